@@ -164,7 +164,7 @@ func (c *Command) dialWithInstall(ctx context.Context) (net.Conn, error) {
 	}
 	program, failed := c.InstallProgram(ctx)
 	if failed != nil {
-		return nil, c.unreachableError(fmt.Errorf("there is no %s there; %w", c.programName(), failed))
+		return nil, c.unreachableError(fmt.Errorf("%s was not found there; %w", c.programName(), failed))
 	}
 	c.mu.Lock()
 	c.installedProgram = program
@@ -225,7 +225,7 @@ func (c *Command) dialOnce(ctx context.Context) (net.Conn, error) {
 // withTimeout ends ctx when no greeting has come for a while. A user who is prompted has more
 // time.
 func (c *Command) withTimeout(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
-	silent := fmt.Errorf("nothing that answers came for %s", wait)
+	silent := fmt.Errorf("no answer for %s", wait)
 	if c.LastPrompt == nil {
 		return context.WithTimeoutCause(ctx, wait, silent)
 	}
@@ -255,7 +255,7 @@ func (c *Command) Waiting() string {
 	if c.LastPrompt == nil || time.Since(c.LastPrompt()) > time.Second {
 		return ""
 	}
-	return c.Prefix[0] + " asks the user something, on a page in their browser"
+	return c.Prefix[0] + " asks the user a question, on a page in their browser"
 }
 
 // withFailureDetail adds the state of the remote to an error.
@@ -269,7 +269,7 @@ func (c *Command) withFailureDetail(ctx context.Context, why error) error {
 // commandLine returns the words of the whole command.
 func (c *Command) commandLine() (words []string, nonce string, err error) {
 	if len(c.Prefix) == 0 {
-		return nil, "", errors.New("there is no command that leads there")
+		return nil, "", errors.New("the remote has no transport command")
 	}
 	nonce = rand.Text()
 	ours := []string{c.programName(), "bridge", "--nonce", nonce}
@@ -287,7 +287,7 @@ func (c *Command) commandLine() (words []string, nonce string, err error) {
 	}
 	for _, w := range ours {
 		if !transportcmd.IsPlainWord(w) {
-			return nil, "", fmt.Errorf("%q cannot be said to the far side: some shells there would change it; use letters, digits and _ . / = - only", w)
+			return nil, "", fmt.Errorf("%q cannot be sent to the remote shell, which may change it; use letters, digits and _ . / = - only", w)
 		}
 	}
 	return append(append([]string(nil), c.Prefix...), ours...), nonce, nil
@@ -321,9 +321,9 @@ func (c *Command) refusedError(g Greeting) error {
 
 func (c *Command) startError(err error) error {
 	if errors.Is(err, exec.ErrNotFound) {
-		return fmt.Errorf("there is no program %q on this machine", c.Prefix[0])
+		return fmt.Errorf("program %q not found on this machine", c.Prefix[0])
 	}
-	return fmt.Errorf("it does not start: %w", err)
+	return fmt.Errorf("it cannot be started: %w", err)
 }
 
 // explainFailure explains why there was no greeting. It ends the command.
@@ -340,7 +340,7 @@ func (c *Command) explainFailure(p *transportcmd.Process, heard *preamble, why e
 	said := quoteOutput("it said", p.Stderr()) + quoteOutput("it printed", heard.lastText())
 	if !errors.Is(why, io.EOF) || status == nil {
 		if errors.Is(why, io.EOF) {
-			why = errors.New("it closed its output")
+			why = errors.New("the command closed its output")
 		}
 		return fmt.Errorf("%w%s", why, said)
 	}
@@ -365,11 +365,11 @@ func (c *Command) statusMeaning(status int) string {
 	program := c.programName()
 	switch status {
 	case 0:
-		return ", without a word of repl bridge: does it run the words that follow it?"
+		return ", without a greeting of repl bridge: does it run the words that follow it?"
 	case 126:
-		return fmt.Sprintf(": %s there cannot be run", program)
+		return fmt.Sprintf(": the remote %s cannot be run", program)
 	case 127:
-		return fmt.Sprintf(": there is no %s there", program)
+		return fmt.Sprintf(": %s was not found there", program)
 	case 255:
 		return ", as ssh does when it cannot connect or log in"
 	}
@@ -422,7 +422,7 @@ func (n *preamble) awaitGreeting(in *bufio.Reader, nonce string) (Greeting, erro
 		case err != nil:
 			return Greeting{}, err
 		case n.bytes > maxPreambleBytes:
-			return Greeting{}, fmt.Errorf("it printed more than %d bytes, and no greeting of repl bridge", maxPreambleBytes)
+			return Greeting{}, fmt.Errorf("it printed more than %d bytes, but no greeting of repl bridge", maxPreambleBytes)
 		}
 	}
 }
@@ -462,7 +462,7 @@ func (c *Command) checkCorruptions(now time.Time) error {
 	if len(c.corruptions) < maxCorruptions || now.Sub(c.corruptions[0].at) > corruptionWindow {
 		return nil
 	}
-	return fmt.Errorf("%d times within a minute something else printed into the connection, at last %s; have the start files of the account there print nothing",
+	return fmt.Errorf("%d times within a minute another program printed into the connection, most recently %s; the start-up files of the remote account must print nothing",
 		maxCorruptions, plainText(c.corruptions[maxCorruptions-1].line))
 }
 

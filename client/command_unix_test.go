@@ -104,7 +104,7 @@ func TestCommandGreeting(t *testing.T) {
 
 	t.Run("ignores a greeting with another nonce", func(t *testing.T) {
 		t.Parallel()
-		wantContains(t, wantDialError(t, newScriptCommand(`printf '\nturnstone-bridge 1 AAAA {"protocol":1}\n'`)), "status 0", "without a word of repl bridge", "turnstone-bridge 1 AAAA")
+		wantContains(t, wantDialError(t, newScriptCommand(`printf '\nturnstone-bridge 1 AAAA {"protocol":1}\n'`)), "status 0", "without a greeting of repl bridge", "turnstone-bridge 1 AAAA")
 	})
 
 	t.Run("reports a command that allocates a terminal", func(t *testing.T) {
@@ -144,8 +144,8 @@ func TestCommandExit(t *testing.T) {
 		t.Parallel()
 		for script, want := range map[string][]string{
 			`:`:                            {"gpu (sh -c ", "status 0", "does it run the words that follow it?"},
-			`nosuchprogram`:                {"status 127", "there is no repl there", "it said: ", "nosuchprogram"},
-			`exit 126`:                     {"status 126", "repl there cannot be run"},
+			`nosuchprogram`:                {"status 127", "repl was not found there", "it said: ", "nosuchprogram"},
+			`exit 126`:                     {"status 126", "the remote repl cannot be run"},
 			`echo refused >&2; exit 255`:   {"status 255, as ssh does", "it said: refused"},
 			`echo one; echo two; exit 3`:   {"status 3; it printed: one | two"},
 			`kill -9 $$`:                   {"signal: killed"},
@@ -157,7 +157,7 @@ func TestCommandExit(t *testing.T) {
 				t.Errorf("%q acts on a terminal", text)
 			}
 		}
-		wantContains(t, wantDialError(t, &Command{Prefix: []string{"nosuchprogram"}}), `there is no program "nosuchprogram" on this machine`)
+		wantContains(t, wantDialError(t, &Command{Prefix: []string{"nosuchprogram"}}), `program "nosuchprogram" not found on this machine`)
 	})
 
 	t.Run("kills a command that hangs and its children", func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestCommandExit(t *testing.T) {
 			}
 			return time.Time{}
 		}
-		wantContains(t, wantDialError(t, c), "nothing that answers came for 300ms", "it said: queued")
+		wantContains(t, wantDialError(t, c), "no answer for 300ms", "it said: queued")
 		leaderGone()
 		childGone()
 	})
@@ -364,9 +364,9 @@ func TestCommandDial(t *testing.T) {
 		t.Parallel()
 		for _, c := range []*Command{{Socket: "/tmp/a b"}, {Program: "~/repl"}, {Socket: "$HOME/x"}, {Program: "a;b"}} {
 			c.Prefix = []string{"sh", "-c", "exit 1", "sh"}
-			wantContains(t, wantDialError(t, c), "cannot be said to the far side")
+			wantContains(t, wantDialError(t, c), "cannot be sent to the remote shell")
 		}
-		wantContains(t, wantDialError(t, &Command{}), "no command that leads there")
+		wantContains(t, wantDialError(t, &Command{}), "the remote has no transport command")
 	})
 
 	t.Run("installs a missing program once", func(t *testing.T) {
@@ -389,7 +389,7 @@ func TestCommandDial(t *testing.T) {
 		}
 		c = newScriptCommand(`exit 126`)
 		c.InstallProgram = func(context.Context) (string, error) { return "", errors.New("no room there") }
-		wantContains(t, wantDialError(t, c), "there is no repl there; no room there")
+		wantContains(t, wantDialError(t, c), "repl was not found there; no room there")
 		c = newScriptCommand(`echo refused >&2; exit 255`)
 		c.InstallProgram = func(context.Context) (string, error) { t.Error("nothing is missing"); return "", nil }
 		wantContains(t, wantDialError(t, c), "status 255")
@@ -406,7 +406,7 @@ func TestCommandDial(t *testing.T) {
 			}
 			return time.Time{}
 		}
-		wantContains(t, wantDialError(t, c), "nothing that answers came for 50ms")
+		wantContains(t, wantDialError(t, c), "no answer for 50ms")
 		if looks != 5 {
 			t.Errorf("it was given up at look %d", looks)
 		}

@@ -46,7 +46,7 @@ func TestRemoteInstall(t *testing.T) {
 		t.Parallel()
 		far, h := newBareRemote(t), newDaemonHome(t)
 		run := func(words ...string) result { return h.runRepl(t, "", append(words, "--via", far.via)...) }
-		if r := run("exec", "main", "-e", "1"); r.status != 3 || !strings.Contains(r.stderr, "there is no repl there; repl remote install --via 'env -i ") {
+		if r := run("exec", "main", "-e", "1"); r.status != 3 || !strings.Contains(r.stderr, "repl was not found there; repl remote install --via 'env -i ") {
 			t.Errorf("before: %v", r)
 		}
 		if r := run("remote", "check"); r.status != 1 || !strings.Contains(r.stdout, "to do: repl remote install --via ") {

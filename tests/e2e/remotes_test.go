@@ -227,8 +227,8 @@ func TestRemote(t *testing.T) {
 			"remote frobnicate":            "repl remote list",
 			"bridge --start=maybe":         "auto or never",
 			"bridge --silence-timeout 1ms": "--silence-timeout",
-			"list --via nosuch":            `there is no program "nosuch"`,
-			"list --via env --socket /a$b": "cannot be said to the far side",
+			"list --via nosuch":            `program "nosuch" not found`,
+			"list --via env --socket /a$b": "cannot be sent to the remote shell",
 			"list --via env|cat":           "no shell reads this",
 		} {
 			if r := h.runRepl(t, "", strings.Fields(args)...); r.status == 0 || !strings.Contains(r.stderr, part) || strings.Count(r.stderr, "\n") != 1 {

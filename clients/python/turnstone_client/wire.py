@@ -17,7 +17,7 @@ class _AnswerPermissionParams(TypedDict):
 
 
 class AnswerPermissionParams(_AnswerPermissionParams, total=False):
-    """AnswerPermissionParams answer a permission by its number."""
+    """AnswerPermissionParams answer a permission request by its number."""
 
     author: str
 
@@ -27,13 +27,13 @@ class _Attachment(TypedDict):
 
 
 class Attachment(_Attachment, total=False):
-    """An Attachment is what a connection has to do with a session."""
+    """An Attachment describes how a connection uses a session."""
 
     watches: bool
-    reader: str  # under that name
+    reader: str  # name under which it reads
     write_lock: bool  # no other client may write
-    long_lock: bool  # until it is released, not for a turn
-    calls: int  # that wait for it
+    long_lock: bool  # the lock lasts until it is released, not just for a turn
+    calls: int  # number of calls that wait for the session
 
 
 class _Blob(TypedDict):
@@ -41,9 +41,9 @@ class _Blob(TypedDict):
 
 
 class Blob(_Blob, total=False):
-    """A Blob names data of a display that is not here."""
+    """A Blob names data that was left out of a display."""
 
-    digest: str  # with which Log.Blob has it; "" if nothing has
+    digest: str  # argument of Log.Blob; "" if the data is gone
 
 
 class _BlobParams(TypedDict):
@@ -52,7 +52,7 @@ class _BlobParams(TypedDict):
 
 
 class BlobParams(_BlobParams, total=False):
-    """BlobParams ask for data that an event of the session has, or had left out, by its digest."""
+    """BlobParams ask for data of an event of the session, or that was left out of it, by its digest."""
 
     offset: int
     limit: int  # bytes, at most session.MaxPartBytes, which 0 means
@@ -65,7 +65,7 @@ class _BlobPart(TypedDict):
 
 
 class BlobPart(_BlobPart, total=False):
-    """A BlobPart is a part of data that a page has left out and named by its digest."""
+    """A BlobPart is a part of data that a page left out and named by its digest."""
 
     pass
 
@@ -76,7 +76,7 @@ class _ChangeNotice(TypedDict):
 
 
 class ChangeNotice(_ChangeNotice, total=False):
-    """A ChangeNotice says that a session has changed."""
+    """A ChangeNotice reports that a session has changed."""
 
     pass
 
@@ -86,7 +86,7 @@ class _ClientList(TypedDict):
 
 
 class ClientList(_ClientList, total=False):
-    """ClientList are those who are connected, by when they came."""
+    """ClientList lists the connected clients, in the order in which they connected."""
 
     pass
 
@@ -111,16 +111,16 @@ class _ConnectedClient(TypedDict):
 class ConnectedClient(_ConnectedClient, total=False):
     """ConnectedClient is one connection to the daemon."""
 
-    pid: int  # its process, where the system tells
-    author: str  # the last name that it gave
-    self: bool  # it is the one that asks
+    pid: int  # its process, if the system reports it
+    author: str  # the last name that it used
+    self: bool  # it is the caller
 
 
 class _CrashedSession(TypedDict):
     id: str  # unique, unlike the name
     name: str
     language: str
-    found: str  # when it was found; it is kept from then on
+    found: str  # when it was found; the day begins then
     inputs: int
     bytes: int
     output_path: str
@@ -137,35 +137,35 @@ class _CrashedSessions(TypedDict):
 
 
 class CrashedSessions(_CrashedSessions, total=False):
-    """CrashedSessions are those that were lost in the last day, the newest first."""
+    """CrashedSessions lists the sessions that crashed in the last day, the newest first."""
 
     pass
 
 
 class CreateParams(TypedDict, total=False):
-    """CreateParams open a session. The answer comes at once when something has to be prepared first: its state is preparing then, input for it is held, and progress goes to Token."""
+    """CreateParams open a session. If something has to be prepared first, the answer comes at once: its state is preparing then, input for it is queued, and progress is sent with Token."""
 
-    name: str  # "" makes one up
+    name: str  # "" generates one
     language: str  # "" is the daemon's default
-    command: List[str]  # starts a worker of the caller's own, as a language that the daemon does not have; the first is an absolute path
-    dir: str  # absolute; "" is the daemon's own
+    command: List[str]  # starts the caller's own worker, for a language that the daemon does not have; the first element is an absolute path
+    dir: str  # absolute; "" is the daemon's working directory
     runtime: str  # which interpreter, as --python has it
     packages: List[str]  # packages to prepare
-    env: Dict[str, str]  # variables of its environment, beside those of the daemon's
+    env: Dict[str, str]  # environment variables, in addition to those of the daemon
     sandbox: str  # read-only, workspace or full; "" is full
     home: str  # what a sandbox shows of the home directory: documents or tools; "" is documents
-    readable: List[str]  # more files and directories that a sandbox shows it, absolute
-    writable: List[str]  # files and directories that it lets it write, absolute
-    accepted: List[str]  # real paths of those that programs outside run or read, once more
-    protected: List[str]  # paths in what it writes that stay as they are, absolute
+    readable: List[str]  # more files and directories that a sandboxed session can read, absolute
+    writable: List[str]  # files and directories that a sandboxed session can write, absolute
+    accepted: List[str]  # repeats the real paths of those that programs outside run or read
+    protected: List[str]  # paths in writable directories that cannot be changed, absolute
     network: str  # of a sandbox: none, list or full; "" is none
-    hosts: List[str]  # of the network list: patterns of hosts
-    accept: str  # the weaker mechanism that a sandbox may have: landlock
-    ask_user: bool  # hold what a sandbox refuses and a person could allow
+    hosts: List[str]  # for the network list: patterns of hosts
+    accept: str  # the weaker mechanism that a sandbox may use: landlock
+    ask_user: bool  # block calls that a sandbox refuses until the user has decided
     limits: "SessionLimits"
-    session_idle_timeout_ms: int  # unused for so long it is closed; 0 is as the daemon has it
+    session_idle_timeout_ms: int  # the session is closed when unused for this long; 0 is the daemon's default
     progressToken: Any
-    request: str  # as StartParams has it
+    request: str  # as in StartParams
 
 
 class _Daemon(TypedDict):
@@ -189,7 +189,7 @@ class Daemon(_Daemon, total=False):
 class _Destination(TypedDict):
     address: str  # "example.org:443"
     connections: int
-    sent: int  # bytes; those of a connection that lasts are counted by the megabyte
+    sent: int  # bytes; an open connection is counted by the megabyte
     received: int
     last: str
 
@@ -197,7 +197,7 @@ class _Destination(TypedDict):
 class Destination(_Destination, total=False):
     """Destination counts the connections of a session with a sandbox to one host and port."""
 
-    refused: int  # how often it was not let through
+    refused: int  # number of refused connections
 
 
 class _Destinations(TypedDict):
@@ -205,7 +205,7 @@ class _Destinations(TypedDict):
 
 
 class Destinations(_Destinations, total=False):
-    """Destinations lists the hosts in the network that a session has connected to, or tried to."""
+    """Destinations lists the network destinations that a session has connected to, or tried to."""
 
     pass
 
@@ -217,7 +217,7 @@ class _DetachParams(TypedDict):
 class DetachParams(_DetachParams, total=False):
     """DetachParams end another connection."""
 
-    author: str  # the author who ends it; the other client learns this
+    author: str  # the author who ends it, which the other client is told
 
 
 class _EndParams(TypedDict):
@@ -225,9 +225,9 @@ class _EndParams(TypedDict):
 
 
 class EndParams(_EndParams, total=False):
-    """EndParams end a session's worker, or the session."""
+    """EndParams name the session to close, or whose worker to end."""
 
-    request: str  # as StartParams has it
+    request: str  # as in StartParams
 
 
 class _Event(TypedDict):
@@ -237,14 +237,14 @@ class _Event(TypedDict):
 
 
 class Event(_Event, total=False):
-    """eventJSON is an Event in JSON. Type says which of the other fields there are."""
+    """eventJSON is the JSON form of an Event. Type says which of the other fields are set."""
 
     at: str
     generation: int
     between_turns: bool
     silent: bool
     line: int
-    stream: str  # "stderr"; else it is stdout
+    stream: str  # "stderr"; empty means stdout
     text: str  # of text, input_line
     data: Any  # of a display, and of text that is not UTF-8
     meta: Any
@@ -262,7 +262,7 @@ class Event(_Event, total=False):
     terminal: bool
     reader: str
     wait: bool
-    input_request: int  # the id of one that has ended
+    input_request: int  # the ID of a request that has ended
     on: bool
     permission_id: int
     op: str
@@ -309,16 +309,16 @@ class Event(_Event, total=False):
 
 class _EventPage(TypedDict):
     events: List["Event"]
-    first: int  # of the events, also those of a gap; 0 without any
+    first: int  # of the events, including those of a gap; 0 if there are none
     last: int
     end: int  # the newest event of the session
 
 
 class EventPage(_EventPage, total=False):
-    """An EventPage is a window of a session's events, in order. Lost ones are a timeline.Gap. The page after it is behind Last, and the one before it before First."""
+    """An EventPage is a window of a session's events, in order. Lost events are a timeline.Gap. The next page is after Last, and the previous one before First."""
 
-    has_earlier: bool  # what was asked for has events before First
-    has_later: bool  # and behind Last
+    has_earlier: bool  # the query matches events before First
+    has_later: bool  # the query matches events after Last
 
 
 class _File(TypedDict):
@@ -328,7 +328,7 @@ class _File(TypedDict):
 
 
 class File(_File, total=False):
-    """A File is one in a session's own directory: its transcript, what it records, and pictures."""
+    """A File is a file in a session's own directory: its transcript, its recordings, and images."""
 
     pass
 
@@ -338,13 +338,13 @@ class _FileList(TypedDict):
 
 
 class FileList(_FileList, total=False):
-    """FileList are the plain files of a session's own directory, by name."""
+    """FileList lists the regular files in a session's own directory, by name."""
 
     pass
 
 
 class _FileParams(TypedDict):
-    path: str  # its name, or its whole path as the daemon tells it
+    path: str  # its name, or its full path as the daemon reports it
 
 
 class FileParams(_FileParams, total=False):
@@ -363,13 +363,13 @@ class _FilePart(TypedDict):
 
 
 class FilePart(_FilePart, total=False):
-    """A FilePart is a part of a file in a session's own directory. Bytes is the size of the file at that moment: it may grow, and begins anew when it is full."""
+    """A FilePart is a part of a file in a session's own directory. Bytes is the current size of the file: it may grow, and the file starts over when it is full."""
 
-    id: str  # another one means another file of that name; "" where the system does not tell
+    id: str  # a different ID means a different file with the same name; "" where the system has no such ID
 
 
 class FilesParams(TypedDict, total=False):
-    """FilesParams name a session whose own directory has files: one that is open, or one that was crashed, by the ID of its CrashedSession."""
+    """FilesParams name a session whose own directory has files: an open one by name, or a crashed one by the ID of its CrashedSession."""
 
     session: str
     crashed: str
@@ -381,22 +381,22 @@ class _Form(TypedDict):
 
 
 class Form(_Form, total=False):
-    """A Form is what a server of tools asks of a person while code calls one of its tools. A wait of kind timeline.InputKindForm has it. Answer takes a FormAnswer as JSON. Only a person may give it: a program must never fill in a form by itself, or because a model wants it."""
+    """A Form is what an MCP server asks of the user while code calls one of its tools. An input request of kind timeline.InputKindForm has it. Answer takes a FormAnswer as JSON. Only the user may give it: a program must never fill in a form on its own, or because a model wants it."""
 
-    schema: Any  # Schema is a JSON Schema of an object whose properties are texts, numbers, truth values, and lists of choices. See Fields.
-    url: str  # URL, if set, is where the person shall go. Then there is no Schema, and to accept means that the person agrees to go there.
+    schema: Any  # Schema is a JSON Schema of an object whose properties are strings, numbers, booleans, and lists of choices. See Fields.
+    url: str  # URL, if set, is the address that the user is asked to open. Then there is no Schema, and to accept means that the user agrees to open it.
 
 
 class Grant(TypedDict, total=False):
-    """A Grant is a right that a person gives to a session. Read, Write and Host are for one with a sandbox. One of Read, Write, Host and Call is set."""
+    """A Grant is access that a user grants to a session. Exactly one of Read, Write, Host and Call is set. Read, Write and Host are for a session with a sandbox."""
 
-    read: str  # the absolute, real path of a file or directory to see
-    write: str  # of one to write
+    read: str  # the absolute, real path of a file or directory to read
+    write: str  # the same for one to write
     host: str  # "example.org", "*.example.org", "example.org:5432"
     call: str  # "github.search_issues", or "github.*" for all that are not destructive
-    always: bool  # later sessions of the workspace have it, too
-    accept: str  # Accept is the real path of Write once more. It is needed where programs outside would run or read what is written there; see KindUnconfirmed.
-    identity: str  # Identity tells the file or directory from any other that has its path later; "" is whatever is there. An error of KindUnconfirmed has it.
+    always: bool  # later sessions of the workspace get it, too
+    accept: str  # Accept repeats the real path of Write. It is required if programs outside the sandbox would run or read what is written there; see KindUnconfirmed.
+    identity: str  # Identity distinguishes the file or directory from another that has its path later; "" accepts whatever is there. An error of KindUnconfirmed contains it.
 
 
 class _GrantParams(TypedDict):
@@ -404,25 +404,25 @@ class _GrantParams(TypedDict):
 
 
 class GrantParams(_GrantParams, total=False):
-    """GrantParams give a session a right, one of Read, Write and Host."""
+    """GrantParams grant a session access: one of Read, Write and Host."""
 
-    read: str  # the absolute, real path of a file or directory to see
-    write: str  # of one to write
+    read: str  # the absolute, real path of a file or directory to read
+    write: str  # the same for one to write
     host: str  # "example.org", "*.example.org", "example.org:5432"
     call: str  # "github.search_issues", or "github.*" for all that are not destructive
-    always: bool  # later sessions of the workspace have it, too
-    accept: str  # Accept is the real path of Write once more. It is needed where programs outside would run or read what is written there; see KindUnconfirmed.
-    identity: str  # Identity tells the file or directory from any other that has its path later; "" is whatever is there. An error of KindUnconfirmed has it.
+    always: bool  # later sessions of the workspace get it, too
+    accept: str  # Accept repeats the real path of Write. It is required if programs outside the sandbox would run or read what is written there; see KindUnconfirmed.
+    identity: str  # Identity distinguishes the file or directory from another that has its path later; "" accepts whatever is there. An error of KindUnconfirmed contains it.
     author: str
 
 
 class _HelloParams(TypedDict):
-    id: str  # random, of this process: 16 to 64 letters, digits, hyphens and underscores
+    id: str  # random, for this process: 16 to 64 letters, digits, hyphens and underscores
     epoch: int  # counts the connections that the process makes, from 1
 
 
 class HelloParams(_HelloParams, total=False):
-    """HelloParams say who calls, as the first call of a connection. A connection with a higher epoch of the same client takes the place of the one before: see docs/daemon.md."""
+    """HelloParams say who calls, as the first call of a connection. A connection with a higher epoch of the same client replaces the previous one: see docs/daemon.md."""
 
     pass
 
@@ -443,7 +443,7 @@ class HelloReply(_HelloReply, total=False):
     draining: bool
     paused: bool
     warm_pools: List["WarmPool"]
-    known: bool  # the client was here before, and has again what it had
+    known: bool  # the daemon knows the client, which keeps its state
 
 
 class _InputParams(TypedDict):
@@ -459,7 +459,7 @@ class InputParams(_InputParams, total=False):
     author: str
     wait_ms: int
     after: int
-    read_cursor: int  # as StartParams has them
+    read_cursor: int  # as in StartParams
     continues: bool
     request: str
 
@@ -472,13 +472,13 @@ class _InputRequest(TypedDict):
 
 
 class InputRequest(_InputRequest, total=False):
-    """An InputRequest says that the active turn asks for standard input, or of a person: for a permission, or with the form of a server of tools."""
+    """An InputRequest says that the active turn asks for standard input, or asks the user for a permission or to fill in the form of an MCP server."""
 
     secret: bool  # the answer must not be shown or logged
     terminal: bool  # a program reads the terminal; the runtime did not ask
     reader: str  # Terminal: that program's name
-    permission: "PermissionRequest"  # set when Kind is timeline.InputKindPermission
-    form: "Form"  # set when Kind is timeline.InputKindForm
+    permission: "PermissionRequest"  # set if Kind is timeline.InputKindPermission
+    form: "Form"  # set if Kind is timeline.InputKindForm
 
 
 class _Inspection(TypedDict):
@@ -486,7 +486,7 @@ class _Inspection(TypedDict):
 
 
 class Inspection(_Inspection, total=False):
-    """An Inspection describes one thing in a runtime."""
+    """An Inspection describes one name in a runtime."""
 
     data: Dict[str, str]  # by MIME type, text/plain at least
 
@@ -496,12 +496,12 @@ class _InterruptParams(TypedDict):
 
 
 class InterruptParams(_InterruptParams, total=False):
-    """InterruptParams interrupt a turn by its number, so that a late interrupt does not hit the next one; or, with Active, whatever is active when the call arrives."""
+    """InterruptParams interrupt a turn by its number, so that a late interrupt does not hit the next one; or, with Active, the turn that is active when the call arrives."""
 
     turn: int
     active: bool
     author: str
-    request: str  # as StartParams has it
+    request: str  # as in StartParams
 
 
 class _InterruptReply(TypedDict):
@@ -509,7 +509,7 @@ class _InterruptReply(TypedDict):
 
 
 class InterruptReply(_InterruptReply, total=False):
-    """An InterruptReply says what came of an interrupt."""
+    """An InterruptReply reports the effect of an interrupt."""
 
     pass
 
@@ -520,7 +520,7 @@ class _Line(TypedDict):
 
 
 class Line(_Line, total=False):
-    """A Line is a line of the output file."""
+    """A Line is one numbered line of the output file."""
 
     pass
 
@@ -540,14 +540,14 @@ class LiveEvent(_LiveEvent, total=False):
 class _Match(TypedDict):
     seq: int  # the event in which the line begins
     turn: int
-    text: str  # at most 500 bytes of the line, around what was found
+    text: str  # at most 500 bytes of the line, around the match
 
 
 class Match(_Match, total=False):
-    """A Match is a line in which something was found."""
+    """A Match is a line that a search found."""
 
     line: int  # of the rendered output, from 1; 0 for input, and without a file
-    input: bool  # it is a line of code or of an answer, not of output
+    input: bool  # the line is code or an answer, not output
 
 
 class _NameParams(TypedDict):
@@ -580,7 +580,7 @@ class _Output(TypedDict):
 
 
 class Output(_Output, total=False):
-    """Output holds lines of the rendered output."""
+    """Output contains lines of the rendered output."""
 
     pass
 
@@ -590,7 +590,7 @@ class _OutputParams(TypedDict):
 
 
 class OutputParams(_OutputParams, total=False):
-    """OutputParams look into the rendered output."""
+    """OutputParams select lines of the rendered output."""
 
     grep: str
     max: int  # matches, at most MaxMatches; 0 means DefaultMatches
@@ -603,19 +603,19 @@ class _ParseReply(TypedDict):
 
 
 class ParseReply(_ParseReply, total=False):
-    """A ParseReply says whether text is a whole input."""
+    """A ParseReply says whether text is a complete input."""
 
     pass
 
 
 class _PendingCall(TypedDict):
     name: str
-    running: int  # how many calls of it run
-    since: str  # since when at least one did
+    running: int  # number of running calls
+    since: str  # start of the time in which at least one is running
 
 
 class PendingCall(_PendingCall, total=False):
-    """PendingCall is a function of the host that code in the session has called, and that runs."""
+    """PendingCall is a host function with running calls from code in the session."""
 
     pass
 
@@ -623,20 +623,20 @@ class PendingCall(_PendingCall, total=False):
 class _PermissionRequest(TypedDict):
     id: int
     op: str  # "write", "create", "remove", "rename", "change" (a mode), "set" (a setting of git), "read", "connect" or "call"
-    grant: "Grant"  # Grant would let the call go on.
+    grant: "Grant"  # Grant is the access that would let the call continue.
 
 
 class PermissionRequest(_PermissionRequest, total=False):
-    """A PermissionRequest is asked for what the sandbox refuses to a program, or for a function of the host that nobody has allowed. The program or function is held until a person has decided. A wait of kind timeline.InputKindPermission has it. The ID never repeats in a session. A call that begins again after an interrupt asks under its former ID."""
+    """A PermissionRequest asks for access that the sandbox denies to a program, or for a host function that no user has allowed. The program or function is blocked until the user has decided. An InputRequest of kind timeline.InputKindPermission has it. The ID never repeats in a session. A call that starts again after an interrupt asks under its former ID."""
 
     path: str  # the file
     host: str  # "name:port"
     child_program: str  # the program's name, if it was a child
-    call: str  # the function of the host, "github.search_issues"
-    detail: str  # its arguments, in short; for "set" the name of the setting
-    destructive: bool  # only a right that names Call in full lets it go on
-    hint: str  # Hint is the command with which a person allows it; "" if nothing does.
-    wider: "Grant"  # Wider would, too, and other calls with it. It is nil if there is no such right.
+    call: str  # the host function, "github.search_issues"
+    detail: str  # its arguments, abbreviated; for "set" the name of the setting
+    destructive: bool  # only a grant that names Call in full allows it
+    hint: str  # Hint is the command with which a user can allow it; "" if no command can.
+    wider: "Grant"  # Wider is access that would also allow similar calls. It is nil if there is none.
 
 
 class _PreparationProgress(TypedDict):
@@ -645,9 +645,9 @@ class _PreparationProgress(TypedDict):
 
 
 class PreparationProgress(_PreparationProgress, total=False):
-    """PreparationProgress tells how far the preparation of sessions is."""
+    """PreparationProgress reports the progress of preparing sessions."""
 
-    total: int  # 0: not known; equal to Progress: over
+    total: int  # 0: unknown; equal to Progress: complete
     message: str
 
 
@@ -657,7 +657,7 @@ class _QueryParams(TypedDict):
 
 
 class QueryParams(_QueryParams, total=False):
-    """QueryParams ask about text, while the session is idle."""
+    """QueryParams ask about text while the session is idle."""
 
     cursor: int  # bytes
 
@@ -668,7 +668,7 @@ class _ReadCursor(TypedDict):
 
 
 class ReadCursor(_ReadCursor, total=False):
-    """A ReadCursor is how far a reader has read; 0 when it was never here. Reader is its name: another one than was asked for, with a number, when Own wanted that."""
+    """A ReadCursor is how far a reader has read; 0 if the reader is new. Reader is its name: with Own, it may differ from the requested one by a number."""
 
     pass
 
@@ -679,10 +679,10 @@ class _ReadCursorParams(TypedDict):
 
 
 class ReadCursorParams(_ReadCursorParams, total=False):
-    """ReadCursorParams remember how far a reader has read, so that it can go on there after it was restarted. Without Seq they only ask."""
+    """ReadCursorParams store how far a reader has read, so that it can continue there after a restart. Without Seq they only ask."""
 
     seq: int
-    own: bool  # not a name under which another connection reads
+    own: bool  # do not share the name with another connection
 
 
 class _ReadParams(TypedDict):
@@ -697,8 +697,8 @@ class ReadParams(_ReadParams, total=False):
     turn: int
     backward: bool
     limit: int  # events, at most MaxReadEvents; 0 means DefaultReadEvents
-    bytes: int  # about the most of text and data, at most MaxReadBytes; 0 means that
-    inline_bytes: int  # data with more bytes is left out and named by its digest; DefaultInlineBytes at least, MaxInlineBytes at most
+    bytes: int  # approximate maximum of text and data, at most MaxReadBytes; 0 means MaxReadBytes
+    inline_bytes: int  # data with more bytes is left out and named by its digest; from DefaultInlineBytes to MaxInlineBytes
 
 
 class _Reply(TypedDict):
@@ -706,19 +706,19 @@ class _Reply(TypedDict):
     generation: int
     turn: int
     state: Literal["preparing", "starting", "idle", "running", "waiting", "stopping", "ended"]
-    output_bytes: int  # text that Turn has written so far
+    output_bytes: int  # size of the text that Turn has written so far
     events: List["Event"]
     next: int  # the caller's new cursor
     elapsed_ms: int
 
 
 class Reply(_Reply, total=False):
-    """A Reply holds what happened between a caller's cursor and now."""
+    """A Reply contains what happened between a caller's cursor and now."""
 
     outcome: Literal["ok", "error", "interrupted", "ended"]  # of Turn; "" while it runs
     input_request: "InputRequest"  # set when State is StateWaiting
     prompt: str  # the prompt that the runtime would show now
-    pending_calls: List["PendingCall"]  # functions of the host that run
+    pending_calls: List["PendingCall"]  # host functions that are running
 
 
 class _ResizeParams(TypedDict):
@@ -728,7 +728,7 @@ class _ResizeParams(TypedDict):
 
 
 class ResizeParams(_ResizeParams, total=False):
-    """ResizeParams say how large the terminal of a session is from now on, in characters."""
+    """ResizeParams set the size of a session's terminal, in characters."""
 
     pass
 
@@ -738,11 +738,11 @@ class _SearchParams(TypedDict):
 
 
 class SearchParams(_SearchParams, total=False):
-    """SearchParams ask for lines of a session."""
+    """SearchParams search for lines of a session."""
 
-    text: str  # found in upper and lower case
-    regexp: str  # of package regexp
-    # from: str  # Next of the search before; "" is the beginning (a Python keyword: read it by its name in brackets)
+    text: str  # case is ignored
+    regexp: str  # in the syntax of package regexp
+    # from: str  # Next of the previous search; "" is the beginning (a Python keyword: read it by its name in brackets)
     limit: int  # matches, at most MaxSearchMatches; 0 means DefaultSearchMatches
 
 
@@ -751,14 +751,14 @@ class _SearchResult(TypedDict):
 
 
 class SearchResult(_SearchResult, total=False):
-    """SearchResult is what a search has found so far. One search goes through about 8 MiB, or for 0.2 s."""
+    """SearchResult has the matches of one search, which covers about 8 MiB or takes up to 0.2 s."""
 
-    next: str  # where to go on; "" when all was searched
+    next: str  # where to continue; "" when everything was searched
 
 
 class _Session(TypedDict):
     name: str
-    language: str  # "" while it is not known
+    language: str  # "" while unknown
     state: Literal["preparing", "starting", "idle", "running", "waiting", "stopping", "ended"]
     state_since: str  # when State was reached
     generation: int
@@ -771,8 +771,8 @@ class _Session(TypedDict):
 class Session(_Session, total=False):
     """Info describes a session at one moment."""
 
-    preparation_error: str  # why it could not be prepared
-    packages: List[str]  # packages that it was asked to have
+    preparation_error: str  # why the preparation failed
+    packages: List[str]  # packages that were requested for it
     input_request: "InputRequest"  # set when State is StateWaiting
     prompt: str
     pid: int  # of the worker; 0 when there is none
@@ -781,25 +781,25 @@ class Session(_Session, total=False):
     executable: str
     executable_source: str  # how Executable was chosen
     notice: str  # a warning about that choice; see workers.Spec
-    dir: str  # the workers' directory
+    dir: str  # the working directory of its workers
     sandbox: str  # what confines it; "" when nothing does
-    accepted_mechanism: str  # the mechanism that its user accepted in place of namespaces, if its worker has that
-    granted: List["Grant"]  # what persons gave it beside that; see Session.Allow
+    accepted_mechanism: str  # the mechanism that its user accepted in place of namespaces, if its worker uses it
+    granted: List["Grant"]  # what users granted it in addition; see Session.Allow
     limits: str  # in words; "" when there are none
     output_path: str  # the rendered transcript; "" when there is none
-    crashed_transcript: str  # the transcript of an earlier session of this name whose program was killed
+    crashed_transcript: str  # the transcript of an earlier session with this name whose program was killed
     write_lock_holder: str  # the author who holds the write lock, in a daemon
-    continuation: str  # Continuation is the prompt for the further lines of an input, where it is not the usual one of the language.
+    continuation: str  # Continuation is the prompt for the further lines of an input, if it is not the default one of the language.
     running_ms: int
 
 
 class SessionLimits(TypedDict, total=False):
-    """Limits bound what a session uses; zero fields bound nothing."""
+    """Limits bound the resources of a session; zero fields bound nothing."""
 
     memory: int  # bytes
-    processes: int  # with their threads
+    processes: int  # including their threads
     cpus: int
-    files: int  # open in each process
+    files: int  # open files of each process
     disk: int  # bytes
     turn_ms: int
 
@@ -818,11 +818,11 @@ class _Snapshot(TypedDict):
     subscription: str
     session: "Session"
     events: List["Event"]
-    seq: int  # all up to it; live events follow behind it
+    seq: int  # the snapshot reaches up to it; live events follow
 
 
 class Snapshot(_Snapshot, total=False):
-    """A Snapshot is what had happened when a subscription began. A large one comes in parts, of which the last has More false."""
+    """A Snapshot contains what happened before a subscription started. A large one comes in parts, of which the last has More false."""
 
     more: bool
 
@@ -833,7 +833,7 @@ class _StartParams(TypedDict):
 
 
 class StartParams(_StartParams, total=False):
-    """StartParams run code. With WaitMS the answer is that of a wait. With WriteLock no other client may write until the turn is over. With Request, a name that the client gives to this call and to its repetitions, the code runs once however often the call is made: the daemon remembers the last 256 of each client."""
+    """StartParams run code. With WaitMS the answer is that of a wait. With WriteLock no other client may write until the turn is over. Request is a name that the client gives to this call and to its repetitions: with it, the code runs only once. The daemon remembers the last 256 requests of each client."""
 
     write_lock: bool
     silent: bool  # see session.Session.SubmitSilent
@@ -841,8 +841,8 @@ class StartParams(_StartParams, total=False):
     author: str
     wait_ms: int
     after: int
-    read_cursor: int  # how far Author had read before, as ReadCursorParams have it
-    continues: bool  # cancelling the call ends the waiting, not the turn
+    read_cursor: int  # how far Author had read before, as in ReadCursorParams
+    continues: bool  # cancelling the call ends the wait, not the turn
     request: str
 
 
@@ -851,12 +851,12 @@ class _SubscribeParams(TypedDict):
 
 
 class SubscribeParams(_SubscribeParams, total=False):
-    """SubscribeParams watch a session from a cursor; 0 is its beginning. With ChangesOnly they watch only whether something changes, of one session, or of all with none."""
+    """SubscribeParams watch a session from a cursor; 0 is its beginning. With ChangesOnly, they watch only whether the session changes, or any session if none is named."""
 
     after: int
     author: str  # who watches
     changes_only: bool
-    blobs: str  # BlobsRef: data from 4 KiB on is left out and named by its digest
+    blobs: str  # BlobsRef: data of 4 KiB or more is left out and named by its digest
 
 
 class _SubscribeReply(TypedDict):
@@ -865,7 +865,7 @@ class _SubscribeReply(TypedDict):
 
 
 class SubscribeReply(_SubscribeReply, total=False):
-    """A SubscribeReply names a subscription. A snapshot of everything up to Seq follows. A resumed subscription has the current question again, because its client may have forgotten it."""
+    """A SubscribeReply identifies a subscription. A snapshot of everything up to Seq follows. A resumed subscription gets the current input request again, because its client may have forgotten it."""
 
     input_request: "InputRequest"
 
@@ -877,7 +877,7 @@ class _SubscriptionEnd(TypedDict):
 
 
 class SubscriptionEnd(_SubscriptionEnd, total=False):
-    """A SubscriptionEnd says that a subscription is over, and why: its session was closed, or its connection is ended by somebody else."""
+    """A SubscriptionEnd says that a subscription is over, and why: its session was closed, or another client ended the connection."""
 
     detached: bool
 
@@ -914,7 +914,7 @@ class _TurnAccepted(TypedDict):
 
 
 class TurnAccepted(_TurnAccepted, total=False):
-    """A TurnAccepted says which turn a call with a Request has started or answered, before it is over."""
+    """A TurnAccepted says which turn a call with a Request has started or answered, before the turn is over."""
 
     pass
 
@@ -925,10 +925,10 @@ class _TurnSummaries(TypedDict):
 
 
 class TurnSummaries(_TurnSummaries, total=False):
-    """A TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new, ask for what is behind the cursor End: the turn that ran then is in the answer again."""
+    """A TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new, ask for the summaries after the cursor End: a turn that was running then is in the answer again."""
 
-    has_earlier: bool  # what was asked for has turns before the first
-    has_later: bool  # and after the last
+    has_earlier: bool  # the query matches turns before the first
+    has_later: bool  # the query matches turns after the last
 
 
 class _TurnSummary(TypedDict):
@@ -939,15 +939,15 @@ class _TurnSummary(TypedDict):
 
 
 class TurnSummary(_TurnSummary, total=False):
-    """A TurnSummary says in short what a turn was. The start-up of each generation has one, too, as turn 0. Events between two turns belong to the one before."""
+    """A TurnSummary describes one turn briefly. The start-up of each generation has a summary, too, as turn 0. Events between two turns belong to the earlier one."""
 
     generation: int
     author: str
-    code: str  # the first line of its input that is not blank, at most 160 bytes
+    code: str  # the first non-blank line of its input, at most 160 bytes
     code_lines: int  # of its input, as far as TurnStarted has it
     lines: int  # newlines in its text
-    bytes: int  # of text and pictures
-    displays: int  # pictures and other results that are shown; updates count once
+    bytes: int  # of text and images
+    displays: int  # images and other displays; updates count once
     silent: bool  # a tool asked for it, see Event.IsUnseen
     outcome: Literal["ok", "error", "interrupted", "ended"]  # "" while it runs
     error: str  # the name of the error that ended it
@@ -960,9 +960,9 @@ class _Variable(TypedDict):
 
 
 class Variable(_Variable, total=False):
-    """A Variable is a name with its value in short."""
+    """A Variable is a name with an abbreviated value."""
 
-    shape: str  # as the language counts: "12", "(3, 4)"; empty when it has none
+    shape: str  # in the terms of the language: "12", "(3, 4)"; empty when it has none
     bytes: int  # size of the value itself; 0 when unknown
 
 
@@ -972,21 +972,21 @@ class _Variables(TypedDict):
 
 
 class Variables(_Variables, total=False):
-    """Variables lists what user code has defined, newest first, data before functions and classes."""
+    """Variables lists what user code has defined: the newest first, data before functions and classes."""
 
     pass
 
 
 class _Visibility(TypedDict):
     paths: List["VisiblePath"]  # sorted, at most MaxVisiblePaths
-    withheld_variables: List[str]  # WithheldVariables are the names of variables, sorted, at most MaxVisiblePaths; "the login in NAME" for those of which only that was cut out.
+    withheld_variables: List[str]  # WithheldVariables are the names of variables, sorted, at most MaxVisiblePaths; "the login in NAME" for those from which only the login was removed.
 
 
 class Visibility(_Visibility, total=False):
-    """Visibility is what a session with a sandbox sees of the home directory, which is built for it, and what it does not have of the environment."""
+    """Visibility describes what a sandboxed session sees of the home directory, which is built for it, and which environment variables it does not get."""
 
-    home: str  # "" if it is not built
-    more_paths: int  # how many there are besides
+    home: str  # "" if no home directory is built
+    more_paths: int  # number of paths that are not listed
     more_withheld: int
 
 
@@ -996,7 +996,7 @@ class _VisiblePath(TypedDict):
 
 
 class VisiblePath(_VisiblePath, total=False):
-    """A VisiblePath is a file or directory there."""
+    """A VisiblePath is a file or directory that the session sees in its home directory."""
 
     pass
 
@@ -1006,7 +1006,7 @@ class _WaitParams(TypedDict):
 
 
 class WaitParams(_WaitParams, total=False):
-    """WaitParams wait until a turn ends or asks for input, for WaitMS at most; 0 does not wait. Turn is one that was started or fed here, and not long ago; 0 is whatever is active."""
+    """WaitParams wait until a turn ends or asks for input, for at most WaitMS; 0 does not wait. Turn is a recent turn of this session; 0 is the active one."""
 
     turn: int
     wait_ms: int
@@ -1016,14 +1016,14 @@ class WaitParams(_WaitParams, total=False):
 class _WarmPool(TypedDict):
     language: str
     ready: int
-    count: int  # how many it would keep
-    dir: str  # where they work; only sessions that start alike are given
+    count: int  # number of sessions to keep
+    dir: str  # their working directory; a session is taken from the pool only if it would start alike
 
 
 class WarmPool(_WarmPool, total=False):
-    """WarmPool are the sessions of one language that a daemon keeps ready for those who create one."""
+    """WarmPool describes the sessions of one language that a daemon keeps ready for clients that create one."""
 
-    failure: str  # why no more are made
+    failure: str  # why no more are created
 
 
 class _WriteLockParams(TypedDict):

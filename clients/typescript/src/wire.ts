@@ -3,7 +3,7 @@
 
 export const protocol = 1;
 
-/** AnswerPermissionParams answer a permission by its number. */
+/** AnswerPermissionParams answer a permission request by its number. */
 export interface AnswerPermissionParams {
   session: string;
   permission: number;
@@ -11,28 +11,28 @@ export interface AnswerPermissionParams {
   author?: string;
 }
 
-/** An Attachment is what a connection has to do with a session. */
+/** An Attachment describes how a connection uses a session. */
 export interface Attachment {
   session: string;
   watches?: boolean;
-  /** under that name */
+  /** name under which it reads */
   reader?: string;
   /** no other client may write */
   write_lock?: boolean;
-  /** until it is released, not for a turn */
+  /** the lock lasts until it is released, not just for a turn */
   long_lock?: boolean;
-  /** that wait for it */
+  /** number of calls that wait for the session */
   calls?: number;
 }
 
-/** A Blob names data of a display that is not here. */
+/** A Blob names data that was left out of a display. */
 export interface Blob {
   bytes: number;
-  /** with which Log.Blob has it; "" if nothing has */
+  /** argument of Log.Blob; "" if the data is gone */
   digest?: string;
 }
 
-/** BlobParams ask for data that an event of the session has, or had left out, by its digest. */
+/** BlobParams ask for data of an event of the session, or that was left out of it, by its digest. */
 export interface BlobParams {
   session: string;
   digest: string;
@@ -41,7 +41,7 @@ export interface BlobParams {
   limit?: number;
 }
 
-/** A BlobPart is a part of data that a page has left out and named by its digest. */
+/** A BlobPart is a part of data that a page left out and named by its digest. */
 export interface BlobPart {
   /** at most MaxPartBytes */
   data: string;
@@ -50,13 +50,13 @@ export interface BlobPart {
   bytes: number;
 }
 
-/** A ChangeNotice says that a session has changed. */
+/** A ChangeNotice reports that a session has changed. */
 export interface ChangeNotice {
   subscription: string;
   change: Tick;
 }
 
-/** ClientList are those who are connected, by when they came. */
+/** ClientList lists the connected clients, in the order in which they connected. */
 export interface ClientList {
   clients: ConnectedClient[];
 }
@@ -71,12 +71,12 @@ export interface Completion {
 /** ConnectedClient is one connection to the daemon. */
 export interface ConnectedClient {
   client: string;
-  /** its process, where the system tells */
+  /** its process, if the system reports it */
   pid?: number;
-  /** the last name that it gave */
+  /** the last name that it used */
   author?: string;
   since: string;
-  /** it is the one that asks */
+  /** it is the caller */
   self?: boolean;
   sessions: Attachment[];
 }
@@ -87,59 +87,59 @@ export interface CrashedSession {
   id: string;
   name: string;
   language: string;
-  /** when it was found; it is kept from then on */
+  /** when it was found; the day begins then */
   found: string;
   inputs: number;
   bytes: number;
   output_path: string;
 }
 
-/** CrashedSessions are those that were lost in the last day, the newest first. */
+/** CrashedSessions lists the sessions that crashed in the last day, the newest first. */
 export interface CrashedSessions {
   sessions: CrashedSession[];
 }
 
-/** CreateParams open a session. The answer comes at once when something has to be prepared first: its state is preparing then, input for it is held, and progress goes to Token. */
+/** CreateParams open a session. If something has to be prepared first, the answer comes at once: its state is preparing then, input for it is queued, and progress is sent with Token. */
 export interface CreateParams {
-  /** "" makes one up */
+  /** "" generates one */
   name?: string;
   /** "" is the daemon's default */
   language?: string;
-  /** starts a worker of the caller's own, as a language that the daemon does not have; the first is an absolute path */
+  /** starts the caller's own worker, for a language that the daemon does not have; the first element is an absolute path */
   command?: string[];
-  /** absolute; "" is the daemon's own */
+  /** absolute; "" is the daemon's working directory */
   dir?: string;
   /** which interpreter, as --python has it */
   runtime?: string;
   /** packages to prepare */
   packages?: string[];
-  /** variables of its environment, beside those of the daemon's */
+  /** environment variables, in addition to those of the daemon */
   env?: Record<string, string>;
   /** read-only, workspace or full; "" is full */
   sandbox?: string;
   /** what a sandbox shows of the home directory: documents or tools; "" is documents */
   home?: string;
-  /** more files and directories that a sandbox shows it, absolute */
+  /** more files and directories that a sandboxed session can read, absolute */
   readable?: string[];
-  /** files and directories that it lets it write, absolute */
+  /** files and directories that a sandboxed session can write, absolute */
   writable?: string[];
-  /** real paths of those that programs outside run or read, once more */
+  /** repeats the real paths of those that programs outside run or read */
   accepted?: string[];
-  /** paths in what it writes that stay as they are, absolute */
+  /** paths in writable directories that cannot be changed, absolute */
   protected?: string[];
   /** of a sandbox: none, list or full; "" is none */
   network?: string;
-  /** of the network list: patterns of hosts */
+  /** for the network list: patterns of hosts */
   hosts?: string[];
-  /** the weaker mechanism that a sandbox may have: landlock */
+  /** the weaker mechanism that a sandbox may use: landlock */
   accept?: string;
-  /** hold what a sandbox refuses and a person could allow */
+  /** block calls that a sandbox refuses until the user has decided */
   ask_user?: boolean;
   limits?: SessionLimits;
-  /** unused for so long it is closed; 0 is as the daemon has it */
+  /** the session is closed when unused for this long; 0 is the daemon's default */
   session_idle_timeout_ms?: number;
   progressToken?: unknown;
-  /** as StartParams has it */
+  /** as in StartParams */
   request?: string;
 }
 
@@ -163,15 +163,15 @@ export interface Destination {
   /** "example.org:443" */
   address: string;
   connections: number;
-  /** bytes; those of a connection that lasts are counted by the megabyte */
+  /** bytes; an open connection is counted by the megabyte */
   sent: number;
   received: number;
-  /** how often it was not let through */
+  /** number of refused connections */
   refused?: number;
   last: string;
 }
 
-/** Destinations lists the hosts in the network that a session has connected to, or tried to. */
+/** Destinations lists the network destinations that a session has connected to, or tried to. */
 export interface Destinations {
   destinations: Destination[];
 }
@@ -179,18 +179,18 @@ export interface Destinations {
 /** DetachParams end another connection. */
 export interface DetachParams {
   client: string;
-  /** the author who ends it; the other client learns this */
+  /** the author who ends it, which the other client is told */
   author?: string;
 }
 
-/** EndParams end a session's worker, or the session. */
+/** EndParams name the session to close, or whose worker to end. */
 export interface EndParams {
   session: string;
-  /** as StartParams has it */
+  /** as in StartParams */
   request?: string;
 }
 
-/** eventJSON is an Event in JSON. Type says which of the other fields there are. */
+/** eventJSON is the JSON form of an Event. Type says which of the other fields are set. */
 export interface Event {
   seq: number;
   at?: string;
@@ -200,7 +200,7 @@ export interface Event {
   silent?: boolean;
   line?: number;
   type: string;
-  /** "stderr"; else it is stdout */
+  /** "stderr"; empty means stdout */
   stream?: string;
   /** of text, input_line */
   text?: string;
@@ -222,7 +222,7 @@ export interface Event {
   terminal?: boolean;
   reader?: string;
   wait?: boolean;
-  /** the id of one that has ended */
+  /** the ID of a request that has ended */
   input_request?: number;
   on?: boolean;
   permission_id?: number;
@@ -268,28 +268,28 @@ export interface Event {
   end_line?: number;
 }
 
-/** An EventPage is a window of a session's events, in order. Lost ones are a timeline.Gap. The page after it is behind Last, and the one before it before First. */
+/** An EventPage is a window of a session's events, in order. Lost events are a timeline.Gap. The next page is after Last, and the previous one before First. */
 export interface EventPage {
   events: Event[];
-  /** of the events, also those of a gap; 0 without any */
+  /** of the events, including those of a gap; 0 if there are none */
   first: number;
   last: number;
-  /** what was asked for has events before First */
+  /** the query matches events before First */
   has_earlier?: boolean;
-  /** and behind Last */
+  /** the query matches events after Last */
   has_later?: boolean;
   /** the newest event of the session */
   end: number;
 }
 
-/** A File is one in a session's own directory: its transcript, what it records, and pictures. */
+/** A File is a file in a session's own directory: its transcript, its recordings, and images. */
 export interface File {
   name: string;
   bytes: number;
   modified: string;
 }
 
-/** FileList are the plain files of a session's own directory, by name. */
+/** FileList lists the regular files in a session's own directory, by name. */
 export interface FileList {
   files: File[];
 }
@@ -298,83 +298,83 @@ export interface FileList {
 export interface FileParams {
   session?: string;
   crashed?: string;
-  /** its name, or its whole path as the daemon tells it */
+  /** its name, or its full path as the daemon reports it */
   path: string;
   offset?: number;
   /** bytes, at most session.MaxPartBytes, which 0 means */
   limit?: number;
 }
 
-/** A FilePart is a part of a file in a session's own directory. Bytes is the size of the file at that moment: it may grow, and begins anew when it is full. */
+/** A FilePart is a part of a file in a session's own directory. Bytes is the current size of the file: it may grow, and the file starts over when it is full. */
 export interface FilePart {
   /** at most MaxPartBytes */
   data: string;
   offset: number;
   /** of the whole data */
   bytes: number;
-  /** another one means another file of that name; "" where the system does not tell */
+  /** a different ID means a different file with the same name; "" where the system has no such ID */
   id?: string;
 }
 
-/** FilesParams name a session whose own directory has files: one that is open, or one that was crashed, by the ID of its CrashedSession. */
+/** FilesParams name a session whose own directory has files: an open one by name, or a crashed one by the ID of its CrashedSession. */
 export interface FilesParams {
   session?: string;
   crashed?: string;
 }
 
-/** A Form is what a server of tools asks of a person while code calls one of its tools. A wait of kind timeline.InputKindForm has it. Answer takes a FormAnswer as JSON. Only a person may give it: a program must never fill in a form by itself, or because a model wants it. */
+/** A Form is what an MCP server asks of the user while code calls one of its tools. An input request of kind timeline.InputKindForm has it. Answer takes a FormAnswer as JSON. Only the user may give it: a program must never fill in a form on its own, or because a model wants it. */
 export interface Form {
   /** the server that asks */
   server: string;
   /** its question, without control characters but newlines */
   message: string;
-  /** Schema is a JSON Schema of an object whose properties are texts, numbers, truth values, and lists of choices. See Fields. */
+  /** Schema is a JSON Schema of an object whose properties are strings, numbers, booleans, and lists of choices. See Fields. */
   schema?: unknown;
-  /** URL, if set, is where the person shall go. Then there is no Schema, and to accept means that the person agrees to go there. */
+  /** URL, if set, is the address that the user is asked to open. Then there is no Schema, and to accept means that the user agrees to open it. */
   url?: string;
 }
 
-/** A Grant is a right that a person gives to a session. Read, Write and Host are for one with a sandbox. One of Read, Write, Host and Call is set. */
+/** A Grant is access that a user grants to a session. Exactly one of Read, Write, Host and Call is set. Read, Write and Host are for a session with a sandbox. */
 export interface Grant {
-  /** the absolute, real path of a file or directory to see */
+  /** the absolute, real path of a file or directory to read */
   read?: string;
-  /** of one to write */
+  /** the same for one to write */
   write?: string;
   /** "example.org", "*.example.org", "example.org:5432" */
   host?: string;
   /** "github.search_issues", or "github.*" for all that are not destructive */
   call?: string;
-  /** later sessions of the workspace have it, too */
+  /** later sessions of the workspace get it, too */
   always?: boolean;
-  /** Accept is the real path of Write once more. It is needed where programs outside would run or read what is written there; see KindUnconfirmed. */
+  /** Accept repeats the real path of Write. It is required if programs outside the sandbox would run or read what is written there; see KindUnconfirmed. */
   accept?: string;
-  /** Identity tells the file or directory from any other that has its path later; "" is whatever is there. An error of KindUnconfirmed has it. */
+  /** Identity distinguishes the file or directory from another that has its path later; "" accepts whatever is there. An error of KindUnconfirmed contains it. */
   identity?: string;
 }
 
-/** GrantParams give a session a right, one of Read, Write and Host. */
+/** GrantParams grant a session access: one of Read, Write and Host. */
 export interface GrantParams {
   session: string;
-  /** the absolute, real path of a file or directory to see */
+  /** the absolute, real path of a file or directory to read */
   read?: string;
-  /** of one to write */
+  /** the same for one to write */
   write?: string;
   /** "example.org", "*.example.org", "example.org:5432" */
   host?: string;
   /** "github.search_issues", or "github.*" for all that are not destructive */
   call?: string;
-  /** later sessions of the workspace have it, too */
+  /** later sessions of the workspace get it, too */
   always?: boolean;
-  /** Accept is the real path of Write once more. It is needed where programs outside would run or read what is written there; see KindUnconfirmed. */
+  /** Accept repeats the real path of Write. It is required if programs outside the sandbox would run or read what is written there; see KindUnconfirmed. */
   accept?: string;
-  /** Identity tells the file or directory from any other that has its path later; "" is whatever is there. An error of KindUnconfirmed has it. */
+  /** Identity distinguishes the file or directory from another that has its path later; "" accepts whatever is there. An error of KindUnconfirmed contains it. */
   identity?: string;
   author?: string;
 }
 
-/** HelloParams say who calls, as the first call of a connection. A connection with a higher epoch of the same client takes the place of the one before: see docs/daemon.md. */
+/** HelloParams say who calls, as the first call of a connection. A connection with a higher epoch of the same client replaces the previous one: see docs/daemon.md. */
 export interface HelloParams {
-  /** random, of this process: 16 to 64 letters, digits, hyphens and underscores */
+  /** random, for this process: 16 to 64 letters, digits, hyphens and underscores */
   id: string;
   /** counts the connections that the process makes, from 1 */
   epoch: number;
@@ -393,7 +393,7 @@ export interface HelloReply {
   draining?: boolean;
   paused?: boolean;
   warm_pools?: WarmPool[];
-  /** the client was here before, and has again what it had */
+  /** the daemon knows the client, which keeps its state */
   known?: boolean;
 }
 
@@ -406,13 +406,13 @@ export interface InputParams {
   author?: string;
   wait_ms?: number;
   after?: number;
-  /** as StartParams has them */
+  /** as in StartParams */
   read_cursor?: number;
   continues?: boolean;
   request?: string;
 }
 
-/** An InputRequest says that the active turn asks for standard input, or of a person: for a permission, or with the form of a server of tools. */
+/** An InputRequest says that the active turn asks for standard input, or asks the user for a permission or to fill in the form of an MCP server. */
 export interface InputRequest {
   id: number;
   turn: number;
@@ -424,35 +424,35 @@ export interface InputRequest {
   terminal?: boolean;
   /** Terminal: that program's name */
   reader?: string;
-  /** set when Kind is timeline.InputKindPermission */
+  /** set if Kind is timeline.InputKindPermission */
   permission?: PermissionRequest;
-  /** set when Kind is timeline.InputKindForm */
+  /** set if Kind is timeline.InputKindForm */
   form?: Form;
 }
 
-/** An Inspection describes one thing in a runtime. */
+/** An Inspection describes one name in a runtime. */
 export interface Inspection {
   found: boolean;
   /** by MIME type, text/plain at least */
   data?: Record<string, string>;
 }
 
-/** InterruptParams interrupt a turn by its number, so that a late interrupt does not hit the next one; or, with Active, whatever is active when the call arrives. */
+/** InterruptParams interrupt a turn by its number, so that a late interrupt does not hit the next one; or, with Active, the turn that is active when the call arrives. */
 export interface InterruptParams {
   session: string;
   turn?: number;
   active?: boolean;
   author?: string;
-  /** as StartParams has it */
+  /** as in StartParams */
   request?: string;
 }
 
-/** An InterruptReply says what came of an interrupt. */
+/** An InterruptReply reports the effect of an interrupt. */
 export interface InterruptReply {
   result: "idle" | "waiting" | "pending" | "stale" | "not running";
 }
 
-/** A Line is a line of the output file. */
+/** A Line is one numbered line of the output file. */
 export interface Line {
   /** from 1 */
   number: number;
@@ -466,16 +466,16 @@ export interface LiveEvent {
   event: Event;
 }
 
-/** A Match is a line in which something was found. */
+/** A Match is a line that a search found. */
 export interface Match {
   /** the event in which the line begins */
   seq: number;
   turn: number;
   /** of the rendered output, from 1; 0 for input, and without a file */
   line?: number;
-  /** it is a line of code or of an answer, not of output */
+  /** the line is code or an answer, not output */
   input?: boolean;
-  /** at most 500 bytes of the line, around what was found */
+  /** at most 500 bytes of the line, around the match */
   text: string;
 }
 
@@ -495,14 +495,14 @@ export interface OutlineParams {
   limit?: number;
 }
 
-/** Output holds lines of the rendered output. */
+/** Output contains lines of the rendered output. */
 export interface Output {
   lines: Line[];
   /** number of finished lines */
   total: number;
 }
 
-/** OutputParams look into the rendered output. */
+/** OutputParams select lines of the rendered output. */
 export interface OutputParams {
   session: string;
   grep?: string;
@@ -512,21 +512,21 @@ export interface OutputParams {
   to?: number;
 }
 
-/** A ParseReply says whether text is a whole input. */
+/** A ParseReply says whether text is a complete input. */
 export interface ParseReply {
   status: "complete" | "incomplete" | "invalid" | "unknown";
 }
 
-/** PendingCall is a function of the host that code in the session has called, and that runs. */
+/** PendingCall is a host function with running calls from code in the session. */
 export interface PendingCall {
   name: string;
-  /** how many calls of it run */
+  /** number of running calls */
   running: number;
-  /** since when at least one did */
+  /** start of the time in which at least one is running */
   since: string;
 }
 
-/** A PermissionRequest is asked for what the sandbox refuses to a program, or for a function of the host that nobody has allowed. The program or function is held until a person has decided. A wait of kind timeline.InputKindPermission has it. The ID never repeats in a session. A call that begins again after an interrupt asks under its former ID. */
+/** A PermissionRequest asks for access that the sandbox denies to a program, or for a host function that no user has allowed. The program or function is blocked until the user has decided. An InputRequest of kind timeline.InputKindPermission has it. The ID never repeats in a session. A call that starts again after an interrupt asks under its former ID. */
 export interface PermissionRequest {
   id: number;
   /** "write", "create", "remove", "rename", "change" (a mode), "set" (a setting of git), "read", "connect" or "call" */
@@ -537,30 +537,30 @@ export interface PermissionRequest {
   host?: string;
   /** the program's name, if it was a child */
   child_program?: string;
-  /** the function of the host, "github.search_issues" */
+  /** the host function, "github.search_issues" */
   call?: string;
-  /** its arguments, in short; for "set" the name of the setting */
+  /** its arguments, abbreviated; for "set" the name of the setting */
   detail?: string;
-  /** only a right that names Call in full lets it go on */
+  /** only a grant that names Call in full allows it */
   destructive?: boolean;
-  /** Hint is the command with which a person allows it; "" if nothing does. */
+  /** Hint is the command with which a user can allow it; "" if no command can. */
   hint?: string;
-  /** Grant would let the call go on. */
+  /** Grant is the access that would let the call continue. */
   grant: Grant;
-  /** Wider would, too, and other calls with it. It is nil if there is no such right. */
+  /** Wider is access that would also allow similar calls. It is nil if there is none. */
   wider?: Grant;
 }
 
-/** PreparationProgress tells how far the preparation of sessions is. */
+/** PreparationProgress reports the progress of preparing sessions. */
 export interface PreparationProgress {
   progressToken: unknown;
   progress: number;
-  /** 0: not known; equal to Progress: over */
+  /** 0: unknown; equal to Progress: complete */
   total?: number;
   message?: string;
 }
 
-/** QueryParams ask about text, while the session is idle. */
+/** QueryParams ask about text while the session is idle. */
 export interface QueryParams {
   session: string;
   text: string;
@@ -568,18 +568,18 @@ export interface QueryParams {
   cursor?: number;
 }
 
-/** A ReadCursor is how far a reader has read; 0 when it was never here. Reader is its name: another one than was asked for, with a number, when Own wanted that. */
+/** A ReadCursor is how far a reader has read; 0 if the reader is new. Reader is its name: with Own, it may differ from the requested one by a number. */
 export interface ReadCursor {
   seq: number;
   reader: string;
 }
 
-/** ReadCursorParams remember how far a reader has read, so that it can go on there after it was restarted. Without Seq they only ask. */
+/** ReadCursorParams store how far a reader has read, so that it can continue there after a restart. Without Seq they only ask. */
 export interface ReadCursorParams {
   session: string;
   reader: string;
   seq?: number;
-  /** not a name under which another connection reads */
+  /** do not share the name with another connection */
   own?: boolean;
 }
 
@@ -592,13 +592,13 @@ export interface ReadParams {
   backward?: boolean;
   /** events, at most MaxReadEvents; 0 means DefaultReadEvents */
   limit?: number;
-  /** about the most of text and data, at most MaxReadBytes; 0 means that */
+  /** approximate maximum of text and data, at most MaxReadBytes; 0 means MaxReadBytes */
   bytes?: number;
-  /** data with more bytes is left out and named by its digest; DefaultInlineBytes at least, MaxInlineBytes at most */
+  /** data with more bytes is left out and named by its digest; from DefaultInlineBytes to MaxInlineBytes */
   inline_bytes?: number;
 }
 
-/** A Reply holds what happened between a caller's cursor and now. */
+/** A Reply contains what happened between a caller's cursor and now. */
 export interface Reply {
   session: string;
   generation: number;
@@ -610,9 +610,9 @@ export interface Reply {
   input_request?: InputRequest;
   /** the prompt that the runtime would show now */
   prompt?: string;
-  /** functions of the host that run */
+  /** host functions that are running */
   pending_calls?: PendingCall[];
-  /** text that Turn has written so far */
+  /** size of the text that Turn has written so far */
   output_bytes: number;
   events: Event[];
   /** the caller's new cursor */
@@ -620,44 +620,44 @@ export interface Reply {
   elapsed_ms: number;
 }
 
-/** ResizeParams say how large the terminal of a session is from now on, in characters. */
+/** ResizeParams set the size of a session's terminal, in characters. */
 export interface ResizeParams {
   session: string;
   rows: number;
   cols: number;
 }
 
-/** SearchParams ask for lines of a session. */
+/** SearchParams search for lines of a session. */
 export interface SearchParams {
   session: string;
-  /** found in upper and lower case */
+  /** case is ignored */
   text?: string;
-  /** of package regexp */
+  /** in the syntax of package regexp */
   regexp?: string;
-  /** Next of the search before; "" is the beginning */
+  /** Next of the previous search; "" is the beginning */
   from?: string;
   /** matches, at most MaxSearchMatches; 0 means DefaultSearchMatches */
   limit?: number;
 }
 
-/** SearchResult is what a search has found so far. One search goes through about 8 MiB, or for 0.2 s. */
+/** SearchResult has the matches of one search, which covers about 8 MiB or takes up to 0.2 s. */
 export interface SearchResult {
   matches: Match[];
-  /** where to go on; "" when all was searched */
+  /** where to continue; "" when everything was searched */
   next?: string;
 }
 
 /** Info describes a session at one moment. */
 export interface Session {
   name: string;
-  /** "" while it is not known */
+  /** "" while unknown */
   language: string;
   state: "preparing" | "starting" | "idle" | "running" | "waiting" | "stopping" | "ended";
   /** when State was reached */
   state_since: string;
-  /** why it could not be prepared */
+  /** why the preparation failed */
   preparation_error?: string;
-  /** packages that it was asked to have */
+  /** packages that were requested for it */
   packages?: string[];
   generation: number;
   /** the active turn, or the last one */
@@ -676,38 +676,38 @@ export interface Session {
   executable_source?: string;
   /** a warning about that choice; see workers.Spec */
   notice?: string;
-  /** the workers' directory */
+  /** the working directory of its workers */
   dir?: string;
   /** what confines it; "" when nothing does */
   sandbox?: string;
-  /** the mechanism that its user accepted in place of namespaces, if its worker has that */
+  /** the mechanism that its user accepted in place of namespaces, if its worker uses it */
   accepted_mechanism?: string;
-  /** what persons gave it beside that; see Session.Allow */
+  /** what users granted it in addition; see Session.Allow */
   granted?: Grant[];
   /** in words; "" when there are none */
   limits?: string;
   /** the rendered transcript; "" when there is none */
   output_path?: string;
-  /** the transcript of an earlier session of this name whose program was killed */
+  /** the transcript of an earlier session with this name whose program was killed */
   crashed_transcript?: string;
   last_seq: number;
   /** in a daemon */
   watchers: number;
   /** the author who holds the write lock, in a daemon */
   write_lock_holder?: string;
-  /** Continuation is the prompt for the further lines of an input, where it is not the usual one of the language. */
+  /** Continuation is the prompt for the further lines of an input, if it is not the default one of the language. */
   continuation?: string;
   running_ms?: number;
 }
 
-/** Limits bound what a session uses; zero fields bound nothing. */
+/** Limits bound the resources of a session; zero fields bound nothing. */
 export interface SessionLimits {
   /** bytes */
   memory?: number;
-  /** with their threads */
+  /** including their threads */
   processes?: number;
   cpus?: number;
-  /** open in each process */
+  /** open files of each process */
   files?: number;
   /** bytes */
   disk?: number;
@@ -719,17 +719,17 @@ export interface SessionList {
   sessions: Session[];
 }
 
-/** A Snapshot is what had happened when a subscription began. A large one comes in parts, of which the last has More false. */
+/** A Snapshot contains what happened before a subscription started. A large one comes in parts, of which the last has More false. */
 export interface Snapshot {
   subscription: string;
   session: Session;
   events: Event[];
-  /** all up to it; live events follow behind it */
+  /** the snapshot reaches up to it; live events follow */
   seq: number;
   more?: boolean;
 }
 
-/** StartParams run code. With WaitMS the answer is that of a wait. With WriteLock no other client may write until the turn is over. With Request, a name that the client gives to this call and to its repetitions, the code runs once however often the call is made: the daemon remembers the last 256 of each client. */
+/** StartParams run code. With WaitMS the answer is that of a wait. With WriteLock no other client may write until the turn is over. Request is a name that the client gives to this call and to its repetitions: with it, the code runs only once. The daemon remembers the last 256 requests of each client. */
 export interface StartParams {
   session: string;
   input: string;
@@ -741,32 +741,32 @@ export interface StartParams {
   author?: string;
   wait_ms?: number;
   after?: number;
-  /** how far Author had read before, as ReadCursorParams have it */
+  /** how far Author had read before, as in ReadCursorParams */
   read_cursor?: number;
-  /** cancelling the call ends the waiting, not the turn */
+  /** cancelling the call ends the wait, not the turn */
   continues?: boolean;
   request?: string;
 }
 
-/** SubscribeParams watch a session from a cursor; 0 is its beginning. With ChangesOnly they watch only whether something changes, of one session, or of all with none. */
+/** SubscribeParams watch a session from a cursor; 0 is its beginning. With ChangesOnly, they watch only whether the session changes, or any session if none is named. */
 export interface SubscribeParams {
   session: string;
   after?: number;
   /** who watches */
   author?: string;
   changes_only?: boolean;
-  /** BlobsRef: data from 4 KiB on is left out and named by its digest */
+  /** BlobsRef: data of 4 KiB or more is left out and named by its digest */
   blobs?: string;
 }
 
-/** A SubscribeReply names a subscription. A snapshot of everything up to Seq follows. A resumed subscription has the current question again, because its client may have forgotten it. */
+/** A SubscribeReply identifies a subscription. A snapshot of everything up to Seq follows. A resumed subscription gets the current input request again, because its client may have forgotten it. */
 export interface SubscribeReply {
   subscription: string;
   seq: number;
   input_request?: InputRequest;
 }
 
-/** A SubscriptionEnd says that a subscription is over, and why: its session was closed, or its connection is ended by somebody else. */
+/** A SubscriptionEnd says that a subscription is over, and why: its session was closed, or another client ended the connection. */
 export interface SubscriptionEnd {
   subscription: string;
   session: string;
@@ -793,25 +793,25 @@ export interface Tick {
   closed?: boolean;
 }
 
-/** A TurnAccepted says which turn a call with a Request has started or answered, before it is over. */
+/** A TurnAccepted says which turn a call with a Request has started or answered, before the turn is over. */
 export interface TurnAccepted {
   request: string;
   session: string;
   turn: number;
 }
 
-/** A TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new, ask for what is behind the cursor End: the turn that ran then is in the answer again. */
+/** A TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new, ask for the summaries after the cursor End: a turn that was running then is in the answer again. */
 export interface TurnSummaries {
   turns: TurnSummary[];
-  /** what was asked for has turns before the first */
+  /** the query matches turns before the first */
   has_earlier?: boolean;
-  /** and after the last */
+  /** the query matches turns after the last */
   has_later?: boolean;
   /** the newest event of the session */
   end: number;
 }
 
-/** A TurnSummary says in short what a turn was. The start-up of each generation has one, too, as turn 0. Events between two turns belong to the one before. */
+/** A TurnSummary describes one turn briefly. The start-up of each generation has a summary, too, as turn 0. Events between two turns belong to the earlier one. */
 export interface TurnSummary {
   turn: number;
   generation?: number;
@@ -822,15 +822,15 @@ export interface TurnSummary {
   /** of the first event */
   at: string;
   author?: string;
-  /** the first line of its input that is not blank, at most 160 bytes */
+  /** the first non-blank line of its input, at most 160 bytes */
   code?: string;
   /** of its input, as far as TurnStarted has it */
   code_lines?: number;
   /** newlines in its text */
   lines?: number;
-  /** of text and pictures */
+  /** of text and images */
   bytes?: number;
-  /** pictures and other results that are shown; updates count once */
+  /** images and other displays; updates count once */
   displays?: number;
   /** a tool asked for it, see Event.IsUnseen */
   silent?: boolean;
@@ -841,17 +841,17 @@ export interface TurnSummary {
   elapsed_ms?: number;
 }
 
-/** A Variable is a name with its value in short. */
+/** A Variable is a name with an abbreviated value. */
 export interface Variable {
   name: string;
   type: string;
-  /** as the language counts: "12", "(3, 4)"; empty when it has none */
+  /** in the terms of the language: "12", "(3, 4)"; empty when it has none */
   shape?: string;
   /** size of the value itself; 0 when unknown */
   bytes?: number;
 }
 
-/** Variables lists what user code has defined, newest first, data before functions and classes. */
+/** Variables lists what user code has defined: the newest first, data before functions and classes. */
 export interface Variables {
   /** at most 200 */
   variables: Variable[];
@@ -859,27 +859,27 @@ export interface Variables {
   more: number;
 }
 
-/** Visibility is what a session with a sandbox sees of the home directory, which is built for it, and what it does not have of the environment. */
+/** Visibility describes what a sandboxed session sees of the home directory, which is built for it, and which environment variables it does not get. */
 export interface Visibility {
-  /** "" if it is not built */
+  /** "" if no home directory is built */
   home?: string;
   /** sorted, at most MaxVisiblePaths */
   paths: VisiblePath[];
-  /** how many there are besides */
+  /** number of paths that are not listed */
   more_paths?: number;
-  /** WithheldVariables are the names of variables, sorted, at most MaxVisiblePaths; "the login in NAME" for those of which only that was cut out. */
+  /** WithheldVariables are the names of variables, sorted, at most MaxVisiblePaths; "the login in NAME" for those from which only the login was removed. */
   withheld_variables: string[];
   more_withheld?: number;
 }
 
-/** A VisiblePath is a file or directory there. */
+/** A VisiblePath is a file or directory that the session sees in its home directory. */
 export interface VisiblePath {
   path: string;
   /** "document", "toolchain", "cache", "on PATH", …; see docs/sandbox-reference.md */
   reason: string;
 }
 
-/** WaitParams wait until a turn ends or asks for input, for WaitMS at most; 0 does not wait. Turn is one that was started or fed here, and not long ago; 0 is whatever is active. */
+/** WaitParams wait until a turn ends or asks for input, for at most WaitMS; 0 does not wait. Turn is a recent turn of this session; 0 is the active one. */
 export interface WaitParams {
   session: string;
   turn?: number;
@@ -887,15 +887,15 @@ export interface WaitParams {
   after?: number;
 }
 
-/** WarmPool are the sessions of one language that a daemon keeps ready for those who create one. */
+/** WarmPool describes the sessions of one language that a daemon keeps ready for clients that create one. */
 export interface WarmPool {
   language: string;
   ready: number;
-  /** how many it would keep */
+  /** number of sessions to keep */
   count: number;
-  /** where they work; only sessions that start alike are given */
+  /** their working directory; a session is taken from the pool only if it would start alike */
   dir: string;
-  /** why no more are made */
+  /** why no more are created */
   failure?: string;
 }
 
