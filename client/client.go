@@ -370,21 +370,21 @@ func (l *Client) watchConn(c *Conn, noted chan<- struct{}) {
 // dialDaemon connects. A local daemon that is not running, or not yet, is dialled again, and
 // started before that if starts is set.
 func (l *Client) dialDaemon(ctx context.Context, starts bool) (*Conn, error) {
-	begun := time.Now()
+	started := time.Now()
 	c, err := l.openConn(ctx)
 	if l.remote && !starts {
 		return c, err
 	}
-	if isAbsent(ctx, err, begun) && starts {
+	if isAbsent(ctx, err, started) && starts {
 		l.log.Info("starting daemon", "at", l.dialer.String())
 		if err := l.startDaemon(ctx); err != nil {
 			return nil, fmt.Errorf("cannot start a daemon: %w", err)
 		}
-		begun = time.Now()
+		started = time.Now()
 		c, err = l.openConn(ctx)
 	}
 	for _, pause := range retryDelays[:maxLocalRetries] {
-		if !isAbsent(ctx, err, begun) || !starts && !l.wasReached() {
+		if !isAbsent(ctx, err, started) || !starts && !l.wasReached() {
 			break
 		}
 		if sleepContext(ctx, pause) == nil {
@@ -403,8 +403,8 @@ func (l *Client) wasReached() bool {
 
 // isAbsent reports whether dialling failed because no daemon is running, or not yet. A daemon
 // that takes long without answering is running, but stuck.
-func isAbsent(ctx context.Context, err error, begun time.Time) bool {
-	return session.KindOf(err) == KindUnreachable && ctx.Err() == nil && time.Since(begun) < stuckTimeout
+func isAbsent(ctx context.Context, err error, started time.Time) bool {
+	return session.KindOf(err) == KindUnreachable && ctx.Err() == nil && time.Since(started) < stuckTimeout
 }
 
 func sleepContext(ctx context.Context, d time.Duration) error {

@@ -19,7 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// printGreeting is what repl bridge prints, for the scripts that stand for a far side.
+// printGreeting is what repl bridge prints, for the scripts that stand for a remote end.
 const printGreeting = `printf '\nturnstone-bridge 1 %s {"version":"1","protocol":1,"host":"far"}\n' "$4"; `
 
 // newScriptCommand returns a command whose remote end is a script.
@@ -293,9 +293,9 @@ func TestCommandStream(t *testing.T) {
 
 	t.Run("foreign output inside messages refuses the fourth dial", func(t *testing.T) {
 		t.Parallel()
-		way := newScriptCommand(printGreeting + `read request; printf '{"jsonrpc":a late word\n"id":1,"result":{}}\n'; cat > /dev/null`)
+		dialer := newScriptCommand(printGreeting + `read request; printf '{"jsonrpc":a late word\n"id":1,"result":{}}\n'; cat > /dev/null`)
 		for range maxCorruptions {
-			c, err := Dial(t.Context(), way)
+			c, err := Dial(t.Context(), dialer)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -305,9 +305,9 @@ func TestCommandStream(t *testing.T) {
 			}
 			_ = c.Close()
 		}
-		wantContains(t, wantDialError(t, way), "3 times within a minute", "a late word", "print nothing")
-		way.corruptions[0].at = time.Now().Add(-corruptionWindow - time.Second)
-		c, err := Dial(t.Context(), way)
+		wantContains(t, wantDialError(t, dialer), "3 times within a minute", "a late word", "print nothing")
+		dialer.corruptions[0].at = time.Now().Add(-corruptionWindow - time.Second)
+		c, err := Dial(t.Context(), dialer)
 		if err != nil {
 			t.Fatalf("after the minute: %v", err)
 		}
@@ -326,8 +326,8 @@ func TestCommandStream(t *testing.T) {
 
 	t.Run("a partial last line counts as the end of the stream", func(t *testing.T) {
 		t.Parallel()
-		way := newScriptCommand(printGreeting + `read request; printf '{"jsonrpc":"'; exit 0`)
-		c, err := Dial(t.Context(), way)
+		dialer := newScriptCommand(printGreeting + `read request; printf '{"jsonrpc":"'; exit 0`)
+		c, err := Dial(t.Context(), dialer)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -336,7 +336,7 @@ func TestCommandStream(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "no message") || !strings.Contains(err.Error(), "EOF") {
 			t.Errorf("got %v", err)
 		}
-		if len(way.corruptions) > 0 {
+		if len(dialer.corruptions) > 0 {
 			t.Error("it counts as a foreign word")
 		}
 	})

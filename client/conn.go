@@ -122,7 +122,7 @@ func checkProtocol(version string, protocol int, d Dialer) error {
 func NewConn(conn net.Conn) *Conn { return newConn(conn, false) }
 
 // newConn is NewConn. A remote connection is probed while it is needed.
-func newConn(conn net.Conn, far bool) *Conn {
+func newConn(conn net.Conn, remote bool) *Conn {
 	c := &Conn{
 		done:          make(chan struct{}),
 		helloDone:     make(chan struct{}),
@@ -136,7 +136,7 @@ func newConn(conn net.Conn, far bool) *Conn {
 	if over, ok := conn.(*commandConn); ok && over.command.KeepAlive > 0 {
 		o.Heartbeat, o.HeartbeatInterval = MethodPing, over.command.KeepAlive/pingsPerKeepAlive
 	}
-	if far {
+	if remote {
 		o.KeepAlive, o.KeepAliveInterval = MethodPing, keepAliveInterval
 	} else {
 		o.Probe, o.ProbeInterval = MethodInfo, probeInterval

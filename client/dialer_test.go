@@ -25,12 +25,12 @@ func TestIsRemote(t *testing.T) {
 	t.Parallel()
 	nothing := func(string) string { return "" }
 	for _, c := range []struct {
-		way  Dialer
-		want bool
+		dialer Dialer
+		want   bool
 	}{{Socket("/x"), false}, {DefaultDialer(nothing), false}, {&Command{Prefix: []string{"ssh", "gpu1"}}, true}} {
-		l := New(c.way, nil)
+		l := New(c.dialer, nil)
 		if got := l.IsRemote(); got != c.want {
-			t.Errorf("%T: got %v", c.way, got)
+			t.Errorf("%T: got %v", c.dialer, got)
 		}
 		l.Close()
 	}

@@ -40,16 +40,16 @@ func (greetingConn) Greeting() Greeting {
 func (g *greetingDialer) String() string { return "gpu" }
 
 func (g *greetingDialer) Dial(context.Context) (net.Conn, error) {
-	near, far := net.Pipe()
+	local, remote := net.Pipe()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.count++
 	n := g.count
 	go func() {
-		defer far.Close()
-		g.serve(n, bufio.NewScanner(far), far)
+		defer remote.Close()
+		g.serve(n, bufio.NewScanner(remote), remote)
 	}()
-	return greetingConn{near}, nil
+	return greetingConn{local}, nil
 }
 
 func (g *greetingDialer) dialCount() int {
@@ -84,7 +84,7 @@ func TestHello(t *testing.T) {
 	t.Run("the first call is sent without waiting for the answer", func(t *testing.T) {
 		t.Parallel()
 		came := make(chan []string, 1)
-		way := &greetingDialer{serve: func(_ int, in *bufio.Scanner, out io.Writer) {
+		dialer := &greetingDialer{serve: func(_ int, in *bufio.Scanner, out io.Writer) {
 			hello, first := readCall(in)
 			list, second := readCall(in)
 			came <- []string{first, second}
@@ -92,7 +92,7 @@ func TestHello(t *testing.T) {
 			_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"sessions":[{"name":"main","state":"idle"}]}}`+"\n", list)
 			in.Scan()
 		}}
-		l := New(way, nil)
+		l := New(dialer, nil)
 		defer l.Close()
 		all, err := l.ListSessions(t.Context())
 		if err != nil || len(all) != 1 || all[0].Name != "main" {
@@ -105,7 +105,7 @@ func TestHello(t *testing.T) {
 
 	t.Run("a rejected hello fails calls with its message", func(t *testing.T) {
 		t.Parallel()
-		way := &greetingDialer{serve: func(_ int, in *bufio.Scanner, out io.Writer) {
+		dialer := &greetingDialer{serve: func(_ int, in *bufio.Scanner, out io.Writer) {
 			for {
 				id, method := readCall(in)
 				if method == "" {
@@ -114,7 +114,7 @@ func TestHello(t *testing.T) {
 				_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"too many clients","data":{"kind":"invalid"}}}`+"\n", id)
 			}
 		}}
-		l := New(way, nil)
+		l := New(dialer, nil)
 		defer l.Close()
 		_, err := l.facade.CreateSession(t.Context(), CreateParams{Name: "main", Language: "python"})
 		if err == nil || !strings.Contains(err.Error(), "too many clients") {
@@ -124,7 +124,7 @@ func TestHello(t *testing.T) {
 		if session.KindOf(err) != KindUnreachable || !strings.Contains(err.Error(), "too many clients") {
 			t.Errorf("got %v", err)
 		}
-		if n := way.dialCount(); n > 4 {
+		if n := dialer.dialCount(); n > 4 {
 			t.Errorf("it was dialled %d times", n)
 		}
 	})
@@ -137,7 +137,7 @@ func TestHello(t *testing.T) {
 			t.Run(fmt.Sprintf("known %t", known), func(t *testing.T) {
 				t.Parallel()
 				early := make(chan string, 1)
-				way := &greetingDialer{serve: func(n int, in *bufio.Scanner, out io.Writer) {
+				dialer := &greetingDialer{serve: func(n int, in *bufio.Scanner, out io.Writer) {
 					hello, _ := readCall(in)
 					if n == 1 {
 						readCall(in) // then the connection is cut
@@ -159,7 +159,7 @@ func TestHello(t *testing.T) {
 					_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"name":"main","state":"idle"}}`+"\n", id)
 					in.Scan()
 				}}
-				l := New(way, nil)
+				l := New(dialer, nil)
 				defer l.Close()
 				_, err := l.facade.CreateSession(t.Context(), CreateParams{Name: "main", Language: "python"})
 				if known && err != nil || !known && session.KindOf(err) != KindOutcomeUnknown {
@@ -182,7 +182,7 @@ func TestResubscribe(t *testing.T) {
 	t.Run("a subscription cancelled meanwhile is unsubscribed", func(t *testing.T) {
 		t.Parallel()
 		again, cancelled, left := make(chan bool), make(chan bool), make(chan string, 1)
-		way := &greetingDialer{serve: func(n int, in *bufio.Scanner, out io.Writer) {
+		dialer := &greetingDialer{serve: func(n int, in *bufio.Scanner, out io.Writer) {
 			hello, _ := readCall(in)
 			subscribe, _ := readCall(in)
 			if n > 1 {
@@ -197,7 +197,7 @@ func TestResubscribe(t *testing.T) {
 				_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", id)
 			}
 		}}
-		l := New(way, nil)
+		l := New(dialer, nil)
 		defer l.Close()
 		w, err := l.facade.Subscribe(t.Context(), SubscribeParams{Session: "main"})
 		if err != nil {
@@ -224,7 +224,7 @@ func TestResubscribe(t *testing.T) {
 	t.Run("missed closes are reported after a cancelled Next", func(t *testing.T) {
 		t.Parallel()
 		ctx, giveUp := context.WithCancel(t.Context())
-		way := &greetingDialer{serve: func(n int, in *bufio.Scanner, out io.Writer) {
+		dialer := &greetingDialer{serve: func(n int, in *bufio.Scanner, out io.Writer) {
 			hello, _ := readCall(in)
 			subscribe, _ := readCall(in)
 			_, _ = io.WriteString(out, helloAnswer(hello, n > 1))
@@ -241,7 +241,7 @@ func TestResubscribe(t *testing.T) {
 				}
 			}
 		}}
-		l := New(way, nil)
+		l := New(dialer, nil)
 		defer l.Close()
 		ticks, err := l.facade.SubscribeChanges(t.Context(), "")
 		if err != nil {

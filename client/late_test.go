@@ -23,13 +23,13 @@ type slowDialer struct{ parts int }
 func (slowDialer) String() string { return "slow" }
 
 func (w slowDialer) Dial(context.Context) (net.Conn, error) {
-	near, far := net.Pipe()
-	go w.serveSlowly(far)
-	return near, nil
+	local, remote := net.Pipe()
+	go w.serveSlowly(remote)
+	return local, nil
 }
 
-func (w slowDialer) serveSlowly(far net.Conn) {
-	for in := bufio.NewScanner(far); in.Scan(); {
+func (w slowDialer) serveSlowly(remote net.Conn) {
+	for in := bufio.NewScanner(remote); in.Scan(); {
 		var m struct {
 			ID     json.RawMessage
 			Method string
@@ -37,7 +37,7 @@ func (w slowDialer) serveSlowly(far net.Conn) {
 		_ = json.Unmarshal(in.Bytes(), &m)
 		switch m.Method {
 		case client.MethodHello:
-			fmt.Fprintf(far, `{"jsonrpc":"2.0","id":%s,"result":{"version":"x","protocol":%d,"pid":1,"started":"2026-01-01T00:00:00Z"}}`+"\n", m.ID, client.Protocol)
+			fmt.Fprintf(remote, `{"jsonrpc":"2.0","id":%s,"result":{"version":"x","protocol":%d,"pid":1,"started":"2026-01-01T00:00:00Z"}}`+"\n", m.ID, client.Protocol)
 		case client.MethodWait:
 			answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"session":"s","turn":1,"outcome":"ok","prompt":%q}}`+"\n", m.ID, strings.Repeat("x", 90))
 			go func() {
@@ -46,7 +46,7 @@ func (w slowDialer) serveSlowly(far net.Conn) {
 				for range w.parts {
 					<-second.C
 					n := min(10, len(answer))
-					if _, err := io.WriteString(far, answer[:n]); err != nil || n == len(answer) {
+					if _, err := io.WriteString(remote, answer[:n]); err != nil || n == len(answer) {
 						return
 					}
 					answer = answer[n:]

@@ -67,18 +67,18 @@ func TestRetryLimit(t *testing.T) {
 			},
 		},
 	} {
-		for _, far := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, far %t", test.name, far), func(t *testing.T) {
+		for _, remote := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, remote %t", test.name, remote), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					way := &greetingDialer{serve: test.serve}
-					l := New(way, nil)
-					l.remote = far
+					dialer := &greetingDialer{serve: test.serve}
+					l := New(dialer, nil)
+					l.remote = remote
 					defer l.Close()
 					err := test.use(t.Context(), l)
 					if session.KindOf(err) != KindUnreachable || !strings.Contains(err.Error(), "in a row ended during") {
 						t.Errorf("got %v", err)
 					}
-					if n := way.dialCount(); n > 4*maxLosses {
+					if n := dialer.dialCount(); n > 4*maxLosses {
 						t.Errorf("it was dialled %d times", n)
 					}
 				})
@@ -90,8 +90,8 @@ func TestRetryLimit(t *testing.T) {
 // An oversized input is refused without dialling.
 func TestMaxInput_FailsWithoutDial(t *testing.T) {
 	t.Parallel()
-	way := &greetingDialer{}
-	l := New(way, nil)
+	dialer := &greetingDialer{}
+	l := New(dialer, nil)
 	defer l.Close()
 	text := strings.Repeat("x", session.MaxInputBytes+1)
 	_, start := l.facade.StartTurn(t.Context(), StartParams{Session: "main", Input: text})
@@ -101,7 +101,7 @@ func TestMaxInput_FailsWithoutDial(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if n := way.dialCount(); n > 0 {
+	if n := dialer.dialCount(); n > 0 {
 		t.Errorf("it was dialled %d times", n)
 	}
 }

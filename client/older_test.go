@@ -14,19 +14,19 @@ import (
 
 func TestOlderDaemon_UnknownMethod(t *testing.T) {
 	t.Parallel()
-	near, far := net.Pipe()
-	defer far.Close()
+	local, remote := net.Pipe()
+	defer remote.Close()
 	go func() {
-		for in := bufio.NewScanner(far); in.Scan(); {
+		for in := bufio.NewScanner(remote); in.Scan(); {
 			var m struct {
 				ID     json.RawMessage
 				Method string
 			}
 			_ = json.Unmarshal(in.Bytes(), &m)
-			fmt.Fprintf(far, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"there is no method %s","data":{"kind":"unknown_method"}}}`+"\n", m.ID, m.Method)
+			fmt.Fprintf(remote, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"there is no method %s","data":{"kind":"unknown_method"}}}`+"\n", m.ID, m.Method)
 		}
 	}()
-	c := client.NewConn(near)
+	c := client.NewConn(local)
 	defer c.Close()
 	_, err := c.Session("main").Read(t.Context(), session.ReadQuery{})
 	if err == nil || !strings.Contains(err.Error(), "there is no method timeline/read: the daemon is older than this program") {

@@ -16,16 +16,16 @@ func TestOnProgress(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ours, theirs := net.Pipe()
 			c := NewConn(ours)
-			told := make(chan PreparationProgress, 1)
+			reported := make(chan PreparationProgress, 1)
 			c.OnProgress(func(h PreparationProgress) {
 				c.OnProgress(nil)
 				go func() { _, _ = c.DaemonInfo(t.Context()) }()
-				told <- h
+				reported <- h
 			})
 			if _, err := io.WriteString(theirs, progressLine); err != nil {
 				t.Fatal(err)
 			}
-			if h := <-told; h.Progress != 1 {
+			if h := <-reported; h.Progress != 1 {
 				t.Errorf("got %+v", h)
 			}
 			if line, err := bufio.NewReader(theirs).ReadString('\n'); err != nil || line == "" {
@@ -43,12 +43,12 @@ func TestOnProgress(t *testing.T) {
 			l := New(Socket(""), nil)
 			l.conn = NewConn(ours)
 			defer l.Close()
-			told := make(chan PreparationProgress, 1)
-			l.OnProgress(func(h PreparationProgress) { told <- h })
+			reported := make(chan PreparationProgress, 1)
+			l.OnProgress(func(h PreparationProgress) { reported <- h })
 			if _, err := io.WriteString(theirs, progressLine); err != nil {
 				t.Fatal(err)
 			}
-			if h := <-told; h.Progress != 1 {
+			if h := <-reported; h.Progress != 1 {
 				t.Errorf("got %+v", h)
 			}
 		})

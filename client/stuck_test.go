@@ -27,10 +27,10 @@ func TestStuckDaemon(t *testing.T) {
 			c := newSilentConn(t)
 			ctx, stop := context.WithTimeout(t.Context(), time.Second)
 			defer stop()
-			begun := time.Now()
+			started := time.Now()
 			_, err := c.DaemonInfo(ctx)
-			if err != context.DeadlineExceeded || time.Since(begun) > time.Second+cancelTimeout {
-				t.Errorf("got %v after %s", err, time.Since(begun))
+			if err != context.DeadlineExceeded || time.Since(started) > time.Second+cancelTimeout {
+				t.Errorf("got %v after %s", err, time.Since(started))
 			}
 		})
 	})
@@ -38,10 +38,10 @@ func TestStuckDaemon(t *testing.T) {
 	t.Run("a call fails when nothing answers its probes", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newSilentConn(t)
-			begun := time.Now()
+			started := time.Now()
 			_, err := c.DaemonInfo(t.Context())
-			if session.KindOf(err) != KindUnreachable || time.Since(begun) > 3*probeInterval {
-				t.Errorf("got %v after %s", err, time.Since(begun))
+			if session.KindOf(err) != KindUnreachable || time.Since(started) > 3*probeInterval {
+				t.Errorf("got %v after %s", err, time.Since(started))
 			}
 			if _, err := c.DaemonInfo(t.Context()); session.KindOf(err) != KindUnreachable {
 				t.Errorf("another call: %v", err)

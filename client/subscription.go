@@ -314,9 +314,9 @@ func (w *Subscription) syncFlow(ctx context.Context) error {
 		if w.paused || w.isFull {
 			method, wanted = MethodPause, flowPaused
 		}
-		at, told := w.position, w.daemonFlow
+		at, reported := w.position, w.daemonFlow
 		w.mu.Unlock()
-		if told == wanted {
+		if reported == wanted {
 			return nil
 		}
 		err := at.conn.Call(ctx, method, SubscriptionParams{at.id}, nil)

@@ -14,8 +14,8 @@ import (
 const readCursorDelay = time.Second
 
 // StartTurn implements session.TurnStarter: one call starts the turn and waits for it.
-func (s *Session) StartTurn(code string, begun func(turn uint64)) session.PendingTurn {
-	t := s.newPendingTurn(begun)
+func (s *Session) StartTurn(code string, onStart func(turn uint64)) session.PendingTurn {
+	t := s.newPendingTurn(onStart)
 	t.startOnly = func(ctx context.Context) (uint64, error) { return s.Submit(ctx, code) }
 	t.startAndWait = func(ctx context.Context, o waitingCall) (session.Reply, error) {
 		return s.conn.StartTurn(ctx, StartParams{
@@ -28,20 +28,20 @@ func (s *Session) StartTurn(code string, begun func(turn uint64)) session.Pendin
 
 // StartAnswer implements session.TurnStarter: one call answers the input request and waits for
 // the turn.
-func (s *Session) StartAnswer(wait timeline.Seq, in session.Input, begun func(turn uint64)) session.PendingTurn {
-	t := s.newPendingTurn(begun)
-	t.startOnly = func(ctx context.Context) (uint64, error) { return s.Answer(ctx, wait, in) }
+func (s *Session) StartAnswer(request timeline.Seq, in session.Input, onStart func(turn uint64)) session.PendingTurn {
+	t := s.newPendingTurn(onStart)
+	t.startOnly = func(ctx context.Context) (uint64, error) { return s.Answer(ctx, request, in) }
 	t.startAndWait = func(ctx context.Context, o waitingCall) (session.Reply, error) {
 		return s.conn.SendInput(ctx, InputParams{
-			Session: s.name, InputRequest: wait, Input: string(in.Data), EOF: in.EOF, Author: s.author,
+			Session: s.name, InputRequest: request, Input: string(in.Data), EOF: in.EOF, Author: s.author,
 			After: o.after, ReadCursor: o.readCursor, WaitMS: o.waitMS, Continues: true, Request: t.request,
 		})
 	}
 	return t
 }
 
-func (s *Session) newPendingTurn(begun func(uint64)) *pendingTurn {
-	t := &pendingTurn{session: s, onStart: begun}
+func (s *Session) newPendingTurn(onStart func(uint64)) *pendingTurn {
+	t := &pendingTurn{session: s, onStart: onStart}
 	if l := s.conn.client; l != nil {
 		t.request = l.newRequestID()
 	}

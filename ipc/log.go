@@ -28,16 +28,16 @@ func (c *Conn) logFrame(from Side, m Message, bytes int) {
 // its texts and bytes. Texts and bytes belong to the user and are never logged. Where they may
 // be secret, their length is not logged either.
 func LogAttrs(m Message) []slog.Attr {
-	var told []slog.Attr
-	w := fieldVisitor{purpose: purposeDescribe, attrs: &told}
+	var attrs []slog.Attr
+	w := fieldVisitor{purpose: purposeDescribe, attrs: &attrs}
 	kind := messageTypes[m.Type()]
 	if kind.write != nil {
 		kind.write(&w, m)
 	}
 	if kind.confidential {
-		told = slices.DeleteFunc(told, func(a slog.Attr) bool { return strings.HasSuffix(a.Key, sizeSuffix) })
+		attrs = slices.DeleteFunc(attrs, func(a slog.Attr) bool { return strings.HasSuffix(a.Key, sizeSuffix) })
 	}
-	return told
+	return attrs
 }
 
 // sizeSuffix ends the name of the attribute for the length of a text or of bytes.

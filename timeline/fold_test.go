@@ -94,8 +94,8 @@ func TestRenderFold(t *testing.T) {
 			return s
 		}
 		got := renderFolded(one(30)+strings.Repeat("a\nb\n", 1000)+one(100), false).Text()
-		kept := strings.Count(got, "xxx\n")
-		if want := fmt.Sprintf("… %d,%03d lines (", (2130-kept)/1000, (2130-kept)%1000); !strings.Contains(got, want) {
+		retained := strings.Count(got, "xxx\n")
+		if want := fmt.Sprintf("… %d,%03d lines (", (2130-retained)/1000, (2130-retained)%1000); !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q in it", got, want)
 		}
 	})

@@ -128,7 +128,7 @@ func (v *logSnapshot) stepBack(low, pos Seq, yield func(entry) bool) (Seq, bool)
 			part, file = v.diskEntriesBefore(f, pos), v.fileSection(f)
 		}
 	}
-	begun := pos
+	start := pos
 	for _, e := range slices.Backward(part) {
 		if e.Seq < low {
 			return low, false
@@ -145,7 +145,7 @@ func (v *logSnapshot) stepBack(low, pos Seq, yield func(entry) bool) (Seq, bool)
 		}
 		pos = e.Seq
 	}
-	if pos < begun {
+	if pos < start {
 		return pos, true
 	}
 	lost := v.gapBefore(low, pos)

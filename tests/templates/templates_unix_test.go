@@ -100,7 +100,7 @@ func TestTemplate(t *testing.T) {
 				{"print -(1 + 2) * 4 / 8, sqrt(\n16), \"\\u00e9\\ud83d\\udc26\" == \"é🐦\"", "-1.5 4 1\n"},
 				{"shell(\"exit 7\")", "7\n"},
 				{"print \"never\"; x = = 1", "unexpected =\n"},
-				{"nowhere", "no such name: nowhere\n"},
+				{"nowhere", "unknown name: nowhere\n"},
 			},
 			"python": {
 				{"x = 41", ""},

@@ -304,13 +304,13 @@ func (s *workerSession) checkInterruptEnds(code string, times int) error {
 		return err
 	}
 	for i := range 6 {
-		if err := s.startTurn(s.Print("begun"), code); err != nil {
+		if err := s.startTurn(s.Print("started"), code); err != nil {
 			return err
 		}
 		var seen []ipc.Message
 		if i%2 == 1 {
 			var err error
-			if seen, err = s.waitForOutput("begun"); err != nil {
+			if seen, err = s.waitForOutput("started"); err != nil {
 				return err
 			}
 		}

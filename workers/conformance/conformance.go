@@ -106,10 +106,10 @@ type check struct {
 
 func (c check) runOn(s *workerSession) Result {
 	result := Result{Name: c.name}
-	begun := time.Now()
+	started := time.Now()
 	s.options.Logger.Info("check started", "check", c.name)
 	err := c.test(s)
-	result.Duration = time.Since(begun)
+	result.Duration = time.Since(started)
 	var why skipError
 	if errors.As(err, &why) {
 		result.Skipped = string(why)

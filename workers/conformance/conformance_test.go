@@ -198,9 +198,9 @@ func TestRun(t *testing.T) {
 			"an interrupt that is only pending": {
 				change: func(d *conformance.Dialect) {
 					d.Print = func(text string) string { // the loop withstands each interrupt behind that word
-						return "print " + strings.TrimPrefix(text, "begun")
+						return "print " + strings.TrimPrefix(text, "started")
 					}
-					d.Sleep, d.Loop = "print begun\nsleep", "busy begun"
+					d.Sleep, d.Loop = "print started\nsleep", "busy started"
 				},
 				want: "an interrupt ends a loop",
 			},

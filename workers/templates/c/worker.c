@@ -1,11 +1,11 @@
 /*
- * A worker in C: a desk calculator, with variables, loops, questions and a shell.
+ * A worker in C: a desk calculator with variables, loops, input and a shell.
  *
- * It has one thread, and no handler of a signal does any work. Whatever takes time, a loop, a
- * sleep, a wait for an answer or for a child, looks at the channel (look), and an interrupt leaves
- * the turn from there. So the worker signals its own process group, for its children.
+ * It has one thread, and signal handlers do no work. Everything that takes time (a loop, a sleep,
+ * a wait for an answer or for a child) polls the channel (look), and an interrupt leaves the turn
+ * from there. The worker therefore signals its own process group to interrupt its children.
  *
- * The first half is the protocol, the second half the language: change that. Build it with
+ * The first half is the protocol, the second half the language, which you replace. Build it with
  *
  *     cc -O2 -o worker worker.c -lm
  *
@@ -30,7 +30,7 @@
 
 enum { MAX_FRAME = 64 << 20, MAX_DEPTH = 16, MAX_TEXT = 4000 };
 
-/* A slice is some bytes that belong to somebody else. */
+/* A slice refers to bytes that it does not own. */
 struct slice {
 	const char *at;
 	size_t n;
@@ -40,7 +40,7 @@ static struct slice slice_of(const char *s) { return (struct slice){s, strlen(s)
 
 static int same(struct slice s, const char *word) { return s.n == strlen(word) && memcmp(s.at, word, s.n) == 0; }
 
-/* A buffer is bytes of its own. */
+/* A buffer owns its bytes. */
 struct buffer {
 	char *at;
 	size_t n, room;
@@ -58,13 +58,13 @@ static void add(struct buffer *b, const void *bytes, size_t n) {
 	b->n += n;
 }
 
-static int in, out, terminal, children[2]; /* children: a byte for each child that ended */
+static int in, out, terminal, children[2]; /* children: a pipe with a byte for each child that has exited */
 static char nonce[32];
-static uint64_t marks, waits, turn, acted; /* turn: the active one; acted: the last interrupt of it */
+static uint64_t marks, waits, turn, acted; /* turn: the active turn; acted: its last handled interrupt */
 
 /* ---- Writing: MessagePack, in the longest form of each type */
 
-static struct buffer frame; /* the one that is being written */
+static struct buffer frame; /* the frame that is being written */
 static uint32_t fields;
 
 static void put(int code, uint64_t v, int size) {
@@ -120,7 +120,7 @@ static void write_all(int fd, const void *bytes, size_t n) {
 		if (k < 0 && errno == EAGAIN)
 			poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
 		else if (k < 0 && errno != EINTR)
-			_exit(1); /* nobody reads */
+			_exit(1); /* the peer is gone */
 		else if (k > 0)
 			b += k, n -= (size_t)k;
 	}
@@ -133,7 +133,7 @@ static void begin(const char *type) {
 	put_word("type", type);
 }
 
-/* send writes the frame. One with a place among the text leaves its marker there first. */
+/* send writes the frame. If it has a position in the text, its marker is written first. */
 static void send(int marked) {
 	if (marked) {
 		char marker[64];
@@ -162,7 +162,7 @@ static void finish(const char *reason, int status, const char *message) {
 
 static void refuse(const char *why) { finish("protocol_error", 1, why); }
 
-/* print writes text of standard output, complain of standard error. */
+/* print writes to standard output, complain to standard error. */
 static void print(struct slice s) { write_all(1, s.at, s.n); }
 
 static void complain(const char *text) {
@@ -172,12 +172,12 @@ static void complain(const char *text) {
 	add(&b, head, (size_t)snprintf(head, sizeof head, "\033_%s;E\033\\", nonce));
 	add(&b, text, strlen(text));
 	add(&b, head, (size_t)snprintf(head, sizeof head, "\n\033_%s;O\033\\", nonce));
-	write_all(terminal, b.at, b.n); /* at once, so that nothing comes between */
+	write_all(terminal, b.at, b.n); /* in one call, so that no other output comes in between */
 }
 
 /* ---- Reading */
 
-/* A message is a frame that was read. What does not belong to its type is zero. */
+/* A message is a decoded frame. Fields that do not belong to its type are zero. */
 struct message {
 	struct slice type, input, kind, text;
 	uint64_t turn, wait, seq, id, cursor;
@@ -194,7 +194,7 @@ struct reader {
 static uint64_t number(struct reader *r, size_t size) {
 	uint64_t v = 0;
 	if ((size_t)(r->end - r->at) < size)
-		refuse("a value is cut short");
+		refuse("a value is truncated");
 	while (size-- > 0)
 		v = v << 8 | *r->at++;
 	return v;
@@ -202,11 +202,11 @@ static uint64_t number(struct reader *r, size_t size) {
 
 enum kind { NIL, BOOL, UINT, OTHER, STR, BIN, LIST, MAP };
 
-/* A head is the beginning of a value: its kind, and what it says. */
+/* A head is the beginning of a value: its kind, and its content or size. */
 struct head {
 	enum kind kind;
-	uint64_t n;       /* the number; of a list or a map how many entries follow */
-	struct slice bytes; /* of texts and bins */
+	uint64_t n;       /* the number; for a list or a map the number of entries that follow */
+	struct slice bytes; /* content of texts and bins */
 };
 
 static struct head head_of(struct reader *r) {
@@ -227,7 +227,7 @@ static struct head head_of(struct reader *r) {
 	else if (c >= 0xd0 && c <= 0xd3) {
 		size_t size = (size_t)1 << (c - 0xd0);
 		h.n = number(r, size);
-		h.kind = h.n >> (8 * size - 1) ? OTHER : UINT; /* negative numbers belong to no field of ours */
+		h.kind = h.n >> (8 * size - 1) ? OTHER : UINT; /* no field has negative numbers */
 	} else if (c == 0xca || c == 0xcb)
 		number(r, c == 0xca ? 4 : 8);
 	else if (c == 0xc2 || c == 0xc3)
@@ -235,10 +235,10 @@ static struct head head_of(struct reader *r) {
 	else if (c == 0xc0)
 		h.kind = NIL;
 	else if (c < 0xe0)
-		refuse("a byte begins no value");
+		refuse("a byte does not begin a value");
 	if (h.kind == STR || h.kind == BIN) {
 		if ((size_t)(r->end - r->at) < h.bytes.n)
-			refuse("a value is cut short");
+			refuse("a value is truncated");
 		h.bytes.at = (const char *)r->at;
 		r->at += h.bytes.n;
 		for (size_t i = 0, size; h.kind == STR && i < h.bytes.n; i += size)
@@ -248,7 +248,7 @@ static struct head head_of(struct reader *r) {
 	return h;
 }
 
-/* skip reads what a value that nobody wants holds. */
+/* skip reads the rest of a value that is not needed. */
 static void skip(struct reader *r, struct head h, int depth) {
 	if (h.kind != LIST && h.kind != MAP)
 		return;
@@ -263,7 +263,7 @@ static struct message message_of(struct slice b) {
 	struct message m = {.seen = 0};
 	struct head map = head_of(&r);
 	if (map.kind != MAP || map.n > 64)
-		refuse("a frame is no map of up to 64 fields");
+		refuse("a frame is not a map of up to 64 fields");
 	const struct {
 		const char *name;
 		unsigned bit;
@@ -277,14 +277,14 @@ static struct message message_of(struct slice b) {
 	for (uint64_t i = 0; i < map.n; i++) {
 		struct head name = head_of(&r), value;
 		if (name.kind != STR)
-			refuse("a key is no text");
+			refuse("a key is not a text");
 		value = head_of(&r);
 		skip(&r, value, 2);
 		for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) {
 			if (!same(name.bytes, known[k].name))
 				continue;
 			if (m.seen & known[k].bit || value.kind != known[k].kind)
-				refuse("a field comes twice, or has a wrong type");
+				refuse("a field is duplicate or has the wrong type");
 			m.seen |= known[k].bit;
 			if (value.kind == UINT)
 				*(uint64_t *)known[k].to = value.n;
@@ -295,7 +295,7 @@ static struct message message_of(struct slice b) {
 		}
 	}
 	if (r.at != r.end)
-		refuse("there are bytes behind the map");
+		refuse("bytes after the map");
 	const struct {
 		const char *type;
 		unsigned needs;
@@ -306,15 +306,15 @@ static struct message message_of(struct slice b) {
 	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
 		if (same(m.type, types[i].type) && (m.seen & types[i].needs) == types[i].needs)
 			return m;
-	refuse("a message is unknown, or lacks a field");
+	refuse("a message is unknown or lacks a field");
 	return m;
 }
 
 static struct buffer unread;
-static size_t taken; /* bytes of unread that are used up; their slices live until the next receive */
+static size_t taken; /* consumed bytes of unread; slices of them are valid until the next receive */
 
-/* receive returns true with the next message. It waits for ms milliseconds at most; -1 is for ever.
- * It also returns when a child has ended. The end of the channel ends the worker. */
+/* receive returns true with the next message. It waits for at most ms milliseconds; -1 means no
+ * limit. It also returns when a child has exited. The end of the channel ends the worker. */
 static int receive(struct message *m, int ms) {
 	for (;;) {
 		if (taken > 0)
@@ -353,12 +353,12 @@ static int receive(struct message *m, int ms) {
 
 /* ---- Turns */
 
-enum stop { RAN, FAILED, INTERRUPTED, ENDING }; /* why a turn is over */
+enum stop { RAN, FAILED, INTERRUPTED, ENDING }; /* how a turn ended */
 
 static jmp_buf over;
-static char failure[MAX_TEXT]; /* the words of FAILED */
+static char failure[MAX_TEXT]; /* the error message of FAILED */
 
-/* take handles a message that is not the next turn. It may leave the turn. */
+/* take handles a message other than turn_start. It may leave the turn. */
 static void take(const struct message *m) {
 	if (same(m->type, "interrupt")) {
 		int active = turn > 0 && m->turn == turn;
@@ -376,11 +376,11 @@ static void take(const struct message *m) {
 			longjmp(over, ENDING);
 		}
 		finish("shutdown", 0, NULL);
-	} else if (!same(m->type, "turn_input")) /* that is the answer to a wait that is over */
-		refuse("a turn or a query comes in a turn");
+	} else if (!same(m->type, "turn_input")) /* a late turn_input answers a wait that is over */
+		refuse("a turn or a query arrived during a turn");
 }
 
-/* look takes the messages that are there, and waits for one, ms milliseconds at most. */
+/* look handles the messages that have arrived, and waits for one for at most ms milliseconds. */
 static void look(int ms) {
 	struct message m;
 	while (receive(&m, ms)) {
@@ -398,7 +398,7 @@ static void fail(const char *format, ...) {
 	longjmp(over, FAILED);
 }
 
-/* ask returns a line of standard input, which lives until the next message is read. */
+/* ask returns a line of standard input, which is valid until the next message is read. */
 static struct slice ask(struct slice prompt) {
 	struct message m;
 	uint64_t wait = ++waits;
@@ -429,7 +429,7 @@ static int shell(const char *command) {
 	sigset_t interrupt, before;
 	sigemptyset(&interrupt);
 	sigaddset(&interrupt, SIGINT);
-	sigprocmask(SIG_BLOCK, &interrupt, &before); /* so that a new child does not lose one */
+	sigprocmask(SIG_BLOCK, &interrupt, &before); /* so that a new child does not lose an interrupt */
 	pid_t pid = fork();
 	if (pid == 0) {
 		signal(SIGINT, SIG_DFL);
@@ -452,23 +452,23 @@ static int shell(const char *command) {
 static void child_ended(int sig) {
 	int before = errno;
 	(void)sig;
-	if (write(children[1], "", 1) < 0) { /* it is full, which also wakes */
+	if (write(children[1], "", 1) < 0) { /* the pipe is full, which also wakes the reader */
 	}
 	errno = before;
 }
 
-static void nothing(int sig) { (void)sig; } /* frames say what an interrupt means */
+static void nothing(int sig) { (void)sig; } /* frames carry the interrupts */
 
-/* What the language does, below. */
+/* Implemented by the language, below. */
 static void run(struct slice code);
 static const char *judge(struct slice code);
 static void answer_complete(struct slice text, uint64_t cursor);
 static void answer_variables(void);
 static const char *const language = "calc", *const version = "1";
 
-/* run_turn runs an input, and says how it ended. Nothing that it sets is read after a jump. */
+/* run_turn runs an input and reports how it ended. It reads no variable that it set before a longjmp. */
 static void run_turn(uint64_t number, struct slice input) {
-	static struct buffer code; /* the next message overwrites input */
+	static struct buffer code; /* a copy, because the next message overwrites input */
 	code.n = 0;
 	add(&code, input.at, input.n);
 	while (waitpid(-1, NULL, WNOHANG) > 0) /* children that outlived their turn */
@@ -489,7 +489,7 @@ static void run_turn(uint64_t number, struct slice input) {
 	if (stop == FAILED) {
 		put_map("error", 2);
 		put_word("name", "Error"), put_word("message", failure);
-		fields -= 2; /* those of the map inside */
+		fields -= 2; /* the fields of the nested map */
 	}
 	send(1);
 }
@@ -535,7 +535,7 @@ int main(int argc, char **argv) {
 	put_word("executable", argv[0]), put_uint("pid", (uint64_t)getpid());
 	put_map("capabilities", 5);
 	put_bool("images", 0), put_bool("fence", 1), put_bool("query", 1), put_bool("variables", 1), put_word("interrupt", "self");
-	fields -= 2 + 6 + 5; /* those of the maps inside */
+	fields -= 2 + 6 + 5; /* the fields of the nested maps */
 	send(0);
 	begin("idle");
 	put_uint("turn", 0), put_word("prompt", "> "), put_word("outcome", "ok");
@@ -559,13 +559,13 @@ int main(int argc, char **argv) {
  *     name = ask("name? ")
  *     print "hello " + name, sqrt(total)
  *
- * A value is a number or a text. Code is run as it is read: what is not to be run is read all the
- * same. */
+ * A value is a number or a text. Code runs while it is parsed; skipped code is parsed without
+ * running it. */
 
 struct value {
 	int is_text;
 	double number;
-	struct slice text; /* of the arena */
+	struct slice text; /* in the arena */
 };
 
 static struct variable {
@@ -575,7 +575,7 @@ static struct variable {
 } *variables;
 static size_t known_variables;
 
-/* The arena has the texts of a statement: a variable has its own. */
+/* The arena holds the texts of the current statement; variables own copies. */
 static struct block {
 	struct block *next;
 	char bytes[];
@@ -584,7 +584,7 @@ static struct block {
 static char *allocate(size_t n) {
 	struct block *b = malloc(sizeof *b + n);
 	if (b == NULL)
-		fail("there is no memory for %zu bytes", n);
+		fail("cannot allocate %zu bytes", n);
 	b->next = arena, arena = b;
 	return b->bytes;
 }
@@ -595,12 +595,12 @@ static void release(struct block *mark) {
 		arena = b->next;
 }
 
-static const char *at, *end; /* what is left of the code */
+static const char *at, *end; /* the remaining code */
 static int running, nested, brackets;
-static int unfinished; /* the error is that the code is at its end */
+static int unfinished; /* the error is that the code ended too early */
 static unsigned steps;
 
-/* step looks at the channel now and then, so that code that computes can be interrupted. */
+/* step polls the channel now and then, so that computing code can be interrupted. */
 static void step(void) {
 	if (running && ++steps % 256 == 0)
 		look(0);
@@ -630,7 +630,7 @@ static void unexpected(void) {
 	fail("unexpected %.*s", (int)(valid(at, (size_t)(end - at)) ? valid(at, (size_t)(end - at)) : 1), at);
 }
 
-/* sign takes a sign if it is next. */
+/* sign consumes a sign if it is next. */
 static int sign(const char *s) {
 	size_t n = strlen(s);
 	blanks();
@@ -674,7 +674,7 @@ static struct value of_text(const char *a, size_t n, const char *b, size_t m) {
 
 static double numeric(struct value v) {
 	if (v.is_text)
-		fail("a text is no number: %.80s", v.text.at);
+		fail("not a number: %.80s", v.text.at);
 	return v.number;
 }
 
@@ -706,10 +706,10 @@ static size_t utf8(unsigned c, char *to) {
 	return n;
 }
 
-/* literal reads a text, with the escapes of JSON. */
+/* literal parses a text with JSON escapes. */
 static struct value literal(void) {
 	const char *from = at;
-	char *text = allocate((size_t)(end - from) + 1); /* no escape is shorter than its character */
+	char *text = allocate((size_t)(end - from) + 1); /* an escape is never shorter than its character */
 	size_t n = 0;
 	while (at < end && *at != '"') {
 		if (*at == '\n')
@@ -737,7 +737,7 @@ static struct value literal(void) {
 		text[n++] = escapes[i + 1];
 	}
 	if (at == end || *at != '"')
-		fail("a text has no end");
+		fail("unterminated text");
 	at++;
 	return of_text(text, n, "", 0);
 }
@@ -790,7 +790,7 @@ static struct value do_sleep(struct value v) {
 static struct value do_exit(struct value v) {
 	double status = numeric(v);
 	if (!(status >= 0 && status < 256))
-		fail("a status is 0 to 255");
+		fail("a status must be from 0 to 255");
 	finish("exit", (int)status, NULL);
 	return v;
 }
@@ -801,7 +801,7 @@ static struct value do_number(struct value v) {
 		return v;
 	double number = strtod(v.text.at, &rest);
 	if (rest == v.text.at || *rest)
-		fail("no number: %.80s", v.text.at);
+		fail("not a number: %.80s", v.text.at);
 	return of_number(number);
 }
 
@@ -821,7 +821,7 @@ static struct value call(struct slice name) {
 	while (i < FUNCTIONS && !same(name, functions[i].name))
 		i++;
 	if (i == FUNCTIONS)
-		fail("no such function: %.*s", (int)name.n, name.at);
+		fail("unknown function: %.*s", (int)name.n, name.at);
 	struct value v = {1, 0, {"", 0}};
 	brackets++;
 	if (!sign(")")) {
@@ -867,7 +867,7 @@ static struct value primary(void) {
 	if (!running)
 		return of_number(0);
 	if (known == NULL)
-		fail("no such name: %.*s", (int)name.n, name.at);
+		fail("unknown name: %.*s", (int)name.n, name.at);
 	return known->text ? of_text(known->text, known->n, "", 0) : of_number(known->number);
 }
 
@@ -1049,14 +1049,14 @@ static void read_code(struct slice code, int now) {
 	statements(0);
 }
 
-/* run runs code of which each line can be read; else nothing of it. */
+/* run runs code if every line can be parsed; otherwise it runs nothing. */
 static void run(struct slice code) {
 	release(NULL);
 	read_code(code, 0);
 	read_code(code, 1);
 }
 
-/* judge says whether code is whole. */
+/* judge reports whether code is complete. */
 static const char *judge(struct slice code) {
 	int stop = setjmp(over);
 	if (stop == RAN)

@@ -1,9 +1,9 @@
 // A worker for Node.js: JavaScript with top-level await, in a session that stays alive.
 //
-// It has two threads. The main thread runs the user's code, by the inspector that it has of
-// itself: Runtime.evaluate allows await, and declares names again. The channel's thread reads
-// frames at any time, and ends code that computes by its own inspector of the main thread:
-// Runtime.terminateExecution. So this worker has a reader thread, and signals itself.
+// It has two threads. The main thread runs the user's code through an inspector session with
+// itself: Runtime.evaluate allows await, and lets code redeclare names. The channel's thread reads
+// frames at any time, and ends computing code through its own inspector session with the main
+// thread: Runtime.terminateExecution. So this worker has a reader thread, and signals itself.
 //
 // It needs Node 20 or newer, on Linux or macOS, and no packages. Code has require(); import() is an
 // error, because the inspector runs code without a module around it.
@@ -18,15 +18,15 @@ import net from 'node:net'
 import util from 'node:util'
 import vm from 'node:vm'
 
-// The words of memory that both threads see, and room for one answer behind them.
+// The words of shared memory, followed by room for one answer.
 const LOCK = 0, ANSWERED = 1, LENGTH = 2, ENDED = 3, WANTED = 4, ANSWER = 16, ANSWER_BYTES = 1 << 20
-const ENDING = 1, LEFT = 2 // of ENDED
+const ENDING = 1, LEFT = 2 // values of ENDED
 
 // A Wire writes whole frames and markers, from either thread.
 class Wire {
   constructor ({ out, nonce, shared }) {
     Object.assign(this, { out, nonce, shared, words: new Int32Array(shared, 0, 5) })
-    this.terminal = fs.openSync('/dev/tty', 'w') // ours, close-on-exec
+    this.terminal = fs.openSync('/dev/tty', 'w') // the worker's own descriptor, close-on-exec
     this.marks = new BigUint64Array(shared, 32, 1)
   }
 
@@ -40,7 +40,7 @@ class Wire {
 
   marker (body) { return `\x1b_${this.nonce};${body}\x1b\\` }
 
-  // send writes a frame; one with a place among the text leaves its marker there first.
+  // send writes a frame. If it has a position in the text, its marker is written first.
   send (message, marked) {
     this.locked(() => {
       if (marked) {
@@ -70,7 +70,7 @@ function writeAll (fd, bytes) {
   }
 }
 
-// MessagePack, as far as the protocol and its documents use it.
+// The part of MessagePack that the protocol and its values use.
 
 function encode (value) {
   const parts = []
@@ -123,7 +123,7 @@ const strictText = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 function decode (b, maxDepth) {
   let at = 0
   const take = n => {
-    if (n > b.length - at) throw new Error('a value is cut short')
+    if (n > b.length - at) throw new Error('a value is truncated')
     at += n
     return b.subarray(at - n, at)
   }
@@ -136,7 +136,7 @@ function decode (b, maxDepth) {
     if (n === 4) return new Date(t.readUInt32BE() * 1000)
     if (n === 8) return new Date(Number(t.readBigUInt64BE() & 0x3ffffffffn) * 1000 + Math.floor(t.readUInt32BE() / 4 / 1e6))
     if (n === 12) return new Date(Number(t.readBigInt64BE(4)) * 1000 + Math.floor(t.readUInt32BE() / 1e6))
-    throw new Error('a timestamp of another length')
+    throw new Error('a timestamp of invalid length')
   }
   const list = (n, depth) => Array.from({ length: n <= b.length - at ? n : take(n).length }, () => get(depth))
   const map = (n, depth) => {
@@ -144,7 +144,7 @@ function decode (b, maxDepth) {
     if (n > b.length - at) take(n)
     for (let i = 0; i < n; i++) {
       const key = get(depth)
-      if (typeof key !== 'string' || key in m) throw new Error('a key that is no text, or comes twice')
+      if (typeof key !== 'string' || key in m) throw new Error('a key that is not a text or is duplicate')
       m[key] = get(depth)
     }
     return m
@@ -188,11 +188,11 @@ function decode (b, maxDepth) {
     throw new Error(`byte ${c} begins no value`)
   }
   const value = get(0)
-  if (at !== b.length) throw new Error('there are bytes behind the value')
+  if (at !== b.length) throw new Error('bytes after the value')
   return value
 }
 
-// The thread of the user's code.
+// The main thread, which runs the user's code.
 
 const shown = Symbol.for('turnstone.show')
 
@@ -202,7 +202,7 @@ function main () {
   const data = { in: inFD, out, nonce, shared: new SharedArrayBuffer(ANSWER * 4 + ANSWER_BYTES) }
   const wire = new Wire(data)
   const { words, shared } = wire
-  let channel // last, because its thread looks at what is defined here
+  let channel // set last, because its thread uses the definitions here
 
   const receive = Atomics.load.bind(null, words, ANSWERED)
   const answer = () => {
@@ -210,19 +210,19 @@ function main () {
     if (length < 0) return null
     return Buffer.from(Buffer.from(shared, ANSWER * 4, length)).toString().replace(/\r?\n$/, '')
   }
-  // prompt asks for a line, and stands still until it is there. null is end of file.
+  // prompt asks for a line and blocks until it arrives. null is end of file.
   globalThis.prompt = (text = '') => {
     const before = receive()
     channel.postMessage({ ask: String(text) })
     while (receive() === before) Atomics.wait(words, ANSWERED, before)
     return answer()
   }
-  let asked = null // by the stream of standard input
+  let asked = null // the request of the standard input stream
   Object.defineProperty(process, 'stdin', {
     configurable: true,
     value: new Readable({ read () { asked ??= channel.postMessage({ ask: '', stream: true }) ?? true } })
   })
-  // Text is written at once: a stream that code was terminated in would write no more.
+  // Text is written synchronously: a stream in which code was terminated would write no more.
   const written = write => (chunk, encoding, done) => {
     if (typeof encoding === 'function') [encoding, done] = [undefined, encoding]
     write(typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk)
@@ -240,7 +240,7 @@ function main () {
     getOwnPropertyDescriptor: (_, name) => of.has(name) ? { value: of.get(name), enumerable: true, configurable: true } : undefined
   })
   const functions = new Map()
-  const groups = new Map() // of functions by their names; an empty one is opened when it is used
+  const groups = new Map() // functions by name for each group; an empty group is opened on first use
   // Code finds a function of a group as turnstone.tools.GROUP.NAME.
   const tools = new Proxy({}, {
     get: (_, group) => !groups.has(group) ? undefined : proxyOf(groups.get(group), name => async (...args) => {
@@ -290,12 +290,12 @@ function main () {
     else if (m.line !== undefined) { asked = null; process.stdin.push(m.line) } else if (m.cancelled) m.cancelled.forEach(id => calls.delete(id))
     else if (m.end !== undefined) exit(m.end)
   }
-  process.on('SIGINT', () => {}) // the frame says what it means
+  process.on('SIGINT', () => {}) // the frame carries the interrupt
   process.on('uncaughtException', err => wire.error('Uncaught ' + util.inspect(err) + '\n'))
   const exit = process.exit.bind(process)
   process.on('exit', code => {
     if (Atomics.compareExchange(words, ENDED, 0, ENDING) === 0) wire.send({ type: 'session_end', reason: 'exit', code }, true)
-    channel.postMessage({ leave: true }) // Node waits for its inspector's clients, and says so
+    channel.postMessage({ leave: true }) // otherwise Node waits for its inspector's clients, and says so
     Atomics.wait(words, ENDED, ENDING, 1000)
   })
 
@@ -315,9 +315,9 @@ function main () {
   let show
   inspector.post('Runtime.evaluate', { expression: `globalThis[Symbol.for('${shown.description}')]` }, (_, r) => { show = r.result.objectId })
   delete globalThis[shown]
-  // run runs an input, shows its value, and says how it ended.
+  // run runs an input, shows its value, and reports how it ended.
   const run = async ({ run, turn }) => {
-    if (Atomics.load(wire.words, WANTED) !== (turn | 0)) return // interrupted before it began
+    if (Atomics.load(wire.words, WANTED) !== (turn | 0)) return // interrupted before it started
     let r = await post('Runtime.evaluate', { expression: run, replMode: true, awaitPromise: true, objectGroup: 'turn' })
     if (r.result && !r.exceptionDetails && r.result.type !== 'undefined') {
       const { objectId, value, unserializableValue } = r.result
@@ -327,7 +327,7 @@ function main () {
     inspector.post('Runtime.releaseObjectGroup', { objectGroup: 'turn' })
     const { exception, text } = r.exceptionDetails ?? {}
     let words = exception?.description ?? (exception && String(exception.value)) ?? text
-    words = words?.split(/\n +at Session\.post \(node:inspector/)[0] // the rest is ours
+    words = words?.split(/\n +at Session\.post \(node:inspector/)[0] // the remaining frames are the worker's
     channel.postMessage({ done: turn, words, name: exception?.className })
   }
   channel = new Worker(fileURLToPath(import.meta.url), { workerData: data })
@@ -341,10 +341,10 @@ class Channel {
     this.wire = new Wire(workerData)
     this.session = new Session()
     this.session.connectToMainThread()
-    this.turn = 0 // the active one
+    this.turn = 0 // the active turn
     this.lastWait = 0
-    this.parts = new Map() // of results
-    this.open = new Map() // calls, and their turn
+    this.parts = new Map() // parts of results
+    this.open = new Map() // turn of each open call
   }
 
   post (method, params) { return new Promise(resolve => this.session.post(method, params, (err, r) => resolve(err ? { err } : r))) }
@@ -397,9 +397,9 @@ class Channel {
     parentPort.postMessage({ run: input.toString(), turn })
   }
 
-  // done ends the turn that the main thread is done with.
+  // done ends the turn that the main thread has finished.
   done ({ done: turn, words, name = 'Error' }) {
-    if (this.turn !== turn || this.acted.size > 0) return // an interrupt ends it
+    if (this.turn !== turn || this.acted.size > 0) return // the interrupt ends the turn
     if (words === undefined) return this.idle('ok')
     this.wire.error(`Uncaught ${words}\n`)
     const [first] = words.split('\n')
@@ -428,8 +428,8 @@ class Channel {
     if (this.turn === turn) this.idle('interrupted')
   }
 
-  // terminate ends what the main thread computes. If it only awaits something, the termination
-  // hits the message, and what is awaited goes on, unseen.
+  // terminate ends the computation of the main thread. If it only awaits something, the
+  // termination hits the message instead, and the awaited operation continues unnoticed.
   terminate () {
     Atomics.store(this.wire.words, WANTED, 0)
     const over = this.post('Runtime.terminateExecution')
@@ -462,7 +462,7 @@ class Channel {
     this.hand(asking, line)
   }
 
-  // hand gives the main thread a line, or null for the end of file.
+  // hand passes a line to the main thread, or null for the end of file.
   hand ({ stream }, line) {
     if (stream) return parentPort.postMessage({ line })
     const { words, shared } = this.wire
@@ -486,7 +486,7 @@ class Channel {
     this.wire.send({ type: 'query_result', id, status: 'ok', ...await answer() })
   }
 
-  // quiet evaluates without running any code of the user's.
+  // quiet evaluates an expression without running user code.
   quiet (expression) { return this.post('Runtime.evaluate', { expression, throwOnSideEffect: true, silent: true, objectGroup: 'query', timeout: 100 }) }
 
   async globals () {
@@ -522,7 +522,7 @@ class Channel {
     return { variables: variables.length ? variables : undefined, more: names.length > 200 ? names.length - 200 : undefined }
   }
 
-  // end ends the process. Code that computes is terminated, and a reader gets end of file.
+  // end ends the process. Computing code is terminated, and a reader gets end of file.
   async end (reason, code, message) {
     if (Atomics.compareExchange(this.wire.words, ENDED, 0, ENDING) !== 0) return
     if (this.turn !== 0) await this.terminate()
@@ -539,7 +539,7 @@ class Channel {
 
 const keywords = ['async', 'await', 'break', 'case', 'catch', 'class', 'const', 'continue', 'default', 'delete', 'do', 'else', 'export', 'extends', 'false', 'finally', 'for', 'function', 'if', 'import', 'instanceof', 'let', 'new', 'null', 'return', 'super', 'switch', 'this', 'throw', 'true', 'try', 'typeof', 'undefined', 'var', 'void', 'while', 'yield']
 
-// judge says whether an input is whole. It compiles the input in this thread, and runs nothing.
+// judge reports whether an input is complete. It compiles the input in this thread and runs nothing.
 function judge (text) {
   const status = code => {
     try {

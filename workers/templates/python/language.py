@@ -1,4 +1,4 @@
-"""The language of the worker: Python, without what a terminal adds to it."""
+"""The language of the worker: Python, without the extras of its interactive mode."""
 
 import ast
 import builtins
@@ -26,10 +26,10 @@ class Language:
             exec(compile(ast.Interactive([last]), "<input>", "single"), self.space)
 
     def words(self, error):
-        """What a person reads about an error."""
+        """Returns the error report for users."""
         frames = error.__traceback__
         while frames and frames.tb_frame.f_code.co_filename != "<input>":
-            frames = frames.tb_next  # ours
+            frames = frames.tb_next  # the worker's frames
         return "".join(traceback.format_exception(type(error), error, frames))
 
     def query(self, kind, text, cursor):

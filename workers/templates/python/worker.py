@@ -1,7 +1,7 @@
 """A worker in Python: the protocol, for the language in language.py.
 
-It has one thread. While code runs, it looks at the channel when SIGINT comes, which follows an
-interrupt; otherwise it waits for the next frame. So SIGINT is blocked but while code runs.
+It has one thread. While code runs, it checks the channel when SIGINT arrives, which follows an
+interrupt; otherwise it waits for the next frame. SIGINT is blocked except while code runs.
 
 It needs Python 3.8 or newer, on Linux or macOS, and no packages.
 """
@@ -45,7 +45,7 @@ class Unpacker:
     def take(self, n):
         self.at += n
         if self.at > len(self.b):
-            raise ValueError("a value is cut short")
+            raise ValueError("a value is truncated")
         return self.b[self.at - n:self.at]
 
     def number(self, form):
@@ -54,7 +54,7 @@ class Unpacker:
     def whole(self):
         v = self.value(0)
         if self.at != len(self.b):
-            raise ValueError("there are bytes behind the value")
+            raise ValueError("bytes after the value")
         return v
 
     def value(self, depth):
@@ -67,7 +67,7 @@ class Unpacker:
             n = c & 15 if c < 0x90 else self.number(">H" if c == 0xDE else ">I")
             pairs = [(self.value(depth + 1), self.value(depth + 1)) for _ in range(n)]
             if len(dict(pairs)) != n:
-                raise ValueError("a key comes twice")
+                raise ValueError("duplicate key")
             return dict(pairs)
         if c < 0xA0 or c in (0xDC, 0xDD):
             n = c & 15 if c < 0xA0 else self.number(">H" if c == 0xDC else ">I")
@@ -92,18 +92,18 @@ class Worker:
     def __init__(self):
         inward, outward, self.nonce = os.environ.pop("REPL_IPC").split(",")
         self.inward, self.outward = int(inward), int(outward)
-        self.terminal = os.dup(1)  # ours: code may close its own
+        self.terminal = os.dup(1)  # the worker's own descriptor: code may close its copy
         for fd in self.inward, self.outward, self.terminal:
             os.set_inheritable(fd, False)
         os.register_at_fork(after_in_child=self.forget)
         self.marks = self.waits = self.turn = 0
-        self.acted = set()  # the interrupts of the turn that were acted on
+        self.acted = set()  # the handled interrupts of the turn
         self.reading = self.interrupted = False
         self.unread = b""
         self.language = Language(self.ask)
 
     def forget(self):
-        """A forked child never speaks on the channel."""
+        """A forked child must not use the channel."""
         os.close(self.inward)
         os.close(self.outward)
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -111,7 +111,7 @@ class Worker:
     # Frames and text
 
     def send(self, type, marked=False, **fields):
-        """Sends a frame. One with a place among the text leaves its marker there first."""
+        """Sends a frame. If it has a position in the text, its marker is written first."""
         if marked:
             self.marks += 1
             fields["mark"] = self.marks
@@ -120,12 +120,12 @@ class Worker:
         self.write_all(self.outward, struct.pack(">I", len(b)) + b)
 
     def write(self, text, *markers):
-        """Writes text of standard error, or markers alone, behind what was printed."""
+        """Writes text to standard error, or just markers, after the printed text."""
         for stream in sys.stdout, sys.stderr:
             try:
                 stream.flush()
             except Exception:
-                pass  # code has closed it, or put something else in its place
+                pass  # code has closed or replaced it
         parts = ["\x1b_%s;%s\x1b\\" % (self.nonce, m) for m in markers or ("E", "O")]
         self.write_all(self.terminal, (parts[0] + text + "".join(parts[1:])).encode("utf-8", "replace"))
 
@@ -176,9 +176,9 @@ class Worker:
                 self.take(m)
 
     def run(self, turn, text, no_exit):
-        """Runs an input, and says how it ended."""
+        """Runs an input and reports how it ended."""
         while signal.sigtimedwait([signal.SIGINT], 0):
-            pass  # a signal of the turn before
+            pass  # a signal of the previous turn
         self.turn, self.acted, self.interrupted = turn, set(), False
         outcome = {"outcome": "ok"}
         try:
@@ -215,14 +215,14 @@ class Worker:
         try:
             return str(error)[:4000]
         except Exception:
-            return ""  # an error of the user's
+            return ""  # an error of user code
 
     def leave(self, reason, status, **fields):
         self.send("session_end", True, reason=reason, **fields)
         os._exit(status)
 
     def ask(self, prompt=""):
-        """Asks for a line, and returns it. This is what code calls to read its input."""
+        """Asks for a line and returns it. Code calls this to read its input."""
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             self.waits += 1
@@ -245,8 +245,8 @@ class Worker:
     # Interrupts
 
     def signalled(self, *_):
-        """SIGINT while code runs: the frames say what it means. A later one reads what this one
-        leaves."""
+        """SIGINT while code runs: the frames carry the interrupt. A later signal reads the frames
+        that this one leaves."""
         if self.reading or not self.turn:
             return
         self.reading = True
@@ -257,7 +257,7 @@ class Worker:
             self.reading = False
 
     def take(self, m):
-        """Takes a frame that is not the next turn."""
+        """Handles a frame other than turn_start."""
         if m["type"] == "interrupt":
             active = self.turn and m["turn"] == self.turn
             self.send("interrupt_ack", turn=m["turn"], seq=m["seq"], result="raised" if active else "stale")
@@ -269,7 +269,7 @@ class Worker:
             if self.turn:
                 raise Leave
             self.leave("shutdown", 0)
-        elif m["type"] != "turn_input":  # the answer to a wait that is over
+        elif m["type"] != "turn_input":  # a late turn_input answers a wait that is over
             self.refuse("a message of the type %s" % m["type"])
 
 

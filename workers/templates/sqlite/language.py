@@ -1,4 +1,4 @@
-"""The language of the worker: SQL, by the SQLite that comes with Python.
+"""The language of the worker: SQL, using the SQLite that comes with Python.
 
 Its own commands begin with a dot, as in the shell of SQLite: .open FILE, .print TEXT, .read FILE,
 .schema, .shell COMMAND, .tables, .exit [STATUS]. The database is in memory until one is opened.
@@ -12,7 +12,7 @@ KEYWORDS = """ALTER AND AS BEGIN BETWEEN BY CASE COMMIT COUNT CREATE DELETE DESC
 EXPLAIN FROM GROUP HAVING IN INDEX INNER INSERT INTO IS JOIN LEFT LIKE LIMIT NOT NULL ON OR ORDER PRAGMA
 PRIMARY KEY REPLACE ROLLBACK SELECT SET TABLE THEN UNION UPDATE VALUES VIEW WHEN WHERE WITH""".split()
 
-STEPS = 10000  # of SQLite's machine between two looks at interrupts
+STEPS = 10000  # of SQLite's virtual machine between two checks for interrupts
 
 
 class Language:
@@ -24,10 +24,10 @@ class Language:
 
     def open(self, path):
         self.db = sqlite3.connect(path, isolation_level=None)
-        self.db.set_progress_handler(lambda: 0, STEPS)  # Python runs handlers of signals here
+        self.db.set_progress_handler(lambda: 0, STEPS)  # Python runs signal handlers here
 
     def run(self, text):
-        """Runs statements, and lines with commands of ours between them."""
+        """Runs statements, and lines with dot commands between them."""
         statement = ""
         for line in text.splitlines(True):
             if not statement.strip() and line.startswith("."):
@@ -98,7 +98,7 @@ class Language:
 
 
 def split(text):
-    """The single statements of a text."""
+    """Yields the single statements of a text."""
     start = 0
     for end in (m.end() for m in re.finditer(";", text)):
         if sqlite3.complete_statement(text[start:end]):
@@ -116,7 +116,7 @@ def unquote(text):
 
 
 def show(names, rows):
-    """Prints a table. All but the first thousand rows are counted only."""
+    """Prints a table. Rows after the first thousand are only counted."""
     table, more = [names], 0
     for row in rows:
         if len(table) > 1000:
