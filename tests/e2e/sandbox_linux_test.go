@@ -84,7 +84,7 @@ func TestSandbox(t *testing.T) {
 			args []string
 			want string
 		}{
-			{[]string{"--sandbox", "strict"}, "there is read-only, workspace and full"},
+			{[]string{"--sandbox", "strict"}, "use read-only, workspace or full"},
 			{[]string{"--allow-write", h.dir}, "add --sandbox workspace"},
 			{[]string{"--sandbox", "workspace", "--allow-write", "there-is-none"}, "neither a directory nor a regular file"},
 			{[]string{"--allow-read", h.dir}, "add --sandbox workspace"},
