@@ -317,7 +317,7 @@ func TestMakeUntrusted(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := pkginstall.Python().Make(t.Context(), r, func(pkginstall.Progress) {})
-		if err == nil || !strings.Contains(err.Error(), "can be written by others") {
+		if err == nil || !strings.Contains(err.Error(), "is writable by other users") {
 			t.Errorf("got %v", err)
 		}
 	})
