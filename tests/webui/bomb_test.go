@@ -9,9 +9,15 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
+<<<<<<< HEAD
 // bombScript requests more than a browser has. Its drawing has 10^10 uses of a shape, nested
 // markers and a filter. Its images have more pixels than memory, one small enough to come with its
 // event and one not.
+=======
+// bombScript asks a browser for more than it has. Its drawings have 10^10 uses of a shape, markers in
+// markers and a filter. Its images have more pixels than fit into memory: one is small enough to come
+// with its event, and one is not.
+>>>>>>> 21103053 (clients, webui: words of the field)
 const bombScript = `import zlib, struct
 head = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="400" height="200">'
 def nested(element, use):
@@ -49,8 +55,8 @@ func TestHugeOutput(t *testing.T) {
 			evalExpression[bool](b, fmt.Sprintf(`(document.querySelectorAll(".framed")[%d].scrollIntoView(), true)`, i))
 			b.waitUntil("a visible drawing is in a frame", fmt.Sprintf(`document.querySelectorAll(".framed")[%d].querySelector("iframe")`, i))
 		}
-		b.waitText("A picture of 7000 × 7000 pixels is too large to show.")
-		b.waitText("This picture cannot be shown")
+		b.waitText("An image of 7000 × 7000 pixels is too large to show.")
+		b.waitText("This image cannot be shown")
 		b.typeInto("textarea", "40 + 2")
 		b.pressKeys("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl))
 		b.waitUntil("the page runs code", `[...document.querySelectorAll(".turn")].some((t) => t.innerText.includes("ada") && t.innerText.includes("42"))`)
@@ -70,13 +76,21 @@ print('shown')`)
 		b.waitText("shown")
 		b.waitUntil("the last ones are in frames", `document.querySelector("iframe")`)
 		if n := evalExpression[float64](b, `document.querySelectorAll("iframe").length`); n > 100 {
+<<<<<<< HEAD
 			t.Errorf("%v results are in frames, although few are visible and each costs as much as a page", n)
+=======
+			t.Errorf("%v results are in frames; each costs as much as a page, and few are visible", n)
+>>>>>>> 21103053 (clients, webui: words of the field)
 		}
 		s.execCode("main", `bar = display('step 0', display_id='bar')
 for i in range(10000): bar.update({'text/markdown': f'step {i + 1}'}, raw=True)
 print('updated')`)
 		b.waitText("updated")
+<<<<<<< HEAD
 		b.waitUntil("an update has replaced all earlier ones", `document.querySelectorAll('[data-display="bar"]').length === 1 && document.querySelector('[data-display="bar"]').innerText.includes("step 10000")`)
+=======
+		b.waitUntil("an update replaces all earlier ones", `document.querySelectorAll('[data-display="bar"]').length === 1 && document.querySelector('[data-display="bar"]').innerText.includes("step 10000")`)
+>>>>>>> 21103053 (clients, webui: words of the field)
 		if n := evalExpression[float64](b, `document.querySelectorAll("*").length`); n > 20_000 {
 			t.Errorf("the document has %v elements", n)
 		}

@@ -22,8 +22,13 @@ const (
 	escape    = "\x1b"
 )
 
+<<<<<<< HEAD
 // tapKey presses a key with its text in one event, as a keyboard does. A page that handles the key
 // then keeps the text out of a field.
+=======
+// tapKey presses a key with its text in one event, as a keyboard does. A page that handles the key then
+// keeps its text out of a field.
+>>>>>>> 21103053 (clients, webui: words of the field)
 func (b *browserTab) tapKey(key string) {
 	b.t.Helper()
 	texts := map[string]string{"Enter": "\r"}
@@ -87,7 +92,7 @@ func TestPage_Keys(t *testing.T) {
 	b.waitUntil("i goes to the code", atCode)
 	b.insertText("9000 + zebra_")
 	b.pressKeys("\t")
-	b.waitUntil("Tab offers what is possible", `document.querySelectorAll("[role=option]").length >= 25`)
+	b.waitUntil("Tab offers completions", `document.querySelectorAll("[role=option]").length >= 25`)
 	b.pressKeys(escape)
 	b.waitUntil("Esc closes it", `!document.querySelector("[role=option]")?.checkVisibility()`)
 	b.insertText("24")
@@ -105,7 +110,7 @@ func TestPage_Keys(t *testing.T) {
 	})()`)
 	b.insertText("zebra_1 + 4000")
 	b.pressKeys("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl))
-	b.waitUntil("the code is on its way", `window.go`)
+	b.waitUntil("the code is being sent", `window.go`)
 	b.insertText("if True:")
 	evalExpression[bool](b, `(window.go(), true)`)
 	b.waitText("4001")

@@ -11,7 +11,11 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
+<<<<<<< HEAD
 // setFrozen freezes or wakes a tab, as a browser does with tabs that were hidden for long.
+=======
+// setFrozen makes the browser freeze a tab, as it does with a tab long in the background, or wake it.
+>>>>>>> 21103053 (clients, webui: words of the field)
 func (b *browserTab) setFrozen(frozen bool) {
 	b.t.Helper()
 	state := map[bool]string{true: "frozen", false: "active"}[frozen]
@@ -21,8 +25,13 @@ func (b *browserTab) setFrozen(frozen bool) {
 	})
 }
 
+<<<<<<< HEAD
 // A browser has six connections for all tabs of a host. The first tab holds the stream of changes
 // for all, and is frozen here.
+=======
+// A browser allows six connections for all tabs of a host. The first tab reads the stream of ticks for
+// all tabs. In this test it is frozen.
+>>>>>>> 21103053 (clients, webui: words of the field)
 func TestPage_FrozenTab(t *testing.T) {
 	t.Parallel()
 	s := newTestDaemon(t)
@@ -44,12 +53,12 @@ func TestPage_FrozenTab(t *testing.T) {
 		b.waitText("to all")
 	}
 	first.setFrozen(true)
-	s.execCode("main", "print('while it slept')")
+	s.execCode("main", "print('while it was frozen')")
 	for _, b := range others {
-		b.waitText("while it slept")
+		b.waitText("while it was frozen")
 	}
 	first.setFrozen(false)
-	first.waitText("while it slept")
+	first.waitText("while it was frozen")
 	s.execCode("main", "print('awake')")
 	for _, b := range append(others, first) {
 		b.waitText("awake")

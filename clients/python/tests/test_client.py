@@ -1,4 +1,4 @@
-"""What the client promises, against a real daemon. REPL names the built program."""
+"""Tests of the client against a real daemon. The environment variable REPL names the built program."""
 
 import asyncio
 import hashlib
@@ -16,7 +16,7 @@ import unittest.mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from turnstone_client import TurnstoneError, connect, default_socket, text, usual  # noqa: E402
+from turnstone_client import TurnstoneError, connect, default_socket, discovery, text  # noqa: E402
 
 REPL = os.environ["REPL"]
 SCHEMA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "docs", "daemon.schema.json")
@@ -24,7 +24,7 @@ DEADLINE = 60
 
 
 class Daemon:
-    """A daemon of the test's own."""
+    """A daemon that belongs to one test."""
 
     def __init__(self, directory):
         self.socket = os.path.join(directory, "daemon.sock")
@@ -39,8 +39,8 @@ class Daemon:
         self.process.communicate(timeout=DEADLINE)
 
 
-async def reached(daemon, **options):
-    """Connect once the daemon serves."""
+async def connect_when_ready(daemon, **options):
+    """Connect as soon as the daemon accepts connections."""
     while True:
         try:
             return await connect(daemon.socket, **options)
@@ -51,11 +51,11 @@ async def reached(daemon, **options):
 
 
 def with_daemon(test):
-    """Make a test of an asynchronous function, which gets a client and its daemon."""
+    """Turn an asynchronous function of a client and its daemon into a test."""
 
     def run(self):
         async def bounded(daemon):
-            async with await reached(daemon, author="ada") as client:
+            async with await connect_when_ready(daemon, author="ada") as client:
                 await asyncio.wait_for(test(self, client, daemon), DEADLINE)
 
         with tempfile.TemporaryDirectory() as directory:
@@ -69,7 +69,7 @@ def with_daemon(test):
     return run
 
 
-class Promises(unittest.TestCase):
+class ClientTest(unittest.TestCase):
     @with_daemon
     async def test_a_session_keeps_its_variables(self, client, daemon):
         session = await client.create("main", language="python")
@@ -111,17 +111,17 @@ class Promises(unittest.TestCase):
         with self.assertRaises(asyncio.TimeoutError):
             await asyncio.wait_for(session.answer(asking["input_request"], "x\n"), 0.2)
         self.assertEqual((await session.run("1"))["outcome"], "ok")
-        # Code that does not obey is waited for, and not for ever.
-        begun = time.monotonic()
+        # Code that ignores the interrupt is waited for, but not forever.
+        start = time.monotonic()
         with self.assertRaises(asyncio.TimeoutError):
             await asyncio.wait_for(session.run("while True:\n  try: time.sleep(60)\n  except KeyboardInterrupt: pass"), 0.2)
-        self.assertLess(time.monotonic() - begun, 10)
+        self.assertLess(time.monotonic() - start, 10)
         with self.assertRaises(TurnstoneError) as refused:
             await session.run("1")
         self.assertEqual(refused.exception.kind, "busy")
 
     @with_daemon
-    async def test_a_reply_is_whole(self, client, daemon):
+    async def test_a_reply_is_complete(self, client, daemon):
         session = await client.create(language="python")
         reply = await session.run("import json; print(json.dumps(list(range(100000))))")
         self.assertEqual(json.loads(text(reply["events"])), list(range(100000)))
@@ -132,28 +132,28 @@ class Promises(unittest.TestCase):
         asking = await session.run("input(); print('x' * 500000)")
         reply = await session.answer(asking["input_request"], "\n")
         self.assertEqual(text(reply["events"]).count("x"), 500000)
-        # Pictures, of which some are larger than what a page of events has inline.
-        picture = (
+        # Images, one of which is larger than a page of events has inline.
+        image = (
             "class P:\n"
             "  def __init__(self, n): self.n = n\n"
             "  def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n' + bytes([self.n]) * (3_000_000 if self.n == 50 else 20_000)\n"
         )
-        reply = await session.run(picture + "for n in range(90): display(P(n))")
+        reply = await session.run(image + "for n in range(90): display(P(n))")
         shown = [event for event in reply["events"] if event["type"] == "display"]
         self.assertEqual([len(event["data"]["image/png"]["base64"]) for event in shown], [4_000_012 if n == 50 else 26680 for n in range(90)])
         self.assertFalse([event for event in shown if "omitted" in event])
 
     @with_daemon
-    async def test_what_is_missing_in_a_text_is_said(self, client, daemon):
+    async def test_text_reports_missing_output(self, client, daemon):
         session = await client.create(language="python")
         reply = await session.run("for _ in range(70): print('x' * 999999)")  # more than a reply has
         with self.assertRaises(TurnstoneError) as cut:
             text(reply["events"])
         self.assertEqual(cut.exception.kind, "incomplete")
         self.assertIn("<cut>", text(reply["events"], missing="<cut>"))
-        lost = [{"type": "gap", "seq": 3, "from": 1, "to": 3, "bytes": 9}, {"type": "text", "seq": 4, "text": "end"}]
-        self.assertRaises(TurnstoneError, text, lost)
-        self.assertEqual(text(lost, missing="…"), "…end")
+        gapped = [{"type": "gap", "seq": 3, "from": 1, "to": 3, "bytes": 9}, {"type": "text", "seq": 4, "text": "end"}]
+        self.assertRaises(TurnstoneError, text, gapped)
+        self.assertEqual(text(gapped, missing="…"), "…end")
         halves = [{"type": "text", "data": "w6TD"}, {"type": "text", "stream": "stderr", "text": "!"}, {"type": "text", "data": "tg=="}]
         self.assertEqual(text(halves), "ä!ö")
 
@@ -164,7 +164,7 @@ class Promises(unittest.TestCase):
             reply = await session.run(code)
             ended = [event for event in reply["events"] if event["type"] == "turn_ended"]
             self.assertIn(why, ended[0]["message"])
-        for params in ({"dir": "/no/such/place"}, {"limits": {"memory": 5}}, {"sandbox": "workspace", "network": "list", "hosts": ["a b"]}, {"runtime": "/no/such/python"}):
+        for params in ({"dir": "/no/such/dir"}, {"limits": {"memory": 5}}, {"sandbox": "workspace", "network": "list", "hosts": ["a b"]}, {"runtime": "/no/such/python"}):
             with self.assertRaises(TurnstoneError) as refused:
                 await client.create(language="python", **params)
             self.assertEqual(refused.exception.kind, "invalid_spec", params)
@@ -178,7 +178,7 @@ class Promises(unittest.TestCase):
         self.assertIn(await session.interrupt(reply["turn"]), ("idle", "pending"))
 
     @with_daemon
-    async def test_events_have_everything_once_and_live(self, client, daemon):
+    async def test_events_are_complete_and_live(self, client, daemon):
         session = await client.create()
         await session.run("print('before')")
         seen = []
@@ -193,7 +193,7 @@ class Promises(unittest.TestCase):
         self.assertEqual([e["author"] for e in seen if e["type"] == "turn_started"], ["ada", "ada"])
 
     @with_daemon
-    async def test_events_go_on_behind_the_last_one_after_the_connection_was_lost(self, client, daemon):
+    async def test_events_continue_after_a_lost_connection(self, client, daemon):
         session = await client.create()
         await session.run("print('one')")
         seen = []
@@ -201,7 +201,7 @@ class Promises(unittest.TestCase):
             seen.append(event)
             if event["type"] == "turn_ended" and event["turn"] == 1:
                 client._writer.transport.abort()
-                other = await reached(daemon)
+                other = await connect_when_ready(daemon)
                 await other.session(session.name).run("print('two')")
                 await other.close()
             if event["type"] == "turn_ended" and event["turn"] == 2:
@@ -233,7 +233,7 @@ class Promises(unittest.TestCase):
     async def test_a_reader_of_events_ends_with_its_client(self, client, daemon):
         session = await client.create(language="python")
         await session.run("1")
-        other = await reached(daemon)
+        other = await connect_when_ready(daemon)
         there = asyncio.Event()
 
         async def read():
@@ -249,7 +249,7 @@ class Promises(unittest.TestCase):
         self.assertEqual(ended.exception.kind, "unreachable")
 
     @with_daemon
-    async def test_an_error_of_the_callers_own_ends_its_call_and_nothing_else(self, client, daemon):
+    async def test_an_error_raised_by_the_callers_function_ends_only_its_call(self, client, daemon):
         session = await client.create(language="python")
         with self.assertRaises(ZeroDivisionError):
             await session.run("import time; time.sleep(60)", progress=lambda *_: 1 / 0)
@@ -261,7 +261,7 @@ class Promises(unittest.TestCase):
         session = await client.create()
         seen = 0
         running = asyncio.ensure_future(session.run("for k in range(30000): print(k)"))
-        with unittest.mock.patch("turnstone_client.client.HELD", 10_000):
+        with unittest.mock.patch("turnstone_client.client.MAX_QUEUED", 10_000):
             async for event in session.events():
                 if event["type"] == "text":
                     seen += event.get("text", "").count("\n")
@@ -273,7 +273,7 @@ class Promises(unittest.TestCase):
         self.assertEqual(seen, 30000)
 
     @with_daemon
-    async def test_streams_that_were_left_leave_nothing(self, client, daemon):
+    async def test_an_abandoned_stream_is_unsubscribed(self, client, daemon):
         session = await client.create(language="python")
         running = asyncio.ensure_future(session.run("import time\nwhile True: print(0); time.sleep(0.001)"))
         for _ in range(100):  # more than a connection may have
@@ -287,7 +287,7 @@ class Promises(unittest.TestCase):
         await running
 
     @with_daemon
-    async def test_a_stream_that_was_cancelled_before_its_answer_leaves_nothing(self, client, daemon):
+    async def test_a_stream_cancelled_before_its_answer_is_unsubscribed(self, client, daemon):
         session = await client.create("main", language="python")
         await session.run("1")
         for _ in range(20):
@@ -301,7 +301,7 @@ class Promises(unittest.TestCase):
             await asyncio.sleep(0.01)
 
     @with_daemon
-    async def test_what_cannot_be_sent_is_an_error(self, client, daemon):
+    async def test_params_that_cannot_be_sent_are_an_error(self, client, daemon):
         session = await client.create(language="python")
         for call in (session.run("'\ud800'"), client.call("session/list", {"x": float("nan")})):
             with self.assertRaises(ValueError):
@@ -309,7 +309,7 @@ class Promises(unittest.TestCase):
         self.assertEqual(text((await session.run("'\U0001f600'"))["events"]), "'\U0001f600'\n")
 
     @with_daemon
-    async def test_code_that_is_no_string_is_refused_and_not_taken_for_an_empty_one(self, client, daemon):
+    async def test_code_that_is_not_a_string_is_refused(self, client, daemon):
         session = await client.create()
         for call in (session.run(None), session.run(5), session.start(None)):
             with self.assertRaises(TypeError):
@@ -329,19 +329,19 @@ class Promises(unittest.TestCase):
             finally:
                 loop.close()
                 daemon.stop()
-            asyncio.run(asyncio.wait_for(client.close(), DEADLINE))  # its loop is closed, and with it all there was
+            asyncio.run(asyncio.wait_for(client.close(), DEADLINE))  # its loop is closed, and so is its connection
 
     def test_an_error_goes_through_pickle(self):
         error = pickle.loads(pickle.dumps(TurnstoneError("busy", "turn 1 runs", {"turn": 1})))
         self.assertEqual((type(error), error.kind, str(error), error.data), (TurnstoneError, "busy", "turn 1 runs", {"turn": 1}))
 
     @with_daemon
-    async def test_what_waits_for_a_reader_that_stands_still_is_bounded(self, client, daemon):
+    async def test_the_queue_of_a_reader_that_does_not_read_is_bounded(self, client, daemon):
         session = await client.create()
         events = session.events()
         await events.__anext__()
         await session.run("for k in range(200000): print(k, 'x' * 100)")
-        await client.info()  # all that was sent before it has been read
+        await client.info()  # everything sent before it has been read
         (stream,) = client._streams.values()
         self.assertLess(stream.bytes, 7 << 20)
         seen = 0
@@ -366,7 +366,7 @@ class Promises(unittest.TestCase):
         self.assertIn("turn_ended", kinds)
 
     @with_daemon
-    async def test_a_daemon_that_is_gone_fails_each_call_in_words(self, client, daemon):
+    async def test_a_call_to_a_daemon_that_has_exited_fails_with_a_clear_error(self, client, daemon):
         session = await client.create()
         running = asyncio.ensure_future(session.run("import time; time.sleep(600)"))
         await asyncio.sleep(0)
@@ -376,7 +376,7 @@ class Promises(unittest.TestCase):
                 await call
             self.assertEqual(gone.exception.kind, "unreachable")
 
-    def test_nobody_at_the_socket_is_an_error_that_says_what_to_do(self):
+    def test_a_missing_daemon_is_an_error_that_says_what_to_do(self):
         with tempfile.TemporaryDirectory() as directory:
             with self.assertRaisesRegex(TurnstoneError, "repl serve"):
                 asyncio.run(connect(os.path.join(directory, "none.sock")))
@@ -391,7 +391,7 @@ class Promises(unittest.TestCase):
         self.assertEqual(await session.parse("if 'ö':"), "incomplete")
 
     @with_daemon
-    async def test_params_that_are_words_of_python_have_an_underscore(self, client, daemon):
+    async def test_params_named_like_keywords_have_an_underscore(self, client, daemon):
         session = await client.create(language="python", packages=[])
         await session.run("print('one')\nprint('two')")
         lines = (await session.output(from_=1, to=100))["lines"]
@@ -412,7 +412,7 @@ class Promises(unittest.TestCase):
             self.conforms(schema, {"$ref": "#/$defs/" + name}, value, name)
 
     async def answered(self, query):
-        """The answer of a query: a busy machine may take longer than one."""
+        """Repeat a query until it has an answer: a busy machine may time out."""
         for left in reversed(range(200)):
             try:
                 return await query()
@@ -448,16 +448,16 @@ class Promises(unittest.TestCase):
             login = {"XDG_RUNTIME_DIR": run, "XDG_STATE_HOME": state, "TMPDIR": tmp, "TURNSTONE_SOCKET": ""}
             socket = os.path.join(run, "turnstone", "daemon.sock")
             with unittest.mock.patch.dict(os.environ, login):
-                self.assertEqual(default_socket(), socket)  # where one would be
+                self.assertEqual(default_socket(), socket)  # where a new daemon would listen
                 daemon = subprocess.Popen([REPL, "serve", "--quiet"], stderr=subprocess.PIPE)
             with unittest.mock.patch.dict(os.environ, {**login, "XDG_RUNTIME_DIR": "", "TMPDIR": other}):
                 self.eventually(lambda: default_socket() == socket)
                 asyncio.run(self.answers())
                 daemon.kill()
                 daemon.communicate(timeout=DEADLINE)
-                self.assertNotEqual(default_socket(), socket)  # the note of a dead one is not believed
+                self.assertNotEqual(default_socket(), socket)  # the note of a dead daemon is not trusted
 
-    def test_a_note_that_leads_to_no_daemon_is_passed_over(self):
+    def test_a_note_that_leads_to_no_daemon_is_skipped(self):
         with tempfile.TemporaryDirectory() as directory:
             run, state, tmp = (os.path.join(directory, name) for name in ("run", "state", "tmp"))
             own = os.path.join(tmp, "turnstone-%d" % os.getuid())
@@ -465,37 +465,37 @@ class Promises(unittest.TestCase):
                 os.mkdir(made, 0o700)
             socket = os.path.join(run, "turnstone", "daemon.sock")
             with unittest.mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": run, "XDG_STATE_HOME": state, "TMPDIR": tmp, "TURNSTONE_SOCKET": ""}):
-                self.note(own, os.path.join(tmp, "none"))  # as a session could
-                self.assertEqual(default_socket(), socket)  # where one would be
+                self.note(own, os.path.join(tmp, "none"))  # as a session could write it
+                self.assertEqual(default_socket(), socket)  # where a new daemon would listen
                 daemon = subprocess.Popen([REPL, "serve", "--quiet"], stderr=subprocess.PIPE)
-                self.eventually(lambda: usual._answers(socket))
+                self.eventually(lambda: discovery._answers(socket))
                 self.note(os.path.join(state, "turnstone"), os.path.join(tmp, "none"))
                 self.assertEqual(default_socket(), socket)
                 daemon.kill()
                 daemon.communicate(timeout=DEADLINE)
 
     def note(self, directory, socket):
-        """Note that this process is the daemon."""
-        path = os.path.join(directory, "daemon-%s.json" % usual._host_name())
+        """Write a note that names this process as the daemon."""
+        path = os.path.join(directory, "daemon-%s.json" % discovery._host_id())
         with open(path + ".new", "w") as file:
-            json.dump({"pid": os.getpid(), "start_ticks": usual._start_ticks(os.getpid()), "socket": socket}, file)
+            json.dump({"pid": os.getpid(), "start_ticks": discovery._start_ticks(os.getpid()), "socket": socket}, file)
         os.chmod(path + ".new", 0o600)
         os.rename(path + ".new", path)
 
     @with_daemon
-    async def test_what_proves_nothing_gets_nothing(self, client, daemon):
+    async def test_nothing_is_sent_to_a_program_that_proves_nothing(self, client, daemon):
         directory = os.path.dirname(daemon.socket)
-        impostor, passed_on = os.path.join(directory, "impostor.sock"), os.path.join(directory, "relay.sock")
+        impostor, relay = os.path.join(directory, "impostor.sock"), os.path.join(directory, "relay.sock")
         got, ended = [], asyncio.Event()
 
-        async def agrees(reader, writer):
+        async def claims_to_be_ours(reader, writer):
             got.append(await reader.readline())
             writer.write(json.dumps({"ok": True, "data": {"mac": "0" * 64, "address": impostor, "client": "1@"}}).encode() + b"\n")
             got.append(await reader.read())
             ended.set()
             writer.close()
 
-        async with await asyncio.start_unix_server(agrees, impostor):
+        async with await asyncio.start_unix_server(claims_to_be_ours, impostor):
             with self.assertRaises(TurnstoneError) as caught:
                 await connect(impostor)
             await ended.wait()
@@ -503,27 +503,27 @@ class Promises(unittest.TestCase):
         self.assertIn("does not prove that it is your daemon, so nothing is sent to it: it does not have your key", str(caught.exception))
         self.assertEqual((json.loads(got[0])["type"], got[1:]), ("prove", [b""]))
 
-        os.link(daemon.socket, passed_on)  # the daemon itself, at another address
+        os.link(daemon.socket, relay)  # the daemon itself, at another address
         with self.assertRaises(TurnstoneError) as caught:
-            await connect(passed_on)
+            await connect(relay)
         self.assertIn("your daemon at " + os.path.realpath(daemon.socket), str(caught.exception))
-        os.remove(passed_on)
+        os.remove(relay)
         key = os.path.join(directory, "turnstone", "daemon.key")
 
-        async def passes_on(reader, writer):
-            """Answer as the daemon would, which sees the process of who passes on the question."""
+        async def relayed(reader, writer):
+            """Answer as the daemon would, which sees the process that forwards the challenge."""
             nonce = json.loads(await reader.readline())["nonce"]
             with open(key) as file:
                 secret = bytes.fromhex(file.read())
-            signed = "\n".join(("turnstone daemon 1", nonce, "1@1", os.path.realpath(passed_on)))
+            signed = "\n".join(("turnstone daemon 1", nonce, "1@1", os.path.realpath(relay)))
             mac = hmac.new(secret, signed.encode(), hashlib.sha256).hexdigest()
-            writer.write(json.dumps({"ok": True, "data": {"mac": mac, "address": os.path.realpath(passed_on), "client": "1@1"}}).encode() + b"\n")
+            writer.write(json.dumps({"ok": True, "data": {"mac": mac, "address": os.path.realpath(relay), "client": "1@1"}}).encode() + b"\n")
             await reader.read()
             writer.close()
 
-        async with await asyncio.start_unix_server(passes_on, passed_on):
+        async with await asyncio.start_unix_server(relayed, relay):
             with self.assertRaises(TurnstoneError) as caught:
-                await connect(passed_on)
+                await connect(relay)
         self.assertIn("a program in between", str(caught.exception))
 
         os.chmod(key, 0o644)

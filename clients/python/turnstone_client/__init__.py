@@ -16,7 +16,7 @@ and what they return are those of docs/daemon.md; their types are in turnstone_c
 """
 
 from .client import Client, Session, TurnstoneError, connect, text
-from .usual import default_socket
+from .discovery import default_socket
 
 __all__ = ["Client", "Session", "TurnstoneError", "connect", "default_socket", "text"]
 __version__ = "0.1.0"

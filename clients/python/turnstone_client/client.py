@@ -12,19 +12,19 @@ import sys
 from typing import Any, AsyncGenerator, Callable, Dict, Iterable, List, Optional, Set, Tuple, Union
 
 from . import wire
+from .discovery import default_socket, proof_for
 from .proof import Proof
-from .usual import default_socket, proof_for
 
 # Bounds, in bytes and seconds.
-MAX_LINE = 20 << 20  # the daemon keeps to 16 MiB
-DIAL_TIME = 5.0
-HELD = 4 << 20  # of a subscription, for a reader that is slow
-MESSAGE = 512  # what a notification takes beside its text, about
-LONG_WAIT_MS = 24 * 60 * 60 * 1000  # the longest that the daemon takes
-RECONNECT_TIME = 30.0  # how long events() tries to reach the daemon again
-INTERRUPT_TIME = 5.0  # how long a cancelled call waits for its interrupt, for which the daemon takes 2 s at most, or for a reset
-WHOLE = 64 << 20  # what a reply has at most: text and displays
-PAGE_EVENTS, PAGE_INLINE = 2000, 1 << 20  # the most that the daemon takes
+MAX_LINE = 20 << 20  # the daemon sends at most 16 MiB
+DIAL_TIMEOUT = 5.0
+MAX_QUEUED = 4 << 20  # of a subscription whose reader is slow
+MESSAGE_OVERHEAD = 512  # of a notification besides its text, roughly
+MAX_WAIT_MS = 24 * 60 * 60 * 1000  # the daemon accepts no longer wait
+OUT = 30.0  # of events(), until the daemon is reached again
+INTERRUPT_TIMEOUT = 5.0  # of a cancelled call, for its reset or its interrupt, which takes the daemon 2 s at most
+MAX_REPLY_BYTES = 64 << 20  # of text and displays
+MAX_PAGE_EVENTS, MAX_PAGE_INLINE_BYTES = 2000, 1 << 20  # the daemon accepts no larger page
 RECONNECT_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 
@@ -45,10 +45,11 @@ class TurnstoneError(Exception):
 
 
 def text(events: Iterable[wire.Event], *, missing: Optional[str] = None) -> str:
-    """Return the text that events have written, of both streams in their order.
+    """Return the text that events have written, of both streams in order.
 
-    Where output is not among them, because it was too much for a reply or the session has dropped
-    it, there is the text missing; without one it is a TurnstoneError of kind "incomplete".
+    Output that is not in the events was too large for a reply, or the session has dropped it. The
+    argument missing is put there instead; without it, text() raises a TurnstoneError of kind
+    "incomplete".
     """
     parts = []
     decoders: Dict[str, codecs.IncrementalDecoder] = {}  # a character may be written in two parts
@@ -67,7 +68,7 @@ def text(events: Iterable[wire.Event], *, missing: Optional[str] = None) -> str:
 def _what_is_missing(event: wire.Event) -> str:
     which = "%d bytes of output, in the events %d to %d" % (event.get("bytes", 0), event.get("from", 0), event.get("to", 0))
     if event["type"] == "gap":
-        return which + ", are lost: the session has dropped them. text() with missing= puts a text of yours there"
+        return which + ", were dropped by the session; call text() with missing= to put a text of yours there"
     return which + ", are not in the reply: read them in parts with read(after=...), or use text() with missing="
 
 
@@ -96,7 +97,7 @@ class Client:
         self._progress: Dict[int, Callable[[float, str], None]] = {}
         self._streams: Dict[str, "_Stream"] = {}
         self._closed = False
-        self._others: Set["Client"] = set()  # connections of our own making, on which events() goes on
+        self._others: Set["Client"] = set()  # connections that events() made after this one was lost
         self._last_id = 0
 
     async def __aenter__(self) -> "Client":
@@ -107,11 +108,11 @@ class Client:
 
     async def close(self) -> None:
         """End the connection. The sessions live on, and events() that is being read ends with an error."""
-        if self._loop is None or not self._loop.is_closed():  # with which the connection ends
+        if self._loop is None or not self._loop.is_closed():  # a closed loop has ended the connection
             self._check_loop()
-            await self._hang_up()
+            await self._disconnect()
 
-    async def _hang_up(self) -> None:
+    async def _disconnect(self) -> None:
         self._closed = True
         for other in list(self._others):
             await other.close()
@@ -134,15 +135,15 @@ class Client:
         try:
             owner = os.stat(self.socket).st_uid
             if owner not in (os.getuid(), 0):
-                raise TurnstoneError("unreachable", "%s belongs to user %d, not to you: a daemon of somebody else would see your code" % (self.socket, owner))
+                raise TurnstoneError("unreachable", "%s belongs to user %d, not to you: the daemon of another user would see your code" % (self.socket, owner))
             proof = proof_for(self.socket)
-            reader, self._writer = await asyncio.wait_for(asyncio.open_unix_connection(self.socket, limit=MAX_LINE), DIAL_TIME)
+            reader, self._writer = await asyncio.wait_for(asyncio.open_unix_connection(self.socket, limit=MAX_LINE), DIAL_TIMEOUT)
         except (OSError, asyncio.TimeoutError) as error:
             raise TurnstoneError("unreachable", "no daemon answers at %s (%s); start one with repl serve" % (self.socket, error)) from None
         await self._check(proof, reader)
         self._reading = asyncio.ensure_future(self._read(reader))
         try:
-            about = await asyncio.wait_for(self.info(), DIAL_TIME)
+            about = await asyncio.wait_for(self.info(), DIAL_TIMEOUT)
         except asyncio.TimeoutError:
             await self.close()
             raise TurnstoneError("unreachable", "the program that listens at %s does not answer as a daemon does" % self.socket) from None
@@ -155,7 +156,7 @@ class Client:
         assert self._writer is not None
         try:
             self._writer.write(proof.question())
-            fault = proof.fault(await asyncio.wait_for(reader.readline(), DIAL_TIME))
+            fault = proof.fault(await asyncio.wait_for(reader.readline(), DIAL_TIMEOUT))
         except asyncio.TimeoutError:
             fault = "it does not answer"
         except (OSError, ValueError) as error:  # a line that is too long is a ValueError
@@ -169,11 +170,11 @@ class Client:
     async def call(self, method: str, params: Optional[Dict[str, Any]] = None, progress: Optional[Callable[[float, str], None]] = None) -> Any:
         """Call a method and return its result.
 
-        When the task is cancelled, the daemon is told, which interrupts or gives up the work as
-        docs/daemon.md says. A call that started or answered a turn ends when the interrupt has had
-        its effect, or after 5 s, so that the session can take the next input. A reset or close goes on,
-        and the call ends with it, or after 5 s. progress gets the seconds and a message while a long
-        call runs; if it raises, the call ends with that error, and the work goes on.
+        When the task is cancelled, the daemon interrupts or abandons the work, as docs/daemon.md
+        says. A call that started or answered a turn ends when the interrupt has had its effect, or
+        after 5 s, so that the session can take the next input. A reset or close continues, and the
+        call ends with it, or after 5 s. progress gets the seconds and a message while a long call
+        runs; if it raises, the call ends with that error and the work continues.
         """
         self._check_loop()
         self._last_id += 1
@@ -188,13 +189,13 @@ class Client:
             self._send(request)
             if self._writer is not None:
                 await self._writer.drain()
-            await asyncio.wait([answer])  # which does not cancel it
+            await asyncio.wait([answer])  # does not cancel the answer
             return answer.result()
         except asyncio.CancelledError:
             if not answer.done():
                 await self._give_up(number, method, answer)
             if answer.done():
-                answer.exception()  # nobody wants it
+                answer.exception()  # marks it as retrieved, or asyncio would log it
             raise
         except OSError as error:
             raise self._gone(error) from None
@@ -203,13 +204,13 @@ class Client:
             self._progress.pop(number, None)
 
     async def _give_up(self, number: int, method: str, answer: "asyncio.Future[Any]") -> None:
-        """Cancel a call. The daemon answers it once an interrupt has had its effect; what ends a worker it does not stop."""
-        ends = method in ("session/reset", "session/close")
+        """Cancel a call. The daemon answers once the interrupt has had its effect. It does not stop a reset or close."""
+        continues = method in ("session/reset", "session/close")
         with contextlib.suppress(TurnstoneError):
-            if not ends:
+            if not continues:
                 self._send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
-            if ends or method in ("turn/start", "turn/input"):
-                await asyncio.wait([answer], timeout=INTERRUPT_TIME)
+            if continues or method in ("turn/start", "turn/input"):
+                await asyncio.wait([answer], timeout=INTERRUPT_TIMEOUT)
 
     def _gone(self, why: Any) -> TurnstoneError:
         return TurnstoneError("unreachable", "the connection to the daemon at %s ended: %s" % (self.socket, why))
@@ -217,7 +218,7 @@ class Client:
     def _send(self, message: Dict[str, Any]) -> None:
         if self._writer is None or self._writer.is_closing() or self._reading is None or self._reading.done():
             raise self._gone("it is closed")
-        # What is no JSON or no UTF-8, as half of a surrogate pair, would get an answer that names no call.
+        # The daemon's answer to invalid JSON or UTF-8, such as half a surrogate pair, would not name a call.
         self._writer.write(json.dumps(message, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
@@ -244,7 +245,7 @@ class Client:
         if method is None:
             called, answer = self._calls.get(message.get("id"), ("", None))  # type: ignore[arg-type]
             if answer is None or answer.done():
-                return  # it was cancelled
+                return  # the call was cancelled
             if "error" in message:
                 error = message["error"]
                 data = dict(error.get("data") or {})
@@ -263,15 +264,15 @@ class Client:
                 return
             try:
                 report(params.get("progress", 0), params.get("message", ""))
-            except Exception as error:  # of the caller's own
+            except Exception as error:  # of the caller's function
                 _, answer = self._calls.get(number, ("", None))
                 if answer is not None and not answer.done():
                     answer.set_exception(error)
         elif method.startswith("stream/") and params["subscription"] in self._streams:
-            self._streams[params["subscription"]].put((method, params), size + MESSAGE)
+            self._streams[params["subscription"]].put((method, params), size + MESSAGE_OVERHEAD)
 
-    def _unwanted(self, made: "asyncio.Future[Any]") -> None:
-        """Leave a subscription whose task was cancelled before it was made."""
+    def _unsubscribe_unread(self, made: "asyncio.Future[Any]") -> None:
+        """End a subscription whose task was cancelled before the daemon's answer."""
         if not made.cancelled() and made.exception() is None:
             self._leaving = asyncio.ensure_future(self._streams[made.result()["subscription"]].leave())
 
@@ -286,13 +287,13 @@ class Client:
         return (await self.call("session/list"))["sessions"]
 
     async def create(self, name: str = "", **params: Any) -> "Session":
-        """Open a session; "" makes up a name. The params are those of session/create, such as packages=["numpy"]."""
+        """Create a session; "" makes up a name. The params are those of session/create, such as packages=["numpy"]."""
         if name:
             params["name"] = name
         return self.session((await self.call("session/create", params))["name"])
 
     async def open(self, name: str, **params: Any) -> "Session":
-        """Return the session of a name, and open it if there is none."""
+        """Return the session of a name, and create it if it does not exist."""
         try:
             return await self.create(name, **params)
         except TurnstoneError as error:
@@ -306,10 +307,11 @@ class Client:
 
 
 class _Stream:
-    """The notifications of a subscription that its reader has not had yet.
+    """The queued notifications of a subscription, which its reader has not received yet.
 
-    While more than HELD bytes of them wait, the daemon pauses; it goes on once half of that is
-    read. Meanwhile there comes what it has queued already, a megabyte and one notification.
+    While more than MAX_QUEUED bytes are queued, the daemon pauses; it resumes once half of that is
+    read. Until the pause has its effect, the daemon still sends what it has queued: at most a
+    megabyte and one notification.
     """
 
     def __init__(self, client: Client, subscription: str):
@@ -339,18 +341,18 @@ class _Stream:
 
     def _count(self, size: int) -> None:
         self.bytes += size
-        if self._full != (self.bytes > (HELD // 2 if self._full else HELD)):
+        if self._full != (self.bytes > (MAX_QUEUED // 2 if self._full else MAX_QUEUED)):
             self._full = not self._full
-            self._telling = asyncio.ensure_future(self._tell("stream/pause" if self._full else "stream/resume"))
+            self._pausing = asyncio.ensure_future(self._send_flow("stream/pause" if self._full else "stream/resume"))
 
-    async def _tell(self, method: str) -> None:
-        """Pause or resume. The daemon does so in the order of the calls."""
+    async def _send_flow(self, method: str) -> None:
+        """Call pause or resume. The daemon obeys in the order of the calls."""
         try:
             await self.client.call(method, {"subscription": self.subscription})
         except TurnstoneError as error:
-            if error.kind == "unknown_subscription":  # the session was closed meanwhile
+            if error.kind == "unknown_subscription":  # the session has been closed
                 self.put(("stream/ended", {}))
-            elif error.kind != "unreachable":  # the end of the connection is told by its reader
+            elif error.kind != "unreachable":  # the reader of the connection reports its end
                 self.put(error)
 
 
@@ -370,15 +372,15 @@ class Session:
     async def run(self, code: str, *, timeout: Optional[float] = None, progress: Optional[Callable[[float, str], None]] = None) -> wire.Reply:
         """Run code, and return when it is done or asks for input, or after timeout seconds.
 
-        The turn goes on after a timeout: wait() returns the rest. If the task is cancelled, the
-        turn is interrupted, and run() ends when it is, within 5 s. The reply has all events of the
-        turn, with up to 64 MiB of output; of more it has the beginning and the end, and an "omitted"
-        that names the events between.
+        The turn continues after a timeout: wait() returns the rest. If the task is cancelled, the
+        turn is interrupted, and run() ends when it has been, within 5 s. The reply has all events of
+        the turn and up to 64 MiB of output. Of larger output it has the beginning and the end, and an
+        "omitted" event that names the events in between.
         """
-        return await self._whole(await self._call("turn/start", {"input": _checked(code), "wait_ms": _milliseconds(timeout), **self._author()}, progress))
+        return await self._complement(await self._call("turn/start", {"input": _checked(code), "wait_ms": _milliseconds(timeout), **self._author()}, progress))
 
     async def start(self, code: str, *, silent: bool = False) -> int:
-        """Start a turn and return its number. Readers who show a session skip a silent one."""
+        """Start a turn and return its number. Clients that display a session skip a silent turn."""
         params: Dict[str, Any] = {"input": _checked(code), **self._author()}
         if silent:
             params["silent"] = True
@@ -387,28 +389,28 @@ class Session:
     async def wait(self, turn: int = 0, *, after: int = 0, timeout: Optional[float] = None, progress: Optional[Callable[[float, str], None]] = None) -> wire.Reply:
         """Wait until a turn is over or asks for input; 0 is the active one.
 
-        The reply has the events after the cursor, of which its "next" is the new one, as run() does.
+        The reply has the events after the cursor, in the form of run()'s. Its "next" is the new cursor.
         """
-        return await self._whole(await self._call("turn/wait", {"turn": turn, "after": after, "wait_ms": _milliseconds(timeout)}, progress))
+        return await self._complement(await self._call("turn/wait", {"turn": turn, "after": after, "wait_ms": _milliseconds(timeout)}, progress))
 
     async def answer(self, request: Union[int, wire.InputRequest], answer: str, *, eof: bool = False, timeout: Optional[float] = None) -> wire.Reply:
-        """Answer an input request, by its id, and wait on as run() does. A line needs a newline at its end."""
+        """Answer an input request, by its id, then wait as run() does. A line needs a newline at its end."""
         number = request if isinstance(request, int) else request["id"]
         params = {"input_request": number, "input": answer, "wait_ms": _milliseconds(timeout), **self._author()}
         if eof:
             params["eof"] = True
-        return await self._whole(await self._call("turn/input", params))
+        return await self._complement(await self._call("turn/input", params))
 
-    async def _whole(self, reply: wire.Reply) -> wire.Reply:
-        """Put into a reply what the daemon has left out of it, unless that is too much."""
+    async def _complement(self, reply: wire.Reply) -> wire.Reply:
+        """Add to a reply what the daemon has omitted from it, unless that is too large."""
         events = reply["events"]
         size = sum(event.get("bytes", 0) for event in events if event["type"] == "omitted")
         first = next((event for event in events if event["type"] == "omitted"), None)
-        if first is not None and size <= WHOLE:
+        if first is not None and size <= MAX_REPLY_BYTES:
             after, last = first["from"] - 1, reply["next"]
-            events = [event for event in events[: events.index(first)] if event["seq"] <= after]  # one may be there in part
+            events = [event for event in events[: events.index(first)] if event["seq"] <= after]  # an event may be there in part
             while after < last:
-                page = await self.read(after=after, limit=PAGE_EVENTS, inline_bytes=PAGE_INLINE)
+                page = await self.read(after=after, limit=MAX_PAGE_EVENTS, inline_bytes=MAX_PAGE_INLINE_BYTES)
                 if not page["events"]:
                     break
                 events.extend(event for event in page["events"] if event.get("from", event["seq"]) <= last)
@@ -417,12 +419,12 @@ class Session:
         for event in events:
             for mime, left in list(event.get("omitted", {}).items()):
                 size += left["bytes"]
-                if size <= WHOLE and left.get("digest"):
-                    await self._put_in(event, mime, left)
+                if size <= MAX_REPLY_BYTES and left.get("digest"):
+                    await self._add_omitted(event, mime, left)
         return reply
 
-    async def _put_in(self, event: wire.Event, mime: str, left: wire.Blob) -> None:
-        """Put into a display what was left out of it. What the session has dropped stays left out."""
+    async def _add_omitted(self, event: wire.Event, mime: str, left: wire.Blob) -> None:
+        """Add to a display what was omitted from it. Data that the session has dropped stays omitted."""
         data = b""
         while len(data) < left["bytes"]:
             try:
@@ -441,7 +443,7 @@ class Session:
             del event["omitted"]
 
     async def interrupt(self, turn: int = 0) -> str:
-        """Interrupt a turn, or with 0 whatever is active. Return what came of it."""
+        """Interrupt a turn, or with 0 the active one, and return the result."""
         which: Dict[str, Any] = {"turn": turn} if turn else {"active": True}
         return (await self._call("turn/interrupt", {**which, **self._author()}))["result"]
 
@@ -450,22 +452,22 @@ class Session:
         return await self._call("session/get", {})
 
     async def reset(self) -> wire.Session:
-        """End the runtime, even while it is busy, and start a new one. A cancelled reset goes on."""
+        """End the runtime, even while it is busy, and start a new one. A cancelled reset continues."""
         return await self._call("session/reset", {})
 
     async def close(self) -> None:
-        """End the session for good."""
+        """End the session permanently."""
         await self._call("session/close", {})
 
     async def complete(self, code: str, cursor: Optional[int] = None) -> wire.Completion:
-        """Ask how code could go on at cursor, in characters; "start" of the result is, too."""
+        """Return completions of code at cursor. The cursor and the result's "start" count characters."""
         before = code if cursor is None else code[:cursor]
         result = await self._call("query/complete", {"text": code, "cursor": len(before.encode())})
         result["start"] = len(code.encode()[: result["start"]].decode("utf-8", "ignore"))
         return result
 
     async def parse(self, code: str) -> str:
-        """Tell whether code is a whole input: "complete", "incomplete", "invalid" or "unknown"."""
+        """Report whether code is a complete input: "complete", "incomplete", "invalid" or "unknown"."""
         return (await self._call("query/parse", {"text": code}))["status"]
 
     async def variables(self) -> wire.Variables:
@@ -481,12 +483,12 @@ class Session:
         return await self._call("timeline/read", query)
 
     async def events(self, after: int = 0, *, reconnect: bool = True) -> AsyncGenerator[wire.Event, None]:
-        """Yield every event behind the cursor, and then each new one as it happens.
+        """Yield every event after the cursor, and then each new one as it happens.
 
-        None comes twice, and none is missing: one that the daemon has dropped is in a "gap". It
-        ends when the session is closed. When the connection ends, it tries to reach the daemon
-        again for 30 s and goes on behind the last event, on a connection of its own, unless the
-        client was closed. A slow reader costs the session nothing.
+        No event comes twice and none is missing: dropped events are in a "gap". It ends when the
+        session is closed. When the connection ends, it tries for 30 s to reach the daemon again and
+        continues after the last event on a new connection, unless the client was closed. A slow
+        reader costs the session nothing.
         """
         client = self.client
         try:
@@ -500,16 +502,16 @@ class Session:
                 except TurnstoneError as error:
                     if error.kind != "unreachable" or not reconnect or self.client._closed:
                         raise
-                    await self._leave(client)
-                    client = await _dial_again(self.client)
+                    await self._close_other(client)
+                    client = await _redial(self.client)
                     self.client._others.add(client)
                 finally:
                     await subscribed.aclose()
         finally:
-            await self._leave(client)
+            await self._close_other(client)
 
-    async def _leave(self, client: Client) -> None:
-        """Close a connection that events() has made."""
+    async def _close_other(self, client: Client) -> None:
+        """Close a connection that events() made."""
         if client is not self.client:
             self.client._others.discard(client)
             await client.close()
@@ -517,10 +519,10 @@ class Session:
     async def _subscribed(self, client: Client, after: int) -> AsyncGenerator[wire.Event, None]:
         made = asyncio.ensure_future(client.call("stream/subscribe", {"session": self.name, "after": after, **self._author()}))
         try:
-            # The call itself is not cancelled: what the daemon has made must be left.
+            # The call is not cancelled: a subscription that the daemon has made must be ended.
             subscription = (await asyncio.shield(made))["subscription"]
         except asyncio.CancelledError:
-            made.add_done_callback(client._unwanted)
+            made.add_done_callback(client._unsubscribe_unread)
             raise
         stream = client._streams[subscription]
         try:
@@ -539,10 +541,10 @@ class Session:
             await stream.leave()
 
 
-async def _dial_again(lost: Client) -> Client:
-    """Reach the daemon again, within 30 s."""
+async def _redial(lost: Client) -> Client:
+    """Connect to the daemon again, within 30 s."""
     loop = asyncio.get_running_loop()
-    end = loop.time() + RECONNECT_TIME
+    end = loop.time() + RECONNECT_TIMEOUT
     attempt = 0
     while True:
         client = Client(lost.socket, lost.author)
@@ -566,4 +568,4 @@ def _checked(code: str) -> str:
 
 
 def _milliseconds(timeout: Optional[float]) -> int:
-    return LONG_WAIT_MS if timeout is None else max(1, int(min(LONG_WAIT_MS, timeout * 1000)))
+    return MAX_WAIT_MS if timeout is None else max(1, int(min(MAX_WAIT_MS, timeout * 1000)))

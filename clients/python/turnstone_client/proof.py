@@ -1,7 +1,7 @@
-"""Whether the program that listens at a socket is the daemon of this user.
+"""The check that the program at a socket is this user's daemon.
 
 A sandboxed session runs as the same user, so the owner of a socket says little. A daemon proves that
-it has the user's key, which no such session can read. docs/daemon.md has the rules.
+it has the user's key, which a sandboxed session cannot read. docs/daemon.md has the rules.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import List, Optional
 
 KEY_NAME = "daemon.key"
 KEY_BYTES = 32
-MAX_ANSWER = 16 << 10  # in bytes
+MAX_ANSWER_BYTES = 16 << 10
 
 
 class Proof:
-    """The question for one new connection to a socket, and the judgement of its answer."""
+    """The challenge for one new connection to a socket, and the check of its answer."""
 
     def __init__(self, path: str, state: Optional[str]):
         directory, name = os.path.split(os.path.abspath(path))
@@ -29,22 +29,22 @@ class Proof:
         self._nonce = secrets.token_urlsafe(24)
 
     def question(self) -> bytes:
-        """Return the line that asks."""
+        """Return the line to send."""
         return json.dumps({"type": "prove", "nonce": self._nonce}).encode() + b"\n"
 
     def fault(self, line: bytes) -> str:
-        """Return why a line is no proof, or ""."""
+        """Return why a line does not prove anything, or ""."""
         if not line:
-            return "it has hung up"
+            return "it hung up"
         try:
             answer = json.loads(line)
             if not answer["ok"]:
                 return "it answers %.200r" % answer.get("error", "")
             mac, address, client = (str(answer["data"][name]) for name in ("mac", "address", "client"))
         except (ValueError, TypeError, KeyError, AttributeError):
-            return "it answers with something else"
+            return "its answer is not a proof"
         try:
-            key = _key(self._state)
+            key = _read_key(self._state)
         except ValueError as error:
             return str(error)
         signed = "\n".join(("turnstone daemon 1", self._nonce, client, address)).encode("utf-8", "surrogateescape")
@@ -53,12 +53,12 @@ class Proof:
         if address != self._address:
             return "it is your daemon at %s, which is another address" % address
         if client != _own_name():
-            return "your daemon sees another process than this one: a program in between has passed on the question, or this is a container whose processes the daemon cannot see"
+            return "your daemon sees another process than this one: a program in between forwarded the challenge, or this is a container whose processes the daemon cannot see"
         return ""
 
 
 def _own_name() -> str:
-    """Name this process by its number and the namespace in which it has that; only Linux has those."""
+    """Return the ID of this process and of its PID namespace, which only Linux has."""
     try:
         space = os.readlink("/proc/self/ns/pid").strip("pid:[]")
     except OSError:
@@ -66,14 +66,14 @@ def _own_name() -> str:
     return "%d@%s" % (os.getpid(), space)
 
 
-def _key(state: Optional[str]) -> bytes:
-    """Return the key of this user. An error says why there is none that can be trusted."""
+def _read_key(state: Optional[str]) -> bytes:
+    """Return this user's key. An error says why no key can be trusted."""
     directories: List[str] = [state] if state else []
     directories.append("/tmp/turnstone-%d" % os.geteuid())
     for directory in directories:
         path = os.path.join(directory, KEY_NAME)
         try:
-            # A pipe in its place would be waited for.
+            # Without O_NONBLOCK, opening a named pipe of that name would block.
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0))
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             continue
@@ -82,7 +82,7 @@ def _key(state: Optional[str]) -> bytes:
         with open(fd, "rb") as file:
             found, above = os.fstat(fd), os.stat(directory)
             if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-                raise ValueError("%s is not a file of yours alone: remove it" % path)
+                raise ValueError("%s is not a file that only you can read: remove it" % path)
             if above.st_uid != os.geteuid() or above.st_mode & 0o022:
                 raise ValueError("others can write to %s: chmod go-w it" % directory)
             text = file.read(4 * KEY_BYTES)
@@ -93,4 +93,4 @@ def _key(state: Optional[str]) -> bytes:
         if len(key) != KEY_BYTES:
             raise ValueError("%s does not hold a key: remove it" % path)
         return key
-    raise ValueError("there is no %s in %s; a daemon of yours makes it, unless it has another XDG_STATE_HOME" % (KEY_NAME, " or ".join(directories)))
+    raise ValueError("there is no %s in %s; your daemon creates it, unless it has another XDG_STATE_HOME" % (KEY_NAME, " or ".join(directories)))

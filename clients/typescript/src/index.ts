@@ -7,29 +7,29 @@ import { connect as dial, type Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { StringDecoder } from "node:string_decoder";
 import { TurnstoneError } from "./error.ts";
-import { defaultSocket, faultOf } from "./usual.ts";
+import { defaultSocket, faultOf } from "./discovery.ts";
 import { protocol, type Blob, type Completion, type Event, type EventPage, type InputRequest, type Methods, type Output, type OutputParams, type ReadParams, type Reply, type Session as Description, type Variables } from "./wire.ts";
 
 export type * from "./wire.ts";
 export { TurnstoneError } from "./error.ts";
-export { defaultSocket } from "./usual.ts";
+export { defaultSocket } from "./discovery.ts";
 
 // Bounds, in characters and milliseconds.
-const maxLine = 20 << 20; // the daemon keeps to 16 MiB
-const dialTime = 5_000;
-const maxHeld = 4 << 20; // of a subscription, for a reader that is slow
-const messageSize = 512; // what a notification takes beside its text, about
-const longWait = 24 * 60 * 60 * 1000; // the longest that the daemon takes
-const reconnectTime = 30_000; // how long events() tries to reach the daemon again
-const interruptTime = 5_000; // how long an aborted call waits for its interrupt, for which the daemon takes 2 s at most, or for a reset
-const wholeReply = 64 << 20; // what a reply has at most, in bytes: text and displays
-const pageBounds = { limit: 2000, inline_bytes: 1 << 20 }; // the most that the daemon takes
+const maxLine = 20 << 20; // the daemon sends at most 16 MiB
+const dialTimeout = 5_000;
+const maxQueued = 4 << 20; // of a subscription whose reader is slow
+const messageOverhead = 512; // of a notification besides its text, roughly
+const maxWait = 24 * 60 * 60 * 1000; // the daemon accepts no longer wait
+const reconnectTimeout = 30_000; // of events(), until the daemon is reached again
+const interruptTimeout = 5_000; // of an aborted call, for its reset or its interrupt, which takes the daemon 2 s at most
+const maxReplyBytes = 64 << 20; // of text and displays
+const maxPage = { limit: 2000, inline_bytes: 1 << 20 }; // the daemon accepts no larger page
 const reconnectPauses = [50, 100, 200, 500, 1000, 2000];
 
 /**
- * The text that events have written, of both streams in their order. Where output is not among them,
- * because it was too much for a reply or the session has dropped it, there is the text missing;
- * without one it throws a TurnstoneError of kind "incomplete".
+ * Returns the text that events have written, of both streams in order. Output that is not in the events was
+ * too large for a reply, or the session has dropped it. The option missing is put there instead; without
+ * it, text() throws a TurnstoneError of kind "incomplete".
  */
 export function text(events: Iterable<Event>, options: { missing?: string } = {}): string {
   let all = "";
@@ -50,7 +50,7 @@ export function text(events: Iterable<Event>, options: { missing?: string } = {}
 
 function whatIsMissing(event: Event): string {
   const which = `${event.bytes ?? 0} bytes of output, in the events ${event.from} to ${event.to}`;
-  if (event.type === "gap") return which + ", are lost: the session has dropped them. text() with missing puts a text of yours there";
+  if (event.type === "gap") return which + ", were dropped by the session; call text() with missing to put a text of yours there";
   return which + ", are not in the reply: read them in parts with read({ after }), or use text() with missing";
 }
 
@@ -62,11 +62,11 @@ export interface ConnectOptions {
 
 /** Options of calls that wait. */
 export interface WaitOptions {
-  /** How long to wait, in milliseconds. The turn goes on after it. */
+  /** How long to wait, in milliseconds. The turn continues after that. */
   timeout?: number;
-  /** Ends the call: a turn that it started or fed is interrupted, for which the call waits 5 s at most. A reset or close goes on. */
+  /** Ends the call. A turn that it started or answered is interrupted, for which the call waits 5 s at most. A reset or close continues. */
   signal?: AbortSignal;
-  /** Gets the seconds and a message while the call runs. If it throws, the call ends with that error, and the work goes on. */
+  /** Gets the seconds and a message while the call runs. If it throws, the call ends with that error and the work continues. */
   progress?: (seconds: number, message: string) => void;
 }
 
@@ -88,40 +88,40 @@ type Message = { method: string; params: any };
 type Streamed = Message | Error;
 
 /**
- * The notifications of a subscription that its reader has not had yet. While more than maxHeld
- * characters of them wait, the daemon pauses; it goes on once half of that is read. Meanwhile there
- * comes what it has queued already, a megabyte and one notification.
+ * The queued notifications of a subscription, which its reader has not received yet. While more than
+ * maxQueued characters are queued, the daemon pauses; it resumes once half of that is read. Until the
+ * pause has its effect, the daemon still sends what it has queued: at most a megabyte and one notification.
  */
 class Stream {
-  /** What waits, in characters. */
+  /** Size of the queued notifications, in characters. */
   size = 0;
-  private held: { item: Streamed; size: number }[] = [];
+  private queue: { item: Streamed; size: number }[] = [];
   private wake: (() => void) | undefined;
   private full = false;
   private stopped: { reason: unknown } | undefined;
-  private readonly tell: (full: boolean) => Promise<unknown>;
+  private readonly setPaused: (paused: boolean) => Promise<unknown>;
 
-  /** tell makes the daemon pause, or go on. */
-  constructor(tell: (full: boolean) => Promise<unknown>) {
-    this.tell = tell;
+  /** setPaused makes the daemon pause or resume. */
+  constructor(setPaused: (paused: boolean) => Promise<unknown>) {
+    this.setPaused = setPaused;
   }
 
   put(item: Streamed, size = 0): void {
-    this.held.push({ item, size });
+    this.queue.push({ item, size });
     this.count(size);
     this.wake?.();
   }
 
-  /** Makes next() throw, whatever waits. */
+  /** Makes next() throw, even if notifications are queued. */
   stop(reason: unknown): void {
     this.stopped = { reason };
     this.wake?.();
   }
 
   async next(): Promise<Message> {
-    while (this.held.length === 0 && !this.stopped) await new Promise<void>((resolve) => (this.wake = resolve));
+    while (this.queue.length === 0 && !this.stopped) await new Promise<void>((resolve) => (this.wake = resolve));
     if (this.stopped) throw this.stopped.reason;
-    const { item, size } = this.held.shift()!;
+    const { item, size } = this.queue.shift()!;
     this.count(-size);
     if (item instanceof Error) throw item;
     return item;
@@ -129,11 +129,11 @@ class Stream {
 
   private count(size: number): void {
     this.size += size;
-    if (this.full === this.size > (this.full ? maxHeld / 2 : maxHeld)) return;
+    if (this.full === this.size > (this.full ? maxQueued / 2 : maxQueued)) return;
     this.full = !this.full;
-    this.tell(this.full).catch((error) => {
-      if (error.kind === "unknown_subscription") this.put({ method: "stream/ended", params: {} }); // the session was closed meanwhile
-      else if (error.kind !== "unreachable") this.put(error); // the end of the connection is told by its reader
+    this.setPaused(this.full).catch((error) => {
+      if (error.kind === "unknown_subscription") this.put({ method: "stream/ended", params: {} }); // the session has been closed
+      else if (error.kind !== "unreachable") this.put(error); // the reader of the connection reports its end
     });
   }
 }
@@ -149,10 +149,10 @@ export class Client {
   private last = 0;
   /** @internal */
   closed = false;
-  /** @internal Connections of our own making, on which events() goes on. */
+  /** @internal Connections that events() made after this one was lost. */
   readonly others = new Set<Client>();
 
-  /** Of no use before dial(): connect() does both. */
+  /** Makes a client that is not connected yet. connect() also dials. */
   constructor(socket: string, author: string) {
     this.socket = socket;
     this.author = author;
@@ -183,17 +183,17 @@ export class Client {
     const connection = dial(this.socket);
     this.connection = connection;
     await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(() => connection.destroy(new Error("no answer within 5 s")), dialTime);
+      const timer = setTimeout(() => connection.destroy(new Error("no answer within 5 s")), dialTimeout);
       connection.once("connect", () => (clearTimeout(timer), resolve()));
       connection.once("error", (error) => (clearTimeout(timer), reject(new TurnstoneError("unreachable", `no daemon answers at ${this.socket} (${error.message}); start one with repl serve`))));
     });
-    const fault = await faultOf(this.socket, connection, dialTime);
+    const fault = await faultOf(this.socket, connection, dialTimeout);
     if (fault) {
       connection.destroy();
       throw new TurnstoneError("unreachable", `the program that listens at ${this.socket} does not prove that it is your daemon, so nothing is sent to it: ${fault}`);
     }
     this.listen(connection);
-    const timer = setTimeout(() => connection.destroy(new Error("it does not answer as a daemon does")), dialTime);
+    const timer = setTimeout(() => connection.destroy(new Error("it does not answer as a daemon does")), dialTimeout);
     try {
       const about = await this.call("server/info", {});
       if (about.protocol === protocol) return;
@@ -207,14 +207,14 @@ export class Client {
   private listen(connection: Socket): void {
     const decoder = new StringDecoder("utf8");
     let parts: string[] = [];
-    let held = 0;
+    let buffered = 0;
     connection.on("data", (bytes) => {
       let chunk = decoder.write(bytes);
       for (let at = chunk.indexOf("\n"); at >= 0; at = chunk.indexOf("\n")) {
         const line = parts.join("") + chunk.slice(0, at);
         chunk = chunk.slice(at + 1);
         parts = [];
-        held = 0;
+        buffered = 0;
         try {
           this.received(JSON.parse(line), line.length);
         } catch (error) {
@@ -223,7 +223,7 @@ export class Client {
         }
       }
       parts.push(chunk);
-      if ((held += chunk.length) > maxLine) connection.destroy(new Error("a line is too long"));
+      if ((buffered += chunk.length) > maxLine) connection.destroy(new Error("a line is too long"));
     });
     let why: Error | undefined;
     connection.on("error", (error) => (why = error));
@@ -244,7 +244,7 @@ export class Client {
     if (message.method === undefined) {
       const call = this.calls.get(message.id);
       this.calls.delete(message.id);
-      if (!call) return; // it was cancelled
+      if (!call) return; // the call was cancelled
       if (message.error) {
         const { kind = "internal", ...data } = message.error.data ?? {};
         call.reject(new TurnstoneError(kind, message.error.message, data));
@@ -261,12 +261,12 @@ export class Client {
         call!.reject(error as Error);
       }
     } else if (message.method.startsWith("stream/")) {
-      this.streams.get(message.params.subscription)?.put(message, size + messageSize);
+      this.streams.get(message.params.subscription)?.put(message, size + messageOverhead);
     }
   }
 
   private expect(subscription: string): void {
-    this.streams.set(subscription, new Stream((full) => this.call(full ? "stream/pause" : "stream/resume", { subscription })));
+    this.streams.set(subscription, new Stream((paused) => this.call(paused ? "stream/pause" : "stream/resume", { subscription })));
   }
 
   /** Calls a method of docs/daemon.md. */
@@ -275,24 +275,24 @@ export class Client {
     options.signal?.throwIfAborted();
     const id = ++this.last;
     const meta = options.progress ? { _meta: { progressToken: id } } : {};
-    const line = JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...params, ...meta } }) + "\n"; // first: it may throw
+    const line = JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...params, ...meta } }) + "\n"; // before the call is registered: it may throw
     const answer = new Promise<unknown>((resolve, reject) => this.calls.set(id, { method, resolve, reject, progress: options.progress }));
     let timer: NodeJS.Timeout | undefined;
     const cancel = (): void => {
       const call = this.calls.get(id);
       if (!call) return;
-      const ends = method === "session/reset" || method === "session/close"; // it goes on
-      if (!ends) this.connection!.write(JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: id } }) + "\n");
-      const give = (): void => {
+      const continues = method === "session/reset" || method === "session/close";
+      if (!continues) this.connection!.write(JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: id } }) + "\n");
+      const giveUp = (): void => {
         this.calls.delete(id);
         call.reject(options.signal!.reason);
       };
-      if (!ends && method !== "turn/start" && method !== "turn/input") return give();
-      // The daemon answers once the interrupt, or the reset, has had its effect: then the next input is taken.
-      this.calls.set(id, { ...call, resolve: give, reject: give });
-      timer = setTimeout(give, interruptTime);
+      if (!continues && method !== "turn/start" && method !== "turn/input") return giveUp();
+      // The daemon answers once the interrupt or reset has had its effect. From then on it takes the next input.
+      this.calls.set(id, { ...call, resolve: giveUp, reject: giveUp });
+      timer = setTimeout(giveUp, interruptTimeout);
     };
-    if (options.signal) setMaxListeners(0, options.signal); // each call that is under way has one
+    if (options.signal) setMaxListeners(0, options.signal); // each pending call adds a listener
     options.signal?.addEventListener("abort", cancel, { once: true });
     try {
       this.connection.write(line);
@@ -308,12 +308,12 @@ export class Client {
     return (await this.call("session/list", {})).sessions;
   }
 
-  /** Opens a session. Without a name it gets one. */
+  /** Creates a session. Without a name, the daemon makes one up. */
   async create(params: Methods["session/create"]["params"] = {}): Promise<Session> {
     return this.session((await this.call("session/create", params)).name);
   }
 
-  /** Returns the session of a name, and opens it if there is none. */
+  /** Returns the session of a name, and creates it if it does not exist. */
   async open(name: string, params: Omit<Methods["session/create"]["params"], "name"> = {}): Promise<Session> {
     try {
       return await this.create({ ...params, name });
@@ -368,39 +368,39 @@ export class Session {
   }
 
   /**
-   * Runs code, and returns when it is done or asks for input. The reply has all events of the turn,
-   * with up to 64 MiB of output; of more it has the beginning and the end, and an "omitted" that names
-   * the events between.
+   * Runs code, and returns when it is done or asks for input. The reply has all events of the turn and
+   * up to 64 MiB of output. Of larger output it has the beginning and the end, and an "omitted" event
+   * that names the events in between.
    */
   async run(code: string, options: WaitOptions = {}): Promise<Reply> {
-    return this.whole(await this.client.call("turn/start", { session: this.name, input: checked(code), wait_ms: milliseconds(options), ...this.client.signed() }, options));
+    return this.complement(await this.client.call("turn/start", { session: this.name, input: checked(code), wait_ms: milliseconds(options), ...this.client.signed() }, options));
   }
 
-  /** Starts a turn and returns its number. Readers who show a session skip a silent one. */
+  /** Starts a turn and returns its number. Clients that display a session skip a silent turn. */
   async start(code: string, options: { silent?: boolean } = {}): Promise<number> {
     return (await this.client.call("turn/start", { session: this.name, input: checked(code), ...(options.silent ? { silent: true } : {}), ...this.client.signed() })).turn;
   }
 
-  /** Waits until a turn is over or asks for input; 0 is the active one. The reply is as that of run(). */
+  /** Waits until a turn is over or asks for input; 0 is the active one. The reply has the form of run()'s. */
   async wait(turn = 0, options: WaitOptions & { after?: number } = {}): Promise<Reply> {
-    return this.whole(await this.client.call("turn/wait", { session: this.name, turn, after: options.after ?? 0, wait_ms: milliseconds(options) }, options));
+    return this.complement(await this.client.call("turn/wait", { session: this.name, turn, after: options.after ?? 0, wait_ms: milliseconds(options) }, options));
   }
 
-  /** Answers an input request, and waits on as run() does. A line needs a newline at its end. */
+  /** Answers an input request, then waits as run() does. A line needs a newline at its end. */
   async answer(request: number | InputRequest, answer: string, options: WaitOptions & { eof?: boolean } = {}): Promise<Reply> {
     const id = typeof request === "number" ? request : request.id;
-    return this.whole(await this.client.call("turn/input", { session: this.name, input_request: id, input: answer, wait_ms: milliseconds(options), ...(options.eof ? { eof: true } : {}), ...this.client.signed() }, options));
+    return this.complement(await this.client.call("turn/input", { session: this.name, input_request: id, input: answer, wait_ms: milliseconds(options), ...(options.eof ? { eof: true } : {}), ...this.client.signed() }, options));
   }
 
-  /** Puts into a reply what the daemon has left out of it, unless that is too much. */
-  private async whole(reply: Reply): Promise<Reply> {
+  /** Adds to a reply what the daemon has omitted from it, unless that is too large. */
+  private async complement(reply: Reply): Promise<Reply> {
     const omitted = reply.events.filter((event) => event.type === "omitted");
     let size = omitted.reduce((sum, event) => sum + (event.bytes ?? 0), 0);
-    if (omitted.length > 0 && size <= wholeReply) {
+    if (omitted.length > 0 && size <= maxReplyBytes) {
       let after = omitted[0]!.from! - 1;
-      const events = reply.events.slice(0, reply.events.indexOf(omitted[0]!)).filter((event) => event.seq <= after); // one may be there in part
+      const events = reply.events.slice(0, reply.events.indexOf(omitted[0]!)).filter((event) => event.seq <= after); // an event may be there in part
       while (after < reply.next) {
-        const page = await this.read({ after, ...pageBounds });
+        const page = await this.read({ after, ...maxPage });
         if (page.events.length === 0) break;
         for (const event of page.events) if ((event.from ?? event.seq) <= reply.next) events.push(event);
         after = page.last;
@@ -409,14 +409,14 @@ export class Session {
     }
     for (const event of reply.events) {
       for (const [mime, left] of Object.entries(event.omitted ?? {})) {
-        if ((size += left.bytes) <= wholeReply && left.digest) await this.putIn(event, mime, left);
+        if ((size += left.bytes) <= maxReplyBytes && left.digest) await this.addOmitted(event, mime, left);
       }
     }
     return reply;
   }
 
-  /** Puts into a display what was left out of it. What the session has dropped stays left out. */
-  private async putIn(event: Event, mime: string, left: Blob): Promise<void> {
+  /** Adds to a display what was omitted from it. Data that the session has dropped stays omitted. */
+  private async addOmitted(event: Event, mime: string, left: Blob): Promise<void> {
     const parts: Buffer[] = [];
     for (let offset = 0; offset < left.bytes; offset += parts.at(-1)!.length) {
       try {
@@ -434,7 +434,7 @@ export class Session {
     if (Object.keys(event.omitted!).length === 0) delete event.omitted;
   }
 
-  /** Interrupts a turn, or with 0 whatever is active, and returns what came of it. */
+  /** Interrupts a turn, or with 0 the active one, and returns the result. */
   async interrupt(turn = 0): Promise<string> {
     return (await this.client.call("turn/interrupt", { session: this.name, ...(turn ? { turn } : { active: true }), ...this.client.signed() })).result;
   }
@@ -444,23 +444,23 @@ export class Session {
     return this.client.call("session/get", { session: this.name });
   }
 
-  /** Ends the runtime, even while it is busy, and starts a new one. When it is aborted it goes on, and the call waits 5 s for it at most. */
+  /** Ends the runtime, even while it is busy, and starts a new one. An aborted reset continues, and the call waits 5 s for it at most. */
   reset(options: Pick<WaitOptions, "signal"> = {}): Promise<Description> {
     return this.client.call("session/reset", { session: this.name }, options);
   }
 
-  /** Ends the session for good. */
+  /** Ends the session permanently. */
   async close(): Promise<void> {
     await this.client.call("session/close", { session: this.name });
   }
 
-  /** Asks how code could go on at cursor; it and start of the result count UTF-16 units. */
+  /** Returns completions of code at cursor. The cursor and the result's start count UTF-16 units. */
   async complete(code: string, cursor = code.length): Promise<Completion> {
     const result = await this.client.call("query/complete", { session: this.name, text: code, cursor: Buffer.byteLength(code.slice(0, cursor)) });
     return { ...result, start: Buffer.from(code).subarray(0, result.start).toString().length };
   }
 
-  /** Tells whether code is a whole input: "complete", "incomplete", "invalid" or "unknown". */
+  /** Reports whether code is a complete input: "complete", "incomplete", "invalid" or "unknown". */
   async parse(code: string): Promise<string> {
     return (await this.client.call("query/parse", { session: this.name, text: code })).status;
   }
@@ -481,12 +481,11 @@ export class Session {
   }
 
   /**
-   * Yields every event behind the cursor, and then each new one as it happens. None comes twice,
-   * and none is missing: one that the daemon has dropped is in a "gap". It ends when the session is
-   * closed. When the connection ends, it tries to reach the daemon again for 30 s and goes on behind
-   * the last event, on a connection of its own, unless the client was closed. A slow reader costs
-   * the session nothing. The signal ends it at once, also while it waits, where return() has to wait
-   * for the next event.
+   * Yields every event after the cursor, and then each new one as it happens. No event comes twice and
+   * none is missing: dropped events are in a "gap". It ends when the session is closed. When the
+   * connection ends, it tries for 30 s to reach the daemon again and continues after the last event on
+   * a new connection, unless the client was closed. A slow reader costs the session nothing. The signal
+   * ends it at once, even while it waits; return() must wait for the next event.
    */
   async *events(after = 0, options: { reconnect?: boolean; signal?: AbortSignal } = {}): AsyncGenerator<Event> {
     let client = this.client;
@@ -500,25 +499,25 @@ export class Session {
           return;
         } catch (error) {
           if (!(error instanceof TurnstoneError) || error.kind !== "unreachable" || options.reconnect === false || this.client.closed) throw error;
-          await this.leave(client);
-          client = await dialAgain(this.client, options.signal);
+          await this.closeOther(client);
+          client = await redial(this.client, options.signal);
           this.client.others.add(client);
         }
       }
     } finally {
-      await this.leave(client);
+      await this.closeOther(client);
     }
   }
 
-  /** Closes a connection that events() has made. */
-  private async leave(client: Client): Promise<void> {
+  /** Closes a connection that events() made. */
+  private async closeOther(client: Client): Promise<void> {
     if (this.client.others.delete(client)) await client.close();
   }
 }
 
-/** Reaches the daemon again, within 30 s. */
-async function dialAgain(lost: Client, signal?: AbortSignal): Promise<Client> {
-  const end = performance.now() + reconnectTime;
+/** Connects to the daemon again, within 30 s. */
+async function redial(lost: Client, signal?: AbortSignal): Promise<Client> {
+  const end = performance.now() + reconnectTimeout;
   for (let attempt = 0; ; attempt++) {
     const client = new Client(lost.socket, lost.author);
     try {
@@ -535,10 +534,10 @@ async function dialAgain(lost: Client, signal?: AbortSignal): Promise<Client> {
 }
 
 function checked(code: string): string {
-  if (typeof code !== "string") throw new TypeError(`code is ${code === null ? "null" : `of type ${typeof code}`}, not a string`); // which would be an empty input
+  if (typeof code !== "string") throw new TypeError(`code is ${code === null ? "null" : `of type ${typeof code}`}, not a string`); // the daemon would take it for an empty input
   return code;
 }
 
 function milliseconds(options: WaitOptions): number {
-  return options.timeout === undefined ? longWait : Math.max(1, Math.min(longWait, Math.floor(options.timeout)));
+  return options.timeout === undefined ? maxWait : Math.max(1, Math.min(maxWait, Math.floor(options.timeout)));
 }

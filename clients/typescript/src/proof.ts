@@ -1,6 +1,6 @@
-// Whether the program that listens at a socket is the daemon of this user. A sandboxed session runs as the same
-// user, so the owner of a socket says little. A daemon proves that it has the user's key, which no such
-// session can read. docs/daemon.md has the rules.
+// The check that the program at a socket is this user's daemon. A sandboxed session runs as the same
+// user, so the owner of a socket says little. A daemon proves that it has the user's key, which a
+// sandboxed session cannot read. docs/daemon.md has the rules.
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { closeSync, constants, fstatSync, openSync, readlinkSync, readSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
@@ -8,7 +8,7 @@ import { basename, dirname, join, resolve } from "node:path";
 const keyName = "daemon.key";
 const keyBytes = 32;
 
-/** The question for one new connection to a socket, and the judgement of its answer. */
+/** The challenge for one new connection to a socket, and the check of its answer. */
 export class Proof {
   private readonly address: string;
   private readonly state: string | undefined;
@@ -20,22 +20,22 @@ export class Proof {
     this.state = state;
     try {
       this.address = join(realpathSync(dirname(whole)), basename(whole));
-    } catch {} // nobody listens there
+    } catch {} // the directory does not exist, so no daemon listens there
   }
 
-  /** The line that asks. */
+  /** Returns the line to send. */
   question(): string {
     return JSON.stringify({ type: "prove", nonce: this.nonce }) + "\n";
   }
 
-  /** Why an answer is no proof, or "". */
+  /** Returns why an answer does not prove anything, or "". */
   fault(answer: any): string {
     if (answer?.ok === false) return `it answers ${JSON.stringify(String(answer.error ?? "").slice(0, 200))}`;
     const { mac, address, client } = answer?.data ?? {};
-    if (typeof mac !== "string" || typeof address !== "string" || typeof client !== "string") return "it answers with something else";
+    if (typeof mac !== "string" || typeof address !== "string" || typeof client !== "string") return "its answer is not a proof";
     let key: Buffer;
     try {
-      key = keyIn([...(this.state ? [this.state] : []), `/tmp/turnstone-${process.geteuid!()}`]);
+      key = readKey([...(this.state ? [this.state] : []), `/tmp/turnstone-${process.geteuid!()}`]);
     } catch (error) {
       return (error as Error).message;
     }
@@ -43,12 +43,12 @@ export class Proof {
     const given = Buffer.from(mac);
     if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return "it does not have your key; if it is yours, it has another XDG_STATE_HOME than this program";
     if (address !== this.address) return `it is your daemon at ${address}, which is another address`;
-    if (client !== ownName()) return "your daemon sees another process than this one: a program in between has passed on the question, or this is a container whose processes the daemon cannot see";
+    if (client !== ownName()) return "your daemon sees another process than this one: a program in between forwarded the challenge, or this is a container whose processes the daemon cannot see";
     return "";
   }
 }
 
-/** This process, by its number and the namespace in which it has that; only Linux has those. */
+/** Returns the ID of this process and of its PID namespace, which only Linux has. */
 function ownName(): string {
   let space = "";
   try {
@@ -57,13 +57,13 @@ function ownName(): string {
   return `${process.pid}@${space}`;
 }
 
-/** The key of this user. An error says why there is none that can be trusted. */
-function keyIn(directories: string[]): Buffer {
+/** Returns this user's key. An error says why no key can be trusted. */
+function readKey(directories: string[]): Buffer {
   for (const directory of directories) {
     const path = join(directory, keyName);
     let fd: number;
     try {
-      // A pipe in its place would be waited for.
+      // Without O_NONBLOCK, opening a named pipe of that name would block.
       fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     } catch (error) {
       if (["ENOENT", "ENOTDIR", "EACCES"].includes((error as NodeJS.ErrnoException).code ?? "")) continue;
@@ -72,7 +72,7 @@ function keyIn(directories: string[]): Buffer {
     try {
       const found = fstatSync(fd), above = statSync(directory);
       const own = process.geteuid!();
-      if (!found.isFile() || found.uid !== own || found.mode & 0o077) throw new Error(`${path} is not a file of yours alone: remove it`);
+      if (!found.isFile() || found.uid !== own || found.mode & 0o077) throw new Error(`${path} is not a file that only you can read: remove it`);
       if (above.uid !== own || above.mode & 0o022) throw new Error(`others can write to ${directory}: chmod go-w it`);
       const text = Buffer.alloc(4 * keyBytes);
       const hex = text.toString("latin1", 0, readSync(fd, text, 0, text.length, 0)).trim();
@@ -83,5 +83,5 @@ function keyIn(directories: string[]): Buffer {
       closeSync(fd);
     }
   }
-  throw new Error(`there is no ${keyName} in ${directories.join(" or ")}; a daemon of yours makes it, unless it has another XDG_STATE_HOME`);
+  throw new Error(`there is no ${keyName} in ${directories.join(" or ")}; your daemon creates it, unless it has another XDG_STATE_HOME`);
 }

@@ -1,4 +1,4 @@
-// What the client promises, against a real daemon. REPL names the built program.
+// Tests of the client against a real daemon. The environment variable REPL names the built program.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { EventEmitter, once } from "node:events";
@@ -18,7 +18,7 @@ function serve(directory) {
   return { socket, daemon };
 }
 
-async function reached({ socket, daemon }, options = {}) {
+async function connectWhenReady({ socket, daemon }, options = {}) {
   for (;;) {
     try {
       return await connect({ socket, ...options });
@@ -29,25 +29,25 @@ async function reached({ socket, daemon }, options = {}) {
   }
 }
 
-function promise(name, body) {
+function clientTest(name, body) {
   test(name, { timeout: 60_000 }, async () => {
     const directory = mkdtempSync(join(tmpdir(), "turnstone-"));
-    const place = serve(directory);
-    const client = await reached(place, { author: "ada" });
+    const server = serve(directory);
+    const client = await connectWhenReady(server, { author: "ada" });
     try {
-      await body(client, place);
+      await body(client, server);
     } finally {
       await client.close();
-      if (place.daemon.exitCode === null && place.daemon.signalCode === null) {
-        place.daemon.kill("SIGTERM");
-        await once(place.daemon, "exit");
+      if (server.daemon.exitCode === null && server.daemon.signalCode === null) {
+        server.daemon.kill("SIGTERM");
+        await once(server.daemon, "exit");
       }
       rmSync(directory, { recursive: true, force: true });
     }
   });
 }
 
-promise("a session keeps its variables", async (client) => {
+clientTest("a session keeps its variables", async (client) => {
   const session = await client.create({ name: "main", language: "python" });
   await session.run("x = 41");
   const reply = await session.run("print(x + 1)");
@@ -56,7 +56,7 @@ promise("a session keeps its variables", async (client) => {
   assert.equal((await (await client.open("main")).info()).turn, 2);
 });
 
-promise("code that asks gets its answer", async (client) => {
+clientTest("code that asks gets its answer", async (client) => {
   const session = await client.create();
   let reply = await session.run("print('hi ' + input('Who? '))");
   assert.deepEqual([reply.state, reply.input_request.prompt], ["waiting", "Who? "]);
@@ -65,14 +65,14 @@ promise("code that asks gets its answer", async (client) => {
   assert.match(text(reply.events), /hi Ada/);
 });
 
-promise("an aborted call interrupts its turn", async (client) => {
+clientTest("an aborted call interrupts its turn", async (client) => {
   const session = await client.create();
   await session.run("import time");
   await assert.rejects(session.run("while True: time.sleep(0.01)", { signal: AbortSignal.timeout(1000) }), { name: "TimeoutError" });
   assert.equal((await session.wait(2)).outcome, "interrupted");
 });
 
-promise("after an aborted call the next input is taken", async (client) => {
+clientTest("after an aborted call the next input is taken", async (client) => {
   const session = await client.create({ language: "python" });
   await session.run("import time");
   for (let i = 0; i < 5; i++) {
@@ -82,14 +82,14 @@ promise("after an aborted call the next input is taken", async (client) => {
   const asking = await session.run("input('? '); time.sleep(60)");
   await assert.rejects(session.answer(asking.input_request, "x\n", { signal: AbortSignal.timeout(200) }), { name: "TimeoutError" });
   assert.equal((await session.run("1")).outcome, "ok");
-  // Code that does not obey is waited for, and not for ever.
+  // Code that ignores the interrupt is waited for, but not forever.
   const begun = performance.now();
   await assert.rejects(session.run("while True:\n  try: time.sleep(60)\n  except KeyboardInterrupt: pass", { signal: AbortSignal.timeout(200) }), { name: "TimeoutError" });
   assert.ok(performance.now() - begun < 10_000);
   await assert.rejects(session.run("1"), { kind: "busy" });
 });
 
-promise("after an aborted reset the next input is taken", async (client) => {
+clientTest("after an aborted reset the next input is taken", async (client) => {
   const session = await client.create({ language: "python" });
   await session.run("import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN)");
   for (let i = 0; i < 3; i++) {
@@ -99,7 +99,7 @@ promise("after an aborted reset the next input is taken", async (client) => {
   }
 });
 
-promise("a reader of events ends with its client, or by its signal", async (client, daemon) => {
+clientTest("a reader of events ends with its client, or by its signal", async (client, daemon) => {
   const session = await client.create({ language: "python" });
   await session.run("1");
   const read = async (options) => {
@@ -121,15 +121,15 @@ promise("a reader of events ends with its client, or by its signal", async (clie
   await ended;
 });
 
-promise("what cannot be sent is an error, and leaves no call that is rejected later", async (client) => {
+clientTest("params that cannot be sent are an error, and leave no call that is rejected later", async (client) => {
   const circle = {};
   circle.circle = circle;
   for (const params of [{ a: 1n }, circle]) await assert.rejects(client.call("session/list", params), TypeError);
   await client.close();
-  await pause(0); // a rejection that nobody handles fails the test
+  await pause(0); // an unhandled rejection fails the test
 });
 
-promise("code that is no string is refused, not taken for an empty one", async (client) => {
+clientTest("code that is not a string is refused, not taken for an empty input", async (client) => {
   const session = await client.create();
   for (const code of [undefined, null, 5]) {
     await assert.rejects(session.run(code), TypeError);
@@ -137,14 +137,14 @@ promise("code that is no string is refused, not taken for an empty one", async (
   }
 });
 
-promise("an error of the caller's own ends its call, and nothing else", async (client) => {
+clientTest("an error thrown by the caller's function ends only its call", async (client) => {
   const session = await client.create({ language: "python" });
   await assert.rejects(session.run("import time; time.sleep(60)", { progress: () => { throw new Error("mine"); } }), { message: "mine" });
   await session.interrupt();
   assert.equal((await session.run("1")).outcome, "ok");
 });
 
-promise("a signal may be for many calls", async (client) => {
+clientTest("one signal may serve many calls", async (client) => {
   const session = await client.create({ language: "python" });
   const warned = [];
   const note = (warning) => warned.push(warning.name);
@@ -157,13 +157,13 @@ promise("a signal may be for many calls", async (client) => {
   assert.deepEqual(warned, []);
 });
 
-promise("half a character is refused", async (client) => {
+clientTest("half a character is refused", async (client) => {
   const session = await client.create({ language: "python" });
   await assert.rejects(session.run("'\ud800'"), { kind: "invalid_params" });
   assert.equal(text((await session.run("'\u{1f600}'")).events), "'\u{1f600}'\n");
 });
 
-promise("a reply is whole", async (client) => {
+clientTest("a reply is complete", async (client) => {
   const session = await client.create({ language: "python" });
   let reply = await session.run("import json; print(json.dumps(list(range(100000))))");
   assert.equal(JSON.parse(text(reply.events)).length, 100000);
@@ -172,27 +172,27 @@ promise("a reply is whole", async (client) => {
   const asking = await session.run("input(); print('x' * 500000)");
   reply = await session.answer(asking.input_request, "\n");
   assert.equal(text(reply.events).split("x").length - 1, 500000);
-  // Pictures, of which one is larger than what a page of events has inline.
-  const picture = "class P:\n  def __init__(self, n): self.n = n\n  def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n' + bytes([self.n]) * (3_000_000 if self.n == 50 else 20_000)\n";
-  reply = await session.run(picture + "for n in range(90): display(P(n))");
+  // Images, one of which is larger than a page of events has inline.
+  const image = "class P:\n  def __init__(self, n): self.n = n\n  def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n' + bytes([self.n]) * (3_000_000 if self.n == 50 else 20_000)\n";
+  reply = await session.run(image + "for n in range(90): display(P(n))");
   const shown = reply.events.filter((event) => event.type === "display");
   assert.deepEqual(shown.map((event) => event.data["image/png"].base64.length), Array.from({ length: 90 }, (_, n) => (n === 50 ? 4_000_012 : 26680)));
   assert.ok(shown.every((event) => !event.omitted));
 });
 
-promise("what is missing in a text is said", async (client) => {
+clientTest("text() reports missing output", async (client) => {
   const session = await client.create({ language: "python" });
   const reply = await session.run("for _ in range(70): print('x' * 999999)"); // more than a reply has
   assert.throws(() => text(reply.events), (error) => error instanceof TurnstoneError && error.kind === "incomplete");
   assert.ok(text(reply.events, { missing: "<cut>" }).includes("<cut>"));
-  const lost = [{ type: "gap", seq: 3, turn: 1, from: 1, to: 3, bytes: 9 }, { type: "text", seq: 4, turn: 1, text: "end" }];
-  assert.throws(() => text(lost), { kind: "incomplete" });
-  assert.equal(text(lost, { missing: "…" }), "…end");
+  const gapped = [{ type: "gap", seq: 3, turn: 1, from: 1, to: 3, bytes: 9 }, { type: "text", seq: 4, turn: 1, text: "end" }];
+  assert.throws(() => text(gapped), { kind: "incomplete" });
+  assert.equal(text(gapped, { missing: "…" }), "…end");
   const halves = [{ type: "text", data: "w6TD" }, { type: "text", stream: "stderr", text: "!" }, { type: "text", data: "tg==" }];
   assert.equal(text(halves), "ä!ö");
 });
 
-promise("a timeout leaves the turn running", async (client) => {
+clientTest("a timeout leaves the turn running", async (client) => {
   const session = await client.create();
   await session.run("import time");
   const reply = await session.run("while True: time.sleep(0.01)", { timeout: 200 });
@@ -200,7 +200,7 @@ promise("a timeout leaves the turn running", async (client) => {
   assert.ok(["idle", "pending"].includes(await session.interrupt(reply.turn)));
 });
 
-promise("events have everything once, live, and behind a connection that was lost", async (client, place) => {
+clientTest("events are complete, live, and continue after a lost connection", async (client, server) => {
   const session = await client.create();
   await session.run("print('one')");
   const seen = [];
@@ -208,7 +208,7 @@ promise("events have everything once, live, and behind a connection that was los
     seen.push(event);
     if (event.type === "turn_ended" && event.turn === 1) {
       client.connection.destroy();
-      const other = await reached(place);
+      const other = await connectWhenReady(server);
       await other.session(session.name).run("print('two')");
       await other.close();
     }
@@ -218,7 +218,7 @@ promise("events have everything once, live, and behind a connection that was los
   assert.equal(text(seen), "one\ntwo\n");
 });
 
-promise("events of a slow reader are all there", async (client) => {
+clientTest("events of a slow reader are all there", async (client) => {
   const session = await client.create();
   const running = session.run("for k in range(30000): print(k)");
   let lines = 0;
@@ -231,12 +231,12 @@ promise("events of a slow reader are all there", async (client) => {
   assert.equal(lines, 30000);
 });
 
-promise("what waits for a reader that stands still is bounded", async (client) => {
+clientTest("the queue of a reader that does not read is bounded", async (client) => {
   const session = await client.create();
   const events = session.events();
   await events.next();
   await session.run("for k in range(200000): print(k, 'x' * 100)");
-  await client.list(); // all that was sent before it has been read
+  await client.list(); // everything sent before it has been read
   const [stream] = client.streams.values();
   assert.ok(stream.size < 7 << 20, `${stream.size} bytes wait`);
   let lines = 0;
@@ -248,7 +248,7 @@ promise("what waits for a reader that stands still is bounded", async (client) =
   assert.equal(client.streams.size, 0);
 });
 
-promise("streams that were left leave nothing", async (client) => {
+clientTest("an abandoned stream is unsubscribed", async (client) => {
   const session = await client.create({ language: "python" });
   const running = session.run("import time\nwhile True: print(0); time.sleep(0.001)");
   for (let k = 0; k < 100; k++) { // more than a connection may have
@@ -259,7 +259,7 @@ promise("streams that were left leave nothing", async (client) => {
   await running;
 });
 
-promise("events end with the session", async (client) => {
+clientTest("events end with the session", async (client) => {
   const session = await client.create();
   await session.run("1");
   const types = [];
@@ -270,16 +270,16 @@ promise("events end with the session", async (client) => {
   assert.ok(types.includes("turn_ended"));
 });
 
-promise("a daemon that is gone fails each call in words", async (client, place) => {
+clientTest("a call to a daemon that has exited fails with a clear error", async (client, server) => {
   const session = await client.create();
   const running = session.run("import time; time.sleep(600)");
-  place.daemon.kill("SIGKILL");
+  server.daemon.kill("SIGKILL");
   await assert.rejects(running, { kind: "unreachable" });
   await assert.rejects(client.list(), { kind: "unreachable" });
-  await assert.rejects(connect({ socket: join(tmpdir(), "nobody.sock") }), /repl serve/);
+  await assert.rejects(connect({ socket: join(tmpdir(), "absent.sock") }), /repl serve/);
 });
 
-promise("text beyond the basic plane is counted in UTF-16 units", async (client) => {
+clientTest("text beyond the basic plane is counted in UTF-16 units", async (client) => {
   const session = await client.create({ language: "python" });
   await session.run("größe = '😀'");
   const code = "'😀'; größe.uppe";
@@ -287,7 +287,7 @@ promise("text beyond the basic plane is counted in UTF-16 units", async (client)
   assert.ok(result.matches.some((match) => (code.slice(0, result.start) + match).startsWith("'😀'; größe.upper")), JSON.stringify(result));
 });
 
-// withLogin runs body with the variables of a login.
+// withLogin runs body with the environment variables of a login.
 async function withLogin(variables, body) {
   const former = Object.fromEntries(Object.keys(variables).map((name) => [name, process.env[name]]));
   const set = (values) => {
@@ -304,7 +304,7 @@ async function withLogin(variables, body) {
   }
 }
 
-promise("what proves nothing gets nothing", async (client, { socket }) => {
+clientTest("nothing is sent to a program that proves nothing", async (client, { socket }) => {
   const impostor = socket + ".impostor";
   const got = [];
   const listener = createServer((connection) => {
@@ -348,13 +348,13 @@ test("the daemon is found from another login", { timeout: 60_000, concurrency: f
     daemon.kill("SIGKILL");
     await once(daemon, "exit");
   }
-  assert.notEqual(await withLogin(elsewhere, defaultSocket), socket); // the note of a dead one is not believed
+  assert.notEqual(await withLogin(elsewhere, defaultSocket), socket); // the note of a dead daemon is not trusted
   const ownTmp = join(tmp, `turnstone-${process.getuid()}`, "daemon.sock");
   mkdirSync(dirname(ownTmp), { recursive: true, mode: 0o700 });
   const listener = createServer((connection) => connection.resume().end("{}\n")).listen(ownTmp).unref();
   await once(listener, "listening");
-  assert.ok(existsSync(socket)); // which it has left behind
-  assert.equal(await withLogin(login, defaultSocket), socket); // and the other one is not a daemon's
+  assert.ok(existsSync(socket)); // the daemon has left it behind
+  assert.equal(await withLogin(login, defaultSocket), socket); // the other socket is not a daemon's
   await new Promise((closed) => listener.close(closed));
   const living = await withLogin(login, () => spawn(process.env.REPL, ["serve", "--quiet", "--socket", ownTmp], { stdio: "ignore" }));
   while ((await withLogin(login, defaultSocket)) !== ownTmp) await pause(20);
@@ -365,7 +365,7 @@ test("the daemon is found from another login", { timeout: 60_000, concurrency: f
   rmSync(directory, { recursive: true, force: true });
 });
 
-test("a note that leads to no daemon is passed over", { timeout: 60_000, concurrency: false }, async () => {
+test("a note that leads to no daemon is skipped", { timeout: 60_000, concurrency: false }, async () => {
   const directory = mkdtempSync(join(tmpdir(), "turnstone-"));
   const [run, state, tmp] = ["run", "state", "tmp"].map((name) => join(directory, name));
   const own = join(tmp, `turnstone-${process.getuid()}`), ofState = join(state, "turnstone");
@@ -373,17 +373,17 @@ test("a note that leads to no daemon is passed over", { timeout: 60_000, concurr
   const login = { XDG_RUNTIME_DIR: run, XDG_STATE_HOME: state, TMPDIR: tmp, TURNSTONE_SOCKET: undefined };
   const socket = join(run, "turnstone", "daemon.sock");
   const daemon = await withLogin(login, () => spawn(process.env.REPL, ["serve", "--quiet"], { stdio: "ignore" }));
-  const noteIn = (place) => readdirSync(place).find((name) => /^daemon-.*\.json$/.test(name));
+  const noteIn = (directory) => readdirSync(directory).find((name) => /^daemon-.*\.json$/.test(name));
   try {
     while (!existsSync(socket) || !noteIn(ofState)) await pause(20);
     const name = noteIn(ofState);
     const note = JSON.parse(readFileSync(join(ofState, name), "utf8"));
-    for (const place of [own, ofState]) {
-      writeFileSync(join(place, "new"), JSON.stringify({ ...note, socket: join(tmp, "none") }), { mode: 0o600 });
-      renameSync(join(place, "new"), join(place, name));
+    for (const directory of [own, ofState]) {
+      writeFileSync(join(directory, "new"), JSON.stringify({ ...note, socket: join(tmp, "none") }), { mode: 0o600 });
+      renameSync(join(directory, "new"), join(directory, name));
       assert.equal(await withLogin(login, defaultSocket), socket);
     }
-    const elsewhere = join(directory, "elsewhere"); // where only the note of a session is
+    const elsewhere = join(directory, "elsewhere"); // which has no note but a session's
     mkdirSync(join(elsewhere, "turnstone"), { recursive: true, mode: 0o700 });
     const before = { ...login, XDG_STATE_HOME: elsewhere, XDG_RUNTIME_DIR: elsewhere };
     assert.equal(await withLogin(before, defaultSocket), join(elsewhere, "turnstone", "daemon.sock"));

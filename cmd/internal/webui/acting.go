@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// An actionRequest is a call that changes a session. Its fields are those of all actions together.
+// An actionRequest is the body of a call that changes a session. It has the fields of all actions.
 type actionRequest struct {
 	Session string `json:"session"`
 
@@ -27,7 +27,7 @@ type actionRequest struct {
 	Cursor int    `json:"cursor"` // of complete, in bytes
 }
 
-// addActionRoutes adds the calls that change a session, each in the name of the page's author.
+// addActionRoutes adds the calls that change a session. Each is recorded under the author of the web UI.
 func (s *Server) addActionRoutes(mux *http.ServeMux) {
 	for path, do := range map[string]func(context.Context, *client.Session, actionRequest) (any, error){
 		"/api/run":       startTurn,
@@ -52,13 +52,13 @@ func (s *Server) addActionRoutes(mux *http.ServeMux) {
 	}
 }
 
-// startTurn starts a turn, as a person at a terminal does: nobody else answers its questions.
+// startTurn starts a turn like a user at a terminal, so no other client answers its input requests.
 func startTurn(ctx context.Context, on *client.Session, a actionRequest) (any, error) {
 	turn, err := on.Submit(ctx, a.Code)
 	return map[string]uint64{"turn": turn}, err
 }
 
-// answerRequest answers a wait with a line, or with the end of the input.
+// answerRequest answers an input request with a line or with end of input.
 func answerRequest(ctx context.Context, on *client.Session, a actionRequest) (any, error) {
 	in := session.Input{Data: []byte(a.Text + "\n")}
 	if a.EOF {
@@ -68,8 +68,8 @@ func answerRequest(ctx context.Context, on *client.Session, a actionRequest) (an
 	return map[string]uint64{"turn": turn}, err
 }
 
-// decidePermission carries out a person's decision. It is about the permission that the person has seen:
-// if another one is asked for by now, nothing is decided.
+// decidePermission carries out a decision about the permission that the user has seen. If the session
+// is asking for another one by now, nothing is decided.
 func decidePermission(ctx context.Context, on *client.Session, a actionRequest) (any, error) {
 	choices := map[string]console.PermissionChoice{"here": console.AllowHere, "always": console.AllowAlways, "wider": console.AllowWider, "refuse": console.Refuse}
 	choice, ok := choices[a.Choice]

@@ -12,21 +12,21 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/httpauth"
 )
 
-// tokenHeader carries the token of a visit.
+// tokenHeader is the HTTP header with the token of a browser session.
 const tokenHeader = "X-Turnstone-Token"
 
 //go:embed static
 var staticFiles embed.FS
 
-// contentPolicy is the Content-Security-Policy of the page itself: nothing but our own files, no text
-// becomes a script, and frames are only our documents of results.
+// contentPolicy returns the Content-Security-Policy of the web UI itself. It loads only our own files,
+// turns no text into a script, and frames only our documents of results.
 func (s *Server) contentPolicy() string {
 	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
 		"frame-src " + s.Origin() + "/frame/; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 		"require-trusted-types-for 'script'; trusted-types 'none'"
 }
 
-// guardRequests refuses requests of others, and says to browsers what they may do with the answers.
+// guardRequests refuses requests from other origins, and limits what browsers may do with the answers.
 func (s *Server) guardRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -52,15 +52,15 @@ func (s *Server) guardRequests(next http.Handler) http.Handler {
 	})
 }
 
-// isLogin reports whether a request shows the page that reads a link. Links may be anywhere,
-// and it has no data.
+// isLogin reports whether a request opens the login page. It may come from any site, since a login
+// link may be anywhere, and that page has no data.
 func isLogin(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.URL.Path == "/in" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// rejectRequest answers with an error, for programs.
+// rejectRequest answers with an error that programs can read, and logs it.
 func (s *Server) rejectRequest(w http.ResponseWriter, r *http.Request, status int, kind, message string) {
-	s.log.Info("refused", "status", status, "from", r.RemoteAddr, "path", r.URL.Path)
+	s.log.Info("request refused", "status", status, "from", r.RemoteAddr, "path", r.URL.Path)
 	writeError(w, status, kind, message)
 }
 
@@ -79,7 +79,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v) // the browser may have gone
 }
 
-// requireSession serves only browsers that were let in.
+// requireSession serves only browsers that have logged in.
 func (s *Server) requireSession(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := s.logins.PageToken(r); ok {
@@ -91,18 +91,18 @@ func (s *Server) requireSession(next http.HandlerFunc) http.HandlerFunc {
 			s.serveStatic("closed.html")(w, r)
 			return
 		}
-		s.rejectRequest(w, r, http.StatusUnauthorized, "no_visit", "this browser was not let in: open a link that repl view prints")
+		s.rejectRequest(w, r, http.StatusUnauthorized, "no_visit", "this browser has not logged in; open a link that repl view prints")
 	}
 }
 
-// requireToken serves only calls of our own page: with the token of the visit, and, when they
-// change something, with a body that no form can send.
+// requireToken serves only calls of our own pages. They have the token of the browser session, and a
+// call that changes something has a body that no HTML form can send.
 func (s *Server) requireToken(next http.HandlerFunc) http.HandlerFunc {
 	return s.requireSession(func(w http.ResponseWriter, r *http.Request) {
 		token, _ := s.logins.PageToken(r)
 		switch {
 		case !httpauth.NewTokenHash(token).Matches(r.Header.Get(tokenHeader)):
-			s.rejectRequest(w, r, http.StatusForbidden, "token", "the call has not the token of this visit: open a link that repl view prints")
+			s.rejectRequest(w, r, http.StatusForbidden, "token", "the call does not have the token of this browser session; open a link that repl view prints")
 		case r.Method == http.MethodPost && !isJSON(r):
 			s.rejectRequest(w, r, http.StatusUnsupportedMediaType, "invalid_params", "send application/json")
 		default:
@@ -116,8 +116,8 @@ func isJSON(r *http.Request) bool {
 	return err == nil && kind == "application/json"
 }
 
-// serveLogin lets a browser in for a link. Only the page that has sent the link gets the token: who has the
-// cookie alone cannot act.
+// serveLogin logs a browser in that sends a login link. Only the page that sent the link gets the token,
+// so a cookie alone does not permit any action.
 func (s *Server) serveLogin(w http.ResponseWriter, r *http.Request) {
 	if !isJSON(r) {
 		s.rejectRequest(w, r, http.StatusUnsupportedMediaType, "invalid_params", "send application/json")
@@ -131,19 +131,19 @@ func (s *Server) serveLogin(w http.ResponseWriter, r *http.Request) {
 	}
 	cookie, token, ok := s.logins.RedeemLink(p.Link)
 	if !ok {
-		s.rejectRequest(w, r, http.StatusForbidden, "link", "this link was used already, or is older than a minute")
+		s.rejectRequest(w, r, http.StatusForbidden, "link", "this link has been used or is older than a minute")
 		return
 	}
 	http.SetCookie(w, cookie)
 	writeJSON(w, http.StatusOK, map[string]string{"token": token})
 }
 
-// serveHello tells our own page whose it is.
+// serveHello returns the author and version that our own pages show.
 func (s *Server) serveHello(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"author": s.options.Author, "version": s.options.Version})
 }
 
-// readJSON reads a body, and answers when it cannot.
+// readJSON reads a body as JSON. If it cannot, it answers with an error and returns false.
 func readJSON(w http.ResponseWriter, r *http.Request, v any) bool {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
@@ -159,14 +159,14 @@ func (s *Server) serveStatic(name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		f, err := staticFiles.Open(path.Join("static", path.Clean("/"+name)))
 		if err != nil {
-			writeError(w, http.StatusNotFound, "not_found", "there is nothing here")
+			writeError(w, http.StatusNotFound, "not_found", "no such page")
 			return
 		}
 		defer f.Close()
 		types := map[string]string{".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 		kind, ok := types[path.Ext(name)]
 		if !ok {
-			writeError(w, http.StatusNotFound, "not_found", "there is nothing here")
+			writeError(w, http.StatusNotFound, "not_found", "no such page")
 			return
 		}
 		w.Header().Set("Content-Type", kind+"; charset=utf-8")

@@ -19,45 +19,44 @@ import (
 )
 
 const (
-	// maxImagePixels bounds a picture that is shown in the page. A larger one is offered as a file:
-	// decoding it takes 4 bytes for each pixel in the browser.
+	// maxImagePixels bounds an image that is shown inline. A larger image is offered as a file,
+	// because the browser needs 4 bytes for each pixel to decode it.
 	maxImagePixels = 40_000_000
 
-	// maxInlineBytes bounds the data of a result, in bytes, that is looked at while a turn is read.
+	// maxInlineBytes bounds the data of a result, in bytes, that is inspected while a turn is read.
 	maxInlineBytes = 256 << 10
 
-	// maxTextBytes bounds the text of a result that comes with its event.
+	// maxTextBytes bounds the text of a result that is sent with its event.
 	maxTextBytes = 64 << 10
 
-	// maxParts bounds the types of one result that are offered.
+	// maxParts bounds the number of types of one result that are offered.
 	maxParts = 32
 )
 
-// An eventItem is an event for the page, with its parts apart.
+// An eventItem is an event of the timeline for the browser, with the parts of its result listed separately.
 type eventItem struct {
 	Event timeline.Event `json:"e"`
 	Parts []displayPart  `json:"parts,omitempty"`
 }
 
-// A displayPart is a result in one of its types. The page shows the first that it can, in the order in
-// which they come.
+// A displayPart is a result in one of its MIME types. The browser shows the first part that it can.
 type displayPart struct {
 	MIME  string `json:"mime"`
 	Bytes int64  `json:"bytes"`
 	URL   string `json:"url"` // of the data, as a file
 
-	Image    bool   `json:"image,omitempty"` // URL is one that a browser shows
+	Image    bool   `json:"image,omitempty"` // a browser shows URL as an image
 	Width    int    `json:"width,omitempty"` // pixels; 0 when not known
 	Height   int    `json:"height,omitempty"`
 	TooLarge bool   `json:"too_large,omitempty"` // too many pixels to show
 	Frame    string `json:"frame,omitempty"`     // the address of a document for a frame
-	Rows     int    `json:"rows,omitempty"`      // of the tables in it, about
+	Rows     int    `json:"rows,omitempty"`      // estimated rows of the tables in it
 	Scripts  bool   `json:"scripts,omitempty"`   // it has scripts, or frames
 	Themed   bool   `json:"themed,omitempty"`    // it has no colours of its own
 	Text     string `json:"text,omitempty"`      // for what is shown as text
 }
 
-// newEventItem returns an event without the data of its results, but their addresses.
+// newEventItem returns an event with the addresses of its results in place of their data.
 func newEventItem(session string, e timeline.Event) eventItem {
 	d, ok := e.Body.(timeline.Display)
 	if !ok {
@@ -77,7 +76,7 @@ func newEventItem(session string, e timeline.Event) eventItem {
 	return i
 }
 
-// displayTypes returns the types of a result in a fixed order, the one first that is best for a person.
+// displayTypes returns the types of a result in a fixed order, the most readable type first.
 func displayTypes(d timeline.Display) []string {
 	all := slices.Collect(maps.Keys(d.Data))
 	for kind := range d.Omitted {
@@ -110,12 +109,12 @@ func displayTypes(d timeline.Display) []string {
 	return all[:min(len(all), maxParts)]
 }
 
-// isChart reports whether a type is the description of a chart.
+// isChart reports whether a type is a chart specification, such as Vega-Lite's.
 func isChart(kind string) bool {
 	return strings.HasPrefix(kind, "application/vnd.") && (strings.Contains(kind, "plotly") || strings.Contains(kind, "vega") || strings.Contains(kind, "bokeh"))
 }
 
-// describeData finds out how a part can be shown.
+// describeData records how a part can be shown, judging by its data.
 func (p *displayPart) describeData(d timeline.Display, frame string) {
 	data := d.Data[p.MIME]
 	switch {
@@ -152,12 +151,12 @@ func decodeText(data []byte) string {
 }
 
 // isThemed reports whether HTML is a plain table of pandas or polars, which takes the colours
-// of the page. Other HTML was made for white paper.
+// of the web UI. Other HTML was made for a white background.
 func isThemed(html []byte) bool {
 	return bytes.Contains(html, []byte(`class="dataframe"`)) && !bytes.Contains(html, []byte("color"))
 }
 
-// measureImage finds out how large a picture is, from its header.
+// measureImage reads the size of an image from its header.
 func (p *displayPart) measureImage(data []byte) {
 	config, _, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil {

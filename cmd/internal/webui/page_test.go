@@ -18,7 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/webui"
 )
 
-// A testServer is a page without a daemon: enough for everything that is decided before it.
+// A testServer is a web UI without a daemon, for everything that is decided before a daemon call.
 type testServer struct {
 	t       *testing.T
 	server  *webui.Server
@@ -75,13 +75,13 @@ func (d *testServer) sendRequest(method, path, body string, headers ...string) (
 	return response.StatusCode, response.Header, string(b)
 }
 
-// login lets a browser in and returns its cookie and its token.
+// login logs a browser in and returns its cookie and token.
 func (d *testServer) login() (cookie, token string) {
 	d.t.Helper()
 	_, secret, _ := strings.Cut(d.server.NewLoginLink(""), "#")
 	status, answer, text := d.sendRequest("POST", "/in", `{"link":"`+secret+`"}`, "Content-Type", "application/json", "Origin", "http://"+d.host, "Sec-Fetch-Site", "same-origin")
 	if status != http.StatusOK {
-		d.t.Fatalf("a link lets nobody in: %d %s", status, text)
+		d.t.Fatalf("a link logs no browser in: %d %s", status, text)
 	}
 	cookie, _, _ = strings.Cut(answer.Get("Set-Cookie"), ";")
 	_, token, _ = strings.Cut(text, `"token":"`)
@@ -103,12 +103,12 @@ func TestServer(t *testing.T) {
 			change []string
 			want   int
 		}{
-			{"nothing wrong", nil, http.StatusServiceUnavailable}, // there is no daemon: the call got through
+			{"no faulty header", nil, http.StatusServiceUnavailable}, // the call got as far as the missing daemon
 			{"its own origin", []string{"Origin", "http://" + d.host, "Sec-Fetch-Site", "same-origin"}, http.StatusServiceUnavailable},
 			{"rebinding", []string{"Host", "evil.example"}, http.StatusMisdirectedRequest},
 			{"the address as a host", []string{"Host", d.address}, http.StatusMisdirectedRequest},
 			{"localhost as a host", []string{"Host", "localhost" + d.host[strings.LastIndex(d.host, ":"):]}, http.StatusMisdirectedRequest},
-			{"a dot behind the host", []string{"Host", strings.Replace(d.host, ".localhost", ".localhost.", 1)}, http.StatusMisdirectedRequest},
+			{"a dot after the host", []string{"Host", strings.Replace(d.host, ".localhost", ".localhost.", 1)}, http.StatusMisdirectedRequest},
 			{"a host without its port", []string{"Host", d.host[:strings.LastIndex(d.host, ":")]}, http.StatusMisdirectedRequest},
 			{"a host below ours", []string{"Host", "x." + d.host}, http.StatusMisdirectedRequest},
 			{"the origin null", []string{"Origin", "null"}, http.StatusForbidden},
@@ -138,7 +138,7 @@ func TestServer(t *testing.T) {
 		}
 		for _, path := range []string{"/", "/s/main", "/api/sessions", "/blob/main/1/0", "/frame/main/1/0", "/download/main?format=py"} {
 			if status, _, _ := d.sendRequest("GET", path, ""); status != http.StatusUnauthorized {
-				t.Errorf("GET %s without a visit: %d", path, status)
+				t.Errorf("GET %s without a browser session: %d", path, status)
 			}
 		}
 		if status, _, _ := d.sendRequest("GET", "/api/run", run, mine...); status != http.StatusMethodNotAllowed && status != http.StatusNotFound {
@@ -152,7 +152,7 @@ func TestServer(t *testing.T) {
 		for name, head := range map[string]string{
 			"HTTP/1.0 without a host": "GET /in HTTP/1.0\r\n\r\n",
 			"two hosts":               "GET /in HTTP/1.1\r\nHost: " + d.host + "\r\nHost: " + d.host + "\r\n\r\n",
-			"a foreign whole address": "GET http://evil.example/in HTTP/1.1\r\nHost: " + d.host + "\r\n\r\n",
+			"a foreign absolute URL":  "GET http://evil.example/in HTTP/1.1\r\nHost: " + d.host + "\r\n\r\n",
 		} {
 			conn, err := net.Dial("tcp", d.address)
 			if err != nil {
@@ -175,9 +175,9 @@ func TestServer(t *testing.T) {
 		if session != "main" {
 			t.Errorf("the link leads to %q", session)
 		}
-		for range 3 { // previews, with the secret where a server would see it
+		for range 3 { // link previews, with the secret where a server would see it
 			if status, _, text := d.sendRequest("GET", "/in?"+secret, "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"); status != http.StatusOK || strings.Contains(text, secret) {
-				t.Errorf("the page that reads a link: %d", status)
+				t.Errorf("the login page: %d", status)
 			}
 		}
 		post := func(link string) int {
@@ -185,13 +185,13 @@ func TestServer(t *testing.T) {
 			return status
 		}
 		if post("") != http.StatusForbidden || post(secret[1:]) != http.StatusForbidden {
-			t.Error("a wrong link lets in")
+			t.Error("a wrong link logs in")
 		}
 		if post(secret) != http.StatusOK {
-			t.Error("the link does not let in after previews and guesses")
+			t.Error("the link does not log in after previews and guesses")
 		}
 		if post(secret) != http.StatusForbidden {
-			t.Error("the link lets in twice")
+			t.Error("the link logs in twice")
 		}
 		other := newTestServer(t)
 		cookie, _ := d.login()
@@ -234,7 +234,7 @@ func TestServer(t *testing.T) {
 	t.Run("needs a daemon connection and a free port", func(t *testing.T) {
 		t.Parallel()
 		if _, err := webui.Listen(t.Context(), &webui.Options{}); err == nil {
-			t.Error("a page without a link is served")
+			t.Error("Listen succeeds without a Link")
 		}
 		d := newTestServer(t)
 		port := d.server.Origin()[strings.LastIndex(d.server.Origin(), ":")+1:]
@@ -243,7 +243,7 @@ func TestServer(t *testing.T) {
 		link := client.New(client.Socket("none"), nil)
 		defer link.Close()
 		if _, err := webui.Listen(t.Context(), &webui.Options{Link: link, Author: "ada", Port: n}); err == nil {
-			t.Errorf("port %d is listened at twice", n)
+			t.Errorf("two servers listen at port %d", n)
 		}
 	})
 }
@@ -251,7 +251,7 @@ func TestServer(t *testing.T) {
 func TestStaticFiles(t *testing.T) {
 	t.Parallel()
 
-	// Files of others are what their packages have: version, licence and contents.
+	// Vendored files have the version, licence and contents of their packages.
 	t.Run("match the digests in SOURCES", func(t *testing.T) {
 		t.Parallel()
 		list, err := os.ReadFile(filepath.Join("static", "vendor", "SOURCES"))
@@ -283,11 +283,11 @@ func TestStaticFiles(t *testing.T) {
 			delete(said, f.Name())
 		}
 		for name := range said {
-			t.Errorf("SOURCES lists %s, which is not there", name)
+			t.Errorf("SOURCES lists %s, which does not exist", name)
 		}
 	})
 
-	// The page puts text into the document as text.
+	// The web UI inserts text as text.
 	t.Run("never parse HTML from strings", func(t *testing.T) {
 		t.Parallel()
 		files, err := filepath.Glob(filepath.Join("static", "*.js"))

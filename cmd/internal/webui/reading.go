@@ -19,16 +19,16 @@ const (
 	// maxLines bounds the lines of one answer.
 	maxLines = 1000
 
-	// pollInterval is the time between two looks at the sessions while nothing happens and a page
-	// is open; reconnectDelay is that between two looks for a daemon.
+	// pollInterval is the interval of polls of the sessions while nothing happens and a browser is
+	// open. reconnectDelay is the pause between two attempts to reach a daemon.
 	pollInterval   = 2 * time.Second
 	reconnectDelay = 500 * time.Millisecond
 
-	// tickInterval is after how long a stream without news says that it is there.
+	// tickInterval is the time after which a stream without changes sends a sign of life.
 	tickInterval = 15 * time.Second
 )
 
-// addReadRoutes adds the calls that change nothing.
+// addReadRoutes adds the read-only calls.
 func (s *Server) addReadRoutes(mux *http.ServeMux) {
 	for path, handle := range map[string]http.HandlerFunc{
 		"/api/sessions": s.serveSessions,
@@ -43,7 +43,7 @@ func (s *Server) addReadRoutes(mux *http.ServeMux) {
 	}
 }
 
-// writeCallError answers with the error of a call to the daemon.
+// writeCallError answers with the error of a daemon call.
 func (s *Server) writeCallError(w http.ResponseWriter, err error) {
 	kind, status := session.KindOf(err), http.StatusConflict
 	switch kind {
@@ -68,9 +68,9 @@ func (s *Server) serveSessions(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{"sessions": all, "now": time.Now()})
 }
 
-// serveTicks is a stream of what the sessions do: all of them, whenever one has changed. Pages pull
-// by cursor what they show of it, so a page that sleeps costs one line. Of the daemon only the
-// sessions are asked for that have changed.
+// serveTicks streams the states of all sessions, whenever one has changed. Browsers read the events that
+// they show by cursor, so a sleeping tab costs one line. The daemon is asked only for sessions
+// that have changed.
 func (s *Server) serveTicks(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	rc := http.NewResponseController(w)
@@ -89,7 +89,7 @@ func (s *Server) serveTicks(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-s.closing:
 			return
-		case <-look.C: // what nobody announces, such as memory
+		case <-look.C: // for changes without a notification, such as memory
 			seen.markChanged("")
 		case <-seen.wake:
 		}
@@ -107,17 +107,16 @@ func (s *Server) serveTicks(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A listSnapshot is the sessions as one stream has seen them last, and which of them are to be looked
-// at again.
+// A listSnapshot holds the sessions as one stream last saw them, and the names of those to read again.
 type listSnapshot struct {
-	wake     chan struct{} // has one element while there is something to look at
+	wake     chan struct{} // has one element while pending is not empty
 	sessions []session.Info
 
 	mu      sync.Mutex
 	pending map[string]bool // names; "" is all sessions
 }
 
-// markChanged has a session looked at again, or all of them for the name "".
+// markChanged schedules a session to be read again, or all sessions for the name "".
 func (g *listSnapshot) markChanged(name string) {
 	g.mu.Lock()
 	if g.pending == nil {
@@ -139,7 +138,7 @@ func (g *listSnapshot) takePending() map[string]bool {
 	return names
 }
 
-// refresh asks the daemon for what has changed. A session that is new or gone is a change of all.
+// refresh reads the changed sessions from the daemon. It reads all if a session is new or gone.
 func (g *listSnapshot) refresh(ctx context.Context, link *client.Client) error {
 	names := g.takePending()
 	for name := range names {
@@ -161,8 +160,8 @@ func (g *listSnapshot) refreshAll(ctx context.Context, link *client.Client) (err
 	return err
 }
 
-// watchSessions notes each session that has changed, until ctx ends. While there is no daemon it looks for
-// one.
+// watchSessions marks each session that has changed, until ctx ends. While no daemon is reachable, it
+// tries to reach one.
 func (s *Server) watchSessions(ctx context.Context, seen *listSnapshot) {
 	for ctx.Err() == nil {
 		c, err := s.options.Link.Conn(ctx)
@@ -176,7 +175,7 @@ func (s *Server) watchSessions(ctx context.Context, seen *listSnapshot) {
 				seen.markChanged(tick.Session)
 			}
 		}
-		seen.markChanged("") // it is another daemon's from now on
+		seen.markChanged("") // the list may be another daemon's now
 		if ticks != nil {
 			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 			_ = ticks.Cancel(bounded)
@@ -191,7 +190,7 @@ func (s *Server) watchSessions(ctx context.Context, seen *listSnapshot) {
 	}
 }
 
-// nextTick says what the sessions do.
+// nextTick returns the states of the sessions as JSON.
 func (s *Server) nextTick(ctx context.Context, seen *listSnapshot) (string, error) {
 	err := seen.refresh(ctx, s.options.Link)
 	said := map[string]any{}
@@ -199,12 +198,12 @@ func (s *Server) nextTick(ctx context.Context, seen *listSnapshot) (string, erro
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case err != nil:
-		seen.sessions = nil // the next look is at all
+		seen.sessions = nil // so that all are read next
 		said["error"] = err.Error()
 	default:
 		all := slices.Clone(seen.sessions)
 		for i := range all {
-			all[i].TurnElapsed = 0 // it changes all the time: pages count from Since
+			all[i].TurnElapsed = 0 // it changes all the time: browsers count from Since
 			all[i].MemoryBytes = all[i].MemoryBytes >> 20 << 20
 		}
 		said["sessions"] = all
@@ -213,7 +212,7 @@ func (s *Server) nextTick(ctx context.Context, seen *listSnapshot) (string, erro
 	return string(b), err
 }
 
-// A queryValues reads numbers from the address of a call.
+// A queryValues reads the query parameters of a call, and holds the first error.
 type queryValues struct {
 	r   *http.Request
 	err error
@@ -221,7 +220,7 @@ type queryValues struct {
 
 func (q *queryValues) sessionName() string { return q.r.URL.Query().Get("session") }
 
-// uintValue returns a number from 0 to most; missing is for one that is not there.
+// uintValue returns a number from 0 to most, or missing if the parameter is absent.
 func (q *queryValues) uintValue(name string, missing, most uint64) uint64 {
 	text := q.r.URL.Query().Get(name)
 	if text == "" {
@@ -255,7 +254,7 @@ func (s *Server) serveTurnIndex(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, found)
 }
 
-// readPage reads a part of a session, with small results.
+// readPage reads a page of a session's events, including the data of small results.
 func (s *Server) readPage(q *queryValues) (session.EventPage, error) {
 	wanted := session.ReadQuery{
 		After: q.seqValue("after"), Before: q.seqValue("before"), Backward: q.boolValue("backward"), InlineBytes: maxInlineBytes,
@@ -281,8 +280,8 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{"items": items, "last": part.Last})
 }
 
-// serveSearch has the daemon look for a text, or a regular expression, in the inputs and the output
-// of a session. It goes through a bounded part; next is where to go on, "" at the end.
+// serveSearch lets the daemon search the inputs and output of a session for a text or a regular
+// expression. It covers a bounded part. The next search starts at "next", which is "" at the end.
 func (s *Server) serveSearch(w http.ResponseWriter, r *http.Request) {
 	q := queryValues{r: r}
 	values := r.URL.Query()
@@ -297,7 +296,7 @@ func (s *Server) serveSearch(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, found)
 }
 
-// serveLineSpan returns the lines of the rendered output that events have.
+// serveLineSpan serves the range of lines that events have in the rendered output.
 func (s *Server) serveLineSpan(w http.ResponseWriter, r *http.Request) {
 	q := queryValues{r: r}
 	first, last := q.seqValue("first"), q.seqValue("last")
@@ -305,7 +304,7 @@ func (s *Server) serveLineSpan(w http.ResponseWriter, r *http.Request) {
 	on := s.options.Link.Session(q.sessionName())
 	for name, wanted := range map[string]session.ReadQuery{
 		"first": {After: first - 1, Before: last + 1, Limit: 50},
-		"last":  {After: first - 1, Before: last + 2, Limit: 50, Backward: true}, // the event after it tells where its lines end
+		"last":  {After: first - 1, Before: last + 2, Limit: 50, Backward: true}, // the event after it shows where its lines end
 	} {
 		part, err := on.Read(r.Context(), wanted)
 		if err = errors.Join(q.err, err); err != nil {
@@ -321,7 +320,7 @@ func (s *Server) serveLineSpan(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, lines)
 }
 
-// serveLines returns lines of the rendered output.
+// serveLines serves lines of the rendered output.
 func (s *Server) serveLines(w http.ResponseWriter, r *http.Request) {
 	q := queryValues{r: r}
 	from, to := int(q.uintValue("from", 1, 1<<40)), int(q.uintValue("to", 1, 1<<40))

@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// maxConnections bounds the open connections; more wait in the kernel. A browser has six
-	// of a host.
+	// maxConnections bounds the open connections; further ones wait in the kernel. A browser opens
+	// at most six to one host.
 	maxConnections = 128
 
-	// maxBodyBytes bounds the body of a request, in bytes: code that a person pastes.
+	// maxBodyBytes bounds the body of a request, such as code that a user pastes.
 	maxBodyBytes = 8 << 20
 
 	headerTimeout    = 10 * time.Second
@@ -34,34 +34,34 @@ const (
 	writeTimeout  = 10 * time.Second
 	maxWriteBytes = 64 << 10
 
-	// shutdownTimeout bounds how long Serve waits for answers at its end.
+	// shutdownTimeout bounds how long Serve waits for pending answers when it ends.
 	shutdownTimeout = 500 * time.Millisecond
 )
 
-// Options say which sessions a page shows. Link and Author are required.
+// Options configure the web UI of one daemon. Link and Author are required.
 type Options struct {
 	Link   *client.Client
-	Author string // of everything that the person does on the page
+	Author string // recorded for everything that the user does in the browser
 
 	// Port is the port to listen at; 0 lets the system choose.
 	Port int
 
-	// UseAddress has the page called by the address 127.0.0.1, for browsers that do not know
-	// names under localhost. Browsers send its cookie to all ports of that address.
+	// UseAddress puts the address 127.0.0.1 into links, for browsers that do not resolve names under
+	// localhost. Browsers send its cookie to all ports of that address.
 	UseAddress bool
 
-	// Version is shown in the page.
+	// Version is shown to the user.
 	Version string
 
-	// Export writes a session as a file. Formats returns the formats for a language, and so the
-	// extensions of the files.
+	// Export writes a session as a file. Formats returns the formats for a language, which are also
+	// the file extensions.
 	Export  func(ctx context.Context, w io.Writer, session, format string) error
 	Formats func(language string) []string
 
 	Logger *slog.Logger // nil discards
 }
 
-// A Server serves the page. It is safe for concurrent use.
+// A Server serves the web UI over HTTP. It is safe for concurrent use.
 type Server struct {
 	options   Options
 	log       *slog.Logger
@@ -71,10 +71,10 @@ type Server struct {
 	closing   chan struct{} // closed when Serve ends
 }
 
-// Listen opens the port on the loopback interface, of IPv4 and, where there is one, of IPv6.
+// Listen opens the port on the loopback interface, for IPv4 and, if available, IPv6.
 func Listen(ctx context.Context, o *Options) (*Server, error) {
 	if o.Link == nil || o.Author == "" {
-		return nil, errors.New("page: Link and Author are required")
+		return nil, errors.New("webui: Link and Author are required")
 	}
 	listeners, port, err := listenLoopback(ctx, o.Port)
 	if err != nil {
@@ -94,7 +94,7 @@ func Listen(ctx context.Context, o *Options) (*Server, error) {
 	return s, nil
 }
 
-// formatHost returns a name with its port, as browsers have it: without that of HTTP.
+// formatHost returns a name with its port as browsers write it, without port 80.
 func formatHost(name string, port int) string {
 	if port == 80 {
 		return name
@@ -102,8 +102,8 @@ func formatHost(name string, port int) string {
 	return net.JoinHostPort(name, strconv.Itoa(port))
 }
 
-// listenLoopback listens at one port of both loopback addresses. A browser may take either for a name
-// under localhost; a port that somebody else has on one of them is not ours to use.
+// listenLoopback listens at one port of both loopback addresses. A browser may use either for a name
+// under localhost, so a port that another program has on one of them cannot be used.
 func listenLoopback(ctx context.Context, port int) ([]net.Listener, int, error) {
 	var config net.ListenConfig
 	for range 20 {
@@ -117,21 +117,21 @@ func listenLoopback(ctx context.Context, port int) ([]net.Listener, int, error) 
 		case err == nil:
 			return []net.Listener{four, six}, got, nil
 		case !isAddressInUse(err):
-			return []net.Listener{four}, got, nil // there is no IPv6
+			return []net.Listener{four}, got, nil // the system has no IPv6
 		}
 		_ = four.Close()
 		if port != 0 {
-			return nil, 0, fmt.Errorf("port %d of ::1 is taken: choose another one", port)
+			return nil, 0, fmt.Errorf("port %d of ::1 is in use; choose another one", port)
 		}
 	}
 	return nil, 0, errors.New("no port is free on both 127.0.0.1 and ::1")
 }
 
-// Origin is the page's origin, without a path.
+// Origin returns the origin of the web UI, which has no path.
 func (s *Server) Origin() string { return "http://" + s.hostPort }
 
-// NewLoginLink returns an address that opens the page once, within gate.LoginLinkTimeout, at a session or,
-// with "", at the list. The secret is in its fragment, which a browser sends to nobody.
+// NewLoginLink returns a URL that logs one browser in, within httpauth.LoginLinkTimeout. It opens a
+// session or, with "", the list. The secret is in the fragment, which browsers do not send.
 func (s *Server) NewLoginLink(session string) string {
 	address := s.Origin() + "/in#" + s.logins.NewLink()
 	if session != "" {
@@ -140,7 +140,7 @@ func (s *Server) NewLoginLink(session string) string {
 	return address
 }
 
-// Serve serves until ctx ends, or a listener fails.
+// Serve serves until ctx ends or a listener fails.
 func (s *Server) Serve(ctx context.Context) error {
 	web := &http.Server{
 		Handler:           s.guardRequests(s.handler()),
@@ -168,7 +168,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// A boundedListener listener has connections that end when their browser does not read.
+// A boundedListener accepts connections that end when their browser does not read.
 type boundedListener struct{ net.Listener }
 
 func (l boundedListener) Accept() (net.Conn, error) {
@@ -192,7 +192,7 @@ func (c boundedConn) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// handler returns the addresses of the page.
+// handler returns the handler of all routes.
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /in", s.serveStatic("in.html"))

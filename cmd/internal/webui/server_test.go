@@ -16,9 +16,9 @@ func TestConn_SlowBrowser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, browser := net.Pipe()
 		c := boundedConn{server}
-		began := time.Now()
-		if _, err := c.Write(make([]byte, 8<<20)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != writeTimeout {
-			t.Errorf("after %v: %v", time.Since(began), err)
+		start := time.Now()
+		if _, err := c.Write(make([]byte, 8<<20)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != writeTimeout {
+			t.Errorf("after %v: %v", time.Since(start), err)
 		}
 		data := bytes.Repeat([]byte("x"), 3*maxWriteBytes+1)
 		go func() {

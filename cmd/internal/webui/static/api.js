@@ -1,4 +1,4 @@
-// Calls of the server, and the stream of ticks.
+// Calls to the server, and the stream of ticks.
 
 // A Refusal is the server's answer to a call that it did not carry out.
 export class Refusal extends Error {
@@ -13,14 +13,14 @@ async function taken(answer) {
   if (answer.ok) return answer.json();
   let said = {};
   try { said = (await answer.json()).error ?? {}; } catch { /* an answer without a reason */ }
-  throw new Refusal(answer.status, said.kind ?? "failed", said.message ?? "the page's server answered " + answer.status);
+  throw new Refusal(answer.status, said.kind ?? "failed", said.message ?? "repl view answered with status " + answer.status);
 }
 
 export async function hello() {
   return taken(await fetch("/api/hello", { headers: headers() }));
 }
 
-// Other servers of the host get the cookie, but not what a page keeps here.
+// Other servers on this host get the cookie, but not the token in local storage.
 const headers = () => ({ "X-Turnstone-Token": localStorage.getItem("token") ?? "" });
 
 export async function get(path, parameters, signal) {
@@ -36,9 +36,9 @@ export async function post(path, body) {
   }));
 }
 
-// follow calls on for each tick, and on({away: reason}) when there are none. A browser has six
-// connections for all tabs together, so one tab holds the stream and tells the others. A tab that
-// the browser freezes leaves the stream to another one.
+// follow calls on for each tick, and on({disconnected: reason}) when the stream breaks. A browser
+// allows six connections for all tabs together, so one tab reads the stream and forwards the ticks
+// to the others. A tab that the browser freezes hands the stream over to another tab.
 export function follow(on) {
   if (!navigator.locks || !window.BroadcastChannel) {
     stream(on);
@@ -49,7 +49,7 @@ export function follow(on) {
   channel.onmessage = (e) => {
     if (e.data === "who") { if (last) channel.postMessage(last); } else if (e.data && typeof e.data === "object") on(e.data);
   };
-  let sleep; // gives up the stream, if this tab has it
+  let sleep; // ends the stream, if this tab reads it
   const wake = () => {
     const asleep = new AbortController();
     sleep = () => {
@@ -63,7 +63,7 @@ export function follow(on) {
       channel.postMessage(tick);
       on(tick);
     }, asleep.signal)]);
-    navigator.locks.request("turnstone-ticks", { signal: asleep.signal }, lead).catch(() => {}); // it sleeps
+    navigator.locks.request("turnstone-ticks", { signal: asleep.signal }, lead).catch(() => {}); // the tab was frozen
   };
   document.addEventListener("freeze", () => sleep());
   document.addEventListener("resume", wake);
@@ -72,8 +72,8 @@ export function follow(on) {
 
 const pauses = [250, 500, 1000, 2000, 5000];
 
-// stream reads ticks until the page is gone, or signal ends it. A stream that broke off is begun
-// again: soon, and at once when the person looks.
+// stream reads ticks until the tab is closed or signal ends it. A broken stream is restarted after a
+// pause, or at once when the user returns to the tab.
 async function stream(on, signal) {
   for (let failed = 0; ; failed++) {
     try {
@@ -90,9 +90,9 @@ async function stream(on, signal) {
       }
     } catch (e) {
       if (signal?.aborted) return;
-      if (e instanceof Refusal && [401, 403].includes(e.status)) return on({ away: "This browser was not let in, or its visit is over. Open a new link of repl view.", closed: true });
+      if (e instanceof Refusal && [401, 403].includes(e.status)) return on({ disconnected: "This browser has not logged in, or its browser session is over. Open a new link from repl view.", closed: true });
     }
-    on({ away: "repl view does not answer." });
+    on({ disconnected: "repl view does not answer." });
     await new Promise((resolve) => {
       const timer = setTimeout(resolve, pauses[Math.min(failed, pauses.length - 1)]);
       document.addEventListener("visibilitychange", () => { clearTimeout(timer); resolve(); }, { once: true });

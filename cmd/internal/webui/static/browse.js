@@ -1,11 +1,11 @@
-// The whole output of a turn in lines of the same height, of which only those are in the
-// document that are seen. The lines are those of the rendered output, without colours.
+// The whole output of a turn, as lines of equal height. The document has only the visible lines. They
+// are lines of the rendered output, without colours.
 import { h, clear, visible, say } from "./dom.js";
 import { get } from "./api.js";
 
 const step = 200; // lines of one call
 const height = 20; // pixels of a line
-const maxHeight = 15000000; // pixels that browsers take for an element
+const maxHeight = 15000000; // pixels; browsers accept no taller element
 
 export class Browser {
   constructor(session, row) {
@@ -34,7 +34,7 @@ export class Browser {
     this.show();
   }
 
-  // show has the lines in the document that are seen.
+  // show puts the visible lines into the document.
   show() {
     const scale = Math.max(1, this.total * height / maxHeight);
     const top = Math.floor(this.list.scrollTop * scale / height), n = Math.ceil(this.list.clientHeight / height) + 1;

@@ -1,8 +1,7 @@
-// Code with colours. Prism gives tokens; their text becomes text.
+// Highlighted code. Prism returns tokens, whose text is inserted as text.
 import { h, visible } from "./dom.js";
 
-// Regular expressions of a grammar can take long for text that nobody writes: such text stays
-// plain.
+// Regular expressions of a grammar can take long for unnatural text, which stays plain.
 const most = 20000, widest = 1000;
 
 export function highlighted(code, language) {

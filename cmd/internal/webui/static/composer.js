@@ -1,4 +1,4 @@
-// The place where a person writes: code when the session is idle, answers when it asks.
+// The composer, where the user types code while the session is idle, and answers when it asks.
 import { h, clear, visible, say } from "./dom.js";
 import { post } from "./api.js";
 
@@ -11,7 +11,7 @@ function charsBefore(text, bytes) {
 export class Composer {
   constructor(session) {
     this.session = session; // {name, language, history()}
-    this.past = -1; // which former input is shown
+    this.past = -1; // index of the earlier input that is shown
     this.asked = null; // the id of the input request that is shown
     this.input = h("textarea", { rows: 1, spellcheck: false, autocapitalize: "off", autocomplete: "off", "aria-label": "code to run in " + session.name, placeholder: "Code to run", onkeydown: (e) => this.key(e), oninput: () => this.fit() });
     this.input.setAttribute("autocorrect", "off");
@@ -24,7 +24,7 @@ export class Composer {
     this.element = h("footer", { class: "composer" }, this.question, this.form);
   }
 
-  // show adapts to what the session does now.
+  // show adapts the composer to the state of the session.
   show(s) {
     this.runButton.disabled = !["idle", "ended", "starting", "preparing"].includes(s.state) || Boolean(s.preparation_error);
     const request = s.input_request ?? null;
@@ -46,7 +46,7 @@ export class Composer {
     else this.answer(request);
   }
 
-  // answer asks for a line. A secret is in the document only while it is typed, as dots.
+  // answer asks for a line. A secret is in the document only while it is typed, shown as dots.
   answer(request) {
     const field = h("input", { type: request.secret ? "password" : "text", id: "answer", autocomplete: "off", spellcheck: false, autocapitalize: "off" });
     if (request.secret) field.setAttribute("autocomplete", "new-password");
@@ -69,12 +69,12 @@ export class Composer {
       field,
       h("div", { class: "side" },
         h("button", { type: "submit", class: "main" }, "Answer"),
-        h("button", { type: "button", title: "there is no more input", onclick: () => send(true) }, "End of input"))));
+        h("button", { type: "button", title: "the code reads no more input", onclick: () => send(true) }, "End of input"))));
     if (!document.activeElement || document.activeElement === document.body || this.element.contains(document.activeElement)) field.focus();
     else if (document.activeElement === this.input) field.focus();
   }
 
-  // fill shows the form of a server of tools. The session checks what is given.
+  // fill shows the form of an MCP server. The session validates the answers.
   fill(request) {
     const form = request.form, fields = Object.entries(form.schema?.properties ?? {});
     const inputs = fields.map(([name, f]) => [name, f, fieldOf(f, (form.schema.required ?? []).includes(name))]);
@@ -95,12 +95,12 @@ export class Composer {
       form.url ? h("p", { class: "means" }, "It wants you to go to ", h("code", {}, visible(form.url)), " yourself.") : null,
       inputs.map(([name, f, input]) => h("label", {}, visible(f.title || name), f.description ? h("span", { class: "means" }, " ", visible(f.description)) : null, input)),
       h("div", { class: "choices" },
-        h("button", { type: "button", onclick: () => send("cancel") }, "Put away"),
+        h("button", { type: "button", onclick: () => send("cancel") }, "Dismiss"),
         h("button", { type: "button", onclick: () => send("decline") }, "No"),
         h("button", { type: "submit", class: "main" }, form.url ? "I agree" : "Send"))));
   }
 
-  // permission asks for a decision. No key decides unless the person has gone there.
+  // permission asks for a decision. It takes no focus, so a key decides only after the user went there.
   permission(request) {
     const p = request.permission;
     const decide = async (choice) => {
@@ -109,16 +109,16 @@ export class Composer {
         await post("permit", { session: this.session.name, permission: p.id, choice });
       } catch (e) {
         for (const b of this.question.querySelectorAll("button")) b.disabled = false;
-        say(e.kind === "stale" ? "This permission is not asked for any more." : e.message, "bad");
+        say(e.kind === "stale" ? "The session no longer asks for this permission." : e.message, "bad");
       }
     };
     const target = p.call ? p.call + "(" + (p.detail ?? "") + ")" : p.path || p.host || "";
     const wide = p.grant.write ? "write in " + p.grant.write : p.grant.host ? "connect to " + p.grant.host : "call " + (p.grant.call ?? p.call);
     this.question.append(h("div", { class: "permit", role: "group", "aria-labelledby": "asks" },
-      h("p", { id: "asks" }, h("span", { class: "by" }, p.call ? "Code wants to call a function" : "The sandbox holds a call"),
+      h("p", { id: "asks" }, h("span", { class: "by" }, p.call ? "Code wants to call a function" : "The sandbox stopped a call"),
         h("span", { class: "prompt" }, h("span", { class: "op" }, p.op + " "), h("code", {}, visible(target)), p.child_program ? [" by ", h("code", {}, visible(p.child_program))] : null)),
       p.destructive ? h("p", { class: "warn" }, "Its server marks it as destructive.") : null,
-      h("p", { class: "means" }, "Allowed, this session may ", h("code", {}, visible(wide)), "."),
+      h("p", { class: "means" }, "If you allow it, this session may ", h("code", {}, visible(wide)), "."),
       h("div", { class: "choices" },
         h("button", { type: "button", onclick: () => decide("refuse") }, "Refuse"),
         h("button", { type: "button", class: "main", onclick: () => decide("here") }, "Allow in this session"),
@@ -140,8 +140,8 @@ export class Composer {
     this.input.setSelectionRange(text.length, text.length);
   }
 
-  // run runs the code, after what is on its way. What is typed meanwhile stays; code that could not be
-  // sent comes back.
+  // run runs the code after code that is still being sent. Text typed in the meantime stays. Code that
+  // could not be sent is put back.
   run() {
     const code = this.input.value;
     if (code.trim() === "") return;
@@ -188,11 +188,11 @@ export class Composer {
     this.fit();
   }
 
-  // recall shows a former input.
+  // recall shows an earlier input.
   recall(step, e) {
     const all = this.session.history();
     if (all.includes(this.sent)) this.sent = null;
-    else if (this.sent) all.unshift(this.sent); // the page has not heard of its turn yet
+    else if (this.sent) all.unshift(this.sent); // no event of its turn has arrived yet
     const next = this.past + step;
     if (next >= all.length) return;
     e.preventDefault();
@@ -248,7 +248,7 @@ export class Composer {
   hide() { this.hints.hidden = true; }
 }
 
-// fieldOf returns an element for one thing that a form asks for.
+// fieldOf returns the input element for one field of a form.
 function fieldOf(f, required) {
   const many = f.type === "array", choices = many ? f.items ?? {} : f;
   const values = choices.enum ?? (choices.oneOf ?? choices.anyOf)?.map((c) => c.const);
@@ -263,7 +263,7 @@ function fieldOf(f, required) {
   return h("input", { type: f.type === "number" || f.type === "integer" ? "number" : "text", step: f.type === "number" ? "any" : undefined, required, value: f.default ?? "", autocomplete: "off" });
 }
 
-// valueOf returns what was given, or undefined for nothing.
+// valueOf returns the value of a field, or undefined if it is empty.
 function valueOf(f, input) {
   if (f.type === "boolean") return input.checked;
   if (f.type === "array") return [...input.selectedOptions].map((o) => o.value);

@@ -1,5 +1,5 @@
-// Elements and words. Text always becomes text: nothing here, or in any other file of the
-// page, parses HTML.
+// Elements and texts. Text is always inserted as text: nothing in this or any other file of the web
+// UI parses HTML.
 
 // h makes an element. Properties beginning with "on" are listeners, "class" and those with a
 // dash are attributes, and all others properties.
@@ -21,7 +21,7 @@ export function clear(element) {
   return element;
 }
 
-// duration says how long something took: "12 ms", "3.1 s", "4 min 10 s", "2 h 5 min".
+// duration formats a time span: "12 ms", "3.1 s", "4 min 10 s", "2 h 5 min".
 export function duration(ms) {
   if (ms < 1000) return Math.round(ms) + " ms";
   if (ms < 60000) return (ms < 10000 ? (ms / 1000).toFixed(1) : Math.round(ms / 1000)) + " s";
@@ -31,7 +31,7 @@ export function duration(ms) {
   return days + " d" + (hours % 24 ? " " + (hours % 24) + " h" : "");
 }
 
-// size says how many bytes: "812 B", "4.2 kB", "31 MB".
+// size formats a number of bytes: "812 B", "4.2 kB", "31 MB".
 export function size(n) {
   const units = ["B", "kB", "MB", "GB", "TB"];
   let i = 0;
@@ -43,25 +43,25 @@ export function count(n, word, words = word + "s") {
   return n.toLocaleString("en") + " " + (n === 1 ? word : words);
 }
 
-// clock says when something was: the time of a day, and the date unless it is today.
+// clock formats a time of day, with the date unless it is today.
 export function clock(at) {
   const d = new Date(at), time = d.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
   if (d.toDateString() === new Date().toDateString()) return time;
   return d.toLocaleDateString("en-GB", { day: "numeric", month: "short" }) + " " + time;
 }
 
-// Characters that turn the order of others around, or are not seen.
+// Characters that reverse the order of others or are invisible.
 const deceptive = /[\u2028\u2029\ufff9-\ufffb]|(?![\u200c\u200d\ufe0e\ufe0f])\p{Default_Ignorable_Code_Point}/u;
 const deceptiveAll = new RegExp("(" + deceptive.source + ")", "u");
 
-// visible returns nodes for a text, in which such characters are shown by their number.
+// visible returns nodes for a text, in which such characters are shown by their code point.
 export function visible(text) {
   if (!deceptive.test(text)) return [document.createTextNode(text)];
   return text.split(deceptiveAll).filter(Boolean).map((part) =>
     deceptive.test(part) ? h("span", { class: "unseen", title: "an invisible character" }, "U+" + part.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")) : document.createTextNode(part));
 }
 
-// say tells the person something for a moment, also through a screen reader.
+// say shows the user a message for a moment. Screen readers announce it.
 export function say(text, kind = "note") {
   let area = document.getElementById("toasts");
   if (!area) document.body.append(area = h("div", { id: "toasts", role: "status", "aria-live": "polite" }));
@@ -80,7 +80,7 @@ export async function copy(text, what) {
   }
 }
 
-// typing reports whether a key belongs to a field that is typed into.
+// typing reports whether a key event belongs to a field that the user types into.
 export function typing(event) {
   const t = event.target;
   return t instanceof HTMLElement && (t.isContentEditable || t.closest("input, textarea, select, dialog") !== null);

@@ -1,4 +1,4 @@
-// Search in a whole session, which the server does: most turns are not in the document.
+// Search in a whole session. The server does it, because most turns are not in the document.
 import { h, clear, say, visible } from "./dom.js";
 import { get } from "./api.js";
 
@@ -72,7 +72,7 @@ export class Finder {
     }
   }
 
-  done(all) { this.status.textContent = this.found.length === 0 ? "nothing found" : (this.found.length + (all ? "" : "+")) + (this.found.length === 1 ? " place" : " places"); }
+  done(all) { this.status.textContent = this.found.length === 0 ? "nothing found" : (this.found.length + (all ? "" : "+")) + (this.found.length === 1 ? " match" : " matches"); }
 
   next(step) {
     if (this.found.length === 0) { if (this.element.hidden) this.open(); return; }
@@ -86,13 +86,13 @@ export class Finder {
     this.status.textContent = (n + 1) + " of " + this.found.length;
     const keep = document.activeElement === this.field;
     const view = await this.session.goTo(this.found[n].seq);
-    if (view === undefined) say("This turn is too old to be shown.");
+    if (view === undefined) say("This turn is too old to show.");
     mark(view?.element, this.field.value);
     if (keep) this.field.focus({ preventScroll: true });
   }
 }
 
-// mark shows where a text is in an element, where the browser can do that.
+// mark highlights a text in an element, if the browser can do that.
 function mark(element, text) {
   if (!window.Highlight || !element || !text) return;
   const ranges = [], low = text.toLowerCase();

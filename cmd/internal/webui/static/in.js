@@ -1,5 +1,5 @@
-// Reads the secret of a link from the fragment, which no server and no log sees, and asks to
-// be let in. Whoever merely loads the page, such as a preview of a chat, uses nothing up.
+// Logs the browser in with the secret of a link. The secret is in the fragment, which no server and no
+// log sees. Loading this page alone, as the link preview of a chat does, does not use the link up.
 const [secret, session = ""] = location.hash.slice(1).split("/");
 history.replaceState(null, "", "/in");
 const say = (text) => { document.getElementById("say").textContent = text; };
@@ -16,7 +16,7 @@ async function enter() {
     localStorage.setItem("token", (await answer.json()).token);
     return location.replace(next);
   }
-  say("This link was used already, or is older than a minute. Press Enter in the terminal of repl view for another one.");
+  say("This link has been used or is older than a minute. Press Enter in the terminal of repl view for another one.");
 }
 
-enter().catch(() => say("repl view does not answer any more."));
+enter().catch(() => say("repl view no longer answers."));

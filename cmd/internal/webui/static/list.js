@@ -1,4 +1,4 @@
-// All sessions at a glance.
+// The list of all sessions.
 import { h, clear, duration, size, visible } from "./dom.js";
 
 export class ListView {
@@ -7,7 +7,7 @@ export class ListView {
     this.body = h("ul", { class: "sessions" });
     this.empty = h("div", { class: "nothing", hidden: true },
       h("p", {}, "No session is open."),
-      h("p", {}, "An agent opens one with ", h("code", {}, "repl mcp --daemon"), ", and you with ", h("code", {}, "repl exec NAME -e '6 * 7'"), "."));
+      h("p", {}, "An agent creates one with ", h("code", {}, "repl mcp --daemon"), ", and you with ", h("code", {}, "repl exec NAME -e '6 * 7'"), "."));
     this.element = h("div", { class: "page list" },
       h("header", { class: "top" }, h("h1", {}, logo(), "Sessions"), this.summary = h("p", { class: "summary", role: "status" })),
       h("main", {}, this.body, this.empty));
@@ -22,7 +22,7 @@ export class ListView {
     this.sessions = sessions;
     this.empty.hidden = sessions.length > 0;
     const waiting = sessions.filter((s) => s.input_request).length;
-    this.summary.textContent = sessions.length === 0 ? "" : sessions.length + (sessions.length === 1 ? " session" : " sessions") + (waiting ? ", " + waiting + " waiting for somebody" : "");
+    this.summary.textContent = sessions.length === 0 ? "" : sessions.length + (sessions.length === 1 ? " session" : " sessions") + (waiting ? ", " + waiting + " waiting for input" : "");
     const focused = document.activeElement?.dataset?.session;
     clear(this.body).append(...sessions.map((s) => this.row(s)));
     if (focused) this.body.querySelector(`[data-session="${CSS.escape(focused)}"]`)?.focus();
@@ -42,7 +42,7 @@ export class ListView {
     h("span", { class: "turns" }, s.turn ? s.turn.toLocaleString("en") + (s.turn === 1 ? " turn" : " turns") : "no turn yet"),
     h("span", { class: "memory" }, s.memory_bytes ? size(s.memory_bytes) : ""),
     h("span", { class: "age" }),
-    s.input_request && h("span", { class: "asks" }, s.input_request.permission ? "asks for a permission" : s.input_request.form ? "a server of tools asks" : ["asks: ", ...visible((s.input_request.prompt || "input").trim().slice(0, 200))]));
+    s.input_request && h("span", { class: "asks" }, s.input_request.permission ? "asks for permission" : s.input_request.form ? "an MCP server asks" : ["asks: ", ...visible((s.input_request.prompt || "input").trim().slice(0, 200))]));
     const item = h("li", {}, link);
     item.session = s;
     return item;
@@ -60,7 +60,7 @@ export class ListView {
 
 export function stateClass(s) { return s.preparation_error ? "failed" : s.input_request ? "waiting" : s.state; }
 
-// stateWords says what a session does, and for how long it has if that matters.
+// stateWords describes what a session does and, if that matters, for how long.
 export function stateWords(s, now) {
   const since = duration(Math.max(1000, now - new Date(s.state_since)));
   if (s.preparation_error) return "could not be prepared";

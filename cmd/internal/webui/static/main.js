@@ -1,4 +1,4 @@
-// The page begins here: who is there, which view is shown, and the ticks for it.
+// Start of the web UI: it shows a view and feeds it with ticks.
 import { h, clear, typing } from "./dom.js";
 import { hello, follow } from "./api.js";
 import { ListView } from "./list.js";
@@ -24,15 +24,15 @@ function go(path) {
 }
 
 function tick(said) {
-  if (said.away || said.error) {
-    banner.textContent = said.away ?? "The daemon does not answer: " + said.error;
+  if (said.disconnected || said.error) {
+    banner.textContent = said.disconnected ?? "The daemon does not answer: " + said.error;
     banner.hidden = false;
-    document.body.classList.add("away");
+    document.body.classList.add("disconnected");
     return;
   }
   last = said;
   banner.hidden = true;
-  document.body.classList.remove("away");
+  document.body.classList.remove("disconnected");
   if (said.now) offset = Date.now() - new Date(said.now);
   if (view instanceof ListView) view.tick({ sessions: said.sessions, offset });
   else view.tick(said.sessions.find((s) => s.name === view.name), offset);
@@ -40,8 +40,8 @@ function tick(said) {
 
 const keys = [
   ["Ctrl Enter", "run the code"], ["Enter", "a new line; in an answer, send it"], ["Tab", "complete or indent; Esc first leaves the field"], ["↑ ↓", "earlier inputs, at the first or last line"],
-  ["Ctrl C", "interrupt, when nothing is selected"], ["i", "to the code or the question"], ["j  k", "next and previous turn"], ["g  G", "to the beginning, to the end"],
-  ["o", "hide or show the turn"], ["c", "copy the turn"], ["/", "search; n and N for the next and previous place"], ["u", "all sessions"], ["?", "this list"],
+  ["Ctrl C", "interrupt, when nothing is selected"], ["i", "to the code or the question"], ["j  k", "next and previous turn"], ["g  G", "to the start, to the end"],
+  ["o", "hide or show the turn"], ["c", "copy the turn"], ["/", "search; n and N for the next and previous match"], ["u", "all sessions"], ["?", "this list"],
 ];
 
 function help() {

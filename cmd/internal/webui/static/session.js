@@ -1,4 +1,4 @@
-// One session: its turns in a window that moves over them, and everything that is live.
+// The view of one session: a window that moves over its turns, and everything that is live.
 import { h, clear, duration, size, visible, say, copy, typing } from "./dom.js";
 import { get, post } from "./api.js";
 import { TurnView } from "./turn.js";
@@ -7,27 +7,27 @@ import { logo, stateClass, stateWords } from "./list.js";
 import { Browser } from "./browse.js";
 import { Finder } from "./find.js";
 
-const firstRows = 300; // turns that are asked for at first
-const moreRows = 2000; // and then at a time, to the beginning
-const maxRows = 60000; // that are kept
-const maxFilled = 300; // turns whose contents are kept
+const firstRows = 300; // turns in the first request
+const moreRows = 2000; // turns in each further request, back to the start
+const maxRows = 60000; // turns in memory
+const maxFilled = 300; // turns in memory with their contents
 const gapHeight = 14; // pixels between turns
-const settled = 80; // ms without a leap until turns get their contents
-const farBehind = 4000; // events: further behind, the page reads anew
+const settled = 80; // ms without a jump until turns get their contents
+const farBehind = 4000; // events; further behind, the view starts again
 const headBytes = 48 << 10, tailBytes = 16 << 10; // of a long turn
 
 export class SessionView {
   constructor(name, leave) {
     this.name = name;
-    this.rows = []; // of the outline, oldest first
-    this.tops = null; // sums of heights, made when needed
+    this.rows = []; // of the turn index, oldest first
+    this.tops = null; // sums of heights, computed when needed
     this.mounted = new Map(); // row → TurnView
-    this.filled = []; // rows with contents, the latest used last
-    this.cursor = 0; // all up to this event is in rows
-    this.known = 0; // the newest event that there is
+    this.filled = []; // rows with contents, the most recently used last
+    this.cursor = 0; // rows include all events up to this one
+    this.known = 0; // the newest event of the session
     this.info = null;
     this.offset = 0;
-    this.lastY = NaN; // where the person was; NaN after a move of the page's own
+    this.lastY = NaN; // the user's scroll position; NaN after the view itself has scrolled
     this.build(leave);
     this.timer = setInterval(() => this.second(), 1000);
     this.start();
@@ -64,7 +64,7 @@ export class SessionView {
     this.sizes.disconnect();
   }
 
-  // What turns ask.
+  // Questions that turns ask.
   get language() { return this.info?.language ?? ""; }
   now() { return Date.now() - this.offset; }
   active(row) { return this.info !== null && row === this.rows.at(-1) && ["running", "waiting"].includes(this.info.state); }
@@ -102,14 +102,14 @@ export class SessionView {
     this.cursor = Math.max(end ?? 0, rows.at(-1)?.last ?? 0);
   }
 
-  // older reads the turns before those that are known, until there are no more.
+  // older reads the turns before the known ones, back to the first.
   async older(before) {
-    const read = this.reading = {}; // another one may begin
+    const read = this.reading = {}; // another call may start
     while (!this.gone && this.reading === read && this.rows.length < maxRows) {
       const { turns, has_earlier: earlier } = await get("outline", { session: this.name, before, backward: true, limit: moreRows });
       if (turns.length === 0 || this.reading !== read) return;
       before = turns[0].first;
-      this.keepPlace(() => {
+      this.keepPosition(() => {
         this.rows.unshift(...seen(turns));
         this.tops = null;
         this.layout();
@@ -133,7 +133,7 @@ export class SessionView {
     this.composer.element.hidden = true;
   }
 
-  // tick takes the newest state of the session.
+  // tick receives the newest state of the session.
   tick(info, offset) {
     this.offset = offset;
     if (!info) { if (this.info) this.closed(); return; }
@@ -151,7 +151,7 @@ export class SessionView {
     }
   }
 
-  // restarted begins again: another session has the name.
+  // restarted starts again, because another session has the name now.
   restarted() {
     this.setRows([], 0);
     this.cursor = this.known = 0;
@@ -162,14 +162,18 @@ export class SessionView {
 
   showInfo() {
     const i = this.info;
+<<<<<<< HEAD
     clear(this.facts).append([i.language, i.runtime_version].filter(Boolean).join(" "), i.generation > 1 ? " · runtime " + i.generation : "", i.memory_bytes ? " · " + size(i.memory_bytes) : "", i.sandbox ? " · " + i.sandbox + (i.accepted_mechanism ? " (enforced by " + i.accepted_mechanism + ")" : "") : "", ...(i.write_lock_holder ? [" · ", ...visible(i.write_lock_holder), " has the write lock"] : []));
+=======
+    clear(this.facts).append([i.language, i.runtime_version].filter(Boolean).join(" "), i.generation > 1 ? " · runtime " + i.generation : "", i.memory_bytes ? " · " + size(i.memory_bytes) : "", i.sandbox ? " · " + i.sandbox + (i.accepted_mechanism ? " (by " + i.accepted_mechanism + ")" : "") : "", ...(i.write_lock_holder ? [" · ", ...visible(i.write_lock_holder), " has the write lock"] : []));
+>>>>>>> 21103053 (clients, webui: words of the field)
     this.facts.title = [i.executable, i.dir].filter(Boolean).join(" in ");
     this.stop.hidden = !["running", "waiting", "starting", "preparing"].includes(i.state);
     this.showState();
     const items = this.menu.lastChild;
     if (items.dataset.language === i.language) return;
     items.dataset.language = i.language;
-    for (const view of this.mounted.values()) view.recolour();
+    for (const view of this.mounted.values()) view.highlight();
     const entry = (text, act, keys) => h("button", { type: "button", onclick: () => { this.menu.open = false; act(); } }, text, keys ? h("kbd", {}, keys) : null);
     const script = { python: "py", r: "R" }[i.language];
     const files = [["ipynb", "as a notebook (.ipynb)"], ...(script ? [[script, "as a script (." + script + ")"]] : []), ["txt", "as text (.txt)"]];
@@ -195,20 +199,20 @@ export class SessionView {
     this.refreshLast();
   }
 
-  // refreshLast shows how long the active turn has run, or that it does no more.
+  // refreshLast shows how long the active turn has run, or that it has ended.
   refreshLast() {
     const view = this.mounted.get(this.rows.at(-1));
     if (!view) return;
     const says = view.outcome();
     if (view.said !== says.says) {
       view.said = says.says;
-      const place = view.head.querySelector(".outcome");
-      place.textContent = says.says;
+      const outcome = view.head.querySelector(".outcome");
+      outcome.textContent = says.says;
       view.element.dataset.outcome = says.kind;
     }
   }
 
-  // pull reads events up to the newest one that is known.
+  // pull reads events up to the newest known one.
   async pull() {
     if (this.pulling || !this.ready) return;
     this.pulling = true;
@@ -229,14 +233,14 @@ export class SessionView {
     }
   }
 
-  // catchUp takes up far behind: the turns that are new, and the contents of none.
+  // catchUp continues from far behind. It reads the new turns without their contents.
   async catchUp() {
     const last = this.rows.at(-1);
     const { turns, end, has_earlier: earlier } = await get("outline", { session: this.name, after: Math.max(0, (last?.first ?? 1) - 1), backward: true, limit: moreRows });
     const stuck = this.stuck;
     if (turns.length === 0) { this.cursor = this.known; return; }
     const rows = seen(turns);
-    if (last && earlier) { // there are too many between
+    if (last && earlier) { // too many turns in between
       this.setRows(turns, end);
       clear(this.turns);
       this.older(turns[0].first);
@@ -254,7 +258,7 @@ export class SessionView {
     else this.layout();
   }
 
-  // take adds new events.
+  // take adds new events to the rows.
   take(items) {
     const stuck = this.stuck;
     for (const item of items) {
@@ -275,7 +279,7 @@ export class SessionView {
       const view = this.mounted.get(row);
       if (view?.filled) view.add(item);
       else if (e.type === "turn_started") { row.author = e.author; row.code = (e.input ?? "").split("\n")[0]; } else if (e.type === "turn_ended") Object.assign(row, { outcome: e.outcome, elapsed_ms: e.elapsed_ms ?? 0, error: e.name });
-      if (row.items?.length > 3000) row.items = row.items.slice(-1500); // its view has the rest, as far as it shows it
+      if (row.items?.length > 3000) row.items = row.items.slice(-1500); // its view has what it shows of the rest
     }
     if (stuck) this.followEnd();
     else { this.layout(); this.jump.hidden = this.atEnd(); }
@@ -287,7 +291,7 @@ export class SessionView {
     if (view) view.showHead();
   }
 
-  // Heights and places.
+  // Heights and positions.
 
   guess(row) {
     if (row.height) return row.height;
@@ -302,7 +306,7 @@ export class SessionView {
     return this.tops = tops;
   }
 
-  // at returns the index of the row at a height.
+  // at returns the index of the row at a vertical position.
   at(y) {
     const tops = this.sums();
     let low = 0, high = this.rows.length;
@@ -340,7 +344,7 @@ export class SessionView {
     this.lastY = NaN;
   }
 
-  // leap has the turns that are passed stay without contents, until the person has arrived.
+  // leap leaves turns without contents while the user scrolls past them.
   leap() {
     clearTimeout(this.leaping);
     this.leaping = setTimeout(() => {
@@ -349,8 +353,8 @@ export class SessionView {
     }, settled);
   }
 
-  // keepPlace does something to the heights, and has the same turn stand where it stood.
-  keepPlace(change) {
+  // keepPosition runs a change of heights, and keeps the same turn at its position on the screen.
+  keepPosition(change) {
     const end = this.stuck, y = this.scroller.scrollTop;
     const index = Math.min(this.at(y), this.rows.length - 1), row = this.rows[index];
     const over = row ? y - this.sums()[index] : 0;
@@ -360,7 +364,7 @@ export class SessionView {
     if (now >= 0) this.moveTo(this.sums()[now] + over);
   }
 
-  // layout has those turns in the document that are seen, and some around them.
+  // layout puts the visible turns and some around them into the document.
   layout(y = this.scroller.scrollTop) {
     const tall = this.scroller.clientHeight || 800;
     const tops = this.sums(), total = tops[this.rows.length];
@@ -384,7 +388,7 @@ export class SessionView {
     this.fetchContents(from, to);
   }
 
-  // mount makes the view of a row, as tall as it is thought to be.
+  // mount makes the view of a row, with its estimated height.
   mount(row) {
     const view = new TurnView(row, this);
     this.mounted.set(row, view);
@@ -400,7 +404,7 @@ export class SessionView {
     this.mounted.delete(view.row);
   }
 
-  // resized learns the true heights, and keeps in place what is read.
+  // resized records the true heights, and keeps the text that the user reads in position.
   resized(all) {
     let above = 0, changed = false;
     const y = this.scroller.scrollTop;
@@ -426,11 +430,11 @@ export class SessionView {
     else if (above !== 0) this.moveTo(y + above);
   }
 
-  // stuck is whether the end is kept in sight.
+  // stuck reports whether the view follows the end.
   get stuck() { return this.jump.hidden; }
 
-  // fetchContents reads the events of rows that have none: short ones together, long ones
-  // their beginning and their end.
+  // fetchContents reads the events of rows without contents: short rows together, and of long rows
+  // the beginning and the end.
   async fetchContents(from, to) {
     if (this.fetching) { this.again = [from, to]; return; }
     this.fetching = true;
@@ -487,7 +491,7 @@ export class SessionView {
     this.shown(new Map([[row, items]]));
   }
 
-  // shown gives rows their contents, and forgets those that were not seen for long.
+  // shown gives rows their contents, and drops the contents of the rows least recently seen.
   shown(found) {
     for (const [row, items] of found) {
       const live = row.items ?? [];
@@ -504,7 +508,7 @@ export class SessionView {
     }
   }
 
-  // unfold shows the next part of what was left out of a long turn.
+  // unfold shows the next part of the omitted events of a long turn.
   async unfold(view, gap, button) {
     button.disabled = true;
     try {
@@ -522,10 +526,10 @@ export class SessionView {
 
   browse(row) { new Browser(this, row).open(); }
 
-  // Moving about.
+  // Navigation.
 
-  // goTo shows the turn that has an event and returns its view: undefined if it is not known, null if the person has gone
-  // elsewhere meanwhile.
+  // goTo shows the turn that has an event and returns its view. It returns undefined if the turn is not
+  // known, and null if the user has gone elsewhere in the meantime.
   async goTo(seq) {
     const index = this.rows.findIndex((row) => row.last >= seq);
     if (index < 0 || (index === 0 && this.rows[0].first > seq)) { this.target = seq; return; }
@@ -533,7 +537,7 @@ export class SessionView {
     const row = this.rows[index];
     this.jump.hidden = false;
     const going = this.going = {};
-    for (let i = 0; i < 3; i++) { // heights become known when turns are in the document
+    for (let i = 0; i < 3; i++) { // heights are known only once turns are in the document
       this.moveTo(Math.max(0, this.sums()[index] - 12));
       this.layout();
       await new Promise((resolve) => requestAnimationFrame(resolve));
@@ -556,7 +560,7 @@ export class SessionView {
   }
 
   foldAll(closed) {
-    this.keepPlace(() => {
+    this.keepPosition(() => {
       for (const row of this.rows) { row.closed = closed; row.height = undefined; }
       for (const view of this.mounted.values()) view.toggle(closed);
       this.tops = null;
@@ -564,14 +568,14 @@ export class SessionView {
     });
   }
 
-  // Acting.
+  // Actions.
 
   async interrupt() {
     const turn = this.info?.turn ?? 0;
     try {
       const { result } = await post("interrupt", { session: this.name, turn });
       if (result === "pending") say("Interrupted. The code has not stopped yet; interrupt again to insist.");
-      if (result === "stale" || result === "not running") say("Nothing runs.");
+      if (result === "stale" || result === "not running") say("Nothing is running.");
     } catch (e) { say(e.message, "bad"); }
   }
 
@@ -613,14 +617,14 @@ export class SessionView {
 
 const seqOf = (item) => (item ? (item.e.type === "gap" || item.e.type === "folded" ? item.e.to : item.e.seq) : undefined);
 
-// seen returns the turns of an outline without those that tools started behind the scenes.
+// seen returns the turns of a turn index without the silent ones, which tools start behind the scenes.
 const seen = (turns) => turns.filter((row) => !row.silent);
 
 const isLong = (row) => row.last - row.first > 500 || (row.bytes ?? 0) > 96 << 10 && (row.lines ?? 0) > 400;
 
 const linesOf = (items) => items.reduce((n, { e }) => n + (e.type === "text" ? (e.text ?? "").split("\n").length - 1 : 0), 0);
 
-// folded stands for events of a row that are not shown yet.
+// folded is an item that stands for events of a row that are not shown yet.
 function folded(row, from, to, head, tail, lines = (row.lines ?? 0) - linesOf(head) - linesOf(tail)) {
   return { e: { type: "folded", seq: from, from, to, lines: Math.max(0, lines) } };
 }

@@ -1,30 +1,29 @@
-// Text of a terminal as elements: colours and the like (SGR), and lines that are written anew
-// (carriage return, backspace, erase). All other control sequences are left out, in pieces of
-// any size.
+// Terminal text as elements: colours and styles (SGR), and lines that are overwritten (carriage return,
+// backspace, erase). All other control sequences are dropped. Text may arrive in pieces of any size.
 import { h, visible } from "./dom.js";
 
-const special = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/; // all controls but tab and newline
+const special = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/; // all control characters but tab and newline
 const maxSequence = 64; // characters; a longer control sequence is dropped
 const maxLine = 4000; // characters of a line that are shown
 const maxLines = 2000; // lines of one block in the document; the oldest go first
 
 const plain = Object.freeze({ fg: "", bg: "", bold: false, dim: false, italic: false, under: false, strike: false, inverse: false });
 
-// A TextBlock shows text that goes on.
+// A TextBlock shows text of one kind, to which more can be added.
 export class TextBlock {
   constructor(kind) {
     this.element = h("pre", { class: "out " + kind, tabIndex: -1, dir: "ltr" });
-    this.tail = h("span", { class: "tail" }); // the line that is not over
+    this.tail = h("span", { class: "tail" }); // the unfinished line
     this.element.append(this.tail);
     this.cells = []; // [character, style] of that line
     this.column = 0;
-    this.cut = 0; // characters of it that were too many
+    this.cut = 0; // number of its characters that were dropped
     this.style = plain;
     this.mode = ""; // "", "esc", "csi", "string", "string-esc", "skip1"
     this.sequence = "";
     this.lines = 0;
     this.dropped = 0;
-    this.plainText = []; // for copying, as it was written
+    this.plainText = []; // as it was written, for copying
   }
 
   write(text) {
@@ -35,7 +34,7 @@ export class TextBlock {
     this.trim();
   }
 
-  // typed shows input that somebody gave, and ends its line.
+  // typed shows input that a user gave, and ends its line.
   typed(text, by, secret) {
     this.showTail();
     this.tail.before(...this.tail.childNodes, h("span", { class: "typed", title: by ? "typed by " + by : "typed" }, secret ? "••••••" : visible(text)), "\n");
@@ -44,7 +43,7 @@ export class TextBlock {
     this.lines++;
   }
 
-  // simple adds text without controls.
+  // simple adds text without control characters.
   simple(text) {
     const end = text.lastIndexOf("\n");
     if (end >= 0) {
@@ -122,8 +121,7 @@ export class TextBlock {
 
   showTail() { this.tail.replaceChildren(...runs(this.cells, this.cut)); }
 
-  // trim removes the oldest lines when there are too many. One node has whole lines, or a part
-  // of one.
+  // trim removes the oldest lines when there are too many. A node holds whole lines, or a part of one.
   trim() {
     if (this.lines <= maxLines * 1.5) return;
     const before = this.lines;
@@ -147,7 +145,7 @@ export class TextBlock {
   get text() { return this.element.textContent; }
 }
 
-// runs returns nodes for cells, one for all of the same style.
+// runs returns nodes for cells, one for each run of the same style.
 function runs(cells, cut) {
   const nodes = [];
   for (let i = 0; i < cells.length;) {
@@ -208,7 +206,7 @@ function styled(style, parameters) {
   return Object.keys(plain).every((key) => s[key] === plain[key]) ? plain : s;
 }
 
-// extended reads a colour of 256 or of 16 million, and says how many parameters it took.
+// extended reads a 256-colour or 24-bit colour, and returns it with the number of parameters it used.
 function extended(p) {
   const whole = (n) => Number.isInteger(n) && n >= 0 && n <= 255;
   if (p[0] === 2) return [p.slice(1, 4).length === 3 && p.slice(1, 4).every(whole) ? `rgb(${p[1]}, ${p[2]}, ${p[3]})` : null, 4];

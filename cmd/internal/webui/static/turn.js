@@ -1,21 +1,21 @@
-// One turn as a person reads it: its code, then everything that came of it, in order.
+// The view of one turn: its code, then its output and other events in order.
 import { h, clear, duration, size, count, clock, visible, copy } from "./dom.js";
 import { highlighted } from "./code.js";
 import { TextBlock } from "./text.js";
 
 const maxPieces = 1500; // elements of one turn in the document
-const maxCodeLines = 60; // that are shown before the person wants all
+const maxCodeLines = 60; // shown before the user asks for all
 const decoderOf = () => new TextDecoder("utf-8");
 const encoder = new TextEncoder();
 
-// hue gives each author one of six colours.
+// hue returns one of six colours for an author.
 export function hue(author) {
   let n = 0;
   for (const c of author) n = (n * 31 + c.codePointAt(0)) >>> 0;
   return "who-" + (n % 6);
 }
 
-// A TurnView shows one row of the outline. owner is the view of its session: {name, language,
+// A TurnView shows one row of the turn index. owner is the view of its session: {name, language,
 // loadMore(row, gap), act}.
 export class TurnView {
   constructor(row, owner) {
@@ -26,14 +26,14 @@ export class TurnView {
     this.code = h("div", { class: "input" });
     this.element = h("article", { class: "turn", id: "at-" + row.first, tabIndex: -1 }, this.head, this.code, this.flow);
     this.element.view = this;
-    this.block = null; // the TextBlock that goes on
+    this.block = null; // the TextBlock that further text is added to
     this.decoder = null;
     this.filled = false;
     this.showHead();
     if (row.code && row.turn !== 0) this.showCode(row.code, row.code_lines > 1);
   }
 
-  // fill shows items from the beginning.
+  // fill replaces the contents with items.
   fill(items) {
     clear(this.flow);
     this.block = this.decoder = this.progress = this.preparing = null;
@@ -50,7 +50,7 @@ export class TurnView {
     }
   }
 
-  // reserve keeps the place of contents that are not there yet.
+  // reserve keeps space for contents that have not arrived yet.
   reserve(height) { if (!this.filled) this.element.style.minHeight = height + "px"; }
 
   get title() { return this.row.turn === 0 ? "Start" : "Turn " + this.row.turn; }
@@ -70,7 +70,7 @@ export class TurnView {
         h("button", { type: "button", class: "quiet fold", "aria-expanded": String(!this.element.classList.contains("closed")), onclick: () => this.toggle() }, this.element.classList.contains("closed") ? "Show" : "Hide")));
   }
 
-  // outcome says how the turn ended, or how long it has run.
+  // outcome describes how the turn ended, or how long it has run.
   outcome() {
     const r = this.row;
     const took = r.elapsed_ms === undefined ? "" : duration(r.elapsed_ms);
@@ -82,7 +82,7 @@ export class TurnView {
       case "ended": return { kind: "ended", says: "the runtime ended" + (took ? " after " + took : "") };
     }
     if (this.owner.active(r)) return { kind: "running", says: (this.owner.waiting(r) ? "waits, " : "running, ") + duration(Math.max(0, this.owner.now() - new Date(r.at))) };
-    return { kind: "open", says: "not over" };
+    return { kind: "open", says: "not ended" };
   }
 
   toggle(closed = !this.element.classList.contains("closed")) {
@@ -104,8 +104,8 @@ export class TurnView {
     if (short) this.code.append(h("span", { class: "more" }, "…"));
   }
 
-  // recolour shows the code anew, once its language is known.
-  recolour() { if (this.source !== undefined) this.showCode(this.source, this.short); }
+  // highlight shows the code again once its language is known.
+  highlight() { if (this.source !== undefined) this.showCode(this.source, this.short); }
 
   // add shows one more event.
   add({ e, parts }) {
@@ -113,7 +113,7 @@ export class TurnView {
     if (add) add.call(this, e, parts);
   }
 
-  // line adds a remark between the output.
+  // line adds a remark to the output.
   line(kind, ...children) {
     this.endText();
     const p = h("p", { class: "remark " + kind }, children);
@@ -137,7 +137,7 @@ export class TurnView {
       let note = null;
       block.onDrop = (n) => {
         if (!note) block.element.before(note = h("button", { type: "button", class: "more", onclick: () => this.owner.browse(this.row) }));
-        note.textContent = count(n, "earlier line") + " not shown here. Browse all";
+        note.textContent = count(n, "earlier line") + " not shown. Browse all";
       };
       this.append(block.element);
     }
@@ -182,7 +182,7 @@ export class TurnView {
     this.line("permission", h("strong", {}, "Asked: "), what(e));
   }
 
-  on_access_granted(e) { this.line("granted", h("strong", {}, (e.author || "A person") + " allowed: "), what(e), e.always ? " — always in this workspace" : ""); }
+  on_access_granted(e) { this.line("granted", h("strong", {}, (e.author || "A user") + " allowed: "), what(e), e.always ? " — always in this workspace" : ""); }
 
   on_access_denied(e) {
     this.line("denied", h("strong", {}, e.call ? "Not allowed: " : "The sandbox refused: "), what(e));
@@ -199,13 +199,13 @@ export class TurnView {
     this.line("call", h("strong", {}, "called "), h("code", {}, visible(e.name ?? "")), bits.length ? " " + bits.join(", ") : "");
   }
 
-  on_interrupt(e) { this.line("interrupt", (e.author || "somebody") + " interrupted" + (e.level > 1 ? " again" : "")); }
+  on_interrupt(e) { this.line("interrupt", (e.author || "A user") + " interrupted" + (e.level > 1 ? " again" : "")); }
 
   on_notice(e) { this.line("notice", visible(e.message ?? "")); }
 
-  on_limit(e) { this.line("limit", visible(e.message ?? "a limit was met")); }
+  on_limit(e) { this.line("limit", visible(e.message ?? "a limit was reached")); }
 
-  on_gap(e) { this.line("gap", count(e.to - e.from + 1, "event") + " are lost" + (e.bytes ? ", with " + size(e.bytes) : "") + ": they were too old to keep."); }
+  on_gap(e) { this.line("gap", count(e.to - e.from + 1, "event") + " dropped as too old" + (e.bytes ? ", with " + size(e.bytes) : "") + "."); }
 
   on_progress(e) {
     if (!this.progress || this.flow.lastChild !== this.progress) this.progress = this.line("progress");
@@ -218,27 +218,27 @@ export class TurnView {
     clear(this.preparing).append("preparing ", ...visible([e.name, e.message].filter(Boolean).join(": ") || "the worker"), e.total ? " (" + Math.floor(100 * (e.progress ?? 0) / e.total) + " %)" : "");
   }
 
-  on_worker_started(e) { this.line("began", h("strong", {}, e.generation > 1 ? "Started anew" : "Started"), " ", ...visible(e.worker ?? "")); }
+  on_worker_started(e) { this.line("began", h("strong", {}, e.generation > 1 ? "Restarted" : "Started"), " ", ...visible(e.worker ?? "")); }
 
   on_worker_exited(e) {
     const died = this.line(e.clean ? "ended" : "ended died", h("strong", {}, e.clean ? "The runtime ended: " : "The runtime died: "), ...visible(e.reason ?? ""));
     if (e.message) died.append(h("br"), ...visible(e.message));
     if (!e.clean && e.last_line) died.append(h("br"), "at ", h("code", {}, visible(e.last_line)));
-    if (!e.clean && e.peak_rss_bytes) died.append(h("br"), "it had used up to " + size(e.peak_rss_bytes) + " of memory");
+    if (!e.clean && e.peak_rss_bytes) died.append(h("br"), "its peak memory was " + size(e.peak_rss_bytes));
   }
 
   on_folded(e) {
     this.endText();
     const more = h("button", { type: "button", class: "more", onclick: () => this.owner.unfold(this, e, more) }, "Show the next part");
     const all = h("button", { type: "button", class: "more", onclick: () => this.owner.browse(this.row) }, "Browse all lines");
-    this.append(h("div", { class: "folded" }, h("span", {}, e.lines ? "about " + count(e.lines, "line") + " between" : count(e.to - e.from + 1, "event") + " between"), more, e.lines ? all : null));
+    this.append(h("div", { class: "folded" }, h("span", {}, e.lines ? "about " + count(e.lines, "line") + " not shown" : count(e.to - e.from + 1, "event") + " not shown"), more, e.lines ? all : null));
   }
 
-  // on_display shows a result in the best form that there is for a person.
+  // on_display shows a result in its most readable form.
   on_display(e, parts = []) {
     const echo = e.result ? this.flow.lastChild : null;
     const [box, better] = shown(parts, e);
-    if (!box || (echo?.classList?.contains("result") && !better)) return; // its echo says it all
+    if (!box || (echo?.classList?.contains("result") && !better)) return; // its echo shows everything
     if (echo?.classList?.contains("result")) echo.remove();
     this.endText();
     const figure = h("figure", { class: "display" }, box);
@@ -249,7 +249,7 @@ export class TurnView {
     else this.append(figure);
   }
 
-  // append adds to what the turn has shown. The oldest goes when there is too much.
+  // append adds an element to the output. The oldest elements are removed when there are too many.
   append(element) {
     if (this.clearing) this.takeBack();
     this.flow.append(element);
@@ -260,11 +260,11 @@ export class TurnView {
       first.remove();
       if (first !== this.earlier) this.gone = (this.gone ?? 0) + 1;
     }
-    this.earlier.textContent = count(this.gone, "earlier result") + " of this turn are not shown here.";
+    this.earlier.textContent = count(this.gone, "earlier result") + " of this turn not shown.";
     this.flow.prepend(this.earlier);
   }
 
-  // takeBack removes what the turn has shown, because its code wants that.
+  // takeBack removes the output of the turn, as its code has requested.
   takeBack() {
     this.clearing = false;
     for (const shown of [...this.flow.querySelectorAll(":scope > .out, :scope > .display")]) shown.remove();
@@ -282,59 +282,59 @@ export class TurnView {
   }
 }
 
-// isPlain reports whether an event is text that can be put together with its neighbours.
+// isPlain reports whether an event is text that can be merged with its neighbors.
 const isPlain = (e) => e.type === "text" && e.data === undefined;
 
 const kindOf = (e) => (e.kind === "traceback" ? "traceback" : e.kind === "result" ? "result" : e.stream === "stderr" ? "stderr" : "stdout");
 
-// what says what a permission is about.
+// what returns an element that names the access or call that a permission is about.
 function what(e) {
   const name = e.call ? e.call + "(" + (e.detail ?? "") + ")" : e.path || e.host || e.read || e.write || "";
   return h("span", {}, h("span", { class: "op" }, (e.op ?? (e.read ? "read" : e.write ? "write" : e.host ? "connect" : "call")) + " "), h("code", {}, visible(name)), e.child_program ? [" by ", h("code", {}, visible(e.child_program))] : null, e.destructive ? h("em", {}, " its server marks it as destructive") : null);
 }
 
-// shown returns an element for a result in the first form that can be shown, and whether that
-// is better than its text.
+// shown returns an element for a result in the best form that can be shown, and whether that is
+// better than its text.
 function shown(parts, e) {
   if (parts.length === 0) return [null, false];
-  const still = parts.find((p) => p.frame && !p.scripts), picture = parts.find((p) => p.image);
+  const still = parts.find((p) => p.frame && !p.scripts), image = parts.find((p) => p.image);
   const text = parts.find((p) => p.text), live = parts.find((p) => p.frame);
-  const best = still ?? picture ?? text ?? live;
+  const best = still ?? image ?? text ?? live;
   let box;
   if (best === still && still) box = framed(still);
-  else if (best === picture && picture) box = pictured(picture, e);
+  else if (best === image && image) box = imageOf(image, e);
   else if (best) box = written(best);
   else box = h("p", { class: "remark" }, "A result of a type that cannot be shown here.");
   const more = [];
   if (live && live !== best) more.push(asker(live));
-  for (const p of parts) if (p !== picture || p.too_large) more.push(h("a", { href: p.url, download: "" }, visible(p.mime.slice(0, 60)), ", " + size(p.bytes)));
+  for (const p of parts) if (p !== image || p.too_large) more.push(h("a", { href: p.url, download: "" }, visible(p.mime.slice(0, 60)), ", " + size(p.bytes)));
   if (parts.length === 1 && text) more.length = 0;
   if (more.length) box = h("div", {}, box, h("p", { class: "files" }, more));
-  return [box, Boolean(still ?? picture ?? live) || (text && text.mime !== "text/plain")];
+  return [box, Boolean(still ?? image ?? live) || (text && text.mime !== "text/plain")];
 }
 
 function written(p) {
-  if (!p.text) return h("p", { class: "remark" }, "This result is drawn by scripts of its own.");
+  if (!p.text) return h("p", { class: "remark" }, "This result is drawn by its scripts.");
   if (p.mime.startsWith("application/vnd.")) return h("p", { class: "remark chart" }, visible(p.text));
   const block = new TextBlock("result");
   block.write(p.text);
   return block.element;
 }
 
-function pictured(p, e) {
-  if (p.too_large) return h("p", { class: "remark" }, `A picture of ${p.width} × ${p.height} pixels is too large to show.`);
-  const image = h("img", { src: p.url, alt: e.title ? e.title : "a picture that the code made", decoding: "async" });
+function imageOf(p, e) {
+  if (p.too_large) return h("p", { class: "remark" }, `An image of ${p.width} × ${p.height} pixels is too large to show.`);
+  const image = h("img", { src: p.url, alt: e.title ? e.title : "an image that the code made", decoding: "async" });
   if (p.width) { image.width = p.width; image.height = p.height; }
-  image.addEventListener("error", () => image.replaceWith(h("span", { class: "remark" }, "This picture cannot be shown: it may be damaged, too large or too old.")));
-  return h("a", { href: p.url, target: "_blank", rel: "noopener", class: "picture" }, image);
+  image.addEventListener("error", () => image.replaceWith(h("span", { class: "remark" }, "This image cannot be shown: it may be damaged, too large or too old.")));
+  return h("a", { href: p.url, target: "_blank", rel: "noopener", class: "image" }, image);
 }
 
-// asker is a button that runs the scripts of a result, in a frame that comes in its place.
+// asker returns a button that runs the scripts of a result in a frame.
 function asker(p) {
   return h("button", { type: "button", class: "more", onclick: (e) => {
     if (!confirm("Run the scripts of this result? They cannot read this page or act in its name. They may be able to send what is in the result over the network.")) return;
-    const place = e.target.closest(".display");
-    const old = place.querySelector(".framed");
+    const display = e.target.closest(".display");
+    const old = display.querySelector(".framed");
     const running = framed(p, true);
     if (old) old.replaceWith(running);
     else e.target.closest(".files").before(running);
@@ -342,8 +342,8 @@ function asker(p) {
   } }, "Run the scripts of this result");
 }
 
-// nearby puts frames into the document when they come near the window. A frame costs the browser as
-// much as a page, even before it has loaded, and in a storm of results most are passed unseen.
+// nearby puts frames into the document when they come near the visible part. A frame costs the browser
+// as much as a page, even before it has loaded, and users scroll past most of many results.
 const nearby = new IntersectionObserver((all) => {
   for (const { isIntersecting, target } of all) {
     if (!isIntersecting) continue;
@@ -352,16 +352,16 @@ const nearby = new IntersectionObserver((all) => {
   }
 }, { scrollMargin: "600px" });
 
-// later is a box in the place of a frame, until that comes near the window.
+// later returns a placeholder for a frame until it comes near the visible part.
 function later(frame) {
-  const place = h("div", { class: frame.className, frame });
-  place.style.height = frame.style.height;
-  nearby.observe(place);
-  return place;
+  const placeholder = h("div", { class: frame.className, frame });
+  placeholder.style.height = frame.style.height;
+  nearby.observe(placeholder);
+  return placeholder;
 }
 
-// framed shows a document of a result in a frame that may do nothing, or run its own scripts
-// without an origin.
+// framed returns a result's document in a frame that may do nothing, or run its scripts without an
+// origin.
 function framed(p, scripts = false) {
   const frame = h("iframe", { title: scripts ? "a result whose scripts run" : "a result", referrerPolicy: "no-referrer", class: p.themed && !scripts ? "frame themed" : "frame" });
   frame.setAttribute("sandbox", scripts ? "allow-scripts" : "");

@@ -1,6 +1,6 @@
-"""Where the daemon of this user listens, however the user has logged in.
+"""Discovery of the user's daemon, which works from every login of the user.
 
-docs/daemon.md has the order. The command and the other clients keep to the same one.
+docs/daemon.md has the search order. The command and the other clients use the same one.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ import socket
 import stat
 from typing import List, Optional, Tuple
 
-from .proof import MAX_ANSWER, Proof
+from .proof import MAX_ANSWER_BYTES, Proof
 
 MAX_PATH = 107  # of a Unix socket, in bytes; the system's own bound may be lower
-MAX_NOTE = 4 << 10  # of the daemon's note, in bytes
-ASK_TIME = 2.0  # how long a socket has to answer, in seconds
-BOOT_LENGTH = 8  # how much of the boot's name is in that of the note
+MAX_NOTE_BYTES = 4 << 10  # of the daemon's note, a small file that names its socket
+PROBE_TIMEOUT = 2.0  # for the answer of a socket, in seconds
+BOOT_ID_LENGTH = 8  # characters of the boot ID in the name of the note
 
 
 def default_socket() -> str:
-    """Return where the daemon of this user listens, or where one would."""
+    """Return the socket of this user's daemon, or where a new daemon would listen."""
     named = os.environ.get("TURNSTONE_SOCKET")
     if named or not hasattr(os, "getuid"):  # on Windows, connect() says that it cannot
         return named or ""
-    notes = _notes()
-    usual = _login_sockets() + _own_sockets()
-    one = next((path for path, sure in notes if sure), usual[0])
-    return next((path for path in dict.fromkeys([path for path, _ in notes] + usual) if _answers(path)), one)
+    notes = _read_notes()
+    defaults = _login_sockets() + _own_sockets()
+    fallback = next((path for path, trusted in notes if trusted), defaults[0])
+    return next((path for path in dict.fromkeys([path for path, _ in notes] + defaults) if _answers(path)), fallback)
 
 
 def _login_sockets() -> List[str]:
@@ -44,7 +44,7 @@ def _own_sockets() -> List[str]:
     path = os.path.join(os.environ.get("TMPDIR", ""), name)
     if not os.path.isabs(path) or not _fits(path):
         path = os.path.join("/tmp", name)
-    host, state = _host_name(), _state_directory()
+    host, state = _host_id(), _state_directory()
     if not host or not state:
         return [path]
     more = os.path.join(state, "run-" + host, "daemon.sock")
@@ -70,20 +70,23 @@ def _state_directory() -> Optional[str]:
     return os.path.join(home, ".local", "state", "turnstone") if os.path.isabs(home) else None
 
 
-def _host_name() -> Optional[str]:
-    """Return this host, this boot of it and its namespace of processes; only Linux has them."""
+def _host_id() -> Optional[str]:
+    """Return a name of this host, its boot and its PID namespace. Only Linux has all three."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
-            boot = file.read(BOOT_LENGTH)
+            boot = file.read(BOOT_ID_LENGTH)
         space = re.sub(r"\D", "", os.readlink("/proc/self/ns/pid"))
     except OSError:
         return None
     return "%s-%s-%s" % (re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname()[:64]), boot, space)
 
 
-def _notes() -> List[Tuple[str, bool]]:
-    """Return the sockets that a daemon of this user which lives has noted, and of each whether no session can have."""
-    host, state = _host_name(), _state_directory()
+def _read_notes() -> List[Tuple[str, bool]]:
+    """Return the sockets in the notes of this user's live daemons.
+
+    A note is trusted, which is the second value, if no session can have written it.
+    """
+    host, state = _host_id(), _state_directory()
     notes: List[Tuple[str, bool]] = []
     if not host:
         return notes
@@ -93,12 +96,12 @@ def _notes() -> List[Tuple[str, bool]]:
         try:
             if not _is_own(directory, stat.S_ISDIR, private=True):
                 continue
-            # A pipe in its place would be waited for.
+            # Without O_NONBLOCK, opening a named pipe of that name would block.
             fd = os.open(os.path.join(directory, "daemon-%s.json" % host), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with open(fd, "rb") as file:
                 if not _is_own(fd, stat.S_ISREG, private=True):
                     continue
-                note = json.loads(file.read(MAX_NOTE))
+                note = json.loads(file.read(MAX_NOTE_BYTES))
             if _start_ticks(note["pid"]) == note["start_ticks"] and os.path.isabs(note["socket"]):
                 notes.append((str(note["socket"]), directory == state))
         except (OSError, ValueError, TypeError, KeyError, IndexError):
@@ -117,22 +120,22 @@ def _start_ticks(pid: int) -> int:
 
 
 def proof_for(path: str) -> Proof:
-    """Return what a new connection to a socket is asked."""
+    """Return the challenge for a new connection to a socket."""
     return Proof(path, _state_directory())
 
 
 def _answers(path: str) -> bool:
-    """Tell whether a daemon of this user listens at a socket: a killed one leaves its own behind."""
+    """Report whether a daemon of this user listens at a socket. A killed daemon leaves its socket behind."""
     if not (_is_own(os.path.dirname(path), stat.S_ISDIR) and _is_own(path, stat.S_ISSOCK)):
         return False
-    with socket.socket(socket.AF_UNIX) as one:
-        one.settimeout(ASK_TIME)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(PROBE_TIMEOUT)
         proof, line = proof_for(path), b""
         try:
-            one.connect(path)
-            one.sendall(proof.question())
-            while b"\n" not in line and len(line) < MAX_ANSWER:
-                part = one.recv(MAX_ANSWER)
+            connection.connect(path)
+            connection.sendall(proof.question())
+            while b"\n" not in line and len(line) < MAX_ANSWER_BYTES:
+                part = connection.recv(MAX_ANSWER_BYTES)
                 if not part:
                     return False
                 line += part

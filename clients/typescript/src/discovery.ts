@@ -1,5 +1,5 @@
-// Where the daemon of this user listens, however the user has logged in. docs/daemon.md has the
-// order. The command and the other clients keep to the same one.
+// Discovery of the user's daemon, which works from every login of the user. docs/daemon.md has the
+// search order. The command and the other clients use the same one.
 import { closeSync, constants, fstatSync, openSync, readFileSync, readlinkSync, readSync, statSync, type Stats } from "node:fs";
 import { connect as dial, type Socket } from "node:net";
 import { hostname, userInfo } from "node:os";
@@ -8,20 +8,20 @@ import { TurnstoneError } from "./error.ts";
 import { Proof } from "./proof.ts";
 
 const maxPath = 107; // of a Unix socket, in bytes; the system's own bound may be lower
-const maxNote = 4 << 10; // of the daemon's note, in bytes
-const askTime = 2_000; // how long a socket has to answer, in milliseconds
-const maxAnswer = 16 << 10; // of that, in bytes
-const bootLength = 8; // how much of the boot's name is in that of the note
+const maxNoteBytes = 4 << 10; // of the daemon's note, a small file that names its socket
+const probeTimeout = 2_000; // for the answer of a socket, in milliseconds
+const maxAnswerBytes = 16 << 10;
+const bootIDLength = 8; // characters of the boot ID in the name of the note
 
-/** Where the daemon of this user listens, or where one would. On Windows TURNSTONE_SOCKET must name its pipe. */
+/** Returns the socket of this user's daemon, or where a new daemon would listen. On Windows TURNSTONE_SOCKET must name its pipe. */
 export async function defaultSocket(): Promise<string> {
   const named = process.env["TURNSTONE_SOCKET"];
   if (named) return named;
   if (process.platform === "win32") throw new TurnstoneError("unreachable", "on Windows, TURNSTONE_SOCKET must name the pipe of the daemon, which repl daemon status prints");
-  const usual = [...loginSockets(), ...ownSockets()];
-  const noted = notes();
-  for (const path of new Set([...noted.map((note) => note.socket), ...usual])) if (await answers(path)) return path;
-  return noted.find((note) => note.sure)?.socket ?? usual[0]!;
+  const defaults = [...loginSockets(), ...ownSockets()];
+  const notes = readNotes();
+  for (const path of new Set([...notes.map((note) => note.socket), ...defaults])) if (await answers(path)) return path;
+  return notes.find((note) => note.trusted)?.socket ?? defaults[0]!;
 }
 
 function loginSockets(): string[] {
@@ -35,7 +35,7 @@ function ownSockets(): string[] {
   const name = join(`turnstone-${process.getuid!()}`, "daemon.sock");
   const path = join(process.env["TMPDIR"] ?? "", name);
   const sockets = [isAbsolute(path) && fits(path) ? path : join("/tmp", name)];
-  const host = hostName(), state = stateDirectory();
+  const host = hostID(), state = stateDirectory();
   if (host && state) sockets.push(...[join(state, `run-${host}`, "daemon.sock")].filter(fits));
   return sockets;
 }
@@ -49,48 +49,48 @@ function stateDirectory(): string | undefined {
   if (isAbsolute(state)) return join(state, "turnstone");
   let home = process.env["HOME"] ?? "";
   if (!isOwnDirectory(home)) {
-    // It is another user's, after su or sudo. An account without a name has no other.
+    // After su or sudo, HOME is another user's. An account without a name has no other home directory.
     home = orNothing(() => userInfo().homedir) ?? home;
   }
   return isAbsolute(home) ? join(home, ".local", "state", "turnstone") : undefined;
 }
 
-/** This host, this boot of it and its namespace of processes; only Linux has them. */
-function hostName(): string | undefined {
+/** Returns a name of this host, its boot and its PID namespace. Only Linux has all three. */
+function hostID(): string | undefined {
   return orNothing(() => {
-    const boot = readFileSync("/proc/sys/kernel/random/boot_id", "latin1").slice(0, bootLength);
+    const boot = readFileSync("/proc/sys/kernel/random/boot_id", "latin1").slice(0, bootIDLength);
     const space = readlinkSync("/proc/self/ns/pid").replace(/\D/g, "");
     return `${hostname().slice(0, 64).replace(/[^A-Za-z0-9.]/g, "_")}-${boot}-${space}`;
   });
 }
 
-/** The sockets that a daemon of this user which lives has noted, and of each whether no session can have. */
-function notes(): { socket: string; sure: boolean }[] {
-  const host = hostName(), state = stateDirectory();
+/** Returns the sockets in the notes of this user's live daemons. A note is trusted if no session can have written it. */
+function readNotes(): { socket: string; trusted: boolean }[] {
+  const host = hostID(), state = stateDirectory();
   if (!host) return [];
   return [state, dirname(ownSockets()[0]!)].flatMap((directory) => {
-    const socket = directory && orNothing(() => noteAt(directory, `daemon-${host}.json`));
-    return socket ? [{ socket, sure: directory === state }] : [];
+    const socket = directory && orNothing(() => readNote(directory, `daemon-${host}.json`));
+    return socket ? [{ socket, trusted: directory === state }] : [];
   });
 }
 
-function noteAt(directory: string, name: string): string | undefined {
+function readNote(directory: string, name: string): string | undefined {
   const found = statSync(directory);
   if (!found.isDirectory() || !isPrivate(found)) return undefined;
-  // A pipe in its place would be waited for.
+  // Without O_NONBLOCK, opening a named pipe of that name would block.
   const fd = openSync(join(directory, name), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
     const file = fstatSync(fd);
     if (!file.isFile() || !isPrivate(file)) return undefined;
-    const text = Buffer.alloc(maxNote);
-    const note = JSON.parse(text.toString("utf8", 0, readSync(fd, text, 0, maxNote, 0)));
+    const text = Buffer.alloc(maxNoteBytes);
+    const note = JSON.parse(text.toString("utf8", 0, readSync(fd, text, 0, maxNoteBytes, 0)));
     return startTicks(note.pid) === note.start_ticks && typeof note.socket === "string" && isAbsolute(note.socket) ? note.socket : undefined;
   } finally {
     closeSync(fd);
   }
 }
 
-/** When a live process of this user started, in clock ticks since the boot. */
+/** Returns when a live process of this user started, in clock ticks since the boot. */
 function startTicks(pid: number): number | undefined {
   const directory = `/proc/${Number(pid)}`;
   const stat = readFileSync(`${directory}/stat`, "latin1");
@@ -98,40 +98,40 @@ function startTicks(pid: number): number | undefined {
   return isOwn(statSync(directory)) && fields[0] !== "Z" ? Number(fields[19]) : undefined;
 }
 
-/** Whether a daemon of this user listens at a socket: a killed one leaves its own behind. */
+/** Reports whether a daemon of this user listens at a socket. A killed daemon leaves its socket behind. */
 async function answers(path: string): Promise<boolean> {
   if (!isOwnSocket(path)) return false;
-  const asked = dial(path);
+  const connection = dial(path);
   try {
-    return (await faultOf(path, asked, askTime)) === "";
+    return (await faultOf(path, connection, probeTimeout)) === "";
   } finally {
-    asked.destroy();
+    connection.destroy();
   }
 }
 
 /**
- * Why the program at the other end of a new connection is not known to be a daemon of this user, or "".
- * Nothing else is sent before. The owner of a pipe of Windows cannot be asked for here.
+ * Returns why the program at the other end of a new connection is not proved to be this user's daemon, or "".
+ * Nothing else is sent before this check. Node.js cannot ask for the owner of a Windows pipe.
  */
-export async function faultOf(path: string, connection: Socket, time: number): Promise<string> {
+export async function faultOf(path: string, connection: Socket, timeout: number): Promise<string> {
   if (process.platform === "win32") return "";
   const proof = new Proof(path, stateDirectory());
   const parts: Buffer[] = [];
   return new Promise((resolve) => {
-    const told = (fault: string): void => {
+    const finish = (fault: string): void => {
       clearTimeout(timer);
       connection.off("data", read).off("error", failed).off("close", hungUp);
       resolve(fault);
     };
-    const timer = setTimeout(() => told("it does not answer"), time);
-    const failed = (error: Error): void => told(error.message);
-    const hungUp = (): void => told("it has hung up");
+    const timer = setTimeout(() => finish("it does not answer"), timeout);
+    const failed = (error: Error): void => finish(error.message);
+    const hungUp = (): void => finish("it hung up");
     const read = (bytes: Buffer): void => {
       parts.push(bytes);
       const line = Buffer.concat(parts);
-      if (!line.includes(10) && line.length < maxAnswer) return;
-      const answer = orNothing(() => JSON.parse(line.toString())); // what is behind the line makes no sense
-      told(proof.fault(answer));
+      if (!line.includes(10) && line.length < maxAnswerBytes) return;
+      const answer = orNothing(() => JSON.parse(line.toString())); // bytes after the line make it invalid
+      finish(proof.fault(answer));
     };
     connection.on("data", read).on("error", failed).on("close", hungUp);
     connection.write(proof.question());
