@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// Each table of DT is a page of its own, with its libraries in it.
+// Each DT table is a separate page that contains its libraries.
 func TestDisplay_WidgetPages(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, r.Options{})

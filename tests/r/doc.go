@@ -1,7 +1,7 @@
-// Package r holds what a program that embeds the supervisor may rely on when it
-// opens an R session. Everything here goes through the public API, the real stage
-// and the user's own R, with the shim that is delivered; nothing looks at a frame.
+// Package r tests the guarantees for programs that open R sessions through the supervisor. The tests use
+// the public API, the real monitor and the installed R with the prebuilt shim. No test inspects
+// frames.
 //
-// The tests are for Linux, where everything is promised. TURNSTONE_ROUNDS=n makes
-// races and the soak n times as long.
+// Most tests are for Linux, where all guarantees hold. TURNSTONE_ROUNDS=n makes the race and soak
+// tests n times as long.
 package r

@@ -147,7 +147,7 @@ identical(x(structure(list(), names = character())), structure(list(), names = c
 		wantCleanTurn(t, s)
 	})
 
-	// Long vectors are read and written at once.
+	// Long vectors are read and written in one step.
 	t.Run("passes a million values at once", func(t *testing.T) {
 		t.Parallel()
 		s := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), newSpec(t, r.Options{}))

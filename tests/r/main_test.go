@@ -21,13 +21,13 @@ func TestMain(m *testing.M) {
 	os.Exit(sandboxcheck.RunTests(m))
 }
 
-// openSession opens a session and waits for its start-up, which must not ask.
+// openSession opens a session and waits for its start-up, which must not request input.
 func openSession(t *testing.T, o r.Options) *sessionkit.TestSession {
 	t.Helper()
 	return sessionkit.OpenSession(t, newSpec(t, o))
 }
 
-// newSpec is for an R that sees no profile of the person who runs the test.
+// newSpec returns the spec of an R that sees no profile of the OS user who runs the test.
 func newSpec(t *testing.T, o r.Options) workers.Spec {
 	t.Helper()
 	if _, _, err := r.Find(r.FindOptions{}); err != nil {
@@ -37,8 +37,8 @@ func newSpec(t *testing.T, o r.Options) workers.Spec {
 	return r.Spec(o)
 }
 
-// wantCleanTurn runs a turn that prints and reads, and fails unless nothing of what came
-// before shows in it.
+// wantCleanTurn runs a turn that prints and reads. It fails the test if the previous turn shows in its
+// output.
 func wantCleanTurn(t *testing.T, s *sessionkit.TestSession) {
 	t.Helper()
 	res := s.RunCode(t, "cat(readline('next? '), 6 * 7, '\\n')", "fresh")

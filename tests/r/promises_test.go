@@ -69,7 +69,7 @@ func TestInterrupt(t *testing.T) {
 					t.Errorf("got %q, %s", res.Transcript(), res.Outcome)
 					s.RestartWorker(t)
 				}
-				s.RunCode(t, "invisible(gc())") // R complains of connections that were left
+				s.RunCode(t, "invisible(gc())") // R warns about abandoned connections
 				wantCleanTurn(t, s)
 			})
 		}
@@ -82,7 +82,7 @@ func TestInterrupt(t *testing.T) {
 		seen := make(map[string]int)
 		for i := range sessionkit.RandomRounds(300) {
 			turn := s.StartTurn(t, cells[i%len(cells)])
-			for begun, d := time.Now(), time.Duration(rand.IntN(3000))*time.Microsecond; time.Since(begun) < d; {
+			for start, d := time.Now(), time.Duration(rand.IntN(3000))*time.Microsecond; time.Since(start) < d; {
 			}
 			if got := s.InterruptTurn(t, turn); got == session.InterruptPending {
 				t.Fatalf("round %d: the interrupt led to %q", i, got)
@@ -115,7 +115,7 @@ func TestEnd(t *testing.T) {
 			{".Last", ".Last <- function() cat('bye\\n')\nq()", "exit status 0", "bye\n", true},
 		}, systemEndCases...) {
 			t.Run(c.name, func(t *testing.T) {
-				dir := strings.TrimSpace(s.RunCode(t, "kept <- 1; cat(tempdir(), '\\n')").OutputText())
+				dir := strings.TrimSpace(s.RunCode(t, "old <- 1; cat(tempdir(), '\\n')").OutputText())
 				if temporary[dir] || dir == "" {
 					t.Errorf("the temporary directory %q is not new", dir)
 				}
@@ -124,10 +124,10 @@ func TestEnd(t *testing.T) {
 				if res.Outcome != "ended" || res.WorkerExit == nil || res.WorkerExit.Reason != c.reason || res.WorkerExit.Clean != c.clean || !strings.Contains(res.OutputText(), c.out) {
 					t.Fatalf("got %q, %q, %+v; want %q", res.Transcript(), res.Outcome, res.WorkerExit, c.reason)
 				}
-				s.RunCode(t, "exists('kept')").WantTranscript(t, "[1] FALSE\n")
+				s.RunCode(t, "exists('old')").WantTranscript(t, "[1] FALSE\n")
 			})
 		}
-		// However a worker ended, its temporary files are gone with the session at the latest.
+		// The temporary files of every worker are removed with the session at the latest.
 		if err := s.Close(sessionkit.TimeoutContext(t)); err != nil {
 			t.Error(err)
 		}
@@ -186,7 +186,7 @@ type endCase struct {
 	clean                   bool
 }
 
-// A mixture of turns with interrupts at any moment, for as long as somebody asks for it.
+// A mixture of turns with interrupts at random moments, as long as TURNSTONE_ROUNDS says.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, r.Options{})
@@ -196,14 +196,14 @@ func TestSoak(t *testing.T) {
 		"plot(1:10)", "summary(lm(mpg ~ wt, mtcars))", "scan(quiet = TRUE)", "1 +", "invisible(gc())",
 	}, systemSoakTurns...)
 	pid := sessionkit.SessionInfo(s).PID
-	for begun := time.Now(); time.Since(begun) < time.Duration(sessionkit.RandomRounds(3))*time.Second; {
+	for start := time.Now(); time.Since(start) < time.Duration(sessionkit.RandomRounds(3))*time.Second; {
 		code := cells[rand.IntN(len(cells))]
 		turn := s.StartTurn(t, code)
-		for begun, d := time.Now(), time.Duration(rand.ExpFloat64()*2e6); time.Since(begun) < d; {
+		for start, d := time.Now(), time.Duration(rand.ExpFloat64()*2e6); time.Since(start) < d; {
 		}
 		if code == "repeat {}" || rand.IntN(2) == 0 {
-			// That nothing came of it within a second is an honest answer; that the turn
-			// ends is looked at below.
+			// That it had no effect within a second is a valid answer. The end of the turn is
+			// checked below.
 			if got, err := s.Interrupt(t.Context(), turn); err != nil {
 				t.Fatalf("%s: the interrupt led to %q, %v", code, got, err)
 			}
@@ -213,12 +213,12 @@ func TestSoak(t *testing.T) {
 			t.Fatalf("%s: got %.1000q, outcome %q, %+v", code, res.Transcript(), res.Outcome, res.WorkerExit)
 		}
 		res = s.RunCode(t, "cat('sane', 6 * 7, '\\n')")
-		// A page whose look was interrupted comes with the next turn.
+		// A page whose inspection was interrupted is sent with the next turn.
 		if got := strings.ReplaceAll(res.Transcript(), "[image]", ""); got != "sane 42 \n" || res.Outcome != "ok" {
 			t.Fatalf("after %s: got %.1000q, outcome %q", code, res.Transcript(), res.Outcome)
 		}
 	}
 	if sessionkit.SessionInfo(s).PID != pid {
-		t.Errorf("the worker is another: %d, was %d", sessionkit.SessionInfo(s).PID, pid)
+		t.Errorf("the worker was replaced: PID %d, was %d", sessionkit.SessionInfo(s).PID, pid)
 	}
 }

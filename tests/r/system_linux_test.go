@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// killedReason is the report about a worker that was killed.
+// killedReason is the exit reason of a killed worker.
 const killedReason = "killed by SIGKILL"
 
 var systemEnv []string
@@ -34,13 +34,13 @@ var systemInterrupts = map[string]string{
 	"mclapply":        "cat('up\\n'); parallel::mclapply(1:2, function(i) Sys.sleep(100))",
 }
 
-// allowedResults are what else an interrupt may lead to within its second.
+// allowedResults lists other valid results of an interrupt within its second.
 var allowedResults = map[string]session.InterruptResult{
-	// A read is begun again behind a signal, or by a child that had not been
-	// there yet, and may be seen so before it ends.
+	// A read is restarted after a signal, or by a child that has just started. The supervisor may see
+	// it before it ends.
 	"the terminal":    session.InterruptWaiting,
 	"a reading child": session.InterruptWaiting,
-	// R gives a child that does not end at once a second, before it kills it.
+	// R waits a second before it kills a child that does not end.
 	"mclapply": session.InterruptPending,
 }
 
@@ -71,7 +71,7 @@ func TestReset_TemporaryFiles(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, r.Options{})
 	dir := s.RunCode(t, "cat(tempdir()); writeLines('x', tempfile()); invisible(dir.create(d <- tempfile())); invisible(file.create(file.path(d, 'f'))); Sys.chmod(d, '500')").OutputText()
-	if err := syscall.Kill(sessionkit.SessionInfo(s).PID, syscall.SIGSTOP); err != nil { // it will have to be killed
+	if err := syscall.Kill(sessionkit.SessionInfo(s).PID, syscall.SIGSTOP); err != nil { // so that it must be killed
 		t.Fatal(err)
 	}
 	s.RestartWorker(t)
@@ -106,7 +106,7 @@ func TestIdle_CPUTime(t *testing.T) {
 		}
 		return all.String()
 	}
-	// A busy machine takes a while to finish the work behind a turn.
+	// A busy machine takes a while to finish the work after a turn.
 	for range 10 {
 		before, woken := ticks(), switches()
 		<-time.After(time.Second)
@@ -116,5 +116,5 @@ func TestIdle_CPUTime(t *testing.T) {
 		}
 		t.Logf("a second took processor time %s, was %s; and woke up %s, was %s", now, before, wokenSince, woken)
 	}
-	t.Error("there is no second in which it does nothing")
+	t.Error("it was never idle for a second")
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// killedReason is the report about a worker that was killed, in the words of Windows and Go.
+// killedReason is the exit reason of a killed worker, as Windows and Go phrase it.
 const killedReason = "exit status 1"
 
-// Wine does not look at the code page that R asks for.
+// Wine ignores the code page that R requests.
 var systemEnv = []string{"LC_CTYPE=en_US.UTF-8"}
 
 var systemInputCases = []inputCase{
@@ -32,13 +32,13 @@ var systemInputCases = []inputCase{
 var systemInterrupts = map[string]string{
 	"a child":        "cat('up\\n'); system('ping -n 100 127.0.0.1', show.output.on.console = FALSE)",
 	"R, a child":     "cat('up\\n'); system(paste(shQuote(file.path(R.home('bin'), 'Rterm.exe')), '--vanilla --no-echo -e Sys.sleep(60)'))",
-	"linear algebra": "m <- matrix(runif(2500), 50); cat('up\\n'); repeat m %*% m", // R looks once in 1000 evaluations, and its BLAS is slow
+	"linear algebra": "m <- matrix(runif(2500), 50); cat('up\\n'); repeat m %*% m", // R checks once in 1000 evaluations, and its BLAS is slow
 	"a cluster":      "cl <- parallel::makeCluster(1); cat('up\\n'); parallel::clusterApply(cl, 1, function(i) Sys.sleep(100))",
 }
 
-// allowedResults are what else an interrupt may lead to within its second.
+// allowedResults lists other valid results of an interrupt within its second.
 var allowedResults = map[string]session.InterruptResult{
-	// R gives a child that does not end at once five seconds, before it kills it.
+	// R waits five seconds before it kills a child that does not end.
 	"a child":    session.InterruptPending,
 	"R, a child": session.InterruptPending,
 }
@@ -49,7 +49,7 @@ var systemEndCases = []endCase{
 
 var systemSoakTurns = []string{"invisible(system('cmd /c echo child'))", "winDialog('yesno', '?')"}
 
-// consoleEscapes is what a child has written: the console draws it.
+// consoleEscapes matches the control sequences with which the console redraws a child's output.
 var consoleEscapes = strings.NewReplacer("\x1b[?25l", "", "\x1b[?25h", "", "\r", "")
 
 func TestWindows(t *testing.T) {
@@ -74,7 +74,7 @@ func TestWindows(t *testing.T) {
 			{"grid", "grid::grid.newpage(); grid::grid.rect()", "[image]"},
 			{"windows()", "windows(4, 3); plot(1); invisible(dev.off())", "[image]"},
 			{"a file that is shown", "writeLines(c('_\\ba', 'b'), f <- tempfile()); file.show(f)", "a\nb\n\n"},
-			{"a file that is opened", "shell.exec('a.pdf')", "<err>[not opened: a.pdf: a session opens no programs on the desktop]\n"},
+			{"a file that is opened", "shell.exec('a.pdf')", "<err>[not opened: a.pdf: a session cannot open programs on the desktop]\n"},
 			{"a bar", "p <- winProgressBar('Work', max = 2); setWinProgressBar(p, 2); getWinProgressBar(p); close(p)", ""},
 			{"deep recursion", "f <- function(n) f(n + 1); class(try(f(1), silent = TRUE))", "[1] \"try-error\"\n"},
 			{"the C stack", "options(expressions = 500000); tryCatch(f(1), error = function(e) 'caught'); options(expressions = 5000)", "[1] \"caught\"\n"},
@@ -107,7 +107,7 @@ func TestWindows(t *testing.T) {
 		if res := s.RunCode(t, "View(cars)"); res.Outcome != "ok" || !strings.Contains(res.OutputText(), "50 rows, 2 columns") {
 			t.Errorf("got %.500q, %s", res.Transcript(), res.Outcome)
 		}
-		if res := s.RunCode(t, "edit(1)"); res.Outcome != "error" || !strings.Contains(res.OutputText(), "there is no editor here") {
+		if res := s.RunCode(t, "edit(1)"); res.Outcome != "error" || !strings.Contains(res.OutputText(), "a session has no editor") {
 			t.Errorf("got %.500q, %s", res.Transcript(), res.Outcome)
 		}
 		if res := s.RunCode(t, "stop('e')\n'not run'"); res.Outcome != "error" || strings.Contains(res.OutputText(), "not run\"") {

@@ -207,7 +207,7 @@ func TestJupyterLab(t *testing.T) {
 =======
 		b.waitOutput("the answer has arrived", `out.innerText.includes("hello Ada")`)
 		b.runCell("import time\nprint('started')\nwhile True: time.sleep(0.01)")
-		b.waitOutput("it runs", `out.innerText.includes("begun")`)
+		b.waitOutput("it runs", `out.innerText.includes("started")`)
 		b.pressKeys("\x1b") // keys are commands in this mode
 		b.pressKeys("ii")
 		b.waitOutput("it was interrupted", `out.innerText.includes("KeyboardInterrupt")`)
@@ -224,7 +224,7 @@ func TestJupyterLab(t *testing.T) {
 		if noR != nil {
 			t.Skip("R is not installed: scripts/setup-dev installs it")
 		}
-		b = b.openTabBeside()
+		b = b.openSiblingTab()
 		l.openNotebook(b, "R (Turnstone)")
 		b.runCell("plot(1:3); cat('plotted', 6 * 7)")
 		b.waitOutput("there is a plot", `out.querySelector("img")?.naturalWidth > 100`)

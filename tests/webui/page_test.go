@@ -253,7 +253,7 @@ func TestPage(t *testing.T) {
 		s.startPage("main")
 		b.openAddress(s.lastLink())
 		b.waitText("before")
-		other := b.openTabBeside()
+		other := b.openSiblingTab()
 		other.openAddress(s.origin + "/")
 		other.waitUntil("the other tab has the list", `document.querySelectorAll(".sessions li").length === 1`)
 		s.stop()

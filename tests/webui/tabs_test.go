@@ -43,7 +43,7 @@ func TestPage_FrozenTab(t *testing.T) {
 	first.waitText("before")
 	var others []*browserTab
 	for range 7 {
-		b := first.openTabBeside()
+		b := first.openSiblingTab()
 		b.openAddress(s.origin + "/s/main")
 		b.waitText("before")
 		others = append(others, b)

@@ -15,8 +15,8 @@ import (
 func TestBoot(t *testing.T) {
 	t.Parallel()
 
-	// .Renviron may set any of the variables that lead to boot.R. In each case every profile runs
-	// once and in R's order, and afterwards all variables have their usual values.
+	// .Renviron may set any of the variables that name boot.R. In each case every profile runs once and
+	// in R's order, and afterwards all variables have their normal values.
 	t.Run("starts whatever .Renviron sets", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
@@ -57,7 +57,7 @@ func TestBoot(t *testing.T) {
 		}
 	})
 
-	// Profiles, .First and .RData handling are R's own: nothing of ours is around them.
+	// Profiles, .First and .RData run as in plain R, without any call of ours around them.
 	t.Run("runs profiles at the top level", func(t *testing.T) {
 		t.Parallel()
 		frames := "cat('frame', sys.nframe(), interactive(), '\\n')\n"
@@ -84,11 +84,11 @@ func TestBoot(t *testing.T) {
 		w.RunCode(`Sys.getenv(c("R_TESTS", "R_PROFILE"), "none") == c("`+other+`", "")`).WantOutput(t, "  R_TESTS R_PROFILE \n     TRUE      TRUE \n")
 	})
 
-	// R's own temporary directory is the worker's, and TMPDIR the user's.
+	// R's own temporary directory is below the worker's, and TMPDIR is the user's.
 	t.Run("removes the temporary files with the worker", func(t *testing.T) {
 		t.Parallel()
 		one, other := t.TempDir(), t.TempDir()
-		for _, c := range []struct{ name, given, renviron, tmpdir, place string }{
+		for _, c := range []struct{ name, given, renviron, tmpdir, parent string }{
 			{"of a value", "TMPDIR=" + one, "", one, "files"},
 			{"of none", "TMPDIR", "", "none", "files"},
 			{"of .Renviron", "TMPDIR=" + one, "TMPDIR=" + other + "\n", other, other},
@@ -102,7 +102,7 @@ func TestBoot(t *testing.T) {
 				w := startWorker(t, s)
 				w.RunCode(`cat(Sys.getenv("TMPDIR", "none"))`).WantOutput(t, c.tmpdir)
 				w.RunCode(`system("echo ${TMPDIR-none}")`).WantOutput(t, c.tmpdir+"\n")
-				w.RunCode(`dir.exists(tempdir()); cat(if (file.exists(file.path(dirname(tempdir()), "boot.R"))) "files" else dirname(tempdir()))`).WantOutput(t, "[1] TRUE\n"+c.place)
+				w.RunCode(`dir.exists(tempdir()); cat(if (file.exists(file.path(dirname(tempdir()), "boot.R"))) "files" else dirname(tempdir()))`).WantOutput(t, "[1] TRUE\n"+c.parent)
 			})
 		}
 	})
@@ -114,7 +114,7 @@ func TestBoot(t *testing.T) {
 		spec.Files["turnstone.so"] = []byte("no library\n")
 		w := rawworker.StartWorker(t, spec, rawworker.WorkerOptions{NoTurn0: true})
 		got := w.FinishTurn()
-		if text := got.OutputText(); !strings.Contains(text, "turnstone: R cannot load the worker's part: ") || !strings.Contains(text, "turnstone.so") {
+		if text := got.OutputText(); !strings.Contains(text, "turnstone: R cannot load the worker's library: ") || !strings.Contains(text, "turnstone.so") {
 			t.Errorf("got %q", text)
 		}
 		if status := w.ExitStatus(); status.ExitStatus() != 3 {
@@ -129,7 +129,7 @@ func TestBoot(t *testing.T) {
 		boot := strings.Replace(string(spec.Files["boot.R"]), "local({\n", "local({\n  R.version <- list(major = '3', minor = '6.3')\n", 1)
 		spec.Files["boot.R"] = []byte(boot)
 		w := rawworker.StartWorker(t, spec, rawworker.WorkerOptions{NoTurn0: true})
-		if got, want := w.FinishTurn().OutputText(), "turnstone: this is R 3.6.3, and the worker needs R 4.0 or newer"; !strings.Contains(got, want) {
+		if got, want := w.FinishTurn().OutputText(), "turnstone: this is R 3.6.3; the worker needs R 4.0 or newer"; !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		if status := w.ExitStatus(); status.ExitStatus() != 3 {

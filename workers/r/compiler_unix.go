@@ -8,17 +8,17 @@ import (
 	"syscall"
 )
 
-// cacheDirProblem says why another user could have put files into a directory; "" means that
-// only the user can.
+// cacheDirProblem returns why another user could write files into a directory, or "" if only the user
+// can.
 func cacheDirProblem(info fs.FileInfo) string {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !info.IsDir():
 		return "is not a directory"
 	case !ok || int(stat.Uid) != os.Geteuid():
-		return "belongs to somebody else"
+		return "belongs to another user"
 	case info.Mode().Perm()&0o022 != 0:
-		return "can be written by others (chmod go-w it)"
+		return "is writable by others (chmod go-w it)"
 	}
 	return ""
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// queryCompletions asks what may stand at the | in text, and returns the text that the
-// matches replace, and them.
+// queryCompletions completes text at the |, and returns the text that the matches replace, and the
+// matches.
 func queryCompletions(t *testing.T, w *worker, id uint64, text string) (string, []string) {
 	t.Helper()
 	cursor := strings.Index(text, "|")
@@ -27,7 +27,7 @@ func queryCompletions(t *testing.T, w *worker, id uint64, text string) (string, 
 		}
 		return text[e.Start:cursor], e.Matches
 	default:
-		t.Fatalf("%q: got %+v, want a result and nothing else", text, e)
+		t.Fatalf("%q: got %+v, want only a result", text, e)
 		return "", nil
 	}
 }
@@ -58,7 +58,7 @@ func TestComplete(t *testing.T) {
 			{"x <- 'it''s'; mydat|", "mydat", "mydata"},
 			{"r\"(it's raw)\"; mydat|", "mydat", "mydata"},
 			{"stats::weighted.m|", "stats::weighted.m", "stats::weighted.mean"},
-			{"splines::interpS|", "splines::interpS", "splines::interpSpline"}, // not loaded, and not loaded for this
+			{"splines::interpS|", "splines::interpS", "splines::interpSpline"}, // completed without loading the package
 			{"library(spl|", "spl", "splines"},
 			{"library(\"spl|", "spl", "splines"},
 			{"requireNamespace('spl|", "spl", "splines"},
@@ -85,13 +85,12 @@ func TestComplete(t *testing.T) {
 		w.RunCode("utils::rc.settings()[['S3']]").WantOutput(t, "[1] TRUE\n")
 		_, all := queryCompletions(t, w, 100, "base::|")
 		if len(all) != 200 {
-			t.Errorf("%d matches for base::, want the 200 that there may be", len(all))
+			t.Errorf("%d matches for base::, want the limit of 200", len(all))
 		}
 	})
 
-	// The name at the cursor is found as R's syntax has it. R's own completion takes x[y, 1:y and a
-	// name with letters that are not ASCII for something else, and so does not complete them, or
-	// completes them to what does not parse.
+	// The name at the cursor is found by R's syntax. R's own completion misreads x[y, 1:y and names with
+	// letters outside ASCII. It completes them not at all, or to text that does not parse.
 	t.Run("finds the name at the cursor by R syntax", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{WorkerOptions: rawworker.WorkerOptions{Dir: t.TempDir()}})
@@ -139,7 +138,7 @@ func TestComplete(t *testing.T) {
 		})
 	})
 
-	// A question runs nothing that it can avoid, and prints nothing.
+	// A query runs no code that it can avoid, and prints nothing.
 	t.Run("has no side effects", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -163,7 +162,7 @@ func TestComplete(t *testing.T) {
 	})
 }
 
-// The supervisor gives up after 200 ms.
+// The supervisor waits at most 200 ms for completions.
 func TestComplete_Time(t *testing.T) {
 	w := startWorker(t, workerSetup{})
 	w.RunCode("library(stats)")
@@ -172,11 +171,11 @@ func TestComplete_Time(t *testing.T) {
 	id := uint64(0)
 	for _, text := range []string{"mean(x, na|", "print(|", "plot(1, ma|", "s|", long + "summary(mtc|", "library(|", "base::|"} {
 		best := rawworker.Timeout
-		for range 5 { // the first time, R compiles; now and then, a busy machine has R wait
+		for range 5 { // R compiles at the first query, and a busy machine delays R now and then
 			id++
-			begun := time.Now()
+			start := time.Now()
 			queryCompletions(t, w, id, text)
-			best = min(best, time.Since(begun))
+			best = min(best, time.Since(start))
 		}
 		took = append(took, best)
 	}
@@ -187,13 +186,13 @@ func TestComplete_Time(t *testing.T) {
 	}
 }
 
-// queryVariables asks what the session holds, and gives it in words: "name type shape bytes".
+// queryVariables returns the variables of the session as text: "name type shape bytes".
 func queryVariables(t *testing.T, w *worker, id uint64) (all []string, more uint64) {
 	t.Helper()
 	w.SendMessage(ipc.Query{ID: id, Kind: ipc.QueryVariables})
 	e, ok := w.NextEvent().(ipc.QueryResult)
 	if !ok || e.ID != id || e.Status != ipc.StatusOK {
-		t.Fatalf("got %+v, want a result and nothing else", e)
+		t.Fatalf("got %+v, want only a result", e)
 	}
 	for _, v := range e.Variables {
 		all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s %d", v.Name, v.Type, v.Shape, v.Bytes)))
@@ -201,7 +200,7 @@ func queryVariables(t *testing.T, w *worker, id uint64) (all []string, more uint
 	return all, e.More
 }
 
-// Nothing of the user's runs: no active binding, no promise, no method of a class.
+// No user code runs: no active binding, no promise, no method of a class.
 func TestVariables(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})

@@ -67,8 +67,7 @@ func TestTurn(t *testing.T) {
 		}
 	})
 
-	// An error with the words of the one before is an error of its own, and an error that a handler
-	// took does not count.
+	// A second error with the same message counts, too. An error that a handler caught does not count.
 	t.Run("reports the outcome of this turn only", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -101,7 +100,7 @@ func TestTurn(t *testing.T) {
 			}
 		}
 		if r := w.RunCode("options(error = quote(cat('my handler\\n')))\nstop('handled')"); !strings.Contains(r.OutputText(), "my handler\n") {
-			t.Errorf("options(error=) was not asked: %q", r.Transcript())
+			t.Errorf("options(error=) did not run: %q", r.Transcript())
 		}
 	})
 
@@ -131,7 +130,7 @@ func TestTurn(t *testing.T) {
 		}
 	})
 
-	// At the end of the turn, incomplete code meets the end of R's input.
+	// At the end of the turn, R sees the end of its input after incomplete code.
 	t.Run("incomplete input is an error of R", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -191,7 +190,7 @@ func TestTurn(t *testing.T) {
 	})
 }
 
-// A line that is longer than R's buffer comes in pieces, which end between characters.
+// A line longer than R's buffer arrives in pieces, which end between characters.
 func TestLongLine(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
@@ -201,7 +200,7 @@ func TestLongLine(t *testing.T) {
 				long := before + strings.Repeat(char, 3000)
 				r := w.RunCode(fmt.Sprintf(code, long))
 				if want := fmt.Sprintf("[1] %d\n", 3000+len(before)); r.OutputText() != want {
-					t.Errorf("%s of %q behind %q: got %.200q, want %q", code, char, before, r.Transcript(), want)
+					t.Errorf("%s of %q after %q: got %.200q, want %q", code, char, before, r.Transcript(), want)
 				}
 				w.RunCode(fmt.Sprintf("gsub('\\n', '', x) == paste0('%s', strrep('%s', 3000))", before, char)).WantOutput(t, "[1] TRUE\n")
 			}
@@ -209,7 +208,7 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// An error is one although nothing shows it, and it has the words of the one before.
+// An error counts even if nothing shows it and it has the same message as the previous one.
 func TestRepeatedError(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
@@ -239,7 +238,7 @@ func TestRepeatedError(t *testing.T) {
 func TestErrorMessage(t *testing.T) {
 	t.Parallel()
 
-	// The message of an error begins behind its call, even if that has colons.
+	// The message of an error starts after its call, even if the call has colons.
 	t.Run("begins after the call", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{noPackages: true})
@@ -261,15 +260,15 @@ func TestErrorMessage(t *testing.T) {
 		}
 	})
 
-	// rlang, and so all of the tidyverse, prints an error itself, and then raises one without a message or with
-	// a part of it.
+	// rlang, and so all of the tidyverse, prints an error itself. It then raises one without the message,
+	// or with a part of it.
 	t.Run("is the message of the condition", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
 		w.RunCode(`abort <- function(...) {
-  told <- structure(class = c('rlang_error', 'error', 'condition'), list(message = paste0(...), call = NULL))
-  signalCondition(told)
-  cat('Error:\n!', told$message, '\n')
+  condition <- structure(class = c('rlang_error', 'error', 'condition'), list(message = paste0(...), call = NULL))
+  signalCondition(condition)
+  cat('Error:\n!', condition$message, '\n')
   old <- options(show.error.messages = FALSE)
   on.exit(options(old))
   stop(structure(class = c('rlang_error', 'condition'), list(message = '', call = NULL)))

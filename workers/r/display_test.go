@@ -13,7 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// kindsAndText is the text of a turn with what it is.
+// kindsAndText returns the text of a turn with the kind of each part.
 func kindsAndText(r result) (all []string) {
 	for _, e := range r.Events {
 		x, ok := e.(rawworker.MergedText)
@@ -38,7 +38,7 @@ func displayEvents(r result) (all []ipc.Display) {
 func TestText(t *testing.T) {
 	t.Parallel()
 
-	// The echo of a value and the report of an error are marked, and nothing else.
+	// Only the echo of a value and the report of an error are marked.
 	t.Run("marks echoed values and errors, nothing else", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -60,7 +60,7 @@ func TestText(t *testing.T) {
 		}
 	})
 
-	// A value is an echo although the one before was the same.
+	// A value is an echo even if the previous value was the same object.
 	t.Run("marks an echo although the value before was the same", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -92,7 +92,7 @@ func TestText(t *testing.T) {
 				t.Errorf("%q: got %q and %d tables, want one result", code, got, len(displayEvents(r)))
 			}
 		}
-		// As in R without us, a value is changed in place once it is not the last one any more.
+		// As in plain R, a value is changed in place once it is no longer the last one.
 		w.RunCode("v <- numeric(1e6); m <- tracemem(v)\n1\nv[2] <- 1; v[3] <- 1").WantOutput(t, "[1] 1\n")
 	})
 }
@@ -100,21 +100,21 @@ func TestText(t *testing.T) {
 func TestTables(t *testing.T) {
 	t.Parallel()
 
-	// A data frame has its table where R prints it, and nowhere else.
+	// A data frame has a table only where R prints it.
 	t.Run("a data frame has a table where R prints it", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
-		w.RunCode("d <- data.frame(a = 1); quiet <- structure(d, class = c('quiet', 'data.frame')); told <- structure(d, class = c('told', 'data.frame'))\n" +
-			"print.quiet <- function(x, ...) invisible(x); print.told <- function(x, ...) { cat('table\\n'); message('told') }; file <- tempfile()")
+		w.RunCode("d <- data.frame(a = 1); quiet <- structure(d, class = c('quiet', 'data.frame')); loud <- structure(d, class = c('loud', 'data.frame'))\n" +
+			"print.quiet <- function(x, ...) invisible(x); print.loud <- function(x, ...) { cat('table\\n'); message('loud') }; file <- tempfile()")
 		for _, c := range []struct {
 			name, code string
 			want       int
 		}{
 			{"at the top level", "d", 1},
 			{"twice", "d; d", 2},
-			{"with a message behind its text", "told", 1},
+			{"with a message after its text", "loud", 1},
 			{"behind text", "{ cat('text\n'); d }", 1},
-			{"not where its class prints nothing", "quiet", 0}, // data.table, behind :=
+			{"not where its class prints nothing", "quiet", 0}, // data.table, after :=
 			{"not where its class prints nothing, behind text", "{ cat('text\n'); quiet }", 0},
 			{"not where its class prints nothing, behind one that was printed", "d; quiet", 1},
 			{"not where its text goes to a file", "sink(file); d; sink()", 0},
@@ -249,7 +249,7 @@ func TestDisplay(t *testing.T) {
 		}
 	})
 
-	// A table of gt, like each document of htmltools that is printed for a viewer, comes as one page.
+	// A gt table is one page, like any htmltools document that is printed for a viewer.
 	t.Run("a document of htmltools is one HTML page", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -269,7 +269,7 @@ func TestDisplay(t *testing.T) {
 		}
 	})
 
-	// Packages for notebooks show things by IRdisplay, without a notebook, too.
+	// Packages for notebooks show results through IRdisplay even without a notebook.
 	t.Run("shows what code passes to IRdisplay", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -302,22 +302,22 @@ func TestDisplay(t *testing.T) {
 			t.Errorf("a data frame: got %q", r.Transcript())
 		}
 		r = w.RunCode("cat('before\n'); display_png(as.raw(c(0x89, 0x50, 0x4e, 0x47, 0, 1))); cat('after\n')")
-		var pictures []string
+		var images []string
 		for _, e := range r.Events {
 			if i, ok := e.(ipc.Image); ok {
-				pictures = append(pictures, i.MIME+" "+string(i.Data))
+				images = append(images, i.MIME+" "+string(i.Data))
 			}
 		}
-		if fmt.Sprintf("%q", pictures) != `["image/png \x89PNG\x00\x01"]` || !strings.HasPrefix(r.Transcript(), "before\n") || !strings.HasSuffix(r.Transcript(), "after\n") {
-			t.Errorf("a picture: got %q, %q", pictures, r.Transcript())
+		if fmt.Sprintf("%q", images) != `["image/png \x89PNG\x00\x01"]` || !strings.HasPrefix(r.Transcript(), "before\n") || !strings.HasSuffix(r.Transcript(), "after\n") {
+			t.Errorf("an image: got %q, %q", images, r.Transcript())
 		}
-		for code, told := range map[string]string{
-			"clear_output()":                   "what was shown stays",
-			"display_pdf(as.raw(1:9))":         "nothing of application/pdf can be shown",
+		for code, note := range map[string]string{
+			"clear_output()":                   "output is not cleared",
+			"display_pdf(as.raw(1:9))":         "cannot show any of the types application/pdf",
 			"display_html(strrep('x', 17e6))":  "more than 16 MB",
 			"display_png(as.raw(rep(0, 2e7)))": "more than 16 MB",
 		} {
-			if r := w.RunCode(code); len(displayEvents(r)) > 0 || !strings.Contains(r.Transcript(), told) || r.Idle.Outcome != ipc.OutcomeOK {
+			if r := w.RunCode(code); len(displayEvents(r)) > 0 || !strings.Contains(r.Transcript(), note) || r.Idle.Outcome != ipc.OutcomeOK {
 				t.Errorf("%s: got %.300q", code, r.Transcript())
 			}
 		}

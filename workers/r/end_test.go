@@ -56,7 +56,7 @@ func TestEnd(t *testing.T) {
 		}
 	})
 
-	// An error in .Last is shown, and R lives on, as at a terminal; a shutdown then ends it.
+	// An error in .Last is shown and R continues, as at a terminal. A shutdown then ends it.
 	t.Run("an error in .Last keeps R alive until a shutdown", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -194,13 +194,13 @@ func TestShutdown(t *testing.T) {
 func TestProfile(t *testing.T) {
 	t.Parallel()
 
-	t.Run("shows a failure, and the session works", func(t *testing.T) {
+	t.Run("a failure is shown and the session works", func(t *testing.T) {
 		t.Parallel()
 		for name, s := range map[string]workerSetup{
-			".Rprofile stops":          {rprofile: "cat('begun\\n')\nstop('profile broken')\ncat('not run\\n')"},
-			"Rprofile.site stops":      {siteProfile: "cat('begun\\n')\nstop('profile broken')\ncat('not run\\n')"},
-			".Rprofile does not parse": {rprofile: "cat('begun\\n')\nx <- = profile broken"},
-			".First stops":             {rprofile: ".First <- function() { cat('begun\\n'); stop('profile broken') }"},
+			".Rprofile stops":          {rprofile: "cat('started\\n')\nstop('profile broken')\ncat('not run\\n')"},
+			"Rprofile.site stops":      {siteProfile: "cat('started\\n')\nstop('profile broken')\ncat('not run\\n')"},
+			".Rprofile does not parse": {rprofile: "cat('started\\n')\nx <- = profile broken"},
+			".First stops":             {rprofile: ".First <- function() { cat('started\\n'); stop('profile broken') }"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -208,7 +208,7 @@ func TestProfile(t *testing.T) {
 				w := startWorker(t, s)
 				w.TakeReady()
 				r := w.FinishTurn()
-				if !strings.Contains(r.OutputText(), "begun\n") || strings.Contains(r.OutputText(), "not run") || !strings.Contains(r.ErrText(), "Error") {
+				if !strings.Contains(r.OutputText(), "started\n") || strings.Contains(r.OutputText(), "not run") || !strings.Contains(r.ErrText(), "Error") {
 					t.Errorf("got %q", r.Transcript())
 				}
 				if r.Idle == nil || r.Idle.Turn != 0 {
@@ -255,11 +255,11 @@ func TestProfile(t *testing.T) {
 func TestFork(t *testing.T) {
 	t.Parallel()
 
-	// A fork that comes out of its code must not do what R does at its end.
+	// A fork that returns from its code must not run R's clean-up.
 	t.Run("does not clean up for its parent", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
-		w.RunCode(".Last <- function() cat('bye\\n'); f <- tempfile(); writeLines('kept', f); library(parallel)")
+		w.RunCode(".Last <- function() cat('bye\\n'); f <- tempfile(); writeLines('still here', f); library(parallel)")
 		for _, code := range []string{
 			"p <- parallel:::mcfork(); if (inherits(p, 'masterProcess')) 'in the child'",
 			"x <- mclapply(1:2, function(i) quit('no'))",
@@ -275,7 +275,7 @@ func TestFork(t *testing.T) {
 				t.Fatalf("%s: the session ended: %q", code, r.Transcript())
 			}
 			w.RunCode("Sys.sleep(0.1); invisible(gc()); readLines(f)")
-			if r := w.RunCode("readLines(f)"); !strings.Contains(r.OutputText(), "[1] \"kept\"\n") {
+			if r := w.RunCode("readLines(f)"); !strings.Contains(r.OutputText(), "[1] \"still here\"\n") {
 				t.Fatalf("after %s: got %q", code, r.Transcript())
 			}
 		}
@@ -325,7 +325,7 @@ func TestTempdir(t *testing.T) {
 	}
 }
 
-// R has no history of what runs here. Writing it would empty the file that the user has.
+// R has no history of the code of a session. Writing it would empty the user's file.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	for name, code := range map[string]string{

@@ -14,54 +14,52 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
-// FindOptions says where Find looks. The zero value means the surroundings of
+// FindOptions configure a search for R. The zero value means the environment and working directory of
 // this process.
 type FindOptions struct {
-	// Path names one R and turns the search off: its front end ("/usr/bin/R"), a
-	// directory (R's home or the one above it), a version that is installed ("4.3"), or
-	// a command on PATH ("R-devel"). A relative path is relative to Dir, and "~/" is the
-	// home directory. "" means search.
+	// Path names one R instead of a search: its front end ("/usr/bin/R"), a directory (R's
+	// home or its parent), an installed version ("4.3"), or a command on PATH ("R-devel"). A
+	// relative path is relative to Dir, and "~/" is the home directory. "" means search.
 	Path string
 
 	// Dir is the base of relative paths; "" means the working directory.
 	Dir string
 
-	// Env is the complete environment to search ("K=V"); the last of two equal names
-	// counts. nil means that of this process.
+	// Env is the complete environment to search ("K=V"). If a name is repeated, the last value
+	// counts. nil means this process's environment.
 	Env []string
 }
 
-// An Installation is an R that Find has chosen.
+// An Installation describes the R that Find has chosen, and how it was found.
 type Installation struct {
 	Path    string // the front end, absolute
 	Version string // from the files of the installation ("4.3.2"); "" when unknown
 
-	// PathSource says in one line how it was found, and which earlier candidates could not be
-	// used.
+	// PathSource is one line about how it was found, and why earlier candidates could not be used.
 	PathSource string
 }
 
-// A Candidate is one place that Find looked at.
+// A Candidate is a possible R that Find inspected, with a note if it cannot be used.
 type Candidate = workers.Candidate
 
-// Find chooses the R that a person would expect, without starting a process:
+// Find chooses the R that a user would expect, without starting a process:
 //
-//  1. o.Path, and then nothing else
-//  2. R_HOME; when that is not a usable R, nothing else either
-//  3. CONDA_PREFIX, the active conda or pixi environment, when R is installed in it
+//  1. o.Path; if it is set, nothing else
+//  2. R_HOME; if it is set, nothing else, even if that R cannot be used
+//  3. CONDA_PREFIX, the active conda or pixi environment, if R is installed in it
 //  4. R on PATH
-//  5. on Windows the registry, then the usual directories: a program that was not started from a shell may have a
-//     short PATH
+//  5. the registry on Windows, then the default directories, because a program that was not
+//     started from a shell may have a short PATH
 //
-// The candidates are all places where it looked, in order, also when there is an error.
+// The result has all inspected candidates in order, even if there is an error.
 func Find(o FindOptions) (Installation, []Candidate, error) {
 	return findInstallation(o, systemInstallDirs)
 }
 
-// installDirs are the directories in which R is usually installed.
+// An installDirs lists the default directories in which R is installed on a system.
 type installDirs struct {
-	versionDirs   []string    // each holds one directory for each version
-	prefixes      []string    // each holds one installation of R
+	versionDirs   []string    // each has one directory for each version
+	prefixes      []string    // each has one installation of R
 	registryHomes []Candidate // the homes of R in the registry of Windows
 }
 
@@ -89,14 +87,14 @@ func findInstallation(o FindOptions, known func(discovery.SearchContext) install
 	case o.Path != "":
 		err = fmt.Errorf("r: cannot use %q: %s; name R itself, the directory it is installed in, or a version that is installed", o.Path, looked)
 	case home != "":
-		err = &workers.MissingError{Err: fmt.Errorf("r: cannot use R_HOME=%s: %s; correct R_HOME, or unset it to have R looked for", home, seen[0].Note)}
+		err = &workers.MissingError{Err: fmt.Errorf("r: cannot use R_HOME=%s: %s; correct R_HOME, or unset it to search for R", home, seen[0].Note)}
 	default:
 		err = &workers.MissingError{Err: fmt.Errorf("r: no R %s or newer found (%s); install it (%s), or name one by its path", minVersion, looked, howToInstall)}
 	}
 	return Installation{}, seen, err
 }
 
-// A finder is one search.
+// A finder is the state of one search for R.
 type finder struct {
 	discovery.SearchContext
 	path        string // FindOptions.Path
@@ -114,7 +112,7 @@ func (f *finder) namedCandidates() []Candidate {
 	}
 	if c := installationCandidate(source, path); isDir && (isPath || c.Path != "") {
 		if c.Path == "" {
-			c.Note = fmt.Sprintf("there is no %s in %s", frontEnds[0], path)
+			c.Note = fmt.Sprintf("%[2]s has no %[1]s", frontEnds[0], path)
 		}
 		return []Candidate{c}
 	}
@@ -126,13 +124,13 @@ func (f *finder) namedCandidates() []Candidate {
 		found = append(found, f.installedCandidates(source, want)...)
 	}
 	if len(found) == 0 {
-		found = []Candidate{{Source: source, Note: "PATH has no such command, and it is no file, directory or version"}}
+		found = []Candidate{{Source: source, Note: "it is not a command on PATH, a file, a directory or a version"}}
 	}
 	return found
 }
 
-// installedCandidates lists the installations of a version, newest first. Other installations are
-// passed over with their version, so that an error shows them.
+// installedCandidates returns the installations of a version, newest first. Other installations are
+// rejected with their version, so that an error shows them.
 func (f *finder) installedCandidates(source string, want discovery.Version) []Candidate {
 	type numbered struct {
 		Candidate
@@ -155,13 +153,13 @@ func (f *finder) installedCandidates(source string, want discovery.Version) []Ca
 			other = append(other, n)
 		}
 	}
-	for _, name := range append([]string{"R-" + want.String()}, commandNames...) { // the former is a link that rig makes
+	for _, name := range append([]string{"R-" + want.String()}, commandNames...) { // rig makes the first link
 		for _, path := range f.FindCommands(name) {
 			add(frontEnd(path))
 		}
 	}
 	for _, dir := range f.installDirs.versionDirs {
-		entries, _ := os.ReadDir(f.AbsPath(dir)) // a directory that is not there has no R
+		entries, _ := os.ReadDir(f.AbsPath(dir)) // a missing directory has no R
 		for _, e := range entries {
 			if c := installationCandidate("", filepath.Join(f.AbsPath(dir), e.Name())); c.Path != "" {
 				add(c.Path)
@@ -188,7 +186,7 @@ func (f *finder) installedCandidates(source string, want discovery.Version) []Ca
 	return found
 }
 
-// homeCandidates returns the R that R_HOME names. R sets it for the programs that it starts.
+// homeCandidates returns the R that R_HOME names. R sets R_HOME for the programs that it starts.
 func (f *finder) homeCandidates() []Candidate {
 	path := f.AbsPath(f.Env["R_HOME"])
 	if c := installationCandidate("R_HOME", path); c.Path != "" {
@@ -222,7 +220,7 @@ func (f *finder) pathCandidates() []Candidate {
 	return found
 }
 
-// systemCandidates looks in the usual directories; of several versions it takes the newest.
+// systemCandidates searches the default directories. Of several versions it takes the newest.
 func (f *finder) systemCandidates() []Candidate {
 	var found []Candidate
 	for _, prefix := range f.installDirs.prefixes {
@@ -241,12 +239,12 @@ func (f *finder) systemCandidates() []Candidate {
 		}
 	}
 	if len(found) == 0 {
-		found = []Candidate{{Source: "the usual places", Note: "no R in " + strings.Join(slices.Concat(f.installDirs.prefixes, f.installDirs.versionDirs), ", ")}}
+		found = []Candidate{{Source: "the default directories", Note: "no R in " + strings.Join(slices.Concat(f.installDirs.prefixes, f.installDirs.versionDirs), ", ")}}
 	}
 	return found
 }
 
-// installationCandidate returns the front end below root; without Path when there is none.
+// installationCandidate returns the front end below root. Path is empty if there is none.
 func installationCandidate(source, root string) Candidate {
 	for _, name := range frontEnds {
 		path := filepath.Join(root, filepath.FromSlash(name))
@@ -257,8 +255,8 @@ func installationCandidate(source, root string) Candidate {
 	return Candidate{Source: source}
 }
 
-// inspectInstallation reads the version of the R at path, and says in note why it cannot be used. An
-// unknown version is accepted, because boot.R checks it again.
+// inspectInstallation returns the version of the R at path, or a note why it cannot be used. An unknown
+// version is accepted, because boot.R checks it again.
 func inspectInstallation(path string) (version, note string) {
 	if note := discovery.ExecutableProblem(path); note != "" {
 		return "", note
@@ -272,9 +270,9 @@ func inspectInstallation(path string) (version, note string) {
 	case home == "":
 		return "", ""
 	case v == nil:
-		return "", "is a broken R: " + basePackageFile(home) + " does not tell its version"
+		return "", "is a broken R: " + basePackageFile(home) + " does not state its version"
 	case slices.Compare(v, minVersion) < 0:
-		return v.String(), fmt.Sprintf("is R %s, and the worker needs %s or newer", v, minVersion)
+		return v.String(), fmt.Sprintf("is R %s; the worker needs %s or newer", v, minVersion)
 	}
 	return v.String(), ""
 }
@@ -283,8 +281,8 @@ func inspectInstallation(path string) (version, note string) {
 // first lines.
 const maxFrontEndBytes = 8 << 10
 
-// homeOf returns the home of the R that the front end at path starts: the one that it
-// sets, otherwise the directory that it is in. "" when unknown.
+// homeOf returns the home of the R that the front end at path starts: the home that it sets, otherwise
+// its own directory. "" means unknown.
 func homeOf(path string) string {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -296,7 +294,7 @@ func homeOf(path string) string {
 		bin = filepath.Dir(bin)
 	}
 	homes := []string{filepath.Dir(bin)}
-	if set != "" { // a front end in /usr/lib also starts an R in /usr/lib64, and the other way round
+	if set != "" { // a front end in /usr/lib also starts an R in /usr/lib64, and vice versa
 		homes = []string{set, strings.Replace(set, "/lib/", "/lib64/", 1), strings.Replace(set, "/lib64/", "/lib/", 1)}
 	}
 	for _, home := range homes {
@@ -307,7 +305,7 @@ func homeOf(path string) string {
 	return set
 }
 
-// homeSetBy reads R_HOME_DIR=/usr/lib/R in a front end; "" when it sets none.
+// homeSetBy returns the value of R_HOME_DIR=/usr/lib/R in a front end, or "".
 func homeSetBy(path string) string {
 	file, err := os.Open(path)
 	if err != nil {
@@ -328,7 +326,7 @@ func basePackageFile(home string) string {
 	return filepath.Join(home, "library", "base", "DESCRIPTION")
 }
 
-// versionIn reads the version of R's own package; nil when there is none.
+// versionIn returns the version of R's base package below a home, or nil.
 func versionIn(home string) discovery.Version {
 	data, err := os.ReadFile(basePackageFile(home))
 	if home == "" || err != nil {

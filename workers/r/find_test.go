@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
-// A findFixture is a home directory and the directories in which R may be installed.
+// A findFixture has a home directory and the directories in which R may be installed.
 type findFixture struct {
 	t        *testing.T
 	home     string
@@ -44,15 +44,15 @@ func (l *findFixture) writeFile(path, text string) string {
 	return path
 }
 
-// writeRHome makes an R of a version whose home is dir, and returns its front end.
-// Find must never run it.
+// writeRHome writes a fake R of a version whose home is dir, and returns its front end. Find must
+// never run it.
 func (l *findFixture) writeRHome(dir, version string) string {
 	l.t.Helper()
 	l.writeFile(dir+"/library/base/DESCRIPTION", "Package: base\nVersion: "+version+"\nPriority: base\n")
 	return l.writeFile(dir+"/bin/R", "#!/bin/sh\n# Shell wrapper for R executable.\n\nR_HOME_DIR="+dir+"\necho discovery ran an R >&2\nexit 1\n")
 }
 
-// linkOnPath makes an R of that name on PATH.
+// linkOnPath links an R under that name on PATH.
 func (l *findFixture) linkOnPath(target, name string) string {
 	l.t.Helper()
 	path := filepath.Join(l.bin, name)
@@ -133,7 +133,7 @@ func TestFind(t *testing.T) {
 			"opt/R/4.3.1/bin/R":   {old, "4.3.1"},
 			"~/opt/R/4.3.1":       {old, "4.3.1"},
 			l.versions + "/4.2.2": {l.versions + "/4.2.2/bin/R", "4.2.2"},
-			"./built":             {built, "4.3.1"}, // the program that it starts counts, not its own place
+			"./built":             {built, "4.3.1"}, // the program that it starts counts, not its own location
 			l.home + "/R.framework/Versions/4.4-arm64": {framework, "4.4.1"},
 			"R":       {onPath, "4.2.2"},
 			"R-devel": {devel, "4.6.0"},
@@ -156,9 +156,9 @@ func TestFind(t *testing.T) {
 		l.writeRHome(l.versions+"/4.2.2", "4.2.2")
 		l.wantError("4.3", "is R 4.2.2")
 		l.wantError("./nothing", l.home+"/nothing does not exist")
-		l.wantError("nothing", "no such command")
-		l.wantError(l.home, "no bin/R in "+l.home)
-		l.wantError(l.writeFile(l.home+"/tools/Rscript", ""), "runs files only")
+		l.wantError("nothing", "not a command")
+		l.wantError(l.home, l.home+" has no bin/R")
+		l.wantError(l.writeFile(l.home+"/tools/Rscript", ""), "only runs files")
 		l.wantError(l.writeFile(l.home+"/lib/bin/exec/R", ""), "name "+l.home+"/lib/bin/R")
 		plain := l.writeFile(l.home+"/plain/R", "")
 		if err := os.Chmod(plain, 0o644); err != nil {
@@ -176,7 +176,7 @@ func TestFind(t *testing.T) {
 		l.wantError("", "R_HOME", "R 3.6.3", "4.0")
 	})
 
-	// A front end may be no script, or its R may keep files elsewhere. Then R itself has to tell.
+	// A front end may not be a script, or its R may have files elsewhere. Then R itself reports its version.
 	t.Run("accepts an unknown version", func(t *testing.T) {
 		l := newFindFixture(t)
 		wrapper := l.writeFile(l.home+"/nix/bin/R", "#!/bin/sh\nexec elsewhere/R \"$@\"\n")

@@ -23,7 +23,7 @@ func writeFile(t *testing.T, path, text string) string {
 	return path
 }
 
-// writeRHome makes what looks like an R of a version, and returns its Rterm.
+// writeRHome writes a fake R of a version, and returns its Rterm.
 func writeRHome(t *testing.T, dir, version string) string {
 	t.Helper()
 	writeFile(t, filepath.Join(dir, "library", "base", "DESCRIPTION"), "Package: base\r\nVersion: "+version+"\r\n")
@@ -90,7 +90,7 @@ func TestFind_Windows(t *testing.T) {
 		for named, words := range map[string][]string{
 			"":     {"no R 4.2 or newer", "is R 4.1.3", "by its path", howToInstall},
 			old:    {"is R 4.1.3, and the worker needs 4.2 or newer"},
-			lonely: {"is not Rterm.exe, and there is none beside it"},
+			lonely: {"is not Rterm.exe, and none is next to it"},
 			arm:    {"is not for x64"},
 			root:   {`there is no bin\x64\Rterm.exe in`},
 			"9.9":  {"is R 4.1.3"},

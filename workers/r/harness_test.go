@@ -27,7 +27,7 @@ type (
 	result = rawworker.RawResult
 )
 
-// A workerSetup is how an R is started.
+// A workerSetup configures how a test starts an R worker.
 type workerSetup struct {
 	options     r.Options
 	rprofile    string // the user's .Rprofile
@@ -36,15 +36,15 @@ type workerSetup struct {
 	rawworker.WorkerOptions
 }
 
-// startWorker starts an R worker that sees no profile of the person who runs the test,
-// and waits for its first idle.
+// startWorker starts an R worker that sees no profile of the OS user who runs the test, and waits for
+// its first idle.
 func startWorker(t testing.TB, s workerSetup) *worker {
 	t.Helper()
 	return rawworker.StartWorker(t, newSpec(t, s), s.WorkerOptions)
 }
 
-// newSpec returns the worker. Where there is a compiler, it builds the shim from the source in
-// the tree.
+// newSpec returns the spec of the worker. With a compiler, it builds the shim from the source in the
+// tree.
 func newSpec(t testing.TB, s workerSetup) workers.Spec {
 	t.Helper()
 	if _, _, err := r.Find(r.FindOptions{}); err != nil {
@@ -53,7 +53,7 @@ func newSpec(t testing.TB, s workerSetup) workers.Spec {
 	o := s.options
 	_, err := exec.LookPath("cc")
 	o.CompileShim = err == nil
-	// This test alone controls R, and the environment of its user does not.
+	// The test alone controls R, not the environment of its OS user.
 	var env []string
 	for _, kv := range os.Environ() {
 		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "R_") || strings.HasPrefix(name, "TURNSTONE_") {
@@ -64,11 +64,11 @@ func newSpec(t testing.TB, s workerSetup) workers.Spec {
 		path := os.DevNull
 		if text != "" {
 			path = filepath.Join(t.TempDir(), name)
-			writeFile(t, path, text+"\n") // R skips a last line without an end
+			writeFile(t, path, text+"\n") // R skips an unterminated last line
 		}
 		env = append(env, name+"="+path)
 	}
-	// Rs that the worker starts, and that are killed with it, leave theirs here.
+	// R processes that the worker starts, and that are killed with it, leave their directories here.
 	temporary, err := os.MkdirTemp("", "r-")
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func writeFile(t testing.TB, path, text string) {
 	}
 }
 
-// describeOutcome returns how a turn ended, in words: "error: no such thing", "interrupted, 3 unrun".
+// describeOutcome returns the outcome of a turn as text: "error: no such thing", "interrupted, 3 unrun".
 func describeOutcome(r result) string {
 	if r.Idle == nil {
 		return "ended"

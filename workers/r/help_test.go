@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
 )
 
-// wantContains fails the test unless the turn is over, without a wait, and has printed all of these.
+// wantContains fails the test unless the turn ended without an input request and printed all of these.
 func wantContains(t *testing.T, w *worker, code string, wants ...string) {
 	t.Helper()
 	r := w.RunCode(code)
@@ -22,7 +22,7 @@ func wantContains(t *testing.T, w *worker, code string, wants ...string) {
 		t.Errorf("%s: overstrikes or escapes: %.500q", code, r.OutputText())
 	}
 	if strings.Contains(r.Transcript(), "[wait") {
-		t.Errorf("%s waits: %.500s", code, r.Transcript())
+		t.Errorf("%s requests input: %.500s", code, r.Transcript())
 	}
 }
 
@@ -52,18 +52,18 @@ func TestHelp(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{rprofile: `options(browser = "sh -c 'echo OPENED'")`})
 		for code, want := range map[string]string{
-			"browseURL('https://www.r-project.org/a?b=1#c')": "[there is no browser here: https://www.r-project.org/a?b=1#c]\n",
-			"browseURL('http://127.0.0.1:1/app')":            "[there is no browser here: http://127.0.0.1:1/app]\n",
-			"browseURL('file:///no/such/file.html')":         "[there is no such file: /no/such/file.html]\n",
+			"browseURL('https://www.r-project.org/a?b=1#c')": "[a session has no browser: https://www.r-project.org/a?b=1#c]\n",
+			"browseURL('http://127.0.0.1:1/app')":            "[a session has no browser: http://127.0.0.1:1/app]\n",
+			"browseURL('file:///no/such/file.html')":         "[no such file: /no/such/file.html]\n",
 		} {
 			if r := w.RunCode(code); r.OutputText() != want || describeOutcome(r) != "ok" {
 				t.Errorf("%s: got %q, %s; want %q", code, r.Transcript(), describeOutcome(r), want)
 			}
 		}
-		wantContains(t, w, "RSiteSearch('loess')", "[there is no browser here: http", "//search.r-project.org/")
+		wantContains(t, w, "RSiteSearch('loess')", "[a session has no browser: http", "//search.r-project.org/")
 	})
 
-	// A pager that a profile has chosen as R code stays; a program does not.
+	// A pager that a profile sets to an R function stays; a program is replaced.
 	t.Run("keeps the browser, editor and pager of a profile", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{rprofile: `options(browser = function(url) cat("mine:", url, "\n"), editor = function(name, file, title) { cat("edits\n"); name }, pager = function(files, ...) cat("pages\n"))`})
@@ -116,7 +116,7 @@ v <- function(pdf) structure(list(PDF = pdf, File = "a.Rnw", Dir = home, R = "",
 		w := startWorker(t, workerSetup{rprofile: `options(editor = "vi")`, WorkerOptions: rawworker.WorkerOptions{Env: []string{"DISPLAY=:99"}}})
 		for _, code := range []string{"edit(1:3)", "edit(mtcars)", "edit(diag(2))", "fix(mtcars)", "vi()", "emacs()", "edit(1, editor = 'nano')", "file.edit('x.R')", "data.entry(1)", "dataentry(list(1), list('numeric'))"} {
 			r := w.RunCode(code)
-			if want := "error: there is no editor here: change the object or the file with R code, or set options(editor = ) to an R function"; describeOutcome(r) != want || strings.Count(r.OutputText(), "\n") != 1 {
+			if want := "error: a session has no editor; change the object or the file with R code, or set options(editor = ) to an R function"; describeOutcome(r) != want || strings.Count(r.OutputText(), "\n") != 1 {
 				t.Errorf("%s: got %q, %s", code, r.Transcript(), describeOutcome(r))
 			}
 		}
@@ -141,7 +141,7 @@ v <- function(pdf) structure(list(PDF = pdf, File = "a.Rnw", Dir = home, R = "",
 		}
 	})
 
-	// The viewer of PDFs prints where they are, and ends before the turn does.
+	// The PDF viewer prints the path, and exits before the turn ends.
 	t.Run("RShowDoc prints the path of a PDF", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -157,7 +157,6 @@ v <- function(pdf) structure(list(PDF = pdf, File = "a.Rnw", Dir = home, R = "",
 func TestWorkerCode(t *testing.T) {
 	t.Parallel()
 
-	// The worker's own task callback takes no number from the user's.
 	t.Run("its task callback takes no number from the user", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -179,7 +178,7 @@ func TestWorkerCode(t *testing.T) {
 		}
 	})
 
-	// The worker's R code is nowhere that a user looks or trips over.
+	// The worker's R code is not visible to user code, and does not interfere with it.
 	t.Run("is invisible to the user", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -189,7 +188,7 @@ func TestWorkerCode(t *testing.T) {
 		if got := describeTurn(t, w.RunCode("plot(1)")); got != "[plot-1]" {
 			t.Errorf("got %q", got)
 		}
-		wantContains(t, w, "browseURL('https://a.b')", "[there is no browser here: https://a.b]\n")
+		wantContains(t, w, "browseURL('https://a.b')", "[a session has no browser: https://a.b]\n")
 		w.RunCode("rm(list = ls(all.names = TRUE)); for (p in paste0('package:', base::c('stats', 'graphics', 'grDevices', 'utils', 'datasets'))) detach(p, character.only = TRUE)")
 		if got := describeTurn(t, w.RunCode("graphics::plot.default(2)")); got != "[plot-2]" {
 			t.Errorf("got %q", got)
@@ -197,8 +196,7 @@ func TestWorkerCode(t *testing.T) {
 		w.RunCode("utils::View(1)").WantOutput(t, "1\n num 1\n")
 	})
 
-	// R works without its default packages. A package that is loaded later gets its functions
-	// replaced then.
+	// R works without its default packages. The functions of a package are replaced when it is loaded.
 	t.Run("works without the default packages", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{WorkerOptions: rawworker.WorkerOptions{Env: []string{"R_DEFAULT_PACKAGES=NULL"}}})

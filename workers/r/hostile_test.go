@@ -47,7 +47,7 @@ func TestInput(t *testing.T) {
 		}
 	})
 
-	t.Run("large inputs arrive whole", func(t *testing.T) {
+	t.Run("large inputs arrive complete", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
 		var lines strings.Builder
@@ -56,18 +56,18 @@ func TestInput(t *testing.T) {
 			fmt.Fprintf(&lines, "  x%d <- %d\n", i, i)
 		}
 		lines.WriteString("  x699\n}\nf()\n")
-		// R takes 4 KB at a time and parses an expression anew with each of them, and each line.
+		// R takes 4 KB at a time, and parses the expression again after each piece and each line.
 		for _, c := range []struct{ name, code, want string }{
 			{"a line of 250 KB", "x <- '" + strings.Repeat("é", 125_000) + "'; nchar(x)", "[1] 125000\n"},
 			{"an expression of 700 lines", lines.String(), "[1] 699\n"},
 			{"20000 lines, 1 MB", strings.Repeat("x <- 1"+strings.Repeat(" ", 44)+"\n", 20_000) + "x", "[1] 1\n"},
 			{"a call of 1000 lines", "sum(c(\n" + strings.Repeat("1,\n", 999) + "1))", "[1] 1000\n"},
 		} {
-			begun := time.Now()
+			start := time.Now()
 			if r := w.RunCode(c.code); r.OutputText() != c.want || describeOutcome(r) != "ok" {
 				t.Errorf("%s: got %.300q, %.300s", c.name, r.OutputText(), describeOutcome(r))
 			}
-			t.Logf("%s: %v", c.name, time.Since(begun))
+			t.Logf("%s: %v", c.name, time.Since(start))
 		}
 	})
 
@@ -106,7 +106,7 @@ func TestHostileCode(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				w := startWorker(t, workerSetup{noPackages: name != "no search path"})
-				w.RunCode(code) // the harness fails when idle does not come
+				w.RunCode(code) // the harness fails if idle does not arrive
 				w.RunCode("x <- 1")
 				if r := w.RunCode("base::cat(6 * 7, '\\n', file = base::stderr())"); name != "a sink of messages" && name != "no options" && !strings.Contains(r.OutputText(), "42") {
 					t.Errorf("got %q, %s", r.Transcript(), describeOutcome(r))
@@ -145,7 +145,7 @@ void limit(double *bytes) { struct rlimit l = {*bytes, RLIM_INFINITY}; setrlimit
 			}
 			w.RunCode("x <- NULL; invisible(gc()); 'next'").WantOutput(t, "[1] \"next\"\n")
 		}
-		// A turn that is too large for the memory that is left, and then one that is not.
+		// A turn that is too large for the remaining memory, then one that fits.
 		r := w.RunCode("stop('e')\n" + strings.Repeat("x <- 1\n", 8<<20))
 		if r.Idle == nil {
 			t.Fatalf("got %.500q %v", r.Transcript(), w.ExitStatus())

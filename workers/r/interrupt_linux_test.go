@@ -13,8 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// The supervisor takes whoever reads the terminal after the acknowledgement for a program that
-// wants input. So R must have stopped reading before it acknowledges.
+// The supervisor takes any process that reads the terminal after the acknowledgement for a program that
+// waits for input. So R must stop reading before it acknowledges.
 func TestInterrupt_ReadsEndBeforeAck(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
@@ -25,17 +25,17 @@ func TestInterrupt_ReadsEndBeforeAck(t *testing.T) {
 	}
 	for range rawworker.RaceRounds(20) {
 		w.StartTurn("readLines(file('stdin'))")
-		for begun := time.Now(); !reads(); {
-			if time.Since(begun) > rawworker.Timeout {
+		for start := time.Now(); !reads(); {
+			if time.Since(start) > rawworker.Timeout {
 				t.Fatal("R does not read")
 			}
 		}
 		w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
-		for acked := false; !acked; { // behind R's newline, or before it
+		for acked := false; !acked; { // after R's newline, or before it
 			_, acked = w.NextEvent().(ipc.InterruptAck)
 		}
 		if reads() {
-			t.Fatal("R reads on")
+			t.Fatal("R still reads")
 		}
 		if r := w.FinishTurn(); describeOutcome(r) != "interrupted" {
 			t.Fatalf("got %q, %s", r.Transcript(), describeOutcome(r))
@@ -44,8 +44,8 @@ func TestInterrupt_ReadsEndBeforeAck(t *testing.T) {
 	}
 }
 
-// As at a terminal, a child has one SIGINT. The turn goes on if the child handles it; lines that
-// were sent ahead are dropped either way.
+// As at a terminal, a child gets one SIGINT. The turn continues if the child handles it. Lines that were
+// sent ahead are dropped in both cases.
 func TestInterrupt_ChildHandlesIt(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
@@ -53,9 +53,9 @@ func TestInterrupt_ChildHandlesIt(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command := filepath.Join(t.TempDir(), "command") // the shell waits for it, and then dies of SIGINT
+	command := filepath.Join(t.TempDir(), "command") // the shell waits for it, then dies of SIGINT
 	writeFile(t, command, "trap 'n=1; echo caught' INT; echo up >&2; until [ $n ]; do :; done; sleep 2; echo end\n")
-	handles := func(how string) string { // not one long sleep: the shell may take SIGINT before it begins that
+	handles := func(how string) string { // not one long sleep: the shell may take SIGINT before it starts
 		return "trap 'n=1; " + how + "' INT; echo up >&2; until [ $n ]; do sleep 0.1; done; "
 	}
 	for _, c := range []struct{ name, script, call, out, outcome string }{

@@ -67,14 +67,14 @@ func TestInterrupt(t *testing.T) {
 				if want := map[string]string{"finally": "done\n", "on.exit": "exit\n"}[c.name]; !strings.Contains(r.OutputText(), want) {
 					t.Errorf("got %q, want %q in it", r.Transcript(), want)
 				}
-				w.RunCode("invisible(gc())") // complains of connections that were left
+				w.RunCode("invisible(gc())") // warns about abandoned connections
 				w.RunCode("'next'").WantOutput(t, "[1] \"next\"\n")
 			})
 		}
 	})
 
-	// R takes a read that was ended for the end of the file, and a child's death for the
-	// child's result. Still nothing behind it is run, be it in the same line.
+	// R takes an interrupted read for the end of the file, and a child's death for its result. Still no
+	// code after it runs, not even in the same line.
 	t.Run("also ends the rest of the line", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -90,7 +90,7 @@ func TestInterrupt(t *testing.T) {
 				if got := describeOutcome(r); !strings.HasPrefix(got, "interrupted") || strings.Contains(r.OutputText(), "went on") {
 					t.Errorf("%s: got %q, %s", fmt.Sprintf(code, wait), r.Transcript(), got)
 				}
-				w.RunCode("invisible(gc())") // complains of connections that were left
+				w.RunCode("invisible(gc())") // warns about abandoned connections
 			}
 		}
 		w.RunCode("'next'").WantOutput(t, "[1] \"next\"\n")
@@ -141,7 +141,7 @@ func TestInterrupt(t *testing.T) {
 		}
 	})
 
-	// Two interrupts close together once ended the process, by a thread of OpenBLAS.
+	// Two interrupts in quick succession once ended the process, through a thread of OpenBLAS.
 	t.Run("two in quick succession do not kill R", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -239,7 +239,7 @@ func TestInterruptInput(t *testing.T) {
 		}
 	})
 
-	// In a nested browser one interrupt ends all of it, as Q does.
+	// One interrupt ends all nested browsers, as Q does.
 	t.Run("ends nested browsers", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -294,8 +294,7 @@ func TestInterruptStale(t *testing.T) {
 		}
 	})
 
-	// A SIGINT of which no frame tells strikes R as it strikes any R; while R is idle it
-	// is of no consequence.
+	// A SIGINT without a frame interrupts R as it does any R. While R is idle, it has no effect.
 	t.Run("a SIGINT while idle does nothing", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -318,7 +317,7 @@ func TestInterruptRace(t *testing.T) {
 	t.Parallel()
 
 	// An interrupt at a random moment around the end of a turn: the turn is interrupted
-	// or not, and nothing of it reaches the next one.
+	// or not, and the next turn is not affected.
 	t.Run("at the end of a turn it never reaches the next one", func(t *testing.T) {
 		t.Parallel()
 		cells := []string{"1+1", "x <- 1", "cat(strrep('x', 5000), '\\n')", "stop('e')", "Sys.sleep(0.0001)", "for (i in 1:2000) i", "message('m')", "1 +", "invisible(readline())\nfed"}
@@ -338,7 +337,7 @@ func TestInterruptRace(t *testing.T) {
 				syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
 			}
 			if r := w.RunCode("'next'"); r.OutputText() != "[1] \"next\"\n" || describeOutcome(r) != "ok" {
-				t.Fatalf("round %d, behind %q: got %q, %s", i, cells[i%len(cells)], r.Transcript(), describeOutcome(r))
+				t.Fatalf("round %d, after %q: got %q, %s", i, cells[i%len(cells)], r.Transcript(), describeOutcome(r))
 			}
 		}
 		if seen[ipc.OutcomeOK] == 0 || seen[ipc.OutcomeInterrupted] == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// compileNative compiles C code, and returns what loads it: a statement of R.
+// compileNative compiles C code, and returns the R statement that loads it.
 func compileNative(t testing.TB, source string) string {
 	t.Helper()
 	if _, err := exec.LookPath("cc"); err != nil {
@@ -121,7 +121,6 @@ func TestOutput(t *testing.T) {
 		}
 	})
 
-	// Text without a newline shows while the turn still runs.
 	t.Run("shows an unfinished line while the turn runs", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -136,7 +135,7 @@ func TestOutput(t *testing.T) {
 		}
 	})
 
-	t.Run("large output arrives whole", func(t *testing.T) {
+	t.Run("large output arrives complete", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
 		r := w.RunCode("x <- strrep('x', 2e7); cat(x)")
@@ -207,7 +206,7 @@ func TestEnvironment(t *testing.T) {
 		if !strings.Contains(r.OutputText(), "FALSE") || strings.Contains(r.OutputText(), "turnstone") {
 			t.Errorf("a child R: got %q", r.Transcript())
 		}
-		// An R that a package starts to work for it, as callr and parallel do.
+		// An R process that a package starts as its worker, as callr and parallel do.
 		r = w.RunCode("cl <- parallel::makeCluster(1); x <- parallel::clusterEvalQ(cl, c(is.loaded('turnstone_start'), nzchar(Sys.getenv('R_TESTS')))); parallel::stopCluster(cl); x[[1]]")
 		if r.OutputText() != "[1] FALSE FALSE\n" {
 			t.Errorf("a cluster: got %q", r.Transcript())
@@ -222,12 +221,12 @@ func TestEnvironment(t *testing.T) {
 		w := startWorker(t, workerSetup{})
 		w.RunCode("ours <- Sys.readlink(file.path('/proc/self/fd', 200:210)); ours <- ours[grepl('pipe:', ours)]\n" +
 			"has <- function(list) any(vapply(ours, function(o) any(grepl(o, list, fixed = TRUE)), NA))")
-		w.RunCode("length(ours) >= 3").WantOutput(t, "[1] TRUE\n") // or this test looks at nothing
+		w.RunCode("length(ours) >= 3").WantOutput(t, "[1] TRUE\n") // otherwise this test checks nothing
 		w.RunCode("has(system('ls -l /proc/self/fd', intern = TRUE))").WantOutput(t, "[1] FALSE\n")
 		w.RunCode("has(system2('ls', '-l /proc/self/fd', stdout = TRUE))").WantOutput(t, "[1] FALSE\n")
 		w.RunCode("has(readLines(p <- pipe('ls -l /proc/self/fd'))); close(p)").WantOutput(t, "[1] FALSE\n")
 		w.RunCode("has(parallel::mclapply(1:2, function(i) system('ls -l /proc/self/fd', intern = TRUE))[[1]])").WantOutput(t, "[1] FALSE\n")
-		// A fork without exec has lost the channel as well.
+		// A fork without exec does not have the channel either.
 		w.RunCode("parallel::mclapply(1:2, function(i) any(c('200', '201') %in% list.files('/proc/self/fd')))[[1]]").WantOutput(t, "[1] FALSE\n")
 	})
 

@@ -12,8 +12,8 @@ import (
 // minVersion is the oldest R that the worker runs on.
 var minVersion = discovery.Version{4, 0}
 
-// consoleArgs keep R from its own history, which has no lines here: q("yes") and savehistory() would
-// empty the user's .Rhistory.
+// consoleArgs disable R's own history. It would have no lines, so that q("yes") and savehistory()
+// would empty the user's .Rhistory.
 var consoleArgs = []string{"--no-readline"}
 
 // frontEnds are the paths of the front end below R's home, a prefix, and a framework of
@@ -26,14 +26,14 @@ var commandNames = []string{"R"}
 // frontEnd returns the front end for a program of R.
 func frontEnd(path string) string { return path }
 
-// frontEndProblem says why a program is not R's front end; "" means it may be.
+// frontEndProblem returns why a program is not R's front end, or "" if it may be.
 func frontEndProblem(path string) string {
 	dir, name := filepath.Split(path)
 	if name == "Rscript" {
-		return path + " runs files only: name the R beside it"
+		return path + " only runs files; name the R next to it"
 	}
 	if filepath.Base(dir) == "exec" && name == "R" {
-		return fmt.Sprintf("%s does not start by itself: name %s", path, filepath.Join(filepath.Dir(filepath.Clean(dir)), "R"))
+		return fmt.Sprintf("%s cannot be started directly; name %s", path, filepath.Join(filepath.Dir(filepath.Clean(dir)), "R"))
 	}
 	return ""
 }

@@ -31,7 +31,7 @@ var frontEnds = []string{`bin\x64\Rterm.exe`, `lib\R\bin\x64\Rterm.exe`, `bin\Rt
 // commandNames are R's names on PATH.
 var commandNames = []string{"Rterm", "R", "Rscript"}
 
-// frontEnd returns the Rterm beside a program of R. Other programs start Rterm, or open a
+// frontEnd returns the Rterm next to a program of R. Other programs start Rterm, or open a
 // window.
 func frontEnd(path string) string {
 	names := []string{"r.exe", "rscript.exe", "rgui.exe", "rcmd.exe", "rterm.exe", "r", "rscript", "rgui", "rcmd", "rterm"}
@@ -46,15 +46,15 @@ func frontEnd(path string) string {
 	return path
 }
 
-// frontEndProblem says why a program is not R's front end; "" means it may be.
+// frontEndProblem returns why a program is not R's front end, or "" if it may be.
 func frontEndProblem(path string) string {
 	if !strings.EqualFold(filepath.Base(path), "Rterm.exe") {
-		return path + " is not Rterm.exe, and there is none beside it or in x64 below"
+		return path + " is not Rterm.exe, and none is next to it or in x64"
 	}
 	if file, err := pe.Open(path); err == nil {
 		defer file.Close()
 		if file.Machine != pe.IMAGE_FILE_MACHINE_AMD64 {
-			return path + " is not for x64: install the R for x64, which Windows for ARM runs as well"
+			return path + " is not for x64; install R for x64, which Windows on ARM runs as well"
 		}
 	}
 	return ""
@@ -88,14 +88,14 @@ func joinIfSet(root, below string) string {
 	return filepath.Join(root, below)
 }
 
-// registryKey is the key of R's installer.
+// registryKey is the registry key of R's installer.
 const registryKey = `Software\R-core\R`
 
-// readRegistryHomes lists the homes of R below one root, the current one first.
+// readRegistryHomes returns the homes of R below one root, the current one first.
 func readRegistryHomes(root registry.Key, name string, view uint32) []string {
 	key, err := registry.OpenKey(root, name, registry.READ|view)
 	if err != nil {
-		return nil // there is none
+		return nil // no such key
 	}
 	defer key.Close()
 	versions, _ := key.ReadSubKeyNames(-1)

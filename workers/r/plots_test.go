@@ -18,8 +18,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// describeTurn returns a turn in words, with the pictures in their places: [plot-1 "its title"],
-// and [plot-1 again] for an update. Every picture has to be one that shows something.
+// describeTurn returns a turn as text, with its images in order: [plot-1 "its title"], and [plot-1
+// again] for an update. It fails the test if an image is blank.
 func describeTurn(t *testing.T, r result) string {
 	t.Helper()
 	var b strings.Builder
@@ -31,7 +31,7 @@ func describeTurn(t *testing.T, r result) string {
 			fmt.Fprintf(&b, "[wait %s]", e.Kind)
 		case ipc.Image:
 			if countColors(decodeImage(t, e)) < 2 {
-				t.Errorf("%s shows nothing", e.Source)
+				t.Errorf("%s is blank", e.Source)
 			}
 			what := e.Source
 			if e.Update {
@@ -48,11 +48,11 @@ func describeTurn(t *testing.T, r result) string {
 
 func decodeImage(t *testing.T, i ipc.Image) image.Image {
 	t.Helper()
-	picture, err := png.Decode(bytes.NewReader(i.Data))
+	plot, err := png.Decode(bytes.NewReader(i.Data))
 	if err != nil || i.MIME != "image/png" {
-		t.Fatalf("a picture of type %s: %v", i.MIME, err)
+		t.Fatalf("an image of type %s: %v", i.MIME, err)
 	}
-	return picture
+	return plot
 }
 
 func countColors(p image.Image) int {
@@ -163,7 +163,7 @@ func TestPlots(t *testing.T) {
 			{"plot(1:4); x <- readline('? ')\ny <- 1", "[plot-8]"}, // y <- 1 answers
 			{"plot(1:7); system('echo child'); lines(7:1); invisible(system2('echo', 'another'))", "[plot-9]child\n[plot-9 again]another\n"},
 			{"plot(1:8)\nx <- pipe('cat', 'w'); cat('piped\\n', file = x); close(x)", "[plot-10]piped\n"},
-			{"dev.new(); dev.control('inhibit'); plot(9); lines(1)", "[a plot is shown when its page ends: dev.control(\"inhibit\") has R forget what is drawn]\n"},
+			{"dev.new(); dev.control('inhibit'); plot(9); lines(1)", "[a plot is shown when its page ends: dev.control(\"inhibit\") makes R forget drawings]\n"},
 			{"graphics.off()", "[plot-11]"},
 		})
 		if got, want := describeTurn(t, w.RunCode("par(ask = TRUE); for (i in 1:2) plot(i); par(ask = FALSE)", "", "")), "[wait line][plot-12][wait line][plot-13]"; got != want {
@@ -177,7 +177,7 @@ func TestPlots(t *testing.T) {
 		}
 	})
 
-	t.Run("forked children send none", func(t *testing.T) {
+	t.Run("are not sent by forked children", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
 		child := "x <- parallel::mclapply(1:2, function(i) { plot(i); lines(1:2); invisible(dev.off()); names(dev.cur()) }); unlist(x)"
@@ -190,7 +190,7 @@ func TestPlots(t *testing.T) {
 		})
 	})
 
-	t.Run("the last one comes before the end", func(t *testing.T) {
+	t.Run("are sent before the end of the session", func(t *testing.T) {
 		t.Parallel()
 		for code, want := range map[string]string{
 			"plot(1:3);q()":                    "[plot-1]",
@@ -202,8 +202,8 @@ func TestPlots(t *testing.T) {
 		}
 	})
 
-	// A callback of R's event loop may draw between turns: here R's own help server has one.
-	t.Run("those of a callback come at once", func(t *testing.T) {
+	// A callback of R's event loop may draw between turns, here a handler of R's help server.
+	t.Run("are sent at once from a callback", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
 		r := w.RunCode("tools::startDynamicHelp(TRUE) -> port; assign('draw', function(path, query, ...) { plot(1:3); list('drawn') }, tools:::.httpd.handlers.env); cat('port', port)")
@@ -216,8 +216,8 @@ func TestPlots(t *testing.T) {
 			t.Fatal(err)
 		}
 		answer.Body.Close()
-		if picture, ok := w.NextEvent().(ipc.Image); !ok || countColors(decodeImage(t, picture)) < 2 {
-			t.Errorf("got %+v", picture)
+		if plot, ok := w.NextEvent().(ipc.Image); !ok || countColors(decodeImage(t, plot)) < 2 {
+			t.Errorf("got %+v", plot)
 		}
 	})
 }
@@ -251,13 +251,13 @@ func TestPlotCheck(t *testing.T) {
 		}
 	})
 
-	// An interrupt that comes while a page is looked at belongs to the user's code.
+	// An interrupt during the inspection of a page is meant for the user's code.
 	t.Run("does not lose an interrupt", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
 		w.RunCode("library(grid); drawDetails.slow <- function(x, recording) { grid.rect(); for (i in 1:5e5) i }")
 		for i := range rawworker.RaceRounds(12) {
-			w.StartTurn("repeat { grid.newpage(); grid.draw(grob(cl = 'slow')); cat('.\\n') }") // half of it is looking
+			w.StartTurn("repeat { grid.newpage(); grid.draw(grob(cl = 'slow')); cat('.\\n') }") // half of its time is inspection
 			w.WaitOutput(".")
 			rawworker.BusyWait(time.Duration(rand.IntN(50)) * time.Millisecond)
 			r := w.InterruptUntilAcked(1, uint8(1+i%2), nil, nil)
@@ -268,7 +268,7 @@ func TestPlotCheck(t *testing.T) {
 		}
 	})
 
-	// One that only a child has felt is not taken by the look at the end of the turn.
+	// The inspection at the end of the turn does not swallow an interrupt that only a child has received.
 	t.Run("does not lose the interrupt of a child", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -282,7 +282,7 @@ func TestPlotCheck(t *testing.T) {
 		}
 	})
 
-	// A plot is drawn once more before something asks: what comes meanwhile counts, too.
+	// A plot is drawn once more before an input request. An interrupt during that counts, too.
 	t.Run("does not lose an interrupt before an input request", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -294,15 +294,15 @@ func TestPlotCheck(t *testing.T) {
 				t.Fatalf("round %d: got %q, %s", i, r.Transcript(), describeOutcome(r))
 			}
 		}
-		w.RunCode("invisible(gc()); length(dev.list())").WantOutput(t, "[1] 1\n") // and nothing of the drawing is left
+		w.RunCode("invisible(gc()); length(dev.list())").WantOutput(t, "[1] 1\n") // no device of the drawing is left
 	})
 
-	// Showing a page draws nothing again.
+	// Showing a page does not draw it again.
 	t.Run("changes no random numbers and draws no page again", func(t *testing.T) {
 		t.Parallel()
 		const random = "library(grid); makeContent.rg <- function(x) setChildren(x, gList(pointsGrob(runif(5), runif(5), default.units = 'npc'))); g <- gTree(cl = 'rg')\n" +
 			"show <- function(seed) { set.seed(seed); grid.newpage(); grid.draw(g) }"
-		// Where a page cannot be had from a child, as on Windows, it is drawn again.
+		// Where a child cannot write the page, as on Windows, it is drawn again.
 		const childless = "p <- .Platform; p$OS.type <- 'windows'; unlockBinding('.Platform', baseenv()); assign('.Platform', p, baseenv())"
 		for name, before := range map[string]string{"by a child": "", "by a replay": childless} {
 			t.Run("keeps the random numbers, "+name, func(t *testing.T) {
@@ -319,7 +319,7 @@ func TestPlotCheck(t *testing.T) {
 					{"grid.newpage(); recordGraphics(invisible(runif(1)), list(), globalenv()); grid.rect(); rm(.Random.seed); cat('c\\n'); exists('.Random.seed')", "[plot-5]c\n[1] FALSE\n"},
 				})
 				if got := describeTurn(t, w.RunCode("{show(7); x <- readline(); a <- runif(1)}; a", "")); got != "[plot-6][wait line]"+want {
-					t.Errorf("before a wait: got %q, want %q", got, want)
+					t.Errorf("before an input request: got %q, want %q", got, want)
 				}
 			})
 			t.Run("shows no page a second time, "+name, func(t *testing.T) {
@@ -364,7 +364,7 @@ func TestPlotCheck(t *testing.T) {
 				{"plot(2); n", "[plot-2][1] 1\n"},
 			})
 		})
-		t.Run("is beside devices of files", func(t *testing.T) {
+		t.Run("works next to file devices", func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, workerSetup{WorkerOptions: rawworker.WorkerOptions{Dir: t.TempDir()}})
 			w.RunCode(random)
@@ -435,7 +435,7 @@ func TestPlotDevice(t *testing.T) {
 		} {
 			shown := imageEvents(w.RunCode(c.code))
 			if len(shown) != 1 {
-				t.Errorf("%s: %d pictures", c.code, len(shown))
+				t.Errorf("%s: %d plots", c.code, len(shown))
 			} else if got := decodeImage(t, shown[0]).Bounds().Size(); got != c.bounds {
 				t.Errorf("%s: %v, want %v", c.code, got, c.bounds)
 			}
@@ -448,19 +448,19 @@ func TestPlotDevice(t *testing.T) {
 
 	t.Run("limits number and size of plots", func(t *testing.T) {
 		t.Parallel()
-		w := startWorker(t, workerSetup{options: r.Options{Width: 240, Height: 240, Resolution: 40}}) // small ones are soon drawn
+		w := startWorker(t, workerSetup{options: r.Options{Width: 240, Height: 240, Resolution: 40}}) // small plots are drawn quickly
 		for _, code := range []string{
 			"for (i in 1:60) plot(i)",
 			"for (i in 1:60) { plot(i); cat('.') }",
 		} {
 			r := w.RunCode(code)
 			if n := len(imageEvents(r)); n != 51 || !strings.Contains(r.ErrText(), "[9 more finished plots are not shown: the limit is 50 at a time]\n") {
-				t.Errorf("%s: %d pictures and %q", code, n, r.ErrText())
+				t.Errorf("%s: %d plots and %q", code, n, r.ErrText())
 			}
 		}
 		r := w.RunCode("for (i in 1:52) { plot(i); invisible(dev.off()) }")
 		if n := len(imageEvents(r)); n != 50 || !strings.Contains(r.ErrText(), "[2 more finished plots") {
-			t.Errorf("%d pictures and %q", n, r.ErrText())
+			t.Errorf("%d images and %q", n, r.ErrText())
 		}
 		runPlotCases(t, w, []plotCase{
 			{"plot(1); invisible(dev.off())", fmt.Sprintf("[plot-%d]", 51+51+50+1)},
@@ -481,10 +481,10 @@ func TestPlotDevice(t *testing.T) {
 		})
 	})
 
-	// An R that cannot draw PNG files says so once, and code that plots goes on.
+	// An R that cannot draw PNG files says so once, and code that plots continues.
 	t.Run("reports once that R cannot write PNG", func(t *testing.T) {
 		t.Parallel()
-		for name, does := range map[string]string{"an error": "stop", "a warning": "warning"} { // a warning: the library of cairo is not there
+		for name, does := range map[string]string{"an error": "stop", "a warning": "warning"} { // a warning: cairo's library is missing
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
@@ -503,14 +503,14 @@ local({
 		}
 	})
 
-	t.Run("reports a plot for which the disk has no room", func(t *testing.T) {
+	t.Run("reports a plot that does not fit on the disk", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
 		w.RunCode("plot(1); e <- environment(environment(getOption('device'))$plots$open); whole <- e$bytes_of")
 		for _, n := range []string{"0L", "100L"} {
 			w.RunCode("e$bytes_of <- function(file) utils::head(whole(file), " + n + ")")
 			for _, code := range []string{"plot(2)", "plot(3); invisible(dev.off())"} {
-				if r := w.RunCode(code); !strings.Contains(r.ErrText(), "[a plot could not be shown: there is no room for it in ") || len(imageEvents(r)) > 0 {
+				if r := w.RunCode(code); !strings.Contains(r.ErrText(), "[a plot could not be shown: no space left in ") || len(imageEvents(r)) > 0 {
 					t.Errorf("%s with %s bytes: got %q", code, n, r.Transcript())
 				}
 			}
@@ -522,7 +522,7 @@ local({
 	})
 }
 
-// Nothing is opened or looked at in a session that does not draw, and little in one that does.
+// No device is opened or inspected in a session that does not draw, and few in one that does.
 func BenchmarkPlots_TurnBesideAnOpenPlot(b *testing.B) {
 	w := startWorker(b, workerSetup{})
 	run := func(b *testing.B) {

@@ -11,13 +11,13 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// runQuery asks, with the cursor at the end of text, and returns the answer.
+// runQuery sends a query with the cursor at the end of text, and returns the answer.
 func runQuery(t *testing.T, w *worker, kind ipc.QueryKind, text string) ipc.QueryResult {
 	t.Helper()
 	w.SendMessage(ipc.Query{ID: 1, Kind: kind, Text: text, Cursor: uint64(len(text))})
 	answer, ok := w.NextEvent().(ipc.QueryResult)
 	if !ok {
-		t.Fatalf("%s of %q: got something else than a result", kind, text)
+		t.Fatalf("%s of %q: the answer is not a result", kind, text)
 	}
 	return answer
 }
@@ -25,7 +25,7 @@ func runQuery(t *testing.T, w *worker, kind ipc.QueryKind, text string) ipc.Quer
 func TestQuery(t *testing.T) {
 	t.Parallel()
 
-	// Questions about text run nothing that the user has set up for errors and warnings of code.
+	// Queries about text do not run the user's handlers for errors and warnings.
 	t.Run("runs no handlers of the user", func(t *testing.T) {
 		t.Parallel()
 		log := filepath.Join(t.TempDir(), "log")
@@ -67,7 +67,7 @@ func TestQuery(t *testing.T) {
 		}
 	})
 
-	// Completion and help find what there is to know without the user's promises, bindings and methods.
+	// Completion and help do not evaluate the user's promises, bindings and methods.
 	t.Run("evaluates no promises, bindings or methods", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})

@@ -8,7 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
 )
 
-// One R has Python with matplotlib within it, which takes long to start.
+// All tests share one R with Python and matplotlib in it, which takes long to start.
 func TestReticulate(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{WorkerOptions: rawworker.WorkerOptions{Env: []string{"RETICULATE_PYTHON=/usr/bin/python3"}}})
@@ -17,7 +17,7 @@ func TestReticulate(t *testing.T) {
 		t.Skip("reticulate or matplotlib is not installed: install them with apt-get install r-cran-reticulate python3-matplotlib")
 	}
 	t.Run("figures are shown", func(t *testing.T) { testFiguresShown(t, w) })
-	t.Run("prompts are no debuggers", func(t *testing.T) { testPromptIsNoDebugger(t, w) })
+	t.Run("prompts are not debuggers", func(t *testing.T) { testPromptIsNoDebugger(t, w) })
 }
 
 func testFiguresShown(t *testing.T, w *worker) {
@@ -30,7 +30,7 @@ func testFiguresShown(t *testing.T, w *worker) {
 	})
 }
 
-// An interrupt at a prompt of Python's ends the code that asked.
+// An interrupt at a prompt of Python ends the code that asked.
 func testPromptIsNoDebugger(t *testing.T, w *worker) {
 	w.RunCode("f <- function() { x <- reticulate:::readline('Please? '); cat('GOT', x, '\\n') }")
 	w.StartTurn("f()")

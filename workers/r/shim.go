@@ -22,7 +22,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// This makes the binaries. It needs the compilers that it names.
+// This command builds the prebuilt binaries. It needs the compilers that it names.
 //
 //go:generate ./build-shim
 
@@ -34,20 +34,20 @@ const shimDir = "src/shim"
 // compileTimeout bounds one run of the compiler, which normally takes less than a second.
 const compileTimeout = time.Minute
 
-// maxCompilerErrorBytes bounds the quotation of a compiler's complaint, in bytes.
+// maxCompilerErrorBytes bounds the part of a compiler's output that an error quotes.
 const maxCompilerErrorBytes = 400
 
-// compilerNames are the commands that are tried, in this order.
+// compilerNames lists the commands to try, in this order.
 var compilerNames = []string{"cc", "gcc", "clang"}
 
-// compilerDirs are where they are looked for. It is not PATH, on which there may be directories that a session
-// in a sandbox writes: a compiler runs outside of it.
+// compilerDirs lists the directories to search for a compiler. PATH is not used: a sandboxed session may
+// be able to write to its directories, but the compiler runs outside of the sandbox.
 var compilerDirs = []string{
 	"/usr/bin", "/usr/local/bin", "/bin", "/opt/homebrew/bin", "/opt/local/bin", "/usr/pkg/bin", // systems, Homebrew, MacPorts, pkgsrc
 	"/run/current-system/sw/bin", "/nix/var/nix/profiles/default/bin", "/run/current-system/profile/bin", // NixOS, Nix, Guix
 }
 
-// findCompiler returns the first compiler; "" without one.
+// findCompiler returns the path of the first compiler found, or "".
 func findCompiler() string {
 	for _, name := range compilerNames {
 		for _, dir := range compilerDirs {
@@ -59,14 +59,15 @@ func findCompiler() string {
 	return ""
 }
 
-// compilerEnv is the environment of a compiler in a directory of its own: it looks for its assembler and linker on
-// PATH, and other variables may name more programs, libraries and headers.
+// compilerEnv returns the environment of a compiler that runs in a separate directory. It replaces PATH,
+// which leads to the assembler and linker, and drops variables that may name programs, libraries and
+// headers.
 func compilerEnv(dir string) []string {
 	return []string{"PATH=" + strings.Join(compilerDirs, string(filepath.ListSeparator)), "HOME=" + dir, "TMPDIR=" + dir}
 }
 
-// newShimPreparation makes the shim with the machine's compiler. It does so once and keeps the
-// result in dir, which is like Options.CacheDir.
+// newShimPreparation returns a preparation that compiles the shim with the machine's compiler, once. The
+// result is cached in dir, which is like Options.CacheDir.
 func newShimPreparation(dir string) workers.Preparation {
 	return workers.Preparation{
 		Key: "r shim\x00" + dir,
@@ -87,9 +88,9 @@ func loadShim(ctx context.Context, dir string, progress func(string)) (shim []by
 	}
 	cache, err := openCache(dir)
 	if err != nil {
-		notice = fmt.Sprintf("R's part of the worker cannot be kept, and is compiled each time: %v", err)
+		notice = fmt.Sprintf("cannot cache the worker's library for R; it is compiled each time: %v", err)
 	}
-	// The name depends on the source and the flags, so others never find this file.
+	// The name depends on the source and flags, so other versions never find this file.
 	kept := filepath.Join(cache, fmt.Sprintf("%s-%s.so", runtime.GOARCH, sourceDigest(sources, strings.Join(compilerFlags, " "))[:32]))
 	if cache != "" {
 		if shim, err := os.ReadFile(kept); err == nil {
@@ -102,20 +103,20 @@ func loadShim(ctx context.Context, dir string, progress func(string)) (shim []by
 	}
 	if cache != "" {
 		if err := writeWhole(kept, shim); err != nil {
-			notice = fmt.Sprintf("R's part of the worker is compiled, and cannot be kept: %v", err)
+			notice = fmt.Sprintf("compiled the worker's library for R, but cannot cache it: %v", err)
 		}
 	}
 	return shim, notice, nil
 }
 
-// compileShim runs the compiler in a directory of its own.
+// compileShim runs the compiler in a temporary directory.
 func compileShim(ctx context.Context, sources map[string][]byte, progress func(string)) ([]byte, error) {
 	command := findCompiler()
 	if command == "" {
-		return nil, fmt.Errorf("no C compiler (%s in %s), which R's part of the worker needs on this system, once: %s",
+		return nil, fmt.Errorf("no C compiler (%s in %s); the worker's library for R must be compiled once on this system: %s",
 			strings.Join(compilerNames, ", "), strings.Join(compilerDirs, ", "), howToInstallCompiler)
 	}
-	progress(fmt.Sprintf("compiling R's part of the worker with %s, once", command))
+	progress(fmt.Sprintf("compiling the worker's library for R with %s, once", command))
 	dir, err := os.MkdirTemp("", "turnstone-r-")
 	if err != nil {
 		return nil, err
@@ -134,23 +135,23 @@ func compileShim(ctx context.Context, sources map[string][]byte, progress func(s
 	defer cancel()
 	run := exec.CommandContext(ctx, command, args...)
 	run.Dir, run.Env = dir, compilerEnv(dir)
-	run.WaitDelay = time.Second // a child of the compiler's may hold the pipe
+	run.WaitDelay = time.Second // a child of the compiler may keep the pipe open
 	said, err := run.CombinedOutput()
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("%s did not finish with R's part of the worker: %w", command, ctx.Err())
+		return nil, fmt.Errorf("%s did not finish compiling the worker's library for R: %w", command, ctx.Err())
 	}
 	if err != nil {
 		why := firstCompilerError(said)
 		if isMissingHeader(why) {
 			why += "; " + howToInstallCompiler
 		}
-		return nil, fmt.Errorf("%s cannot compile R's part of the worker (%w): %s", command, err, why)
+		return nil, fmt.Errorf("%s cannot compile the worker's library for R (%w): %s", command, err, why)
 	}
 	return os.ReadFile(filepath.Join(dir, shimName))
 }
 
 // firstCompilerError returns the most important part of a compiler's output: its first error,
-// otherwise the beginning.
+// or else its beginning.
 func firstCompilerError(said []byte) string {
 	text := strings.TrimSpace(string(said))
 	for line := range strings.Lines(text) {
@@ -165,8 +166,8 @@ func firstCompilerError(said []byte) string {
 	return text
 }
 
-// isMissingHeader reports whether a complaint, in the words of gcc, clang or a Mac without
-// its tools, means that something must be installed.
+// isMissingHeader reports whether a message of gcc, clang or a Mac without its developer tools means that
+// something must be installed.
 func isMissingHeader(complaint string) bool {
 	for _, words := range []string{"No such file", "file not found", "xcrun", "xcode-select"} {
 		if strings.Contains(complaint, words) {
@@ -176,7 +177,7 @@ func isMissingHeader(complaint string) bool {
 	return false
 }
 
-// shimSources returns the files that the shim is made of, by name.
+// shimSources returns the source files of the shim, by name.
 func shimSources() (map[string][]byte, error) {
 	entries, err := fs.ReadDir(shimSourceFS, shimDir)
 	if err != nil {
@@ -202,7 +203,7 @@ func sourceDigest(sources map[string][]byte, flags string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// openCache makes the directory of a cache. It returns "" and no error for "-".
+// openCache creates the cache directory. It returns "" and no error for "-".
 func openCache(option string) (string, error) {
 	dir := option
 	switch option {
@@ -228,8 +229,7 @@ func openCache(option string) (string, error) {
 	return dir, nil
 }
 
-// writeWhole writes a file that other processes see whole or not at all, because two may
-// compile at once.
+// writeWhole writes a file atomically, because two processes may compile at once.
 func writeWhole(path string, content []byte) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), ".new-")
 	if err != nil {

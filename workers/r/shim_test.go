@@ -21,7 +21,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
-// readManifest reads prebuilt/MANIFEST: the rest of each line, by its first word.
+// readManifest reads prebuilt/MANIFEST. It returns the rest of each line by its first word.
 func readManifest(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("prebuilt/MANIFEST")
@@ -44,7 +44,7 @@ func TestPrebuiltShim(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := sourceDigest(sources, says["flags"]+"\n"+says["flags-windows"]); got != says["source"] {
-			t.Errorf("the source is %s, and what is prebuilt was made of %s: run go generate ./workers/r", got, says["source"])
+			t.Errorf("the source is %s, but the binaries were built from %s: run go generate ./workers/r", got, says["source"])
 		}
 		for _, target := range slices.Concat(slices.Collect(maps.Keys(prebuiltMachines())), []string{windowsShim}) {
 			content, err := os.ReadFile("prebuilt/" + target)
@@ -65,7 +65,7 @@ func TestPrebuiltShim(t *testing.T) {
 		}
 		defer f.Close()
 		if f.Machine != pe.IMAGE_FILE_MACHINE_AMD64 || f.TimeDateStamp != 0 {
-			t.Errorf("it is for machine %#x, of the time %d", f.Machine, f.TimeDateStamp)
+			t.Errorf("it is for machine %#x, with the time stamp %d", f.Machine, f.TimeDateStamp)
 		}
 		imported, err := f.ImportedSymbols()
 		if err != nil {
@@ -96,7 +96,7 @@ func TestPrebuiltShim(t *testing.T) {
 				comment, err := f.Section(".comment").Data()
 				_, compiler, _ := strings.Cut(readManifest(t)[target], ") ") // "gcc (Debian 12.2.0-14) 12.2.0"
 				if err != nil || compiler == "" || !bytes.Contains(comment, []byte(compiler)) {
-					t.Errorf("it was compiled by %q, and the manifest says %q", comment, compiler)
+					t.Errorf("it was compiled by %q, but the manifest says %q", comment, compiler)
 				}
 			})
 		}
@@ -109,11 +109,11 @@ func prebuiltMachines() map[string]elf.Machine {
 
 const windowsShim = "windows-amd64.dll"
 
-// maxDLLBytes is what the shim for Windows may add to every program, in bytes.
+// maxDLLBytes bounds the shim for Windows, which every program embeds.
 const maxDLLBytes = 100 << 10
 
-// wantPortableELF fails the test unless a shim needs no library and no version of any,
-// and exports what R code calls, and nothing else.
+// wantPortableELF fails the test unless a shim needs no library and no symbol version, and exports
+// exactly the functions that R code calls.
 func wantPortableELF(t *testing.T, f *elf.File) {
 	t.Helper()
 	if libraries, err := f.ImportedLibraries(); err != nil || len(libraries) > 0 {
@@ -127,8 +127,8 @@ func wantPortableELF(t *testing.T, f *elf.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// These are in the static part of some version of glibc, so that no program has
-	// them for a library, or are glibc's alone.
+	// These are in the static part of some glibc version, where libraries cannot find them, or only
+	// in glibc.
 	static := []string{"atexit", "at_quick_exit", "pthread_atfork", "stat", "fstat", "lstat", "fstatat", "mknod"}
 	var exported []string
 	for _, s := range symbols {
@@ -139,7 +139,7 @@ func wantPortableELF(t *testing.T, f *elf.File) {
 			exported = append(exported, s.Name)
 		case weak:
 		case slices.Contains(static, s.Name) || strings.HasSuffix(s.Name, "_chk") || strings.HasPrefix(s.Name, "__isoc23"):
-			t.Errorf("it needs %s, which not every C library has for it", s.Name)
+			t.Errorf("it needs %s, which not every C library exports", s.Name)
 		case strings.HasPrefix(s.Name, "R_") || strings.HasPrefix(s.Name, "Rf_"):
 			t.Errorf("it needs %s, which not every R may have: make it weak", s.Name)
 		}
@@ -181,18 +181,18 @@ func markedExports(t *testing.T) []string {
 	return names
 }
 
-// requireCompiler skips the test where there is nothing to compile with.
+// requireCompiler skips the test if there is no compiler.
 func requireCompiler(t *testing.T) {
 	t.Helper()
 	if !canCompile {
-		t.Skip("R's part of the worker comes prebuilt on this system")
+		t.Skip("the shim is prebuilt on this system")
 	}
 	if findCompiler() == "" {
 		t.Skip("cc is not installed: install gcc and libc6-dev")
 	}
 }
 
-// setCompilerDirs has compilers looked for in dirs first; alone, only there.
+// setCompilerDirs makes the search for compilers start in dirs. If alone is set, it searches only there.
 func setCompilerDirs(t *testing.T, alone bool, dirs ...string) {
 	t.Helper()
 	before := compilerDirs
@@ -203,8 +203,8 @@ func setCompilerDirs(t *testing.T, alone bool, dirs ...string) {
 	compilerDirs = dirs
 }
 
-// useFastCompiler puts a compiler first that optimizes nothing, for tests of what happens
-// around it.
+// useFastCompiler makes the first compiler one that does not optimize, for tests that need any
+// compiler.
 func useFastCompiler(t *testing.T) {
 	t.Helper()
 	requireCompiler(t)
@@ -215,7 +215,7 @@ func useFastCompiler(t *testing.T) {
 	setCompilerDirs(t, false, bin)
 }
 
-// progressLog collects progress.
+// A progressLog collects messages of progress for a test.
 type progressLog struct {
 	mu    sync.Mutex
 	lines []string
@@ -250,7 +250,7 @@ func TestLoadShim(t *testing.T) {
 		}
 		again, _, err := loadShim(t.Context(), cache, second.addLine)
 		if err != nil || !bytes.Equal(again, shim) || len(second.lines) > 0 {
-			t.Errorf("the second time: %v, %q", err, second.lines)
+			t.Errorf("second call: %v, %q", err, second.lines)
 		}
 		if entries, _ := os.ReadDir(cache); len(entries) != 1 {
 			t.Errorf("the cache holds %v", entries)
@@ -300,7 +300,7 @@ func TestLoadShim(t *testing.T) {
 			t.Errorf("progress was %q, and the notice %q", s.lines, notice)
 		}
 		if entries, _ := os.ReadDir(cache); len(entries) != 0 {
-			t.Errorf("it holds %v", entries)
+			t.Errorf("the directory has %v", entries)
 		}
 	})
 
@@ -345,7 +345,7 @@ func TestLoadShim(t *testing.T) {
 		}
 	})
 
-	// A session in a sandbox may have written what PATH and other variables lead to.
+	// A sandboxed session may have written the programs that PATH and other variables name.
 	t.Run("runs no program of a project", func(t *testing.T) {
 		requireCompiler(t)
 		project, ran := t.TempDir(), filepath.Join(t.TempDir(), "ran")

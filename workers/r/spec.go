@@ -28,7 +28,7 @@ const (
 	minResolution, maxResolution = 20, 1200
 )
 
-// Options say which R to start and how. The zero value is a good choice.
+// Options configure an R worker: which R to start, and how. The zero value is a good choice.
 type Options struct {
 	// Path names the R as FindOptions.Path does; "" means search.
 	Path string
@@ -51,29 +51,29 @@ type Options struct {
 	// default the rest is not run.
 	KeepGoing bool
 
-	// SingleProgram means that an input is a whole program: readline() and menu() in it ask, and take no
-	// line of it for their answer, as stdin() and scan() do.
+	// SingleProgram means that an input is a whole program: readline() and menu() request input instead
+	// of reading a line of it, as stdin() and scan() do.
 	SingleProgram bool
 
 	// CompileShim compiles the shim even if there is a prebuilt one.
 	CompileShim bool
 
-	// CacheDir holds the compiled shim, about 50 KiB. It must belong to the user. A
-	// missing one is made with mode 0700; one that others could write to is not used. ""
-	// means turnstone/r in the user's cache directory; "-" means no cache.
+	// CacheDir is the directory for the compiled shim, about 50 KiB. It must belong to the user. If
+	// missing, it is created with mode 0700. A directory that others can write to is not used.
+	// "" means turnstone/r in the user's cache directory; "-" means no cache.
 	CacheDir string
 }
 
-// startupFileVars are the variables that name files for R to source while it starts. .Renviron may
-// set some of them, so each names boot.R. boot.R then restores all of them.
+// startupFileVars lists the environment variables that name files for R to source while it starts.
+// .Renviron may set some of them, so each names boot.R, which then restores all of them.
 var startupFileVars = []string{"R_TESTS", "R_PROFILE", "R_PROFILE_USER"}
 
-// missingBootError explains an R that shows its own prompt because it never ran boot.R.
-const missingBootError = "R started without its part of the worker: .Renviron must not set all of R_TESTS, R_PROFILE and R_PROFILE_USER"
+// missingBootError explains why R shows its own prompt: it never ran boot.R.
+const missingBootError = "R started without the worker's code; .Renviron must not set all of R_TESTS, R_PROFILE and R_PROFILE_USER"
 
-// InterpreterSpec returns how to start R itself, without a worker: its front end and its environment, and
-// what it is told is the caller's. If no R is found, its Err says so. It is for a program that is a
-// process of its own; Spec is for a session.
+// InterpreterSpec returns how to start R itself, without a worker: its front end and its environment.
+// The caller adds arguments. If no R is found, its Err says so. It is for a program that runs as a
+// separate process; Spec is for a session.
 func InterpreterSpec(o Options) workers.Spec {
 	// The front end sets R_HOME itself, and prints a warning if it had another value.
 	s := workers.Spec{Name: "r", Dir: o.Dir, Env: append(slices.Clip(o.Env), "R_HOME")}
@@ -82,8 +82,8 @@ func InterpreterSpec(o Options) workers.Spec {
 	return s
 }
 
-// Spec returns how to start an R worker. If no R is found, or an option is out of bounds,
-// its Err says so.
+// Spec returns how to start an R worker. If no R is found or an option is out of range, its Err says
+// so.
 func Spec(o Options) workers.Spec {
 	s := InterpreterSpec(o)
 	setting, err := o.workerSettings()
@@ -129,7 +129,7 @@ func fillSpec(s *workers.Spec, o Options, setting string) error {
 	}
 	s.Files = maps.Clone(files)
 	if o.CompileShim && !canCompile {
-		return errors.New("r: on this system R's part of the worker comes prebuilt, and is not compiled: leave CompileShim out")
+		return errors.New("r: CompileShim is not supported on this system, where the worker's library is prebuilt")
 	}
 	if prebuilt == nil || o.CompileShim {
 		s.Preparations = []workers.Preparation{newShimPreparation(o.CacheDir)}
@@ -139,7 +139,7 @@ func fillSpec(s *workers.Spec, o Options, setting string) error {
 	return nil
 }
 
-// workerSettings returns the settings for R's side of the worker, as words of KEY=VALUE.
+// workerSettings returns the settings for the worker's R code, as KEY=VALUE words.
 func (o *Options) workerSettings() (string, error) {
 	var words []string
 	for _, n := range []struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// newTestSpec returns Spec with an R that is never run.
+// newTestSpec returns the Spec for an R that is never run.
 func newTestSpec(t *testing.T, o Options) workers.Spec {
 	t.Helper()
 	l := newFindFixture(t)
@@ -31,11 +31,11 @@ func TestSpec(t *testing.T) {
 			t.Error("boot.R is not among the files")
 		}
 		if _, ok := s.Files[shimName]; ok == (s.Preparations != nil) {
-			t.Error("the shim is neither there nor prepared, or both")
+			t.Error("the shim must be either embedded or prepared")
 		}
 	})
 
-	// The worker gives each variable back what it was: a value, an empty one, or none.
+	// The worker restores each variable: to a value, to an empty one, or to unset.
 	t.Run("keeps the variables of the user", func(t *testing.T) {
 		t.Setenv("LANG", "C.UTF-8")
 		t.Setenv("R_TESTS", "inherited")

@@ -56,7 +56,7 @@ func TestStdin(t *testing.T) {
 		} {
 			r := w.RunCode(c.code, c.answers...)
 			got := r.Transcript()
-			if strings.Contains(c.code, "f()") { // before R 4.5, stepping is a level of its own
+			if strings.Contains(c.code, "f()") { // before R 4.5, stepping has its own browser level
 				got = strings.ReplaceAll(got, "Browse[2]", "Browse[1]")
 			}
 			if c.want != "" && got != c.want || describeOutcome(r) != "ok" && describeOutcome(r) != "interrupted" {
@@ -87,7 +87,7 @@ func TestStdin(t *testing.T) {
 		}
 	})
 
-	t.Run("long lines arrive whole", func(t *testing.T) {
+	t.Run("long lines arrive complete", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
 		line := strings.Repeat("é", 20_000)
@@ -96,7 +96,7 @@ func TestStdin(t *testing.T) {
 			t.Errorf("got %.300q", r.Transcript())
 		}
 		if n := strings.Count(r.Transcript(), "[line"); n != 1 {
-			t.Errorf("one line was told %d times", n)
+			t.Errorf("one line was reported %d times", n)
 		}
 		if r := w.RunCode("nchar(readline())", strings.Repeat("x", 10_000), "rest"); r.Idle == nil { // R's buffer is shorter
 			t.Errorf("got %.300q", r.Transcript())
@@ -141,7 +141,8 @@ func TestStdin(t *testing.T) {
 		}
 	})
 
-	// A secret is asked for as askpass does it: with the echo off. Lines of the input are none.
+	// A request for a secret is made with the echo off, as askpass does. Lines of the input do not answer
+	// it.
 	t.Run("input with echo off is a secret", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -157,7 +158,7 @@ func TestStdin(t *testing.T) {
 		}
 	})
 
-	// Without echo, R passes an empty prompt for every question.
+	// Without echo, R passes an empty prompt at every read.
 	t.Run("works with an R that prints no echo", func(t *testing.T) {
 		t.Parallel()
 		for name, s := range map[string]workerSetup{"by the code": {}, "by the profile": {rprofile: "options(echo = FALSE)"}, "by the command": {options: r.Options{Path: writeNoEchoR(t)}}} {
@@ -180,7 +181,7 @@ func TestStdin(t *testing.T) {
 		}
 	})
 
-	// The function in options(error) does not get the code behind the error as its input.
+	// The function in options(error) does not read the code after the error.
 	t.Run("code after an error is not taken as an answer", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -191,7 +192,7 @@ func TestStdin(t *testing.T) {
 		}
 		w.RunCode("options(error = NULL)")
 		if got := w.RunCode("{try(stop('a')); readline('? ')}\nGrace").Transcript(); !strings.HasSuffix(got, `[line 2 "Grace"][1] "Grace"`+"\n") {
-			t.Errorf("behind an error that was caught: got %q", got)
+			t.Errorf("after a caught error: got %q", got)
 		}
 	})
 
@@ -202,7 +203,7 @@ func TestStdin(t *testing.T) {
 		t.Cleanup(server.Close)
 		fetch := fmt.Sprintf("download.file(%q, tempfile(), quiet = TRUE, method = 'libcurl')", server.URL+"/a")
 
-		t.Run("after a download are readers", func(t *testing.T) {
+		t.Run("are readers after a download", func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, workerSetup{})
 			for _, prompt := range []string{"name? ", "Browse[1]> ", "> "} {
@@ -221,7 +222,7 @@ func TestStdin(t *testing.T) {
 			}
 		})
 
-		t.Run("after a download get no answer of an interrupt", func(t *testing.T) {
+		t.Run("are not answered by an interrupt after a download", func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, workerSetup{})
 			w.StartTurn("{" + fetch + "; x <- readline('name? ')}")
@@ -232,7 +233,7 @@ func TestStdin(t *testing.T) {
 			w.RunCode("exists('x')").WantOutput(t, "[1] FALSE\n")
 		})
 
-		t.Run("after a download keep a secret", func(t *testing.T) {
+		t.Run("are secret after a download", func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, workerSetup{})
 			got := w.RunCode("{"+fetch+"; system('stty -echo'); x <- readline('Password: '); system('stty echo')}", "hunter2").Transcript()
@@ -282,7 +283,7 @@ func TestStdinBrowser(t *testing.T) {
 		w.RunCode("'well'").WantOutput(t, "[1] \"well\"\n")
 	})
 
-	// Code that asks to go back to the top level interrupts nothing.
+	// Code that returns to the top level on request is not interrupted.
 	t.Run("leaving the browser is not an interrupt", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -293,7 +294,7 @@ func TestStdinBrowser(t *testing.T) {
 			}
 		}
 		if r := w.RunCode("browser()\nQ\n'not run'"); describeOutcome(r) != "interrupted, 1 unrun" {
-			t.Errorf("with a line behind it: got %q, %s", r.Transcript(), describeOutcome(r))
+			t.Errorf("with a line after it: got %q, %s", r.Transcript(), describeOutcome(r))
 		}
 		w.RunCode("'next'").WantOutput(t, "[1] \"next\"\n")
 	})
@@ -308,12 +309,12 @@ func TestStdinBrowser(t *testing.T) {
 			}
 		}
 		w.RunCode("browser()", "c")
-		w.StartTurn("x <- 'kept'; x <- ask('Please? ')")
+		w.StartTurn("x <- 'old'; x <- ask('Please? ')")
 		w.WaitInputRequest()
 		if r := w.InterruptUntilAcked(1, 1, nil, nil); describeOutcome(r) != "interrupted" || strings.Contains(r.Transcript(), "[line") {
 			t.Errorf("interrupted: got %q, %s", r.Transcript(), describeOutcome(r))
 		}
-		w.RunCode("x").WantOutput(t, "[1] \"kept\"\n")
+		w.RunCode("x").WantOutput(t, "[1] \"old\"\n")
 	})
 
 	// Code that ends its turn itself is not an interrupt.
@@ -372,7 +373,7 @@ func TestStdinBrowser(t *testing.T) {
 		}
 		w.RunCode("options(error = NULL)")
 
-		t.Run("an interrupt drops those that came", func(t *testing.T) {
+		t.Run("an interrupt drops the lines so far", func(t *testing.T) {
 			w.StartTurn("browser()")
 			w.AnswerRequest(w.WaitInputRequest(), "if (TRUE) {")
 			if wait := w.WaitInputRequest(); wait.Kind != ipc.WaitContinue {
@@ -393,12 +394,12 @@ func TestStdinBrowser(t *testing.T) {
 	})
 }
 
-// startWithAskFunction returns a worker with a function ask(prompt) that reads as reticulate does: by
-// ReadConsole, for the history.
+// startWithAskFunction returns a worker with a function ask(prompt), which reads as reticulate does: by
+// ReadConsole, with history.
 func startWithAskFunction(t *testing.T) *worker {
 	t.Helper()
 	if _, err := exec.LookPath("cc"); err != nil {
-		t.Skip("there is no C compiler")
+		t.Skip("no C compiler is installed")
 	}
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "ask.c"), `extern int R_ReadConsole(const char *, unsigned char *, int, int);
@@ -417,7 +418,7 @@ void ask(char **prompt, char **got) {
 	return w
 }
 
-// writeNoEchoR returns an R that prints no echo.
+// writeNoEchoR returns an R that does not echo its input.
 func writeNoEchoR(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "R")

@@ -2,7 +2,8 @@ package r_test
 
 import "testing"
 
-// A child may leave the terminal without waiting: output would be cut, and readers fail. dd does so when it is asked to.
+// A child may leave the terminal nonblocking, which would truncate output and make readers fail. dd
+// does so on request.
 func TestTerminal_BlocksAgain(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{noPackages: true})

@@ -1,4 +1,4 @@
 package r_test
 
-// allowUndefined has a library be linked whose symbols the loading program defines.
+// allowUndefined lets the linker accept symbols that the loading program defines.
 var allowUndefined = []string{"-Wl,-undefined,dynamic_lookup"}

@@ -320,7 +320,7 @@ class ClientTest(unittest.TestCase):
             daemon = Daemon(directory)
             loop = asyncio.new_event_loop()
             try:
-                client = loop.run_until_complete(reached(daemon))
+                client = loop.run_until_complete(connect_when_ready(daemon))
                 for call in (client.list, client.close):
                     with self.assertRaisesRegex(RuntimeError, "another event loop"):
                         asyncio.run(asyncio.wait_for(call(), DEADLINE))

@@ -1,9 +1,9 @@
 # Sourced while R starts, before any user code. R's own system profile ends by sourcing
 # the file that R_TESTS names, which is this one. If .Renviron has set R_TESTS, R sources
-# this file in place of the site profile (R_PROFILE); if that is set too, in place of the
+# this file instead of the site profile (R_PROFILE); if that is set too, instead of the
 # user's (R_PROFILE_USER).
 #
-# All of this must run on any R, so that one too old can say so.
+# All of this must run on any version of R, so that one that is too old can say so.
 local({
   give_up <- function(...) {
     cat("turnstone: ", ..., "\n", file = stderr(), sep = "")
@@ -26,23 +26,23 @@ local({
   version <- paste(R.version$major, R.version$minor, sep = ".")
   oldest <- if (windows) "4.2" else "4.0"
   if (numeric_version(version) < oldest)
-    give_up("this is R ", version, ", and the worker needs R ", oldest, " or newer")
+    give_up("this is R ", version, "; the worker needs R ", oldest, " or newer")
 
   tryCatch(dyn.load(file.path(here, shim)), error = function(e) {
     why <- conditionMessage(e)
     advice <- if (grepl("failed to map segment|not permitted", why))
-      "\nPrograms may not be run from that directory. Set TMPDIR to one where they may." else ""
-    give_up("R cannot load the worker's part: ", why, advice)
+      "\nPrograms cannot be run from that directory; set TMPDIR to one that allows it." else ""
+    give_up("R cannot load the worker's library: ", why, advice)
   })
   setting <- Sys.getenv("TURNSTONE_R")
   why <- .C("turnstone_start", here, version, R.home(),
             as.integer(grepl("keep_going=1", setting, fixed = TRUE)), result = "",
             PACKAGE = "turnstone")$result
   if (nzchar(why)) give_up("R cannot become a worker: ", why)
-  # On Windows each C library has an environment of its own: this is R's.
+  # On Windows each C library has its own environment. This changes R's.
   Sys.unsetenv(c("REPL_IPC", "TURNSTONE_R"))
 
-  # What R would have done here.
+  # What R would have done at this point.
   profile <- function(variable, otherwise, envir) {
     file <- Sys.getenv(variable, c(otherwise[file.exists(otherwise)], "")[1L])
     if (nzchar(file) && file.exists(file)) sys.source(file, envir = envir)

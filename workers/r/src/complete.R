@@ -1,8 +1,8 @@
 # Completion, mostly with the functions of R's own terminal. Only the call at the cursor
-# matters; comments and strings in the text would mislead.
+# matters. Comments and strings are removed, since they would mislead.
 
 MAX_MATCHES <- 200L
-CONTEXT <- 4000L  # characters before the cursor that are looked at
+CONTEXT <- 4000L  # characters before the cursor that are inspected
 
 # The texts that can replace text[start:cursor], in bytes of UTF-8: list(start, matches).
 complete <- function(text, cursor) {
@@ -15,7 +15,7 @@ complete <- function(text, cursor) {
   list(start = nchar(before, "bytes") - nchar(found$token, "bytes"), matches = enc2utf8(matches[seq_len(min(length(matches), MAX_MATCHES))]))
 }
 
-# Methods of user code may print, and fail.
+# Methods of user code may print or fail.
 silently <- function(action, nothing = list(token = "", matches = character())) {
   sink(nowhere <- base::file(nullfile(), "w"))
   on.exit({
@@ -42,11 +42,11 @@ candidates <- function(before) {
 
 # ---------------------------------------------------------------- the text
 
-# Raw strings, strings, quoted names and comments, whole or cut off by the end.
+# Raw strings, strings, quoted names and comments, complete or cut off by the end.
 LITERAL <- paste0("(?s)[rR][\"'](-*)[(\\[{].*?[)\\]}]\\1[\"']", "|\"(?:[^\"\\\\]|\\\\.)*+(?:\"|$)", "|'(?:[^'\\\\]|\\\\.)*+(?:'|$)", "|`[^`]*+(?:`|$)", "|#[^\n]*")
 
-# Removes comments and strings from code, but for those that may be names of elements, and says
-# which of them the end of the code is in: "end" is behind the last quote of one.
+# Removes comments and strings from code, except strings that may be names of elements. Also returns
+# what the end of the code is in: "end" is after the closing quote of a string.
 scan_code <- function(text) {
   at <- gregexpr(LITERAL, text, perl = TRUE)[[1L]]
   if (at[1L] < 0L) return(list(code = text, within = "", open = ""))
@@ -66,7 +66,7 @@ beginning_with <- function(prefix, names) sort(unique(names[startsWith(names, pr
 
 # ---------------------------------------------------------------- strings
 
-# A name of a column may be in [["a, ["a, [, "a and behind $.
+# A column name may follow [["a, ["a, [, "a and $.
 in_string <- function(code, open) {
   if (grepl("(library|require|requireNamespace|loadNamespace)[[:space:]]*\\([[:space:]]*$", code)) return(beginning_with(open, installed_packages()))
   of <- regmatches(code, regexpr(paste0(PATH, "(?=(?:\\[\\[|\\[(?:[^][()]*,)?|\\$)\\s*$)"), code, perl = TRUE))
@@ -109,10 +109,10 @@ names_in_package <- function(package, all) {
 
 # ---------------------------------------------------------------- code
 
-# A name, as R's syntax has it; R's own completion knows ASCII alone, and takes x[y for one.
+# A name in R's syntax. R's own completion knows only ASCII, and takes x[y for a name.
 WORD <- "[\\p{L}\\p{M}\\p{N}._]"
 NAME <- paste0("(?:(?!\\p{N})", WORD, "+|`[^`]*`)")
-# What look_up() reads: pkg::name$part@slot[["element"]][[1]].
+# The expressions that look_up() reads: pkg::name$part@slot[["element"]][[1]].
 STEP <- paste0("(?:[$@]", NAME, "|\\[\\[(?:[0-9]+|\"[^\"]*\"|'[^']*')\\]\\])")
 PATH <- paste0("(?<!", WORD, ")(?<![$@`])(?:", NAME, ":::?)?", NAME, STEP, "*")
 TOKEN <- paste0("(?:", PATH, "[$@]|\\??", NAME, ":::?|\\?)?(?:", WORD, "*|`[^`]*)$")
@@ -132,7 +132,7 @@ in_code <- function(code) {
   utils$.assignToken(token)
   utils$.assignStart(start)
 
-  # R looks for each method of a generic everywhere, which takes a second for print().
+  # R searches everywhere for each method of a generic, which takes a second for print().
   settings <- state$settings
   on.exit(state$settings <- settings)
   state$settings[["S3"]] <- FALSE
@@ -144,8 +144,8 @@ in_code <- function(code) {
   if (methods_too) matches <- c(matches, beginning_with(token, arguments_of_methods(called)))
   own <- endsWith(matches, "=")
   matches <- c(matches[own], sort(matches[!own & startsWith(matches, token) & !endsWith(matches, "<-")]))
-  place <- sub("[^:?]*$", "", matches)
-  list(token = token, matches = quote_names(place, substring(matches, nchar(place) + 1L)))
+  prefix <- sub("[^:?]*$", "", matches)
+  list(token = token, matches = quote_names(prefix, substring(matches, nchar(prefix) + 1L)))
 }
 
 arguments_of_methods <- function(generic) {
@@ -159,11 +159,11 @@ arguments_of_methods <- function(generic) {
   sprintf("%s=", setdiff(as.character(found), "..."))
 }
 
-# Whether these variables can be looked at without running code.
+# Whether these variables can be read without running code.
 can_be_asked <- function(names)
-  vapply(names, function(name) !nzchar(name) || is.null(place <- where_is(name)) || is_plain(name, place), NA)
+  vapply(names, function(name) !nzchar(name) || is.null(env <- where_is(name)) || is_plain(name, env), NA)
 
-# What may stand behind the last $ or @ of a token, with all before that.
+# Completions after the last $ or @ of a token, with the text before it.
 parts_of <- function(token) {
   at <- regexpr(paste0("[$@](?:", WORD, "*|`[^`]*)$"), token, perl = TRUE)
   value <- look_up(substr(token, 1L, at - 1L))
@@ -191,20 +191,20 @@ look_up <- function(path) {
   value
 }
 
-# The names in a list or an environment. Methods for .DollarNames() are there to be asked by
-# completion, and are; no other method is called.
+# The names in a list or an environment. Methods for .DollarNames() exist for completion and are
+# called; no other method is.
 names_within <- function(value, prefix = "") {
   for (class in setdiff(attr(value, "class"), c("list", "environment", "data.frame"))) {
     name <- paste0(".DollarNames.", class)
-    place <- where_is(name)
-    if (is.null(place)) place <- asNamespace("utils")[[".__S3MethodsTable__."]]
-    method <- if (exists(name, envir = place, inherits = FALSE) && is_plain(name, place)) get(name, envir = place)
+    env <- where_is(name)
+    if (is.null(env)) env <- asNamespace("utils")[[".__S3MethodsTable__."]]
+    method <- if (exists(name, envir = env, inherits = FALSE) && is_plain(name, env)) get(name, envir = env)
     if (is.function(method)) return(method(value, paste0("^\\Q", prefix)))
   }
   if (is.environment(value)) ls(value, all.names = TRUE) else if (is.list(value)) attr(value, "names", exact = TRUE)
 }
 
-# The names behind what is before them, with backquotes where R's syntax wants them.
+# The names after a prefix, with backquotes where R's syntax needs them.
 quote_names <- function(before, names, all = FALSE) {
   odd <- nzchar(names) & (all | !grepl(paste0("^(?!\\.?\\p{N})", WORD, "+( ?=)?$"), names, perl = TRUE) & !grepl("^[\"'(\\[]|[]()/]$", names))
   paste0(before, ifelse(odd, paste0("`", names, "`"), names), recycle0 = TRUE)

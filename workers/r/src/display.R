@@ -1,13 +1,13 @@
-# What values have beside their text: a table for a data frame, the page of a widget.
+# Rich forms of values besides their text: a table for a data frame, the page of a widget.
 
-MAX_ROWS <- 2000L     # of a table, if the user's options ask for that many
+MAX_ROWS <- 2000L     # of a table, even if the user's options ask for more
 MAX_COLUMNS <- 200L
 MAX_CELL <- 200L      # characters
-MAX_PAGE <- 16e6      # bytes of a page with all that it loads
+MAX_PAGE <- 16e6      # bytes of a page with everything that it loads
 MAX_TYPES <- 8L       # of one bundle
 
-# Called with the visible value of an expression at the top level, behind its echo. The options are
-# those of IRkernel.
+# Called with the visible value of an expression at the top level, after its echo. The options are
+# IRkernel's.
 value <- function(x) {
   html <- if (is.data.frame(x) && !isFALSE(getOption("jupyter.rich_display"))) tryCatch(suppressWarnings(suppressMessages(table(x))), error = function(e) NULL)
   if (is.null(html)) return(invisible())
@@ -21,7 +21,7 @@ send <- function(types, result = FALSE, title = "") {
   shim("turnstone_display", names(types), unname(types), length(types), as.integer(result), title)
 }
 
-# A small table of HTML: the first and the last rows, the first columns.
+# A small HTML table: the first and last rows, and the first columns.
 table <- function(x) {
   rows <- nrow(x)
   columns <- ncol(x)
@@ -47,10 +47,10 @@ table <- function(x) {
     "</tr></thead><tbody>", paste(lines, collapse = "\n"), "</tbody></table>")
 }
 
-# What an option says, within bounds.
-chosen <- function(option, usual, most) {
+# The value of an option, within bounds.
+chosen <- function(option, default, most) {
   n <- getOption(option)
-  if (is.numeric(n) && length(n) == 1L && !is.na(n) && n >= 1) as.integer(min(n, most)) else usual
+  if (is.numeric(n) && length(n) == 1L && !is.na(n) && n >= 1) as.integer(min(n, most)) else default
 }
 
 cut <- function(text) {
@@ -65,7 +65,7 @@ cut <- function(text) {
 escape <- function(text)
   gsub(">", "&gt;", gsub("<", "&lt;", gsub("&", "&amp;", text, fixed = TRUE), fixed = TRUE), fixed = TRUE)
 
-# options(viewer): packages have written a page for a widget, a table of gt, a plot of plotly.
+# options(viewer): shows a page that a package has written, such as a widget, a gt table or a plotly plot.
 view <- function(url, height = NULL, ...) {
   url <- sub("^file://", "", url)
   if (!file.exists(url)) return(help$browse(url))
@@ -88,29 +88,29 @@ match_one <- function(pattern, text) {
   if (length(found) > 1L) found[2L] else ""
 }
 
-# The figure in the JSON of a plotly widget: its x, without what the widget adds.
+# The figure in the JSON of a plotly widget: its x, without the widget's additions.
 figure_of <- function(page) {
   json <- match_one('(?s)<script type="application/json" data-for="[^"]*">(.*?)</script>', page)
   x <- match_one('(?s)^\\s*\\{"x":(\\{.*\\}),"evals":.*\\}\\s*$', json)
   if (grepl('"data":', x, fixed = TRUE)) x else ""
 }
 
-# options(jupyter.base_display_func): packages that show something in a notebook, by IRdisplay. A
-# picture is sent by itself, without the text beside it.
+# options(jupyter.base_display_func): called by packages that show something in a notebook through
+# IRdisplay. An image is sent alone, without the text that comes with it.
 publish <- function(data, metadata = NULL) {
   offered <- names(data)
-  picture <- intersect(c("image/png", "image/jpeg"), offered)[1L]
-  if (!is.na(picture)) {
-    bytes <- data[[picture]]
+  image <- intersect(c("image/png", "image/jpeg"), offered)[1L]
+  if (!is.na(image)) {
+    bytes <- data[[image]]
     if (!is.raw(bytes)) bytes <- base64enc::base64decode(bytes)
-    if (length(bytes) > MAX_PAGE) too_large("picture")
-    else shim("turnstone_image", bytes, length(bytes), picture, "", 0L, "")
+    if (length(bytes) > MAX_PAGE) too_large("image")
+    else shim("turnstone_image", bytes, length(bytes), image, "", 0L, "")
     return(invisible())
   }
   data <- data[!is_binary(names(data)) & !vapply(data, is.raw, NA)]
   data <- data[seq_len(min(length(data), MAX_TYPES))]
   texts <- vapply(data, function(x) paste(enc2utf8(if (is.character(x)) x else as.character(jsonlite::toJSON(x, auto_unbox = TRUE))), collapse = "\n"), "")
-  if (length(texts) == 0L) note("nothing of ", paste(offered, collapse = ", "), " can be shown")
+  if (length(texts) == 0L) note("cannot show any of the types ", paste(offered, collapse = ", "))
   else if (sum(nchar(texts, "bytes")) > MAX_PAGE) too_large(names(texts)[1L])
   else send(texts)
   invisible()
@@ -118,12 +118,12 @@ publish <- function(data, metadata = NULL) {
 
 is_binary <- function(types) grepl("^(image|audio|video)/|^application/(pdf|octet-stream)", types) & !grepl("xml$", types)
 
-too_large <- function(what) note(sprintf("the %s is not shown: with what it loads it has more than %.0f MB", what, MAX_PAGE / 1e6))
+too_large <- function(what) note(sprintf("the %s is not shown: it is larger than %.0f MB, including what it loads", what, MAX_PAGE / 1e6))
 
 # options(jupyter.clear_output_func)
-clear <- function(wait = TRUE) note("what was shown stays: a session of R cannot take it back")
+clear <- function(wait = TRUE) note("output is not cleared: R sessions cannot remove what was shown")
 
-# The page with its scripts and styles in it. NULL: that would be too large.
+# The page with its scripts and styles inlined, or NULL if that would be too large.
 inlined <- function(page, dir) {
   size <- nchar(page, "bytes")
   patterns <- c(script = '<script src="([^":]+)"[^>]*></script>', style = '<link href="([^":]+)" rel="stylesheet"[^>]*>')
@@ -144,7 +144,7 @@ inlined <- function(page, dir) {
   page
 }
 
-# A script must not end its own element.
+# A script must not close its own element.
 closed <- function(content) {
   text <- rawToChar(content[content != 0L])
   charToRaw(gsub("</script", "<\\/script", text, fixed = TRUE, useBytes = TRUE))

@@ -1,8 +1,8 @@
-# The environment `turnstone`: the functions of the host.
+# The environment `turnstone`, which has the host's functions.
 #
-# Values go as documents (docs/protocol.md), which the shim reads and writes. A vector of
+# Values are sent as encoded values (docs/protocol.md), which the shim reads and writes. A vector of
 # length one is a scalar, I(x) an array; NA is null; names make an object. An array of
-# scalars of one kind is a vector, one of equal objects is a data frame.
+# scalars of one kind is a vector, and an array of similar objects a data frame.
 
 dll <- getLoadedDLLs()[["turnstone"]]
 native <- lapply(c(functions = "turnstone_functions", begin = "turnstone_call_begin", result = "turnstone_call_result",
@@ -19,8 +19,8 @@ call_host <- function(name, args) {
   on.exit(.Call(native$done, cell))
   wrong <- .Call(native$begin, cell, name, args)
   if (!is.null(wrong)) fail(wrong[[1L]], paste0(name, ": argument ", wrong[[2L]]))
-  if (cell[[1L]] == 0) fail("CallError", paste0(name, ": a forked child cannot call functions of the host: call in the parent, and pass the result on"))
-  if (cell[[1L]] == -1) fail("CallError", paste0(name, ": 32 calls are open already, one in the other"))
+  if (cell[[1L]] == 0) fail("CallError", paste0(name, ": a forked child cannot call functions of the host; call it in the parent, and pass the result on"))
+  if (cell[[1L]] == -1) fail("CallError", paste0(name, ": 32 nested calls are open already"))
   if (cell[[1L]] == -2) fail("CallError", paste0(name, ": the session is ending"))
   result <- .Call(native$result, cell)
   state <- cell[[2L]]
@@ -36,8 +36,8 @@ offered <- new.env(parent = emptyenv())
 
 full_name <- function(entry) if (is.null(entry$group) || is.na(entry$group)) entry$name else paste0(entry$group, ".", entry$name)
 
-# Groups are in turnstone$tools, such as the tools of one server. Their functions are known
-# once the host has opened them, which code does that first looks for them.
+# turnstone$tools has groups, such as the tools of one MCP server. The functions of a group are known
+# once the host has opened it, which the first access does.
 groups <- new.env(parent = emptyenv())
 tools <- structure(new.env(parent = emptyenv()), class = "turnstoneTools")
 
@@ -98,7 +98,7 @@ make <- function(entry) {
   parameters <- c(intersect(names(properties), required), setdiff(names(properties), required))
   f <- function() NULL
   formals(f) <- if (any) alist(... = ) else structure(rep(alist(x = ), length(parameters)), names = parameters)
-  # Functions stand in the body themselves, so that no parameter can hide one.
+  # The body contains the functions themselves, so that no parameter can mask one.
   given <- lapply(parameters, function(n) as.call(list(`if`, as.call(list(`!`, as.call(list(missing, as.name(n))))), as.call(structure(list(list, as_given(as.name(n), properties[[n]])), names = c("", n))))))
   args <- if (any) as.call(list(list, quote(...))) else as.call(c(list(c), given))
   body(f) <- as.call(list(call_host, true, args))
@@ -106,12 +106,12 @@ make <- function(entry) {
   structure(f, class = "turnstoneFunction", turnstone = entry)
 }
 
-# An argument that shall be an array is one also if it has one element.
+# An argument of type array is an array even if it has one element.
 fitting <- function(value) {
   if (is.atomic(value) && !is.null(value) && !is.raw(value) && is.null(names(value))) I(value) else value
 }
 
-# The code of an argument in a call.
+# The code for an argument in a call.
 as_given <- function(name, schema) if (identical(schema$type, "array")) as.call(list(fitting, name)) else name
 
 words <- function(schema) {
@@ -129,7 +129,7 @@ print_function <- function(x, ...) {
   invisible(x)
 }
 
-# The functions are in the environment `turnstone` on the search path, once there are some.
+# The environment `turnstone` is put on the search path once the host has functions.
 refresh <- function() {
   entries <- as_entries(.Call(native$functions, l10n_info()[["UTF-8"]]))
   rm(list = ls(offered, all.names = TRUE), envir = offered)

@@ -1,12 +1,12 @@
-# Help and other documents, as text in the output: there is no browser, editor or viewer
-# here.
+# Help and other documents, shown as text in the output, because a session has no browser, editor or
+# viewer.
 
-MAX_DOCUMENT <- 4e6  # bytes that are read to be shown, a second or two of work; rendering has a bound of its own
+MAX_DOCUMENT <- 4e6  # bytes of a document that are read, a second or two of work; rendering has its own bound
 
 no_editor <- function()
-  stop("there is no editor here: change the object or the file with R code, or set options(editor = ) to an R function", call. = FALSE)
+  stop("a session has no editor; change the object or the file with R code, or set options(editor = ) to an R function", call. = FALSE)
 
-# Shows files as R itself does at a terminal: one after the other, in a pager.
+# Shows files one after the other in a pager, as R does at a terminal.
 in_pager <- function(pager) {
   force(pager)
   function(files, header = rep("", length(files)), title = NULL, delete.file = FALSE) {
@@ -22,7 +22,7 @@ in_pager <- function(pager) {
   }
 }
 
-# View: how large it is, and its beginning. Anything but a table is shown by its structure.
+# View: shows the size of a table and its first rows, or the structure of any other value.
 view <- function(x, title) {
   if (length(dim(x)) != 2L) {
     cat(title, "\n", sep = "")
@@ -32,7 +32,7 @@ view <- function(x, title) {
   shown <- pmin(size, MAX_VIEW)
   count <- function(n) paste(sprintf("%.0f %s%s", as.numeric(n), c("row", "column"), ifelse(n == 1L, "", "s")), collapse = ", ")
   cat(title, ": ", count(size), if (any(shown < size)) paste0("; the first ", count(shown)), "\n", sep = "")
-  if (is.data.frame(x)) x <- as.data.frame(x)  # those of packages cut by rules of their own
+  if (is.data.frame(x)) x <- as.data.frame(x)  # data frames of packages truncate by rules of their own
   print(x[seq_len(shown[1L]), seq_len(shown[2L]), drop = FALSE])
   invisible()
 }
@@ -41,14 +41,14 @@ MAX_VIEW <- 20L  # rows, and columns
 
 # ---------------------------------------------------------------- browseURL
 
-# Shows a local document; of anything else only the address.
+# Shows a local document, or only the URL of anything else.
 browse <- function(url) {
   page <- local_page(url)
-  if (is.null(page)) note("there is no browser here: ", url) else show_page(page, url)
+  if (is.null(page)) note("a session has no browser: ", url) else show_page(page, url)
   invisible()
 }
 
-# A document of this machine: list(file or text, fragment, type), or NULL.
+# A document on this machine: list(file or text, fragment, type), or NULL.
 local_page <- function(url) {
   fragment <- if (grepl("#", url, fixed = TRUE)) utils::URLdecode(sub("^[^#]*#", "", url)) else ""
   address <- sub("#.*$", "", url)
@@ -70,8 +70,8 @@ type_of <- function(file)
     txt = , md = , r = , rmd = , rnw = , qmd = , rd = , bib = , csv = , log = , json = , yml = , yaml = "text",
     if (grepl(".", basename(file), fixed = TRUE)) "other" else "text")
 
-# The answer of R's own help server. It is called directly: it runs in this process, which
-# could not answer a request to itself.
+# The answer of R's own help server. It is called directly because it runs in this process, which
+# could not answer its own request.
 help_page <- function(address) {
   port <- get0("httpdPort", asNamespace("tools"))
   answer <- get0("httpd", asNamespace("tools"))
@@ -94,7 +94,7 @@ show_page <- function(page, url) {
   file <- page$file
   if (!is.null(file)) {
     if (dir.exists(file)) return(note("a directory: ", file))
-    if (!file.exists(file)) return(note("there is no such file: ", file))
+    if (!file.exists(file)) return(note("no such file: ", file))
     if (page$type == "pdf") return(show_pdf(file))
     if (page$type == "other" || file.size(file) > MAX_DOCUMENT) return(note("not shown as text: ", file))
     page$text <- read_text(file)
@@ -142,8 +142,8 @@ print_vignettes <- function(x) {
 
 # ---------------------------------------------------------------- HTML
 
-# The text of a page, or of the section that a fragment names. Every "<" begins a piece
-# of the page: a tag and the text after it.
+# The text of a page, or of the section that a fragment names. Every "<" starts a piece of the
+# page: a tag and the text after it.
 text_of_html <- function(html, fragment = "") {
   html <- gsub("data:[A-Za-z0-9+/=;,.-]{100,}+", "", paste(html, collapse = "\n"), perl = TRUE)
   html <- gsub("(?s)<!--.*?-->", "", html, perl = TRUE)
@@ -183,13 +183,13 @@ text_of_html <- function(html, fragment = "") {
   strsplit(whole, "\n", fixed = TRUE)[[1L]]
 }
 
-# The value of an attribute in each tag, "" where it is missing.
+# The value of an attribute in each tag, or "" if it is missing.
 attribute <- function(tag, name) {
   pattern <- paste0("(?is)^.*?\\s", name, "\\s*=\\s*(?:\"([^\"]*)\"|'([^']*)'|([^\\s>]+)).*$")
   ifelse(grepl(pattern, tag, perl = TRUE), gsub(pattern, "\\1\\2\\3", tag, perl = TRUE), "")
 }
 
-# Adds the addresses of external links after their texts.
+# Adds the URLs of external links after their texts.
 link_targets <- function(tag, name, before) {
   opening <- which(name == "a")
   target <- decode_entities(attribute(tag[opening], "href"))
@@ -201,7 +201,7 @@ link_targets <- function(tag, name, before) {
   before
 }
 
-# Which pieces belong to a section: from its anchor to the next heading of its level.
+# The pieces of a section, from its anchor to the next heading of its level.
 section <- function(tag, level, fragment) {
   all <- seq_along(tag)
   if (!nzchar(fragment)) return(all)

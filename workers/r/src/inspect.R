@@ -1,8 +1,8 @@
-# What is known about the thing at the cursor: how it is called, and its help page as text.
+# Information about the name at the cursor: its usage, and its help page as text.
 
 MAX_TEXT <- 32000L
 
-# The text about it, or character().
+# The text, or character().
 inspect <- function(text, cursor) {
   text <- enc2utf8(text)
   name <- name_at(text, cursor)
@@ -14,7 +14,7 @@ inspect <- function(text, cursor) {
   if (length(lines)) substr(paste(lines, collapse = "\n"), 1L, MAX_TEXT) else character()
 }
 
-# The name in which the cursor stands; behind f( that is f.
+# The name at the cursor. After f( it is f.
 name_at <- function(text, cursor) {
   bytes <- charToRaw(text)
   before <- rawToChar(bytes[seq_len(min(cursor, length(bytes)))])
@@ -28,7 +28,7 @@ name_at <- function(text, cursor) {
   if (grepl("^[[:alnum:]._]+(:::?[[:alnum:]._]+)?$", name)) name else ""
 }
 
-# Nothing is evaluated: neither a promise, nor an active binding, nor a method.
+# No promise, active binding or method is evaluated.
 about <- function(name, package) {
   where <- if (is.null(package)) where_is(name) else if (isNamespaceLoaded(package)) asNamespace(package)
   if (is.null(where) || !exists(name, envir = where, inherits = FALSE) || !is_plain(name, where)) return()

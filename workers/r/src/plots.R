@@ -1,42 +1,42 @@
 # Plots. A screen device of this session is a png() device that writes one file for each
-# page, when the next page begins or the device is closed. Such a file is a finished page
-# and is sent as it is. The open page is in no file yet. A child of the session has its device
-# write it, before the session waits for input and before text that is printed after it. Where
-# there are no such children, its display list is replayed into a second device.
+# page, when the next page starts or the device is closed. Such a file is a finished page and is
+# sent unchanged. The open page is not in a file yet. A forked child makes its device write it,
+# before the session waits for input and before text that is printed after it. Without fork(), its
+# display list is replayed into a second device.
 #
-# The bytes of an unchanged page are those of the file that its own device writes later, so
-# comparing bytes shows what is new. Each page has a source of its own. A change
-# of a page that was sent is an update of that source.
+# The bytes of an unchanged page equal the file that its own device writes later, so comparing
+# bytes shows what is new. Each page has its own source. A change of a page that has been sent is an
+# update of that source.
 
-MAX_PAGES <- 50L      # that are sent between one wait for input and the next
-MAX_COMPLAINTS <- 3L  # likewise, about what could not be shown
-MAX_BYTES <- 60e6     # of a picture: it has to fit a frame
-MAX_PIXELS <- 16384   # of a side: cairo ends at twice that
+MAX_PAGES <- 50L      # sent between two input requests
+MAX_COMPLAINTS <- 3L  # notes about plots that could not be shown, between two input requests
+MAX_BYTES <- 60e6     # of an image, which must fit a frame
+MAX_PIXELS <- 16384   # of a side; cairo's limit is twice that
 MAX_DEVICES <- 62L    # of R's 63: replaying a page takes one
 
 owner <- Sys.getpid()  # a forked child never sends
 directory <- ""
-devices <- list()      # ours: environments with
-                       #   number, entry  what .Devices holds for it, which tells it from one that takes its number over
+devices <- list()      # our devices: environments with
+                       #   number, entry  its entry in .Devices, which distinguishes it from a later device of that number
                        #   files          the pattern of its pages' files
-                       #   size, look     what it was opened with; asked: whether a size was
-                       #   page           the number of the page that it draws, and of that page
-                       #   length         how much of the display list has been looked at
-                       #   drawn, title   what was found there; unsent: whether some of it was not sent
-                       #   inspected      whether that is all of it: it has ended
-                       #   last           its bytes when it was last sent; replayed: they were drawn for that
-                       #   source         once it was sent
+                       #   size, look     its options when it was opened; asked: whether a size was given
+                       #   page           the number of its open page, and of that page:
+                       #   length         the inspected length of the display list
+                       #   drawn, title   what was found there; unsent: whether some of it has not been sent
+                       #   inspected      whether the page has ended, so that this is all of it
+                       #   last           its bytes when it was last sent; replayed: whether they came from a replay
+                       #   source         set once it has been sent
 opened <- 0L
 pages <- 0L
-sent <- 0L             # since the last wait for input
+sent <- 0L             # since the last input request
 withheld <- 0L
 complaints <- 0L
 no_device <- FALSE
-blanks <- list()       # by size and look: the bytes of a page with nothing drawn
+blanks <- list()       # the bytes of an empty page, by size and look
 
 # ---------------------------------------------------------------- devices
 
-# Opens a device of ours and makes it the current one.
+# Opens a device and makes it the current one.
 open <- function(width = NULL, height = NULL, units = "in", res = NULL, pointsize = 12, bg = "white") {
   if (Sys.getpid() != owner || no_device) return(grDevices::pdf(NULL))
   if (length(grDevices::dev.list()) >= MAX_DEVICES) stop("too many open devices", call. = FALSE)
@@ -69,7 +69,7 @@ open_png <- function(files, size, look) {
     tryCatch(suppressWarnings(
       grDevices::png(files, size[1L], size[2L], res = size[3L], pointsize = look$pointsize, bg = look$bg, type = type)
     ), error = function(e) NULL)
-    if (grDevices::dev.cur() != current) return(TRUE)  # where cairo cannot be loaded, png() only warns
+    if (grDevices::dev.cur() != current) return(TRUE)  # if cairo cannot be loaded, png() only warns
   }
   FALSE
 }
@@ -85,8 +85,8 @@ current_device <- function() {
 
 # ---------------------------------------------------------------- sizes
 
-# The size of a plot: c(width, height, res), in pixels and pixels per inch. As in other
-# front ends, the options repr.plot.width and .height are in inches, and .res goes with them.
+# The size of a plot: c(width, height, res), in pixels and pixels per inch. As in other front ends,
+# the options repr.plot.width and .height are in inches, and .res is their resolution.
 size_of_plots <- function(width = NULL, height = NULL, units = "in", res = NULL) {
   dpi <- first_size(res, getOption("repr.plot.res"), settings$res)
   per_inch <- switch(units, "in" = 1, cm = 2.54, mm = 25.4, px = dpi, stop("units must be in, cm, mm or px", call. = FALSE))
@@ -107,7 +107,7 @@ settings <- list(width = 800, height = 600, res = 96)
 for (pair in strsplit(strsplit(shim("turnstone_options", "")[[1L]], " ", fixed = TRUE)[[1L]], "=", fixed = TRUE))
   if (length(pair) == 2L && pair[1L] %in% names(settings)) settings[[pair[1L]]] <- as.numeric(pair[2L])
 
-# A new size takes effect with the next page, as far as a page can tell: layout() is lost.
+# A new size takes effect with the next page. It discards layout().
 resize <- function(device) {
   size <- if (!device$asked) tryCatch(size_of_plots(), error = function(e) complain(conditionMessage(e)))
   if (is.null(size) || identical(device$size, size)) return()
@@ -128,8 +128,8 @@ start_watching <- function() {
   watch_children()
 }
 
-# A child's output does not pass through R, so plots are shown before a child is started.
-# R has no hook for that.
+# A child's output does not pass through R, so plots are shown before a child starts. R has no hook
+# for that.
 watch_children <- function()
   for (name in c("system", "system2", "pipe")) {
     start <- get(name, baseenv())
@@ -145,7 +145,7 @@ page_begins <- function() {
   if (Sys.getpid() != owner || is.null(device)) return()
   if (!device$inhibited && !get("dev.displaylist", asNamespace("grDevices"))()) {
     device$inhibited <- TRUE
-    note("a plot is shown when its page ends: dev.control(\"inhibit\") has R forget what is drawn")
+    note("a plot is shown when its page ends: dev.control(\"inhibit\") makes R forget drawings")
   }
   shim("turnstone_drawing")
 }
@@ -154,7 +154,7 @@ page_begins <- function() {
 page_ends <- function(ends) {
   device <- current_device()
   if (is.null(device)) return()
-  if (Sys.getpid() != owner) return(grDevices::pdf(NULL))  # the file that the device writes is the parent's
+  if (Sys.getpid() != owner) return(grDevices::pdf(NULL))  # the device would write the parent's file
   contain({
     inspect(device)
     device$inspected <- ends
@@ -165,15 +165,15 @@ page_ends <- function(ends) {
   })
 }
 
-# Where a user has emptied tempdir(), the page that ends has gone with its file.
+# If the user has emptied tempdir(), the ending page was lost with its file.
 keep_going_without_its_files <- function(device) {
   if (dir.exists(directory)) return()
   dir.create(directory, recursive = TRUE)
   if (device$length > 0L) next_page(device)
 }
 
-# Looks for new entries in the display list of the current device, which is this one.
-# Returns the recorded page if it has drawings that were not sent.
+# Inspects new entries in the display list of this device, which is the current one. Returns the
+# recorded page if it has drawings that have not been sent.
 inspect <- function(device) {
   page <- grDevices::recordPlot()
   operations <- page[[1L]]
@@ -194,7 +194,7 @@ inspect <- function(device) {
   if (device$unsent) page
 }
 
-# Operations after which a page looks as before.
+# Operations that do not change a page's look.
 NOTHING_DRAWN <- c("C_par", "C_layout", "C_plot_new", "C_plot_window", "C_strWidth", "C_strHeight", "palette", "palette2",
   "requireNamespace", "gridDirty", "setGPar", "setviewport", "downviewport", "downvppath", "unsetviewport", "upviewport", "initGPar", "initViewportStack",
   "L_gridDirty", "L_setGPar", "L_setviewport", "L_downviewport", "L_downvppath", "L_unsetviewport", "L_upviewport", "L_initGPar", "L_initViewportStack")
@@ -205,12 +205,12 @@ title_of <- function(arguments) {
   if (is.atomic(main) && length(main)) substr(gsub("[[:space:]]+", " ", as.character(main[1L])), 1L, 200L) else ""
 }
 
-# The bytes of the open page of the current device, which is this one, as the device itself would
-# write them now; NULL where a child cannot write them. R tells the device after the one that is
-# closed that it is the current one: to a window that would be a word from two processes.
+# The bytes of the open page of this device, which is the current one, as the device itself would
+# write them now. NULL if a child cannot write them: when R closes a device, it activates the next
+# one, and a window must not get messages from two processes.
 developed <- function(device) {
   if (.Platform$OS.type == "windows" || !all(vapply(.Devices[grDevices::dev.list()], is_of_file, NA))) return()
-  file <- file.path(directory, "picture.png")
+  file <- file.path(directory, "image.png")
   on.exit(unlink(file))
   if (shim("turnstone_develop", device$number, page_file(device), file, 0L)[[4L]] == 1L && file.exists(file)) {
     bytes <- bytes_of(file)
@@ -220,18 +220,18 @@ developed <- function(device) {
 
 is_of_file <- function(entry) !is.null(attr(entry, "filepath")) || entry == "pdf"  # pdf(NULL)
 
-# Evaluates, and leaves the user's random numbers where they were.
+# Evaluates an expression and restores the state of the user's random numbers.
 keeping_seed <- function(action) {
   seed <- globalenv()[[".Random.seed"]]
   on.exit(if (is.null(seed)) suppressWarnings(rm(".Random.seed", envir = globalenv())) else assign(".Random.seed", seed, globalenv()))
   action
 }
 
-# The bytes of a page that draw draws. Only that takes time: an interrupt anywhere else
-# would leave the second device to the user, or a file to be complained of.
-picture_of <- function(device, draw) {
+# The bytes of a page that the function draw draws. Only draw may be interrupted: elsewhere an interrupt
+# would leave the second device to the user, or an incomplete file.
+image_of <- function(device, draw) {
   current <- grDevices::dev.cur()
-  file <- file.path(directory, "picture.png")
+  file <- file.path(directory, "image.png")
   second <- NULL
   close <- function() {
     if (is.null(second)) return()
@@ -243,7 +243,7 @@ picture_of <- function(device, draw) {
   suspendInterrupts({
     if (!open_png(file, device$size, device$look)) return(raw())
     second <- grDevices::dev.cur()
-    # What fails here has failed before, when it was drawn.
+    # An error here has occurred before, when the page was drawn.
     allowInterrupts(tryCatch(suppressWarnings(draw()), error = function(e) NULL))
     close()
     if (file.exists(file)) bytes_of(file) else raw()
@@ -252,10 +252,10 @@ picture_of <- function(device, draw) {
 
 bytes_of <- function(file) suspendInterrupts(readBin(file, "raw", file.size(file)))
 
-# A picture without its end was cut off by a full disk.
+# An image without its end was cut off by a full disk.
 is_whole <- function(bytes) {
   whole <- ends_whole(bytes)
-  if (!whole) complain("a plot could not be shown: there is no room for it in ", directory)
+  if (!whole) complain("a plot could not be shown: no space left in ", directory)
   whole
 }
 
@@ -263,24 +263,24 @@ ends_whole <- function(bytes) (n <- length(bytes)) >= 12L && identical(bytes[(n 
 
 PNG_END <- as.raw(c(0x00, 0x00, 0x00, 0x00, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82))
 
-# If the device of a page was closed at once, only the bytes show whether it has drawings.
+# If the device of a page was closed immediately, only the bytes show whether it has drawings.
 is_blank <- function(device, bytes) {
   kind <- paste(c(device$size, device$look), collapse = " ")
   if (is.null(blanks[[kind]]))  # plot.new() would call hooks
-    blanks[[kind]] <<- picture_of(device, function() .External2(get("C_plot_new", asNamespace("graphics"))))
+    blanks[[kind]] <<- image_of(device, function() .External2(get("C_plot_new", asNamespace("graphics"))))
   identical(bytes, blanks[[kind]])
 }
 
-# Sends the pages that their devices have finished, and forgets devices that were closed.
+# Sends finished pages, and forgets closed devices.
 collect <- function() {
   if (Sys.getpid() != owner) return()
   contain({
     for (device in devices) repeat {
       file <- page_file(device)
-      # A device makes the file when a page begins, and fills it when it ends.
+      # A device creates the file when a page starts, and fills it when the page ends.
       if (!file.exists(file) || !file.size(file) > 0 && is_open(device) && !file.exists(page_file(device, 1L))) break
       bytes <- bytes_of(file)
-      # What is drawn again may look different, such as points at random places: that is not new.
+      # A replay may look different, such as points at random positions. That is not a change.
       known <- identical(bytes, device$last) || device$replayed && device$inspected && !device$unsent
       if (is_whole(bytes) && !known && (device$drawn || !is_blank(device, bytes))) {
         if (sent < MAX_PAGES) send(device, bytes) else withheld <<- withheld + 1L
@@ -325,8 +325,8 @@ finish <- function() {
   sent <<- withheld <<- complaints <<- 0L
 }
 
-# Called before text, so that pictures and text are in order: before the first text after a
-# drawing, then less and less often. Returns what it has found.
+# Called before text, so that images and text are in order: before the first text after a drawing,
+# then less and less often. Returns one of the results below.
 before_text <- function() {
   if (Sys.getpid() != owner) return(PAGE_NONE)
   before <- sent
@@ -343,12 +343,12 @@ look <- function() {
   if (!is.null(device) && sent < MAX_PAGES) contain(send_open_page(device))
 }
 
-PAGE_NONE <- 0L  # nor will there be one before a device is opened; the shim knows these numbers
+PAGE_NONE <- 0L  # and there will be none before a device is opened; the shim uses the same numbers
 PAGE_UNCHANGED <- 1L
 PAGE_SENT <- 2L
-PAGE_INTERRUPTED <- 3L  # it was not meant for this
+PAGE_INTERRUPTED <- 3L  # the interrupt was meant for user code
 
-# The open page is sent beyond the bound, too: it is the last.
+# The open page is sent even beyond the bound, because it is the last.
 send_open_page <- function(device) {
   current <- grDevices::dev.cur()
   if (current != device$number) {
@@ -359,12 +359,12 @@ send_open_page <- function(device) {
   if (is.null(page)) return()
   bytes <- developed(device)
   device$replayed <- is.null(bytes)
-  if (device$replayed) bytes <- keeping_seed(picture_of(device, function() grDevices::replayPlot(page)))
-  device$unsent <- FALSE  # not before: an interrupt puts it off
+  if (device$replayed) bytes <- keeping_seed(image_of(device, function() grDevices::replayPlot(page)))
+  device$unsent <- FALSE  # not earlier: after an interrupt it is sent later
   if (is_whole(bytes) && !identical(bytes, device$last)) send(device, bytes)
 }
 
-# A plot that cannot be shown is no error of the user's code.
+# A plot that cannot be shown is not an error of the user's code.
 contain <- function(action)
   tryCatch(action, error = function(e) complain("a plot could not be shown: ", conditionMessage(e)))
 
@@ -383,7 +383,7 @@ show_matplotlib <- function() {
 show_figures <- function(pyplot) {
   if (Sys.getpid() != owner) return(invisible())
   look()
-  shim("turnstone_drawing")  # what is withheld is told in the end
+  shim("turnstone_drawing")  # withheld plots are reported at the end
   file <- tempfile(fileext = ".png")
   on.exit({ unlink(file); pyplot$close("all") })
   for (number in unlist(pyplot$get_fignums())) {

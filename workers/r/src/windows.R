@@ -1,5 +1,5 @@
-# Replaces functions for which R for Windows opens windows: they ask in the session or
-# print to its output. A session has no desktop.
+# Replacements for functions that open windows in R for Windows. They ask in the session or print
+# to its output, because a session has no desktop.
 
 cancelled <- function(answer) !nzchar(trimws(answer))
 
@@ -44,14 +44,14 @@ winDialogString <- function(message, default) {
   if (nzchar(answer)) answer else default
 }
 
-# R's own function that never shows a window.
+# R's own function, which never shows a window.
 choosing_in_text <- function(original) {
   force(original)
   function(choices, preselect = NULL, multiple = FALSE, title = NULL, graphics = FALSE)
     original(choices, preselect = preselect, multiple = multiple, title = title, graphics = FALSE)
 }
 
-# Progress is shown by a bar of text.
+# Progress is shown as a text bar.
 winProgressBar <- function(title = "R progress bar", label = "", min = 0, max = 1, initial = 0, width = 300L) {
   writeLines(c(title, label)[nzchar(c(title, label))])
   utils::txtProgressBar(min, max, initial, style = 3)
@@ -60,11 +60,11 @@ setWinProgressBar <- function(pb, value, title = NULL, label = NULL) utils::setT
 getWinProgressBar <- function(pb) utils::getTxtProgressBar(pb)
 
 shell.exec <- function(file) {
-  note("not opened: ", file, ": a session opens no programs on the desktop")
+  note("not opened: ", file, ": a session cannot open programs on the desktop")
   invisible()
 }
 
-# ---------------------------------------------------------------- pictures and pages
+# ---------------------------------------------------------------- images and pages
 
 window <- function(width, height, pointsize = 12, ...)
   plots$open(if (!missing(width)) width, if (!missing(height)) height, "in", NULL, pointsize, "white")
@@ -72,7 +72,7 @@ window <- function(width, height, pointsize = 12, ...)
 # There is no screen, so raising a window does nothing.
 no_window <- function(...) invisible()
 
-# R asks no front end to show files. Pages for terminals underline and embolden an X by
+# R does not let a front end show files. Pages for terminals underline and embolden an X by
 # "_\bX" and "X\bX".
 pager <- function(files, header = rep("", length(files)), title = NULL, delete.file = FALSE) {
   for (i in seq_along(files)) {
@@ -85,7 +85,7 @@ pager <- function(files, header = rep("", length(files)), title = NULL, delete.f
   cat("\n")
 }
 
-# Replaces R's own functions by all of these.
+# Replaces R's own functions with all of these.
 replace_all <- function() {
   if (!is.function(getOption("pager"))) options(pager = pager)
   replace_in("base", list(file.choose = file.choose, shell.exec = shell.exec))

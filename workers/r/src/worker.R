@@ -1,12 +1,12 @@
 # The part of the R worker that is written in R: plots, help as text, completion.
 #
-# The shim evaluates this file at the first prompt, in an environment of its own below
-# the base namespace, with `files` bound to its directory. So nothing of it is on the search
-# path or in the workspace, and a user's `c` or `cat` is never called here. Its value is a
-# list of the functions that the shim calls.
+# The shim evaluates this file at the first prompt, in a separate environment below the base
+# namespace, with `files` bound to its directory. So nothing of it is on the search path or in the
+# workspace, and a user's `c` or `cat` is never called here. Its value is a list of the functions
+# that the shim calls.
 #
-# The other files are read now, since a directory of temporary files may be cleaned up
-# while a session lasts, but parsed when they are first needed.
+# The other files are read now, since a temporary directory may be cleaned up during a session.
+# They are parsed when they are first needed.
 
 part <- function(name) {
   path <- file.path(files, name)
@@ -29,40 +29,40 @@ delayedAssign("display", parse_display())
 delayedAssign("inspection", parse_inspect())
 parse_windows <- part("windows.R")
 
-# Calls a function of the shim. It has no header of R's, and so is called by address.
+# Calls a function of the shim. The shim uses no header of R, so its functions are called by address.
 shim <- function(name, ...) .C(address_of(name), ...)
 shim_value <- function(name, ...) .Call(address_of(name), ...)
 address_of <- function(name) getNativeSymbolInfo(name, getLoadedDLLs()[["turnstone"]])$address
 
-# Whether the value of a variable can be had without running code. A package's promises load what it
-# has; those of others are the user's code.
-is_plain <- function(name, place)
-  !bindingIsActive(as.symbol(name), place) && (is_package(place) || !shim_value("turnstone_is_promise", as.symbol(name), place))
+# Whether a variable can be read without running user code. Promises of a package only load its
+# objects; other promises are user code.
+is_plain <- function(name, env)
+  !bindingIsActive(as.symbol(name), env) && (is_package(env) || !shim_value("turnstone_is_promise", as.symbol(name), env))
 
-is_package <- function(place)
-  isNamespace(place) || identical(place, baseenv()) || startsWith(environmentName(place), "package:")
+is_package <- function(env)
+  isNamespace(env) || identical(env, baseenv()) || startsWith(environmentName(env), "package:")
 
-# The first environment that has the variable, as code at the top level finds it; or NULL.
+# The environment in which code at the top level finds the variable, or NULL.
 where_is <- function(name) {
-  place <- globalenv()
-  while (!identical(place, emptyenv())) {
-    if (exists(name, envir = place, inherits = FALSE)) return(place)
-    place <- parent.env(place)
+  env <- globalenv()
+  while (!identical(env, emptyenv())) {
+    if (exists(name, envir = env, inherits = FALSE)) return(env)
+    env <- parent.env(env)
   }
 }
 
-# One line about something that the user may not expect.
+# Prints one line about something that the user may not expect.
 note <- function(...) {
   shim("turnstone_note", paste0("[", ..., "]\n"))
   invisible()
 }
 
-# The device for plots without a device that the user opened.
+# The device for plots while the user has not opened one.
 screen_device <- function(width = NULL, height = NULL, units = "in", res = NULL, pointsize = 12, bg = "white", ...)
   plots$open(width, height, units, res, pointsize, bg)
 
-# A device that a profile has set to a kind of file is kept. Any other is a screen, which
-# is not visible here, and is replaced unless options(turnstone.device = FALSE) is set.
+# A file device that a profile has set is not changed. Any other device is a screen, which is
+# invisible here. It is replaced unless options(turnstone.device = FALSE) is set.
 set_device <- function() {
   chosen <- getOption("device")
   file_kinds <- c("bitmap", "bmp", "cairo_pdf", "cairo_ps", "jpeg", "pdf", "pictex", "png", "postscript", "svg", "tiff", "xfig")
@@ -70,9 +70,9 @@ set_device <- function() {
   if (!isFALSE(getOption("turnstone.device"))) options(device = screen_device)
 }
 
-# Programs that need a screen or the terminal are replaced, even if a profile has chosen
-# them; an R function that a profile has chosen is kept. R lets the shim show files whole, unless
-# the pager is a function; at a person's terminal it is one that runs the pager of theirs.
+# Programs that need a screen or the terminal are replaced, even if a profile has set them. An R
+# function that a profile has set is not changed. R lets the shim show files as a whole unless the pager
+# is a function; at a user's terminal it is a function that runs the user's pager.
 replace_programs <- function() {
   pager <- getOption("pager")
   if (is.character(pager) && nzchar(pager) && !(Sys.getenv("TERM") %in% c("", "dumb"))) options(pager = help$in_pager(pager))
@@ -83,15 +83,15 @@ replace_programs <- function() {
     jupyter.base_display_func = function(data, metadata = NULL) display$publish(data, metadata),
     jupyter.clear_output_func = function(wait = TRUE) display$clear(wait))
   chosen <- vapply(names(shows), function(name) is.function(f <- getOption(name)) && environmentName(environment(f)) != "IRdisplay", NA)
-  options(shows[!chosen])  # IRdisplay has functions of its own that only warn
+  options(shows[!chosen])  # IRdisplay's own functions only warn
   options(help_type = "text", menu.graphics = FALSE, pdfviewer = "echo")
 }
 
-# Replaces functions that open windows and editors whatever the options are; vi() and
-# similar ones call edit.default with a program of their own. Other front ends replace View
-# in the same way.
-# Straight code, since R compiles what has loops or is called twice, and compiling would be
-# most of the time that a start takes.
+# Replaces functions that open windows and editors regardless of the options. vi() and similar
+# functions call edit.default with a program of their own. Other front ends replace View in the
+# same way.
+# The code has no loops, because R compiles code that has loops or is called twice, and compiling
+# would take most of the start-up time.
 replace_utils <- function(...) {
   utils <- asNamespace("utils")
   ours <- list(
@@ -103,7 +103,7 @@ replace_utils <- function(...) {
       if (!is.function(editor)) help$no_editor()
       invisible(editor(name = name, file = file, title = if (is.null(title)) deparse1(substitute(name)) else title))
     })
-  # The viewer only prints the path of the file: within the turn, as R waits for it.
+  # R waits for the viewer, which only prints the path of the file, within the turn.
   ours$RShowDoc <- utils$RShowDoc
   environment(ours$RShowDoc) <- list2env(
     list(system2 = function(command, ..., wait) base::system2(command, ..., wait = identical(command, "echo"))), parent = utils)
@@ -116,7 +116,7 @@ replace_utils <- function(...) {
   registerS3method("print", "browseVignettes", function(x, ...) help$print_vignettes(x), envir = utils)
 }
 
-# Replaces functions of a package, also where it is attached.
+# Replaces functions of a package, also where the package is attached.
 replace_in <- function(package, ours) {
   put <- function(where, ours) {
     lapply(names(ours), unlockBinding, where)
@@ -130,8 +130,8 @@ replace_in <- function(package, ours) {
   put(where, ours[intersect(names(ours), names(where))])
 }
 
-# A task callback of the shim's comes before all others. The user's have the numbers that they would
-# have without it.
+# A task callback of the shim comes before all others. The user's callbacks have the same numbers as
+# without it.
 replace_callbacks <- function() {
   add <- addTaskCallback
   remove <- removeTaskCallback
@@ -159,22 +159,22 @@ replace_all <- function(...) {
 }
 if (isNamespaceLoaded("utils")) replace_all() else setHook(packageEvent("utils", "attach"), replace_all)
 
-# Evaluates what the shim calls. Its errors and warnings are nothing to options(error),
-# options(warn) and the user's global handlers. An error becomes NULL.
+# Evaluates a call of the shim. Its errors and warnings do not reach options(error), options(warn) or
+# the user's global handlers. An error becomes NULL.
 quietly <- function(action)
   tryCatch(withCallingHandlers(action, warning = muffle), error = function(e) NULL)
 muffle <- function(w)
   for (restart in computeRestarts(w)) if (restart$name == "muffleWarning") invokeRestart(restart)
 
-# Called with each error of rlang that nothing catches: it prints its errors itself, and R then has no message.
-# A handler of all errors would be called where there is no memory left, and R would lose the error. Colours of the message are for
-# the terminal.
+# Called with each uncaught error of rlang, which prints its errors itself, so that R has no message.
+# A handler of all errors would also run when memory is exhausted, and R would lose the error. The
+# colours in the message are only for the terminal.
 hear <- function(e)
   if (inherits(e, "error")) # and not what it then raises without a message
     shim("turnstone_error", tryCatch(gsub("\033\\[[0-9;]*m", "", enc2utf8(as.character(conditionMessage(e))[1L])), error = function(e) ""))
 
-# The width of R's output is that of the terminal that somebody looks at, and follows it. At first one that the
-# user's profile has set counts.
+# The width of R's output follows the user's terminal. At first, a width set in the user's profile has
+# precedence.
 follow_width <- local({
   first <- TRUE
   function(columns) {
@@ -184,7 +184,7 @@ follow_width <- local({
   }
 })
 
-# TRUE if readline() or menu() reads, and not a connection or scan(); else NULL.
+# TRUE if readline() or menu() reads, and not a connection or scan(); otherwise NULL.
 asks <- function() {
   askers <- c(list(base::readline), if (isNamespaceLoaded("utils")) list(utils::menu))
   for (i in seq_len(sys.nframe()))

@@ -1,14 +1,14 @@
 /* Calls of the host's functions. For all systems.
  *
- * R code takes a number, sends the call, waits, and takes the result (functions.R). An
- * interrupt makes R jump out of the wait, so a result is kept in a table here, and the
- * code's on.exit() gives its place back. */
+ * R code reserves a number, sends the call, waits, and fetches the result (functions.R). An
+ * interrupt makes R jump out of the wait, so the result is stored in a table here, and the
+ * code's on.exit() frees its slot. */
 #include "shim.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_CALLS 32 /* one in the wait of another, from callbacks */
+#define MAX_CALLS 32 /* nested: callbacks call while another call waits */
 
 typedef struct {
 	uint64_t id; /* 0: free */
@@ -18,10 +18,10 @@ typedef struct {
 } slot;
 
 static lock guard = LOCK;
-static slot slots[MAX_CALLS];                  /* guarded by guard */
-static uint64_t last_id;                       /* likewise */
-static struct { uint8_t *at; size_t n; } list; /* of functions, as a document; likewise */
-static bool list_changed;                      /* likewise */
+static slot slots[MAX_CALLS];                  /* guarded by guard, as are the next three */
+static uint64_t last_id;
+static struct { uint8_t *at; size_t n; } list; /* of functions, encoded */
+static bool list_changed;
 
 static slot *find(uint64_t id) {
 	for (int i = 0; i < MAX_CALLS; i++)
@@ -52,7 +52,7 @@ void call_result(const message *m) {
 				memcpy(s->at + s->n, m->value.at, m->value.n);
 			s->n += m->value.n;
 		} else {
-			s->n = 0; /* no memory: what is left is no document, which is an error */
+			s->n = 0; /* no memory: empty bytes are not an encoded value, which is an error */
 		}
 		s->failed = m->failed;
 		s->done = !m->more;
@@ -73,7 +73,7 @@ void call_functions(const message *m) {
 
 /* ---- the main thread */
 
-bool call_news(void) {
+bool call_list_changed(void) {
 	take(&guard);
 	bool changed = list_changed;
 	list_changed = false;
@@ -81,7 +81,7 @@ bool call_news(void) {
 	return changed;
 }
 
-/* turnstone_functions gives the list of functions, or NULL. utf8 says whether R's own text is. */
+/* turnstone_functions returns the list of functions, or NULL. utf8 says whether R's native text is UTF-8. */
 EXPORT SEXP turnstone_functions(SEXP utf8) {
 	value_in_utf8 = LOGICAL(utf8)[0] == 1;
 	take(&guard);
@@ -94,15 +94,15 @@ EXPORT SEXP turnstone_functions(SEXP utf8) {
 	bool same = list.n == n;
 	if (same)
 		memcpy(RAW(copy), list.at, n);
-	leave(&guard); /* when it has changed meanwhile, R is told again */
+	leave(&guard); /* if it has changed in the meantime, R reads it again */
 	const char *wrong;
 	SEXP functions = same ? value_read((bytes){RAW(copy), n}, &wrong) : NULL;
 	Rf_unprotect(1);
 	return functions != NULL ? functions : R_NilValue;
 }
 
-/* open_slot takes a number for a call: 0: this is a forked child, -1: there are too many, -2: the
- * session is ending. */
+/* open_slot returns a number for a call. 0: this is a forked child; -1: there are too many calls;
+ * -2: the session is ending. */
 static double open_slot(void) {
 	double id = -1;
 	if (forked)
@@ -117,8 +117,8 @@ static double open_slot(void) {
 	return id;
 }
 
-/* turnstone_call_begin sends a call, and puts its number into cell, of which R's code has said
- * already that it is given back: so no jump can lose it. The result is an error's name and words,
+/* turnstone_call_begin sends a call and puts its number into cell. R's code has registered on.exit()
+ * for cell before, so no jump can leak the slot. The result is the name and message of an error,
  * or NULL. */
 EXPORT SEXP turnstone_call_begin(SEXP cell, SEXP name, SEXP args) {
 	const char *kind, *words;
@@ -142,8 +142,8 @@ EXPORT SEXP turnstone_call_begin(SEXP cell, SEXP name, SEXP args) {
 /* How a call has ended, for functions.R. */
 enum { VALUE, FAILED, NONE, UNREADABLE };
 
-/* turnstone_call_result waits for the result, and puts into cell how the call has ended. R serves
- * its events meanwhile, as in Sys.sleep(); an interrupt jumps out of it. */
+/* turnstone_call_result waits for the result and puts into cell how the call has ended. R serves
+ * its events while it waits, as in Sys.sleep(). An interrupt jumps out of it. */
 EXPORT SEXP turnstone_call_result(SEXP cell) {
 	double *state = REAL(cell) + 1;
 	slot *s;
@@ -168,7 +168,7 @@ EXPORT SEXP turnstone_call_result(SEXP cell) {
 	return value == NULL ? value_texts(wrong, NULL) : value;
 }
 
-/* turnstone_call_done gives the place back. Nobody waits for the result any more. */
+/* turnstone_call_done frees the slot, for whose result no code waits any longer. */
 EXPORT SEXP turnstone_call_done(SEXP cell) {
 	double id = REAL(cell)[0];
 	if (forked || id < 1)

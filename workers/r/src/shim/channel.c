@@ -1,4 +1,4 @@
-/* The channel: frames that come and go, and the thread that reads. For all systems. */
+/* The channel: frames in both directions, and the reader thread. For all systems. */
 #include "shim.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 lock sending = LOCK;
 static frame outgoing;     /* guarded by sending */
-static uint64_t last_mark; /* likewise */
+static uint64_t last_mark; /* guarded by sending */
 
 frame *send_begin(const char *type, int n, bool placed) {
 	take(&sending);
@@ -26,20 +26,20 @@ void frame_out(frame *f, const void *body, size_t n) {
 		f->at[i] = (uint8_t)length;
 	if (f->placed)
 		terminal_marker(last_mark);
-	if (way_write(f->at, f->n) && n > 0)
-		way_write(body, n);
+	if (channel_write(f->at, f->n) && n > 0)
+		channel_write(body, n);
 }
 
 void send_frame(frame *f, const void *body, size_t n) {
 	frame_out(f, body, n);
-	if (f->room > 1 << 20) { /* a long error message is no reason to keep the room */
+	if (f->room > 1 << 20) { /* the memory of one long error message is not kept */
 		free(f->at);
 		f->at = NULL, f->room = 0;
 	}
 	leave(&sending);
 }
 
-/* read_frames returns why the channel ended: NULL when it was closed. */
+/* read_frames returns why the channel ended, or NULL if it was closed. */
 static const char *read_frames(void) {
 	uint8_t *buffer = NULL;
 	size_t n = 0, room = 0;
@@ -53,7 +53,7 @@ static const char *read_frames(void) {
 			}
 			buffer = more;
 		}
-		size_t k = way_read(buffer + n, room - n);
+		size_t k = channel_read(buffer + n, room - n);
 		if (k == 0) {
 			if (n > 0)
 				wrong = "the channel ended inside a frame";
@@ -87,10 +87,10 @@ static const char *read_frames(void) {
 static void reader(void) {
 	console_gone(read_frames());
 	for (int wait; (wait = console_tick(false)) >= 0;)
-		way_rest(wait);
+		channel_rest(wait);
 }
 
 void channel_start(void) {
-	if (!way_thread(reader))
+	if (!channel_thread(reader))
 		console_gone("no thread for the channel");
 }

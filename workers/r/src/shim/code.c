@@ -1,5 +1,5 @@
-/* R code that is ours: worker.R, which knows plots and completion. It runs on the main
- * thread, at moments when R asks for input. For all systems. */
+/* Calls into our own R code, worker.R, which does plots and completion. It runs on the main
+ * thread while R asks for input. For all systems. */
 #include "shim.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 static SEXP quietly, finish_call, page_call, variables_call, refresh_call, listen_call, complete_function, inspect_function, parse_function, value_function, width_function, asks_call;
 static bool drawing;                /* a device of ours has been opened */
-static unsigned long texts, look_at; /* since something was drawn: texts, and which one gives cause to look again */
+static unsigned long texts, look_at; /* since the last drawing: texts written, and at which one to look again */
 static int running;
 
 bool code_running(void) { return running > 0; }
@@ -18,30 +18,30 @@ void code_drawing(void) {
 	look_at = 1;
 }
 
-/* eval evaluates, and returns NULL after an interrupt. Errors end in quietly of worker.R, since one
- * that gets here would have R run the user's options(error). Nothing is printed, and R's last error
- * stays what it was: a turn may have ended with it. */
+/* eval evaluates a call, and returns NULL after an interrupt. quietly() of worker.R catches errors: an
+ * uncaught one would make R run the user's options(error). Nothing is printed, and R's last error
+ * is preserved, because a turn may have ended with it. */
 static SEXP eval(SEXP call, SEXP env) {
 	int failed = 0;
-	char *error = has(R_curErrorBuf) ? (char *)R_curErrorBuf() : NULL, kept[8192]; /* as large as R's */
+	char *error = has(R_curErrorBuf) ? (char *)R_curErrorBuf() : NULL, saved[8192]; /* as large as R's */
 	if (error != NULL)
-		snprintf(kept, sizeof kept, "%s", error);
+		snprintf(saved, sizeof saved, "%s", error);
 	call = Rf_protect(quietly != NULL ? Rf_lang2(quietly, call) : call);
 	running++;
 	SEXP value = R_tryEvalSilent(call, env, &failed);
 	running--;
 	Rf_unprotect(1);
-	if (error != NULL && strcmp(error, kept) != 0)
-		strcpy(error, kept);
+	if (error != NULL && strcmp(error, saved) != 0)
+		strcpy(error, saved);
 	return failed ? NULL : value;
 }
 
-void code_meet_browser(void) {
-	console_meet_browser(true);
+void code_learn_browser(void) {
+	console_learn_browser(true);
 	SEXP call = Rf_protect(Rf_lang1(Rf_install("browser")));
 	eval(call, R_BaseEnv);
 	Rf_unprotect(1);
-	console_meet_browser(false);
+	console_learn_browser(false);
 }
 
 static SEXP text_vector(const char *text, size_t n) {
@@ -70,13 +70,13 @@ static SEXP element(SEXP list, const char *name) {
 	return NULL;
 }
 
-/* after_value is called behind each expression at the top level, once its value was printed. */
+/* after_value is called after each expression at the top level, once its value was printed. */
 static int after_value(SEXP expression, SEXP value, int good, int visible, void *none) {
 	(void)expression, (void)good, (void)none;
 	console_went_on(true);
 	if ((visible & 0xff) != 0 && running == 0 && !forked)
 		console_value(value);
-	return 1; /* and again */
+	return 1; /* R calls it again after the next one */
 }
 
 static void removed(void *none) {
@@ -135,13 +135,13 @@ void code_load(void) {
 		console_went_on(true);
 	}
 	if (complete_function == NULL) {
-		static const char lame[] = "turnstone: its own code does not run in this R: no pictures, no completion\n";
+		static const char lame[] = "turnstone: the worker's own code does not run in this R; no images and no completion\n";
 		terminal_error(lame, sizeof lame - 1, false);
 	}
 }
 
-/* code_listen has R tell of errors that nothing catches: console_error(). Handlers for all of a session
- * can be set at its top level alone. */
+/* code_listen makes R report uncaught errors to console_error(). Global handlers can only be set at the
+ * top level. */
 void code_listen(void) {
 	if (listen_call != NULL)
 		Rf_eval(listen_call, R_BaseEnv);
@@ -165,7 +165,7 @@ bool code_width(void) {
 
 bool code_asks(void) {
 	SEXP asks = asks_call != NULL ? eval(asks_call, R_BaseEnv) : NULL;
-	return asks != NULL && TYPEOF(asks) == R_LGLSXP; /* else NULL */
+	return asks != NULL && TYPEOF(asks) == R_LGLSXP; /* NULL after an interrupt */
 }
 
 void code_finish(void) {
@@ -175,7 +175,7 @@ void code_finish(void) {
 	code_drawing();
 }
 
-/* The result of looking at a page; worker.R uses the same values. */
+/* The result of a look at a page. worker.R uses the same values. */
 enum { PAGE_NONE, PAGE_UNCHANGED, PAGE_SENT, PAGE_INTERRUPTED };
 
 bool code_page(bool midline, bool value) {
@@ -184,7 +184,7 @@ bool code_page(bool midline, bool value) {
 	if (!value) {
 		if (++texts < look_at || (midline && look_at > 1))
 			return true;
-		look_at = 2 * texts; /* much text costs few looks */
+		look_at = 2 * texts; /* so that much text causes few looks */
 	}
 	SEXP found = eval(page_call, R_BaseEnv);
 	if (found == NULL || TYPEOF(found) != R_INTSXP)
@@ -215,7 +215,7 @@ static void answer_completion(const message *q) {
 		matches != NULL && TYPEOF(matches) == R_STRSXP;
 	int n = !good ? 0 : Rf_length(matches) < MAX_MATCHES ? Rf_length(matches) : MAX_MATCHES;
 	const char *match[MAX_MATCHES];
-	for (int i = 0; i < n; i++) /* may allocate, and fail: not while a frame is under way */
+	for (int i = 0; i < n; i++) /* may allocate and fail, so not while a frame is under construction */
 		match[i] = Rf_translateCharUTF8(STRING_ELT(matches, i));
 
 	console_answered();
@@ -237,20 +237,20 @@ static void answer_inspection(const message *q) {
 	SEXP result = eval(call, R_BaseEnv);
 	Rf_protect(result != NULL ? result : R_NilValue);
 	bool found = result != NULL && TYPEOF(result) == R_STRSXP && Rf_length(result) == 1;
-	const char *told = found ? Rf_translateCharUTF8(STRING_ELT(result, 0)) : "";
+	const char *help = found ? Rf_translateCharUTF8(STRING_ELT(result, 0)) : "";
 	console_answered();
 	frame *f = send_begin("query_result", 2 + found, false);
 	put_uint(f, "id", q->id);
 	put_text(f, "status", result != NULL ? "ok" : "timeout");
 	if (found) {
 		put_map_head(f, "data", 1);
-		put_bin(f, "text/plain", told, strlen(told));
+		put_bin(f, "text/plain", help, strlen(help));
 	}
 	send_frame(f, NULL, 0);
 	Rf_unprotect(4);
 }
 
-/* turnstone_parse is called by worker.R, which keeps errors and warnings of the parser to itself. */
+/* turnstone_parse is called by worker.R, which suppresses errors and warnings of the parser. */
 EXPORT SEXP turnstone_parse(SEXP text) {
 	int status = PARSE_ERROR;
 	R_ParseVector(text, -1, &status, R_NilValue);
@@ -271,7 +271,7 @@ static void answer_parse(const message *q) {
 	send_frame(f, NULL, 0);
 }
 
-/* ---- variables: nothing is evaluated, nor is a method called for what has a class */
+/* ---- variables: nothing is evaluated, and no method of a class is called */
 
 typedef struct {
 	char name[MAX_BRIEF + 4], type[MAX_BRIEF + 4], shape[64]; /* 4: the codec cuts between characters */
@@ -286,7 +286,7 @@ static struct {
 
 static bool is_function(int type) { return type == R_CLOSXP || type == R_SPECIALSXP || type == R_BUILTINSXP; }
 
-/* own_bytes returns the size of a vector itself; 0 for all else. */
+/* own_bytes returns the size of a vector without its elements' contents, or 0 for any other value. */
 static uint64_t own_bytes(SEXP value) {
 	int type = TYPEOF(value);
 	int each = type == R_LGLSXP || type == R_INTSXP ? 4 : type == R_REALSXP || type == R_STRSXP || type == R_VECSXP || type == R_EXPRSXP ? 8 :
@@ -294,7 +294,7 @@ static uint64_t own_bytes(SEXP value) {
 	return each > 0 ? 48 + (uint64_t)each * (uint64_t)Rf_xlength(value) : 0;
 }
 
-/* implicit_class returns what class() says of a value without a class attribute. */
+/* implicit_class returns class() of a value without a class attribute. */
 static const char *implicit_class(int type) {
 	switch (type) {
 	case R_REALSXP: return "numeric";
@@ -332,9 +332,9 @@ static void describe(variable *v, SEXP value) {
 	snprintf(v->shape, sizeof v->shape, "%lld", (long long)Rf_xlength(value));
 }
 
-/* turnstone_is_promise is called by worker.R: R itself has no way to ask that. */
-EXPORT SEXP turnstone_is_promise(SEXP symbol, SEXP place) {
-	return Rf_ScalarInteger(has(Rf_findVarInFrame) && TYPEOF(Rf_findVarInFrame(place, symbol)) == R_PROMSXP);
+/* turnstone_is_promise is called by worker.R, because R code cannot find that out. */
+EXPORT SEXP turnstone_is_promise(SEXP symbol, SEXP env) {
+	return Rf_ScalarInteger(has(Rf_findVarInFrame) && TYPEOF(Rf_findVarInFrame(env, symbol)) == R_PROMSXP);
 }
 
 /* turnstone_variables fills the listing. It is called by worker.R, as turnstone_parse is. */

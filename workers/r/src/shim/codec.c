@@ -1,4 +1,4 @@
-/* MessagePack, as much of it as the worker protocol uses. Decoding is strict. For all
+/* The subset of MessagePack that the worker protocol uses. Decoding is strict. For all
  * systems. */
 #include "shim.h"
 
@@ -59,7 +59,7 @@ static value next(bytes *in) {
 		return v;
 	uint8_t b = *in->at;
 	size_t head = 1, body = 0;
-	int width = 0; /* of the number behind the first byte */
+	int width = 0; /* of the number after the first byte */
 	value_kind kind;
 	if (b < 0x80)
 		kind = NUMBER, v.number = b;
@@ -110,7 +110,7 @@ static value next(bytes *in) {
 	return v;
 }
 
-/* skip reads one value with all that is in it. */
+/* skip reads one value with its contents. */
 static bool skip(bytes *in, int depth) {
 	value v = next(in);
 	if (v.kind == INVALID)
@@ -130,7 +130,7 @@ static bool skip(bytes *in, int depth) {
 typedef struct {
 	bytes key[MAX_FIELDS], value[MAX_FIELDS];
 	int n;
-	const char *wrong; /* the first thing that is */
+	const char *wrong; /* the first error */
 } fields;
 
 static bool is(bytes b, const char *s) { return b.n == strlen(s) && memcmp(b.at, s, b.n) == 0; }
@@ -152,7 +152,7 @@ static value field(fields *f, const char *name, value_kind kind) {
 	return (value){INVALID, 0, {(const uint8_t *)"", 0}};
 }
 
-/* flag_field returns a truth that may be absent. */
+/* flag_field returns a boolean field, or false if it is absent. */
 static bool flag_field(fields *f, const char *name) {
 	for (int i = 0; i < f->n; i++)
 		if (is(f->key[i], name))
@@ -268,7 +268,7 @@ static void put_str(frame *f, const char *s, size_t n) {
 void frame_begin(frame *f, const char *type, int n) {
 	f->n = 0;
 	f->failed = false;
-	put(f, "\0\0\0\0", 4); /* the length, known later */
+	put(f, "\0\0\0\0", 4); /* the length, which is set at the end */
 	put_number(f, (uint8_t)(0x80 | (n + 1)), 0, 0);
 	put_str(f, "type", 4);
 	put_str(f, type, strlen(type));

@@ -1,9 +1,9 @@
-/* The functions that R calls in place of its console, and the requests of the supervisor.
+/* The functions that R calls instead of its console, and the requests of the supervisor.
  * For all systems.
  *
  * A turn is a queue of lines. R takes one at a time; readline() in an earlier line may take
- * one, too. When R asks at its top level and no line is left, the turn is over. When
- * anything else asks and no line is left, the supervisor is asked. */
+ * one, too. When R asks at its top level and no line is left, the turn is over. When any other
+ * code asks and no line is left, an input request goes to the supervisor. */
 #include "shim.h"
 
 #include <stdlib.h>
@@ -13,15 +13,15 @@
 #endif
 
 /* The caller of ReadConsole. */
-typedef enum { NOBODY, TOP, CONTINUATION, BROWSER, READER } asker;
+typedef enum { NO_ASKER, TOP, CONTINUATION, BROWSER, READER } asker;
 
 enum { SA_DEFAULT = 2, SA_NOSAVE = 3, SA_SUICIDE = 6 };
 
-/* Lines that wait to be taken: at[from..to). */
+/* Queued lines: at[from..to). */
 typedef struct {
 	char *at;
 	size_t from, to, room;
-	bool midline;   /* they begin inside of a line that was taken in part */
+	bool midline;   /* they start within a line that was taken in part */
 	uint64_t taken; /* lines, whole or in part */
 } lines;
 
@@ -34,60 +34,60 @@ static struct {
 	bool started;       /* R has got a line, or the turn is the start-up */
 	bool silent;
 	bool interrupted;
-	bool complained; /* R has printed an error, behind the last interrupt */
+	bool complained; /* R has printed an error since the last interrupt */
 	uint64_t unrun;  /* lines that were dropped */
 	lines input;     /* the rest of its lines */
 
-	/* The wait. */
-	asker waiting;    /* the caller that is in main_wait(); NOBODY: R is busy */
-	uint64_t wait;    /* the last one that was asked */
-	bool asked;       /* and it is not over */
-	bool secret;      /* it asks for a line that must not be shown */
-	lines answer;     /* goes before the input */
-	bool end_of_file; /* behind the answer: one for the next reader */
+	/* The input request. */
+	asker waiting;    /* the caller that is in main_wait(); NO_ASKER: R is busy */
+	uint64_t wait;    /* number of the last request */
+	bool asked;       /* the request is pending */
+	bool secret;      /* the line must not be shown */
+	lines answer;     /* taken before the input */
+	bool end_of_file; /* after the answer, for the next reader */
 
 	/* Other requests. */
 	message query;
 	char *query_text;
 	bool queried, answering;
-	bool ending;     /* come to an end: shutdown, or the channel is gone */
+	bool ending;     /* after shutdown or the end of the channel */
 	const char *why; /* a protocol error */
 } state = {.lock = LOCK, .active = true, .started = true};
 
 static void (*r_cleanup)(int, int, int);
 
-/* The main thread's own. */
+/* State of the main thread. */
 static bool ready;            /* R has been at its top level */
 static bool crashed;          /* R is about to ask what to do about a segfault */
 static bool ended;            /* session_end has been sent */
 static bool reset;            /* in this turn R went back to its top level */
-static bool evaluated = true; /* since the last line that R got: evaluation, or a jump */
+static bool evaluated = true; /* R has evaluated or jumped since it got the last line */
 static bool blank;            /* that line had nothing to evaluate */
 static bool left;             /* that line asked R to go back to its top level */
 static asker last_taker;      /* of a line; a continuation belongs to the one before */
 static bool loop_asks;        /* R's read-eval-print loop may be about to call ReadConsole */
 static bool loop_next;        /* what R evaluates next is an expression of its loop */
-static const char *browsers;  /* the prompt of R's browser, which is always in the same place */
-static bool meeting;          /* the next prompt is the browser's */
+static const char *browsers;  /* the prompt of R's browser, always at the same address */
+static bool learning;         /* the next prompt is the browser's */
 static bool erred;            /* R has printed an error since its top level got a line */
 static bool tells;            /* R calls console_went_on() behind each expression */
-static bool going;            /* it has not yet for the one that it evaluates */
-static bool newline;          /* R printed a newline last, on standard error, as an interrupt does before its jump */
+static bool going;            /* it has not called it yet for the current expression */
+static bool newline;          /* R's last output is a newline on standard error, which an interrupt prints before its jump */
 static bool signalled;        /* in this turn an interrupt made R go back to its top level */
 static bool resting;          /* in main_wait(), at the top level */
 static uint64_t written;      /* texts that R wrote */
 static bool keep_going;
-static char said[8192];       /* the message of the last error, unless R has printed that itself */
-static bool program; /* the input is a whole program, in which readline() gets no line of it */
+static char said[8192];       /* the message of the last error, unless R has printed it */
+static bool program; /* the input is a whole program, of which readline() gets no line */
 static bool echoing;          /* the last text that R wrote is of a value */
 static bool echoed;           /* R has written text of the value of the expression that it evaluates */
-static bool evaluates;        /* R evaluates an expression of its loop, and has not told of its value */
+static bool evaluates;        /* R evaluates an expression of its loop, and has not reported its value */
 
-/* A mark makes any value that R gives to a variable of its own another than the one before,
- * even where the two are the same object: the variable is bound to a promise of that. */
+/* A mark shows whether R has assigned one of its own variables, even if it assigned the same object
+ * again: the variable is bound to a promise of its value. */
 static struct mark {
 	const char *name;
-	SEXP symbol, bind, held; /* bind: the call that binds; held: the value that the promise stands for, and the promise */
+	SEXP symbol, bind, pair; /* bind: the call that binds; pair: the promised value, and the promise */
 	SEXP promise;
 } echo = {.name = ".Last.value"}, trace = {.name = ".Traceback"};
 static const char *end_reason = "shutdown";
@@ -103,8 +103,8 @@ static void mark_set(struct mark *m) {
 		return;
 	if (m->symbol == NULL) {
 		m->symbol = Rf_install(m->name);
-		R_PreserveObject(m->held = Rf_allocVector(R_VECSXP, 2));
-		SEXP get = Rf_protect(Rf_lang3(Rf_install(".subset2"), m->held, Rf_protect(Rf_ScalarInteger(1))));
+		R_PreserveObject(m->pair = Rf_allocVector(R_VECSXP, 2));
+		SEXP get = Rf_protect(Rf_lang3(Rf_install(".subset2"), m->pair, Rf_protect(Rf_ScalarInteger(1))));
 		R_PreserveObject(m->bind = Rf_lang3(Rf_install("delayedAssign"), Rf_protect(Rf_mkString(m->name)), get));
 		Rf_unprotect(3);
 	}
@@ -113,12 +113,12 @@ static void mark_set(struct mark *m) {
 		m->promise = now;
 		return;
 	}
-	SET_VECTOR_ELT(m->held, 0, now);
+	SET_VECTOR_ELT(m->pair, 0, now);
 	R_unLockBinding(m->symbol, R_BaseEnv);
 	Rf_eval(m->bind, R_BaseEnv);
 	R_LockBinding(m->symbol, R_BaseEnv);
 	m->promise = Rf_findVarInFrame(R_BaseEnv, m->symbol);
-	SET_VECTOR_ELT(m->held, 1, m->promise); /* so that nothing else gets its address */
+	SET_VECTOR_ELT(m->pair, 1, m->promise); /* so that no other object gets its address */
 }
 
 /* ---- the queue of lines; with the lock */
@@ -129,7 +129,7 @@ static void add(lines *l, const void *from, size_t n) {
 		l->from = l->to = 0;
 	if (l->to + n + 1 > l->room) {
 		char *more = realloc(l->at, l->room = l->to + n + 1);
-		if (more == NULL) { /* the turn ends without them, and says how many */
+		if (more == NULL) { /* no memory: the turn ends without them and reports their number */
 			free(l->at);
 			*l = (lines){0};
 			state.unrun++;
@@ -137,7 +137,7 @@ static void add(lines *l, const void *from, size_t n) {
 		}
 		l->at = more;
 	}
-	for (size_t i = 0; i < n; i++) /* R takes \r and NUL for errors */
+	for (size_t i = 0; i < n; i++) /* R rejects \r and NUL */
 		if (at[i] != 0 && !(at[i] == '\r' && i + 1 < n && at[i + 1] == '\n'))
 			l->at[l->to++] = at[i];
 }
@@ -182,10 +182,10 @@ static void drop_lines(void) {
 	state.end_of_file = false;
 }
 
-/* leave_browser makes the browser that asks go back to the top level. */
+/* leave_browser makes the browser that is asking return to the top level. */
 static void leave_browser(void) {
 	add(&state.answer, "Q\n", 2);
-	state.answer.midline = true; /* nobody's answer */
+	state.answer.midline = true; /* this is not an answer of the supervisor's */
 }
 
 /* ---- the reader thread */
@@ -230,14 +230,14 @@ void console_take(const message *m) {
 		state.silent = m->silent;
 		state.turn = m->turn, state.seq = state.level = state.unrun = 0;
 		bool bom = m->input.n >= 3 && memcmp(m->input.at, "\xef\xbb\xbf", 3) == 0;
-		add(&state.input, m->input.at + 3 * bom, m->input.n - 3 * bom); /* R takes a byte order mark for an error */
+		add(&state.input, m->input.at + 3 * bom, m->input.n - 3 * bom); /* R rejects a byte order mark */
 		if (any(&state.input) && state.input.at[state.input.to - 1] != '\n')
 			add(&state.input, "\n", 1);
 		break;
 	}
 	case TURN_INPUT:
 		if (!state.asked || m->wait != state.wait || m->turn != state.turn)
-			break; /* that wait is over */
+			break; /* that request is over */
 		state.asked = false;
 		add(&state.answer, m->input.at, m->input.n);
 		if (!m->eof && (!any(&state.answer) || state.answer.at[state.answer.to - 1] != '\n'))
@@ -245,11 +245,11 @@ void console_take(const message *m) {
 		state.end_of_file = m->eof;
 		break;
 	case INTERRUPT: {
-		/* Only a wait after the acknowledgement counts. None can come before it, because
-		 * asking takes the lock. */
+		/* Only an input request after the acknowledgement counts. None can come before it,
+		 * because asking takes the lock. */
 		const char *result = interrupt(m);
 		if (ended)
-			break; /* R may take long to leave, and nothing follows the last word */
+			break; /* R may take long to exit, and nothing may follow session_end */
 		frame *f = send_begin("interrupt_ack", 3, false);
 		put_uint(f, "turn", m->turn);
 		put_uint(f, "seq", m->seq);
@@ -278,7 +278,7 @@ void console_take(const message *m) {
 		state.ending = true;
 		drop_lines();
 		state.interrupted = true;
-		if (state.waiting == NOBODY && state.active)
+		if (state.waiting == NO_ASKER && state.active)
 			interrupt_raise(true);
 		break;
 	}
@@ -291,8 +291,8 @@ void console_gone(const char *why) {
 	state.ending = true;
 	state.why = why;
 	drop_lines();
-	if (state.waiting == NOBODY && state.active)
-		interrupt_raise(true); /* if it has no effect, the stage ends the process */
+	if (state.waiting == NO_ASKER && state.active)
+		interrupt_raise(true); /* if it has no effect, the monitor ends the process */
 	leave(&state.lock);
 	main_wake();
 }
@@ -311,10 +311,10 @@ static const char *option(const char *name) {
 	return o != NULL && TYPEOF(o) == R_STRSXP && Rf_length(o) > 0 ? R_CHAR(STRING_ELT(o, 0)) : "";
 }
 
-/* who_asks tells R's read-eval-print loop from all others. Just before, it says that it is no
- * longer busy, and its prompt is, as a pointer, that of an option or the browser's own. Others
- * do one of the two at most: a download has said that it is over, and a prompt has the text of
- * the browser's. */
+/* who_asks distinguishes R's read-eval-print loop from other callers. The loop reports just before
+ * that it is no longer busy, and its prompt is, as a pointer, an option's or the browser's own.
+ * Other callers do at most one of the two: a download reports that it is over, or a prompt has the
+ * same text as the browser's. */
 static asker who_asks(const char *prompt, bool loop) {
 	if (!loop)
 		return READER;
@@ -341,17 +341,17 @@ static void send_end(void) {
 
 /* quit ends R as q("no") does: .Last, finalizers, the temporary directory. */
 static void quit(void) {
-	static bool tried; /* an error in .Last is back here */
+	static bool tried; /* after an error in .Last, R comes back here */
 	bool run_last = !tried;
 	tried = true;
-	end_reason = "shutdown"; /* user code may have tried to leave before */
+	end_reason = "shutdown"; /* user code may have tried to quit before */
 	end_status = state.why != NULL;
 	r_cleanup(SA_NOSAVE, end_status, run_last);
 	exit(end_status);
 }
 
-/* message_of returns the message behind the call of an error's text, which may have colons in strings
- * and names: " in f(\"a : b\") : no such thing", ":\n! of rlang". */
+/* message_of returns the message after the call in the text of an error. The call may have colons in
+ * strings and names: " in f(\"a : b\") : no such thing", ":\n! of rlang". */
 static const char *message_of(const char *head) {
 	char quote = 0;
 	if (*head == ':')
@@ -377,7 +377,7 @@ static void put_error(frame *f, const char *name, size_t name_n, const char *mes
 }
 
 /* error_fields puts name and message of R's last error: "Error in f(x) : no such thing".
- * Within the handling of another it is the message alone. */
+ * While R handles another error, the text is the message alone. */
 static void error_fields(frame *f, const char *text) {
 	size_t n = strlen(text), name = strcspn(text, " :");
 	const char *message = message_of(text + name);
@@ -388,7 +388,7 @@ static void error_fields(frame *f, const char *text) {
 	put_error(f, name > 0 ? text : "Error", name > 0 ? name : 5, message, n - (size_t)(message - text));
 }
 
-/* new_error reports whether R's last error is another than at the call before. */
+/* new_error reports whether R's last error has changed since the previous call. */
 static bool new_error(void) {
 	static char last[256];
 	const char *error = has(R_curErrorBuf) ? R_curErrorBuf() : "";
@@ -399,18 +399,18 @@ static bool new_error(void) {
 
 /* finish ends the turn. It is called without the lock. */
 static void finish(void) {
-	bool other_error = new_error(), waits = interrupt_waits(); /* our code takes it */
+	bool other_error = new_error(), waits = interrupt_waits(); /* before our own code takes it */
 	code_finish();
 	terminal_flush();
 
 	take(&state.lock);
-	/* An error of R's. A traceback is kept of each that gets to the top level, and of interrupts. */
+	/* An error of R's. R stores a traceback of each that reaches the top level, and of interrupts. */
 	bool own = state.complained || (!state.interrupted && (other_error || (!signalled && mark_moved(&trace))));
-	bool failed = reset && (own || !(left || state.interrupted || signalled)); /* else the code went back by itself */
+	bool failed = reset && (own || !(left || state.interrupted || signalled)); /* otherwise the code returned to the top level by itself */
 	bool cut_short = (reset && !left) || state.unrun > 0 ||
-		(state.interrupted && (!state.started || waits || interrupt_pending())); /* a child or a read took it */
+		(state.interrupted && (!state.started || waits || interrupt_pending())); /* a child or a read has taken it */
 	uint64_t turn = state.turn, unrun = state.unrun;
-	state.active = false; /* from here on nothing is raised for it */
+	state.active = false; /* from here on no interrupt is raised for it */
 	state.unrun = 0;
 	interrupt_discard();
 	leave(&state.lock);
@@ -433,20 +433,20 @@ static void finish(void) {
 	send_frame(f, NULL, 0);
 }
 
-/* ask sends stdin_wait. It is called and returns with the lock, but gives it up. */
+/* ask sends stdin_wait. It is called with the lock and returns with it, but releases it in between. */
 static void ask(asker who, const char *prompt, bool secret) {
 	uint64_t seq = state.seq;
 	leave(&state.lock);
 	code_finish();
 	terminal_flush();
 	take(&state.lock);
-	if (state.seq != seq) { /* our code may have swallowed it */
+	if (state.seq != seq) { /* our own code may have swallowed the interrupt */
 		interrupt_again(state.level > 1);
 		return;
 	}
 	if (interrupt_pending() || any(&state.answer) || state.ending)
-		return; /* something has come up */
-	if (who == BROWSER && reset && state.unrun == 0) { /* an error in a line for the browser ends nothing */
+		return; /* another request has arrived */
+	if (who == BROWSER && reset && state.unrun == 0) { /* an error in a line for the browser does not end the turn */
 		new_error();
 		reset = state.complained = false;
 	}
@@ -462,8 +462,8 @@ static void ask(asker who, const char *prompt, bool secret) {
 	send_frame(f, NULL, 0);
 }
 
-/* is_leave reports whether a line is the Q of a browser, or calls off the end of R: then
- * nothing is cut short that was wanted. */
+/* is_leave reports whether a line is the Q of a browser, or cancels q(). After it, nothing that the
+ * user wanted is skipped. */
 static bool is_leave(asker who, const char *prompt, const char *at, size_t n) {
 	if (who == READER)
 		return strncmp(prompt, "Save workspace image?", 21) == 0 && (*at == 'c' || *at == 'C');
@@ -474,19 +474,19 @@ static bool is_leave(asker who, const char *prompt, const char *at, size_t n) {
 	return n > 0 && *at == 'Q' && is_blank(at + 1, n - 1);
 }
 
-/* in_browser reports whether the browser asks, for a first line or for more of it. */
+/* in_browser reports whether the browser asks, for a first line or a continuation. */
 static bool in_browser(asker who) { return who == BROWSER || (who == CONTINUATION && last_taker == BROWSER); }
 
-/* take_line hands a line out, or as much of it as there is room for. With the lock. */
+/* take_line takes a line, or as much of it as fits. It is called with the lock. */
 static int take_line(lines *from, asker who, const char *prompt, unsigned char *to, size_t room) {
 	const char *at = from->at + from->from;
 	size_t n = line_length(from);
 	bool whole = n <= room - 1, first = !from->midline, answer = from == &state.answer;
 	if (!whole)
 		for (n = room - 1; n > 1 && (at[n] & 0xc0) == 0x80;)
-			n--; /* between characters */
+			n--; /* cut between characters */
 	memcpy(to, at, n);
-	memset(to + n, 0, room - n); /* behind a line without its end, R reads on past the first zero */
+	memset(to + n, 0, room - n); /* after an incomplete line, R reads on past the first zero */
 	if (!state.started && !state.interrupted)
 		interrupt_discard(); /* a SIGINT from before the turn */
 	from->taken += first;
@@ -515,13 +515,13 @@ static int take_line(lines *from, asker who, const char *prompt, unsigned char *
 	from->from += n;
 	from->midline = !whole;
 	state.started = true;
-	if (answer && state.secret) /* it is nobody else's */
+	if (answer && state.secret) /* no copy of the secret may stay */
 		memset(from->at + from->from - n, 0, n);
 	return 1;
 }
 
-/* attend runs code of ours before R gets a line, and returns what that says. An interrupt that our
- * code swallows was meant for the user's. */
+/* attend runs our own code before R gets a line, and returns its result. An interrupt that our code
+ * swallows was meant for user code. */
 static bool attend(bool (*code)(void)) {
 	take(&state.lock);
 	uint64_t seq = state.seq;
@@ -539,23 +539,23 @@ static void reset_console(void);
 static int read_console(const char *prompt, unsigned char *to, int room, int history) {
 	if (forked) {
 		if (history)
-			_exit(0); /* a fork that came out of its code: R's own end would remove the parent's files */
+			_exit(0); /* a fork that returned from its code: a normal exit of R would remove the parent's files */
 		return 0;
 	}
 	if (crashed && !history) {
 		memcpy(to, "1\n", 3); /* "abort": the process dies of its signal */
 		return 1;
 	}
-	if (meeting) {
-		meeting = loop_asks = false;
+	if (learning) {
+		learning = loop_asks = false;
 		browsers = prompt;
-		return 0; /* it goes on */
+		return 0; /* R continues */
 	}
 	interrupt_mend();
 	asker who = who_asks(prompt, loop_asks);
 	loop_asks = false;
 	if (who == TOP && going && erred)
-		reset_console(); /* R did not: what options(error) has failed, too */
+		reset_console(); /* R did not, because options(error) failed, too */
 	if (who == TOP && !ready) {
 		code_load();
 		ready = true;
@@ -567,16 +567,16 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 	if (who == READER || in_browser(who))
 		terminal_flush(); /* before its input_line */
 	bool secret = who == READER && terminal_hides();
-	bool own = secret || (who == READER && program && attend(code_asks)); /* it gets no line of the input */
-	/* A handler of options(error) asks before R returns to its top level. */
+	bool own = secret || (who == READER && program && attend(code_asks)); /* its answer is not a line of the input */
+	/* A handler in options(error) asks before R returns to its top level. */
 	bool handles = (who == READER || who == BROWSER) && erred && !keep_going && Rf_GetOption1(Rf_install("error")) != R_NilValue;
 	for (;;) {
-		if (who == TOP && call_news())
+		if (who == TOP && call_list_changed())
 			attend(code_functions);
 		if (who == TOP)
 			attend(code_width);
 		take(&state.lock);
-		state.waiting = NOBODY;
+		state.waiting = NO_ASKER;
 		if (handles)
 			drop_input();
 		if (interrupt_forced()) {
@@ -584,23 +584,23 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 			Rf_jump_to_toplevel();
 		}
 		if (state.ending && who == TOP) {
-			interrupt_discard(); /* .Last is not meant */
+			interrupt_discard(); /* .Last must not get it */
 			leave(&state.lock);
 			quit();
 		}
 		if (who == BROWSER && state.interrupted && reset && last_taker != BROWSER && !any(&state.answer) && !any(&state.input))
-			leave_browser(); /* the interrupt came while it began */
+			leave_browser(); /* the interrupt came while the browser started */
 		if (any(&state.answer) || (any(&state.input) && !own)) {
 			int n = take_line(any(&state.answer) ? &state.answer : &state.input, who, prompt, to, (size_t)room);
 			leave(&state.lock);
 			return n;
 		}
-		static bool told_of_end;
-		if (state.ending && who != TOP && told_of_end) {
+		static bool end_reported;
+		if (state.ending && who != TOP && end_reported) {
 			leave(&state.lock);
-			Rf_jump_to_toplevel(); /* it asks again and again */
+			Rf_jump_to_toplevel(); /* the caller asks again and again */
 		}
-		told_of_end = told_of_end || (state.ending && who != TOP);
+		end_reported = end_reported || (state.ending && who != TOP);
 		if ((who == CONTINUATION && !in_browser(who)) || state.end_of_file || (who != TOP && (state.ending || !state.active))) {
 			/* To R this is the end of its input: of an expression that has none, an
 			 * error; of a browser, to go on. The rest of a browser's line is asked for:
@@ -636,20 +636,20 @@ static int read_console(const char *prompt, unsigned char *to, int room, int his
 		leave(&state.lock);
 		/* R's own event loop: its help server, timers of packages, windows. An interrupt
 		 * jumps out of it. */
-		terminal_flush(); /* a callback of a package's may have left something */
+		terminal_flush(); /* the callback of a package may have left text */
 		resting = who == TOP;
 		main_wait();
 		resting = false;
 		take(&state.lock);
-		state.waiting = NOBODY;
+		state.waiting = NO_ASKER;
 		leave(&state.lock);
 		if (main_events() && who == TOP && !state.active)
 			code_finish(); /* a callback may have drawn */
 	}
 }
 
-/* console_error hears of an error that nothing has caught. What R keeps of it may be less, as where
- * rlang prints it, and then has R raise one without a message. */
+/* console_error receives the message of an uncaught error. R itself may know less of it: rlang prints
+ * its error, then makes R raise one without a message. */
 void console_error(const char *message) {
 	if (!forked && !code_running())
 		snprintf(said, sizeof said, "%s", message);
@@ -673,8 +673,8 @@ void console_went_on(bool again) {
 	tells = again;
 	going = false;
 	loop_next = true; /* of the same line */
-	if (echo.held != NULL && mark_moved(&echo))
-		SET_VECTOR_ELT(echo.held, 0, R_NilValue); /* it may be large */
+	if (echo.pair != NULL && mark_moved(&echo))
+		SET_VECTOR_ELT(echo.pair, 0, R_NilValue); /* it may be large */
 }
 
 void console_answered(void) {
@@ -686,11 +686,11 @@ void console_answered(void) {
 
 /* ---- writing */
 
-/* console_tick writes out text that waits, and follows an interrupt up. */
+/* console_tick writes delayed text and repeats an interrupt that had no effect. */
 int console_tick(bool fresh) {
 	take(&state.lock);
 	bool busy = state.active && !state.asked;
-	int chase = interrupt_chase(); /* with the lock: no turn ends meanwhile */
+	int chase = interrupt_chase(); /* with the lock, so that no turn ends in between */
 	leave(&state.lock);
 	if (!busy)
 		return chase;
@@ -698,8 +698,8 @@ int console_tick(bool fresh) {
 	return chase >= 0 && (delay < 0 || chase < delay) ? chase : delay;
 }
 
-/* show_page sends new drawings by code_page. If that swallows an interrupt, the interrupt
- * is raised again, because it was meant for user code. */
+/* show_page sends new drawings by code_page. If our code swallows an interrupt, the interrupt is
+ * raised again, because it was meant for user code. */
 static void show_page(bool midline, bool value) {
 	take(&state.lock);
 	uint64_t seq = state.seq;
@@ -713,9 +713,9 @@ static void show_page(bool midline, bool value) {
 	leave(&state.lock);
 }
 
-/* console_value shows what an echoed value has beside its text. A value without text has been printed
- * elsewhere, or not at all, as by data.table after `:=`. An interrupt that this swallows was meant for
- * user code. */
+/* console_value shows the rich forms of an echoed value. A value without text has been printed
+ * elsewhere, or not at all, as by data.table after `:=`. An interrupt that this function swallows was
+ * meant for user code. */
 void console_value(SEXP value) {
 	terminal_echo(false);
 	evaluates = false;
@@ -733,7 +733,7 @@ void console_value(SEXP value) {
 
 static void write_console(const char *text, int n, int type) {
 	ends_here();
-	if (n <= 0 || code_running() || resting) /* resting: the newline of a SIGINT that nobody asked for */
+	if (n <= 0 || code_running() || resting) /* resting: the newline of a stray SIGINT */
 		return;
 	static bool midline;
 	written++;
@@ -802,7 +802,7 @@ static void busy(int which) {
 	}
 }
 
-/* reset_console is called for every jump to the top level: errors, interrupts, Q. */
+/* reset_console is called at every jump to the top level: errors, interrupts, Q. */
 static void reset_console(void) {
 	ends_here();
 	evaluated = true;
@@ -814,8 +814,8 @@ static void reset_console(void) {
 	take(&state.lock);
 	resting = false;
 	state.asked = false;
-	state.waiting = NOBODY;
-	if (state.active && (state.started || state.interrupted)) { /* else a SIGINT from before the turn */
+	state.waiting = NO_ASKER;
+	if (state.active && (state.started || state.interrupted)) { /* otherwise a SIGINT from before the turn */
 		reset = true;
 		signalled = signalled || newline;
 		newline = false;
@@ -826,7 +826,7 @@ static void reset_console(void) {
 }
 
 static void clean_up(int save, int status, int run_last) {
-	if (forked) { /* R's clean-up would be that of its parent: the temporary directory, .Last */
+	if (forked) { /* R would clean up for its parent: the temporary directory, .Last */
 		terminal_flush();
 		_exit(status);
 	}
@@ -842,7 +842,7 @@ static void clean_up(int save, int status, int run_last) {
 
 void console_end(void) { send_end(); }
 
-void console_meet_browser(bool on) { meeting = on; }
+void console_learn_browser(bool on) { learning = on; }
 
 const char *console_install(bool go_on, bool whole, const char *home) {
 	static const calls ours = {

@@ -1,4 +1,4 @@
-/* Interrupts on Unix. R takes SIGINT on its main thread, in its own way; here it is sent. */
+/* Interrupts on Unix. This file sends SIGINT, which R handles on its main thread. */
 #include "shim.h"
 #ifndef _WIN32
 
@@ -23,10 +23,10 @@ R_API void (*R_PolledEvents)(void);
 static atomic_bool forced;
 static void (*others_events)(void);
 
-/* R before 4.2 may leave its handler of select() installed when it jumps out of there, and
- * with the next SIGINT would jump back in, where nothing is any more. */
-static struct sigaction regular; /* R's own handler, as it is but in select() */
-static void *r_itself;           /* the object file that it is in */
+/* R before 4.2 may leave its handler of select() installed when it jumps out of there. With the next
+ * SIGINT it would jump back into a stack frame that no longer exists. */
+static struct sigaction regular; /* R's own handler outside of select() */
+static void *r_itself;           /* the object file with that handler */
 
 static void *object_of(void (*function)(int)) {
 	Dl_info found;
@@ -39,9 +39,9 @@ void interrupt_mend(void) {
 		sigaction(SIGINT, &regular, NULL);
 }
 
-/* events is called by R wherever it looks for interrupts. An interrupt of level 2 jumps
- * from there: no handler of user code is asked. Code of ours is only left by SIGINT, which
- * follows: the jump would end there. */
+/* events is called by R wherever it checks for interrupts. An interrupt of level 2 jumps from there,
+ * without any handler of user code. Our own code is left only by the SIGINT that follows, because
+ * a jump would end there. */
 static void events(void) {
 	if (others_events != NULL)
 		others_events();
@@ -62,16 +62,16 @@ static size_t read_file(const char *path, char *to, size_t room) {
 }
 
 #ifdef __linux__
-/* SIGINT must be taken by the main thread: R's handler jumps. The kernel gives a second
- * one that comes close behind to any thread that takes it, those of OpenBLAS for example,
- * which ends the process. So it is blocked in all others, by a signal that each of them
- * handles itself. Threads come later, too: this is done before each SIGINT. */
+/* SIGINT must be handled by the main thread, since R's handler jumps. The kernel delivers a second
+ * SIGINT shortly after to any thread that does not block it, such as those of OpenBLAS, which ends
+ * the process. So all other threads are made to block it, by a signal that each of them handles.
+ * New threads appear later, so this is repeated before each SIGINT. */
 static atomic_int handled;
 static pid_t hardened[256]; /* thread numbers, used in turn; only the reader thread touches it once R runs */
 static size_t next_hardened;
 enum { HARDEN_EVERY = 20000, HARDEN_TRIES = 2500 }; /* ns: 50 ms in all, for threads that get no processor */
 
-/* has_sigint reports whether SIGINT is in a set of signals of a file "status" below /proc. */
+/* has_sigint reports whether SIGINT is in a signal set of a status file in /proc. */
 static bool has_sigint(const char *status, const char *set) {
 	const char *mask = strstr(status, set);
 	if (mask == NULL)
@@ -123,12 +123,12 @@ static void harden(void) {
 		if (sent == 0)
 			sigaction(SIGURG, &ours, &before);
 		if (syscall(SYS_tgkill, getpid(), thread, SIGURG) == 0)
-			sent++; /* the next time looks whether it has taken it */
+			sent++; /* the next call checks whether the thread handled it */
 	}
 	closedir(threads);
 	if (sent == 0)
 		return;
-	for (int i = 0; i < HARDEN_TRIES && atomic_load(&handled) < sent; i++) { /* one may block SIGURG */
+	for (int i = 0; i < HARDEN_TRIES && atomic_load(&handled) < sent; i++) { /* a thread may block SIGURG */
 		struct timespec moment = {0, HARDEN_EVERY};
 		nanosleep(&moment, NULL);
 	}
@@ -138,20 +138,20 @@ static void harden(void) {
 static void harden(void) {}
 #endif
 
-/* An interrupt is not always taken when SIGINT has been sent:
+/* R does not always take an interrupt when SIGINT is sent:
  *
- *  - In system() R ignores SIGINT, from a moment before there is a child to take it,
- *    and goes on behind it, maybe to the next child.
- *  - It may be on its way to start a child, and wait for that first.
- *  - A read() of the terminal or a pipe is begun again behind R's handler.
- *  - It waits for a child that SIGINT does not reach.
+ *  - In system() R ignores SIGINT, from a moment before the child exists. Afterwards it
+ *    continues, perhaps with the next child.
+ *  - R may be about to start a child, and waits for that first.
+ *  - A read() of the terminal or a pipe is restarted after R's handler.
+ *  - R waits for a child that SIGINT does not reach.
  *
- * So the reader thread looks again until R has taken it, for a while. A child gets SIGINT
- * once: it may handle it. At level 2 it gets more. */
+ * So the reader thread checks for a while whether R has taken it. A child gets SIGINT once, because
+ * it may handle it. At level 2 it gets more. */
 enum { CHASE_EVERY = 5, CHASE_FOR = 3000, CHASE_DOUBT = 100, CHASE_AGAIN = 500 }; /* ms; DOUBT: R may not have run since */
 
-static int chases;            /* left; only the reader thread uses it, as all below */
-static bool spared;           /* R itself has not had SIGINT yet */
+static int chases;            /* left; used only by the reader thread, as are the variables below */
+static bool spared;           /* R itself has not received SIGINT yet */
 static bool insists;          /* it is of level 2: children get SIGINT again, too */
 static bool lists;            /* the kernel lists children */
 static char children[1024];   /* that had SIGINT, as it lists them */
@@ -164,7 +164,7 @@ static bool in_system(void) {
 	return sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-/* remember notes an interrupt for when R is back from system(). */
+/* remember records an interrupt until R is back from system(). */
 static void remember(void) {
 	if (in_system())
 		R_interrupts_pending = 1;
@@ -175,8 +175,8 @@ enum { START_TICKS = 5, START_TRIES = 25000 }; /* tries of HARDEN_EVERY: 500 ms,
 
 static void nothing(int sig) { (void)sig; }
 
-/* sits_in reports whether the main thread sits in that system call. argument becomes its
- * first argument. */
+/* sits_in reports whether the main thread is in that system call. argument receives its first
+ * argument. */
 static bool sits_in(long call, long *argument) {
 	char state[64];
 	const char *at = state;
@@ -192,7 +192,7 @@ static bool is_reading(void) {
 	return sits_in(SYS_read, &fd);
 }
 
-/* catches reports whether the child may have had SIGINT and live. */
+/* catches reports whether the child may have survived SIGINT. */
 static bool catches(pid_t child) {
 	char path[64], status[4096];
 	snprintf(path, sizeof path, "/proc/%d/status", (int)child);
@@ -200,8 +200,8 @@ static bool catches(pid_t child) {
 	return has_sigint(status, "\nSigCgt:\t");
 }
 
-/* begins reports whether a process has hardly begun: it has not blocked yet, nor used the processor
- * for some ticks. */
+/* begins reports whether a process has just started: it has neither blocked yet nor used the
+ * processor for some ticks. */
 static bool begins(pid_t process) {
 	char path[64], stat[1024];
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
@@ -218,11 +218,11 @@ static bool begins(pid_t process) {
 	return fields[10] + fields[11] < START_TICKS;
 }
 
-/* next_child moves on in a list of children; 0: there are no more. */
+/* next_child returns the next process ID of a list of children, or 0 at the end. */
 static pid_t next_child(const char **list) {
 	*list += strspn(*list, " ");
 	long child = number(list, 10);
-	return child > 0 && **list == ' ' ? (pid_t)child : 0; /* the last one may be cut */
+	return child > 0 && **list == ' ' ? (pid_t)child : 0; /* the last one may be truncated */
 }
 
 static const char *children_of(pid_t process, char to[static sizeof children]) {
@@ -232,8 +232,8 @@ static const char *children_of(pid_t process, char to[static sizeof children]) {
 	return to;
 }
 
-/* starts reports whether a child, or what it runs, begins. A shell holds a SIGINT of that moment back
- * until its command has ended, and the fork for the command loses it. */
+/* starts reports whether a child, or its own child, is starting. A shell defers a SIGINT of that
+ * moment until its command has ended, and the fork for the command loses it. */
 static bool starts(pid_t child) {
 	char own[sizeof children];
 	if (begins(child))
@@ -245,8 +245,8 @@ static bool starts(pid_t child) {
 	return false;
 }
 
-/* strike sends SIGINT to a child and what it runs, as to both of them at a terminal: a shell waits for
- * its command. */
+/* strike sends SIGINT to a child and its children, as a terminal does, because a shell waits for its
+ * command. */
 static void strike(pid_t child) {
 	char own[sizeof children];
 	if (getpgid(child) == child) {
@@ -260,8 +260,8 @@ static void strike(pid_t child) {
 			kill(its, SIGINT);
 }
 
-/* let_start waits until no child is starting, and R in system() has come to wait for its child: this may
- * be quicker than R. */
+/* let_start waits until no child is starting and R in system() waits for its child, since this thread
+ * may be faster than R. */
 static void let_start(void) {
 	char now[sizeof children];
 	long awaited;
@@ -282,7 +282,7 @@ static void let_start(void) {
 	}
 }
 
-/* list_children notes who gets SIGINT with the group now, and will feel it. */
+/* list_children records the children that get SIGINT with the process group and do not ignore it. */
 static void list_children(void) {
 	char now[sizeof children];
 	read_file(main_children, now, sizeof now);
@@ -290,13 +290,13 @@ static void list_children(void) {
 	size_t n = 0;
 	for (pid_t child; (child = next_child(&at)) > 0;)
 		if (getpgid(child) == getpgrp() && !starts(child))
-			n += (size_t)sprintf(children + n, "%d ", (int)child); /* no more than there were */
+			n += (size_t)sprintf(children + n, "%d ", (int)child); /* no more than in the kernel's list */
 	children[n] = 0;
 }
 
-/* signal_child sends SIGINT to a child that lacks it, and returns false as long as that starts. One
- * that would have died of it lacks it: it was a fork of R, whose handler took it, until it became a
- * program. */
+/* signal_child sends SIGINT to a child that missed it, and returns false while the child is starting. A
+ * live child that SIGINT would have killed has missed it: it was still a fork of R, whose handler
+ * took it, and has become a program since. */
 static bool signal_child(pid_t child) {
 	char all[sizeof children + 1], one[24];
 	snprintf(all, sizeof all, " %s", children);
@@ -312,14 +312,14 @@ static bool signal_child(pid_t child) {
 	return true;
 }
 
-/* signal_awaited interrupts the child whose end R awaits, if the SIGINT for the group did
- * not reach it: children of pipe() have a group of their own. */
+/* signal_awaited interrupts the child that R waits for, if the SIGINT for the group did not reach it:
+ * children of pipe() have their own group. */
 static bool signal_awaited(void) {
 	long child;
 	return !sits_in(SYS_wait4, &child) || child <= 0 || getpgrp() != getpid() || signal_child((pid_t)child);
 }
 
-/* signal_rest interrupts children of the group that were not there yet. */
+/* signal_rest interrupts children of the group that have started since. */
 static void signal_rest(void) {
 	char now[sizeof children];
 	if (getpgrp() != getpid() || read_file(main_children, now, sizeof now) == 0)
@@ -330,34 +330,33 @@ static void signal_rest(void) {
 			signal_child(child);
 }
 
-/* A child of system() that catches SIGINT and comes to an end of its own has felt the interrupt
- * for the turn, as in R at a terminal. One that dies of it, or was ending already, takes the turn
- * with it. Only whoever reaps the child learns which, and that is the C library: so the main
- * thread waits here first, within a handler of a signal. A shell dies of it behind its command
- * whatever that makes of it, and nobody learns how the command ended: one that catches it counts
- * as one that handles it. */
+/* If a child of system() catches SIGINT and ends normally, it has handled the interrupt for the turn, as
+ * in R at a terminal. If it dies of SIGINT, or was ending already, the turn ends with it. Only the
+ * caller of wait() learns which, and that is the C library. So the main thread waits here first, in
+ * a signal handler. A shell dies of SIGINT after its command, even if the command handles it, and
+ * the command's status is unknown: a command that catches SIGINT counts as one that handles it. */
 enum { MAX_DEPTH = 8 };
 static pid_t handler;        /* the child */
-static bool by_command;      /* it only waits for one that catches it */
-static atomic_bool struck;   /* it is given SIGINT */
+static bool by_command;      /* it only waits for a command that catches SIGINT */
+static atomic_bool struck;   /* SIGINT is being sent to it */
 static atomic_bool attended; /* the main thread waits here, or has */
 
 static void attend_end(int sig) {
 	(void)sig;
-	int kept = errno;
+	int saved = errno;
 	siginfo_t end = {0};
 	atomic_store(&attended, true);
 	while (waitid(P_PID, (id_t)handler, &end, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
 	}
 	bool exited = end.si_code == CLD_EXITED;
-	bool died = end.si_status == (exited ? 128 + SIGINT : SIGINT); /* the first as shells and many others say it */
+	bool died = end.si_status == (exited ? 128 + SIGINT : SIGINT); /* the first is the convention of shells and many programs */
 	if (atomic_load(&struck) && (died ? by_command : exited))
 		R_interrupts_pending = 0;
-	errno = kept;
+	errno = saved;
 }
 
-/* command_catches reports whether a process that has no children of its own, below this one, catches
- * SIGINT: the others wait. */
+/* command_catches reports whether a process without children, below this one, catches SIGINT. Processes
+ * with children only wait. */
 static bool command_catches(pid_t process, int depth) {
 	char own[sizeof children];
 	const char *at = children_of(process, own);
@@ -368,8 +367,8 @@ static bool command_catches(pid_t process, int depth) {
 	return !any && depth > 0 && catches(process);
 }
 
-/* let_child_handle is called before a child of system() gets SIGINT, and returns whether its end
- * will tell what becomes of the interrupt. */
+/* let_child_handle is called before a child of system() gets SIGINT. It returns whether the exit status
+ * of the child will decide about the interrupt. */
 static bool let_child_handle(void) {
 	long child;
 	if (!in_system() || !sits_in(SYS_wait4, &child) || child <= 0 || !catches((pid_t)child))
@@ -390,7 +389,7 @@ static bool let_child_handle(void) {
 	return atomic_load(&attended);
 }
 
-/* wake_reader ends a read() that the main thread is in, with EINTR. */
+/* wake_reader ends a read() of the main thread with EINTR. */
 static void wake_reader(void) {
 	if (!is_reading())
 		return;
@@ -402,9 +401,8 @@ static void wake_reader(void) {
 	sigaction(SIGURG, &before, NULL);
 }
 
-/* end_read lets the next SIGINT end a read() that the main thread is in, so that the thread
- * is no longer seen reading after the acknowledgement. R's handler sets SA_RESTART again by
- * itself. */
+/* end_read lets the next SIGINT end a read() of the main thread, so that the thread does not seem to
+ * read after the acknowledgement. R's handler sets SA_RESTART again. */
 static void end_read(void) {
 	struct sigaction now;
 	if (!is_reading() || sigaction(SIGINT, NULL, &now) != 0 || !(now.sa_flags & SA_RESTART))
@@ -428,7 +426,7 @@ static void signal_main(void) {
 }
 
 static void signal_all(void) {
-	list_children(); /* before the signal: a child may then get two, but never none */
+	list_children(); /* before the signal, so that a child may get two but never none */
 	if (getpgrp() == getpid()) {
 		end_read();
 		kill(0, SIGINT);
@@ -450,13 +448,13 @@ void interrupt_install(void) {
 	harden();
 }
 
-/* interrupt_raise does the same as Ctrl-C at a terminal: R and its children get SIGINT. With
- * force, R gets time to notice the interrupt without it, because SIGINT would call handlers. */
+/* interrupt_raise acts like Ctrl-C at a terminal: R and its children get SIGINT. With force, R first
+ * gets time to notice the interrupt without SIGINT, which would call handlers. */
 void interrupt_raise(bool force) {
 	harden();
 	chases = CHASE_FOR / CHASE_EVERY;
 	spared = insists = force;
-	remember(); /* before the child has ended and R goes on */
+	remember(); /* before the child has ended and R continues */
 	if (force) {
 		atomic_store(&forced, true);
 		remember();
@@ -479,7 +477,7 @@ int interrupt_chase(void) {
 	if (!R_interrupts_pending && !atomic_load(&forced)) {
 		bool lacks = !in_system() && !signal_awaited(); /* R closes a pipe */
 		if (!lacks && chases < (CHASE_FOR - CHASE_DOUBT) / CHASE_EVERY)
-			chases = 0; /* it was taken */
+			chases = 0; /* R has taken it */
 		return chases > 0 ? CHASE_EVERY : -1;
 	}
 	bool again = chases % (CHASE_AGAIN / CHASE_EVERY) == 0; /* even if R may have taken the last one */
@@ -504,14 +502,13 @@ void interrupt_again(bool force) {
 
 void interrupt_discard(void) {
 	sigset_t none;
-	sigpending(&none); /* any system call: a signal that was sent is taken on its way back */
+	sigpending(&none); /* any system call: a pending signal is delivered on return */
 	atomic_store(&forced, false);
 	R_interrupts_pending = 0;
 }
 
-/* R looks for interrupts now and then. Where a wait of R's was ended that is too late: it
- * takes a read that was ended for the end of the file, a child's death for its result, and
- * goes on with them. */
+/* R checks for interrupts only now and then. After an interrupted wait that is too late: R would take
+ * an interrupted read for the end of the file and a child's death for its result, and continue. */
 void interrupt_due(void) {
 	if (R_interrupts_pending)
 		R_CheckUserInterrupt();

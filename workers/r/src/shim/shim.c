@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static bool begun;
+static bool started;
 static char files[4096], options[1024];
 
 static void introduce(const char *version, const char *home) {
@@ -31,11 +31,11 @@ static void introduce(const char *version, const char *home) {
 	send_frame(f, NULL, 0);
 }
 
-/* turnstone_start makes this R a worker. result: "", or why it cannot be one. */
+/* turnstone_start turns this R process into a worker. result: "", or why it cannot be one. */
 EXPORT void turnstone_start(char **dir, char **version, char **home, int *keep_going, char **result) {
 	static char setting[1024];
 	const char *value, *why = "";
-	if (begun) {
+	if (started) {
 		*result = "";
 		return;
 	}
@@ -44,15 +44,15 @@ EXPORT void turnstone_start(char **dir, char **version, char **home, int *keep_g
 	snprintf(options, sizeof options, "%s", value != NULL ? value : "");
 	value = setting_of("REPL_IPC");
 	snprintf(setting, sizeof setting, "%s", value != NULL ? value : "");
-	if (!way_open(setting)) {
+	if (!channel_open(setting)) {
 		why = "a supervisor starts this, and sets REPL_IPC=IN,OUT,NONCE";
 	} else if ((why = console_install(*keep_going != 0, strstr(options, "program=1") != NULL, *home)) == NULL) {
-		begun = true;
+		started = true;
 		setting_forget("TURNSTONE_R");
 		setting_forget("REPL_IPC");
 		main_begin();
 		interrupt_install();
-		code_meet_browser();
+		code_learn_browser();
 		introduce(*version, *home);
 		channel_start();
 		why = "";
@@ -70,7 +70,7 @@ EXPORT void turnstone_note(char **text) {
 	terminal_error(*text, strlen(*text), false);
 }
 
-/* turnstone_image sends a picture, here. It must fit a frame: the caller sees to it. */
+/* turnstone_image sends an image at this position of the output. The caller ensures that it fits a frame. */
 EXPORT void turnstone_image(uint8_t *data, int *n, char **mime, char **source, int *update, char **title) {
 	if (forked)
 		return;
@@ -87,7 +87,7 @@ EXPORT void turnstone_image(uint8_t *data, int *n, char **mime, char **source, i
 	send_frame(f, data, (size_t)*n);
 }
 
-/* turnstone_display sends texts by MIME type, at most eight. The caller sees to their sizes. */
+/* turnstone_display sends texts by MIME type, at most eight. The caller ensures their sizes. */
 EXPORT void turnstone_display(char **types, char **texts, int *n, int *result, char **title) {
 	if (forked)
 		return;

@@ -1,5 +1,5 @@
-/* The part of the worker inside R: a shared library that R loads, and that speaks the worker
- * protocol (docs/protocol.md) in place of R's console.
+/* The part of the worker inside R: a shared library that R loads. It speaks the worker protocol
+ * (docs/protocol.md) instead of running R's console.
  *
  * One thread is added to R's own:
  *
@@ -11,12 +11,12 @@
  * An interrupt makes R jump out of the wait for input. So the waiting code must hold no
  * lock and own no memory.
  *
- * No header of R is used, and every symbol of R is weak, or looked up by its name on
- * Windows: one binary serves every R from 4.0 on, whether libR is shared or not. A truth
- * value of R's is not passed or read whole: it is one byte or four, by version.
+ * No header of R is used, and every symbol of R is weak or, on Windows, looked up by name. So one
+ * binary serves every R from 4.0 on, whether libR is shared or not. R's boolean is one byte or
+ * four, depending on the version, so it is never passed or read whole.
  *
- * Each file says in its first line whether it is for all systems. Those of one system
- * are empty on the other: all are compiled everywhere.
+ * The first line of each file says whether it is for all systems. All files are compiled
+ * everywhere; those of one system are empty on the other.
  */
 #ifndef TURNSTONE_SHIM_H
 #define TURNSTONE_SHIM_H
@@ -87,7 +87,7 @@ typedef struct {
 	uint8_t *at;
 	size_t n, room;
 	bool failed; /* no memory */
-	bool placed; /* a marker in the terminal goes with it */
+	bool placed; /* it has a marker in the terminal */
 } frame;
 
 void frame_begin(frame *f, const char *type, int fields);
@@ -103,39 +103,39 @@ void put_map_head(frame *f, const char *key, int fields);
 void put_array_head(frame *f, const char *key, int n);
 void put_element(frame *f, const char *text); /* of an array */
 void put_map(frame *f, int fields);           /* likewise */
-size_t utf8_length(const uint8_t *at, size_t n); /* of the character at at; 0: it is none */
-long number(const char **at, int base); /* moves on behind it; strtol() would bind to the newest C libraries */
+size_t utf8_length(const uint8_t *at, size_t n); /* of the character at at; 0: invalid */
+long number(const char **at, int base); /* advances past the number; strtol() would bind to the newest C libraries */
 
-/* ---- channel.c: frames that come and go, and the reader thread */
+/* ---- channel.c: frames in both directions, and the reader thread */
 
 void channel_start(void);
 
-/* send_begin and send_frame enclose the fields of a frame that is sent; there is one such
- * frame at a time. One that is placed gets a marker, and a field more than said. body may
- * be NULL; else it belongs to the last field. For any thread. */
+/* send_begin and send_frame enclose the fields of an outgoing frame, of which there is one at a time.
+ * A placed frame gets a marker, and one more field than given. body may be NULL; otherwise it belongs
+ * to the last field. For any thread. */
 frame *send_begin(const char *type, int fields, bool placed);
 void send_frame(frame *f, const void *body, size_t n);
 void frame_out(frame *f, const void *body, size_t n); /* likewise, with the lock */
-extern lock sending; /* guards all that goes out */
+extern lock sending; /* guards all outgoing frames */
 
 /* ---- unix.c, windows.c: the parts that differ by system */
 
-bool way_open(char *setting);                /* REPL_IPC; it is written to */
-size_t way_read(void *to, size_t room);      /* waits, and calls console_tick meanwhile; 0: it is closed */
-bool way_write(const void *from, size_t n);
+bool channel_open(char *setting);                /* setting: REPL_IPC, which is overwritten */
+size_t channel_read(void *to, size_t room);      /* calls console_tick while it waits; 0: closed */
+bool channel_write(const void *from, size_t n);
 bool way_is_open(void);
-bool way_thread(void (*run)(void));          /* takes no signal */
-void way_rest(int ms);
+bool channel_thread(void (*run)(void));          /* takes no signal */
+void channel_rest(int ms);
 void main_begin(void);                       /* this is the main thread, and REPL_IPC is taken */
 void main_wake(void);                        /* ends main_wait */
 void main_wait(void);                        /* for main_wake, or for one of R's events; may jump */
-bool main_events(void);                      /* has R serve them; false: there were none; may jump */
-const char *setting_of(const char *name);    /* a variable of the environment; NULL: not set. It holds until the next call */
+bool main_events(void);                      /* makes R serve them; false: there were none; may jump */
+const char *setting_of(const char *name);    /* an environment variable, valid until the next call; NULL: not set */
 void setting_forget(const char *name);
 void own_path(char *to, size_t room, const char *home); /* of the program that was started as R */
-uint64_t own_number(void);                   /* of the process */
+uint64_t own_number(void);                   /* the process ID */
 
-/* The functions that R calls in place of its console. */
+/* The functions that R calls instead of its console. */
 typedef struct {
 	int (*read)(const char *, unsigned char *, int, int);
 	void (*write)(const char *, int, int);
@@ -150,13 +150,13 @@ const char *r_take_over(const calls *c, const char *home, void (**clean_up)(int,
 /* ---- terminal.c, windows.c: text and markers */
 
 bool terminal_is_fence(void);
-int terminal_width(void);  /* in columns, of a terminal that somebody looks at; or 0 */
+int terminal_width(void);  /* in columns, of a user's own terminal; otherwise 0 */
 bool terminal_hides(void); /* typed text is not shown: the echo is switched off */
 void terminal_marker(uint64_t mark);
 void terminal_text(const char *text, size_t n);  /* standard output */
 void terminal_error(const char *text, size_t n, bool report); /* standard error; report: of the error that ends the turn */
 void terminal_waits(void);
-void terminal_echo(bool echo); /* standard output from here on echoes a value, or it does not */
+void terminal_echo(bool echo); /* whether standard output from here on echoes a value */
 void terminal_flush(void);
 bool terminal_written(void); /* R has written text since the last marker; for the main thread */
 int terminal_tick(bool fresh); /* writes delayed text when it is due; like console_tick */
@@ -166,7 +166,7 @@ void text_going(void);         /* for send_begin, with its lock: writes delayed 
 
 const char *console_install(bool keep_going, bool program, const char *home); /* keep_going: a turn goes on after an error; program: an input is a whole program */
 void console_end(void);              /* the process ends */
-void console_meet_browser(bool on);  /* the next prompt is that of R's browser, to be known again */
+void console_learn_browser(bool on); /* the next prompt is the browser's, to be recognized later */
 void console_take(const message *m); /* for the reader thread */
 void console_interrupt(void);        /* likewise: of any turn */
 void console_gone(const char *why);  /* likewise; why is NULL when the channel was closed */
@@ -174,17 +174,17 @@ int console_tick(bool fresh);        /* likewise: in how many ms to call it agai
 bool console_ending(void);           /* the worker comes to an end */
 uint64_t console_turn(void);         /* the active one, or 0 */
 void console_value(SEXP value);      /* R has evaluated an expression, and echoed its value */
-void console_error(const char *message); /* nothing has caught this error */
-void console_went_on(bool again);    /* R has evaluated an expression, and gone on; again: it will tell of the next one */
+void console_error(const char *message); /* receives an uncaught error */
+void console_went_on(bool again);    /* R has evaluated an expression and continued; again: it will report the next one, too */
 void console_answered(void);         /* an interrupt of the query would be stale */
 
 /* ---- call.c: functions of the host */
 
 void call_result(const message *m);    /* for the reader thread */
 void call_functions(const message *m); /* likewise */
-bool call_news(void);                  /* the list of functions has changed since the last call */
+bool call_list_changed(void);          /* the list of functions has changed since the last call */
 
-/* ---- value.c: values of R as documents */
+/* ---- value.c: values of R as encoded values */
 
 extern bool value_in_utf8;
 SEXP value_read(bytes document, const char **wrong);
@@ -206,7 +206,7 @@ void interrupt_due(void); /* lets R take an interrupt before it goes on: may jum
 
 /* ---- code.c: our R code */
 
-void code_meet_browser(void); /* has R's browser ask once, for console.c alone */
+void code_learn_browser(void); /* makes R's browser ask once, so that console.c learns its prompt */
 void code_load(void);
 void code_listen(void);    /* to errors; once, at the top level */
 void code_finish(void);
@@ -214,8 +214,8 @@ bool code_functions(void); /* the list of functions of the host has changed */
 bool code_width(void);     /* R's width follows the terminal's */
 bool code_asks(void);      /* reports whether readline() or menu() reads */
 void code_drawing(void); /* from now on there are pages to look at */
-bool code_page(bool midline, bool value); /* sends new drawings before text; value: of a value, which begins. false: it was broken off */
-bool code_value(SEXP value); /* a value was echoed. false: it was broken off */
+bool code_page(bool midline, bool value); /* sends new drawings before text; value: of a value, which begins. false: interrupted */
+bool code_value(SEXP value); /* a value was echoed. false: interrupted */
 void code_answer(const message *query);
 bool code_running(void); /* on the main thread: R runs our code, not the user's */
 
@@ -225,7 +225,7 @@ bool code_running(void); /* on the main thread: R runs our code, not the user's 
 enum { forked = 0 }; /* there is no fork */
 #define ends_here() ((void)0)
 #else
-void ends_here(void); /* a child that only makes a picture */
+void ends_here(void); /* ends a child that only writes an image */
 extern pthread_t main_thread;
 extern volatile sig_atomic_t forked; /* this is a child of the worker, by fork() */
 int out_of_the_way(int fd);
@@ -254,7 +254,7 @@ extern volatile int *found_R_interrupts_pending;
 #define has(name) (&name != NULL)
 R_API SEXP R_GlobalEnv, R_BaseEnv, R_NilValue, R_NaString, R_UnboundValue;
 R_API int R_interrupts_pending;
-R_API char R_NoEcho; /* the byte that tells, of one or four: all systems here have it first */
+R_API char R_NoEcho; /* the significant byte of one or four: it comes first on all supported systems */
 #endif
 
 R_API void Rf_jump_to_toplevel(void), R_CheckUserInterrupt(void);
@@ -274,11 +274,11 @@ R_API void SET_STRING_ELT(SEXP, ptrdiff_t, SEXP);
 R_API void R_LockBinding(SEXP, SEXP), R_unLockBinding(SEXP, SEXP);
 R_API double *REAL(SEXP);
 R_API int *LOGICAL(SEXP);
-R_API unsigned char *RAW(SEXP), Rf_inherits(SEXP, const char *); /* the byte that tells */
+R_API unsigned char *RAW(SEXP), Rf_inherits(SEXP, const char *); /* the significant byte */
 R_API void *Rf_addTaskCallback(int (*)(SEXP, SEXP, int, int, void *), void *, void (*)(void *), const char *, int *);
 R_API char *R_alloc(size_t, int); /* memory until .Call() ends */
 R_API SEXP Rf_findVarInFrame(SEXP, SEXP); /* a promise as it is */
-R_API unsigned char R_BindingIsActive(SEXP, SEXP); /* the byte that tells */
+R_API unsigned char R_BindingIsActive(SEXP, SEXP); /* the significant byte */
 
 enum {
 	R_SYMSXP = 1, R_CLOSXP = 3, R_ENVSXP = 4, R_PROMSXP = 5, R_LANGSXP = 6, R_SPECIALSXP = 7, R_BUILTINSXP = 8,

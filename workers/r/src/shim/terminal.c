@@ -1,5 +1,5 @@
-/* The terminal on Unix: R writes its standard output there itself, as it always does. What is
- * added are the markers of frames, and those around standard error. */
+/* The terminal on Unix. R writes its standard output there itself, as always. The shim adds the
+ * markers of frames, and those around standard error. */
 #include "shim.h"
 #ifndef _WIN32
 
@@ -19,9 +19,9 @@ static bool echoes;       /* it did when R started */
 static char to_stderr[64], to_stdout[64], to_echo[64], to_report[64], prefix[48];
 static bool echo_on; /* the markers say so; for the main thread */
 
-/* out_of_the_way moves fd to where user code is unlikely to meet it, and where select()
- * still can. Children do not get it. */
-int out_of_the_way(int fd) {
+/* move_high moves fd to a number that user code is unlikely to use, and that select() still
+ * accepts. Children do not inherit it. */
+int move_high(int fd) {
 	static const int lowest[] = {200, 10};
 	for (size_t i = 0; i < sizeof lowest / sizeof *lowest; i++) {
 		int moved = fcntl(fd, F_DUPFD_CLOEXEC, lowest[i]);
@@ -49,7 +49,7 @@ bool terminal_open(const char *nonce) {
 		fd = dup(0);
 	if (fd < 0)
 		return false;
-	terminal = out_of_the_way(fd);
+	terminal = move_high(fd);
 	echoes = flags() & ECHO;
 	snprintf(prefix, sizeof prefix, "\033_%s;", nonce);
 	snprintf(to_stderr, sizeof to_stderr, "%sE\033\\", prefix);
@@ -62,7 +62,7 @@ bool terminal_open(const char *nonce) {
 bool terminal_is_fence(void) { return terminal >= 0; }
 
 int terminal_width(void) {
-	enum { NOBODYS_ROWS = 40, NOBODYS_COLUMNS = 120 }; /* as the supervisor makes a terminal that no person looks at */
+	enum { DEFAULT_ROWS = 40, DEFAULT_COLUMNS = 120 }; /* the size that the supervisor gives a terminal without a viewer */
 	static int seen = -1;
 	if (seen < 0) {
 		const char *kind = getenv("TERM");
@@ -71,11 +71,11 @@ int terminal_width(void) {
 	struct winsize size;
 	if (terminal < 0 || ioctl(terminal, TIOCGWINSZ, &size) != 0)
 		return 0;
-	seen = seen || size.ws_row != NOBODYS_ROWS || size.ws_col != NOBODYS_COLUMNS;
+	seen = seen || size.ws_row != DEFAULT_ROWS || size.ws_col != DEFAULT_COLUMNS;
 	return seen ? size.ws_col : 0;
 }
 
-/* terminal_waits ends what a child has left: output would be cut, and readers fail. */
+/* terminal_waits undoes a child's nonblocking mode, which would truncate output and make readers fail. */
 void terminal_waits(void) {
 	int now = terminal >= 0 ? fcntl(STDOUT_FILENO, F_GETFL) : -1;
 	if (now >= 0 && now & O_NONBLOCK && isatty(STDOUT_FILENO))
@@ -84,8 +84,8 @@ void terminal_waits(void) {
 
 bool terminal_hides(void) { return echoes && (flags() & (ECHO | ICANON)) == ICANON; }
 
-/* write_all writes everything, or returns false when nobody reads any more. SIGPIPE must
- * not come of it: R's handler for it jumps, out of whatever lock is held. */
+/* write_all writes everything, or returns false if there is no reader any more. It must not cause
+ * SIGPIPE, because R's handler for it jumps, even out of a lock. */
 bool write_all(int fd, const void *from, size_t n) {
 	const char *at = from;
 	sigset_t pipe_only, before;
@@ -138,7 +138,7 @@ void terminal_echo(bool echo) {
 void terminal_error(const char *text, size_t n, bool report) {
 	char whole[4096];
 	fflush(stdout);
-	echo_on = false; /* the marker behind the text says so */
+	echo_on = false; /* the marker after the text says so */
 	if (forked) {
 		write_all(2, text, n);
 		return;
@@ -147,7 +147,7 @@ void terminal_error(const char *text, size_t n, bool report) {
 	size_t before = strlen(begin), behind = strlen(to_stdout);
 	if (terminal < 0) {
 		write_all(2, text, n);
-	} else if (before + n + behind <= sizeof whole) { /* at once, so that nothing comes between */
+	} else if (before + n + behind <= sizeof whole) { /* in one write, so that nothing comes in between */
 		memcpy(whole, begin, before);
 		memcpy(whole + before, text, n);
 		memcpy(whole + before + n, to_stdout, behind);
@@ -159,17 +159,16 @@ void terminal_error(const char *text, size_t n, bool report) {
 	}
 }
 
-/* R's output goes through libc's stdout, line by line. So it is in order with what C code
- * prints there, and R's fflush(stdout) before system() and parallel's forks writes out a
- * line that is not finished, too. R's own way to stdout would be a system call for each
- * number of a vector. */
+/* R's output goes through libc's stdout, line by line. So it is in order with the output of C code,
+ * and R's fflush(stdout) before system() and parallel's forks also writes an unfinished line. R's
+ * own writes to stdout would be a system call for each number of a vector. */
 
-enum { BULK = 4096 }; /* bytes from which on a write goes to the channel: a pipe is faster */
+enum { BULK = 4096 }; /* bytes; a write of at least this size goes to the channel, since a pipe is faster */
 
 static atomic_bool unfinished; /* the last line */
 
 void terminal_text(const char *text, size_t n) {
-	if (forked) { /* its end is _exit(), which writes nothing out */
+	if (forked) { /* it ends by _exit(), which flushes nothing */
 		fwrite(text, 1, n, stdout);
 		fflush(stdout);
 		return;
@@ -201,5 +200,5 @@ int terminal_tick(bool fresh) {
 	return delay = fresh || some ? 10 : delay < 80 ? 2 * delay : delay;
 }
 
-void text_going(void) {} /* it is on its way, and the markers say where it belongs */
+void text_going(void) {} /* the text has been written, and the markers say where it belongs */
 #endif

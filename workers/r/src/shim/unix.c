@@ -26,7 +26,7 @@ R_API void R_runHandlers(void *, fd_set *);
 
 static int in = -1, out = -1;
 
-bool way_open(char *setting) {
+bool channel_open(char *setting) {
 	const char *at = setting;
 	in = (int)number(&at, 10);
 	if (*at++ != ',')
@@ -40,7 +40,7 @@ bool way_open(char *setting) {
 	return true;
 }
 
-size_t way_read(void *to, size_t room) {
+size_t channel_read(void *to, size_t room) {
 	struct pollfd input = {in, POLLIN, 0};
 	ssize_t n;
 	do {
@@ -51,11 +51,11 @@ size_t way_read(void *to, size_t room) {
 	return n > 0 ? (size_t)n : 0;
 }
 
-bool way_write(const void *from, size_t n) { return write_all(out, from, n); }
+bool channel_write(const void *from, size_t n) { return write_all(out, from, n); }
 bool way_is_open(void) { return out >= 0; }
 
-/* R ends within its handlers of SIGUSR1 and SIGUSR2. That end takes our locks, and would wait for
- * itself if R's thread held one: then the signal waits. */
+/* R's handlers of SIGUSR1 and SIGUSR2 end R, which takes our locks. If R's thread holds one already,
+ * that would be a deadlock, so the signal is delayed. */
 static volatile sig_atomic_t held, waiting; /* locks of R's thread; the signal that waits for them */
 static struct sigaction save_and_end, end_only;
 
@@ -99,7 +99,7 @@ static void *run_thread(void *run) {
 	return NULL;
 }
 
-bool way_thread(void (*run)(void)) {
+bool channel_thread(void (*run)(void)) {
 	pthread_t thread;
 	sigset_t all, before;
 	sigfillset(&all);
@@ -111,7 +111,7 @@ bool way_thread(void (*run)(void)) {
 	return ok;
 }
 
-void way_rest(int ms) { poll(NULL, 0, ms); }
+void channel_rest(int ms) { poll(NULL, 0, ms); }
 
 /* ---- forks */
 
@@ -120,7 +120,7 @@ volatile sig_atomic_t forked;
 
 static void before_fork(void) {
 	if (!forked)
-		fflush(stdout); /* else the child has it, too */
+		fflush(stdout); /* otherwise the child would print it, too */
 }
 
 static void in_child(void) {
@@ -132,7 +132,7 @@ static void in_child(void) {
 	}
 }
 
-/* glibc has pthread_atfork in a static part, and this behind it; others have the former. */
+/* glibc has pthread_atfork only in a static part, which calls this; other libraries have pthread_atfork. */
 R_API int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *);
 R_API int pthread_atfork(void (*)(void), void (*)(void), void (*)(void));
 
@@ -146,14 +146,15 @@ static void watch_forks(void) {
 	pthread_atfork(before_fork, NULL, in_child);
 }
 
-/* ---- pictures */
+/* ---- images */
 
 R_API void Rf_killDevice(int);
 
 enum { MAX_DESCRIPTOR = 1024, MAX_PATH_BYTES = 4096, MAX_WRITING = 60 /* s */ };
-static bool develops; /* this is a child for a picture */
+static bool develops; /* this is a child that writes an image */
 
-/* path_of gets the path of an open file. stat() is in a static part of older C libraries. */
+/* path_of returns the path of an open file. It avoids stat(), which older C libraries have only in a
+ * static part. */
 static bool path_of(int fd, char *to) {
 #ifdef __linux__
 	char link[64];
@@ -166,7 +167,7 @@ static bool path_of(int fd, char *to) {
 #endif
 }
 
-/* descriptor_of returns the descriptor behind which that file is open; -1: there is none. */
+/* descriptor_of returns the descriptor of an open file, or -1. */
 static int descriptor_of(const char *path) {
 	char file[MAX_PATH_BYTES], other[MAX_PATH_BYTES];
 	int own = open(path, O_RDONLY | O_CLOEXEC), found = -1;
@@ -179,10 +180,10 @@ static int descriptor_of(const char *path) {
 	return found;
 }
 
-/* turnstone_develop writes the open page of a device, whose file is page, as the device would if it
- * were closed now: a child closes it, with another file behind the descriptor. So nothing is drawn
- * again, which could take long, and move the user's random numbers. */
-EXPORT void turnstone_develop(int *number, char **page, char **picture, int *done) {
+/* turnstone_develop writes the open page of a device, whose file is page, as if the device were closed
+ * now. A forked child closes it, with another file behind the descriptor. So nothing is drawn
+ * again, which could take long and advance the user's random numbers. */
+EXPORT void turnstone_develop(int *number, char **page, char **image, int *done) {
 	int status, fd = forked || !has(Rf_killDevice) ? -1 : descriptor_of(*page);
 	*done = 0;
 	if (fd < 0)
@@ -198,7 +199,7 @@ EXPORT void turnstone_develop(int *number, char **page, char **picture, int *don
 		develops = true;
 		signal(SIGALRM, SIG_DFL);
 		alarm(MAX_WRITING);
-		int to = open(*picture, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		int to = open(*image, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 		if (to < 0 || dup2(to, fd) < 0)
 			_exit(1);
 		Rf_killDevice(*number - 1);
@@ -211,7 +212,7 @@ EXPORT void turnstone_develop(int *number, char **page, char **picture, int *don
 	*done = child > 0 && status == 0;
 }
 
-/* ends_here ends a child for a picture in which R has something to say, or goes back to its top level. */
+/* ends_here ends a child that writes an image if R prints a message or returns to the top level. */
 void ends_here(void) {
 	if (develops)
 		_exit(1);
@@ -223,7 +224,7 @@ static int wake[2] = {-1, -1};
 static fd_set *active;
 
 void main_wake(void) {
-	if (write(wake[1], "", 1) < 0 && errno != EAGAIN) { /* when it is full, it is awake */
+	if (write(wake[1], "", 1) < 0 && errno != EAGAIN) { /* a full pipe wakes it, too */
 	}
 }
 
@@ -267,8 +268,8 @@ uint64_t own_number(void) { return (uint64_t)getpid(); }
 
 /* ---- R's console */
 
-/* show_line prints a line without overstrikes: "_\bX" and "X\bX" are how pages for
- * terminals underline and embolden an X. */
+/* show_line prints a line without overstrikes: help pages for terminals underline and embolden an X
+ * by "_\bX" and "X\bX". */
 static void show_line(char *line, size_t n) {
 	size_t end = 0;
 	for (size_t i = 0; i < n; i++) {

@@ -1,7 +1,7 @@
-/* Documents (docs/protocol.md): values of R as bytes, and bytes as values of R. For all systems.
+/* Encoded values (docs/protocol.md): values of R as bytes, and bytes as values of R. For all systems.
  *
- * R may jump out of every allocation. So memory is R's own: R_alloc(), which it gives back when
- * .Call() ends, and vectors. functions.R says which value becomes which. */
+ * R may jump out of every allocation. So all memory is R's own: vectors, and R_alloc(), which R frees
+ * when .Call() ends. functions.R says which value becomes which. */
 #include "shim.h"
 
 #include <limits.h>
@@ -31,12 +31,12 @@ static SEXP attribute(SEXP x, const char *name) { return Rf_getAttrib(x, Rf_inst
 
 /* ---- writing */
 
-/* A place in what is written, from the inside out. */
-typedef struct place {
-	const struct place *up;
+/* The position of an element in the written value, from the inside out. */
+typedef struct position {
+	const struct position *up;
 	const char *name; /* NULL: it has a number */
 	ptrdiff_t index;
-} place;
+} position;
 
 typedef struct {
 	uint8_t *at;
@@ -47,12 +47,12 @@ typedef struct {
 
 typedef enum { PLAIN, FACTOR, DATE, TIME, INTEGER64 } meaning;
 
-static bool put(writer *w, SEXP x, const place *at, int depth);
+static bool put(writer *w, SEXP x, const position *at, int depth);
 
-static size_t put_place(char *to, size_t n, size_t room, const place *at, int left) {
+static size_t put_position(char *to, size_t n, size_t room, const position *at, int left) {
 	if (at == NULL || left == 0)
 		return n;
-	n = put_place(to, n, room, at->up, left - 1);
+	n = put_position(to, n, room, at->up, left - 1);
 	if (n + 60 > room)
 		return n;
 	if (at->name == NULL)
@@ -64,19 +64,19 @@ static size_t put_place(char *to, size_t n, size_t room, const place *at, int le
 	return n + (size_t)snprintf(to + n, room - n, "%s%.*s", n > 0 ? "." : "", length, at->name);
 }
 
-/* refuse notes why the value cannot be written, and returns false. */
-static bool refuse(writer *w, const place *at, const char *kind, const char *why) {
-	size_t n = put_place(w->wrong, 0, sizeof w->wrong, at, 8);
+/* refuse records why the value cannot be written, and returns false. */
+static bool refuse(writer *w, const position *at, const char *kind, const char *why) {
+	size_t n = put_position(w->wrong, 0, sizeof w->wrong, at, 8);
 	snprintf(w->wrong + n, sizeof w->wrong - n, "%s%s", n > 0 ? ": " : "", why);
 	w->kind = kind;
 	return false;
 }
 
-static bool too_large(writer *w, const place *at) {
+static bool too_large(writer *w, const position *at) {
 	return refuse(w, at, "ValueError", "it is too large: at most 33554432 bytes, and 4194304 values, can be sent");
 }
 
-static bool put_bytes(writer *w, const void *from, size_t n, const place *at) {
+static bool put_bytes(writer *w, const void *from, size_t n, const position *at) {
 	if (n > MAX_DOCUMENT - w->n)
 		return too_large(w, at);
 	if (w->n + n > w->room) {
@@ -92,15 +92,15 @@ static bool put_bytes(writer *w, const void *from, size_t n, const place *at) {
 	return true;
 }
 
-static bool put_coded(writer *w, int code, uint64_t v, int width, const place *at) {
+static bool put_coded(writer *w, int code, uint64_t v, int width, const position *at) {
 	uint8_t b[9] = {(uint8_t)code};
 	for (int i = width; i > 0; i--, v >>= 8)
 		b[i] = (uint8_t)v;
 	return put_bytes(w, b, (size_t)width + 1, at);
 }
 
-/* put_size writes the head of what has a size: small is its first byte, and most its bound. */
-static bool put_size(writer *w, int small, size_t most, int code, bool has_byte, size_t n, const place *at) {
+/* put_size writes the header of a value with a size. small is its first byte, and most the bound. */
+static bool put_size(writer *w, int small, size_t most, int code, bool has_byte, size_t n, const position *at) {
 	if (n < most)
 		return put_coded(w, small | (int)n, 0, 0, at);
 	if (has_byte && n < 1 << 8)
@@ -110,12 +110,12 @@ static bool put_size(writer *w, int small, size_t most, int code, bool has_byte,
 	return n > UINT32_MAX ? too_large(w, at) : put_coded(w, code + has_byte + 1, n, 4, at);
 }
 
-static bool put_array_size(writer *w, ptrdiff_t n, const place *at) { return put_size(w, 0x90, 16, 0xdc, false, (size_t)n, at); }
-static bool put_map_size(writer *w, ptrdiff_t n, const place *at) { return put_size(w, 0x80, 16, 0xde, false, (size_t)n, at); }
+static bool put_array_size(writer *w, ptrdiff_t n, const position *at) { return put_size(w, 0x90, 16, 0xdc, false, (size_t)n, at); }
+static bool put_map_size(writer *w, ptrdiff_t n, const position *at) { return put_size(w, 0x80, 16, 0xde, false, (size_t)n, at); }
 
-static bool put_nil(writer *w, const place *at) { return put_coded(w, 0xc0, 0, 0, at); }
+static bool put_nil(writer *w, const position *at) { return put_coded(w, 0xc0, 0, 0, at); }
 
-static bool put_words(writer *w, const char *text, const place *at) {
+static bool put_words(writer *w, const char *text, const position *at) {
 	size_t n = strlen(text);
 	for (size_t i = 0, k; i < n; i += k)
 		if ((k = utf8_length((const uint8_t *)text + i, n - i)) == 0)
@@ -130,11 +130,11 @@ static const char *text_of(SEXP s) {
 	return value_in_utf8 && Rf_getCharCE(s) == 0 ? R_CHAR(s) : Rf_translateCharUTF8(s);
 }
 
-static bool put_string(writer *w, SEXP s, const place *at) {
+static bool put_string(writer *w, SEXP s, const position *at) {
 	return s == R_NaString ? put_nil(w, at) : put_words(w, text_of(s), at);
 }
 
-static bool put_whole(writer *w, int64_t v, const place *at) {
+static bool put_whole(writer *w, int64_t v, const position *at) {
 	if (v >= -32 && v < 128)
 		return put_coded(w, (uint8_t)v, 0, 0, at);
 	for (int i = 0; i < 3; i++) {
@@ -152,7 +152,7 @@ static int64_t floor_of(double d) {
 	return (double)whole > d ? whole - 1 : whole;
 }
 
-static bool put_time(writer *w, double t, const place *at) {
+static bool put_time(writer *w, double t, const position *at) {
 	if (!(t > -9e15 && t < 9e15))
 		return refuse(w, at, "ValueError", "a time that is infinite, or no number, cannot be sent");
 	int64_t seconds = floor_of(t), micros = floor_of((t - (double)seconds) * 1e6 + 0.5);
@@ -166,8 +166,8 @@ static bool put_time(writer *w, double t, const place *at) {
 	return put_coded(w, 0xd6, 0, 0, at) && put_coded(w, 0xff, (uint64_t)seconds, 4, at);
 }
 
-/* put_date writes a number of days since 1970 as text, by the calendar that goes back for ever. */
-static bool put_date(writer *w, double d, const place *at) {
+/* put_date writes a number of days since 1970 as text, by the proleptic Gregorian calendar. */
+static bool put_date(writer *w, double d, const position *at) {
 	if (!(d > -9e8 && d < 9e8))
 		return put_nil(w, at);
 	int64_t z = floor_of(d) + 719468, era = (z >= 0 ? z : z - 146096) / 146097, day = z - era * 146097;
@@ -192,7 +192,7 @@ static bool is_atomic(SEXP x) {
 }
 
 /* put_atom writes one element of a vector; NA is nil. */
-static bool put_atom(writer *w, SEXP x, meaning m, ptrdiff_t i, const place *at) {
+static bool put_atom(writer *w, SEXP x, meaning m, ptrdiff_t i, const position *at) {
 	if (++w->values > MAX_VALUES)
 		return too_large(w, at);
 	if (TYPEOF(x) == R_STRSXP)
@@ -220,7 +220,7 @@ static bool put_atom(writer *w, SEXP x, meaning m, ptrdiff_t i, const place *at)
 }
 
 /* name_of returns the name of an element of a list or vector, which must have one. */
-static const char *name_of(writer *w, SEXP names, ptrdiff_t i, const place *at) {
+static const char *name_of(writer *w, SEXP names, ptrdiff_t i, const position *at) {
 	SEXP s = STRING_ELT(names, i);
 	const char *name = s == R_NaString ? "" : text_of(s);
 	if (name[0] == 0) {
@@ -230,7 +230,7 @@ static const char *name_of(writer *w, SEXP names, ptrdiff_t i, const place *at) 
 	return name;
 }
 
-static bool put_vector(writer *w, SEXP x, const place *at) {
+static bool put_vector(writer *w, SEXP x, const position *at) {
 	meaning m = meaning_of(x);
 	ptrdiff_t n = Rf_xlength(x);
 	SEXP names = Rf_protect(attribute(x, "names")), dim = attribute(x, "dim");
@@ -247,7 +247,7 @@ static bool put_vector(writer *w, SEXP x, const place *at) {
 		good = put_map_size(w, n, at);
 		for (ptrdiff_t i = 0; good && i < n; i++) {
 			const char *name = name_of(w, names, i, at);
-			place inner = {at, name, 0};
+			position inner = {at, name, 0};
 			good = name != NULL && put_words(w, name, &inner) && put_atom(w, x, m, i, &inner);
 		}
 	} else if (n == 1 && !Rf_inherits(x, "AsIs")) {
@@ -255,7 +255,7 @@ static bool put_vector(writer *w, SEXP x, const place *at) {
 	} else {
 		good = put_array_size(w, n, at);
 		for (ptrdiff_t i = 0; good && i < n; i++) {
-			place inner = {at, NULL, i};
+			position inner = {at, NULL, i};
 			good = put_atom(w, x, m, i, &inner);
 		}
 	}
@@ -264,14 +264,14 @@ static bool put_vector(writer *w, SEXP x, const place *at) {
 }
 
 /* put_frame writes a data frame: an array of its rows. */
-static bool put_frame(writer *w, SEXP x, const place *at, int depth) {
+static bool put_frame(writer *w, SEXP x, const position *at, int depth) {
 	SEXP names = Rf_protect(attribute(x, "names"));
 	ptrdiff_t columns = Rf_xlength(x), rows = columns > 0 ? Rf_xlength(VECTOR_ELT(x, 0)) : 0;
 	meaning *meanings = (meaning *)R_alloc((size_t)columns + 1, sizeof(meaning));
 	bool good = true;
 	for (ptrdiff_t j = 0; good && j < columns; j++) {
 		SEXP column = VECTOR_ELT(x, j);
-		place inner = {at, name_of(w, names, j, at), 0};
+		position inner = {at, name_of(w, names, j, at), 0};
 		meanings[j] = meaning_of(column);
 		if (inner.name == NULL)
 			good = false;
@@ -280,12 +280,12 @@ static bool put_frame(writer *w, SEXP x, const place *at, int depth) {
 	}
 	good = good && put_array_size(w, rows, at);
 	for (ptrdiff_t i = 0; good && i < rows; i++) {
-		place row = {at, NULL, i};
+		position row = {at, NULL, i};
 		good = put_map_size(w, columns, &row);
 		for (ptrdiff_t j = 0; good && j < columns; j++) {
 			SEXP column = VECTOR_ELT(x, j);
 			const char *name = name_of(w, names, j, &row);
-			place inner = {&row, name, 0};
+			position inner = {&row, name, 0};
 			good = name != NULL && put_words(w, name, &inner) &&
 				(TYPEOF(column) == R_VECSXP ? put(w, VECTOR_ELT(column, i), &inner, depth + 2) : put_atom(w, column, meanings[j], i, &inner));
 		}
@@ -294,13 +294,13 @@ static bool put_frame(writer *w, SEXP x, const place *at, int depth) {
 	return good;
 }
 
-static bool put_list(writer *w, SEXP x, const place *at, int depth) {
+static bool put_list(writer *w, SEXP x, const position *at, int depth) {
 	SEXP names = Rf_protect(attribute(x, "names"));
 	bool named = names != R_NilValue;
 	ptrdiff_t n = Rf_xlength(x);
 	bool good = named ? put_map_size(w, n, at) : put_array_size(w, n, at);
 	for (ptrdiff_t i = 0; good && i < n; i++) {
-		place inner = {at, named ? name_of(w, names, i, at) : NULL, i};
+		position inner = {at, named ? name_of(w, names, i, at) : NULL, i};
 		if (named)
 			good = inner.name != NULL && put_words(w, inner.name, &inner);
 		good = good && put(w, VECTOR_ELT(x, i), &inner, depth + 1);
@@ -309,7 +309,7 @@ static bool put_list(writer *w, SEXP x, const place *at, int depth) {
 	return good;
 }
 
-static bool put(writer *w, SEXP x, const place *at, int depth) {
+static bool put(writer *w, SEXP x, const position *at, int depth) {
 	if (depth >= MAX_DEPTH)
 		return refuse(w, at, "ValueError", "it is nested deeper than 128");
 	if (++w->values > MAX_VALUES)
@@ -335,8 +335,8 @@ static bool put(writer *w, SEXP x, const place *at, int depth) {
 	return good;
 }
 
-/* value_write returns the document of a list of arguments, which R keeps until .Call() ends; at NULL is an
- * error, whose name and words it returns. */
+/* value_write returns an encoded list of arguments, which lives until .Call() ends. If at is NULL, the
+ * result is the name and message of an error. */
 bytes value_write(SEXP x, const char **kind, const char **words) {
 	writer *w = (writer *)R_alloc(1, sizeof *w);
 	memset(w, 0, sizeof *w);
@@ -351,7 +351,7 @@ bytes value_write(SEXP x, const char **kind, const char **words) {
 typedef struct {
 	const uint8_t *at;
 	size_t n, i;
-	const char *wrong; /* NULL: nothing is */
+	const char *wrong; /* NULL: no error */
 } reader;
 
 typedef enum { NIL, LOGIC, WHOLE, REALS, TEXT, TIMES, RAWS, ARRAY, MAP } kind;
@@ -488,8 +488,8 @@ static SEXP character(reader *r, const item *v) {
 	return Rf_mkCharLenCE((const char *)v->at, (int)v->n, R_UTF8);
 }
 
-/* A vector that is made. seen has a bit for each kind of its elements. */
-enum { WIDE = 1 << 16 }; /* some integer is beyond those of R */
+/* A vector under construction. seen has a bit for each kind of its elements. */
+enum { WIDE = 1 << 16 }; /* some integer does not fit R's integers */
 
 static void note(unsigned *seen, const item *v) {
 	*seen |= 1u << v->kind;
@@ -542,7 +542,7 @@ static SEXP text_pair(const char *a, const char *b) {
 
 SEXP value_texts(const char *a, const char *b) { return text_pair(a, b); }
 
-/* finished gives a vector of times its class; x is protected. */
+/* finished sets the class of a vector of times; x is protected. */
 static SEXP finished(SEXP x, unsigned seen) {
 	if (seen & 1u << TIMES) {
 		Rf_setAttrib(x, Rf_install("class"), Rf_protect(text_pair("POSIXct", "POSIXt")));
@@ -552,25 +552,25 @@ static SEXP finished(SEXP x, unsigned seen) {
 	return x;
 }
 
-/* scalars returns the kinds of n elements; it stops at an array or a map, which is among them. */
+/* scalars returns the kinds of n elements. It stops after an array or a map. */
 static unsigned scalars(reader r, size_t n) {
 	unsigned seen = 0;
 	item v;
 	for (size_t i = 0; i < n && seen < 1u << RAWS && get_item(&r, &v); i++)
 		note(&seen, &v);
 	if (r.wrong != NULL)
-		seen |= 1u << RAWS; /* reading it one by one tells */
+		seen |= 1u << RAWS; /* reading the elements one by one reports it */
 	return seen & 1u << RAWS ? 1u << RAWS : seen;
 }
 
 typedef struct {
-	bytes name; /* as it stands in the document */
+	bytes name; /* as encoded */
 	unsigned seen;
 } column;
 
-/* frame_columns looks whether n objects are the rows of a data frame: they have the same names in
- * the same order, and each column has scalars of one kind. It returns count, how
- * many columns there are, or 0. */
+/* frame_columns reports whether n objects are the rows of a data frame: they have the same names in
+ * the same order, and each column has scalars of one kind. It returns the number of columns in
+ * count, or 0. */
 static size_t frame_columns(reader r, size_t n, column *columns, size_t count) {
 	for (size_t row = 0; row < n; row++) {
 		item v, inner;
@@ -704,7 +704,7 @@ static SEXP get(reader *r, int depth) {
 	return good ? x : NULL;
 }
 
-/* value_read returns the value of a document, or NULL and what is wrong. */
+/* value_read returns the value of encoded bytes, or NULL and what is wrong. */
 SEXP value_read(bytes document, const char **wrong) {
 	reader r = {document.at, document.n, 0, NULL};
 	SEXP x = get(&r, 0);

@@ -8,10 +8,10 @@
 
 static DWORD main_thread;
 
-/* ---- R's functions and variables, which R.dll has by their names
+/* ---- R's functions and variables, looked up by name in R.dll
  *
- * Each function is a jump to where it was found: so the rest of the code calls it as it
- * does on Unix, and no import library of any version of R is needed. */
+ * Each function is a jump to the address found. So the rest of the code calls it as on Unix, and no
+ * import library of any version of R is needed. */
 
 #define NEEDED(F) \
 	F(R_ProcessEvents) F(R_CheckUserInterrupt) F(R_SetParams) F(R_DefParamsEx) F(Rf_jump_to_toplevel) F(Rf_GetOption1) \
@@ -31,14 +31,14 @@ PERHAPS(JUMP)
 SEXP *found_R_GlobalEnv, *found_R_BaseEnv, *found_R_NilValue, *found_R_NaString, *found_R_UnboundValue;
 volatile int *found_R_interrupts_pending;
 void *found_R_NoEcho;
-static volatile char *user_break; /* the byte that tells, of one or four */
+static volatile char *user_break; /* the significant byte, of one or four */
 static void **output_file, **console_file;
 static uintptr_t *stack_limit;
 
 R_API void R_ProcessEvents(void), R_SetParams(void *), R_SizeFromEnv(void *);
 R_API int R_DefParamsEx(void *, int);
 
-/* bind finds them. It returns the name of the first that R lacks, or NULL. */
+/* bind finds the symbols. It returns the name of the first that R lacks, or NULL. */
 static const char *bind(void) {
 	HMODULE r = GetModuleHandleW(L"R.dll");
 	if (r == NULL)
@@ -73,7 +73,7 @@ static HANDLE arrived;     /* something may be read */
 static HANDLE text_waits;  /* for the reader thread: the first of it */
 static HANDLE interrupted; /* the supervisor's event; NULL: it has none */
 
-bool way_open(char *setting) {
+bool channel_open(char *setting) {
 	char *second = strchr(setting, ','), *third = second != NULL ? strchr(second + 1, ',') : NULL, name[160];
 	if (third == NULL)
 		return false;
@@ -87,7 +87,7 @@ bool way_open(char *setting) {
 	return in != INVALID_HANDLE_VALUE && out != INVALID_HANDLE_VALUE && arrived != NULL && text_waits != NULL;
 }
 
-size_t way_read(void *to, size_t room) {
+size_t channel_read(void *to, size_t room) {
 	OVERLAPPED o = {.hEvent = arrived};
 	if (!ReadFile(in, to, room < 1 << 20 ? (DWORD)room : 1 << 20, NULL, &o) && GetLastError() != ERROR_IO_PENDING)
 		return 0;
@@ -103,7 +103,7 @@ size_t way_read(void *to, size_t room) {
 	return GetOverlappedResult(in, &o, &n, TRUE) ? n : 0;
 }
 
-bool way_write(const void *from, size_t n) {
+bool channel_write(const void *from, size_t n) {
 	const char *at = from;
 	for (DWORD k; n > 0; at += k, n -= k)
 		if (!WriteFile(out, at, n < 1 << 20 ? (DWORD)n : 1 << 20, &k, NULL))
@@ -118,20 +118,20 @@ static DWORD WINAPI run_thread(void *run) {
 	return 0;
 }
 
-bool way_thread(void (*run)(void)) {
+bool channel_thread(void (*run)(void)) {
 	HANDLE thread = CreateThread(NULL, 0, run_thread, (void *)run, 0, NULL);
 	return thread != NULL && CloseHandle(thread);
 }
 
-void way_rest(int ms) { Sleep((DWORD)ms); }
+void channel_rest(int ms) { Sleep((DWORD)ms); }
 
 /* ---- text: in frames, because a console redraws its output
  *
  * It is collected for a moment: R writes each number of a vector by itself. */
 
-enum { TEXT_MOMENT = 10 }; /* ms that text waits, twice that at most */
+enum { TEXT_MOMENT = 10 }; /* ms of delay of text, at most twice that */
 
-static char text[32 << 10]; /* all of this is guarded by sending */
+static char text[32 << 10]; /* these variables are guarded by sending */
 static size_t texts;
 static char text_kind = 'O'; /* as the bodies of markers */
 static bool text_has_waited, echo_on;
@@ -195,10 +195,10 @@ int terminal_tick(bool fresh) {
 bool terminal_is_fence(void) { return false; }
 void terminal_marker(uint64_t mark) { (void)mark; }
 
-int terminal_width(void) { return 0; } /* programs are a user's own on Unix only */
+int terminal_width(void) { return 0; } /* only programs on Unix have a user's own terminal */
 
 bool terminal_hides(void) {
-	static bool echoed; /* it did when this was asked first */
+	static bool echoed; /* at the first call */
 	DWORD mode = 0;
 	HANDLE console = CreateFileW(L"CONIN$", GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE, NULL, OPEN_EXISTING, 0, NULL);
 	bool known = console != INVALID_HANDLE_VALUE && GetConsoleMode(console, &mode);
@@ -221,8 +221,8 @@ void main_begin(void) {
 
 void main_wake(void) { SetEvent(wake); }
 
-/* main_wait leaves it to main_events to take an interrupt. One that R puts off, in
- * suspendInterrupts(), is no reason not to wait. */
+/* main_wait leaves interrupts to main_events. It also waits while R defers an interrupt, in
+ * suspendInterrupts(). */
 void main_wait(void) {
 	DWORD most = *user_break ? 0 : R_interrupts_pending ? 100 : INFINITE;
 	MsgWaitForMultipleObjectsEx(1, &wake, most, QS_ALLINPUT, MWMO_INPUTAVAILABLE);
@@ -236,8 +236,8 @@ bool main_events(void) {
 
 /* ---- the process */
 
-/* Each C library has a copy of the environment. This reads the system's, which all of
- * them write to; what is forgotten here boot.R forgets in R's. */
+/* Each C library has a copy of the environment. This reads the system's, which all of them write to.
+ * boot.R removes from R's copy what is removed here. */
 const char *setting_of(const char *name) {
 	static char value[1024];
 	DWORD n = GetEnvironmentVariableA(name, value, sizeof value);
@@ -255,8 +255,8 @@ void own_path(char *to, size_t room, const char *home) {
 
 uint64_t own_number(void) { return GetCurrentProcessId(); }
 
-/* R ends by exit() of its own C library. The reader thread still runs then: what it is in
- * the middle of is waited for, and nothing follows. */
+/* R ends by exit() of its own C library, while the reader thread still runs. This waits for a frame
+ * that the thread is sending, and prevents any other. */
 static int __cdecl at_exit(void) {
 	console_end();
 	take(&sending);
@@ -274,10 +274,10 @@ static void watch_exit(void) {
 		with(at_exit);
 }
 
-/* For an end that is not by exit(). */
+/* For an end other than by exit(). */
 BOOL WINAPI DllMain(HINSTANCE self, DWORD why, void *ends) {
 	(void)self;
-	/* All other threads are gone. If one was in the middle of a frame, no other may follow. */
+	/* All other threads have ended. If one was sending a frame, no other frame may follow. */
 	if (why == DLL_PROCESS_DETACH && ends != NULL && main_thread != 0 && TryAcquireSRWLockExclusive(&sending)) {
 		leave(&sending);
 		console_end();
@@ -287,8 +287,8 @@ BOOL WINAPI DllMain(HINSTANCE self, DWORD why, void *ends) {
 
 /* ---- R's console
  *
- * R.dll lets a program that embeds it say what to call in the place of a console. Rterm
- * has said so before; nothing forbids to say it again. */
+ * R.dll lets a program that embeds it set the functions of its console. Rterm has set them
+ * before; they may be set again. */
 
 /* R's structRstart, one layout for R 4.2 to 4.5 at least: the truth values of the older
  * ones had four bytes too, and the version of the layout lies in bits that were zero. */
@@ -310,7 +310,7 @@ typedef struct {
 	void (*clean_up)(int, int, int);
 	void (*clear)(void), (*flush)(void), (*reset)(void);
 	void (*suicide)(const char *);
-	unsigned char behind[256]; /* nobody's */
+	unsigned char behind[256]; /* unused */
 } start;
 
 enum { START_VERSION = 1, MODE_RTERM = 1, SAVE_NOTHING = 3, UNTOUCHED = 0x5a };
@@ -326,7 +326,7 @@ static int yes_no_cancel(const char *question) {
 	return *answer == 'y' || *answer == 'Y' ? 1 : *answer == 'n' || *answer == 'N' ? -1 : 0;
 }
 
-/* events is called by R wherever it looks for interrupts. See its like on Unix. */
+/* events is called by R wherever it checks for interrupts, as on Unix. */
 static void events(void) {
 	if (!code_running() && interrupt_forced())
 		Rf_jump_to_toplevel();
@@ -350,7 +350,7 @@ const char *r_take_over(const calls *c, const char *home, void (**clean_up)(int,
 	if (s.version != START_VERSION || s.clean_up == NULL || s.suicide == NULL || s.read != NULL || s.ppsize < 10000 || s.ppsize > 500000)
 		return "the start parameters of this R are not laid out as known";
 	if (found_R_SizeFromEnv != NULL)
-		R_SizeFromEnv(&s); /* R_MAX_VSIZE stands */
+		R_SizeFromEnv(&s); /* R_MAX_VSIZE is respected */
 	const char *users = setting_of("R_USER");
 	snprintf(rhome, sizeof rhome, "%s", home);
 	snprintf(user, sizeof user, "%s", users != NULL ? users : home);
@@ -361,7 +361,7 @@ const char *r_take_over(const calls *c, const char *home, void (**clean_up)(int,
 	s.read = c->read, s.write_ex = c->write, s.message = c->message, s.busy = c->busy, s.clean_up = c->clean_up;
 	s.clear = c->clear, s.flush = c->flush, s.reset = c->reset;
 	s.callback = events, s.yes_no_cancel = yes_no_cancel;
-	uintptr_t limit = *stack_limit; /* R has taken something off */
+	uintptr_t limit = *stack_limit; /* R has subtracted a reserve */
 	R_SetParams(&s);
 	*stack_limit = limit;
 	watch_exit();
@@ -371,8 +371,8 @@ const char *r_take_over(const calls *c, const char *home, void (**clean_up)(int,
 
 /* ---- interrupts
  *
- * R looks at a variable of its own; children have CTRL_C. Windows hands CTRL_C to R as
- * well, where nobody takes it: else R would be interrupted twice. */
+ * R checks a variable of its own; children get CTRL_C. Windows delivers CTRL_C to R as well, where
+ * it is swallowed, or R would be interrupted twice. */
 
 enum { CHASE_EVERY = 10, CHASE_FOR = 3000, CHASE_CHILDREN = 100 }; /* ms */
 
@@ -382,10 +382,10 @@ static int chases; /* left; only the reader thread uses it */
 static BOOL WINAPI swallow(DWORD what) { return what == CTRL_C_EVENT; }
 
 void interrupt_install(void) {
-	SetConsoleCtrlHandler(swallow, TRUE); /* the last one is asked first */
+	SetConsoleCtrlHandler(swallow, TRUE); /* the last handler runs first */
 }
 
-/* nudge ends a wait of R's for messages, after which it looks for interrupts. */
+/* nudge ends R's wait for messages, after which R checks for interrupts. */
 static void nudge(void) { PostThreadMessageW(main_thread, WM_NULL, 0, 0); }
 
 void interrupt_raise(bool force) {
@@ -395,7 +395,7 @@ void interrupt_raise(bool force) {
 	nudge();
 }
 
-/* A child may have been about to start, or R about to wait. */
+/* A child may have been starting, or R may have been about to wait. */
 int interrupt_chase(void) {
 	if (chases == 0)
 		return -1;
