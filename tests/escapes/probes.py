@@ -441,7 +441,7 @@ def chattr():
     fd = os.open(home("note.txt"), os.O_RDONLY)
     flags = array.array("l", [0])
     fcntl.ioctl(fd, 0x80086601, flags)
-    flags[0] ^= 0x40  # no dump; without the others, ext4 has to store the file anew, and cannot always
+    flags[0] ^= 0x40  # no dump; without the others, ext4 must store the file again, and cannot always
     fcntl.ioctl(fd, 0x40086602, flags)
     return "changed"
 
@@ -1248,7 +1248,7 @@ def socket_after_a_rename():
 def socket_from_another_thread_and_root():
     """Connects while its directory is swapped for one of the machine."""
     os.makedirs(ws("swap-a"), exist_ok=True)
-    s = socket.socket(socket.AF_UNIX); s.bind(ws("swap-a/host.sock")); s.listen(1000)  # nobody accepts, and each takes 10 ms of 2 s
+    s = socket.socket(socket.AF_UNIX); s.bind(ws("swap-a/host.sock")); s.listen(1000)  # no program accepts, and each takes 10 ms of 2 s
     os.symlink(W["home"], ws("swap-b"))
     pid = os.fork()
     if pid == 0:
@@ -1372,7 +1372,7 @@ def loopback_udp(): return to_udp("127.0.0.1", W["udp"])
 
 def to_udp(host, port, family=socket.AF_INET):
     s = socket.socket(family, socket.SOCK_DGRAM)
-    s.setsockopt(socket.SOL_IP, 11, 1)  # IP_RECVERR: where nobody is at the port, that is said at once
+    s.setsockopt(socket.SOL_IP, 11, 1)  # IP_RECVERR: if no program listens at the port, the error comes at once
     s.settimeout(30)
     s.sendto(b"escaped", (host, port))
     return s.recv(10).decode()
@@ -1547,7 +1547,7 @@ def filesystem_by_its_picker(): return str(call("fspick", -100, b"/", 0))
 def tree_with_attributes(): return str(call("open_tree_attr", -100, b"/", 1, struct.pack("QQQQ", 0, 1, 0, 0), 32))
 @escape
 def filter_that_answers_calls():
-    """A second listener could answer in the place of the first."""
+    """A second listener could answer instead of the first."""
     if libc.prctl(38, 1, 0, 0, 0): raise OSError("no")
     allow = struct.pack("HBBI", 6, 0, 0, 0x7fff0000)
     prog = ctypes.create_string_buffer(allow)

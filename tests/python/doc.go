@@ -1,11 +1,9 @@
-// Package python holds what a program that embeds the supervisor may rely on
-// when it opens a Python session. Everything here goes through the public API,
-// the real stage and a real interpreter; nothing looks at a frame.
+// Package python tests the guarantees for programs that open Python sessions through the supervisor. The
+// tests use the public API, the real monitor and a real interpreter. No test inspects frames.
 //
-// Everything is promised on Linux, where it is seen who reads the terminal. On
-// Windows, those tests run that are not about children and readers of the
-// terminal.
+// All guarantees hold on Linux, where the monitor sees which process reads the terminal. On Windows,
+// the tests about children and readers of the terminal do not run.
 //
-// TURNSTONE_ALL_PYTHONS=1 runs them over every Python 3.8 and newer that is
-// there, and TURNSTONE_ROUNDS=n makes races and orders n times as long.
+// TURNSTONE_ALL_PYTHONS=1 runs them with every installed Python 3.8 and newer, and
+// TURNSTONE_ROUNDS=n makes tests of races and order n times as long.
 package python

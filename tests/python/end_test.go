@@ -36,7 +36,7 @@ func TestEnd(t *testing.T) {
 			r := openSession(t, o)
 			for i, c := range ends {
 				t.Run(c.name, func(t *testing.T) {
-					r.RunCode(t, "kept = 1").WantTranscript(t, "")
+					r.RunCode(t, "old = 1").WantTranscript(t, "")
 					res := r.RunCodeThatMayExit(t, c.code)
 					if res.Outcome != "ended" || res.WorkerExit == nil || res.WorkerExit.Reason != c.reason || res.WorkerExit.Clean != c.clean {
 						t.Fatalf("got %q, outcome %q, end %+v; want %q, clean %v", res.Transcript(), res.Outcome, res.WorkerExit, c.reason, c.clean)
@@ -50,7 +50,7 @@ func TestEnd(t *testing.T) {
 					if lastLine := c.code[strings.LastIndexByte(c.code, '\n')+1:]; !c.clean && res.WorkerExit.LastLine != lastLine {
 						t.Errorf("the last line is %q, want %q", res.WorkerExit.LastLine, lastLine)
 					}
-					if got := r.RunCode(t, "'kept' in globals()"); got.OutputText() != "False\n" {
+					if got := r.RunCode(t, "'old' in globals()"); got.OutputText() != "False\n" {
 						t.Errorf("the next turn got %q, outcome %q", got.Transcript(), got.Outcome)
 					}
 					if got, want := sessionkit.SessionInfo(r).Generation, uint64(i+2); got != want {
@@ -90,7 +90,7 @@ func TestEnd(t *testing.T) {
 		})
 	})
 
-	// A thread that is not a daemon is waited for, as in any Python.
+	// The exit waits for non-daemon threads, as in any Python.
 	t.Run("an exit waits for threads", func(t *testing.T) {
 		t.Parallel()
 		r := openSession(t, python.Options{})

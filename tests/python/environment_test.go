@@ -47,7 +47,7 @@ func TestEnvironment(t *testing.T) {
 					t.Errorf("%.60s…: got %q", code, res.Transcript())
 				}
 			}
-			// A fork that does not exec is cut off as well: nothing but the terminal.
+			// A fork without exec has only the terminal, too.
 			res := r.RunCode(t, `pid = os.fork()
 if pid == 0:
     print(sorted({os.readlink('/proc/self/fd/' + n) == os.ttyname(0) for n in os.listdir('/proc/self/fd') if os.path.exists('/proc/self/fd/' + n)}))
@@ -85,7 +85,7 @@ func withStartupFile(t *testing.T, o python.Options, content string) python.Opti
 	return o
 }
 
-// withSiteCustomize is start-up code that runs before there is any worker.
+// withSiteCustomize sets up start-up code that runs before the worker exists.
 func withSiteCustomize(t *testing.T, o python.Options, content string) python.Options {
 	t.Helper()
 	dir := t.TempDir()
@@ -167,7 +167,7 @@ func TestStartup(t *testing.T) {
 		}
 	})
 
-	t.Run("shows a failure, and the session works", func(t *testing.T) {
+	t.Run("a failure is shown and the session works", func(t *testing.T) {
 		t.Parallel()
 		for name, file := range startupFiles() {
 			t.Run(name, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestStartup(t *testing.T) {
 	})
 }
 
-// startupFiles are the two kinds of start-up files.
+// startupFiles lists the two kinds of start-up files.
 func startupFiles() map[string]func(*testing.T, python.Options, string) python.Options {
 	return map[string]func(*testing.T, python.Options, string) python.Options{"PYTHONSTARTUP": withStartupFile, "sitecustomize": withSiteCustomize}
 }

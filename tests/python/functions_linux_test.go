@@ -11,8 +11,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// A handler of user code may strike in the middle of a call. It gets an error, or a result, and
-// the call that it interrupted goes on. The test is not parallel: it counts what happens within seconds.
+// A signal handler of user code may run in the middle of a call. It gets an error or a result, and the
+// interrupted call continues. The test is not parallel, because it counts events within seconds.
 func TestFunction_InSignalHandler(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), python.Spec(o))
@@ -64,7 +64,7 @@ print(wrong, stopped > 100, add(1))
 func TestFunctionLinux(t *testing.T) {
 	t.Parallel()
 
-	// Ten thousand calls of a turn leave nothing, neither in the worker nor here.
+	// Ten thousand calls in a turn leak no memory, neither in the worker nor in the supervisor.
 	t.Run("ten thousand calls in a turn leak no memory", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
@@ -92,7 +92,7 @@ print(grown if grown > 1024 else "flat")
 			r := sessionkit.OpenWithHost(t, h, python.Spec(o))
 			wantOutput(t, r, `
 import os, threading, turnstone, warnings
-warnings.simplefilter("ignore") # from 3.12 on, Python warns of a fork beside threads
+warnings.simplefilter("ignore") # from 3.12 on, Python warns of a fork with threads
 waiting = threading.Thread(target=turnstone.sleep, args=(300,))
 waiting.start()
 pid = os.fork()
@@ -108,7 +108,7 @@ turnstone.add(5)
 		})
 	})
 
-	// Code that passes a function on, or takes it apart, gets something that works, or words.
+	// Code that passes a function on, or takes it apart, gets a working function or a clear error.
 	t.Run("works or fails clearly in pools, pickles and children", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
@@ -143,8 +143,8 @@ print(made.returncode, made.stderr.decode().strip().splitlines()[-1])
 		})
 	})
 
-	// Those of numpy, pandas and polars are known by their names alone, so that a stand-in will do for
-	// the two that are not installed.
+	// Types of numpy, pandas and polars are recognized by name, so fakes can stand in for the two that
+	// are not installed.
 	t.Run("converts values of numpy and data frames", func(t *testing.T) {
 		t.Parallel()
 		const path = "/usr/bin/python3" // Debian's has numpy
@@ -175,8 +175,8 @@ echo: argument value: a value of type Series cannot be sent: use to_list()
 `)
 	})
 
-	// A thread that waits in a call reads for all of them, and is kept from running by others: the main
-	// thread feels the signal before anybody has sorted its frame.
+	// A thread that waits in a call reads for all threads. Other threads keep it from running, so the main
+	// thread gets the signal before the frame has been sorted.
 	t.Run("raises an interrupt once while another thread reads", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
@@ -197,8 +197,8 @@ def strikes():
     n = 0
     try:
         for x in others: x.start()
-        echo('begun')
-        print('begun', flush=True)
+        echo('started')
+        print('started', flush=True)
         while True: pass
     except KeyboardInterrupt:
         n += 1
@@ -217,7 +217,7 @@ def quiet(f, *args):
 `)
 			for i := range sessionkit.RandomRounds(12) {
 				turn := r.StartTurn(t, "print('strikes:', strikes())")
-				r.WaitEvent(t, "the loop", sessionkit.IsText("begun"))
+				r.WaitEvent(t, "the loop", sessionkit.IsText("started"))
 				if _, err := r.Interrupt(sessionkit.TimeoutContext(t), turn); err != nil {
 					t.Fatal(err)
 				}

@@ -103,9 +103,9 @@ ExceptionGroup ExceptionGroup wrapped: m False False
 import asyncio, time
 from turnstone import add, sleep, block
 async def main():
-    begun = time.monotonic()
+    start = time.monotonic()
     await asyncio.gather(*(sleep.async_(200) for _ in range(500)))
-    took = time.monotonic() - begun
+    took = time.monotonic() - start
     sums = await asyncio.gather(*(add.async_(i, b=1) for i in range(500)))
     try: await add.async_("x")
     except TypeError as e: print(e)
@@ -230,11 +230,11 @@ sys.setswitchinterval(0.1)
 wrong
 `, "[]\n")
 		wantOutput(t, r, `
-begun = time.monotonic()
+start = time.monotonic()
 threads = [threading.Thread(target=sleep, args=(300,)) for _ in range(256)]
 for x in threads: x.start()
 for x in threads: x.join()
-time.monotonic() - begun < 20
+time.monotonic() - start < 20
 `, "True\n")
 		h.WaitAllEnded(t)
 	})
@@ -280,12 +280,12 @@ func TestFunctionInterrupt(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
 			for i := range sessionkit.RandomRounds(60) {
 				turn := r.StartTurn(t, codes[i%len(codes)])
-				<-time.After(time.Duration(random.IntN(6000)) * time.Microsecond) // the moment is the point
+				<-time.After(time.Duration(random.IntN(6000)) * time.Microsecond) // the random moment is the point of the test
 				if got := r.InterruptTurn(t, turn); got != session.InterruptIdle {
 					t.Fatalf("round %d: the interrupt led to %s", i, got)
 				}
 				res := r.FinishTurn(t, turn)
-				// Within Thread.start, CPython may answer it with an error of its own lock.
+				// Within Thread.start, the interrupt may cause an error of CPython's own lock.
 				ended := res.Outcome == "interrupted" || strings.Contains(res.OutputText(), "KeyboardInterrupt\n\nDuring handling") && strings.Contains(res.OutputText(), ", in start\n")
 				if !ended || strings.Contains(res.OutputText(), "!!!!!") {
 					t.Fatalf("round %d: the turn ended %s: %.1000q", i, res.Outcome, res.OutputText())
@@ -362,7 +362,7 @@ print(wrong[:3])`)
 			for i := range sessionkit.RandomRounds(200) {
 				list := functions
 				if i%2 == 0 {
-					list = functions[:2] // echo and add stay
+					list = functions[:2] // echo and add remain
 				}
 				if err := r.SetFunctions(list...); err != nil {
 					t.Fatal(err)

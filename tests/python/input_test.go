@@ -15,7 +15,7 @@ import (
 func TestInput(t *testing.T) {
 	t.Parallel()
 
-	t.Run("large inputs arrive whole", func(t *testing.T) {
+	t.Run("large inputs arrive complete", func(t *testing.T) {
 		t.Parallel()
 		cells := []struct {
 			name, code, want string
@@ -35,7 +35,7 @@ func TestInput(t *testing.T) {
 		})
 	})
 
-	t.Run("large answers arrive whole", func(t *testing.T) {
+	t.Run("large answers arrive complete", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
 			r := openSession(t, o)

@@ -16,14 +16,14 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// An interruptCase of code that an interrupt must end at any time, without help.
+// An interruptCase is code that one interrupt must end at any time.
 type interruptCase struct {
 	name, code  string
-	maxDelay    time.Duration // of the turn's start, the interrupt comes
-	mayEndFirst bool          // the turn may end by itself
+	maxDelay    time.Duration // of the interrupt, after the turn's start
+	mayEndFirst bool          // the turn may end before the interrupt
 }
 
-// interruptCases are the ways to make an interrupt come to nothing.
+// interruptCases lists code in which an interrupt could remain without effect.
 var interruptCases = []interruptCase{
 	{"a short sleep", "import time; time.sleep(.001)", 2500 * time.Microsecond, true},
 	{"a short child", "import subprocess; subprocess.run(['true'])", 4 * time.Millisecond, true},
@@ -45,7 +45,7 @@ var interruptCases = []interruptCase{
 	{"a handler of the turn before", "signal.signal(signal.SIGINT, mine) is mine and time.sleep(100)", 2 * time.Millisecond, false},
 }
 
-// followUpTurns are turns that nothing of the interrupt may reach.
+// followUpTurns lists turns that the interrupt must not affect.
 var followUpTurns = []string{
 	"'next'",
 	"import asyncio; asyncio.run(asyncio.sleep(.005)); 'next'",
@@ -53,8 +53,8 @@ var followUpTurns = []string{
 	"got = []; old = signal.signal(signal.SIGINT, lambda *a: got.append(a)); time.sleep(.005); _ = signal.signal(signal.SIGINT, old); got or 'next'",
 }
 
-// Each interrupt ends its turn, which needs no second one, and reaches no other.
-// TURNSTONE_INTERRUPTS is how many there are for each Python, and TURNSTONE_SEED which.
+// Each interrupt ends its own turn, without a second one, and affects no other turn.
+// TURNSTONE_INTERRUPTS is the number for each Python, and TURNSTONE_SEED seeds their choice.
 func TestInterrupt_ReachesOnlyItsTurn(t *testing.T) {
 	t.Parallel()
 	count, seed := len(interruptCases)*3, uint64(1)
@@ -92,7 +92,7 @@ func TestInterrupt_ReachesOnlyItsTurn(t *testing.T) {
 				prepare()
 			}
 			next := followUpTurns[random.IntN(len(followUpTurns))]
-			// A child, or a task of the user's that was interrupted, may still have something to say.
+			// A child or an interrupted task of the user may still print.
 			res = r.RunCode(t, next)
 			felt := strings.Contains(res.OutputText(timeline.Stderr), "KeyboardInterrupt") && k.name != "a process"
 			if res.OutputText(timeline.Stdout) != "'next'\n" || res.Outcome != "ok" || felt {
@@ -103,8 +103,8 @@ func TestInterrupt_ReachesOnlyItsTurn(t *testing.T) {
 	})
 }
 
-// User code may block the signal of an interrupt. The signal arrives by the end of its turn,
-// and never in the next turn, which counts only its own signals.
+// User code may block the signal of an interrupt. The signal arrives by the end of its turn, never in the
+// next turn, which counts only its own signals.
 func TestInterrupt_BlockedSignal(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {

@@ -24,7 +24,7 @@ func wantInterrupt(t *testing.T, r *sessionkit.TestSession, turn uint64, want se
 	}
 }
 
-// busyWait passes a time that is too short for a timer.
+// busyWait waits for a time that is too short for a timer.
 func busyWait(d time.Duration) {
 	for begin := time.Now(); time.Since(begin) < d; {
 	}
@@ -40,7 +40,7 @@ func TestInterrupt(t *testing.T) {
 			{"sleep", "import time; print('up', flush=True); time.sleep(100)", "interrupted", "KeyboardInterrupt\n"},
 			{"a lock", "import threading; l = threading.Lock(); l.acquire(); print('up', flush=True); l.acquire()", "interrupted", "KeyboardInterrupt\n"},
 			{"a child", childThatSleeps, "interrupted", "KeyboardInterrupt\n"},
-			// The child says that it is there: an interrupt while Python starts it ends run(), and may miss the child.
+			// The child reports its start, since an interrupt while Python starts it ends run() and may miss the child.
 			{"a reading child", "import subprocess; subprocess.run(['sh', '-c', 'echo up; exec cat'])", "interrupted", "KeyboardInterrupt\n"},
 			{"a read", "import os; print('up', flush=True); os.read(0, 1)", "interrupted", "KeyboardInterrupt\n"},
 			{"input", "print('up', flush=True); input()", "interrupted", "KeyboardInterrupt\n"},
@@ -89,7 +89,7 @@ asyncio.run(main())`, "interrupted", "KeyboardInterrupt\n"},
 		eachPython(t, func(t *testing.T, o python.Options) {
 			r := openSession(t, o)
 			r.RunCode(t, "import signal, time\nn = 0\ndef mine(*a):\n    global n; n += 1\nold = signal.signal(signal.SIGINT, mine)").WantTranscript(t, "")
-			for want := 1; want <= 2; want++ { // in the turn after the next as well
+			for want := 1; want <= 2; want++ { // also two turns later
 				turn := r.StartTurn(t, "was = n\nprint('up', flush=True)\nwhile n == was: time.sleep(0.01)\ntime.sleep(0.3); print('called', n)")
 				r.WaitEvent(t, "up", sessionkit.IsText("up"))
 				wantInterrupt(t, r, turn, session.InterruptIdle)
@@ -163,7 +163,7 @@ except KeyboardInterrupt: print('swallowed')
 			turn := r.StartTurn(t, "import threading\ngot = []; done = threading.Event()\ndef ask(): got.append(input('t? ')); done.set()\nthreading.Thread(target=ask).start(); "+waitForDone)
 			r.WaitEvent(t, "a wait", sessionkit.IsInputRequest)
 			result, err := r.Interrupt(t.Context(), turn)
-			// The thread may ask once more before the main one has ended the turn.
+			// The thread may ask once more before the main thread has ended the turn.
 			if err != nil || result != session.InterruptIdle && result != session.InterruptWaiting {
 				t.Errorf("the interrupt led to %q, %v", result, err)
 			}
@@ -190,7 +190,7 @@ except KeyboardInterrupt: print('swallowed')
 func TestInterruptRace(t *testing.T) {
 	t.Parallel()
 
-	// An interrupt around the end of a turn reaches that turn or nothing.
+	// An interrupt around the end of a turn interrupts that turn or has no effect.
 	t.Run("at the end of a turn it never reaches the next one", func(t *testing.T) {
 		t.Parallel()
 		cells := []string{"1+1", "x = 1", "print('x' * 5000)", "1/0", "import time; time.sleep(0.0001)", "for i in range(2000): pass"}
@@ -246,8 +246,8 @@ func TestInterruptRace(t *testing.T) {
 		children := []struct{ name, code string }{
 			{"system", "import os; print('up', flush=True); os.system('" + longCommand + "')"},
 			{"run", "import subprocess; print('up', flush=True); subprocess.run(" + sleepingChild + ")"},
-			// Kept, since Python ignores an exception that strikes in its __del__.
-			{"popen", "import os; kept = globals().get('kept', []); print('up', flush=True); kept.append(os.popen('" + longCommand + "')); kept[-1].read()"},
+			// Stored, since Python ignores an exception that is raised in its __del__.
+			{"popen", "import os; pipes = globals().get('pipes', []); print('up', flush=True); pipes.append(os.popen('" + longCommand + "')); pipes[-1].read()"},
 		}
 		eachPython(t, func(t *testing.T, o python.Options) {
 			r := openSession(t, o)
@@ -261,10 +261,10 @@ func TestInterruptRace(t *testing.T) {
 						r.WaitEvent(t, "up", sessionkit.IsText("up"))
 						busyWait(time.Duration(rand.IntN(1000)) * time.Microsecond)
 						result, err := r.Interrupt(t.Context(), turn)
-						late := result == session.InterruptPending // or the machine is busy: its end is awaited below
+						late := result == session.InterruptPending // or the machine is busy; the end is awaited below
 						if c.name == "system" && late {
 							// The C library and the shell each ignore SIGINT for a moment before their
-							// child is there: one that falls into it is lost, as at any terminal.
+							// child exists. An interrupt in that moment is lost, as at any terminal.
 							result, err = r.Interrupt(t.Context(), turn)
 							late = result == session.InterruptPending || result == session.InterruptStale
 						}

@@ -22,8 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(sandboxcheck.RunTests(m))
 }
 
-// eachPython runs a test over the Python that the search finds and, if asked
-// for, over all that pyenv has.
+// eachPython runs a test with the Python that the search finds and, on request, with all of pyenv's.
 func eachPython(t *testing.T, test func(t *testing.T, o python.Options)) {
 	t.Run("default", func(t *testing.T) { test(t, python.Options{}) })
 	if !interpreters.TestsAll() {
@@ -38,14 +37,14 @@ func eachPython(t *testing.T, test func(t *testing.T, o python.Options)) {
 	}
 }
 
-// openSession opens a session and waits for its start-up, which must not ask. Compiled code
-// is cached for the whole machine, as it is for users.
+// openSession opens a session and waits for its start-up, which must not request input. Compiled code is
+// cached for the whole machine, as for users.
 func openSession(t *testing.T, o python.Options) *sessionkit.TestSession {
 	t.Helper()
 	return sessionkit.OpenSession(t, python.Spec(o))
 }
 
-// newGate is a line of code that waits until goOn is called.
+// newGate returns a line of code that waits until goOn is called.
 func newGate(t *testing.T) (wait string, goOn func()) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "go")
@@ -57,8 +56,8 @@ func newGate(t *testing.T) (wait string, goOn func()) {
 	}
 }
 
-// wantCleanTurn runs a turn that prints and reads, and fails unless nothing of what
-// came before shows in it.
+// wantCleanTurn runs a turn that prints and reads. It fails the test if the previous turn shows in its
+// output.
 func wantCleanTurn(t *testing.T, r *sessionkit.TestSession) {
 	t.Helper()
 	res := r.RunCode(t, "print(input('next? '), 6 * 7)", "fresh")

@@ -22,13 +22,13 @@ import (
 type inputCase struct {
 	name, code string
 	answers    []string
-	want       string   // the whole turn, as script tells it; or
-	wantParts  []string // what must be in it
-	mayPoll    bool     // it looks at its input while it waits for something else: one wait may be for nothing
-	requires   string   // that it needs
+	want       string   // the whole turn in the form of script, or
+	wantParts  []string // parts of it
+	mayPoll    bool     // it polls its input while it waits for something else, so one request may be spurious
+	requires   string   // a module or program that it needs
 }
 
-// In these cases the runtime itself reads, so it asks.
+// In these cases the runtime itself reads, so the worker requests input.
 func runtimeInputCases() []inputCase {
 	return []inputCase{
 		{name: "input", code: "print('got', input('n? '))", answers: []string{"Ada"},
@@ -77,7 +77,7 @@ func runtimeInputCases() []inputCase {
 	}
 }
 
-// Code that reads the terminal behind the runtime's back is seen there.
+// The monitor sees code that reads the terminal without the runtime.
 func terminalInputCases(dir string) []inputCase {
 	return []inputCase{
 		{name: "os.read", code: "import os; print(os.read(0, 100))", answers: []string{"ab"},
@@ -140,8 +140,8 @@ func terminalInputCases(dir string) []inputCase {
 	}
 }
 
-// readInMultiprocess reads input in a child that multiprocessing made. It gives its
-// children nothing to read.
+// readInMultiprocess reads input in a child of multiprocessing, which gives its children an empty
+// standard input.
 func readInMultiprocess(dir, method string) string {
 	return fmt.Sprintf(`import multiprocessing, sys
 if %q not in sys.path: sys.path.insert(0, %[1]q)
@@ -205,7 +205,7 @@ func TestStdin(t *testing.T) {
 		})
 	})
 
-	// The library's own readers of keys want a single byte, and no newline.
+	// The library's own readers of keys want a single byte without a newline.
 	t.Run("a key without a newline is enough", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
@@ -246,8 +246,8 @@ func TestStdin(t *testing.T) {
 		})
 	})
 
-	// Code that prompts and then reads is seen when it reads. The prompt comes first, and the
-	// reader is not seen again while it takes the answer.
+	// Code that prompts and then reads is noticed when it reads. The prompt comes first, and the reader
+	// is not noticed again while it takes the answer.
 	t.Run("the prompt of a child comes before its input request", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
@@ -261,7 +261,7 @@ func TestStdin(t *testing.T) {
 		})
 	})
 
-	// A program that an earlier turn left behind has its reasons to read.
+	// A program of an earlier turn may read without an input request.
 	t.Run("a reader from an earlier turn is not an input request", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
@@ -274,7 +274,7 @@ func TestStdin(t *testing.T) {
 			waitForRead(t, hostPID(t, r, pid))
 			r.RunCode(t, "import time; time.sleep(0.3); print('done')").WantTranscript(t, "done\n")
 			if t.Failed() {
-				return // the turn is still there
+				return // the turn is still running
 			}
 			r.RunCode(t, "p.kill(); p.wait()").WantTranscript(t, "-9\n")
 			wantCleanTurn(t, r)
@@ -310,7 +310,7 @@ func TestStdin(t *testing.T) {
 		r.FinishTurn(t, next).WantTranscript(t, `[line "in time"]in time`+"\n")
 	})
 
-	// A child gets its input line by line, since it could share it with the runtime.
+	// A child gets its input line by line, since it could share the input with the runtime.
 	t.Run("many lines reach a child", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
@@ -325,8 +325,8 @@ func TestStdin(t *testing.T) {
 	})
 }
 
-// hostPID returns the pid, as this process sees it, of a process in the session: a sandbox
-// counts its processes anew.
+// hostPID returns the PID, as this process sees it, of a process in the session. A sandbox has its own
+// PID namespace.
 func hostPID(t *testing.T, r *sessionkit.TestSession, pid int) int {
 	t.Helper()
 	info, err := r.Info(t.Context())

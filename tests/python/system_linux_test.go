@@ -22,13 +22,13 @@ const childThatSleeps = "import subprocess; print('up', flush=True); subprocess.
 // waitForDone waits for the threading.Event called done.
 const waitForDone = "done.wait()"
 
-// uninterruptible is what an interrupt cannot end on this system, and why.
+// uninterruptible lists code that an interrupt cannot end on this system, with the reasons.
 var uninterruptible map[string]string
 
 // sendStrayInterrupt interrupts a worker from outside.
 func sendStrayInterrupt(pid int) error { return syscall.Kill(pid, syscall.SIGINT) }
 
-// A turn that has stopped the terminal's output is interrupted as any other, and its error is shown.
+// A turn that has stopped the terminal's output is interrupted like any other, and its error is shown.
 func TestInterrupt_StoppedTerminal(t *testing.T) {
 	t.Parallel()
 	for name, code := range map[string]string{
@@ -51,20 +51,20 @@ func TestInterrupt_StoppedTerminal(t *testing.T) {
 	}
 }
 
-// No module can be imported then, and poll takes no file.
+// Without free descriptors, no module can be imported and poll accepts no file.
 func TestNoFileDescriptors(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := openSession(t, o)
-		r.RunCode(t, "import resource, time; resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0)); kept = 41")
-		if got := r.RunCode(t, "answer = input('? '); print(kept + 1, answer)", "ada").OutputText(); !strings.Contains(got, "42 ada\n") {
+		r.RunCode(t, "import resource, time; resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0)); old = 41")
+		if got := r.RunCode(t, "answer = input('? '); print(old + 1, answer)", "ada").OutputText(); !strings.Contains(got, "42 ada\n") {
 			t.Errorf("got %q", got)
 		}
 		turn := r.StartTurn(t, "print('on', flush=True); time.sleep(600)")
 		r.WaitEvent(t, "the code runs", sessionkit.IsText("on"))
 		r.InterruptTurn(t, turn)
 		r.WaitTurnEnd(t, turn)
-		if got := r.RunCode(t, "print(kept)").OutputText(); got != "41\n" {
+		if got := r.RunCode(t, "print(old)").OutputText(); got != "41\n" {
 			t.Errorf("got %q", got)
 		}
 	})

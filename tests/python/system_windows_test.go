@@ -30,7 +30,7 @@ const (
 	wineHangsAtStart = "Wine's CreateProcess does not return when CTRL_C reaches a program that is about to start"
 )
 
-// uninterruptible is what an interrupt cannot end on this system, and why.
+// uninterruptible lists code that an interrupt cannot end on this system, with the reasons.
 var uninterruptible = map[string]string{
 	"a lock":          "Python for Windows waits for a lock without looking for CTRL_C",
 	"a reading child": wineNeedsEnter,
@@ -40,10 +40,10 @@ var uninterruptible = map[string]string{
 	"popen":           wineHangsAtStart,
 }
 
-// sendStrayInterrupt does nothing: only the stage can interrupt a worker.
+// sendStrayInterrupt does nothing, because only the monitor can interrupt a worker.
 func sendStrayInterrupt(int) error { return nil }
 
-// No CTRL_C reaches a program in a process group of its own.
+// CTRL_C does not reach a program in its own process group.
 func TestInterrupt_UnreachedChild(t *testing.T) {
 	r := openSession(t, python.Options{})
 	for range 5 {
@@ -51,8 +51,8 @@ func TestInterrupt_UnreachedChild(t *testing.T) {
 subprocess.run([sys.executable, '-c', 'import time; print("up", flush=True); time.sleep(100)'],
     creationflags=subprocess.CREATE_NEW_PROCESS_GROUP)`)
 		r.WaitEvent(t, "up", sessionkit.IsText("up"))
-		// subprocess.run gives the child a quarter of a second, and then ends it: a busy
-		// machine may take longer for all of that than Interrupt waits.
+		// subprocess.run gives the child a quarter of a second, then ends it. A busy machine may
+		// take longer for all of that than Interrupt waits.
 		if result, err := r.Interrupt(t.Context(), turn); result != session.InterruptIdle && result != session.InterruptPending {
 			t.Fatalf("the interrupt led to %q, %v", result, err)
 		}
@@ -63,8 +63,8 @@ subprocess.run([sys.executable, '-c', 'import time; print("up", flush=True); tim
 	}
 }
 
-// CTRL_C is a thread of the worker, which may begin when the turn is long over. Here a thread of the
-// code does what it would, and the worker gets none. It has a child, so it is interrupted by CTRL_C.
+// Windows delivers CTRL_C in a new thread of the worker, which may start long after the turn. Here a
+// thread of the code acts like it, and the worker gets none. It has a child, so it is interrupted by CTRL_C.
 func TestInterrupt_LateCtrlC(t *testing.T) {
 	t.Parallel()
 	r := openSession(t, python.Options{})
@@ -93,8 +93,8 @@ except KeyboardInterrupt:
 	r.RunCode(t, "child.communicate()").WantTranscript(t, "(b'', None)\n")
 }
 
-// A launcher starts the interpreter of an environment as its child, at once: both
-// are in the job, and the interpreter is the worker.
+// The launcher of an environment starts the interpreter as its child. Both are in the job, and the
+// interpreter is the worker.
 func TestEnd_VenvInterpreter(t *testing.T) {
 	found, _, err := python.Find(python.FindOptions{})
 	if err != nil {
@@ -134,8 +134,8 @@ _ = os.write(1, b"fourth\r\n")`)
 	t.Run("redirected output goes to its target", func(t *testing.T) {
 		r := openSession(t, python.Options{})
 		file := t.TempDir() + `\out`
-		res := r.RunCode(t, "import os, sys\nkept = os.dup(1)\nfd = os.open(r'"+file+
-			"', os.O_CREAT | os.O_WRONLY)\n_ = os.dup2(fd, 1); print('to the file', flush=True); _ = os.dup2(kept, 1); os.close(fd); print('shown')")
+		res := r.RunCode(t, "import os, sys\nsaved = os.dup(1)\nfd = os.open(r'"+file+
+			"', os.O_CREAT | os.O_WRONLY)\n_ = os.dup2(fd, 1); print('to the file', flush=True); _ = os.dup2(saved, 1); os.close(fd); print('shown')")
 		if res.OutputText() != "shown\n" {
 			t.Errorf("got %q, want what was not redirected, as a frame", res.OutputText())
 		}
@@ -150,8 +150,8 @@ _ = os.write(1, b"fourth\r\n")`)
 			WantTranscript(t, "True True True utf-8 (1000, 40)\n")
 	})
 
-	// A console breaks what reaches its edge. Nobody looks at this one, so it is wide, and programs
-	// find in COLUMNS how wide their text should be.
+	// A console breaks lines at its edge. This console is not visible, so it is wide, and programs find
+	// the intended width in COLUMNS.
 	t.Run("does not break long lines of a child", func(t *testing.T) {
 		r := openSession(t, python.Options{})
 		r.RunCode(t, "import os, shutil, subprocess, sys; shutil.get_terminal_size()").WantTranscript(t, "os.terminal_size(columns=120, lines=40)\n")
@@ -162,7 +162,7 @@ _ = os.write(1, b"fourth\r\n")`)
 	})
 }
 
-// Windows tells faulthandler of exceptions of machine code before anybody has handled them.
+// Windows reports exceptions of machine code to faulthandler before any handler has run.
 func TestCrash(t *testing.T) {
 	r := openSession(t, python.Options{})
 	const handled = `import ctypes

@@ -117,7 +117,7 @@ func TestPage(t *testing.T) {
 		evalExpression[bool](b, `(window.confirm = () => true, true)`)
 		b.waitUntil("the menu is open", `document.querySelector(".menu .items button")`)
 		evalExpression[bool](b, `([...document.querySelectorAll(".menu .items button")].find((e) => e.textContent.includes("Restart")).click(), true)`)
-		b.waitText("Started anew")
+		b.waitText("Restarted")
 		b.waitText("The runtime ended")
 	})
 
@@ -270,6 +270,6 @@ func TestPage(t *testing.T) {
 		other.waitUntil("the other tab as well", `document.querySelectorAll(".sessions li").length === 1 && document.querySelector(".banner").hidden`)
 		again := openTab(t)
 		again.openAddress(s.lastLink())
-		again.waitText("used already")
+		again.waitText("has been used")
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// wantOutputs runs inputs in one session; each has the output that is wanted.
+// wantOutputs runs inputs in one session, and compares the output of each.
 func wantOutputs(t *testing.T, s workerSetup, inputs ...[2]string) {
 	t.Helper()
 	w := startWorker(t, s)
@@ -51,7 +51,7 @@ func TestAwaitContext(t *testing.T) {
 			},
 			"exit handlers see them": {
 				{"import asyncio, atexit, contextvars\nv = contextvars.ContextVar('v', default='unset')\n_ = atexit.register(lambda: print(v.get()))", ""},
-				{"await asyncio.sleep(0); v.set('kept');", ""},
+				{"await asyncio.sleep(0); v.set('saved');", ""},
 			},
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestAwaitContext(t *testing.T) {
 				for _, in := range inputs {
 					w.RunCode(in[0]).WantOutput(t, in[1])
 				}
-				if r := w.RunCode("exit()"); r.End == nil || !strings.Contains(r.OutputText(), "kept\n") {
+				if r := w.RunCode("exit()"); r.End == nil || !strings.Contains(r.OutputText(), "saved\n") {
 					t.Errorf("got %q %+v", r.Transcript(), r.End)
 				}
 			})
@@ -81,7 +81,7 @@ func TestAwaitLoop(t *testing.T) {
 				{prepared + "\nt = asyncio.ensure_future(f(42))", ""},
 				{"await t", "42\n"},
 			},
-			"a task begins behind its input": {
+			"a task starts after its input": {
 				{prepared, ""},
 				{"async def say(): print('said')\nt = asyncio.create_task(say()); t.done()", "False\nsaid\n"},
 				{"t.done()", "True\n"},
@@ -128,7 +128,7 @@ func TestAwaitLoop(t *testing.T) {
 				{"import asyncio\ntry: asyncio.get_running_loop()\nexcept RuntimeError as e: print(e)", "no running event loop\n"},
 				{"import threading\ndef g():\n    try: asyncio.get_event_loop()\n    except RuntimeError: print('none')\nt = threading.Thread(target=g); t.start(); t.join()", "none\n"},
 			},
-			"what a loop is asked to do begins behind the input": {
+			"a callback of the loop starts after the input": {
 				{"import asyncio\nawait asyncio.sleep(0)", ""},
 				{"loop = asyncio.get_event_loop(); t = loop.create_task(asyncio.sleep(0, 5)); _ = loop.call_soon(print, 'soon')", "soon\n"},
 				{"_ = loop.call_soon(print, 'again')", "again\n"},
@@ -167,7 +167,7 @@ func TestAwaitLoop(t *testing.T) {
 			}
 			w.RunCode("await asyncio.sleep(0, 'still')").WantOutput(t, "'still'\n")
 		})
-		t.Run("an interrupt ends what begins behind an input", func(t *testing.T) {
+		t.Run("an interrupt ends a task that starts after an input", func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, s)
 			w.RunCode("import asyncio, time\nasync def busy():\n    print('up')\n    while True: time.sleep(0.01)")

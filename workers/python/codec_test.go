@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The worker's codec against the vectors and the schema that Go's is tested against.
+// The worker's codec passes the test vectors and schema that Go's codec passes.
 func TestCodec(t *testing.T) {
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		cmd := exec.Command(s.python, "testdata/codec_check.py", "src", "../../ipc/testdata/vectors.json", "../../ipc/schema.json")

@@ -13,11 +13,11 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// maxCacheFiles bounds the files in the cache: one for each interpreter and version of the worker. The
-// worker has the same bound.
+// maxCacheFiles bounds the files in the cache, one for each interpreter and version of the worker. The
+// worker uses the same bound.
 const maxCacheFiles = 16
 
-// An executable is a file that is run, as it is now: with another content it is another one.
+// An executable identifies a program file in its current state. If the content changes, the value does.
 type executable struct {
 	Path  string // without symbolic links; "" if there is none
 	State string
@@ -35,8 +35,8 @@ func executableAt(path string) executable {
 	return executable{Path: real, State: fmt.Sprint(info.Size(), info.ModTime().UnixNano(), changeStamp(info))}
 }
 
-// newCompilation compiles the modules in an interpreter that runs no code of the user's: neither
-// site-packages nor what variables name.
+// newCompilation returns a preparation that compiles the modules in an interpreter that runs no user
+// code: neither site-packages nor files that environment variables name.
 func newCompilation(cache, id string, by executable) *workers.Compilation {
 	if by.Path == "" {
 		return nil
@@ -46,8 +46,8 @@ func newCompilation(cache, id string, by executable) *workers.Compilation {
 		Args: []string{"-I", "-S", "-B", workers.FilesDir + "/" + programFile, "", id, "compile=" + workers.FilesDir},
 		Key:  cache + "\x00" + id,
 		HasResult: func() bool {
-			kept, _ := filepath.Glob(filepath.Join(cache, "worker-*-"+id))
-			return len(kept) > 0
+			cached, _ := filepath.Glob(filepath.Join(cache, "worker-*-"+id))
+			return len(cached) > 0
 		},
 		SaveResult: func(name string, code []byte) error {
 			if !strings.HasPrefix(name, "worker-") || !strings.HasSuffix(name, "-"+id) {
@@ -61,13 +61,13 @@ func newCompilation(cache, id string, by executable) *workers.Compilation {
 	}
 }
 
-// saveCompiled stores a file in the cache whole or not at all, and removes the oldest of too many.
+// saveCompiled writes a file to the cache atomically, and removes the oldest files beyond the bound.
 func saveCompiled(cache, name string, code []byte) error {
 	if err := os.MkdirAll(cache, 0o700); err != nil {
 		return err
 	}
 	if st, err := os.Lstat(cache); err != nil || !st.IsDir() || st.Mode().Perm()&0o077 != 0 {
-		return cmp.Or(err, errors.New("python: others have rights to "+cache))
+		return cmp.Or(err, errors.New("python: other users have rights to "+cache))
 	}
 	f, err := os.CreateTemp(cache, "new-")
 	if err != nil {
@@ -85,14 +85,14 @@ func saveCompiled(cache, name string, code []byte) error {
 
 func pruneCache(cache string) error {
 	entries, err := os.ReadDir(cache)
-	var kept []fs.FileInfo
+	var cached []fs.FileInfo
 	for _, e := range entries {
 		if info, e := e.Info(); e == nil && (strings.HasPrefix(info.Name(), "worker-") || strings.HasPrefix(info.Name(), "new-")) {
-			kept = append(kept, info)
+			cached = append(cached, info)
 		}
 	}
-	slices.SortFunc(kept, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
-	for _, old := range kept[min(len(kept), maxCacheFiles):] {
+	slices.SortFunc(cached, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	for _, old := range cached[min(len(cached), maxCacheFiles):] {
 		err = errors.Join(err, os.Remove(filepath.Join(cache, old.Name())))
 	}
 	return err

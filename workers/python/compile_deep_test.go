@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The compiler takes what is too deep for a tree in Python.
+// The compiler accepts code that is nested too deeply for a syntax tree in Python.
 func TestDeepCode(t *testing.T) {
 	t.Parallel()
 	var branches strings.Builder

@@ -6,7 +6,8 @@ import (
 	"syscall"
 )
 
-// changeStamp tells a file from every earlier one at its path: no program can set the time of a change.
+// changeStamp distinguishes a file from every earlier one at its path, since no program can set its
+// change time (ctime).
 func changeStamp(info fs.FileInfo) string {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -4,5 +4,5 @@ package python
 
 import "io/fs"
 
-// changeStamp is "": only Linux has sessions that could exchange an interpreter and nothing else.
+// changeStamp returns "": only sessions on Linux could replace an interpreter and nothing else.
 func changeStamp(fs.FileInfo) string { return "" }

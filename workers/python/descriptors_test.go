@@ -17,7 +17,7 @@ func TestDescriptors(t *testing.T) {
 				{"1+1", "2\n"},
 				{"import os; print('printed'); _ = os.system('echo child')", "printed\nchild\n"},
 				{"f = open('/dev/null', 'w'); f.fileno() > 2", "True\n"},
-				{"os.close(1)", ""}, // it was said
+				{"os.close(1)", ""}, // the notice was shown before
 				{"print('x' * 5000 == 'y', 2)", "False 2\n"},
 			},
 			"standard error is there again": {
@@ -37,9 +37,9 @@ func TestDescriptors(t *testing.T) {
 				{"os.get_blocking(0), os.get_blocking(1)", "(True, True)\n"},
 			},
 			"a redirection stays": {
-				{"import os, sys, tempfile; f = tempfile.TemporaryFile(); kept = os.dup(1); _ = os.dup2(f.fileno(), 1)", ""},
+				{"import os, sys, tempfile; f = tempfile.TemporaryFile(); saved = os.dup(1); _ = os.dup2(f.fileno(), 1)", ""},
 				{"print('into the file')", ""},
-				{"_ = os.dup2(kept, 1); f.seek(0); f.read()", "b'into the file\\n'\n"},
+				{"_ = os.dup2(saved, 1); f.seek(0); f.read()", "b'into the file\\n'\n"},
 			},
 			"all that are open are closed": {
 				{"import os; os.closerange(0, 1024)", "[descriptor 0 was closed: it is the terminal again]\n[descriptor 1 was closed: it is the terminal again]\n[descriptor 2 was closed: it is the terminal again]\n"},
@@ -48,7 +48,7 @@ func TestDescriptors(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) { t.Parallel(); wantOutputs(t, s, inputs...) })
 		}
-		t.Run("input goes on", func(t *testing.T) {
+		t.Run("input continues", func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, s)
 			w.RunCode("import os; os.close(0)").WantOutput(t, "[descriptor 0 was closed: it is the terminal again]\n")

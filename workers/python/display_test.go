@@ -19,11 +19,11 @@ func TestDisplay(t *testing.T) {
 
 	t.Run("shows the representations that a value offers", func(t *testing.T) {
 		t.Parallel()
-		picture, named := "[image image/png]", "[result: image/png text/plain]\n"
+		image, named := "[image image/png]", "[result: image/png text/plain]\n"
 		cases := []struct{ code, want string }{
-			{"Silent(_repr_png_=PNG)", picture},
+			{"Silent(_repr_png_=PNG)", image},
 			{"Offers(_repr_png_=base64.b64encode(PNG).decode())", named},
-			{"Offers(_repr_png_='no picture')", "an Offers\n<err>[_repr_png_() of Offers: image/png is not base64]\n</err>"},
+			{"Offers(_repr_png_='no image')", "an Offers\n<err>[_repr_png_() of Offers: image/png is not base64]\n</err>"},
 			{"Offers(_repr_png_=b'GIF')", "an Offers\n<err>[_repr_png_() of Offers: its data is no image/png]\n</err>"},
 			{"Offers(_repr_mimebundle_={'image/png': PNG, 'text/plain': 'no'})", "[result: image/png text/plain]\n"},
 			{"Offers(_repr_mimebundle_=({'image/png': base64.b64encode(PNG).decode()}, {}))", named},
@@ -40,8 +40,8 @@ func TestDisplay(t *testing.T) {
 			{"Silent(_repr_svg_='<svg/>', _repr_html_='<p>')", "[result: image/svg+xml text/html]\n"},
 			{"Silent(_repr_markdown_='# é', _repr_html_='<p>')", "# é\n[result: text/html text/markdown text/plain]\n"},
 			{"Silent(_repr_mimebundle_={'application/json': {'a': [float('nan')]}})", "[result: application/json]\n"},
-			{"display(Silent(_repr_png_=PNG), 'text', None, 3); print('after')", picture + "[display: text/plain] 'text'\n[display: text/plain] None\n[display: text/plain] 3\nafter\n"},
-			{"display({'image/png': PNG}, raw=True)", picture},
+			{"display(Silent(_repr_png_=PNG), 'text', None, 3); print('after')", image + "[display: text/plain] 'text'\n[display: text/plain] None\n[display: text/plain] 3\nafter\n"},
+			{"display({'image/png': PNG}, raw=True)", image},
 			{"display({'text/html': '<p>'}, raw=True); _ = 5; display(6)", "[display: text/html]\n[display: text/plain] 6\n"},
 			{"h = display(1, display_id='bar'); h.update(2); h.display(3); h", "[display bar: text/plain] 1\n[update bar: text/plain] 2\n[display bar: text/plain] 3\n<display bar>\n"},
 			{"display(1, display_id=True).update(2)", "[display display-1: text/plain] 1\n[update display-1: text/plain] 2\n"},
@@ -66,23 +66,23 @@ class Offers(Silent):
 		})
 	})
 
-	// The packages that show things, where the interpreter has them.
+	// Packages that display values, if the interpreter has them.
 	t.Run("shows values of matplotlib, pandas and other packages", func(t *testing.T) {
 		t.Parallel()
 		s := workerSetup{python: displayPython()}
-		picture := "[image image/png]"
+		image := "[image image/png]"
 		for name, cases := range map[string][]struct{ code, want string }{
-			"matplotlib": {{"from matplotlib.figure import Figure; f = Figure(); f.subplots().plot([1]); display(f)", picture}},
+			"matplotlib": {{"from matplotlib.figure import Figure; f = Figure(); f.subplots().plot([1]); display(f)", image}},
 			"PIL": {
-				{"from PIL import Image; im = Image.new('RGB', (9, 9)); im.show(); print('after')", picture + "after\n"},
-				{"im.convert('CMYK').show(); im.convert('F').show()", picture + picture},
-				{"display(im.convert('L'), include=['image/png'])", picture},
+				{"from PIL import Image; im = Image.new('RGB', (9, 9)); im.show(); print('after')", image + "after\n"},
+				{"im.convert('CMYK').show(); im.convert('F').show()", image + image},
+				{"display(im.convert('L'), include=['image/png'])", image},
 			},
 			"IPython": {
 				{"from IPython.display import Image, HTML, Markdown, display as show; import base64", ""},
 				{"png = base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==')", ""},
-				{"Image(png)", picture},
-				{"show(Image(png), 1); show(Markdown('# title'))", picture + "[display: text/plain] 1\n[display: text/markdown text/plain] # title\n"},
+				{"Image(png)", image},
+				{"show(Image(png), 1); show(Markdown('# title'))", image + "[display: text/plain] 1\n[display: text/markdown text/plain] # title\n"},
 				{"h = show(2, display_id='two'); h.update(3)", "[display two: text/plain] 2\n[update two: text/plain] 3\n"},
 				{"from IPython.display import clear_output, update_display, JSON, SVG, Math, display_html", ""},
 				{"update_display(4, display_id='two'); clear_output(wait=True)", "[update two: text/plain] 4\n[clear]"},
@@ -145,7 +145,7 @@ class Offers(Silent):
 		}
 	})
 
-	// A display method may do anything. It costs a notice, never the turn.
+	// A display method may do anything. A failure causes a notice, never the end of the turn.
 	t.Run("reports a failing display method as a notice", func(t *testing.T) {
 		t.Parallel()
 		cases := []struct{ body, want string }{
@@ -176,7 +176,7 @@ class Offers(Silent):
 				t.Errorf("a metaclass that fails to look up what it does not have: got %q", r.Transcript())
 			}
 			if r := w.RunCode("print('here'); 1"); r.Transcript() != "here\n1\n" {
-				t.Errorf("behind them: got %q", r.Transcript())
+				t.Errorf("after them: got %q", r.Transcript())
 			}
 		})
 	})
@@ -200,7 +200,7 @@ class Offers(Silent):
 	})
 }
 
-// displayPython returns the interpreter that scripts/setup-dev gives the packages that show things.
+// displayPython returns the interpreter for which scripts/setup-dev installs packages that display values.
 func displayPython() string {
 	if cache, err := os.UserCacheDir(); err == nil {
 		path := filepath.Join(cache, "turnstone", "results", "bin", "python3")
@@ -214,7 +214,7 @@ func displayPython() string {
 func TestText(t *testing.T) {
 	t.Parallel()
 
-	// The echo of a value and the report of an error are marked. Text that code writes never is.
+	// The echo of a value and the report of an error are marked. Text that code writes is not.
 	t.Run("marks echoed values and tracebacks, not printed text", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
@@ -253,7 +253,7 @@ func TestText(t *testing.T) {
 		})
 	})
 
-	// A silent turn leaves nothing behind in the runtime.
+	// A silent turn leaves no traces in the runtime.
 	t.Run("a silent turn echoes nothing and leaves no traces", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
@@ -281,7 +281,7 @@ func TestText(t *testing.T) {
 	})
 }
 
-// An inspection runs no code of the user's: no property, no repr, no __class__.
+// An inspection runs no user code: no property, no repr, no __class__.
 func TestInspect(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
@@ -395,8 +395,8 @@ func TestErrorHints(t *testing.T) {
 		})
 	})
 
-	// A file of the user's that has the name of a module of the standard library is
-	// for the user's own imports, and not for what the worker does.
+	// A user's file with the name of a standard library module is for the user's own imports, not for
+	// the worker's.
 	t.Run("imports no module from the working directory", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {

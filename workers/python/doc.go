@@ -1,38 +1,38 @@
-// Package python starts Python workers: it finds the interpreter a person would
+// Package python starts Python workers: it finds the interpreter that a user would
 // expect ([Find]) and describes how to start it ([Spec]).
 //
-// The worker itself is Python source, embedded from src: the standard library
-// only, CPython 3.8 and newer, one thread, nothing to install. src/boot.py is
-// started from the session's private directory and loads the modules in
-// src/turnstone_worker from there, or from a cache of their compiled code.
+// The worker itself is Python source, embedded from src. It uses only the standard
+// library, needs CPython 3.8 or newer, has one thread and requires no installation.
+// src/boot.py is started from the session's private directory. It loads the modules
+// of src/turnstone_worker from there, or from a cache of their compiled code.
 //
 //	main        the life of a worker
 //	codec       MessagePack and the messages that a worker may receive
-//	modules     the worker's own modules, out of the reach of user code
+//	modules     the worker's own modules, separate from those of user code
 //	channel     the two pipes: frames out, a mailbox in
-//	terminal    the output streams and their place in the terminal's byte stream
-//	framed      the output streams where a terminal does not keep markers
+//	terminal    the output streams and their position in the terminal's byte stream
+//	framed      the output streams where a terminal does not preserve markers
 //	interrupt   SIGINT, and which code it interrupts
 //	atomic      system calls that survive asynchronous exceptions
 //	standard    sys.stdin, input() and getpass(): the worker asks, the supervisor answers
 //	cells       compile, run, and report one turn's code
-//	loops       the event loop of inputs that await, and the context of all
+//	loops       the event loop of inputs that await, and the context of all inputs
 //	frames      what user code sees of the stack: none of the worker's frames
-//	hints       a line for inputs that are a shell's or a notebook's, and no Python
-//	changes     modules of the user's whose files have changed since their import
+//	hints       a hint for inputs that are shell or notebook commands, not Python
+//	changes     the user's modules whose files have changed since their import
 //	display     the last expression's value, display(), and matplotlib
-//	bundles     what a value offers for showing it, by MIME type
-//	query       whether a text is a complete input, and what user code has defined
-//	completion  how a text can go on
-//	inspection  what is known about the thing at the cursor
+//	bundles     the representations that a value offers, by MIME type
+//	query       whether a text is a complete input, and the variables of user code
+//	completion  completions of a text
+//	inspection  information about the name at the cursor
 //	functions   the module turnstone: the functions of the host
 //	tools       the package turnstone.tools: functions in groups
-//	calls       calls of them, from any thread
-//	values      the values that calls carry
+//	calls       calls of these functions, from any thread
+//	values      the arguments and results of calls
 //	hooks       actions around fork, exec and spawn
 //	imports     the worker's own imports, and changes to modules that user code imports
 //	cache       the compiled code on disk
-//	system      names that differ by system, from unix or windows
+//	system      the functions that differ by system, from unix or windows
 //
 // The package starts no goroutines and keeps no state.
 package python

@@ -58,7 +58,7 @@ func TestExitHandlers(t *testing.T) {
 		})
 	})
 
-	// Code that runs or clears the exit handlers itself does not end the worker, and its end is said all the same.
+	// Code that runs or clears the exit handlers itself does not end the worker, whose later end is still reported.
 	t.Run("code may run or clear the exit handlers itself", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
@@ -80,7 +80,7 @@ func TestExitHandlers(t *testing.T) {
 
 func TestExit(t *testing.T) {
 	t.Parallel()
-	t.Run("in a turn without exit is an error, and the worker goes on", func(t *testing.T) {
+	t.Run("in a turn without exit is an error, and the worker continues", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
 			w := startWorker(t, s)
@@ -89,7 +89,7 @@ func TestExit(t *testing.T) {
 				w.SendMessage(ipc.TurnStart{Turn: w.Turn, Input: []byte(code), NoExit: true})
 				return w.FinishTurn()
 			}
-			run("import asyncio, sys\nkept = 41\nclass Mine(SystemExit): pass\nclass Bad:\n    def __str__(self): return 1/0\nasync def leave(): await asyncio.sleep(0); sys.exit(4)\nasync def beside():\n    asyncio.ensure_future(leave())\n    try: await asyncio.sleep(60)\n    finally: print('tidy')")
+			run("import asyncio, sys\nold = 41\nclass Mine(SystemExit): pass\nclass Bad:\n    def __str__(self): return 1/0\nasync def leave(): await asyncio.sleep(0); sys.exit(4)\nasync def in_task():\n    asyncio.ensure_future(leave())\n    try: await asyncio.sleep(60)\n    finally: print('tidy')")
 			for _, c := range []struct{ code, name, message, before string }{
 				{"sys.exit('a message'); print('never')", "SystemExit", "a message", ""},
 				{"sys.exit(3)", "SystemExit", "3", ""},
@@ -102,7 +102,7 @@ func TestExit(t *testing.T) {
 				{"raise SystemExit(Bad())", "SystemExit", "", ""},
 				{"exec('sys.exit(5)')", "SystemExit", "5", ""},
 				{"await leave()", "SystemExit", "4", ""},
-				{"await beside()", "SystemExit", "4", "tidy\n"},
+				{"await in_task()", "SystemExit", "4", "tidy\n"},
 				{"import signal\n_ = signal.signal(signal.SIGALRM, lambda *_: sys.exit('alarm'))\n_ = signal.setitimer(signal.ITIMER_REAL, 0.01)\nwhile True: pass", "SystemExit", "alarm", ""},
 			} {
 				r := run(c.code)
@@ -117,17 +117,17 @@ func TestExit(t *testing.T) {
 				if got := r.OutputText(); got != want {
 					t.Errorf("%s: got %q, want %q", c.code, got, want)
 				}
-				if got := run("kept + 1").OutputText(); got != "42\n" {
+				if got := run("old + 1").OutputText(); got != "42\n" {
 					t.Errorf("%s: then got %q", c.code, got)
 				}
 			}
-			r := w.RunCode("sys.exit(6)") // where it may
+			r := w.RunCode("sys.exit(6)") // where an exit is allowed
 			if r.End == nil || r.End.Code == nil || *r.End.Code != 6 {
 				t.Errorf("got %+v", r.End)
 			}
 		})
 	})
-	t.Run("with a code that cannot be shown ends the worker all the same", func(t *testing.T) {
+	t.Run("an exit code that cannot be shown still ends the worker", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
 		r := w.RunCode("class Bad:\n    def __str__(self): return 1/0\nraise SystemExit(Bad())")
@@ -140,7 +140,7 @@ func TestExit(t *testing.T) {
 func TestExitCleanup(t *testing.T) {
 	t.Parallel()
 
-	// Nothing of the worker's keeps them until the streams, or Python, are gone.
+	// The worker does not keep them alive until the streams are closed or Python ends.
 	t.Run("frees the variables of the session", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
@@ -149,7 +149,7 @@ func TestExitCleanup(t *testing.T) {
 			w.RunCode(fmt.Sprintf(`import os, signal, sys
 os.chdir(%q)
 unclosed = open('unclosed', 'w')
-print('kept', end='', file=unclosed)
+print('written', end='', file=unclosed)
 class Freed:
     log = os.open('freed', os.O_WRONLY | os.O_CREAT)
     def __del__(self): self.say(self.log, b'%%d' %% sys.stdout.write('freed'))
@@ -158,7 +158,7 @@ freed = Freed()
 _ = signal.signal(signal.SIGINT, lambda *_: None)`, dir))
 			w.RunCode("sys.exit()")
 			w.waitStatus()
-			for name, want := range map[string]string{"unclosed": "kept", "freed": "5"} {
+			for name, want := range map[string]string{"unclosed": "written", "freed": "5"} {
 				if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want {
 					t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
 				}
@@ -358,7 +358,7 @@ func TestCompletion(t *testing.T) {
 			w := startWorker(t, s)
 			dir := t.TempDir()
 			for name, text := range map[string]string{
-				"data file.csv": "", ".hidden": "", "it's.csv": "", "it's d/inner": "", "lib/unread.py": "raise SystemExit('it was run')\ndef told(): pass\nclass Told: pass\nvalue = 1\n",
+				"data file.csv": "", ".hidden": "", "it's.csv": "", "it's d/inner": "", "lib/unread.py": "raise SystemExit('it was run')\ndef tool(): pass\nclass Tool: pass\nvalue = 1\n",
 				"lib/pack/__init__.py": "raise SystemExit('it was run')\nfrom_pack = 1\n", "lib/pack/part.py": "",
 			} {
 				path := filepath.Join(dir, name)
@@ -477,7 +477,7 @@ table = {'alpha': {'inner': [obj]}, 'al b': 2, 'it\'s': 3, 7: 'x', nosy: 1, 'lin
 				{"from collections import Ord", "from collections import ", "OrderedDict", ""},
 				{"from collections import (OrderedDict, Cou", "from collections import (OrderedDict, ", "Counter", ""},
 				{"import unr", "import ", "unread", ""},
-				{"from unread import to", "from unread import ", "told", ""},
+				{"from unread import to", "from unread import ", "tool", ""},
 				{"from pack import ", "from pack import ", "part", "unread"},
 				{"from pack import fr", "from pack import ", "from_pack", ""},
 				{"from pack imp", "from pack ", "import", ""},
@@ -507,7 +507,7 @@ table = {'alpha': {'inner': [obj]}, 'al b': 2, 'it\'s': 3, 7: 'x', nosy: 1, 'lin
 		})
 	})
 
-	// The figures are bounds of the answer; a query that takes too long is interrupted, which is no answer.
+	// The figures bound the answer. A query that takes too long is interrupted and has no answer.
 	t.Run("limits the matches in a large namespace", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
@@ -535,7 +535,7 @@ long = 'x = "' + 'a' * 10`)
 		})
 	})
 
-	// The code of a library may tell its names, and may be slow.
+	// Code of a library may compute its names, and may be slow.
 	t.Run("interrupts a completion that takes too long", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
@@ -679,7 +679,7 @@ func TestCache(t *testing.T) {
 		return found
 	}
 	w := startWorker(t, s)
-	for i := 0; len(entries()) == 0 && i < 1000; i++ { // written after idle, when nothing waits
+	for i := 0; len(entries()) == 0 && i < 1000; i++ { // the worker writes it after idle
 		w.RunCode("1")
 	}
 	found := entries()
@@ -692,7 +692,7 @@ func TestCache(t *testing.T) {
 	}
 	startWorker(t, s).RunCode("1").WantOutput(t, "1\n")
 
-	// The worker does not use damaged files, or believe them.
+	// The worker does not use damaged files.
 	if err := os.WriteFile(found[0], []byte("garbage"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -701,7 +701,7 @@ func TestCache(t *testing.T) {
 		data, _ = os.ReadFile(found[0])
 		w.RunCode("1").WantOutput(t, "1\n")
 	}
-	// The worker does not use files that others could write.
+	// The worker does not use files that others can write to.
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// Spec finds the interpreter that a person would expect, and says why that one.
+// Spec finds the interpreter that a user would expect, and reports why it was chosen.
 func ExampleSpec() {
 	spec := python.Spec(python.Options{Path: "3.12", Dir: "/srv/project"})
 	if spec.Err != nil {

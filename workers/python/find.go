@@ -13,25 +13,24 @@ import (
 // The oldest Python that the worker runs on.
 const minMajor, minMinor = 3, 8
 
-// FindOptions says where Find looks. The zero value means the surroundings of
-// this process.
+// FindOptions configure a search for Python. The zero value means the environment and working directory
+// of this process.
 type FindOptions struct {
-	// Path names one interpreter and turns the search off: a file, the directory
-	// of an environment, a version ("3.12"), or a command on PATH ("python3.12").
-	// A relative path counts from Dir, and "~/" is the home directory. "" means
-	// search.
+	// Path names one interpreter instead of a search: a file, the directory of an
+	// environment, a version ("3.12"), or a command on PATH ("python3.12"). A relative
+	// path is relative to Dir, and "~/" is the home directory. "" means search.
 	Path string
 
 	// Dir is the directory where the search for a project starts; "" means the working
 	// directory.
 	Dir string
 
-	// Env is the complete environment to search ("K=V"); the last of two equal names
-	// counts. nil means that of this process.
+	// Env is the complete environment to search ("K=V"). If a name is repeated, the last value
+	// counts. nil means this process's environment.
 	Env []string
 }
 
-// An Interpreter is a Python that Find has chosen.
+// An Interpreter describes the Python that Find has chosen, and how it was found.
 type Interpreter struct {
 	// Path is absolute. Links in it are not resolved, because an interpreter finds its
 	// environment by the name it was started under.
@@ -41,35 +40,34 @@ type Interpreter struct {
 	// the interpreter; "" when unknown.
 	Version string
 
-	// PathSource says in one line how it was found, and which earlier candidates could not be
-	// used.
+	// PathSource is one line about how it was found, and why earlier candidates could not be used.
 	PathSource string
 
-	// Mismatch names in one line the candidates that were asked for, such as a project's
-	// .venv, but could not be used, with the reasons, or says that the project requires another
-	// version; "" when there is nothing to say.
+	// Mismatch is one line about requested candidates that could not be used, such as a project's
+	// .venv, with the reasons. It may also say that the project requires another version. "" means
+	// that everything matches.
 	Mismatch string
 }
 
-// A Candidate is one place that Find looked at.
+// A Candidate is a possible interpreter that Find inspected, with a note if it cannot be used.
 type Candidate = workers.Candidate
 
-// Find chooses the interpreter that a person in o.Dir would expect, without
-// starting a process. An environment that was activated comes first, then one that is
-// nearby in the file system, then any other that is installed:
+// Find chooses the interpreter that a user in o.Dir would expect, without starting a process.
+// An active environment comes first, then one nearby in the file system, then any other
+// installed interpreter:
 //
-//  1. o.Path, and then nothing else
+//  1. o.Path; if it is set, nothing else
 //  2. VIRTUAL_ENV, the active virtual environment
 //  3. CONDA_PREFIX, unless it is conda's base environment
 //  4. the nearest .venv, venv or pixi environment, from o.Dir up to the home directory
 //  5. PYENV_VERSION or the nearest .python-version, among the Pythons of pyenv and uv and on PATH
-//  6. CONDA_PREFIX when it is the base environment
+//  6. CONDA_PREFIX if it is the base environment
 //  7. python3 or python on PATH; a pyenv shim stands for the interpreter it would run
 //  8. on Windows the Pythons of the py launcher: the version that PY_PYTHON names, then the newest
 //  9. pyenv's global version
 //  10. on Windows the aliases of the Microsoft Store
 //
-// The candidates are all places where it looked, in order, also when there is an error.
+// The result has all inspected candidates in order, even if there is an error.
 func Find(o FindOptions) (Interpreter, []Candidate, error) {
 	f, err := newFinder(o)
 	if err != nil {
@@ -96,14 +94,14 @@ func Find(o FindOptions) (Interpreter, []Candidate, error) {
 func newNotFoundError(named string, seen []Candidate) error {
 	looked := discovery.DescribeRejected(seen)
 	if named != "" {
-		return fmt.Errorf("python: cannot use %q: %s; name an interpreter, the directory of an environment, or a version that is installed",
+		return fmt.Errorf("python: cannot use %q: %s; name an interpreter, the directory of an environment, or an installed version",
 			named, looked)
 	}
 	return &workers.MissingError{Err: fmt.Errorf("python: no Python %d.%d or newer found (%s); install one, or name one by its path",
 		minMajor, minMinor, looked)}
 }
 
-// A finder is one search.
+// A finder is the state of one search for Python.
 type finder struct {
 	discovery.SearchContext
 	path string // FindOptions.Path
@@ -136,7 +134,7 @@ func (f *finder) namedCandidates() []Candidate {
 		return append(found, f.installedCandidates(source, v)...)
 	}
 	if len(found) == 0 {
-		return []Candidate{{Source: source, Note: "PATH has no such command, and it is no file, directory or version"}}
+		return []Candidate{{Source: source, Note: "it is not a command on PATH, a file, a directory or a version"}}
 	}
 	return found
 }
@@ -159,14 +157,14 @@ func (f *finder) baseCondaCandidates() []Candidate {
 	return f.envVarCandidates("CONDA_PREFIX")
 }
 
-// isCondaBase reports whether conda's own environment is the active one. Shells enter it
-// by default, so it says little about what the user wants here.
+// isCondaBase reports whether conda's base environment is active. Shells activate it by default, so it
+// says little about what the user wants here.
 func (f *finder) isCondaBase() bool {
 	name, prefix := f.Env["CONDA_DEFAULT_ENV"], f.Env["CONDA_PREFIX"]
 	return prefix != "" && (name == "base" || name == "root" || f.Env["_CONDA_ROOT"] == prefix)
 }
 
-// envVarCandidates returns the environment in the directory that an environment variable names.
+// envVarCandidates returns the Python environment that an environment variable names.
 func (f *finder) envVarCandidates(name string) []Candidate {
 	dir := f.Env[name]
 	if dir == "" {
@@ -178,7 +176,7 @@ func (f *finder) envVarCandidates(name string) []Candidate {
 	return markRequested(environmentCandidate("active "+name, dir))
 }
 
-// markRequested marks candidates as asked for.
+// markRequested marks candidates as requested by the user.
 func markRequested(found ...Candidate) []Candidate {
 	for i := range found {
 		found[i].Requested = true
@@ -186,14 +184,14 @@ func markRequested(found ...Candidate) []Candidate {
 	return found
 }
 
-// projectCandidates returns the environment that belongs to the directory: made by venv,
-// virtualenv, uv, poetry, pdm or hatch inside the project, or by pixi.
+// projectCandidates returns the environment of the project, created inside it by venv, virtualenv, uv,
+// poetry, pdm, hatch or pixi.
 func (f *finder) projectCandidates() []Candidate {
 	var found []Candidate
 	for _, dir := range f.searchDirs() {
 		for _, p := range []struct {
 			name  string
-			proof string // a file that an environment must have, and any other directory of that name lacks
+			proof string // a file that distinguishes an environment from any other directory of that name
 		}{{".venv", ""}, {"venv", "pyvenv.cfg"}, {filepath.Join(".pixi", "envs", "default"), "conda-meta"}} {
 			root := filepath.Join(dir, p.name)
 			if _, err := os.Lstat(filepath.Join(root, p.proof)); err != nil {
@@ -201,7 +199,7 @@ func (f *finder) projectCandidates() []Candidate {
 			}
 			c := environmentCandidate(p.name+" in "+dir, root)
 			if !isTrustedDir(dir, root) {
-				c.Note = "another user may have put it there: activate it, or name it by its path, if it is yours"
+				c.Note = "another user may have put it there; if it is yours, activate it or name it by its path"
 			}
 			found = append(found, c)
 		}
@@ -212,8 +210,7 @@ func (f *finder) projectCandidates() []Candidate {
 	return markRequested(found...)
 }
 
-// searchDirs lists f.Dir and the directories above it, ending with the home
-// directory or the root.
+// searchDirs returns f.Dir and its parents up to the home directory or the root.
 func (f *finder) searchDirs() []string {
 	var dirs []string
 	for dir := f.Dir; ; dir = filepath.Dir(dir) {
@@ -246,8 +243,8 @@ func (f *finder) pathCandidates() []Candidate {
 	return found
 }
 
-// storeCandidates lists the aliases that pathCandidates leaves out, because they may open the store and
-// not Python.
+// storeCandidates returns the aliases that pathCandidates omits, because they may open the store instead
+// of Python.
 func (f *finder) storeCandidates() []Candidate {
 	var found []Candidate
 	for _, name := range commandNames {
@@ -298,9 +295,9 @@ func hasPython(root string) bool {
 	return err == nil
 }
 
-// inspectInterpreter reads the version of the interpreter at path from the files around it, and says
-// in note why it cannot be used. An unknown version is accepted: if that Python is too
-// old, the worker says so itself.
+// inspectInterpreter returns the version of the interpreter at path, read from the files around it, or a
+// note why it cannot be used. An unknown version is accepted: if that Python is too old, the
+// worker reports it.
 func inspectInterpreter(path string) (text, note string) {
 	if note := discovery.ExecutableProblem(path); note != "" {
 		return "", note
@@ -309,7 +306,7 @@ func inspectInterpreter(path string) (text, note string) {
 	return v.String(), versionProblem(v)
 }
 
-// versionProblem says why a version cannot be used; "" when it can, or is unknown.
+// versionProblem returns why a version cannot be used, or "" if it can or is unknown.
 func versionProblem(v discovery.Version) string {
 	switch {
 	case v == nil:

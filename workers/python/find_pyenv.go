@@ -10,8 +10,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
-// pinnedCandidates returns the version that PYENV_VERSION or a .python-version file asks for, as
-// pyenv and uv understand it.
+// pinnedCandidates returns the version that PYENV_VERSION or a .python-version file requests, by the
+// rules of pyenv and uv.
 func (f *finder) pinnedCandidates() []Candidate {
 	wanted, source := f.pinnedVersions()
 	if len(wanted) == 0 {
@@ -27,7 +27,7 @@ func (f *finder) pinnedCandidates() []Candidate {
 func (f *finder) candidatesForPin(name, source string) []Candidate {
 	source += " (" + name + ")"
 	if name == "system" {
-		return []Candidate{{Source: source, Note: "asks for what PATH has without pyenv"}}
+		return []Candidate{{Source: source, Note: "requests the Python that PATH has without pyenv"}}
 	}
 	if root := f.pyenvInstallRoot(name); root != "" {
 		return markRequested(environmentCandidate(source, root))
@@ -38,14 +38,14 @@ func (f *finder) candidatesForPin(name, source string) []Candidate {
 	}
 	v := discovery.ParseVersion(bare)
 	if v == nil {
-		c := Candidate{Source: source, Note: "pyenv has none of that name, and it is not the number of a version"}
-		c.Requested = !slices.ContainsFunc(f.FindCommands(commandNames[0]), f.isShim) // a plugin of pyenv may know the name
+		c := Candidate{Source: source, Note: "pyenv has no version of that name, and it is not a version number"}
+		c.Requested = !slices.ContainsFunc(f.FindCommands(commandNames[0]), f.isShim) // a pyenv plugin may know the name
 		return []Candidate{c}
 	}
 	return markRequested(f.installedCandidates(source, v)...)
 }
 
-// pinnedVersions returns the versions that are asked for, in order of preference, and where.
+// pinnedVersions returns the requested versions in order of preference, and where they are requested.
 func (f *finder) pinnedVersions() (wanted []string, source string) {
 	if v := f.Env["PYENV_VERSION"]; v != "" {
 		return strings.Split(v, ":"), "PYENV_VERSION"
@@ -97,12 +97,12 @@ func (f *finder) installedCandidates(source string, want discovery.Version) []Ca
 }
 
 // newestInstall returns the root of the newest Python in dirs whose version starts with
-// want; "" when there is none.
+// want, or "".
 func newestInstall(want discovery.Version, dirs ...string) string {
 	var root string
 	var best discovery.Version
 	for _, dir := range dirs {
-		entries, _ := os.ReadDir(dir) // a directory that is not there has no Pythons
+		entries, _ := os.ReadDir(dir) // a missing directory has no Pythons
 		for _, e := range entries {
 			v := parseInstallName(e.Name())
 			if v.StartsWith(want) && slices.Compare(v, best) > 0 && hasPython(filepath.Join(dir, e.Name())) {
@@ -113,7 +113,7 @@ func newestInstall(want discovery.Version, dirs ...string) string {
 	return root
 }
 
-// resolveShim replaces a pyenv shim by the interpreter it would run. The shim is a
+// resolveShim replaces a pyenv shim with the interpreter it would run. The shim is a
 // shell script that costs several times the start of Python.
 func (f *finder) resolveShim(c Candidate) Candidate {
 	if !f.isShim(c.Path) {
@@ -138,10 +138,10 @@ func (f *finder) resolveShim(c Candidate) Candidate {
 	}
 	switch {
 	case len(wanted) == 0 || slices.Contains(wanted, "system"):
-		c.Note = "pyenv leaves it to the rest of PATH"
+		c.Note = "pyenv defers to the rest of PATH"
 		c.Path = ""
 	case !slices.ContainsFunc(wanted, isVersionNumber):
-		c.Source += ", a pyenv shim" // a plugin of pyenv may know the name
+		c.Source += ", a pyenv shim" // a pyenv plugin may know the name
 	default:
 		c.Note = fmt.Sprintf("pyenv has no %s of version %s (%s)", command, strings.Join(wanted, ", "), source)
 	}
@@ -160,14 +160,14 @@ func (f *finder) pyenvGlobalCandidates() []Candidate {
 	return []Candidate{{Source: source, Note: "names no version that pyenv has"}}
 }
 
-// pyenvGlobalVersions returns pyenv's version for directories without a version of their own.
+// pyenvGlobalVersions returns pyenv's version for directories that do not pin one.
 func (f *finder) pyenvGlobalVersions() (wanted []string, source string) {
 	path := filepath.Join(f.pyenvRoot(), "version")
 	return readVersionFile(path), path
 }
 
 // pyenvInstallRoot returns the root of pyenv's version of that name, otherwise of the newest
-// one that starts with it; "" when pyenv has none.
+// one that starts with it, or "".
 func (f *finder) pyenvInstallRoot(name string) string {
 	if root := filepath.Join(f.pyenvVersionsDir(), name); filepath.IsLocal(name) && hasPython(root) {
 		return root

@@ -15,8 +15,8 @@ var requiresPython = regexp.MustCompile(`(?m)^[ \t]*requires-python[ \t]*=[ \t]*
 // maxProjectFile bounds how much of a pyproject.toml is read.
 const maxProjectFile = 1 << 20
 
-// requirementProblem says in one line that the project does not allow a version; "" if it does, or if that
-// is not known.
+// requirementProblem returns one line if the project does not allow a version, or "" if it does or if that
+// is unknown.
 func (f *finder) requirementProblem(v discovery.Version) string {
 	for _, dir := range f.searchDirs() {
 		path := filepath.Join(dir, "pyproject.toml")
@@ -30,7 +30,7 @@ func (f *finder) requirementProblem(v discovery.Version) string {
 		}
 		if found := requiresPython.FindSubmatch(text); found != nil {
 			if wanted := string(found[1]) + string(found[2]); !specifiersAllow(wanted, v) {
-				return fmt.Sprintf("not Python %s, which %s requires: make an environment with that, as uv sync does", strings.TrimSpace(wanted), path)
+				return fmt.Sprintf("not Python %s, which %s requires; create an environment with that version, as uv sync does", strings.TrimSpace(wanted), path)
 			}
 			return ""
 		}
@@ -38,8 +38,8 @@ func (f *finder) requirementProblem(v discovery.Version) string {
 	return ""
 }
 
-// specifiersAllow reports whether a version meets the specifiers of a project (PEP 440). One that cannot be
-// read, or depends on numbers that are not known, is met.
+// specifiersAllow reports whether a version meets the specifiers of a project (PEP 440). A specifier that
+// cannot be parsed, or that depends on unknown numbers, counts as met.
 func specifiersAllow(specifiers string, v discovery.Version) bool {
 	for one := range strings.SplitSeq(specifiers, ",") {
 		one = strings.TrimSpace(one)
@@ -76,7 +76,7 @@ func specifiersAllow(specifiers string, v discovery.Version) bool {
 	return true
 }
 
-// compareVersions compares the numbers that both versions have, and takes those that v has more as 0 in want.
+// compareVersions compares the numbers that both versions have. Numbers that only v has count as 0 in want.
 func compareVersions(v, want discovery.Version) int {
 	for i, n := range v {
 		w := 0

@@ -6,7 +6,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
-// packaging.specifiers is the judge.
+// The expected results are those of packaging.specifiers.
 func TestSpecifiersAllow(t *testing.T) {
 	t.Parallel()
 	for specifiers, versions := range map[string]map[string]bool{

@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// A findFixture is a home directory with a project in it, and nothing installed.
+// A findFixture has a home directory with a project in it, and no Python installed.
 type findFixture struct {
 	t       *testing.T
 	home    string
@@ -51,7 +51,7 @@ func (p *findFixture) writeFile(path, text string, mode os.FileMode) string {
 	return path
 }
 
-// writePython puts an executable at path. Find must never run it.
+// writePython writes an executable to path. Find must never run it.
 func (p *findFixture) writePython(path string) string {
 	p.t.Helper()
 	return p.writeFile(path, "#!/bin/sh\necho discovery ran an interpreter >&2\nexit 1\n", 0o755)
@@ -109,7 +109,7 @@ func TestFind(t *testing.T) {
 		p.writeFile(filepath.Join(p.project, ".python-version"), "3.12.1\n", 0o644)
 		p.writeFile(filepath.Join(pyenv, "version"), "3.11.7\n", 0o644)
 
-		// In order; each is found once those before it are gone.
+		// In order: each is found once the previous ones have been removed.
 		for _, path := range []string{
 			p.writePython(filepath.Join(active, environmentPython)),
 			p.writePython(filepath.Join(conda, environmentPython)),
@@ -217,7 +217,7 @@ func TestFind(t *testing.T) {
 			if name := filepath.Base(tool); name == "python"+exeSuffix || name == "python3"+exeSuffix {
 				p.wantFound("", p.writePython(filepath.Join(p.bin, name)))
 			}
-			p.setEnv("VIRTUAL_ENV=" + root) // activated: it is meant
+			p.setEnv("VIRTUAL_ENV=" + root) // activated, so the user wants it
 			p.wantFound("", tool)
 		}
 	})
@@ -402,14 +402,14 @@ func TestFind_Named(t *testing.T) {
 
 	t.Run("reports a named Python that cannot be used", func(t *testing.T) {
 		p := newFindFixture(t)
-		p.writePython(filepath.Join(p.bin, "python3"+exeSuffix)) // must not stand in
+		p.writePython(filepath.Join(p.bin, "python3"+exeSuffix)) // must not be used instead
 		p.makeDir(filepath.Join(p.project, "src"))
 		for named, words := range map[string][]string{
 			"./missing": {"./missing", "does not exist"},
 			"./src":     {filepath.Join(p.project, "src", environmentPython), "does not exist"},
-			"src":       {"PATH has no such command"},
+			"src":       {"it is not a command on PATH"},
 			"3.9":       {"3.9", "PATH has no python3.9"},
-			"nonesuch":  {"PATH has no such command"},
+			"nonesuch":  {"it is not a command on PATH"},
 		} {
 			got, _, err := p.runFind(named)
 			if err == nil {

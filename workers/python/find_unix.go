@@ -19,7 +19,7 @@ func isStoreAlias(string) bool { return false }
 
 func storeAliasProblem(string) string { return "" }
 
-// launcherCandidates finds nothing: Unix has no list of installed Pythons.
+// launcherCandidates returns nothing, because Unix has no list of installed Pythons.
 func (f *finder) launcherCandidates() []Candidate                  { return nil }
 func (f *finder) registryCandidates(discovery.Version) []Candidate { return nil }
 
@@ -34,11 +34,11 @@ func (f *finder) dataHome() string {
 // pyenvDir is pyenv's directory, below the home directory.
 const pyenvDir = ".pyenv"
 
-// dllVersion finds nothing: only on Windows does a library show the version.
+// dllVersion returns nothing, because only on Windows does a library's name have the version.
 func dllVersion(string) discovery.Version { return nil }
 
-// isTrustedDir reports whether the user must have put root into dir. If everybody may write to
-// dir, as to /tmp, root must belong to the user.
+// isTrustedDir reports whether only the user can have put root into dir. If dir is world-writable, as
+// /tmp is, root must belong to the user.
 func isTrustedDir(dir, root string) bool {
 	parent, err := os.Stat(dir)
 	if err != nil || parent.Mode()&0o002 == 0 {
@@ -46,7 +46,7 @@ func isTrustedDir(dir, root string) bool {
 	}
 	info, err := os.Stat(root)
 	if err != nil {
-		return true // there is nothing in it to run
+		return true // it does not exist, so it cannot be run
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Geteuid()

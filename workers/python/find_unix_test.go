@@ -19,7 +19,7 @@ const (
 	firstCommand, secondCommand = "python3", "python"
 )
 
-// writePyenv lays out a pyenv with its shims first on PATH, before what the system has.
+// writePyenv creates a pyenv whose shims are first on PATH, before the system's Pythons.
 func (p *findFixture) writePyenv(versions ...string) (root, system string) {
 	root = filepath.Join(p.home, ".pyenv")
 	shims := filepath.Join(root, "shims")
@@ -177,12 +177,11 @@ func TestFind_Unusable(t *testing.T) {
 		real := p.writePython(filepath.Join(p.home, "opt", "python3.12"))
 		link := p.writeLink(real, filepath.Join(p.bin, "python3"))
 		if got := p.wantFound("", link); got.Version != "3.12" {
-			t.Errorf("got version %q, want 3.12 as the name behind the link says", got.Version)
+			t.Errorf("got version %q, want 3.12, from the name of the link's target", got.Version)
 		}
 	})
 
-	// Guards against running what another user left in /tmp/.venv, for everybody who
-	// works below /tmp.
+	// Find must not choose another user's /tmp/.venv for a user who works below /tmp.
 	t.Run("skips an environment that another user may have planted", func(t *testing.T) {
 		p := newFindFixture(t)
 		shared := filepath.Dir(p.project)
@@ -190,7 +189,7 @@ func TestFind_Unusable(t *testing.T) {
 			t.Fatal(err)
 		}
 		planted := p.writePython(filepath.Join(shared, ".venv", "bin", "python"))
-		p.wantFound("", planted) // our own
+		p.wantFound("", planted) // it belongs to us
 		owners.GiveAway(t, filepath.Join(shared, ".venv"))
 		system := p.writePython(filepath.Join(p.bin, "python3"))
 		wantMentions(t, p.wantFound("", system).Mismatch, "another user")

@@ -11,7 +11,7 @@ import (
 )
 
 // parseInstallName reads the name of a directory that pyenv ("3.12.1") or uv
-// ("cpython-3.12.1-linux-x86_64-gnu") made; nil for anything else.
+// ("cpython-3.12.1-linux-x86_64-gnu") created, or returns nil for any other name.
 func parseInstallName(name string) discovery.Version {
 	if rest, ok := strings.CutPrefix(name, "cpython-"); ok {
 		name, _, _ = strings.Cut(rest, "-")
@@ -19,9 +19,9 @@ func parseInstallName(name string) discovery.Version {
 	return discovery.ParseVersion(name)
 }
 
-// versionAt reads the version of the interpreter at path from the files around it:
-// pyvenv.cfg or conda-meta in its directory or the one above. Other installations have
-// the version in the name of their directory or of the executable. nil when unknown.
+// versionAt returns the version of the interpreter at path, or nil if it is unknown. It reads pyvenv.cfg
+// or conda-meta in its directory or the parent. Other installations have the version in the name of
+// their directory or executable.
 func versionAt(path string) discovery.Version {
 	bin := filepath.Dir(path)
 	for _, root := range []string{bin, filepath.Dir(bin)} {

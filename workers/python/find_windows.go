@@ -14,7 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
-// Installers for Windows put python.exe on PATH and rarely a python3.exe.
+// Installers for Windows put python.exe on PATH, rarely a python3.exe.
 var (
 	commandNames       = []string{"python", "python3"}
 	environmentPythons = []string{`Scripts\python.exe`, "python.exe"}
@@ -26,8 +26,8 @@ func isStoreAlias(path string) bool {
 	return strings.HasSuffix(strings.ToLower(filepath.Dir(path)), `\microsoft\windowsapps`)
 }
 
-// storeAliasProblem says that an alias opens the store, if its reparse data names the store;
-// "" when it does not, or cannot be read.
+// storeAliasProblem returns a problem if the reparse data of an alias names the Microsoft Store, or "" if
+// it does not or cannot be read.
 func storeAliasProblem(alias string) string {
 	name, err := windows.UTF16PtrFromString(alias)
 	if err != nil {
@@ -52,7 +52,7 @@ func reparseProblem(data []byte) string {
 	const redirector = "AppInstallerPythonRedirector"
 	wide := utf16.Encode([]rune(redirector))
 	if bytes.Contains(data, unsafe.Slice((*byte)(unsafe.Pointer(&wide[0])), 2*len(wide))) {
-		return "opens the Microsoft Store: install Python there, or turn the alias off"
+		return "opens the Microsoft Store; install Python there, or turn the alias off"
 	}
 	return ""
 }
@@ -77,15 +77,15 @@ func matchRank(c Candidate, want discovery.Version) int {
 	return 0
 }
 
-// registryRoots are the keys where installers write. 32-bit installers for the whole machine
-// have a key of their own.
+// registryRoots lists the registry keys of installers. 32-bit installers for the whole machine have a
+// separate key.
 var registryRoots = []struct {
 	key  registry.Key
 	view uint32
 }{{registry.CURRENT_USER, 0}, {registry.LOCAL_MACHINE, registry.WOW64_64KEY}, {registry.LOCAL_MACHINE, registry.WOW64_32KEY}}
 
 // registryCandidates lists the registered Pythons whose version starts with want, newest first.
-// Of two with the same version, the user's own comes before that of the machine.
+// For the same version, the user's installation comes before the machine's.
 func (f *finder) registryCandidates(want discovery.Version) []Candidate {
 	var found []Candidate
 	for _, root := range registryRoots {
@@ -112,7 +112,7 @@ func (f *finder) registryCandidates(want discovery.Version) []Candidate {
 	return found
 }
 
-// readRegisteredPath returns the interpreter of one version; "" when the registry does not say.
+// readRegisteredPath returns the interpreter of one version, or "" if it is not in the registry.
 func readRegisteredPath(root registry.Key, view uint32, name string) string {
 	install, err := registry.OpenKey(root, `Software\Python\PythonCore\`+name+`\InstallPath`, registry.QUERY_VALUE|view)
 	if err != nil {
@@ -139,9 +139,8 @@ func (f *finder) dataHome() string {
 // pyenvDir is the directory of pyenv for Windows, below the home directory.
 const pyenvDir = `.pyenv\pyenv-win`
 
-// isTrustedDir reports whether the user must have put root into dir: it must belong to the
-// user or to an administrator. Every account may make directories in C:\, and anywhere on
-// other drives.
+// isTrustedDir reports whether only the user can have put root into dir: root must belong to the user or
+// to an administrator. Every account may create directories in C:\, and anywhere on other drives.
 func isTrustedDir(dir, root string) bool {
 	user, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
@@ -156,7 +155,7 @@ func isTrustedDir(dir, root string) bool {
 		owner.IsWellKnown(windows.WinBuiltinAdministratorsSid) || owner.IsWellKnown(windows.WinLocalSystemSid))
 }
 
-// dllVersion reads the version from the name of the library beside python.exe:
+// dllVersion reads the version from the name of the library next to python.exe, such as
 // python312.dll.
 func dllVersion(dir string) discovery.Version {
 	libraries, _ := filepath.Glob(filepath.Join(dir, "python[23][0-9]*.dll"))

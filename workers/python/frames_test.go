@@ -12,7 +12,7 @@ import (
 func TestFrames(t *testing.T) {
 	t.Parallel()
 
-	// Nothing of the worker is seen by code that looks at frames.
+	// Code that inspects frames sees no frame of the worker.
 	t.Run("hides the frames of the worker", func(t *testing.T) {
 		t.Parallel()
 		const stream = `import inspect, io, sys, traceback
@@ -91,7 +91,7 @@ def caller(*what, **how): print(*what, **how)
 		})
 	})
 
-	// A step beyond the last line of an input with an await ends the input.
+	// A step after the last line of an input with an await ends the input.
 	t.Run("the debugger can step out of an input with an await", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {

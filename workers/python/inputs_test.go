@@ -89,7 +89,7 @@ func TestInputs(t *testing.T) {
 		})
 	})
 
-	// A line that is not indented as the others are is still an error.
+	// A line with a different indentation is still an error.
 	t.Run("rejects uneven indentation", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -103,7 +103,7 @@ func TestInputs(t *testing.T) {
 		}
 	})
 
-	// An error behind the end of a line is marked there, as python -c shows it.
+	// An error after the end of a line is marked there, as by python -c.
 	t.Run("marks an error at the end of a line", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
@@ -138,18 +138,18 @@ func TestInputs(t *testing.T) {
 		})
 	})
 
-	// Every Python from 3.10 on guesses the name that may be meant: at its own prompt, and in a thread.
+	// Every Python from 3.10 on suggests a similar name, at its own prompt and in a thread.
 	t.Run("errors suggest similar names", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
 			w := startWorker(t, s)
 			w.RunCode("import sys, threading")
 			if w.RunCode("sys.version_info < (3, 10)").OutputText() == "True\n" {
-				return // it has no guesses
+				return // it has no suggestions
 			}
 			for code, want := range map[string]string{
 				"prnt('x')":               "NameError: name 'prnt' is not defined. Did you mean: 'print'?\n",
-				"[].appendd":              "AttributeError: 'list' object has no attribute 'appendd'. Did you mean", // in words of its version
+				"[].appendd":              "AttributeError: 'list' object has no attribute 'appendd'. Did you mean", // the rest depends on the version
 				"try: prnt\nfinally: 1/0": "NameError: name 'prnt' is not defined. Did you mean: 'print'?\n\nDuring",
 				"t = threading.Thread(target=lambda: prnt); t.start(); t.join()": "NameError: name 'prnt' is not defined. Did you mean: 'print'?\n",
 				"raise NameError('own text')":                                    "NameError: own text\n",

@@ -20,7 +20,7 @@ func TestInterrupt_LateDuringReply(t *testing.T) {
 	w.RunCode("1")
 	w.StartTurn("input('? ')")
 	wait := w.WaitInputRequest()
-	const frames = 2500 // whose answers do not fit into the channel while nobody reads it
+	const frames = 2500 // whose answers do not fit into the channel while it is not read
 	for seq := range uint64(frames) {
 		w.SendMessage(ipc.Interrupt{Turn: 1, Seq: seq + 1, Level: 1})
 	}

@@ -28,7 +28,7 @@ func TestInterrupt(t *testing.T) {
 			{"a lock", "import _thread; l = _thread.allocate_lock(); l.acquire(); print('up', flush=True); l.acquire()"},
 			{"join", "import threading, time; t = threading.Thread(target=time.sleep, args=(100,), daemon=True); t.start(); print('up', flush=True); t.join()"},
 			{"a child", "import subprocess; print('up', flush=True); subprocess.run(['sleep', '100'])"},
-			// The child says that it is there: an interrupt while Python starts it may miss it.
+			// The child reports its start, since an interrupt while Python starts it may miss it.
 			{"a reading child", "import subprocess; subprocess.run(['sh', '-c', 'echo up; exec cat'])"},
 			{"os.read", "import os; print('up', flush=True); os.read(0, 1)"},
 			{"asyncio", "import asyncio\nasync def main():\n    asyncio.get_running_loop().call_later(0.01, print, 'up')\n    await asyncio.sleep(100)\nasyncio.run(main())"},
@@ -43,11 +43,11 @@ func TestInterrupt(t *testing.T) {
 				w.StartTurn(c.code)
 				w.WaitOutput("up")
 				r := w.interruptUntil(1, 1, nil)
-				want, told := ipc.OutcomeInterrupted, ""
+				want, message := ipc.OutcomeInterrupted, ""
 				if c.name == "an error being shown" {
-					want, told = ipc.OutcomeError, "\nE: "
+					want, message = ipc.OutcomeError, "\nE: "
 				}
-				if r.Idle == nil || r.Idle.Outcome != want || !strings.Contains("\n"+r.ErrText(), told) || strings.Contains(r.ErrText(), "turnstone") {
+				if r.Idle == nil || r.Idle.Outcome != want || !strings.Contains("\n"+r.ErrText(), message) || strings.Contains(r.ErrText(), "turnstone") {
 					t.Errorf("%s: got %+v %.2000q", c.name, r.Idle, r.ErrText())
 				}
 				if r := w.RunCode("1"); r.OutputText() != "1\n" {
@@ -84,7 +84,7 @@ func TestInterrupt(t *testing.T) {
 		})
 	})
 
-	// An interrupt that a finalizer ignored strikes again when the interrupted code goes on.
+	// An interrupt that a finalizer ignored is raised again when the interrupted code continues.
 	t.Run("is raised again if a finalizer ignored it", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
@@ -100,7 +100,7 @@ func TestInterrupt(t *testing.T) {
 		})
 	})
 
-	// A debugger that goes on leaves its handler of SIGINT behind, which would stop the next turn in it.
+	// A debugger that continues leaves its SIGINT handler behind, which would stop the next turn in it.
 	t.Run("a debugger does not catch the interrupt of the next turn", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
@@ -115,7 +115,7 @@ func TestInterrupt(t *testing.T) {
 		})
 	})
 
-	// An interrupted await leaves nothing that prints later, and the next await works.
+	// After an interrupted await nothing prints later, and the next await works.
 	t.Run("an interrupted await leaves the event loop usable", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
@@ -186,7 +186,7 @@ func TestInterruptLevelTwo(t *testing.T) {
 func TestInterruptStale(t *testing.T) {
 	t.Parallel()
 
-	// Also when retries come while that of the one before is looked into.
+	// Retries may come while the previous one is being handled.
 	t.Run("a retry of a raised interrupt does nothing", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
@@ -214,7 +214,7 @@ while not os.path.exists(%q): time.sleep(0.001)`, all))
 		})
 	})
 
-	// A turn begins when every signal before it was sent; it may strike once the turn has begun.
+	// A turn starts after every earlier signal was sent, but a signal may arrive once the turn has started.
 	t.Run("a late interrupt is stale", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
@@ -276,7 +276,7 @@ func TestInterruptRace(t *testing.T) {
 	t.Parallel()
 
 	// An interrupt at a random moment around the end of a turn: the turn is interrupted
-	// or not, and nothing of it reaches the next one.
+	// or not, and the next turn is not affected.
 	t.Run("at the end of a turn it never reaches the next one", func(t *testing.T) {
 		t.Parallel()
 		cells := []string{"1+1", "x = 1", "print('x' * 5000)", "1/0", "import time; time.sleep(0.0001)", "for i in range(2000): pass"}
@@ -371,7 +371,7 @@ print('hits', hits > 0)`)
 	// A trace function raises before each instruction in turn, as a handler of signals may.
 	t.Run("a write is complete wherever one is raised", func(t *testing.T) {
 		t.Parallel()
-		t.Run("is whole or not begun, wherever an exception strikes", func(t *testing.T) {
+		t.Run("is complete or not started, wherever an exception strikes", func(t *testing.T) {
 			t.Parallel()
 			eachPython(t, func(t *testing.T, s workerSetup) {
 				w := startWorker(t, s)

@@ -20,8 +20,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// BenchmarkTurn is one turn of 1+1, with its channel and its terminal read by
-// blocking system calls: what the worker itself costs.
+// BenchmarkTurn measures the cost of the worker itself: one turn of 1+1, with its channel and terminal
+// read by blocking system calls.
 func BenchmarkTurn(b *testing.B) {
 	for _, code := range []string{"", "1+1", "print('x')", "1/0"} {
 		b.Run(code, func(b *testing.B) {
@@ -59,7 +59,7 @@ func BenchmarkStart(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			if c.name == "cached" {
 				w := startWorker(b, workerSetup{options: python.Options{CacheDir: c.dir}})
-				for range 20 { // the worker writes its cache while it rests
+				for range 20 { // the worker writes its cache while idle
 					w.RunCode("1")
 				}
 			}
@@ -75,7 +75,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// bareWorker is a worker whose channel and terminal are plain descriptors.
+// A bareWorker is a worker process whose channel and terminal are read as plain descriptors.
 type bareWorker struct {
 	tb       testing.TB
 	cmd      *exec.Cmd

@@ -12,7 +12,7 @@ import (
 func TestLibraries(t *testing.T) {
 	t.Parallel()
 
-	// Libraries that look for the source of a function in a file find that of an input.
+	// Libraries that read the source of a function from a file find the source of an input.
 	t.Run("libraries find the source of an input", func(t *testing.T) {
 		t.Parallel()
 		for name, c := range map[string]struct {
@@ -71,7 +71,7 @@ func TestLibraries(t *testing.T) {
 		}
 	})
 
-	// An event loop without frames of Python is interrupted as asyncio's own.
+	// An event loop without Python frames is interrupted like asyncio's own.
 	t.Run("an interrupt of uvloop shows the input in its traceback", func(t *testing.T) {
 		t.Parallel()
 		s := workerSetup{python: displayPython()}

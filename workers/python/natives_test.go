@@ -4,7 +4,7 @@ package python_test
 
 import "testing"
 
-// Stand-ins for functions of C look like them. The values are Python's own.
+// Replacements for C functions look like the originals. The expected values are Python's own.
 func TestNatives(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, s workerSetup) {

@@ -141,7 +141,7 @@ func TestOutputLoss(t *testing.T) {
 		}
 	})
 
-	t.Run("large text arrives whole", func(t *testing.T) {
+	t.Run("large text arrives complete", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
 		want := strings.Repeat("é0123456789", 200_000) + "\n"

@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// monkeyPatches are what tests of user code leave in place when they fail.
+// monkeyPatches are patches that failing tests of user code leave behind.
 var monkeyPatches = map[string]string{
 	"the functions of modules": `
 import builtins, errno, io, os, select, socket, sys, threading, time
@@ -26,15 +26,15 @@ fakes = {}
 for real in os, io, select, time:
     fakes[real] = fake = types.ModuleType(real.__name__)
     vars(fake).update((n, broken if callable(v) and not isinstance(v, type) else v) for n, v in vars(real).items())
-places = [] # are found before any is replaced: Python 3.15 may import what a name stands for
+targets = [] # are found before any is replaced: Python 3.15 may import what a name stands for
 for module in list(sys.modules.values()):
     if getattr(module, '__name__', '') in ('linecache', 'tokenize', 'traceback', 'inspect', 'posixpath', 'importlib', 'os', 'io'): continue
     for name, value in list(getattr(module, '__dict__', {}).items()):
         if type(value) is types.ModuleType and value in fakes:
-            places.append((module, name, fakes[value]))
+            targets.append((module, name, fakes[value]))
         elif callable(value) and type(value) is types.BuiltinFunctionType and value.__module__ in ('posix', 'time', 'select') and module is not sys:
-            places.append((module, name, broken))
-for place in places: setattr(*place)`,
+            targets.append((module, name, broken))
+for target in targets: setattr(*target)`,
 }
 
 func TestPatchedModules(t *testing.T) {
@@ -70,11 +70,11 @@ func TestPatchedModules(t *testing.T) {
 				}
 			})
 		}
-		t.Run("nothing of the worker is in sys.modules", func(t *testing.T) {
+		t.Run("no module of the worker is in sys.modules", func(t *testing.T) {
 			t.Parallel()
 			startWorker(t, s).RunCode("import sys; [n for n in sys.modules if 'turnstone' in n]").WantOutput(t, "[]\n")
 		})
-		t.Run("a step that a patch makes fail has a bound", func(t *testing.T) {
+		t.Run("a step that fails because of a patch is retried only a few times", func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, s)
 			r := w.RunCode(`import gc

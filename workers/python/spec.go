@@ -21,11 +21,11 @@ import (
 //go:embed src/boot.py src/turnstone_worker/*.py
 var sourceFS embed.FS
 
-// programFile is the name with which a worker's program is written. Warnings are not attributed to a
-// file whose name has the words "importlib" and "_bootstrap", and it is below all code of a user.
+// programFile is the file name of the worker's program. Its frames are below all user code, and Python
+// does not attribute warnings to a file whose name contains "importlib" and "_bootstrap".
 const programFile = "boot.importlib_bootstrap.py"
 
-// Options say which Python to start and how. The zero value is a good choice.
+// Options configure a Python worker: which interpreter to start, and how. The zero value is a good choice.
 type Options struct {
 	// Path names the interpreter as FindOptions.Path does; "" means search.
 	Path string
@@ -41,24 +41,24 @@ type Options struct {
 	// does. The default is only the last one, as in notebooks.
 	ShowAll bool
 
-	// SingleProgram is for a session that runs one program and no more: it has no prompts
-	// (sys.ps1), as with python FILE.
+	// SingleProgram is for a session that runs only one program. It has no prompts (sys.ps1), as with
+	// python FILE.
 	SingleProgram bool
 
 	// ImageDPI is the resolution of matplotlib figures, in dots per inch, 1 to 1200. 0
 	// means matplotlib's own savefig.dpi.
 	ImageDPI int
 
-	// CacheDir holds the worker's compiled code, a few hundred KiB for each version of
-	// Python. It must belong to the user. A missing one is made with mode 0700; one that
-	// others could write to is not used. "" means turnstone/python in the user's cache
+	// CacheDir is the directory for the worker's compiled code, a few hundred KiB for each version of
+	// Python. It must belong to the user. If missing, it is created with mode 0700. A directory
+	// that others can write to is not used. "" means turnstone/python in the user's cache
 	// directory; "-" means no cache.
 	CacheDir string
 }
 
 // InterpreterSpec returns how to start Python itself, without a worker: its path, its environment and a
-// notice, and what it is told is the caller's. If no Python is found, its Err says so. It is for a
-// program that is a process of its own; Spec is for a session.
+// notice. The caller adds arguments. If no Python is found, its Err says so. It is for a program
+// that runs as a separate process; Spec is for a session.
 func InterpreterSpec(o Options) workers.Spec {
 	s := workers.Spec{Name: "python", Dir: o.Dir, Env: slices.Clip(o.Env)}
 	env := discovery.ApplyEnv(o.Env)
@@ -77,8 +77,8 @@ func InterpreterSpec(o Options) workers.Spec {
 	return s
 }
 
-// Spec returns how to start a Python worker. If no Python is found, or an option is out
-// of bounds, its Err says so.
+// Spec returns how to start a Python worker. If no Python is found or an option is out of range, its Err
+// says so.
 func Spec(o Options) workers.Spec {
 	s := InterpreterSpec(o)
 	if o.ImageDPI < 0 || o.ImageDPI > 1200 {
@@ -116,8 +116,8 @@ func Spec(o Options) workers.Spec {
 	return s
 }
 
-// activationEnv returns the changes to env that a virtual environment's own script makes, so that
-// programs which the session starts, such as pip, are the environment's. Others have none.
+// activationEnv returns the changes to env that the activation script of a virtual environment makes, so
+// that the session starts the environment's programs, such as pip. Other interpreters need none.
 func activationEnv(interpreter string, env map[string]string) []string {
 	bin := filepath.Dir(interpreter)
 	root := filepath.Dir(bin)
@@ -131,8 +131,8 @@ func activationEnv(interpreter string, env map[string]string) []string {
 	return []string{"VIRTUAL_ENV=" + root, "PATH=" + path}
 }
 
-// moduleSources returns the worker's source by file name. All sessions share it: a copy would
-// be most of the memory of a session.
+// moduleSources returns the worker's source by file name. All sessions share it, because a copy would be
+// most of the memory of a session.
 var moduleSources = sync.OnceValues(func() (map[string][]byte, error) {
 	names, err := fs.Glob(sourceFS, "src/turnstone_worker/*.py")
 	if err != nil {
@@ -151,7 +151,7 @@ var moduleSources = sync.OnceValues(func() (map[string][]byte, error) {
 	return files, nil
 })
 
-// cacheDir returns the directory for compiled code; "" when there is none.
+// cacheDir returns the directory for compiled code, or "" without a cache.
 func cacheDir(option string) string {
 	switch option {
 	case "-":
@@ -166,8 +166,8 @@ func cacheDir(option string) string {
 	return option
 }
 
-// sourceDigest identifies the modules and the interpreter, so that code compiled from others, or by
-// another, is never used.
+// sourceDigest identifies the modules and the interpreter, so that code compiled from other modules or by
+// another interpreter is never used.
 func sourceDigest(files map[string][]byte, by executable) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q\n", by)

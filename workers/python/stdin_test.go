@@ -17,7 +17,7 @@ func TestStdin(t *testing.T) {
 
 	t.Run("serves every way to read input", func(t *testing.T) {
 		t.Parallel()
-		// The expected turn, with waits and input lines in brackets: see script.
+		// The expected turn, with input requests and lines in brackets: see script.
 		cases := []struct {
 			name, code string
 			answers    []string
@@ -101,8 +101,8 @@ func TestStdin(t *testing.T) {
 		})
 	})
 
-	// The worker does not ask for code that reads the terminal itself: such code reads the text
-	// typed there.
+	// The worker makes no request for code that reads the terminal itself, which reads the text typed
+	// there.
 	t.Run("makes no request for code that reads the terminal itself", func(t *testing.T) {
 		t.Parallel()
 		cases := []struct{ name, code, typed, want string }{
@@ -201,8 +201,8 @@ func TestStdinThreads(t *testing.T) {
 		})
 	})
 
-	// A thread looks whether its answer is there, and then waits for bytes. Another thread may read
-	// them in between: the moment is made here, and was met by chance on busy machines.
+	// A thread checks for its answer, then waits for bytes. Another thread may read them in between. The
+	// test forces this moment, which happened by chance on busy machines.
 	t.Run("sees an answer that another thread has read", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
@@ -212,7 +212,7 @@ channel = next(o for o in gc.get_objects() if type(o).__module__ == 'turnstone_w
 wait = channel.ask({'type': 'stdin_wait', 'turn': channel.turn, 'prompt': '? ', 'kind': 'line', 'want': 'line'})
 looks = 0
 def read():
-    while wait not in channel.answers: channel.glance()
+    while wait not in channel.answers: channel.poll()
 def ready():
     global looks
     looks += 1
@@ -231,8 +231,8 @@ print(channel.answers.pop(wait)['input'])
 		})
 	})
 
-	// On Windows a look begins a read. Beside that of a thread which waits for input it would be a
-	// second one, and the thread waited for ever.
+	// On Windows polling starts a read. While a thread waits for input, it would be a second read, after
+	// which the thread waited forever.
 	t.Run("nothing polls for input while a thread reads", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {

@@ -18,7 +18,7 @@ import (
 func TestDamagedRuntime(t *testing.T) {
 	t.Parallel()
 
-	// Wrapping what detach returns is the best known way to another encoding.
+	// Wrapping the result of detach is the best known way to change the encoding.
 	t.Run("detached streams keep working", func(t *testing.T) {
 		t.Parallel()
 		wraps := map[string]string{
@@ -35,7 +35,7 @@ func TestDamagedRuntime(t *testing.T) {
 					w.RunCode(code)
 					said := "said"
 					if name == "its own bytes" {
-						said = "" // print has no text stream there
+						said = "" // print has no text stream then
 					} else if r := w.RunCode("print('said', file=sys." + stream + ")"); r.OutputText() != "said\n" || r.Idle.Outcome != ipc.OutcomeOK {
 						t.Fatalf("%s, %s: got %q %+v", name, stream, r.Transcript(), r.Idle)
 					}
@@ -47,12 +47,12 @@ func TestDamagedRuntime(t *testing.T) {
 		})
 	})
 
-	// The worker's own code does not use what user code can replace.
+	// The worker's own code does not use objects that user code can replace.
 	t.Run("replaced builtins do not disturb the worker", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
 			w := startWorker(t, s)
-			w.RunCode("import builtins, sys; kept = dict(vars(builtins))")
+			w.RunCode("import builtins, sys; saved = dict(vars(builtins))")
 			for _, damage := range []string{
 				"builtins.len = None", "del builtins.str", "del builtins.isinstance", "builtins.__import__ = None",
 				"del builtins.BaseException", "builtins.map = builtins.partial = None",
@@ -62,7 +62,7 @@ func TestDamagedRuntime(t *testing.T) {
 				if r := w.RunCode("1/0"); r.Idle == nil || r.Idle.Outcome != ipc.OutcomeError || !strings.Contains(r.OutputText(), "ZeroDivisionError") {
 					t.Fatalf("%s: got %q %+v", damage, r.Transcript(), r.Idle)
 				}
-				w.RunCode("vars(builtins).update(kept)")
+				w.RunCode("vars(builtins).update(saved)")
 			}
 			w.RunCode("del __builtins__")
 			w.RunCode("__builtins__ is builtins").WantOutput(t, "True\n")
@@ -72,7 +72,7 @@ func TestDamagedRuntime(t *testing.T) {
 		})
 	})
 
-	// Python's own prompt forgets such an error, too.
+	// Python's own prompt ignores such an error, too.
 	t.Run("ignores a prompt that cannot be shown", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
@@ -85,7 +85,7 @@ func TestDamagedRuntime(t *testing.T) {
 		})
 	})
 
-	// Python says so itself from 3.12 on. It is no lack of memory.
+	// Python reports this from 3.12 on. It is not a lack of memory.
 	t.Run("reports code that is nested too deeply", func(t *testing.T) {
 		t.Parallel()
 		const deep = "MemoryError: Parser stack overflowed - Python source too complex to parse\n"
@@ -123,11 +123,11 @@ func TestDamagedRuntime(t *testing.T) {
 				t.Parallel()
 				eachPython(t, func(t *testing.T, s workerSetup) {
 					if !s.newest && name != "objects" && name != "a function" && rawworker.RaceRounds(0) == 0 {
-						return // tried on one Python, and on others with TURNSTONE_TEST_ROUNDS
+						return // by default on one Python only; on all with TURNSTONE_TEST_ROUNDS
 					}
 					w := startWorker(t, s)
 					w.RunCode("import resource; used = int(open('/proc/self/statm').read().split()[0]) * 4096 if __import__('os').path.exists('/proc/self/statm') else 400 << 20; resource.setrlimit(resource.RLIMIT_AS, (used + (24 << 20),) * 2)")
-					for range 2 { // memory freed by the first is there again for the second
+					for range 2 { // the second can use the memory that the first freed
 						w.RunCode("a = []")
 						if r := w.RunCode(fill); r.Idle == nil || r.Idle.Outcome != ipc.OutcomeError || !strings.Contains(r.OutputText(), "MemoryError") {
 							t.Fatalf("got %.500q %+v %+v", r.Transcript(), r.Idle, r.End)
@@ -193,7 +193,7 @@ import sys; sys.setrecursionlimit(6000); deeper(3000)`)
 func TestTurnEdges(t *testing.T) {
 	t.Parallel()
 
-	// A handler of the user's that raises strikes at any point between two turns.
+	// A user's signal handler that raises may run at any point between two turns.
 	t.Run("a handler that raises between turns stops no turn", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
@@ -238,7 +238,7 @@ os.register_at_fork(after_in_child=forked)
 			}
 			r := w.FinishTurn()
 			r.WantOutput(t, "7\n")
-			w.SendMessage(ipc.Query{ID: 6, Kind: ipc.QueryParse, Text: "1"}) // is answered behind the one before
+			w.SendMessage(ipc.Query{ID: 6, Kind: ipc.QueryParse, Text: "1"}) // is answered after the previous one
 			for over := false; !over; {
 				e := w.NextEvent()
 				r.Events = append(r.Events, e)
@@ -256,7 +256,7 @@ os.register_at_fork(after_in_child=forked)
 		})
 	})
 
-	// A step of the worker that fails again and again, and makes no progress, ends the session with the reason.
+	// If a step of the worker fails repeatedly without progress, the session ends with the reason.
 	t.Run("a step that always fails ends the session with a reason", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
@@ -273,7 +273,7 @@ os.register_at_fork(after_in_child=forked)
 		})
 	})
 
-	// An interrupt may come with the start of its turn, behind a late one for the turn before. It
+	// An interrupt may come with the start of its turn, after a late one for the previous turn. It
 	// belongs to its own turn.
 	t.Run("an interrupt after a stale one belongs to its own turn", func(t *testing.T) {
 		t.Parallel()

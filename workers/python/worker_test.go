@@ -11,8 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// eachPython runs a test on the oldest interpreter and on the newest, or on all of them if
-// that is asked for.
+// eachPython runs a test on the oldest and the newest interpreter, or on all of them on request.
 func eachPython(t *testing.T, test func(t *testing.T, s workerSetup)) {
 	t.Helper()
 	for n, i := range testedPythons.interpreters {
@@ -126,7 +125,7 @@ func TestTurn(t *testing.T) {
 		})
 	})
 
-	t.Run("sends pictures as images", func(t *testing.T) {
+	t.Run("sends images", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
 			w := startWorker(t, s)

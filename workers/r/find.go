@@ -85,7 +85,7 @@ func findInstallation(o FindOptions, known func(discovery.SearchContext) install
 	looked := discovery.DescribeRejected(seen)
 	switch {
 	case o.Path != "":
-		err = fmt.Errorf("r: cannot use %q: %s; name R itself, the directory it is installed in, or a version that is installed", o.Path, looked)
+		err = fmt.Errorf("r: cannot use %q: %s; name R itself, the directory it is installed in, or an installed version", o.Path, looked)
 	case home != "":
 		err = &workers.MissingError{Err: fmt.Errorf("r: cannot use R_HOME=%s: %s; correct R_HOME, or unset it to search for R", home, seen[0].Note)}
 	default:

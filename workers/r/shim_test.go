@@ -296,7 +296,7 @@ func TestLoadShim(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(s.lines) != 1 || !strings.Contains(notice, "can be written by others") {
+		if len(s.lines) != 1 || !strings.Contains(notice, "is writable by others") {
 			t.Errorf("progress was %q, and the notice %q", s.lines, notice)
 		}
 		if entries, _ := os.ReadDir(cache); len(entries) != 0 {

@@ -35,7 +35,7 @@ def _boot():
     entry = cache and cache + "/" + name
 
     def cached():
-        """The modules' code, if nobody but this user can have written it."""
+        """The modules' code, if only this user can have written it."""
         shared = os.name != "nt"  # there, the user's cache directory is the user's own
         user = shared and os.geteuid()
         d = os.lstat(cache)
@@ -87,5 +87,5 @@ def _boot():
     return main.Worker(options, path, save, codes)
 
 
-# With a namespace of its own: the user's must not outlive the end because of us.
+# In a separate namespace, so that the worker does not keep the user's namespace alive at the end.
 type(_boot)(_boot.__code__, dict(globals(), _boot=None))().live()

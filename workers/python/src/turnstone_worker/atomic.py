@@ -29,8 +29,8 @@ def progress(steps):
 def write_all(steps, done=None, must=False):
     """Writes each (fd, data) of steps completely, in order.
 
-    What was begun is finished, then an exception that struck meanwhile goes on.
-    What was not begun is dropped with it, unless it must be written.
+    A write that has started is finished before an exception that struck in the meantime propagates. A
+    write that has not started is dropped, unless it must be done.
     """
     if done is None:
         done = progress(steps)
@@ -51,7 +51,7 @@ def write_all(steps, done=None, must=False):
 
 
 def _finish(steps, done):
-    """Writes what is left of the steps. It is a function of its own, because some Pythons compile the
+    """Writes what is left of the steps. It is a separate function, because some Pythons compile the
     jump of a loop as if it stood outside of the try around the loop, and an exception may strike there."""
     for (fd, data), counts in zip(steps, done):
         n = sum(counts)

@@ -16,7 +16,7 @@ _MOST_META = 1 << 20
 _MOST_NAME = 200  # bytes of a type's name
 _MOST_NOTICES = 5
 
-PICTURES = (("_repr_png_", "image/png"), ("_repr_jpeg_", "image/jpeg"))
+IMAGES = (("_repr_png_", "image/png"), ("_repr_jpeg_", "image/jpeg"))
 OTHERS = (
     ("_repr_markdown_", "text/markdown"),
     ("_repr_latex_", "text/latex"),
@@ -152,7 +152,7 @@ class Bundle:
 
 
 def _merged(one, other):
-    """Metadata with others in it, of which those in the same place count. Neither is changed."""
+    """Metadata with others in it, of which those at the same key take precedence. Neither is changed."""
     if not isinstance(one, dict) or not isinstance(other, dict):
         return other
     return {**one, **{key: _merged(one.get(key), value) for key, value in other.items()}}
@@ -240,9 +240,9 @@ def _plotly(bundle, figure):
     if spec is not None:
         bundle.add("application/vnd.plotly.v1+json", spec, "to_json()")
     if imports.quietly("importlib.util").find_spec("kaleido") is not None:
-        picture = bundle.guarded("to_image()", lambda: figure.to_image(format="png"))
-        if picture is not None:
-            bundle.add("image/png", picture, "to_image()")
+        image = bundle.guarded("to_image()", lambda: figure.to_image(format="png"))
+        if image is not None:
+            bundle.add("image/png", image, "to_image()")
 
 
 def _altair(bundle, figure):
@@ -254,9 +254,9 @@ def _altair(bundle, figure):
     if '"url"' in spec:  # drawing it would load data from the network
         return
     if imports.quietly("importlib.util").find_spec("vl_convert") is not None:
-        picture = bundle.guarded("save()", lambda: _saved(figure))
-        if picture is not None:
-            bundle.add("image/png", picture, "save()")
+        image = bundle.guarded("save()", lambda: _saved(figure))
+        if image is not None:
+            bundle.add("image/png", image, "save()")
 
 
 def _saved(figure):
@@ -272,7 +272,7 @@ def _bokeh(bundle, model):
     owned = model.document is not None
     item = bundle.guarded("json_item()", embed.json_item, model)
     if not owned and model.document is not None:
-        model.document.clear()  # which it would keep, and so could not be a part of a layout
+        model.document.clear()  # a model that stays in a document could not be a part of a layout
     if item is not None:
         bundle.add("application/vnd.bokeh.v3+json", item, "json_item()")
 

@@ -1,6 +1,6 @@
 """Calls of the host's functions, from any thread.
 
-A call is sent and then waited for like an answer to input(): whoever waits for the
+A call is sent and then waited for like an answer to input(): any thread that waits for the
 channel sorts the results of all. A result of an unknown call is dropped.
 """
 import sys
@@ -52,10 +52,10 @@ def tool_error():
     return _kind("ToolError")
 
 
-def error(document):
+def error(encoded):
     """The exception for a result that failed."""
     try:
-        fields = values.decode(document)
+        fields = values.decode(encoded)
         return _kind(str(fields["name"]))(str(fields["message"]))
     except Exception as e:
         return CallError("the host's error cannot be read: %s" % e)
@@ -92,12 +92,12 @@ class Calls:
 
     def call(self, name, args):
         """Calls a function of the host, and waits for its result."""
-        document = self._ready(name, args)
+        encoded = self._ready(name, args)
         number, one = next(self.numbers), Open()
         channel = self.channel
         try:
             self.open[number] = one
-            self._send(number, name, document)
+            self._send(number, name, encoded)
             if not one.done:
                 channel.wait(lambda: one.done or channel.ending)
         finally:
@@ -109,7 +109,7 @@ class Calls:
         return one.result()
 
     def _ready(self, name, args):
-        """The arguments as a document, when a call can be made here and now."""
+        """The encoded arguments, if a call can be made at this point."""
         global values
         if values is None:
             from turnstone_worker import values
@@ -129,9 +129,9 @@ class Calls:
         except (TypeError, ValueError, OverflowError) as e:
             raise type(e)("%s: argument %s" % (name, e)) from None
 
-    def _send(self, number, name, document):
+    def _send(self, number, name, encoded):
         channel = self.channel
-        message = {"type": "call", "id": number, "turn": channel.turn if channel.active else 0, "name": name, "args": document}
+        message = {"type": "call", "id": number, "turn": channel.turn if channel.active else 0, "name": name, "args": encoded}
         channel.send(message, channel.fresh)
 
     def accept(self, arrived):
@@ -157,7 +157,7 @@ class Calls:
         """Calls a function of the host without blocking the event loop."""
         import asyncio
 
-        document = self._ready(name, args)
+        encoded = self._ready(name, args)
         loop = asyncio.get_running_loop()
         future = loop.create_future()
 
@@ -174,7 +174,7 @@ class Calls:
         number, one = next(self.numbers), Open(wake)
         try:
             self.open[number] = one
-            self._send(number, name, document)
+            self._send(number, name, encoded)
             self._lead()
             if not one.done:
                 await future

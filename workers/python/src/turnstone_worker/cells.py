@@ -25,7 +25,7 @@ for _name in __future__.all_feature_names:
     _FUTURE |= getattr(__future__, _name).compiler_flag
 
 _excepthook = sys.__excepthook__
-_settrace = sys.settrace  # a debugger that puts its own in this place warns of calls
+_settrace = sys.settrace  # a debugger that replaces it warns of calls
 _SOURCES_BYTES = 32 << 20  # of memory for sources; the oldest are dropped first, and tracebacks no longer show their lines
 _DEEP = 2000  # frames from which on a traceback is cut: traceback takes 0.1 ms for each
 _ENDS = 500  # frames that are left at each of its ends
@@ -85,9 +85,10 @@ class Cells:
 
     @entry
     def _evaluate(self, parts):
-        """Runs the code of a cell. It is a function of its own for when no memory at all is left: on
-        its way to a handler more than 256 instructions into a function, CPython 3.11 and newer may
-        then look for ever for an integer that says where. This handler is near, and frees some."""
+        """Runs the code of a cell. It is a separate function for the case that no memory is left. Then
+        CPython 3.11 and newer may loop forever on the way to a handler that is more than 256
+        instructions into a function, since the offset needs an integer. This handler is near, and
+        frees memory."""
         try:
             if any(part.co_flags & _COROUTINE for part in parts):
                 self.loops.finish(parts, self.namespace)
@@ -309,7 +310,7 @@ class Cells:
 
 
 def _print(error):
-    """Colours are for a person's terminal, as CPython decides it from 3.13 on."""
+    """Colours are for a user's terminal, by the rules of CPython 3.13 and newer."""
     colours = {}
     colorize = sys.modules.get("_colorize")
     if os.environ.get("TERM") != "dumb" and hasattr(colorize, "can_colorize") and colorize.can_colorize():
@@ -340,12 +341,12 @@ def _guess(error):
     tb = error.__traceback__
     while tb is not None and tb.tb_next is not None:
         tb = tb.tb_next
-    kept, sys.stderr = sys.stderr, _Collector(sys.stderr)
+    saved, sys.stderr = sys.stderr, _Collector(sys.stderr)
     try:
         _excepthook(type(copy), copy.with_traceback(tb), tb)
         said = "".join(sys.stderr.said)
     finally:
-        sys.stderr = kept
+        sys.stderr = saved
     return said[said.rfind(". Did you mean: ") :].rstrip("\n") if ". Did you mean: " in said else ""
 
 

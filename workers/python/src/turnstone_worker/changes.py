@@ -1,8 +1,8 @@
 """Modules of the user's whose files have changed since they were imported.
 
 An agent edits a file and runs the old code: Python does not say so. At the end of a turn
-the files are looked at of what is imported, unless the turn has imported it anew. Nothing
-is done while nobody runs code.
+the files of imported modules are checked, except those that the turn has imported again. Nothing
+is done while no code runs.
 """
 import os
 import sys
@@ -14,7 +14,7 @@ _library = os.path.dirname(os.__file__) + os.sep
 
 
 class _File:
-    """The file of a module, as it was when the module was imported, or when its change was told."""
+    """The file of a module, as it was when the module was imported, or when its change was reported."""
 
     def __init__(self, module, path, shown):
         self.path, self.shown = path, shown
@@ -39,7 +39,7 @@ class Imported:
                 self.count = 0
                 continue
             if _spec(module) is not file.spec:
-                file = self.files[name] = _File(module, file.path, file.shown)  # it was imported anew
+                file = self.files[name] = _File(module, file.path, file.shown)  # it was imported again
             self._check(name, file, found)
         if len(sys.modules) != self.count:
             self._look(found)
@@ -77,7 +77,7 @@ class Imported:
 
 
 def _spec(module):
-    """The object that each import of a module makes anew."""
+    """The object that each import of a module creates again."""
     return vars(module).get("__spec__") if isinstance(module, ModuleType) else module
 
 

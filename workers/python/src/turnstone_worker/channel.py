@@ -47,8 +47,8 @@ class Channel:
         self.arrived = []  # messages that are not sorted yet
         self.closed = False
 
-        # The mailbox: one place for each kind of message.
-        self.start = None  # turn_start that is not begun
+        # The mailbox: one slot for each kind of message.
+        self.start = None  # a turn_start that has not been started
         self.turn = 0  # of the last turn_start
         self.active = True  # from turn_start to idle; turn 0 is active from the beginning
         self.asked = {}  # open waits: the thread that asked, and the message
@@ -62,14 +62,14 @@ class Channel:
 
     # ------------------------------------------------------------ frames out
 
-    def send(self, message, place=False):
-        """Sends one message; with place, its position among the terminal's bytes is marked.
+    def send(self, message, placed=False):
+        """Sends one message; if placed, its position among the terminal's bytes is marked.
 
         The frame and its marker are complete before any asynchronous exception
-        goes on; one that strikes before the first byte drops the frame.
+        continues; one that strikes before the first byte drops the frame.
         """
         if not self.mute:
-            self._send(message, place)
+            self._send(message, placed)
             if self.interrupts.deferred and get_ident() == self.interrupts.main:
                 self.interrupts.catch_up()
 
@@ -88,12 +88,12 @@ class Channel:
                 self._write(steps, done, True)
 
     @critical
-    def _send(self, message, place):
+    def _send(self, message, placed):
         with self.writing:
-            self._write(self._steps(message, place))
+            self._write(self._steps(message, placed))
 
-    def _steps(self, message, place):
-        if not place or self.fence is None:
+    def _steps(self, message, placed):
+        if not placed or self.fence is None:
             return ((self.fd_out, codec.frame(message)),)
         self.mark += 1
         self.fresh = False
@@ -110,7 +110,7 @@ class Channel:
     # ------------------------------------------------------------ frames in
 
     def wait(self, ready):
-        """Blocks until ready() is true, serving the mailbox meanwhile. Any thread."""
+        """Blocks until ready() is true, serving the mailbox in the meantime. Any thread."""
         main = get_ident() == self.interrupts.main
         while not ready():
             try:
@@ -161,8 +161,8 @@ class Channel:
         return True
 
     @critical
-    def glance(self):
-        """Sorts what has arrived, if nobody else is about to. Any thread."""
+    def poll(self):
+        """Sorts messages that have arrived, if no other thread is about to. Any thread."""
         if self.reading.acquire(False):
             try:
                 self._sweep(0)
@@ -171,7 +171,7 @@ class Channel:
 
     @critical
     def readable(self):
-        """Reports whether something has arrived that nobody has read. What another thread reads, it sorts as well."""
+        """Reports whether there is unread input. Another thread that reads input also sorts it."""
         if self.chunks:
             return True
         if not self.reading.acquire(False):
@@ -221,7 +221,7 @@ class Channel:
         return self.closed or self.shutdown is not None
 
     def release(self):
-        """Releases locks that an asynchronous exception left held in this thread."""
+        """Releases locks that an asynchronous exception left locked in this thread."""
         while self.writing._is_owned():
             self.writing.release()
         while self.reading._is_owned():

@@ -293,11 +293,11 @@ _TURN_START = b"\x84\xa4type\xaaturn_start\xa4turn"
 _NO_EXIT = b"\xa7no_exit\xc3"
 _CALL_RESULT = b"\x85\xa4type\xabcall_result\xa2id"
 _LARGE = 128 << 10  # bytes that are not copied once more
-_SHORT = 16  # bytes behind those that a message of the usual form has at least
+_SHORT = 16  # bytes behind those that a message of the standard form has at least
 
 
 def _plain(b, i):
-    """The number at b[i:] and where it ends; None if it is not of the usual form."""
+    """The number at b[i:] and where it ends; None if it is not of the standard form."""
     code = b[i]
     if code < 0x80:
         return code, i + 1
@@ -308,7 +308,7 @@ def _plain(b, i):
 
 
 def _content(b, i, name, end):
-    """The bytes of the field name at b[i:] and where they end; None if it is not of the usual form."""
+    """The bytes of the field name at b[i:] and where they end; None if it is not of the standard form."""
     at = i + len(name)
     if at + 5 > end or b[i:at] != name or not 0xC4 <= b[at] <= 0xC6:
         return None, i
@@ -320,7 +320,7 @@ def _content(b, i, name, end):
 
 
 def _turn_start(b, i, end):
-    """The turn_start at b[i:end], or None if it is not written in the usual way."""
+    """The turn_start at b[i:end], or None if it is not written in the standard form."""
     turn, i = _plain(b, i + len(_TURN_START))
     if not turn:
         return None
@@ -334,7 +334,7 @@ _ENDS = {b"\xa4more\xc2\xa6failed\xc2": (False, False), b"\xa4more\xc3\xa6failed
 
 
 def _call_result(b, i, end):
-    """The call_result at b[i:end], or None if it is not written in the usual way."""
+    """The call_result at b[i:end], or None if it is not written in the standard form."""
     number, i = _plain(b, i + len(_CALL_RESULT))
     if not number:
         return None

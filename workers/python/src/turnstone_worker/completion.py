@@ -17,7 +17,7 @@ _LOOKED_AT = 50000  # characters before the end
 _MATCHES = 200
 _SCANNED = 200000  # keys or names that are looked through
 _ENTRIES = 5000  # of a directory
-_PLACES = 100  # directories of modules
+_MAX_PATHS = 100  # directories of modules
 _SOURCE = 1 << 20  # bytes of a module that is not imported
 _MISSING = query._MISSING
 _mro_of = query._mro_of
@@ -35,7 +35,7 @@ class _One:
 
 
 def complete(before, namespace):
-    """Where the last word of before begins, and what can stand in its place."""
+    """Where the last word of before begins, and what can replace it."""
     skipped = max(0, len(before) - _LOOKED_AT)
     start, matches = _complete(before[skipped:], namespace)
     return skipped + start, matches
@@ -77,9 +77,9 @@ def _is_name(c):
 
 
 def _scan(text):
-    """The places of the open brackets, and what the end of text is in.
+    """The positions of the open brackets, and what the end of text is in.
 
-    That is the place of the quote of a string, or None; whether it is a comment; and where the
+    That is the position of the quote of a string, or None; whether it is a comment; and where the
     replacement field of the string begins, or -1.
     """
     brackets, i = [], 0
@@ -229,11 +229,11 @@ def _value(ast, node, namespace):
         return _MISSING
 
 
-def _item(ast, value, place):
-    """value[place], of Python's own containers only."""
-    place = getattr(place, "value", place) if type(place).__name__ == "Index" else place  # before Python 3.9
+def _item(ast, value, index):
+    """value[index], of Python's own containers only."""
+    index = getattr(index, "value", index) if type(index).__name__ == "Index" else index  # before Python 3.9
     try:
-        key = ast.literal_eval(place)
+        key = ast.literal_eval(index)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return _MISSING
     if type(key) not in _KEYS:
@@ -433,17 +433,17 @@ def _written_sign(sign, mark):
 
 
 def _paths(content, start, mark, prefix):
-    folder, _, begun = content.rpartition("/")
+    folder, _, prefix_of_name = content.rpartition("/")
     if "/" in content:
         folder += "/"
     import ast
 
     found = []
     try:
-        place = ast.literal_eval("".join((prefix, mark * 3, folder, mark * 3))) if folder else "."
-        for e in itertools.islice(os.scandir(os.path.expanduser(place)), _ENTRIES):
+        path = ast.literal_eval("".join((prefix, mark * 3, folder, mark * 3))) if folder else "."
+        for e in itertools.islice(os.scandir(os.path.expanduser(path)), _ENTRIES):
             name = _written(e.name, mark, prefix) if e.name.isprintable() else None
-            if name is not None and name.startswith(begun) and (begun.startswith(".") or not name.startswith(".")):
+            if name is not None and name.startswith(prefix_of_name) and (prefix_of_name.startswith(".") or not name.startswith(".")):
                 found.append(name + ("/" if e.is_dir() else ""))
     except (OSError, ValueError, SyntaxError):
         return len(content) + start, []
@@ -479,9 +479,9 @@ def _modules(package):
     else:
         found = {n for n in sys.builtin_module_names} | {n for n in list(sys.modules) if type(n) is str and "." not in n}
         found.discard("__main__")
-    for place in _places(package)[:_PLACES]:
+    for path in _search_path(package)[:_MAX_PATHS]:
         try:
-            for e in itertools.islice(os.scandir(place or "."), _ENTRIES):
+            for e in itertools.islice(os.scandir(path or "."), _ENTRIES):
                 name, _, end = e.name.partition(".")
                 if name.isidentifier() and (end in ("py", "pyc") or end.endswith(("so", "pyd")) or not end and name != "__pycache__" and e.is_dir()):
                     found.add(name)
@@ -491,7 +491,7 @@ def _modules(package):
     return found
 
 
-def _places(package):
+def _search_path(package):
     """The directories in which the modules of a package are looked for."""
     if not package:
         return [p for p in list(sys.path) if type(p) is str]
@@ -505,7 +505,7 @@ def _places(package):
     if module is not None:
         return []
     above, _, name = package.rpartition(".")
-    return [p for p in (os.path.join(p or ".", name) for p in _places(above)[:_PLACES]) if os.path.isdir(p)]
+    return [p for p in (os.path.join(p or ".", name) for p in _search_path(above)[:_MAX_PATHS]) if os.path.isdir(p)]
 
 
 _DEFINED = re.compile(r"^(?:(?:async\s+)?def|class)\s+(\w+)|^(\w+)\s*(?::[^=\n]+)?=[^=]", re.MULTILINE)
@@ -519,8 +519,8 @@ def _exports(package):
         found.update(n for n in itertools.islice(list(vars(module)), _SCANNED) if type(n) is str)
         return found
     above, _, name = package.rpartition(".")
-    for place in _places(above)[:_PLACES]:
-        for file in (os.path.join(place or ".", name + ".py"), os.path.join(place or ".", name, "__init__.py")):
+    for path in _search_path(above)[:_MAX_PATHS]:
+        for file in (os.path.join(path or ".", name + ".py"), os.path.join(path or ".", name, "__init__.py")):
             try:
                 with open(file, "rb") as source:
                     text = source.read(_SOURCE).decode("utf-8", "replace")

@@ -1,6 +1,6 @@
 """Values and displays: the last expression's value, the arguments of display(), and matplotlib's figures.
 
-A value is echoed as text. What it offers beside that goes into one display, as data by
+A value is echoed as text. Its other representations go into one display, as data by
 MIME type: readers choose what they can show. The text of display() is in its display.
 
 A figure is sent once, when it is shown or its cell ends, and closed then, so that the
@@ -42,7 +42,7 @@ class Display:
         sys.displayhook = self.show
 
         def display(*values, include=None, exclude=None, metadata=None, display_id=None, raw=False, clear=False, **options):
-            """Shows values, each as well as a reader can: as a picture, a table, a chart or text.
+            """Shows values, each as well as a reader can: as an image, a table, a chart or text.
 
             With raw, a value is a dict of data by MIME type. include and exclude choose among the
             types that a value offers. display_id, a name or True, returns a handle whose
@@ -99,7 +99,7 @@ class Display:
         return self.shell is not None and type(value) in _CONTAINERS and not _PLAIN.issuperset(map(type, value.values() if type(value) is dict else value))
 
     def _show(self, value):
-        """Echoes a value, and shows what it offers beside its text."""
+        """Echoes a value, and shows its other representations."""
         if _is_figure(value):
             return self._send_figure(value)
         bundle = Bundle(type(value).__name__)
@@ -111,7 +111,7 @@ class Display:
             try:
                 self._catch(bundle, self._complete, bundle, value)
             finally:
-                self._echo(echo)  # last, so that what is beside it comes at once
+                self._echo(echo)  # last, so that the display follows at once
         if bundle.data:
             if echo is not None:
                 bundle.data["text/plain"] = echo.encode("utf-8", "backslashreplace")
@@ -124,7 +124,7 @@ class Display:
             self.handles += 1
             name = "display-%d" % self.handles
         if not values and name is not None and not update and not self.channel.forked:
-            self.streams.flush()  # a place for what the handle will show
+            self.streams.flush()  # the position of what the handle will show
             self.channel.send({"type": "display", "data": {}, "update": False, "kind": "display", "id": text(str(name))}, True)
         for value in values:
             self._put(value, name, update, **options)
@@ -199,7 +199,7 @@ class Display:
 
     def _pictures(self, bundle, value):
         bundle.ask_for_all(value)
-        for method, mime in bundles.PICTURES:
+        for method, mime in bundles.IMAGES:
             bundle.ask(value, method, mime)
 
     def _complete(self, bundle, value):
@@ -317,10 +317,10 @@ class Display:
 
     def teach_plotly(self, module):
         """Figure.show() opens a browser, unless a renderer is chosen."""
-        native, usual = module.show, module.renderers.default
+        native, default = module.show, module.renderers.default
 
         def show(fig, renderer=None, *args, **options):
-            if self.channel.forked or renderer is not None or "PLOTLY_RENDERER" in os.environ or module.renderers.default != usual:
+            if self.channel.forked or renderer is not None or "PLOTLY_RENDERER" in os.environ or module.renderers.default != default:
                 return native(fig, renderer, *args, **options)
             self._put(fig)
 
@@ -340,7 +340,7 @@ class Display:
         module.show = resemble(show, native)
 
     def teach_sympy(self, module):
-        """init_printing() puts a hook of its own in the place of ours, unless it finds IPython."""
+        """init_printing() replaces our hook with its own, unless it finds IPython."""
         from turnstone_worker.formatters import Shell
 
         native, native_is_ipython = module.init_printing, module._is_ipython
@@ -355,9 +355,9 @@ class Display:
             if arguments.get("pretty_print", True):
                 find = imports.quietly("importlib.util").find_spec
                 drawn = find("IPython") is not None and find("matplotlib") is not None
-                for name, usual in (("use_unicode", True), ("use_latex", True if drawn else "mathjax")):
+                for name, default in (("use_unicode", True), ("use_latex", True if drawn else "mathjax")):
                     if arguments.get(name) is None:
-                        arguments[name] = usual
+                        arguments[name] = default
             return native(**dict(arguments.pop("settings", {}), **arguments))
 
         init_printing.__doc__, init_printing.__signature__ = native.__doc__, signature
@@ -438,7 +438,7 @@ class Display:
 
 
 def _has_text(value):
-    """Reports whether the text of a value says anything beside what the value shows."""
+    """Reports whether the text of a value says anything besides what the value shows."""
     method = type(value).__repr__
     return method is not object.__repr__ and getattr(method, "__qualname__", "") != "DisplayObject.__repr__"  # IPython's own
 

@@ -122,8 +122,8 @@ def teach_bdb(bdb):
     def get_stack(self, frame, traceback):
         stack, current = native_get_stack(self, frame, traceback)
         below = max((i + 1 for i, (f, _) in enumerate(stack[: current + 1]) if _is_entry(f)), default=0)
-        kept = [i for i, (f, _) in enumerate(stack) if i >= below and not is_ours(f)]
-        return [stack[i] for i in kept], max(0, sum(i <= current for i in kept) - 1)
+        visible = [i for i, (f, _) in enumerate(stack) if i >= below and not is_ours(f)]
+        return [stack[i] for i in visible], max(0, sum(i <= current for i in visible) - 1)
 
     def dispatch_exception(self, frame, arg):
         """It also stops at the StopIteration by which a coroutine returns to its caller."""

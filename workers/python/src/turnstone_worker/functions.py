@@ -45,7 +45,7 @@ def _name(true, taken):
 
 
 def _names(trues):
-    """The Python names by the true ones. One that needs no change keeps it, whatever its place."""
+    """The Python names by the true ones. A name that needs no change stays the same, in any position."""
     names = {true: true for true in trues if _name(true, ()) == true}
     taken = set(names)
     for true in trues:
@@ -120,14 +120,14 @@ def _binder(name, parameters):
             return kwargs
 
         return bind
-    places = [p.true for p in _places(parameters)]
+    positions = [p.true for p in _positional(parameters)]
     by_name = {p.name: p.true for p in parameters}
 
     def bind(args, kwargs):
-        if len(args) > len(places):
-            told = ", ".join(p.name for p in _places(parameters)) or "all need one"
-            raise TypeError("%s: %d arguments without a name, at most %d are allowed: %s" % (name, len(args), len(places), told))
-        bound = dict(zip(places, args))
+        if len(args) > len(positions):
+            allowed = ", ".join(p.name for p in _positional(parameters)) or "all need one"
+            raise TypeError("%s: %d arguments without a name, at most %d are allowed: %s" % (name, len(args), len(positions), allowed))
+        bound = dict(zip(positions, args))
         for given, value in kwargs.items():
             true = by_name.get(given, given)
             if true in bound:
@@ -138,17 +138,17 @@ def _binder(name, parameters):
     return bind
 
 
-def _places(parameters):
-    """The parameters that may go without their names."""
+def _positional(parameters):
+    """The parameters that can be passed by position."""
     return [p for p in parameters if p.required] or parameters[:1]
 
 
 def _doc(entry, parameters):
     lines = [str(entry.get("doc") or "")]
-    told = [p for p in parameters or () if p.schema.get("description") or p.name != p.true or p.schema.get("properties")]
-    if told:
+    documented = [p for p in parameters or () if p.schema.get("description") or p.name != p.true or p.schema.get("properties")]
+    if documented:
         lines.append("\nParameters:")
-    for p in told:
+    for p in documented:
         text = "    %s: %s" % (p.name, p.schema.get("description") or _words(p.schema))
         if p.name != p.true:
             text += " (the host calls it %s)" % p.true
@@ -204,11 +204,11 @@ def sign(function):
     inspect = sys.modules["inspect"]
     entry, parameters = function.__dict__["turnstone"]
     kind, hints, found = inspect.Parameter, {}, []
-    places = _places(parameters or [])
+    positional = _positional(parameters or [])
     for p in parameters or ():
         hints[p.name] = _hint(p.schema)
         default = kind.empty if p.required else p.schema.get("default", _GIVEN)
-        way = kind.POSITIONAL_OR_KEYWORD if p in places else kind.KEYWORD_ONLY
+        way = kind.POSITIONAL_OR_KEYWORD if p in positional else kind.KEYWORD_ONLY
         found.append(kind(p.name, way, default=default, annotation=hints[p.name]))
     if parameters is None:
         found.append(kind("arguments", kind.VAR_KEYWORD))
@@ -284,14 +284,14 @@ class Host:
         from turnstone_worker.interrupt import is_inside
 
         if not is_inside(native_getframe(1)) and not channel.ending:
-            channel.glance()
-        told = channel.functions
-        if told is None or told["revision"] == self.revision:
+            channel.poll()
+        offered = channel.functions
+        if offered is None or offered["revision"] == self.revision:
             return
         from turnstone_worker import values
 
         entries = {}
-        for entry in values.decode(told["list"]):
+        for entry in values.decode(offered["list"]):
             entries.setdefault(entry.get("group") or "", {})[entry["name"]] = entry
         grouped = {group: self._made(members) for group, members in entries.items()}
         functions = grouped.pop("", {})
@@ -302,7 +302,7 @@ class Host:
         for name in self.functions:
             space.pop(name, None)
         space.update(functions)
-        self.functions, self.revision = functions, told["revision"]
+        self.functions, self.revision = functions, offered["revision"]
         if "inspect" in sys.modules:
             self.sign()
 
@@ -404,7 +404,7 @@ class Finder:
 
 
 def install(channel, calls, display):
-    """display has the functions that the module has beside the host's."""
+    """display has the functions that the module has besides the host's."""
     global host
     host = Host(channel, calls)
     host.display = display

@@ -70,7 +70,7 @@ def _system(worker):
         worker.streams.flush()
         worker.interrupts.catch_up()
         status = run(command)
-        worker.interrupts.check()  # SIGINT has waited meanwhile
+        worker.interrupts.check()  # SIGINT has waited in the meantime
         return status
 
     replace(sys.modules["os"], native, run_in_shell)
@@ -163,7 +163,7 @@ def _multiprocessing(context):
 
     A child of forkserver or spawn imports __main__ to find its function, and a cell has
     no file to import: the pool of Python 3.14's default would start worker after worker
-    for ever. A start method that user code chooses stands.
+    forever. A start method that user code chooses stands.
     """
     default = getattr(context, "_default_context", None)
     if sys.platform != "linux" or default is None or default._default_context.get_start_method() == "fork":

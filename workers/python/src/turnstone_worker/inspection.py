@@ -61,9 +61,9 @@ def _told(name, value):
         shown = repr(value)
         lines.append("Value: %s" % (shown if len(shown) <= _MOST_VALUE else shown[:_MOST_VALUE] + "…"))
     else:
-        told = query.shape(value)
-        if told:
-            lines.append("Shape: %s" % told)
+        shape = query.shape(value)
+        if shape:
+            lines.append("Shape: %s" % shape)
     doc = _doc(value)
     if doc:
         lines += ["", doc]
@@ -106,7 +106,7 @@ def _signature(value):
 
 
 def _shown(written):
-    """The signature that C code writes of itself, without the place of self: ($self, x, /)."""
+    """The signature that C code writes of itself, without the position of self: ($self, x, /)."""
     if type(written) is not str:
         return ""
     if written.startswith("($"):

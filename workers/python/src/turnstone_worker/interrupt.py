@@ -8,7 +8,7 @@ turn_start comes only once all have. What is sent is pending, and is delivered b
 the system call returns that reads the next frame. So when a turn begins, none of
 another is under way, and while it runs, one at most whose frame has been read.
 
-SIGINT's handler is always the one below, also while user code has a handler of its own:
+SIGINT's handler is always the one below, even while user code has set a handler:
 that one is called for an interrupt of its turn, once, and never for a late signal.
 """
 import _signal
@@ -47,7 +47,7 @@ _critical = set()  # the ids of code, which is quicker than to compare it
 def critical(function):
     """Marks a function in which SIGINT waits until it has returned.
 
-    The handler looks for it on the stack. A counter would be wrong for ever once an
+    The handler looks for it on the stack. A counter would be wrong forever once an
     asynchronous exception of the user's has struck between its two halves. The caller
     looks at deferred afterwards.
     """
@@ -71,13 +71,13 @@ class Interrupts:
         self.owed = 0  # frames that were read and whose signals are not counted yet; -1: the reverse
         self.early = False  # a signal without a frame has struck, and is not counted: its frame may still come
         self.user_handler = None  # the handler of user code for SIGINT; None: it raises
-        self.kept = None  # any other disposition that user code has set, kept between turns
+        self.saved = None  # any other disposition that user code has set, saved between turns
         self.owner = "ours"  # as the supervisor knows it
         self.divert = None  # tries to deliver an interrupt in another way than by raising
         self.pass_on = None  # called for a signal that must wait
         self.unraisable = self._unraisable
-        self.users_unraisable = None  # sys.unraisablehook, while ours is in its place
-        self.tracer = None  # looks for the place where an interrupt strikes again
+        self.users_unraisable = None  # sys.unraisablehook, while ours replaces it
+        self.tracer = None  # finds the instruction at which an interrupt is raised again
 
         def default_int_handler(signum, frame):
             if _getpid() != self.process:
@@ -137,7 +137,7 @@ class Interrupts:
             if callable(inherited):
                 self.user_handler = inherited
             else:
-                self.kept = inherited
+                self.saved = inherited
         _set(SIGINT, self.handler)
 
     def forget(self):
@@ -163,8 +163,8 @@ class Interrupts:
         self.early = False
         self.turn = turn
         self.honoured = 0
-        if self.kept is not None:
-            _set(SIGINT, self.kept)
+        if self.saved is not None:
+            _set(SIGINT, self.saved)
         self.announce()
 
     def resume(self):
@@ -174,14 +174,14 @@ class Interrupts:
             self.check()  # an early signal, whose frame has arrived
 
     def end(self):
-        """User code has ended. Its handling of SIGINT is kept for the next turn."""
+        """User code has ended. Its handling of SIGINT is saved for the next turn."""
         self.running = False
         handler = _get(SIGINT)
-        self.kept = None if handler is self.handler else handler
+        self.saved = None if handler is self.handler else handler
         _set(SIGINT, self.handler)
         bdb = sys.modules.get("bdb")
         if bdb is not None and type(self.user_handler) is type(self.end) and isinstance(self.user_handler.__self__, bdb.Bdb):
-            self.user_handler = None  # a debugger leaves it behind when the code goes on
+            self.user_handler = None  # a debugger leaves it behind when the code continues
         self._unwatch()
 
     def reset(self):
@@ -262,7 +262,7 @@ class Interrupts:
     @critical
     def _unraisable(self, args):
         """sys.unraisablehook while an interrupt is under way. An interrupt that was ignored
-        strikes again as soon as the code goes on that was there before."""
+        is raised again as soon as the interrupted code continues."""
         error = args.exc_value
         ours = isinstance(error, (KeyboardInterrupt, TurnAborted)) and error.__dict__.get("turnstone") == self.turn
         # Finalizers also run in the worker's own frames. Not in a critical one.
@@ -278,12 +278,13 @@ class Interrupts:
         def strike(frame, event, arg):
             _settrace(None)
             frame.f_trace_opcodes = False
-            self.deferred = False  # signals that came meanwhile are repeated
+            self.deferred = False  # signals that came in the meantime are repeated
             if self.running and self.turn == turn:
                 self._raise(kind)
 
         def trace(_, event, arg):
-            # Of a frame that is called meanwhile. Anew: Python 3.12 does not always see the first.
+            # For a frame that is called in between. It is set again because Python 3.12 does not always
+            # see the first call.
             if sys.gettrace() is trace:
                 frame.f_trace = strike
                 _settrace(trace)
@@ -415,7 +416,7 @@ class Interrupts:
         return levels, count
 
     def _acknowledge(self, turn, seq, result):
-        # A signal that strikes meanwhile must wait: it may belong to this frame, which is
+        # A signal that strikes in the meantime must wait: it may belong to this frame, which is
         # not counted yet. The caller looks for it.
         if not self.channel.mute:
             self.channel._send({"type": "interrupt_ack", "turn": turn, "seq": seq, "result": result}, False)

@@ -1,4 +1,4 @@
-"""Libraries that want the source of code from a file: they are told those of inputs."""
+"""Libraries that read source code from files: they get the source of inputs instead."""
 import sys
 from types import SimpleNamespace
 
@@ -121,7 +121,7 @@ def _rich(module, sources):
 
 
 def _typeguard(module, sources):
-    """It compiles a function anew from the source of its module."""
+    """It compiles a function again from the source of its module."""
     native, inspect = module.instrument, module.inspect
 
     def instrument(function):

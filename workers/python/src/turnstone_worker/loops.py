@@ -54,7 +54,7 @@ class Loops:
         self.loop = None  # of top-level await
         self.task = None  # of an input that awaits, while it runs
         self.lent = False  # an input has used the loop
-        self.told = False  # that tasks do not go on between inputs
+        self.reported = False  # whether the notice about tasks between inputs was shown
 
     def run(self, function, *args):
         """Calls a function in the context of the inputs."""
@@ -198,10 +198,10 @@ class Loops:
             if self.task is not None and not self.task.done():
                 self.task._log_destroy_pending = False
             self.task = None
-        if not self.told and not parts:
+        if not self.reported and not parts:
             waiting = len(asyncio.all_tasks(loop))
             if waiting:
-                self.told = True
+                self.reported = True
                 sys.stderr.write(_WAITS % ("1 task is" if waiting == 1 else "%d tasks are" % waiting))
 
     def close(self):

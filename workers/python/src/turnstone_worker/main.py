@@ -403,8 +403,8 @@ class Worker:
         if self.step is not None:
             return  # user code runs the exit handlers
         self.interrupts.running = False
-        # Python frees the variables next, so that files are written out. It keeps the worker
-        # longer, for its fork hooks: until nothing works any more, or for ever.
+        # Python frees the variables next, which flushes files. The fork hooks keep the worker alive
+        # longer: until the interpreter no longer works, or forever.
         self.turn = self.namespace = self.cells.namespace = self.interrupts.user_handler = None
         if self.channel.forked:
             return

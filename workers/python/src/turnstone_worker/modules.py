@@ -1,4 +1,4 @@
-"""The worker's modules, which are kept apart from those of user code.
+"""The worker's modules, which are separate from those of user code.
 
 They are nowhere where a library finds them that patches all modules, as pyfakefs and freezegun
 do with those of sys.modules. They have builtins of their own, because user code may damage

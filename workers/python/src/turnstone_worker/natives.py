@@ -1,4 +1,4 @@
-"""Functions in the place of Python's own, which look like them."""
+"""Replacements for Python's own functions, which look like the originals."""
 
 _KIND = type(len)
 _LOOKS = ("__name__", "__qualname__", "__module__", "__doc__")
@@ -13,7 +13,7 @@ def resemble(function, native):
 
 
 class Builtin:
-    """In the place of a function of C. As an attribute of a class it becomes no method."""
+    """A replacement for a C function. As an attribute of a class it does not become a method."""
 
     @property
     def __class__(self):
@@ -30,7 +30,7 @@ Builtin.__module__, Builtin.__name__, Builtin.__qualname__ = "builtins", _KIND._
 
 
 def builtin(native, call):
-    """Returns an object in the place of a function of C. call is the function that it calls, or a
+    """Returns a replacement for a C function. call is the function that it calls, or a
     property that has the function."""
     if not isinstance(call, property):
         call.__name__, call.__qualname__ = native.__name__, native.__qualname__  # which errors name
@@ -43,7 +43,7 @@ def builtin(native, call):
 
 
 def replace(module, native, call):
-    """Puts a function in the place of one of C, also in the module of C that has it."""
+    """Replaces a C function, also in the C module that defines it."""
     replaced = builtin(native, call)
-    for place in (module, native.__self__):
-        setattr(place, native.__name__, replaced)
+    for owner in (module, native.__self__):
+        setattr(owner, native.__name__, replaced)

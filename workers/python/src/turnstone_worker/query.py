@@ -130,7 +130,7 @@ def _parse(text, flags):
             tree = compile(text, "<input>", "exec", _only_ast() | flags, True)
         except (SyntaxError, OverflowError, ValueError, MemoryError, RecursionError):
             return "invalid"
-    # A block goes on until an empty line ends it.
+    # A block continues until an empty line ends it.
     if tree.body and (hasattr(tree.body[-1], "body") or hasattr(tree.body[-1], "cases")) and text.rpartition("\n")[2].strip():
         return "incomplete"
     return "complete"

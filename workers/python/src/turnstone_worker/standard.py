@@ -1,6 +1,6 @@
 """Standard input: the worker asks, the supervisor answers.
 
-One line is asked for at a time, so that nothing is held here that no reader wanted:
+One line is asked for at a time, so that nothing is buffered here that no reader wanted:
 child processes and C code read the terminal itself, and share one queue, which is the
 supervisor's. Only readinto() and readall() are Python; decoding, lines and buffers
 are the io module's.
@@ -76,7 +76,7 @@ class Stdin:
         self.kind = "line"
         self.turnstile = RLock()  # of input(): a prompt belongs to its reader
         self.text = None
-        self.personal = os.environ.get("TERM", "dumb") != "dumb"  # a person is at the terminal
+        self.personal = os.environ.get("TERM", "dumb") != "dumb"  # a user is at the terminal
 
     def mend(self):
         """Makes the stream, and replaces one that user code has closed or detached."""
@@ -171,7 +171,7 @@ class Stdin:
     def _is_elsewhere(self):
         """Reports whether the next bytes come from fd 0 itself: in a forked child, when user
         code redirected it, when it holds bytes that were meant for a reader of the terminal, and
-        when a person types each key for the code, which has set the terminal's mode for that."""
+        when a user types each key for the code, which has set the terminal's mode for that."""
         channel = self.channel
         if channel.forked:
             return True

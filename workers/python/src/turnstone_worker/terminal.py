@@ -1,4 +1,4 @@
-"""The output streams, and their place in the terminal's byte stream.
+"""The output streams, and their position in the terminal's byte stream.
 
 Text goes to the terminal itself and at once, a part of a line too, so that it is in
 order with whatever else writes there: C code, child processes, forks. Frames that
@@ -55,8 +55,8 @@ class Fence:
             return False
 
     def is_redirected(self, fd):
-        """Reports whether user code has put a file in the place of fd. One that has only got the
-        number, because fd was closed, is not inheritable, unlike what dup2 puts there."""
+        """Reports whether user code has redirected fd by dup2. A file that only got the number because
+        fd was closed is not inheritable, unlike a target of dup2."""
         try:
             return _is_inheritable(fd) and not self.is_terminal(fd)
         except OSError:
@@ -82,8 +82,8 @@ def _identity(fd):
 class Bytes(io.BufferedWriter):
     """The bytes under sys.stdout. A write returns when everything is written; large ones go to the channel.
 
-    So nothing is held that a crash could lose, or that text of another way could overtake,
-    and it makes no difference which text layer is above: ours, or one that user code made.
+    So no text is buffered that a crash could lose or that other output could overtake. It makes
+    no difference which text layer is above: ours, or one that user code made.
     """
 
     channel = None
@@ -199,10 +199,10 @@ class Streams:
 
     def __init__(self, channel, program):
         self.channel = channel
-        self.program = program  # it has nobody to be told, and may close what it likes
+        self.program = program  # a program gets no notices, and may close any stream
         self.out = self.err = None
-        self.away = set()  # descriptors that a file of user code has got
-        self.hiding = None  # the id of the last stream in the place of ours that was looked at
+        self.moved = set()  # descriptors that a file of user code has got
+        self.hiding = None  # the id of the replaced sys.stdout that was last checked
         self.said = set()  # about which descriptors, once each
 
     def install(self):
@@ -227,13 +227,13 @@ class Streams:
                 s.reconfigure(write_through=True)  # user code has put another text layer on our bytes
 
     def mend(self):
-        """Puts the terminal in the place of descriptors that user code has closed: the next file
-        that it opens would get the number, and with it the output of the session."""
+        """Reopens the terminal at descriptors that user code has closed. Otherwise the next file that
+        it opens would get the number, and with it the output of the session."""
         fence, channel = self.channel.fence, self.channel
         if fence is None or channel.forked:
             return
         try:
-            whole = not self.away and _is_inheritable(1) and _is_inheritable(2) and _is_inheritable(0)
+            whole = not self.moved and _is_inheritable(1) and _is_inheritable(2) and _is_inheritable(0)
             _is_inheritable(fence.fd), _is_inheritable(channel.fd_out), _is_inheritable(channel.inbox.fd)
             if whole:
                 if not os.get_blocking(1) and fence.is_terminal(1):
@@ -249,7 +249,7 @@ class Streams:
             sys.stderr.write("[%s]\n" % notice)
 
     def _mend(self, fd):
-        """Does so for one of the three; returns what is to be said about that."""
+        """Does so for one of the three. Returns a notice, or None."""
         fence = self.channel.fence
         notice = "descriptor %d was closed: it is the terminal again"
         if not _is_there(fd):
@@ -258,14 +258,14 @@ class Streams:
             notice = None
         else:
             notice = "descriptor %d was closed, and belongs to a file of the code now: the session goes on with the terminal"
-        away = notice is not None and _is_there(fd) and not fence.is_terminal(fd)
-        if away != (fd in self.away):
-            (self.away.add if away else self.away.discard)(fd)
+        moved = notice is not None and _is_there(fd) and not fence.is_terminal(fd)
+        if moved != (fd in self.moved):
+            (self.moved.add if moved else self.moved.discard)(fd)
             stream = (None, self.out, self.err)[fd]
             if stream is not None and not is_lost(stream):
                 raw = stream.buffer.raw
                 name = raw.name
-                raw.__init__(fence.fd if away else fd, "wb", closefd=False)
+                raw.__init__(fence.fd if moved else fd, "wb", closefd=False)
                 raw.name = name
         if notice is None or (fd, notice) in self.said:
             return None
@@ -273,7 +273,7 @@ class Streams:
         return notice % fd
 
     def notice(self):
-        """Says once when a cell has left a stream in the place of sys.stdout that shows nothing."""
+        """Warns once if a cell has replaced sys.stdout with a stream that shows nothing."""
         out = getattr(sys, "stdout", None)
         if out is self.out or id(out) == self.hiding or is_lost(out):
             return
@@ -286,12 +286,12 @@ class Streams:
             self.err.write("[sys.stdout is %s now, so what is printed is not shown: sys.stdout = sys.__stdout__ ends that]\n" % kind)
 
     def flush(self):
-        """Flushes the streams, and also those that user code has put in our place."""
+        """Flushes our streams and those with which user code has replaced them."""
         self.flush_others()
         self.flush_ours()
 
     def flush_others(self):
-        """Flushes the streams that user code put in our place. User code runs there, and may do anything."""
+        """Flushes streams that replace ours. This runs user code, which may do anything."""
         for name in ("stdout", "stderr"):
             s = getattr(sys, name, None)
             if s is not self.out and s is not self.err:
@@ -339,7 +339,7 @@ def one_write():
             out.flush()
 
     def choose(self):
-        """No frame of ours is shown to a stream that user code has put in the place of ours."""
+        """A stream with which user code has replaced ours sees no frame of the worker."""
         return print if type(getattr(sys, "stdout", None)) is Text else native
 
     print.__qualname__ = "print"  # which errors name

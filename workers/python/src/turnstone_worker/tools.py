@@ -8,8 +8,8 @@ from types import ModuleType
 OPEN = "_open"  # the function of the host that opens a group; its parameter lists them all
 
 
-class Picture(bytes):
-    """A picture that a function returned: its bytes, shown as a picture where a value is shown."""
+class Image(bytes):
+    """An image that a function returned: its bytes, displayed as an image."""
 
     kind = ""  # its MIME type
 
@@ -17,20 +17,20 @@ class Picture(bytes):
         return {self.kind: bytes(self)}
 
     def __repr__(self):
-        return "<picture: %s, %d bytes>" % (self.kind, len(self))
+        return "<image: %s, %d bytes>" % (self.kind, len(self))
 
 
-Picture.__module__ = "turnstone"
+Image.__module__ = "turnstone"
 
 
 def shown(value):
-    """The value with its pictures as such, wherever they are in a list."""
+    """The value with its images as Image objects, also within lists."""
     if type(value) is list:
         return [shown(v) for v in value]
     if type(value) is dict and value.get("type") == "image" and type(value.get("data")) is bytes:
-        picture = Picture(value["data"])
-        picture.kind = str(value.get("mimeType") or "")
-        return picture
+        image = Image(value["data"])
+        image.kind = str(value.get("mimeType") or "")
+        return image
     return value
 
 

@@ -16,7 +16,7 @@ KEEPS_MARKERS = True  # a terminal passes on output unchanged
 O_QUIET = os.O_CLOEXEC  # for files that children must not get
 
 _read = os.read
-_READ = 64 << 10  # bytes of one read: the usual size of a pipe
+_READ = 64 << 10  # bytes of one read: the default size of a pipe
 _FIONREAD = 0x541B if sys.platform == "linux" else 0x4004667F  # the number in termios
 _LOOK = 10  # milliseconds between two looks at a pipe that cannot be polled
 _MOST = 1 << 20  # the same, of a large frame
@@ -62,7 +62,7 @@ def _polled(poller, fd, patience):
     """Reports whether there is something to read, now or within patience milliseconds; None waits for it.
 
     poll takes no more files than RLIMIT_NOFILE, so none at all where code has set that to 0. Then the
-    pipe is looked at again and again. Its end is not seen; the stage ends the worker then.
+    pipe is looked at again and again. Its end is not seen; the monitor ends the worker then.
     """
     try:
         return bool(poller.poll(patience))

@@ -1,7 +1,7 @@
 """Documents: the values that calls of the host's functions carry (docs/protocol.md).
 
-The rules of frames do not hold here: a document is deeper, and has times and NaN. What
-cannot be sent is an error in the caller's code, which names the place.
+The rules of frames do not apply here: an encoded value is deeper, and has times and NaN. A value that
+cannot be sent is an error in the caller's code, which names the position.
 """
 from array import array
 from datetime import datetime, timedelta, timezone
@@ -49,22 +49,22 @@ class Unfit(Exception):
     """A value cannot be sent: its kind of error, what is wrong, and where."""
 
     def __init__(self, kind, why):
-        self.kind, self.why, self.place = kind, why, []
+        self.kind, self.why, self.path = kind, why, []
 
 
 def encode(value):
-    """The document of value; TypeError, ValueError or OverflowError if there is none."""
+    """The encoded value; TypeError, ValueError or OverflowError if it cannot be encoded."""
     out = []
     budget = [MAX_VALUES - 1, MAX_BYTES]
     try:
         _append(out, value, 0, budget)
     except Unfit as e:
-        place = "".join(reversed(e.place)).lstrip(".")
-        raise e.kind(place + ": " + e.why if place else e.why) from None
-    document = b"".join(out)
-    if len(document) > MAX_BYTES:
+        path = "".join(reversed(e.path)).lstrip(".")
+        raise e.kind(path + ": " + e.why if path else e.why) from None
+    encoded = b"".join(out)
+    if len(encoded) > MAX_BYTES:
         raise ValueError(_TOO_LARGE)
-    return document
+    return encoded
 
 
 _TOO_LARGE = "it is too large: at most %d bytes can be sent" % MAX_BYTES
@@ -224,11 +224,11 @@ def _mapping(out, value, depth, budget):
             raise
 
 
-def _note(error, place):
-    if len(error.place) < 8:
-        error.place.append(place)
-    elif len(error.place) == 8:
-        error.place.append("…")
+def _note(error, step):
+    if len(error.path) < 8:
+        error.path.append(step)
+    elif len(error.path) == 8:
+        error.path.append("…")
 
 
 def _deeper(depth):
@@ -344,20 +344,20 @@ _POSITIVE = bytes(range(128))
 
 
 def decode(*parts):
-    """The value of a document that came in these parts; ValueError if it is none."""
+    """The value encoded in these parts; ValueError if the encoding is invalid."""
     if len(parts) > 1:
         whole = _one_sized(parts)
         if whole is not None:
             return whole
-    document = parts[0] if len(parts) == 1 else b"".join(parts)
+    encoded = parts[0] if len(parts) == 1 else b"".join(parts)
     try:
-        value, end = _value(document, 0, 0)
+        value, end = _value(encoded, 0, 0)
     except (IndexError, error):
         end = MAX_BYTES + 1
-    if end > len(document):
+    if end > len(encoded):
         raise ValueError("the document ends inside a value")
-    if end < len(document):
-        raise ValueError("%d bytes behind the value" % (len(document) - end))
+    if end < len(encoded):
+        raise ValueError("%d bytes behind the value" % (len(encoded) - end))
     return value
 
 
@@ -371,7 +371,7 @@ def _one_sized(parts):
     return whole if kind == "bin" else whole.decode()
 
 
-# What is cut off at the document's end is not noticed where it is read, but by decode, since the
+# A value that is cut off at the end is not noticed where it is read, but by decode, since the
 # next value would begin behind the end.
 
 

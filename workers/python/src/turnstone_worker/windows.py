@@ -117,7 +117,7 @@ def take_signals(set, handler, late):
 
 def break_waits():
     """Lets SIGINT break a wait for a process, such as that of subprocess.run: a child that
-    is about to start may miss its CTRL_C, and the worker would wait for ever."""
+    is about to start may miss its CTRL_C, and the worker would wait forever."""
     main = get_ident()
 
     def WaitForSingleObject(handle, milliseconds, /):
@@ -151,7 +151,7 @@ def crash_log(nonce):
     """A descriptor for what faulthandler says, which the supervisor shows if the process has died of it.
 
     Windows tells faulthandler of every exception, those included that are handled afterwards, as ctypes
-    and many libraries do (vectored exception handlers come first). OSError: nobody would read it."""
+    and many libraries do (vectored exception handlers come first). OSError: no user would read it."""
     return out_of_the_way(os.open("\\\\.\\pipe\\turnstone-crash-" + nonce, os.O_WRONLY | O_QUIET), 201)
 
 
@@ -178,5 +178,5 @@ def end_within(seconds):
 
 
 def takes_keys(fd):
-    """On Windows the console delivers keys in a way of its own (msvcrt)."""
+    """On Windows the console delivers keys by its own functions (msvcrt)."""
     return False

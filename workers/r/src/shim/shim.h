@@ -228,7 +228,7 @@ enum { forked = 0 }; /* there is no fork */
 void ends_here(void); /* ends a child that only writes an image */
 extern pthread_t main_thread;
 extern volatile sig_atomic_t forked; /* this is a child of the worker, by fork() */
-int out_of_the_way(int fd);
+int move_high(int fd);
 void ends_wait(void); /* of R, by a signal, for its locks */
 bool write_all(int fd, const void *from, size_t n);
 bool terminal_open(const char *nonce);

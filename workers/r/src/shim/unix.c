@@ -34,8 +34,8 @@ bool channel_open(char *setting) {
 	out = (int)number(&at, 10);
 	if (*at++ != ',' || fcntl(in, F_GETFD) < 0 || fcntl(out, F_GETFD) < 0)
 		return false;
-	in = out_of_the_way(in);
-	out = out_of_the_way(out);
+	in = move_high(in);
+	out = move_high(out);
 	terminal_open(at);
 	return true;
 }
@@ -241,7 +241,7 @@ void main_begin(void) {
 	if (pipe(wake) != 0)
 		return;
 	for (int i = 0; i < 2; i++) {
-		wake[i] = out_of_the_way(wake[i]);
+		wake[i] = move_high(wake[i]);
 		fcntl(wake[i], F_SETFL, O_NONBLOCK);
 	}
 	addInputHandler(R_InputHandlers, wake[0], awake, 77);
