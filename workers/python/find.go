@@ -13,8 +13,8 @@ import (
 // The oldest Python that the worker runs on.
 const minMajor, minMinor = 3, 8
 
-// FindOptions configure a search for Python. The zero value means the environment and working directory
-// of this process.
+// FindOptions configure a search for a Python interpreter. The zero value means the environment and
+// working directory of this process.
 type FindOptions struct {
 	// Path names one interpreter instead of a search: a file, the directory of an
 	// environment, a version ("3.12"), or a command on PATH ("python3.12"). A relative

@@ -85,11 +85,11 @@ func TestFind_PyenvShim(t *testing.T) {
 func TestFind_Unusable(t *testing.T) {
 	t.Run("reports a request of the project that was not met", func(t *testing.T) {
 		for name, ask := range map[string]func(p *findFixture){
-			"not active VIRTUAL_ENV": func(p *findFixture) { p.setEnv("VIRTUAL_ENV=/gone") },
-			"not .venv in":           func(p *findFixture) { p.writeFile(filepath.Join(p.project, ".venv", "README"), "", 0o644) },
-			"(3.99.1): neither in":   func(p *findFixture) { p.writeFile(filepath.Join(p.project, ".python-version"), "3.99.1\n", 0o644) },
-			"pyenv has none of that": func(p *findFixture) { p.writeFile(filepath.Join(p.project, ".python-version"), "mine\n", 0o644) },
-			"is Python 2.7":          func(p *findFixture) { p.writePython(filepath.Join(p.bin, "python2.7")); p.setEnv("PYENV_VERSION=2.7") },
+			"not active VIRTUAL_ENV":            func(p *findFixture) { p.setEnv("VIRTUAL_ENV=/gone") },
+			"not .venv in":                      func(p *findFixture) { p.writeFile(filepath.Join(p.project, ".venv", "README"), "", 0o644) },
+			"(3.99.1): neither in":              func(p *findFixture) { p.writeFile(filepath.Join(p.project, ".python-version"), "3.99.1\n", 0o644) },
+			"pyenv has no version of that name": func(p *findFixture) { p.writeFile(filepath.Join(p.project, ".python-version"), "mine\n", 0o644) },
+			"is Python 2.7":                     func(p *findFixture) { p.writePython(filepath.Join(p.bin, "python2.7")); p.setEnv("PYENV_VERSION=2.7") },
 			"; and 9997 more": func(p *findFixture) {
 				p.writeFile(filepath.Join(p.project, ".python-version"), strings.Repeat("3.99\n", 10000), 0o644)
 			},

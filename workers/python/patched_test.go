@@ -26,7 +26,7 @@ fakes = {}
 for real in os, io, select, time:
     fakes[real] = fake = types.ModuleType(real.__name__)
     vars(fake).update((n, broken if callable(v) and not isinstance(v, type) else v) for n, v in vars(real).items())
-targets = [] # are found before any is replaced: Python 3.15 may import what a name stands for
+targets = [] # found before any is replaced: Python 3.15 may import what a name stands for
 for module in list(sys.modules.values()):
     if getattr(module, '__name__', '') in ('linecache', 'tokenize', 'traceback', 'inspect', 'posixpath', 'importlib', 'os', 'io'): continue
     for name, value in list(getattr(module, '__dict__', {}).items()):

@@ -14,8 +14,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
-// FindOptions configure a search for R. The zero value means the environment and working directory of
-// this process.
+// FindOptions configure a search for an R installation. The zero value means the environment and working
+// directory of this process.
 type FindOptions struct {
 	// Path names one R instead of a search: its front end ("/usr/bin/R"), a directory (R's
 	// home or its parent), an installed version ("4.3"), or a command on PATH ("R-devel"). A
@@ -244,7 +244,7 @@ func (f *finder) systemCandidates() []Candidate {
 	return found
 }
 
-// installationCandidate returns the front end below root. Path is empty if there is none.
+// installationCandidate returns the front end below root. Path is empty without one.
 func installationCandidate(source, root string) Candidate {
 	for _, name := range frontEnds {
 		path := filepath.Join(root, filepath.FromSlash(name))

@@ -14,7 +14,7 @@ import (
 const (
 	shimName     = "turnstone.dll" // R derives names from it
 	canCompile   = false
-	utf8Locale   = "" // R has UTF-8 by itself
+	utf8Locale   = "" // R uses UTF-8 by default
 	howToInstall = "https://cran.r-project.org/bin/windows/base, or winget install RProject.R"
 )
 

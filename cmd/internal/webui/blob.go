@@ -124,8 +124,8 @@ func (s *Server) serveFrame(w http.ResponseWriter, r *http.Request) {
 
 var connectingTags = regexp.MustCompile(`(?i)<(link|iframe)`)
 
-// disconnectHTML returns HTML without link and frame elements that could open a connection: no policy
-// stops a link that requests one, nor such a link in the srcdoc of a frame. A link has no other
+// disconnectHTML returns HTML without link and frame elements that could open a connection. No policy
+// stops a link that requests one, or such a link in the srcdoc of a frame. A link has no other
 // use here; a frame gets its document once scripts may run.
 func disconnectHTML(html []byte) []byte {
 	return connectingTags.ReplaceAllFunc(html, func(tag []byte) []byte {
@@ -136,7 +136,7 @@ func disconnectHTML(html []byte) []byte {
 	})
 }
 
-// frameStyle makes a document of a result look like paper, or like the web UI if it has no colours of its own.
+// frameStyle makes a result's document look like paper, or like the web UI if it sets no colours.
 const frameStyle = `<style>html{font:13px/1.45 system-ui,"Segoe UI",Roboto,"Liberation Sans",sans-serif;color:#22252a;background:#fff}` +
 	`body{margin:8px}img{max-width:100%;height:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}` +
 	`th,td{padding:2px 10px;text-align:right;border:0;border-bottom:1px solid #e2ddd2}thead th{border-bottom:1px solid #888;font-weight:600}tbody tr:hover{background:#8882}</style>`

@@ -14,7 +14,7 @@
 //
 // # Results of code
 //
-// The web UI inserts text as text, never as HTML. HTML and SVG of results are separate documents, in
+// Text is inserted as text, never as HTML. HTML and SVG of results are separate documents, in
 // frames without scripts. The user may let the scripts of one result run: its frame then has no
 // origin, and a policy that loads nothing. No policy covers WebRTC or the connections that a link
 // element requests in advance, so such a result can reach the network.

@@ -52,7 +52,7 @@ type displayPart struct {
 	Frame    string `json:"frame,omitempty"`     // the address of a document for a frame
 	Rows     int    `json:"rows,omitempty"`      // estimated rows of the tables in it
 	Scripts  bool   `json:"scripts,omitempty"`   // it has scripts, or frames
-	Themed   bool   `json:"themed,omitempty"`    // it has no colours of its own
+	Themed   bool   `json:"themed,omitempty"`    // it sets no colours
 	Text     string `json:"text,omitempty"`      // for what is shown as text
 }
 
