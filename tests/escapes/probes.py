@@ -1,8 +1,8 @@
-"""Probes of a sandbox. Each runs in a process of its own: python3 probes.py NAME.
+"""Probes of a sandbox. Each runs in a separate process: python3 probes.py NAME.
 
-An escape prints "open: ..." when it got what it must not get, and "held: ..." when the
-system refused. An ordinary thing prints "works" or fails with a traceback. The test that
-starts them looks at the machine outside as well, and believes that.
+An escape prints "open: ..." if it succeeded, which it must not, and "held: ..." if the
+system refused it. An ordinary probe prints "works" or fails with a traceback. The test that
+starts a probe also checks the machine outside of the sandbox, which decides the result.
 """
 import array, ctypes, errno, fcntl, json, mmap, os, platform, signal, socket, stat, struct, subprocess, sys, tempfile, time
 
