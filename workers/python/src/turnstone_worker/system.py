@@ -14,7 +14,7 @@ if os.name == "nt":
         is_private,
         listen,
         open_channel,
-        out_of_the_way,
+        move_high,
         take_signals,
         takes_keys,
     )
@@ -31,7 +31,7 @@ else:
         is_private,
         listen,
         open_channel,
-        out_of_the_way,
+        move_high,
         take_signals,
         takes_keys,
     )

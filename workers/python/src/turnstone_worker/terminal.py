@@ -14,7 +14,7 @@ from _thread import get_ident
 from turnstone_worker.atomic import write_all
 from turnstone_worker.codec import MAX_OUTPUT
 from turnstone_worker.natives import replace
-from turnstone_worker.system import KEEPS_MARKERS, out_of_the_way
+from turnstone_worker.system import KEEPS_MARKERS, move_high
 
 _BULK = 4096  # bytes from which on a write goes to the channel: pipes are 8 times as fast
 _is_inheritable = os.get_inheritable
@@ -42,7 +42,7 @@ class Fence:
             fd = os.open(self.name, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
         except OSError:
             fd = os.dup(spare)
-        self.fd = out_of_the_way(fd)
+        self.fd = move_high(fd)
 
     def marker(self, mark):
         return b"%b#%d\x1b\\" % (self.prefix, mark)

@@ -103,7 +103,7 @@ def break_waits():
 
 def open_channel(inward, outward):
     """The two halves of the channel: an Inbox and a descriptor."""
-    return Inbox(out_of_the_way(int(inward))), out_of_the_way(int(outward))
+    return Inbox(move_high(int(inward))), move_high(int(outward))
 
 
 def listen(nonce):
@@ -115,7 +115,7 @@ def crash_log(nonce):
     return 2
 
 
-def out_of_the_way(fd):
+def move_high(fd):
     """Moves fd to where user code is unlikely to meet it, close-on-exec."""
     for lowest in (2000, 900, 200, 10):  # code that becomes a daemon closes all up to 256 or 1024
         try:

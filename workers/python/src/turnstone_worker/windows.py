@@ -133,7 +133,7 @@ def break_waits():
 def open_channel(inward, outward):
     """The two halves of the channel: an Inbox and a descriptor."""
     inbox = Inbox(inward)
-    return inbox, out_of_the_way(os.open(outward, os.O_WRONLY | O_QUIET))
+    return inbox, move_high(os.open(outward, os.O_WRONLY | O_QUIET))
 
 
 def listen(nonce):
@@ -152,10 +152,10 @@ def crash_log(nonce):
 
     Windows tells faulthandler of every exception, those included that are handled afterwards, as ctypes
     and many libraries do (vectored exception handlers come first). OSError: no user would read it."""
-    return out_of_the_way(os.open("\\\\.\\pipe\\turnstone-crash-" + nonce, os.O_WRONLY | O_QUIET), 201)
+    return move_high(os.open("\\\\.\\pipe\\turnstone-crash-" + nonce, os.O_WRONLY | O_QUIET), 201)
 
 
-def out_of_the_way(fd, to=200):
+def move_high(fd, to=200):
     """Moves fd to where user code is unlikely to meet it, not inheritable."""
     moved = os.dup2(fd, to, False)
     os.close(fd)
