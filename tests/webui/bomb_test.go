@@ -9,15 +9,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-<<<<<<< HEAD
 // bombScript requests more than a browser has. Its drawing has 10^10 uses of a shape, nested
 // markers and a filter. Its images have more pixels than memory, one small enough to come with its
 // event and one not.
-=======
-// bombScript asks a browser for more than it has. Its drawings have 10^10 uses of a shape, markers in
-// markers and a filter. Its images have more pixels than fit into memory: one is small enough to come
-// with its event, and one is not.
->>>>>>> 21103053 (clients, webui: words of the field)
 const bombScript = `import zlib, struct
 head = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="400" height="200">'
 def nested(element, use):
@@ -76,21 +70,13 @@ print('shown')`)
 		b.waitText("shown")
 		b.waitUntil("the last ones are in frames", `document.querySelector("iframe")`)
 		if n := evalExpression[float64](b, `document.querySelectorAll("iframe").length`); n > 100 {
-<<<<<<< HEAD
 			t.Errorf("%v results are in frames, although few are visible and each costs as much as a page", n)
-=======
-			t.Errorf("%v results are in frames; each costs as much as a page, and few are visible", n)
->>>>>>> 21103053 (clients, webui: words of the field)
 		}
 		s.execCode("main", `bar = display('step 0', display_id='bar')
 for i in range(10000): bar.update({'text/markdown': f'step {i + 1}'}, raw=True)
 print('updated')`)
 		b.waitText("updated")
-<<<<<<< HEAD
 		b.waitUntil("an update has replaced all earlier ones", `document.querySelectorAll('[data-display="bar"]').length === 1 && document.querySelector('[data-display="bar"]').innerText.includes("step 10000")`)
-=======
-		b.waitUntil("an update replaces all earlier ones", `document.querySelectorAll('[data-display="bar"]').length === 1 && document.querySelector('[data-display="bar"]').innerText.includes("step 10000")`)
->>>>>>> 21103053 (clients, webui: words of the field)
 		if n := evalExpression[float64](b, `document.querySelectorAll("*").length`); n > 20_000 {
 			t.Errorf("the document has %v elements", n)
 		}

@@ -14,11 +14,7 @@ import (
 	"testing"
 )
 
-<<<<<<< HEAD
 // An httpListener records every request of a result to another server, and every connection.
-=======
-// A httpListener records every request and connection that a result makes to another server.
->>>>>>> 21103053 (clients, webui: words of the field)
 type httpListener struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -52,13 +48,8 @@ func (e *httpListener) requestList() []string {
 	return append([]string(nil), e.requests...)
 }
 
-<<<<<<< HEAD
 // hostilePayloads are documents that try to run code, to connect or to deceive. EAR stands for the
 // listener's address, where each payload has its own name.
-=======
-// hostilePayloads are documents that try to run scripts, to reach the network or to deceive. EAR stands
-// for the address of the listener, where each payload requests a path of its own.
->>>>>>> 21103053 (clients, webui: words of the field)
 var hostilePayloads = map[string]string{
 	"script":     `<script>fetch("EAR/script");parent.ran=1</script>`,
 	"onerror":    `<img src=x onerror='fetch("EAR/onerror")'>`,
@@ -92,11 +83,7 @@ var hostilePayloads = map[string]string{
 	"javascript": `<a id=x href="javascript:fetch('EAR/href')">x</a><svg><a xlink:href="javascript:fetch('EAR/xlink')"><text>y</text></a></svg>`,
 }
 
-<<<<<<< HEAD
 // Results of code are documents without permissions, and text is only text.
-=======
-// Documents in results can do nothing, and text is only text.
->>>>>>> 21103053 (clients, webui: words of the field)
 func TestPage_HostileResults(t *testing.T) {
 	t.Parallel()
 	s := newTestDaemon(t)
@@ -138,48 +125,27 @@ func TestPage_HostileResults(t *testing.T) {
 		return frames;
 	})()`)
 	if rows == 0 {
-<<<<<<< HEAD
 		t.Error("no result is in a frame, so the test checks nothing")
 	}
 	if evalExpression[bool](b, `Boolean(window.ran) || typeof fetch !== "function" || document.getElementById("app").tagName !== "DIV" || document.title !== "main – Turnstone"`) {
 		t.Error("a result has accessed the page")
-=======
-		t.Error("no result is in a frame, so the test proves nothing")
-	}
-	if evalExpression[bool](b, `Boolean(window.ran) || typeof fetch !== "function" || document.getElementById("app").tagName !== "DIV" || document.title !== "main – Turnstone"`) {
-		t.Error("a result has changed the page")
->>>>>>> 21103053 (clients, webui: words of the field)
 	}
 	if bad := evalExpression[float64](b, `[...document.querySelectorAll("iframe")].filter((f) => f.getAttribute("sandbox") !== "" || !f.src.includes("/frame/")).length + document.querySelectorAll("#app script, #app style, #app object, #app form[action], [onerror], [onload]").length`); bad != 0 {
 		t.Errorf("%v elements of results are in the page itself", bad)
 	}
-<<<<<<< HEAD
 	if requests := e.requestList(); len(requests) != 0 {
 		t.Errorf("the listener received requests of results: %v", requests)
-=======
-	if heard := e.requestList(); len(heard) != 0 {
-		t.Errorf("results made requests: %v", heard)
->>>>>>> 21103053 (clients, webui: words of the field)
 	}
 	control := openTab(t)
 	control.openAddress(e.URL + "/control")
 	evalExpression[bool](control, `fetch("/fetched").then(() => true)`)
-<<<<<<< HEAD
 	if requests := e.requestList(); len(requests) < 3 {
 		t.Errorf("the listener received no request: %v", requests)
-=======
-	if heard := e.requestList(); len(heard) < 3 {
-		t.Errorf("the listener records nothing at all: %v", heard)
->>>>>>> 21103053 (clients, webui: words of the field)
 	}
 	b.takeScreenshot("hostile")
 }
 
-<<<<<<< HEAD
 // axe-core checks the accessibility.
-=======
-// axe finds obstacles for users with disabilities.
->>>>>>> 21103053 (clients, webui: words of the field)
 func TestPage_Accessibility(t *testing.T) {
 	t.Parallel()
 	cache, err := os.UserCacheDir()

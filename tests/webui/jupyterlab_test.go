@@ -21,27 +21,16 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-<<<<<<< HEAD
 // A jupyterLab is JupyterLab with our kernels, connected to the sessions of a testDaemon.
-=======
-// A jupyterLab is a JupyterLab server with our kernels, whose sessions belong to a daemon.
->>>>>>> 21103053 (clients, webui: words of the field)
 type jupyterLab struct {
 	*testDaemon
 	address string // with its port
 }
 
-<<<<<<< HEAD
 // labToken is set by the test, so that it need not be read from a log.
 const labToken = "for-this-test"
 
 // startJupyterLab starts JupyterLab without network access.
-=======
-// labToken is chosen by the test, so that it need not be read from a log.
-const labToken = "for-this-test"
-
-// startJupyterLab starts JupyterLab, without any access to the network.
->>>>>>> 21103053 (clients, webui: words of the field)
 func startJupyterLab(t *testing.T, kernels ...string) *jupyterLab {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -91,11 +80,7 @@ func startJupyterLab(t *testing.T, kernels ...string) *jupyterLab {
 		}
 	}()
 	t.Cleanup(func() {
-<<<<<<< HEAD
 		_ = cmd.Process.Signal(syscall.SIGTERM) // an interrupt would ask for confirmation
-=======
-		_ = cmd.Process.Signal(syscall.SIGTERM) // on an interrupt it would ask
->>>>>>> 21103053 (clients, webui: words of the field)
 		<-said
 		_ = cmd.Wait()
 		if t.Failed() {
@@ -105,28 +90,17 @@ func startJupyterLab(t *testing.T, kernels ...string) *jupyterLab {
 	return l
 }
 
-<<<<<<< HEAD
 // setDirs directs Jupyter's files into the directory of the test.
-=======
-// setDirs makes a command keep Jupyter's files in the directory of the test.
->>>>>>> 21103053 (clients, webui: words of the field)
 func (l *jupyterLab) setDirs(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Env = append(cmd.Env, "HOME="+l.dir, "XDG_DATA_HOME="+filepath.Join(l.dir, "data"), "XDG_RUNTIME_DIR=", "MPLCONFIGDIR="+filepath.Join(l.dir, "mpl"),
 		"JUPYTER_RUNTIME_DIR="+filepath.Join(l.dir, "r"), "JUPYTER_CONFIG_DIR="+filepath.Join(l.dir, "jupyter"))
 	return cmd
 }
 
-<<<<<<< HEAD
 // openNotebook creates a notebook for a kernel through the launcher, as a user does.
 func (l *jupyterLab) openNotebook(b *browserTab, title string) {
 	l.t.Helper()
 	b.openAddress(l.address + "/lab?reset&token=" + labToken) // a separate workspace for each tab
-=======
-// openNotebook creates a notebook for a kernel, as a user does in the launcher.
-func (l *jupyterLab) openNotebook(b *browserTab, title string) {
-	l.t.Helper()
-	b.openAddress(l.address + "/lab?reset&token=" + labToken) // each tab has its own notebook
->>>>>>> 21103053 (clients, webui: words of the field)
 	b.setSize(1100, 900)
 	b.runSteps(func(ctx context.Context, t *chromedp.Target) (v chromedp.Void, err error) { // otherwise tabs would take the focus from each other
 		_, err = cdp.Call(ctx, t, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
@@ -138,15 +112,9 @@ func (l *jupyterLab) openNotebook(b *browserTab, title string) {
 	b.waitUntil("the notebook has its kernel", `((w) => w.context.isReady && w.sessionContext.isReady && !w.sessionContext.pendingInput && w.sessionContext.session.kernel.connectionStatus === "connected" && w.sessionContext.session.kernel.status === "idle")(jupyterapp.shell.currentWidget)`)
 }
 
-<<<<<<< HEAD
 // runCell puts code into the last cell, and runs it by keys. The code is not typed, because on a
 // busy machine JupyterLab's editor may count one Enter as two. The cell may already contain a line:
 // the character of the key that ran the one before.
-=======
-// runCell puts code into the last cell and runs it by a key. The code is not typed, because on a busy
-// machine JupyterLab's editor may take one Enter for two. The cell may already have a line: the
-// character of the key that ran the previous cell.
->>>>>>> 21103053 (clients, webui: words of the field)
 func (b *browserTab) runCell(code string) {
 	b.t.Helper()
 	const cell = "((n) => (n.activeCellIndex = n.widgets.length - 1, n.activeCell))(jupyterapp.shell.currentWidget.content)"
@@ -164,11 +132,7 @@ func (b *browserTab) waitOutput(what, condition string) {
 // waitAnswered waits until no cell waits for its reply.
 func (b *browserTab) waitAnswered() {
 	b.t.Helper()
-<<<<<<< HEAD
 	b.waitUntil("no cell waits", `jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === "idle" &&
-=======
-	b.waitUntil("no cell waits for a reply", `jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === "idle" &&
->>>>>>> 21103053 (clients, webui: words of the field)
 		jupyterapp.shell.currentWidget.content.widgets.every((cell) => !cell.promptNode?.innerText.includes("*") && cell.model.executionState !== "running")`)
 }
 
@@ -196,23 +160,13 @@ func TestJupyterLab(t *testing.T) {
 		evalExpression[bool](b, `(document.querySelector(".jp-Stdin-input").focus(), true)`)
 		b.insertText("Ada")
 		b.pressKeys("\r")
-<<<<<<< HEAD
-		b.waitOutput("the answer came", `out.innerText.includes("hello Ada")`)
+		b.waitOutput("the answer has arrived", `out.innerText.includes("hello Ada")`)
 		b.runCell("import time\nprint('started')\nwhile True: time.sleep(0.01)")
 		b.waitOutput("it runs", `out.innerText.includes("started")`)
 		b.pressKeys("\x1b") // then keys are commands
 		b.pressKeys("ii")
 		b.waitOutput("it was interrupted", `out.innerText.includes("KeyboardInterrupt")`)
 		b.waitAnswered() // an earlier run would be aborted with the cell
-=======
-		b.waitOutput("the answer has arrived", `out.innerText.includes("hello Ada")`)
-		b.runCell("import time\nprint('started')\nwhile True: time.sleep(0.01)")
-		b.waitOutput("it runs", `out.innerText.includes("started")`)
-		b.pressKeys("\x1b") // keys are commands in this mode
-		b.pressKeys("ii")
-		b.waitOutput("it was interrupted", `out.innerText.includes("KeyboardInterrupt")`)
-		b.waitAnswered() // code that is run earlier is dropped with the cell
->>>>>>> 21103053 (clients, webui: words of the field)
 		b.runCell("print(6 * 7, name)")
 		b.waitOutput("it continues", `out.innerText.trim() === "42 Ada"`)
 		b.takeScreenshot("jupyterlab-python")

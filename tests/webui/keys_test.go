@@ -22,13 +22,8 @@ const (
 	escape    = "\x1b"
 )
 
-<<<<<<< HEAD
 // tapKey presses a key with its text in one event, as a keyboard does. A page that handles the key
 // then keeps the text out of a field.
-=======
-// tapKey presses a key with its text in one event, as a keyboard does. A page that handles the key then
-// keeps its text out of a field.
->>>>>>> 21103053 (clients, webui: words of the field)
 func (b *browserTab) tapKey(key string) {
 	b.t.Helper()
 	texts := map[string]string{"Enter": "\r"}

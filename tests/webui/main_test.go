@@ -26,18 +26,10 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-<<<<<<< HEAD
 // testTimeout bounds every wait for a condition. A test that comes near it has failed.
 const testTimeout = 4 * time.Minute
 
 // binaryEnv names the built command, and shotsEnv a directory for screenshots.
-=======
-// testTimeout bounds every wait for a condition. A test that gets near it has failed.
-const testTimeout = 4 * time.Minute
-
-// binaryEnv names the built command. shotsEnv names a directory for screenshots, to be reviewed by
-// hand.
->>>>>>> 21103053 (clients, webui: words of the field)
 const (
 	binaryEnv = "PAGE_BINARY"
 	shotsEnv  = "TURNSTONE_TEST_SHOTS"
@@ -65,11 +57,7 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-<<<<<<< HEAD
 // chromium starts the browser of all tests once. Each test has its own browser context with its own
-=======
-// chromium starts the browser of all tests once. Each test has its own context in it, with its own
->>>>>>> 21103053 (clients, webui: words of the field)
 // cookies.
 var chromium = sync.OnceValues(func() (context.Context, error) {
 	path := ""
@@ -80,11 +68,7 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		}
 	}
 	if path == "" {
-<<<<<<< HEAD
 		return nil, fmt.Errorf("Chromium is not installed: scripts/setup-dev installs it")
-=======
-		return nil, fmt.Errorf("no Chromium is installed; scripts/setup-dev installs it")
->>>>>>> 21103053 (clients, webui: words of the field)
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WindowSize(1100, 800))
 	if os.Getuid() == 0 {
@@ -105,11 +89,7 @@ func stopBrowser() {
 	}
 }
 
-<<<<<<< HEAD
 // A testDaemon is a daemon with its sessions, and a web UI.
-=======
-// A testDaemon is a daemon with its sessions, and the web UI for it.
->>>>>>> 21103053 (clients, webui: words of the field)
 type testDaemon struct {
 	t      *testing.T
 	dir    string
@@ -172,20 +152,12 @@ func (s *testDaemon) startDaemon() (stop func()) {
 	return stop
 }
 
-<<<<<<< HEAD
 // envValue returns a variable of the daemon's environment, which clients use to find and verify it.
-=======
-// envValue returns a variable of the daemon's environment, by which clients find and verify it.
->>>>>>> 21103053 (clients, webui: words of the field)
 func (s *testDaemon) envValue(name string) string {
 	return map[string]string{"TURNSTONE_SOCKET": s.socket, "XDG_STATE_HOME": filepath.Join(s.dir, "state")}[name]
 }
 
-<<<<<<< HEAD
 // dialDaemon connects to the daemon.
-=======
-// dialDaemon returns a connection to the daemon.
->>>>>>> 21103053 (clients, webui: words of the field)
 func (s *testDaemon) dialDaemon() *client.Conn {
 	s.t.Helper()
 	c, err := client.Dial(s.t.Context(), client.DefaultDialer(s.envValue))
@@ -196,11 +168,7 @@ func (s *testDaemon) dialDaemon() *client.Conn {
 	return c
 }
 
-<<<<<<< HEAD
 // openSession opens a Python session.
-=======
-// openSession creates a Python session.
->>>>>>> 21103053 (clients, webui: words of the field)
 func (s *testDaemon) openSession(name string) {
 	s.t.Helper()
 	if _, err := s.dialDaemon().CreateSession(s.t.Context(), client.CreateParams{Name: name}); err != nil {
@@ -208,11 +176,7 @@ func (s *testDaemon) openSession(name string) {
 	}
 }
 
-<<<<<<< HEAD
 // execCode runs code in a session on behalf of an agent, until it ends or requests input.
-=======
-// execCode runs code in a session under the name of an agent, until it ends or asks for input.
->>>>>>> 21103053 (clients, webui: words of the field)
 func (s *testDaemon) execCode(name, code string) session.Reply {
 	s.t.Helper()
 	reply, err := s.dialDaemon().StartTurn(s.t.Context(), client.StartParams{Session: name, Input: code, Author: "claude", WaitMS: testTimeout.Milliseconds()})
@@ -253,17 +217,10 @@ func (s *testDaemon) startPage(args ...string) {
 	s.origin, _, _ = strings.Cut(s.links.Text(), "/in#")
 }
 
-<<<<<<< HEAD
 // lastLink returns the last printed link.
 func (s *testDaemon) lastLink() string { return s.links.Text() }
 
 // A browserTab is a tab of the test's browser.
-=======
-// lastLink returns the last link that repl view printed.
-func (s *testDaemon) lastLink() string { return s.links.Text() }
-
-// A browserTab is one tab of the browser, driven by a test.
->>>>>>> 21103053 (clients, webui: words of the field)
 type browserTab struct {
 	t   *testing.T
 	ctx context.Context
@@ -281,13 +238,8 @@ func openTab(t *testing.T) *browserTab {
 	return &browserTab{t, ctx}
 }
 
-<<<<<<< HEAD
-// openTabBeside opens another tab with the same cookies.
-func (b *browserTab) openTabBeside() *browserTab {
-=======
 // openSiblingTab opens another tab with the same cookies.
 func (b *browserTab) openSiblingTab() *browserTab {
->>>>>>> 21103053 (clients, webui: words of the field)
 	ctx, cancel := chromedp.NewContext(b.ctx)
 	b.t.Cleanup(cancel)
 	return &browserTab{b.t, ctx}
@@ -302,12 +254,8 @@ func (b *browserTab) runSteps(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-<<<<<<< HEAD
 // openAddress loads an address. A tab starts with it, because chromedp closes a tab with the
 // context of its first call.
-=======
-// openAddress loads an address. It must be the first call for a tab: chromedp closes a tab with the context of its first call.
->>>>>>> 21103053 (clients, webui: words of the field)
 func (b *browserTab) openAddress(address string) {
 	b.t.Helper()
 	if err := chromedp.Do(b.ctx, chromedp.Navigate(address)); err != nil {
@@ -348,11 +296,7 @@ func (b *browserTab) waitUntil(what, expression string) {
 		case <-late:
 			text, _ := tryEval[string](b, "document.body.innerText.slice(0, 3000)")
 			b.takeScreenshot("failed-" + strconv.FormatInt(time.Now().UnixNano(), 36))
-<<<<<<< HEAD
 			b.t.Fatalf("timeout: %s (%s); the page shows:\n%s", what, expression, text)
-=======
-			b.t.Fatalf("condition not met: %s (%s); the page says:\n%s", what, expression, text)
->>>>>>> 21103053 (clients, webui: words of the field)
 		}
 	}
 }
@@ -377,11 +321,7 @@ func (b *browserTab) clickElement(selector, text string) {
 	evalExpression[bool](b, "("+find+".click(), true)")
 }
 
-<<<<<<< HEAD
 // typeInto sets the text of a field like a user.
-=======
-// typeInto sets the text of a field as a user would.
->>>>>>> 21103053 (clients, webui: words of the field)
 func (b *browserTab) typeInto(selector, text string) {
 	b.t.Helper()
 	b.waitUntil("the page has "+selector, fmt.Sprintf("document.querySelector(%q)", selector))
@@ -398,11 +338,7 @@ func (b *browserTab) insertText(text string) {
 	})
 }
 
-<<<<<<< HEAD
 // takeScreenshot saves a screenshot of the page, if screenshots are requested.
-=======
-// takeScreenshot saves a screenshot if shotsEnv is set.
->>>>>>> 21103053 (clients, webui: words of the field)
 func (b *browserTab) takeScreenshot(name string) {
 	b.t.Helper()
 	dir := os.Getenv(shotsEnv)

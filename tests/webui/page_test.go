@@ -173,11 +173,7 @@ func TestPage(t *testing.T) {
 		return times.sort((a, b) => a - b)[Math.floor(times.length * 0.95)];
 	})`
 		jumping := evalExpression[float64](b, frames+`(document.querySelector(".scroll"))`)
-<<<<<<< HEAD
 		b.waitUntil("the target of the jump has its contents", `[...document.querySelectorAll(".turn")].every((turn) => turn.querySelector(".out"))`)
-=======
-		b.waitUntil("the turns at the jump target have their contents", `[...document.querySelectorAll(".turn")].every((turn) => turn.querySelector(".out"))`)
->>>>>>> 21103053 (clients, webui: words of the field)
 		if n := evalExpression[float64](b, `document.querySelectorAll("*").length`); n > 3000 {
 			t.Errorf("the document has %v elements", n)
 		}
@@ -202,11 +198,7 @@ func TestPage(t *testing.T) {
 		write := func(dir string) string { return "open('" + filepath.Join(dir, "file") + "', 'w').write('x')" }
 		reply := s.execCode("held", write(one))
 		if reply.InputRequest == nil || reply.InputRequest.Permission == nil {
-<<<<<<< HEAD
 			t.Fatalf("no permission is requested: %s", reply.Text())
-=======
-			t.Fatalf("no permission is asked for: %s", reply.Text())
->>>>>>> 21103053 (clients, webui: words of the field)
 		}
 		s.startPage("held")
 		b.openAddress(s.lastLink())
@@ -217,23 +209,13 @@ func TestPage(t *testing.T) {
 		b.clickElement(".permit button", "Refuse")
 		b.waitText("OSError")
 		if evalExpression[bool](b, `document.body.innerText.includes("[object")`) {
-<<<<<<< HEAD
 			t.Error("the result is not shown as text")
-		}
-		s.waitOver("held")             // the text of an error is shown before its turn ends
-		s.execCode("held", write(one)) // a no is remembered
-		reply = s.execCode("held", write(two))
-		if reply.InputRequest == nil {
-			t.Fatalf("no permission is requested: %s", reply.Text())
-=======
-			t.Error("a text is not shown as text")
 		}
 		s.waitOver("held")             // the text of an error is shown before its turn ends
 		s.execCode("held", write(one)) // a refusal is remembered
 		reply = s.execCode("held", write(two))
 		if reply.InputRequest == nil {
-			t.Fatalf("no permission is asked for: %s", reply.Text())
->>>>>>> 21103053 (clients, webui: words of the field)
+			t.Fatalf("no permission is requested: %s", reply.Text())
 		}
 		b.waitUntil("it asks again", `document.querySelector(".permit")?.innerText.includes("file")`)
 		b.clickElement(".permit button", "Allow in this session")
@@ -262,11 +244,7 @@ func TestPage(t *testing.T) {
 		s.openSession("main")
 		s.execCode("main", "print('after')")
 		b.waitText("after")
-<<<<<<< HEAD
 		b.waitUntil("the page is complete again", `document.querySelector(".banner").hidden && !document.body.innerText.includes("before")`)
-=======
-		b.waitUntil("the page has recovered", `document.querySelector(".banner").hidden && !document.body.innerText.includes("before")`)
->>>>>>> 21103053 (clients, webui: words of the field)
 		other.waitUntil("the other tab as well", `document.querySelectorAll(".sessions li").length === 1 && document.querySelector(".banner").hidden`)
 		again := openTab(t)
 		again.openAddress(s.lastLink())

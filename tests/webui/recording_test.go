@@ -39,15 +39,9 @@ func TestReadmeRecording(t *testing.T) {
 	b.openAddress("file://" + page)
 	b.waitUntil("it is shown", `document.querySelector("img").naturalWidth > 0`)
 	seen := make(map[string]bool)
-<<<<<<< HEAD
 	for start := time.Now(); len(seen) < 3; { // the prompt comes first, followed by the typed text
 		if time.Since(start) > testTimeout {
 			t.Fatalf("it shows only %d images", len(seen))
-=======
-	for start := time.Now(); len(seen) < 3; { // the prompt comes first, then the typed text
-		if time.Since(start) > testTimeout {
-			t.Fatalf("it shows only %d distinct images", len(seen))
->>>>>>> 21103053 (clients, webui: words of the field)
 		}
 		screenshot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 		if err != nil {

@@ -11,11 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-<<<<<<< HEAD
 // setFrozen freezes or wakes a tab, as a browser does with tabs that were hidden for long.
-=======
-// setFrozen makes the browser freeze a tab, as it does with a tab long in the background, or wake it.
->>>>>>> 21103053 (clients, webui: words of the field)
 func (b *browserTab) setFrozen(frozen bool) {
 	b.t.Helper()
 	state := map[bool]string{true: "frozen", false: "active"}[frozen]
@@ -25,13 +21,8 @@ func (b *browserTab) setFrozen(frozen bool) {
 	})
 }
 
-<<<<<<< HEAD
 // A browser has six connections for all tabs of a host. The first tab holds the stream of changes
 // for all, and is frozen here.
-=======
-// A browser allows six connections for all tabs of a host. The first tab reads the stream of ticks for
-// all tabs. In this test it is frozen.
->>>>>>> 21103053 (clients, webui: words of the field)
 func TestPage_FrozenTab(t *testing.T) {
 	t.Parallel()
 	s := newTestDaemon(t)

@@ -17,22 +17,14 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/peer"
 )
 
-<<<<<<< HEAD
 // A callRecorder is a proxy between the web UI and the daemon that records the calls of the web UI.
-=======
-// A callRecorder is a proxy between the web UI and the daemon that records the calls.
->>>>>>> 21103053 (clients, webui: words of the field)
 type callRecorder struct {
 	socket string
 	mu     sync.Mutex
 	calls  []string
 }
 
-<<<<<<< HEAD
 // recordCalls starts to listen in front of a daemon.
-=======
-// recordCalls starts a callRecorder in front of a daemon.
->>>>>>> 21103053 (clients, webui: words of the field)
 func recordCalls(t *testing.T, s *testDaemon) *callRecorder {
 	t.Helper()
 	w := &callRecorder{socket: filepath.Join(s.dir, "t")}
@@ -53,13 +45,8 @@ func recordCalls(t *testing.T, s *testDaemon) *callRecorder {
 	return w
 }
 
-<<<<<<< HEAD
 // copyLines forwards lines in both directions. It has the daemon's key, because the daemon's own
 // proof would not fit here.
-=======
-// copyLines forwards lines in both directions. It has the daemon's key and makes its own proof, because
-// the daemon's proof names another address.
->>>>>>> 21103053 (clients, webui: words of the field)
 func (w *callRecorder) copyLines(page net.Conn, s *testDaemon) {
 	defer page.Close()
 	if peer.AnswerQuestion(page, peer.CanonicalAddress(w.socket), daemonlock.UserKeys(s.envValue, os.Geteuid())) != nil {
@@ -101,11 +88,7 @@ func (w *callRecorder) countCalls(words ...string) (n int) {
 	return n
 }
 
-<<<<<<< HEAD
 // After a change of one session, the web UI requests only that session.
-=======
-// After a change of one session, the daemon is asked for that session only.
->>>>>>> 21103053 (clients, webui: words of the field)
 func TestPage_Polling(t *testing.T) {
 	t.Parallel()
 	s := newTestDaemon(t)
@@ -123,16 +106,9 @@ func TestPage_Polling(t *testing.T) {
 		b.waitUntil("the list shows the turn", fmt.Sprintf(`[...document.querySelectorAll(".sessions li .turns")].some((e) => /^%d turns?$/.test(e.textContent))`, n))
 	}
 	if n := w.countCalls(`"session/get"`, `"busy"`); n < 3 {
-<<<<<<< HEAD
 		t.Errorf("the session that changed ten times was requested %d times", n)
 	}
 	if n := w.countCalls(`"session/get"`, `"quiet"`); n > 2 { // for its first change, and for that of its start
 		t.Errorf("the unchanged session was requested %d times", n)
-=======
-		t.Errorf("the session that changed ten times was read %d times", n)
-	}
-	if n := w.countCalls(`"session/get"`, `"quiet"`); n > 2 { // its first tick, and the tick of its start
-		t.Errorf("the unchanged session was read %d times", n)
->>>>>>> 21103053 (clients, webui: words of the field)
 	}
 }

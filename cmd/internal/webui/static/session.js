@@ -162,11 +162,7 @@ export class SessionView {
 
   showInfo() {
     const i = this.info;
-<<<<<<< HEAD
     clear(this.facts).append([i.language, i.runtime_version].filter(Boolean).join(" "), i.generation > 1 ? " · runtime " + i.generation : "", i.memory_bytes ? " · " + size(i.memory_bytes) : "", i.sandbox ? " · " + i.sandbox + (i.accepted_mechanism ? " (enforced by " + i.accepted_mechanism + ")" : "") : "", ...(i.write_lock_holder ? [" · ", ...visible(i.write_lock_holder), " has the write lock"] : []));
-=======
-    clear(this.facts).append([i.language, i.runtime_version].filter(Boolean).join(" "), i.generation > 1 ? " · runtime " + i.generation : "", i.memory_bytes ? " · " + size(i.memory_bytes) : "", i.sandbox ? " · " + i.sandbox + (i.accepted_mechanism ? " (by " + i.accepted_mechanism + ")" : "") : "", ...(i.write_lock_holder ? [" · ", ...visible(i.write_lock_holder), " has the write lock"] : []));
->>>>>>> 21103053 (clients, webui: words of the field)
     this.facts.title = [i.executable, i.dir].filter(Boolean).join(" in ");
     this.stop.hidden = !["running", "waiting", "starting", "preparing"].includes(i.state);
     this.showState();
