@@ -237,7 +237,7 @@ func TestDisplay(t *testing.T) {
 		if len(d) != 1 || string(d[0].Data["text/html"]) != want {
 			t.Errorf("a page: got %+v", d)
 		}
-		if r := w.RunCode("getOption('viewer')('large/index.html')"); len(displayEvents(r)) != 0 || !strings.Contains(r.ErrText(), "more than 16 MB") {
+		if r := w.RunCode("getOption('viewer')('large/index.html')"); len(displayEvents(r)) != 0 || !strings.Contains(r.ErrText(), "larger than 16 MB") {
 			t.Errorf("a large one: got %q", r.Transcript())
 		}
 		if r := w.RunCode("library(DT)"); r.Idle.Outcome != ipc.OutcomeOK {
@@ -314,8 +314,8 @@ func TestDisplay(t *testing.T) {
 		for code, note := range map[string]string{
 			"clear_output()":                   "output is not cleared",
 			"display_pdf(as.raw(1:9))":         "cannot show any of the types application/pdf",
-			"display_html(strrep('x', 17e6))":  "more than 16 MB",
-			"display_png(as.raw(rep(0, 2e7)))": "more than 16 MB",
+			"display_html(strrep('x', 17e6))":  "larger than 16 MB",
+			"display_png(as.raw(rep(0, 2e7)))": "larger than 16 MB",
 		} {
 			if r := w.RunCode(code); len(displayEvents(r)) > 0 || !strings.Contains(r.Transcript(), note) || r.Idle.Outcome != ipc.OutcomeOK {
 				t.Errorf("%s: got %.300q", code, r.Transcript())
