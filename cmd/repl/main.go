@@ -1,4 +1,4 @@
-// Command repl keeps language sessions alive. See repl help.
+// Command repl keeps language sessions alive. Run repl help for its usage.
 package main
 
 import (

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// ipythonCommands are commands of IPython with the plain way to the same.
+// ipythonCommands maps commands of IPython to the plain Python or repl equivalent.
 var ipythonCommands = map[string]string{
 	"timeit":     "import timeit; timeit.timeit(lambda: …, number=1000)",
 	"time":       "import time; t = time.perf_counter(); …; time.perf_counter() - t",
@@ -31,12 +31,13 @@ var ipythonCommands = map[string]string{
 var (
 	helpPattern  = regexp.MustCompile(`^(?:\?{1,2}\s*([\w.]+)|([\w.]+)\s*\?{1,2})$`)
 	magicPattern = regexp.MustCompile(`^%{1,2}(\w+)`)
-	shellPattern = regexp.MustCompile(`^(pip3?|uv|conda|mamba|git)\s+([a-z]+)\b`) // never Python, but for its operators
+	shellPattern = regexp.MustCompile(`^(pip3?|uv|conda|mamba|git)\s+([a-z]+)\b`) // never Python, except before an operator
 )
 
-// shellJobScript runs a command as the job of a shell, in a group of its own in the foreground: Ctrl-C is the
-// command's, and the prompt comes back when the command has ended. An interrupt that reaches the
-// worker as well leaves that to the command, too, unless the shell has not begun yet, or it is forced.
+// shellJobScript runs a command as a shell runs a foreground job, in a process group of its own.
+// Ctrl-C goes to the command, and the prompt returns when the command has exited. An interrupt that
+// also reaches the worker is left to the command. Two cases are different: the shell has not
+// started yet, or the interrupt is forced.
 const shellJobScript = `
 import os, subprocess
 command = %s
@@ -52,12 +53,12 @@ finally:
     job.kill()
 `
 
-// translatePythonInput turns what people type at other prompts of Python into Python. An error says the
-// plain way instead. All other code comes back as it is.
+// translatePythonInput translates what people type at other Python prompts into Python. An error
+// names the plain equivalent instead. Other code is returned unchanged.
 func translatePythonInput(code string) (string, error) {
 	switch line := strings.TrimSpace(code); {
 	case line == "exit" || line == "quit":
-		// The name may be the user's own by now.
+		// The user may have redefined the name by now.
 		return fmt.Sprintf(`%s() if type(%[1]s).__module__ == "_sitebuiltins" else %[1]s`, line), nil
 	case strings.HasPrefix(line, "!") && !strings.Contains(line, "\n") && strings.TrimLeft(line, "! \t") != "":
 		return programCode(fmt.Sprintf(shellJobScript, pythonString(strings.TrimLeft(line, "! \t")))), nil

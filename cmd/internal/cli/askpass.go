@@ -18,50 +18,53 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
 )
 
-// askpassEnv has the path of a socket. ssh starts this program, with it and with the question as
-// its only argument, to ask the person.
+// askpassEnv holds the path of a socket. ssh starts this program with the variable set and with a
+// question as its only argument, to ask the user.
 const askpassEnv = "TURNSTONE_ASKPASS"
 
 const (
-	// questionTimeout bounds how long a question waits for the person.
+	// questionTimeout bounds how long a question waits for the user.
 	questionTimeout = 2 * time.Minute
 
-	// declineCooldown is how long nothing is asked after the person has declined, or did not answer: a
-	// link that is made again would ask again and again.
+	// declineCooldown is how long no question is asked after the user has declined or has not
+	// answered. Without it, a connection that is retried would ask again and again.
 	declineCooldown = 5 * time.Minute
 
-	// maxQuestionBytes bounds a question, in bytes, and maxOpenQuestions the questions at the same time.
+	// maxQuestionBytes bounds the length of a question, and maxOpenQuestions the number of
+	// questions that are open at the same time.
 	maxQuestionBytes = 16 << 10
 	maxOpenQuestions = 4
 )
 
-// The answers to a question about a host's key.
+// Answers to a question about a host key.
 const (
 	hostKeyAccept = "Yes, this is its key: connect"
 	hostKeyReject = "No"
 
-	// closeLabel is the button below news.
+	// closeLabel is the button below a notice, which needs no answer.
 	closeLabel = "Close"
 )
 
-// An askpassRequest goes from the process that ssh starts to the one that knows the person.
+// An askpassRequest is sent by the process that ssh starts to the server that can reach the user.
 type askpassRequest struct {
 	Prompt string `json:"prompt"`
 	Kind   string `json:"kind,omitempty"` // SSH_ASKPASS_PROMPT: "confirm", promptKindNone or nothing
 }
 
-// promptKindNone is that of news to which no answer is wanted: a key waits to be touched. ssh takes it
-// back when that was done.
+// promptKindNone marks a notice that needs no answer, such as a request to touch a key. ssh
+// withdraws it when the key was touched.
 const promptKindNone = "none"
 
-// An askpassResponse comes back. Without one, the process fails, so that ssh ends: to a question about a
-// host's key, anything but yes and no makes ssh ask again without end.
+// An askpassResponse is the answer of the server to the process that ssh started. Without one, that
+// process fails and ssh exits: given any other answer about a host key than yes or no, ssh would
+// ask forever.
 type askpassResponse struct {
 	Answered bool   `json:"answered"`
 	Text     string `json:"text,omitempty"`
 }
 
-// isAskpassCall reports whether the arguments are those of ssh: one, and no command of ours.
+// isAskpassCall reports whether the arguments come from ssh: a single one that is not the name of a
+// command.
 func isAskpassCall(args []string) bool {
 	if len(args) != 1 {
 		return false
@@ -70,7 +73,7 @@ func isAskpassCall(args []string) bool {
 	return !ours && !strings.HasPrefix(args[0], "-")
 }
 
-// runAskpass has the person asked, and prints the answer for ssh.
+// runAskpass asks the user through the server and prints the answer for ssh.
 func runAskpass(s streams, at, prompt string) int {
 	a, err := requestAnswer(at, askpassRequest{Prompt: prompt, Kind: os.Getenv("SSH_ASKPASS_PROMPT")})
 	if err != nil {
@@ -102,17 +105,17 @@ func requestAnswer(at string, q askpassRequest) (a askpassResponse, err error) {
 	return a, nil
 }
 
-// openPageTimeout is what opening the page may take on top.
+// openPageTimeout bounds opening the page, in addition to questionTimeout.
 const openPageTimeout = 15 * time.Second
 
-// An askpassServer puts the questions of a place's command to the person, each on a page in their browser.
-// Neither the model nor its client sees them.
+// An askpassServer shows the questions of a remote's transport command to the user, each on a page
+// in their browser. Neither the model nor its client sees them.
 //
 // It has a goroutine that accepts questions, and one for each question. They end with close.
 type askpassServer struct {
 	remote   string
-	program  string // that asks
-	dir      string // of the socket
+	program  string // that asks the question
+	dir      string // holds the socket
 	listener net.Listener
 	log      *slog.Logger
 	open     func(ctx context.Context, address string) (remove func(), err error)
@@ -122,13 +125,14 @@ type askpassServer struct {
 	running  sync.WaitGroup
 
 	mu            sync.Mutex
-	openQuestions int       // guarded by mu: questions that are open
-	lastEnded     time.Time // guarded by mu: when the last one ended
-	lastDeclined  time.Time // guarded by mu: when the person has not answered last
+	openQuestions int       // guarded by mu
+	lastEnded     time.Time // guarded by mu: when the last question ended
+	lastDeclined  time.Time // guarded by mu: when the user last declined or did not answer
 }
 
-// startAskpass has the questions of a way without a terminal put to the person, where they have a
-// browser. Elsewhere nobody is asked, and the command ends with its own words. The result ends it.
+// startAskpass shows the questions of a transport command without a terminal to the user, if the
+// user has a browser here. Otherwise no question is asked, and the command fails with its own
+// message. The returned function stops it.
 func startAskpass(way *client.Command, log *slog.Logger) (end func()) {
 	way.Env = append(withoutVars(os.Environ(), "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", askpassEnv), "SSH_ASKPASS_REQUIRE=never")
 	if !browserprompt.HasBrowser() {
@@ -142,7 +146,7 @@ func startAskpass(way *client.Command, log *slog.Logger) (end func()) {
 	return a.close
 }
 
-// newAskpassServer begins to take questions, and has the way send them.
+// newAskpassServer starts to accept questions and configures the command to send them.
 func newAskpassServer(way *client.Command, log *slog.Logger) (*askpassServer, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -161,13 +165,13 @@ func newAskpassServer(way *client.Command, log *slog.Logger) (*askpassServer, er
 	a.running.Go(a.serve)
 	way.LastPrompt = a.lastAsked
 	way.Env = append(withoutVars(way.Env, "SSH_ASKPASS_REQUIRE"), "SSH_ASKPASS="+self, "SSH_ASKPASS_REQUIRE=force", askpassEnv+"="+listener.Addr().String())
-	if os.Getenv("DISPLAY") == "" { // OpenSSH before 8.4 asks only where there is one
+	if os.Getenv("DISPLAY") == "" { // OpenSSH before 8.4 asks only if this is set
 		way.Env = append(way.Env, "DISPLAY=none:0")
 	}
 	return a, nil
 }
 
-// withoutVars leaves variables out of an environment.
+// withoutVars returns an environment without some variables.
 func withoutVars(env []string, names ...string) (rest []string) {
 	for _, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")
@@ -191,7 +195,7 @@ func (a *askpassServer) close() {
 	_ = os.RemoveAll(a.dir)
 }
 
-// lastAsked is now while a question is open.
+// lastAsked returns when the last question ended, or the current time while one is open.
 func (a *askpassServer) lastAsked() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -220,7 +224,8 @@ func (a *askpassServer) serve() {
 	}
 }
 
-// peerClosed is closed when the process that asks has ended: it sends nothing more.
+// peerClosed returns a channel that is closed when the process that asks has exited; it sends
+// nothing after its question.
 func peerClosed(conn net.Conn) <-chan struct{} {
 	gone := make(chan struct{})
 	go func() {
@@ -230,7 +235,7 @@ func peerClosed(conn net.Conn) <-chan struct{} {
 	return gone
 }
 
-// askUser puts a question to the person.
+// askUser shows a question to the user.
 func (a *askpassServer) askUser(q askpassRequest, gone <-chan struct{}) askpassResponse {
 	if !a.startQuestion() {
 		return askpassResponse{}
@@ -264,7 +269,7 @@ func (a *askpassServer) finishQuestion(answered bool) {
 	}
 }
 
-// askOnPage opens the page of a question, and waits for its answer.
+// askOnPage opens the page of a question and waits for its answer.
 func (a *askpassServer) askOnPage(q askpassRequest, gone <-chan struct{}) (askpassResponse, error) {
 	answers := make(chan askpassResponse, 1)
 	address, remove, err := a.pages.Add(a.questionPage(q, answers))
@@ -288,7 +293,7 @@ func (a *askpassServer) askOnPage(q askpassRequest, gone <-chan struct{}) (askpa
 	return askpassResponse{}, nil
 }
 
-// questionPage is the page of a question.
+// questionPage returns the page of a question.
 func (a *askpassServer) questionPage(q askpassRequest, answers chan<- askpassResponse) *browserprompt.Page {
 	p := &browserprompt.Page{
 		Title:  fmt.Sprintf("%s, which leads to the place %s, asks you. The answer goes to %s, not into the conversation", a.program, a.remote, a.program),

@@ -14,12 +14,12 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// newAttachCommand lets a person watch a session of the daemon and take part in it.
+// newAttachCommand lets a user watch a session of the daemon and type into it.
 func newAttachCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	watch := r.flags.Bool("watch", false, "only look; no terminal is needed")
 	exclusive := r.flags.Bool("exclusive", false, "nobody else may write while you are there")
-	// One person may be there twice, and each must see what the other one types.
+	// A user may attach twice, and each terminal must show what is typed at the other.
 	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "`YOU` the name that others see; default your user name and a number")
 	var person terminalFlags
 	person.addFlags(r.flags)
@@ -80,8 +80,8 @@ func newAttachCommand(f *flag.FlagSet) action {
 
 }
 
-// refuseOwnTerminal refuses to show a session at its own terminal: that would be output of the session,
-// to be shown again.
+// refuseOwnTerminal refuses to show a session at its own terminal: what it shows would be output of
+// the session, to be shown again.
 func (r *daemonCommand) refuseOwnTerminal(now session.Info) error {
 	if r.isRemote() || !hasSameTerminal(now.PID) {
 		return nil
@@ -89,19 +89,19 @@ func (r *daemonCommand) refuseOwnTerminal(now session.Info) error {
 	return usageErrorf("this runs in session %s, which cannot show itself: use another terminal", now.Name)
 }
 
-// attachedSession is a session of the daemon for the terminal. Text of others is cleaned of
-// everything that would act on the terminal.
+// An attachedSession adapts a session of the daemon to the terminal. It removes from the text of
+// others everything that would act on the terminal.
 type attachedSession struct {
 	*client.Session
-	outages      <-chan client.Outage // nil where the link does not break
+	outages      <-chan client.Outage // nil if the connection is local
 	remoteName   string
-	rewriteEvent func(timeline.Event) timeline.Event // how events are told here; nil: as they are
+	rewriteEvent func(timeline.Event) timeline.Event // rewrites an event for this machine; nil changes nothing
 
 	startAt       screenful
-	skippedNotice string // said above the screenful; "" when it has everything
+	skippedNotice string // printed above the screen; "" if the screen shows everything
 }
 
-// newAttachedSession is a session of the daemon for the terminal; now is what it is now.
+// newAttachedSession adapts a session for the terminal. now is its current state.
 func (r *daemonCommand) newAttachedSession(ctx context.Context, s *client.Session, now session.Info) attachedSession {
 	a := attachedSession{Session: s, outages: outagesOf(r.link), remoteName: r.link.RemoteName()}
 	if r.isRemote() {
@@ -135,20 +135,20 @@ func (a attachedSession) Events(ctx context.Context, after timeline.Seq) iter.Se
 	}
 }
 
-// Info returns the session's info in a form for a terminal.
+// Info returns the state of the session, safe for a terminal.
 func (a attachedSession) Info(ctx context.Context) (session.Info, error) {
 	i, err := a.Session.Info(ctx)
 	i.Prompt, i.Continuation, i.InputRequest = plainText(i.Prompt), plainText(i.Continuation), plainInputRequest(i.InputRequest)
 	return i, err
 }
 
-// plainInputRequest returns a wait with clean texts.
+// plainInputRequest returns an input request with sanitized texts.
 func plainInputRequest(w *session.InputRequest) *session.InputRequest {
 	if w == nil {
 		return nil
 	}
 	plain := *w
-	plain.Prompt, plain.Reader = plainText(w.Prompt), plainLine(w.Reader) // a permission's question quotes what could act
+	plain.Prompt, plain.Reader = plainText(w.Prompt), plainLine(w.Reader) // the text of a permission request quotes dangerous characters itself
 	return &plain
 }
 

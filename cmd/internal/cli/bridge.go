@@ -22,10 +22,11 @@ const (
 	startNever = "never"
 )
 
-// minAliveTimeout is the least that --silence-timeout takes.
+// minAliveTimeout is the smallest value of --silence-timeout.
 const minAliveTimeout = time.Second
 
-// newBridgeCommand is the far side of a place: what --via and --remote run there.
+// newBridgeCommand connects standard input and output to the daemon of this machine. --via and
+// --remote run it at the remote end.
 func newBridgeCommand(f *flag.FlagSet) action {
 	socket := f.String("socket", "", socketUsage)
 	start := f.String("start", startAuto, "`auto|never` start a daemon if none answers; it ends after "+hours(daemonIdleTimeout)+" without use")
@@ -75,8 +76,8 @@ func newBridgeCommand(f *flag.FlagSet) action {
 	}
 }
 
-// refuseInSlurmStep refuses to start a daemon in a step of a Slurm job: it would end with the step, or outlive
-// the job outside of its limits. A job that is to have one runs repl serve itself.
+// refuseInSlurmStep refuses to start a daemon in a step of a Slurm job: it would end with the step,
+// or outlive the job and escape its limits. A job that needs a daemon runs repl serve itself.
 func refuseInSlurmStep(getenv func(string) string) error {
 	job, node := getenv("SLURM_JOB_ID"), getenv("SLURMD_NODENAME")
 	if job == "" || node == "" {

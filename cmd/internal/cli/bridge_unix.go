@@ -11,8 +11,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 )
 
-// persistentSocket is where a daemon listens that a login starts which may be about to end: in no
-// directory that goes with the login.
+// persistentSocket returns where a daemon listens that must outlive the current login: in a
+// directory that stays when the login ends.
 func persistentSocket(getenv func(string) string) string {
 	if named := getenv("TURNSTONE_SOCKET"); named != "" {
 		return named
@@ -20,7 +20,7 @@ func persistentSocket(getenv func(string) string) string {
 	return daemonlock.PersistentSocketPaths(getenv)[0]
 }
 
-// restartInLoginShell begins this command anew in a login shell, so that the daemon which it starts has
+// restartInLoginShell runs this command again in a login shell, so that the daemon it starts has
 // the environment of a login. It returns only with an error.
 func restartInLoginShell(args []string) error {
 	self, err := os.Executable()
@@ -31,7 +31,8 @@ func restartInLoginShell(args []string) error {
 	return syscall.Exec("/bin/sh", words, os.Environ())
 }
 
-// withoutLoginFlag leaves out --login-env in all its forms: with it, the command would begin anew for ever.
+// withoutLoginFlag removes --login-env in all its forms. With it, the command would restart itself
+// without end.
 func withoutLoginFlag(args []string) []string {
 	return slices.DeleteFunc(slices.Clone(args), func(a string) bool {
 		name, _, _ := strings.Cut(a, "=")

@@ -21,7 +21,7 @@ const (
 	statusUsage  = 2
 )
 
-// streams are a command's standard streams.
+// streams holds the three standard streams of a command.
 type streams struct {
 	in       *os.File
 	out, err io.Writer
@@ -43,8 +43,8 @@ func Main(args []string) int {
 	return dispatchCommand(streams{streamOrNull(os.Stdin), streamOrNull(os.Stdout), streamOrNull(os.Stderr)}, args)
 }
 
-// streamOrNull returns a standard stream, or an empty one in its place if there is none: on Windows, a
-// program that has no console may start others without. Elsewhere Go's runtime does this.
+// streamOrNull returns a standard stream, or the null device if it does not exist. On Windows, a
+// program without a console may start others without streams. Elsewhere the Go runtime does this.
 func streamOrNull(f *os.File) *os.File {
 	if _, err := f.Stat(); err == nil {
 		return f
@@ -70,7 +70,7 @@ func dispatchCommand(s streams, args []string) int {
 		}
 		if named, ok := findCommand(name); ok {
 			c, args = named, args[1:]
-		} else if name == kernelWorker { // what repl itself starts
+		} else if name == kernelWorker { // started by repl itself
 			c, args = command{name: name, newAction: newKernelWorkerCommand}, args[1:]
 		}
 	}
@@ -86,7 +86,7 @@ func dispatchCommand(s streams, args []string) int {
 		status = statusFailed
 	}
 	if isBrokenPipe(s.out, err) {
-		return 128 + int(syscall.SIGPIPE) // as programs end that catch no signals
+		return 128 + int(syscall.SIGPIPE) // as a program ends that does not catch the signal
 	}
 	if err != nil {
 		fmt.Fprintf(s.err, "repl: %s\n", oneLine(err))
@@ -94,7 +94,7 @@ func dispatchCommand(s streams, args []string) int {
 	return status
 }
 
-// isBrokenPipe reports whether err is that of a write to w which nobody reads on, as after head.
+// isBrokenPipe reports whether err comes from writing to w after its reader is gone, as with head.
 func isBrokenPipe(w io.Writer, err error) bool {
 	file, isFile := w.(*os.File)
 	wrong, ok := errors.AsType[*fs.PathError](err)
@@ -111,14 +111,14 @@ func findCommand(name string) (command, bool) {
 	return all[i], true
 }
 
-// oneLine returns an error's text without a repetition of the program's name. It may have names that code
-// made, so nothing in it acts on a terminal.
+// oneLine returns an error as one line, without the program's name, which is printed before it. The
+// error may quote names that code has made, so the line is made safe for a terminal.
 func oneLine(err error) string {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "supervisor: "), "daemon: ")
 	return plainLine(strings.NewReplacer("\n", "; ", "\t", " ").Replace(text))
 }
 
-// newFlags returns a flag set that prints nothing by itself.
+// newFlags returns a flag set that prints nothing.
 func newFlags(name string) *flag.FlagSet {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
 	f.SetOutput(io.Discard)
@@ -139,7 +139,7 @@ func parseFlags(f *flag.FlagSet, args []string) error {
 	return usageErrorf("%s (see repl help%s)", rewordFlagError(f, err), strings.TrimSuffix(" "+command, " "))
 }
 
-// interpreterFlagHints are options of python and R that people type out of habit, with their equivalent.
+// interpreterFlagHints maps options of python and R that people type here to what they do in repl.
 var interpreterFlagHints = map[string]string{
 	"v": "repl version says which this is",
 	"f": "a file is given by its name alone",
@@ -171,13 +171,13 @@ func rewordFlagError(f *flag.FlagSet, err error) string {
 
 // optionName returns an option as people type it.
 func optionName(name string) string {
-	if len(name) == 1 && name != "r" { // that is a whole word, as python is
+	if len(name) == 1 && name != "r" { // -r is a word like --python
 		return "-" + name
 	}
 	return "--" + name
 }
 
-// parseInterspersed parses flags in any position and returns the other words.
+// parseInterspersed parses flags in any position and returns the remaining arguments.
 func parseInterspersed(f *flag.FlagSet, args []string) (words []string, err error) {
 	for {
 		if err := parseFlags(f, args); err != nil {
@@ -198,10 +198,10 @@ func requireNoArgs(f *flag.FlagSet) error {
 	return nil
 }
 
-// nearestName returns the name most similar to a misspelled one; "" when none is. Of names that are
-// equally near it is one of the same length: two letters change places easily.
+// nearestName returns the name most similar to a misspelled one, or "" if none is close. Among
+// equally close names it prefers one of the same length, because letters are easily swapped.
 func nearestName(name string, names []string) string {
-	best, least := "", 3 // more than two slips are another word
+	best, least := "", 3 // three slips or more mean another word
 	for _, n := range names {
 		d := text.Distance(name, n)
 		if d < least || d == least && best != "" && len(n) == len(name) && len(best) != len(name) {

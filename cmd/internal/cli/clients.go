@@ -163,8 +163,8 @@ func newWaitCommand(f *flag.FlagSet) action {
 
 }
 
-// lingerState reports whether a user's programs may outlive the last login, as systemd's
-// loginctl says. known is false where that cannot be found out.
+// lingerState reports whether a user's programs may outlive the last logout, according to systemd's
+// loginctl. known is false if that cannot be determined.
 func lingerState(ctx context.Context, uid string) (on, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, lingerTimeout)
 	defer cancel()
@@ -173,7 +173,7 @@ func lingerState(ctx context.Context, uid string) (on, known bool) {
 	return word == "yes", err == nil && (word == "yes" || word == "no")
 }
 
-// lingerTimeout bounds asking loginctl.
+// lingerTimeout bounds a call of loginctl.
 const lingerTimeout = 5 * time.Second
 
 // noLingerHint says what happens to sessions without lingering.

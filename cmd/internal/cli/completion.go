@@ -19,14 +19,15 @@ import (
 //go:embed completion/*
 var completionScripts embed.FS
 
-// shellNames returns the shells that repl completion is for.
+// shellNames returns the shells that repl completion supports.
 func shellNames() []string { return []string{"bash", "zsh", "fish", "powershell"} }
 
-// completionTimeout bounds asking the daemon for names, because a person waits.
+// completionTimeout bounds the request to the daemon for names, because the user is waiting at the
+// prompt.
 const completionTimeout = time.Second
 
-// newCompletionCommand prints the script with which a shell completes this command. The scripts know
-// no words themselves: they ask repl completion words.
+// newCompletionCommand prints the script with which a shell completes this command. The scripts
+// contain no words of their own; they call repl completion words.
 func newCompletionCommand(f *flag.FlagSet) action {
 	word := f.String("word", "", "`TEXT` for the scripts: what stands before the cursor, with \"words\" and the words before that")
 	return func(s streams, args []string) (int, error) {
@@ -54,11 +55,11 @@ func newCompletionCommand(f *flag.FlagSet) action {
 	}
 }
 
-// A completionItem is a completion of a word. The words :files and :dirs stand for all those that
-// the shell finds.
+// A completionItem is one possible completion with its description. The words :files and :dirs tell
+// the shell to add files or directories.
 type completionItem struct{ word, description string }
 
-// completeWord returns the completions of a word after the words before it.
+// completeWord returns the completions of a word, given the words before it.
 func completeWord(before []string, word string) []completionItem {
 	c, first := allCommands()[0], len(before) == 0
 	if !first {
@@ -100,12 +101,12 @@ func completeWord(before []string, word string) []completionItem {
 	return fits
 }
 
-// A completionLine is a command line up to the word that is completed.
+// A completionLine is the part of a command line before the word to complete.
 type completionLine struct {
 	command       command
-	pendingOption *option // its value comes next
-	argCount      int     // arguments
-	argsOnly      bool    // arguments are left, and no flags
+	pendingOption *option // whose value comes next
+	argCount      int     // number of arguments so far
+	argsOnly      bool    // no flags may follow
 	target        daemonTarget
 }
 
@@ -114,7 +115,7 @@ func newCompletionLine(c command, before []string) *completionLine {
 	var last *option
 	for _, word := range before {
 		switch name, value, joined := strings.Cut(word, "="); {
-		case word == "=" && last != nil: // bash makes three words of --flag=value
+		case word == "=" && last != nil: // bash splits --flag=value into three words
 			l.pendingOption = last
 		case l.pendingOption != nil:
 			l.setTarget(l.pendingOption, word)
@@ -157,12 +158,13 @@ func (l *completionLine) findOption(name string) *option {
 	return nil
 }
 
-// isProgramPlaceholder reports whether a placeholder is a program with arguments of its own.
+// isProgramPlaceholder reports whether a placeholder stands for a program with arguments of its
+// own.
 func (l *completionLine) isProgramPlaceholder(placeholder string) bool {
 	return strings.Contains(l.command.args, placeholder+" [ARG ...]")
 }
 
-// nextPlaceholder returns the placeholder of the next argument; "" for none.
+// nextPlaceholder returns the placeholder of the next argument, or "" if no more may follow.
 func (l *completionLine) nextPlaceholder() string { return l.placeholderAt(l.argCount) }
 
 func (l *completionLine) placeholderAt(at int) string {
@@ -176,7 +178,7 @@ func (l *completionLine) placeholderAt(at int) string {
 	return ""
 }
 
-// placeholderValues returns the values of a placeholder: words in lower case stand for themselves.
+// placeholderValues returns the values of a placeholder. Words in lower case stand for themselves.
 func (l *completionLine) placeholderValues(placeholder string) []completionItem {
 	var found []completionItem
 	switch placeholder {
@@ -215,8 +217,8 @@ func (l *completionLine) placeholderValues(placeholder string) []completionItem 
 	return found
 }
 
-// sessionItems returns the sessions of the daemon, if it answers soon. One at a place is not asked: a
-// key is no reason to log in somewhere.
+// sessionItems returns the sessions of the daemon if it answers in time. It does not ask a remote:
+// pressing Tab is no reason to log in somewhere.
 func (l *completionLine) sessionItems() []completionItem {
 	if l.target.resolveTarget() != nil || l.target.isRemote() {
 		return nil

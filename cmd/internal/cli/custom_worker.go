@@ -18,10 +18,10 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 )
 
-// workersFile is the user's file of workers of their own.
+// workersFile returns the user's file of custom workers.
 func workersFile() string { return userconfig.WorkersFile(os.Getenv) }
 
-// userLanguages returns the languages of the user's file, by name. With an error there are none:
+// userLanguages returns the languages of the user's file, by name. It returns none with an error;
 // commands that need none of them still work.
 func userLanguages() ([]languageInfo, error) {
 	file := workersFile()
@@ -30,7 +30,7 @@ func userLanguages() ([]languageInfo, error) {
 		return nil, usageErrorf("%v", err)
 	}
 	var own []languageInfo
-	taken := make(map[string]string) // a name, and the language that has it
+	taken := make(map[string]string) // a name or alias, and the language that owns it
 	for _, l := range builtinLanguages() {
 		for _, n := range append([]string{l.name}, l.aliases...) {
 			taken[n] = l.name
@@ -48,8 +48,8 @@ func userLanguages() ([]languageInfo, error) {
 	return own, nil
 }
 
-// newWorkerLanguage is the language of a worker that speaks the protocol, and that we know no more
-// about. why says who chose it.
+// newWorkerLanguage returns the language of a custom worker. Nothing is known about it but the
+// user's settings. why says who chose it.
 func newWorkerLanguage(name string, w userconfig.CustomWorker, why string) languageInfo {
 	display := w.Display
 	if display == "" {
@@ -87,7 +87,7 @@ func newWorkerLanguage(name string, w userconfig.CustomWorker, why string) langu
 	return l
 }
 
-// readDialect reads the file of a dialect; "" has none.
+// readDialect reads a dialect file; "" means none.
 func readDialect(path string) (conformance.Dialect, error) {
 	if path == "" {
 		return conformance.Dialect{}, nil
@@ -103,14 +103,15 @@ func readDialect(path string) (conformance.Dialect, error) {
 	return d, nil
 }
 
-// workerFileInput runs a file as one input: how a runtime runs a file is its own business. The worker
-// gets args behind its own.
+// workerFileInput sends the contents of a file as one input, because only the worker knows how to
+// run a file. args are added to the worker's own arguments.
 func workerFileInput(s *workers.Spec, path, _ string, args []string) (string, error) {
 	s.Args = slices.Concat(s.Args, args)
 	return readProgram(path)
 }
 
-// resolveCommand finds the program of a command, which the worker's directory must not change.
+// resolveCommand finds the program of a command. The result does not depend on the worker's working
+// directory.
 func resolveCommand(command []string) (path string, args []string, err error) {
 	words := make([]string, len(command))
 	for i, word := range command {
@@ -134,7 +135,7 @@ func findProgram(name string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// expandHome replaces "~/" at the beginning of a word.
+// expandHome replaces "~/" at the beginning of a word by the home directory.
 func expandHome(word string) string {
 	rest, ok := strings.CutPrefix(word, "~/")
 	home, err := os.UserHomeDir()
@@ -144,11 +145,10 @@ func expandHome(word string) string {
 	return filepath.Join(home, rest)
 }
 
-// workerFlag is the value of --worker, which can be given several times: workers of the user's
-// own.
+// workerFlag is the value of --worker: the custom workers, since the flag may be repeated.
 type workerFlag []userWorker
 
-// A userWorker is a command under the name of its language.
+// A userWorker is the command of a custom worker and the name of its language.
 type userWorker struct {
 	name    string
 	command []string
@@ -158,7 +158,7 @@ func (o userWorker) toLanguage() languageInfo {
 	return newWorkerLanguage(o.name, userconfig.CustomWorker{Command: o.command}, "--worker")
 }
 
-// String returns the values in a form that Set takes, one in a line.
+// String returns the values in the form that Set accepts, one a line.
 func (w *workerFlag) String() string { return strings.Join(w.flagValues(), "\n") }
 
 func (w *workerFlag) flagValues() []string {
@@ -169,9 +169,8 @@ func (w *workerFlag) flagValues() []string {
 	return all
 }
 
-// Set takes NAME=COMMAND or COMMAND, whose name is then that of its program. Words of the
-// command that are files become absolute, since the worker starts in the directory of its
-// session.
+// Set accepts NAME=COMMAND, or COMMAND, which is then named after its program. Words of the command
+// that are files become absolute paths, since the worker starts in the directory of its session.
 func (w *workerFlag) Set(text string) error {
 	name, command, named := strings.Cut(text, "=")
 	if !named || !userconfig.IsWorkerName(name) {
@@ -221,7 +220,7 @@ func (w workerFlag) findWorker(name string) (userWorker, bool) {
 	return w[i], true
 }
 
-// singleWorker returns the only worker, for a command that has one session.
+// singleWorker returns the worker for a command that has only one session.
 func (w workerFlag) singleWorker(lang string) (userWorker, bool, error) {
 	switch {
 	case len(w) == 0:

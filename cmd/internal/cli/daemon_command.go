@@ -19,17 +19,17 @@ import (
 // statusUnreachable is the exit status when no daemon answers.
 const statusUnreachable = 3
 
-// socketUsage describe --socket for all commands.
+// socketUsage describes --socket for all commands.
 const socketUsage = "`PATH` where the daemon listens; default TURNSTONE_SOCKET, or where your daemon on this host is"
 
-// A daemonCommand has the parts that all commands for a daemon share.
+// A daemonCommand holds what all commands that talk to a daemon share.
 type daemonCommand struct {
 	flags *flag.FlagSet
 	daemonTarget
-	link   *client.Client // set by use
+	link   *client.Client // set by runWithClient
 	json   bool
-	log    logFlags     // of commands that define it
-	logger *slog.Logger // set by use
+	log    logFlags     // only some commands define its flags
+	logger *slog.Logger // set by runWithClient
 }
 
 func newDaemonCommand(f *flag.FlagSet) *daemonCommand {
@@ -57,7 +57,7 @@ func (r *daemonCommand) parseArgs(args []string, names ...string) ([]string, err
 	return given, nil
 }
 
-// runWithClient connects and calls do with a context that ends with a signal.
+// runWithClient connects to the daemon and calls do with a context that a signal cancels.
 func (r *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Conn) (int, error)) (int, error) {
 	var err error
 	if r.logger, err = r.log.openLogger(nil); err != nil {
@@ -97,9 +97,9 @@ func (r *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Con
 	return status, err
 }
 
-// detachableContext returns the context for what a command does in a session. It ends with ctx. After a
-// hangup the link is closed first, so no call is cancelled and what runs goes on: sessions outlive
-// a terminal and a login.
+// detachableContext returns the context for a command's work in a session. It ends with ctx. After
+// a hangup the connection is closed first, so that no call is cancelled and running code continues:
+// sessions outlive a terminal and a login.
 func detachableContext(ctx context.Context, link *client.Client) (work context.Context, stop func()) {
 	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	unwatched := context.AfterFunc(ctx, func() {
@@ -114,11 +114,11 @@ func detachableContext(ctx context.Context, link *client.Client) (work context.C
 	}
 }
 
-// commandAuthor returns the author of a command's turns. It differs from the person's own,
-// because a script may run the command while the person watches.
+// commandAuthor returns the author of a command's turns. It differs from the user's own name,
+// because a script may run the command while the user watches.
 func commandAuthor(command string) string { return currentAuthor() + " (" + command + ")" }
 
-// currentAuthor returns the author of this person's turns.
+// currentAuthor returns the author of this user's turns.
 func currentAuthor() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username

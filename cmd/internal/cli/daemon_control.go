@@ -17,14 +17,14 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 )
 
-// stopTimeout bounds the wait for a daemon that was told to stop. All its sessions end at
-// once, within their grace.
+// stopTimeout bounds the wait for a daemon to stop. It closes all sessions at the same time, within
+// their grace period.
 const stopTimeout = 30 * time.Second
 
-// answerTimeout bounds the wait for the answer to a line.
+// answerTimeout bounds the wait for the answer to a control command.
 const answerTimeout = 5 * time.Second
 
-// unansweredError says in words why a daemon did not answer.
+// unansweredError explains why a daemon did not answer.
 func unansweredError(err error) error {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("the daemon did not answer: %w", err)
@@ -36,7 +36,7 @@ func unansweredError(err error) error {
 	return errors.New(text)
 }
 
-// newDaemonControlCommand sends a line to the daemon's control plane and prints the answer.
+// newDaemonControlCommand sends a command to the daemon's control plane and prints the answer.
 func newDaemonControlCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	return func(s streams, args []string) (int, error) {
@@ -88,7 +88,8 @@ func newDaemonControlCommand(f *flag.FlagSet) action {
 			return statusFailed, errors.New(reply.Error)
 		}
 		if given[0] == "stop" {
-			// The daemon hangs up last. Then its sessions are gone, and another can start.
+			// The daemon closes the connection last. By then its sessions are gone and another
+			// daemon can start.
 			_ = conn.SetDeadline(time.Now().Add(stopTimeout))
 			_, err := answers.ReadByte()
 			if signalled, ok := signalStatus(ctx); ok {
@@ -114,7 +115,7 @@ func newDaemonControlCommand(f *flag.FlagSet) action {
 
 }
 
-// closeAndWait closes a connection, and waits for the end of the command that it may go through.
+// closeAndWait closes a connection and waits for its transport command to exit, if it has one.
 func closeAndWait(conn net.Conn) {
 	_ = conn.Close()
 	if over, ok := conn.(interface{ End() }); ok {
@@ -122,7 +123,7 @@ func closeAndWait(conn net.Conn) {
 	}
 }
 
-// describeDaemon says where the daemon of a connection is.
+// describeDaemon returns the socket and host of the daemon of a connection.
 func (w *daemonTarget) describeDaemon(conn net.Conn) string {
 	if over, ok := conn.(interface{ Greeting() client.Greeting }); ok {
 		return over.Greeting().Socket + " on " + over.Greeting().Host
@@ -130,7 +131,7 @@ func (w *daemonTarget) describeDaemon(conn net.Conn) string {
 	return w.localSocket()
 }
 
-// daemonStatus is the status of the daemon, from its control plane.
+// daemonStatus is the answer of the control plane to status.
 type daemonStatus struct {
 	client.Info
 	IdleMS int64 `json:"idle_ms"`
@@ -145,7 +146,7 @@ func warmPoolText(w client.WarmPool) string {
 	return text
 }
 
-// summaryText returns the status for a person.
+// summaryText formats the status for a terminal.
 func (i daemonStatus) summaryText(socket string) string {
 	var p lineBuilder
 	p.addLine("repl %s serves at %s (process %d, for %s)", i.Version, socket, i.PID, time.Since(i.Started).Round(time.Second))

@@ -21,39 +21,40 @@ import (
 )
 
 const (
-	// minJobTimeout is the least for which a job that was started is waited for: its daemon has to start.
+	// minJobTimeout is the least time to wait for a job that was just started: its daemon has to
+	// start, too.
 	minJobTimeout = 20 * time.Second
 
-	// jobStartTimeout bounds the command that starts the job of a place, and jobStatusTimeout the one that
-	// says what became of it.
+	// jobStartTimeout bounds the command that starts a remote's job, and jobStatusTimeout the one
+	// that diagnoses a failure.
 	jobStartTimeout  = time.Minute
 	jobStatusTimeout = 10 * time.Second
 
-	// remoteSilenceTimeout is after how long without a word of ours the far side ends. Ours gives up a dark
-	// way after 10 s, but what wants nothing now may go on over it: to connect again may take a
-	// password.
+	// remoteSilenceTimeout is how long the remote end waits without receiving anything before it
+	// exits. This end gives up a silent connection after 10 s, but an idle one may be kept longer:
+	// connecting again may require a password.
 	remoteSilenceTimeout = 5 * time.Minute
 
-	// maxCommandOutputBytes bounds what is read of either, in bytes.
+	// maxCommandOutputBytes bounds how much output of either command is read.
 	maxCommandOutputBytes = 2 << 10
 )
 
-// Descriptions of the flags that say where the daemon is.
+// Descriptions of the flags that choose the daemon.
 const (
 	viaUsage    = "`COMMAND` reach the daemon through this command, such as 'ssh gpu1' or 'docker exec -i box'; default TURNSTONE_VIA"
 	remoteUsage = "`REMOTE` use the daemon of this remote in remotes.toml, or here for the local one; default TURNSTONE_REMOTE"
 )
 
-// A daemonTarget is the choice of a daemon: on this machine, or at a place.
+// A daemonTarget is the user's choice of a daemon, on this machine or at a remote.
 type daemonTarget struct {
 	socket, via, remote string
 
-	remoteDir string // of the place, where sessions start; "" is the daemon's own. dialer sets it.
+	remoteDir string // where sessions start at the remote; "" is the daemon's own directory; set by dialer
 
-	// isAttended says that a person watches the command and may be asked at the terminal.
+	// isAttended means that a user is at the terminal and may be asked there.
 	isAttended bool
 
-	// startsDaemon says that a daemon at a place is started if none is there.
+	// startsDaemon means that a daemon is started at a remote if none is running.
 	startsDaemon bool
 }
 
@@ -63,7 +64,7 @@ func (w *daemonTarget) addFlags(f *flag.FlagSet) {
 	f.StringVar(&w.remote, "remote", "", remoteUsage)
 }
 
-// resolveTarget completes the choice by the environment. It comes after the flags were parsed.
+// resolveTarget adds the environment's choice to that of the flags, which must be parsed before.
 func (w *daemonTarget) resolveTarget() error {
 	if w.via != "" && w.remote != "" {
 		return usageErrorf("use either --via or --remote, not both")
@@ -85,13 +86,13 @@ func (w *daemonTarget) resolveTarget() error {
 	return nil
 }
 
-// isRemote reports whether the daemon is at a place.
+// isRemote reports whether the daemon is at a remote.
 func (w *daemonTarget) isRemote() bool { return w.via != "" || w.remote != "" }
 
-// localSocket is the socket on this machine.
+// localSocket returns the socket on this machine.
 func (w *daemonTarget) localSocket() string { return cmp.Or(w.socket, client.DefaultSocket(os.Getenv)) }
 
-// targetArgs are those that make the same choice in another process.
+// targetArgs returns the flags with which another process makes the same choice.
 func (w *daemonTarget) targetArgs() (all []string) {
 	for _, one := range []struct{ name, value string }{{"--remote", w.remote}, {"--via", w.via}, {"--socket", w.socket}} {
 		if one.value != "" {
@@ -101,8 +102,8 @@ func (w *daemonTarget) targetArgs() (all []string) {
 	return all
 }
 
-// sameTargetFlags are the flags that make the same choice, for commands that a message names. They begin
-// with a space unless there are none.
+// sameTargetFlags returns the flags that make the same choice, for commands quoted in messages.
+// Unless empty, they start with a space.
 func (w *daemonTarget) sameTargetFlags() string {
 	text := ""
 	for _, word := range w.targetArgs() {
@@ -111,7 +112,7 @@ func (w *daemonTarget) sameTargetFlags() string {
 	return text
 }
 
-// dialer is the way to the daemon.
+// dialer returns the dialer for the daemon.
 func (w *daemonTarget) dialer(ctx context.Context) (client.Dialer, error) {
 	switch {
 	case w.remote != "":
@@ -134,12 +135,12 @@ func (w *daemonTarget) dialer(ctx context.Context) (client.Dialer, error) {
 		return way, nil
 	}
 	if w.socket == "" {
-		return client.DefaultDialer(os.Getenv), nil // it may move
+		return client.DefaultDialer(os.Getenv), nil // the daemon may move to another socket
 	}
 	return client.Socket(w.socket), nil
 }
 
-// completeCommand completes a command by what the person at the terminal may see and answer.
+// completeCommand adds to a transport command what the user at the terminal may see and answer.
 func (w *daemonTarget) completeCommand(c *client.Command) *client.Command {
 	c.Prefix[0] = expandHome(c.Prefix[0])
 	c.StartDaemon, c.KeepAlive = w.startsDaemon, remoteSilenceTimeout
@@ -152,10 +153,10 @@ func (w *daemonTarget) completeCommand(c *client.Command) *client.Command {
 	return c
 }
 
-// remotesFile is the user's file of places.
+// remotesFile returns the path of the user's file of remotes.
 func remotesFile() string { return userconfig.RemotesFile(os.Getenv) }
 
-// findRemote finds a place.
+// findRemote finds a remote by its name.
 func findRemote(name string) (userconfig.Remote, error) {
 	all, err := userconfig.ReadRemotes(remotesFile())
 	if err != nil {
@@ -175,7 +176,7 @@ func findRemote(name string) (userconfig.Remote, error) {
 	return p, usageErrorf("there is no place %q in %s; %s", name, remotesFile(), hint)
 }
 
-// remoteDialer is the way to a named place. It starts the job of a place that is one.
+// remoteDialer returns the dialer for a named remote. It starts the remote's job if it needs one.
 func (w *daemonTarget) remoteDialer(ctx context.Context, name string, p userconfig.Remote) (client.Dialer, error) {
 	known, err := userconfig.ReadRemoteState(stateDir(), name)
 	if err != nil {
@@ -197,7 +198,7 @@ func (w *daemonTarget) remoteDialer(ctx context.Context, name string, p userconf
 	})
 	w.setInstaller(way, p, name, known)
 	if p.NeedsJob() {
-		way.StartDaemon = false // a daemon that a step of a job starts would end with the step
+		way.StartDaemon = false // a daemon started by a job step would end with the step
 		way.RetryUntil = known.Started.Add(max(p.Timeout, minJobTimeout))
 	}
 	if len(p.DiagnoseWords) > 0 {
@@ -214,7 +215,7 @@ func (w *daemonTarget) remoteDialer(ctx context.Context, name string, p userconf
 	return way, nil
 }
 
-// startJob runs the command that starts the job of a place, and returns the job's name.
+// startJob runs the command that starts a remote's job and returns the job's name.
 func startJob(ctx context.Context, name string, p userconfig.Remote) (string, error) {
 	ctx, stop := context.WithTimeout(ctx, jobStartTimeout)
 	defer stop()
@@ -225,15 +226,15 @@ func startJob(ctx context.Context, name string, p userconfig.Remote) (string, er
 		}
 		return "", fmt.Errorf("start of %s: %w", name, err)
 	}
-	job, _, _ := strings.Cut(said, ";") // sbatch --parsable adds the cluster
+	job, _, _ := strings.Cut(said, ";") // sbatch --parsable may append the cluster
 	if !transportcmd.IsPlainWord(job) {
 		return "", fmt.Errorf("start of %s printed %q, which is no job's name: it has to print that and nothing else, as sbatch --parsable does", name, said)
 	}
 	return job, nil
 }
 
-// commandOutput runs a command here, and returns what it printed on standard output. With an error it
-// is what it said on standard error.
+// commandOutput runs a local command and returns its standard output, or its standard error along
+// with an error.
 func commandOutput(ctx context.Context, words []string) (string, error) {
 	p, err := transportcmd.Command{Words: words}.Start()
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startDetached starts this program again as a process that outlives this one. It has a
-// session of its own, so neither the end of the terminal nor signals to the group reach
-// it. confined is always false on Unix.
+// startDetached starts this program again as a process that outlives this one. The new process has
+// its own session, so neither the end of the terminal nor signals to the process group reach it.
+// confined is always false on Unix.
 func startDetached(self string, args []string, log *os.File) (cmd *exec.Cmd, confined bool, err error) {
 	cmd = exec.Command(self, args...)
 	cmd.Dir = "/"
@@ -24,9 +24,9 @@ func startDetached(self string, args []string, log *os.File) (cmd *exec.Cmd, con
 	return cmd, false, cmd.Start()
 }
 
-// closeInheritedOnExec has no program that this one starts get the files that this one was started with,
-// beside the standard streams. A daemon would hold the caller's lock, or the writing end of its pipe,
-// for as long as it lives.
+// closeInheritedOnExec keeps programs that this one starts from inheriting the files that this one
+// was started with, except the standard streams. Otherwise a daemon would hold the caller's lock,
+// or the writing end of its pipe, for as long as it lives.
 func closeInheritedOnExec() {
 	for _, fd := range openDescriptors() {
 		if fd > syscall.Stderr {
@@ -35,8 +35,8 @@ func closeInheritedOnExec() {
 	}
 }
 
-// openDescriptors returns the numbers of the open files; where the system does not tell them, all that there
-// may be.
+// openDescriptors returns the numbers of the open files, or all possible numbers if the system does
+// not list them.
 func openDescriptors() (all []int) {
 	entries, err := os.ReadDir("/dev/fd")
 	for _, e := range entries {
@@ -55,12 +55,13 @@ func openDescriptors() (all []int) {
 	return all
 }
 
-// maxDescriptors bounds the numbers of files that are tried.
+// maxDescriptors bounds the file numbers that are tried.
 const maxDescriptors = 1 << 16
 
-// chooseTempDir has this program and all that it starts use another directory for temporary files where the one that
-// is named cannot be written, as Python, R and tmux do: it is another user's after su or sudo, or went with a job or a
-// shell that made it. A container with read-only files often has /dev/shm alone.
+// chooseTempDir chooses another directory for temporary files, for this program and all that it
+// starts, if the current one is not writable. Python, R and tmux do the same. The directory may
+// belong to another user after su or sudo, or may have been removed with the job or shell that made
+// it. A read-only container often has only /dev/shm.
 func chooseTempDir() {
 	if isWritableDir(os.TempDir()) {
 		return
@@ -73,12 +74,12 @@ func chooseTempDir() {
 	}
 }
 
-// isWritableDir reports whether this user can make files in a directory.
+// isWritableDir reports whether this user can create files in a directory.
 func isWritableDir(dir string) bool {
 	return unix.Faccessat(unix.AT_FDCWD, dir+"/.", unix.W_OK|unix.X_OK, unix.AT_EACCESS) == nil
 }
 
-// newTransientFile makes a file that is removed when the last program closes it.
+// newTransientFile creates a file that is removed when the last program closes it.
 func newTransientFile() (*os.File, error) {
 	f, err := os.CreateTemp("", "repl-serve-*.log")
 	if err != nil {
@@ -87,10 +88,10 @@ func newTransientFile() (*os.File, error) {
 	return f, os.Remove(f.Name())
 }
 
-// absoluteSocket names a socket for a process in another directory.
+// absoluteSocket returns a name for a socket that is valid in any directory.
 func absoluteSocket(path string) (string, error) { return filepath.Abs(path) }
 
-// controllingTerminal opens the terminal of this process; nil if it has none.
+// controllingTerminal opens the terminal of this process. It returns nil without one.
 func controllingTerminal() *os.File {
 	f, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {

@@ -12,11 +12,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// startDetached starts this program again as a process that outlives this one. It has a
-// hidden console of its own: keys and the end of this one do not reach it, and its children
-// open no window, as they would without a console. It leaves the job that this process may
-// be in; confined means that it may not leave, and ends with that job. It inherits only the
-// log.
+// startDetached starts this program again as a process that outlives this one. The new process has
+// a hidden console: keys and the end of this console do not reach it, and its children open no
+// windows. It leaves the job of this process; confined means that it may not, and ends with that
+// job. It inherits only the log.
 func startDetached(self string, args []string, log *os.File) (cmd *exec.Cmd, confined bool, err error) {
 	windir, err := windows.GetSystemWindowsDirectory()
 	if err != nil {
@@ -36,17 +35,16 @@ func startDetached(self string, args []string, log *os.File) (cmd *exec.Cmd, con
 	return cmd, confined, err
 }
 
-// newTransientFile makes a file that is removed when the last program closes it.
+// newTransientFile creates a file that is removed when the last program closes it.
 func newTransientFile() (*os.File, error) {
 	name := fmt.Sprintf("repl-serve-%d-%d.log", os.Getpid(), time.Now().UnixNano())
 	return os.OpenFile(filepath.Join(os.TempDir(), name), os.O_RDWR|os.O_CREATE|os.O_EXCL|windows.FILE_FLAG_DELETE_ON_CLOSE, 0o600)
 }
 
-// absoluteSocket names a socket for a process in another directory. The name of a pipe does
-// not depend on one.
+// absoluteSocket returns name: the name of a pipe does not depend on a directory.
 func absoluteSocket(name string) (string, error) { return name, nil }
 
-// controllingTerminal is the console of this process; nil if it has none.
+// controllingTerminal opens the console of this process. It returns nil without one.
 func controllingTerminal() *os.File {
 	f, err := os.OpenFile("CONIN$", os.O_RDWR, 0)
 	if err != nil {
@@ -55,5 +53,5 @@ func controllingTerminal() *os.File {
 	return f
 }
 
-// chooseTempDir does nothing: the system itself chooses the directory for temporary files.
+// chooseTempDir does nothing: Windows chooses the directory for temporary files itself.
 func chooseTempDir() {}

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// probeTimeout bounds each thing that doctor tries.
+// probeTimeout bounds each check of doctor.
 const probeTimeout = 10 * time.Second
 
-// A doctorReport has the results of doctor.
+// A doctorReport holds the results of all checks of doctor.
 type doctorReport struct {
 	Version   string          `json:"version"`
 	Build     string          `json:"build"`
@@ -27,24 +27,24 @@ type doctorReport struct {
 	Servers   []checkResult   `json:"servers,omitempty"` // of --mcp-servers
 	Clients   []clientReport  `json:"clients"`
 	System    []systemFeature `json:"system"`
-	Logout    *systemFeature  `json:"logout,omitempty"` // nil where nobody can tell
+	Logout    *systemFeature  `json:"logout,omitempty"` // nil if it cannot be determined
 }
 
-// A checkResult is the result of one probe.
+// A checkResult is the outcome of a single check.
 type checkResult struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
 }
 
-// A systemFeature is something that the system offers or does not offer.
+// A systemFeature is a feature that the operating system may offer.
 type systemFeature struct {
 	Name      string `json:"name"`
 	Available bool   `json:"available"`
 	Detail    string `json:"detail"`
 }
 
-// newDoctorCommand shows which runtimes are used and why, tests them, and examines the clients and
+// newDoctorCommand shows which runtimes are used and why, tests them, and checks the clients and
 // the system.
 func newDoctorCommand(f *flag.FlagSet) action {
 	var c runtimeFlags
@@ -110,7 +110,8 @@ func newDoctorCommand(f *flag.FlagSet) action {
 
 }
 
-// examineServers starts the servers of tools. One that is left out is no fault.
+// examineServers starts the MCP servers whose tools code may call. A server that is left out is not
+// a fault.
 func examineServers(ctx context.Context, c *mcpServerFlags) (found []checkResult, err error) {
 	var notes strings.Builder
 	set, err := c.newToolSet(&notes, slog.New(slog.DiscardHandler), nil)
@@ -163,8 +164,8 @@ func (c runtimeFlags) languagesOrAll() (asked []languageInfo, named bool, err er
 	return asked, false, err
 }
 
-// hasFaults reports whether something that should work does not. A language that was not
-// named may be missing, if there is another.
+// hasFaults reports whether something that should work does not. A language that was not named may
+// be missing if another one works.
 func (d *doctorReport) hasFaults(named bool) bool {
 	failed := func(p checkResult) bool { return !p.OK }
 	missing := 0
@@ -180,7 +181,7 @@ func (d *doctorReport) hasFaults(named bool) bool {
 		slices.ContainsFunc(d.MCP, failed) || slices.ContainsFunc(d.Servers, failed) || slices.ContainsFunc(d.Clients, clientReport.isFaulty)
 }
 
-// A lineBuilder is text that is built line by line.
+// A lineBuilder builds a text line by line.
 type lineBuilder struct{ strings.Builder }
 
 func (p *lineBuilder) addLine(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
@@ -195,7 +196,7 @@ func (p *lineBuilder) addResults(list []checkResult) {
 	}
 }
 
-// printReport writes the diagnosis for a person.
+// printReport prints the report for a terminal.
 func (d *doctorReport) printReport(w io.Writer) error {
 	var p lineBuilder
 	p.addLine("repl %s (%s)", d.Version, d.Build)
@@ -230,7 +231,7 @@ func (d *doctorReport) printReport(w io.Writer) error {
 	return err
 }
 
-// examineLogout finds out whether programs outlive this user's last login.
+// examineLogout checks whether programs outlive this user's last logout.
 func examineLogout(ctx context.Context) *systemFeature {
 	on, known := lingerState(ctx, strconv.Itoa(os.Getuid()))
 	if !known {

@@ -11,28 +11,28 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
 )
 
-// A clientReport describes how a client's configuration uses this program.
+// A clientReport describes how the configuration of a client uses this program.
 type clientReport struct {
 	Client string `json:"client"`
 	title  string
-	Found  string       `json:"found,omitempty"` // how it was found; "" when it is not on this machine
+	Found  string       `json:"found,omitempty"` // how it was found; "" if it is not on this machine
 	Files  []clientFile `json:"files,omitempty"`
 }
 
-// A clientFile is one configuration.
+// A clientFile describes one configuration file of a client.
 type clientFile struct {
 	File    string        `json:"file"`
-	Problem string        `json:"problem,omitempty"` // why it cannot be read
+	Problem string        `json:"problem,omitempty"` // why the file cannot be read
 	Entries []clientEntry `json:"entries"`
 }
 
-// A clientEntry is one server in it that starts this program.
+// A clientEntry describes a server in a configuration file that starts this program.
 type clientEntry struct {
 	Name    string   `json:"name"`
 	Command string   `json:"command"`
 	Args    []string `json:"args"`
 	OK      bool     `json:"ok"`
-	Detail  string   `json:"detail"` // describes the command
+	Detail  string   `json:"detail"` // about the command
 	Notes   []string `json:"notes,omitempty"`
 }
 
@@ -80,7 +80,7 @@ func examineClients(ctx context.Context) []clientReport {
 	return reports
 }
 
-// versionTimeout bounds asking another version of this program for its version.
+// versionTimeout bounds a call of another version of this program.
 const versionTimeout = 2 * time.Second
 
 func examineEntry(ctx context.Context, e install.Entry, trusted bool) clientEntry {
@@ -107,8 +107,8 @@ func examineRunner(command string) (detail string, ok bool) {
 	return "found by name at each start", true
 }
 
-// examineCommand compares a command with this program. It does not run an untrusted one: the
-// author of a project writes the project's file.
+// examineCommand compares a command with this program. It does not run an untrusted command: the
+// file of a project is written by the project's author.
 func examineCommand(ctx context.Context, command string, trusted bool) (detail string, ok bool) {
 	path, err := exec.LookPath(command)
 	if err != nil {
@@ -140,7 +140,7 @@ func examineCommand(ctx context.Context, command string, trusted bool) (detail s
 	return "another version: " + said, true
 }
 
-// printClients writes the reports for a person.
+// printClients prints the reports for a terminal.
 func printClients(p *lineBuilder, reports []clientReport) {
 	var absent []string
 	for _, r := range reports {

@@ -9,12 +9,13 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A probePolicy is how doctor tries a runtime. A directory may be a stranger's: its .venv and .Rprofile are run
-// in a sandbox in which they write nothing, or not at all, unless the person says otherwise.
+// A probePolicy says how doctor may test a runtime. The current directory may belong to a stranger.
+// Its .venv and .Rprofile run in a sandbox in which they write nothing, or not at all, unless the
+// user asks otherwise.
 type probePolicy struct {
-	sandbox   *workers.Sandbox // nil where there is none, and for a person who wants none
-	trusted   bool             // the person has chosen
-	noSandbox error            // there is no sandbox
+	sandbox   *workers.Sandbox // nil if there is none, or if the user wants none
+	trusted   bool             // the user chose the sandbox
+	noSandbox error            // why a sandbox is not available
 }
 
 func (c *runtimeFlags) probePolicy(ctx context.Context, chosen bool) probePolicy {
@@ -28,8 +29,8 @@ func (c *runtimeFlags) probePolicy(ctx context.Context, chosen bool) probePolicy
 	return probePolicy{sandbox: &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, AcceptMechanism: accept, NoNotice: true}}
 }
 
-// startDir returns where something is started without a sandbox: "" where that may be anywhere, else a
-// directory of its own, which clean removes.
+// startDir returns a directory in which to start a program without a sandbox: "" for the current
+// one, or a new one that clean removes.
 func (c probePolicy) startDir() (dir string, clean func(), err error) {
 	if c.trusted || c.sandbox != nil {
 		return "", func() {}, nil
@@ -38,8 +39,8 @@ func (c probePolicy) startDir() (dir string, clean func(), err error) {
 	return dir, func() { _ = os.RemoveAll(dir) }, err
 }
 
-// serverArgs are further arguments of a server that doctor starts in a place, whatever the user's settings
-// and the variables of a client say.
+// serverArgs returns further arguments for a server that doctor starts in dir, regardless of the
+// user's settings and the client's variables.
 func (c probePolicy) serverArgs(place string) []string {
 	switch {
 	case c.trusted:
@@ -54,8 +55,8 @@ func (c probePolicy) serverArgs(place string) []string {
 	return []string{"--dir", place}
 }
 
-// serverEnv is the environment of such a server. Code of a stranger's directory gets nothing of what the user's file
-// lets sessions write.
+// serverEnv returns the environment of such a server. Code of a stranger's directory must not write
+// what the user's file lets sessions write.
 func (c probePolicy) serverEnv() []string {
 	if c.trusted || c.sandbox == nil {
 		return nil
@@ -63,7 +64,7 @@ func (c probePolicy) serverEnv() []string {
 	return append(os.Environ(), settingsEnv+"="+noSettings)
 }
 
-// restrictSpec makes a spec one that doctor may start.
+// restrictSpec changes a spec so that doctor may start it.
 func (c probePolicy) restrictSpec(spec *workers.Spec, lang languageInfo, asked runtimeFlags) (clean func(), err error) {
 	dir, clean, err := c.startDir()
 	if err != nil {

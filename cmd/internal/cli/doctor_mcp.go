@@ -15,9 +15,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
 
-// examineMCP starts our server as a client does, once for each era of the protocol, and runs
-// code through it, which prints a 2; none if it is empty. given are the arguments that a
-// client would use.
+// examineMCP starts our server as a client does, once for each protocol era. It runs code through
+// it that prints a 2, unless code is empty. given are the arguments that a client would use.
 func examineMCP(ctx context.Context, careful probePolicy, lang, code string, given []string) []checkResult {
 	dir, clean, err := careful.startDir()
 	if err != nil {
@@ -52,10 +51,10 @@ func examineMCP(ctx context.Context, careful probePolicy, lang, code string, giv
 	return found
 }
 
-// An mcpProbe is a client of one server.
+// An mcpProbe is a test client of one MCP server.
 type mcpProbe struct {
 	conn *jsonrpc2.Conn
-	ctx  context.Context // of the whole probe
+	ctx  context.Context // bounds the whole probe
 	meta map[string]any
 }
 
@@ -67,10 +66,10 @@ type stdioConn struct {
 
 func (d stdioConn) Write(text []byte) (int, error) { return d.stdin.Write(text) }
 
-// Close ends only the server's input; its remaining output is still read.
+// Close closes only the server's input; its remaining output is still read.
 func (d stdioConn) Close() error { return d.stdin.Close() }
 
-// maxMCPLineBytes bounds a line from the server, which may hold a picture.
+// maxMCPLineBytes bounds a line from the server, which may hold an image.
 const maxMCPLineBytes = 16 << 20
 
 // mcpCalls is the number of calls for the median.
@@ -96,7 +95,7 @@ func probeMCP(ctx context.Context, dir string, args, env []string, code string, 
 	var complaints strings.Builder
 	server.Stderr = &complaints
 	server.Cancel = in.Close        // end of input ends the server and everything it started
-	server.WaitDelay = probeTimeout // one that is killed leaves the files of its sessions
+	server.WaitDelay = probeTimeout // a server that is killed leaves the files of its sessions
 	began := time.Now()
 	if err := server.Start(); err != nil {
 		return "", err
@@ -205,7 +204,7 @@ func (p *mcpProbe) discover() error {
 	return err
 }
 
-// request asks and waits for the answer; what comes in between is not for us.
+// request sends a request and waits for its answer. It skips messages in between.
 func (p *mcpProbe) request(method string, params map[string]any, result any) error {
 	if p.meta != nil {
 		params["_meta"] = p.meta

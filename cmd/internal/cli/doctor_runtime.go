@@ -16,31 +16,31 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 )
 
-// A runtimeCheck has the results of doctor for one language.
+// A runtimeCheck holds the results of doctor for one language.
 type runtimeCheck struct {
 	Language   string `json:"language"`
 	display    string
-	dialect    conformance.Dialect // with which the language is tried
+	dialect    conformance.Dialect // used for the tests of the language
 	Executable string              `json:"executable,omitempty"`
 	Runtime    string              `json:"runtime_version,omitempty"`
 	Why        string              `json:"why,omitempty"`
-	Missing    string              `json:"missing,omitempty"` // why there is none
+	Missing    string              `json:"missing,omitempty"` // why no runtime was found
 	Candidates []candidate         `json:"candidates"`
 	Probes     []checkResult       `json:"probes"`
 	Notices    []string            `json:"notices,omitempty"` // notices of the session
 }
 
-// A candidate is one place where the runtime was looked for.
+// A candidate is a place where the search looked for a runtime.
 type candidate struct {
 	Source    string `json:"source"`
 	Path      string `json:"path,omitempty"`
 	Version   string `json:"version,omitempty"`
 	Chosen    bool   `json:"chosen"`
-	Note      string `json:"note,omitempty"` // why it was passed over
+	Note      string `json:"note,omitempty"` // why it was skipped
 	Requested bool   `json:"requested,omitempty"`
 }
 
-// newRuntimeCheck finds a language's runtime and examines it.
+// newRuntimeCheck finds a language's runtime and tests it.
 func newRuntimeCheck(ctx context.Context, c runtimeFlags, lang languageInfo, careful probePolicy) *runtimeCheck {
 	spec, err := c.languageSpec(lang)
 	d := &runtimeCheck{
@@ -72,7 +72,7 @@ func newRuntimeCheck(ctx context.Context, c runtimeFlags, lang languageInfo, car
 	return d
 }
 
-// codeForTwo is code that prints a 2, or empty if none is known.
+// codeForTwo returns code that prints a 2, or "" if none is known.
 func (d *runtimeCheck) codeForTwo() string {
 	if d.dialect.Print == nil {
 		return ""
@@ -80,7 +80,7 @@ func (d *runtimeCheck) codeForTwo() string {
 	return d.dialect.Print("2")
 }
 
-// printCheck writes the checkup for a person.
+// printCheck prints the results for a terminal.
 func (d *runtimeCheck) printCheck(p *lineBuilder) {
 	if d.Missing != "" {
 		p.addLine("%s: none: %s", d.display, d.Missing)
@@ -104,7 +104,7 @@ func (d *runtimeCheck) printCheck(p *lineBuilder) {
 	}
 }
 
-// probeSession tries a session of its own.
+// probeSession tests the runtime in a new session.
 func (d *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
 	sup, err := supervisor.New(nil)
 	if err != nil {
@@ -125,7 +125,7 @@ func (d *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
 	for _, probe := range []struct {
 		name  string
 		try   func(context.Context) (string, error)
-		known bool // the code for it
+		known bool // its code is known
 	}{
 		{"the runtime starts", func(ctx context.Context) (string, error) { return p.waitReady(ctx, began) }, true},
 		{"a turn ends when the runtime is done", p.measureTurns, d.dialect.Whole != ""},
@@ -148,7 +148,7 @@ func (d *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
 			d.Runtime = i.RuntimeVersion
 		}
 		if err != nil && p.session.State() != session.StateIdle {
-			break // the others would only fail for the same reason
+			break // the others would fail for the same reason
 		}
 	}
 	for _, e := range p.session.Log().EventsSince(0) {
@@ -158,7 +158,7 @@ func (d *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
 	}
 }
 
-// A checkedSession is the session that is examined.
+// A checkedSession is the session on which the checks run.
 type checkedSession struct {
 	session *supervisor.Session
 	dialect conformance.Dialect // of its language
@@ -177,8 +177,8 @@ func (p checkedSession) waitReady(ctx context.Context, began time.Time) (string,
 	return fmt.Sprintf("ready after %s", formatMilliseconds(time.Since(began))), nil
 }
 
-// exitDescription returns how the runtime ended, with its last output: a loader, for instance,
-// names the library that is missing.
+// exitDescription returns how the runtime exited, with its last output. That often names the cause,
+// such as a library that the loader did not find.
 func exitDescription(reply session.Reply) string {
 	end := console.LastWorkerExit(reply)
 	said := ""
@@ -193,7 +193,7 @@ func exitDescription(reply session.Reply) string {
 	return fmt.Sprintf("%s (it said: %s)", end.Reason, said[max(0, len(said)-maxOutputTailBytes):])
 }
 
-// maxOutputTailBytes bounds the output of a runtime that does not start, in bytes; the end is kept.
+// maxOutputTailBytes bounds the quoted output of a runtime that does not start; the end is kept.
 const maxOutputTailBytes = 300
 
 // measureTurns measures short turns.
@@ -226,7 +226,7 @@ func (p checkedSession) askQuestion(ctx context.Context) (string, error) {
 	return p.answerRequest(ctx, reply, "the answer")
 }
 
-// answerRequest answers the wait in reply, and looks for the answer in the output.
+// answerRequest answers the input request in reply and looks for the answer in the output.
 func (p checkedSession) answerRequest(ctx context.Context, reply session.Reply, text string) (string, error) {
 	if reply.InputRequest == nil {
 		return "", errors.New("the question did not appear")

@@ -18,8 +18,8 @@ func examineSystem(ctx context.Context) []systemFeature {
 	return []systemFeature{examineSandbox(ctx), examineCgroups(), examineLandlock(), examineUserNamespaces(ctx), examineSeccomp(), examineResourceLimits()}
 }
 
-// examineCgroups checks for a cgroup of version 2 that this user may divide. Limits on memory,
-// processes and CPU for a whole tree of processes need it.
+// examineCgroups checks for a version 2 cgroup that this user may divide. Limits on memory,
+// processes and CPU for a whole process tree need one.
 func examineCgroups() systemFeature {
 	f := systemFeature{Name: "control groups"}
 	text, err := os.ReadFile("/proc/self/cgroup")
@@ -69,8 +69,8 @@ func examineLandlock() systemFeature {
 	return systemFeature{Name: "Landlock", Available: true, Detail: fmt.Sprintf("ABI %d", abi)}
 }
 
-// examineUserNamespaces tries to make one, because each system has its own switches that forbid
-// them.
+// examineUserNamespaces tries to create one, because each system has its own settings that forbid
+// it.
 func examineUserNamespaces(ctx context.Context) systemFeature {
 	f := systemFeature{Name: "user namespaces"}
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// maxEnvFileBytes bounds a file of variables, in bytes: a larger one is refused.
+// maxEnvFileBytes bounds the size of a file of variables.
 const maxEnvFileBytes = 1 << 20
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -43,7 +43,7 @@ func readEnvFile(path string) ([]string, error) {
 	return env, nil
 }
 
-// parseEnvLine returns the variable in a line as "K=V"; "" when there is none.
+// parseEnvLine returns the variable in a line as "K=V", or "" if the line has none.
 func parseEnvLine(line string) (string, error) {
 	if line == "" || line[0] == '#' {
 		return "", nil
@@ -62,8 +62,8 @@ func parseEnvLine(line string) (string, error) {
 	return name + "=" + value, err
 }
 
-// unquoteEnvValue removes the quotes. In double quotes, \n, \t, \", \$ and \\ stand for
-// characters. $NAME is not expanded.
+// unquoteEnvValue removes the quotes. In double quotes, \n, \t, \", \$ and \\ are escapes. $NAME is
+// not expanded.
 func unquoteEnvValue(text string) (string, error) {
 	if text == "" || text[0] != '"' && text[0] != '\'' {
 		text, _, _ = strings.Cut(text, " #")

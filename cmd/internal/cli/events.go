@@ -36,10 +36,10 @@ func newEventsCommand(f *flag.FlagSet) action {
 
 }
 
-// An eventPrinter shows an event.
+// An eventPrinter prints an event of a session to a writer.
 type eventPrinter = func(w io.Writer, e timeline.Event) error
 
-// newEventPrinter prints what a person sees of events, cleaned of everything that acts on a terminal.
+// newEventPrinter returns a printer of what a user sees of events, safe for a terminal.
 func newEventPrinter() eventPrinter {
 	var c terminalSanitizer
 	return func(w io.Writer, e timeline.Event) error {
@@ -50,7 +50,7 @@ func newEventPrinter() eventPrinter {
 	}
 }
 
-// printEvent prints an event: text as it is, the rest as a line.
+// printEvent prints text unchanged, and any other event as a line.
 func printEvent(w io.Writer, e timeline.Event) error {
 	var err error
 	switch b := e.Body.(type) {
@@ -102,7 +102,7 @@ func printEvent(w io.Writer, e timeline.Event) error {
 	return err
 }
 
-// followEvents shows a session's events after a cursor: past ones, and with live also new ones.
+// followEvents prints a session's events after a cursor: past ones, and with live also new ones.
 func (r *daemonCommand) followEvents(ctx context.Context, s streams, c *client.Conn, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
 	if live && isTerminal(s.out) {
 		now, err := c.GetSession(ctx, name)
@@ -116,7 +116,7 @@ func (r *daemonCommand) followEvents(ctx context.Context, s streams, c *client.C
 	ctx, unread := context.WithCancel(ctx)
 	defer unread()
 	if out, ok := s.out.(*os.File); ok && live {
-		onReaderGone(out, unread) // the next event may be far off
+		onReaderGone(out, unread) // the next event may take long
 	}
 	w, err := c.Subscribe(ctx, client.SubscribeParams{Session: name, After: after, Author: currentAuthor()})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// newExecCommand runs code in a session of the daemon, and makes the session if it does not exist.
+// newExecCommand runs code in a session of the daemon and creates the session if it does not exist.
 func newExecCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	var code codeFlag
@@ -57,7 +57,7 @@ func newExecCommand(f *flag.FlagSet) action {
 		if lang == "" && c.python == "" && c.r != "" {
 			lang = "r"
 		}
-		var l languageInfo // its zero value for one that only the daemon knows
+		var l languageInfo // its zero value for a language that only the daemon knows
 		if !isOwn {
 			l, _ = findLanguage(lang)
 		}
@@ -90,7 +90,7 @@ func newExecCommand(f *flag.FlagSet) action {
 		return r.runWithClient(func(ctx context.Context, conn *client.Conn) (int, error) {
 			view := r.newTurnView(s, conn, *wait)
 			p := client.StartParams{Session: given[0], Input: code.String(), Author: commandAuthor("exec"), WaitMS: view.firstWaitMS()}
-			if sandbox != nil || limits.Limits != (workers.Limits{}) { // before any code runs in a session with weaker ones
+			if sandbox != nil || limits.Limits != (workers.Limits{}) { // before any code runs in a session with a weaker one
 				if now, err := conn.GetSession(ctx, given[0]); err == nil {
 					if err := errors.Join(requireSandbox(sandbox, now), requireLimits(limits.Limits, now)); err != nil {
 						return statusFailed, err
@@ -99,7 +99,7 @@ func newExecCommand(f *flag.FlagSet) action {
 			}
 			var reply session.Reply
 			err := session.ErrClosed
-			if len(with) == 0 { // otherwise the session must have them
+			if len(with) == 0 { // an existing session must have them
 				reply, err = conn.StartTurn(ctx, p)
 			}
 			if session.KindOf(err) == session.KindClosed {
@@ -128,10 +128,11 @@ func newExecCommand(f *flag.FlagSet) action {
 
 }
 
-// errNotUTF8 refuses what a request to a daemon would carry as other text.
+// errNotUTF8 rejects input that a request to a daemon would not carry unchanged.
 var errNotUTF8 = usageErrorf("this is not UTF-8: convert it first, as iconv does")
 
-// turnEvents returns the events of a reply without what came before its turn, which is no output of the code.
+// turnEvents returns the events of a reply, without those before its turn: they are not output of
+// the code.
 func (v *turnView) turnEvents(reply session.Reply) []timeline.Event {
 	events := reply.Events
 	for len(events) > 0 && v.reportEarlier(events[0], reply) {
@@ -140,9 +141,9 @@ func (v *turnView) turnEvents(reply session.Reply) []timeline.Event {
 	return events
 }
 
-// reportEarlier tells what came before the turn and matters to who runs it: why the variables of earlier turns are gone,
-// and the notices of a worker's start. Those of a new session have been said when it was created. It returns false
-// if the event is none of these.
+// reportEarlier reports events before the turn that matter to the caller: why the variables of
+// earlier turns are gone, and notices of a worker's start. Notices of a new session were shown when
+// it was created. It returns false for other events.
 func (v *turnView) reportEarlier(e timeline.Event, reply session.Reply) bool {
 	if !e.BetweenTurns && e.Turn == reply.Turn {
 		return false
@@ -164,7 +165,7 @@ func (v *turnView) reportEarlier(e timeline.Event, reply session.Reply) bool {
 	return true
 }
 
-// The exit statuses for code that is not over, so that a script does not go on.
+// Exit statuses for code that has not finished, so that a script does not go on.
 const (
 	statusRunning = 4
 	statusWaiting = 5
@@ -186,7 +187,7 @@ func replyStatus(reply session.Reply) int {
 	return statusDone
 }
 
-// newInputCommand answers a wait of a session.
+// newInputCommand answers an input request of a session.
 func newInputCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	var lines codeFlag

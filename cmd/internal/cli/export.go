@@ -41,7 +41,7 @@ func newExportCommand(f *flag.FlagSet) action {
 
 }
 
-// writeSession writes a session of the daemon in a format; "" is the first of its language.
+// writeSession writes a session of the daemon in a format. "" is the first format of its language.
 func writeSession(ctx context.Context, c *client.Conn, w io.Writer, now session.Info, format string) error {
 	l := sessionLanguage(now.Language)
 	if format == "" {
@@ -64,8 +64,8 @@ func writeSession(ctx context.Context, c *client.Conn, w io.Writer, now session.
 	return errors.Join(err, lost, flush())
 }
 
-// pastEvents yields the events of a session so far, window by window, with the large data of results
-// named only. lost is set if it ends early.
+// pastEvents yields the events of a session so far, in windows. Large data of results is named but
+// not included. It sets lost if it ends early.
 func pastEvents(ctx context.Context, s session.Session, lost *error) iter.Seq[timeline.Event] {
 	return func(yield func(timeline.Event) bool) {
 		q := session.ReadQuery{Limit: session.MaxReadEvents}
@@ -96,8 +96,8 @@ func bufferedWriter(w io.Writer) (io.Writer, func() error) {
 	return b, b.Flush
 }
 
-// writeOutputFile writes a file completely or not at all. Our own output, as /dev/stdout is, goes on; another
-// pipe or device is written as it is, and a link leads to its file.
+// writeOutputFile writes a file completely or not at all. Our own output, such as /dev/stdout, is
+// appended to. Other pipes and devices are written directly, and a link leads to its file.
 func writeOutputFile(path string, write func(io.Writer) error) error {
 	there, err := os.Stat(path)
 	if own, e := os.Stdout.Stat(); err == nil && e == nil && os.SameFile(there, own) {

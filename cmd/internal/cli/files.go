@@ -19,8 +19,8 @@ import (
 
 const filesCommand = "repl files"
 
-// newFilesCommand lists the files that a session keeps, or writes one. Those of a session elsewhere come
-// over the daemon's own connection.
+// newFilesCommand lists the files that a session keeps, or writes one. Files of a remote session
+// arrive over the daemon's own connection.
 func newFilesCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	path := r.flags.String("output", "", outputUsage)

@@ -24,7 +24,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// grantFlags has the flags of repl grant.
+// grantFlags holds the flags of repl grant.
 type grantFlags struct {
 	read, write, host, call, dir string
 	accept                       string
@@ -32,7 +32,7 @@ type grantFlags struct {
 	isRemote                     bool // the session is not on this machine
 }
 
-// newGrantCommand lets a person widen the sandbox of a session that lives.
+// newGrantCommand lets a user widen the sandbox of a running session.
 func newGrantCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	var a grantFlags
@@ -71,7 +71,7 @@ func newGrantCommand(f *flag.FlagSet) action {
 	}
 }
 
-// countRights counts the rights that the flags name.
+// countRights returns how many rights the flags name.
 func (a *grantFlags) countRights() (n int) {
 	for _, name := range []string{a.read, a.write, a.host, a.call} {
 		if name != "" {
@@ -114,8 +114,8 @@ func (a *grantFlags) parseGrant() (g session.Grant, err error) {
 	return g, err
 }
 
-// resolvePath returns the absolute path that a flag names. Only where it starts from is looked at here: where it
-// leads is looked at by whoever gives it.
+// resolvePath returns the absolute path that a flag names. Only the start of the path is resolved
+// here; the granting side resolves where it leads.
 func (a *grantFlags) resolvePath(name, path string) (string, error) {
 	if a.isRemote {
 		return path, requireAbsolute(name, path)
@@ -130,8 +130,8 @@ func (a *grantFlags) resolvePath(name, path string) (string, error) {
 	return filepath.Join(here, path), err
 }
 
-// confirmGrant gives a right, and once more as a person has confirmed it if that is needed. The session then gets
-// the thing that the person was shown.
+// confirmGrant grants a right. If that needs a confirmation, it asks the user and grants it again,
+// for exactly the path that the user was shown.
 func confirmGrant(s streams, g session.Grant, give func(session.Grant) error) error {
 	err := give(g)
 	asks, ok := errors.AsType[*session.Error](err)
@@ -154,7 +154,7 @@ func confirmGrant(s streams, g session.Grant, give func(session.Grant) error) er
 
 func isYes(answer string) bool { return slices.Contains([]string{"y", "yes"}, strings.ToLower(answer)) }
 
-// confirmAnswer asks a person, and returns an error for all but the answer that is meant.
+// confirmAnswer asks the user, and returns an error unless the answer is accepted.
 func confirmAnswer(s streams, question string, isMeant func(answer string) bool) error {
 	fmt.Fprint(s.err, question)
 	line, err := bufio.NewReader(s.in).ReadString('\n')
@@ -183,7 +183,7 @@ func realDirectory(name, dir string) (string, error) {
 	return found, nil
 }
 
-// saveGrant keeps a right for later sessions of a workspace.
+// saveGrant saves a right for later sessions of a workspace.
 func (a *grantFlags) saveGrant(s streams) (int, error) {
 	g, err := a.parseGrant()
 	if err != nil {
@@ -200,7 +200,7 @@ func (a *grantFlags) saveGrant(s streams) (int, error) {
 	return statusDone, nil
 }
 
-// saveGrantFor keeps a right for a workspace, if its path is one that may be given.
+// saveGrantFor saves a right for a workspace, if its path may be granted.
 func saveGrantFor(work string, g session.Grant) (err error) {
 	if g.Read+g.Write != "" {
 		of := workers.Spec{Dir: work, Sandbox: &workers.Sandbox{Level: workers.Workspace}}
@@ -211,7 +211,7 @@ func saveGrantFor(work string, g session.Grant) (err error) {
 	return userConfigFile().Add(work, g)
 }
 
-// applyTo gives a right to a session, or answers what it asks.
+// applyTo grants a right to a session, or answers its permission request.
 func (a *grantFlags) applyTo(ctx context.Context, s streams, there session.Session) (int, error) {
 	g, err := a.parseGrant()
 	if err != nil {
@@ -226,7 +226,8 @@ func (a *grantFlags) applyTo(ctx context.Context, s streams, there session.Sessi
 	return statusDone, nil
 }
 
-// answerRequest answers what a session asks: with --deny, with --always, or as the person says now.
+// answerRequest answers a permission request, according to --deny or --always, or else as the user
+// answers.
 func (a *grantFlags) answerRequest(ctx context.Context, s streams, there session.Session) (int, error) {
 	now, err := there.Info(ctx)
 	if err != nil {
@@ -261,18 +262,18 @@ func (a *grantFlags) answerRequest(ctx context.Context, s streams, there session
 	return statusDone, nil
 }
 
-// laterGrantHint returns the command with which a person gives a right to sessions that start
-// later: no other program reaches those of this one.
+// laterGrantHint returns the command with which a user grants a right to later sessions. No other
+// program can reach the sessions of this one.
 func laterGrantHint(_, workspace string, g session.Grant) string {
 	return "repl grant --always --dir " + shellword.Quote(workspace) + " " + rightOption(g) + " (from the next start or reset on)"
 }
 
-// grantCommand returns the command with which a person gives a right.
+// grantCommand returns the command with which a user grants a right.
 func grantCommand(name string, g session.Grant) string {
 	return "repl grant " + shellword.Quote(name) + " " + rightOption(g)
 }
 
-// rightOption is the option of repl grant for a right.
+// rightOption returns the option of repl grant for a right.
 func rightOption(g session.Grant) string {
 	option, value := "--write", g.Write
 	switch {

@@ -14,15 +14,14 @@ import (
 //go:embed help/*.txt
 var helpPages embed.FS
 
-// Pages of the help that are about more than one command.
+// Help pages that cover more than one command.
 const (
 	pageRepl     = "repl"
 	pageCommands = "commands"
 	pageSessions = "sessions"
 )
 
-// newHelpCommand explains the command line: one page for the essentials, and one for each topic and
-// each command.
+// newHelpCommand prints help: one page for the essentials, and one for each topic and command.
 func newHelpCommand(f *flag.FlagSet) action {
 	man := f.Bool("man", false, "print the manual page, which man -l - shows")
 	markdown := f.Bool("markdown", false, "print all commands as Markdown")
@@ -68,7 +67,7 @@ func topicText(topic string) (string, error) {
 	return "", usageErrorf("no help topic %q; %stry repl help, repl help commands, repl help sessions, or repl help COMMAND", topic, hint)
 }
 
-// showPage shows the page of a command.
+// showPage prints the page of a command.
 func showPage(s streams, c command) (int, error) {
 	text := c.helpText()
 	if c.name == "" {
@@ -81,7 +80,7 @@ func showPage(s streams, c command) (int, error) {
 	return statusDone, err
 }
 
-// pageText returns a page of help: its text, with lists and figures from the code.
+// pageText returns a help page, with lists and figures filled in from the code.
 func pageText(page string) (string, error) {
 	if page == pageCommands {
 		return commandsPage(), nil
@@ -95,7 +94,7 @@ func pageText(page string) (string, error) {
 	).Replace(string(text)), err
 }
 
-// commandsPage returns every command in a line or two.
+// commandsPage returns the list of all commands, each in a line or two.
 func commandsPage() string {
 	var b strings.Builder
 	b.WriteString("Every command. repl help COMMAND, or repl COMMAND --help, has the flags of one.\n")
@@ -116,7 +115,7 @@ func commandList(group string) string {
 	return b.String()
 }
 
-// helpText returns the full description of a command, for a terminal.
+// helpText returns the full description of a command for a terminal.
 func (c command) helpText() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n", c.usageLine(), c.summary)
@@ -135,7 +134,7 @@ func (c command) helpText() string {
 	return b.String()
 }
 
-// helpEntry returns a term and its meaning, in lines of 80 characters. The meaning begins at a
+// helpEntry returns a term and its meaning, in lines of 80 characters. The meaning starts at a
 // column, on the next line if the term is too long.
 func helpEntry(term, means string, column int) string {
 	lines := strings.ReplaceAll(wrapText(means, 80-column), "\n", "\n"+strings.Repeat(" ", column))
@@ -145,7 +144,7 @@ func helpEntry(term, means string, column int) string {
 	return fmt.Sprintf("%-*s%s\n", column, term, lines)
 }
 
-// wrapText returns a text in lines of at most width characters.
+// wrapText wraps a text at width characters.
 func wrapText(text string, width int) string {
 	var b strings.Builder
 	at := 0
@@ -165,7 +164,7 @@ func wrapText(text string, width int) string {
 	return b.String()
 }
 
-// hours returns a duration as people write it: "24 hours", "15 minutes".
+// hours returns a duration in words: "24 hours", "15 minutes".
 func hours(d time.Duration) string {
 	n, unit := int(d/time.Minute), "minute"
 	if d >= time.Hour {
@@ -232,7 +231,7 @@ func manualPage() (string, error) {
 	return b.String(), nil
 }
 
-// escapeRoff escapes a text, so that roff takes nothing in it for a request or an escape.
+// escapeRoff escapes a text, so that roff sees no requests or escapes in it.
 func escapeRoff(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

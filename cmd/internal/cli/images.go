@@ -11,15 +11,15 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/securefile"
 )
 
-// Pictures of sessions elsewhere are kept here for a day, those of 32 sessions at most.
+// Images of remote sessions are kept on this machine for a day, for at most 32 sessions.
 const (
 	maxImageAge      = 24 * time.Hour
 	maxImageSessions = 32
 )
 
-// sessionImageDir returns the directory of this machine for the pictures of a session that is
-// elsewhere, and removes those that are over a bound. "" means that there is none. It is the same
-// for one session of one place, so a client that is started again has what it was told of.
+// sessionImageDir returns the local directory for the images of a remote session, and removes those
+// beyond the bounds. "" means that none is available. The directory depends only on the session and
+// its remote, so that a restarted client finds the images it knows.
 func sessionImageDir(place, session string) string {
 	state := stateDir()
 	if state == "" {

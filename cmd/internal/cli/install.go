@@ -17,7 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// An installRequest has the choices of a repl install.
+// An installRequest holds the choices of a repl install.
 type installRequest struct {
 	clients   []install.Client
 	all       bool
@@ -25,10 +25,10 @@ type installRequest struct {
 	server    install.Server
 	options   install.Options
 	paths     install.ConfigDirs
-	sandbox   *workers.Sandbox // of the sessions
+	sandbox   *workers.Sandbox // the sandbox of the sessions
 }
 
-// newInstallCommand puts this program into the configuration of agents and editors.
+// newInstallCommand adds this program to the configuration of agents and editors.
 func newInstallCommand(f *flag.FlagSet) action {
 	read := addInstallFlags(f)
 	return func(s streams, args []string) (int, error) {
@@ -41,8 +41,8 @@ func newInstallCommand(f *flag.FlagSet) action {
 			return statusFailed, err
 		}
 		i.server.Command, i.server.Args = start[0], slices.Concat(start[1:], i.server.Args)
-		if i.options.Project { // the file goes to other machines, with other paths
-			name := strings.TrimSuffix(filepath.Base(i.server.Command), ".exe") // nor its system is
+		if i.options.Project { // the file is shared with other machines, which have other paths
+			name := strings.TrimSuffix(filepath.Base(i.server.Command), ".exe") // and maybe another system
 			if path, err := exec.LookPath(name); err == nil && path == i.server.Command {
 				i.server.Command = name
 			}
@@ -57,8 +57,8 @@ func newInstallCommand(f *flag.FlagSet) action {
 	}
 }
 
-// addInstallFlags defines the flags of repl install, and returns a function that reads a
-// command line with them.
+// addInstallFlags defines the flags of repl install and returns a function that parses a command
+// line with them.
 func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, error) {
 	var c runtimeFlags
 	c.addFlags(f)
@@ -121,7 +121,7 @@ func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, erro
 		if err != nil {
 			return nil, err
 		}
-		if len(with) > 0 && c.lang == "" { // naming an interpreter does not fix the language
+		if len(with) > 0 && c.lang == "" { // naming an interpreter does not choose the language
 			asked = availableLanguages()
 		}
 		wants, err := with.canonicalNames(asked)
@@ -162,8 +162,8 @@ func (i *installRequest) selectClients(names []string) error {
 	return nil
 }
 
-// serverArgs returns the arguments with which a client starts the server: the choices in f,
-// with paths that do not depend on the client's working directory.
+// serverArgs returns the arguments with which a client starts the server: the choices in f, with
+// paths that do not depend on the client's working directory.
 func (c *runtimeFlags) serverArgs(f *flag.FlagSet) ([]string, error) {
 	asked, _, err := c.languagesOrAll()
 	if err == nil {
@@ -305,7 +305,7 @@ func (i *installRequest) printReport(out io.Writer, r install.Report) {
 	}
 }
 
-// absolutePath returns an absolute path in the entry; "" when there is none.
+// absolutePath returns an absolute path in the entry, or "" if it has none.
 func (i *installRequest) absolutePath() string {
 	for _, word := range append([]string{i.server.Command}, i.server.Args...) {
 		if filepath.IsAbs(word) {

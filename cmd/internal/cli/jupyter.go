@@ -21,18 +21,18 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 )
 
-// jupyterPrefix stands before the name of a kernel where a language is named.
+// jupyterPrefix marks the name of a Jupyter kernel where a language is expected.
 const jupyterPrefix = "jupyter:"
 
 // kernelWorker is the hidden command that is the worker of a Jupyter kernel.
 const kernelWorker = "kernel-worker"
 
-// cutKernelPrefix returns the name of the kernel that a language's name means, in lower case.
+// cutKernelPrefix returns the kernel that a language name stands for, in lower case.
 func cutKernelPrefix(name string) (kernel string, ok bool) {
 	return strings.CutPrefix(strings.ToLower(name), jupyterPrefix)
 }
 
-// installedKernels returns the kernels that are installed here.
+// installedKernels returns the Jupyter kernels of this machine.
 func installedKernels() []kernelspec.KernelSpec { return kernelspec.List(os.Getenv) }
 
 // findKernel returns the language of an installed kernel.
@@ -50,8 +50,8 @@ func findKernel(kernel string) (languageInfo, error) {
 	return kernelLanguage(found), nil
 }
 
-// kernelLanguage is the language of a kernel. found needs no more than its name for a session that
-// is there already.
+// kernelLanguage returns the language of a kernel. For an existing session, found needs only a
+// name.
 func kernelLanguage(found kernelspec.KernelSpec) languageInfo {
 	name, display := jupyterPrefix+found.Name, cmp.Or(found.Display, found.Name)
 	more := defaultsByLanguage()[strings.ToLower(found.Language)]
@@ -75,7 +75,7 @@ func kernelLanguage(found kernelspec.KernelSpec) languageInfo {
 	}
 }
 
-// kernelSpec says how to start a kernel in a session's own environment: its worker is this program.
+// kernelSpec returns how to start a kernel in a session's environment. Its worker is this program.
 func kernelSpec(kernel, dir string, more runtimeSettings) workers.Spec {
 	s := workers.Spec{Name: jupyterPrefix + kernel, Env: more.env, Dir: dir}
 	getenv := func(name string) string { value, _ := more.lookupEnv(name); return value }
@@ -90,14 +90,14 @@ func kernelSpec(kernel, dir string, more runtimeSettings) workers.Spec {
 		return s
 	}
 	s.Path, s.Err = os.Executable()
-	// A file makes the private directory, where the kernel's connection file and sockets are.
+	// Any file creates the private directory, which holds the kernel's connection file and sockets.
 	s.Args = []string{kernelWorker, found.Dir, workers.FilesDir}
 	s.Files = map[string][]byte{"kernel": []byte(found.Dir + "\n")}
 	s.PathSource = "the kernelspec " + found.Dir
 	return s
 }
 
-// newKernelWorkerCommand is the worker of a Jupyter kernel.
+// newKernelWorkerCommand runs the worker of a Jupyter kernel.
 func newKernelWorkerCommand(f *flag.FlagSet) action {
 	return func(_ streams, args []string) (int, error) {
 		if err := parseFlags(f, args); err != nil {
@@ -120,22 +120,23 @@ func newKernelWorkerCommand(f *flag.FlagSet) action {
 	}
 }
 
-// A languageDefaults has what no kernelspec tells about a language.
+// languageDefaults holds what a kernelspec does not say about a language.
 type languageDefaults struct {
 	extension, comment string
 	dialect            conformance.Dialect
 }
 
-// defaultsByLanguage returns them by the name that kernels use, in lower case. Others work too.
+// defaultsByLanguage returns the defaults by the language's name in kernels, in lower case. Other
+// languages work without any.
 func defaultsByLanguage() map[string]languageDefaults {
 	python, r := conformance.PythonDialect(), conformance.RDialect()
 	python.Exit = "import os; os._exit(3)"       // a kernel catches SystemExit
-	python.Shell = func(command string) string { // what a child writes itself may overtake
+	python.Shell = func(command string) string { // a child's own output might overtake the kernel's
 		return "import subprocess; print(subprocess.run(" + strconv.QuoteToASCII(command) + ", shell=True, stdout=-1, text=True).stdout, end='')"
 	}
 	python.Call, r.Call = nil, nil
 	python.Define, r.Define = "", ""
-	r.Exit = "" // IRkernel ends without a status
+	r.Exit = "" // IRkernel exits without a status
 	script := javaScriptDialect()
 	return map[string]languageDefaults{
 		"python":     {"py", "#", python},
@@ -173,7 +174,7 @@ func javaScriptDialect() conformance.Dialect {
 	}
 }
 
-// kernelItems are the names of kernels for the completion of shells.
+// kernelItems returns the names of kernels for shell completion.
 func kernelItems() []completionItem {
 	var found []completionItem
 	for _, k := range installedKernels() {
@@ -184,15 +185,15 @@ func kernelItems() []completionItem {
 	return found
 }
 
-// A kernelReport is one installed kernel, for doctor.
+// A kernelReport describes an installed kernel for doctor.
 type kernelReport struct {
-	Name    string `json:"name"` // as --lang takes it
+	Name    string `json:"name"` // as --lang accepts it
 	Display string `json:"display,omitempty"`
 	Dir     string `json:"dir"`
 	Problem string `json:"problem,omitempty"` // why it cannot be started
 }
 
-// examineKernels lists the kernels that are installed. It starts none: each is tried by --lang.
+// examineKernels lists the installed kernels. It starts none; --lang tests one.
 func examineKernels(context.Context) []kernelReport {
 	var all []kernelReport
 	for _, k := range installedKernels() {
@@ -207,7 +208,7 @@ func examineKernels(context.Context) []kernelReport {
 	return all
 }
 
-// printKernels writes the list for a person.
+// printKernels prints the list for a terminal.
 func printKernels(p *lineBuilder, all []kernelReport) {
 	if len(all) == 0 {
 		return

@@ -24,76 +24,77 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// A languageInfo has the facts about a language that no worker can tell.
+// A languageInfo holds what the command must know about a language and no worker can tell.
 type languageInfo struct {
 	name         string
 	aliases      []string // other names that people use
-	display      string   // for a person
-	continuation string   // the prompt for the further lines of an input
+	display      string   // for display
+	continuation string   // the prompt for further lines of an input
 	syntax       *lineedit.Syntax
 
 	// newSpec finds the runtime. executable and dir are the user's choices, or "".
 	newSpec func(executable, dir string, more runtimeSettings) workers.Spec
 
-	// fileInput is an input that runs a file, absolute or standardInput, as a program of its own.
-	// It may change how the runtime starts. name is the path as it was given.
+	// fileInput returns an input that runs a file as a program of its own. path is absolute or
+	// standardInput; name is the path as given. It may change how the runtime starts.
 	fileInput func(s *workers.Spec, path, name string, args []string) (input string, err error)
 
-	// optionInput is an input that does what the language's own command does with an option, -c and
-	// code or -m and a module. nil means that it has no such options.
+	// optionInput returns an input for an option of the language's own command: -c and code, or -m
+	// and a module. nil means that the language has no such options.
 	optionInput func(option, text string, args []string) string
 
-	// processArgs is what the runtime itself is told to run a program as a process of its own: option is
-	// -c or -m, or "" for a file. nil means that a worker runs all code.
+	// processArgs returns the runtime's arguments to run a program as its own process. option is -c
+	// or -m, or "" for a file. nil means that all code runs in a worker.
 	processArgs func(option, text string, args []string) []string
 
-	// translateInput turns what people type at other prompts into code of the language; an error says
-	// what to type. nil changes nothing. It is for a person's input only.
+	// translateInput translates what people type at other prompts into code of the language; an
+	// error says what to type. nil changes nothing. Only a user's input is translated.
 	translateInput func(code string) (string, error)
 
-	// quitInput is an input that ends the runtime the way it ends at the end of a program.
+	// quitInput is an input that makes the runtime exit as at the end of a program.
 	quitInput string
 
-	// candidates returns the places where spec looked.
+	// candidates returns the places that newSpec searched.
 	candidates func(executable, dir string) []workers.Candidate
 
 	export export.Language
 
-	// packages makes more packages available.
+	// packages installs more packages.
 	packages *pkginstall.Tool
 
-	// dialect returns the code with which a worker is checked; its zero value checks less. It
-	// may read a file.
+	// dialect returns the code with which a worker is checked; a zero value checks less. It may
+	// read a file.
 	dialect func() (conformance.Dialect, error)
 }
 
-// runtimeSettings are a runtime's settings beside the environment that it inherits.
+// runtimeSettings are settings of a runtime besides the environment that it inherits.
 type runtimeSettings struct {
 	env       []string // as in workers.Spec
-	initFile  string   // a file that it runs at its start, absolute; "" for none
+	initFile  string   // an absolute path, run at the start; "" for none
 	isProgram bool     // an input is a whole program
-	asProcess bool     // without a worker: the program is the runtime's own process
+	asProcess bool     // run the program as the runtime's own process, without a worker
 }
 
-// hasName reports whether a name is one of the language's.
+// hasName reports whether the language has a name.
 func (l languageInfo) hasName(name string) bool {
 	return name == l.name || slices.Contains(l.aliases, name)
 }
 
 // allLanguages returns all languages in the order of the help; the first is the default. An error
-// means that the file of the user's own cannot be read, and that they are left out.
+// means that the user's file cannot be read and that its languages are missing.
 func allLanguages() ([]languageInfo, error) {
 	own, err := userLanguages()
 	return append(builtinLanguages(), own...), err
 }
 
-// availableLanguages returns all languages that can be known.
+// availableLanguages returns all languages that can be determined, ignoring an unreadable user
+// file.
 func availableLanguages() []languageInfo {
 	all, _ := allLanguages()
 	return all
 }
 
-// builtinLanguages returns the languages that need no file of the user's.
+// builtinLanguages returns the languages that do not come from the user's file.
 func builtinLanguages() []languageInfo {
 	return []languageInfo{{
 		name:         "python",
@@ -112,7 +113,7 @@ func builtinLanguages() []languageInfo {
 		optionInput:    pythonOptionInput,
 		processArgs:    pythonProcessArgs,
 		translateInput: translatePythonInput,
-		quitInput:      `raise __import__("builtins").SystemExit`, // the program may have a name of its own for it
+		quitInput:      `raise __import__("builtins").SystemExit`, // the program may have redefined the name
 		candidates: func(executable, dir string) []workers.Candidate {
 			_, looked, _ := python.Find(python.FindOptions{Path: executable, Dir: dir})
 			return looked
@@ -146,8 +147,8 @@ func builtinLanguages() []languageInfo {
 	}}
 }
 
-// withInitFile returns a spec with one more file. The runtime runs it when it starts, and it runs
-// the user's --init file.
+// withInitFile adds a file to a spec. The runtime runs it at the start, and it runs the user's
+// --init file.
 func withInitFile(s workers.Spec, name, text string) workers.Spec {
 	if text != "" && s.Files != nil {
 		s.Files = maps.Clone(s.Files)
@@ -156,7 +157,7 @@ func withInitFile(s workers.Spec, name, text string) workers.Spec {
 	return s
 }
 
-// lookupEnv returns the user's value of a variable that --init uses, and whether it is set.
+// lookupEnv returns the user's value of a variable that --init replaces, and whether it is set.
 func (m runtimeSettings) lookupEnv(name string) (value string, set bool) {
 	for _, kv := range slices.Backward(m.env) {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -166,7 +167,7 @@ func (m runtimeSettings) lookupEnv(name string) (value string, set bool) {
 	return os.LookupEnv(name)
 }
 
-// pythonInit lets Python run a file right after the user's PYTHONSTARTUP.
+// pythonInit makes Python run a file right after the user's PYTHONSTARTUP.
 func pythonInit(m runtimeSettings) (env []string, file string) {
 	if m.initFile == "" {
 		return m.env, ""
@@ -191,8 +192,8 @@ globals().pop("_turnstone_init")(%s, %s, globals())
 `, restore, users, pythonString(m.initFile))
 }
 
-// rInit lets R run a file right after the user's profile, with the packages attached that
-// are attached at the prompt.
+// rInit makes R run a file right after the user's profile, with the default packages attached as at
+// the prompt.
 func rInit(m runtimeSettings) (env []string, file string) {
 	if m.initFile == "" {
 		return m.env, ""
@@ -212,7 +213,7 @@ func rInit(m runtimeSettings) (env []string, file string) {
 }
 
 // pythonFileInput runs a file in __main__ under its own name, which tracebacks, inspect and
-// multiprocessing use; or as python does the __main__.py of a directory or a zip file.
+// multiprocessing use. Like python, it runs the __main__.py of a directory or a zip file.
 func pythonFileInput(_ *workers.Spec, path, name string, args []string) (string, error) {
 	if path == standardInput {
 		code, err := readProgram(path)
@@ -228,7 +229,7 @@ func pythonFileInput(_ *workers.Spec, path, name string, args []string) (string,
 	}
 	run := `exec(compile(__import__("io").open_code(space["__file__"]).read(), space["__file__"], "exec", dont_inherit=True), space)`
 	switch {
-	case !info.IsDir() && (!info.Mode().IsRegular() || strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/")): // it may be this process's alone, and be read once
+	case !info.IsDir() && (!info.Mode().IsRegular() || strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/")): // it may exist only for this process and be readable only once
 		code, err := readProgram(path)
 		if err != nil {
 			return "", err
@@ -255,8 +256,8 @@ func isZipFile(path string) bool {
 	return z.Close() == nil
 }
 
-// setArgvCode is code that sets sys.argv, and sys.orig_argv, with which a program starts itself again:
-// there, words stand in the place of the name.
+// setArgvCode returns code that sets sys.argv, and sys.orig_argv, with which a program restarts
+// itself. In orig_argv, words replace the name.
 func setArgvCode(name string, args []string, words ...string) string {
 	list := func(texts ...string) string {
 		quoted := make([]string, len(texts))
@@ -270,8 +271,8 @@ if hasattr(__import__("sys"), "orig_argv"): __import__("sys").orig_argv[1:] = %s
 		list(slices.Concat([]string{name}, args)...), list(slices.Concat(words, args)...))
 }
 
-// runTextCode is code that runs a text under a name. Tracebacks show its lines. The text of a file may say
-// its encoding.
+// runTextCode returns code that runs a text under a name. Tracebacks show its lines. The text of a
+// file may declare its encoding.
 func runTextCode(name, text string, file bool) string {
 	code := "text"
 	if file {
@@ -282,8 +283,8 @@ __import__("linecache").cache[%[1]s] = (0, None, list(__import__("io").StringIO(
 exec(compile(%[3]s, %[1]s, "exec", dont_inherit=True), space)`, pythonString(name), pythonString(text), code)
 }
 
-// programCode runs code of our own that runs a program in the namespace space. By the name of the
-// module, the worker leaves it and the input out of what the program sees of its stack.
+// programCode returns our code wrapped so that it runs a program in the namespace space. The worker
+// recognizes its module name and hides it and the input from the program's view of the stack.
 func programCode(code string) string {
 	return fmt.Sprintf(`exec(%s, {"__name__": "turnstone_worker.program", "space": globals()})`, pythonString(code))
 }
@@ -292,7 +293,7 @@ func programCode(code string) string {
 func pythonOptionInput(option, text string, args []string) string {
 	run, words := "", []string{option}
 	switch option {
-	case "-m": // which puts the module's own name into argv
+	case "-m": // python puts the module's own name into argv
 		words = append(words, text)
 		run = `if __import__("sys").path[:1] == [""]: __import__("sys").path[0] = __import__("os").getcwd()` + "\n" + fmt.Sprintf(`__import__("runpy")._run_module_as_main(%s)`, pythonString(text))
 	case "-c":
@@ -304,8 +305,8 @@ func pythonOptionInput(option, text string, args []string) string {
 	return setArgvCode(option, args, words...) + "\n" + programCode(run) + "\n"
 }
 
-// rFileInput runs a file as Rscript does: R reads the file instead of a console, so every value
-// at the top level is printed, and stdin() is the file.
+// rFileInput runs a file as Rscript does: R reads the file instead of a console, so it prints every
+// value at the top level, and stdin() is the file.
 func rFileInput(s *workers.Spec, path, _ string, args []string) (string, error) {
 	if len(args) > 0 {
 		s.Args = slices.Concat(s.Args, []string{"--args"}, args)
@@ -313,7 +314,7 @@ func rFileInput(s *workers.Spec, path, _ string, args []string) (string, error) 
 	return readProgram(path)
 }
 
-// pythonProcessArgs are python's own words for a program.
+// pythonProcessArgs returns python's own arguments for a program.
 func pythonProcessArgs(option, text string, args []string) []string {
 	switch {
 	case option != "":
@@ -324,7 +325,7 @@ func pythonProcessArgs(option, text string, args []string) []string {
 	return slices.Concat([]string{text}, args)
 }
 
-// rProcessArgs are the words with which Rscript starts R.
+// rProcessArgs returns the arguments with which Rscript starts R.
 func rProcessArgs(_, file string, args []string) []string {
 	words := []string{"--no-echo", "--no-restore", "--file=" + file}
 	if len(args) > 0 {
@@ -346,7 +347,7 @@ func readProgram(path string) (string, error) {
 	return readInput(file)
 }
 
-// readInput reads a whole input, which has a bound.
+// readInput reads a whole input, up to the maximum size.
 func readInput(from io.Reader) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(from, session.MaxInputBytes+1))
 	if err == nil && len(text) > session.MaxInputBytes {
@@ -355,8 +356,8 @@ func readInput(from io.Reader) (string, error) {
 	return string(text), err
 }
 
-// pythonString returns a literal for a string of the operating system. Python keeps bytes
-// that are not UTF-8 as lone surrogates.
+// pythonString returns a Python literal for a string of the operating system. Python represents
+// bytes that are not UTF-8 as lone surrogates.
 func pythonString(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -380,8 +381,8 @@ func pythonString(s string) string {
 	return b.String()
 }
 
-// findLanguage finds a language by one of its names, in upper or lower case; "" is
-// the first.
+// findLanguage finds a language by one of its names, in upper or lower case. "" is the first
+// language.
 func findLanguage(name string) (languageInfo, error) {
 	if kernel, ok := cutKernelPrefix(name); ok {
 		return findKernel(kernel)
@@ -400,15 +401,15 @@ func findLanguage(name string) (languageInfo, error) {
 	if unread != nil {
 		return languageInfo{}, unread
 	}
-	long := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return len(n) < 3 }) // any word is close to one of one letter
+	long := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return len(n) < 3 }) // any word is close to a one-letter name
 	if n := nearestName(strings.ToLower(name), long); n != "" {
 		return languageInfo{}, usageErrorf("unknown language %q; did you mean %s?", name, n)
 	}
 	return languageInfo{}, usageErrorf("unknown language %q (have %s); one of your own is --worker, or a table in %s; a Jupyter kernel is %sNAME", name, strings.Join(names, ", "), workersFile(), jupyterPrefix)
 }
 
-// sessionLanguage returns the language of a session that is there already. Its worker may be one that
-// this command knows nothing of.
+// sessionLanguage returns the language of an existing session. This command may know nothing about
+// its worker.
 func sessionLanguage(name string) languageInfo {
 	l, err := findLanguage(name)
 	if kernel, ok := cutKernelPrefix(name); ok && err != nil {
@@ -420,8 +421,7 @@ func sessionLanguage(name string) languageInfo {
 	return l
 }
 
-// languageOfFile returns the name of the language whose scripts have names like this; "" if there is
-// none.
+// languageOfFile returns the language whose scripts have names like this, or "" if there is none.
 func languageOfFile(path string) string {
 	ending := strings.TrimPrefix(filepath.Ext(path), ".")
 	for _, l := range availableLanguages() {
@@ -432,7 +432,7 @@ func languageOfFile(path string) string {
 	return ""
 }
 
-// langFlag is the value of --lang: the language's own name, if it has one.
+// A langFlag is the value of --lang: the canonical name of the language, if it is known.
 type langFlag struct{ name *string }
 
 func (l langFlag) String() string {
@@ -442,7 +442,7 @@ func (l langFlag) String() string {
 	return *l.name
 }
 
-// Set keeps an unknown name; it is refused when a language is needed.
+// Set accepts an unknown name; it is rejected when the language is needed.
 func (l langFlag) Set(name string) error {
 	if known, err := findLanguage(name); err == nil && name != "" {
 		name = known.name

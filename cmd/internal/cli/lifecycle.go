@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// newInterruptCommand interrupts what a session runs now.
+// newInterruptCommand interrupts the running turn of a session.
 func newInterruptCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	turn := r.flags.Uint64("turn", 0, "`N` only if this turn is the one that runs")

@@ -14,7 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// limitFlags are the user's limits for each session.
+// limitFlags holds the user's limits for each session.
 type limitFlags struct{ workers.Limits }
 
 func (l *limitFlags) addFlags(f *flag.FlagSet) {
@@ -26,8 +26,8 @@ func (l *limitFlags) addFlags(f *flag.FlagSet) {
 	f.DurationVar(&l.Turn, "turn-timeout", 0, "`DURATION` after which an input is interrupted, such as 30m")
 }
 
-// totalMemory is what all sessions may use together: three quarters of the machine, or as much
-// as one of them may have.
+// totalMemory returns the memory that all sessions may use together: three quarters of the
+// machine's, or more if a single session may have more.
 func (l *limitFlags) totalMemory() int64 {
 	if all := supervisor.DefaultMemory(); all >= workers.MinMemoryBytes {
 		return max(all, l.Memory)
@@ -35,7 +35,7 @@ func (l *limitFlags) totalMemory() int64 {
 	return 0
 }
 
-// validateLimits refuses limits that cannot be meant.
+// validateLimits rejects limits that make no sense.
 func (l *limitFlags) validateLimits() error {
 	if err := l.Validate(); err != nil {
 		return usageErrorf("%s", strings.TrimPrefix(err.Error(), "workers: "))
@@ -43,7 +43,7 @@ func (l *limitFlags) validateLimits() error {
 	return nil
 }
 
-// clientLimits writes the limits into a request to a daemon, which limitsFromClient reads.
+// clientLimits converts the limits for a request to a daemon.
 func (l *limitFlags) clientLimits() client.Limits {
 	return client.Limits{Memory: l.Memory, Processes: l.Processes, CPUs: l.CPUs, Files: l.Files, Disk: l.Disk, TurnMS: l.Turn.Milliseconds()}
 }
@@ -52,7 +52,7 @@ func limitsFromClient(l client.Limits) workers.Limits {
 	return workers.Limits{Memory: l.Memory, Processes: l.Processes, CPUs: l.CPUs, Files: l.Files, Disk: l.Disk, Turn: time.Duration(l.TurnMS) * time.Millisecond}
 }
 
-// requireLimits refuses a session that has other limits than the user asks for.
+// requireLimits returns an error if a session has other limits than the user asks for.
 func requireLimits(l workers.Limits, now session.Info) error {
 	if l == (workers.Limits{}) || now.Limits == l.String() {
 		return nil
@@ -64,7 +64,7 @@ func requireLimits(l workers.Limits, now session.Info) error {
 	return fmt.Errorf("session %s is open with %s, not %s: close it, or use another name", now.Name, has, l)
 }
 
-// A byteSize is a number of bytes: 512M, 8G, 1.5GiB.
+// A byteSize is a flag value in bytes: 512M, 8G, 1.5GiB.
 type byteSize int64
 
 func (s *byteSize) String() string {
@@ -77,7 +77,7 @@ func (s *byteSize) String() string {
 	return ""
 }
 
-// sizeUnits are the first letters of the units, each 1024 of the one before.
+// sizeUnits are the first letters of the units, each 1024 times the one before.
 const sizeUnits = " KMGT"
 
 func (s *byteSize) Set(text string) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// newListCommand shows the daemon's sessions.
+// newListCommand lists the sessions of the daemon.
 func newListCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	return func(s streams, args []string) (int, error) {
@@ -49,7 +49,7 @@ func newListCommand(f *flag.FlagSet) action {
 
 }
 
-// stateText describes a session's state for a person.
+// stateText describes the state of a session for a terminal.
 func stateText(s session.Info) string {
 	switch {
 	case s.State == session.StatePreparing:

@@ -10,11 +10,11 @@ import (
 // maxLogBytes bounds a log file. One older file is kept next to it.
 const maxLogBytes = 1 << 20
 
-// daemonLogName is the log of a daemon, in stateDir.
+// daemonLogName is the log file of a daemon in stateDir.
 const daemonLogName = "serve.log"
 
-// A logFile is the log of a program, including its last words. Several programs may share one
-// file: each writes whole lines.
+// A logFile is a program's log, including its crash output. Several programs may share a file: each
+// writes whole lines.
 type logFile struct {
 	path string
 
@@ -22,13 +22,13 @@ type logFile struct {
 	file *os.File // guarded by mu
 }
 
-// openLog opens a log file, and makes it and its directory if they are not there.
+// openLog opens a log file, and creates it and its directory if they do not exist.
 func openLog(path string) (*logFile, error) {
 	l := &logFile{path: path}
 	return l, l.open(0)
 }
 
-// open opens the file, with further flags; mu is held, or nobody else has l yet.
+// open opens the file with additional flags. The caller holds mu, or no other goroutine has l yet.
 func (l *logFile) open(how int) error {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (l *logFile) open(how int) error {
 	if err != nil {
 		return err
 	}
-	_ = debug.SetCrashOutput(f, debug.CrashOptions{}) // it keeps a descriptor of its own
+	_ = debug.SetCrashOutput(f, debug.CrashOptions{}) // the runtime keeps its own descriptor
 	if l.file != nil {
 		_ = l.file.Close()
 	}
@@ -55,8 +55,8 @@ func (l *logFile) Write(b []byte) (int, error) {
 	return l.file.Write(b)
 }
 
-// makeRoom sees to it that n bytes fit. Another program may have written to the file,
-// or moved it, since.
+// makeRoom makes sure that n bytes fit. Another program may have written to the file, or moved it,
+// in the meantime.
 func (l *logFile) makeRoom(n int64) error {
 	there, err := os.Stat(l.path)
 	mine, err2 := l.file.Stat()
@@ -70,7 +70,7 @@ func (l *logFile) makeRoom(n int64) error {
 	unlock := lock(l.file)
 	there, err = os.Stat(l.path)
 	isMine := err == nil && os.SameFile(there, mine)       // or another program was faster
-	if isMine && os.Rename(l.path, l.path+".old") != nil { // Windows moves no file that is open, for a crash or elsewhere
+	if isMine && os.Rename(l.path, l.path+".old") != nil { // Windows does not move a file that any program has open
 		if text, err := os.ReadFile(l.path); err == nil {
 			_ = os.WriteFile(l.path+".old", text, 0o600)
 		}
@@ -80,8 +80,8 @@ func (l *logFile) makeRoom(n int64) error {
 	return l.open(how)
 }
 
-// defaultLogPath returns the path of a daemon's log unless the user gave another, or "" if the
-// user has no directory for it.
+// defaultLogPath returns the path of a daemon's log if the user gave none, or "" if the user has no
+// directory for it.
 func defaultLogPath() string {
 	dir := stateDir()
 	if dir == "" {

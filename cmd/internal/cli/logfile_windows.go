@@ -2,5 +2,5 @@ package cli
 
 import "os"
 
-// lock does nothing: an open file is not moved here.
+// lock does nothing: Windows does not move an open file.
 func lock(*os.File) (unlock func()) { return func() {} }

@@ -9,25 +9,25 @@ import (
 	"os"
 )
 
-// Variables that choose what the flags do not.
+// Variables that set the defaults of the flags.
 const (
 	logEnv      = "TURNSTONE_LOG"
 	logLevelEnv = "TURNSTONE_LOG_LEVEL"
 )
 
-// logFlags says where a command logs, and how much.
+// logFlags chooses where a command logs, and how much.
 type logFlags struct{ file, level string }
 
 // addFlags adds the flags that make the choice.
 func (c *logFlags) addFlags(f *flag.FlagSet) { c.addFlagsWithDefault(f, "default "+logEnv) }
 
-// addFlagsWithDefault is define, with a text that says where the log goes without the flags.
+// addFlagsWithDefault adds the flags. without describes where the log goes without them.
 func (c *logFlags) addFlagsWithDefault(f *flag.FlagSet, without string) {
 	f.StringVar(&c.file, "log", os.Getenv(logEnv), fmt.Sprintf("`FILE` log to this file, never code, output or secrets; %d MiB, plus the file before; %s", maxLogBytes>>20, without))
 	f.StringVar(&c.level, "log-level", os.Getenv(logLevelEnv), fmt.Sprintf("`debug|info|warn|error` how much is logged, to FILE or to standard error; default %s, or info for FILE", logLevelEnv))
 }
 
-// parseLogLevel returns the level of that name. usual replaces "".
+// parseLogLevel returns the level with a name, or defaultLevel for "".
 func parseLogLevel(name string, usual slog.Level) (slog.Level, error) {
 	levels := map[string]slog.Level{"": usual, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 	level, ok := levels[name]
@@ -37,8 +37,8 @@ func parseLogLevel(name string, usual slog.Level) (slog.Level, error) {
 	return level, nil
 }
 
-// openLogger is the log that was chosen. Where there is a file, stderr gets warnings; nil
-// means that the command says what matters there in its own words.
+// openLogger opens the chosen log. If it is a file, warnings also go to stderr; with a nil stderr,
+// the command reports them itself.
 func (c *logFlags) openLogger(stderr io.Writer) (*slog.Logger, error) {
 	level, err := parseLogLevel(c.level, slog.LevelInfo)
 	if err != nil {
@@ -76,8 +76,8 @@ func newTextHandler(to io.Writer, level slog.Level) slog.Handler {
 	return slog.NewTextHandler(to, &slog.HandlerOptions{Level: level})
 }
 
-// newLogger returns a log with the program's name on each line, because several programs may
-// share a file.
+// newLogger returns a logger with the process ID on each line, because several programs may share a
+// file.
 func newLogger(to ...slog.Handler) *slog.Logger {
 	return slog.New(slog.NewMultiHandler(to...)).With("pid", os.Getpid())
 }

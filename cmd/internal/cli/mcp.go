@@ -16,10 +16,9 @@ import (
 	"golang.org/x/term"
 )
 
-// clientSecrets returns variables that a client uses for itself and passes to a server
-// without need: code that has them can act as the client. The user's own keys, such as
-// OPENAI_API_KEY, stay, because the code may need them. docs/mcp.md names the source of
-// each.
+// clientSecrets returns variables that a client needs only itself but passes on to servers. Code
+// that has them can act as the client. The user's own keys, such as OPENAI_API_KEY, stay, because
+// the code may need them. docs/mcp.md names the source of each variable.
 func clientSecrets() []string {
 	return []string{
 		"CLAUDE_CODE_MESSAGING_*",
@@ -32,7 +31,7 @@ func clientSecrets() []string {
 	}
 }
 
-// projectDir returns the project's directory as Claude Code names it; "" when there is none.
+// projectDir returns the project's directory according to Claude Code, or "" if there is none.
 // Claude Code may start the server in another directory.
 func projectDir() string {
 	dir := os.Getenv("CLAUDE_PROJECT_DIR")
@@ -42,20 +41,20 @@ func projectDir() string {
 	return dir
 }
 
-// defaultPath is where a shell looks for programs if the environment does not say it.
+// defaultPath is where a shell looks for programs if PATH is not set.
 const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 
-// setDefaultPath sets a PATH if there is none: some clients start servers with an empty environment.
+// setDefaultPath sets PATH if it is missing: some clients start servers with an empty environment.
 func setDefaultPath() {
 	if _, has := os.LookupEnv("PATH"); !has && os.PathListSeparator == ':' {
 		_ = os.Setenv("PATH", defaultPath)
 	}
 }
 
-// minImageSize is too small for a model to read anything.
+// minImageSize is the smallest size at which a model can read anything in an image.
 const minImageSize = 64
 
-// offeredLanguages returns the languages of an agent: the chosen ones, or all.
+// offeredLanguages returns the languages for an agent: the chosen ones, or all.
 func (c runtimeFlags) offeredLanguages() ([]languageInfo, error) {
 	if chosen, err := c.chosenLanguages(); err != nil || len(chosen) > 0 {
 		return chosen, err
@@ -63,7 +62,7 @@ func (c runtimeFlags) offeredLanguages() ([]languageInfo, error) {
 	return allLanguages()
 }
 
-// newMCPCommand serves agents, on standard input and output or over HTTP.
+// newMCPCommand serves agents over standard input and output, or over HTTP.
 func newMCPCommand(f *flag.FlagSet) action {
 	var c runtimeFlags
 	c.addFlags(f)
@@ -164,7 +163,7 @@ func newMCPCommand(f *flag.FlagSet) action {
 		}
 		ctx, unread := context.WithCancelCause(ctx)
 		defer unread(nil)
-		if out, ok := s.out.(*os.File); ok && web.address == "" { // who made the calls that still run is gone
+		if out, ok := s.out.(*os.File); ok && web.address == "" { // the client whose calls are still running is gone
 			onReaderGone(out, func() { unread(&signalError{int(syscall.SIGPIPE)}) })
 		}
 		options := &mcpserver.Options{

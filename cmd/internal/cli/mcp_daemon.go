@@ -24,50 +24,51 @@ import (
 )
 
 const (
-	// daemonIdleTimeout is the time without use after which a daemon that a client started ends.
-	// An agent that starts again the next morning finds its session.
+	// daemonIdleTimeout is how long a daemon that a client started stays without use. An agent that
+	// starts again the next morning finds its session.
 	daemonIdleTimeout = 24 * time.Hour
 
-	// markTimeout bounds storing how far a client has read.
+	// markTimeout bounds saving how far a client has read.
 	markTimeout = 2 * time.Second
 
-	// markWaitTimeout bounds how long an answer waits for that. So the mark is stored before
-	// the answer, unless the daemon is stuck: a client that is killed right after an
-	// answer does not get it again.
+	// markWaitTimeout bounds how long an answer waits for the mark to be saved. Unless the daemon
+	// is stuck, the mark is saved before the answer: a client that is killed right after an answer
+	// does not get it again.
 	markWaitTimeout = 100 * time.Millisecond
 
-	// linkTimeout is how long a question about a session waits for a place that cannot be
-	// reached; running code is waited for as long as the call says.
+	// linkTimeout is how long a request about a session waits for an unreachable remote. Running
+	// code is waited for as long as the call allows.
 	linkTimeout = 10 * time.Second
 
-	// finalMarkTimeout bounds the wait for it when the client leaves.
+	// finalMarkTimeout bounds the wait for the mark when the client leaves.
 	finalMarkTimeout = 200 * time.Millisecond
 )
 
-// daemonBackend keeps the sessions of an MCP server in a daemon, so that the server finds them
-// again when it is started again.
+// A daemonBackend keeps the sessions of an MCP server in a daemon, so that a restarted server finds
+// them again.
 type daemonBackend struct {
 	link        *client.Client
-	targetFlags string // of repl attach: which daemon, unless it is the usual one
-	isRemote    bool   // the daemon is not on this machine, and directories of this one mean nothing there
-	baseName    string // the name of the client's main session; others of its own begin with it
+	targetFlags string // for repl attach, unless the daemon is the default one
+	isRemote    bool   // the daemon is on another machine, where local directories mean nothing
+	baseName    string // the client's main session; the names of its other sessions start with it
 	runtime     runtimeFlags
-	packages    []string // packages that its sessions need
-	closeAll    func()   // of the link, and of what the way to it needs
+	packages    []string // required in its sessions
+	closeAll    func()   // closes the connection and everything that supports it
 }
 
-// openTimeout bounds opening a session, and starting the daemon for it, without preparation.
+// openTimeout bounds opening a session, including starting the daemon but not preparing the
+// session.
 const openTimeout = 30 * time.Second
 
-// daemonFlags says whether sessions are in a daemon, and in which.
+// daemonFlags says whether sessions are in a daemon, and in which one.
 type daemonFlags struct {
 	enabled, autoStart bool
 	sessionPrefix      string
-	remotes            remotesFlag // others, for sessions named PLACE/NAME
+	remotes            remotesFlag // for sessions named REMOTE/NAME
 	daemonTarget
 }
 
-// addFlags adds the flags that make the choice. --daemon needs no value.
+// addFlags adds the flags. --daemon needs no value.
 func (d *daemonFlags) addFlags(f *flag.FlagSet) {
 	f.BoolFunc("daemon", "`auto` sessions are those of repl serve and outlive the client; auto starts it if needed, and it ends after "+hours(daemonIdleTimeout)+" without use", func(how string) error {
 		d.enabled, d.autoStart = how != "false", how == "auto"
@@ -81,7 +82,7 @@ func (d *daemonFlags) addFlags(f *flag.FlagSet) {
 	f.StringVar(&d.sessionPrefix, "name", "", "`NAME` the beginning of the names of sessions in the daemon; default the client and the directory")
 }
 
-// resolveDaemon refuses flags that contradict each other.
+// resolveDaemon rejects flags that contradict each other.
 func (d *daemonFlags) resolveDaemon(web httpFlags) error {
 	if err := d.resolveTarget(); err != nil {
 		return err
@@ -105,8 +106,8 @@ func (d *daemonFlags) resolveDaemon(web httpFlags) error {
 	return nil
 }
 
-// serve serves an agent whose sessions are in the daemon. notes gets messages for a person
-// who reads the client's log.
+// serve serves an agent whose sessions are in a daemon. Messages for a user who reads the client's
+// log go to notes.
 func (d *daemonFlags) serve(ctx context.Context, o *mcpserver.Options, c runtimeFlags, notes io.Writer) (int, error) {
 	var starter func(context.Context) error
 	if d.autoStart && !d.isRemote() {
@@ -125,8 +126,8 @@ func (d *daemonFlags) serve(ctx context.Context, o *mcpserver.Options, c runtime
 	return statusDone, mcpserver.Run(ctx, o)
 }
 
-// newBackend is the daemon of the choice as a host. It is dialled when it is used first; but a place
-// that is a job is started.
+// newBackend returns a backend for the chosen daemon. It connects at the first use; only a remote's
+// job is started at once.
 func (d *daemonFlags) newBackend(ctx context.Context, o *mcpserver.Options, c runtimeFlags, starter func(context.Context) error) (*daemonBackend, error) {
 	way, err := d.dialer(ctx)
 	if err != nil {
@@ -150,10 +151,10 @@ func (d *daemonFlags) newBackend(ctx context.Context, o *mcpserver.Options, c ru
 	return h, nil
 }
 
-// maxBaseName leaves room behind --name for that of a language.
+// maxBaseName leaves room after --name for the name of a language.
 const maxBaseName = 64 - len("-python")
 
-// mcpClientName distinguishes clients that work in one directory, if they identify themselves.
+// mcpClientName distinguishes clients that work in the same directory, if they identify themselves.
 func mcpClientName() string {
 	switch {
 	case os.Getenv("CLAUDECODE") != "":
@@ -166,8 +167,8 @@ func mcpClientName() string {
 
 var nonNameChars = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// directoryName returns the part of a session's name that stands for a directory.
-// Directories with the same last element have different ones.
+// directoryName returns the part of a session's name that stands for a directory. It differs for
+// directories with the same base name.
 func directoryName(dir string) string {
 	if dir == "" {
 		dir, _ = os.Getwd()
@@ -183,12 +184,12 @@ func directoryName(dir string) string {
 	return fmt.Sprintf("%s-%x", name[:min(len(name), 30)], sum[:2])
 }
 
-// Open is that of mcpserver.Backend for one place.
+// Open implements mcpserver.Backend for one daemon.
 func (h *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(string)) (*mcpserver.SessionHandle, error) {
 	switch {
 	case name == mcpserver.MainSession:
 		name = h.baseName
-	case h.isLanguage(name): // its default session
+	case h.isLanguage(name): // the default session of the language
 		name = h.baseName + "-" + name
 	}
 	if h.isRemote {
@@ -236,7 +237,7 @@ func (h *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow
 	if err != nil && ctx.Err() != nil {
 		return nil, err
 	}
-	s, read, err := there.ReadAs(ctx, h.baseName) // which says why it could not be prepared
+	s, read, err := there.ReadAs(ctx, h.baseName) // the session says why its preparation failed
 	if err == nil && preparing {
 		now, err = s.Info(ctx)
 	}
@@ -254,25 +255,25 @@ func (h *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow
 	return o, err
 }
 
-// isLanguage reports whether a name is that of a language.
+// isLanguage reports whether a name is the name of a language.
 func (h *daemonBackend) isLanguage(name string) bool {
 	_, own := h.runtime.worker.findWorker(name)
 	return own || slices.Contains(languageNames(), name)
 }
 
-// missingPackages returns the packages that the client needs and an existing session does not have.
+// missingPackages returns the packages that the client requires and an existing session lacks.
 func (h *daemonBackend) missingPackages(has []string) ([]string, error) {
 	l, err := findLanguage(h.runtime.lang)
 	if err != nil {
 		return nil, err
 	}
-	if has, err = l.packages.Canonical(has); err != nil { // of another language
+	if has, err = l.packages.Canonical(has); err != nil { // a session of another language
 		return h.packages, nil
 	}
 	return slices.DeleteFunc(slices.Clone(h.packages), func(name string) bool { return slices.Contains(has, name) }), nil
 }
 
-// Sessions is that of mcpserver.Backend for one place.
+// Sessions implements mcpserver.Backend for one daemon.
 func (h *daemonBackend) Sessions(ctx context.Context) ([]session.Info, error) {
 	all, err := h.link.ListSessions(ctx)
 	for i, s := range all {
@@ -317,7 +318,7 @@ func (h *daemonBackend) openedSession(s *client.Session, read timeline.Seq, now 
 		opened.RewriteEvent = crashNoticeRewriter(now, h.targetFlags)
 		opened.FetchCommand = filesCommand + " " + s.Name() + " " + timeline.OutputName + h.targetFlags
 	}
-	if h.link.IsRemote() { // where each trip costs: a mark goes with the next turn
+	if h.link.IsRemote() { // every round trip costs time there: a mark is sent with the next turn
 		opened.Link, opened.SaveCursor = h.link, s.NoteReadCursor
 		opened.Leave = func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, finalMarkTimeout)
@@ -329,14 +330,14 @@ func (h *daemonBackend) openedSession(s *client.Session, read timeline.Seq, now 
 	return opened
 }
 
-// A readCursorSaver stores in the background how far a client has read. An answer does not wait for
-// a daemon that is stuck, and of several moves only the last must be stored.
+// A readCursorSaver saves in the background how far a client has read. An answer does not wait for
+// a daemon that is stuck, and of several moves only the last must be saved.
 type readCursorSaver struct {
 	save func(timeline.Seq)
 
 	mu    sync.Mutex
 	seq   timeline.Seq  // guarded by mu: the last position
-	saved chan struct{} // guarded by mu: closed when it is stored; nil when it was never moved
+	saved chan struct{} // guarded by mu: closed when the position is saved; nil if it has never moved
 	busy  bool          // guarded by mu
 }
 
@@ -365,7 +366,7 @@ func (b *readCursorSaver) saveAt(seq timeline.Seq) {
 	}()
 }
 
-// waitSaved waits until the last position is stored, at most for limit.
+// waitSaved waits until the last position is saved, at most for limit.
 func (b *readCursorSaver) waitSaved(limit time.Duration) {
 	b.mu.Lock()
 	moved := b.saved

@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 )
 
-// A httpFlags has the user's choices for serving over HTTP.
+// httpFlags holds the user's choices for serving over HTTP.
 type httpFlags struct {
 	address     string // "" means no HTTP
 	tokenFile   string
@@ -23,7 +23,7 @@ type httpFlags struct {
 	idleTimeout time.Duration
 }
 
-// stringList is a flag that may be given several times.
+// A stringList is the value of a flag that may be repeated.
 type stringList []string
 
 func (n *stringList) String() string { return strings.Join(*n, ",") }
@@ -40,7 +40,7 @@ func (w *httpFlags) addFlags(f *flag.FlagSet) {
 	f.DurationVar(&w.idleTimeout, "session-idle-timeout", mcptransport.DefaultIdleTimeout, "`DURATION` end sessions after this time without use; at least "+hours(mcpserver.MinIdleTimeout))
 }
 
-// validateHTTP checks the choice, as far as that needs no network.
+// validateHTTP checks the choice as far as possible without the network.
 func (w *httpFlags) validateHTTP(f *flag.FlagSet) error {
 	if w.address == "" {
 		var stray error
@@ -71,7 +71,7 @@ func (w *httpFlags) validateHTTP(f *flag.FlagSet) error {
 	return nil
 }
 
-// serve serves over HTTP until ctx ends, and prints the address on standard error.
+// serve serves over HTTP until ctx ends, and prints the address to standard error.
 func (w *httpFlags) serve(ctx context.Context, options *mcpserver.Options, stderr io.Writer) error {
 	path := w.tokenFile
 	if path == "" {
@@ -99,7 +99,7 @@ func (w *httpFlags) serve(ctx context.Context, options *mcpserver.Options, stder
 }
 
 // listenNetwork returns the network for an address. With "tcp", "0.0.0.0" would also mean every
-// address of IPv6.
+// IPv6 address.
 func listenNetwork(address string) string {
 	if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().Is4() {
 		return "tcp4"
@@ -107,8 +107,8 @@ func listenNetwork(address string) string {
 	return "tcp"
 }
 
-// publicAddress returns the host and port by which a client can call the server. That is never the
-// address that means all addresses.
+// publicAddress returns the host and port at which a client can call the server. It is never the
+// unspecified address.
 func (w *httpFlags) publicAddress(at net.Addr) string {
 	if t, ok := at.(*net.TCPAddr); ok && t.IP.IsUnspecified() {
 		return net.JoinHostPort(w.hosts[0], strconv.Itoa(t.Port))

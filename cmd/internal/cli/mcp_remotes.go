@@ -18,10 +18,10 @@ import (
 // remotesUsage describes --remotes.
 const remotesUsage = "`REMOTES` the agent may also have sessions at these remotes, with names like gpu/main: names in remotes.toml, separated by commas, or all. Other sessions are in the local daemon, which is started if needed, or where --remote or --via lead"
 
-// allRemotes is the value of --remotes for each place of the file.
+// allRemotes is the value of --remotes for every remote in the file.
 const allRemotes = "all"
 
-// remotesFlag is the value of --remotes.
+// remotesFlag holds the remotes that --remotes allows the agent.
 type remotesFlag []string
 
 func (p *remotesFlag) String() string { return strings.Join(*p, ",") }
@@ -36,7 +36,8 @@ func (p *remotesFlag) Set(text string) error {
 	return nil
 }
 
-// resolveNames replaces all by the places of the file, checks each, and leaves out the usual one.
+// resolveNames replaces "all" by the remotes of the file, checks each name, and drops that of the
+// default daemon.
 func (p *remotesFlag) resolveNames(usual *daemonTarget) error {
 	var names []string
 	for _, name := range *p {
@@ -68,8 +69,7 @@ func (p *remotesFlag) resolveNames(usual *daemonTarget) error {
 	return nil
 }
 
-// defaultRemote is the name of the place where sessions are whose names have no place; "" if it has
-// none.
+// defaultRemote returns the remote of sessions whose names have none, or "" if it has no name.
 func (w *daemonTarget) defaultRemote() string {
 	if w.isRemote() {
 		return w.remote
@@ -77,25 +77,25 @@ func (w *daemonTarget) defaultRemote() string {
 	return userconfig.LocalRemote
 }
 
-// forRemotes is the choice for other places than the usual one. Directories and programs that were
-// named are not there.
+// forRemotes returns the flags for the additional remotes. They keep no directories or programs,
+// which exist only at the default daemon.
 func (c runtimeFlags) forRemotes() runtimeFlags {
 	return runtimeFlags{lang: c.lang, limits: c.limits, sandbox: c.remoteSandbox, isRemote: true}
 }
 
-// A remotesBackend has the sessions of an MCP server in several daemons: the usual one, and one at each
-// place that the user allows. A place is reached when a call names it or asks for all, and has a
-// link of its own.
+// A remotesBackend keeps the sessions of an MCP server in several daemons: the default one, and one
+// at each remote that the user allows. It connects to a remote when a call names it or asks for all
+// sessions. Each remote has its own connection.
 type remotesBackend struct {
-	names          []string // the first is the usual one
+	names          []string // the default daemon comes first
 	defaultBackend *daemonBackend
 	remotes        map[string]*remoteBackend
 	connect        func(ctx context.Context, place string) (*daemonBackend, error)
 }
 
-// A remoteBackend is one place, and its host when it was connected.
+// A remoteBackend is a remote and, once connected, the backend of its daemon.
 type remoteBackend struct {
-	lock    chan struct{}  // holds one token; who has it may use host
+	lock    chan struct{}  // holds one token; the holder may use backend
 	backend *daemonBackend // nil before the first use
 }
 
@@ -110,7 +110,7 @@ func newRemotesBackend(d *daemonFlags, usual *daemonBackend, connect func(ctx co
 	return h
 }
 
-// close ends all links.
+// close closes all connections.
 func (h *remotesBackend) close() {
 	var ending sync.WaitGroup
 	ending.Go(h.defaultBackend.closeAll)
@@ -125,7 +125,7 @@ func (h *remotesBackend) close() {
 	ending.Wait()
 }
 
-// backendFor is the host of a place. starts lets the job be started that a place may be.
+// backendFor returns the backend of a remote. starts allows it to start the remote's job.
 func (h *remotesBackend) backendFor(ctx context.Context, place string, starts bool) (*daemonBackend, error) {
 	p := h.remotes[place]
 	if p == nil {
@@ -151,7 +151,7 @@ func (h *remotesBackend) backendFor(ctx context.Context, place string, starts bo
 	return p.backend, nil
 }
 
-// isJobMissing reports whether a place is reached by way of a job, and none was started.
+// isJobMissing reports whether a remote needs a job and none was started.
 func isJobMissing(place string) (bool, error) {
 	p, err := findRemote(place)
 	if err != nil || !p.NeedsJob() {

@@ -14,7 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpclient"
 )
 
-// A commaList is the value of a flag that may be given several times, or once with commas.
+// A commaList is the value of a flag that may be repeated, or given once with commas.
 type commaList []string
 
 func (l *commaList) String() string { return strings.Join(*l, ",") }
@@ -28,8 +28,8 @@ func (l *commaList) Set(value string) error {
 	return nil
 }
 
-// A sourceList is the value of --mcp-servers. A path may have a comma, so only names of clients are
-// separated by one.
+// A sourceList is the value of --mcp-servers. Since a path may contain a comma, only names of
+// clients can be separated by one.
 type sourceList []string
 
 func (l *sourceList) String() string { return strings.Join(*l, ",") }
@@ -44,7 +44,7 @@ func (l *sourceList) Set(value string) error {
 	return nil
 }
 
-// A mcpServerFlags says which MCP servers' tools code may call.
+// mcpServerFlags says which tools of MCP servers code may call.
 type mcpServerFlags struct {
 	sources     sourceList
 	allow, deny commaList
@@ -56,7 +56,7 @@ func (c *mcpServerFlags) addFlags(f *flag.FlagSet) {
 	f.Var(&c.deny, "deny-tool", "`TOOL` of a server that code does not have, also with *; may be repeated")
 }
 
-// resolveSources refuses what cannot be meant, and makes the files absolute.
+// resolveSources rejects invalid values and makes the files absolute.
 func (c *mcpServerFlags) resolveSources() error {
 	if len(c.sources) == 0 && len(c.allow)+len(c.deny) > 0 {
 		return usageErrorf("--allow-tool and --deny-tool are for the tools of --mcp-servers")
@@ -82,7 +82,8 @@ func (c *mcpServerFlags) resolveSources() error {
 	return nil
 }
 
-// newToolSet returns the servers; see [tools.Options] for callerOf. Nothing is started. Each that is left out is a line for a person.
+// newToolSet returns the servers without starting them. [mcpclient.Options] explains callerOf. It
+// prints a line for each server that is left out.
 func (c *mcpServerFlags) newToolSet(notes io.Writer, logger *slog.Logger, callerOf func(string) string) (*mcpclient.ServerSet, error) {
 	o := mcpclient.Options{CallerOf: callerOf, Allow: c.allow, Deny: c.deny, Version: programVersion(), Logger: logger}
 	if len(c.sources) == 0 {

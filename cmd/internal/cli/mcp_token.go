@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	minTokenChars = 16  // characters; fewer can be guessed
-	maxTokenChars = 512 // long enough; a header has room for more
+	minTokenChars = 16  // characters; a shorter token can be guessed
+	maxTokenChars = 512 // characters; fits into a header with room to spare
 )
 
-// tokenPath returns the default file for the token of repl mcp --http; "" when there is no
-// place. Its directory holds only secrets.
+// tokenPath returns the default token file of repl mcp --http, or "" if there is no directory for
+// it. Its directory holds only secrets.
 func tokenPath() string {
 	dir := stateDir()
 	if dir == "" {
@@ -28,9 +28,9 @@ func tokenPath() string {
 	return filepath.Join(dir, "private", "mcp-token")
 }
 
-// loadToken reads the token from a file. A missing file is made, with its directory, for this
-// user alone, so the token stays the same. A file that others can read is refused, because
-// they may have read it.
+// loadToken reads the token from a file. If the file is missing, it is created for this user alone,
+// with its directory, so that the token stays the same. A file that others can read is rejected,
+// because they may have read it.
 func loadToken(path string) (string, error) {
 	dir := filepath.Dir(path)
 	if err := securefile.MakeDir(dir); err != nil {
@@ -49,14 +49,14 @@ func loadToken(path string) (string, error) {
 	return readToken(path)
 }
 
-// createToken makes the file completely or not at all. It does not replace a file that another
-// process has made meanwhile.
+// createToken creates the file completely or not at all. It does not replace a file that another
+// process has created in the meantime.
 func createToken(path string) error {
 	f, err := securefile.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // if it is still there
+	defer os.Remove(f.Name()) // if it still exists
 	_, err = f.WriteString(rand.Text() + rand.Text() + "\n")
 	if e := f.Close(); err == nil {
 		err = e
@@ -79,7 +79,7 @@ func readToken(path string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxTokenChars+3)) // and the end of its line
+	text, err := io.ReadAll(io.LimitReader(f, maxTokenChars+3)) // plus the end of the line
 	if err != nil {
 		return "", err
 	}
@@ -93,7 +93,7 @@ func readToken(path string) (string, error) {
 	return t, nil
 }
 
-// checkPrivateFile refuses a file to which others have rights.
+// checkPrivateFile rejects a file to which others have access.
 func checkPrivateFile(path string) error {
 	if err := securefile.Check(path); err != nil {
 		return fmt.Errorf("%w; or name another file for the token with --token-file", err)

@@ -24,8 +24,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// notebookIdleTimeout is the time without use after which the daemon closes a session that a notebook
-// made and never ended.
+// notebookIdleTimeout is how long the daemon keeps an unused session that a notebook created and
+// never shut down.
 const notebookIdleTimeout = 24 * time.Hour
 
 const jupyterText = `install  make kernels that Jupyter offers: of each language that is here, or
@@ -35,7 +35,7 @@ list     the kernels that install made
 remove   remove some of them
 kernel   run a kernel; Jupyter starts this`
 
-// jupyterFlags are those of repl jupyter.
+// jupyterFlags holds the flags and choices of repl jupyter.
 type jupyterFlags struct {
 	connectionFile                         string
 	session                                string
@@ -47,7 +47,7 @@ type jupyterFlags struct {
 	packages                               packageList
 }
 
-// newJupyterCommand makes sessions kernels of Jupyter.
+// newJupyterCommand offers sessions as Jupyter kernels.
 func newJupyterCommand(f *flag.FlagSet) action {
 	var j jupyterFlags
 	f.StringVar(&j.connectionFile, "f", "", "`FILE` kernel: the connection file")
@@ -86,8 +86,8 @@ func newJupyterCommand(f *flag.FlagSet) action {
 	}
 }
 
-// filterKernelArgs returns the arguments of repl jupyter kernel without those that a front end appends
-// for kernels that it knows: jupyter run gives the names of its files, for instance.
+// filterKernelArgs removes from the arguments of repl jupyter kernel those that a front end appends
+// for kernels that it knows. jupyter run, for instance, appends the names of its files.
 func filterKernelArgs(f *flag.FlagSet, args []string) []string {
 	own := []string{args[0]}
 	for i := 1; i < len(args); i++ {
@@ -110,7 +110,7 @@ func filterKernelArgs(f *flag.FlagSet, args []string) []string {
 	return own
 }
 
-// validateArgs refuses what does not go together.
+// validateArgs rejects combinations that make no sense.
 func (j *jupyterFlags) validateArgs(words []string) error {
 	const use = "use repl jupyter install, list, remove KERNEL ..., or kernel -f FILE"
 	if len(words) == 0 || !slices.Contains([]string{"install", "list", "remove", "kernel"}, words[0]) {
@@ -133,7 +133,7 @@ func (j *jupyterFlags) validateArgs(words []string) error {
 	return nil
 }
 
-// kernelsDir is the directory of kernelspecs that was chosen.
+// kernelsDir returns the chosen directory for kernelspecs.
 func (j *jupyterFlags) kernelsDir() (string, error) {
 	if j.prefix != "" {
 		prefix, err := filepath.Abs(j.prefix)
@@ -142,7 +142,7 @@ func (j *jupyterFlags) kernelsDir() (string, error) {
 	return kernelspec.UserDir(os.Getenv)
 }
 
-// installKernels writes a kernelspec for each language that was chosen, or for a session.
+// installKernels writes a kernelspec for each chosen language, or for a session.
 func (j *jupyterFlags) installKernels(s streams) (int, error) {
 	start, err := install.SelfCommand(os.Args[0])
 	if err != nil {
@@ -170,8 +170,8 @@ func (j *jupyterFlags) installKernels(s streams) (int, error) {
 	return statusDone, nil
 }
 
-// kernelLanguages returns those that were chosen, or all whose runtime is here; for a session the one
-// that it has, if it is known.
+// kernelLanguages returns the chosen languages, or all that have a runtime here. For a session it
+// returns the session's language, if known.
 func (j *jupyterFlags) kernelLanguages(s streams) ([]languageInfo, error) {
 	if j.session != "" && j.runtime.lang == "" {
 		return []languageInfo{j.languageOfSession()}, nil
@@ -199,7 +199,7 @@ func (j *jupyterFlags) languageOfSession() languageInfo {
 	defer cancel()
 	way, err := j.target.dialer(ctx)
 	if err != nil {
-		return availableLanguages()[0] // the kernel says why
+		return availableLanguages()[0] // the kernel reports the reason
 	}
 	if c, err := client.Dial(ctx, way); err == nil {
 		defer c.Close()
@@ -207,10 +207,10 @@ func (j *jupyterFlags) languageOfSession() languageInfo {
 			return sessionLanguage(now.Language)
 		}
 	}
-	return availableLanguages()[0] // Jupyter wants to know one; the kernel says the true one.
+	return availableLanguages()[0] // Jupyter requires one; the kernel reports the actual language
 }
 
-// newKernelspec is the kernelspec for a language.
+// newKernelspec returns the kernelspec for a language.
 func (j *jupyterFlags) newKernelspec(l languageInfo, start []string) (name string, f kernelspec.SpecFile) {
 	argv := append(slices.Clone(start), "jupyter", "kernel", "-f", "{connection_file}")
 	name, display := "turnstone-"+l.name, l.display+" (Turnstone)"
@@ -243,7 +243,7 @@ func (j *jupyterFlags) newKernelspec(l languageInfo, start []string) (name strin
 	}
 }
 
-// ownKernelspecs returns the kernelspecs that we wrote.
+// ownKernelspecs returns the kernelspecs that this program has written.
 func (j *jupyterFlags) ownKernelspecs() []kernelspec.KernelSpec {
 	var all []kernelspec.KernelSpec
 	if j.prefix == "" {
@@ -289,7 +289,7 @@ func (j *jupyterFlags) removeKernels(s streams, names []string) (int, error) {
 	return statusDone, nil
 }
 
-// runKernel serves a connection file until the front end ends it.
+// runKernel serves a connection file until the front end shuts it down.
 func (j *jupyterFlags) runKernel(s streams) (int, error) {
 	connection, err := wire.ReadConnection(j.connectionFile)
 	if err != nil {
@@ -338,8 +338,8 @@ func (j *jupyterFlags) runKernel(s streams) (int, error) {
 	return statusDone, nil
 }
 
-// openLinks are the two of a kernel: a daemon that somebody ended is started again only when a cell
-// needs it. At a place they are the same, since each is a command of its own.
+// openLinks opens the two connections of a kernel: only a cell starts a daemon that was stopped.
+// For a remote both are the same, since each is a command of its own.
 func (j *jupyterFlags) openLinks(ctx context.Context, s streams) (starter, there *client.Client, err error) {
 	j.target.startsDaemon = true
 	way, err := j.target.dialer(ctx)
@@ -353,7 +353,7 @@ func (j *jupyterFlags) openLinks(ctx context.Context, s streams) (starter, there
 	return client.New(way, func(ctx context.Context) error { return ensureDaemon(ctx, j.target.localSocket(), s.err) }), there, nil
 }
 
-// createParams describe the session of this kernel.
+// createParams returns the parameters of this kernel's session.
 func (j *jupyterFlags) createParams() (client.CreateParams, error) {
 	p := client.CreateParams{Name: j.session, Language: j.runtime.lang, Packages: j.packages}
 	if p.Name == "" {
@@ -383,8 +383,9 @@ func (j *jupyterFlags) createParams() (client.CreateParams, error) {
 	return p, nil
 }
 
-// notebookEnv returns what a session of a notebook has of the kernel's own environment: all but what
-// the terminal of a session decides, what no session has, and what no text of JSON can hold.
+// notebookEnv returns the variables that a notebook's session takes over from the kernel's
+// environment. It leaves out what the session's terminal decides, what no session has, and what
+// JSON text cannot hold.
 func notebookEnv(environ []string) map[string]string {
 	left := append(clientSecrets(), "TERM", "PAGER", "LISTEN_FDS", "LISTEN_PID")
 	env := make(map[string]string, len(environ))
@@ -398,8 +399,8 @@ func notebookEnv(environ []string) map[string]string {
 	return env
 }
 
-// notebookSessionName names the session of a kernel: after its notebook, if Jupyter says which, and
-// after the connection file, which a kernel keeps when it is restarted.
+// notebookSessionName names the session of a kernel after its notebook, if Jupyter provides that,
+// and after the connection file, which stays the same over restarts.
 func notebookSessionName(notebook, connection string) string {
 	name := strings.TrimSuffix(filepath.Base(filepath.FromSlash(notebook)), ".ipynb")
 	name = strings.Trim(nonNameChars.ReplaceAllString(name, "-"), "-.")
@@ -410,7 +411,7 @@ func notebookSessionName(notebook, connection string) string {
 	return fmt.Sprintf("%s-%x", name[:min(len(name), 40)], sum[:4])
 }
 
-// jupyterLanguage is what Jupyter wants to know of a language.
+// jupyterLanguage returns what Jupyter must know about a language.
 func jupyterLanguage(name string) kernel.LanguageInfo {
 	l := sessionLanguage(name)
 	jupyter := cmp.Or(l.export.JupyterName, name, "text")
@@ -421,7 +422,7 @@ func jupyterLanguage(name string) kernel.LanguageInfo {
 	}
 	switch l.name {
 	case "r":
-		k.MIME = "text/x-rsrc" // by which front ends know how to colour it
+		k.MIME = "text/x-rsrc" // front ends use it to choose colours
 		k.PrintFormat = "print({%s\n})"
 	case "python":
 		k.NBConverter = "python"

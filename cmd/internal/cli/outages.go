@@ -10,10 +10,11 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// maxOutages bounds the news of a link that wait to be shown. Further ones are not.
+// maxOutages bounds the outage reports that wait to be shown. Further ones are dropped.
 const maxOutages = 8
 
-// outagesOf returns the news of a link that leads elsewhere: each time that it is down, or there again.
+// outagesOf returns the outage reports of a remote connection: each time it goes down or comes
+// back.
 func outagesOf(link *client.Client) <-chan client.Outage {
 	if !link.IsRemote() {
 		return nil
@@ -28,7 +29,7 @@ func outagesOf(link *client.Client) <-chan client.Outage {
 	return cuts
 }
 
-// outageText says in words what became of the link.
+// outageText describes an outage of the connection to a remote.
 func outageText(place string, o client.Outage) string {
 	if o.To.IsZero() {
 		return fmt.Sprintf("the link to %s is down since %s: the session goes on there, and this terminal when it is back", place, o.From.Format(time.TimeOnly))
@@ -36,7 +37,7 @@ func outageText(place string, o client.Outage) string {
 	return fmt.Sprintf("the link to %s is there again after %s", place, o.To.Sub(o.From).Round(100*time.Millisecond))
 }
 
-// withOutages adds the news of a link to events, as notices.
+// withOutages adds the outage reports of a connection to events, as notices.
 func withOutages(ctx context.Context, cuts <-chan client.Outage, place string, events func(context.Context) iter.Seq2[timeline.Event, error]) iter.Seq2[timeline.Event, error] {
 	if cuts == nil {
 		return events(ctx)

@@ -19,7 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// packageList is the value of --with, which can be given several times.
+// A packageList is the value of --with, which may be repeated.
 type packageList []string
 
 func (w *packageList) String() string { return strings.Join(*w, " ") }
@@ -29,12 +29,12 @@ func (w *packageList) Set(name string) error {
 	return nil
 }
 
-// packageTimeout is a little longer than packages may take. So the tool itself can say best what
-// it did not finish.
+// packageTimeout is a little longer than the installer's own limit, because the installer can best
+// say what it did not finish.
 const packageTimeout = pkginstall.DefaultTimeout + time.Minute
 
-// withPreparation returns the spec for sessions that have these packages, whose names are
-// canonical. The sandbox of the spec is that of the sessions.
+// withPreparation returns a spec for sessions that have these packages, given by canonical names.
+// Sessions use the sandbox of the spec.
 func (l languageInfo) withPreparation(spec workers.Spec, names []string) workers.Spec {
 	if len(names) == 0 {
 		return spec
@@ -57,8 +57,9 @@ func (l languageInfo) withPreparation(spec workers.Spec, names []string) workers
 	return spec
 }
 
-// sessionWritableDirs returns the directories that sessions in a sandbox write, or that came with their project. Programs
-// outside of the sandbox run nothing of them. Sessions do not write a home directory.
+// sessionWritableDirs returns the directories that sandboxed sessions can write, or that came with
+// their project. Programs outside the sandbox run nothing from them. Sessions do not write to a
+// home directory.
 func sessionWritableDirs(spec workers.Spec) (dirs []string, err error) {
 	if !spec.Sandbox.Confines() {
 		return nil, nil
@@ -91,7 +92,7 @@ func sessionWritableDirs(spec workers.Spec) (dirs []string, err error) {
 	return slices.DeleteFunc(dirs, func(dir string) bool { return dir == filepath.Dir(dir) || isBelow(home, dir) }), nil
 }
 
-// withoutSecrets is an environment for programs that are not ours.
+// withoutSecrets returns an environment for third-party programs.
 func withoutSecrets(environ []string) []string {
 	return slices.DeleteFunc(environ, func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -102,20 +103,19 @@ func withoutSecrets(environ []string) []string {
 	})
 }
 
-// awaitPrepared shows how far the preparation of a session is, until it is over or ctx
-// ends.
+// awaitPrepared shows the progress of a session's preparation until it is over or ctx ends.
 func awaitPrepared(ctx context.Context, w io.Writer, s session.Session, now session.Info) error {
 	b := newProgressBar(w)
 	defer b.close()
 	return session.FollowPreparation(ctx, s, now, func(p timeline.Preparation) {
-		if p.Message != "" { // else it may be done already
+		if p.Message != "" { // otherwise it may already be done
 			b.setProgress("preparing "+timeline.Preparation{Name: p.Name}.Text(), p.Done, p.Total, p.Message)
 		}
 	})
 }
 
-// canonicalNames is the packages as everybody would write them, for sessions of the only
-// language that is offered.
+// canonicalNames returns the packages by their canonical names, for sessions of the only language
+// on offer.
 func (w packageList) canonicalNames(offered []languageInfo) ([]string, error) {
 	if len(w) == 0 {
 		return nil, nil
@@ -130,12 +130,11 @@ func (w packageList) canonicalNames(offered []languageInfo) ([]string, error) {
 	return names, nil
 }
 
-// createSession opens a session of the daemon's, says that it is a new one, and shows how far
-// its preparation is until that is over. A session that is there already must have its
-// packages.
+// createSession creates a session of the daemon, reports that it is new, and shows its preparation
+// until that is over. An existing session must have the packages.
 func createSession(ctx context.Context, s streams, w daemonTarget, c *client.Conn, p client.CreateParams) error {
 	now, err := c.CreateSession(ctx, p)
-	if err == nil { // a user of an older session with this name must learn that this is another one
+	if err == nil { // the user must learn that an older session of this name is gone
 		fmt.Fprintf(s.err, "repl: %s is a new session\n", p.Name)
 		if now.Notice != "" {
 			fmt.Fprintf(s.err, "repl: %s\n", now.Notice)
@@ -159,7 +158,7 @@ func createSession(ctx context.Context, s streams, w daemonTarget, c *client.Con
 	return awaitPrepared(ctx, s.err, c.Session(p.Name), now)
 }
 
-// checkPackages says what a session has not that is wanted.
+// checkPackages returns an error if a session lacks packages that are requested.
 func checkPackages(session session.Info, with []string) error {
 	l := sessionLanguage(session.Language)
 	has, err := l.packages.Canonical(session.Packages)

@@ -11,14 +11,14 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 )
 
-// Where the inputs that are typed at a terminal are remembered.
+// Where inputs typed at a terminal are saved.
 const (
 	historyUser    = "user"
 	historyProject = "project"
 	historyNone    = "none"
 )
 
-// terminalFlags has the flags of commands for a person at a terminal.
+// terminalFlags holds the flags of commands that are used at a terminal.
 type terminalFlags struct{ history string }
 
 func (a *terminalFlags) addFlags(f *flag.FlagSet) {
@@ -33,12 +33,12 @@ func (a *terminalFlags) validateHistory() error {
 	return usageErrorf("--history %q: use %s, %s or %s", a.history, historyUser, historyProject, historyNone)
 }
 
-// terminalOptions returns the options for a terminal that all commands share. dir is the directory of
-// the session; "" means the current one.
+// terminalOptions returns the options for a terminal that all commands share. dir is the directory
+// of the session; "" means the current one.
 func (a *terminalFlags) terminalOptions(lang languageInfo, dir string) *console.Options {
 	dumb := isDumbTerminal()
 	syntax := lang.syntax
-	if dumb && syntax != nil { // it could not show that an indentation goes again
+	if dumb && syntax != nil { // it could not show that an indentation is removed
 		plain := *syntax
 		plain.IndentWidth = 0
 		syntax = &plain
@@ -58,17 +58,17 @@ func (a *terminalFlags) terminalOptions(lang languageInfo, dir string) *console.
 	}
 }
 
-// isDumbTerminal reports whether the terminal can do no more than show text. Systems without TERM are
-// Windows, whose console can.
+// isDumbTerminal reports whether the terminal can only show text. Windows has no TERM, but its
+// console can do more.
 func isDumbTerminal() bool { return os.Getenv("TERM") == "dumb" }
 
-// historyPath returns the file of a language's history, or "" if there is none.
+// historyPath returns the history file of a language, or "" if there is none.
 func (a *terminalFlags) historyPath(lang, dir string) string {
 	state := stateDir()
 	if state == "" || a.history == historyNone {
 		return ""
 	}
-	name := "history-" + strings.ReplaceAll(lang, ":", "-") // no file of Windows has a colon
+	name := "history-" + strings.ReplaceAll(lang, ":", "-") // file names on Windows have no colon
 	if a.history == historyProject {
 		project, err := projectRoot(dir)
 		if err != nil {
@@ -80,7 +80,7 @@ func (a *terminalFlags) historyPath(lang, dir string) string {
 	return filepath.Join(state, name)
 }
 
-// projectRoot returns the nearest directory above dir that is a repository, or dir itself.
+// projectRoot returns the nearest repository that contains dir, or dir itself.
 func projectRoot(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// runProcess runs a program that needs nothing of a session: it is the runtime's own process, and so
-// is all that a shell, a child or the program itself can see of it.
+// runProcess runs a program that needs nothing of a session. The program is the runtime's own
+// process, and looks like that to a shell, a child and itself.
 func runProcess(s streams, lang languageInfo, spec workers.Spec, log *slog.Logger, g *programFlags) (int, error) {
 	if spec.Notice != "" {
 		fmt.Fprintf(s.err, "repl: %s\n", spec.Notice)
@@ -21,7 +21,7 @@ func runProcess(s streams, lang languageInfo, spec workers.Spec, log *slog.Logge
 		return status, err
 	}
 	option, text, args := g.invocationArgs()
-	if option == "" && text != standardInput && spec.Dir != "" { // a file is named from here
+	if option == "" && text != standardInput && spec.Dir != "" { // a file is named relative to the current directory
 		if text, err = filepath.Abs(text); err != nil {
 			return statusFailed, err
 		}
@@ -37,8 +37,8 @@ func runProcess(s streams, lang languageInfo, spec workers.Spec, log *slog.Logge
 	return status, err
 }
 
-// prepareSpec makes the preparations of a spec, and shows how far they are. A signal ends them, and
-// then the status shows it.
+// prepareSpec runs the preparations of a spec and shows their progress. After a signal it returns a
+// status.
 func prepareSpec(s streams, spec workers.Spec) (workers.Spec, int, error) {
 	if len(spec.Preparations) == 0 {
 		return spec, statusDone, nil
@@ -55,7 +55,7 @@ func prepareSpec(s streams, spec workers.Spec) (workers.Spec, int, error) {
 	return made, statusDone, err
 }
 
-// enterSpec makes the directory and the environment of a spec those of this process.
+// enterSpec applies the directory and the environment of a spec to this process.
 func enterSpec(spec workers.Spec) error {
 	for _, change := range spec.Env {
 		name, value, set := strings.Cut(change, "=")

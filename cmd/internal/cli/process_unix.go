@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// execProgram has another program take the place of this one, with its process and its streams. It
+// execProgram replaces this program by another, in the same process with the same streams. It
 // returns only if it fails.
 func execProgram(_ streams, path string, args []string) (int, error) {
-	// Go has taken over the signals, but those that were ignored stay so. It sees that of SIGINT
-	// and SIGHUP only; see heed.
+	// Go has installed handlers for the signals, but ignored ones must stay ignored. Go tracks that
+	// only for SIGINT and SIGHUP; see notifyUnlessIgnored.
 	if signal.Ignored(os.Interrupt) {
 		signal.Ignore(syscall.SIGQUIT)
 	}

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// execProgram runs another program in the place of this one, as far as Windows has that: with its streams
-// and its console, until its end. It ends with this one, also when this one is killed. Its own children
-// go on, as with python.exe.
+// execProgram runs another program in place of this one, as far as Windows allows: with its streams
+// and its console, until it exits. The program ends with this one, even when this one is killed.
+// Its own children go on, as with python.exe.
 func execProgram(s streams, path string, args []string) (int, error) {
-	// The console tells both of Ctrl-C and of its end. They are the program's to answer.
+	// The console sends Ctrl-C and its own end to both. The program must respond to them.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
 	job, err := newKillOnCloseJob()
 	if err != nil {
@@ -27,7 +27,7 @@ func execProgram(s streams, path string, args []string) (int, error) {
 	if err := cmd.Start(); err != nil {
 		return statusFailed, err
 	}
-	_ = cmd.Process.WithHandle(func(handle uintptr) { // it may have ended
+	_ = cmd.Process.WithHandle(func(handle uintptr) { // it may have exited
 		_ = windows.AssignProcessToJobObject(job, windows.Handle(handle))
 	})
 	err = cmd.Wait()
@@ -37,8 +37,8 @@ func execProgram(s streams, path string, args []string) (int, error) {
 	return cmd.ProcessState.ExitCode() & exitStatusMask, err
 }
 
-// newKillOnCloseJob returns a job whose processes end with its handle, and whose processes' children are in no
-// job.
+// newKillOnCloseJob returns a job whose processes end with its handle, while their children are in
+// no job.
 func newKillOnCloseJob() (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {

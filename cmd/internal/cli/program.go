@@ -20,7 +20,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A oneShotProgram is code to run once, without a person at a prompt.
+// A oneShotProgram is code to run once, without a user at a prompt.
 type oneShotProgram struct {
 	code  string
 	stdin *os.File // read by its input(); nil means empty
@@ -32,7 +32,7 @@ func runProgram(s streams, lang languageInfo, spec workers.Spec, more localSessi
 	if spec.Notice != "" {
 		fmt.Fprintf(s.err, "repl: %s\n", spec.Notice)
 	}
-	if spec.Sandbox.Confines() { // nobody is there to be asked
+	if spec.Sandbox.Confines() { // no user is available to answer
 		silent := *spec.Sandbox
 		silent.AskUser = false
 		spec.Sandbox = &silent
@@ -47,7 +47,7 @@ func runProgram(s streams, lang languageInfo, spec workers.Spec, more localSessi
 		input = empty
 	}
 	spec.Program = workers.Program{PipedOutput: !isTerminal(s.out)}
-	if !isTerminal(input) { // a program at another console could not read this one's keys
+	if !isTerminal(input) { // a program at another console could not read the keys of this one
 		spec.Program.Stdin = input
 	}
 	return withSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {
@@ -60,7 +60,7 @@ func runProgram(s streams, lang languageInfo, spec workers.Spec, more localSessi
 // interruptTimeout bounds the interrupt of a program that must end.
 const interruptTimeout = 300 * time.Millisecond
 
-// A programRun is a program under way.
+// A programRun is the state of a running program and its session.
 type programRun struct {
 	session  *supervisor.Session
 	streams  streams
@@ -69,7 +69,7 @@ type programRun struct {
 	cursor   timeline.Seq // of answerUntilIdle
 }
 
-// runToExit runs code from the start-up to the end, and closes the session.
+// runToExit runs code from the start of the runtime to its end, and closes the session.
 func (r *programRun) runToExit(ctx context.Context, lang languageInfo, code string) (int, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
@@ -84,13 +84,13 @@ func (r *programRun) runToExit(ctx context.Context, lang languageInfo, code stri
 	wg.Go(func() { r.handleCtrlC(ctx, cancel) })
 	status, err := r.runInputs(ctx, lang, code)
 	if ctx.Err() != nil {
-		// Closing would end the program's input, which it might take for a normal end of
-		// file. An interrupt stops it where it is.
+		// Closing would end the program's input, which it might take for a normal end of file. An
+		// interrupt stops it where it is.
 		bounded, stop := context.WithTimeout(context.Background(), interruptTimeout)
 		_, _ = r.session.Interrupt(bounded, 0)
 		stop()
 	}
-	if e := r.session.Close(context.Background()); err == nil { // this also ends output
+	if e := r.session.Close(context.Background()); err == nil { // this also ends the output
 		err = e
 	}
 	unwritten := <-written
@@ -105,10 +105,10 @@ func (r *programRun) runToExit(ctx context.Context, lang languageInfo, code stri
 	return status, err
 }
 
-// runInputs runs code and then ends the runtime in its own way: threads are joined and exit
-// handlers runInputs.
+// runInputs runs code and then makes the runtime exit in its own way: threads are joined and exit
+// handlers run.
 func (r *programRun) runInputs(ctx context.Context, lang languageInfo, code string) (int, error) {
-	reply, err := r.answerUntilIdle(ctx) // the start-up
+	reply, err := r.answerUntilIdle(ctx) // the start of the runtime
 	if err != nil {
 		return statusFailed, err
 	}
@@ -147,7 +147,7 @@ func (r *programRun) runInputs(ctx context.Context, lang languageInfo, code stri
 	return exitStatus(console.LastWorkerExit(reply)), nil
 }
 
-// answerUntilIdle answers the waits of the code until nothing runs.
+// answerUntilIdle answers the input requests of the code until nothing runs.
 func (r *programRun) answerUntilIdle(ctx context.Context) (session.Reply, error) {
 	for {
 		reply, err := r.session.Wait(ctx, 0, &session.WaitOptions{After: r.cursor, HeadBytes: 1, TailBytes: 1})
@@ -158,7 +158,7 @@ func (r *programRun) answerUntilIdle(ctx context.Context) (session.Reply, error)
 		if reply.State != session.StateWaiting {
 			return reply, nil
 		}
-		if p := reply.InputRequest.Permission; p != nil { // nobody is there to be asked
+		if p := reply.InputRequest.Permission; p != nil { // no user is available to answer
 			if err := r.session.AnswerPermission(ctx, p.ID, false); err != nil && !errors.Is(err, session.ErrStale) {
 				return reply, err
 			}
@@ -174,9 +174,9 @@ func (r *programRun) answerUntilIdle(ctx context.Context) (session.Reply, error)
 		input, err := r.stdin.next(ctx, reply.InputRequest)
 		switch {
 		case ctx.Err() != nil:
-			return reply, ctx.Err() // a wait is reported whether or not ctx has ended
+			return reply, ctx.Err() // an input request is reported whether or not ctx has ended
 		case err != nil:
-			continue // the wait is over
+			continue // the request is over
 		}
 		if _, err := r.session.Answer(ctx, reply.InputRequest.ID, input); err != nil && !errors.Is(err, session.ErrStale) {
 			return reply, err
@@ -184,8 +184,8 @@ func (r *programRun) answerUntilIdle(ctx context.Context) (session.Reply, error)
 	}
 }
 
-// copyOutput copies the program's output, until the session is closed or a write fails; that
-// error ends the program. Our own messages go to standard error, and only important ones.
+// copyOutput copies the program's output until the session is closed or a write fails; that error
+// ends the program. Only important messages of our own go to standard error.
 func (r *programRun) copyOutput() error {
 	pictures, line := 0, ""
 	for e := range r.session.Events(context.Background(), 0) {
@@ -199,7 +199,7 @@ func (r *programRun) copyOutput() error {
 				return err
 			}
 			line = lastLine(line, b.Data)
-		case timeline.InputRequested: // not every runtime prints what it asks
+		case timeline.InputRequested: // not every runtime prints its prompt
 			if r.stdin.savedState == nil || b.Kind == timeline.InputKindPermission || b.Kind == timeline.InputKindForm || strings.HasSuffix(line, b.Prompt) {
 				continue
 			}
@@ -209,7 +209,7 @@ func (r *programRun) copyOutput() error {
 		case timeline.InputRequestEnded:
 			r.stdin.endRequest(b.Request)
 		case timeline.Notice:
-			if r.confined && e.Turn == 0 { // what the sandbox holds
+			if r.confined && e.Turn == 0 { // what the sandbox does not cover
 				fmt.Fprintf(r.streams.err, "repl: %s\n", b.Message)
 			}
 		case timeline.Limit:
@@ -247,10 +247,10 @@ func writeOutput(w io.Writer, b []byte) error {
 	return nil
 }
 
-// maxLineBytes bounds what is kept of a line of output, in bytes: longer than a prompt.
+// maxLineBytes bounds how much of a line of output is kept. It is longer than any prompt.
 const maxLineBytes = 4096
 
-// lastLine returns the end of the line that was begun, after b was written.
+// lastLine returns the end of the unfinished line, after b was written.
 func lastLine(line string, b []byte) string {
 	if i := bytes.LastIndexByte(b, '\n'); i >= 0 {
 		line, b = "", b[i+1:]
@@ -259,8 +259,8 @@ func lastLine(line string, b []byte) string {
 	return line[max(0, len(line)-maxLineBytes):]
 }
 
-// handleCtrlC interrupts the program at each Ctrl-C, and ends everything at the third, if
-// the program has withstood two.
+// handleCtrlC interrupts the program at each Ctrl-C. After two interrupts without effect, a third
+// Ctrl-C ends everything.
 func (r *programRun) handleCtrlC(ctx context.Context, end context.CancelCauseFunc) {
 	pressed := make(chan os.Signal, 1)
 	notifyUnlessIgnored(pressed, os.Interrupt)

@@ -10,17 +10,17 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// standardInput stands for a file: the program is what is piped in.
+// standardInput in place of a file means that the program is read from standard input.
 const standardInput = "-"
 
-// programFlags is the program on a command line, by -e, -c, -m or as a file.
+// programFlags holds the program on a command line, given by -e, -c, -m or as a file.
 type programFlags struct {
 	code                   codeFlag
 	cCode, module          string
 	interactive            bool
 	fileArgs               []string // FILE and its arguments
-	extraArgs              []string // arguments of -c or -m
-	hasE, hasC, hasProgram bool     // -e is set; -c or -m is; there is a program
+	extraArgs              []string // arguments after -c or -m
+	hasE, hasC, hasProgram bool     // -e is set; -c or -m is set; any program is given
 }
 
 func (g *programFlags) addFlags(f *flag.FlagSet) {
@@ -30,7 +30,7 @@ func (g *programFlags) addFlags(f *flag.FlagSet) {
 	f.BoolVar(&g.interactive, "i", false, "then go on at the prompt, in the same session")
 }
 
-// splitProgramArgs splits args behind the value of -c or -m: the rest belongs to the program.
+// splitProgramArgs splits args after the value of -c or -m: the rest belongs to the program.
 func splitProgramArgs(f *flag.FlagSet, args []string) (own, rest []string) {
 	for i := 0; i < len(args); i++ {
 		name := strings.TrimLeft(args[i], "-")
@@ -42,7 +42,7 @@ func splitProgramArgs(f *flag.FlagSet, args []string) (own, rest []string) {
 			return args[:end], args[end:]
 		}
 		one := f.Lookup(name)
-		if one == nil { // unknown, or with its value
+		if one == nil { // unknown, or --name=value
 			continue
 		}
 		if b, ok := one.Value.(interface{ IsBoolFlag() bool }); !ok || !b.IsBoolFlag() {
@@ -75,13 +75,13 @@ func (g *programFlags) parseArgs(f *flag.FlagSet, args []string) error {
 	return nil
 }
 
-// checkFile reports whether the program is a file.
+// isFile reports whether the program is a file.
 func (g *programFlags) isFile() bool {
 	return g.hasProgram && !g.hasE && !g.hasC && g.fileArgs[0] != standardInput
 }
 
-// invocationArgs returns the program as the language's own command has it: an option and its value, or ""
-// and a file, and the program's arguments.
+// invocationArgs returns the program as the language's own command takes it: an option and its
+// value, or "" and a file, and the program's arguments.
 func (g *programFlags) invocationArgs() (option, text string, args []string) {
 	switch {
 	case g.hasC && g.module != "":
@@ -92,7 +92,7 @@ func (g *programFlags) invocationArgs() (option, text string, args []string) {
 	return "", g.fileArgs[0], g.fileArgs[1:]
 }
 
-// checkLanguage refuses a program that the language cannot have.
+// checkLanguage rejects a program that the language does not support.
 func (g *programFlags) checkLanguage(lang languageInfo) error {
 	if g.hasC && lang.optionInput == nil {
 		return usageErrorf("-c and -m are options of Python; code of %s is given with -e", lang.display)
@@ -100,7 +100,8 @@ func (g *programFlags) checkLanguage(lang languageInfo) error {
 	return nil
 }
 
-// programInput returns the program as an input of the language. It may change how the runtime starts.
+// programInput returns the program as an input of the language. It may change how the runtime
+// starts.
 func (g *programFlags) programInput(lang languageInfo, spec *workers.Spec) (string, error) {
 	if g.hasE {
 		return g.code.String(), nil

@@ -15,15 +15,15 @@ const (
 	barCells    = 20
 	barInterval = 250 * time.Millisecond
 
-	// barIdleTimeout bounds how long the bar is shown without news, because its job may have
-	// ended without any.
+	// barIdleTimeout bounds how long the bar is shown without an update, because its job may have
+	// ended silently.
 	barIdleTimeout = 30 * time.Second
 )
 
-// A progressBar shows progress on a terminal, in one line that is removed at the end. On anything
-// but a terminal it shows nothing. It is safe for concurrent use.
+// A progressBar shows progress on a terminal, in one line that is removed at the end. If the output
+// is not a terminal, it shows nothing. It is safe for concurrent use.
 type progressBar struct {
-	out       *os.File // nil: it shows nothing
+	out       *os.File // nil if nothing is shown
 	startedAt time.Time
 	stop      chan struct{}
 	wg        sync.WaitGroup
@@ -32,8 +32,8 @@ type progressBar struct {
 	title       string    // guarded by mu
 	done, total int64     // guarded by mu
 	message     string    // guarded by mu
-	updatedAt   time.Time // guarded by mu: the time of the last news; zero: nothing to show
-	visible     bool      // guarded by mu: there is a line to be removed
+	updatedAt   time.Time // guarded by mu: the time of the last update; zero: nothing to show
+	visible     bool      // guarded by mu: a line must be removed
 }
 
 // newProgressBar starts one goroutine, which ends with close.
@@ -59,14 +59,14 @@ func newProgressBar(w io.Writer) *progressBar {
 	return b
 }
 
-// setProgress reports news; total is 0 while it is unknown.
+// setProgress updates the bar. total is 0 while it is unknown.
 func (b *progressBar) setProgress(title string, done, total int64, message string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.title, b.done, b.total, b.message, b.updatedAt = title, done, total, message, time.Now()
 }
 
-// hideLine removes the line until there are news.
+// hideLine removes the line until the next update.
 func (b *progressBar) hideLine() {
 	b.mu.Lock()
 	b.updatedAt = time.Time{}
@@ -102,7 +102,7 @@ func (b *progressBar) drawLine() {
 	b.visible = true
 }
 
-// barLine returns the line of a bar, in at most width characters.
+// barLine returns the line of a bar, at most width characters long.
 func barLine(title string, done, total int64, message string, since time.Duration, width int) string {
 	line := title
 	if total > 0 {

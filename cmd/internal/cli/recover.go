@@ -21,14 +21,15 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// recoverCommand is the command that recovers a lost session.
+// recoverCommand is the command that recovers a crashed session.
 const recoverCommand = "repl recover"
 
 // recoverHint says what that command does where no file can be named.
 const recoverHint = "writes what was run in it, and with --format text its output"
 
-// crashNoticeRewriter returns how an event of a session at a place is told here. The notice that the session
-// before it was lost is of that machine: it names a file there, and the command without the place.
+// crashNoticeRewriter returns a function that rewrites events of a remote session for this machine.
+// The notice that the session before crashed names a file of the remote machine, and the command
+// without the remote.
 func crashNoticeRewriter(now session.Info, again string) func(timeline.Event) timeline.Event {
 	return func(e timeline.Event) timeline.Event {
 		if n, ok := e.Body.(timeline.Notice); ok && now.CrashedTranscript != "" && strings.Contains(n.Message, now.CrashedTranscript) {
@@ -38,19 +39,18 @@ func crashNoticeRewriter(now session.Info, again string) func(timeline.Event) ti
 	}
 }
 
-// A crashedSession is one of this machine, or of a daemon elsewhere.
+// A crashedSession is a session whose daemon or server was killed, on this machine or at a remote.
 type crashedSession struct {
 	client.CrashedSession
 
-	// readEvents has read use what was recorded, which is there until read returns.
+	// readEvents calls read with the recorded events, which exist until read returns.
 	readEvents func(read func(iter.Seq[timeline.Event]) error) error
 }
 
-// recoverFlags has the flags of repl recover.
+// recoverFlags holds the flags of repl recover.
 type recoverFlags struct{ format, path string }
 
-// newRecoverCommand lists the sessions of programs that were killed, or writes the transcript of
-// one.
+// newRecoverCommand lists crashed sessions, or writes the inputs or the transcript of one.
 func newRecoverCommand(f *flag.FlagSet) action {
 	r := &daemonCommand{flags: f}
 	r.daemonTarget.addFlags(f)
@@ -93,7 +93,7 @@ func newRecoverCommand(f *flag.FlagSet) action {
 	}
 }
 
-// runRecover lists the lost sessions, or writes the one that is named.
+// runRecover lists the crashed sessions, or writes the named one.
 func (o recoverFlags) runRecover(s streams, lost []crashedSession, words []string) (int, error) {
 	if len(words) == 0 {
 		return statusDone, listCrashed(s, lost)
@@ -112,7 +112,7 @@ func (o recoverFlags) runRecover(s streams, lost []crashedSession, words []strin
 	return statusDone, writeOutputFile(o.path, write)
 }
 
-// localCrashedSessions finds the lost sessions of this machine, also without a daemon.
+// localCrashedSessions finds the crashed sessions of this machine. It needs no daemon.
 func localCrashedSessions(dir string) (found []crashedSession, err error) {
 	all, err := supervisor.CrashedSessions(dir)
 	for _, l := range all {
@@ -124,7 +124,8 @@ func localCrashedSessions(dir string) (found []crashedSession, err error) {
 	return found, err
 }
 
-// remoteCrashedSessions asks a daemon for those of its machine. Their events come as a file.
+// remoteCrashedSessions asks a daemon for the crashed sessions of its machine. Their events arrive
+// as a file.
 func remoteCrashedSessions(ctx context.Context, c *client.Conn) (found []crashedSession, err error) {
 	all, err := c.ListCrashed(ctx)
 	for _, l := range all {

@@ -19,7 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/transportcmd"
 )
 
-// The words of repl remote.
+// The actions of repl remote.
 const (
 	actionList    = "list"
 	actionCheck   = "check"
@@ -30,7 +30,7 @@ const (
 // checkRoundTrips is how many round trips a check measures.
 const checkRoundTrips = 5
 
-// newRemoteCommand shows the places, and what is wrong with one.
+// newRemoteCommand lists remotes, and checks, installs or forgets one.
 func newRemoteCommand(f *flag.FlagSet) action {
 	via := f.String("via", "", "`COMMAND` check, install, forget: a remote that has no name")
 	dir := f.String("dir", "", "`DIR` install: try this directory there first")
@@ -61,7 +61,7 @@ func newRemoteCommand(f *flag.FlagSet) action {
 	}
 }
 
-// A remoteEntry is a place as repl remote list --json has it.
+// A remoteEntry describes a remote in repl remote list --json.
 type remoteEntry struct {
 	Name string `json:"name"`
 	Via  string `json:"via"`
@@ -96,7 +96,7 @@ func listRemotes(s streams, asJSON bool) (int, error) {
 	return statusDone, w.Flush()
 }
 
-// forgetRemote removes what the program remembers of a place. The file of places stays.
+// forgetRemote removes the saved state of a remote. The file of remotes does not change.
 func forgetRemote(s streams, w *daemonTarget) (int, error) {
 	if w.remote != "" && !userconfig.IsRemoteName(w.remote) {
 		return statusUsage, usageErrorf("%q is no name of a place", w.remote)
@@ -111,26 +111,24 @@ func forgetRemote(s streams, w *daemonTarget) (int, error) {
 	return statusDone, err
 }
 
-// ---- repl remote check
-
-// remoteCheck prints the steps of a check.
+// A remoteCheck prints the steps of a check with their times.
 type remoteCheck struct {
 	out       io.Writer
 	stepStart time.Time
 }
 
-// printStep prints a step that went well.
+// printStep prints a step that succeeded.
 func (c *remoteCheck) printStep(what, words string) {
 	fmt.Fprintf(c.out, "ok    %6.2f s  %s: %s\n", time.Since(c.stepStart).Seconds(), what, words)
 	c.stepStart = time.Now()
 }
 
-// printNote prints something that is not wrong, and worth knowing.
+// printNote prints a fact worth knowing that is not a fault.
 func (c *remoteCheck) printNote(what, words string) {
 	fmt.Fprintf(c.out, "note            %s: %s\n", what, words)
 }
 
-// printFailure prints a step that did not, with what to do, and returns the status.
+// printFailure prints a step that failed, with a hint what to do, and returns the status.
 func (c *remoteCheck) printFailure(what string, err error, remedy string) (int, error) {
 	fmt.Fprintf(c.out, "wrong %6.2f s  %s: %s\n", time.Since(c.stepStart).Seconds(), what, oneLine(err))
 	if remedy != "" {
@@ -139,7 +137,7 @@ func (c *remoteCheck) printFailure(what string, err error, remedy string) (int, 
 	return statusFailed, nil
 }
 
-// checkRemote goes the way to a place step by step. It starts nothing there.
+// checkRemote tests the connection to a remote step by step. It starts nothing there.
 func checkRemote(s streams, w *daemonTarget) (int, error) {
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
@@ -168,7 +166,7 @@ func checkRemote(s streams, w *daemonTarget) (int, error) {
 	return c.dialDaemon(ctx, there, w)
 }
 
-// dialDaemon checks the way from the command to the daemon.
+// dialDaemon checks the connection from the transport command to the daemon.
 func (c *remoteCheck) dialDaemon(ctx context.Context, way *client.Command, w *daemonTarget) (int, error) {
 	const get, far, serves = "command", "far side", "daemon"
 	conn, err := way.Dial(ctx)
@@ -195,7 +193,7 @@ func (c *remoteCheck) dialDaemon(ctx context.Context, way *client.Command, w *da
 	return c.measureRoundTrip(ctx, there, g)
 }
 
-// measureRoundTrip asks the daemon some times what it is.
+// measureRoundTrip measures several round trips to the daemon.
 func (c *remoteCheck) measureRoundTrip(ctx context.Context, there *client.Conn, g client.Greeting) (int, error) {
 	c.stepStart = time.Now()
 	var took []time.Duration
@@ -218,7 +216,7 @@ func describeRemoteEnd(g client.Greeting) string {
 	return fmt.Sprintf("%s on %s, %s/%s", g.User, g.Host, g.OS, g.Arch)
 }
 
-// hintFor says what a person can do about a way that does not get through.
+// hintFor says what a user can do about a connection that fails.
 func hintFor(way *client.Command, err error, w *daemonTarget) string {
 	ssh := len(way.Prefix) > 1 && strings.HasPrefix(way.Prefix[0], "ssh")
 	ended, ok := errors.AsType[*client.CommandError](err)

@@ -17,18 +17,18 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/transportcmd"
 )
 
-// minPromptTimeout is the least time in which the far side has to speak where a person at the terminal
+// minPromptTimeout is the least time that the remote end gets to answer if the user at the terminal
 // may be asked something first.
 const minPromptTimeout = 2 * time.Minute
 
-// viaKey is the name under which a place without one is remembered. No place's own name has a
-// plus sign.
+// viaKey returns the key under which the state of an unnamed remote is saved. Names of remotes
+// contain no plus sign.
 func viaKey(words []string) string {
 	return fmt.Sprintf("+%x", sha256.Sum256([]byte(transportcmd.JoinWords(words))))[:17]
 }
 
-// sendablePrograms are those that can be sent to a far side: this one, and what lies beside it or in the
-// cache for other systems.
+// sendablePrograms finds the programs that can be sent to a remote: this one, and those for other
+// systems next to it or in the cache.
 func sendablePrograms() (install.ProgramFinder, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -41,17 +41,17 @@ func sendablePrograms() (install.ProgramFinder, error) {
 	return p, nil
 }
 
-// A remoteInstall brings the program to a place.
+// A remoteInstall copies the program to a remote.
 type remoteInstall struct {
 	command   *client.Command
-	remoteKey string // under which the place is remembered
-	dir       string // there, before the usual ones; "" is the one of the last time
+	remoteKey string // the key of the saved state
+	dir       string // a directory there to try first; "" is the last one
 
-	terminal *os.File  // the person's; nil is none
-	notes    io.Writer // for one line before the program is sent
+	terminal *os.File  // the user's; nil for none
+	notes    io.Writer // gets one line before the program is sent
 }
 
-// installProgram installs the program at the place, and remembers where.
+// installProgram installs the program at the remote and saves where.
 func (d remoteInstall) installProgram(ctx context.Context) (install.InstalledProgram, error) {
 	from, err := sendablePrograms()
 	if err != nil {
@@ -85,8 +85,9 @@ func (d remoteInstall) installProgram(ctx context.Context) (install.InstalledPro
 	return there, nil
 }
 
-// setInstaller has a way bring the program where it is not there: to a place that says so or had it
-// once, and for a person who watches. Nobody else finds programs of ours at a place.
+// setInstaller lets a command install the program if it is missing at the remote. That happens if
+// the remote's settings allow it, if it was installed there before, or for a user at the terminal.
+// Others must not find our programs at a remote.
 func (w *daemonTarget) setInstaller(way *client.Command, p userconfig.Remote, key string, known userconfig.RemoteState) {
 	watched := way.Terminal != nil && way.Stderr != nil
 	d := remoteInstall{command: way, remoteKey: key, terminal: way.Terminal, notes: os.Stderr}
@@ -103,7 +104,8 @@ func (w *daemonTarget) setInstaller(way *client.Command, p userconfig.Remote, ke
 	}
 }
 
-// installRemote brings the program to a place, and says where it is and which daemon is there.
+// installRemote installs the program at a remote, and prints its path and which daemon is running
+// there.
 func installRemote(s streams, w *daemonTarget, dir string) (int, error) {
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
@@ -139,11 +141,12 @@ func installRemote(s streams, w *daemonTarget, dir string) (int, error) {
 	return statusDone, nil
 }
 
-// reportOtherVersion names a daemon of another version. It goes on: it has sessions of somebody.
+// reportOtherVersion reports a daemon of another version. That daemon goes on: it may have sessions
+// of others.
 func reportOtherVersion(ctx context.Context, notes io.Writer, way *client.Command, w *daemonTarget) {
 	conn, err := way.Dial(ctx)
 	if err != nil {
-		return // there is none yet
+		return // none is running
 	}
 	defer closeAndWait(conn)
 	g := conn.(interface{ Greeting() client.Greeting }).Greeting()
@@ -157,16 +160,16 @@ func reportOtherVersion(ctx context.Context, notes io.Writer, way *client.Comman
 	fmt.Fprintf(notes, "repl: the daemon there is %s %s; repl daemon drain%s ends it when its work is done, and the next command starts the new one\n", g.Version, use, w.sameTargetFlags())
 }
 
-// remoteKey is the name under which the place is remembered.
+// remoteKey returns the key under which the state of the remote is saved.
 func (w *daemonTarget) remoteKey() string {
 	if w.remote != "" {
 		return w.remote
 	}
-	words, _ := transportcmd.SplitWords(w.via) // dialer has split it before
+	words, _ := transportcmd.SplitWords(w.via) // dialer has already split it
 	return viaKey(words)
 }
 
-// remoteArg is the place as an argument of repl remote, with a space before it.
+// remoteArg returns the remote as an argument of repl remote, with a space before it.
 func (w *daemonTarget) remoteArg() string {
 	if w.remote != "" {
 		return " " + w.remote

@@ -2,7 +2,7 @@ package cli
 
 import "slices"
 
-// renamedCommands has the present name of each command that was renamed before the first release.
+// renamedCommands maps each command that was renamed before the first release to its current name.
 var renamedCommands = map[string]string{
 	"allow": "grant",
 	"ctl":   "daemon",
@@ -10,8 +10,8 @@ var renamedCommands = map[string]string{
 	"place": "remote",
 }
 
-// renamedFlags has the present name of each flag that was renamed before the first release. Notes and
-// scripts of the time before still have the old ones.
+// renamedFlags maps each flag that was renamed before the first release to its current name. Older
+// notes and scripts still contain the old ones.
 var renamedFlags = map[string]string{
 	"accept":         "confirm-write",
 	"alive":          "silence-timeout",
@@ -43,7 +43,7 @@ var renamedFlags = map[string]string{
 	"writable":       "allow-write",
 }
 
-// renamedFlag returns the present name of a renamed flag, if it is among the known ones; "" otherwise.
+// renamedFlag returns the current name of a renamed flag if it is among the known ones, or "".
 func renamedFlag(name string, known []string) string {
 	if now := renamedFlags[name]; slices.Contains(known, now) {
 		return now

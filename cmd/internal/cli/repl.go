@@ -21,22 +21,22 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// runtimeFlags has the flags that all commands which start a runtime share.
+// runtimeFlags holds the flags that all commands which start a runtime share.
 type runtimeFlags struct {
 	lang, python, r, dir string
 	worker               workerFlag
 	initFile, envFile    string
 	env                  []string // from envFile
 	sandboxFlags         sandboxFlags
-	sandbox              *workers.Sandbox // from confinement
-	remoteSandbox        *workers.Sandbox // likewise, of sessions at other places than the usual one
+	sandbox              *workers.Sandbox // from sandboxFlags
+	remoteSandbox        *workers.Sandbox // likewise, for sessions at additional remotes
 	limits               limitFlags
-	isRemote             bool // the session is not on this machine
+	isRemote             bool // the session is on another machine
 	isProgram            bool // it runs a whole program
-	asProcess            bool // which is the runtime's own process, if the language has that
+	asProcess            bool // the program is the runtime's own process, if the language supports that
 }
 
-// resolveRuntime checks the choice and finds its runtime.
+// resolveRuntime checks the flags and finds the runtime.
 func (c runtimeFlags) resolveRuntime() (languageInfo, workers.Spec, error) {
 	if c.lang == "" && c.python == "" && c.r != "" {
 		c.lang = "r"
@@ -62,7 +62,7 @@ func (c runtimeFlags) resolveRuntime() (languageInfo, workers.Spec, error) {
 	return l, s, err
 }
 
-// findLanguage finds a language by its name, those of --worker included.
+// findLanguage finds a language by its name, including those of --worker.
 func (c runtimeFlags) findLanguage(name string) (languageInfo, error) {
 	if own, ok := c.worker.findWorker(name); ok {
 		return own.toLanguage(), nil
@@ -70,12 +70,12 @@ func (c runtimeFlags) findLanguage(name string) (languageInfo, error) {
 	return findLanguage(name)
 }
 
-// needsSession reports whether something of the choice is the supervisor's work.
+// needsSession reports whether a flag needs the supervisor.
 func (c runtimeFlags) needsSession() bool {
 	return c.sandbox.Confines() || c.limits.Limits != (workers.Limits{}) || c.initFile != ""
 }
 
-// hasNoLanguage reports whether nothing of the choice names a language.
+// hasNoLanguage reports whether no flag names a language.
 func (c runtimeFlags) hasNoLanguage() bool {
 	return c.lang == "" && c.python == "" && c.r == "" && len(c.worker) == 0
 }
@@ -85,9 +85,9 @@ func (c runtimeFlags) interpreterFor(l languageInfo) string {
 	return map[string]string{"python": c.python, "r": c.r}[l.name]
 }
 
-// runtimeInDaemon returns the runtime for a session that a daemon makes: the one that was named,
-// or for Python the environment that is active here, because the daemon has surroundings of its
-// own; "" leaves it to the daemon. An environment of this machine means nothing at another place.
+// runtimeInDaemon returns the runtime for a session that a daemon creates. It is the named one, or
+// for Python the active environment, because the daemon has an environment of its own. "" leaves
+// the choice to the daemon. A local environment means nothing at a remote.
 func (c runtimeFlags) runtimeInDaemon(l languageInfo) string {
 	named := c.interpreterFor(l)
 	switch here, err := filepath.Abs(named); {
@@ -106,13 +106,13 @@ func (c runtimeFlags) runtimeInDaemon(l languageInfo) string {
 	return found.Path
 }
 
-// fileExists reports whether there is anything at a path.
+// fileExists reports whether a path exists.
 func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// checkExecutable refuses --python or --R for a language that the command line excludes.
+// checkExecutable rejects --python or --r for a language that the command line excludes.
 func (c runtimeFlags) checkExecutable(only languageInfo) error {
 	for _, other := range availableLanguages() {
 		if name := c.interpreterFor(other); name != "" && other.name != only.name {
@@ -122,8 +122,7 @@ func (c runtimeFlags) checkExecutable(only languageInfo) error {
 	return nil
 }
 
-// resolvePaths checks the limits, and the directory and the files that were named, which it
-// makes absolute.
+// resolvePaths checks the limits and the named directory and files, and makes the paths absolute.
 func (c *runtimeFlags) resolvePaths() (err error) {
 	if err := c.limits.validateLimits(); err != nil {
 		return err
@@ -154,7 +153,7 @@ func (c *runtimeFlags) resolvePaths() (err error) {
 	return err
 }
 
-// workingDir returns the working directory, for a session of the daemon, which has another one.
+// workingDir returns the working directory for a session of the daemon, which has another one.
 func workingDir() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -163,7 +162,7 @@ func workingDir() (string, error) {
 	return dir, nil
 }
 
-// requireAbsolute refuses a path at a place that depends on a directory.
+// requireAbsolute rejects a relative path for a remote.
 func requireAbsolute(name, dir string) error {
 	if path.IsAbs(dir) || len(dir) > 2 && dir[1] == ':' && (dir[2] == '\\' || dir[2] == '/') {
 		return nil
@@ -171,8 +170,8 @@ func requireAbsolute(name, dir string) error {
 	return usageErrorf("%s %s: give an absolute path of the place", name, dir)
 }
 
-// languageSpec finds the runtime of a language. Naming an interpreter that cannot be used is a
-// mistake of the user.
+// languageSpec finds the runtime of a language. Naming an interpreter that does not work is a usage
+// error.
 func (c runtimeFlags) languageSpec(l languageInfo) (workers.Spec, error) {
 	s := l.newSpec(c.interpreterFor(l), c.dir, c.runtimeSettings())
 	s.Sandbox, s.Limits = c.sandbox, c.limits.Limits
@@ -186,7 +185,7 @@ func (c runtimeFlags) runtimeSettings() runtimeSettings {
 	return runtimeSettings{env: c.env, initFile: c.initFile, isProgram: c.isProgram, asProcess: c.asProcess}
 }
 
-// addFlags adds the flags that make the choice.
+// addFlags adds the flags that choose and configure the runtime.
 func (c *runtimeFlags) addFlags(f *flag.FlagSet) {
 	f.Var(langFlag{&c.lang}, "lang", langUsage())
 	f.Var(&c.worker, "worker", workerUsage)
@@ -203,8 +202,7 @@ func (c *runtimeFlags) addInterpreterFlags(f *flag.FlagSet) {
 	f.StringVar(&c.r, "r", "", "`R` R itself, the directory that it is installed in, or a version such as 4.3")
 }
 
-// codeFlag is the value of -e, which may be given several times. All values together are one
-// program.
+// A codeFlag is the value of -e, which may be repeated. All values together are one program.
 type codeFlag []string
 
 func (c *codeFlag) String() string { return strings.Join(*c, "\n") }
@@ -214,7 +212,7 @@ func (c *codeFlag) Set(part string) error {
 	return nil
 }
 
-// newReplCommand is the command without a subcommand: a session for a person, or one program.
+// newReplCommand is the command without a subcommand: an interactive session, or one program.
 func newReplCommand(f *flag.FlagSet) action {
 	var c runtimeFlags
 	c.addFlags(f)
@@ -300,7 +298,7 @@ func newReplCommand(f *flag.FlagSet) action {
 
 }
 
-// isRunnableDir reports whether a directory is a program, as python has it.
+// isRunnableDir reports whether python could run a directory.
 func isRunnableDir(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, "__main__.py"))
 	return err == nil && info.Mode().IsRegular()
@@ -332,7 +330,7 @@ func checkFile(name string) error {
 	return usageErrorf("%q is neither a command nor a file (see repl help)", name)
 }
 
-// runInteractive runs the session of a person at a terminal, after a first input if there is one.
+// runInteractive runs a session for a user at the terminal, after a first input if there is one.
 func runInteractive(s streams, lang languageInfo, spec workers.Spec, more localSessionOptions, person terminalFlags, first string) (int, error) {
 	spec.UserTerminal = !isDumbTerminal()
 	return withSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {
@@ -349,14 +347,14 @@ func runInteractive(s streams, lang languageInfo, spec workers.Spec, more localS
 	})
 }
 
-// localSessionOptions is what a session of this program's own has beside its spec.
+// localSessionOptions holds the options of a session in this program, besides its spec.
 type localSessionOptions struct {
 	log       *slog.Logger
 	functions []supervisor.Function // of --mcp-servers
 }
 
-// withSession runs use with a new session, once it is prepared, and a context that ends with
-// the signals that ask a program to end. After such a signal the status shows it.
+// withSession calls use with a new session once it is prepared, and with a context that signals to
+// terminate cancel. After such a signal it returns the matching status.
 func withSession(s streams, spec workers.Spec, more localSessionOptions, use func(context.Context, *supervisor.Session) (int, error)) (int, error) {
 	ctx, stop := catchSignals()
 	defer stop()
@@ -380,7 +378,7 @@ func withSession(s streams, spec workers.Spec, more localSessionOptions, use fun
 	return status, err
 }
 
-// prepareSession waits while a session is being prepared. Ctrl-C ends that.
+// prepareSession waits while a session is being prepared. Ctrl-C cancels it.
 func prepareSession(s streams, session *supervisor.Session) (int, error) {
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
@@ -400,8 +398,7 @@ func prepareSession(s streams, session *supervisor.Session) (int, error) {
 	return statusDone, nil
 }
 
-// stateDir returns the directory for files that outlive the command; "" when there is no
-// place.
+// stateDir returns the directory for files that outlive the command, or "" if there is none.
 func stateDir() string {
 	dir := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(dir) { // the specification says to ignore relative ones

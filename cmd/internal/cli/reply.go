@@ -19,31 +19,31 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// quickTurnTimeout is how long a turn whose whole output is wanted is waited for in one call, before its
-// events are followed.
+// quickTurnTimeout is how long the first call waits for a turn whose whole output is wanted, before
+// its events are followed.
 const quickTurnTimeout = 250 * time.Millisecond
 
-// A newTurnView shows what comes of a turn that a command has begun, or goes on with.
+// A turnView shows the output and the outcome of a turn that a command has started or continues.
 type turnView struct {
 	cmd        *daemonCommand
 	streams    streams
 	client     *client.Conn
-	showAll    bool      // all output is shown, as it comes; else a reply, which may leave out the middle
-	deadline   time.Time // for so long the command waits
-	started    bool      // an event of the turn has come
-	notRun     bool      // the turn is over and has not begun
+	showAll    bool      // all output is shown as it arrives; otherwise a reply may leave out the middle
+	deadline   time.Time // until when the command waits
+	started    bool      // an event of the turn has arrived
+	notRun     bool      // the turn is over and never started
 	transcript timeline.Transcript
-	imageCount int           // that have come
-	lastReply  session.Reply // what it was when it was last asked for
+	imageCount int           // number of images so far
+	lastReply  session.Reply // the state that was last fetched
 }
 
-// newTurnView is a view for a command that waits for so long. A person reads the beginning and the end of
-// much output; a file or a program gets all of it.
+// newTurnView returns a view for a command that waits for a while. A terminal shows the beginning
+// and the end of long output; a file or a program gets all of it.
 func (r *daemonCommand) newTurnView(s streams, c *client.Conn, wait time.Duration) *turnView {
 	return &turnView{cmd: r, streams: s, client: c, deadline: time.Now().Add(wait), showAll: !r.json && !isTerminal(s.out)}
 }
 
-// firstWaitMS is for how long the call that begins the turn waits.
+// firstWaitMS returns how long the call that starts the turn waits.
 func (v *turnView) firstWaitMS() int64 {
 	wait := max(time.Until(v.deadline), 0)
 	if v.showAll {
@@ -52,8 +52,8 @@ func (v *turnView) firstWaitMS() int64 {
 	return wait.Milliseconds()
 }
 
-// showTurn shows the turn: reply is the answer to the call that began it, and after the cursor before its
-// first event; 0 is before those of the reply.
+// showTurn shows the turn. reply is the answer to the call that started it, and after is the cursor
+// before its first event; 0 means before the events of the reply.
 func (v *turnView) showTurn(ctx context.Context, reply session.Reply, after timeline.Seq) (int, error) {
 	v.lastReply = reply
 	switch {
@@ -76,8 +76,8 @@ func (v *turnView) showTurn(ctx context.Context, reply session.Reply, after time
 	return replyStatus(v.lastReply), nil
 }
 
-// handleFailure ends the view with an error. The end of the command ends the turn, too; an output that
-// nobody takes does not.
+// handleFailure ends the view after an error. The end of the command ends the turn, too, but an
+// output without a reader does not.
 func (v *turnView) handleFailure(ctx context.Context, err error) (int, error) {
 	turn := v.lastReply
 	switch {
@@ -94,11 +94,11 @@ func (v *turnView) handleFailure(ctx context.Context, err error) (int, error) {
 	return statusFailed, err
 }
 
-// finalCallTimeout bounds a call after which the command ends.
+// finalCallTimeout bounds the last call of a command.
 const finalCallTimeout = 5 * time.Second
 
-// showAllEvents shows all events of the turn behind a cursor, until the turn is over or asks for something, or
-// the wait is over.
+// showAllEvents shows all events of the turn after a cursor, until the turn ends or requests input,
+// or the wait is over.
 func (v *turnView) showAllEvents(ctx context.Context, after timeline.Seq) error {
 	if v.isComplete(v.lastReply) {
 		return v.showReply()
@@ -132,7 +132,7 @@ func (v *turnView) showAllEvents(ctx context.Context, after timeline.Seq) error 
 				continue
 			}
 			v.lastReply.Outcome = b.Outcome
-			if died = b.Outcome == timeline.OutcomeEnded; !died { // else the end of the worker comes next
+			if died = b.Outcome == timeline.OutcomeEnded; !died { // otherwise the end of the worker comes next
 				return nil
 			}
 		case timeline.WorkerExited:
@@ -147,8 +147,9 @@ func (v *turnView) showAllEvents(ctx context.Context, after timeline.Seq) error 
 	}
 }
 
-// showIfNeverRan shows a turn that is over without having begun, and reports whether this is one: its worker did not
-// start, or somebody has interrupted it before. It has no event of its own; e is one that may tell this.
+// showIfNeverRan shows a turn that ended before it started, and reports whether this is one. Its
+// worker did not start, or it was interrupted while queued. Such a turn has no event of its own; e
+// is an event that may indicate it.
 func (v *turnView) showIfNeverRan(ctx context.Context, e timeline.Event) (bool, error) {
 	switch e.Body.(type) {
 	case timeline.WorkerExited, timeline.Notice:
@@ -165,13 +166,14 @@ func (v *turnView) showIfNeverRan(ctx context.Context, e timeline.Event) (bool, 
 	return true, v.showReply()
 }
 
-// isNotRun reports whether the turn is over and has not begun.
+// isNotRun reports whether the turn is over and never started.
 func (v *turnView) isNotRun() bool {
 	ofTurn := func(e timeline.Event) bool { return e.Turn == v.lastReply.Turn && !e.BetweenTurns }
 	return v.lastReply.Outcome != "" && v.isComplete(v.lastReply) && !slices.ContainsFunc(v.lastReply.Events, ofTurn)
 }
 
-// showReply shows a reply that has everything. Of a turn that did not run it is what its worker wrote while it started.
+// showReply shows a reply that is complete. For a turn that did not run, it holds the output of the
+// worker's start.
 func (v *turnView) showReply() error {
 	v.notRun = v.isNotRun()
 	for _, e := range v.lastReply.Events {
@@ -182,7 +184,7 @@ func (v *turnView) showReply() error {
 	return nil
 }
 
-// isComplete reports whether the events of a reply are all that there will be.
+// isComplete reports whether the events of a reply are all that the turn will have.
 func (v *turnView) isComplete(reply session.Reply) bool {
 	if reply.Outcome == "" && reply.InputRequest == nil {
 		return false
@@ -196,7 +198,7 @@ func (v *turnView) isComplete(reply session.Reply) bool {
 	return true
 }
 
-// handleTimeout is the end of a wait that was long enough; any other error stays.
+// handleTimeout returns nil if the wait has simply ended, or the error otherwise.
 func (v *turnView) handleTimeout(ctx, limited context.Context, err error) error {
 	if ctx.Err() != nil || limited.Err() == nil {
 		return err
@@ -204,9 +206,9 @@ func (v *turnView) handleTimeout(ctx, limited context.Context, err error) error 
 	return v.fetchReply(ctx, v.lastReply.Next)
 }
 
-// fetchReply asks how the turn is now.
+// fetchReply fetches the current state of the turn.
 func (v *turnView) fetchReply(ctx context.Context, after timeline.Seq) error {
-	bounded, stop := context.WithTimeout(ctx, finalCallTimeout) // a daemon elsewhere may be gone
+	bounded, stop := context.WithTimeout(ctx, finalCallTimeout) // a remote daemon may be gone
 	defer stop()
 	reply, err := v.client.WaitTurn(bounded, client.WaitParams{Session: v.lastReply.Session, Turn: v.lastReply.Turn, After: after})
 	if err == nil {
@@ -215,7 +217,7 @@ func (v *turnView) fetchReply(ctx context.Context, after timeline.Seq) error {
 	return err
 }
 
-// writeEvent writes an event.
+// writeEvent prints an event.
 func (v *turnView) writeEvent(e timeline.Event) error {
 	if !v.started && v.reportEarlier(e, v.lastReply) {
 		return nil
@@ -229,7 +231,7 @@ func (v *turnView) writeEvent(e timeline.Event) error {
 	}
 	v.started = true
 	switch b := e.Body.(type) {
-	case timeline.TurnEnded: // whose last line is not always ended
+	case timeline.TurnEnded: // whose last line may lack its newline
 		return nil
 	case timeline.Display:
 		if mime, data, ok := b.ImageData(); ok {
@@ -244,7 +246,7 @@ func (v *turnView) writeEvent(e timeline.Event) error {
 	return err
 }
 
-// showSummary prints the beginning and the end of the output, and says where all of it is.
+// showSummary prints the beginning and the end of the output, and where all of it is.
 func (v *turnView) showSummary(ctx context.Context, reply session.Reply) (int, error) {
 	shown := timeline.Render(v.turnEvents(reply), &timeline.RenderOptions{Self: commandAuthor(v.cmd.flags.Name())})
 	midline := false
@@ -259,7 +261,7 @@ func (v *turnView) showSummary(ctx context.Context, reply session.Reply) (int, e
 		}
 	}
 	if midline && reply.Outcome == "" && isTerminal(v.streams.err) {
-		fmt.Fprintln(v.streams.err) // our own message is not a part of the question
+		fmt.Fprintln(v.streams.err) // our own message is not part of the prompt
 	}
 	if shown.Omitted || !v.isComplete(reply) && reply.Outcome != "" {
 		fmt.Fprintf(v.streams.err, "repl: this is not all of the output; all of it is in %s\n", v.outputLocation(ctx, reply.Session))
@@ -268,7 +270,7 @@ func (v *turnView) showSummary(ctx context.Context, reply session.Reply) (int, e
 	return replyStatus(reply), nil
 }
 
-// saveImage keeps a picture of the turn as a file, and says where.
+// saveImage saves an image of the turn to a file and prints its path.
 func (v *turnView) saveImage(mime string, data []byte) {
 	v.imageCount++
 	path, err := v.imageFile(mime)
@@ -282,7 +284,7 @@ func (v *turnView) saveImage(mime string, data []byte) {
 	fmt.Fprintf(v.streams.err, "repl: picture: %s, kept for a day\n", path)
 }
 
-// imageFile returns the file of the picture that came last, in a directory that exists.
+// imageFile returns the path for the latest image, in an existing directory.
 func (v *turnView) imageFile(mime string) (string, error) {
 	dir := sessionImageDir(v.cmd.link.RemoteName(), v.lastReply.Session)
 	if dir == "" {
@@ -291,7 +293,7 @@ func (v *turnView) imageFile(mime string) (string, error) {
 	return filepath.Join(dir, fmt.Sprintf("turn-%d-%d.%s", v.lastReply.Turn, v.imageCount, console.ImageExtension(mime))), securefile.MakeDir(dir)
 }
 
-// outputLocation says where a session keeps its output, or how to get it from elsewhere.
+// outputLocation returns where a session keeps its output, or how to get it from a remote.
 func (v *turnView) outputLocation(ctx context.Context, name string) string {
 	now, err := v.client.GetSession(ctx, name)
 	if err != nil || now.OutputPath == "" || v.cmd.isRemote() {
@@ -300,7 +302,7 @@ func (v *turnView) outputLocation(ctx context.Context, name string) string {
 	return filepath.Clean(now.OutputPath)
 }
 
-// reportState says on standard error how the turn is.
+// reportState reports the state of the turn on standard error.
 func (v *turnView) reportState(reply session.Reply) {
 	switch {
 	case reply.InputRequest != nil && reply.InputRequest.Permission != nil:

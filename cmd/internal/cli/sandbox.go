@@ -19,17 +19,17 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A sandboxFlags has the user's options for the sandbox of a session.
+// sandboxFlags holds the user's options for the sandbox of a session.
 type sandboxFlags struct {
 	level, network, ask   string
 	acceptMechanism, home string
 	writable, readable    pathListFlag
 	acceptedPaths         pathListFlag
 	hosts                 stringList
-	isRemote              bool // the session is not on this machine
+	isRemote              bool // the session is on another machine
 }
 
-// pathListFlag is the value of a flag that may be given several times.
+// A pathListFlag is the value of a flag that may be repeated.
 type pathListFlag []string
 
 func (d *pathListFlag) String() string { return strings.Join(*d, string(filepath.ListSeparator)) }
@@ -51,16 +51,17 @@ func (c *sandboxFlags) addFlags(f *flag.FlagSet) {
 	f.Var(&c.hosts, "allow-host", "`HOST` a host of the network that a session with a sandbox may reach, by any program and at any TCP port: example.org, *.example.org, example.org:5432, an address, or packages for the registries of pip, uv, npm and R")
 }
 
-// useAgentDefaults makes the level that of repl mcp: where there are sandboxes, an agent gets one, unless
-// the user asks for another. A system that refuses it refuses the session.
+// useAgentDefaults sets the default level of repl mcp: an agent gets a sandbox where sandboxes
+// exist, unless the user asks for another level. A system that refuses the sandbox refuses the
+// session.
 func (c *sandboxFlags) useAgentDefaults(f *flag.FlagSet) {
 	c.level = string(defaultAgentLevel)
 	f.Lookup("sandbox").DefValue = "workspace on Linux, full elsewhere"
 }
 
-// buildSandbox checks the options. It returns nil without a sandbox.
+// buildSandbox checks the options and returns the sandbox. It returns nil without one.
 func (c *sandboxFlags) buildSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
-	var settings userconfig.Settings // those of the file are about this machine
+	var settings userconfig.Settings // the file is about this machine
 	if !c.isRemote {
 		var err error
 		if settings, err = userConfigFile().Read(); err != nil {
@@ -144,8 +145,8 @@ func isDirOrFile(path string) bool {
 	return err == nil && (i.IsDir() || i.Mode().IsRegular())
 }
 
-// remoteSandbox is the sandbox at other places than the usual one: neither its directories nor the
-// user's file, which is about this machine, say anything there. It comes before sandbox.
+// remoteSandbox returns the sandbox for additional remotes. It uses neither local directories nor
+// the user's file, which is about this machine. Call it before buildSandbox.
 func (c sandboxFlags) remoteSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 	c.isRemote, c.writable, c.acceptedPaths, c.readable = true, nil, nil, nil
 	return c.buildSandbox(f)
@@ -154,7 +155,7 @@ func (c sandboxFlags) remoteSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 // The values of --ask-permission.
 const askYes, askNo = "yes", "no"
 
-// setDefaults takes what the user's file says in place of flags that were not given.
+// setDefaults replaces flags that were not given by the settings of the user's file.
 func (c *sandboxFlags) setDefaults(f *flag.FlagSet, s userconfig.Settings) {
 	for name, to := range map[string]struct {
 		value *string
@@ -166,7 +167,7 @@ func (c *sandboxFlags) setDefaults(f *flag.FlagSet, s userconfig.Settings) {
 	}
 }
 
-// valueOrigin names where the value of a flag is from.
+// valueOrigin returns where the value of a flag comes from.
 func (c *sandboxFlags) valueOrigin(f *flag.FlagSet, name string) string {
 	if isFlagSet(f, name) {
 		return "--" + name
@@ -174,10 +175,10 @@ func (c *sandboxFlags) valueOrigin(f *flag.FlagSet, name string) string {
 	return name + " in " + string(userConfigFile())
 }
 
-// settingsEnv set to noSettings has a server of ours do without the user's file about sandboxes.
+// settingsEnv set to noSettings makes a server of ours ignore the user's sandbox.toml.
 const settingsEnv, noSettings = "TURNSTONE_SANDBOX_SETTINGS", "none"
 
-// userConfigFile is the user's file about sandboxes; "" where it is not heeded.
+// userConfigFile returns the user's sandbox.toml, or "" if it is ignored.
 func userConfigFile() userconfig.SandboxFile {
 	if os.Getenv(settingsEnv) == noSettings {
 		return ""
@@ -185,8 +186,8 @@ func userConfigFile() userconfig.SandboxFile {
 	return userconfig.DefaultSandboxFile(os.Getenv)
 }
 
-// hideUserConfig hides the directory of the user's file, which says what later sessions may do, where
-// it is not at its usual place, which all sandboxes hide.
+// hideUserConfig hides the directory of the user's file, which decides what later sessions may do.
+// Only a directory other than the default needs this; all sandboxes hide that one.
 func hideUserConfig(s *workers.Sandbox) {
 	home, _ := os.UserHomeDir()
 	file := userconfig.DefaultSandboxFile(os.Getenv)
@@ -196,7 +197,7 @@ func hideUserConfig(s *workers.Sandbox) {
 	}
 }
 
-// setSandboxParams writes a sandbox into a request to a daemon.
+// setSandboxParams adds a sandbox to a request to a daemon.
 func setSandboxParams(s *workers.Sandbox, p *client.CreateParams) {
 	if s != nil {
 		p.Sandbox, p.Writable, p.Network, p.Hosts, p.AskUser = string(s.Level), s.Writable, string(s.Network), s.Hosts, s.AskUser
@@ -205,11 +206,11 @@ func setSandboxParams(s *workers.Sandbox, p *client.CreateParams) {
 	}
 }
 
-// loginVariables lead to the person's screen, keys and buses, and differ from login to login.
+// loginVariables lead to the user's screen, keys and buses, and differ between logins.
 var loginVariables = []string{"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SSH_AUTH_SOCK", "SSH_AGENT_PID", "KRB5CCNAME", "DBUS_SESSION_BUS_ADDRESS"}
 
-// loginEnv returns what a session without a sandbox has of the environment of its creator. A daemon has that of
-// the login that has started it, which may be over.
+// loginEnv returns the login variables that a session without a sandbox takes over from its
+// creator. The daemon has those of the login that started it, which may have ended.
 func loginEnv(s *workers.Sandbox) map[string]string {
 	if s.Confines() {
 		return nil
@@ -239,7 +240,7 @@ func sandboxFromParams(p client.CreateParams) *workers.Sandbox {
 	return s
 }
 
-// requireSandbox refuses a session that is confined in another way than the user asks for.
+// requireSandbox returns an error if a session has another sandbox than the user asks for.
 func requireSandbox(s *workers.Sandbox, now session.Info) error {
 	if s == nil || now.Sandbox == s.String() {
 		return nil
@@ -251,8 +252,8 @@ func requireSandbox(s *workers.Sandbox, now session.Info) error {
 	return fmt.Errorf("session %s is open with the sandbox %s, not %s: close it, use another name, or ask for that one with --sandbox", now.Name, has, s)
 }
 
-// newSandboxCommand shows what a session may do, what it was refused and what it was given. Without
-// a session it shows what a sandbox would hold here, or why there is none.
+// newSandboxCommand shows what a session may do, what it was denied and what it was granted.
+// Without a session it shows what a sandbox guarantees here, or why it is not available.
 func newSandboxCommand(f *flag.FlagSet) action {
 	try := newSandboxTrial(f)
 	r := newDaemonCommand(f)
@@ -289,10 +290,10 @@ func newSandboxCommand(f *flag.FlagSet) action {
 	}
 }
 
-// A permissionReport is what a session may do, and what became of it.
+// A permissionReport describes what a session may do, and what it was granted and denied.
 type permissionReport struct {
 	Session      string                 `json:"session"`
-	Sandbox      string                 `json:"sandbox"` // full without one
+	Sandbox      string                 `json:"sandbox"` // full without a sandbox
 	Dir          string                 `json:"dir"`     // its directory, which is the workspace
 	Grants       []session.Grant        `json:"granted"`
 	Destinations []session.Destination  `json:"destinations"`
@@ -367,10 +368,10 @@ func (a permissionReport) print(w io.Writer) {
 	}
 }
 
-// maxNamesPerLine bounds the names in a line about what is shown; --json has them all.
+// maxNamesPerLine bounds the names in a line about visible files; --json lists all.
 const maxNamesPerLine = 12
 
-// printShown has a line for each reason for which a session sees something of the home directory.
+// printShown prints a line for each reason why a session sees something of the home directory.
 func printShown(w io.Writer, s session.Visibility) {
 	var reasons []string
 	by := map[string][]string{}
@@ -396,7 +397,7 @@ func printShown(w io.Writer, s session.Visibility) {
 	}
 }
 
-// joinFirst joins the first names, and counts the others, of which there are more.
+// joinFirst joins the first names and counts the rest. more is the number of names beyond the list.
 func joinFirst(names []string, more int) string {
 	first := names[:min(len(names), maxNamesPerLine)]
 	text := strings.Join(first, ", ")
@@ -406,7 +407,7 @@ func joinFirst(names []string, more int) string {
 	return text
 }
 
-// newSandboxTrial shows what a sandbox would hold here, or why there is none.
+// newSandboxTrial shows what a sandbox guarantees here, or why it is not available.
 func newSandboxTrial(f *flag.FlagSet) func(s streams) (int, error) {
 	var c sandboxFlags
 	c.addFlags(f)
@@ -439,7 +440,7 @@ func newSandboxTrial(f *flag.FlagSet) func(s streams) (int, error) {
 	}
 }
 
-// trySandboxIn starts a program under a sandbox, in a directory.
+// trySandboxIn starts a program in a sandbox, in a directory.
 func trySandboxIn(ctx context.Context, sandbox *workers.Sandbox, dir string) (told []string, err error) {
 	state, err := os.MkdirTemp("", "repl-sandbox-")
 	if err != nil {
@@ -454,8 +455,8 @@ func trySandboxIn(ctx context.Context, sandbox *workers.Sandbox, dir string) (to
 	return sup.TrySandbox(ctx, sandbox, dir)
 }
 
-// trySandboxHere tries whether a session can be confined on this system: each has its own
-// switches that forbid it.
+// trySandboxHere tests whether sessions can be confined on this system. Each system has its own
+// settings that forbid it.
 func trySandboxHere(ctx context.Context, accept workers.SandboxMechanism) ([]string, error) {
 	dir, err := os.MkdirTemp("", "repl-try-")
 	if err != nil {

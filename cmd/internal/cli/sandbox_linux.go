@@ -4,5 +4,5 @@ import "github.com/turnstone-repl/turnstone/workers"
 
 const defaultAgentLevel = workers.Workspace
 
-// weakerMechanism is what a user may take where a sandbox cannot be had.
+// weakerMechanism is the fallback that a user may choose if the full sandbox is not available.
 const weakerMechanism = workers.Landlock

@@ -4,6 +4,6 @@ package cli
 
 import "github.com/turnstone-repl/turnstone/workers"
 
-const defaultAgentLevel = workers.Full // there are no sandboxes
+const defaultAgentLevel = workers.Full // this system has no sandbox
 
 const weakerMechanism = workers.SandboxMechanism("")

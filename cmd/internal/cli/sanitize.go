@@ -9,30 +9,30 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A terminalSanitizer removes from foreign text everything that acts on a terminal or deceives its
-// reader: control sequences except colours and the like (SGR), control characters except
-// those that stay on their line, invisible characters, and those that change the direction
-// of text. The zero value is ready to use; text may come in pieces of any size.
+// A terminalSanitizer removes everything from foreign text that acts on a terminal or deceives its
+// reader. That is control sequences except colours and the like (SGR), control characters that
+// leave their line, invisible characters, and characters that change the direction of text. The
+// zero value is ready to use; text may arrive in pieces of any size.
 type terminalSanitizer struct {
 	noColors bool // without colours
 	state    sanitizerState
 	csi      []byte // the bytes of a control sequence after its introducer
-	partial  []byte // of a character that is not complete
+	partial  []byte // an incomplete character
 }
 
 type sanitizerState int
 
 const (
 	inText     sanitizerState = iota
-	inEscape                  // behind ESC
-	inSequence                // behind CSI, up to its final byte
-	inString                  // behind OSC, DCS and the like, up to ST, BEL or the end of the line
+	inEscape                  // after ESC
+	inSequence                // after CSI, up to its final byte
+	inString                  // after OSC, DCS and the like, up to ST, BEL or the end of the line
 )
 
-// maxSequenceBytes bounds a control sequence; longer ones are text.
+// maxSequenceBytes bounds a control sequence; a longer one is treated as text.
 const maxSequenceBytes = 64
 
-// sanitize returns the next piece of text, cleaned.
+// sanitize returns the next piece of text, sanitized.
 func (c *terminalSanitizer) sanitize(b []byte) []byte {
 	if len(c.partial) > 0 {
 		b = append(c.partial, b...)
@@ -70,7 +70,7 @@ func (c *terminalSanitizer) appendRune(out []byte, r rune) []byte {
 			c.state = inSequence
 		case strings.ContainsRune("]PX^_", r):
 			c.state = inString
-		case r >= 0x20 && r <= 0x2f: // intermediate: one more is to come
+		case r >= 0x20 && r <= 0x2f: // intermediate: one more byte follows
 		default:
 			c.state = inText
 		}
@@ -106,8 +106,8 @@ func (c *terminalSanitizer) appendRune(out []byte, r rune) []byte {
 	return out
 }
 
-// isHarmless reports whether a character has no effect beyond its place. Characters that
-// join others belong to scripts and emoji.
+// isHarmless reports whether a character affects nothing but its own cell. Joining characters are
+// kept, because scripts and emoji need them.
 func isHarmless(r rune) bool {
 	switch r {
 	case '\n', '\t', '\r', '\b', '\u200c', '\u200d':
@@ -116,10 +116,10 @@ func isHarmless(r rune) bool {
 	return !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r)
 }
 
-// plainText returns a whole text, cleaned.
+// plainText returns a whole text, sanitized.
 func plainText(s string) string { return string(new(terminalSanitizer).sanitize([]byte(s))) }
 
-// plainLine returns a name or a prompt, cleaned: one line, also without colours.
+// plainLine returns a name or a prompt, sanitized: a single line without colours.
 func plainLine(s string) string {
 	c := terminalSanitizer{noColors: true}
 	return strings.Map(func(r rune) rune {
@@ -130,7 +130,7 @@ func plainLine(s string) string {
 	}, string(c.sanitize([]byte(s))))
 }
 
-// sanitizeEvent returns an event with clean text.
+// sanitizeEvent returns an event with sanitized text.
 func (c *terminalSanitizer) sanitizeEvent(e timeline.Event) timeline.Event {
 	switch b := e.Body.(type) {
 	case timeline.Text:
@@ -171,7 +171,7 @@ func (c *terminalSanitizer) sanitizeEvent(e timeline.Event) timeline.Event {
 	return e
 }
 
-// plainDisplay returns a display with a clean title and clean text.
+// plainDisplay returns a display with a sanitized title and text.
 func plainDisplay(d timeline.Display) timeline.Display {
 	d.Title, d.Data = plainLine(d.Title), maps.Clone(d.Data)
 	for mime, data := range d.Data {
@@ -182,8 +182,8 @@ func plainDisplay(d timeline.Display) timeline.Display {
 	return d
 }
 
-// plainDenied returns what was refused with a clean command. Its String quotes the names: without what is
-// not seen in them they would be others.
+// plainDenied returns a denial with a sanitized command. Its String quotes the names: without their
+// invisible characters they would be other names.
 func plainDenied(d timeline.AccessDenied) timeline.AccessDenied {
 	d.Hint = plainLine(d.Hint)
 	return d

@@ -10,20 +10,21 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// maxWindows bounds how many windows of events are read for one screen: most may show nothing.
+// maxWindows bounds how many windows of events are read for one screen, because most may show
+// nothing.
 const maxWindows = 8
 
-// reservedRows are those for what is above, the greeting and the prompt.
+// reservedRows leaves room for the notice above, the greeting and the prompt.
 const reservedRows = 4
 
 // A screenful is the last part of a session's events that fits a screen.
 type screenful struct {
-	after timeline.Seq // the events begin behind it; 0 is the beginning of the session
+	after timeline.Seq // cursor before the events; 0 is the beginning of the session
 	first timeline.Event
 }
 
-// lastScreen finds the last screenful of a session. One whose daemon cannot read backwards is shown from the
-// beginning.
+// lastScreen finds the last screenful of a session. If the daemon cannot read backwards, it is the
+// whole session.
 func lastScreen(ctx context.Context, s session.Session, size session.Size) screenful {
 	f := rowCounter{cols: max(int(size.Cols), 1), rows: max(int(size.Rows)-reservedRows, 1)}
 	q := session.ReadQuery{Backward: true, Bytes: int64(4 * f.cols * f.rows)}
@@ -45,7 +46,7 @@ func lastScreen(ctx context.Context, s session.Session, size session.Size) scree
 	return screenful{after: max(q.Before, 1) - 1}
 }
 
-// trimEvent returns the events of a screenful, with what is said of those above.
+// trimEvent returns the events of a screenful, with a notice about those above.
 func (f screenful) trimEvent(e timeline.Event) timeline.Event {
 	if f.first.Body != nil && e.Seq == f.first.Seq {
 		return f.first
@@ -53,10 +54,10 @@ func (f screenful) trimEvent(e timeline.Event) timeline.Event {
 	return e
 }
 
-// A rowCounter counts the rows that events fill, the last one first.
+// A rowCounter counts the rows that events fill, starting with the last event.
 type rowCounter struct{ cols, rows int }
 
-// add adds an event. When the screen is full, it returns the event with only what fits of it.
+// add adds an event. When the screen is full, it returns only the part of the event that fits.
 func (f *rowCounter) add(e timeline.Event) (fits timeline.Event, full bool) {
 	if e.IsUnseen() {
 		return e, false
@@ -80,7 +81,7 @@ func (f *rowCounter) add(e timeline.Event) (fits timeline.Event, full bool) {
 	return e, f.rows <= 0
 }
 
-// fitTail returns the last lines of text for which there is room.
+// fitTail returns the last lines of text that fit.
 func (f *rowCounter) fitTail(text []byte) []byte {
 	rest := len(text)
 	for rest > 0 && f.rows > 0 {

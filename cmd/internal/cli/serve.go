@@ -23,24 +23,24 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// statusAlreadyServed is the exit status when another daemon, or something else, has the socket. It tells service
-// managers not to start this one again and again.
+// statusAlreadyServed is the exit status when the socket is already in use. It tells service
+// managers not to start this daemon again and again.
 const statusAlreadyServed = 3
 
-// serveOptions are the flags of repl serve.
+// serveOptions holds the flags of repl serve.
 type serveOptions struct {
 	socket, sessionDir                  string
 	log                                 logFlags
 	idleExitTimeout, sessionIdleTimeout time.Duration
 	maxSessions                         int
-	memory                              byteSize // of all sessions together, as the next two are
+	memory                              byteSize // for all sessions together, like the next two
 	processes, cpus                     int
 	quiet, detach                       bool
 	servers                             mcpServerFlags
 	warm                                warmPoolFlags
 }
 
-// newServeCommand keeps sessions alive for clients, at a socket.
+// newServeCommand keeps sessions alive for clients that connect to a socket.
 func newServeCommand(f *flag.FlagSet) action {
 	var o serveOptions
 	f.StringVar(&o.socket, "socket", client.DefaultSocket(os.Getenv), socketUsage)
@@ -101,7 +101,7 @@ func newServeCommand(f *flag.FlagSet) action {
 
 }
 
-// serveDetached starts the daemon as a process of its own, and returns once it serves.
+// serveDetached starts the daemon as a separate process, and returns once it serves.
 func serveDetached(ctx context.Context, s streams, f *flag.FlagSet) (int, error) {
 	socket, log := f.Lookup("socket").Value.String(), f.Lookup("log").Value.String()
 	var more []string
@@ -111,7 +111,7 @@ func serveDetached(ctx context.Context, s streams, f *flag.FlagSet) (int, error)
 		switch one.Name {
 		case "detach", "socket", "log":
 			return
-		case "session-dir", "warm-dir": // it works in another directory
+		case "session-dir", "warm-dir": // the daemon works in another directory
 			if value != "" && err == nil {
 				value, err = filepath.Abs(value)
 			}
@@ -144,14 +144,14 @@ func serveDetached(ctx context.Context, s streams, f *flag.FlagSet) (int, error)
 	return statusDone, nil
 }
 
-// isSocketTaken reports whether somebody has the socket of a daemon that was to start.
+// isSocketTaken reports whether a daemon failed to start because its socket is in use.
 func isSocketTaken(err error) bool {
 	return errors.Is(err, daemon.ErrServed) || errors.Is(err, daemon.ErrInUse)
 }
 
 func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
-	// The socket is made first, so that clients that start together with the daemon wait
-	// in its queue.
+	// The socket is created first, so that clients that start together with the daemon wait in its
+	// queue.
 	l, err := daemon.Listen(o.socket)
 	if isSocketTaken(err) {
 		return statusAlreadyServed, err
@@ -211,7 +211,7 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	return statusDone, nil
 }
 
-// socketMover has the daemon move its socket out of what a session is about to write.
+// socketMover makes the daemon move its socket out of directories that a session is about to write.
 func socketMover(l any) func(dirs []string) (keep []string, ended func()) {
 	if m, ok := l.(interface {
 		Leave(dirs []string) (keep []string, ended func())
@@ -221,8 +221,8 @@ func socketMover(l any) func(dirs []string) (keep []string, ended func()) {
 	return nil
 }
 
-// openLogger returns the log of a daemon: the file that was chosen, or else standard error and the
-// usual file.
+// openLogger opens the log of a daemon: the chosen file, or else standard error and the default
+// file.
 func (o *serveOptions) openLogger(stderr io.Writer) (*slog.Logger, error) {
 	usual := slog.LevelInfo
 	if o.quiet {
@@ -242,7 +242,7 @@ func (o *serveOptions) openLogger(stderr io.Writer) (*slog.Logger, error) {
 	path := defaultLogPath()
 	shown := level
 	if path != "" && o.log.level == "" && isTerminal(stderr) {
-		shown = slog.LevelWarn // the user may type at that terminal; the file has it all
+		shown = slog.LevelWarn // the user may type at that terminal; the file has everything
 	}
 	said := newTextHandler(stderr, shown)
 	if path == "" {
@@ -257,7 +257,7 @@ func (o *serveOptions) openLogger(stderr io.Writer) (*slog.Logger, error) {
 	return newLogger(said, newTextHandler(to, level)), nil
 }
 
-// cacheNames calls list once in a second at most: a look at the directories of Jupyter takes
+// cacheNames calls list at most once a second, because scanning the Jupyter directories takes
 // longer than an answer.
 func cacheNames(list func() []string) func() []string {
 	var mu sync.Mutex
@@ -273,8 +273,8 @@ func cacheNames(list func() []string) func() []string {
 	}
 }
 
-// hasLanguage reports whether a daemon has a language now. It looks for a Jupyter kernel only when
-// that is asked for.
+// hasLanguage reports whether a daemon currently has a language. It looks for a Jupyter kernel only
+// if one is asked for.
 func hasLanguage(name string) bool {
 	if kernel, ok := strings.CutPrefix(name, jupyterPrefix); ok {
 		return slices.ContainsFunc(installedKernels(), func(k kernelspec.KernelSpec) bool { return k.Name == kernel })
@@ -282,8 +282,8 @@ func hasLanguage(name string) bool {
 	return slices.ContainsFunc(availableLanguages(), func(l languageInfo) bool { return l.name == name })
 }
 
-// languageNames returns the languages that a daemon has. The Jupyter kernels are those that its
-// own environment shows.
+// languageNames returns the languages that a daemon has. It finds the Jupyter kernels with its own
+// environment.
 func languageNames() []string {
 	var names []string
 	for _, l := range availableLanguages() {

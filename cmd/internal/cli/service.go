@@ -17,8 +17,8 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/osservice"
 )
 
-// serviceIdleTimeout is the time without use after which a daemon that its clients start ends.
-// It is long, because the sessions end with it.
+// serviceIdleTimeout is how long a daemon that its clients start stays without use. It is long,
+// because the sessions end with it.
 const serviceIdleTimeout = 24 * time.Hour
 
 // newServiceCommand lets a service manager start repl serve.
@@ -98,9 +98,8 @@ func newServiceCommand(f *flag.FlagSet) action {
 
 }
 
-// runSteps does the steps, or only prints them. After a failed command it runs no other
-// command, but still writes and removes files, which helps if the manager is only out of
-// reach here.
+// runSteps runs the steps, or only prints them. After a failed command it runs no other command,
+// but still writes and removes files, which helps if the manager is just not reachable here.
 func runSteps(s streams, steps []osservice.Step, dryRun bool) (int, error) {
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
@@ -130,7 +129,7 @@ func runSteps(s streams, steps []osservice.Step, dryRun bool) (int, error) {
 	return statusDone, errors.Join(failures...)
 }
 
-// printService prints the files of a manager.
+// printService prints the files for a service manager.
 func printService(s streams, name string, p osservice.UserDirs, o osservice.Options) (int, error) {
 	var names []string
 	for _, m := range osservice.Managers() {

@@ -12,16 +12,16 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A signalError is the cause of a context that a signal ended.
+// A signalError is the cause of a context that a signal cancelled.
 type signalError struct{ number int }
 
 func (e *signalError) Error() string { return fmt.Sprintf("ended by signal %d", e.number) }
 
-// catchSignals returns a context that ends with the first signal that asks a program to end,
-// so that it can clean up. A second signal has its default action, in case the program
-// hangs. A signal that was ignored when the program began stays ignored: nohup, and a shell
-// that runs a program in the background, rely on that. A broken pipe becomes an error of
-// the write, since its signal does not say which pipe it is. The caller must call stop.
+// catchSignals returns a context that the first termination signal cancels, so that the program can
+// clean up. A second signal has its default action, in case the program hangs. A signal that was
+// ignored at the start stays ignored: nohup, and shells that run a program in the background, rely
+// on that. A broken pipe becomes a write error, since its signal does not say which pipe it is. The
+// caller must call stop.
 func catchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	caught := make(chan os.Signal, 1)
@@ -33,7 +33,7 @@ func catchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 		select {
 		case s := <-caught:
 			number, _ := s.(syscall.Signal)
-			signal.Stop(caught) // before the context shows that one came
+			signal.Stop(caught) // before the context shows that a signal came
 			cancel(&signalError{int(number)})
 		case <-ctx.Done():
 		}
@@ -46,12 +46,12 @@ func catchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 	}
 }
 
-// notifyUnlessIgnored has signals sent to caught, except those that the parent of the program ignores for
-// it.
+// notifyUnlessIgnored sends signals to caught, except those that the parent of the program has
+// ignored.
 func notifyUnlessIgnored(caught chan<- os.Signal, signals ...os.Signal) {
 	for _, s := range signals {
-		// The runtime shows this only for SIGINT and SIGHUP. A shell without job control
-		// lets background jobs ignore SIGQUIT together with SIGINT (POSIX, 2.11).
+		// The runtime tracks this only for SIGINT and SIGHUP. A shell without job control lets
+		// background jobs ignore SIGQUIT together with SIGINT (POSIX, 2.11).
 		told := s
 		if s == syscall.SIGQUIT {
 			told = os.Interrupt
@@ -64,7 +64,7 @@ func notifyUnlessIgnored(caught chan<- os.Signal, signals ...os.Signal) {
 	}
 }
 
-// signalStatus returns the exit status after ctx, of catchSignals, was ended by a signal.
+// signalStatus returns the exit status if a signal has ended ctx, which comes from catchSignals.
 func signalStatus(ctx context.Context) (status int, ended bool) {
 	var e *signalError
 	if errors.As(context.Cause(ctx), &e) {
@@ -73,7 +73,8 @@ func signalStatus(ctx context.Context) (status int, ended bool) {
 	return 0, false
 }
 
-// signalNumbers has the signals that can end a worker, by their names in death reports.
+// signalNumbers maps the signals that can end a worker to their numbers, by the names in exit
+// reports.
 var signalNumbers = map[string]syscall.Signal{
 	"SIGHUP": syscall.SIGHUP, "SIGINT": syscall.SIGINT, "SIGQUIT": syscall.SIGQUIT,
 	"SIGILL": syscall.SIGILL, "SIGTRAP": syscall.SIGTRAP, "SIGABRT": syscall.SIGABRT,
@@ -82,11 +83,11 @@ var signalNumbers = map[string]syscall.Signal{
 	"SIGTERM": syscall.SIGTERM,
 }
 
-// exitStatus returns a worker's end as the exit status of a program: its own, or 128 plus the
-// signal that ended it.
+// exitStatus returns the exit status that stands for a worker's end: the worker's own, or 128 plus
+// the signal that ended it.
 func exitStatus(end timeline.WorkerExited) int { return exitStatusOf(end, exitStatusMask) }
 
-// exitStatusOf is exitStatus where a status has the bits of mask.
+// exitStatusOf is exitStatus for systems whose statuses have the bits of mask.
 func exitStatusOf(end timeline.WorkerExited, mask int) int {
 	if number, ok := signalNumbers[end.Signal]; ok {
 		return 128 + int(number)

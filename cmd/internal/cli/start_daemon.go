@@ -17,15 +17,14 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// maxLastOutputBytes bounds the last output of a failed daemon that is kept, in bytes.
+// maxLastOutputBytes bounds how much of a failed daemon's last output is quoted.
 const maxLastOutputBytes = 4 << 10
 
-// startTimeout is how long a daemon that was started may take until it answers. A busy machine
-// takes seconds; one that has ended is no wait.
+// startTimeout is how long a daemon may take from its start to its first answer. A busy machine
+// takes seconds. A daemon that has exited is not waited for.
 const startTimeout = 30 * time.Second
 
-// ensureDaemon starts a daemon that ends by itself when nobody uses it, unless another caller was
-// faster.
+// ensureDaemon starts a daemon that exits when it is not used, unless another caller was faster.
 func ensureDaemon(ctx context.Context, socket string, notes io.Writer) error {
 	_, err := startDaemon(ctx, socket, detachedLogPath(notes), []string{"--daemon-idle-timeout", daemonIdleTimeout.String()}, notes)
 	if errors.Is(err, daemon.ErrServed) {
@@ -34,15 +33,15 @@ func ensureDaemon(ctx context.Context, socket string, notes io.Writer) error {
 	return err
 }
 
-// startDaemon starts a daemon that outlives this process and the login. If it does not answer
-// soon, its output is the error. log is a file, more are further arguments of repl serve.
+// startDaemon starts a daemon that outlives this process and the login. If it does not answer in
+// time, the error contains its output. log is a file, more are further arguments of repl serve.
 func startDaemon(ctx context.Context, socket, log string, more []string, notes io.Writer) (client.Info, error) {
 	var none client.Info
 	self, err := os.Executable()
 	if err != nil {
 		return none, err
 	}
-	words, err := newTransientFile() // the daemon has it open
+	words, err := newTransientFile() // the daemon keeps it open
 	if err != nil {
 		return none, err
 	}
@@ -59,7 +58,7 @@ func startDaemon(ctx context.Context, socket, log string, more []string, notes i
 	go func() { ended <- cmd.Wait() }()
 	for limit := time.Now().Add(startTimeout); time.Now().Before(limit); {
 		i, err := fetchInfo(ctx, actualSocket(cmd.Process.Pid, socket))
-		if err == nil && i.PID == cmd.Process.Pid { // otherwise ours is about to end
+		if err == nil && i.PID == cmd.Process.Pid { // otherwise our daemon is about to exit
 			return i, nil
 		}
 		if session.KindOf(err) == client.KindProtocol {
@@ -85,7 +84,7 @@ func startDaemon(ctx context.Context, socket, log string, more []string, notes i
 	return none, fmt.Errorf("repl serve did not answer within %s", startTimeout)
 }
 
-// socketTakenError is the error of a daemon that has ended because somebody has its socket.
+// socketTakenError returns the error of a daemon that has exited because its socket is in use.
 func socketTakenError(said string) error {
 	for _, kind := range []error{daemon.ErrServed, daemon.ErrInUse} {
 		if rest, ok := strings.CutPrefix(said, "repl: "+strings.TrimPrefix(kind.Error(), "daemon: ")+": "); ok {
@@ -95,9 +94,9 @@ func socketTakenError(said string) error {
 	return fmt.Errorf("%w: %s", daemon.ErrServed, said)
 }
 
-// detachedLogPath returns the log of a daemon that outlives this process, unless the user gave
-// another: no person sees its standard error. Where no file can be kept, it notes that and
-// returns [os.DevNull], since sessions matter more.
+// detachedLogPath returns the log of a daemon that outlives this process, if the user gave none:
+// its standard error is not visible to anyone. If no file can be used, it prints a note and returns
+// [os.DevNull], since sessions matter more.
 func detachedLogPath(notes io.Writer) string {
 	path := defaultLogPath()
 	if path == "" {
@@ -115,7 +114,8 @@ func detachedLogPath(notes io.Writer) string {
 	return os.DevNull
 }
 
-// actualSocket is where a daemon listens that was to have a socket: another user may have that name.
+// actualSocket returns where a daemon listens. It may differ from the requested socket, whose name
+// another user may have.
 func actualSocket(pid int, socket string) string {
 	if e, ok := daemonlock.ReadEntry(os.Getenv); ok && e.PID == pid {
 		return e.Socket

@@ -15,18 +15,18 @@ import (
 // errRequestOver means that the input is no longer wanted.
 var errRequestOver = errors.New("cli: the wait is over")
 
-// A stdinReader passes our standard input to readers in the session, one read at a time and only
-// on demand. The session queues what a reader does not consume.
+// A stdinReader passes our standard input to readers in the session, one read at a time and only on
+// demand. The session queues what a reader does not consume.
 type stdinReader struct {
 	file       *os.File
-	savedState *term.State // of the terminal that file is; nil when it is none
-	requests   chan bool   // one token; true for a secret
+	savedState *term.State // of the terminal, if file is one; nil otherwise
+	requests   chan bool   // one token; true requests a secret
 	inputs     chan session.Input
-	lastEnded  chan timeline.Seq // holds one: the last wait that is over
+	lastEnded  chan timeline.Seq // holds one: the last input request that is over
 	pending    bool              // a token is out and not answered
 }
 
-// newStdinReader reads file on demand; nil is an empty one.
+// newStdinReader returns a reader that reads file on demand; nil is an empty file.
 func newStdinReader(file *os.File) *stdinReader {
 	s := &stdinReader{file: file, requests: make(chan bool, 1), inputs: make(chan session.Input, 1), lastEnded: make(chan timeline.Seq, 1)}
 	if file != nil {
@@ -36,7 +36,7 @@ func newStdinReader(file *os.File) *stdinReader {
 	return s
 }
 
-// close ends the pump as soon as its read, if any, returns. It restores the terminal's echo,
+// close ends the goroutine as soon as its read, if any, returns. It restores the terminal's echo,
 // which is off while a secret is read.
 func (s *stdinReader) close() {
 	close(s.requests)
@@ -75,7 +75,7 @@ func (s *stdinReader) readOnce(buf []byte, secret bool) session.Input {
 	}
 }
 
-// endRequest notes that a wait is over. It is for one goroutine.
+// endRequest notes that an input request is over. Only one goroutine may call it.
 func (s *stdinReader) endRequest(wait timeline.Seq) {
 	select {
 	case <-s.lastEnded: // an older one
@@ -84,8 +84,8 @@ func (s *stdinReader) endRequest(wait timeline.Seq) {
 	s.lastEnded <- wait
 }
 
-// next returns the next piece of input for a wait. If the wait ends during a read, that
-// input goes to the next wait.
+// next returns the next piece of input for an input request. If the request ends during a read, the
+// next request gets that input.
 func (s *stdinReader) next(ctx context.Context, w *session.InputRequest) (session.Input, error) {
 	if !s.pending {
 		s.requests <- w.Secret

@@ -16,21 +16,21 @@ import (
 // *usageError the exit status is 2.
 type action func(s streams, args []string) (status int, err error)
 
-// A command is one word of the command line. All help, the completion of the shells, the
-// manual page and docs/commands.md are made from it.
+// A command describes repl itself or a subcommand. Help, shell completion, the manual page and
+// docs/commands.md are generated from it.
 type command struct {
 	name    string // "" is repl alone
-	args    string // after the flags: see placeholder
+	args    string // shown after the flags; see placeholderAt
 	summary string // one line
-	details string // more than the flags say; may be ""
+	details string // what the flags do not say; may be ""
 	group   string
-	hidden  bool // only for other programs: no list has it, repl help NAME does
+	hidden  bool // only for other programs: no list shows it, but repl help NAME does
 
-	// newAction adds the flags with their descriptions, and returns the action to run after
-	// they are parsed. It has no other effect.
+	// newAction adds the flags with their descriptions, and returns the action to run after they
+	// are parsed. It has no other effect.
 	newAction func(f *flag.FlagSet) action
 
-	// argValues are the values of CLIENT or TOPIC.
+	// argValues returns the values of CLIENT or TOPIC.
 	argValues func() []string
 }
 
@@ -169,7 +169,7 @@ func installText() string {
 	return wrapText("A CLIENT is one of "+strings.Join(installClientNames(), ", ")+". The rest of its file stays as it is.", 80)
 }
 
-// Descriptions of flags that several commands have.
+// Descriptions of flags that several commands share.
 const (
 	codeUsage       = "`CODE` run this code; several -e are the lines of one program"
 	withUsage       = "`PACKAGE` make a package available, as pip or install.packages name it, for this session only; may be repeated"
@@ -251,7 +251,7 @@ func (c command) usageLine() string {
 type option struct {
 	name     string
 	value    string // the placeholder; "" for a flag that has no value
-	optional bool   // the value
+	optional bool   // the value may be omitted
 	usage    string
 }
 
@@ -263,8 +263,8 @@ func (c command) flagOptions() []option {
 	return all
 }
 
-// newOption reads the description of a flag: the placeholder in back quotes, then its effect.
-// It adds the default, unless the description names it.
+// newOption parses the description of a flag: the placeholder in back quotes, then its effect. It
+// adds the default, unless the description names it.
 func newOption(f *flag.Flag) option {
 	o := option{name: f.Name, usage: f.Usage}
 	if rest, ok := strings.CutPrefix(f.Usage, "`"); ok {

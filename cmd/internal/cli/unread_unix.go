@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onReaderGone calls f when a pipe, or a socket in the place of one, has lost its last reader. Only that, or the end of this
-// program, ends its wait, which costs a thread.
+// onReaderGone calls f when a pipe, or a socket used as one, has lost its last reader. It waits in
+// a goroutine that ends only then, or with the program, and costs a thread.
 func onReaderGone(pipe *os.File, f func()) {
 	if i, err := pipe.Stat(); err != nil || i.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/installsource"
 )
 
-// newVersionCommand prints the version, for reports: of the tag, the commit, and the way by which the
-// program came here.
+// newVersionCommand prints the version for bug reports: tag, commit, and how the program was
+// installed.
 func newVersionCommand(f *flag.FlagSet) action {
 	return func(s streams, args []string) (int, error) {
 		if err := parseFlags(f, args); err != nil {
@@ -27,8 +27,8 @@ func newVersionCommand(f *flag.FlagSet) action {
 	}
 }
 
-// newUpgradeCommand prints the command that brings a newer version. It never runs it: what is
-// installed is the person's.
+// newUpgradeCommand prints the command that installs a newer version. It never runs it: installing
+// is up to the user.
 func newUpgradeCommand(f *flag.FlagSet) action {
 	return func(s streams, args []string) (int, error) {
 		if err := parseFlags(f, args); err != nil {
@@ -46,7 +46,7 @@ func newUpgradeCommand(f *flag.FlagSet) action {
 	}
 }
 
-// ownOrigin returns how this program came here.
+// ownOrigin returns how this program was installed.
 func ownOrigin() (installsource.Source, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -70,7 +70,7 @@ func programVersion() string {
 // shortCommitDigits is how many digits of a commit are shown.
 const shortCommitDigits = 12
 
-// buildSettings returns how it was built: "commit 0123456789ab, go1.26.1 linux/amd64".
+// buildSettings returns how the program was built: "commit 0123456789ab, go1.26.1 linux/amd64".
 func buildSettings() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -20,10 +20,10 @@ import (
 	"golang.org/x/term"
 )
 
-// browserTimeout bounds the program that opens a browser. Some stay as long as the browser does.
+// browserTimeout bounds the program that opens a browser. Some run as long as the browser does.
 const browserTimeout = 10 * time.Second
 
-// newViewCommand serves the sessions of the daemon as a page, for a person's browser.
+// newViewCommand serves the sessions of the daemon as a web UI.
 func newViewCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	stay := r.flags.Bool("no-open", false, "only print the link; open no browser")
@@ -68,7 +68,7 @@ func newViewCommand(f *flag.FlagSet) action {
 	}
 }
 
-// serveView serves until ctx ends, and prints links: one now, and one for each line of input.
+// serveView serves until ctx ends, and prints links: one at once, and one for each line of input.
 func serveView(ctx context.Context, s streams, served *webpage.Server, name string, open bool) error {
 	print := func() {
 		fmt.Fprintf(s.out, "%s\n", served.NewLoginLink(name))
@@ -78,7 +78,7 @@ func serveView(ctx context.Context, s streams, served *webpage.Server, name stri
 	hint := "Ctrl-C ends the page; the sessions go on"
 	if term.IsTerminal(int(os.Stdin.Fd())) {
 		hint = "Enter prints another link; " + hint
-		go func() { // it ends with the program: nothing interrupts a read of the terminal
+		go func() { // ends with the program, since nothing interrupts a read of the terminal
 			for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 				print()
 			}
@@ -95,8 +95,8 @@ func serveView(ctx context.Context, s streams, served *webpage.Server, name stri
 	return served.Serve(ctx)
 }
 
-// openBrowser opens a link in the user's browser by way of a private file, because arguments
-// of programs can be read by all users of a machine. remove removes that file.
+// openBrowser opens a link in the user's browser through a private file, because all users of a
+// machine can read the arguments of programs. remove removes that file.
 func openBrowser(ctx context.Context, link string) (remove func(), err error) {
 	remove = func() {}
 	dir := stateDir()
@@ -137,7 +137,7 @@ func openBrowser(ctx context.Context, link string) (remove func(), err error) {
 	return remove, err
 }
 
-// exportSession writes a session as a file, over a link that may be new.
+// exportSession writes a session as a file, over a connection that may be new.
 func exportSession(ctx context.Context, link *client.Client, w io.Writer, name, format string) error {
 	c, err := link.Conn(ctx)
 	if err != nil {

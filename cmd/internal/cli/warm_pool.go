@@ -13,7 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A warmPoolFlags says which sessions a daemon keeps ready.
+// warmPoolFlags says which sessions a daemon keeps ready.
 type warmPoolFlags struct {
 	kinds     []daemon.WarmPoolOptions
 	code, dir string
@@ -40,7 +40,7 @@ func (w *warmPoolFlags) addKind(text string) error {
 	return nil
 }
 
-// validatePool refuses flags that contradict each other.
+// validatePool rejects flags that contradict each other.
 func (w *warmPoolFlags) validatePool(maxSessions int) error {
 	all := 0
 	for _, k := range w.kinds {
@@ -72,8 +72,8 @@ func (w *warmPoolFlags) poolSpecs() []daemon.WarmPoolOptions {
 	return w.kinds
 }
 
-// startStamp describes the files that a start depends on: the interpreter, what makes it a virtual
-// environment, and what persons allowed always.
+// startStamp describes the files that affect a start: the interpreter, the file that makes it a
+// virtual environment, and the saved grants.
 func startStamp(spec *workers.Spec) string {
 	var stamp strings.Builder
 	for _, path := range []string{spec.Path, filepath.Join(filepath.Dir(spec.Path), "..", "pyvenv.cfg"), string(userConfigFile())} {

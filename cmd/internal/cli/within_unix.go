@@ -4,8 +4,8 @@ package cli
 
 import "golang.org/x/sys/unix"
 
-// hasSameTerminal reports whether this program runs at the same terminal as a process, or would if that has
-// left it: both are of one session of the system.
+// hasSameTerminal reports whether this program runs at the same terminal as a process, even if that
+// process has left it: both belong to the same session of the system.
 func hasSameTerminal(pid int) bool {
 	its, err := unix.Getsid(pid)
 	if err != nil || pid <= 0 {

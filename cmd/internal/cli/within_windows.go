@@ -1,4 +1,4 @@
 package cli
 
-// hasSameTerminal reports whether this program runs at the same console as a process, which is not known here.
+// hasSameTerminal returns false: whether both use the same console is not known on Windows.
 func hasSameTerminal(int) bool { return false }

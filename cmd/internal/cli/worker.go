@@ -40,7 +40,7 @@ func newWorkerCommand(f *flag.FlagSet) action {
 	}
 }
 
-// writeWorkerTemplate writes a worker for its reader to change.
+// writeWorkerTemplate writes a worker as a starting point.
 func writeWorkerTemplate(s streams, args []string) (int, error) {
 	if len(args) != 2 {
 		return statusUsage, usageErrorf("worker new needs one of %s, and a directory", strings.Join(templates.Names(), ", "))
@@ -53,14 +53,14 @@ func writeWorkerTemplate(s streams, args []string) (int, error) {
 	return statusDone, err
 }
 
-// workerCheck are the options of repl worker check.
+// A workerCheck holds the options of repl worker check.
 type workerCheck struct {
 	dialect string
 	timeout time.Duration
 	log     logFlags
 }
 
-// loadDialect returns the dialect: of a language, or from a file.
+// loadDialect returns the dialect of a language, or reads it from a file.
 func (c *workerCheck) loadDialect() (conformance.Dialect, error) {
 	if c.dialect == "" {
 		return conformance.Dialect{}, nil
@@ -79,7 +79,7 @@ func (c *workerCheck) loadDialect() (conformance.Dialect, error) {
 	return d, nil
 }
 
-// runChecks checks a worker and prints each promise with what became of it.
+// runChecks checks a worker and prints the result of each check.
 func (c *workerCheck) runChecks(s streams, command []string) (int, error) {
 	if len(command) == 0 {
 		return statusUsage, usageErrorf("worker check needs the command of a worker")
@@ -109,7 +109,7 @@ func (c *workerCheck) runChecks(s streams, command []string) (int, error) {
 	return statusDone, nil
 }
 
-// printResults counts the promises that are kept and those that are broken.
+// printResults prints how many checks passed, failed and were skipped.
 func (c *workerCheck) printResults(ctx context.Context, s streams, spec workers.Spec, o conformance.Options) (kept, broken int) {
 	skipped := 0
 	for _, r := range conformance.Run(ctx, spec, &o) {
