@@ -190,7 +190,7 @@ func TestAskpass(t *testing.T) {
 			t.Fatal(err)
 		}
 		print := regexp.MustCompile(`SHA256:\S+`).FindString(string(key))
-		if print == "" || !strings.Contains(html.UnescapeString(page), print) || !strings.Contains(page, "ssh, which leads to the place") || !strings.Contains(page, "Yes, this is its key") {
+		if print == "" || !strings.Contains(html.UnescapeString(page), print) || !strings.Contains(page, "ssh, which connects to") || !strings.Contains(page, "Yes, this is its key") {
 			t.Errorf("the page lacks %s: %s", print, page)
 		}
 		submitForm(t, address, url.Values{"answer": {"Yes, this is its key: connect"}})
@@ -294,7 +294,7 @@ func TestRemoteInstall_RealSSH(t *testing.T) {
 	}
 	cache := t.TempDir()
 	s.writeFile(t, "sshd_config", strings.NewReplacer("PATH="+filepath.Dir(replBinary())+":", "PATH=", "XDG_CACHE_HOME="+s.remote.envValue("XDG_CACHE_HOME"), "XDG_CACHE_HOME="+cache).Replace(string(config)))
-	if r := h.runRepl(t, "", "list", "--via", s.via); r.status != 3 || !strings.Contains(r.stderr, "repl remote install --via '"+s.via+"' brings it there") {
+	if r := h.runRepl(t, "", "list", "--via", s.via); r.status != 3 || !strings.Contains(r.stderr, "repl remote install --via '"+s.via+"' installs it") {
 		t.Errorf("before: %v", r)
 	}
 	if r := h.runRepl(t, "", "remote", "install", "--via", s.via); r.status != 0 || !strings.HasPrefix(r.stdout, cache+"/turnstone/bin/repl-") {

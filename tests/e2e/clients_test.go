@@ -15,7 +15,7 @@ func TestWait(t *testing.T) {
 	wantResult(t, h.runRepl(t, "", "wait", "main"), result{"", "", 0})
 	wantResult(t, h.runRepl(t, "", "wait", "main"), result{"", "", 0})
 	h.runRepl(t, "", "exec", "main", "-e", "input('name? ')", "--wait", "0s")
-	wantResult(t, h.runRepl(t, "", "wait", "main"), result{"", "repl: it waits for input: \"name? \" (answer with repl input main)\n", 5})
+	wantResult(t, h.runRepl(t, "", "wait", "main"), result{"", "repl: waiting for input: \"name? \" (answer with repl input main)\n", 5})
 	h.runRepl(t, "", "input", "main", "-e", "ada")
 	h.runRepl(t, "", "exec", "main", "-e", "time.sleep(0.2); 1/0", "--wait", "0s")
 	if r := h.runRepl(t, "", "wait", "main"); r.status != 1 {
@@ -33,7 +33,7 @@ func TestClients_ListAndDetach(t *testing.T) {
 	h := newDaemonHome(t)
 	h.startDaemon(t)
 	h.runRepl(t, "", "exec", "main", "-e", "1")
-	wantResult(t, h.runRepl(t, "", "clients"), result{"", "nobody else is connected\n", 0})
+	wantResult(t, h.runRepl(t, "", "clients"), result{"", "no other client is connected\n", 0})
 	p := h.startTerminal(t, "attach", "main", "--exclusive", "--as", "ada")
 	p.waitText(">>> ")
 	r := h.runRepl(t, "", "clients", "main")

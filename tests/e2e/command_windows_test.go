@@ -202,7 +202,7 @@ func TestR_OnWindows(t *testing.T) {
 
 func TestDoctor_ROnWindows(t *testing.T) {
 	got := newRHome(t).runRepl(t, "", "doctor", "--lang", "r")
-	for _, want := range []string{"Rterm.exe", "ok      the runtime starts", "ok      an interrupt reaches a loop", "ok      everything ends"} {
+	for _, want := range []string{"Rterm.exe", "ok      the runtime starts", "ok      an interrupt reaches a loop", "ok      all processes exit"} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("%q is not in %v", want, got)
 		}

@@ -457,7 +457,7 @@ func TestMCPDaemon(t *testing.T) {
 		h := newDaemonHome(t)
 		h.env = append(h.env, "TURNSTONE_SOCKET="+h.invalidSocket())
 		a := h.newMCPClient(t, "--daemon=auto")
-		if got := a.callRepl("1"); !strings.Contains(got, "repl serve ended: exit status 1: repl: ") || !strings.Contains(got, invalidSocketReason) {
+		if got := a.callRepl("1"); !strings.Contains(got, "repl serve failed: exit status 1: repl: ") || !strings.Contains(got, invalidSocketReason) {
 			t.Errorf("got %q", got)
 		}
 	})

@@ -139,7 +139,7 @@ func TestAttach(t *testing.T) {
 			t.Fatal(r)
 		}
 		p := h.startTerminal(t, "attach", "main")
-		p.waitText("[what came before is not shown: repl events main has all of it]\r\nline 19980\r\n")
+		p.waitText("[earlier output is not shown; repl events main prints all of it]\r\nline 19980\r\n")
 		p.waitText("line 19999\r\n")
 		p.waitText(">>> ")
 		p.typeKeys("\x04")
@@ -182,7 +182,7 @@ func TestAttach(t *testing.T) {
 				h := newDaemonHome(t)
 				h.startDaemon(t)
 				wantResult(t, h.runRepl(t, "", "exec", "main", "--wait", "0s", "-e", test.code), result{"", newSessionNotice("main") +
-					"repl: still running: repl events main --follow shows what comes, repl interrupt main stops it\n", 4})
+					"repl: still running; repl events main --follow shows further output, repl interrupt main stops it\n", 4})
 				p := h.startTerminal(t, "attach", "main")
 				p.waitText("who? ")
 				waitUntil(t, "it is "+test.state.String(), func() bool { return h.listSessions(t)["main"].State == test.state })

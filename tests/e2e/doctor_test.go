@@ -82,9 +82,9 @@ func TestDoctor(t *testing.T) {
 			t.Fatalf("got %v", got)
 		}
 		for _, text := range []string{
-			"because: ", "looked at:", "ok      the runtime starts", "ok      an interrupt reaches a loop", "ok      everything ends",
+			"because: ", "searched:", "ok      the runtime starts", "ok      an interrupt reaches a loop", "ok      all processes exit",
 			"ok      protocol 2025-06-18: 5 tools listed", "ok      protocol 2026-07-28: 5 tools listed", `print("2") first in`,
-			"\nClients\n", "What this system offers to confine sessions",
+			"\nClients\n", "Sandbox and limits on this system",
 		} {
 			if !strings.Contains(got.stdout, text) {
 				t.Errorf("doctor does not say %q:\n%s", text, got.stdout)

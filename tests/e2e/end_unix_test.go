@@ -377,7 +377,7 @@ func TestExec_SavesImages(t *testing.T) {
 	h := newDaemonHome(t)
 	h.startDaemon(t)
 	got := h.runRepl(t, "", "exec", "main", "-e", "import base64\nclass P:\n  def _repr_png_(self): return base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==')\nP()")
-	_, path, _ := strings.Cut(got.stderr, "repl: picture: ")
+	_, path, _ := strings.Cut(got.stderr, "repl: image: ")
 	path, _, _ = strings.Cut(path, ", kept for a day\n")
 	if data, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(data), "\x89PNG") {
 		t.Errorf("got %v: %q, %v", got, path, err)

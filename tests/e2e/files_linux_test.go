@@ -167,7 +167,7 @@ func TestRemoteFiles(t *testing.T) {
 		if r := far("recover", "work", "--format", "text"); r.status != 0 || !strings.Contains(r.stdout, "42\n") {
 			t.Errorf("the transcript: %v", r)
 		}
-		const how = " writes what was run in it, and with --format text its output"
+		const how = " writes its inputs, and with --format text also its output"
 		told := func(who, name, text string) {
 			t.Helper()
 			if !strings.Contains(text, "repl recover "+name+" --via ") || !strings.Contains(text, how) || strings.Contains(text, there.tmp) {
@@ -182,7 +182,7 @@ func TestRemoteFiles(t *testing.T) {
 		if err := p.cmd.Wait(); err != nil {
 			t.Errorf("it ended with %v", err)
 		}
-		if r := far("recover", "other"); r.status != 1 || !strings.Contains(r.stderr, `no session "other" was lost`) {
+		if r := far("recover", "other"); r.status != 1 || !strings.Contains(r.stderr, `no session "other" crashed`) {
 			t.Errorf("got %v", r)
 		}
 		if r := far("recover", "--session-dir", there.tmp); r.status != 2 {

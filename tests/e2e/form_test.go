@@ -136,7 +136,7 @@ func TestForm(t *testing.T) {
 		if !strings.Contains(got, "waiting for the user: the server birds asks: Which bird?") || !strings.Contains(got, `answer there: repl attach bot (`) {
 			t.Fatalf("got %q", got)
 		}
-		for command, want := range map[string]string{"input": "asks a person: answer at repl attach bot", "grant": "needs a person at a terminal"} {
+		for command, want := range map[string]string{"input": "asks the user; answer with repl attach bot", "grant": "needs a user at a terminal"} {
 			if got := h.runRepl(t, "y\n", command, "bot"); got.status == 0 || !strings.Contains(got.stderr, want) {
 				t.Errorf("repl %s: got %v", command, got)
 			}

@@ -151,7 +151,7 @@ func TestInstall(t *testing.T) {
 	t.Run("reports a path of this machine in the file of a project", func(t *testing.T) {
 		t.Parallel()
 		h := newHomeWithoutClients(t)
-		if got := h.runRepl(t, "", "install", "cursor", "--scope", "project"); got.status != 0 || !strings.Contains(got.stdout, "this file is for other machines too, which may not have /") {
+		if got := h.runRepl(t, "", "install", "cursor", "--scope", "project"); got.status != 0 || !strings.Contains(got.stdout, "this file is shared with other machines, which may not have /") {
 			t.Errorf("got %v", got)
 		}
 		if got := h.runRepl(t, "", "install", "cursor"); got.status != 0 || strings.Contains(got.stdout, "other machines") {

@@ -144,7 +144,7 @@ func TestServe(t *testing.T) {
 			_ = stopProgram(second)
 			_ = second.Wait()
 		})
-		readUntil(t, errs, "its sessions are lost, and repl recover has what they did")
+		readUntil(t, errs, "previous daemon crashed; run repl recover to see its sessions")
 	})
 
 	// A lock or a pipe of the caller's must not live as long as the daemon does.

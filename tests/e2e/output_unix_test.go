@@ -62,7 +62,7 @@ func TestExec_Output(t *testing.T) {
 		h.startDaemon(t)
 		p := h.startTerminal(t, "exec", "main", "-e", "for i in range(20_000): print(i)")
 		p.waitText("19999")
-		p.waitText("repl: this is not all of the output; all of it is in ")
+		p.waitText("repl: the output was shortened; all of it is in ")
 		p.waitText("output.txt")
 		if err := p.cmd.Wait(); err != nil {
 			t.Error(err)
@@ -114,7 +114,7 @@ func TestExecSession(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
 		h.startDaemon(t)
-		gone := func(why string) string { return "repl: main began anew, and its variables are gone: " + why + "\n" }
+		gone := func(why string) string { return "repl: main was restarted, and its variables are gone: " + why + "\n" }
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "x = 1"), result{"", newSessionNotice("main"), 0})
 		if err := syscall.Kill(h.listSessions(t)["main"].PID, syscall.SIGKILL); err != nil {
 			t.Fatal(err)

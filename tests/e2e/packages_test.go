@@ -201,7 +201,7 @@ func TestWith(t *testing.T) {
 		wantResult(t, h.runRepl(t, "", "exec", "main", "--with", "tiny", "-e", "import tiny; print(tiny.answer)"), result{"42\n", newSessionNotice("main"), 0})
 		wantResult(t, h.runRepl(t, "", "exec", "main", "--with", "Tiny", "-e", "tiny.answer + 1"), result{"43\n", "", 0})
 		wantResult(t, h.runRepl(t, "", "exec", "main", "--with", "other", "-e", "1"),
-			result{"", "repl: main is there already, without other: use another name, or repl close main first\n", 1})
+			result{"", "repl: main already exists, without other; use another name, or run repl close main first\n", 1})
 		if r := h.runRepl(t, "", "exec", "second", "--with", "nosuchthing", "-e", "1"); r.status != 1 || !strings.Contains(r.stderr, "nosuchthing cannot be prepared") {
 			t.Errorf("what there is not: %v", r)
 		}

@@ -118,7 +118,7 @@ except OSError as e: print(errno.errorcode[e.errno])`)
 		if got, err := pasted.CombinedOutput(); err != nil || string(got) != "<grant><bot><--write><"+dirs[2]+">" || fileExists(filepath.Join(pasted.Dir, "ran")) {
 			t.Errorf("a shell reads %s as %s, %v", command, got, err)
 		}
-		if got := h.runRepl(t, "y\n", "grant", "bot"); got.status != 2 || !strings.Contains(got.stderr, "needs a person at a terminal") {
+		if got := h.runRepl(t, "y\n", "grant", "bot"); got.status != 2 || !strings.Contains(got.stderr, "needs a user at a terminal") {
 			t.Errorf("a program answered: %v", got)
 		}
 		p = h.startTerminal(t, "grant", "bot", "--deny")
@@ -128,7 +128,7 @@ except OSError as e: print(errno.errorcode[e.errno])`)
 		}
 		got := h.runRepl(t, "", "sandbox", "bot").stdout
 		for _, want := range []string{
-			"given: write " + timeline.QuoteName(dirs[0]), "given: write " + timeline.QuoteName(dirs[1]),
+			"granted: write " + timeline.QuoteName(dirs[0]), "granted: write " + timeline.QuoteName(dirs[1]),
 			"refused: create " + timeline.QuoteName(dirs[2]+"/x"),
 		} {
 			if !strings.Contains(got, want+"\n") {

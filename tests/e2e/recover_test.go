@@ -42,7 +42,7 @@ func TestRecover(t *testing.T) {
 		h.runRepl(t, "", "exec", "work", "-e", "print(double(21))")
 		h.runRepl(t, "", "exec", "closed", "-e", "1")
 		h.runRepl(t, "", "close", "closed")
-		if r := h.runRepl(t, "", "recover"); r.stdout != "" || r.status != 0 || !strings.Contains(r.stderr, "no session was lost") {
+		if r := h.runRepl(t, "", "recover"); r.stdout != "" || r.status != 0 || !strings.Contains(r.stderr, "no session crashed") {
 			t.Errorf("while all is well: %v", r)
 		}
 		wantResult(t, h.runRepl(t, "", "exec", "work", "-e", "last = 'of the four'"), result{"", "", 0})
@@ -86,7 +86,7 @@ func TestRecover(t *testing.T) {
 		if r := h.runRepl(t, "", "recover", "work", "--format", "text"); r.status != 0 || !strings.Contains(r.stdout, "print(double(21))\n42\n") {
 			t.Errorf("the transcript: %v", r)
 		}
-		if r := h.runRepl(t, "", "recover", "closed"); r.status != 1 || !strings.Contains(r.stderr, `no session "closed" was lost`) {
+		if r := h.runRepl(t, "", "recover", "closed"); r.status != 1 || !strings.Contains(r.stderr, `no session "closed" crashed`) {
 			t.Errorf("one that was closed: %v", r)
 		}
 		if r := h.runRepl(t, "", "recover", "work", "--format", "pdf"); r.status != 2 {

@@ -49,7 +49,7 @@ func TestRemoteInstall(t *testing.T) {
 		if r := run("exec", "main", "-e", "1"); r.status != 3 || !strings.Contains(r.stderr, "repl was not found there; repl remote install --via 'env -i ") {
 			t.Errorf("before: %v", r)
 		}
-		if r := run("remote", "check"); r.status != 1 || !strings.Contains(r.stdout, "to do: repl remote install --via ") {
+		if r := run("remote", "check"); r.status != 1 || !strings.Contains(r.stdout, "hint: repl remote install --via ") {
 			t.Errorf("a check: %v", r)
 		}
 		if there := far.installedPrograms(t); len(there) != 0 {
@@ -61,14 +61,14 @@ func TestRemoteInstall(t *testing.T) {
 			t.Fatalf("got %v, and there is %q", r, there)
 		}
 		wantResult(t, run("exec", "main", "-e", "6 * 7"), result{"42\n", newSessionNotice("main"), 0})
-		if r := run("remote", "install"); r.status != 0 || !strings.Contains(r.stderr, "it was there") || strings.Contains(r.stderr, "the daemon there is") {
+		if r := run("remote", "install"); r.status != 0 || !strings.Contains(r.stderr, "already installed") || strings.Contains(r.stderr, "the daemon there is") {
 			t.Errorf("the second time: %v", r)
 		}
 		far.stopDaemon(t, h, "--via", far.via)
 		if err := os.Remove(there[0]); err != nil { // as whoever tidies up caches
 			t.Fatal(err)
 		}
-		if r := run("exec", "main", "-e", "6 * 7"); r.status != 0 || r.stdout != "42\n" || !strings.Contains(r.stderr, "gets repl:") {
+		if r := run("exec", "main", "-e", "6 * 7"); r.status != 0 || r.stdout != "42\n" || !strings.Contains(r.stderr, "installing repl at ") {
 			t.Errorf("after it was removed there: %v", r)
 		}
 		far.stopDaemon(t, h, "--via", far.via)
@@ -91,7 +91,7 @@ func TestRemoteInstall(t *testing.T) {
 		}
 		h.writeRemotesFile(t, says)
 		a := newAgent(t, h, flags...)
-		if got := a.callRepl("6 * 7"); !strings.Contains(got, "repl remote install gpu brings it there") || len(far.installedPrograms(t)) != 0 {
+		if got := a.callRepl("6 * 7"); !strings.Contains(got, "repl remote install gpu installs it") || len(far.installedPrograms(t)) != 0 {
 			t.Errorf("not allowed: %q", got)
 		}
 		end(a)
@@ -112,7 +112,7 @@ func TestRemoteInstall(t *testing.T) {
 		t.Parallel()
 		far, h := newBareRemote(t), newDaemonHome(t)
 		p := h.startTerminal(t, "exec", "main", "--via", far.via, "-e", "6 * 7")
-		p.waitText(" gets repl: ")
+		p.waitText("installing repl at ")
 		p.waitText(" MB go to " + far.home + "/.cache/turnstone/bin there\r\n")
 		p.waitText("42\r\n")
 		if err := p.cmd.Wait(); err != nil {
@@ -125,7 +125,7 @@ func TestRemoteInstall(t *testing.T) {
 		t.Parallel()
 		far, h := newBareRemote(t), newDaemonHome(t)
 		h.writeRemotesFile(t, "[remotes.gpu]\nvia = \""+far.via+"\"\nrepl = \"/opt/nothing/repl\"\ninstall = true\n")
-		if r := h.runRepl(t, "", "list", "--remote", "gpu"); r.status != 3 || !strings.Contains(r.stderr, `correct repl = "/opt/nothing/repl" of the place`) {
+		if r := h.runRepl(t, "", "list", "--remote", "gpu"); r.status != 3 || !strings.Contains(r.stderr, `correct repl = "/opt/nothing/repl" of the remote`) {
 			t.Errorf("got %v", r)
 		}
 		if r := h.runRepl(t, "", "remote", "install", "gpu"); r.status != 2 || !strings.Contains(r.stderr, "remove that line first") {

@@ -79,7 +79,7 @@ func TestRemote(t *testing.T) {
 			t.Errorf("after a reset: %v", r)
 		}
 		wantResult(t, h.runRepl(t, "", at("close", "main")...), result{"", "", 0})
-		if r := there.runRepl(t, "", "clients"); !strings.Contains(r.stderr, "nobody else is connected") {
+		if r := there.runRepl(t, "", "clients"); !strings.Contains(r.stderr, "no other client is connected") {
 			t.Errorf("connections are left: %v", r)
 		}
 		if r := h.runRepl(t, "", "list"); r.status != 3 {
@@ -219,10 +219,10 @@ func TestRemote(t *testing.T) {
 		h := newDaemonHome(t)
 		h.writeRemotesFile(t, "[remotes.gpu]\nvia = \"ssh gpu1\"\n")
 		for args, part := range map[string]string{
-			"list --remote gpo":            `there is no place "gpo"`,
+			"list --remote gpo":            `unknown remote "gpo"`,
 			"list --remote gpu --via env":  "either --via or --remote",
 			"mcp --remote gpu --http :0":   "--http",
-			"exec x --via env --dir sub":   "give an absolute path of the place",
+			"exec x --via env --dir sub":   "use an absolute path at the remote",
 			"remote check":                 "needs the name of a remote",
 			"remote frobnicate":            "repl remote list",
 			"bridge --start=maybe":         "auto or never",
@@ -299,7 +299,7 @@ wait $far`
 		}
 		waitGone(t, far)
 		waitUntil(t, "the daemon there has no client", func() bool {
-			return strings.Contains(there.runRepl(t, "", "clients").stderr, "nobody else is connected")
+			return strings.Contains(there.runRepl(t, "", "clients").stderr, "no other client is connected")
 		})
 		list()
 		if n := len(files("ids[0-9]*")); n != 2 {

@@ -228,7 +228,7 @@ func TestSandbox(t *testing.T) {
 		shows("True True True True", "exec", "main")
 
 		account := h.runRepl(t, "", "sandbox", "main")
-		for _, want := range []string{"given: read " + filepath.Join(in, ".data") + "\n", "given: read " + filepath.Join(in, ".later") + "\n", "shown of " + in + " (named or allowed): .always, .data, .later, document\n", "withheld variables: "} {
+		for _, want := range []string{"granted: read " + filepath.Join(in, ".data") + "\n", "granted: read " + filepath.Join(in, ".later") + "\n", "visible in " + in + " (named or allowed): .always, .data, .later, document\n", "withheld variables: "} {
 			if !strings.Contains(account.stdout, want) {
 				t.Errorf("got %v, want %q in it", account, want)
 			}
@@ -402,7 +402,7 @@ func TestSandboxOfAgent(t *testing.T) {
 func TestSandboxConfig(t *testing.T) {
 	t.Run("what is always allowed holds in later sessions", func(t *testing.T) {
 		h, outside := newSandboxHome(t)
-		if got := h.runRepl(t, "y\n", "grant", "--always", "--write", outside); got.status != 2 || !strings.Contains(got.stderr, "needs a person at a terminal") {
+		if got := h.runRepl(t, "y\n", "grant", "--always", "--write", outside); got.status != 2 || !strings.Contains(got.stderr, "needs a user at a terminal") {
 			t.Errorf("a program allowed it: %v", got)
 		}
 		if got := h.runRepl(t, "", "--sandbox", "workspace", "-e", writeProbeCode); got.stdout != "written refused None\n" {

@@ -76,7 +76,7 @@ func TestRemotes_ImagesAndPermissions(t *testing.T) {
 		t.Errorf("after a no at gpu: %q", got)
 	}
 	for place, is := range map[string]bool{"gpu": false, "hpc": true} {
-		if r := h.runRepl(t, "", "sandbox", "bot", "--remote", place); r.status != 0 || strings.Contains(r.stdout, "given: write "+timeline.QuoteName(dirs[place])+"\n") != is {
+		if r := h.runRepl(t, "", "sandbox", "bot", "--remote", place); r.status != 0 || strings.Contains(r.stdout, "granted: write "+timeline.QuoteName(dirs[place])+"\n") != is {
 			t.Errorf("%s: %v", place, r)
 		}
 	}

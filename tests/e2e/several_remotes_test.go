@@ -112,7 +112,7 @@ func TestRemotes(t *testing.T) {
 		}
 		lines := strings.Split(a.callTool("repl_sessions", ""), "\n")
 		if len(lines) != 6 || !strings.HasPrefix(lines[1], "main ") || !strings.HasPrefix(lines[2], "gpu/main ") || !strings.HasPrefix(lines[3], "hpc/main ") ||
-			!strings.HasPrefix(lines[4], "[gone ") || lines[5] != `[slurm is a job that is not started: a session there, such as "slurm/main", starts it]` {
+			!strings.HasPrefix(lines[4], "[gone ") || lines[5] != `[slurm needs a job, which is not started; a session there, such as "slurm/main", starts it]` {
 			t.Errorf("there are the sessions\n%s", strings.Join(lines, "\n"))
 		}
 		if _, err := os.Stat(job); err == nil {
@@ -136,7 +136,7 @@ func TestRemotes(t *testing.T) {
 		}
 		for place, at := range map[string]testRemote{"gpu": gpu, "hpc": hpc} {
 			waitUntil(t, "no connection is left at "+place, func() bool {
-				return strings.Contains(at.runRepl(t, "", "clients").stderr, "nobody else is connected")
+				return strings.Contains(at.runRepl(t, "", "clients").stderr, "no other client is connected")
 			})
 		}
 		wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
@@ -223,7 +223,7 @@ func TestRemotes(t *testing.T) {
 	t.Run("refuses impossible flags at the start", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
-		if r := h.runRepl(t, "", "mcp", "--remotes", "all"); r.status != 2 || !strings.Contains(r.stderr, "there is no place in ") {
+		if r := h.runRepl(t, "", "mcp", "--remotes", "all"); r.status != 2 || !strings.Contains(r.stderr, "no remotes in ") {
 			t.Errorf("got %v", r)
 		}
 		h.writeRemotesFile(t, "[remotes.gpu]\nvia = \"ssh gpu1\"\n")

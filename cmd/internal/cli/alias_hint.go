@@ -19,9 +19,9 @@ var ipythonCommands = map[string]string{
 	"conda":      "!conda install PACKAGE",
 	"who":        "dir()",
 	"whos":       "dir()",
-	"matplotlib": "nothing: plots are shown by themselves",
+	"matplotlib": "not needed: plots are shown automatically",
 	"debug":      "import pdb; pdb.pm()",
-	"paste":      "paste: nothing runs before Enter",
+	"paste":      "not needed: paste the code; nothing runs before Enter",
 	"edit":       "Ctrl-X Ctrl-E",
 	"env":        "import os; os.environ",
 	"reset":      "repl reset SESSION, or a new repl",
@@ -68,13 +68,13 @@ func translatePythonInput(code string) (string, error) {
 	case magicPattern.MatchString(line):
 		name := magicPattern.FindStringSubmatch(line)[1]
 		if plain, ok := ipythonCommands[name]; ok {
-			return "", fmt.Errorf("%%%s is a command of IPython; the plain way: %s", name, plain)
+			return "", fmt.Errorf("%%%s is a command of IPython; instead, use: %s", name, plain)
 		}
-		return "", fmt.Errorf("%%%s is a command of IPython, which this is not", name)
+		return "", fmt.Errorf("%%%s is a command of IPython; it does not work here", name)
 	case shellPattern.MatchString(line) && !strings.Contains(line, "\n"):
 		words := shellPattern.FindStringSubmatch(line)
 		if !slices.Contains([]string{"if", "in", "is", "and", "or", "not", "for"}, words[2]) {
-			return "", fmt.Errorf("%s is a command of the shell; the plain way: !%s", words[1], line)
+			return "", fmt.Errorf("%s is a command of the shell; instead, use: !%s", words[1], line)
 		}
 	}
 	return code, nil

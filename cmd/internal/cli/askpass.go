@@ -87,7 +87,7 @@ func runAskpass(s streams, at, prompt string) int {
 func requestAnswer(at string, q askpassRequest) (a askpassResponse, err error) {
 	conn, err := net.Dial("unix", at)
 	if err != nil {
-		return a, fmt.Errorf("nobody can be asked: %w", err)
+		return a, fmt.Errorf("cannot ask the user: %w", err)
 	}
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(questionTimeout + openPageTimeout)); err != nil {
@@ -97,10 +97,10 @@ func requestAnswer(at string, q askpassRequest) (a askpassResponse, err error) {
 		return a, err
 	}
 	if err := json.NewDecoder(io.LimitReader(conn, 2*maxQuestionBytes)).Decode(&a); err != nil {
-		return a, fmt.Errorf("nobody has answered: %w", err)
+		return a, fmt.Errorf("no answer: %w", err)
 	}
 	if !a.Answered {
-		return a, errors.New("the user has not answered, or declined")
+		return a, errors.New("the user did not answer, or declined")
 	}
 	return a, nil
 }
@@ -140,7 +140,7 @@ func startAskpass(way *client.Command, log *slog.Logger) (end func()) {
 	}
 	a, err := newAskpassServer(way, log)
 	if err != nil {
-		log.Warn("the user cannot be asked what the command of a place wants to know", "error", err)
+		log.Warn("cannot ask the user the questions of a transport command", "error", err)
 		return func() {}
 	}
 	return a.close
@@ -243,7 +243,7 @@ func (a *askpassServer) askUser(q askpassRequest, gone <-chan struct{}) askpassR
 	got, err := a.askOnPage(q, gone)
 	a.finishQuestion(got.Answered || err != nil || q.Kind == promptKindNone)
 	if err != nil {
-		a.log.Warn("the user cannot be asked", "place", a.remote, "error", err)
+		a.log.Warn("cannot ask the user", "remote", a.remote, "error", err)
 	}
 	return got
 }
@@ -282,7 +282,7 @@ func (a *askpassServer) askOnPage(q askpassRequest, gone <-chan struct{}) (askpa
 	forget, err := a.open(ctx, address)
 	defer forget()
 	if err != nil {
-		return askpassResponse{}, fmt.Errorf("no browser opens: %w", err)
+		return askpassResponse{}, fmt.Errorf("cannot open a browser: %w", err)
 	}
 	select {
 	case got := <-answers:
@@ -296,7 +296,7 @@ func (a *askpassServer) askOnPage(q askpassRequest, gone <-chan struct{}) (askpa
 // questionPage returns the page of a question.
 func (a *askpassServer) questionPage(q askpassRequest, answers chan<- askpassResponse) *browserprompt.Page {
 	p := &browserprompt.Page{
-		Title:  fmt.Sprintf("%s, which leads to the place %s, asks you. The answer goes to %s, not into the conversation", a.program, a.remote, a.program),
+		Title:  fmt.Sprintf("%s, which connects to %s, asks you this. The answer goes to %s, not into the conversation", a.program, a.remote, a.program),
 		Prompt: q.Prompt, Secret: true,
 		Decline: func() { answers <- askpassResponse{} },
 		Answer: func(_ context.Context, text string) error {

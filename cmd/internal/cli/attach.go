@@ -17,10 +17,10 @@ import (
 // newAttachCommand lets a user watch a session of the daemon and type into it.
 func newAttachCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
-	watch := r.flags.Bool("watch", false, "only look; no terminal is needed")
-	exclusive := r.flags.Bool("exclusive", false, "nobody else may write while you are there")
+	watch := r.flags.Bool("watch", false, "only watch; needs no terminal")
+	exclusive := r.flags.Bool("exclusive", false, "keep the write lock: no other client may write while you are attached")
 	// A user may attach twice, and each terminal must show what is typed at the other.
-	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "`YOU` the name that others see; default your user name and a number")
+	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "`NAME` the name that others see; default your user name and a number")
 	var person terminalFlags
 	person.addFlags(r.flags)
 	r.log.addFlags(f)
@@ -86,7 +86,7 @@ func (r *daemonCommand) refuseOwnTerminal(now session.Info) error {
 	if r.isRemote() || !hasSameTerminal(now.PID) {
 		return nil
 	}
-	return usageErrorf("this runs in session %s, which cannot show itself: use another terminal", now.Name)
+	return usageErrorf("this terminal belongs to session %s, which cannot show itself; use another terminal", now.Name)
 }
 
 // An attachedSession adapts a session of the daemon to the terminal. It removes from the text of
@@ -108,7 +108,7 @@ func (r *daemonCommand) newAttachedSession(ctx context.Context, s *client.Sessio
 		a.rewriteEvent = crashNoticeRewriter(now, r.sameTargetFlags())
 	}
 	if a.startAt = lastScreen(ctx, s, console.WindowSize()); a.startAt.after > 0 {
-		a.skippedNotice = fmt.Sprintf("what came before is not shown: repl events %s%s has all of it", now.Name, r.sameTargetFlags())
+		a.skippedNotice = fmt.Sprintf("earlier output is not shown; repl events %s%s prints all of it", now.Name, r.sameTargetFlags())
 	}
 	return a
 }

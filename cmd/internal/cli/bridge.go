@@ -29,10 +29,10 @@ const minAliveTimeout = time.Second
 // --remote run it at the remote end.
 func newBridgeCommand(f *flag.FlagSet) action {
 	socket := f.String("socket", "", socketUsage)
-	start := f.String("start", startAuto, "`auto|never` start a daemon if none answers; it ends after "+hours(daemonIdleTimeout)+" without use")
-	login := f.Bool("login-env", false, "start it with the environment of a login")
-	alive := f.Duration("silence-timeout", 0, "`DURATION` end when nothing comes for this long; 0 is never")
-	nonce := f.String("nonce", "", "`WORD` for the greeting")
+	start := f.String("start", startAuto, "`auto|never` start a daemon if none answers; it exits after "+hours(daemonIdleTimeout)+" without use")
+	login := f.Bool("login-env", false, "start the daemon with the environment of a login")
+	alive := f.Duration("silence-timeout", 0, "`DURATION` exit when nothing arrives for this long; 0 is never")
+	nonce := f.String("nonce", "", "`WORD` a random word for the greeting")
 	return func(s streams, args []string) (int, error) {
 		if err := parseFlags(f, args); err != nil {
 			return statusUsage, err
@@ -46,7 +46,7 @@ func newBridgeCommand(f *flag.FlagSet) action {
 		case *alive != 0 && *alive < minAliveTimeout:
 			return statusUsage, usageErrorf("--silence-timeout %s: use at least %s, or 0 for never", *alive, minAliveTimeout)
 		case term.IsTerminal(int(s.in.Fd())) || term.IsTerminal(int(os.Stdout.Fd())):
-			return statusUsage, errors.New("dial is for the program at the other end, and has a terminal here: the command that leads here must not allocate one (ssh -T, docker exec -i without -t, kubectl exec -i without -t)")
+			return statusUsage, errors.New("bridge serves a program at the other end, but has a terminal here; the command that leads here must not allocate one (ssh -T, docker exec -i without -t, kubectl exec -i without -t)")
 		}
 		o := bridge.Options{Dialer: client.Socket(*socket), SocketPath: func() string { return *socket }, Nonce: *nonce, SilenceTimeout: *alive}
 		if *socket == "" {
@@ -83,5 +83,5 @@ func refuseInSlurmStep(getenv func(string) string) error {
 	if job == "" || node == "" {
 		return nil
 	}
-	return fmt.Errorf("a step of a Slurm job starts none: it would end with the step, or outlive the job and its limits; have the job %s on %s itself run repl serve --socket PATH, and name that socket", job, node)
+	return fmt.Errorf("cannot start a daemon in a step of a Slurm job: it would end with the step, or outlive the job and its limits; let job %s on %s itself run repl serve --socket PATH, and name that socket", job, node)
 }

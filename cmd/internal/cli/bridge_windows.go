@@ -11,5 +11,5 @@ func persistentSocket(getenv func(string) string) string { return client.Default
 
 // restartInLoginShell fails: Windows has no login shells.
 func restartInLoginShell([]string) error {
-	return errors.New("--login-env: there are no login shells on Windows")
+	return errors.New("--login-env: Windows has no login shells")
 }

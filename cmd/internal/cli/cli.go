@@ -142,7 +142,7 @@ func parseFlags(f *flag.FlagSet, args []string) error {
 // interpreterFlagHints maps options of python and R that people type here to what they do in repl.
 var interpreterFlagHints = map[string]string{
 	"v": "repl version says which this is",
-	"f": "a file is given by its name alone",
+	"f": "to run a file, give its name without an option",
 }
 
 // rewordFlagError rewords an error of package flag.

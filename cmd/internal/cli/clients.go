@@ -23,7 +23,7 @@ func newClientsCommand(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		if len(given) > 1 {
-			return statusUsage, usageErrorf("repl clients takes one argument at most, not %q", given[1])
+			return statusUsage, usageErrorf("repl clients takes at most one argument, not %q", given[1])
 		}
 		session := strings.Join(given, "")
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
@@ -46,7 +46,7 @@ func newClientsCommand(f *flag.FlagSet) action {
 				fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", a.Client, a.PID, cmp.Or(plainLine(a.Author), "?"), time.Since(a.Since).Round(time.Second), attachmentText(a))
 			}
 			if shown == 0 {
-				fmt.Fprintln(s.err, "nobody else is connected")
+				fmt.Fprintln(s.err, "no other client is connected")
 			}
 			return statusDone, w.Flush()
 		})
@@ -72,7 +72,7 @@ func attachmentText(a client.ConnectedClient) string {
 			does = append(does, "has the write lock for its turn")
 		}
 		if one.Calls > 0 {
-			does = append(does, "waits for it")
+			does = append(does, "waits for the write lock")
 		}
 		all = append(all, one.Session+": "+strings.Join(does, ", "))
 	}
@@ -146,7 +146,7 @@ func newWaitCommand(f *flag.FlagSet) action {
 				}
 				switch {
 				case reply.InputRequest != nil:
-					fmt.Fprintf(s.err, "repl: it waits for input: %q (answer with repl input %s)\n", reply.InputRequest.Prompt, reply.Session)
+					fmt.Fprintf(s.err, "repl: waiting for input: %q (answer with repl input %s)\n", reply.InputRequest.Prompt, reply.Session)
 					return statusWaiting, nil
 				case reply.State == session.StateIdle || reply.State == session.StateEnded:
 					if r.json {
@@ -177,4 +177,4 @@ func lingerState(ctx context.Context, uid string) (on, known bool) {
 const lingerTimeout = 5 * time.Second
 
 // noLingerHint says what happens to sessions without lingering.
-const noLingerHint = "systemd ends your services, repl serve among them, at your last logout; loginctl enable-linger keeps them"
+const noLingerHint = "systemd ends your services, including repl serve, at your last logout; loginctl enable-linger keeps them running"

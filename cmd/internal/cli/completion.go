@@ -29,7 +29,7 @@ const completionTimeout = time.Second
 // newCompletionCommand prints the script with which a shell completes this command. The scripts
 // contain no words of their own; they call repl completion words.
 func newCompletionCommand(f *flag.FlagSet) action {
-	word := f.String("word", "", "`TEXT` for the scripts: what stands before the cursor, with \"words\" and the words before that")
+	word := f.String("word", "", "`TEXT` for the scripts: the text before the cursor, with \"words\" and the words before it")
 	return func(s streams, args []string) (int, error) {
 		if err := parseFlags(f, args); err != nil {
 			return statusUsage, err

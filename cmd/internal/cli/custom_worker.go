@@ -39,7 +39,7 @@ func userLanguages() ([]languageInfo, error) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, n := range append([]string{name}, all[name].Aliases...) {
 			if of, ok := taken[n]; ok {
-				return nil, usageErrorf("%s: %s cannot be a name of %s: it is one of %s", file, n, name, of)
+				return nil, usageErrorf("%s: %s cannot be a name of %s: it is already a name of %s", file, n, name, of)
 			}
 			taken[n] = name
 		}
@@ -64,7 +64,7 @@ func newWorkerLanguage(name string, w userconfig.CustomWorker, why string) langu
 			s := workers.Spec{Name: name, Env: append(slices.Clip(w.Env), more.env...), Dir: dir, PathSource: why}
 			s.Path, s.Args, s.Err = resolveCommand(w.Command)
 			if more.initFile != "" {
-				s.Err = usageErrorf("--init: %s is a worker of your own, which runs a file at its start in its own way", display)
+				s.Err = usageErrorf("--init: %s is a custom worker; only the worker itself can run a file at its start", display)
 			}
 			return s
 		},
@@ -178,7 +178,7 @@ func (w *workerFlag) Set(text string) error {
 	}
 	words, err := shellquote.Split(command)
 	if err == nil && len(words) == 0 {
-		err = fmt.Errorf("there is no command")
+		err = fmt.Errorf("missing command")
 	}
 	if err != nil {
 		return err
@@ -196,16 +196,16 @@ func (w *workerFlag) Set(text string) error {
 	if name == "" {
 		base, _, _ := strings.Cut(filepath.Base(words[0]), ".")
 		if name = strings.ToLower(base); !userconfig.IsWorkerName(name) {
-			return fmt.Errorf("%q is no name of a language: write NAME=COMMAND", base)
+			return fmt.Errorf("invalid language name %q; write NAME=COMMAND", base)
 		}
 	}
 	for _, l := range builtinLanguages() {
 		if l.hasName(name) {
-			return fmt.Errorf("%q is %s's name: write NAME=COMMAND", name, l.display)
+			return fmt.Errorf("%q is a name of %s; write NAME=COMMAND", name, l.display)
 		}
 	}
 	if slices.ContainsFunc(*w, func(o userWorker) bool { return o.name == name }) {
-		return fmt.Errorf("there are two workers with the name %s", name)
+		return fmt.Errorf("two workers are called %s", name)
 	}
 	*w = append(*w, userWorker{name, words})
 	return nil
@@ -226,7 +226,7 @@ func (w workerFlag) singleWorker(lang string) (userWorker, bool, error) {
 	case len(w) == 0:
 		return userWorker{}, false, nil
 	case len(w) > 1:
-		return userWorker{}, false, usageErrorf("--worker: this is one session, and has one worker")
+		return userWorker{}, false, usageErrorf("--worker: a single session needs a single worker")
 	case lang != "" && lang != w[0].name:
 		return userWorker{}, false, usageErrorf("use either --lang %s or --worker, not both", lang)
 	}

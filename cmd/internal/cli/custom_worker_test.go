@@ -73,7 +73,7 @@ extension = "tcl"
 			"[workers.tcl]\ncommnd = [\"tclsh\"]\n":                     `line 2: unknown setting "workers.tcl.commnd"`,
 			"# mine\n[workers.tcl]\ndisplay = \"Tcl\"\n":                "line 2: tcl lacks a command",
 			"[workers.tcl]\ncommand = [\"tclsh\"]\naliases = [\"R\"]\n": `line 1: invalid worker name "R"`,
-			"[workers.tcl]\ncommand = [\"tclsh\"]\naliases = [\"r\"]\n": "r cannot be a name of tcl: it is one of r",
+			"[workers.tcl]\ncommand = [\"tclsh\"]\naliases = [\"r\"]\n": "r cannot be a name of tcl: it is already a name of r",
 			"[workers.python]\ncommand = [\"pypy\"]\n":                  "python cannot be a name of python",
 			"[workers.tcl]\ncommand = [\"tclsh\"]\nenv = [\"A\"]\n":     `"A" is not NAME=VALUE`,
 			"[workers.tcl\n": "line 1",
@@ -116,12 +116,12 @@ func TestWorkerFlag(t *testing.T) {
 			t.Errorf("what a client's configuration gets is not what was typed: %q, %v", again, err)
 		}
 		for text, want := range map[string]string{
-			"":                         "there is no command",
+			"":                         "missing command",
 			"x='":                      "quote",
 			"no-such-program":          "no-such-program",
 			"'" + program + "'":        "write NAME=COMMAND", // no name with a space
-			"python='" + program + "'": `"python" is Python's name`,
-			"lisp='" + program + "'":   "two workers with the name lisp",
+			"python='" + program + "'": `"python" is a name of Python`,
+			"lisp='" + program + "'":   "two workers are called lisp",
 		} {
 			if err := w.Set(text); err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) {
 				t.Errorf("%s: got %v, want %q", text, err, want)

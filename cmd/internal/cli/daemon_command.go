@@ -20,7 +20,7 @@ import (
 const statusUnreachable = 3
 
 // socketUsage describes --socket for all commands.
-const socketUsage = "`PATH` where the daemon listens; default TURNSTONE_SOCKET, or where your daemon on this host is"
+const socketUsage = "`PATH` the daemon's socket; default TURNSTONE_SOCKET, or the socket of your daemon on this host"
 
 // A daemonCommand holds what all commands that talk to a daemon share.
 type daemonCommand struct {

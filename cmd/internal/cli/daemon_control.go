@@ -29,7 +29,7 @@ func unansweredError(err error) error {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("the daemon did not answer: %w", err)
 	}
-	text := fmt.Sprintf("the daemon has not answered for %s: it is stopped or stuck", answerTimeout)
+	text := fmt.Sprintf("the daemon has not answered for %s; it is stopped or stuck", answerTimeout)
 	if e, ok := daemonlock.ReadEntry(os.Getenv); ok {
 		text += fmt.Sprintf("; the one on this host is process %d", e.PID)
 	}
@@ -141,7 +141,7 @@ type daemonStatus struct {
 func warmPoolText(w client.WarmPool) string {
 	text := fmt.Sprintf("%d of %d %s in %s", w.Ready, w.Count, w.Language, plainLine(w.Dir))
 	if w.Failure != "" {
-		text += ", and no more are made: " + plainLine(w.Failure)
+		text += "; creating more failed: " + plainLine(w.Failure)
 	}
 	return text
 }
@@ -159,9 +159,9 @@ func (i daemonStatus) summaryText(socket string) string {
 	p.addLine("last used: %s ago", (time.Duration(i.IdleMS) * time.Millisecond).Round(time.Second))
 	switch {
 	case i.Draining:
-		p.addLine("draining:  it takes no new work, and ends when what runs is done")
+		p.addLine("draining:  accepts no new work, and exits when the running work is done")
 	case i.Paused:
-		p.addLine("paused:    it takes no new work until repl daemon resume")
+		p.addLine("paused:    accepts no new work until repl daemon resume")
 	}
 	return p.String()
 }

@@ -167,13 +167,13 @@ func findRemote(name string) (userconfig.Remote, error) {
 		return p, nil
 	}
 	names := slices.Sorted(maps.Keys(all))
-	hint := "it has " + strings.Join(names, ", ")
+	hint := "known: " + strings.Join(names, ", ")
 	if n := nearestName(name, names); n != "" {
 		hint = "did you mean " + n + "?"
 	} else if len(names) == 0 {
-		hint = "write [remotes." + name + "] and via = \"…\" into it"
+		hint = "add [remotes." + name + "] with via = \"…\" to it"
 	}
-	return p, usageErrorf("there is no place %q in %s; %s", name, remotesFile(), hint)
+	return p, usageErrorf("unknown remote %q in %s; %s", name, remotesFile(), hint)
 }
 
 // remoteDialer returns the dialer for a named remote. It starts the remote's job if it needs one.
@@ -188,7 +188,7 @@ func (w *daemonTarget) remoteDialer(ctx context.Context, name string, p userconf
 		}
 		known.Started = time.Now()
 		if err := userconfig.WriteRemoteState(stateDir(), name, known); err != nil {
-			return nil, fmt.Errorf("job %s of %s is started, but cannot be remembered: %w", known.Job, name, err)
+			return nil, fmt.Errorf("job %s of %s was started, but cannot be saved: %w", known.Job, name, err)
 		}
 	}
 	w.remoteDir = p.Dir
@@ -228,7 +228,7 @@ func startJob(ctx context.Context, name string, p userconfig.Remote) (string, er
 	}
 	job, _, _ := strings.Cut(said, ";") // sbatch --parsable may append the cluster
 	if !transportcmd.IsPlainWord(job) {
-		return "", fmt.Errorf("start of %s printed %q, which is no job's name: it has to print that and nothing else, as sbatch --parsable does", name, said)
+		return "", fmt.Errorf("start of %s printed %q, which is not the name of a job; it must print the name and nothing else, as sbatch --parsable does", name, said)
 	}
 	return job, nil
 }
@@ -259,7 +259,7 @@ func commandOutput(ctx context.Context, words []string) (string, error) {
 		p.End()
 	}
 	if s := p.ExitState(); s == nil || !s.Success() {
-		return p.Stderr(), fmt.Errorf("%s ended with %v", words[0], s)
+		return p.Stderr(), fmt.Errorf("%s failed: %v", words[0], s)
 	}
 	return strings.TrimSpace(string(text)), nil
 }

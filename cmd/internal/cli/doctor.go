@@ -50,7 +50,7 @@ func newDoctorCommand(f *flag.FlagSet) action {
 	var c runtimeFlags
 	c.addFlags(f)
 	var servers mcpServerFlags
-	f.Var(&servers.sources, "mcp-servers", "`FILE` also the MCP servers whose tools code may call: those in this file of mcpServers, or of what you approved in claude, codex, vscode or cursor; starts each; may be repeated")
+	f.Var(&servers.sources, "mcp-servers", "`FILE` also start and check MCP servers whose tools code may call: those in this file of mcpServers, or those you approved in claude, codex, vscode or cursor; may be repeated")
 	asJSON := f.Bool("json", false, "print JSON, for programs")
 	return func(s streams, args []string) (int, error) {
 		if err := parseFlags(f, args); err != nil {
@@ -210,12 +210,12 @@ func (d *doctorReport) printReport(w io.Writer) error {
 		p.addResults(d.MCP)
 	}
 	if len(d.Servers) > 0 {
-		p.addLine("\nServers of tools, for code in sessions")
+		p.addLine("\nMCP servers, for code in sessions")
 		p.addResults(d.Servers)
 	}
 	p.addLine("\nClients")
 	printClients(&p, d.Clients)
-	p.addLine("\nWhat this system offers to confine sessions")
+	p.addLine("\nSandbox and limits on this system")
 	for _, f := range d.System {
 		mark := "yes"
 		if !f.Available {
@@ -224,7 +224,7 @@ func (d *doctorReport) printReport(w io.Writer) error {
 		p.addLine("  %s  %s: %s", mark, f.Name, f.Detail)
 	}
 	if f := d.Logout; f != nil {
-		p.addLine("\nLogout: what becomes of repl serve")
+		p.addLine("\nrepl serve after logout")
 		p.addLine("  %s  %s", f.Name, f.Detail)
 	}
 	_, err := io.WriteString(w, p.String())
@@ -237,7 +237,7 @@ func examineLogout(ctx context.Context) *systemFeature {
 	if !known {
 		return nil
 	}
-	f := systemFeature{Name: "lingering", Available: on, Detail: "on: services of yours go on after your last logout"}
+	f := systemFeature{Name: "lingering", Available: on, Detail: "on: your services keep running after your last logout"}
 	if !on {
 		f.Detail = "off: " + noLingerHint
 	}

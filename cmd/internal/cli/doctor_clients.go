@@ -91,7 +91,7 @@ func examineEntry(ctx context.Context, e install.Entry, trusted bool) clientEntr
 		r.Detail, r.OK = examineCommand(ctx, e.Command, trusted)
 	}
 	if seconds, set := e.TimeoutSeconds(); set && seconds < 60 {
-		r.Notes = append(r.Notes, fmt.Sprintf("its timeout of %g s ends calls: a call may wait 45 s for code, and more when it is told to", seconds))
+		r.Notes = append(r.Notes, fmt.Sprintf("its timeout of %g s ends calls early: a call may wait 45 s for code, or longer on request", seconds))
 	}
 	if load, set := e.Settings["alwaysLoad"].(bool); set && !load {
 		r.Notes = append(r.Notes, "alwaysLoad is off: the model sees the tools only after it has searched for them")
@@ -102,7 +102,7 @@ func examineEntry(ctx context.Context, e install.Entry, trusted bool) clientEntr
 // examineRunner looks for uvx or npx. It does not run it, because that might install something.
 func examineRunner(command string) (detail string, ok bool) {
 	if _, err := exec.LookPath(command); err != nil {
-		return command + " is not on PATH, so the client cannot start it: install it, or run repl install of a lasting installation", false
+		return command + " is not on PATH, so the client cannot start it; install it, or run repl install from a permanent installation", false
 	}
 	return "found by name at each start", true
 }
@@ -112,7 +112,7 @@ func examineRunner(command string) (detail string, ok bool) {
 func examineCommand(ctx context.Context, command string, trusted bool) (detail string, ok bool) {
 	path, err := exec.LookPath(command)
 	if err != nil {
-		return "it does not exist, so the client cannot start it: repl install writes it anew", false
+		return "it does not exist, so the client cannot start it; repl install writes the entry again", false
 	}
 	self, err := os.Executable()
 	if err == nil {
@@ -123,7 +123,7 @@ func examineCommand(ctx context.Context, command string, trusted bool) (detail s
 		}
 	}
 	if !trusted {
-		return "another file, which is not run here because the project names it", true
+		return "another program, not run here because the project names it", true
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
@@ -133,7 +133,7 @@ func examineCommand(ctx context.Context, command string, trusted bool) (detail s
 	said, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	switch {
 	case err != nil || !strings.HasPrefix(said, "repl "):
-		return fmt.Sprintf("%s does not say that it is repl (%.60q)", path, said), false
+		return fmt.Sprintf("%s does not identify itself as repl (%.60q)", path, said), false
 	case said == versionLine():
 		return "another file with the same version", true
 	}

@@ -76,7 +76,7 @@ func (c probePolicy) restrictSpec(spec *workers.Spec, lang languageInfo, asked r
 	}
 	looked, err := filepath.Abs(asked.dir)
 	if err == nil && asked.interpreterFor(lang) == "" && (isBelow(spec.Path, looked) || lang.newSpec("", dir, asked.runtimeSettings()).Path != spec.Path) {
-		err = fmt.Errorf("%s belongs to this directory, and there is no sandbox here to try it in (%w): name it, or say --sandbox full, if you trust it", spec.Path, c.noSandbox)
+		err = fmt.Errorf("%s belongs to this directory, and no sandbox is available to test it in (%w); if you trust it, name it, or use --sandbox full", spec.Path, c.noSandbox)
 	}
 	if err != nil {
 		clean()

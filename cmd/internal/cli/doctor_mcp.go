@@ -112,7 +112,7 @@ func probeMCP(ctx context.Context, dir string, args, env []string, code string, 
 	_ = conn.FinishWriting() // likewise
 	<-over
 	if e := server.Wait(); err == nil && e != nil {
-		err = fmt.Errorf("the server failed at its end: %w", e)
+		err = fmt.Errorf("the server failed when it stopped: %w", e)
 	}
 	if err != nil {
 		if said := strings.Join(strings.Fields(complaints.String()), " "); said != "" {
@@ -120,7 +120,7 @@ func probeMCP(ctx context.Context, dir string, args, env []string, code string, 
 		}
 		return "", err
 	}
-	return fmt.Sprintf("%s; it ended %s after its input", detail, formatMilliseconds(time.Since(ended))), nil
+	return fmt.Sprintf("%s; it stopped %s after its input ended", detail, formatMilliseconds(time.Since(ended))), nil
 }
 
 func (p *mcpProbe) measureServer(began time.Time, code string, open func(*mcpProbe) error) (string, error) {
@@ -139,7 +139,7 @@ func (p *mcpProbe) measureServer(began time.Time, code string, open func(*mcpPro
 	}
 	listed := fmt.Sprintf("%d tools listed %s after the start", len(list.Tools), formatMilliseconds(started))
 	if code == "" {
-		return listed + "; no code of this language is known that could be run", nil
+		return listed + "; it was not tested with code, because none is known for this language", nil
 	}
 	var took []time.Duration
 	for range mcpCalls {
@@ -212,7 +212,7 @@ func (p *mcpProbe) request(method string, params map[string]any, result any) err
 	answer, err := p.conn.Call(p.ctx, method, params)
 	switch {
 	case p.ctx.Err() != nil:
-		return fmt.Errorf("%s: no answer within %s of the start", method, probeTimeout)
+		return fmt.Errorf("%s: no answer within %s after the start", method, probeTimeout)
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%s: the server ended without an answer", method)
 	case err != nil:

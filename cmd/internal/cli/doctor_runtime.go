@@ -57,7 +57,7 @@ func newRuntimeCheck(ctx context.Context, c runtimeFlags, lang languageInfo, car
 	}
 	var unread error
 	if d.dialect, unread = lang.dialect(); unread != nil {
-		d.Notices = append(d.Notices, "less is tried: "+oneLine(unread))
+		d.Notices = append(d.Notices, "fewer checks are possible: "+oneLine(unread))
 	}
 	clean := func() {}
 	if err == nil {
@@ -83,13 +83,13 @@ func (d *runtimeCheck) codeForTwo() string {
 // printCheck prints the results for a terminal.
 func (d *runtimeCheck) printCheck(p *lineBuilder) {
 	if d.Missing != "" {
-		p.addLine("%s: none: %s", d.display, d.Missing)
+		p.addLine("%s: not found: %s", d.display, d.Missing)
 	} else {
 		p.addLine("%s: %s %s", d.display, d.Executable, d.Runtime)
 		p.addLine("  because: %s", d.Why)
 	}
 	if len(d.Candidates) > 0 {
-		p.addLine("  looked at:")
+		p.addLine("  searched:")
 	}
 	for _, c := range d.Candidates {
 		mark, tail := "-", c.Note
@@ -128,11 +128,11 @@ func (d *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
 		known bool // its code is known
 	}{
 		{"the runtime starts", func(ctx context.Context) (string, error) { return p.waitReady(ctx, began) }, true},
-		{"a turn ends when the runtime is done", p.measureTurns, d.dialect.Whole != ""},
-		{"a question is seen and answered", p.askQuestion, d.dialect.Ask != nil},
+		{"a turn ends when the code is done", p.measureTurns, d.dialect.Whole != ""},
+		{"an input request is answered", p.askQuestion, d.dialect.Ask != nil},
 		{"an interrupt reaches a loop", p.interruptLoop, d.dialect.Loop != ""},
-		{"a program that reads the terminal is seen", p.detectReader, d.dialect.Shell != nil},
-		{"everything ends", p.closeSession, true},
+		{"a program that reads the terminal is detected", p.detectReader, d.dialect.Shell != nil},
+		{"all processes exit", p.closeSession, true},
 	} {
 		if !probe.known {
 			continue
@@ -229,7 +229,7 @@ func (p checkedSession) askQuestion(ctx context.Context) (string, error) {
 // answerRequest answers the input request in reply and looks for the answer in the output.
 func (p checkedSession) answerRequest(ctx context.Context, reply session.Reply, text string) (string, error) {
 	if reply.InputRequest == nil {
-		return "", errors.New("the question did not appear")
+		return "", errors.New("the prompt did not appear")
 	}
 	t, err := p.session.Answer(ctx, reply.InputRequest.ID, session.Input{Data: []byte(text + "\n")})
 	if err != nil {
@@ -239,7 +239,7 @@ func (p checkedSession) answerRequest(ctx context.Context, reply session.Reply, 
 	if err != nil || reply.Outcome != timeline.OutcomeOK {
 		return "", fmt.Errorf("the answer did not end the turn: it is %s (%s)", reply.State, reply.Outcome)
 	}
-	return "by the runtime's own word", nil
+	return "as the runtime reported", nil
 }
 
 func (p checkedSession) interruptLoop(ctx context.Context) (string, error) {
@@ -250,9 +250,9 @@ func (p checkedSession) interruptLoop(ctx context.Context) (string, error) {
 	began := time.Now()
 	result, err := p.session.Interrupt(ctx, t)
 	if err != nil || result != session.InterruptIdle {
-		return "", fmt.Errorf("the loop goes on (%s)", result)
+		return "", fmt.Errorf("the loop continues (%s)", result)
 	}
-	return fmt.Sprintf("over after %s, state kept", formatMilliseconds(time.Since(began))), nil
+	return fmt.Sprintf("stopped after %s, variables kept", formatMilliseconds(time.Since(began))), nil
 }
 
 // detectReader looks for a child that reads the terminal, which not every system shows.
@@ -269,7 +269,7 @@ func (p checkedSession) detectReader(ctx context.Context) (string, error) {
 		if _, err := p.session.Interrupt(ctx, t); err != nil {
 			return "", err
 		}
-		return "not on this system: such a program seems to run until it is interrupted", nil
+		return "not on this system, where such a program seems to run until it is interrupted", nil
 	}
 	if _, err := p.answerRequest(ctx, reply, "x"); err != nil {
 		return "", err

@@ -36,7 +36,7 @@ func examineCgroups() systemFeature {
 	dir := filepath.Join("/sys/fs/cgroup", own)
 	controllers, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
-		f.Detail = "version 2 is not mounted, or not for this process"
+		f.Detail = "version 2 is not mounted, or not visible to this process"
 		return f
 	}
 	available := strings.Join(strings.Fields(string(controllers)), " ")
@@ -46,7 +46,7 @@ func examineCgroups() systemFeature {
 	for _, name := range []string{"", "cgroup.procs", "cgroup.subtree_control"} {
 		if unix.Access(filepath.Join(dir, name), unix.W_OK) != nil {
 			if _, err := os.Stat(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "bus")); err == nil && os.Getenv("XDG_RUNTIME_DIR") != "" {
-				f.Available, f.Detail = true, "version 2, from the manager of this user's services"
+				f.Available, f.Detail = true, "version 2, delegated by this user's service manager"
 				return f
 			}
 			f.Detail = fmt.Sprintf("version 2 at %s (%s), but not delegated to this user", own, available)

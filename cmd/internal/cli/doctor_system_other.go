@@ -6,5 +6,5 @@ import "context"
 
 // examineSystem tries the sandbox of this system, if it has one.
 func examineSystem(ctx context.Context) []systemFeature {
-	return []systemFeature{examineSandbox(ctx), {Name: "means of confinement", Detail: "they are looked for on Linux only"}}
+	return []systemFeature{examineSandbox(ctx), {Name: "sandbox", Detail: "available on Linux only"}}
 }

@@ -26,7 +26,7 @@ func readEnvFile(path string) ([]string, error) {
 		return nil, err
 	}
 	if len(text) > maxEnvFileBytes {
-		return nil, fmt.Errorf("%s is larger than %d MiB: it does not look like a file of variables", path, maxEnvFileBytes>>20)
+		return nil, fmt.Errorf("%s is larger than %d MiB, which is too large for a file of variables", path, maxEnvFileBytes>>20)
 	}
 	var env []string
 	number := 0
@@ -52,7 +52,7 @@ func parseEnvLine(line string) (string, error) {
 	name = strings.TrimSpace(name)
 	switch {
 	case !ok:
-		return "", errors.New("it is not NAME=VALUE")
+		return "", errors.New("not NAME=VALUE")
 	case !variableName.MatchString(name):
 		return "", fmt.Errorf("%q is not a valid variable name", name)
 	case strings.ContainsRune(value, 0):
@@ -75,7 +75,7 @@ func unquoteEnvValue(text string) (string, error) {
 		switch c := text[i]; {
 		case c == quote:
 			if rest := strings.TrimSpace(text[i+1:]); rest != "" && rest[0] != '#' {
-				return "", fmt.Errorf("there is %q after the closing quote", rest)
+				return "", fmt.Errorf("unexpected %q after the closing quote", rest)
 			}
 			return value.String(), nil
 		case c == '\\' && quote == '"' && i+1 < len(text):
@@ -89,5 +89,5 @@ func unquoteEnvValue(text string) (string, error) {
 			value.WriteByte(c)
 		}
 	}
-	return "", errors.New("its quote is not closed on the same line")
+	return "", errors.New("a quote is not closed on the same line")
 }

@@ -23,10 +23,10 @@ func TestReadEnvFile(t *testing.T) {
 
 	t.Run("names the line that is wrong", func(t *testing.T) {
 		for text, want := range map[string]string{
-			"A=1\nB\n": "line 2: it is not NAME=VALUE",
+			"A=1\nB\n": "line 2: not NAME=VALUE",
 			"1A=1":     `line 1: "1A" is not a valid variable name`,
-			"\n\nA='x": "line 3: its quote is not closed",
-			`A="x" y`:  `line 1: there is "y" after`,
+			"\n\nA='x": "line 3: a quote is not closed",
+			`A="x" y`:  `line 1: unexpected "y" after`,
 			"A=\x00":   "line 1: a variable cannot hold a NUL",
 			strings.Repeat("#", maxEnvFileBytes) + "#": "larger than 1 MiB",
 		} {

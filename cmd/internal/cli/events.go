@@ -18,8 +18,8 @@ import (
 // newEventsCommand prints a session's events as JSON lines, or its text.
 func newEventsCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
-	after := r.flags.Uint64("after", 0, "`N` only events after the one with this number")
-	live := r.flags.Bool("follow", false, "go on with new events, until Ctrl-C")
+	after := r.flags.Uint64("after", 0, "`N` only events after this number")
+	live := r.flags.Bool("follow", false, "also print new events, until Ctrl-C")
 	return func(s streams, args []string) (int, error) {
 		given, err := r.parseArgs(args, "SESSION")
 		if err != nil {
@@ -74,7 +74,7 @@ func printEvent(w io.Writer, e timeline.Event) error {
 		}
 	case timeline.Display:
 		if _, data, ok := b.ImageData(); ok {
-			_, err = fmt.Fprintf(w, "[a picture, %d bytes]\n", len(data))
+			_, err = fmt.Fprintf(w, "[image, %d bytes]\n", len(data))
 		} else if text := b.Text(); text != "" {
 			_, err = fmt.Fprintln(w, text)
 		}
@@ -90,14 +90,14 @@ func printEvent(w io.Writer, e timeline.Event) error {
 		if b.Kind == timeline.InputKindPermission {
 			_, err = fmt.Fprintf(w, "[waiting for a permission: %s]\n", b.Denied)
 		} else if b.Kind == timeline.InputKindForm {
-			_, err = fmt.Fprintf(w, "[waiting for a person: %q]\n", b.Prompt)
+			_, err = fmt.Fprintf(w, "[waiting for the user: %q]\n", b.Prompt)
 		} else {
 			_, err = fmt.Fprintf(w, "[waiting for input: %q]\n", b.Prompt)
 		}
 	case timeline.Gap:
-		_, err = fmt.Fprintf(w, "[%d bytes are lost here]\n", b.Bytes)
+		_, err = fmt.Fprintf(w, "[%d bytes of output are missing]\n", b.Bytes)
 	case timeline.WorkerExited:
-		_, err = fmt.Fprintf(w, "[it ended: %s]\n", b.Reason)
+		_, err = fmt.Fprintf(w, "[session ended: %s]\n", b.Reason)
 	}
 	return err
 }

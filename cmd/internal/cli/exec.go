@@ -23,15 +23,15 @@ func newExecCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	var code codeFlag
 	r.flags.Var(&code, "e", codeUsage)
-	wait := r.flags.Duration("wait", 24*time.Hour, "`DURATION` how long to wait for the end or a question")
+	wait := r.flags.Duration("wait", 24*time.Hour, "`DURATION` how long to wait for the end or an input request")
 	var lang string
 	r.flags.Var(langFlag{&lang}, "lang", langUsage())
 	var worker workerFlag
 	r.flags.Var(&worker, "worker", workerUsage)
 	var c runtimeFlags
 	c.addInterpreterFlags(r.flags)
-	dir := r.flags.String("dir", "", "`DIR` the working directory of a session that exec makes; default this one, or elsewhere as the daemon has it")
-	idleTimeout := r.flags.Duration("session-idle-timeout", 0, "`DURATION` close a session that exec makes after this time without use; 0 means as repl serve does")
+	dir := r.flags.String("dir", "", "`DIR` the working directory of a session that exec creates; default this directory, or the daemon's at a remote")
+	idleTimeout := r.flags.Duration("session-idle-timeout", 0, "`DURATION` close a session that exec creates after this time without use; 0 is the daemon's setting")
 	var confined sandboxFlags
 	confined.addFlags(r.flags)
 	var limits limitFlags
@@ -129,7 +129,7 @@ func newExecCommand(f *flag.FlagSet) action {
 }
 
 // errNotUTF8 rejects input that a request to a daemon would not carry unchanged.
-var errNotUTF8 = usageErrorf("this is not UTF-8: convert it first, as iconv does")
+var errNotUTF8 = usageErrorf("the input is not UTF-8; convert it first, for example with iconv")
 
 // turnEvents returns the events of a reply, without those before its turn: they are not output of
 // the code.
@@ -153,7 +153,7 @@ func (v *turnView) reportEarlier(e timeline.Event, reply session.Reply) bool {
 		if e.Generation >= reply.Generation {
 			return false
 		}
-		fmt.Fprintf(v.streams.err, "repl: %s began anew, and its variables are gone: %s\n", reply.Session, plainLine(b.FullReason()))
+		fmt.Fprintf(v.streams.err, "repl: %s was restarted, and its variables are gone: %s\n", reply.Session, plainLine(b.FullReason()))
 	case timeline.Notice:
 		if reply.Generation > 1 {
 			fmt.Fprintf(v.streams.err, "repl: %s\n", b.Message)
@@ -191,9 +191,9 @@ func replyStatus(reply session.Reply) int {
 func newInputCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	var lines codeFlag
-	r.flags.Var(&lines, "e", "`TEXT` the answer, instead of a line of standard input; several -e are several lines")
-	eof := r.flags.Bool("eof", false, "end of file, after the text if there is one")
-	wait := r.flags.Duration("wait", 24*time.Hour, "`DURATION` how long to wait for the end or a question")
+	r.flags.Var(&lines, "e", "`TEXT` the answer, instead of a line from standard input; several -e are several lines")
+	eof := r.flags.Bool("eof", false, "send end of file, after the text if there is any")
+	wait := r.flags.Duration("wait", 24*time.Hour, "`DURATION` how long to wait for the end or an input request")
 	return func(s streams, args []string) (int, error) {
 		given, err := r.parseArgs(args, "SESSION")
 		if err != nil {
@@ -222,7 +222,7 @@ func newInputCommand(f *flag.FlagSet) action {
 				return statusFailed, fmt.Errorf("%s is not waiting for input: it is %s", given[0], now.State)
 			}
 			if now.InputRequest.Form != nil {
-				return statusFailed, fmt.Errorf("%s asks a person: answer at repl attach %s", given[0], given[0])
+				return statusFailed, fmt.Errorf("%s asks the user; answer with repl attach %s", given[0], given[0])
 			}
 			view := r.newTurnView(s, c, *wait)
 			reply, err := c.SendInput(ctx, client.InputParams{

@@ -24,20 +24,20 @@ const filesCommand = "repl files"
 func newFilesCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	path := r.flags.String("output", "", outputUsage)
-	r.flags.StringVar(path, "o", "", "`FILE` the same as --output")
+	r.flags.StringVar(path, "o", "", "`FILE` same as --output")
 	return func(s streams, args []string) (int, error) {
 		given, err := parseInterspersed(r.flags, args)
 		switch {
 		case err != nil:
 			return statusUsage, err
 		case len(given) == 0 || len(given) > 2:
-			return statusUsage, usageErrorf("files needs the name of a session, and perhaps that of a file; repl list shows the sessions")
+			return statusUsage, usageErrorf("files needs the name of a session, and optionally of a file; repl list shows the sessions")
 		case len(given) == 1 && *path != "":
-			return statusUsage, usageErrorf("--output is for one file: name it after the session; repl files %s lists them", given[0])
+			return statusUsage, usageErrorf("--output needs the name of a file after the session; repl files %s lists the files", given[0])
 		case len(given) == 2 && r.json:
 			return statusUsage, usageErrorf("--json is for the list of files")
 		case len(given) == 2 && *path == "" && !strings.HasSuffix(given[1], timeline.OutputName) && isTerminal(s.out):
-			return statusUsage, usageErrorf("%s may be no text: write it to a file with -o FILE", given[1])
+			return statusUsage, usageErrorf("%s may not be text; write it to a file with -o FILE", given[1])
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			there := c.Session(given[0])

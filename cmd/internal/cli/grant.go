@@ -36,13 +36,13 @@ type grantFlags struct {
 func newGrantCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	var a grantFlags
-	f.StringVar(&a.write, "write", "", "`PATH` the session may write this directory or file")
-	f.StringVar(&a.read, "read", "", "`PATH` the session sees this directory or file of your home directory or /tmp")
-	f.StringVar(&a.accept, "confirm-write", "", "`REALPATH` the real path of --write, repeated to confirm that programs outside the sandbox may run or read what is written there")
-	f.StringVar(&a.host, "host", "", "`HOST` the session may reach it: example.org, *.example.org or example.org:443")
-	f.StringVar(&a.call, "tool", "", "`TOOL` the session may call it: github.search_issues, or 'github.*' for all that are not destructive")
-	f.BoolVar(&a.always, "always", false, "also later sessions of this workspace")
-	f.BoolVar(&a.refuse, "deny", false, "refuse what the session asks")
+	f.StringVar(&a.write, "write", "", "`PATH` let the session write this directory or file")
+	f.StringVar(&a.read, "read", "", "`PATH` show the session this directory or file of your home directory or /tmp")
+	f.StringVar(&a.accept, "confirm-write", "", "`REALPATH` confirm --write by its real path, where programs outside the sandbox run or read what is written")
+	f.StringVar(&a.host, "host", "", "`HOST` let the session reach example.org, *.example.org or example.org:443")
+	f.StringVar(&a.call, "tool", "", "`TOOL` let the session call github.search_issues, or 'github.*' for all but destructive ones")
+	f.BoolVar(&a.always, "always", false, "also grant it to later sessions of this workspace")
+	f.BoolVar(&a.refuse, "deny", false, "refuse what the session asks for")
 	f.StringVar(&a.dir, "dir", "", "`DIR` the workspace, without SESSION; default this directory")
 	return func(s streams, args []string) (int, error) {
 		given, err := parseInterspersed(f, args)
@@ -57,7 +57,7 @@ func newGrantCommand(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		if !term.IsTerminal(int(s.in.Fd())) {
-			return statusUsage, usageErrorf("grant needs a person at a terminal: no program may widen what a session may do")
+			return statusUsage, usageErrorf("grant needs a user at a terminal; programs may not grant rights to a session")
 		}
 		if len(given) == 0 {
 			return a.saveGrant(s)
@@ -84,17 +84,17 @@ func (a *grantFlags) countRights() (n int) {
 func (a *grantFlags) validateArgs(given []string) error {
 	switch {
 	case a.countRights() > 1:
-		return usageErrorf("give --read, --write, --host and --tool one after the other")
+		return usageErrorf("use only one of --read, --write, --host and --tool at a time")
 	case a.accept != "" && a.write == "":
-		return usageErrorf("--confirm-write goes with --write")
+		return usageErrorf("--confirm-write needs --write")
 	case a.refuse && (a.countRights() > 0 || a.always):
-		return usageErrorf("--deny refuses what the session asks, and goes with nothing else")
+		return usageErrorf("--deny refuses what the session asks for, and cannot be combined with a right or --always")
 	case len(given) == 0 && !(a.countRights() > 0 && a.always):
 		return usageErrorf("grant needs the name of a session (repl list shows them), or --always for the workspace of this directory")
 	case len(given) == 0 && a.isRemote:
-		return usageErrorf("--always without SESSION is for workspaces of this machine: name the session there")
+		return usageErrorf("--always without SESSION is for workspaces on this machine; name the session there")
 	case len(given) > 0 && a.dir != "":
-		return usageErrorf("--dir is for --always without SESSION: the session knows its workspace")
+		return usageErrorf("--dir is for --always without SESSION; a session has its own workspace")
 	}
 	return nil
 }
@@ -196,7 +196,7 @@ func (a *grantFlags) saveGrant(s streams) (int, error) {
 	if err := confirmGrant(s, g, func(g session.Grant) error { return saveGrantFor(work, g) }); err != nil {
 		return statusFailed, err
 	}
-	fmt.Fprintf(s.err, "repl: kept in %s for sessions in %s that start from now on\n", userConfigFile(), work)
+	fmt.Fprintf(s.err, "repl: saved in %s for sessions in %s that start from now on\n", userConfigFile(), work)
 	return statusDone, nil
 }
 
@@ -234,10 +234,10 @@ func (a *grantFlags) answerRequest(ctx context.Context, s streams, there session
 		return statusFailed, err
 	}
 	if now.InputRequest != nil && now.InputRequest.Form != nil {
-		return statusFailed, fmt.Errorf("%s asks for no permission but for an answer: give it at repl attach %s", there.Name(), there.Name())
+		return statusFailed, fmt.Errorf("%s asks for an answer, not for a permission; give it with repl attach %s", there.Name(), there.Name())
 	}
 	if now.InputRequest == nil || now.InputRequest.Permission == nil {
-		return statusFailed, fmt.Errorf("%s asks for no permission: it is %s; --write PATH gives it a directory or file", there.Name(), now.State)
+		return statusFailed, fmt.Errorf("%s does not ask for a permission: it is %s; --write PATH grants it a directory or file", there.Name(), now.State)
 	}
 	p := *now.InputRequest.Permission
 	decision := console.Refuse
@@ -253,7 +253,7 @@ func (a *grantFlags) answerRequest(ctx context.Context, s streams, there session
 		}
 		var ok bool
 		if decision, ok = console.ParsePermissionChoice(p, line); !ok {
-			return statusUsage, usageErrorf("%q is no answer: nothing was decided", strings.TrimSpace(line))
+			return statusUsage, usageErrorf("invalid answer %q; nothing was decided", strings.TrimSpace(line))
 		}
 	}
 	if err := console.ApplyPermissionChoice(ctx, there, p, decision); err != nil {
@@ -265,7 +265,7 @@ func (a *grantFlags) answerRequest(ctx context.Context, s streams, there session
 // laterGrantHint returns the command with which a user grants a right to later sessions. No other
 // program can reach the sessions of this one.
 func laterGrantHint(_, workspace string, g session.Grant) string {
-	return "repl grant --always --dir " + shellword.Quote(workspace) + " " + rightOption(g) + " (from the next start or reset on)"
+	return "repl grant --always --dir " + shellword.Quote(workspace) + " " + rightOption(g) + " (takes effect at the next start or reset)"
 }
 
 // grantCommand returns the command with which a user grants a right.

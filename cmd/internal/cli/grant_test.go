@@ -19,7 +19,7 @@ func TestAllowCommand_ShellQuoting(t *testing.T) {
 		if got := grantCommand("main", g); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
-		later := strings.Replace(want, "main", "--always --dir '/my work'", 1) + " (from"
+		later := strings.Replace(want, "main", "--always --dir '/my work'", 1) + " (takes effect"
 		if got := laterGrantHint("main", "/my work", g); !strings.HasPrefix(got, later) {
 			t.Errorf("for later sessions: got %s, want %s", got, later)
 		}

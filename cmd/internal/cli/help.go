@@ -23,7 +23,7 @@ const (
 
 // newHelpCommand prints help: one page for the essentials, and one for each topic and command.
 func newHelpCommand(f *flag.FlagSet) action {
-	man := f.Bool("man", false, "print the manual page, which man -l - shows")
+	man := f.Bool("man", false, "print the manual page, for man -l -")
 	markdown := f.Bool("markdown", false, "print all commands as Markdown")
 	return func(s streams, args []string) (int, error) {
 		words, err := parseInterspersed(f, args)

@@ -90,7 +90,7 @@ func TestHelp(t *testing.T) {
 		}
 		for topic, figures := range map[string][]string{
 			"mcp": {
-				"it ends after " + hours(daemonIdleTimeout) + " without use", "at least " + hours(mcpserver.MinIdleTimeout), "default " + hours(mcptransport.DefaultIdleTimeout),
+				"it exits after " + hours(daemonIdleTimeout) + " without use", "at least " + hours(mcpserver.MinIdleTimeout), "default " + hours(mcptransport.DefaultIdleTimeout),
 				fmt.Sprintf("0 is %d, -1 never shrinks", mcpserver.DefaultImageSide),
 			},
 			"serve":    {fmt.Sprintf("at most %d; default %d", daemon.MaxSessions, supervisor.DefaultMaxSessions)},

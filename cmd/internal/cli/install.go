@@ -64,15 +64,15 @@ func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, erro
 	c.addFlags(f)
 	c.sandboxFlags.useAgentDefaults(f)
 	i := &installRequest{}
-	f.BoolVar(&i.all, "all", false, "every client that is found on this machine")
-	f.BoolVar(&i.uninstall, "uninstall", false, "remove the entry again")
-	f.BoolVar(&i.options.DryRun, "dry-run", false, "only show what would change")
-	f.BoolVar(&i.server.AutoApprove, "auto-approve", false, "the tools run unasked, where the client has a setting for that")
+	f.BoolVar(&i.all, "all", false, "all clients that are found on this machine")
+	f.BoolVar(&i.uninstall, "uninstall", false, "remove the entry")
+	f.BoolVar(&i.options.DryRun, "dry-run", false, "only show the changes")
+	f.BoolVar(&i.server.AutoApprove, "auto-approve", false, "let the client run the tools without asking, if it has a setting for that")
 	f.StringVar(&i.server.Name, "name", "turnstone", "`NAME` the name of the entry")
 	var with packageList
 	f.Var(&with, "with", withUsage)
 	var env packageList
-	f.Var(&env, "env", "`NAME` the client passes this variable of its environment on; may be repeated")
+	f.Var(&env, "env", "`NAME` a variable that the client passes on from its environment; may be repeated")
 	scope := f.String("scope", "user", "`user|project` the configuration to change")
 	return func(args []string) (*installRequest, error) {
 		names, err := parseInterspersed(f, args)
@@ -97,18 +97,18 @@ func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, erro
 		}
 		for _, client := range i.clients {
 			if i.server.AutoApprove && !client.CanAutoApprove() && !i.all {
-				return nil, usageErrorf("--auto-approve: %s has no such setting; you choose there when it asks", client.Title)
+				return nil, usageErrorf("--auto-approve: %s does not support this; choose when it asks you", client.Title)
 			}
 		}
 		i.server.Env = env
 		for _, name := range env {
 			if !variableName.MatchString(name) {
-				return nil, usageErrorf("--env %q: name a variable, whose value stays with the client", name)
+				return nil, usageErrorf("--env %q: give only the name of a variable; the client passes on its value", name)
 			}
 		}
 		for _, client := range i.clients {
 			if len(env) > 0 && !client.PassesEnv() && !i.all {
-				return nil, usageErrorf("--env: %s has no setting for that; use --env-file", client.Title)
+				return nil, usageErrorf("--env: %s does not support this; use --env-file", client.Title)
 			}
 		}
 		if i.sandbox, err = c.sandboxFlags.buildSandbox(f); err != nil {
@@ -235,7 +235,7 @@ func (i *installRequest) runInstall(ctx context.Context, out io.Writer) (status 
 			continue
 		}
 		if i.all && i.options.Project && !c.HasProject() {
-			fmt.Fprintf(out, "%s: it has no configuration for a project\n", c.Title)
+			fmt.Fprintf(out, "%s: does not support a project configuration\n", c.Title)
 			continue
 		}
 		seen++
@@ -251,7 +251,7 @@ func (i *installRequest) runInstall(ctx context.Context, out io.Writer) (status 
 		}
 		i.printReport(out, r)
 		if by == "" && !i.uninstall {
-			fmt.Fprintf(out, "  %s was not seen on this machine (looked for %s)\n", c.Title, strings.Join(looked, ", "))
+			fmt.Fprintf(out, "  %s was not found on this machine (looked for %s)\n", c.Title, strings.Join(looked, ", "))
 		}
 	}
 	if !i.uninstall && i.sandbox.Confines() && seen > 0 {
@@ -297,7 +297,7 @@ func (i *installRequest) printReport(out io.Writer, r install.Report) {
 	}
 	if r.Outcome != install.Removed && r.Outcome != install.NotConfigured && i.options.Project {
 		if path := i.absolutePath(); path != "" {
-			fmt.Fprintf(out, "  this file is for other machines too, which may not have %s\n", path)
+			fmt.Fprintf(out, "  this file is shared with other machines, which may not have %s\n", path)
 		}
 	}
 	if changed := r.Outcome == install.Added || r.Outcome == install.Updated; changed && !i.options.DryRun {

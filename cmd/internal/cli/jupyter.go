@@ -41,7 +41,7 @@ func findKernel(kernel string) (languageInfo, error) {
 	var missing *kernelspec.NotFoundError
 	if errors.As(err, &missing) {
 		if n := nearestName(kernel, missing.Installed); n != "" {
-			return languageInfo{}, usageErrorf("there is no Jupyter kernel %q; did you mean %s%s?", kernel, jupyterPrefix, n)
+			return languageInfo{}, usageErrorf("unknown Jupyter kernel %q; did you mean %s%s?", kernel, jupyterPrefix, n)
 		}
 	}
 	if err != nil {
@@ -60,7 +60,7 @@ func kernelLanguage(found kernelspec.KernelSpec) languageInfo {
 		newSpec: func(_, dir string, more runtimeSettings) workers.Spec {
 			s := kernelSpec(found.Name, dir, more)
 			if more.initFile != "" {
-				s.Err = usageErrorf("--init: %s is a Jupyter kernel, which runs a file at its start in its own way", display)
+				s.Err = usageErrorf("--init: %s is a Jupyter kernel; only the kernel itself can run a file at its start", display)
 			}
 			return s
 		},

@@ -68,7 +68,7 @@ func TestJupyterKernel(t *testing.T) {
 		for name, want := range map[string]string{
 			"jupyter:turnstone-basix": "did you mean jupyter:turnstone-basic?",
 			"jupyter:turnstone-bad":   "argv",
-			"jupyter:":                "no Jupyter kernel",
+			"jupyter:":                "Jupyter kernel",
 		} {
 			if _, err := findLanguage(name); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", name, err, want)

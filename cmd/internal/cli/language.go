@@ -351,7 +351,7 @@ func readProgram(path string) (string, error) {
 func readInput(from io.Reader) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(from, session.MaxInputBytes+1))
 	if err == nil && len(text) > session.MaxInputBytes {
-		err = session.Errorf(session.KindTooLarge, "it has more than %d MiB, and no more fit", session.MaxInputBytes>>20)
+		err = session.Errorf(session.KindTooLarge, "the input is larger than %d MiB", session.MaxInputBytes>>20)
 	}
 	return string(text), err
 }
@@ -405,7 +405,7 @@ func findLanguage(name string) (languageInfo, error) {
 	if n := nearestName(strings.ToLower(name), long); n != "" {
 		return languageInfo{}, usageErrorf("unknown language %q; did you mean %s?", name, n)
 	}
-	return languageInfo{}, usageErrorf("unknown language %q (have %s); one of your own is --worker, or a table in %s; a Jupyter kernel is %sNAME", name, strings.Join(names, ", "), workersFile(), jupyterPrefix)
+	return languageInfo{}, usageErrorf("unknown language %q (have %s); add one with --worker or in %s; a Jupyter kernel is %sNAME", name, strings.Join(names, ", "), workersFile(), jupyterPrefix)
 }
 
 // sessionLanguage returns the language of an existing session. This command may know nothing about

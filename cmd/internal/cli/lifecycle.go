@@ -13,7 +13,7 @@ import (
 // newInterruptCommand interrupts the running turn of a session.
 func newInterruptCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
-	turn := r.flags.Uint64("turn", 0, "`N` only if this turn is the one that runs")
+	turn := r.flags.Uint64("turn", 0, "`N` only if this turn is running")
 	return func(s streams, args []string) (int, error) {
 		given, err := r.parseArgs(args, "SESSION")
 		if err != nil {
@@ -25,9 +25,9 @@ func newInterruptCommand(f *flag.FlagSet) action {
 			case err != nil:
 				return statusFailed, err
 			case result == session.InterruptNotRunning && *turn == 0:
-				fmt.Fprintf(s.err, "repl: nothing runs in %s\n", given[0])
+				fmt.Fprintf(s.err, "repl: nothing is running in %s\n", given[0])
 			case result == session.InterruptPending:
-				return statusFailed, errors.New("still running: interrupt again to force it; repl reset always works")
+				return statusFailed, errors.New("still running; interrupt again to force it, or use repl reset")
 			}
 			return statusDone, nil
 		})

@@ -18,12 +18,12 @@ import (
 type limitFlags struct{ workers.Limits }
 
 func (l *limitFlags) addFlags(f *flag.FlagSet) {
-	f.Var((*byteSize)(&l.Memory), "memory", "`SIZE` of memory that the session may use, such as 8G")
-	f.IntVar(&l.Processes, "processes", 0, "`N` processes that the session may have, with their threads")
+	f.Var((*byteSize)(&l.Memory), "memory", "`SIZE` memory that the session may use, such as 8G")
+	f.IntVar(&l.Processes, "processes", 0, "`N` processes that the session may have, counting threads")
 	f.IntVar(&l.CPUs, "cpus", 0, "`N` processors that the session may use at a time")
 	f.IntVar(&l.Files, "open-files", 0, "`N` files that each process may have open")
-	f.Var((*byteSize)(&l.Disk), "disk", "`SIZE` of what a session with a sandbox keeps in its /tmp and its copies of caches, and of each file that it writes, such as 2G")
-	f.DurationVar(&l.Turn, "turn-timeout", 0, "`DURATION` after which an input is interrupted, such as 30m")
+	f.Var((*byteSize)(&l.Disk), "disk", "`SIZE` limit for /tmp and the copies of caches of a sandboxed session, and for each file that a session writes, such as 2G")
+	f.DurationVar(&l.Turn, "turn-timeout", 0, "`DURATION` interrupt an input that runs longer than this, such as 30m")
 }
 
 // totalMemory returns the memory that all sessions may use together: three quarters of the
@@ -61,7 +61,7 @@ func requireLimits(l workers.Limits, now session.Info) error {
 	if has == "" {
 		has = "no limits"
 	}
-	return fmt.Errorf("session %s is open with %s, not %s: close it, or use another name", now.Name, has, l)
+	return fmt.Errorf("session %s is open with %s, not %s; close it, or use another name", now.Name, has, l)
 }
 
 // A byteSize is a flag value in bytes: 512M, 8G, 1.5GiB.
@@ -91,7 +91,7 @@ func (s *byteSize) Set(text string) error {
 	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	v = math.Round(math.Ldexp(v, 10*power))
 	if err != nil || !(v > 0 && v < math.MaxInt64/2) {
-		return fmt.Errorf("%q is no size: write 512M or 8G", text)
+		return fmt.Errorf("invalid size %q; write 512M or 8G", text)
 	}
 	*s = byteSize(v)
 	return nil

@@ -23,7 +23,7 @@ func (c *logFlags) addFlags(f *flag.FlagSet) { c.addFlagsWithDefault(f, "default
 
 // addFlagsWithDefault adds the flags. without describes where the log goes without them.
 func (c *logFlags) addFlagsWithDefault(f *flag.FlagSet, without string) {
-	f.StringVar(&c.file, "log", os.Getenv(logEnv), fmt.Sprintf("`FILE` log to this file, never code, output or secrets; %d MiB, plus the file before; %s", maxLogBytes>>20, without))
+	f.StringVar(&c.file, "log", os.Getenv(logEnv), fmt.Sprintf("`FILE` log to this file, without code, output or secrets; up to %d MiB, plus one older file; %s", maxLogBytes>>20, without))
 	f.StringVar(&c.level, "log-level", os.Getenv(logLevelEnv), fmt.Sprintf("`debug|info|warn|error` how much is logged, to FILE or to standard error; default %s, or info for FILE", logLevelEnv))
 }
 
@@ -65,7 +65,7 @@ func (c *logFlags) openLogger(stderr io.Writer) (*slog.Logger, error) {
 func (c *logFlags) keepOffTerminal(f *flag.FlagSet) error {
 	if c.file == "" {
 		if isFlagSet(f, "log-level") {
-			return usageErrorf("--log-level needs --log FILE here: the terminal is the session's")
+			return usageErrorf("--log-level needs --log FILE here, because the terminal belongs to the session")
 		}
 		c.level = ""
 	}

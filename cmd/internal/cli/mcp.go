@@ -117,10 +117,10 @@ func newMCPCommand(f *flag.FlagSet) action {
 			return statusUsage, usageErrorf("--init: name the language of the file with --lang")
 		}
 		if away.enabled && (c.initFile != "" || c.envFile != "") {
-			return statusUsage, usageErrorf("--init and --env-file do not work with --daemon: they are for the server's own sessions")
+			return statusUsage, usageErrorf("--init and --env-file do not work with --daemon; they are for the server's own sessions")
 		}
 		if away.enabled && len(servers.sources) > 0 {
-			return statusUsage, usageErrorf("--mcp-servers does not work with --daemon: the sessions are the daemon's, so give it to repl serve")
+			return statusUsage, usageErrorf("--mcp-servers does not work with --daemon; pass it to repl serve instead")
 		}
 		if c.sandbox, err = c.sandboxFlags.buildSandbox(f); err != nil {
 			return statusUsage, err
@@ -145,8 +145,8 @@ func newMCPCommand(f *flag.FlagSet) action {
 		if err != nil {
 			return statusUsage, err
 		}
-		logger.Info("repl mcp begins", "version", programVersion())
-		defer logger.Info("repl mcp ends")
+		logger.Info("mcp server started", "version", programVersion())
+		defer logger.Info("mcp server stopped")
 		var callerOf func(string) string
 		if web.address != "" {
 			callerOf = mcpserver.ClientOfSession
@@ -159,7 +159,7 @@ func newMCPCommand(f *flag.FlagSet) action {
 		ctx, stop := catchSignals(os.Interrupt)
 		defer stop()
 		if web.address == "" && term.IsTerminal(int(s.in.Fd())) {
-			fmt.Fprintln(s.err, "repl: this waits for the messages of an MCP client, not of a person: repl install tells a client to start it, repl is for you; Ctrl-D ends it")
+			fmt.Fprintln(s.err, "repl: waiting for messages of an MCP client; repl install configures a client to start this, and repl alone starts a session for you; Ctrl-D ends it")
 		}
 		ctx, unread := context.WithCancelCause(ctx)
 		defer unread(nil)

@@ -70,7 +70,7 @@ type daemonFlags struct {
 
 // addFlags adds the flags. --daemon needs no value.
 func (d *daemonFlags) addFlags(f *flag.FlagSet) {
-	f.BoolFunc("daemon", "`auto` sessions are those of repl serve and outlive the client; auto starts it if needed, and it ends after "+hours(daemonIdleTimeout)+" without use", func(how string) error {
+	f.BoolFunc("daemon", "`auto` keep sessions in the daemon of repl serve, where they outlive the client; auto starts it if needed, and it exits after "+hours(daemonIdleTimeout)+" without use", func(how string) error {
 		d.enabled, d.autoStart = how != "false", how == "auto"
 		if !slices.Contains([]string{"true", "false", "auto"}, how) {
 			return errors.New("use --daemon or --daemon=auto")
@@ -79,7 +79,7 @@ func (d *daemonFlags) addFlags(f *flag.FlagSet) {
 	})
 	d.daemonTarget.addFlags(f)
 	f.Var(&d.remotes, "remotes", remotesUsage)
-	f.StringVar(&d.sessionPrefix, "name", "", "`NAME` the beginning of the names of sessions in the daemon; default the client and the directory")
+	f.StringVar(&d.sessionPrefix, "name", "", "`NAME` how names of sessions in the daemon begin; default the client and the directory")
 }
 
 // resolveDaemon rejects flags that contradict each other.
@@ -95,7 +95,7 @@ func (d *daemonFlags) resolveDaemon(web httpFlags) error {
 	d.startsDaemon = true
 	switch {
 	case (d.isRemote() || len(d.remotes) > 0) && web.address != "":
-		return usageErrorf("--http serves sessions of its own: start it at the place itself, or use --via, --remote and --remotes without it")
+		return usageErrorf("--http serves only its own sessions; start it at the remote itself, or use --via, --remote and --remotes without it")
 	case d.enabled && web.address != "":
 		return usageErrorf("use either --daemon or --http, not both")
 	case !d.enabled && (d.socket != "" || d.sessionPrefix != ""):
@@ -198,7 +198,7 @@ func (h *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow
 	p := client.CreateParams{Name: name, Language: lang, Dir: dir, Limits: h.runtime.limits.clientLimits()}
 	sandbox := narrow(h.runtime.sandbox)
 	if ours := h.runtime.sandbox; sandbox != ours && (ours == nil || len(sandbox.Hidden) > len(ours.Hidden)) && len(sandbox.Hidden) > 0 {
-		return nil, errors.New("the client denies its own commands some files, which no session of a daemon hides: start repl mcp without --daemon")
+		return nil, errors.New("the client hides some files from its own commands, which sessions of a daemon cannot do; start repl mcp without --daemon")
 	}
 	setSandboxParams(sandbox, &p)
 	if p.Dir == "" {

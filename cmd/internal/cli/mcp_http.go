@@ -34,10 +34,10 @@ func (n *stringList) Set(name string) error {
 }
 
 func (w *httpFlags) addFlags(f *flag.FlagSet) {
-	f.StringVar(&w.address, "http", "", "`ADDRESS:PORT` serve any number of clients over HTTP instead; they need the token in the file")
-	f.StringVar(&w.tokenFile, "token-file", "", "`FILE` the file of the token; it is made once")
-	f.Var(&w.hosts, "http-host", "`NAME` another name by which clients call this host; it also allows an address of the network")
-	f.DurationVar(&w.idleTimeout, "session-idle-timeout", mcptransport.DefaultIdleTimeout, "`DURATION` end sessions after this time without use; at least "+hours(mcpserver.MinIdleTimeout))
+	f.StringVar(&w.address, "http", "", "`ADDRESS:PORT` serve any number of clients over HTTP instead; they need the token of --token-file")
+	f.StringVar(&w.tokenFile, "token-file", "", "`FILE` the file of the token, created if missing")
+	f.Var(&w.hosts, "http-host", "`NAME` another name by which clients call this host; it also permits an ADDRESS on the network")
+	f.DurationVar(&w.idleTimeout, "session-idle-timeout", mcptransport.DefaultIdleTimeout, "`DURATION` end HTTP sessions after this time without use; at least "+hours(mcpserver.MinIdleTimeout))
 }
 
 // validateHTTP checks the choice as far as possible without the network.
@@ -47,7 +47,7 @@ func (w *httpFlags) validateHTTP(f *flag.FlagSet) error {
 		f.Visit(func(given *flag.Flag) {
 			switch given.Name {
 			case "token-file", "http-host", "session-idle-timeout":
-				stray = usageErrorf("--%s is for serving over HTTP: add --http 127.0.0.1:PORT", given.Name)
+				stray = usageErrorf("--%s is for serving over HTTP; add --http 127.0.0.1:PORT", given.Name)
 			}
 		})
 		return stray
@@ -65,8 +65,8 @@ func (w *httpFlags) validateHTTP(f *flag.FlagSet) error {
 		}
 	}
 	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) && len(w.hosts) == 0 {
-		return usageErrorf("--http %s would let others on the network run code here, and read the token on its way: "+
-			"use 127.0.0.1, or say by which name they call this host with --http-host NAME", w.address)
+		return usageErrorf("--http %s would let others on the network run code here, and read the token in transit; "+
+			"use 127.0.0.1, or name this host as its clients call it, with --http-host NAME", w.address)
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func (w *httpFlags) serve(ctx context.Context, options *mcpserver.Options, stder
 		path = tokenPath()
 	}
 	if path == "" {
-		return usageErrorf("there is no home directory to keep the token in: name a file with --token-file")
+		return usageErrorf("the token cannot be saved without a home directory; name a file with --token-file")
 	}
 	secret, err := loadToken(path)
 	if err != nil {

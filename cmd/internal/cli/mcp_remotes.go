@@ -29,7 +29,7 @@ func (p *remotesFlag) String() string { return strings.Join(*p, ",") }
 func (p *remotesFlag) Set(text string) error {
 	for name := range strings.SplitSeq(text, ",") {
 		if name = strings.TrimSpace(name); name == "" {
-			return fmt.Errorf("use names of places with commas between them, or %s", allRemotes)
+			return fmt.Errorf("use names of remotes separated by commas, or %s", allRemotes)
 		}
 		*p = append(*p, name)
 	}
@@ -42,7 +42,7 @@ func (p *remotesFlag) resolveNames(usual *daemonTarget) error {
 	var names []string
 	for _, name := range *p {
 		if name == userconfig.LocalRemote && usual.isRemote() {
-			return usageErrorf("--remotes here: the sessions of --remote and --via have the names without a place; leave those out, and add the place to --remotes")
+			return usageErrorf("--remotes here: with --remote or --via, names without a remote mean sessions there; leave them out, and add the remote to --remotes")
 		}
 		if name == allRemotes {
 			all, err := userconfig.ReadRemotes(remotesFile())
@@ -50,7 +50,7 @@ func (p *remotesFlag) resolveNames(usual *daemonTarget) error {
 				return usageErrorf("--remotes all: %v", err)
 			}
 			if len(all) == 0 {
-				return usageErrorf("--remotes all: there is no place in %s", remotesFile())
+				return usageErrorf("--remotes all: no remotes in %s", remotesFile())
 			}
 			names = append(names, slices.Sorted(maps.Keys(all))...)
 			continue
@@ -139,7 +139,7 @@ func (h *remotesBackend) backendFor(ctx context.Context, place string, starts bo
 	}
 	if p.backend == nil && !starts {
 		if absent, err := isJobMissing(place); err != nil || absent {
-			return nil, cmp.Or(err, fmt.Errorf("%s is a job that is not started: a session there, such as %q, starts it", place, place+"/"+mcpserver.MainSession))
+			return nil, cmp.Or(err, fmt.Errorf("%s needs a job, which is not started; a session there, such as %q, starts it", place, place+"/"+mcpserver.MainSession))
 		}
 	}
 	if p.backend == nil {

@@ -51,9 +51,9 @@ type mcpServerFlags struct {
 }
 
 func (c *mcpServerFlags) addFlags(f *flag.FlagSet) {
-	f.Var(&c.sources, "mcp-servers", "`FILE` code may call the tools of the MCP servers in this file of mcpServers, or of what you approved in claude, codex, vscode or cursor; may be repeated")
-	f.Var(&c.allow, "allow-tool", "`TOOL` of a server that code may call unasked: github.search_issues, or 'github.*' for all but destructive ones; may be repeated")
-	f.Var(&c.deny, "deny-tool", "`TOOL` of a server that code does not have, also with *; may be repeated")
+	f.Var(&c.sources, "mcp-servers", "`FILE` let code call the tools of the MCP servers in this file of mcpServers, or of those you approved in claude, codex, vscode or cursor; may be repeated")
+	f.Var(&c.allow, "allow-tool", "`TOOL` a tool of a server that code may call without asking: github.search_issues, or 'github.*' for all but destructive ones; may be repeated")
+	f.Var(&c.deny, "deny-tool", "`TOOL` a tool of a server that code may not call, or a pattern with *; may be repeated")
 }
 
 // resolveSources rejects invalid values and makes the files absolute.
@@ -63,7 +63,7 @@ func (c *mcpServerFlags) resolveSources() error {
 	}
 	for _, pattern := range slices.Concat(c.allow, c.deny) {
 		if _, err := path.Match(pattern, ""); err != nil || !strings.Contains(pattern, ".") && pattern != "*" {
-			return usageErrorf("%q names no tool: write github.search_issues or 'github.*'", pattern)
+			return usageErrorf("%q is not the name of a tool; write github.search_issues or 'github.*'", pattern)
 		}
 	}
 	for i, source := range c.sources {
@@ -106,7 +106,7 @@ func (c *mcpServerFlags) newToolSet(notes io.Writer, logger *slog.Logger, caller
 	var names []string
 	for _, one := range o.Servers {
 		if slices.Contains(names, one.Group) {
-			return nil, usageErrorf("--mcp-servers: two of the files have a server %s: rename one", one.Group)
+			return nil, usageErrorf("--mcp-servers: two servers are called %s; rename one", one.Group)
 		}
 		names = append(names, one.Group)
 	}

@@ -34,7 +34,7 @@ func tokenPath() string {
 func loadToken(path string) (string, error) {
 	dir := filepath.Dir(path)
 	if err := securefile.MakeDir(dir); err != nil {
-		return "", fmt.Errorf("cannot find a place for the token: %w", err)
+		return "", fmt.Errorf("cannot find a directory for the token: %w", err)
 	}
 	if err := checkPrivateFile(dir); err != nil {
 		return "", err
@@ -86,9 +86,9 @@ func readToken(path string) (string, error) {
 	t := strings.TrimRight(string(text), "\r\n")
 	switch {
 	case len(t) < minTokenChars || len(t) > maxTokenChars:
-		return "", fmt.Errorf("%s must hold a token of %d to %d characters: remove it to get a new one", path, minTokenChars, maxTokenChars)
+		return "", fmt.Errorf("%s must hold a token of %d to %d characters; remove it to get a new one", path, minTokenChars, maxTokenChars)
 	case strings.ContainsFunc(t, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return "", fmt.Errorf("%s must hold one line of printable characters without blanks: remove it to get a new one", path)
+		return "", fmt.Errorf("%s must hold one line of printable characters without blanks; remove it to get a new one", path)
 	}
 	return t, nil
 }

@@ -28,10 +28,12 @@ import (
 // never shut down.
 const notebookIdleTimeout = 24 * time.Hour
 
-const jupyterText = `install  make kernels that Jupyter offers: of each language that is here, or
-         of --lang, or of the session that --session names. A notebook has a
+const jupyterText = `For JupyterLab, VS Code, nbclient, papermill and others.
+
+install  create kernels for Jupyter: one for each language found here, or for
+         --lang, or for the session that --session names. A notebook gets a
          session of its own, which ends with it; that of --session stays.
-list     the kernels that install made
+list     list the kernels that install has created
 remove   remove some of them
 kernel   run a kernel; Jupyter starts this`
 
@@ -51,17 +53,17 @@ type jupyterFlags struct {
 func newJupyterCommand(f *flag.FlagSet) action {
 	var j jupyterFlags
 	f.StringVar(&j.connectionFile, "f", "", "`FILE` kernel: the connection file")
-	f.StringVar(&j.session, "session", "", "`NAME` a session of the daemon; without it each kernel has one of its own")
+	f.StringVar(&j.session, "session", "", "`NAME` a session of the daemon; otherwise each kernel gets a new one")
 	f.Var(langFlag{&j.runtime.lang}, "lang", langUsage())
 	f.StringVar(&j.runtime.python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
-	f.StringVar(&j.runtime.r, "r", "", "`R` R itself, the directory that it is installed in, or a version such as 4.3")
+	f.StringVar(&j.runtime.r, "r", "", "`R` an R executable, the directory of an installation, or a version such as 4.3")
 	f.Var(&j.packages, "with", withUsage)
-	f.BoolVar(&j.keepOnShutdown, "keep-on-shutdown", false, "a shutdown leaves the session, as it does with --session")
-	f.BoolVar(&j.keepOnRestart, "keep-on-restart", false, "a restart leaves the variables, and restarts the kernel's own process only")
+	f.BoolVar(&j.keepOnShutdown, "keep-on-shutdown", false, "keep the session after a shutdown, as with --session")
+	f.BoolVar(&j.keepOnRestart, "keep-on-restart", false, "keep the variables at a restart; only the kernel's own process restarts")
 	f.BoolVar(&j.userDir, "user", false, "install: for this user; the default")
-	f.StringVar(&j.prefix, "prefix", "", "`DIR` install, list, remove: in DIR/share/jupyter/kernels, such as of an environment")
+	f.StringVar(&j.prefix, "prefix", "", "`DIR` install, list, remove: use DIR/share/jupyter/kernels, such as that of an environment")
 	f.StringVar(&j.name, "name", "", "`KERNEL` install: the kernel's name; default turnstone- and the language or session")
-	f.StringVar(&j.display, "display-name", "", "`TEXT` install: the name that people see")
+	f.StringVar(&j.display, "display-name", "", "`TEXT` install: the name that users see")
 	j.target.addFlags(f)
 	return func(s streams, args []string) (int, error) {
 		if len(args) > 0 && args[0] == "kernel" {
@@ -122,7 +124,7 @@ func (j *jupyterFlags) validateArgs(words []string) error {
 	case len(words) == 1 && words[0] == "remove":
 		return usageErrorf("jupyter remove needs the names of kernels; repl jupyter list shows them")
 	case words[0] == "kernel" && j.connectionFile == "":
-		return usageErrorf("jupyter kernel needs -f FILE, the connection file; Jupyter gives it, see repl jupyter install")
+		return usageErrorf("jupyter kernel needs -f FILE, the connection file that Jupyter passes; see repl jupyter install")
 	case j.userDir && j.prefix != "":
 		return usageErrorf("use either --user or --prefix, not both")
 	case j.session != "" && !session.IsValidName(j.session):
@@ -157,7 +159,7 @@ func (j *jupyterFlags) installKernels(s streams) (int, error) {
 		return statusFailed, err
 	}
 	if j.name != "" && len(chosen) > 1 {
-		return statusUsage, usageErrorf("--name %s is for one kernel: give --lang, too", j.name)
+		return statusUsage, usageErrorf("--name %s is for a single kernel; add --lang", j.name)
 	}
 	for _, l := range chosen {
 		name, file := j.newKernelspec(l, start)
@@ -189,7 +191,7 @@ func (j *jupyterFlags) kernelLanguages(s streams) ([]languageInfo, error) {
 		found = append(found, l)
 	}
 	if len(found) == 0 {
-		return nil, errors.New("no language of repl's is installed here; repl doctor says why")
+		return nil, errors.New("no language that repl supports was found here; repl doctor says why")
 	}
 	return found, nil
 }
@@ -265,7 +267,7 @@ func (j *jupyterFlags) ownKernelspecs() []kernelspec.KernelSpec {
 func (j *jupyterFlags) listKernels(s streams) (int, error) {
 	all := j.ownKernelspecs()
 	if len(all) == 0 {
-		fmt.Fprintln(s.err, "repl: no kernel of repl's is installed; repl jupyter install makes some")
+		fmt.Fprintln(s.err, "repl: no kernels of repl are installed; repl jupyter install creates some")
 		return statusDone, nil
 	}
 	for _, k := range all {
@@ -279,7 +281,7 @@ func (j *jupyterFlags) removeKernels(s streams, names []string) (int, error) {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(k kernelspec.KernelSpec) bool { return k.Name == strings.ToLower(name) })
 		if i < 0 {
-			return statusFailed, fmt.Errorf("no kernel of repl's has the name %s; repl jupyter list shows them", name)
+			return statusFailed, fmt.Errorf("repl has no kernel %s; repl jupyter list shows its kernels", name)
 		}
 		if err := kernelspec.Remove(all[i].Dir); err != nil {
 			return statusFailed, err
@@ -317,7 +319,7 @@ func (j *jupyterFlags) runKernel(s streams) (int, error) {
 			defer cancel()
 			_, now, _, err := starter.OpenSession(ctx, params)
 			if session.KindOf(err) == session.KindClosed && params.Language == "" {
-				err = fmt.Errorf("%w: repl exec %s makes it, or this kernel if it was installed with --lang", err, params.Name)
+				err = fmt.Errorf("%w; repl exec %s creates it, or this kernel does if it was installed with --lang", err, params.Name)
 			}
 			if err != nil {
 				return nil, now, err

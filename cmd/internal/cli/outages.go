@@ -32,9 +32,9 @@ func outagesOf(link *client.Client) <-chan client.Outage {
 // outageText describes an outage of the connection to a remote.
 func outageText(place string, o client.Outage) string {
 	if o.To.IsZero() {
-		return fmt.Sprintf("the link to %s is down since %s: the session goes on there, and this terminal when it is back", place, o.From.Format(time.TimeOnly))
+		return fmt.Sprintf("the connection to %s has been down since %s; the session goes on there, and is shown again when it is back", place, o.From.Format(time.TimeOnly))
 	}
-	return fmt.Sprintf("the link to %s is there again after %s", place, o.To.Sub(o.From).Round(100*time.Millisecond))
+	return fmt.Sprintf("the connection to %s is back after %s", place, o.To.Sub(o.From).Round(100*time.Millisecond))
 }
 
 // withOutages adds the outage reports of a connection to events, as notices.

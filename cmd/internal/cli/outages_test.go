@@ -65,7 +65,7 @@ func TestWithOutages(t *testing.T) {
 		var last error
 		for e, err := range withOutages(t.Context(), cuts, "gpu", events) {
 			if n, ok := e.Body.(timeline.Notice); ok {
-				if n.Message != "the link to gpu is there again after 12s" {
+				if n.Message != "the connection to gpu is back after 12s" {
 					t.Errorf("it says %q", n.Message)
 				}
 				close(told)

@@ -140,11 +140,11 @@ func createSession(ctx context.Context, s streams, w daemonTarget, c *client.Con
 			fmt.Fprintf(s.err, "repl: %s\n", now.Notice)
 		}
 		if now.CrashedTranscript != "" {
-			how := fmt.Sprintf("its output is in %s, and %s %s%s writes what was run in it", now.CrashedTranscript, recoverCommand, now.Name, w.sameTargetFlags())
+			how := fmt.Sprintf("its output is in %s, and %s %s%s writes its inputs", now.CrashedTranscript, recoverCommand, now.Name, w.sameTargetFlags())
 			if w.isRemote() {
 				how = fmt.Sprintf("%s %s%s %s", recoverCommand, now.Name, w.sameTargetFlags(), recoverHint)
 			}
-			fmt.Fprintf(s.err, "repl: %s is new: the session before was lost when its daemon was killed; %s\n", now.Name, how)
+			fmt.Fprintf(s.err, "repl: %s is new; the session before it crashed when its daemon was killed; %s\n", now.Name, how)
 		}
 	}
 	if session.KindOf(err) == session.KindExists {
@@ -171,7 +171,7 @@ func checkPackages(session session.Info, with []string) error {
 	}
 	for _, name := range wants {
 		if !slices.Contains(has, name) {
-			return fmt.Errorf("%s is there already, without %s: use another name, or repl close %s first", session.Name, name, session.Name)
+			return fmt.Errorf("%s already exists, without %s; use another name, or run repl close %s first", session.Name, name, session.Name)
 		}
 	}
 	return nil

@@ -22,7 +22,7 @@ const (
 type terminalFlags struct{ history string }
 
 func (a *terminalFlags) addFlags(f *flag.FlagSet) {
-	f.StringVar(&a.history, "history", historyUser, "`user|project|none` what Up recalls: your inputs in this language, those in this project, or those of this session only")
+	f.StringVar(&a.history, "history", historyUser, "`user|project|none` what Up recalls: all your inputs in this language, those in this project, or only those of this session")
 }
 
 func (a *terminalFlags) validateHistory() error {

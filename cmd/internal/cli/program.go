@@ -165,7 +165,7 @@ func (r *programRun) answerUntilIdle(ctx context.Context) (session.Reply, error)
 			continue
 		}
 		if f := reply.InputRequest.Form; f != nil {
-			fmt.Fprintf(r.streams.err, "repl: declined, because nobody is there to be asked: %s\n", f.Question())
+			fmt.Fprintf(r.streams.err, "repl: declined, because no user is available to answer: %s\n", f.Question())
 			if _, err := r.session.Answer(ctx, reply.InputRequest.ID, session.FormAnswer{Action: session.FormDecline}.Input()); err != nil && !errors.Is(err, session.ErrStale) {
 				return reply, err
 			}
@@ -223,7 +223,7 @@ func (r *programRun) copyOutput() error {
 				fmt.Fprintln(r.streams.out, text)
 			}
 		case timeline.Gap:
-			fmt.Fprintf(r.streams.err, "repl: %d bytes of output are lost: standard output was too slow\n", b.Bytes)
+			fmt.Fprintf(r.streams.err, "repl: %d bytes of output were lost: standard output was too slow\n", b.Bytes)
 		case timeline.WorkerExited:
 			exited := b.Signal == "" && b.ExitCode >= 0 // our own exit status shows it
 			if !b.Clean && e.Turn > 0 && !exited {
@@ -232,7 +232,7 @@ func (r *programRun) copyOutput() error {
 		}
 	}
 	if pictures > 0 {
-		fmt.Fprintf(r.streams.err, "repl: pictures are shown at a terminal only; %d were dropped\n", pictures)
+		fmt.Fprintf(r.streams.err, "repl: images are shown only at a terminal; %d were dropped\n", pictures)
 	}
 	return nil
 }

@@ -25,9 +25,9 @@ type programFlags struct {
 
 func (g *programFlags) addFlags(f *flag.FlagSet) {
 	f.Var(&g.code, "e", codeUsage)
-	f.StringVar(&g.cCode, "c", "", "`CODE` run this code as python -c does: values are not shown, and the rest are its arguments")
-	f.StringVar(&g.module, "m", "", "`MODULE` run a module as python -m does; the rest are its arguments")
-	f.BoolVar(&g.interactive, "i", false, "then go on at the prompt, in the same session")
+	f.StringVar(&g.cCode, "c", "", "`CODE` run this code as python -c does: values are not shown, and further words are its arguments")
+	f.StringVar(&g.module, "m", "", "`MODULE` run a module as python -m does; further words are its arguments")
+	f.BoolVar(&g.interactive, "i", false, "continue at the prompt afterwards, in the same session")
 }
 
 // splitProgramArgs splits args after the value of -c or -m: the rest belongs to the program.
@@ -95,7 +95,7 @@ func (g *programFlags) invocationArgs() (option, text string, args []string) {
 // checkLanguage rejects a program that the language does not support.
 func (g *programFlags) checkLanguage(lang languageInfo) error {
 	if g.hasC && lang.optionInput == nil {
-		return usageErrorf("-c and -m are options of Python; code of %s is given with -e", lang.display)
+		return usageErrorf("-c and -m are options of Python; use -e for code of %s", lang.display)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ import (
 const recoverCommand = "repl recover"
 
 // recoverHint says what that command does where no file can be named.
-const recoverHint = "writes what was run in it, and with --format text its output"
+const recoverHint = "writes its inputs, and with --format text also its output"
 
 // crashNoticeRewriter returns a function that rewrites events of a remote session for this machine.
 // The notice that the session before crashed names a file of the remote machine, and the command
@@ -33,7 +33,7 @@ const recoverHint = "writes what was run in it, and with --format text its outpu
 func crashNoticeRewriter(now session.Info, again string) func(timeline.Event) timeline.Event {
 	return func(e timeline.Event) timeline.Event {
 		if n, ok := e.Body.(timeline.Notice); ok && now.CrashedTranscript != "" && strings.Contains(n.Message, now.CrashedTranscript) {
-			e.Body = timeline.Notice{Message: fmt.Sprintf("the session %s before this one was lost when its daemon was killed: %s %s", now.Name, recoverCommand+" "+now.Name+again, recoverHint)}
+			e.Body = timeline.Notice{Message: fmt.Sprintf("the session %s before this one crashed when its daemon was killed: %s %s", now.Name, recoverCommand+" "+now.Name+again, recoverHint)}
 		}
 		return e
 	}
@@ -56,10 +56,10 @@ func newRecoverCommand(f *flag.FlagSet) action {
 	r.daemonTarget.addFlags(f)
 	r.isAttended, r.startsDaemon = true, true // the daemon was killed
 	var o recoverFlags
-	f.StringVar(&o.format, "format", "script", "`script|notebook|text` the form")
+	f.StringVar(&o.format, "format", "script", "`script|notebook|text` the format")
 	f.StringVar(&o.path, "output", "", outputUsage)
-	f.StringVar(&o.path, "o", "", "`FILE` the same as --output")
-	dir := f.String("session-dir", "", "`DIR` the --session-dir of the daemon or server that was killed")
+	f.StringVar(&o.path, "o", "", "`FILE` same as --output")
+	dir := f.String("session-dir", "", "`DIR` the --session-dir of the killed daemon or server")
 	return func(s streams, args []string) (int, error) {
 		words, err := parseInterspersed(f, args)
 		if err == nil {
@@ -71,11 +71,11 @@ func newRecoverCommand(f *flag.FlagSet) action {
 		asks := r.isRemote() || r.socket != ""
 		switch {
 		case len(words) > 1:
-			return statusUsage, usageErrorf("repl recover takes one argument at most, not %q", words[1])
+			return statusUsage, usageErrorf("repl recover takes at most one argument, not %q", words[1])
 		case !slices.Contains([]string{"script", "notebook", "text"}, o.format):
 			return statusUsage, usageErrorf("--format %s: use script, notebook or text", o.format)
 		case asks && *dir != "":
-			return statusUsage, usageErrorf("--session-dir is for files of this machine: the daemon that --via, --remote or --socket lead to knows its own")
+			return statusUsage, usageErrorf("--session-dir is for files of this machine; a daemon reached with --via, --remote or --socket knows its own")
 		case asks:
 			return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 				lost, err := remoteCrashedSessions(ctx, c)
@@ -100,7 +100,7 @@ func (o recoverFlags) runRecover(s streams, lost []crashedSession, words []strin
 	}
 	at := slices.IndexFunc(lost, func(l crashedSession) bool { return l.Name == words[0] || l.ID == words[0] })
 	if at < 0 {
-		return statusFailed, fmt.Errorf("no session %q was lost in the last day (repl recover lists those that were)", words[0])
+		return statusFailed, fmt.Errorf("no session %q crashed in the last day; repl recover lists the crashed ones", words[0])
 	}
 	write := func(w io.Writer) error {
 		w, flush := bufferedWriter(w)
@@ -151,7 +151,7 @@ func remoteCrashedSessions(ctx context.Context, c *client.Conn) (found []crashed
 
 func listCrashed(s streams, lost []crashedSession) error {
 	if len(lost) == 0 {
-		fmt.Fprintln(s.err, "no session was lost in the last day")
+		fmt.Fprintln(s.err, "no session crashed in the last day")
 		return nil
 	}
 	w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)

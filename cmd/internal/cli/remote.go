@@ -99,14 +99,14 @@ func listRemotes(s streams, asJSON bool) (int, error) {
 // forgetRemote removes the saved state of a remote. The file of remotes does not change.
 func forgetRemote(s streams, w *daemonTarget) (int, error) {
 	if w.remote != "" && !userconfig.IsRemoteName(w.remote) {
-		return statusUsage, usageErrorf("%q is no name of a place", w.remote)
+		return statusUsage, usageErrorf("%q is not a valid remote name", w.remote)
 	}
 	if _, err := transportcmd.SplitWords(w.via); w.via != "" && err != nil {
 		return statusUsage, usageErrorf("--via %v", err)
 	}
 	was, err := userconfig.RemoveRemoteState(stateDir(), w.remoteKey())
 	if err == nil && !was {
-		fmt.Fprintf(s.err, "repl: nothing is remembered of %s\n", cmp.Or(w.remote, w.via))
+		fmt.Fprintf(s.err, "repl: nothing is saved about %s\n", cmp.Or(w.remote, w.via))
 	}
 	return statusDone, err
 }
@@ -130,9 +130,9 @@ func (c *remoteCheck) printNote(what, words string) {
 
 // printFailure prints a step that failed, with a hint what to do, and returns the status.
 func (c *remoteCheck) printFailure(what string, err error, remedy string) (int, error) {
-	fmt.Fprintf(c.out, "wrong %6.2f s  %s: %s\n", time.Since(c.stepStart).Seconds(), what, oneLine(err))
+	fmt.Fprintf(c.out, "fail  %6.2f s  %s: %s\n", time.Since(c.stepStart).Seconds(), what, oneLine(err))
 	if remedy != "" {
-		fmt.Fprintf(c.out, "      to do: %s\n", remedy)
+		fmt.Fprintf(c.out, "      hint: %s\n", remedy)
 	}
 	return statusFailed, nil
 }
@@ -151,10 +151,10 @@ func checkRemote(s streams, w *daemonTarget) (int, error) {
 		if known, err := userconfig.ReadRemoteState(stateDir(), w.remote); err != nil {
 			return c.printFailure("job", err, "repl remote forget "+w.remote)
 		} else if p.NeedsJob() && known.Job == "" {
-			c.printNote("job", "none is started; the first command for this place starts one by "+p.Start)
+			c.printNote("job", "not started; the first command for this remote starts it with "+p.Start)
 			return statusDone, nil
 		} else if p.NeedsJob() {
-			c.printNote("job", known.Job+" is remembered; repl remote forget "+w.remote+" has the next command start another")
+			c.printNote("job", known.Job+" is saved; repl remote forget "+w.remote+" lets the next command start another")
 		}
 	}
 	way, err := w.dialer(ctx)
@@ -171,7 +171,7 @@ func (c *remoteCheck) dialDaemon(ctx context.Context, way *client.Command, w *da
 	const get, far, serves = "command", "far side", "daemon"
 	conn, err := way.Dial(ctx)
 	if refused, ok := errors.AsType[*client.RefusedError](err); ok {
-		c.printStep(get, transportcmd.JoinWords(way.Prefix)+" got through")
+		c.printStep(get, transportcmd.JoinWords(way.Prefix)+" connected")
 		c.printNote(far, describeRemoteEnd(refused.Greeting))
 		c.printNote(serves, refused.Greeting.Error)
 		c.printNote(serves, "repl exec SESSION"+w.sameTargetFlags()+" starts one")
@@ -182,11 +182,11 @@ func (c *remoteCheck) dialDaemon(ctx context.Context, way *client.Command, w *da
 	}
 	defer closeAndWait(conn)
 	g := conn.(interface{ Greeting() client.Greeting }).Greeting()
-	c.printStep(get, transportcmd.JoinWords(way.Prefix)+" got through")
+	c.printStep(get, transportcmd.JoinWords(way.Prefix)+" connected")
 	c.printNote(far, describeRemoteEnd(g))
 	if g.Protocol != client.Protocol {
-		return c.printFailure(serves, fmt.Errorf("it is version %s and speaks protocol %d; this program speaks %d", g.Version, g.Protocol, client.Protocol),
-			"repl daemon drain"+w.sameTargetFlags()+" with the older program, then start the one that belongs to this")
+		return c.printFailure(serves, fmt.Errorf("its version %s speaks protocol %d; this program speaks %d", g.Version, g.Protocol, client.Protocol),
+			"repl daemon drain"+w.sameTargetFlags()+" with the older program, then start the daemon of this version")
 	}
 	there := client.NewConn(conn)
 	defer there.Close()
@@ -222,13 +222,13 @@ func hintFor(way *client.Command, err error, w *daemonTarget) string {
 	ended, ok := errors.AsType[*client.CommandError](err)
 	switch {
 	case ok && ended.NoProgram:
-		return "repl remote install" + w.remoteArg() + " brings it there; or name one that is there, repl = \"/path/of/repl\" in " + remotesFile()
+		return "repl remote install" + w.remoteArg() + " installs it; or name an installed one with repl = \"/path/of/repl\" in " + remotesFile()
 	case ok && ended.Status == 255 && ssh:
-		return "run " + transportcmd.JoinWords(way.Prefix) + " true once at a terminal: it shows what ssh asks or refuses"
+		return "run " + transportcmd.JoinWords(way.Prefix) + " true once at a terminal, to see what ssh asks or refuses"
 	case ok && ended.Status == 0:
-		return "have the command run the words that follow it: try " + transportcmd.JoinWords(way.Prefix) + " echo hello"
+		return "the command must run the words that follow it; try " + transportcmd.JoinWords(way.Prefix) + " echo hello"
 	case errors.Is(err, client.ErrTerminal):
-		return "take the option for a terminal out of the command"
+		return "remove the option for a terminal from the command"
 	case !ok && ssh:
 		return "try " + transportcmd.JoinWords(way.Prefix) + " true; a shared connection that hangs is ended by ssh -O exit " + way.Prefix[len(way.Prefix)-1]
 	}

@@ -32,7 +32,7 @@ func viaKey(words []string) string {
 func sendablePrograms() (install.ProgramFinder, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return install.ProgramFinder{}, fmt.Errorf("cannot tell where this program is: %w", err)
+		return install.ProgramFinder{}, fmt.Errorf("cannot find the path of this program: %w", err)
 	}
 	p := install.ProgramFinder{Self: self, Dirs: []string{filepath.Dir(self)}}
 	if cache, err := os.UserCacheDir(); err == nil {
@@ -67,7 +67,7 @@ func (d remoteInstall) installProgram(ctx context.Context) (install.InstalledPro
 	o := install.Options{
 		Prefix: d.command.Prefix, Env: d.command.Env, LastAsked: d.command.LastPrompt, Terminal: d.terminal, Dir: known.Dir, Programs: from, Timeout: d.command.GreetingTimeout,
 		OnSend: func(bytes int, dir string) {
-			fmt.Fprintf(d.notes, "repl: %s gets repl: %.1f MB go to %s there\n", d.command.Place(), float64(bytes)/1e6, dir)
+			fmt.Fprintf(d.notes, "repl: installing repl at %s: sending %.1f MB to %s\n", d.command.Place(), float64(bytes)/1e6, dir)
 		},
 	}
 	if d.terminal != nil {
@@ -80,7 +80,7 @@ func (d remoteInstall) installProgram(ctx context.Context) (install.InstalledPro
 	}
 	known.Program = there.Path
 	if err := userconfig.WriteRemoteState(stateDir(), d.remoteKey, known); err != nil {
-		return there, fmt.Errorf("repl is at %s there now, but that cannot be remembered: %w", there.Path, err)
+		return there, fmt.Errorf("repl is installed there at %s, but that cannot be saved: %w", there.Path, err)
 	}
 	return there, nil
 }
@@ -95,9 +95,9 @@ func (w *daemonTarget) setInstaller(way *client.Command, p userconfig.Remote, ke
 	way.InstallProgram = func(ctx context.Context) (string, error) {
 		switch {
 		case p.Program != "":
-			return "", fmt.Errorf("correct repl = %q of the place in %s, or remove the line: then %s brings the program", p.Program, remotesFile(), install)
+			return "", fmt.Errorf("correct repl = %q of the remote in %s, or remove the line; then %s installs the program", p.Program, remotesFile(), install)
 		case !p.Install && known.Program == "" && !watched:
-			return "", fmt.Errorf("%s brings it there", install)
+			return "", fmt.Errorf("%s installs it", install)
 		}
 		there, err := d.installProgram(ctx)
 		return there.Path, err
@@ -115,11 +115,11 @@ func installRemote(s streams, w *daemonTarget, dir string) (int, error) {
 	}
 	way, ok := to.(*client.Command)
 	if !ok {
-		return statusUsage, errors.New("repl is here already: this is the program")
+		return statusUsage, errors.New("no remote is given; this program is the local one")
 	}
 	if way.Program != "" && w.remote != "" {
 		if p, err := findRemote(w.remote); err == nil && p.Program != "" {
-			return statusUsage, usageErrorf("the place names its program, repl = %q in %s: remove that line first", p.Program, remotesFile())
+			return statusUsage, usageErrorf("the remote names its program, repl = %q in %s; remove that line first", p.Program, remotesFile())
 		}
 	}
 	there, err := remoteInstall{command: way, remoteKey: w.remoteKey(), dir: dir, terminal: way.Terminal, notes: s.err}.installProgram(ctx)
@@ -131,10 +131,10 @@ func installRemote(s streams, w *daemonTarget, dir string) (int, error) {
 	}
 	fmt.Fprintf(s.out, "%s: %s\n", there.Path, there.Version)
 	if there.Sent == 0 {
-		fmt.Fprintln(s.err, "repl: it was there")
+		fmt.Fprintln(s.err, "repl: already installed")
 	}
 	if there.Linked {
-		fmt.Fprintln(s.err, "repl: it was built with cgo and runs there, because the C library there is like the one here")
+		fmt.Fprintln(s.err, "repl: this program was built with cgo; it runs there because the C library is like the one here")
 	}
 	way.Program, way.StartDaemon, way.InstallProgram = there.Path, false, nil
 	reportOtherVersion(ctx, s.err, way, w)
@@ -153,9 +153,9 @@ func reportOtherVersion(ctx context.Context, notes io.Writer, way *client.Comman
 	if g.Version == programVersion() {
 		return
 	}
-	use := "and is used as it is"
+	use := "and is used unchanged"
 	if g.Protocol != client.Protocol {
-		use = fmt.Sprintf("and speaks protocol %d, which this program does not", g.Protocol)
+		use = fmt.Sprintf("and speaks protocol %d, which this program does not support", g.Protocol)
 	}
 	fmt.Fprintf(notes, "repl: the daemon there is %s %s; repl daemon drain%s ends it when its work is done, and the next command starts the new one\n", g.Version, use, w.sameTargetFlags())
 }

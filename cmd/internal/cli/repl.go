@@ -116,7 +116,7 @@ func fileExists(path string) bool {
 func (c runtimeFlags) checkExecutable(only languageInfo) error {
 	for _, other := range availableLanguages() {
 		if name := c.interpreterFor(other); name != "" && other.name != only.name {
-			return usageErrorf("--%s %s does not go with --lang %s", other.name, name, only.name)
+			return usageErrorf("--%s %s does not match --lang %s", other.name, name, only.name)
 		}
 	}
 	return nil
@@ -157,7 +157,7 @@ func (c *runtimeFlags) resolvePaths() (err error) {
 func workingDir() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		return "", fmt.Errorf("the session would begin in the working directory, which is gone or closed to you: %w (go to another one)", err)
+		return "", fmt.Errorf("the working directory, where the session would start, is gone or not accessible: %w; change to another one", err)
 	}
 	return dir, nil
 }
@@ -167,7 +167,7 @@ func requireAbsolute(name, dir string) error {
 	if path.IsAbs(dir) || len(dir) > 2 && dir[1] == ':' && (dir[2] == '\\' || dir[2] == '/') {
 		return nil
 	}
-	return usageErrorf("%s %s: give an absolute path of the place", name, dir)
+	return usageErrorf("%s %s: use an absolute path at the remote", name, dir)
 }
 
 // languageSpec finds the runtime of a language. Naming an interpreter that does not work is a usage
@@ -194,12 +194,12 @@ func (c *runtimeFlags) addFlags(f *flag.FlagSet) {
 	f.StringVar(&c.initFile, "init", "", "`FILE` run this file whenever the session starts")
 	c.sandboxFlags.addFlags(f)
 	c.limits.addFlags(f)
-	f.StringVar(&c.envFile, "env-file", "", "`FILE` lines NAME=VALUE for the environment of the session")
+	f.StringVar(&c.envFile, "env-file", "", "`FILE` variables for the session, in lines NAME=VALUE")
 }
 
 func (c *runtimeFlags) addInterpreterFlags(f *flag.FlagSet) {
 	f.StringVar(&c.python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
-	f.StringVar(&c.r, "r", "", "`R` R itself, the directory that it is installed in, or a version such as 4.3")
+	f.StringVar(&c.r, "r", "", "`R` an R executable, the directory of an installation, or a version such as 4.3")
 }
 
 // A codeFlag is the value of -e, which may be repeated. All values together are one program.
@@ -287,7 +287,7 @@ func newReplCommand(f *flag.FlagSet) action {
 			return runProgram(s, lang, spec, more, oneShotProgram{code: first, stdin: s.in})
 		}
 		if term.IsTerminal(int(s.in.Fd())) {
-			fmt.Fprintln(s.err, "repl: the output is no terminal, so this reads a whole program; Ctrl-D ends it")
+			fmt.Fprintln(s.err, "repl: the output is not a terminal, so this reads a whole program; Ctrl-D ends it")
 		}
 		text, err := readInput(s.in)
 		if err != nil {
@@ -313,7 +313,7 @@ func checkFile(name string) error {
 	case err == nil && isRunnableDir(name):
 		return nil
 	case err == nil:
-		return usageErrorf("%s is a directory, and has no __main__.py to run", name)
+		return usageErrorf("%s is a directory without a __main__.py to run", name)
 	case !errors.Is(err, fs.ErrNotExist):
 		return usageErrorf("cannot run %s: %v", name, errors.Unwrap(err))
 	}

@@ -87,7 +87,7 @@ func (v *turnView) handleFailure(ctx context.Context, err error) (int, error) {
 		_, _ = v.client.InterruptTurn(bounded, client.InterruptParams{Session: turn.Session, Turn: turn.Turn, Author: commandAuthor(v.cmd.flags.Name())})
 	case errors.Is(err, syscall.EPIPE):
 		if turn.Outcome == "" {
-			fmt.Fprintf(v.streams.err, "repl: nobody reads the output: turn %d goes on in %s\n", turn.Turn, turn.Session)
+			fmt.Fprintf(v.streams.err, "repl: the reader of the output is gone; turn %d goes on in %s\n", turn.Turn, turn.Session)
 		}
 		return 128 + int(syscall.SIGPIPE), nil
 	}
@@ -239,7 +239,7 @@ func (v *turnView) writeEvent(e timeline.Event) error {
 			return nil
 		}
 	case timeline.Gap:
-		fmt.Fprintf(v.streams.err, "repl: %s of the output are lost: the session has dropped them\n", timeline.FormatBytes(b.Bytes))
+		fmt.Fprintf(v.streams.err, "repl: %s of the output are missing; the session has dropped them\n", timeline.FormatBytes(b.Bytes))
 		return nil
 	}
 	_, err := v.streams.out.Write(v.transcript.Add(e))
@@ -264,7 +264,7 @@ func (v *turnView) showSummary(ctx context.Context, reply session.Reply) (int, e
 		fmt.Fprintln(v.streams.err) // our own message is not part of the prompt
 	}
 	if shown.Omitted || !v.isComplete(reply) && reply.Outcome != "" {
-		fmt.Fprintf(v.streams.err, "repl: this is not all of the output; all of it is in %s\n", v.outputLocation(ctx, reply.Session))
+		fmt.Fprintf(v.streams.err, "repl: the output was shortened; all of it is in %s\n", v.outputLocation(ctx, reply.Session))
 	}
 	v.reportState(reply)
 	return replyStatus(reply), nil
@@ -278,17 +278,17 @@ func (v *turnView) saveImage(mime string, data []byte) {
 		err = os.WriteFile(path, data, 0o600)
 	}
 	if err != nil {
-		fmt.Fprintf(v.streams.err, "repl: a picture of %d bytes (%s) could not be kept: %v\n", len(data), mime, err)
+		fmt.Fprintf(v.streams.err, "repl: an image of %d bytes (%s) could not be saved: %v\n", len(data), mime, err)
 		return
 	}
-	fmt.Fprintf(v.streams.err, "repl: picture: %s, kept for a day\n", path)
+	fmt.Fprintf(v.streams.err, "repl: image: %s, kept for a day\n", path)
 }
 
 // imageFile returns the path for the latest image, in an existing directory.
 func (v *turnView) imageFile(mime string) (string, error) {
 	dir := sessionImageDir(v.cmd.link.RemoteName(), v.lastReply.Session)
 	if dir == "" {
-		return "", errors.New("there is no directory of the user's for it")
+		return "", errors.New("no directory is available for images")
 	}
 	return filepath.Join(dir, fmt.Sprintf("turn-%d-%d.%s", v.lastReply.Turn, v.imageCount, console.ImageExtension(mime))), securefile.MakeDir(dir)
 }
@@ -307,12 +307,12 @@ func (v *turnView) reportState(reply session.Reply) {
 	switch {
 	case reply.InputRequest != nil && reply.InputRequest.Permission != nil:
 		p := reply.InputRequest.Permission
-		fmt.Fprintf(v.streams.err, "repl: waits for a permission: %s (allow it with %s, or refuse it with %s --deny)\n", p.AccessDenied, grantCommand(reply.Session, p.Grant)+v.cmd.sameTargetFlags(), "repl grant "+reply.Session+v.cmd.sameTargetFlags())
+		fmt.Fprintf(v.streams.err, "repl: waiting for a permission: %s (allow it with %s, or refuse it with %s --deny)\n", p.AccessDenied, grantCommand(reply.Session, p.Grant)+v.cmd.sameTargetFlags(), "repl grant "+reply.Session+v.cmd.sameTargetFlags())
 	case reply.InputRequest != nil && reply.InputRequest.Form != nil:
-		fmt.Fprintf(v.streams.err, "repl: waits for a person: %s (answer at repl attach %s)\n", reply.InputRequest.Form.Question(), reply.Session)
+		fmt.Fprintf(v.streams.err, "repl: waiting for the user: %s (answer with repl attach %s)\n", reply.InputRequest.Form.Question(), reply.Session)
 	case reply.InputRequest != nil:
 		fmt.Fprintf(v.streams.err, "repl: waiting for input: %q (answer with repl input %s)\n", reply.InputRequest.Prompt, reply.Session)
 	case reply.Outcome == "":
-		fmt.Fprintf(v.streams.err, "repl: still running: repl events %s --follow shows what comes, repl interrupt %s stops it\n", reply.Session, reply.Session)
+		fmt.Fprintf(v.streams.err, "repl: still running; repl events %s --follow shows further output, repl interrupt %s stops it\n", reply.Session, reply.Session)
 	}
 }

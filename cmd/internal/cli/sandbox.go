@@ -40,15 +40,15 @@ func (d *pathListFlag) Set(dir string) error {
 }
 
 func (c *sandboxFlags) addFlags(f *flag.FlagSet) {
-	f.StringVar(&c.level, "sandbox", string(workers.Full), "`LEVEL` what the session may write: read-only, workspace (its directory), or full, which is no sandbox")
-	f.Var(&c.writable, "allow-write", "`PATH` one more directory or file that a session with a sandbox may write")
-	f.Var(&c.acceptedPaths, "confirm-write", "`REALPATH` the real path of a --allow-write, repeated to confirm that programs outside the sandbox may run or read what is written there, such as in a directory of your PATH")
-	f.Var(&c.readable, "allow-read", "`PATH` one more directory or file that a session with a sandbox sees, of your home directory or /tmp")
-	f.StringVar(&c.home, "home-access", string(workers.HomeDocuments), "`documents|tools` what a session with a sandbox sees of your home directory: documents (names without a dot), toolchains and caches, or without the documents")
-	f.StringVar(&c.acceptMechanism, "sandbox-fallback", "", "`MECHANISM` a weaker sandbox to take where the usual one cannot be had: landlock, on Linux without user namespaces")
-	f.StringVar(&c.ask, "ask-permission", askYes, "`yes|no` hold what a sandbox refuses and a person could allow, and ask; without anybody to ask it is refused at once")
-	f.StringVar(&c.network, "network", string(workers.NetworkList), "`NETWORK` of a session with a sandbox: list (the hosts of --allow-host, and those that a person allows), none but its own loopback, or full")
-	f.Var(&c.hosts, "allow-host", "`HOST` a host of the network that a session with a sandbox may reach, by any program and at any TCP port: example.org, *.example.org, example.org:5432, an address, or packages for the registries of pip, uv, npm and R")
+	f.StringVar(&c.level, "sandbox", string(workers.Full), "`LEVEL` what the session may write: nothing (read-only), its directory (workspace), or all that you may write (full, without a sandbox)")
+	f.Var(&c.writable, "allow-write", "`PATH` a directory or file that a sandboxed session may also write; may be repeated")
+	f.Var(&c.acceptedPaths, "confirm-write", "`REALPATH` confirm an --allow-write by its real path, where programs outside the sandbox run or read what is written, such as in a directory of your PATH; may be repeated")
+	f.Var(&c.readable, "allow-read", "`PATH` a directory or file of your home directory or /tmp that a sandboxed session may also see; may be repeated")
+	f.StringVar(&c.home, "home-access", string(workers.HomeDocuments), "`documents|tools` what a sandboxed session sees of your home directory: toolchains and caches (tools), or also documents, which are names without a leading dot")
+	f.StringVar(&c.acceptMechanism, "sandbox-fallback", "", "`MECHANISM` a weaker sandbox to use if the full one is not available: landlock, on Linux without user namespaces")
+	f.StringVar(&c.ask, "ask-permission", askYes, "`yes|no` let a call wait while you are asked whether the sandbox should allow it; with no, or without a user to ask, it is refused at once")
+	f.StringVar(&c.network, "network", string(workers.NetworkList), "`NETWORK` what a sandboxed session may reach: the hosts of --allow-host and those you allow later (list), only its own loopback (none), or everything (full)")
+	f.Var(&c.hosts, "allow-host", "`HOST` a host that any program of a sandboxed session may reach, at any TCP port unless one is given: example.org, *.example.org, example.org:5432, an address, or packages for the registries of pip, uv, npm and R; may be repeated")
 }
 
 // useAgentDefaults sets the default level of repl mcp: an agent gets a sandbox where sandboxes
@@ -75,7 +75,7 @@ func (c *sandboxFlags) buildSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 	}
 	if level == workers.Full {
 		if len(c.writable) > 0 || len(c.acceptedPaths) > 0 || len(c.readable) > 0 || len(c.hosts) > 0 || isFlagSet(f, "home-access") || isFlagSet(f, "network") || isFlagSet(f, "ask-permission") || isFlagSet(f, "sandbox-fallback") {
-			return nil, usageErrorf("--allow-write, --confirm-write, --allow-read, --home-access, --network, --allow-host, --ask-permission and --sandbox-fallback are for sessions with a sandbox: add --sandbox workspace")
+			return nil, usageErrorf("--allow-write, --confirm-write, --allow-read, --home-access, --network, --allow-host, --ask-permission and --sandbox-fallback need a sandbox; add --sandbox workspace")
 		}
 		return nil, nil
 	}
@@ -249,7 +249,7 @@ func requireSandbox(s *workers.Sandbox, now session.Info) error {
 	if has == "" {
 		has = string(workers.Full)
 	}
-	return fmt.Errorf("session %s is open with the sandbox %s, not %s: close it, use another name, or ask for that one with --sandbox", now.Name, has, s)
+	return fmt.Errorf("session %s is open with the sandbox %s, not %s; close it, use another name, or request that sandbox with --sandbox", now.Name, has, s)
 }
 
 // newSandboxCommand shows what a session may do, what it was denied and what it was granted.
@@ -264,13 +264,13 @@ func newSandboxCommand(f *flag.FlagSet) action {
 		}
 		if len(given) == 0 {
 			if isFlagSet(f, "socket") || r.json {
-				return statusUsage, usageErrorf("--socket and --json are for a session: name it")
+				return statusUsage, usageErrorf("--socket and --json need the name of a session")
 			}
 			return try(s)
 		}
 		for _, name := range []string{"sandbox", "sandbox-fallback", "allow-write", "confirm-write", "allow-read", "home-access", "network", "allow-host", "ask-permission", "dir"} {
 			if isFlagSet(f, name) {
-				return statusUsage, usageErrorf("--%s is for a new session; repl grant %s --write PATH or --read PATH gives more to one that is there", name, given[0])
+				return statusUsage, usageErrorf("--%s is for a new session; repl grant %s --write PATH or --read PATH widens an existing one", name, given[0])
 			}
 		}
 		if _, err := r.parseArgs(args, "SESSION"); err != nil {
@@ -349,7 +349,7 @@ func newPermissionReport(ctx context.Context, c *client.Conn, name string) (perm
 func (a permissionReport) print(w io.Writer) {
 	fmt.Fprintf(w, "sandbox %s\ndirectory: %s\n", a.Sandbox, timeline.QuoteName(a.Dir))
 	for _, g := range a.Grants {
-		fmt.Fprintf(w, "given: %s\n", timeline.AccessGranted{Read: g.Read, Write: g.Write, Host: g.Host, Call: g.Call})
+		fmt.Fprintf(w, "granted: %s\n", timeline.AccessGranted{Read: g.Read, Write: g.Write, Host: g.Host, Call: g.Call})
 	}
 	printShown(w, a.Visibility)
 	for _, r := range a.Destinations {
@@ -387,10 +387,10 @@ func printShown(w io.Writer, s session.Visibility) {
 	}
 	slices.Sort(reasons)
 	for _, why := range reasons {
-		fmt.Fprintf(w, "shown of %s (%s): %s\n", timeline.QuoteName(s.Home), why, joinFirst(by[why], 0))
+		fmt.Fprintf(w, "visible in %s (%s): %s\n", timeline.QuoteName(s.Home), why, joinFirst(by[why], 0))
 	}
 	if s.MorePaths > 0 {
-		fmt.Fprintf(w, "shown of %s: %d more\n", timeline.QuoteName(s.Home), s.MorePaths)
+		fmt.Fprintf(w, "visible in %s: %d more\n", timeline.QuoteName(s.Home), s.MorePaths)
 	}
 	if len(s.WithheldVariables) > 0 {
 		fmt.Fprintf(w, "withheld variables: %s\n", joinFirst(s.WithheldVariables, s.MoreWithheld))
@@ -475,6 +475,6 @@ func examineSandbox(ctx context.Context) systemFeature {
 		}
 		return f
 	}
-	f.Available, f.Detail = true, "sessions can be confined, as those of repl mcp are"
+	f.Available, f.Detail = true, "sessions can be sandboxed, as by default in repl mcp"
 	return f
 }

@@ -19,9 +19,9 @@ func TestPrintShown(t *testing.T) {
 	shown.Paths = append(shown.Paths, session.VisiblePath{Path: "/users/ada/.a b", Reason: "named or allowed"})
 	var out strings.Builder
 	printShown(&out, shown)
-	want := `shown of /users/ada (document): d00, d01, d02, d03, d04, d05, d06, d07, d08, d09, d10, d11 and 4 more
-shown of /users/ada (named or allowed): ".a b"
-shown of /users/ada: 3 more
+	want := `visible in /users/ada (document): d00, d01, d02, d03, d04, d05, d06, d07, d08, d09, d10, d11 and 4 more
+visible in /users/ada (named or allowed): ".a b"
+visible in /users/ada: 3 more
 withheld variables: GH_PAT, the login in PIP_INDEX_URL and 2 more
 `
 	if got := out.String(); got != want {

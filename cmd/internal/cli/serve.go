@@ -46,16 +46,16 @@ func newServeCommand(f *flag.FlagSet) action {
 	f.StringVar(&o.socket, "socket", client.DefaultSocket(os.Getenv), socketUsage)
 	f.StringVar(&o.sessionDir, "session-dir", "", sessionDirUsage)
 	o.log.addFlagsWithDefault(f, "default "+logEnv+", or standard error and "+daemonLogName+" in the user's state directory")
-	f.DurationVar(&o.idleExitTimeout, "daemon-idle-timeout", 0, "`DURATION` end after this time without use; 0 is never")
-	f.DurationVar(&o.sessionIdleTimeout, "session-idle-timeout", 0, "`DURATION` close sessions after this time without use; 0 is never")
-	f.IntVar(&o.maxSessions, "max-sessions", supervisor.DefaultMaxSessions, fmt.Sprintf("`N` how many sessions there may be; at most %d", daemon.MaxSessions))
-	f.Var(&o.memory, "memory", "`SIZE` of memory that all sessions may use together; without it three quarters of the machine's")
-	f.IntVar(&o.processes, "processes", 0, "`N` processes that all sessions may have together, with their threads")
+	f.DurationVar(&o.idleExitTimeout, "daemon-idle-timeout", 0, "`DURATION` exit after this time without use; 0 is never")
+	f.DurationVar(&o.sessionIdleTimeout, "session-idle-timeout", 0, "`DURATION` close a session after this time without use; 0 is never")
+	f.IntVar(&o.maxSessions, "max-sessions", supervisor.DefaultMaxSessions, fmt.Sprintf("`N` maximum number of sessions; at most %d", daemon.MaxSessions))
+	f.Var(&o.memory, "memory", "`SIZE` memory that all sessions may use together; default three quarters of the machine's")
+	f.IntVar(&o.processes, "processes", 0, "`N` processes that all sessions may have together, counting threads")
 	f.IntVar(&o.cpus, "cpus", 0, "`N` processors that all sessions share")
 	f.BoolVar(&o.quiet, "quiet", false, "log only warnings")
 	o.servers.addFlags(f)
 	o.warm.addFlags(f)
-	f.BoolVar(&o.detach, "detach", false, "outlive the terminal and the login")
+	f.BoolVar(&o.detach, "detach", false, "run in the background, beyond the terminal and the login")
 	return func(s streams, args []string) (int, error) {
 		if err := parseFlags(f, args); err != nil {
 			return statusUsage, err
@@ -78,17 +78,17 @@ func newServeCommand(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		if isFlagSet(f, "memory") && supervisor.DefaultMemory() == 0 {
-			return statusUsage, usageErrorf("--memory: this system bounds no memory of all sessions together; leave it out")
+			return statusUsage, usageErrorf("--memory: this system cannot limit the memory of all sessions together; omit it")
 		}
 		if o.memory == 0 {
 			o.memory = byteSize((&limitFlags{}).totalMemory())
 		}
 		if o.memory != 0 && o.memory < workers.MinMemoryBytes {
-			return statusUsage, usageErrorf("--memory %s: allow at least %s", &o.memory, workers.FormatBytes(workers.MinMemoryBytes))
+			return statusUsage, usageErrorf("--memory %s: use at least %s", &o.memory, workers.FormatBytes(workers.MinMemoryBytes))
 		}
 		for name, n := range map[string]int{"processes": o.processes, "cpus": o.cpus} {
 			if isFlagSet(f, name) && n < 1 {
-				return statusUsage, usageErrorf("--%s %d: allow at least 1, or leave it out", name, n)
+				return statusUsage, usageErrorf("--%s %d: use at least 1, or omit it", name, n)
 			}
 		}
 		ctx, stop := catchSignals(os.Interrupt)
@@ -165,10 +165,10 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 		return statusFailed, err
 	}
 	if c, ok := any(l).(interface{ Crashed() int }); ok && c.Crashed() != 0 {
-		log.Warn("the daemon that served here before ended without a word: it was killed, or the machine was; its sessions are lost, and repl recover has what they did", "crashed_pid", c.Crashed())
+		log.Warn("previous daemon crashed; run repl recover to see its sessions", "crashed_pid", c.Crashed())
 	}
 	if most := supervisor.MaxSessionsByFiles(); most > 0 && most < o.maxSessions {
-		log.Warn("the open files that this program may have suffice for fewer sessions than --max-sessions: raise the hard limit (ulimit -Hn)", "sessions", most, "max_sessions", o.maxSessions)
+		log.Warn("open file limit is too low for --max-sessions; raise the hard limit (ulimit -Hn)", "sessions", most, "max_sessions", o.maxSessions)
 	}
 	set, err := o.servers.newToolSet(s.err, log, nil)
 	if err != nil {
@@ -251,7 +251,7 @@ func (o *serveOptions) openLogger(stderr io.Writer) (*slog.Logger, error) {
 	to, err := openLog(path)
 	if err != nil {
 		log := newLogger(newTextHandler(stderr, level))
-		log.Warn("no log is kept", "error", err)
+		log.Warn("cannot open log", "error", err)
 		return log, nil
 	}
 	return newLogger(said, newTextHandler(to, level)), nil

@@ -23,9 +23,9 @@ const serviceIdleTimeout = 24 * time.Hour
 
 // newServiceCommand lets a service manager start repl serve.
 func newServiceCommand(f *flag.FlagSet) action {
-	socket := f.String("socket", "", "`PATH` where the daemon listens; default the usual place")
-	idleExit := f.Duration("daemon-idle-timeout", serviceIdleTimeout, "`DURATION` the daemon ends after this time without use; 0 is never")
-	dryRun := f.Bool("dry-run", false, "only say what would be done")
+	socket := f.String("socket", "", "`PATH` the daemon's socket, if not the default one")
+	idleExit := f.Duration("daemon-idle-timeout", serviceIdleTimeout, "`DURATION` the daemon exits after this time without use; 0 is never")
+	dryRun := f.Bool("dry-run", false, "only print the steps")
 	return func(s streams, args []string) (int, error) {
 		words, err := parseInterspersed(f, args)
 		if err != nil {
@@ -54,7 +54,7 @@ func newServiceCommand(f *flag.FlagSet) action {
 			return statusFailed, err
 		}
 		if o.Executable = start[0]; len(start) > 1 && words[0] == "install" {
-			return statusFailed, fmt.Errorf("this program lies in the cache of %s, where it does not stay: install it (uv tool install %[2]s, or npm install -g %[2]s), and run service install from there", start[0], installsource.Package)
+			return statusFailed, fmt.Errorf("this program is in the cache of %s, which may be cleared; install it (uv tool install %[2]s, or npm install -g %[2]s), and run service install from there", start[0], installsource.Package)
 		}
 		home, err := os.UserHomeDir()
 		if err != nil {
@@ -84,7 +84,7 @@ func newServiceCommand(f *flag.FlagSet) action {
 			return statusFailed, err
 		}
 		if len(steps) == 0 {
-			fmt.Fprintln(s.err, "repl: no service of repl's is installed")
+			fmt.Fprintln(s.err, "repl: no service is installed")
 			return statusDone, nil
 		}
 		status, err := runSteps(s, steps, *dryRun)

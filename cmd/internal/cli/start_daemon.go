@@ -52,7 +52,7 @@ func startDaemon(ctx context.Context, socket, log string, more []string, notes i
 		return none, err
 	}
 	if confined {
-		fmt.Fprintln(notes, "repl: this program was started in a job that nothing may leave: the daemon ends with it; run repl serve yourself to keep the sessions")
+		fmt.Fprintln(notes, "repl: this program runs in a job that its children cannot leave, so the daemon ends with it; run repl serve yourself to keep the sessions")
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
@@ -74,7 +74,7 @@ func startDaemon(ctx context.Context, socket, log string, more []string, notes i
 			if errors.As(err, &exit) && exit.ExitCode() == statusAlreadyServed {
 				return none, socketTakenError(text)
 			}
-			return none, fmt.Errorf("repl serve ended: %v: %s", err, text)
+			return none, fmt.Errorf("repl serve failed: %v: %s", err, text)
 		case <-ctx.Done():
 			timer.Stop()
 			return none, ctx.Err()
@@ -110,7 +110,7 @@ func detachedLogPath(notes io.Writer) string {
 			return path
 		}
 	}
-	fmt.Fprintf(notes, "repl: the daemon keeps no log: %v\n", err)
+	fmt.Fprintf(notes, "repl: the daemon runs without a log: %v\n", err)
 	return os.DevNull
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // errRequestOver means that the input is no longer wanted.
-var errRequestOver = errors.New("cli: the wait is over")
+var errRequestOver = errors.New("cli: the input request is over")
 
 // A stdinReader passes our standard input to readers in the session, one read at a time and only on
 // demand. The session queues what a reader does not consume.

@@ -21,7 +21,7 @@ func newVersionCommand(f *flag.FlagSet) action {
 		}
 		fmt.Fprintln(s.out, versionLine())
 		if from, err := ownOrigin(); err == nil {
-			fmt.Fprintf(s.out, "from %s; repl upgrade says how to get a newer one\n", from.Name)
+			fmt.Fprintf(s.out, "from %s; repl upgrade shows how to get a newer one\n", from.Name)
 		}
 		return statusDone, nil
 	}
@@ -50,7 +50,7 @@ func newUpgradeCommand(f *flag.FlagSet) action {
 func ownOrigin() (installsource.Source, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return installsource.Source{}, fmt.Errorf("cannot tell where this program is: %w", err)
+		return installsource.Source{}, fmt.Errorf("cannot find the path of this program: %w", err)
 	}
 	return installsource.Find(exe), nil
 }

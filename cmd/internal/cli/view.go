@@ -26,10 +26,10 @@ const browserTimeout = 10 * time.Second
 // newViewCommand serves the sessions of the daemon as a web UI.
 func newViewCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
-	stay := r.flags.Bool("no-open", false, "only print the link; open no browser")
-	port := r.flags.Int("port", 0, "`N` the port, of this machine alone; default one that is free")
-	byAddress := r.flags.Bool("by-address", false, "call the page by 127.0.0.1, for a browser that knows no names under localhost")
-	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "`YOU` the name that others see; default your user name and a number")
+	stay := r.flags.Bool("no-open", false, "print the link without opening a browser")
+	port := r.flags.Int("port", 0, "`N` the local port; default a free one")
+	byAddress := r.flags.Bool("by-address", false, "use 127.0.0.1 in the link, for browsers that do not resolve names under localhost")
+	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "`NAME` the name that others see; default your user name and a number")
 	r.log.addFlags(f)
 	return func(s streams, args []string) (int, error) {
 		given, err := parseInterspersed(r.flags, args)
@@ -61,7 +61,7 @@ func newViewCommand(f *flag.FlagSet) action {
 				Formats: func(name string) []string { return sessionLanguage(name).export.Formats() },
 			})
 			if err != nil {
-				return statusFailed, fmt.Errorf("the page cannot be served: %w", err)
+				return statusFailed, fmt.Errorf("cannot serve the web UI: %w", err)
 			}
 			return statusDone, serveView(ctx, s, served, name, !*stay && browserprompt.HasBrowser())
 		})
@@ -72,10 +72,10 @@ func newViewCommand(f *flag.FlagSet) action {
 func serveView(ctx context.Context, s streams, served *webpage.Server, name string, open bool) error {
 	print := func() {
 		fmt.Fprintf(s.out, "%s\n", served.NewLoginLink(name))
-		fmt.Fprintf(s.err, "repl: this link lets one browser in, once, within %d seconds\n", int(httpauth.LoginLinkTimeout.Seconds()))
+		fmt.Fprintf(s.err, "repl: this link admits one browser, once, within %d seconds\n", int(httpauth.LoginLinkTimeout.Seconds()))
 	}
 	print()
-	hint := "Ctrl-C ends the page; the sessions go on"
+	hint := "Ctrl-C stops the web UI; the sessions go on"
 	if term.IsTerminal(int(os.Stdin.Fd())) {
 		hint = "Enter prints another link; " + hint
 		go func() { // ends with the program, since nothing interrupts a read of the terminal
@@ -88,7 +88,7 @@ func serveView(ctx context.Context, s streams, served *webpage.Server, name stri
 	if open {
 		remove, err := openBrowser(ctx, served.NewLoginLink(name))
 		if err != nil {
-			fmt.Fprintln(s.err, "repl: no browser could be opened: "+err.Error())
+			fmt.Fprintln(s.err, "repl: cannot open a browser: "+err.Error())
 		}
 		defer remove()
 	}
@@ -101,7 +101,7 @@ func openBrowser(ctx context.Context, link string) (remove func(), err error) {
 	remove = func() {}
 	dir := stateDir()
 	if dir == "" {
-		return remove, errors.New("there is no home directory for the file that leads it to the page")
+		return remove, errors.New("the file that leads it to the page needs a home directory")
 	}
 	if err := securefile.MakeDir(dir); err != nil {
 		return remove, err

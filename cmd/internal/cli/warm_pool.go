@@ -20,9 +20,9 @@ type warmPoolFlags struct {
 }
 
 func (w *warmPoolFlags) addFlags(f *flag.FlagSet) {
-	f.Func("warm", "`KIND` python=4 keeps four sessions ready for those who create one that starts alike; may be repeated", w.addKind)
-	f.StringVar(&w.code, "warm-code", "", "`CODE` runs in each of them before it is given away")
-	f.StringVar(&w.dir, "warm-dir", "", "`DIR` where the first of them work; default the daemon's directory")
+	f.Func("warm", "`KIND` keep sessions ready for clients that create one with the same settings, such as python=4; may be repeated", w.addKind)
+	f.StringVar(&w.code, "warm-code", "", "`CODE` run this in each ready session before a client gets it")
+	f.StringVar(&w.dir, "warm-dir", "", "`DIR` the directory of the first ready sessions; default the daemon's")
 }
 
 func (w *warmPoolFlags) addKind(text string) error {
@@ -32,9 +32,9 @@ func (w *warmPoolFlags) addKind(text string) error {
 	case !ok || err != nil || n < 1:
 		return fmt.Errorf("%q: use LANGUAGE=N, such as python=4", text)
 	case !hasLanguage(name):
-		return fmt.Errorf("there is no language %q", name)
+		return fmt.Errorf("unknown language %q", name)
 	case slices.ContainsFunc(w.kinds, func(k daemon.WarmPoolOptions) bool { return k.Language == name }):
-		return fmt.Errorf("%s is there twice", name)
+		return fmt.Errorf("%s is given twice", name)
 	}
 	w.kinds = append(w.kinds, daemon.WarmPoolOptions{Language: name, Count: n})
 	return nil
@@ -50,15 +50,15 @@ func (w *warmPoolFlags) validatePool(maxSessions int) error {
 	case len(w.kinds) == 0 && (w.code != "" || w.dir != ""):
 		return usageErrorf("--warm-code and --warm-dir are for --warm")
 	case len(w.kinds) > 1 && w.code != "":
-		return usageErrorf("--warm-code: the code is of one language, and --warm names %d", len(w.kinds))
+		return usageErrorf("--warm-code is code of one language, but --warm names %d", len(w.kinds))
 	case all >= maxSessions:
-		return usageErrorf("--warm: %d sessions are kept ready, which leaves no room for others: --max-sessions is %d", all, maxSessions)
+		return usageErrorf("--warm keeps %d sessions ready, which leaves no room for others; --max-sessions is %d", all, maxSessions)
 	}
 	if w.dir == "" {
 		return nil
 	}
 	if i, err := os.Stat(w.dir); err != nil || !i.IsDir() {
-		return usageErrorf("--warm-dir %s: there is no such directory", w.dir)
+		return usageErrorf("--warm-dir %s: not a directory", w.dir)
 	}
 	var err error
 	w.dir, err = filepath.Abs(w.dir)

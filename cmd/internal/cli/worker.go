@@ -17,8 +17,8 @@ import (
 // newWorkerCommand helps people who write a worker.
 func newWorkerCommand(f *flag.FlagSet) action {
 	var c workerCheck
-	f.StringVar(&c.dialect, "dialect", "", "`"+languageChoices()+"|FILE` the code that the checks run: of a language, or a JSON file; checks without their code are skipped")
-	f.DurationVar(&c.timeout, "timeout", 10*time.Second, "`DURATION` the time for each answer")
+	f.StringVar(&c.dialect, "dialect", "", "`"+languageChoices()+"|FILE` the code for the checks: that of a language, or a JSON file; checks without code are skipped")
+	f.DurationVar(&c.timeout, "timeout", 10*time.Second, "`DURATION` time limit for each answer")
 	c.log.addFlags(f)
 	return func(s streams, args []string) (int, error) {
 		if err := parseFlags(f, args); err != nil {
@@ -116,15 +116,15 @@ func (c *workerCheck) printResults(ctx context.Context, s streams, spec workers.
 		switch {
 		case r.Err != nil:
 			broken++
-			fmt.Fprintf(s.out, "broken   %s\n         %s\n", r.Name, oneLine(r.Err))
+			fmt.Fprintf(s.out, "failed   %s\n         %s\n", r.Name, oneLine(r.Err))
 		case r.Skipped != "":
 			skipped++
 			fmt.Fprintf(s.out, "skipped  %s: %s\n", r.Name, r.Skipped)
 		default:
 			kept++
-			fmt.Fprintf(s.out, "kept     %s\n", r.Name)
+			fmt.Fprintf(s.out, "passed   %s\n", r.Name)
 		}
 	}
-	fmt.Fprintf(s.out, "%d kept, %d broken, %d skipped\n", kept, broken, skipped)
+	fmt.Fprintf(s.out, "%d passed, %d failed, %d skipped\n", kept, broken, skipped)
 	return kept, broken
 }
