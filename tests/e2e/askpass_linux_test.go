@@ -18,12 +18,12 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
-// A sshServer is a real sshd on the loopback interface, one process for each connection.
+// An sshServer is a real sshd on the loopback interface, one process for each connection.
 type sshServer struct {
 	dir    string
 	port   int
-	via    string // with a file of known hosts that knows nobody
-	remote home   // where a login arrives
+	via    string // with an empty file of known hosts
+	remote home   // the home of the login
 }
 
 func newSSHServer(t *testing.T, passphrase string) *sshServer {
@@ -38,7 +38,7 @@ func newSSHServer(t *testing.T, passphrase string) *sshServer {
 		t.Fatal(err)
 	}
 	if me.Uid == "0" {
-		if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd wants it, for the separation of privileges
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd requires it for privilege separation
 			t.Fatal(err)
 		}
 	}
@@ -70,7 +70,7 @@ func (s *sshServer) writeFile(t *testing.T, name, text string) string {
 	return path
 }
 
-// trustHostKey has ssh know the server's key.
+// trustHostKey adds the server's key to the known hosts.
 func (s *sshServer) trustHostKey(t *testing.T) {
 	t.Helper()
 	key, err := os.ReadFile(filepath.Join(s.dir, "host.pub"))
@@ -80,7 +80,7 @@ func (s *sshServer) trustHostKey(t *testing.T) {
 	s.writeFile(t, "known", fmt.Sprintf("[127.0.0.1]:%d %s", s.port, key))
 }
 
-// listenSSH starts an sshd for each connection, as inetd does: so no port is taken twice.
+// listenSSH starts an sshd for each connection, as inetd does, so that the port stays ours.
 func (s *sshServer) listenSSH(t *testing.T) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -110,8 +110,8 @@ func (s *sshServer) listenSSH(t *testing.T) {
 	}()
 }
 
-// withBrowser gives a home a screen, with a browser that writes the address of each page it opens
-// to a file.
+// withBrowser gives a home a screen and a browser. The browser writes the address of each page it
+// opens to a file.
 func (h *home) withBrowser(t *testing.T) (opened string) {
 	t.Helper()
 	bin := t.TempDir()
@@ -124,13 +124,13 @@ func (h *home) withBrowser(t *testing.T) (opened string) {
 	return opened
 }
 
-// openedPages are the addresses that the browser was given.
+// openedPages returns the addresses that the browser has opened.
 func openedPages(opened string) []string {
 	text, _ := os.ReadFile(opened)
 	return strings.Fields(string(text))
 }
 
-// waitPage waits until the browser has n pages, and reads the last.
+// waitPage waits until the browser has opened n pages, and fetches the last.
 func waitPage(t *testing.T, opened string, n int) (address, text string) {
 	t.Helper()
 	waitUntil(t, "a page is open", func() bool { return len(openedPages(opened)) >= n })
@@ -147,7 +147,7 @@ func waitPage(t *testing.T, opened string, n int) (address, text string) {
 	return address, string(body)
 }
 
-// submitForm answers a page.
+// submitForm submits the form of a page.
 func submitForm(t *testing.T, address string, fields url.Values) {
 	t.Helper()
 	r, err := http.PostForm(address, fields)
@@ -165,7 +165,7 @@ func (s *sshServer) newAgent(t *testing.T, h home) *agent {
 	return newAgent(t, h, "--via", s.via, "--sandbox", "full", "--name", "bot")
 }
 
-// closeAgent ends an agent and the daemon at the far side, if there is one.
+// closeAgent ends an agent and the daemon at the remote, if there is one.
 func (s *sshServer) closeAgent(t *testing.T, a *agent) {
 	t.Helper()
 	_ = a.in.Close()
@@ -218,7 +218,7 @@ func TestAskpass(t *testing.T) {
 		a.sendInput("6 * 7")
 		address, _ := waitPage(t, opened, 1)
 		submitForm(t, address, url.Values{"answer": {"No"}})
-		for range 2 { // the second call asks nobody again
+		for range 2 { // the second call asks nothing
 			got := a.readAnswer()
 			if !strings.Contains(got, "Host key verification failed") || !strings.Contains(got, "run "+s.via+" true once at a terminal") {
 				t.Errorf("got %q", got)

@@ -52,7 +52,7 @@ func TestClients_ListAndDetach(t *testing.T) {
 	}
 }
 
-// Neither the output of code nor other users' names can harm the terminal of a user who
+// Neither the output of code nor the names of other users can harm the terminal of a user who
 // watches.
 func TestEvents_SanitizeOutput(t *testing.T) {
 	t.Parallel()

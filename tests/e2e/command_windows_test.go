@@ -49,10 +49,10 @@ func TestProgram_OnWindows(t *testing.T) {
 	}
 }
 
-// The children of a program have its standard streams, as those of python.exe have: a terminal would
+// The children of a program inherit its standard streams, as with python.exe. A terminal would
 // neither end their input nor keep their bytes.
 func TestProgram_ChildrenOnWindows(t *testing.T) {
-	beside := map[string]string{ // nobody knows here when the output of a child is complete
+	beside := map[string]string{ // when the output of a child is complete cannot be known here
 		"set /p": "0\nname?", "more": "0\n\r\n", "among its own": "child\r\nbefore\n",
 	}
 	const child = "import subprocess, sys; r = subprocess.run([sys.executable, '-c', %q]).returncode"
@@ -101,7 +101,7 @@ func TestProgram_NoStreamsOnWindows(t *testing.T) {
 	}
 }
 
-// runWithStreams runs the command with a change of its standard streams, which are empty otherwise.
+// runWithStreams runs the command with changed standard streams, which are otherwise empty.
 func runWithStreams(t *testing.T, change func(*syscall.StartupInfo), args ...string) uint32 {
 	t.Helper()
 	h := newHome(t)
@@ -153,14 +153,14 @@ func TestProgram_ExitStatusOnWindows(t *testing.T) {
 	}
 }
 
-// newRHome is a home whose R sees no profile of the person who runs the test.
+// newRHome returns a home whose R sees no profile of the user who runs the test.
 func newRHome(t *testing.T) home {
 	t.Helper()
 	if _, _, err := r.Find(r.FindOptions{}); err != nil {
 		t.Skipf("R is not installed: scripts/wine --r brings it (%v)", err)
 	}
 	h := newHome(t)
-	h.env = append(h.env, "LC_CTYPE=en_US.UTF-8", "R_PROFILE_USER="+os.DevNull, "R_ENVIRON_USER="+os.DevNull) // the first variable, because Wine ignores the code page that R asks for
+	h.env = append(h.env, "LC_CTYPE=en_US.UTF-8", "R_PROFILE_USER="+os.DevNull, "R_ENVIRON_USER="+os.DevNull) // it is set because Wine ignores the code page that R requests
 	return h
 }
 
@@ -231,7 +231,7 @@ func TestMCP_ROnWindows(t *testing.T) {
 	})
 }
 
-// runMCPCalls has repl mcp answer one call after the other.
+// runMCPCalls makes repl mcp answer one call after the other.
 func runMCPCalls(t *testing.T, h home, language string, calls [][2]string) {
 	t.Helper()
 	cmd := h.command(t, "mcp", "--lang", language)

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// exchangeMessage is one message to the MCP server, and the answer to it.
+// exchangeMessage sends a message to the MCP server and returns the answer.
 func exchangeMessage(t *testing.T, in io.Writer, out *bufio.Scanner, message string) (answer struct {
 	Result struct {
 		Content []struct{ Text string }
@@ -121,7 +121,7 @@ func TestMCPLifetime(t *testing.T) {
 			_ = cmd.Wait()
 			close(ended)
 		}()
-		waitUntil(t, "it ends", func() bool { // after an answer it would live on for half a second
+		waitUntil(t, "it ends", func() bool { // it would live on for half a second after an answer
 			_ = cmd.Process.Signal(syscall.SIGTERM)
 			select {
 			case <-ended:
@@ -137,8 +137,8 @@ func TestMCPLifetime(t *testing.T) {
 	})
 }
 
-// newStuckMCP is an MCP server whose client does not read: an answer is stuck in its
-// standard output. worker is the process of its session.
+// newStuckMCP starts an MCP server whose client does not read: an answer is stuck in its standard
+// output. worker is the process of its session.
 func newStuckMCP(t *testing.T, h home) (cmd *exec.Cmd, in io.Closer, worker int) {
 	t.Helper()
 	unread, stdout, err := os.Pipe()
@@ -159,7 +159,7 @@ func newStuckMCP(t *testing.T, h home) (cmd *exec.Cmd, in io.Closer, worker int)
 	}); err != nil || !errors.Is(full, syscall.EAGAIN) {
 		t.Fatalf("got %v and %v, want a full pipe", err, full)
 	}
-	cmd = h.command(t, "mcp", "--lang", "python", "--sandbox", "full") // a sandbox has numbers of its own for processes
+	cmd = h.command(t, "mcp", "--lang", "python", "--sandbox", "full") // a sandbox has its own process numbers
 	cmd.Stdout, cmd.Stderr = stdout, os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // completeInShell lets a shell complete a line, with the shell's own functions, and returns the
-// offers.
+// completions.
 func (h home) completeInShell(t *testing.T, shell, script string) []string {
 	t.Helper()
 	path, err := exec.LookPath(shell)
@@ -28,7 +28,7 @@ func (h home) completeInShell(t *testing.T, shell, script string) []string {
 	return strings.Fields(string(out))
 }
 
-// newPathWithRepl is a PATH on which the command is called repl.
+// newPathWithRepl returns a PATH on which the command is called repl.
 func newPathWithRepl(t *testing.T) string {
 	t.Helper()
 	bin := t.TempDir()
@@ -38,7 +38,7 @@ func newPathWithRepl(t *testing.T) string {
 	return bin + ":" + os.Getenv("PATH")
 }
 
-// completeInBash completes the last word of a line that bash has cut into words.
+// completeInBash completes the last word of a line that bash has split into words.
 func (h home) completeInBash(t *testing.T, words ...string) []string {
 	t.Helper()
 	current := words[len(words)-1]
@@ -75,14 +75,14 @@ func TestCompletion_InBash(t *testing.T) {
 		"repl|--lang|r|--|b":         "b.py",
 	} {
 		words := h.completeInBash(t, strings.Split(line, "|")...)
-		words = slices.DeleteFunc(words, func(word string) bool { return strings.HasPrefix(word, "jupyter:") }) // of this system
+		words = slices.DeleteFunc(words, func(word string) bool { return strings.HasPrefix(word, "jupyter:") }) // kernels of this machine
 		if got := strings.Join(words, " "); got != offered {
 			t.Errorf("%s: got %q, want %q", line, got, offered)
 		}
 	}
 }
 
-// The keys of a person at the prompt of a shell.
+// Keys are typed at the prompt of a shell.
 func TestCompletion_AtAPrompt(t *testing.T) {
 	t.Parallel()
 	for shell, begin := range map[string]string{

@@ -20,7 +20,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// newDaemonHome is a home with a socket of its own.
+// newDaemonHome returns a home with a socket of its own.
 func newDaemonHome(t *testing.T) home {
 	t.Helper()
 	h := newHome(t)
@@ -30,7 +30,7 @@ func newDaemonHome(t *testing.T) home {
 
 func (h home) socket() string { return strings.TrimPrefix(h.env[len(h.env)-1], "TURNSTONE_SOCKET=") }
 
-// newSessionNotice is what repl exec says of a session that it has made.
+// newSessionNotice returns what repl exec prints about a session that it has created.
 func newSessionNotice(name string) string { return "repl: " + name + " is a new session\n" }
 
 // startDaemon runs a daemon until the test ends.
@@ -39,7 +39,7 @@ func (h home) startDaemon(t *testing.T, flags ...string) *exec.Cmd {
 	return h.waitDaemon(t, h.commandWithin(t.Context(), append([]string{"serve"}, flags...)...)) // sub-tests may have to wait for their turn
 }
 
-// startDaemonInShell runs a daemon from a shell that has run a command.
+// startDaemonInShell runs a daemon in a shell, after another command.
 func (h home) startDaemonInShell(t *testing.T, command string, flags ...string) *exec.Cmd {
 	t.Helper()
 	cmd := h.commandWithin(t.Context(), append([]string{"serve"}, flags...)...)
@@ -68,7 +68,7 @@ func (h home) waitDaemon(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// listSessions is what repl list says.
+// listSessions returns the output of repl list.
 func (h home) listSessions(t *testing.T) map[string]session.Info {
 	t.Helper()
 	r := h.runRepl(t, "", "list", "--json")
@@ -163,7 +163,8 @@ func TestDaemon(t *testing.T) {
 					t.Errorf("afterwards: %v", r)
 				}
 				h.startDaemon(t) // the old socket does not get in the way
-				// After a kill the transcript of the lost session may have been kept, and is named.
+				// After a kill the transcript of the crashed session may have been saved, and is
+				// named.
 				if r := h.runRepl(t, "", "exec", "main", "-e", "1"); r.stdout != "1\n" || r.status != 0 || !strings.HasPrefix(r.stderr, newSessionNotice("main")) {
 					t.Errorf("in a new daemon: %v", r)
 				}
@@ -172,17 +173,17 @@ func TestDaemon(t *testing.T) {
 	})
 }
 
-// A mcpClient is an MCP client on standard input and output, which may be killed.
+// An mcpClient is an MCP client on standard input and output that may be killed.
 type mcpClient struct {
 	t           *testing.T
 	cmd         *exec.Cmd
 	in          io.WriteCloser
 	lines       *bufio.Scanner
-	errs        bytes.Buffer // to be read once it has ended
+	errs        bytes.Buffer // read only after it has exited
 	last        int
 	sandboxLine string // the line about the sandbox in the first reply
 
-	answerQuestion func(question string) string // the user's; nil when the client cannot ask
+	answerQuestion func(question string) string // answers for the user; nil if the client cannot ask
 	askedCount     int
 }
 
@@ -197,7 +198,7 @@ func startMCPClient(t *testing.T, cmd *exec.Cmd, started func()) *mcpClient {
 	return startMCPClientWith(t, cmd, map[string]any{}, started)
 }
 
-// startMCPClientWith is speak for a client with these capabilities.
+// startMCPClientWith is startMCPClient for a client with these capabilities.
 func startMCPClientWith(t *testing.T, cmd *exec.Cmd, capabilities map[string]any, started func()) *mcpClient {
 	t.Helper()
 	a := &mcpClient{t: t, cmd: cmd}
@@ -265,7 +266,7 @@ func (a *mcpClient) request(method string, params any) json.RawMessage {
 	return nil
 }
 
-// callRepl calls the tool of that name and returns its text.
+// callRepl calls the tool repl and returns its text.
 func (a *mcpClient) callRepl(input string, more ...any) string {
 	a.t.Helper()
 	arguments := map[string]any{"input": input}
@@ -289,7 +290,7 @@ func (a *mcpClient) callRepl(input string, more ...any) string {
 
 var sandboxLinePattern = regexp.MustCompile(`(?m)^\[sandbox .*\]\n`)
 
-// splitSandboxLine parts the line about the sandbox from the first reply of a session.
+// splitSandboxLine splits the line about the sandbox from the first reply of a session.
 func splitSandboxLine(text string) (line, rest string) {
 	return sandboxLinePattern.FindString(text), sandboxLinePattern.ReplaceAllString(text, "")
 }
@@ -319,7 +320,7 @@ func TestMCPDaemon(t *testing.T) {
 		for !strings.Contains(got, "two") {
 			got += "\n" + b.callRepl("")
 		}
-		if !strings.Contains(got, "back in the session") || strings.Count(first+got, "one") != 1 { // whichever of them had it
+		if !strings.Contains(got, "back in the session") || strings.Count(first+got, "one") != 1 { // in either of them
 			t.Errorf("after a restart in the middle of a turn: %q", got)
 		}
 		if got := b.callRepl("input('who? ')"); !strings.Contains(got, `waiting for input: "who? "`) {
@@ -349,7 +350,7 @@ func TestMCPDaemon(t *testing.T) {
 		}
 	})
 
-	// Each client sees only events that it has not seen before, even after it was started anew.
+	// Each client sees only events that it has not seen before, even after a restart.
 	t.Run("two clients of one name keep separate read positions", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
@@ -467,7 +468,7 @@ func TestMCPDaemon(t *testing.T) {
 		h := newDaemonHome(t)
 		h.startDaemon(t)
 		wantResult(t, h.runRepl(t, "", "exec", "hers", "-e", "x = 41"), result{"", newSessionNotice("hers"), 0})
-		a := h.newMCPClient(t, "--daemon", "--name", "bot", "--sandbox", "full") // as hers is
+		a := h.newMCPClient(t, "--daemon", "--name", "bot", "--sandbox", "full") // like the other session
 		a.callRepl("1")
 		if got := a.callTool("repl_sessions", nil); !strings.Contains(got, "\nhers ") || !strings.Contains(got, "\nmain ") {
 			t.Errorf("the sessions: %q", got)
@@ -495,7 +496,7 @@ func TestMCPDaemon(t *testing.T) {
 			t.Errorf("who is to answer: %q", got)
 		}
 		got := make(chan string, 1)
-		go func() { got <- a.callTool("repl_output", map[string]any{"wait_ms": 30_000}) }() // it waits for the person
+		go func() { got <- a.callTool("repl_output", map[string]any{"wait_ms": 30_000}) }() // it waits for the user
 		wantResult(t, h.runRepl(t, "hunter2\n", "input", "bot"), result{"\n", "", 0})
 		if said := <-got; strings.Contains(said, "hunter2") || strings.Contains(said, "waiting") {
 			t.Errorf("once they have: %q", said)

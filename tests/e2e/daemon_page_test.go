@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// The examples of the page about the daemon are what goes over the socket.
+// The examples in docs/daemon.md are real exchanges over the socket.
 func TestDaemonPage_Examples(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "daemon.md"))
@@ -28,7 +28,7 @@ func TestDaemonPage_Examples(t *testing.T) {
 	for i, block := range blocks {
 		t.Run(fmt.Sprint(i+1), func(t *testing.T) {
 			t.Parallel()
-			h := withTinyPackage(t, newDaemonHome(t)) // whose pip reaches nothing
+			h := withTinyPackage(t, newDaemonHome(t)) // its pip reaches nothing
 			h.startDaemon(t)
 			conn, err := net.Dial("unix", h.socket())
 			if err != nil {

@@ -67,12 +67,12 @@ func TestAttach(t *testing.T) {
 		second := h.startTerminal(t, "attach", "main", "--as", "ada")
 		second.waitText(">>> ")
 		first.typeKeys("x + 1\r")
-		second.waitText(")> x + 1") // with a name before it
+		second.waitText(")> x + 1") // the name is shown before it
 		second.waitText("2\r\n")
 		waitUntil(t, "the turn is over", func() bool { return h.listSessions(t)["main"].WriteLockHolder == "" })
 		second.typeKeys("import time; time.sleep(600)\r")
 		first.waitText("ada> import time; time.sleep(600)")
-		first.typeKeys("\x03") // in an empty line it is for what runs
+		first.typeKeys("\x03") // on an empty line it interrupts the running code
 		second.waitText("interrupted by ")
 		second.waitText("KeyboardInterrupt")
 	})
@@ -87,11 +87,11 @@ func TestAttach(t *testing.T) {
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "x = input('who' + '? ')"),
 			result{"who? ", "repl: waiting for input: \"who? \" (answer with repl input main)\n", 5})
 		p.waitText("who? ")          // as output
-		p.waitDrawn("\x1b[6G\x1b[K") // the prompt behind it is removed, and a new one waits for an answer
+		p.waitDrawn("\x1b[6G\x1b[K") // the prompt after it is removed, and a new one waits for an answer
 		p.typeKeys("ada\r")
 		waitUntil(t, "the answer has come", func() bool { return h.listSessions(t)["main"].State == session.StateIdle })
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "x"), result{"'ada'\n", "", 0})
-		p.typeKeys("x = ") // half-typed text stays
+		p.typeKeys("x = ") // half-typed text is kept
 		p.waitText("x = ")
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "y = input('and' + '? ')"),
 			result{"and? ", "repl: waiting for input: \"and? \" (answer with repl input main)\n", 5})
@@ -244,7 +244,8 @@ func TestAttach(t *testing.T) {
 	})
 }
 
-// freeze stops a child of ours until the end of the test, and returns when all its threads stand.
+// freeze stops a child process until the end of the test, and returns when all its threads have
+// stopped.
 func freeze(t *testing.T, p *os.Process) {
 	t.Helper()
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
@@ -260,7 +261,7 @@ func freeze(t *testing.T, p *os.Process) {
 func TestStuckDaemon(t *testing.T) {
 	t.Parallel()
 
-	// A daemon that is stopped is as one that hangs.
+	// A stopped daemon behaves like one that hangs.
 	t.Run("delays no other request of the MCP server", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)

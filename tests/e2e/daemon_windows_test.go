@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// assignJob puts a process that was started suspended into a job, and resumes it. The returned
+// assignJob assigns a process that was started suspended to a job, and resumes it. The returned
 // function kills all processes in the job.
 func assignJob(t *testing.T, pid int, more uint32) (end func()) {
 	t.Helper()
@@ -72,7 +72,7 @@ func TestMCPDaemon_LeavesWindowsJob(t *testing.T) {
 			} else {
 				waitUntil(t, "the daemon is gone", func() bool { return h.runRepl(t, "", "list").status == 3 })
 			}
-			if said := a.errs.String(); !isWine() && !strings.Contains(said, test.says) { // Wine says that it has left
+			if said := a.errs.String(); !isWine() && !strings.Contains(said, test.says) { // Wine claims that it has left
 				t.Errorf("it said %q, want %q", said, test.says)
 			}
 		})

@@ -29,11 +29,11 @@ import (
 	"github.com/turnstone-repl/turnstone/tests/networks"
 )
 
-// ownNetworkEnv says that this process is in a network of its own.
+// ownNetworkEnv marks a process that has a network of its own.
 const ownNetworkEnv = "E2E_ALONE"
 
-// runInOwnNetwork runs the test in a process whose network is a loopback without a way out, and in which
-// these names mean it. It returns false in the process that only waits for it.
+// runInOwnNetwork runs the test in a process whose network is only a loopback, which these host
+// names resolve to. It returns false in the process that merely waits.
 func runInOwnNetwork(t *testing.T, names ...string) bool {
 	t.Helper()
 	t.Parallel()
@@ -53,8 +53,8 @@ func runInOwnNetwork(t *testing.T, names ...string) bool {
 	return true
 }
 
-// A startRegistry serves one package for Python and one for R, over TLS. It returns the file with
-// the certificate that vouches for it.
+// startRegistry serves one package for Python and one for R over TLS. It returns the file with the
+// authority's certificate.
 func startRegistry(t *testing.T, dir string) (authority string) {
 	t.Helper()
 	wheel, source := newWheel(t), newSourcePackage(t)
@@ -136,15 +136,15 @@ func newSourcePackage(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// An agentTask is one thing that an agent does, and the end of the reply to it.
+// An agentTask is a task of an agent, with the expected end of the reply.
 type agentTask struct {
 	name, lang, code, want string
-	registry               bool   // or needed by what asks one
-	host                   string // that it asks
+	registry               bool   // it needs the registry, or asks for it
+	host                   string // the host that it asks for
 	needs                  string // a program, or "python:MODULE"
 }
 
-// workdayTasks is a day's work in a project. UV stands for the program uv.
+// workdayTasks are the tasks of a day in a project. UV stands for the program uv.
 var workdayTasks = []agentTask{
 	{"helper", "python", `import os, subprocess, sys
 def sh(*words):
@@ -204,7 +204,7 @@ func TestWorkday_AsksForRegistries(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		args  []string
-		whole bool // or only what is about the registries
+		whole bool // or only the registry tasks
 		asks  bool
 	}{
 		{"defaults", nil, true, true},
@@ -213,7 +213,8 @@ func TestWorkday_AsksForRegistries(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			h := newProjectHome(t, filepath.Join(base, row.name), authority)
-			// The registries are on this loopback, which a name may lead to only if that is named too.
+			// The registries are on this loopback. A name may resolve to it only if the address is
+			// allowed, too.
 			a := h.newMCPClientWithUser(t, append([]string{"--python", "/usr/bin/python3", "--allow-host", "127.0.0.1"}, row.args...)...)
 			a.answerQuestion = func(question string) string { t.Logf("asked: %s", question); return "allow in this session" }
 			hosts := map[string]bool{}
@@ -232,7 +233,7 @@ func TestWorkday_AsksForRegistries(t *testing.T) {
 					}
 					code := strings.NewReplacer("UPSTREAM", upstream, "UV", uv).Replace(j.code)
 					got := a.callRepl(code, "lang", j.lang)
-					for strings.Contains(got, "[running ") { // a call waits for 50 s at most
+					for strings.Contains(got, "[running ") { // a call waits for at most 50 s
 						got = a.callTool("repl_output", map[string]any{"session": j.lang})
 					}
 					if got = strings.TrimSuffix(got, "[done]"); !strings.HasSuffix(strings.TrimSpace(got), j.want) || strings.Contains(got, "the sandbox refused") || strings.Contains(got, "Error") {
@@ -248,7 +249,7 @@ func TestWorkday_AsksForRegistries(t *testing.T) {
 	}
 }
 
-// missingRequirement says what a job lacks here, or "".
+// missingRequirement returns what a task lacks on this machine, or "".
 func missingRequirement(need string) string {
 	const python = "/usr/bin/python3"
 	if module, ok := strings.CutPrefix(need, "python:"); ok {
@@ -270,7 +271,7 @@ func mustRun(t *testing.T, words ...string) {
 	}
 }
 
-// newProjectHome is a home with a project in it, whose tools know the registries.
+// newProjectHome returns a home with a project whose tools know the registries.
 func newProjectHome(t *testing.T, dir, authority string) home {
 	t.Helper()
 	h := newHome(t)
@@ -301,7 +302,7 @@ func (h home) newMCPClientWithUser(t *testing.T, args ...string) *mcpClient {
 	return startMCPClientWith(t, h.command(t, append([]string{"mcp"}, args...)...), map[string]any{"elicitation": map[string]any{}}, func() {})
 }
 
-// newCertificate returns a certificate for these names, and that of the authority that signed it.
+// newCertificate returns a certificate for these names, and the certificate of its authority.
 func newCertificate(t *testing.T, names ...string) (leaf tls.Certificate, authority []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

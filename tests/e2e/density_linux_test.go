@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// countSessionFiles counts the open files of a process that can be a session's.
+// countSessionFiles counts the open files of a process that may belong to a session.
 func countSessionFiles(pid int) (n int) {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	for _, link := range links {

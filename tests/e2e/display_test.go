@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// A terminalScreen is what a terminal shows, as far as a line that is being typed needs it: the editor
-// writes a word again, from its beginning, when the next key gives it a colour.
+// A terminalScreen models what a terminal shows, as far as line editing needs it. The editor writes
+// a word again from its beginning when the next key changes its colour.
 type terminalScreen struct {
 	rows    [][]rune
-	y, x    int    // the cursor; x is columns when the next character begins another row
-	wrapped []bool // whether a row goes on with the one before it
-	partial []byte // what may be the beginning of a sequence, or of a character
+	y, x    int    // the cursor; x equals columns when the next character starts another row
+	wrapped []bool // whether a row continues the one before
+	partial []byte // an incomplete sequence or character
 }
 
 const screenColumns = 100
@@ -41,7 +41,7 @@ func (d *terminalScreen) write(b []byte) {
 	d.partial = b
 }
 
-// currentRow makes the cursor's row long enough to write at the cursor.
+// currentRow extends the cursor's row up to the cursor.
 func (d *terminalScreen) currentRow() *[]rune {
 	for len(d.rows) <= d.y {
 		d.rows, d.wrapped = append(d.rows, nil), append(d.wrapped, false)
@@ -105,8 +105,8 @@ func (d *terminalScreen) applySequence(parameters, final string) {
 	}
 }
 
-// textBeforeCursor is the text on the screen up to the cursor, of which rows are only those that a long
-// line takes.
+// textBeforeCursor returns the text on the screen up to the cursor. It skips line ends where a long
+// line wraps.
 func (d *terminalScreen) textBeforeCursor() string {
 	text := string((*d.currentRow())[:d.x])
 	for y := d.y; y > 0 && d.wrapped[y]; y-- {

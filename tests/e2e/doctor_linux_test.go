@@ -19,12 +19,12 @@ import (
 func TestDoctorSandbox(t *testing.T) {
 	t.Parallel()
 
-	// A directory may be a stranger's, so what runs of it is in a sandbox in which it writes nothing.
+	// A directory may be a stranger's, so its programs run in a sandbox in which they cannot write.
 	t.Run("tries the runtime of a directory without trusting it", func(t *testing.T) {
 		t.Parallel()
 		sandboxcheck.RequireNamespaces(t)
 		weaker := "ok      the runtime starts"
-		if _, _, missing := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1); missing != 0 { // 1 asks for its version
+		if _, _, missing := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1); missing != 0 { // 1 queries the version
 			weaker = "there is no sandbox here to try it in"
 		}
 		full := []string{`sandbox = "full"`, `network = "full"`}

@@ -17,7 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
-// A doctorReport is what doctor --json says, as a script would read it.
+// A doctorReport is the output of doctor --json, as a script would parse it.
 type doctorReport struct {
 	Languages []struct {
 		Language, Executable, Missing string
@@ -43,7 +43,7 @@ type doctorProbe struct {
 	OK           bool
 }
 
-// newHomeWithoutClients is a home in which no client is configured.
+// newHomeWithoutClients returns a home in which no client is configured.
 func newHomeWithoutClients(t *testing.T) home {
 	t.Helper()
 	h := newHome(t)
@@ -51,7 +51,7 @@ func newHomeWithoutClients(t *testing.T) home {
 	return h
 }
 
-// homeDir is where the clients of h keep their files.
+// homeDir returns where the clients of h keep their files.
 func (h home) homeDir() string {
 	for i := len(h.env) - 1; i >= 0; i-- {
 		if dir, ok := strings.CutPrefix(h.env[i], "HOME="); ok {
@@ -76,7 +76,7 @@ func TestDoctor(t *testing.T) {
 
 	t.Run("says what is used and that it works", func(t *testing.T) {
 		t.Parallel()
-		sandboxcheck.RequireNamespaces(t) // or doctor finds fault
+		sandboxcheck.RequireNamespaces(t) // otherwise doctor reports a fault
 		got := newHomeWithoutClients(t).runRepl(t, "", "doctor")
 		if got.status != 0 || got.stderr != "" {
 			t.Fatalf("got %v", got)
@@ -105,7 +105,7 @@ func TestDoctor(t *testing.T) {
 		}
 	})
 
-	// A loader that fails prints names with a 2 in them, and names the missing library.
+	// A failing loader prints names with a 2 in them, and names the missing library.
 	t.Run("a runtime that cannot start fails every check", func(t *testing.T) {
 		t.Parallel()
 		h := newHomeWithoutClients(t)
@@ -136,7 +136,7 @@ func TestDoctor(t *testing.T) {
 			t.Skip("R is not installed")
 		}
 		h := newHomeWithoutClients(t)
-		path := t.TempDir() // everything but Python, which R does not need
+		path := t.TempDir() // everything except Python, which R does not need
 		for _, dir := range []string{"/bin", "/usr/bin", "/usr/local/bin"} {
 			programs, err := os.ReadDir(dir)
 			if err != nil {
@@ -169,7 +169,7 @@ func TestDoctor(t *testing.T) {
 
 	t.Run("finds a client whose command does not exist", func(t *testing.T) {
 		t.Parallel()
-		sandboxcheck.RequireNamespaces(t) // or doctor finds fault
+		sandboxcheck.RequireNamespaces(t) // otherwise doctor reports a fault
 		h := newHomeWithoutClients(t)
 		if got := h.runRepl(t, "", "install", "cursor", "gemini"); got.status != 0 {
 			t.Fatalf("got %v", got)
@@ -226,8 +226,8 @@ func TestDoctor(t *testing.T) {
 	})
 }
 
-// wantDoctorEndsAtCtrlC ends it while it tries a runtime, and while it tries the server with that, at a level of
-// the sandbox.
+// wantDoctorEndsAtCtrlC interrupts doctor while it tests a runtime, and while it tests the server
+// with that runtime, at a sandbox level.
 func (h home) wantDoctorEndsAtCtrlC(t *testing.T, level string) {
 	t.Helper()
 	started, works := filepath.Join(h.dir, "started"), filepath.Join(h.dir, "works")

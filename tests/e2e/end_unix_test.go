@@ -17,8 +17,8 @@ import (
 	"github.com/creack/pty"
 )
 
-// An exitWork is work that a runtime does at its end: it says that it has begun, and goes on when
-// there is a file.
+// An exitWork is work that a runtime does when it exits: it reports its start, and continues when a
+// file exists.
 type exitWork struct {
 	lang, code        string
 	interruptedStatus int // the status after Ctrl-C
@@ -45,7 +45,7 @@ func (e exitWork) newHome(t *testing.T) home {
 	return newHome(t)
 }
 
-// writeGoFile lets what waits for a file go on.
+// writeGoFile creates the file that exit work waits for.
 func (h home) writeGoFile(t *testing.T) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(h.dir, "go"), nil, 0o600); err != nil {
@@ -104,7 +104,7 @@ func TestTerminalEnd(t *testing.T) {
 	})
 }
 
-// A script, npx and make start a program in their own group, and wait for it.
+// A script, npx and make start a program in their own process group, and wait for it.
 func TestTerminal_CtrlZ(t *testing.T) {
 	t.Parallel()
 	t.Run("stops the group of a program that has started repl", func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestTerminal_CtrlZ(t *testing.T) {
 		p.waitText("$ ")
 		p.enterLine("fg")
 		p.waitText(">>> ")
-		p.typeKeys(keyUp) // which a terminal with lines of its own would keep
+		p.typeKeys(keyUp) // a terminal that edits lines would swallow it
 		p.waitOnScreen("'mar' + 'ker'")
 		p.typeKeys("\r")
 		p.waitText("'marker'")
@@ -186,7 +186,7 @@ func TestTerminal_CtrlZ(t *testing.T) {
 func TestProgramFile(t *testing.T) {
 	t.Parallel()
 
-	// python3 is the judge of what a program shows of its errors.
+	// python3 is the reference for how a program shows its errors.
 	t.Run("errors are those of python", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
@@ -281,7 +281,7 @@ func TestProgramFile(t *testing.T) {
 			"an end without words":   `"$0" -c 'import os; os._exit(0)'`,
 			"a fork":                 "\"$0\" -c 'import atexit, os\natexit.register(print, \"bye\")\nif os.fork(): os.wait()'",
 		}
-		alone := map[string]string{ // a session is a terminal, and has an environment of its own
+		alone := map[string]string{ // a session is a terminal, and has its own environment
 			"standard input":            `echo 'print(5)' | "$0" /dev/stdin`,
 			"the errors of a child":     `"$0" -c 'import subprocess; subprocess.run("echo o; echo e >&2", shell=True)'`,
 			"no terminal":               `echo hi | "$0" -c 'import sys; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty())'`,
@@ -289,7 +289,7 @@ func TestProgramFile(t *testing.T) {
 			"no UTF-8":                  `PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 LC_ALL=C "$0" -c 'import sys; print(sys.flags.utf8_mode, sys.stdout.encoding)'`,
 			"a start-up file":           `PYTHONSTARTUP=no_such_file "$0" -c 'print(2)'`,
 			"a look at what it left":    `echo 'print(x)' | PYTHONINSPECT=1 "$0" -c 'x = 1'`,
-			"a reader that leaves":      `"$0" -c 'for i in range(100000): print(i)' 2>"err.$$" | head -1; sed '/^Exception ignored/,$d' "err.$$"`, // the last flush fails or not
+			"a reader that leaves":      `"$0" -c 'for i in range(100000): print(i)' 2>"err.$$" | head -1; sed '/^Exception ignored/,$d' "err.$$"`, // the last flush may fail or not
 			"a full disk":               `test -c /dev/full || exit 0; "$0" -c 'print(1)' >/dev/full; echo $?`,
 			"a signal of its own":       `"$0" -c 'import os; os.kill(os.getpid(), 15)'; echo $?`,
 			"a crash":                   `ulimit -c 0; "$0" -c 'import os; os.abort()'; echo $?`,
@@ -349,7 +349,7 @@ func TestTerminal_RecallsLargeInput(t *testing.T) {
 	p.waitOnScreen("# the end")
 }
 
-// realPython returns the python3 on PATH, or what it leads to: it may be a shim.
+// realPython returns the python3 on PATH, or the program behind it if it is a shim.
 func realPython(t *testing.T) string {
 	t.Helper()
 	python, err := exec.LookPath("python3")
@@ -387,8 +387,8 @@ func TestExec_SavesImages(t *testing.T) {
 func TestRTerminal(t *testing.T) {
 	t.Parallel()
 
-	// A program's questions are answered by whoever runs it, and never by its own lines. A file is
-	// Rscript's, where nobody is asked.
+	// The questions of a program are answered by its user, never by its own lines. A file runs as
+	// with Rscript, where no user can be asked.
 	t.Run("a program asks its user", func(t *testing.T) {
 		t.Parallel()
 		h := newRHome(t)
@@ -420,10 +420,10 @@ func TestRTerminal(t *testing.T) {
 		p.waitText("> ")
 		p.enterLine("options(width = 77)")
 		p.waitText("> ")
-		p.enterLine("getOption('width')") // the user's own, until the next change
+		p.enterLine("getOption('width')") // the user's own setting, until the next change
 		p.waitText("[1] 77\r\n")
 		p.waitText("> ")
-		// The code waits until the change has come.
+		// The code waits until the change has arrived.
 		p.enterLine("cat('o', 'n\\n', sep = ''); while (system('stty size < /dev/tty', intern = TRUE) != '30 70') Sys.sleep(.01)")
 		p.waitText("on\r\n")
 		if err := pty.Setsize(p.tty, &pty.Winsize{Rows: 30, Cols: 70}); err != nil {

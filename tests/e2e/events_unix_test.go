@@ -12,7 +12,7 @@ import (
 func TestEvents(t *testing.T) {
 	t.Parallel()
 
-	// repl events NAME --follow | head -1 must end, even if no next event comes for long.
+	// repl events NAME --follow | head -1 must end, even if the next event takes long.
 	t.Run("end when their reader leaves", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)

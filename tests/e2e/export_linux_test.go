@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// shownImages is how many pictures of a megabyte a session shows, in turns of 15. Of these
-	// 20 are different, so that its files hold them all.
+	// shownImages is how many images of a megabyte a session shows, in turns of 15. Only 20 are
+	// different, so that the session's files hold all of them.
 	shownImages = 75
 
-	// maxExportMemoryMiB bounds the memory of a program that writes such a session, in MiB: the code
-	// and the runtime of Go take 30, a turn with its text 16, and a display on its way into the
-	// file several times its size. Together with the pictures that is more.
+	// maxExportMemoryMiB bounds the memory of a program that writes such a session. The code and
+	// the Go runtime take 30 MiB, a turn with its text 16 MiB, and a display on its way into the
+	// file several times its size. All images together exceed the bound.
 	maxExportMemoryMiB = 100
 )
 
-// showImages makes a session with large pictures.
+// showImages creates a session with large images.
 func (h home) showImages(t *testing.T, name string) {
 	t.Helper()
 	h.runRepl(t, "", "exec", name, "-e", "import random\nr = random.Random(1)\npictures = [b'\\x89PNG\\r\\n\\x1a\\n' + r.randbytes(1 << 20) for _ in range(20)]")
@@ -39,8 +39,8 @@ func (h home) showImages(t *testing.T, name string) {
 
 var peakPattern = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// measureMemory runs a command, and returns how much it has written, how often a text was in that, and
-// the most memory that it had, in MiB.
+// measureMemory runs a command. It returns the bytes written, how often they contain a text, and
+// the peak memory in MiB.
 func measureMemory(t *testing.T, cmd *exec.Cmd, text string) (written int64, found, peak int) {
 	t.Helper()
 	out, in, err := os.Pipe()
@@ -64,7 +64,7 @@ func measureMemory(t *testing.T, cmd *exec.Cmd, text string) (written int64, fou
 	for err == nil {
 		into := part
 		if written == 0 {
-			into = part[:1] // of what fills the pipe, so that the rest still waits
+			into = part[:1] // part of what fills the pipe, so that the rest still waits
 		}
 		var n int
 		n, err = io.ReadAtLeast(out, into, min(1+int(written), len(into)))
@@ -72,7 +72,7 @@ func measureMemory(t *testing.T, cmd *exec.Cmd, text string) (written int64, fou
 		rest += string(part[:n])
 		found += strings.Count(rest, text)
 		rest = rest[max(0, len(rest)-len(text)+1):]
-		now, _ := os.ReadFile(status) // it has not ended as long as more waits than there is room for
+		now, _ := os.ReadFile(status) // it has not exited while more data waits than there is room for
 		if m := peakPattern.FindSubmatch(now); m != nil {
 			kb, _ := strconv.Atoi(string(m[1]))
 			peak = max(peak, kb>>10)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// startIsolatedDaemon runs a daemon whose temporary files only it and its sessions see, as those of
-// another machine.
+// startIsolatedDaemon runs a daemon whose temporary files only it and its sessions see, like those
+// of another machine.
 func (h home) startIsolatedDaemon(t *testing.T) {
 	t.Helper()
 	if out, err := exec.Command("unshare", "-rm", "mount", "-t", "tmpfs", "none", h.tmp).CombinedOutput(); err != nil {
@@ -28,7 +28,7 @@ func (h home) startIsolatedDaemon(t *testing.T) {
 	h.waitDaemon(t, cmd)
 }
 
-// writeShadowFile puts another file where this machine has the path of a file elsewhere.
+// writeShadowFile writes a different file to a local path that equals the path of a remote file.
 func writeShadowFile(t *testing.T, path string) {
 	t.Helper()
 	if _, err := os.Stat(path); err == nil {
@@ -197,7 +197,7 @@ func pythonLiteral(s string) string {
 	return string(text)
 }
 
-// wideImageCode is code that shows a picture that is too wide for a model.
+// wideImageCode is code that shows an image that is too wide for a model.
 const wideImageCode = `import zlib, struct
 def chunk(kind, data): return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
 class Wide:

@@ -14,13 +14,13 @@ import (
 	"testing"
 )
 
-// withLogin is a login of the same user, with these variables of its own.
+// withLogin returns another login of the same user, with these variables.
 func (h home) withLogin(set ...string) home {
 	h.env = append(slices.Clone(h.env), append([]string{"TURNSTONE_SOCKET="}, set...)...)
 	return h
 }
 
-// newFindHome is a home whose temporary files have a path that is short enough for a socket.
+// newFindHome returns a home whose path for temporary files is short enough for a socket.
 func newFindHome(t *testing.T) home {
 	t.Helper()
 	h := newHome(t)
@@ -29,22 +29,22 @@ func newFindHome(t *testing.T) home {
 	return h
 }
 
-// newLoginDir is a directory that a login has.
+// newLoginDir creates the runtime directory of a login.
 func newLoginDir(t *testing.T) (dir, variable string) {
 	t.Helper()
-	dir = filepath.Dir(newSocketName(t)) // short
+	dir = filepath.Dir(newSocketName(t)) // a short path
 	return dir, "XDG_RUNTIME_DIR=" + dir
 }
 
-// newLogin is one without a daemon in its directory. A login that has no directory would use
-// /run/user/UID, where a daemon of the one who runs the tests may be.
+// newLogin returns a login without a daemon in its directory. Without a directory of its own it
+// would use /run/user/UID, where a daemon of the user who runs the tests may listen.
 func newLogin(t *testing.T, h home) home {
 	t.Helper()
 	_, variable := newLoginDir(t)
 	return h.withLogin(variable)
 }
 
-// readRegistryEntry is the daemon's note of where it is; "" if there is none in the directory.
+// readRegistryEntry returns the daemon's note of where it listens, or "" if the directory has none.
 func readRegistryEntry(t *testing.T, dir string) (path, socket string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "daemon-*.json"))
@@ -64,7 +64,7 @@ func (h home) stateDir() string { return filepath.Join(h.envValue("XDG_STATE_HOM
 func TestFindDaemon(t *testing.T) {
 	t.Parallel()
 
-	// A login by ssh, a job and cron each have other variables, or none.
+	// A login by ssh, a job and cron each have different variables, or none.
 	t.Run("one daemon serves all logins of a user", func(t *testing.T) {
 		t.Parallel()
 		h := newFindHome(t)
@@ -93,7 +93,7 @@ func TestFindDaemon(t *testing.T) {
 		}
 	})
 
-	// Nobody can make the directory again before the next login, and that gets another one.
+	// The directory cannot be made again before the next login, which gets another one.
 	t.Run("a daemon moves when its directory is gone for good", func(t *testing.T) {
 		t.Parallel()
 		h := newFindHome(t)
@@ -101,7 +101,7 @@ func TestFindDaemon(t *testing.T) {
 		desk := h.withLogin(variable)
 		desk.startDaemon(t)
 		wantResult(t, desk.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
-		if err := os.Rename(dir, dir+".gone"); err != nil { // also from above
+		if err := os.Rename(dir, dir+".gone"); err != nil { // the parent can go, too
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = os.RemoveAll(dir + ".gone") })
@@ -137,7 +137,7 @@ func TestFindDaemon(t *testing.T) {
 		}
 	})
 
-	// One that does not look after its socket right now is not taken for dead.
+	// A daemon that does not react right now is not taken for dead.
 	t.Run("an unreachable daemon is named and not replaced", func(t *testing.T) {
 		t.Parallel()
 		h := newFindHome(t)
@@ -192,7 +192,7 @@ func TestFindDaemon(t *testing.T) {
 		<-ended
 	})
 
-	// A daemon that was killed leaves its entry and its socket.
+	// A killed daemon leaves its entry and its socket.
 	t.Run("the entry of a dead daemon is ignored", func(t *testing.T) {
 		t.Parallel()
 		h := newFindHome(t)
@@ -217,7 +217,7 @@ func TestFindDaemon(t *testing.T) {
 		}
 	})
 
-	// A number may belong to another process by now.
+	// By now, the process number may belong to another process.
 	t.Run("an entry with a reused process number is ignored", func(t *testing.T) {
 		t.Parallel()
 		h := newFindHome(t)
@@ -271,7 +271,7 @@ func TestFindDaemon(t *testing.T) {
 				tmp, _ := newLoginDir(t)
 				state, _ := newLoginDir(t)
 				w := world{run, tmp, state}
-				if err := os.WriteFile(filepath.Join(run, "turnstone"), nil, 0o600); err != nil { // no daemon can be there
+				if err := os.WriteFile(filepath.Join(run, "turnstone"), nil, 0o600); err != nil { // so that no daemon can listen there
 					t.Fatal(err)
 				}
 				if err := plant(t, w); err != nil {
@@ -293,13 +293,13 @@ func TestFindDaemon(t *testing.T) {
 		}
 	})
 
-	// The directory of a login over ssh goes at the logout.
+	// The directory of an ssh login is removed at the logout.
 	t.Run("dial starts a daemon outside of the login directory", func(t *testing.T) {
 		t.Parallel()
 		h := newFindHome(t)
 		dir, variable := newLoginDir(t)
 		login := h.withLogin(variable)
-		defer login.runRepl(t, "", "daemon", "stop") // a cleanup comes after the context of commands
+		defer login.runRepl(t, "", "daemon", "stop") // a cleanup runs after the context of commands has ended
 		greeted := login.runRepl(t, "", "bridge")
 		if greeted.status != 0 {
 			t.Fatalf("dial: %v", greeted)
@@ -314,7 +314,7 @@ func TestFindDaemon(t *testing.T) {
 		wantResult(t, newLogin(t, h).runRepl(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSessionNotice("keep"), 0})
 	})
 
-	// With the step a daemon would end, or escape the job's limits.
+	// A daemon would end with the step, or escape the job's limits.
 	t.Run("a step of a Slurm job uses a daemon and starts none", func(t *testing.T) {
 		t.Parallel()
 		h := newFindHome(t)
@@ -344,7 +344,7 @@ func exitCodeOf(err error) int {
 	return 0
 }
 
-// listFiles names what is in directories.
+// listFiles returns the names of the files in directories.
 func listFiles(t *testing.T, dirs ...string) (names []string) {
 	t.Helper()
 	for _, dir := range dirs {

@@ -14,7 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// birdServerEnv makes this program a server of tools that asks which bird.
+// birdServerEnv turns this program into an MCP server with a tool that asks for a bird.
 const birdServerEnv = "TURNSTONE_E2E_BIRDS"
 
 func runBirdServer() {
@@ -33,7 +33,7 @@ func runBirdServer() {
 	_ = server.Run(context.Background(), &mcp.StdioTransport{})
 }
 
-// writeBirdServerConfig writes the file of servers and returns the flags for it.
+// writeBirdServerConfig writes the configuration of the server and returns the flags for it.
 func (h home) writeBirdServerConfig(t *testing.T) []string {
 	t.Helper()
 	self, err := os.Executable()
@@ -60,7 +60,7 @@ func TestDoctor_ToolServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	more := strings.Replace(string(text), `"mcpServers":{`, `"mcpServers":{"broken":{"command":"sh","args":["-c","echo no licence >&2; exit 3"]},"off":{"command":"sh","disabled":true},`, 1)
-	file := filepath.Join(h.dir, "a,b.json") // a comma is no end
+	file := filepath.Join(h.dir, "a,b.json") // a path may contain a comma
 	if err := os.WriteFile(file, []byte(more), 0o600); err != nil {
 		t.Fatal(err)
 	}

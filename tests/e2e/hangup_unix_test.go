@@ -13,12 +13,12 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// The code in a session outlives the terminal and the login that it was started from. The end of the
-// command itself ends the turn.
+// The code in a session outlives the terminal and the login that started it. Ending the command
+// itself ends the turn.
 func TestExec_Signals(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		signal os.Signal // nil: the terminal goes
+		signal os.Signal // nil: the terminal is closed
 		status int
 		end    string
 	}{

@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-// A httpServer is repl mcp --http, with its output as text.
+// An httpServer is a running repl mcp --http, with its output as text.
 type httpServer struct {
 	cmd   *exec.Cmd
 	url   string
@@ -64,7 +64,7 @@ func (s *httpServer) post(message string, header map[string]string) (http.Header
 	return response.Header, string(body), err
 }
 
-// send sends a message and returns the response, of which the body is to come.
+// send sends a message and returns the response, whose body is still to be read.
 func (s *httpServer) send(message string, header map[string]string) (*http.Response, error) {
 	r, err := http.NewRequest(http.MethodPost, s.url, strings.NewReader(message))
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *httpServer) send(message string, header map[string]string) (*http.Respo
 	return http.DefaultClient.Do(r)
 }
 
-// replCall is the message and the header of a call of repl, in a version.
+// replCall returns the message and the header for a call of repl, in a protocol version.
 func (s *httpServer) replCall(t *testing.T, version, input string) (message string, header map[string]string) {
 	t.Helper()
 	text, err := json.Marshal(input)
@@ -105,8 +105,8 @@ func (s *httpServer) replCall(t *testing.T, version, input string) (message stri
 func TestHTTP(t *testing.T) {
 	t.Parallel()
 
-	// A server that is told to end leaves nothing behind a second later, whatever its clients do.
-	// The test allows one second more for a busy machine. The calls are answered.
+	// A server that is told to stop leaves nothing behind a second later, whatever its clients do.
+	// The test allows one more second for a busy machine. The calls are answered.
 	t.Run("leaves no process when it is told to end in a call", func(t *testing.T) {
 		t.Parallel()
 		for _, version := range []string{"2025-11-25", "2026-07-28"} {
@@ -114,7 +114,7 @@ func TestHTTP(t *testing.T) {
 				t.Run(version+" "+signal.String(), func(t *testing.T) {
 					t.Parallel()
 					h := newHome(t)
-					s := newHTTPServer(t, h, "--sandbox", "full") // a sandbox has numbers of its own for processes
+					s := newHTTPServer(t, h, "--sandbox", "full") // a sandbox has its own process numbers
 					message, header := s.replCall(t, version, `import os, subprocess, time
 print("begun")
 child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
@@ -181,5 +181,5 @@ time.sleep(1000)`)
 	})
 }
 
-// answer42Pattern is a reply, behind what a sandbox holds.
+// answer42Pattern matches a reply, after the line about the sandbox.
 var answer42Pattern = regexp.MustCompile(`"text":"(\[sandbox [^"]*\]\\n)?42`)

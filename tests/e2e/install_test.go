@@ -87,7 +87,7 @@ func TestInstall(t *testing.T) {
 			t.Errorf("the server ended badly: %v", err)
 		}
 		again := h.runRepl(t, "", "install", "cursor", "--lang", "python", "--dir", "bin")
-		if sandboxcheck.WhyNoNamespaces() != "" { // that is said as well
+		if sandboxcheck.WhyNoNamespaces() != "" { // the report says that, too
 			again.stdout, _, _ = strings.Cut(again.stdout, "NOTE: sessions will be refused here")
 		}
 		wantResult(t, again, result{"Cursor: \"turnstone\" is already in " + filepath.Join(h.homeDir(), ".cursor", "mcp.json") + "\n", "", 0})
@@ -132,8 +132,8 @@ func TestInstall(t *testing.T) {
 		}
 	})
 
-	// Uninstalling removes all that installing made. Otherwise a later --all would take the rest
-	// for a client.
+	// Uninstalling removes everything that installing created. Otherwise a later --all would take
+	// the rest for a client.
 	t.Run("an uninstalled client is not found again", func(t *testing.T) {
 		t.Parallel()
 		h := newHomeWithoutClients(t)

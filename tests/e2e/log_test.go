@@ -13,8 +13,8 @@ import (
 func TestLog(t *testing.T) {
 	t.Parallel()
 
-	// At debug the log has every call, frame and order. It never has code, output, answers, values
-	// of the environment or tokens.
+	// At debug the log has every call, frame and control command. It never has code, output,
+	// answers, environment values or tokens.
 	t.Run("has every frame and no secret", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
@@ -79,14 +79,14 @@ func TestLog(t *testing.T) {
 		}
 	})
 
-	// A daemon keeps a log of its own wherever its standard error goes.
+	// A daemon keeps its own log wherever its standard error goes.
 	t.Run("a daemon keeps one", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
 		daemon := h.startDaemon(t)
 		h.runRepl(t, "", "exec", "one", "-e", "import os; os.kill(os.getpid(), 9)")
 		_ = stopProgram(daemon)
-		_ = daemon.Wait() // the reply may be there before the line
+		_ = daemon.Wait() // the reply may arrive before the line is written
 		text, err := os.ReadFile(filepath.Join(h.envValue("XDG_STATE_HOME"), "turnstone", "serve.log"))
 		if err != nil {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func TestLog(t *testing.T) {
 		}
 	})
 
-	// While a person uses the terminal, a log goes to a file or nowhere.
+	// While a user works at the terminal, a log goes to a file or nowhere.
 	t.Run("the output of a program has no log lines", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
@@ -111,7 +111,7 @@ func TestLog(t *testing.T) {
 		}
 	})
 
-	// Over HTTP each message is logged as a line is, in both directions and in every era.
+	// Over HTTP each message is logged like a line, in both directions and in every era.
 	t.Run("has every message over HTTP", func(t *testing.T) {
 		t.Parallel()
 		for _, version := range []string{"2025-06-18", "2026-07-28"} {

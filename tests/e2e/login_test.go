@@ -20,8 +20,7 @@ func TestServe(t *testing.T) {
 	t.Parallel()
 
 	// A program keeps ignoring the signals that its shell made it ignore. nohup does so with
-	// SIGHUP. A shell without job control does so with SIGINT and SIGQUIT for its background
-	// programs.
+	// SIGHUP, and a shell without job control with SIGINT and SIGQUIT of background programs.
 	t.Run("keeps ignoring signals that were ignored at its start", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
@@ -40,7 +39,7 @@ func TestServe(t *testing.T) {
 			if err := cmd.Process.Signal(s); err != nil {
 				t.Fatal(err)
 			}
-			wantResult(t, h.runRepl(t, "", "list"), result{"", "no session is open\n", 0}) // it was there long enough to feel it
+			wantResult(t, h.runRepl(t, "", "list"), result{"", "no session is open\n", 0}) // it lived long enough to receive the signal
 		}
 		_ = stopProgram(cmd)
 		readUntil(t, errs, `why="ended by signal 15"`)
@@ -88,7 +87,7 @@ func TestServe(t *testing.T) {
 		wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
 	})
 
-	// In a container the home directory often cannot be written.
+	// In a container the home directory is often not writable.
 	t.Run("detached serves where no log can be written", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
@@ -105,8 +104,8 @@ func TestServe(t *testing.T) {
 		wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
 	})
 
-	// The directory of the socket goes at the last logout, and with it everything by which
-	// the daemon is found.
+	// The directory of the socket is removed at the last logout, with everything that leads to the
+	// daemon.
 	t.Run("is found again after its directory was removed", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
@@ -147,7 +146,7 @@ func TestServe(t *testing.T) {
 		readUntil(t, errs, "previous daemon crashed; run repl recover to see its sessions")
 	})
 
-	// A lock or a pipe of the caller's must not live as long as the daemon does.
+	// A lock or a pipe of the caller must not live as long as the daemon does.
 	t.Run("detached keeps no files of its caller open", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
@@ -173,8 +172,8 @@ func TestServe(t *testing.T) {
 	})
 }
 
-// runAndCloseTerminal runs a command line in an interactive shell, and takes the terminal away
-// once a session holds something.
+// runAndCloseTerminal runs a command line in an interactive shell, and closes the terminal once a
+// session holds a value.
 func runAndCloseTerminal(t *testing.T, h home, commandLine string) {
 	t.Helper()
 	if _, err := exec.LookPath("bash"); err != nil {
@@ -199,12 +198,12 @@ func runAndCloseTerminal(t *testing.T, h home, commandLine string) {
 	}()
 	waitUntil(t, "the daemon serves", func() bool { return h.runRepl(t, "", "list").status == 0 })
 	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious = 42"), result{"", newSessionNotice("main"), 0})
-	_ = tty.Close() // as the end of a login does
+	_ = tty.Close() // as at the end of a login
 	_ = shell.Wait()
 	<-drained
 }
 
-// newNonblockingTTY is the terminal's other end, which can be closed while somebody reads it.
+// newNonblockingTTY returns the terminal's other end, which can be closed during a read.
 func newNonblockingTTY(t *testing.T, tty *os.File) *os.File {
 	t.Helper()
 	fd, err := syscall.Dup(int(tty.Fd()))

@@ -15,19 +15,19 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 )
 
-// testTimeout bounds every wait for a fact. A test that gets near it has failed.
+// testTimeout bounds every wait for a fact. A test that comes close to it has failed.
 const testTimeout = 2 * time.Minute
 
-// A home is where one test's commands keep their files.
+// A home is where the commands of one test keep their files.
 type home struct {
 	dir string // the working directory
 	tmp string // for temporary files
 	env []string
 
-	wantsSandbox bool // its test is about the sandbox
+	wantsSandbox bool // the test is about the sandbox
 }
 
-// command is repl with args. It is killed at the deadline.
+// command returns repl with args. It is killed at the deadline.
 func (h home) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
@@ -35,14 +35,14 @@ func (h home) command(t *testing.T, args ...string) *exec.Cmd {
 	return h.commandWithin(ctx, args...)
 }
 
-// commandWithin is repl with args. It is killed at the end of a context.
+// commandWithin returns repl with args. It is killed at the end of a context.
 func (h home) commandWithin(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, replBinary(), args...)
 	cmd.Dir, cmd.Env = h.dir, h.env
 	return cmd
 }
 
-// A result is the end of a command as a script would see it.
+// A result is the outcome of a command as a script sees it.
 type result struct {
 	stdout, stderr string
 	status         int
@@ -73,7 +73,7 @@ func wantResult(t *testing.T, got, want result) {
 	}
 }
 
-// readUntil reads r until text has come, and returns everything.
+// readUntil reads r until text appears, and returns everything read.
 func readUntil(t *testing.T, r io.Reader, text string) string {
 	t.Helper()
 	var all []byte
@@ -88,7 +88,7 @@ func readUntil(t *testing.T, r io.Reader, text string) string {
 	return string(all)
 }
 
-// waitUntil waits for a fact that nobody announces.
+// waitUntil polls until a fact holds.
 func waitUntil(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -103,9 +103,9 @@ func waitUntil(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// mcpCommand is the command of a server for Python. Where no sandbox can be made, or one whose first reply
-// says that it has no copy of the caches, its sessions are in none, unless args say which or the test is
-// about that.
+// mcpCommand returns the command of a server for Python. Its sessions have no sandbox if this
+// system allows none, or if their first reply would report missing copies of caches. It keeps the
+// default if args choose a level, or if the test is about the sandbox.
 func (h home) mcpCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	home, err := os.UserHomeDir()
@@ -118,13 +118,13 @@ func (h home) mcpCommand(t *testing.T, args ...string) *exec.Cmd {
 	return h.command(t, append([]string{"mcp", "--lang", "python"}, args...)...)
 }
 
-// waitGone waits until a process has ended.
+// waitGone waits until a process has exited.
 func waitGone(t *testing.T, pid int) {
 	t.Helper()
 	waitUntil(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !isAlive(pid) })
 }
 
-// envValue is the value of a variable that commands of h get.
+// envValue returns the value of a variable for commands of h.
 func (h home) envValue(name string) (value string) {
 	for _, kv := range h.env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {

@@ -17,8 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
-// binary is the built command, and cache the workers' compiled code: both are
-// written once, by TestMain.
+// binary is the built command, and cache the workers' compiled code. TestMain writes both once.
 const (
 	binaryEnv = "E2E_BINARY"
 	cacheEnv  = "E2E_CACHE"
@@ -63,14 +62,14 @@ func newHome(t *testing.T) home {
 	statSources(t)
 	h := home{dir: t.TempDir(), tmp: t.TempDir()}
 	h.env = append(os.Environ(),
-		"TURNSTONE_SOCKET=", "TURNSTONE_VIA=", "TURNSTONE_REMOTE=", "XDG_RUNTIME_DIR="+t.TempDir(), "SLURM_JOB_ID=", // no daemon of the one who tests
+		"TURNSTONE_SOCKET=", "TURNSTONE_VIA=", "TURNSTONE_REMOTE=", "XDG_RUNTIME_DIR="+t.TempDir(), "SLURM_JOB_ID=", // no daemon of the user who runs the tests
 		"TMPDIR="+h.tmp, "XDG_CONFIG_HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir(), "XDG_CACHE_HOME="+os.Getenv(cacheEnv),
 		"TERM=xterm", "TMUX=", "VIRTUAL_ENV=", "CONDA_PREFIX=", "PYTHONSTARTUP=", "PYTHONPATH=")
 	return h
 }
 
-// statSources makes the result of the test depend on what the binary is built
-// from: the go command keeps results by the files that a test looks at.
+// statSources makes the test result depend on the sources of the binary: the go command caches
+// results by the files that a test looks at.
 func statSources(t *testing.T) {
 	t.Helper()
 	if err := statAllSources(); err != nil {
@@ -93,7 +92,7 @@ var statAllSources = sync.OnceValue(func() error {
 	return nil
 })
 
-// exitStatusOf is a shell's $?.
+// exitStatusOf returns a shell's $?.
 func exitStatusOf(t *testing.T, cmd *exec.Cmd) int {
 	t.Helper()
 	w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
@@ -106,7 +105,7 @@ func exitStatusOf(t *testing.T, cmd *exec.Cmd) int {
 	return w.ExitStatus()
 }
 
-// wantNothingLeft checks that no session and no picture of the home's is left.
+// wantNothingLeft checks that no session and no image of the home is left.
 func (h home) wantNothingLeft(t *testing.T) {
 	t.Helper()
 	for _, pattern := range []string{"turnstone-*/*", "turnstone-images-*"} {
@@ -116,7 +115,7 @@ func (h home) wantNothingLeft(t *testing.T) {
 	}
 }
 
-// newSocketName is a socket for one daemon. A test's own directory has too long a name.
+// newSocketName returns a socket for one daemon. A test's own directory has too long a path.
 func newSocketName(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "e2e")
@@ -127,21 +126,22 @@ func newSocketName(t *testing.T) string {
 	return filepath.Join(dir, "d")
 }
 
-// noSocketMessage is what the system says of a socket that is not there.
+// noSocketMessage is the system's error for a missing socket.
 const noSocketMessage = "connect: no such file or directory"
 
-// invalidSocket is one that no daemon makes, and invalidSocketReason a part of why.
+// invalidSocket returns a socket that no daemon can create, and invalidSocketReason is a part of
+// the error.
 func (h home) invalidSocket() string { return filepath.Join(h.tmp, strings.Repeat("x", 200)) }
 
 const invalidSocketReason = "the system allows"
 
-// withOwnConsole has nothing to change here: signals reach one process.
+// withOwnConsole changes nothing here: signals reach one process.
 func withOwnConsole(cmd *exec.Cmd) *exec.Cmd { return cmd }
 
-// stopProgram asks a program to end.
+// stopProgram asks a program to exit.
 func stopProgram(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGTERM) }
 
-// stopMethods are those that a person or the system has.
+// stopMethods are the ways in which a user or the system stops a program.
 var stopMethods = map[string]func(cmd *exec.Cmd) error{
 	"SIGTERM": stopProgram,
 	"SIGINT":  func(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGINT) },

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// interruptEnv makes this program one that types Ctrl-C at the console of the
-// process of that number.
+// interruptEnv turns this program into one that types Ctrl-C at the console of the process with
+// that number.
 const interruptEnv = "E2E_INTERRUPT"
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func sendConsoleCtrlC(pid int) error {
 	if ok, _, err := kernel32.NewProc("AttachConsole").Call(uintptr(pid)); ok == 0 {
 		return fmt.Errorf("cannot come to the console of process %d: %w", pid, err)
 	}
-	if ok, _, err := kernel32.NewProc("SetConsoleCtrlHandler").Call(0, 1); ok == 0 { // it is not for us
+	if ok, _, err := kernel32.NewProc("SetConsoleCtrlHandler").Call(0, 1); ok == 0 { // this Ctrl-C is not for us
 		return err
 	}
 	return windows.GenerateConsoleCtrlEvent(windows.CTRL_C_EVENT, 0)
@@ -47,7 +47,7 @@ func replBinary() string {
 	if path == "" {
 		return ""
 	}
-	if whole, err := filepath.Abs(path); err == nil { // it may lack its drive
+	if whole, err := filepath.Abs(path); err == nil { // the path may lack its drive
 		path = whole
 	}
 	return path
@@ -63,33 +63,34 @@ func newHome(t *testing.T) home {
 	return h
 }
 
-// exitStatusOf is a shell's $?.
+// exitStatusOf returns a shell's $?.
 func exitStatusOf(t *testing.T, cmd *exec.Cmd) int {
 	t.Helper()
 	return cmd.ProcessState.ExitCode()
 }
 
-// newSocketName is a pipe for one daemon.
+// newSocketName returns a pipe for one daemon.
 func newSocketName(t *testing.T) string {
 	t.Helper()
 	return `\\.\pipe\turnstone-` + strings.ReplaceAll(t.Name(), "/", "-") + strconv.Itoa(os.Getpid())
 }
 
-// noSocketMessage is what the system says of a pipe that is not there.
+// noSocketMessage is the system's error for a missing pipe.
 var noSocketMessage = windows.ERROR_FILE_NOT_FOUND.Error()
 
-// invalidSocket is one that no daemon makes, and invalidSocketReason a part of why.
+// invalidSocket returns a socket that no daemon can create, and invalidSocketReason is a part of
+// the error.
 func (h home) invalidSocket() string { return filepath.Join(h.tmp, "socket") }
 
 const invalidSocketReason = "on Windows a daemon is at a named pipe"
 
-// withOwnConsole has a program run at a console of its own, where Ctrl-C reaches nobody else.
+// withOwnConsole runs a program at a console of its own, where Ctrl-C reaches no other process.
 func withOwnConsole(cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NO_WINDOW}
 	return cmd
 }
 
-// stopProgram asks a program to end.
+// stopProgram asks a program to exit.
 func stopProgram(cmd *exec.Cmd) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -103,10 +104,10 @@ func stopProgram(cmd *exec.Cmd) error {
 	return nil
 }
 
-// stopMethods are those that a person or the system has.
+// stopMethods are the ways in which a user or the system stops a program.
 var stopMethods = map[string]func(cmd *exec.Cmd) error{"Ctrl-C": stopProgram}
 
-// isAlive reports whether there is a process.
+// isAlive reports whether a process exists.
 func isAlive(pid int) bool {
 	h, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(pid))
 	if err != nil {

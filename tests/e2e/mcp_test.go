@@ -18,7 +18,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// An agent is a client of one MCP server, in the version without a handshake.
+// An agent is a client of one MCP server, with the protocol version that has no handshake.
 type agent struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -34,7 +34,7 @@ func newAgent(t *testing.T, h home, args ...string) *agent {
 	return newAgentWithLog(t, h, os.Stderr, args...)
 }
 
-// newAgentWithLog is newAgent with a server whose standard error goes to log.
+// newAgentWithLog is newAgent, with the server's standard error written to log.
 func newAgentWithLog(t *testing.T, h home, log io.Writer, args ...string) *agent {
 	t.Helper()
 	cmd := h.mcpCommand(t, args...)
@@ -53,7 +53,7 @@ func newAgentWithLog(t *testing.T, h home, log io.Writer, args ...string) *agent
 	return &agent{t: t, cmd: cmd, in: in, out: bufio.NewScanner(out), outCloser: out}
 }
 
-// sendInput calls repl, and wants to be told how far that is.
+// sendInput calls repl and requests progress notifications.
 func (a *agent) sendInput(input string) {
 	a.t.Helper()
 	text, err := json.Marshal(input)
@@ -68,7 +68,7 @@ func (a *agent) sendInput(input string) {
 	}
 }
 
-// readLineWith reads what the server sends up to the line that holds text.
+// readLineWith reads the server's output up to the line that contains text.
 func (a *agent) readLineWith(text string) string {
 	a.t.Helper()
 	for a.out.Scan() {
@@ -80,14 +80,14 @@ func (a *agent) readLineWith(text string) string {
 	return ""
 }
 
-// callRepl is the text of the reply to one input.
+// callRepl returns the text of the reply to an input.
 func (a *agent) callRepl(input string) string {
 	a.t.Helper()
 	a.sendInput(input)
 	return a.readAnswer()
 }
 
-// readAnswer is the text of the next reply.
+// readAnswer returns the text of the next reply.
 func (a *agent) readAnswer() string {
 	a.t.Helper()
 	a.readLineWith(`"result"`)
@@ -104,8 +104,8 @@ func (a *agent) readAnswer() string {
 func TestMCP(t *testing.T) {
 	t.Parallel()
 
-	// However a client leaves, in the middle of a call, nothing that the call has started is left, and the
-	// call is answered if somebody reads that.
+	// However a client leaves in the middle of a call, nothing that the call has started is left,
+	// and the call is answered if the answer can still be read.
 	t.Run("leaves no process when its client leaves in a call", func(t *testing.T) {
 		t.Parallel()
 		for _, test := range []struct {
@@ -120,7 +120,7 @@ func TestMCP(t *testing.T) {
 			t.Run(test.name, func(t *testing.T) {
 				t.Parallel()
 				h := newHome(t)
-				a := newAgent(t, h, "--sandbox", "full") // a sandbox has numbers of its own for processes
+				a := newAgent(t, h, "--sandbox", "full") // a sandbox has its own process numbers
 				a.sendInput(`import os, subprocess, time
 child = subprocess.Popen(["sleep", "1000"])
 with open("new", "w") as f: f.write(f"{os.getpid()} {child.pid}")
@@ -154,7 +154,7 @@ time.sleep(1000)`)
 		}
 	})
 
-	// A client that is killed closes both of its ends. Nothing waits then for the calls that it made.
+	// A killed client closes both of its ends. Then nothing waits for the calls that it made.
 	t.Run("ends when its output has no reader", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
@@ -179,7 +179,7 @@ time.sleep(1000)`)
 		h.wantNothingLeft(t)
 	})
 
-	// Some clients start servers without an environment. A shell looks for programs then, too.
+	// Some clients start servers without an environment. A shell finds programs then, too.
 	t.Run("needs no environment", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
@@ -220,7 +220,7 @@ time.sleep(1000)`)
 		_ = a.cmd.Wait()
 	})
 
-	// An error between calls belongs in no reply. It goes to standard error, which clients keep.
+	// An error between calls belongs to no reply. It goes to standard error, which clients keep.
 	t.Run("reports errors on standard error", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)

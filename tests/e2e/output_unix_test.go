@@ -178,7 +178,7 @@ func TestExecSession(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
 		h.startDaemon(t)
-		late := filepath.Join(h.dir, "late") // than the call that begins the turn
+		late := filepath.Join(h.dir, "late") // later than the call that starts the turn
 		if err := os.WriteFile(late, []byte("#!/bin/sh\nsleep 1; echo 'no licence'; exit 3\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}

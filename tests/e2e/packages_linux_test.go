@@ -10,7 +10,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
-// Packages are made outside of the sandbox, with the session's Python: not with one that it can write.
+// Packages are prepared outside the sandbox with the session's Python, but not with one that the
+// session can write.
 func TestWith_Sandbox(t *testing.T) {
 	t.Parallel()
 	sandboxcheck.RequireNamespaces(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
-// withTinyPackage is a home whose pip knows one package, tiny, and reaches nothing else.
+// withTinyPackage returns a home whose pip knows one package, tiny, and reaches nothing else.
 func withTinyPackage(t *testing.T, h home) home {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,7 +44,7 @@ func withTinyPackage(t *testing.T, h home) home {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	h.env = slices.Insert(h.env, len(h.env)-1, // the last is the socket
+	h.env = slices.Insert(h.env, len(h.env)-1, // the socket must stay last
 		"PIP_NO_INDEX=1", "PIP_FIND_LINKS="+dir, "UV_NO_INDEX=1", "UV_OFFLINE=1", "UV_FIND_LINKS="+dir,
 		"XDG_CACHE_HOME="+t.TempDir(), "PYTHONDONTWRITEBYTECODE=")
 	return h
@@ -213,7 +213,7 @@ func TestWith(t *testing.T) {
 	})
 }
 
-// skipWithoutInstaller skips a test where nothing installs packages for Python.
+// skipWithoutInstaller skips a test if nothing can install packages for Python.
 func skipWithoutInstaller(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("uv"); err == nil {
@@ -227,13 +227,13 @@ func skipWithoutInstaller(t *testing.T) {
 	t.Skip("there is no uv, and python3 has neither pip nor ensurepip")
 }
 
-// A slowInstaller is a uv that does nothing until the test tells it to.
+// A slowInstaller is a fake uv that does nothing until the test tells it to.
 type slowInstaller struct {
 	dir string
 }
 
-// withSlowInstaller is a home with an uv that says one line, waits for a word, and then
-// makes the package tiny, or fails.
+// withSlowInstaller returns a home with a uv that prints a line, waits for a word, and then
+// installs the package tiny, or fails.
 func withSlowInstaller(t *testing.T, h home) (home, *slowInstaller) {
 	t.Helper()
 	tool := &slowInstaller{dir: t.TempDir()}
@@ -252,12 +252,12 @@ echo "answer = 42" > "$2/tiny.py"
 	if err := testexec.WriteExecutable(filepath.Join(tool.dir, "uv"), []byte(script)); err != nil {
 		t.Fatal(err)
 	}
-	h.env = slices.Insert(h.env, len(h.env)-1, // the last is the socket
+	h.env = slices.Insert(h.env, len(h.env)-1, // the socket must stay last
 		"XDG_CACHE_HOME="+t.TempDir(), "PATH="+tool.dir+":"+os.Getenv("PATH"))
 	return h, tool
 }
 
-// sendWord lets a run of the tool go on.
+// sendWord lets a run of the tool continue.
 func (s *slowInstaller) sendWord(t *testing.T, word string) {
 	t.Helper()
 	fifo, err := os.OpenFile(filepath.Join(s.dir, "word"), os.O_WRONLY, 0) // waits for a reader
@@ -270,7 +270,7 @@ func (s *slowInstaller) sendWord(t *testing.T, word string) {
 	}
 }
 
-// runPIDs returns the process ids of the tool, one for each time it was started.
+// runPIDs returns the process IDs of the tool, one for each run.
 func (s *slowInstaller) runPIDs() (pids []int) {
 	text, _ := os.ReadFile(filepath.Join(s.dir, "runs"))
 	for _, word := range strings.Fields(string(text)) {

@@ -15,9 +15,9 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// withOutsideDirs moves the project of a home to where a sandbox shows the machine's files. It makes
-// directories next to it, which the sandbox may not write, and returns how code and how people
-// name them.
+// withOutsideDirs moves the project of a home to where a sandbox shows the machine's files. It
+// creates directories next to it, which the sandbox must not write. It returns their names for code
+// and for users.
 func (h *home) withOutsideDirs(t *testing.T, names ...string) (relative, absolute []string) {
 	t.Helper()
 	sandboxcheck.RequireNamespaces(t)
@@ -54,15 +54,15 @@ func TestPermission(t *testing.T) {
 			p.waitText(shown)
 			p.waitText(">>> ")
 		}
-		p.typeKeys("1 +") // typed ahead, and no answer
+		p.typeKeys("1 +") // typed ahead; not an answer
 		p.typeKeys("\x7f\x7f\x7f")
 		try(there[0], "maybe\ry\r", "4")
 		try(there[1], "a\r", "4")
 		try(there[2], "n\r", "Read-only file system")
-		p.enterLine(`open("` + there[2] + `/y", "w")`) // a no is remembered
+		p.enterLine(`open("` + there[2] + `/y", "w")`) // a refusal is remembered
 		p.waitText("Read-only file system")
 		p.waitText(">>> ")
-		p.enterLine(`open("` + there[0] + `/y", "w").write("again")`) // and a yes
+		p.enterLine(`open("` + there[0] + `/y", "w").write("again")`) // so is a grant
 		p.waitText("5")
 		p.typeKeys(ctrlD)
 		p.waitExit(0)
@@ -71,7 +71,7 @@ func TestPermission(t *testing.T) {
 				t.Errorf("%s: written %v, want %v", dirs[i], !want, want)
 			}
 		}
-		for i, want := range []string{"EROFS", "went on", "EROFS"} { // only what was allowed always holds later
+		for i, want := range []string{"EROFS", "went on", "EROFS"} { // only what was allowed always applies later
 			got := h.runRepl(t, "", "--lang", "python", "--sandbox", "workspace", "-e", `
 import errno
 try: open("`+there[i]+`/z", "w"); print("went on")
@@ -106,7 +106,7 @@ except OSError as e: print(errno.errorcode[e.errno])`)
 		if got := a.callTool("repl_output", map[string]any{"wait_ms": 30_000}); !strings.Contains(got, "4") || !fileExists(filepath.Join(dirs[0], "x")) {
 			t.Errorf("after a yes: got %q", got)
 		}
-		p = h.startTerminal(t, "grant", "bot", "--write", dirs[1]) // which nobody has asked for
+		p = h.startTerminal(t, "grant", "bot", "--write", dirs[1]) // no call has asked for it
 		p.waitExit(0)
 		if got := a.callRepl(`open("` + there[1] + `/x", "w").write("kept"), x + 1`); !strings.HasSuffix(got, "(4, 42)") {
 			t.Errorf("after a grant: got %q", got)
@@ -137,8 +137,8 @@ except OSError as e: print(errno.errorcode[e.errno])`)
 		}
 	})
 
-	// While a call is held, an interrupt ends it; held again, it goes on after a yes. For R the kernel
-	// makes the call again, which is refused then, and R may tell that first.
+	// While a call waits, an interrupt ends it; when it waits again, it continues after a grant.
+	// R's call is repeated by the kernel and then refused, and R may report that first.
 	t.Run("an interrupt ends a call that waits for it", func(t *testing.T) {
 		t.Parallel()
 		for lang, code := range map[string]struct{ open, interrupted, or, after string }{
@@ -177,7 +177,7 @@ except OSError as e: print(errno.errorcode[e.errno])`)
 		}
 	})
 
-	// A client that is built with the SDK asks its user.
+	// A client built with the SDK asks its user.
 	t.Run("the user of an MCP client answers", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)

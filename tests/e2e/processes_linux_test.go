@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// readProcessInfo is what each process shows of itself to its user: its arguments and its environment,
-// by the file that has them.
+// readProcessInfo returns what each process shows to its user: its arguments and its environment,
+// by the file that holds them.
 func readProcessInfo(t *testing.T) map[string]string {
 	t.Helper()
 	seen := make(map[string]string)
@@ -17,7 +17,7 @@ func readProcessInfo(t *testing.T) map[string]string {
 			t.Fatal(err)
 		}
 		for _, file := range files {
-			if text, err := os.ReadFile(file); err == nil { // or it has ended, or is another user's
+			if text, err := os.ReadFile(file); err == nil { // it may have exited, or belong to another user
 				seen[file] = string(text)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// readProcessInfo is what each process shows of itself: its arguments and its environment.
+// readProcessInfo returns what each process shows: its arguments and its environment.
 func readProcessInfo(t *testing.T) map[string]string {
 	t.Helper()
 	ps, err := exec.Command("ps", "axwwe").Output()

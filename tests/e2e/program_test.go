@@ -41,7 +41,7 @@ func TestProgram(t *testing.T) {
 		}
 	})
 
-	// The command names a project setting that it cannot use in one line, and runs the code.
+	// The command reports a project setting that it cannot use in one line, and runs the code.
 	t.Run("reports another Python than that of the project", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
@@ -109,7 +109,7 @@ func TestProgram(t *testing.T) {
 		}
 	})
 
-	// The terminal, its keys and its signals are the program's: nobody is between them.
+	// The terminal, its keys and its signals belong to the program, with nothing in between.
 	t.Run("has the terminal to itself", func(t *testing.T) {
 		t.Parallel()
 		bash, err := exec.LookPath("bash")
@@ -184,7 +184,7 @@ func TestMCP_InitFile(t *testing.T) {
 	}
 }
 
-// writeBrokenPython is a program that can be named as an interpreter and is none.
+// writeBrokenPython writes a program that can be named as an interpreter but is not one.
 func (h home) writeBrokenPython(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(h.dir, "python3")
@@ -270,7 +270,7 @@ import time; time.sleep(1000)`
 				for _, pid := range []int{worker, stage, child} {
 					waitGone(t, pid)
 				}
-				if sig != syscall.SIGKILL { // which leaves nobody to remove files
+				if sig != syscall.SIGKILL { // after which no process can remove files
 					h.wantNothingLeft(t)
 				}
 			})

@@ -20,7 +20,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// An impostor listens in the place of a daemon, and notes what it is sent.
+// An impostor listens in place of a daemon, and records what it is sent.
 type impostor struct {
 	t      *testing.T
 	socket string
@@ -31,11 +31,12 @@ type impostor struct {
 
 // Kinds of impostors.
 const (
-	kindAgreeing = "" // says yes to everything
+	kindAgreeing = "" // accepts everything
 	kindSilent   = "quiet"
 )
 
-// startImpostor starts one. kind is what it does, or the socket of a daemon to which it passes on everything.
+// startImpostor starts an impostor. kind is its behaviour, or the socket of a daemon to which it
+// forwards everything.
 func startImpostor(t *testing.T, socket, kind string) *impostor {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(socket), 0o700); err != nil {
@@ -45,7 +46,7 @@ func startImpostor(t *testing.T, socket, kind string) *impostor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false) // another may be there by then
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // by then it may belong to another
 	t.Cleanup(func() { _ = l.Close() })
 	i := &impostor{t: t, socket: socket}
 	go func() {
@@ -88,7 +89,7 @@ func (i *impostor) serve(conn net.Conn, kind string) {
 	}
 }
 
-// wantOnlyProofRequests checks that an impostor was asked for a proof, and got nothing else.
+// wantOnlyProofRequests checks that an impostor was asked for a proof and received nothing else.
 func (i *impostor) wantOnlyProofRequests() {
 	i.t.Helper()
 	i.mu.Lock()
@@ -102,7 +103,7 @@ func (i *impostor) wantOnlyProofRequests() {
 	}
 }
 
-// userTmpDir is the directory of the user's own among temporary files.
+// userTmpDir returns the user's own directory among temporary files.
 func (h home) userTmpDir() string {
 	return filepath.Join(h.envValue("TMPDIR"), "turnstone-"+strconv.Itoa(os.Getuid()))
 }
@@ -114,7 +115,7 @@ func TestImpostor(t *testing.T) {
 
 	t.Run("gets no input", func(t *testing.T) {
 		t.Parallel()
-		newHome(t) // it needs Python
+		newHome(t) // skips without Python
 		run, variable := newLoginDir(t)
 		inRun := filepath.Join(run, "turnstone", "daemon.sock")
 		desk := newFindHome(t).withLogin(variable)
@@ -157,7 +158,8 @@ func TestImpostor(t *testing.T) {
 		}
 	})
 
-	// A daemon that starts where something else listens is at another of its usual sockets, and says so.
+	// A daemon that starts where something else listens uses another default socket, and reports
+	// that.
 	t.Run("a daemon starts next to it and is found", func(t *testing.T) {
 		t.Parallel()
 		for _, kind := range []string{kindAgreeing, kindSilent} {
@@ -238,7 +240,7 @@ func TestImpostor(t *testing.T) {
 			}
 			i.wantOnlyProofRequests()
 			aside, _ := newLoginDir(t)
-			if err := os.Rename(filepath.Dir(h.socket()), filepath.Join(aside, "impostor")); err != nil { // in one step: the daemon makes it again
+			if err := os.Rename(filepath.Dir(h.socket()), filepath.Join(aside, "impostor")); err != nil { // in one step, because the daemon makes it again
 				t.Fatal(err)
 			}
 			waitUntil(t, "it is back", func() bool { return h.runRepl(t, "", "list").status == 0 })
@@ -246,8 +248,8 @@ func TestImpostor(t *testing.T) {
 		})
 	})
 
-	// A program that has the lock of the user's daemon, such as a session with the whole network, keeps no
-	// daemon away.
+	// A program that holds the lock of the user's daemon, such as a session with full network
+	// access, keeps no daemon from starting.
 	t.Run("cannot block a daemon by holding its lock", func(t *testing.T) {
 		t.Parallel()
 		_, variable := newLoginDir(t)
@@ -266,9 +268,9 @@ func TestImpostor(t *testing.T) {
 		_ = stopProgram(daemon)
 		_ = daemon.Wait()
 		name := ""
-		for _, lock := range locks { // tests have their own beside it
+		for _, lock := range locks { // other tests have their own next to it
 			if l, err := net.Listen("unix", lock); err == nil {
-				name = lock // and those of tests that have ended in the same moment
+				name = lock // and those of tests that ended at the same moment
 				t.Cleanup(func() { _ = l.Close() })
 			}
 		}
@@ -279,7 +281,8 @@ func TestImpostor(t *testing.T) {
 		wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSessionNotice("keep"), 0})
 	})
 
-	// Code in a sandbox cannot reach the key, the socket, or what is above them, wherever they are.
+	// Sandboxed code cannot reach the key, the socket, or their parent directories, wherever they
+	// are.
 	t.Run("a session cannot take the place of a daemon", func(t *testing.T) {
 		t.Parallel()
 		sandboxcheck.RequireNamespaces(t)
@@ -299,7 +302,7 @@ func TestImpostor(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				work, _ := newLoginDir(t) // short
+				work, _ := newLoginDir(t) // a short path
 				if err := os.Mkdir(filepath.Join(work, "t"), 0o700); err != nil {
 					t.Fatal(err)
 				}
@@ -321,14 +324,14 @@ func TestImpostor(t *testing.T) {
 		}
 	})
 
-	// The socket goes where the session does not write, before it can.
+	// The socket moves where the session cannot write, before the session can.
 	t.Run("a daemon moves out of what a session can write", func(t *testing.T) {
 		t.Parallel()
 		sandboxcheck.RequireNamespaces(t)
 		for name, grant := range map[string]bool{"its workspace": false, "what it is given while it runs": true} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				work := sandboxcheck.TempDir(t) // of temporary files a session has its own
+				work := sandboxcheck.TempDir(t) // a session has temporary files of its own
 				state, _ := newLoginDir(t)
 				h := newFindHome(t).withLogin(newBlockedLoginDir(t), "TMPDIR="+filepath.Join(work, "t"), "XDG_STATE_HOME="+state)
 				if err := os.Mkdir(filepath.Join(work, "t"), 0o700); err != nil {
@@ -373,8 +376,8 @@ func TestImpostor(t *testing.T) {
 	})
 }
 
-// replaceByImpostor puts an impostor in the place of a daemon that runs, as a program would that may write above
-// its socket: with a lock, too.
+// replaceByImpostor replaces a running daemon by an impostor, as a program could that may write
+// above its socket. The impostor takes the lock, too.
 func replaceByImpostor(t *testing.T, socket, kind string) *impostor {
 	t.Helper()
 	aside, _ := newLoginDir(t)
@@ -501,7 +504,7 @@ func TestServe_OneOfManyStarts(t *testing.T) {
 	<-ended
 }
 
-// Its processes have other numbers there.
+// In a container, its processes have other numbers.
 func TestDaemonKey_Container(t *testing.T) {
 	t.Parallel()
 	sandboxcheck.RequireNamespaces(t)
@@ -518,7 +521,7 @@ func TestDaemonKey_Container(t *testing.T) {
 	}
 }
 
-// newBlockedLoginDir is a directory of a login in which no daemon can be.
+// newBlockedLoginDir returns the directory of a login in which no daemon can listen.
 func newBlockedLoginDir(t *testing.T) (variable string) {
 	t.Helper()
 	dir, variable := newLoginDir(t)
@@ -528,7 +531,8 @@ func newBlockedLoginDir(t *testing.T) (variable string) {
 	return variable
 }
 
-// attackCode tries to read keys, and to reach, replace and move sockets, everywhere in the directory.
+// attackCode tries to read keys, and to reach, replace and move sockets, everywhere in the
+// directory.
 const attackCode = `
 import os, socket
 def tries(what, f):

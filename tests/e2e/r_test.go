@@ -14,7 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// newRHome is a home in which the system's R has no profiles but the test's.
+// newRHome returns a home in which the system's R has only the test's profiles.
 func newRHome(t *testing.T) home {
 	t.Helper()
 	found, _, err := r.Find(r.FindOptions{})
@@ -94,14 +94,14 @@ func TestR(t *testing.T) {
 		wantResult(t, h.runRepl(t, "a\nb\n", "--lang", "r", "-e", "rev(readLines(file('stdin')))"), result{"[1] \"b\" \"a\"\n", "", 0})
 	})
 
-	// Rscript is the judge of how a file runs.
+	// Rscript is the reference for how a file runs.
 	t.Run("a file runs as with Rscript", func(t *testing.T) {
 		t.Parallel()
 		h := newRHome(t)
 		rscript := filepath.Join(systemRHome(t), "bin", "Rscript")
 		for name, c := range map[string]struct {
 			code   string
-			script string // "$0" is Rscript, or what ours is in its place
+			script string // "$0" is Rscript, or our replacement
 		}{
 			"its arguments":         {"#!/usr/bin/env Rscript\ncommandArgs(trailingOnly = TRUE)\ncommandArgs()[-1]\n", `"$0" s.R a "b c" --lang "" -e -g Tk --args x --version`},
 			"what is printed":       {"x <- 1\nx\nf <- function(n) {\n  n + 1\n}\nprint(f(x))\nwarning('careful')\nf <- function() warning('again'); f(); message('m')\n", `"$0" s.R`},
@@ -178,7 +178,7 @@ func TestR(t *testing.T) {
 		wantResult(t, h.runRepl(t, "", "--r", systemRHome(t), "-e", "1L"), result{"[1] 1\n", "", 0})
 	})
 
-	// R would sit at its own prompt, which only we cannot see.
+	// R would stop at its own prompt, which only we cannot see.
 	t.Run("reports an environment file that keeps the worker out", func(t *testing.T) {
 		t.Parallel()
 		if _, err := os.ReadFile("/proc/self/syscall"); err != nil {
@@ -194,7 +194,7 @@ func TestR(t *testing.T) {
 	})
 }
 
-// systemRHome is the home of the system's R, which has Rscript.
+// systemRHome returns the home of the system's R, which contains Rscript.
 func systemRHome(t *testing.T) string {
 	t.Helper()
 	got := newRHome(t).runRepl(t, "", "--lang", "r", "-e", "cat(R.home())")

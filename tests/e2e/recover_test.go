@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// waitSaved waits until a file has what a session was given: files lag a little.
+// waitSaved waits until a file contains what a session was given: files lag a little.
 func (h home) waitSaved(t *testing.T, text string) {
 	t.Helper()
 	waitUntil(t, fmt.Sprintf("a file has %q", text), func() (kept bool) {
@@ -23,7 +23,7 @@ func (h home) waitSaved(t *testing.T, text string) {
 					content, _ := os.ReadFile(path)
 					kept = kept || bytes.Contains(content, []byte(text))
 				}
-				return nil // files may go meanwhile
+				return nil // files may disappear in the meantime
 			})
 		}
 		return kept

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A bareRemote is a far side that has nothing of ours but a home: no program on PATH.
+// A bareRemote is a remote that has nothing of ours but a home: no program is on PATH.
 type bareRemote struct {
 	home   string
 	socket string
@@ -23,13 +23,13 @@ func newBareRemote(t *testing.T) bareRemote {
 	return b
 }
 
-// stopDaemon ends the daemon there, by a home that knows the way.
+// stopDaemon stops the daemon there. The remote is known to the home h.
 func (b bareRemote) stopDaemon(t *testing.T, h home, flags ...string) {
 	t.Helper()
 	wantResult(t, h.runRepl(t, "", append([]string{"daemon", "stop"}, flags...)...), result{"", "", 0})
 }
 
-// installedPrograms are those that were brought there.
+// installedPrograms returns the programs that were installed there.
 func (b bareRemote) installedPrograms(t *testing.T) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(b.home, ".cache/turnstone/bin/*"))
@@ -65,7 +65,7 @@ func TestRemoteInstall(t *testing.T) {
 			t.Errorf("the second time: %v", r)
 		}
 		far.stopDaemon(t, h, "--via", far.via)
-		if err := os.Remove(there[0]); err != nil { // as whoever tidies up caches
+		if err := os.Remove(there[0]); err != nil { // as somebody would who clears caches
 			t.Fatal(err)
 		}
 		if r := run("exec", "main", "-e", "6 * 7"); r.status != 0 || r.stdout != "42\n" || !strings.Contains(r.stderr, "installing repl at ") {
@@ -98,7 +98,7 @@ func TestRemoteInstall(t *testing.T) {
 		h.writeRemotesFile(t, says+"install = true\n")
 		a = newAgent(t, h, flags...)
 		got := a.callRepl("6 * 7")
-		for strings.Contains(got, "gpu cannot be reached yet") { // a call waits 10 s, which a busy machine may need to bring it
+		for strings.Contains(got, "gpu cannot be reached yet") { // a call waits 10 s, and a busy machine may take longer to install
 			got = a.callRepl("6 * 7")
 		}
 		if !strings.Contains(got, "42") || strings.Contains(got, "MB go to") || len(far.installedPrograms(t)) != 1 {

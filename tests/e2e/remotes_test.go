@@ -19,8 +19,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// newRemoteCommand is a command that leads to the daemon of another home. It stands for ssh to a noisy
-// account: what it starts is another machine's for all that the near side can know.
+// newRemoteCommand returns a command that connects to the daemon of another home. It stands for ssh
+// to a noisy account: as far as the client can tell, what it starts runs on another machine.
 func newRemoteCommand(t *testing.T, there home, first ...string) string {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "far side")
@@ -32,7 +32,7 @@ func newRemoteCommand(t *testing.T, there home, first ...string) string {
 	return "'" + script + "'"
 }
 
-// writeRemotesFile has a home know a place by name.
+// writeRemotesFile writes the file of remotes of a home.
 func (h home) writeRemotesFile(t *testing.T, text string) {
 	t.Helper()
 	for _, kv := range h.env {
@@ -237,8 +237,8 @@ func TestRemote(t *testing.T) {
 		}
 	})
 
-	// The far side here holds both pipes open by itself, as one whose near side has lost its power: it
-	// sees no end, and what it writes is taken.
+	// Here the remote end holds both pipes open itself, like one whose client has lost power: it
+	// sees no end of input, and its output is accepted.
 	t.Run("a remote end without a client ends and an idle one does not", func(t *testing.T) {
 		t.Parallel()
 		there, dir := newDaemonHome(t), t.TempDir()

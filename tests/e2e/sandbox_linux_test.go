@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// writeProbeCode is a program that tries to write into its directory and into another.
+// writeProbeCode is a program that tries to write to its directory and to another one.
 const writeProbeCode = `
 import os, sys
 def write(path):
@@ -38,7 +38,8 @@ func newSandboxHome(t *testing.T) (h home, outside string) {
 	return h, outside
 }
 
-// skipWithoutCacheCopies skips a test where a session says in its first reply that it has no copy of the caches.
+// skipWithoutCacheCopies skips a test if the first reply of a session reports missing copies of
+// caches.
 func skipWithoutCacheCopies(t *testing.T) {
 	t.Helper()
 	home, err := os.UserHomeDir()
@@ -148,7 +149,7 @@ func TestSandbox(t *testing.T) {
 		}
 	})
 
-	// A variable may name a directory that cannot be made.
+	// A variable may name a directory that cannot be created.
 	t.Run("starts wherever variables put the tool directories", func(t *testing.T) {
 		t.Parallel()
 		h, _ := newSandboxHome(t)
@@ -173,7 +174,8 @@ func TestSandbox(t *testing.T) {
 		}
 	})
 
-	// A person shows sessions more of the home directory: when one starts, while one runs, and always.
+	// The user shows sessions more of the home directory: at the start, while a session runs, and
+	// always.
 	t.Run("the user shows more of the home directory", func(t *testing.T) {
 		t.Parallel()
 		h, _ := newSandboxHome(t)
@@ -238,7 +240,8 @@ func TestSandbox(t *testing.T) {
 		}
 	})
 
-	// A session writes a place that programs outside run or read only after a person has named its real path twice.
+	// A session may write a directory that programs outside run or read only after the user has
+	// named its real path twice.
 	t.Run("the user confirms a directory of programs by its path", func(t *testing.T) {
 		t.Parallel()
 		h, _ := newSandboxHome(t)
@@ -348,7 +351,7 @@ func TestSandboxReport(t *testing.T) {
 			{[]string{"--sandbox", "full"}, "", "written written secret"},
 		} {
 			a := h.newMCPClient(t, row.args...)
-			// The refusal may be told before the output or behind it.
+			// The denial may be reported before or after the output.
 			if got := a.callRepl(writeProbeCode); !slices.Contains(strings.Split(got, "\n"), row.text) || !strings.Contains(a.sandboxLine, row.holds) || row.holds == "" && a.sandboxLine != "" {
 				t.Errorf("%v: got %q, %q; want %q in the first and %q", row.args, a.sandboxLine, got, row.holds, row.text)
 			}
@@ -357,7 +360,7 @@ func TestSandboxReport(t *testing.T) {
 }
 
 func TestSandboxOfAgent(t *testing.T) {
-	// A session of a person, which nothing confines, is no way out for an agent.
+	// An unconfined session of the user is no escape for an agent.
 	t.Run("holds in sessions of others", func(t *testing.T) {
 		skipWithoutCacheCopies(t)
 		h, outside := newSandboxHome(t)
@@ -369,7 +372,7 @@ func TestSandboxOfAgent(t *testing.T) {
 		}
 	})
 
-	// An agent gets no sandbox only if the user says so.
+	// An agent runs without a sandbox only if the user says so.
 	t.Run("only the user can leave it out", func(t *testing.T) {
 		h, _ := newSandboxHome(t)
 		a := h.newMCPClient(t, "--sandbox", "full")
@@ -453,7 +456,7 @@ func TestSandboxConfig(t *testing.T) {
 	})
 }
 
-// writeSandboxSettings writes the user's file about sandboxes, and returns its path.
+// writeSandboxSettings writes the user's sandbox.toml and returns its path.
 func (h home) writeSandboxSettings(t *testing.T, text string) string {
 	t.Helper()
 	var path string
@@ -471,9 +474,8 @@ func (h home) writeSandboxSettings(t *testing.T, text string) string {
 	return path
 }
 
-// Where the system forbids the sandbox, an agent's session is refused, and repl install has said
-// so before.
-// withoutNamespaces has a command run where no namespace can be made, and so no sandbox.
+// withoutNamespaces runs a command where no namespace, and so no sandbox, can be created. There an
+// agent's session is refused, and repl install has announced that.
 func withoutNamespaces(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Args = append([]string{"sh", "-c", `echo 0 >/proc/sys/user/max_user_namespaces && exec "$0" "$@"`}, cmd.Args...)
 	cmd.Path = "/bin/sh"

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// rawKeysCode is a program, in the runtime itself, that takes each key until a q.
+// rawKeysCode is a program, in the runtime itself, that reads each key until a q.
 const rawKeysCode = `
 def keys(change="setraw"):
     import os, signal, sys, termios, tty
@@ -27,7 +27,7 @@ def keys(change="setraw"):
     return got
 `
 
-// newProgramTerminal sits down at a terminal that programs can use, with raw defined.
+// newProgramTerminal starts repl in a terminal that programs can use, and defines the function raw.
 func newProgramTerminal(t *testing.T, h home, args ...string) *terminalUser {
 	t.Helper()
 	h.env = append(h.env, "TERM=xterm-256color", "NO_COLOR=")
@@ -47,7 +47,7 @@ func (p *terminalUser) pasteDefinitions(code string) {
 func TestFullScreen(t *testing.T) {
 	t.Parallel()
 
-	// The usual recipe for one key reads sys.stdin.
+	// The common recipe for reading one key uses sys.stdin.
 	t.Run("standard input gives each key in raw and cbreak mode", func(t *testing.T) {
 		t.Parallel()
 		p := newProgramTerminal(t, newHome(t))
@@ -89,7 +89,7 @@ def key(change="setcbreak", stream="sys.stdin"):
 		h := newHome(t)
 		p := newProgramTerminal(t, h)
 		p.enterLine("keys()")
-		p.waitText("ready\nnext") // a line feed that no terminal turns into more
+		p.waitText("ready\nnext") // a line feed that no terminal has changed
 		p.typeKeys("a\r\x03\x1b[A\x1cä")
 		p.typeKeys("q")
 		p.waitText(`b'a\r\x03\x1b[A\x1c\xc3\xa4q'`)
@@ -125,7 +125,7 @@ def key(change="setcbreak", stream="sys.stdin"):
 		p.waitDrawn("\x1b[?1049l")
 		p.waitText("KeyboardInterrupt")
 		p.waitText(">>> ")
-		p.enterLine("keys()") // the next one gets them
+		p.enterLine("keys()") // the next program gets them
 		p.waitText("ready")
 		p.typeKeys("\x1cq")
 		p.waitText(`b'\x1cq'`)
@@ -249,7 +249,7 @@ def key(change="setcbreak", stream="sys.stdin"):
 		p := newProgramTerminal(t, h)
 		p.enterLine("import os; os.system('bash --norc --noprofile -i')")
 		p.waitText("$ ")
-		p.typeKeys("sh -c 'echo o\"\"n; exec sleep 1000'\r") // a job that speaks is in the foreground
+		p.typeKeys("sh -c 'echo o\"\"n; exec sleep 1000'\r") // a job that prints is in the foreground
 		p.waitText("on\r\n")
 		p.typeKeys(ctrlC)
 		p.waitText("$ ")
@@ -259,8 +259,8 @@ def key(change="setcbreak", stream="sys.stdin"):
 	})
 }
 
-// cursesCode is a program like those that use curses, such as htop: when it comes to its keys it looks
-// at the size, and draws its screen anew only if that is another one.
+// cursesCode is a program like those that use curses, such as htop. When it reads its keys it
+// checks the size, and redraws its screen only if the size has changed.
 const cursesCode = `
 def curses():
     import os, select, signal, termios, tty
@@ -325,8 +325,8 @@ func TestTerminalEnvironment(t *testing.T) {
 		wantResult(t, h.runRepl(t, "", "-e", "import os; [os.environ[n] for n in ('TERM', 'PAGER')]"), result{"['dumb', 'cat']\n", "", 0})
 	})
 
-	// CPython colours errors from 3.13 on, for a person. An agent's never have colours, whatever its
-	// environment asks for.
+	// From 3.13 on, CPython colours errors for a user. An agent's errors never have colours,
+	// whatever its environment asks for.
 	t.Run("errors have the colors of the runtime", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)

@@ -17,13 +17,13 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 )
 
-// Each file of testdata/script is a part of the command line as a script sees it. Beside the
+// Each file in testdata/script tests a part of the command line as a script sees it. Besides the
 // commands of testscript there are:
 //
 //	status N COMMAND…   runs a command that must end with this status
 //	expand FROM TO      copies a file with the values of its variables
 //	serve               runs a daemon until the end of the script
-//	[sandbox] COMMAND…  is for systems that let a sandbox be made
+//	[sandbox] COMMAND…  is for systems that allow sandboxes
 func TestScript(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))

@@ -15,7 +15,7 @@ import (
 func TestSecret(t *testing.T) {
 	t.Parallel()
 
-	// A secret that a person typed stays between them and the code. No reply, file, export or
+	// A secret that a user typed stays between the user and the code. No reply, file, export or
 	// process shows it, even if the code prints it.
 	t.Run("appears nowhere after it was typed", func(t *testing.T) {
 		t.Parallel()
@@ -48,7 +48,7 @@ func TestSecret(t *testing.T) {
 		h.runRepl(t, "yes\n", "input", "bot")
 		a.callTool("repl_output", map[string]any{"wait_ms": 30_000})
 
-		// Everything that anybody can look at.
+		// Everything that anyone can look at.
 		seen := map[string]string{"list": h.runRepl(t, "", "list").stdout, "events": h.runRepl(t, "", "events", "bot").stdout}
 		for _, format := range []string{"py", "ipynb", "txt"} {
 			seen[format] = h.runRepl(t, "", "export", "bot", "--format", format).stdout
@@ -57,7 +57,7 @@ func TestSecret(t *testing.T) {
 		for _, dir := range append([]string{h.dir, h.tmp}, h.envValue("XDG_STATE_HOME")) {
 			err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 				if errors.Is(err, fs.ErrPermission) {
-					return fs.SkipDir // what a sandbox shows in place of something hidden has no rights
+					return fs.SkipDir // the sandbox's placeholder for a hidden file cannot be read
 				}
 				if err == nil && d.Type().IsRegular() {
 					var b []byte
@@ -84,7 +84,7 @@ func TestSecret(t *testing.T) {
 		}
 	})
 
-	// The same in R, where a secret is asked for with the terminal's echo off.
+	// The same in R, where a secret is read with the terminal's echo off.
 	t.Run("is redacted where R shows it", func(t *testing.T) {
 		t.Parallel()
 		h := newRHome(t)

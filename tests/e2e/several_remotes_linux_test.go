@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// Both places have a session of the same name, so that what belongs to one cannot be found at the
+// Both remotes have a session of the same name, so that what belongs to one cannot be found at the
 // other by chance.
 func TestRemotes_ImagesAndPermissions(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// startCall calls a tool; answer is its reply.
+// startCall calls a tool. answer is its reply.
 func (a *agent) startCall(tool string, arguments map[string]any) {
 	a.t.Helper()
 	a.lastID++
@@ -32,7 +32,7 @@ func (a *agent) startCall(tool string, arguments map[string]any) {
 	}
 }
 
-// callTool is the reply of a tool about a session; "" names none.
+// callTool returns the reply of a tool about a session; "" names none.
 func (a *agent) callTool(tool, session string, more ...string) string {
 	a.t.Helper()
 	arguments := map[string]any{}
@@ -46,11 +46,11 @@ func (a *agent) callTool(tool, session string, more ...string) string {
 	return a.readAnswer()
 }
 
-// A testRemote is a place with a daemon, as another machine is.
+// A testRemote is a remote with a daemon, like another machine.
 type testRemote struct {
 	home
 	via       string
-	dialsFile string // the file that has the process of each dial
+	dialsFile string // the file that records the process of each dial
 }
 
 func newTestRemote(t *testing.T) testRemote {
@@ -61,7 +61,7 @@ func newTestRemote(t *testing.T) testRemote {
 	return p
 }
 
-// dialPIDs are the processes that have led there.
+// dialPIDs returns the processes that have connected there.
 func (p testRemote) dialPIDs(t *testing.T) (pids []int) {
 	t.Helper()
 	text, err := os.ReadFile(p.dialsFile)

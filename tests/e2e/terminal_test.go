@@ -20,17 +20,17 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
-// A terminalUser sits at a terminal with repl running in it. Each search removes the text that they
-// saw from the screen, so the next search finds only new text.
+// A terminalUser works at a terminal with repl running in it. Each search removes the text that was
+// found from the screen, so the next search finds only new text.
 type terminalUser struct {
 	t       *testing.T
 	cmd     *exec.Cmd
 	tty     *os.File // the terminal's other end
-	slave   *os.File // the terminal itself, kept open to look at its mode
+	slave   *os.File // the terminal itself, kept open to check its mode
 	normal  *term.State
 	chunks  chan []byte // what the terminal shows; closed at its end
-	unread  string      // without drawing
-	raw     string      // everything, with drawing
+	unread  string      // without drawing sequences
+	raw     string      // everything, with drawing sequences
 	screen  terminalScreen
 	timeout <-chan time.Time
 }
@@ -97,8 +97,8 @@ func (h home) startProgram(t *testing.T, cmd *exec.Cmd) *terminalUser {
 	return p
 }
 
-// drawingPattern is what a line editor writes and nobody sees: control sequences that
-// move the cursor and change colours, and a blank that is taken back at once.
+// drawingPattern matches what a line editor writes invisibly: control sequences that move the
+// cursor and change colours, and a blank that is erased at once.
 var drawingPattern = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]| \x08`)
 
 // waitText waits until text is shown, and returns the text before it.
@@ -107,7 +107,7 @@ func (p *terminalUser) waitText(text string) (before string) {
 	return p.waitTextPressingTab(text, nil)
 }
 
-// waitDrawn waits until something was drawn, which sees does not show.
+// waitDrawn waits until a sequence was drawn, which waitText does not see.
 func (p *terminalUser) waitDrawn(sequence string) {
 	p.t.Helper()
 	for !strings.Contains(p.raw, sequence) {
@@ -115,8 +115,8 @@ func (p *terminalUser) waitDrawn(sequence string) {
 	}
 }
 
-// readChunk notes what the terminal shows next, or presses Tab if again says so first. want and got are for
-// the failure when nothing comes any more.
+// readChunk reads what the terminal shows next, or presses Tab if again fires first. want and got
+// describe the failure if nothing arrives.
 func (p *terminalUser) readChunk(again <-chan time.Time, want string, got func() string) {
 	p.t.Helper()
 	select {
@@ -134,7 +134,7 @@ func (p *terminalUser) readChunk(again <-chan time.Time, want string, got func()
 	}
 }
 
-// waitTextPressingTab is sees, and presses Tab whenever again says so.
+// waitTextPressingTab is waitText, and presses Tab whenever again fires.
 func (p *terminalUser) waitTextPressingTab(text string, again <-chan time.Time) (before string) {
 	p.t.Helper()
 	for {
@@ -146,8 +146,8 @@ func (p *terminalUser) waitTextPressingTab(text string, again <-chan time.Time) 
 	}
 }
 
-// completeTo presses Tab until it has brought text: the runtime of a busy machine may
-// not say in time how a line can go on.
+// completeTo presses Tab until text appears: on a busy machine the runtime may take too long to
+// offer completions.
 func (p *terminalUser) completeTo(text string) {
 	p.t.Helper()
 	p.typeKeys(keyTab)
@@ -164,7 +164,7 @@ func (p *terminalUser) typeKeys(keys string) {
 	}
 }
 
-// enterLine types a line and sees it, and not only its echo.
+// enterLine types a line and waits until it is shown, not only echoed.
 func (p *terminalUser) enterLine(line string) {
 	p.t.Helper()
 	p.typeKeys(line)
@@ -173,7 +173,8 @@ func (p *terminalUser) enterLine(line string) {
 	p.typeKeys("\r")
 }
 
-// waitOnScreen waits until typed is on the screen before the cursor: drawn in pieces, if the keys came so.
+// waitOnScreen waits until typed is on the screen before the cursor. It may be drawn in pieces, if
+// the keys arrived so.
 func (p *terminalUser) waitOnScreen(typed string) {
 	p.t.Helper()
 	for !strings.HasSuffix(p.screen.textBeforeCursor(), typed) {
@@ -189,7 +190,7 @@ const (
 	keyTab = "\t"
 )
 
-// waitExit waits for repl's end, and checks the terminal's mode and the status.
+// waitExit waits until repl exits, and checks the terminal's mode and the status.
 func (p *terminalUser) waitExit(wantStatus int) {
 	p.t.Helper()
 	_ = p.cmd.Wait()
@@ -226,7 +227,7 @@ func TestTerminal(t *testing.T) {
 		p.enterLine("def f(x):")
 		p.waitText("... ")
 		p.typeKeys(keyTab + "return x * 2\r") // Tab at the start of a line indents
-		p.waitText("return x * 2")            // drawn again from its beginning, if the word came in pieces: in the color of a keyword
+		p.waitText("return x * 2")            // in the color of a keyword; redrawn from its beginning if the word arrived in pieces
 		p.waitText("... ")
 		p.typeKeys("\r")
 		p.waitText(">>> ")
@@ -257,7 +258,7 @@ func TestTerminal(t *testing.T) {
 		p.unread = ""
 		h.writeFile(t, "go", "")
 		p.waitText("later\r\n")
-		p.waitText(">>> 'half ' + ") // drawn again
+		p.waitText(">>> 'half ' + ") // redrawn
 		p.enterLine("'line'")
 		p.waitText("'half line'")
 	})
@@ -275,7 +276,7 @@ func TestTerminal(t *testing.T) {
 		p.enterLine("import os; os.get_terminal_size()")
 		p.waitText("columns=100, lines=24")
 		p.waitText(">>> ")
-		// The code waits for the signal itself, so the test need not guess when it has come.
+		// The code waits for the signal itself, so the test need not guess when it has arrived.
 		p.enterLine("import signal; _ = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH}); print('o' + 'n', flush=True); _ = signal.sigwait({signal.SIGWINCH}); os.get_terminal_size()")
 		p.waitText("\r\non\r\n")
 		if err := pty.Setsize(p.tty, &pty.Winsize{Rows: 30, Cols: 70}); err != nil {
@@ -385,8 +386,8 @@ func TestTerminalEditing(t *testing.T) {
 		p.waitText("from a paste")
 	})
 
-	// A terminal that does not mark pastes sends them as a program types. The help for a person would make
-	// another program of this.
+	// A terminal that does not mark pastes sends them as if typed. Automatic indentation would
+	// change the program.
 	t.Run("an unmarked paste is not indented", func(t *testing.T) {
 		t.Parallel()
 		p := newHome(t).startAtPrompt(t)
@@ -413,7 +414,7 @@ func TestTerminalEditing(t *testing.T) {
 		}
 	})
 
-	// The editor's program has the keys, and we do not read them while it runs.
+	// The editor's program gets the keys, and repl does not read them while it runs.
 	t.Run("an external editor changes the text", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
@@ -450,11 +451,11 @@ func TestTerminalEditing(t *testing.T) {
 		p.typeKeys("x = 122")
 		p.waitText("x = 122")
 		p.typeKeys("\x1b")
-		p.waitDrawn("\x1b[11G") // on the last character, when the key is known to be alone
+		p.waitDrawn("\x1b[11G") // on the last character, once the key is known to be alone
 		p.typeKeys("0wwr4")     // "x = 422"
 		p.typeKeys("$x\r")      // "x = 42"
 		p.waitText(">>> ")
-		p.enterLine("i" + "x") // Enter began with the insert mode again, so this is a name
+		p.enterLine("i" + "x") // Enter has returned to insert mode, so this is a name
 		p.waitText("NameError")
 	})
 
@@ -556,7 +557,7 @@ func TestTerminalInterrupt(t *testing.T) {
 		p := newHome(t).startAtPrompt(t)
 		p.enterLine("distinctive_name = distinctive_note = 1")
 		p.waitText(">>> ")
-		p.typeKeys("distinct" + keyTab) // as far as both are the same
+		p.typeKeys("distinct" + keyTab) // as far as both agree
 		p.completeTo("distinctive_note")
 		p.typeKeys(ctrlC)
 		p.waitText("^C")
@@ -565,7 +566,7 @@ func TestTerminalInterrupt(t *testing.T) {
 		p.waitText("\r\n'still here'\r\n")
 	})
 
-	// Ctrl-Z while code runs goes to the shell at once. It does not become a key of a later line.
+	// Ctrl-Z while code runs reaches the shell at once. It does not become a key of a later line.
 	t.Run("a suspend while code runs returns to the shell", func(t *testing.T) {
 		t.Parallel()
 		bash, err := exec.LookPath("bash")
@@ -675,7 +676,7 @@ func TestTerminalQuestion(t *testing.T) {
 		p := h.startAtPrompt(t)
 		p.enterLine("import os, signal, threading, time; felt = []; _ = signal.signal(signal.SIGALRM, lambda *a: felt or felt.append(1) or 1 / 0)")
 		p.waitText(">>> ")
-		// Python misses a signal that comes just before a call that waits, until there is another one.
+		// Python misses a signal that arrives just before a blocking call, until the next signal.
 		p.enterLine(pythonWhenFileExists("[os.kill(os.getpid(), signal.SIGALRM) or time.sleep(.1) for _ in iter(lambda: bool(felt), True)]") + "; input('qu' + 'ick? ')")
 		p.waitText("quick? ")
 		h.writeFile(t, "go", "")
@@ -822,8 +823,8 @@ func TestTerminalHistory(t *testing.T) {
 	})
 }
 
-// pythonWhenFileExists is Python code that has another thread wait for a file named go, and then do
-// something.
+// pythonWhenFileExists returns Python code that makes another thread wait for a file named go and
+// then run a statement.
 func pythonWhenFileExists(do string) string {
 	return "threading.Thread(target=lambda: ([time.sleep(.01) for _ in iter(lambda: os.path.exists('go'), True)], " + do + ")).start()"
 }
@@ -840,7 +841,7 @@ func TestTerminalExit(t *testing.T) {
 		p.waitText("killed by SIGKILL")
 		p.waitText("its state is lost")
 		p.waitText(">>> ")
-		p.enterLine("for i in range(2):") // also judged by the new one
+		p.enterLine("for i in range(2):") // the new rule also judges it
 		p.waitText("... ")
 		p.enterLine("  print('n' + 'ew')")
 		p.waitText("... ")

@@ -78,7 +78,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"mcp", "--init", "cli_test.go"}, "name the language of the file with --lang"},
 		{[]string{"mcp", "--lang", "r", "--init", "cli_test.go", "--daemon"}, "do not work with --daemon"},
 		{[]string{"install", "claude", "--env", "A"}, "Claude Code does not support this"},
-		{[]string{"install", "codex", "--env", "A=1"}, "name a variable"},
+		{[]string{"install", "codex", "--env", "A=1"}, "only the name of a variable"},
 		{[]string{"worker"}, "repl worker check"},
 		{[]string{"worker", "chek"}, "repl worker check"},
 		{[]string{"worker", "check"}, "needs the command of a worker"},
