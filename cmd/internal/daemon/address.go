@@ -8,29 +8,29 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// maxRenewals bounds how often an address is made again in one look, because it was removed
-// before it was watched.
+// maxRenewals bounds how often one check restores an address that is removed again before it is
+// watched.
 const maxRenewals = 3
 
-// An addressWatcher is where clients look for the daemon. Others may remove it: logind removes the
-// directory at the last logout, and cleaning programs remove old files. The kernel tells the
-// owner when they do. Where it cannot, the owner looks now and then, as it does while the
-// addressWatcher is lost.
+// An addressWatcher restores the files by which clients find the daemon. Other programs may remove
+// them: logind removes the directory at the last logout, and cleanup programs remove old files. The
+// kernel reports this where it can. Elsewhere, and while the address is lost, the owner checks at
+// intervals.
 type addressWatcher struct {
 	daemon         *Daemon
 	listener       net.Listener
-	watch          *fileWatch    // nil where there is nothing to watch, or no means to do so
-	removed        chan struct{} // of the watch: a file may be gone; nil without one
-	timer          *time.Timer   // for the next look
+	watch          *fileWatch    // nil where there are no files, or the system cannot watch them
+	removed        chan struct{} // receives when a file may be gone; nil without a watch
+	timer          *time.Timer   // for the next check
 	nextCheck      <-chan time.Time
 	lastProblem    string // the last problem that was logged
 	lastWarning    string // the last warning that was logged
-	lastMoveReason string // the last reason to be elsewhere that was logged
-	takenCount     int    // how often in a row another daemon was there
-	unwatched      bool   // the last attempt to watch failed
+	lastMoveReason string // the last reason for a move that was logged
+	takenCount     int    // consecutive checks that found another daemon
+	unwatched      bool   // the files could not be watched at the last attempt
 }
 
-// fileBackedListener is a listener that knows the files by which it is found.
+// A fileBackedListener is a Renewer that names the files by which clients find it.
 type fileBackedListener interface {
 	Renewer
 	watchedFiles() []string
@@ -51,7 +51,7 @@ func (d *Daemon) newAddressWatcher(l net.Listener) *addressWatcher {
 			a.logUnwatched(err)
 		}
 	}
-	a.timer = time.NewTimer(0) // a file may be gone already
+	a.timer = time.NewTimer(0) // check at once: a file may be gone already
 	a.nextCheck = a.timer.C
 	return a
 }
@@ -63,8 +63,8 @@ func (a *addressWatcher) stop() {
 	a.watch.close()
 }
 
-// isLost restores the address if necessary, and says when to look again. It returns true if
-// another daemon has it and this one has no users left. New clients cannot reach this daemon
+// isLost restores the address if necessary, and schedules the next check. It returns true if
+// another daemon has the address and this one has no users left, since no new client can reach it
 // then.
 func (a *addressWatcher) isLost() bool {
 	lost, watched := a.restoreAndLog()
@@ -74,35 +74,36 @@ func (a *addressWatcher) isLost() bool {
 	return lost
 }
 
-// renewAndWatch restores the address, and watches the files by which it is found then. watched is
-// false where nobody tells when they are gone.
+// renewAndWatch restores the address, and watches its files. watched is false where the system will
+// not report their removal.
 func (a *addressWatcher) renewAndWatch() (renewed, watched bool, err error) {
 	for range maxRenewals {
-		var blind error
+		var watchErr error
 		if k, ok := a.listener.(fileBackedListener); ok && a.watch != nil {
-			blind = a.watch.watchFiles(k.watchedFiles())
+			watchErr = a.watch.watchFiles(k.watchedFiles())
 		}
 		again, err := a.listener.(Renewer).Renew()
 		if err != nil || !again {
 			if err == nil {
-				a.logUnwatched(blind)
+				a.logUnwatched(watchErr)
 			}
-			return renewed || again, err == nil && a.watch != nil && blind == nil, err
+			return renewed || again, err == nil && a.watch != nil && watchErr == nil, err
 		}
-		renewed = true // and not watched yet
+		renewed = true // the new files are not watched yet
 	}
 	return renewed, false, nil
 }
 
-// logUnwatched logs, once, why the address cannot be watched. nil means that it is.
+// logUnwatched logs, once, why the files cannot be watched. nil means that they are.
 func (a *addressWatcher) logUnwatched(why error) {
 	if why != nil && !a.unwatched {
-		a.daemon.log.Warn("the socket cannot be watched; the daemon looks after it now and then", "error", why)
+		a.daemon.log.Warn("cannot watch socket; checking it at intervals", "error", why)
 	}
 	a.unwatched = why != nil
 }
 
-// restoreAndLog restores the address, and logs what has changed. watched is that of renew.
+// restoreAndLog restores the address, and logs what has changed. watched is the result of
+// renewAndWatch.
 func (a *addressWatcher) restoreAndLog() (lost, watched bool) {
 	renewed, watched, err := a.renewAndWatch()
 	if !errors.Is(err, ErrServed) {
@@ -111,14 +112,14 @@ func (a *addressWatcher) restoreAndLog() (lost, watched bool) {
 	switch {
 	case err == nil:
 		if renewed || a.lastProblem != "" {
-			a.daemon.log.Warn("the socket or its lock was removed, and is made anew", "at", a.listener.Addr())
+			a.daemon.log.Warn("socket or lock removed; created again", "at", a.listener.Addr())
 		}
 		a.lastProblem = ""
 		a.logWarnings()
 		return false, watched
 	case err.Error() != a.lastProblem: // log a problem once, not at every check
 		a.lastProblem = err.Error()
-		a.daemon.log.Warn("no new client can reach the daemon; it goes on trying", "at", a.listener.Addr(), "error", err)
+		a.daemon.log.Warn("daemon unreachable for new clients; retrying", "at", a.listener.Addr(), "error", err)
 	}
 	if !errors.Is(err, ErrServed) {
 		return false, watched
@@ -127,25 +128,25 @@ func (a *addressWatcher) restoreAndLog() (lost, watched bool) {
 	return a.takenCount > 1 && a.daemon.rpc.Activity().Connections == 0 && !a.daemon.isRunning(), watched
 }
 
-// logWarnings logs, once, why the daemon is elsewhere, and why other clients may not find it.
+// logWarnings logs, once each, why the daemon has moved, and why other clients may not find it.
 func (a *addressWatcher) logWarnings() {
 	k, ok := a.listener.(fileBackedListener)
 	if !ok {
 		return
 	}
 	if why := k.MoveReason(); why != a.lastMoveReason {
-		a.daemon.log.Warn("the daemon serves at another socket", "at", a.listener.Addr(), "why", why)
+		a.daemon.log.Warn("daemon moved to another socket", "at", a.listener.Addr(), "why", why)
 		a.lastMoveReason = why
 	}
 	if why := k.Warning(); why != a.lastWarning {
 		if why != "" {
-			a.daemon.log.Warn("other logins may not find the daemon", "error", why)
+			a.daemon.log.Warn("daemon may not be found from other logins", "error", why)
 		}
 		a.lastWarning = why
 	}
 }
 
-// isRunning reports whether a turn runs or a worker starts.
+// isRunning reports whether a turn runs or a worker is starting.
 func (d *Daemon) isRunning() bool {
 	for _, s := range d.supervisorSessions() {
 		if state := s.State(); state.IsActive() && state != session.StateWaiting {

@@ -13,8 +13,9 @@ import (
 // minChangeInterval is the least time between two ticks of a session on one subscription.
 const minChangeInterval = 100 * time.Millisecond
 
-// sendChanges sends how a session is, first at once, and then when that has changed. It has a timer only
-// for minChangeInterval after a tick. It returns nil once it has said that the session is closed.
+// sendChanges sends a tick with the state of a session at once, and again after each change. It
+// returns nil after the tick that says the session is closed. It needs a timer only for
+// minChangeInterval after a tick.
 func (w *subscription) sendChanges(ctx context.Context, e *openSession) error {
 	var sent session.Tick
 	pause := time.NewTimer(minChangeInterval)
@@ -32,7 +33,7 @@ func (w *subscription) sendChanges(ctx context.Context, e *openSession) error {
 			pause.Reset(minChangeInterval)
 			select {
 			case <-pause.C:
-				continue // what came meanwhile is one tick
+				continue // the changes in the meantime make one tick
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -46,7 +47,7 @@ func (w *subscription) sendChanges(ctx context.Context, e *openSession) error {
 	}
 }
 
-// sendAllChanges sends the ticks of all sessions, also of those that are opened later.
+// sendAllChanges sends the ticks of all sessions, including sessions that are opened later.
 func (d *Daemon) sendAllChanges(ctx context.Context, w *subscription) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -81,10 +82,10 @@ func (d *Daemon) sendAllChanges(ctx context.Context, w *subscription) error {
 	}
 }
 
-// A changeSender sends the ticks of one session to a subscription for all.
+// A changeSender sends the ticks of one session to a subscription to all sessions.
 type changeSender struct {
 	entry *openSession
-	done  chan struct{} // closed when it has sent its last
+	done  chan struct{} // closed after its last tick
 }
 
 func (t *changeSender) isOver() bool {
@@ -96,7 +97,7 @@ func (t *changeSender) isOver() bool {
 	}
 }
 
-// listSessions returns the sessions, and a channel that is closed when another is opened.
+// listSessions returns the sessions, and a channel that is closed when another one is opened.
 func (d *Daemon) listSessions() ([]*openSession, <-chan struct{}) {
 	d.mu.Lock()
 	if d.sessionAdded == nil {

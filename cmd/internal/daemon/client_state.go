@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxKnownClients bounds the clients with an identity that the daemon knows. Beyond it, the one
-	// that has been gone for longest is forgotten.
+	// maxKnownClients bounds the clients with an identity. Above it, the daemon forgets the client
+	// that has been disconnected for longest.
 	maxKnownClients = 1024
 
 	// minIdentityBytes and maxIdentityBytes bound the id of a client, in bytes.
@@ -20,18 +20,19 @@ const (
 	maxIdentityBytes = 64
 )
 
-// A clientState is a client, to which names of readers, keyboards, tokens and requests belong. A
-// client with an identity keeps them when it connects again; any other one is one connection.
+// A clientState is a client, to which reader names, write locks, progress tokens and requests
+// belong. A client with an identity keeps them when it connects again. A client without one lasts
+// as long as its connection.
 type clientState struct {
 	id   string                         // "" without an identity
-	conn atomic.Pointer[rpcserver.Conn] // its connection; one that has ended, or nil, while it has none
+	conn atomic.Pointer[rpcserver.Conn] // nil or an ended one while the client is disconnected
 
-	epoch             uint64                  // guarded by Daemon.mu; of its last connection
-	disconnectOrder   uint64                  // guarded by Daemon.mu; numbers the ends of connections; 0 while it is connected
+	epoch             uint64                  // guarded by Daemon.mu; the epoch of its last connection
+	disconnectOrder   uint64                  // guarded by Daemon.mu; grows with each disconnect of a client; 0 while it is connected
 	writeLocks        map[*writeLock]bool     // guarded by Daemon.mu
-	locksAtDisconnect []*writeLock            // guarded by Daemon.mu; those that it had when its connection ended
-	wantedLocks       map[*openSession]string // guarded by Daemon.mu; sessions whose keyboard it gets for its next turn, with its name
-	tokens            map[string]bool         // guarded by Daemon.mu; tokens for which it gets progress of preparations
+	locksAtDisconnect []*writeLock            // guarded by Daemon.mu; the locks that it had when its connection ended
+	wantedLocks       map[*openSession]string // guarded by Daemon.mu; the sessions whose lock it gets for its next turn, with its author name
+	tokens            map[string]bool         // guarded by Daemon.mu; progress tokens of running preparations
 	requests          requestLog              // guarded by Daemon.mu
 }
 
@@ -50,7 +51,8 @@ func (c *clientState) isConnected() bool {
 	return conn != nil && conn.Context().Err() == nil
 }
 
-// disconnected is closed when the connection that the client has now has ended.
+// disconnected returns a channel that is closed when the current connection of the client has
+// ended.
 func (c *clientState) disconnected() <-chan struct{} {
 	if conn := c.conn.Load(); conn != nil {
 		return conn.Context().Done()
@@ -60,7 +62,8 @@ func (c *clientState) disconnected() <-chan struct{} {
 	return over
 }
 
-// clientOf returns the client at a connection. One that was hung up meanwhile has nothing.
+// clientOf returns the client at a connection. For a connection that has just ended, it returns a
+// new client without anything.
 func (d *Daemon) clientOf(conn *rpcserver.Conn) *clientState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -70,8 +73,8 @@ func (d *Daemon) clientOf(conn *rpcserver.Conn) *clientState {
 	return newClientState("", conn)
 }
 
-// handleHello gives a connection to the client that says it is its own. The connection that the
-// client had before ends at once, and the calls on it are cancelled; their turns go on.
+// handleHello assigns a connection to the client with the given identity. The previous connection
+// of the client ends at once, and its calls are cancelled; their turns continue.
 func (d *Daemon) handleHello(_ context.Context, r *rpcserver.Request, p client.HelloParams) (client.HelloReply, error) {
 	if !isIdentity(p.ID) {
 		return client.HelloReply{}, rpcserver.InvalidParams("id: use %d to %d random letters, digits, hyphens and underscores", minIdentityBytes, maxIdentityBytes)
@@ -80,25 +83,26 @@ func (d *Daemon) handleHello(_ context.Context, r *rpcserver.Request, p client.H
 		return client.HelloReply{}, rpcserver.InvalidParams("epoch is required: 1 for the first connection of a client, and one more for each that follows")
 	}
 	if !r.First {
-		return client.HelloReply{}, rpcserver.InvalidParams("client/hello is the first call of a connection")
+		return client.HelloReply{}, rpcserver.InvalidParams("client/hello must be the first call of a connection")
 	}
 	c, known, before, err := d.attachClient(r.Conn, p)
 	if err != nil {
 		return client.HelloReply{}, err
 	}
 	if before != nil {
-		before.Logger.Info("a newer connection of the same client takes its place")
+		before.Logger.Info("connection replaced by a newer one of the same client")
 		before.Drop(errReplaced)
 	}
 	for _, b := range d.restoreWriteLocks(c) {
-		b.entry.session.Notify(b.author + " has the keyboard")
+		b.announce()
 	}
 	return client.HelloReply{Info: d.daemonInfo(), Known: known}, nil
 }
 
-// errReplaced ends a connection whose client has made another one.
+// errReplaced ends a connection whose client has connected again.
 var errReplaced = rpcserver.Errorf(rpcserver.CodeFailed, string(client.KindUnreachable), "the client has connected again")
 
+// isIdentity reports whether id may be the identity of a client.
 func isIdentity(id string) bool {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
@@ -106,8 +110,8 @@ func isIdentity(id string) bool {
 	return len(id) >= minIdentityBytes && len(id) <= maxIdentityBytes && !strings.ContainsFunc(id, odd)
 }
 
-// attachClient makes a connection that of the client with an identity. before is the one that it had,
-// if that has not ended.
+// attachClient assigns a connection to the client with an identity. before is the previous
+// connection of the client, if that has not ended.
 func (d *Daemon) attachClient(conn *rpcserver.Conn, p client.HelloParams) (c *clientState, known bool, before *rpcserver.Conn, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -118,7 +122,7 @@ func (d *Daemon) attachClient(conn *rpcserver.Conn, p client.HelloParams) (c *cl
 	c = d.knownClients[p.ID]
 	switch {
 	case c != nil && p.Epoch <= c.epoch:
-		return nil, false, nil, rpcserver.InvalidParams("epoch %d of this client is over: it has connected with %d since", p.Epoch, c.epoch)
+		return nil, false, nil, rpcserver.InvalidParams("epoch %d is out of date: this client has connected with epoch %d since", p.Epoch, c.epoch)
 	case c != nil:
 		known = true
 		if c.isConnected() {
@@ -137,7 +141,7 @@ func (d *Daemon) attachClient(conn *rpcserver.Conn, p client.HelloParams) (c *cl
 	return c, known, before, nil
 }
 
-// evictClientLocked forgets the client that has been gone for longest, if there are too
+// evictClientLocked forgets the client that has been disconnected for longest, if there are too
 // many. The caller holds d.mu.
 func (d *Daemon) evictClientLocked() error {
 	if len(d.knownClients) < maxKnownClients {
@@ -150,14 +154,14 @@ func (d *Daemon) evictClientLocked() error {
 		}
 	}
 	if oldest == nil {
-		return session.Errorf(session.KindLimit, "%d clients that have said client/hello are the most", maxKnownClients)
+		return session.Errorf(session.KindLimit, "the daemon knows %d clients, which is the limit, and all of them are connected", maxKnownClients)
 	}
 	delete(d.knownClients, oldest.id)
 	return nil
 }
 
-// restoreWriteLocks gives a client the keyboards that it had when its connection ended, unless
-// somebody else has them. It returns those of which others were told.
+// restoreWriteLocks gives a client the write locks that it had when its connection ended, unless
+// another client has them. It returns the locks to announce.
 func (d *Daemon) restoreWriteLocks(c *clientState) (announce []*writeLock) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 )
 
-// A connState is what the daemon knows of one connection.
+// A connState holds what the daemon knows about one connection.
 type connState struct {
 	id            string
 	pid           int // the client's process; 0 if unknown
@@ -21,10 +21,10 @@ type connState struct {
 	client        *clientState
 	subscriptions map[string]*subscription
 	waitingCalls  map[*openSession]int // calls that wait for a session
-	detached      bool                 // somebody has ended it: the client gets nothing back
+	detached      bool                 // ended by connection/detach: the client gets no locks back
 }
 
-// addConn notes a new connection.
+// addConn registers a new connection. The server calls over when the connection ends.
 func (d *Daemon) addConn(conn *rpcserver.Conn) (over func()) {
 	l := &connState{
 		pid: peerPID(conn.Stream()), since: time.Now(), client: newClientState("", conn),
@@ -36,42 +36,42 @@ func (d *Daemon) addConn(conn *rpcserver.Conn) (over func()) {
 	d.connections[conn] = l
 	d.mu.Unlock()
 	conn.Logger = d.log.With("client", l.id)
-	conn.Logger.Debug("a client connects", "client_pid", l.pid)
+	conn.Logger.Debug("client connected", "client_pid", l.pid)
 	return func() {
 		d.removeConn(conn)
-		conn.Logger.Debug("a client is gone")
+		conn.Logger.Debug("client disconnected")
 	}
 }
 
-// removeConn ends everything that belongs to a connection. If its client has no other one, others
-// can take its keyboards.
+// removeConn removes everything that belongs to a connection. If its client has no newer one, the
+// write locks of the client become free.
 func (d *Daemon) removeConn(conn *rpcserver.Conn) {
 	d.mu.Lock()
 	l := d.connections[conn]
 	delete(d.connections, conn)
 	for id := range l.subscriptions {
-		delete(d.subscriptions, id) // the watch's goroutine ends with the connection
+		delete(d.subscriptions, id) // its goroutine ends with the connection
 	}
-	var given []*writeLock
+	var released []*writeLock
 	if c := l.client; c.conn.Load() == conn {
-		keyboards := slices.Collect(maps.Keys(c.writeLocks))
-		given = slices.DeleteFunc(slices.Clone(keyboards), func(b *writeLock) bool { return !d.releaseLocked(b) })
+		locks := slices.Collect(maps.Keys(c.writeLocks))
+		released = slices.DeleteFunc(slices.Clone(locks), func(b *writeLock) bool { return !d.releaseLocked(b) })
 		d.counter++
 		c.disconnectOrder = d.counter
 		if c.locksAtDisconnect = nil; c.id != "" && !l.detached {
-			c.locksAtDisconnect = keyboards
+			c.locksAtDisconnect = locks
 		}
 		if l.detached {
 			clear(c.wantedLocks)
 		}
 	}
 	d.mu.Unlock()
-	for _, b := range given {
+	for _, b := range released {
 		b.announceRelease()
 	}
 }
 
-// setAuthor notes the name that a client gives.
+// setAuthor notes the author name that a client gives.
 func (d *Daemon) setAuthor(conn *rpcserver.Conn, author string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,7 +80,7 @@ func (d *Daemon) setAuthor(conn *rpcserver.Conn, author string) {
 	}
 }
 
-// trackCall notes a call that waits for a session. The caller calls over when the call ends.
+// trackCall counts a call that waits for a session. The caller calls over when the call ends.
 func (d *Daemon) trackCall(conn *rpcserver.Conn, e *openSession) (over func()) {
 	count := func(n int) {
 		d.mu.Lock()
@@ -95,18 +95,18 @@ func (d *Daemon) trackCall(conn *rpcserver.Conn, e *openSession) (over func()) {
 	return func() { count(-1) }
 }
 
-// clientLabel returns the log's name for a connection.
+// clientLabel returns the description of a connection for the log.
 func (d *Daemon) clientLabel(conn *rpcserver.Conn) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.connections[conn]
 	if l == nil {
-		return "a client that is gone"
+		return "a disconnected client"
 	}
 	return fmt.Sprintf("%s (%s, process %d)", cmp.Or(l.author, "a client"), l.id, l.pid)
 }
 
-// handleClients lists the clients. Calling it does not count as use.
+// handleClients lists the clients. The call does not count as use.
 func (d *Daemon) handleClients(_ context.Context, r *rpcserver.Request, p client.NameParams) (client.ClientList, error) {
 	if p.Session != "" {
 		if _, err := d.findSession(p.Session); err != nil {
@@ -130,8 +130,8 @@ func (d *Daemon) handleClients(_ context.Context, r *rpcserver.Request, p client
 				}
 			}
 			s.Reader = e.readerName(l.client)
-			some := s.Calls > 0 || s.Watches || s.WriteLock || s.Reader != ""
-			if some && (p.Session == "" || p.Session == e.name) {
+			isAttached := s.Calls > 0 || s.Watches || s.WriteLock || s.Reader != ""
+			if isAttached && (p.Session == "" || p.Session == e.name) {
 				a.Sessions = append(a.Sessions, s)
 			}
 		}
@@ -143,7 +143,8 @@ func (d *Daemon) handleClients(_ context.Context, r *rpcserver.Request, p client
 	return all, nil
 }
 
-// handleDetach ends another connection. Its turns go on, and others can take its keyboards.
+// handleDetach ends the connection of another client. Its turns continue, and its write locks
+// become free.
 func (d *Daemon) handleDetach(_ context.Context, r *rpcserver.Request, p client.DetachParams) (emptyResult, error) {
 	d.noteUse()
 	if err := checkAuthor(p.Author); err != nil {
@@ -153,19 +154,19 @@ func (d *Daemon) handleDetach(_ context.Context, r *rpcserver.Request, p client.
 	by := d.clientLabel(r.Conn)
 	d.mu.Lock()
 	var conn *rpcserver.Conn
-	var watches []*subscription
+	var subscriptions []*subscription
 	for c, l := range d.connections {
 		if l.id == p.Client {
-			conn, watches = c, slices.Collect(maps.Values(l.subscriptions))
+			conn, subscriptions = c, slices.Collect(maps.Values(l.subscriptions))
 			l.detached = true
 		}
 	}
 	d.mu.Unlock()
 	if conn == nil {
-		return emptyResult{}, rpcserver.InvalidParams("client: there is no client %q now; connection/list names them", p.Client)
+		return emptyResult{}, rpcserver.InvalidParams("no client %q; connection/list names the connected ones", p.Client)
 	}
-	d.log.Info("a client is detached", "client", d.clientLabel(conn), "by", by)
-	for _, w := range watches {
+	d.log.Info("client detached", "client", d.clientLabel(conn), "by", by)
+	for _, w := range subscriptions {
 		_ = conn.Notify(client.MethodEnded, client.SubscriptionEnd{
 			Subscription: w.id, Session: w.sessionName(), Reason: "you were detached by " + cmp.Or(p.Author, "another client"), Detached: true,
 		})

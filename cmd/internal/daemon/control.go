@@ -9,13 +9,13 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/peer"
 )
 
-// An addressProver is a listener that can prove whose daemon it belongs to.
+// An addressProver is a listener that can prove to a client which user its daemon belongs to.
 type addressProver interface {
 	Prove(conn io.ReadWriteCloser, nonce string) (peer.Proof, error)
 }
 
-// handleControl answers a control line. It only queues commands for the owner, so a client cannot
-// hold up the daemon.
+// handleControl answers a control line. It only queues commands for the owner, so that a client
+// cannot block the daemon.
 func (d *Daemon) handleControl(conn *rpcserver.Conn, kind string, line json.RawMessage) rpcserver.ControlReply {
 	switch kind {
 	case "status":
@@ -25,18 +25,18 @@ func (d *Daemon) handleControl(conn *rpcserver.Conn, kind string, line json.RawM
 	}
 	c := controlCommand(kind)
 	if !slices.Contains([]controlCommand{commandPause, commandResume, commandDrain, commandStop}, c) {
-		return rpcserver.ControlReply{Reason: "unknown_message_type", Error: "there are prove, status, pause, resume, drain and stop"}
+		return rpcserver.ControlReply{Reason: "unknown_message_type", Error: "unknown type; use prove, status, pause, resume, drain or stop"}
 	}
 	select {
 	case d.commands <- c:
 		return rpcserver.ControlReply{OK: true, Data: map[string]any{"queued": kind}}
 	default:
-		return rpcserver.ControlReply{Reason: "busy", Error: "the daemon has not carried out earlier commands yet"}
+		return rpcserver.ControlReply{Reason: "busy", Error: "earlier commands are still queued; try again later"}
 	}
 }
 
-// handleProve proves to a client that this is the daemon of its user at this address. It does not count as
-// use.
+// handleProve proves to a client that this is the daemon of its user at this address. The call does
+// not count as use.
 func (d *Daemon) handleProve(conn *rpcserver.Conn, line json.RawMessage) rpcserver.ControlReply {
 	var q struct {
 		Nonce string `json:"nonce"`
@@ -48,17 +48,17 @@ func (d *Daemon) handleProve(conn *rpcserver.Conn, line json.RawMessage) rpcserv
 	l, ok := d.listener.(addressProver)
 	d.mu.Unlock()
 	if !ok {
-		return rpcserver.ControlReply{Reason: "unsupported", Error: "here the owner of the pipe says whose daemon it is"}
+		return rpcserver.ControlReply{Reason: "unsupported", Error: "on this system the owner of the pipe is the proof"}
 	}
 	p, err := l.Prove(conn.Stream(), q.Nonce)
 	if err != nil {
-		conn.Logger.Warn("no proof is given", "error", err)
+		conn.Logger.Warn("proof refused", "error", err)
 		return rpcserver.ControlReply{Reason: "unproven", Error: err.Error()}
 	}
 	return rpcserver.ControlReply{OK: true, Data: p.Fields()}
 }
 
-// statusReply describes the daemon. Calling it does not count as use.
+// statusReply returns the state of the daemon. The call does not count as use.
 func (d *Daemon) statusReply() rpcserver.ControlReply {
 	var fields map[string]any
 	b, err := json.Marshal(d.daemonInfo())

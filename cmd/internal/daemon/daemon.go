@@ -19,87 +19,90 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// MaxSessions is the largest bound on sessions that a daemon supports.
+// MaxSessions is the largest limit on sessions that a daemon supports.
 const MaxSessions = 2000
 
 const (
 	// drainTimeout is how long a drain waits for running turns.
 	drainTimeout = 60 * time.Second
 
-	// finalReadTimeout is how long the daemon then waits until watchers have read the rest.
+	// finalReadTimeout is how long a daemon that stops gives its subscribers to read the remaining
+	// events.
 	finalReadTimeout = 2 * time.Second
 
-	// maxCommands bounds the control lines that wait for the owner.
+	// maxCommands bounds the control commands in the queue of the owner.
 	maxCommands = 16
 
-	// addressCheckInterval is how often the owner checks that clients can still find the daemon while
-	// they cannot, or where the system does not say when a file is removed. One check stats
-	// two files, which takes microseconds. With a longer pause, a daemon that lost its socket
-	// is out of reach for longer.
+	// addressCheckInterval is the pause between two checks whether clients can still find the
+	// daemon. They run where the system does not report removed files, and while the address is
+	// lost. One check stats two files, which takes microseconds. A longer pause would leave a
+	// daemon without its socket unreachable for longer.
 	addressCheckInterval = 2 * time.Second
 )
 
-// unreachableReason is why a daemon ends whose address another one has.
-const unreachableReason = "another daemon serves its clients now, and nobody can reach this one"
+// unreachableReason is the reason logged when a daemon stops because another one has its address.
+const unreachableReason = "another daemon has the address, and no client can reach this one"
 
-// A Renewer is a listener that may lose its place in the file system. Renew restores the
-// place, and reports whether it was lost. The error [ErrServed] means that another daemon has
-// it now.
+// A Renewer is a listener that can restore its files after another program removed them. Renew
+// restores them, and reports whether one was missing. [ErrServed] means that another daemon has the
+// address now.
 type Renewer interface {
 	Renew() (renewed bool, err error)
 }
 
-// Options are what a daemon needs. Supervisor, Languages, HasLanguage and Spec are required.
+// Options configure a Daemon; Supervisor, Languages, HasLanguage and FindSpec are required.
 type Options struct {
 	// Supervisor opens the sessions. The daemon does not close it.
 	Supervisor *supervisor.Supervisor
 
-	// Languages returns the names that session/create accepts, for people; the first is the
-	// default. They may be some seconds old. HasLanguage reports whether it accepts a name now.
-	// Both may read files.
+	// Languages returns the names that session/create accepts, for display; the first is the
+	// default. The list may be some seconds old. HasLanguage reports whether a name is accepted
+	// now. Both may read files.
 	Languages   func() []string
 	HasLanguage func(name string) bool
 
-	// FindSpec finds the runtime for a new session, and says what has to be prepared for it. It
-	// may search the disk. An error without a kind counts as session.KindSpec, and as
+	// FindSpec finds the runtime of a new session, and the preparations that the session needs. It
+	// may search the disk. An error without a kind counts as session.KindSpec, or as
 	// session.KindStart if it is a workers.MissingError.
 	FindSpec func(p client.CreateParams) (workers.Spec, error)
 
-	// DaemonIdleTimeout is how long the daemon stays when nobody uses it, nothing runs and no client
-	// watches. Status calls and open connections do not count as use. 0 means for ever.
+	// DaemonIdleTimeout is how long an unused daemon stays: no call, no active session and no
+	// subscription. Status calls and open connections do not count as use. 0 means without limit.
 	DaemonIdleTimeout time.Duration
 
 	// SessionIdleTimeout is how long an unused session stays open, unless its creator chose another
-	// time. The daemon never closes a session that runs, waits, or has a watcher or a
-	// connected reader. 0 means for ever.
+	// time. The daemon never closes a session that runs, waits for input, or has a subscriber or a
+	// connected reader. 0 means without limit.
 	SessionIdleTimeout time.Duration
 
-	// WarmPools are the sessions that are kept ready, one entry for a language. They count as
-	// sessions of Supervisor until a client needs the room. WarmMemory bounds what those of one
-	// language use together, in bytes; 0 is no bound.
+	// WarmPools configure the warm sessions, one entry for each language. Warm sessions count
+	// against the limit of Supervisor until a client needs the room. WarmMemory bounds the memory
+	// of the warm sessions of one language together, in bytes; 0 means no bound.
 	WarmPools  []WarmPoolOptions
 	WarmMemory int64
 
-	// StartStamp describes the files that a start depends on, such as the executable. A session that
-	// began with another stamp is not given to a client. nil means that none change.
+	// StartStamp describes the files on which a start depends, such as the executable. A warm
+	// session that started with another stamp is not given to a client. nil means that the files
+	// never change.
 	StartStamp func(*workers.Spec) string
 
-	// Logger gets facts that no client learns; it may be nil.
+	// Logger receives what no client is told; it may be nil.
 	Logger *slog.Logger
 
-	// Version is the program's, for display.
+	// Version is the version of the program, for display.
 	Version string
 
-	clock *idlenessClock // nil is the machine's
+	clock *idlenessClock // nil means the system clock
 }
 
-// An idlenessClock says what time it is for idleness, and when to look whether it is over.
+// An idlenessClock replaces the system clock in tests of idle timeouts. checks says when to test
+// whether the daemon is idle.
 type idlenessClock struct {
 	now    func() time.Time
 	checks <-chan time.Time
 }
 
-// A Daemon serves clients.
+// A Daemon serves the sessions of a supervisor to clients on one listener.
 type Daemon struct {
 	options Options
 	log     *slog.Logger
@@ -107,28 +110,28 @@ type Daemon struct {
 	started time.Time
 
 	commands  chan controlCommand
-	warmPools map[string]*warmPool // of warm sessions, by language
-	wg        sync.WaitGroup       // counts the goroutines of clients, subscriptions, openings, indicators and a drain
+	warmPools map[string]*warmPool // by language
+	wg        sync.WaitGroup       // all goroutines of the table in doc.go
 
 	mu            sync.Mutex
-	ctx           context.Context                // guarded by mu; ends everything; nil before Serve
+	ctx           context.Context                // guarded by mu; ends all goroutines but those of connections; nil before Serve
 	listener      net.Listener                   // guarded by mu; nil before Serve
-	openSessions  map[string]*openSession        // guarded by mu; the sessions
-	opening       map[string]chan struct{}       // guarded by mu; by the name of a session that is being opened, closed when that is over
-	subscriptions map[string]*subscription       // guarded by mu; subscriptions by name
-	counter       uint64                         // guarded by mu; makes names for sessions and subscriptions
-	warmCounter   uint64                         // guarded by mu; makes names for warm sessions
+	openSessions  map[string]*openSession        // guarded by mu; by name
+	opening       map[string]chan struct{}       // guarded by mu; by name; each is closed when the opening succeeded or failed
+	subscriptions map[string]*subscription       // guarded by mu; by id
+	counter       uint64                         // guarded by mu; numbers sessions, subscriptions, connections and disconnects
+	warmCounter   uint64                         // guarded by mu; numbers warm sessions
 	draining      bool                           // guarded by mu
 	paused        bool                           // guarded by mu
-	writeLocks    map[string]*writeLock          // guarded by mu; who holds the keyboard of which session
-	connections   map[*rpcserver.Conn]*connState // guarded by mu; what belongs to each connection
-	knownClients  map[string]*clientState        // guarded by mu; the clients that have said client/hello, by id
-	streams       map[chan struct{}]bool         // guarded by mu; running subscriptions, each closed at its end
-	sessionAdded  chan struct{}                  // guarded by mu; closed when a session is opened; nil if nobody waits for it
+	writeLocks    map[string]*writeLock          // guarded by mu; by the name of the session
+	connections   map[*rpcserver.Conn]*connState // guarded by mu; the state of each connection
+	knownClients  map[string]*clientState        // guarded by mu; clients with an identity, by id
+	streams       map[chan struct{}]bool         // guarded by mu; running subscriptions; each channel is closed when its subscription has ended
+	sessionAdded  chan struct{}                  // guarded by mu; closed when a session is added; nil while no subscription waits for it
 	lastUse       time.Time                      // guarded by mu; when a client last used the daemon
 }
 
-// A controlCommand is a control line that waits for the owner.
+// A controlCommand is a control line of a client, queued for the owner.
 type controlCommand string
 
 const (
@@ -138,10 +141,10 @@ const (
 	commandStop   controlCommand = "stop"
 )
 
-// New makes a daemon. It starts nothing.
+// New returns a daemon, without starting a goroutine.
 func New(o *Options) (*Daemon, error) {
 	if o.Supervisor == nil || o.FindSpec == nil || o.Languages == nil || o.HasLanguage == nil {
-		return nil, errors.New("daemon: Supervisor, Languages, HasLanguage and Spec are required")
+		return nil, errors.New("daemon: Supervisor, Languages, HasLanguage and FindSpec are required")
 	}
 	d := &Daemon{
 		options: *o, log: o.Logger, started: time.Now(),
@@ -159,18 +162,17 @@ func New(o *Options) (*Daemon, error) {
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
-	d.rpc = &rpcserver.Server{Methods: d.methodHandlers(), InlineMethods: d.quickHandlers(), Control: d.handleControl, Logger: d.log, OnConnect: d.addConn}
+	d.rpc = &rpcserver.Server{Methods: d.methodHandlers(), InlineMethods: d.inlineHandlers(), Control: d.handleControl, Logger: d.log, OnConnect: d.addConn}
 	return d, nil
 }
 
-// Serve serves the clients of l until a client stops or drains the daemon, the daemon was idle
-// for too long, or ctx ends. Then it closes l, then the sessions that it opened, and the
-// connections last. So a client that sees its connection end knows that everything else has
-// ended.
+// Serve serves the clients of l until a client stops or drains the daemon, the daemon was idle for
+// too long, or ctx ends. Then it closes l, its sessions, and the connections, in this order. So a
+// client whose connection ends knows that everything else has ended.
 func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	connections, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
-	told := ctx
+	stopSignal := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	d.mu.Lock()
@@ -182,7 +184,7 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	}
 	accepted := make(chan error, 1)
 	d.wg.Go(func() { accepted <- d.acceptClients(ctx, connections, l) })
-	d.log.Info("the daemon begins", "version", d.options.Version, "at", l.Addr())
+	d.log.Info("daemon started", "version", d.options.Version, "at", l.Addr())
 	why, err := d.runLoop(ctx, accepted, l)
 	d.logEnd(why, err)
 	_ = l.Close()
@@ -190,24 +192,24 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	d.draining = true
 	d.mu.Unlock()
 	cancel()
-	if told.Err() != nil { // by a signal, as at a logout or at the end of a job's time
-		d.notifyAll("the daemon ends, and this session with it: " + why)
+	if stopSignal.Err() != nil { // a signal, as at a logout or at the time limit of a batch job
+		d.notifyAll("the daemon is stopping and closes this session: " + why)
 	}
 	d.closeSessions()
-	d.awaitWatchers(connections)
+	d.awaitSubscribers(connections)
 	hangUp()
 	d.wg.Wait()
 	return err
 }
 
-// notifyAll says something to those who read any session.
+// notifyAll adds a notice to the timelines of all sessions.
 func (d *Daemon) notifyAll(message string) {
 	for _, s := range d.supervisorSessions() {
 		s.Notify(message)
 	}
 }
 
-// logEnd logs why the daemon ends. It warns when sessions end with it.
+// logEnd logs why the daemon stops. It warns if sessions end with it.
 func (d *Daemon) logEnd(why string, err error) {
 	level := slog.LevelInfo
 	var names []string
@@ -220,10 +222,11 @@ func (d *Daemon) logEnd(why string, err error) {
 	if err != nil {
 		level, why = slog.LevelError, err.Error()
 	}
-	d.log.Log(context.Background(), level, "the daemon ends", "why", why, "after", time.Since(d.started).Round(time.Second), "sessions", names)
+	d.log.Log(context.Background(), level, "daemon stopping", "why", why, "after", time.Since(d.started).Round(time.Second), "sessions", names)
 }
 
-// acceptClients accepts clients until l is closed. It serves them until the context connections ends.
+// acceptClients accepts clients until l is closed. It serves them until the context connections
+// ends.
 func (d *Daemon) acceptClients(ctx, connections context.Context, l net.Listener) error {
 	for {
 		conn, err := l.Accept()
@@ -231,8 +234,8 @@ func (d *Daemon) acceptClients(ctx, connections context.Context, l net.Listener)
 			return nil
 		}
 		if err != nil {
-			if isTemporary(err) { // such as too few file descriptors; clients who are here go on
-				d.log.Warn("cannot accept a client", "error", err)
+			if isTemporary(err) { // such as too few file descriptors; connected clients are served in the meantime
+				d.log.Warn("accept failed", "error", err)
 				select {
 				case <-time.After(100 * time.Millisecond):
 					continue
@@ -243,34 +246,34 @@ func (d *Daemon) acceptClients(ctx, connections context.Context, l net.Listener)
 			return fmt.Errorf("daemon: accept: %w", err)
 		}
 		if err := authorizePeer(conn); err != nil {
-			d.log.Warn("a client was refused", "error", err)
+			d.log.Warn("client refused", "error", err)
 			_ = conn.Close()
 			continue
 		}
 		d.wg.Go(func() {
 			if err := d.rpc.Serve(connections, conn); err != nil {
-				d.log.Info("a connection ended", "error", err)
+				d.log.Info("connection ended", "error", err)
 			}
 		})
 	}
 }
 
-// runLoop is the main loop of the daemon: only it starts and stops things. It returns the reason
-// for the end.
+// runLoop is the main loop of the owner, which alone carries out control commands. It returns why
+// the daemon stops.
 func (d *Daemon) runLoop(ctx context.Context, accepted <-chan error, l net.Listener) (why string, err error) {
 	idle, stop := d.idleChecks()
 	defer stop()
 	address := d.newAddressWatcher(l)
 	defer address.stop()
-	var drained chan struct{} // nil until a drain begins
+	var drained chan struct{} // nil until a drain starts
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx).Error(), nil
 		case <-drained:
-			return "it is drained", nil
+			return "drained", nil
 		case err := <-accepted:
-			return "it cannot accept clients", err
+			return "cannot accept clients", err
 		case <-address.removed:
 			if address.isLost() {
 				return unreachableReason, nil
@@ -281,10 +284,10 @@ func (d *Daemon) runLoop(ctx context.Context, accepted <-chan error, l net.Liste
 			}
 		case now := <-idle:
 			if d.idleFor(now) >= d.options.DaemonIdleTimeout {
-				return fmt.Sprintf("nobody has used it for %s", d.options.DaemonIdleTimeout), nil
+				return fmt.Sprintf("unused for %s", d.options.DaemonIdleTimeout), nil
 			}
 		case c := <-d.commands:
-			d.log.Info("a client commands", "what", c)
+			d.log.Info("control command", "command", c)
 			switch c {
 			case commandPause, commandResume:
 				d.mu.Lock()
@@ -292,7 +295,7 @@ func (d *Daemon) runLoop(ctx context.Context, accepted <-chan error, l net.Liste
 				d.mu.Unlock()
 				d.wakePools()
 			case commandDrain:
-				if drained == nil { // a drain runs beside the owner, which can still be told to stop
+				if drained == nil { // in a goroutine, because the owner must still handle a stop
 					drained = make(chan struct{})
 					d.wg.Go(func() {
 						defer close(drained)
@@ -300,14 +303,15 @@ func (d *Daemon) runLoop(ctx context.Context, accepted <-chan error, l net.Liste
 					})
 				}
 			case commandStop:
-				return "a client told it to stop", nil
+				return "stopped by a client", nil
 			}
 		}
 	}
 }
 
-// idleChecks says when to look whether the daemon has been idle for long enough, until stop.
-func (d *Daemon) idleChecks() (looks <-chan time.Time, stop func()) {
+// idleChecks returns a channel that says when to test whether the daemon has been idle for long
+// enough, until stop.
+func (d *Daemon) idleChecks() (checks <-chan time.Time, stop func()) {
 	switch {
 	case d.options.clock != nil:
 		return d.options.clock.checks, func() {}
@@ -318,7 +322,7 @@ func (d *Daemon) idleChecks() (looks <-chan time.Time, stop func()) {
 	return ticker.C, ticker.Stop
 }
 
-// currentTime is the time by which idleness is measured.
+// currentTime returns the time by which idleness is measured.
 func (d *Daemon) currentTime() time.Time {
 	if d.options.clock != nil {
 		return d.options.clock.now()
@@ -334,18 +338,18 @@ func (d *Daemon) drainTurns(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 	for _, s := range d.supervisorSessions() {
-		// Do not wait for a session that waits for input: perhaps nobody answers it.
+		// Do not wait for a session that waits for input: an answer may never come.
 		_, _ = s.Wait(ctx, 0, &session.WaitOptions{After: s.Log().LastSeq(), HeadBytes: 1, TailBytes: 1})
 	}
 	if ctx.Err() != nil {
 		return
 	}
 	d.closeSessions()
-	d.awaitWatchers(ctx)
+	d.awaitSubscribers(ctx)
 }
 
-// awaitWatchers lets watchers read the rest of what they watch, for finalReadTimeout at most.
-func (d *Daemon) awaitWatchers(ctx context.Context) {
+// awaitSubscribers lets subscribers read the remaining events, for finalReadTimeout at most.
+func (d *Daemon) awaitSubscribers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, finalReadTimeout)
 	defer cancel()
 	d.mu.Lock()
@@ -360,18 +364,18 @@ func (d *Daemon) awaitWatchers(ctx context.Context) {
 	}
 }
 
-// idleFor returns for how long nobody has used the daemon and nothing has run. now is from before
-// the look: what comes meanwhile is seen by the next one.
+// idleFor returns how long the daemon has been unused and idle. now is the time before the check; a
+// use during the check is found by the next one.
 func (d *Daemon) idleFor(now time.Time) time.Duration {
 	if d.isBusy() {
-		d.noteUseAt(now) // idle time starts anew when the activity ends
+		d.noteUseAt(now) // idle time starts when the activity ends
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return now.Sub(d.lastUse)
 }
 
-// isBusy reports whether anything is under way.
+// isBusy reports whether a session is being opened or is active, or has a reader or a subscription.
 func (d *Daemon) isBusy() bool {
 	d.mu.Lock()
 	opening := len(d.opening) > 0
@@ -388,21 +392,21 @@ func (d *Daemon) isBusy() bool {
 		i, _ := s.Info(context.Background())
 		switch i.State {
 		case session.StatePreparing, session.StateRunning, session.StateStarting, session.StateWaiting:
-			return true // a person may take long to answer
+			return true // a user may take long to answer
 		}
 		d.noteUseAt(i.StateSince) // a turn may have ended since the last check
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, w := range d.subscriptions {
-		if w.entry != nil && !d.isSessionClosedLocked(w) { // a paused watch outlives its session
+		if w.entry != nil && !d.isSessionClosedLocked(w) { // a paused subscription outlives its session
 			return true
 		}
 	}
 	return false
 }
 
-// noteUse notes that somebody uses the daemon.
+// noteUse notes that a client uses the daemon.
 func (d *Daemon) noteUse() { d.noteUseAt(d.currentTime()) }
 
 func (d *Daemon) noteUseAt(then time.Time) {

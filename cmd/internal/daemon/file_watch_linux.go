@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// fileEvents are what happens in a directory to a file that others remove or replace, and
-	// dirEvents to the directory itself.
+	// fileEvents are the events of a directory that tell of a removed or replaced file in it, and
+	// dirEvents those that tell of the directory itself.
 	fileEvents = unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_ATTRIB
 	dirEvents  = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 )
 
-// A fileWatch learns from the kernel when files may have been removed. It costs nothing while
-// nothing happens.
+// A fileWatch is told by the kernel when files may have been removed. It costs nothing until an
+// event comes.
 type fileWatch struct {
-	file    *os.File                        // of inotify
-	changed chan struct{}                   // holds one
-	names   atomic.Pointer[map[string]bool] // of the files
+	file    *os.File                        // the inotify instance
+	changed chan struct{}                   // receives when a file may be gone; holds one token
+	names   atomic.Pointer[map[string]bool] // base names of the watched files
 }
 
-// newFileWatch starts a watch, whose goroutine is counted in wg.
+// newFileWatch starts a watch. Its goroutine is counted in wg.
 func newFileWatch(wg *sync.WaitGroup) (*fileWatch, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -39,9 +39,9 @@ func newFileWatch(wg *sync.WaitGroup) (*fileWatch, error) {
 	return w, nil
 }
 
-// watchFiles watches files, and nothing else any more that counts: their directories, and those above,
-// which may be moved away. Directories above that the user cannot read are left out. An error
-// means that some files are not watched: their directory is not there, or the user has no
+// watchFiles makes these the watched files: it watches their directories, and all parent
+// directories, which may be moved. Parents that the user cannot read are skipped. An error means
+// that some files are not watched, because their directory does not exist or the user has no
 // watches left.
 func (w *fileWatch) watchFiles(files []string) error {
 	names := make(map[string]bool)
@@ -61,8 +61,8 @@ func (w *fileWatch) watchFiles(files []string) error {
 			if err := add(dir, fileEvents); err != nil {
 				failed = err
 			}
-			for above := filepath.Dir(dir); above != dir; dir, above = above, filepath.Dir(above) {
-				if err := add(above, 0); errors.Is(err, unix.ENOSPC) {
+			for parent := filepath.Dir(dir); parent != dir; dir, parent = parent, filepath.Dir(parent) {
+				if err := add(parent, 0); errors.Is(err, unix.ENOSPC) {
 					failed = err
 				}
 			}
@@ -90,7 +90,7 @@ func (w *fileWatch) readEvents() {
 	}
 }
 
-// hasRelevantEvent reports whether any of the events may mean that a file is gone.
+// hasRelevantEvent reports whether any of the events may mean that a watched file is gone.
 func (w *fileWatch) hasRelevantEvent(events []byte) bool {
 	for len(events) >= unix.SizeofInotifyEvent {
 		mask := binary.NativeEndian.Uint32(events[4:])

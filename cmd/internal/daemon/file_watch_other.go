@@ -7,8 +7,7 @@ import (
 	"sync"
 )
 
-// A fileWatch would learn from the system when files are removed. Here the daemon looks now and
-// then.
+// A fileWatch does nothing here: the daemon checks its files at intervals instead.
 type fileWatch struct{ changed chan struct{} }
 
 func newFileWatch(*sync.WaitGroup) (*fileWatch, error) { return nil, errors.ErrUnsupported }

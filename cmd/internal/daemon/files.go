@@ -10,14 +10,14 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor"
 )
 
-// handleFiles lists the files of a session, for those who are on another machine.
+// handleFiles lists the files of a session, for clients on another machine.
 func (d *Daemon) handleFiles(ctx context.Context, _ *rpcserver.Request, p client.FilesParams) (r client.FileList, err error) {
 	d.noteUse()
 	r.Files, err = withFileSession(d, p, func(e *openSession) ([]session.File, error) { return e.session.Files(ctx) }, supervisor.CrashedSession.Files)
 	return r, err
 }
 
-// handleFile reads a part of one.
+// handleFile returns a part of one file of a session.
 func (d *Daemon) handleFile(ctx context.Context, _ *rpcserver.Request, p client.FileParams) (session.FilePart, error) {
 	d.noteUse()
 	return withFileSession(d, p.FilesParams, func(e *openSession) (session.FilePart, error) {
@@ -27,11 +27,11 @@ func (d *Daemon) handleFile(ctx context.Context, _ *rpcserver.Request, p client.
 	})
 }
 
-// withFileSession asks the session that is named, which is open or lost.
-func withFileSession[R any](d *Daemon, p client.FilesParams, open func(*openSession) (R, error), lost func(supervisor.CrashedSession) (R, error)) (r R, err error) {
+// withFileSession calls open or crashed with the session that p names.
+func withFileSession[R any](d *Daemon, p client.FilesParams, open func(*openSession) (R, error), crashed func(supervisor.CrashedSession) (R, error)) (r R, err error) {
 	switch {
 	case (p.Session == "") == (p.Crashed == ""):
-		return r, rpcserver.InvalidParams("give one of session and lost")
+		return r, rpcserver.InvalidParams("give either session or crashed")
 	case p.Session != "":
 		e, err := d.readableSession(p.Session)
 		if err != nil {
@@ -42,12 +42,13 @@ func withFileSession[R any](d *Daemon, p client.FilesParams, open func(*openSess
 	all := d.options.Supervisor.CrashedSessions()
 	at := slices.IndexFunc(all, func(l supervisor.CrashedSession) bool { return l.ID == p.Crashed })
 	if at < 0 {
-		return r, session.Errorf(session.KindClosed, "no session with the ID %.80q was lost in the last day", p.Crashed)
+		return r, session.Errorf(session.KindClosed, "no session with the ID %.80q crashed in the last day", p.Crashed)
 	}
-	return lost(all[at])
+	return crashed(all[at])
 }
 
-// handleListCrashed lists the sessions that were lost in the last day. Calling it does not count as use.
+// handleListCrashed lists the sessions that crashed in the last day. The call does not count as
+// use.
 func (d *Daemon) handleListCrashed(context.Context, *rpcserver.Request, emptyResult) (client.CrashedSessions, error) {
 	r := client.CrashedSessions{Sessions: []client.CrashedSession{}}
 	for _, l := range d.options.Supervisor.CrashedSessions() {

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// maxWaitTime bounds how long a call may wait for a turn.
+	// maxWaitTime is the longest time that a call may wait for a turn.
 	maxWaitTime = 24 * time.Hour
 
 	// interruptTimeout is how long the interrupt of a cancelled call may take.
 	interruptTimeout = 2 * time.Second
 
-	// maxDisplayBytes bounds the types of a display in an answer, in bytes. The answer only names
-	// larger ones.
+	// maxDisplayBytes bounds the data of a display in an answer, in bytes. Larger types are only
+	// named.
 	maxDisplayBytes = 8 << 20
 )
 
-// newHandler makes a handler from a function with typed params.
+// newHandler returns a handler that decodes the params for f and encodes its errors for clients.
 func newHandler[P, R any](f func(ctx context.Context, r *rpcserver.Request, p P) (R, error)) rpcserver.Handler {
 	return func(ctx context.Context, r *rpcserver.Request) (any, error) {
 		var p P
@@ -42,14 +42,14 @@ func newHandler[P, R any](f func(ctx context.Context, r *rpcserver.Request, p P)
 }
 
 const (
-	// A long call reports progress for the first time after firstProgressDelay, and then every
-	// progressInterval.
+	// firstProgressDelay is the time after which a long call first reports progress, and
+	// progressInterval the pause between later reports.
 	firstProgressDelay = time.Second
 	progressInterval   = 5 * time.Second
 )
 
-// withDurationProgress makes a call report its duration in seconds as progress, if its caller asked for
-// progress.
+// withDurationProgress makes a call report its duration in seconds as progress, if the caller asked
+// for progress.
 func (d *Daemon) withDurationProgress(h rpcserver.Handler) rpcserver.Handler {
 	return func(ctx context.Context, r *rpcserver.Request) (any, error) {
 		if r.ProgressToken() != nil {
@@ -63,8 +63,8 @@ func (d *Daemon) withDurationProgress(h rpcserver.Handler) rpcserver.Handler {
 
 func (d *Daemon) reportDuration(ctx context.Context, r *rpcserver.Request) {
 	var p client.NameParams
-	_ = json.Unmarshal(r.Params, &p) // the method itself will report the error
-	begun := time.Now()
+	_ = json.Unmarshal(r.Params, &p) // the method itself reports the error
+	start := time.Now()
 	timer := time.NewTimer(firstProgressDelay)
 	defer timer.Stop()
 	for {
@@ -79,14 +79,14 @@ func (d *Daemon) reportDuration(ctx context.Context, r *rpcserver.Request) {
 			return
 		}
 		state := d.describeSession(e).State
-		elapsed := time.Since(begun)
+		elapsed := time.Since(start)
 		if r.ReportProgress(elapsed.Seconds(), 0, fmt.Sprintf("%s, %.1f s", state, elapsed.Seconds())) != nil {
 			return
 		}
 	}
 }
 
-// emptyResult is an empty result.
+// emptyResult is the result of methods that return nothing, and the params of those that take none.
 type emptyResult struct{}
 
 func (d *Daemon) methodHandlers() map[string]rpcserver.Handler {
@@ -125,25 +125,25 @@ func (d *Daemon) methodHandlers() map[string]rpcserver.Handler {
 	}
 }
 
-// handleInfo describes the daemon. Calling it does not count as use.
+// handleInfo returns the description of the daemon. The call does not count as use.
 func (d *Daemon) handleInfo(context.Context, *rpcserver.Request, emptyResult) (client.Info, error) {
 	return d.daemonInfo(), nil
 }
 
-// handlePing answers, so that a client knows that the daemon can be reached. Calling it does not
-// count as use.
+// handlePing answers, which shows a client that the daemon can be reached. The call does not count
+// as use.
 func (d *Daemon) handlePing(context.Context, *rpcserver.Request, emptyResult) (emptyResult, error) {
 	return emptyResult{}, nil
 }
 
 func (d *Daemon) handleCreate(ctx context.Context, r *rpcserver.Request, p client.CreateParams) (session.Info, error) {
 	d.noteUse()
-	what, err := json.Marshal(p)
+	params, err := json.Marshal(p)
 	if err != nil {
 		return session.Info{}, err
 	}
-	made, err := runOnce(ctx, d, r, retryableCall{p.Request, p.Name, what}, func(doing context.Context) (turnHandle, error) {
-		e, err := d.createSession(doing, ctx, r, p)
+	created, err := runOnce(ctx, d, r, retryableCall{p.Request, p.Name, params}, func(opening context.Context) (turnHandle, error) {
+		e, err := d.createSession(opening, ctx, r, p)
 		if err != nil {
 			return turnHandle{}, err
 		}
@@ -152,14 +152,14 @@ func (d *Daemon) handleCreate(ctx context.Context, r *rpcserver.Request, p clien
 	if err != nil {
 		return session.Info{}, err
 	}
-	e, err := d.sessionOfTurn(made)
+	e, err := d.sessionOfTurn(created)
 	if err != nil {
 		return session.Info{}, err
 	}
 	return d.describeSession(e), nil
 }
 
-// handleList lists the sessions. Calling it does not count as use.
+// handleList lists the sessions. The call does not count as use.
 func (d *Daemon) handleList(context.Context, *rpcserver.Request, emptyResult) (struct {
 	Sessions []session.Info `json:"sessions"`
 }, error) {
@@ -183,14 +183,14 @@ func (d *Daemon) handleGet(_ context.Context, _ *rpcserver.Request, p client.Nam
 
 func (d *Daemon) handleReset(ctx context.Context, r *rpcserver.Request, p client.EndParams) (session.Info, error) {
 	d.noteUse()
-	c := d.clientOf(r.Conn) // the connection may be another one when it is carried out
+	c := d.clientOf(r.Conn) // before runOnce, because the client may have another connection by then
 	return runOnce(ctx, d, r, retryableCall{p.Request, p.Session, nil}, func(ctx context.Context) (session.Info, error) {
 		e, err := d.useSession(p.Session)
 		if err == nil {
 			err = d.checkWriteAccess(e, c)
 		}
 		if err == nil {
-			d.log.Info("a session is reset", "session", e.name, "by", d.clientLabel(r.Conn))
+			d.log.Info("session reset", "session", e.name, "by", d.clientLabel(r.Conn))
 			err = d.sessionError(e, e.session.Reset(ctx))
 		}
 		if err != nil {
@@ -202,7 +202,7 @@ func (d *Daemon) handleReset(ctx context.Context, r *rpcserver.Request, p client
 
 func (d *Daemon) handleClose(ctx context.Context, r *rpcserver.Request, p client.EndParams) (emptyResult, error) {
 	d.noteUse()
-	c := d.clientOf(r.Conn) // the connection may be another one when it is carried out
+	c := d.clientOf(r.Conn) // before runOnce, because the client may have another connection by then
 	return runOnce(ctx, d, r, retryableCall{p.Request, p.Session, nil}, func(ctx context.Context) (emptyResult, error) {
 		e, err := d.findSession(p.Session)
 		if err == nil {
@@ -211,11 +211,12 @@ func (d *Daemon) handleClose(ctx context.Context, r *rpcserver.Request, p client
 		if err != nil {
 			return emptyResult{}, err
 		}
-		d.log.Info("a session is closed", "session", e.name, "by", d.clientLabel(r.Conn))
+		d.log.Info("session closed", "session", e.name, "by", d.clientLabel(r.Conn))
 		return emptyResult{}, d.removeSession(ctx, e)
 	})
 }
 
+// checkAuthor returns an error if name is not a valid author; "" is one.
 func checkAuthor(name string) error {
 	if !client.IsAuthor(name) {
 		return rpcserver.InvalidParams("author: use up to %d bytes of text, without control or invisible characters", client.MaxAuthorBytes)
@@ -247,15 +248,15 @@ func (d *Daemon) handleStart(ctx context.Context, r *rpcserver.Request, p client
 		}
 	}
 	t := retryableCall{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Silent, p.MayExit, p.WriteLock, p.Input))}
-	begun, forget, err := startOnce(ctx, d, r, t, func(ctx context.Context) (turnHandle, error) { return d.startTurn(ctx, c, p) })
+	started, forget, err := startOnce(ctx, d, r, t, func(ctx context.Context) (turnHandle, error) { return d.startTurn(ctx, c, p) })
 	defer forget()
 	if err != nil {
 		return session.Reply{}, err
 	}
-	return d.waitForTurn(ctx, r, begun, p.Request, p.Continues, o)
+	return d.waitForTurn(ctx, r, started, p.Request, p.Continues, o)
 }
 
-// startTurn starts the turn of a call.
+// startTurn submits the input of a call, and returns the turn that it started.
 func (d *Daemon) startTurn(ctx context.Context, c *clientState, p client.StartParams) (turnHandle, error) {
 	e, err := d.useSession(p.Session)
 	if err == nil {
@@ -264,13 +265,13 @@ func (d *Daemon) startTurn(ctx context.Context, c *clientState, p client.StartPa
 	if err != nil {
 		return turnHandle{}, err
 	}
-	on := e.session.As(p.Author)
-	submit := on.Submit
+	s := e.session.As(p.Author)
+	submit := s.Submit
 	switch {
 	case p.Silent:
-		submit = on.SubmitSilent
+		submit = s.SubmitSilent
 	case p.MayExit:
-		submit = on.SubmitMayExit
+		submit = s.SubmitMayExit
 	}
 	turn, err := d.startWithLock(ctx, e, c, p.WriteLock, p.Author, func() (uint64, error) { return submit(ctx, p.Input) })
 	if err := d.sessionError(e, err); err != nil {
@@ -303,7 +304,7 @@ func (d *Daemon) handleInput(ctx context.Context, r *rpcserver.Request, p client
 		}
 	}
 	t := retryableCall{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.InputRequest, p.EOF, p.Input))}
-	begun, forget, err := startOnce(ctx, d, r, t, func(ctx context.Context) (turnHandle, error) {
+	started, forget, err := startOnce(ctx, d, r, t, func(ctx context.Context) (turnHandle, error) {
 		e, err := d.awaitSession(ctx, p.Session)
 		if err == nil {
 			err = d.checkAnswerAccess(ctx, e, c)
@@ -321,10 +322,10 @@ func (d *Daemon) handleInput(ctx context.Context, r *rpcserver.Request, p client
 	if err != nil {
 		return session.Reply{}, err
 	}
-	return d.waitForTurn(ctx, r, begun, p.Request, p.Continues, o)
+	return d.waitForTurn(ctx, r, started, p.Request, p.Continues, o)
 }
 
-// saveReadCursor stores how far the author of a call had read before; 0 stores nothing.
+// saveReadCursor stores how far the author of a call had read before it; 0 stores nothing.
 func (d *Daemon) saveReadCursor(e *openSession, c *clientState, author string, read timeline.Seq) error {
 	switch last := e.session.Log().LastSeq(); {
 	case read == 0:
@@ -343,21 +344,21 @@ func (d *Daemon) saveReadCursor(e *openSession, c *clientState, author string, r
 }
 
 // waitForTurn waits for a turn that a call has started or answered. If the client cancels the call,
-// waitForTurn interrupts the turn, unless the client wants it to go on. If the client only
-// disconnects, the turn goes on.
-func (d *Daemon) waitForTurn(ctx context.Context, r *rpcserver.Request, begun turnHandle, request string, goesOn bool, o *session.WaitOptions) (session.Reply, error) {
-	e, err := d.sessionOfTurn(begun)
+// waitForTurn interrupts the turn, unless the client wants it to continue. A turn whose client only
+// disconnects continues as well.
+func (d *Daemon) waitForTurn(ctx context.Context, r *rpcserver.Request, h turnHandle, request string, continues bool, o *session.WaitOptions) (session.Reply, error) {
+	e, err := d.sessionOfTurn(h)
 	if err != nil {
 		return session.Reply{}, err
 	}
 	if request != "" && !o.Poll {
-		_ = r.Conn.Notify(client.MethodTurnAccepted, client.TurnAccepted{Request: request, Session: e.name, Turn: begun.turn})
+		_ = r.Conn.Notify(client.MethodTurnAccepted, client.TurnAccepted{Request: request, Session: e.name, Turn: h.turn})
 	}
-	reply, err := e.session.Wait(ctx, begun.turn, o)
-	if r.Commit() && !goesOn {
+	reply, err := e.session.Wait(ctx, h.turn, o)
+	if r.Commit() && !continues {
 		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), interruptTimeout)
 		defer stop()
-		if _, err := e.session.Interrupt(bounded, begun.turn); err != nil {
+		if _, err := e.session.Interrupt(bounded, h.turn); err != nil {
 			return session.Reply{}, err
 		}
 	}
@@ -392,7 +393,7 @@ func (d *Daemon) handleWait(ctx context.Context, r *rpcserver.Request, p client.
 }
 
 // handleReadCursor stores how far a reader has read. It does not count as use, because the reading
-// did.
+// already did.
 func (d *Daemon) handleReadCursor(ctx context.Context, r *rpcserver.Request, p client.ReadCursorParams) (client.ReadCursor, error) {
 	if p.Reader == "" || len(p.Reader) > 256 {
 		return client.ReadCursor{}, rpcserver.InvalidParams("reader is required, and at most 256 bytes long")
@@ -414,12 +415,13 @@ func (d *Daemon) handleReadCursor(ctx context.Context, r *rpcserver.Request, p c
 		if p.Reader, err = e.reserveReader(ctx, p.Reader, c); err != nil {
 			return client.ReadCursor{}, err
 		}
-	} else if p.Seq > 0 { // storing a mark shows a reader; asking for one does not
+	} else if p.Seq > 0 { // storing a cursor claims the name; asking for one does not
 		e.claimReader(p.Reader, c)
 	}
 	return client.ReadCursor{Seq: e.saveReadCursor(p.Reader, p.Seq), Reader: p.Reader}, nil
 }
 
+// waitOptions returns the options of a wait of ms milliseconds, or an error if ms is out of range.
 func waitOptions(ms int64, after timeline.Seq) (*session.WaitOptions, error) {
 	wait := time.Duration(ms) * time.Millisecond
 	if ms < 0 || wait > maxWaitTime {
@@ -447,30 +449,30 @@ func (d *Daemon) handleInterrupt(ctx context.Context, r *rpcserver.Request, p cl
 	})
 }
 
-// handleGrant gives a session a right. The keyboard does not matter here: the rights are
-// those of the user, to whom all connections belong.
+// handleGrant grants access to a session. It needs no write lock: the grants are those of the user,
+// to whom all connections belong.
 func (d *Daemon) handleGrant(ctx context.Context, r *rpcserver.Request, p client.GrantParams) (emptyResult, error) {
 	s, err := d.sessionForUser(ctx, r, p.Session, p.Author)
 	if err != nil {
 		return emptyResult{}, err
 	}
-	d.log.Info("a right is given", "session", p.Session, "by", d.clientLabel(r.Conn), "always", p.Always)
+	d.log.Info("access granted", "session", p.Session, "by", d.clientLabel(r.Conn), "always", p.Always)
 	return emptyResult{}, s.Allow(ctx, p.Grant)
 }
 
 func (d *Daemon) handleAnswerPermission(ctx context.Context, r *rpcserver.Request, p client.AnswerPermissionParams) (emptyResult, error) {
 	if p.Permission == 0 {
-		return emptyResult{}, rpcserver.InvalidParams("permission is required: the number of the one that is answered")
+		return emptyResult{}, rpcserver.InvalidParams("permission is required: the number of the permission request to answer")
 	}
 	s, err := d.sessionForUser(ctx, r, p.Session, p.Author)
 	if err != nil {
 		return emptyResult{}, err
 	}
-	d.log.Info("a permission is answered", "session", p.Session, "by", d.clientLabel(r.Conn), "ok", p.OK)
+	d.log.Info("permission answered", "session", p.Session, "by", d.clientLabel(r.Conn), "ok", p.OK)
 	return emptyResult{}, s.AnswerPermission(ctx, p.Permission, p.OK)
 }
 
-// sessionForUser returns a session for what a person decides.
+// sessionForUser returns a session on which a user decides about access.
 func (d *Daemon) sessionForUser(ctx context.Context, r *rpcserver.Request, name, author string) (session.Session, error) {
 	d.noteUse()
 	e, err := d.awaitSession(ctx, name)
@@ -533,7 +535,8 @@ func (d *Daemon) handleOutput(ctx context.Context, _ *rpcserver.Request, p clien
 	return e.session.Output(ctx, p.OutputQuery)
 }
 
-// handleResize sets the size of a terminal. A viewer does so by coming, so it does not count as use.
+// handleResize sets the size of a terminal. It does not count as use, because every viewer does it
+// on arrival.
 func (d *Daemon) handleResize(ctx context.Context, _ *rpcserver.Request, p client.ResizeParams) (emptyResult, error) {
 	if min(p.Rows, p.Cols) < 1 || max(p.Rows, p.Cols) > math.MaxUint16 {
 		return emptyResult{}, rpcserver.InvalidParams("rows and cols must be from 1 to %d", math.MaxUint16)
@@ -550,8 +553,8 @@ func (d *Daemon) handleDestinations(ctx context.Context, _ *rpcserver.Request, p
 	if err != nil {
 		return client.Destinations{}, err
 	}
-	places, err := e.session.Destinations(ctx)
-	return client.Destinations{Destinations: places}, err
+	destinations, err := e.session.Destinations(ctx)
+	return client.Destinations{Destinations: destinations}, err
 }
 
 func (d *Daemon) handleVisibleHome(ctx context.Context, _ *rpcserver.Request, p client.NameParams) (session.Visibility, error) {
@@ -562,14 +565,14 @@ func (d *Daemon) handleVisibleHome(ctx context.Context, _ *rpcserver.Request, p 
 	return e.session.Visibility(ctx)
 }
 
-// trimReply returns a reply whose events fit on one line.
+// trimReply limits the events of a reply to what fits on one line.
 func trimReply(r session.Reply) session.Reply {
 	r.Events = fitEvents(r.Events)
 	return r
 }
 
-// fitEvents returns the events of a reply. It drops the oldest ones if they would not fit on
-// one line.
+// fitEvents returns the events as a reply has them. It replaces the oldest ones by one Omitted
+// event if they would not fit on one line.
 func fitEvents(events []timeline.Event) []timeline.Event {
 	wire := make([]timeline.Event, 0, len(events))
 	raw := 0
@@ -600,14 +603,15 @@ func fitEvents(events []timeline.Event) []timeline.Event {
 }
 
 const (
-	// maxReplyBytes bounds the encoded events of an answer, so that the answer fits on one line.
+	// maxReplyBytes bounds the encoded events of an answer, in bytes, so that the answer fits on
+	// one line.
 	maxReplyBytes = 14 << 20
 
-	// maxEscapeFactor is how many times longer JSON can make a text.
+	// maxEscapeFactor is the largest factor by which JSON can lengthen a text.
 	maxEscapeFactor = 6
 )
 
-// dataSize returns how many bytes of text or of a display an event has.
+// dataSize returns the size of the text or the display of an event, in bytes.
 func dataSize(e timeline.Event) int {
 	switch b := e.Body.(type) {
 	case timeline.Text:
@@ -620,7 +624,7 @@ func dataSize(e timeline.Event) int {
 	return 0
 }
 
-// estimateEventSize estimates the size of an event before it is encoded.
+// estimateEventSize estimates the encoded size of an event, in bytes.
 func estimateEventSize(e timeline.Event) int {
 	const rest = 200
 	switch b := e.Body.(type) {
@@ -640,8 +644,8 @@ func estimateEventSize(e timeline.Event) int {
 	return dataSize(e)*4/3 + rest
 }
 
-// eventToSend returns an event to send. Types of a display that would not fit on one line are only
-// named.
+// eventToSend returns an event as clients get it: types of a display that would not fit on one line
+// are only named.
 func eventToSend(e timeline.Event) timeline.Event {
 	if shown, ok := e.Body.(timeline.Display); ok {
 		e.Body = fitDisplay(shown)
@@ -649,7 +653,7 @@ func eventToSend(e timeline.Event) timeline.Event {
 	return e
 }
 
-// fitDisplay leaves out the largest types of a display, until the rest fits on one line.
+// fitDisplay drops the data of the largest types of a display, until the rest fits on one line.
 func fitDisplay(d timeline.Display) timeline.Display {
 	for most := int64(maxDisplayBytes); ; most /= 2 {
 		d = d.Truncated(most)

@@ -2,6 +2,5 @@ package daemon
 
 import "io"
 
-// peerPID would return the process at the other end of a pipe. On Windows the daemon does
-// not ask for it.
+// peerPID returns 0: on Windows the daemon does not ask for the process of a client.
 func peerPID(io.ReadWriteCloser) int { return 0 }

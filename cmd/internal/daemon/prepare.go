@@ -12,11 +12,12 @@ import (
 )
 
 const (
-	// maxProgressInterval is the longest time between two frames for one token. With each frame the
-	// client knows that the preparation goes on.
+	// maxProgressInterval is the longest time between two frames for one token. Each frame shows
+	// the client that the preparation continues.
 	maxProgressInterval = 5 * time.Second
 
-	// failureRetention is how long the daemon remembers why a preparation failed, if nobody asks.
+	// failureRetention is how long the daemon remembers a failed preparation that no client asks
+	// about.
 	failureRetention = 10 * time.Minute
 )
 
@@ -31,8 +32,8 @@ func progressToken(r *rpcserver.Request, p client.CreateParams) []byte {
 	return nil
 }
 
-// newProgressReporter reserves a token of a client for a preparation. If two sessions shared a token, the
-// client could not tell their frames apart.
+// newProgressReporter reserves a progress token of a client for a preparation. If two sessions
+// shared a token, the client could not tell their frames apart.
 func (d *Daemon) newProgressReporter(conn *rpcserver.Conn, token []byte) (*progressReporter, error) {
 	c := d.clientOf(conn)
 	d.mu.Lock()
@@ -41,67 +42,67 @@ func (d *Daemon) newProgressReporter(conn *rpcserver.Conn, token []byte) (*progr
 		return nil, rpcserver.InvalidParams("progressToken %s: another session of this connection is being prepared with it", token)
 	}
 	c.tokens[string(token)] = true
-	in := &progressReporter{client: c, token: token, done: make(chan struct{}), ctx: d.ctx}
+	p := &progressReporter{client: c, token: token, done: make(chan struct{}), ctx: d.ctx}
 	if c.id == "" {
-		in.ctx = conn.Context()
+		p.ctx = conn.Context()
 	}
-	in.releaseToken = func() {
+	p.releaseToken = func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		delete(c.tokens, string(token))
 	}
-	return in, nil
+	return p, nil
 }
 
-// A progressReporter sends a client the progress of a session's preparation, under one token. In its
-// last frame the progress equals the total, and in no other frame.
+// A progressReporter sends a client the progress of the preparation of a session, under one token.
+// In its last frame the progress equals the total, and in no other frame.
 type progressReporter struct {
 	client       *clientState
-	ctx          context.Context // ends when no frame will reach the client
+	ctx          context.Context // ends when no frame can reach the client any more
 	token        []byte
-	releaseToken func()        // releases the token
+	releaseToken func()        // makes the token free for another session
 	done         chan struct{} // closed when the last frame is sent
 }
 
-// reportUntilPrepared sends a frame for each event of the preparation. When there is no event for long, it
-// repeats the last frame.
-func (in *progressReporter) reportUntilPrepared(s session.Session) {
-	defer close(in.done)
-	ctx := in.ctx
-	now := client.PreparationProgress{Token: in.token}
-	var seen timeline.Seq
-	for going := true; going && ctx.Err() == nil; {
+// reportUntilPrepared sends a frame for each event of the preparation. Without an event for
+// maxProgressInterval, it repeats the last frame.
+func (r *progressReporter) reportUntilPrepared(s session.Session) {
+	defer close(r.done)
+	ctx := r.ctx
+	frame := client.PreparationProgress{Token: r.token}
+	var last timeline.Seq
+	for preparing := true; preparing && ctx.Err() == nil; {
 		bounded, stop := context.WithTimeout(ctx, maxProgressInterval)
-		for e, err := range s.Events(bounded, seen) {
+		for e, err := range s.Events(bounded, last) {
 			if err != nil {
-				going = bounded.Err() != nil // otherwise the session is closed
+				preparing = bounded.Err() != nil // otherwise the session is closed
 				break
 			}
-			seen = e.Seq
-			if going = !isPreparationEnd(e); !going {
+			last = e.Seq
+			if preparing = !isPreparationEnd(e); !preparing {
 				break
 			}
 			if p, ok := e.Body.(timeline.Preparation); ok {
-				now.Progress, now.Total, now.Message = p.Done, p.Total, p.Message
+				frame.Progress, frame.Total, frame.Message = p.Done, p.Total, p.Message
 				if p.Message == "" {
-					now.Message = "preparing " + p.Text()
+					frame.Message = "preparing " + p.Text()
 				}
-				in.sendFrame(now)
+				r.sendFrame(frame)
 			}
 		}
 		stop()
-		if going && now.Message != "" {
-			in.sendFrame(now)
+		if preparing && frame.Message != "" {
+			r.sendFrame(frame)
 		}
 	}
-	in.releaseToken() // before the last frame, because the client may use the token again then
-	now.Progress = max(now.Progress, 1)
-	now.Total, now.Message = now.Progress, ""
-	in.sendFrame(now)
+	r.releaseToken() // before the last frame, after which the client may use the token again
+	frame.Progress = max(frame.Progress, 1)
+	frame.Total, frame.Message = frame.Progress, ""
+	r.sendFrame(frame)
 }
 
 // isPreparationEnd reports whether an event ends a preparation, with or without success. A client
-// that uses the session learns the reason of a failure.
+// that uses the session gets the reason of a failure.
 func isPreparationEnd(e timeline.Event) bool {
 	switch b := e.Body.(type) {
 	case timeline.Preparation:
@@ -112,21 +113,21 @@ func isPreparationEnd(e timeline.Event) bool {
 	return false
 }
 
-// sendFrame never waits. A frame for a client that has gone is dropped.
-func (in *progressReporter) sendFrame(p client.PreparationProgress) {
-	if conn := in.client.conn.Load(); conn != nil {
+// sendFrame sends a frame without waiting. A frame for a disconnected client is dropped.
+func (r *progressReporter) sendFrame(p client.PreparationProgress) {
+	if conn := r.client.conn.Load(); conn != nil {
 		_ = conn.Notify(client.MethodProgress, p)
 	}
 }
 
 // awaitPrepared waits while a session is being prepared. If the preparation failed, the first
-// client that learns this frees the name of the session.
+// client that is told makes the name of the session free.
 func (d *Daemon) awaitPrepared(ctx context.Context, e *openSession) error {
 	return d.sessionError(e, e.session.WaitPrepared(ctx))
 }
 
-// sessionError returns the error that a client gets about a session, or nil. Before that, it waits for
-// the session's indicator to end, so the client gets the last frame first.
+// sessionError returns the error about a session that a client gets, or nil. It first waits for the
+// end of the progress reports, so that the client gets the last frame before the error.
 func (d *Daemon) sessionError(e *openSession, err error) error {
 	if e.progress != nil && e.session.State() != session.StatePreparing {
 		<-e.progress.done

@@ -8,7 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// handleRead reads a window of events, also while the session is being prepared.
+// handleRead returns a page of events, even while the session is being prepared.
 func (d *Daemon) handleRead(ctx context.Context, _ *rpcserver.Request, p client.ReadParams) (session.EventPage, error) {
 	d.noteUse()
 	e, err := d.readableSession(p.Session)
@@ -45,7 +45,8 @@ func (d *Daemon) handleBlob(ctx context.Context, _ *rpcserver.Request, p client.
 	return e.session.Blob(ctx, p.Digest, p.Offset, p.Limit)
 }
 
-// readableSession finds a session to read, also one that could not be prepared. Reading is use.
+// readableSession returns a session to read, even one whose preparation failed. Reading counts as
+// use.
 func (d *Daemon) readableSession(name string) (*openSession, error) {
 	e, err := d.findSession(name)
 	if err == nil {

@@ -19,33 +19,32 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// An openSession is an open session.
+// An openSession is a session of the supervisor, with what the daemon adds: readers, the write lock
+// and the idle timer.
 type openSession struct {
 	name, language string
-	packages       []string      // the packages that its creator asked for
-	idleTimeout    time.Duration // closed after this time without use; 0 means never
+	packages       []string      // as its creator asked for
+	idleTimeout    time.Duration // 0 means without limit
 	session        *supervisor.Session
-	progress       *progressReporter // nil when no client wants progress of its preparation
+	progress       *progressReporter // nil if no client asked for progress of its preparation
 
 	startLock   chan struct{} // holds one token, for the client that starts a turn
 	lastStarter turnStarter   // guarded by Daemon.mu
 
 	mu          sync.Mutex
 	readCursors map[string]timeline.Seq // guarded by mu; how far each reader has read
-	readers     map[string]*clientState // guarded by mu; the last client that read under a name; it may have left
+	readers     map[string]*clientState // guarded by mu; by name, the last client that read under it; it may be disconnected
 	lastUse     time.Time               // guarded by mu; when a client last used it
-	idleTimer   *time.Timer             // guarded by mu; checks whether it is unused; nil when it may stay unused
-	isClosing   bool                    // guarded by mu; it was unused for too long and is being closed
+	idleTimer   *time.Timer             // guarded by mu; checks whether the session is unused; nil without an idle timeout
+	isClosing   bool                    // guarded by mu; the idle timeout has passed and the session is being closed
 }
 
-const (
-	// maxReaders bounds the readers that a session remembers, and the names under which one
-	// client may read it.
-	maxReaders = 64
-)
+// maxReaders bounds the readers that a session remembers, and the names under which one client
+// may read it.
+const maxReaders = 64
 
-// saveReadCursor stores how far a reader has read, unless seq is 0, and returns the stored mark. With
-// too many readers, it forgets the one that is furthest behind.
+// saveReadCursor stores how far a reader has read, unless seq is 0, and returns the stored cursor.
+// With too many readers, it forgets the one that is furthest behind.
 func (e *openSession) saveReadCursor(reader string, seq timeline.Seq) timeline.Seq {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -68,17 +67,17 @@ func (e *openSession) saveReadCursor(reader string, seq timeline.Seq) timeline.S
 	return seq
 }
 
-// readerNameTimeout is how long a client waits for a reader's name that another client holds.
-// A client that restarts may connect before the daemon sees the end of its old connection.
+// readerNameTimeout is how long a client waits for a reader name that another client holds. A
+// client that restarts may connect before the daemon notices the end of its old connection.
 const readerNameTimeout = time.Second
 
-// reserveReader reserves a reader's name for a client, and returns it. If another
-// one holds the name, it returns the name with the least free number.
+// reserveReader reserves a reader name for a client, and returns it. If another client holds the
+// name, it returns the name with the lowest free number, such as name#2.
 func (e *openSession) reserveReader(ctx context.Context, name string, c *clientState) (string, error) {
-	if has := e.readerNameOf(c, name); has != "" {
-		return has, nil
+	if reserved := e.readerNameOf(c, name); reserved != "" {
+		return reserved, nil
 	}
-	patience, stop := context.WithTimeout(ctx, readerNameTimeout)
+	timeout, stop := context.WithTimeout(ctx, readerNameTimeout)
 	defer stop()
 	own := name
 	for n := 2; ; n++ {
@@ -89,8 +88,8 @@ func (e *openSession) reserveReader(ctx context.Context, name string, c *clientS
 		select {
 		case <-holder.disconnected():
 			n--
-			continue // the name is free, unless another client was faster
-		case <-patience.Done():
+			continue // try the same name again, unless another client was faster
+		case <-timeout.Done():
 		}
 		if ctx.Err() != nil {
 			return "", ctx.Err()
@@ -99,8 +98,8 @@ func (e *openSession) reserveReader(ctx context.Context, name string, c *clientS
 	}
 }
 
-// hasReader reports whether a connected client reads the session under a name of its own. Such an
-// agent may come back to its work after a long time.
+// hasReader reports whether a connected client has a reader name of the session. An agent that has
+// one may continue its work after a long time.
 func (e *openSession) hasReader() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -112,13 +111,13 @@ func (e *openSession) hasReader() bool {
 	return false
 }
 
-// readerNameOf returns the name that a client got when it asked for this name before.
+// readerNameOf returns the name that a client got when it asked for name before, or "".
 func (e *openSession) readerNameOf(c *clientState, name string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for has, holder := range e.readers {
-		if holder == c && (has == name || strings.HasPrefix(has, name+"#")) {
-			return has
+	for reserved, holder := range e.readers {
+		if holder == c && (reserved == name || strings.HasPrefix(reserved, name+"#")) {
+			return reserved
 		}
 	}
 	return ""
@@ -129,19 +128,20 @@ func (e *openSession) checkReaderLimit(name string, c *clientState) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	names := 0
-	for has, holder := range e.readers {
-		if holder == c && has != name {
+	for reserved, holder := range e.readers {
+		if holder == c && reserved != name {
 			names++
 		}
 	}
 	if names >= maxReaders {
-		return session.Errorf(session.KindLimit, "%d readers are the most of one client in a session", maxReaders)
+		return session.Errorf(session.KindLimit, "a client may have %d readers in a session", maxReaders)
 	}
 	return nil
 }
 
-// claimReader returns the connected client that reads under a name. If there is none, it is c from now
-// on. The names of a client that may come back are kept for it while there is room.
+// claimReader returns the connected client that reads under a name. If the name is free, that is c
+// from now on. The names of disconnected clients with an identity stay reserved while there is
+// room.
 func (e *openSession) claimReader(name string, c *clientState) *clientState {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -157,37 +157,97 @@ func (e *openSession) claimReader(name string, c *clientState) *clientState {
 	return c
 }
 
-// createSession opens a session. It returns at once when something has to be prepared first. call is the
-// context of the call, which ends when it is answered.
+// createSession opens a session. A session that has to be prepared is returned before it is ready.
+// call is the context of the call, which ends when the call is answered.
 func (d *Daemon) createSession(ctx, call context.Context, r *rpcserver.Request, p client.CreateParams) (*openSession, error) {
-	if p.Name != "" && !session.IsValidName(p.Name) {
-		return nil, rpcserver.InvalidParams("name %q: use up to 64 letters, digits, dots, underscores and hyphens", p.Name)
-	}
-	if p.Dir != "" && !filepath.IsAbs(p.Dir) {
-		return nil, rpcserver.InvalidParams("dir %q: give an absolute path, the daemon works elsewhere", p.Dir)
-	}
-	for name, value := range p.Env {
-		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
-			return nil, rpcserver.InvalidParams("env: %q cannot be a variable of an environment", name)
-		}
-	}
 	if p.Language == "" {
 		p.Language = d.options.Languages()[0]
 	}
-	switch {
-	case len(p.Command) > 0:
-		if d.options.HasLanguage(p.Language) {
-			return nil, rpcserver.InvalidParams("command: %s is a language of this daemon, which has its own", p.Language)
-		}
-		if !filepath.IsAbs(p.Command[0]) {
-			return nil, rpcserver.InvalidParams("command %q: give an absolute path, the daemon works elsewhere", p.Command[0])
-		}
-	case !d.options.HasLanguage(p.Language):
-		return nil, session.Errorf(client.KindUnknownLanguage, "there is no language %q: there is %s", p.Language, strings.Join(d.options.Languages(), ", "))
+	if err := d.checkCreateParams(p); err != nil {
+		return nil, err
 	}
 	if err := d.checkAdmission(); err != nil {
 		return nil, err
 	}
+	spec, err := d.findSpec(p)
+	if err != nil {
+		return nil, err
+	}
+	var progress *progressReporter
+	if token := progressToken(r, p); token != nil && len(spec.Preparations) > 0 {
+		if progress, err = d.newProgressReporter(r.Conn, token); err != nil {
+			return nil, err
+		}
+	}
+	type opened struct {
+		entry *openSession
+		err   error
+	}
+	done := make(chan opened, 1)
+	d.wg.Go(func() {
+		e, err := d.registerSession(p, spec, progress)
+		if err != nil && progress != nil {
+			progress.releaseToken()
+		}
+		done <- opened{e, err}
+	})
+	select {
+	case o := <-done:
+		if o.err != nil {
+			return nil, o.err
+		}
+		if progress != nil { // the client must get the answer, which says preparing, before any frame
+			d.wg.Go(func() {
+				<-call.Done()
+				progress.reportUntilPrepared(o.entry.session)
+			})
+		}
+		if ctx.Err() == nil && !r.Commit() {
+			return o.entry, nil
+		}
+		d.closeAbandoned(o.entry, p)
+	case <-ctx.Done():
+		d.wg.Go(func() {
+			if o := <-done; o.err == nil {
+				d.closeAbandoned(o.entry, p)
+				if progress != nil {
+					progress.reportUntilPrepared(o.entry.session)
+				}
+			}
+		})
+	}
+	return nil, ctx.Err()
+}
+
+// checkCreateParams returns an error if no session can be created with these params. The language
+// is set.
+func (d *Daemon) checkCreateParams(p client.CreateParams) error {
+	if p.Name != "" && !session.IsValidName(p.Name) {
+		return rpcserver.InvalidParams("name %q: use up to 64 letters, digits, dots, underscores and hyphens", p.Name)
+	}
+	if p.Dir != "" && !filepath.IsAbs(p.Dir) {
+		return rpcserver.InvalidParams("dir %q: use an absolute path, because the daemon has another working directory", p.Dir)
+	}
+	for name, value := range p.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
+			return rpcserver.InvalidParams("env: invalid environment variable %q", name)
+		}
+	}
+	switch {
+	case len(p.Command) == 0 && !d.options.HasLanguage(p.Language):
+		return session.Errorf(client.KindUnknownLanguage, "unknown language %q; available: %s", p.Language, strings.Join(d.options.Languages(), ", "))
+	case len(p.Command) == 0:
+		return nil
+	case d.options.HasLanguage(p.Language):
+		return rpcserver.InvalidParams("command: the language %s of this daemon has its own command", p.Language)
+	case !filepath.IsAbs(p.Command[0]):
+		return rpcserver.InvalidParams("command %q: use an absolute path, because the daemon has another working directory", p.Command[0])
+	}
+	return nil
+}
+
+// findSpec finds the runtime of a new session. Its errors have a kind.
+func (d *Daemon) findSpec(p client.CreateParams) (workers.Spec, error) {
 	spec, err := d.options.FindSpec(p)
 	if err == nil {
 		err = spec.Err
@@ -199,60 +259,14 @@ func (d *Daemon) createSession(ctx, call context.Context, r *rpcserver.Request, 
 		}
 		err = session.Errorf(kind, "%v", err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	var in *progressReporter
-	if token := progressToken(r, p); token != nil && len(spec.Preparations) > 0 {
-		if in, err = d.newProgressReporter(r.Conn, token); err != nil {
-			return nil, err
-		}
-	}
-	type opened struct {
-		entry *openSession
-		err   error
-	}
-	done := make(chan opened, 1)
-	d.wg.Go(func() {
-		e, err := d.registerSession(p, spec, in)
-		if err != nil && in != nil {
-			in.releaseToken()
-		}
-		done <- opened{e, err}
-	})
-	select {
-	case o := <-done:
-		if o.err != nil {
-			return nil, o.err
-		}
-		if in != nil { // the client must get the answer, which says preparing, before any frame
-			d.wg.Go(func() {
-				<-call.Done()
-				in.reportUntilPrepared(o.entry.session)
-			})
-		}
-		if ctx.Err() == nil && !r.Commit() {
-			return o.entry, nil
-		}
-		d.closeAbandoned(o.entry, p)
-	case <-ctx.Done():
-		d.wg.Go(func() {
-			if o := <-done; o.err == nil {
-				d.closeAbandoned(o.entry, p)
-				if in != nil {
-					in.reportUntilPrepared(o.entry.session)
-				}
-			}
-		})
-	}
-	return nil, ctx.Err()
+	return spec, err
 }
 
-// closeAbandoned closes a session whose name nobody learns: the daemon made the name up, and the
-// caller has gone.
+// closeAbandoned closes a session whose name no client has: the daemon chose the name, and the
+// caller is gone.
 func (d *Daemon) closeAbandoned(e *openSession, p client.CreateParams) {
 	if p.Name == "" {
-		d.log.Info("a session without a name is given up: its client does not want it any more", "session", e.name)
+		d.log.Info("unnamed session abandoned by its client", "session", e.name)
 		d.wg.Go(func() { _ = d.removeSession(context.Background(), e) })
 	}
 }
@@ -263,15 +277,16 @@ func (d *Daemon) checkAdmission() error {
 	defer d.mu.Unlock()
 	switch {
 	case d.draining:
-		return session.Errorf(client.KindDraining, "the daemon is about to end and takes no new work")
+		return session.Errorf(client.KindDraining, "the daemon is stopping and accepts no new work")
 	case d.paused:
-		return session.Errorf(client.KindDraining, "the daemon is paused: resume it first")
+		return session.Errorf(client.KindDraining, "the daemon is paused; resume it first")
 	}
 	return nil
 }
 
-// reserveName returns a free name for a new session, and keeps it until release. It waits
-// while a session of that name is being opened: a client that is told that one exists can use it.
+// reserveName returns a free name for a new session, and reserves it until releaseName. It waits
+// while another session of that name is being opened, so that a client told that the name exists
+// can use that session.
 func (d *Daemon) reserveName(p client.CreateParams) (string, error) {
 	for _, e := range d.sortedSessions() {
 		if e.session.PreparationError() != nil && (e.name == p.Name || time.Since(d.describeSession(e).StateSince) > failureRetention) {
@@ -283,24 +298,24 @@ func (d *Daemon) reserveName(p client.CreateParams) (string, error) {
 	name := p.Name
 	for name == "" {
 		d.counter++
-		if made := fmt.Sprintf("%s-%d", p.Language, d.counter); d.openSessions[made] == nil && d.opening[made] == nil {
-			name = made
+		if candidate := fmt.Sprintf("%s-%d", p.Language, d.counter); d.openSessions[candidate] == nil && d.opening[candidate] == nil {
+			name = candidate
 		}
 	}
 	for d.opening[name] != nil {
-		made := d.opening[name]
+		opened := d.opening[name]
 		d.mu.Unlock()
-		<-made
+		<-opened
 		d.mu.Lock()
 	}
 	if d.openSessions[name] != nil {
-		return "", session.Errorf(session.KindExists, "a session %q is open already", name)
+		return "", session.Errorf(session.KindExists, "session %q is already open", name)
 	}
 	d.opening[name] = make(chan struct{})
 	return name, nil
 }
 
-// releaseName ends the opening of a session: it is there, or could not be opened.
+// releaseName ends the reservation of a name, after the session was opened or could not be.
 func (d *Daemon) releaseName(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -308,8 +323,8 @@ func (d *Daemon) releaseName(name string) {
 	delete(d.opening, name)
 }
 
-// registerSession opens a session.
-func (d *Daemon) registerSession(p client.CreateParams, spec workers.Spec, in *progressReporter) (*openSession, error) {
+// registerSession opens a session, and adds it to the sessions of the daemon.
+func (d *Daemon) registerSession(p client.CreateParams, spec workers.Spec, progress *progressReporter) (*openSession, error) {
 	name, err := d.reserveName(p)
 	if err != nil {
 		return nil, err
@@ -321,13 +336,13 @@ func (d *Daemon) registerSession(p client.CreateParams, spec workers.Spec, in *p
 	}
 	e := &openSession{
 		name: name, language: p.Language, packages: p.Packages, lastUse: time.Now(), idleTimeout: d.options.SessionIdleTimeout,
-		session: s, progress: in, startLock: make(chan struct{}, 1),
+		session: s, progress: progress, startLock: make(chan struct{}, 1),
 	}
 	if p.SessionIdleTimeoutMS > 0 {
 		e.idleTimeout = time.Duration(p.SessionIdleTimeoutMS) * time.Millisecond
 	}
 	d.mu.Lock()
-	ended := d.ctx.Err() != nil // otherwise nobody would close it
+	ended := d.ctx.Err() != nil // Serve would not close a session that is added now
 	if !ended {
 		d.openSessions[name] = e
 		if d.sessionAdded != nil {
@@ -338,13 +353,14 @@ func (d *Daemon) registerSession(p client.CreateParams, spec workers.Spec, in *p
 	d.mu.Unlock()
 	if ended {
 		_ = s.Close(context.Background())
-		return nil, session.Errorf(client.KindDraining, "the daemon has ended")
+		return nil, session.Errorf(client.KindDraining, "the daemon has stopped")
 	}
-	d.log.Info("a session is opened", "session", name, "language", e.language)
+	d.log.Info("session created", "session", name, "language", e.language)
 	d.startIdleTimer(e)
 	return e, nil
 }
 
+// forgetSession removes a session from the sessions of the daemon, and stops its idle timer.
 func (d *Daemon) forgetSession(e *openSession) {
 	defer d.wakePools()
 	e.mu.Lock()
@@ -359,7 +375,8 @@ func (d *Daemon) forgetSession(e *openSession) {
 	}
 }
 
-// awaitSession finds a session. It waits while the session is being prepared.
+// awaitSession returns an open session that a client uses. It waits while the session is being
+// prepared.
 func (d *Daemon) awaitSession(ctx context.Context, name string) (*openSession, error) {
 	e, err := d.useSession(name)
 	if err == nil {
@@ -368,7 +385,7 @@ func (d *Daemon) awaitSession(ctx context.Context, name string) (*openSession, e
 	return e, err
 }
 
-// useSession finds a session and notes that a client uses it. It does not wait.
+// useSession returns an open session, and notes that a client uses it. It does not wait.
 func (d *Daemon) useSession(name string) (*openSession, error) {
 	e, err := d.findSession(name)
 	if err == nil {
@@ -380,7 +397,7 @@ func (d *Daemon) useSession(name string) (*openSession, error) {
 	return e, e.noteUse()
 }
 
-// findSession finds a session.
+// findSession returns the open session with a name. It does not count as use.
 func (d *Daemon) findSession(name string) (*openSession, error) {
 	if name == "" {
 		return nil, rpcserver.InvalidParams("session is required")
@@ -389,24 +406,24 @@ func (d *Daemon) findSession(name string) (*openSession, error) {
 	e := d.openSessions[name]
 	d.mu.Unlock()
 	if e == nil {
-		return nil, session.Errorf(session.KindClosed, "there is no session %q: %s", name, d.sessionNames())
+		return nil, session.Errorf(session.KindClosed, "no session %q; %s", name, d.sessionNames())
 	}
 	return e, nil
 }
 
-// sessionNames lists the sessions in words.
+// sessionNames lists the open sessions as part of an error message.
 func (d *Daemon) sessionNames() string {
 	var names []string
 	for _, e := range d.sortedSessions() {
 		names = append(names, e.name)
 	}
 	if len(names) == 0 {
-		return "none is open"
+		return "no session is open"
 	}
-	return "open are " + strings.Join(names, ", ")
+	return "open sessions: " + strings.Join(names, ", ")
 }
 
-// sortedSessions returns the entries by name.
+// sortedSessions returns the open sessions, sorted by name.
 func (d *Daemon) sortedSessions() []*openSession {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -418,7 +435,7 @@ func (d *Daemon) sortedSessions() []*openSession {
 	return all
 }
 
-// supervisorSessions returns the open sessions.
+// supervisorSessions returns the sessions of the supervisor behind the open sessions.
 func (d *Daemon) supervisorSessions() []*supervisor.Session {
 	var open []*supervisor.Session
 	for _, e := range d.sortedSessions() {
@@ -427,11 +444,11 @@ func (d *Daemon) supervisorSessions() []*supervisor.Session {
 	return open
 }
 
-// removeSession closes a session for good, unless ctx ends while a reset or a start is waited for.
+// removeSession closes a session for good, unless ctx ends while it waits for a reset or a start.
 func (d *Daemon) removeSession(ctx context.Context, e *openSession) error {
 	err := e.session.Close(ctx)
 	if err != nil && errors.Is(err, ctx.Err()) {
-		return err // it goes on, and is found
+		return err // the session stays open, and can be found
 	}
 	if e.progress != nil {
 		<-e.progress.done
@@ -445,7 +462,7 @@ func (d *Daemon) removeSession(ctx context.Context, e *openSession) error {
 	for _, l := range d.connections {
 		delete(l.client.wantedLocks, e)
 	}
-	for _, c := range d.knownClients { // also those that may come back
+	for _, c := range d.knownClients { // including disconnected ones
 		delete(c.wantedLocks, e)
 		c.locksAtDisconnect = slices.DeleteFunc(c.locksAtDisconnect, func(b *writeLock) bool { return b.entry == e })
 	}
@@ -453,31 +470,32 @@ func (d *Daemon) removeSession(ctx context.Context, e *openSession) error {
 	return err
 }
 
-// closeSessions closes all sessions at once, when the daemon ends.
+// closeSessions closes all sessions concurrently, when the daemon stops.
 func (d *Daemon) closeSessions() {
 	var closing sync.WaitGroup
 	for _, e := range d.sortedSessions() {
 		closing.Go(func() {
 			if err := d.removeSession(context.Background(), e); err != nil {
-				d.log.Warn("a session did not end cleanly", "session", e.name, "error", err)
+				d.log.Warn("session close failed", "session", e.name, "error", err)
 			}
 		})
 	}
 	closing.Wait()
 }
 
-// noteUse notes that a client uses the session.
+// noteUse notes that a client uses the session. It returns an error if the idle timeout is just
+// closing it.
 func (e *openSession) noteUse() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.isClosing {
-		return session.Errorf(session.KindClosed, "the session %q was just closed: nobody had used it for %s", e.name, e.idleTimeout)
+		return session.Errorf(session.KindClosed, "session %q was just closed, because it was unused for %s", e.name, e.idleTimeout)
 	}
 	e.lastUse = time.Now()
 	return nil
 }
 
-// startIdleTimer starts the timer that closes the session when nobody uses it.
+// startIdleTimer starts the timer that closes an unused session.
 func (d *Daemon) startIdleTimer(e *openSession) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -486,11 +504,11 @@ func (d *Daemon) startIdleTimer(e *openSession) {
 	}
 }
 
-// closeIfIdle closes a session that nobody uses. If the session is still in use, closeIfIdle sets
-// the timer again.
+// closeIfIdle closes a session that was unused for its idle timeout. Otherwise it sets the timer
+// again.
 func (d *Daemon) closeIfIdle(e *openSession) {
 	inUse := d.isInUse(e)
-	i, _ := e.session.Info(context.Background()) // which looks at its processes: not under a lock
+	i, _ := e.session.Info(context.Background()) // inspects processes, so it is called without a lock
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.openSessions[e.name] != e || d.draining {
@@ -502,7 +520,7 @@ func (d *Daemon) closeIfIdle(e *openSession) {
 		e.lastUse = time.Now()
 	}
 	if i.StateSince.After(e.lastUse) {
-		e.lastUse = i.StateSince // a turn has ended since then
+		e.lastUse = i.StateSince // a turn has ended since the last use
 	}
 	if left := e.idleTimeout - time.Since(e.lastUse); left > 0 {
 		e.idleTimer.Reset(left)
@@ -510,12 +528,13 @@ func (d *Daemon) closeIfIdle(e *openSession) {
 	}
 	e.isClosing = true
 	d.wg.Go(func() {
-		d.log.Info("a session is closed", "session", e.name, "why", fmt.Sprintf("nobody has used it for %s", e.idleTimeout))
+		d.log.Info("session closed", "session", e.name, "why", fmt.Sprintf("unused for %s", e.idleTimeout))
 		_ = d.removeSession(context.Background(), e)
 	})
 }
 
-// isInUse reports whether a session runs or waits, or a client is connected for it.
+// isInUse reports whether a session is active, or a client has a reader, a write lock, a call or a
+// subscription.
 func (d *Daemon) isInUse(e *openSession) bool {
 	switch e.session.State() {
 	case session.StateIdle, session.StateEnded:
@@ -557,12 +576,12 @@ func (e *openSession) readerName(c *clientState) string {
 
 // describeSession returns the description of a session for clients.
 func (d *Daemon) describeSession(e *openSession) session.Info {
-	i, _ := e.session.Info(context.Background()) // a session in this process never fails here
+	i, _ := e.session.Info(context.Background()) // never fails for a session in this process
 	i.Language, i.Packages = e.language, e.packages
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, watch := range d.subscriptions {
-		if watch.entry == e {
+	for _, w := range d.subscriptions {
+		if w.entry == e {
 			i.Watchers++
 		}
 	}
@@ -572,7 +591,7 @@ func (d *Daemon) describeSession(e *openSession) session.Info {
 	return i
 }
 
-// clientError returns an error in the form for clients. A session's error keeps its kind and its
+// clientError returns err in the form for clients. An error of a session keeps its kind and its
 // data.
 func clientError(err error) error {
 	e, ok := errors.AsType[*session.Error](err)

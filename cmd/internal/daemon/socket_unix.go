@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// probeTimeout bounds the check whether a daemon serves a socket, of one that is running, and startTimeout
-	// that of one that starts: another that has just begun answers when it is ready.
+	// probeTimeout bounds the check whether another daemon serves a socket. startTimeout bounds it
+	// while this daemon starts: another one that is starting answers only when it is ready.
 	probeTimeout = 500 * time.Millisecond
 	startTimeout = 10 * time.Second
 
@@ -34,36 +34,37 @@ const (
 	probeInterval = 20 * time.Millisecond
 )
 
-// A Listener accepts clients on a unix socket.
+// A Listener accepts clients on a Unix socket, and restores the socket when another program removes
+// it.
 type Listener struct {
-	path          string   // "" for a socket of a service manager, which we do not look after
-	isDefault     bool     // it is one of those at which the user's daemon is found
-	fallbackPaths []string // further ones, if path cannot be used
+	path          string   // "" for a socket of a service manager, which is not restored
+	isDefault     bool     // path is one of daemonlock.SocketPaths, where clients find the daemon of the user
+	fallbackPaths []string // other paths, used if path cannot be
 	keys          peer.Keys
 
-	// addresses are the sockets of which clients may have connections, by their names here as clients
-	// write them. A link that is put above one later does not count.
+	// addresses maps each socket path that clients may be connected to, to the canonical path that
+	// clients know. A link that is created above a path later does not count.
 	addresses *sync.Map
 
 	mu          sync.Mutex
 	listener    *net.UnixListener // guarded by mu
-	socket      os.FileInfo       // guarded by mu; our socket's file
-	lock        *os.File          // guarded by mu; the lock that we hold while the socket is ours
-	userLock    *daemonlock.Lock  // guarded by mu; shows that this is the daemon of the user on this host
-	entryPath   string            // guarded by mu; the file that says where we are; "" for none
-	warning     string            // guarded by mu; why others may not find the daemon
-	crashedPID  int               // guarded by mu; the process that a free lock file named
-	hasServed   bool              // guarded by mu; it has served
-	moveReason  string            // guarded by mu; why it is not where it was to be
-	sessionDirs []string          // guarded by mu; directories that sessions write, once for each session
+	socket      os.FileInfo       // guarded by mu; the file of our socket
+	lock        *os.File          // guarded by mu; the lock file, locked while the socket is ours
+	userLock    *daemonlock.Lock  // guarded by mu; makes this the only daemon of the user on this host
+	entryPath   string            // guarded by mu; the file that names our socket; "" without one
+	warning     string            // guarded by mu; why other clients may not find the daemon
+	crashedPID  int               // guarded by mu; the process named in the lock file of a crashed daemon
+	hasServed   bool              // guarded by mu; Listen has returned it
+	moveReason  string            // guarded by mu; why it is not at its first path
+	sessionDirs []string          // guarded by mu; the directories that sessions may write, once for each session
 	closed      bool              // guarded by mu
 }
 
-// Listen makes the socket at path, or takes the one that systemd passes. It removes only dead
-// sockets, and never takes one at which somebody listens. At one of [registry.SocketPaths] it is the
-// daemon of this user on this host: there is no second one, and another of them serves if path
-// cannot be used. ErrServed means that a live daemon of this user is there, which has proved that
-// it is one.
+// Listen creates the socket at path, or takes the one that systemd passes. It removes only dead
+// sockets, and never takes one at which a program listens. At one of [daemonlock.SocketPaths] it is
+// the daemon of this user on this host: there is no second one, and it uses another of these paths
+// if path cannot be used. ErrServed means that a live daemon of this user has the socket, and has
+// proved that it is one.
 func Listen(path string) (*Listener, error) {
 	l, err := activatedListener()
 	if err != nil {
@@ -100,13 +101,13 @@ func Listen(path string) (*Listener, error) {
 	return l, nil
 }
 
-// acquireUserLock makes sure that no other daemon of this user runs on this host.
+// acquireUserLock ensures that no other daemon of this user runs on this host.
 func (l *Listener) acquireUserLock() error {
 	if err := checkServedElsewhere(); err != nil {
 		return err
 	}
-	held, err := daemonlock.AcquireLock(os.Getenv)
-	l.userLock = held
+	lock, err := daemonlock.AcquireLock(os.Getenv)
+	l.userLock = lock
 	if err := checkServedElsewhere(); err != nil { // it has started in the meantime
 		return err
 	}
@@ -114,9 +115,9 @@ func (l *Listener) acquireUserLock() error {
 		return fmt.Errorf("%w: %w", ErrServed, other)
 	}
 	if err != nil {
-		l.warning = "a second daemon may start beside this one: " + err.Error()
+		l.warning = "a second daemon of this user may start: " + err.Error()
 	}
-	for _, other := range l.fallbackPaths { // one that could hold no lock
+	for _, other := range l.fallbackPaths { // a daemon that could not get the lock
 		if daemonlock.IsServed(os.Getenv, other) {
 			return fmt.Errorf("%w: %s", ErrServed, other)
 		}
@@ -124,15 +125,15 @@ func (l *Listener) acquireUserLock() error {
 	return nil
 }
 
-// checkServedElsewhere returns an error if a daemon of this user has noted that it runs.
+// checkServedElsewhere returns an error if another daemon of this user has an entry.
 func checkServedElsewhere() error {
-	if there, known := daemonlock.ReadEntry(os.Getenv); known && there.PID != os.Getpid() {
-		return fmt.Errorf("%w: by the process %d, at %s", ErrServed, there.PID, there.Socket)
+	if entry, ok := daemonlock.ReadEntry(os.Getenv); ok && entry.PID != os.Getpid() {
+		return fmt.Errorf("%w: by process %d, at %s", ErrServed, entry.PID, entry.Socket)
 	}
 	return nil
 }
 
-// discardUnserved ends a listener that never served.
+// discardUnserved closes a listener that Listen does not return.
 func (l *Listener) discardUnserved() error {
 	l.userLock.Release()
 	if l.listener != nil {
@@ -141,11 +142,12 @@ func (l *Listener) discardUnserved() error {
 	return nil
 }
 
-// Renew makes the lock, the socket and the entry again when their files are gone, or not ours.
-// logind removes the directory at the logout, and cleaning programs do, too. Where the socket
-// cannot be made again, or somebody else listens at its path, the daemon of the user moves. Renew
-// reports whether a file was missing. ErrServed means that another daemon of this user serves there
-// now, and has proved it. This error may pass, and so may the lack of a usable directory.
+// Renew creates the lock, the socket and the entry again if their files are missing or replaced.
+// logind removes the directory at the logout, and cleanup programs do so, too. If the socket cannot
+// be created again, or another program listens at its path, the daemon of the user moves to another
+// path. Renew reports whether a file was missing. ErrServed means that another daemon of this user
+// serves there now, and has proved it. This error may pass, and so may the lack of a usable
+// directory.
 func (l *Listener) Renew() (renewed bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,8 +172,8 @@ func (l *Listener) Renew() (renewed bool, err error) {
 	return renewed, l.writeEntryLocked()
 }
 
-// writeEntryLocked notes where the daemon is. A failure is a warning: clients of this login still
-// find it.
+// writeEntryLocked writes the entry that names the socket. A failure becomes a warning: clients of
+// this login find the daemon without an entry.
 func (l *Listener) writeEntryLocked() error {
 	if !l.isDefault {
 		return nil
@@ -187,22 +189,22 @@ func (l *Listener) writeEntryLocked() error {
 	return nil
 }
 
-// Warning says why other clients may not find the daemon, or why there may be a second one;
-// "" if all is well.
+// Warning returns why other clients may not find the daemon, or why a second one may start; ""
+// without a problem.
 func (l *Listener) Warning() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.warning
 }
 
-// MoveReason says why the daemon is not at the usual socket; "" if it is.
+// MoveReason returns why the daemon is not at its first path; "" if it is.
 func (l *Listener) MoveReason() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.moveReason
 }
 
-// watchedFiles returns the files that others must not remove.
+// watchedFiles returns the files that other programs must not remove.
 func (l *Listener) watchedFiles() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,10 +218,10 @@ func (l *Listener) watchedFiles() []string {
 	return files
 }
 
-// moveTo listens at another path instead.
+// moveTo replaces the socket by one at another path.
 func (l *Listener) moveTo(path string) error {
-	there := &Listener{path: path, keys: l.keys, addresses: l.addresses, hasServed: l.hasServed}
-	if _, err := there.renewFiles(); err != nil {
+	target := &Listener{path: path, keys: l.keys, addresses: l.addresses, hasServed: l.hasServed}
+	if _, err := target.renewFiles(); err != nil {
 		return err
 	}
 	lock, before := l.lock, l.listener
@@ -229,20 +231,21 @@ func (l *Listener) moveTo(path string) error {
 	if !slices.Contains(l.fallbackPaths, l.path) {
 		l.fallbackPaths = append(l.fallbackPaths, l.path)
 	}
-	l.path, l.listener, l.socket, l.lock = path, there.listener, there.socket, there.lock
+	l.path, l.listener, l.socket, l.lock = path, target.listener, target.socket, target.lock
 	if lock != nil {
 		_ = lock.Close()
 	}
 	if before != nil {
-		_ = before.Close() // Accept goes on with the new socket
+		_ = before.Close() // Accept continues with the new socket
 	}
 	return nil
 }
 
-// Leave moves the daemon of the user to another of its sockets if it is in one of these directories,
-// which a session is about to write. The session could put something else in the socket's place: no client
-// would talk to that, and none would find the daemon. It returns the files that the daemon then has. A socket
-// that its user named stays. ended says that the session writes there no more.
+// Leave moves the daemon of the user to another of its sockets if the current one is in one of
+// these directories, which a session is about to write. The session could replace the socket: no
+// client would accept the replacement, and none would find the daemon. A socket that the user named
+// stays. Leave returns the files of the daemon after the move. The caller calls ended when the
+// session no longer writes there.
 func (l *Listener) Leave(dirs []string) (keep []string, ended func()) {
 	l.mu.Lock()
 	l.sessionDirs = append(l.sessionDirs, dirs...)
@@ -250,7 +253,7 @@ func (l *Listener) Leave(dirs []string) (keep []string, ended func()) {
 		from := l.path
 		for _, other := range slices.Clone(l.fallbackPaths) {
 			if !isBelowAny(other, l.sessionDirs) && l.moveTo(other) == nil {
-				l.moveReason = "a session writes where " + from + " is"
+				l.moveReason = "a session may write to the directory of " + from
 				_ = l.writeEntryLocked()
 				break
 			}
@@ -260,7 +263,7 @@ func (l *Listener) Leave(dirs []string) (keep []string, ended func()) {
 	return l.watchedFiles(), func() { l.forgetDirs(dirs) }
 }
 
-// forgetDirs takes in that a session does not write these directories any more.
+// forgetDirs notes that a session no longer writes these directories.
 func (l *Listener) forgetDirs(dirs []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -283,7 +286,7 @@ func isBelowAny(socket string, dirs []string) bool {
 	})
 }
 
-// renewFiles makes the lock and the socket again at their path.
+// renewFiles creates the lock file and the socket again, if they are missing or replaced.
 func (l *Listener) renewFiles() (renewed bool, err error) {
 	locked, bound := l.isLocked(), isSameFile(l.path, l.socket)
 	if locked && bound {
@@ -294,7 +297,7 @@ func (l *Listener) renewFiles() (renewed bool, err error) {
 	}
 	if !locked {
 		lock, crashed, err := acquireLockFile(l.lockPath())
-		if other, ok := errors.AsType[*inUseError](err); ok && bound { // a starting daemon, which is about to see that we serve
+		if other, ok := errors.AsType[*inUseError](err); ok && bound { // another daemon that is starting, and is about to find that we serve
 			return false, nil
 		} else if ok {
 			err = l.classifyInUse(other)
@@ -312,12 +315,12 @@ func (l *Listener) renewFiles() (renewed bool, err error) {
 	}
 	socket, file, err := l.bindSocket()
 	if err == nil && !l.isLocked() {
-		// Another directory may be here now, and the file that of another daemon.
+		// The directory may have been replaced, so that the lock file is that of another daemon.
 		_ = socket.Close()
-		err = errors.New("the lock of the socket was removed meanwhile: try again")
+		err = errors.New("the lock file of the socket was removed in the meantime; try again")
 	}
 	if err != nil {
-		// Another daemon that makes a socket there needs the lock.
+		// Another daemon that creates a socket there needs the lock.
 		_ = l.lock.Close()
 		l.lock = nil
 		return false, err
@@ -326,30 +329,29 @@ func (l *Listener) renewFiles() (renewed bool, err error) {
 	l.listener, l.socket = socket, file
 	l.addresses.Store(l.path, peer.CanonicalAddress(l.path))
 	if before != nil {
-		_ = before.Close() // Accept goes on with the new socket
+		_ = before.Close() // Accept continues with the new socket
 	}
 	return true, nil
 }
 
 func (l *Listener) lockPath() string { return l.path + ".lock" }
 
-// isLocked reports whether the lock is ours, and still in its place.
+// isLocked reports whether we hold the lock, and its file is still in its place.
 func (l *Listener) isLocked() bool { return isSameFile(l.lockPath(), statOf(l.lock)) }
 
-// An inUseError means that a process has a socket, or its lock.
+// An inUseError means that another process has a socket, or its lock.
 type inUseError struct {
 	path string
-	by   string // "" or the process
+	by   string // ": by process N", or "" if unknown
 }
 
 func (e *inUseError) Error() string { return e.path + " is in use" + e.by }
 
-// classifyInUse returns ErrServed if a daemon of this user has the socket, else ErrInUse, to which no daemon gives
-// way.
+// classifyInUse returns ErrServed if a daemon of this user has the socket, otherwise ErrInUse.
 func (l *Listener) classifyInUse(other *inUseError) error {
 	limit := startTimeout
 	if l.hasServed {
-		limit = probeTimeout // others wait for the owner
+		limit = probeTimeout // the owner must not block for long
 	}
 	for end := time.Now().Add(limit); ; time.Sleep(probeInterval) {
 		err := daemonlock.VerifyDaemon(context.Background(), os.Getenv, l.path, time.Until(end))
@@ -360,12 +362,12 @@ func (l *Listener) classifyInUse(other *inUseError) error {
 			return fmt.Errorf("%w: %w", ErrInUse, err)
 		}
 		if time.Until(end) < probeInterval {
-			return fmt.Errorf("%w%s: %s, and no daemon of yours answers there: %w", ErrInUse, other.by, other.path, err)
+			return fmt.Errorf("%w%s: %s, but no daemon of yours answers there: %w", ErrInUse, other.by, other.path, err)
 		}
 	}
 }
 
-// bindSocket makes the socket. It replaces a dead one.
+// bindSocket creates the socket, in place of a dead one.
 func (l *Listener) bindSocket() (*net.UnixListener, os.FileInfo, error) {
 	err := removeDeadSocket(l.path)
 	if other, ok := errors.AsType[*inUseError](err); ok {
@@ -377,20 +379,21 @@ func (l *Listener) bindSocket() (*net.UnixListener, os.FileInfo, error) {
 	return makeSocket(l.path)
 }
 
+// makeSocket creates a socket that only the user can reach.
 func makeSocket(path string) (*net.UnixListener, os.FileInfo, error) {
-	// From its first instant only the user can reach the socket, even if the directory is
-	// opened to others later. Linux gives the file the mode of the socket: a mask of this process
-	// would also count for directories that sessions make in the same moment. Elsewhere the
-	// mode is set when the file is there.
+	// From the start only the user can reach the socket, even if the directory is opened to other
+	// users later. Linux gives the file the mode of the socket. A umask is no alternative: it would
+	// also apply to directories that sessions create at the same time. Elsewhere the mode is set
+	// once the file exists.
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), 0o600) })
 	}}
-	made, err := config.Listen(context.Background(), "unix", path)
+	listener, err := config.Listen(context.Background(), "unix", path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot make the socket %s: %w", path, err)
+		return nil, nil, fmt.Errorf("cannot create the socket %s: %w", path, err)
 	}
-	l := made.(*net.UnixListener)
-	l.SetUnlinkOnClose(false) // otherwise Close would remove whatever has the name then
+	l := listener.(*net.UnixListener)
+	l.SetUnlinkOnClose(false) // Close must not remove a file that has replaced the socket
 	if err := os.Chmod(path, 0o600); err != nil {
 		_ = l.Close()
 		return nil, nil, err
@@ -403,7 +406,7 @@ func makeSocket(path string) (*net.UnixListener, os.FileInfo, error) {
 	return l, file, nil
 }
 
-// statOf returns the facts about an open file; nil without a file.
+// statOf returns the file info of an open file; nil without a file.
 func statOf(f *os.File) os.FileInfo {
 	if f == nil {
 		return nil
@@ -412,7 +415,7 @@ func statOf(f *os.File) os.FileInfo {
 	return i
 }
 
-// isSameFile reports whether path names this very file.
+// isSameFile reports whether path still names this file.
 func isSameFile(path string, file os.FileInfo) bool {
 	now, err := os.Lstat(path)
 	return err == nil && file != nil && os.SameFile(now, file)
@@ -422,16 +425,16 @@ func isSameFile(path string, file os.FileInfo) bool {
 func (l *Listener) Prove(conn io.ReadWriteCloser, nonce string) (peer.Proof, error) {
 	c, ok := conn.(*net.UnixConn)
 	if !ok {
-		return peer.Proof{}, errors.New("the connection is not one of a unix socket")
+		return peer.Proof{}, errors.New("not a connection of a Unix socket")
 	}
 	address, ok := l.addresses.Load(c.LocalAddr().String())
 	if !ok {
-		return peer.Proof{}, fmt.Errorf("the connection came to %s, which is not a socket of this daemon", c.LocalAddr())
+		return peer.Proof{}, fmt.Errorf("the connection is at %s, which is not a socket of this daemon", c.LocalAddr())
 	}
 	return peer.NewProof(c, nonce, address.(string), l.keys)
 }
 
-// Accept waits for a client at the current socket.
+// Accept waits for a client at the current socket, and continues at the next one after a move.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		l.mu.Lock()
@@ -450,14 +453,14 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Addr returns where clients find the daemon.
+// Addr returns the address at which clients find the daemon.
 func (l *Listener) Addr() net.Addr {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.listener.Addr()
 }
 
-// Close stops listening. It removes the socket file if that is ours.
+// Close stops listening. It removes the socket file if that is still ours.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -474,23 +477,24 @@ func (l *Listener) Close() error {
 	l.userLock.Release()
 	err := l.listener.Close()
 	if l.lock != nil {
-		_ = l.lock.Truncate(0) // an empty lock file shows a clean end
+		_ = l.lock.Truncate(0) // an empty lock file marks a clean end
 		_ = l.lock.Close()
 	}
 	return err
 }
 
-// Crashed returns the process that served here last, if it crashed, or 0.
+// Crashed returns the process of the daemon that last served here, if it crashed; otherwise 0.
 func (l *Listener) Crashed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.crashedPID
 }
 
-// checkPrivateDir checks that only the user can reach the files in dir.
+// checkPrivateDir creates dir if necessary, and returns an error if other users can reach files in
+// it.
 func checkPrivateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("cannot make the directory of the socket: %w", err)
+		return fmt.Errorf("cannot create the directory of the socket: %w", err)
 	}
 	i, err := os.Lstat(dir)
 	if err != nil {
@@ -503,26 +507,27 @@ func checkPrivateDir(dir string) error {
 	case ok && int(owner.Uid) != os.Geteuid():
 		return fmt.Errorf("%s belongs to another user; name a socket elsewhere with --socket", dir)
 	case i.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("others can reach %s (mode %04o), and with it the socket: chmod 0700 it, or name a socket elsewhere with --socket", dir, i.Mode().Perm())
+		return fmt.Errorf("other users can reach %s (mode %04o), and the socket in it; run chmod 0700 on it, or name a socket elsewhere with --socket", dir, i.Mode().Perm())
 	}
 	return nil
 }
 
-// acquireLockFile takes the lock that a daemon holds while it serves a socket. A daemon that ends
-// cleanly empties the file. named is the process that the file names: one that crashed.
-func acquireLockFile(path string) (lock *os.File, named int, err error) {
+// acquireLockFile takes the lock that a daemon holds while it serves a socket. A daemon empties the
+// file when it ends cleanly. So crashed, the process that the file names, is that of a daemon that
+// crashed; 0 if the file is empty.
+func acquireLockFile(path string) (lock *os.File, crashed int, err error) {
 	lock, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, 0, fmt.Errorf("cannot open the lock of the socket: %w", err)
+		return nil, 0, fmt.Errorf("cannot open the lock file of the socket: %w", err)
 	}
 	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	holder, _ := os.ReadFile(path)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		_ = lock.Close()
-		return nil, 0, &inUseError{path, ": by the process " + strings.TrimSpace(string(holder))}
+		return nil, 0, &inUseError{path, ": by process " + strings.TrimSpace(string(holder))}
 	}
 	if err == nil && !isSameFile(path, statOf(lock)) {
-		err = errors.New("its file was removed meanwhile: try again")
+		err = errors.New("the lock file was removed in the meantime; try again")
 	}
 	if err == nil {
 		err = lock.Truncate(0)
@@ -534,8 +539,8 @@ func acquireLockFile(path string) (lock *os.File, named int, err error) {
 		_ = lock.Close()
 		return nil, 0, fmt.Errorf("cannot lock the socket: %w", err)
 	}
-	named, _ = strconv.Atoi(strings.TrimSpace(string(holder)))
-	return lock, named, nil
+	crashed, _ = strconv.Atoi(strings.TrimSpace(string(holder)))
+	return lock, crashed, nil
 }
 
 // removeDeadSocket removes the socket of a daemon that was killed.
@@ -548,7 +553,7 @@ func removeDeadSocket(path string) error {
 		return err
 	}
 	if i.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("%s exists and is no socket; it is left alone: name another with --socket", path)
+		return fmt.Errorf("%s is not a socket and was not removed; name another path with --socket", path)
 	}
 	conn, err := net.DialTimeout("unix", path, startTimeout)
 	if err == nil {
@@ -580,35 +585,36 @@ func activatedListener() (*Listener, error) {
 	defer file.Close()
 	l, err := net.FileListener(file)
 	if err != nil {
-		return nil, fmt.Errorf("what the service manager handed over is no listening socket: %w", err)
+		return nil, fmt.Errorf("the file descriptor from the service manager is not a listening socket: %w", err)
 	}
-	handed, ok := l.(*net.UnixListener)
+	socket, ok := l.(*net.UnixListener)
 	if !ok {
 		_ = l.Close()
-		return nil, fmt.Errorf("the service manager handed over a socket for %s; it must be a unix socket", l.Addr().Network())
+		return nil, fmt.Errorf("the socket from the service manager is for %s; it must be a Unix socket", l.Addr().Network())
 	}
-	return &Listener{listener: handed}, nil
+	return &Listener{listener: socket}, nil
 }
 
-// peerPID returns the process at the other end, or 0 if unknown.
+// peerPID returns the process at the other end of a connection, or 0 if unknown.
 func peerPID(conn io.ReadWriteCloser) int {
 	_, pid, _ := peer.Credentials(conn)
 	return pid
 }
 
-// authorizePeer refuses clients of other users, whatever the mode of the file is.
+// authorizePeer refuses clients of other users, whatever the mode of the socket file is. Root is
+// allowed.
 func authorizePeer(conn net.Conn) error {
 	uid, _, err := peer.Credentials(conn)
 	if err != nil {
-		return fmt.Errorf("its user is not known: %w", err)
+		return fmt.Errorf("unknown user of the client: %w", err)
 	}
 	if int(uid) != os.Geteuid() && uid != 0 {
-		return fmt.Errorf("it belongs to the user %d", uid)
+		return fmt.Errorf("the client belongs to another user (uid %d)", uid)
 	}
 	return nil
 }
 
-// isTemporary reports whether the listener can go on after err.
+// isTemporary reports whether the listener can accept clients again after err.
 func isTemporary(err error) bool {
 	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.EINTR} {
 		if errors.Is(err, e) {

@@ -10,18 +10,18 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/namedpipe"
 )
 
-// A Listener accepts clients at a named pipe.
+// A Listener accepts clients on a named pipe of this user.
 type Listener struct{ net.Listener }
 
-// Listen makes a pipe of that name for this user alone. ErrServed means that another daemon
-// has the name.
+// Listen creates a named pipe for this user alone. ErrServed means that another daemon has the
+// name.
 func Listen(name string) (*Listener, error) {
 	l, err := namedpipe.Listen(name)
 	if served, ok := errors.AsType[*namedpipe.ServedError](err); ok {
 		if served.PID == 0 {
 			return nil, fmt.Errorf("%w: %w", ErrInUse, err)
 		}
-		return nil, fmt.Errorf("%w: by the process %d, which has %s", ErrServed, served.PID, name)
+		return nil, fmt.Errorf("%w: by process %d, which has %s", ErrServed, served.PID, name)
 	}
 	if err != nil {
 		return nil, err
@@ -29,11 +29,11 @@ func Listen(name string) (*Listener, error) {
 	return &Listener{l}, nil
 }
 
-// authorizePeer refuses nobody: the kernel already admits only this user's processes on this
+// authorizePeer accepts every client: the kernel admits only processes of this user on this
 // machine.
 func authorizePeer(net.Conn) error { return nil }
 
-// isTemporary reports whether the listener can go on after err.
+// isTemporary reports whether the listener can accept clients again after err.
 func isTemporary(err error) bool {
 	for _, e := range []windows.Errno{
 		windows.ERROR_NO_SYSTEM_RESOURCES, windows.ERROR_NOT_ENOUGH_MEMORY, windows.ERROR_OUTOFMEMORY, windows.ERROR_NOT_ENOUGH_QUOTA,

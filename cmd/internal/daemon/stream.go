@@ -15,29 +15,28 @@ const (
 	// maxSubscriptions bounds the subscriptions of one connection.
 	maxSubscriptions = 64
 
-	// snapshotPartBytes is the approximate size of one part of a snapshot, encoded.
+	// snapshotPartBytes is the approximate encoded size of one part of a snapshot, in bytes.
 	snapshotPartBytes = 2 << 20
 )
 
-// A subscription is a subscription to a session's timeline, with the place up to which the client has
-// the events. Unless paused, it has a goroutine that sends each later event once and moves the
-// place. One for ticks has no place, and may be for all sessions.
+// A subscription sends the events of a timeline to a client, each once and in order. Unless paused,
+// it has a goroutine. A subscription to ticks has no position, and may be for all sessions.
 type subscription struct {
 	id          string
-	order       uint64       // the oldest watch has the lowest number
-	entry       *openSession // nil: all sessions
+	order       uint64       // grows with each subscription
+	entry       *openSession // nil means all sessions
 	changesOnly bool
-	blobRefs    bool // large data is named only
+	blobRefs    bool // large data is only named, by its digest
 	conn        *rpcserver.Conn
 
 	sentUpTo atomic.Uint64 // a timeline.Seq: everything up to it was sent
 
-	// Only the goroutine of the connection's stream methods uses these fields.
+	// Only the goroutine that runs the inline methods of the connection uses these fields.
 	stop    context.CancelFunc // nil while paused
 	stopped chan struct{}      // closed when the goroutine has ended
 }
 
-// sessionName is the name of its session; "" for all.
+// sessionName returns the name of the session; "" for all sessions.
 func (w *subscription) sessionName() string {
 	if w.entry == nil {
 		return ""
@@ -47,8 +46,8 @@ func (w *subscription) sessionName() string {
 
 func (w *subscription) sentSeq() timeline.Seq { return timeline.Seq(w.sentUpTo.Load()) }
 
-// quickHandlers returns the methods that run in the order of their requests.
-func (d *Daemon) quickHandlers() map[string]rpcserver.Handler {
+// inlineHandlers returns the handlers of methods that run in the order of their requests.
+func (d *Daemon) inlineHandlers() map[string]rpcserver.Handler {
 	return map[string]rpcserver.Handler{
 		client.MethodHello:            newHandler(d.handleHello),
 		client.MethodSubscribe:        newHandler(d.handleSubscribe),
@@ -92,7 +91,8 @@ func (d *Daemon) handleSubscribe(_ context.Context, r *rpcserver.Request, p clie
 	return client.SubscribeReply{Subscription: w.id, Seq: last}, nil
 }
 
-// addSubscription gives a watch its name, if its connection may have one more.
+// addSubscription gives a subscription its id and registers it, if its connection may have one
+// more.
 func (d *Daemon) addSubscription(w *subscription) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,7 +101,7 @@ func (d *Daemon) addSubscription(w *subscription) error {
 		d.evictPausedLocked(l)
 	}
 	if len(l.subscriptions) >= maxSubscriptions {
-		return session.Errorf(session.KindLimit, "%d subscriptions are the most on one connection", maxSubscriptions)
+		return session.Errorf(session.KindLimit, "a connection may have %d subscriptions", maxSubscriptions)
 	}
 	d.counter++
 	w.id, w.order = fmt.Sprintf("watch-%d", d.counter), d.counter
@@ -109,8 +109,8 @@ func (d *Daemon) addSubscription(w *subscription) error {
 	return nil
 }
 
-// evictPausedLocked forgets the oldest paused subscription of a connection whose session was
-// closed, if there is one. The caller holds d.mu.
+// evictPausedLocked forgets the oldest paused subscription of a connection whose session is closed,
+// if any. The caller holds d.mu.
 func (d *Daemon) evictPausedLocked(l *connState) {
 	var oldest *subscription
 	for _, w := range l.subscriptions {
@@ -124,19 +124,20 @@ func (d *Daemon) evictPausedLocked(l *connState) {
 	}
 }
 
-// isSessionClosedLocked reports whether a watch is for a session that was closed.
+// isSessionClosedLocked reports whether the session of a subscription is closed. The caller holds
+// d.mu.
 func (d *Daemon) isSessionClosedLocked(w *subscription) bool {
 	return w.entry != nil && d.openSessions[w.entry.name] != w.entry
 }
 
-// connSubscription returns a watch of this connection.
+// connSubscription returns a subscription of this connection.
 func (d *Daemon) connSubscription(conn *rpcserver.Conn, id string) (*subscription, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l := d.connections[conn]; l != nil && l.subscriptions[id] != nil {
 		return l.subscriptions[id], nil
 	}
-	return nil, session.Errorf(client.KindUnknownSubscription, "this connection has no subscription %q", id)
+	return nil, session.Errorf(client.KindUnknownSubscription, "no subscription %q on this connection", id)
 }
 
 func (d *Daemon) handlePause(_ context.Context, r *rpcserver.Request, p client.SubscriptionParams) (client.SubscribeReply, error) {
@@ -184,8 +185,8 @@ func (d *Daemon) removeSubscription(w *subscription) {
 	}
 }
 
-// stopSending ends the goroutine, and returns when that has sent its last event. It returns at once,
-// because a send that waits for room gives up.
+// stopSending ends the goroutine, and returns after its last event. It does not block for long,
+// because a send that waits for room is cancelled.
 func (w *subscription) stopSending() {
 	if w.stop == nil {
 		return
@@ -195,8 +196,9 @@ func (w *subscription) stopSending() {
 	w.stop = nil
 }
 
-// startSubscription sends the events after the watch's place, or ticks. It first sends everything up to
-// snapshot as one, unless snapshot is 0, and then each event as it comes.
+// startSubscription sends the events after the position of the subscription, or ticks. It first
+// sends everything up to the event snapshot as one snapshot, unless that is 0, and then each event
+// as it comes.
 func (d *Daemon) startSubscription(w *subscription, snapshot timeline.Seq) {
 	ctx, stop := context.WithCancel(w.conn.Context())
 	stopped := make(chan struct{})
@@ -222,13 +224,13 @@ func (d *Daemon) startSubscription(w *subscription, snapshot timeline.Seq) {
 			err = d.sendAllChanges(ctx, w)
 		}
 		if err == nil && ctx.Err() == nil {
-			d.removeSubscription(w) // before the client learns it, since it may subscribe again then
+			d.removeSubscription(w) // before the client is told, after which it may subscribe again
 			_ = w.conn.Notify(client.MethodEnded, client.SubscriptionEnd{Subscription: w.id, Session: w.sessionName(), Reason: "the session was closed"})
 		}
 	})
 }
 
-// sendEvents runs until ctx ends, the session is closed, or the client is gone.
+// sendEvents sends events until ctx ends, the session is closed, or the client is disconnected.
 func (d *Daemon) sendEvents(ctx context.Context, w *subscription, snapshot timeline.Seq) error {
 	part := newSnapshotPart()
 	sendPart := func(more bool) error {
@@ -253,14 +255,14 @@ func (d *Daemon) sendEvents(ctx context.Context, w *subscription, snapshot timel
 			break // ctx has ended, or the session is closed
 		}
 		if !inSnapshot {
-			live := client.LiveEvent{Subscription: w.id, Session: w.entry.name, Event: w.encodeEvent(e)}
+			live := client.LiveEvent{Subscription: w.id, Session: w.entry.name, Event: w.formatEvent(e)}
 			if err := w.conn.NotifyWhenRoom(ctx, client.MethodEvent, live); err != nil {
 				return err
 			}
 			w.sentUpTo.Store(uint64(e.Seq))
 			continue
 		}
-		full := part.add(w.encodeEvent(e))
+		full := part.add(w.formatEvent(e))
 		over := e.Seq >= snapshot
 		if over || full {
 			if err := sendPart(!over); err != nil {
@@ -272,15 +274,15 @@ func (d *Daemon) sendEvents(ctx context.Context, w *subscription, snapshot timel
 	return ctx.Err()
 }
 
-// encodeEvent returns an event as the client wants it.
-func (w *subscription) encodeEvent(e timeline.Event) timeline.Event {
+// formatEvent returns an event in the form that the client asked for.
+func (w *subscription) formatEvent(e timeline.Event) timeline.Event {
 	if w.blobRefs {
 		e = e.StripData(session.DefaultInlineBytes)
 	}
 	return eventToSend(e)
 }
 
-// A snapshotPart collects events of a snapshot.
+// A snapshotPart collects the events of one part of a snapshot.
 type snapshotPart struct {
 	events []timeline.Event
 	bytes  int
@@ -289,7 +291,7 @@ type snapshotPart struct {
 
 func newSnapshotPart() *snapshotPart { return &snapshotPart{events: []timeline.Event{}} }
 
-// add reports whether the part is large enough to be sent.
+// add adds an event, and reports whether the part is large enough to be sent.
 func (p *snapshotPart) add(e timeline.Event) (full bool) {
 	p.events = append(p.events, e)
 	p.last = e.Seq

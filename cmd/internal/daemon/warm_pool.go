@@ -18,43 +18,43 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// warmUpTimeout bounds making one warm session, with its code.
+// warmUpTimeout bounds the start of one warm session, including its code.
 const warmUpTimeout = 2 * time.Minute
 
-// WarmPoolOptions says which sessions the daemon keeps ready for those who create one.
+// WarmPoolOptions configure the warm sessions of one language.
 type WarmPoolOptions struct {
 	Language string
 	Count    int
-	Dir      string // where the first ones work, absolute; "" is the daemon's own
-	Code     string // runs in each, as a silent turn; "" is none
+	Dir      string // absolute working directory of the first ones; "" means that of the daemon
+	Code     string // runs in each, as a silent turn; "" means no code
 }
 
-// A warmPool keeps the sessions of one language ready. All of them start alike: as the first that it
-// made, or as those that clients asked for twice in a row.
+// A warmPool keeps idle sessions of one language ready for clients. All of them have the same
+// start: at first that of WarmPoolOptions, later the one that clients asked for twice in a row.
 type warmPool struct {
 	WarmPoolOptions
 	daemon *Daemon
-	wake   chan struct{} // has a token when there may be something to do
+	wake   chan struct{} // holds one token when the pool may have something to do
 
 	mu         sync.Mutex
-	spec       *workers.Spec   // guarded by mu, like all fields below; nil before the first look
-	lastMissed *workers.Spec   // the last that was asked for and not kept
+	spec       *workers.Spec   // guarded by mu, like all fields below; nil before the first session
+	lastMissed *workers.Spec   // the last request that the pool could not serve; nil after a hit
 	ready      []warmSession   // the oldest first
-	isFull     bool            // there are as many sessions as may be; until one is closed or taken
-	pending    *pendingSession // nil while none is made
-	failure    error           // why no more are made
+	isFull     bool            // the supervisor is at its limit; false again when a session is closed or taken
+	pending    *pendingSession // nil unless one is being started
+	failure    error           // why the pool starts no more sessions
 }
 
-// A warmSession is one that waits for its client. Its stamp is Options.StartStamp as it began.
+// A warmSession is an idle session without a client. stamp is Options.StartStamp at its start.
 type warmSession struct {
 	*supervisor.Session
 	stamp string
 }
 
-// A pendingSession is a session that is not ready yet.
+// A pendingSession is a warm session that is still being started.
 type pendingSession struct {
 	cancel context.CancelFunc
-	done   chan struct{} // closed when it is ready, or closed again
+	done   chan struct{} // closed when it is ready, or has failed
 }
 
 func (d *Daemon) newWarmPools() {
@@ -64,6 +64,8 @@ func (d *Daemon) newWarmPools() {
 	}
 }
 
+// startStamp returns the stamp of the files on which a start depends; "" without
+// Options.StartStamp.
 func (d *Daemon) startStamp(spec *workers.Spec) string {
 	if d.options.StartStamp == nil {
 		return ""
@@ -71,7 +73,8 @@ func (d *Daemon) startStamp(spec *workers.Spec) string {
 	return d.options.StartStamp(spec)
 }
 
-// isSameStart reports whether two workers start in the same way. Those that need a preparation do not.
+// isSameStart reports whether two workers start in the same way. A worker that needs a preparation
+// is never the same as another.
 func isSameStart(a, b *workers.Spec) bool {
 	if len(a.Preparations) > 0 || len(b.Preparations) > 0 {
 		return false
@@ -91,9 +94,9 @@ func workDir(spec *workers.Spec) string {
 	return dir
 }
 
-// takeSession returns a session that has started as spec says; nil if there is none.
+// takeSession returns a warm session that was started as spec says, or nil.
 func (p *warmPool) takeSession(spec *workers.Spec) *supervisor.Session {
-	defer p.checkAgain() // after the lock is free
+	defer p.checkAgain() // after the lock is released
 	stamp := p.daemon.startStamp(spec)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +121,7 @@ func (p *warmPool) takeSession(spec *workers.Spec) *supervisor.Session {
 	return nil
 }
 
-// closeOldestLocked closes the oldest sessions, beside the caller.
+// closeOldestLocked closes the n oldest sessions, concurrently with the caller.
 func (p *warmPool) closeOldestLocked(n int) {
 	for _, s := range p.ready[:n] {
 		p.daemon.wg.Go(func() { _ = s.Close(context.Background()) })
@@ -126,7 +129,7 @@ func (p *warmPool) closeOldestLocked(n int) {
 	p.ready = slices.Delete(p.ready, 0, n)
 }
 
-// checkAgain makes the pool look again for something to do.
+// checkAgain makes the pool check whether it can start a session.
 func (p *warmPool) checkAgain() {
 	p.mu.Lock()
 	p.isFull = false
@@ -137,11 +140,12 @@ func (p *warmPool) checkAgain() {
 	}
 }
 
-// fillUntilDone makes sessions, one after the other, until ctx ends. Then it closes those that are left.
+// fillUntilDone starts sessions, one after the other, until ctx ends. Then it closes the remaining
+// ones.
 func (p *warmPool) fillUntilDone(ctx context.Context) {
 	for ctx.Err() == nil {
-		if kind := p.nextSpec(); kind != nil {
-			p.addSession(ctx, kind)
+		if spec := p.nextSpec(); spec != nil {
+			p.addSession(ctx, spec)
 			continue
 		}
 		select {
@@ -158,7 +162,7 @@ func (p *warmPool) fillUntilDone(ctx context.Context) {
 	}
 }
 
-// nextSpec returns how one more session would start; nil if none is wanted.
+// nextSpec returns the spec of the next session to start, or nil if the pool needs none.
 func (p *warmPool) nextSpec() *workers.Spec {
 	if p.daemon.checkAdmission() != nil {
 		return nil
@@ -179,7 +183,7 @@ func (p *warmPool) nextSpec() *workers.Spec {
 	return p.spec
 }
 
-// hasRoomLocked reports whether one more session as large as those that are ready fits.
+// hasRoomLocked reports whether one more session of the average size fits into Options.WarmMemory.
 func (p *warmPool) hasRoomLocked() bool {
 	var used int64
 	for _, s := range p.ready {
@@ -190,22 +194,23 @@ func (p *warmPool) hasRoomLocked() bool {
 	return n == 0 || p.daemon.options.WarmMemory == 0 || used/n*(n+1) <= p.daemon.options.WarmMemory
 }
 
+// setFailureLocked stores why the pool starts no more sessions, and logs it.
 func (p *warmPool) setFailureLocked(err error) {
 	p.failure = err
-	p.daemon.log.Warn("no session is kept ready", "language", p.Language, "error", err)
+	p.daemon.log.Warn("warm session failed", "language", p.Language, "error", err)
 }
 
-// addSession makes one session.
-func (p *warmPool) addSession(ctx context.Context, kind *workers.Spec) {
-	ctx, giveUp := context.WithCancel(ctx)
-	defer giveUp()
-	m := &pendingSession{giveUp, make(chan struct{})}
+// addSession starts one session and adds it to the pool.
+func (p *warmPool) addSession(ctx context.Context, spec *workers.Spec) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	m := &pendingSession{cancel, make(chan struct{})}
 	defer close(m.done)
 	p.mu.Lock()
 	p.pending = m
 	p.mu.Unlock()
-	stamp := p.daemon.startStamp(kind)
-	s, err := p.makeSession(ctx, kind)
+	stamp := p.daemon.startStamp(spec)
+	s, err := p.makeSession(ctx, spec)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pending = nil
@@ -214,7 +219,7 @@ func (p *warmPool) addSession(ctx context.Context, kind *workers.Spec) {
 		p.isFull = true
 	case err != nil && ctx.Err() == nil:
 		p.setFailureLocked(err)
-	case err == nil && p.spec != kind: // others are asked for meanwhile
+	case err == nil && p.spec != spec: // clients have asked for another start in the meantime
 		p.daemon.wg.Go(func() { _ = s.Close(context.Background()) })
 	case err == nil:
 		p.ready = append(p.ready, warmSession{s, stamp})
@@ -222,10 +227,10 @@ func (p *warmPool) addSession(ctx context.Context, kind *workers.Spec) {
 }
 
 // makeSession opens a session, waits until it is idle, and runs the code in it.
-func (p *warmPool) makeSession(ctx context.Context, kind *workers.Spec) (*supervisor.Session, error) {
-	ctx, stop := context.WithTimeoutCause(ctx, warmUpTimeout, fmt.Errorf("it was not ready within %s", warmUpTimeout))
+func (p *warmPool) makeSession(ctx context.Context, spec *workers.Spec) (*supervisor.Session, error) {
+	ctx, stop := context.WithTimeoutCause(ctx, warmUpTimeout, fmt.Errorf("the session was not ready within %s", warmUpTimeout))
 	defer stop()
-	s, err := p.daemon.openUnnamed(ctx, *kind)
+	s, err := p.daemon.openUnnamed(ctx, *spec)
 	if err != nil {
 		return nil, err
 	}
@@ -236,6 +241,7 @@ func (p *warmPool) makeSession(ctx context.Context, kind *workers.Spec) (*superv
 	return s, nil
 }
 
+// warmUp waits until a session is idle, and runs the code of the pool in it.
 func (p *warmPool) warmUp(ctx context.Context, s *supervisor.Session) error {
 	if _, err := s.Wait(ctx, 0, nil); err != nil {
 		return cmp.Or(context.Cause(ctx), err)
@@ -251,18 +257,18 @@ func (p *warmPool) warmUp(ctx context.Context, s *supervisor.Session) error {
 	end, _ := reply.End()
 	switch {
 	case err != nil:
-		return fmt.Errorf("its code: %w", cmp.Or(context.Cause(ctx), err))
+		return fmt.Errorf("the warm-up code: %w", cmp.Or(context.Cause(ctx), err))
 	case reply.InputRequest != nil:
-		return errors.New("its code asks for input")
+		return errors.New("the warm-up code asks for input")
 	case end.Name != "":
-		return fmt.Errorf("its code: %s: %s", end.Name, end.Message)
+		return fmt.Errorf("the warm-up code: %s: %s", end.Name, end.Message)
 	case reply.Outcome != timeline.OutcomeOK:
-		return fmt.Errorf("its code ended with %s", reply.Outcome)
+		return fmt.Errorf("the warm-up code ended with %s", reply.Outcome)
 	}
 	return nil
 }
 
-// openUnnamed opens a session under a name that nobody asks for.
+// openUnnamed opens a session under a temporary name, such as warm.1.
 func (d *Daemon) openUnnamed(ctx context.Context, spec workers.Spec) (*supervisor.Session, error) {
 	for {
 		d.mu.Lock()
@@ -276,8 +282,8 @@ func (d *Daemon) openUnnamed(ctx context.Context, spec workers.Spec) (*superviso
 	}
 }
 
-// acquireSession opens a session, or takes one that is ready. Where there are as many as may be, one
-// that is ready makes room.
+// acquireSession takes a warm session if one fits, or opens a session. At the limit of the
+// supervisor, it closes a warm session to make room.
 func (d *Daemon) acquireSession(p client.CreateParams, name string, spec workers.Spec) (*supervisor.Session, error) {
 	if pool := d.warmPools[p.Language]; pool != nil && len(p.Command) == 0 {
 		if s := pool.takeSession(&spec); s != nil {
@@ -299,34 +305,35 @@ func (d *Daemon) acquireSession(p client.CreateParams, name string, spec workers
 	}
 }
 
-// evictWarmSession closes one session that is ready, or gives up one that is being made, if there is any.
+// evictWarmSession closes a warm session, or cancels the start of one. It returns false if there is
+// none.
 func (d *Daemon) evictWarmSession() bool {
 	for _, p := range d.warmPools {
 		p.mu.Lock()
-		ready, making := p.ready[:min(1, len(p.ready))], p.pending
+		ready, pending := p.ready[:min(1, len(p.ready))], p.pending
 		p.ready, p.isFull = p.ready[len(ready):], true
 		p.mu.Unlock()
 		switch {
 		case len(ready) > 0:
 			_ = ready[0].Close(context.Background())
 			return true
-		case making != nil:
-			making.cancel()
-			<-making.done
+		case pending != nil:
+			pending.cancel()
+			<-pending.done
 			return true
 		}
 	}
 	return false
 }
 
-// wakePools makes the pools look again: there may be room.
+// wakePools makes all pools check whether they can start a session.
 func (d *Daemon) wakePools() {
 	for _, p := range d.warmPools {
 		p.checkAgain()
 	}
 }
 
-// describePools describes the pools, by language.
+// describePools describes the pools, sorted by language.
 func (d *Daemon) describePools() []client.WarmPool {
 	var all []client.WarmPool
 	for _, p := range d.warmPools {

@@ -7,30 +7,31 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 )
 
-// A writeLock gives one client the sole right to write to a session. A hold for one
-// turn keeps other clients from answering the turn's questions. Usually nobody holds the
-// keyboard, and the turns of all clients run one after the other.
+// A writeLock gives one client the sole right to write to a session. A lock for one turn keeps
+// other clients from answering the input requests of that turn. Without a lock, the turns of all
+// clients run one after the other.
 type writeLock struct {
 	entry  *openSession
 	client *clientState
 	author string
-	isLong bool   // announced to the other clients
-	turn   uint64 // the turn that it is for, unless long
+	isLong bool   // held until it is released, and announced to the other clients
+	turn   uint64 // the turn of a lock that is not long
 }
 
-// turnStarter names the client that began a session's last turn.
+// A turnStarter is the client that started the last turn of a session.
 type turnStarter struct {
 	client *clientState
 	turn   uint64
 }
 
-// checkWriteAccess returns an error if another client holds the keyboard of a session.
+// checkWriteAccess returns an error if another client holds the write lock of a session.
 func (d *Daemon) checkWriteAccess(e *openSession, c *clientState) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.checkWriteAccessLocked(e, c)
 }
 
+// checkWriteAccessLocked is checkWriteAccess for a caller that holds d.mu.
 func (d *Daemon) checkWriteAccessLocked(e *openSession, c *clientState) error {
 	b := d.currentLockLocked(e)
 	if b == nil || b.client == c {
@@ -38,13 +39,13 @@ func (d *Daemon) checkWriteAccessLocked(e *openSession, c *clientState) error {
 	}
 	return &rpcserver.Error{
 		Code: rpcserver.CodeFailed, Kind: string(client.KindLocked),
-		Message: b.author + " has the keyboard of this session: wait until it is given back, or have repl detach take it away",
+		Message: b.author + " has the write lock of this session; wait for its release, or take it away with repl detach",
 		Data:    map[string]any{"write_lock_holder": b.author},
 	}
 }
 
-// currentLockLocked returns the hold on a session's keyboard, or nil. A hold for one turn ends
-// with that turn. The caller holds d.mu.
+// currentLockLocked returns the write lock of a session, or nil. A lock for one turn ends with that
+// turn. The caller holds d.mu.
 func (d *Daemon) currentLockLocked(e *openSession) *writeLock {
 	b := d.writeLocks[e.name]
 	if b == nil || b.entry != e || !b.isLong && b.turn != activeTurn(e) {
@@ -53,11 +54,11 @@ func (d *Daemon) currentLockLocked(e *openSession) *writeLock {
 	return b
 }
 
-// activeTurn returns the number of the turn that is active, or 0.
+// activeTurn returns the number of the active turn, or 0.
 func activeTurn(e *openSession) uint64 { return e.session.ActiveTurn() }
 
-// grantLocked gives a session's keyboard to a client. One that has just disconnected gets it
-// when it connects again. The caller holds d.mu.
+// grantLocked gives the write lock of a session to a client. A client that has just disconnected
+// gets it when it connects again. The caller holds d.mu.
 func (d *Daemon) grantLocked(b *writeLock) {
 	if !b.client.isConnected() {
 		if b.client.id != "" {
@@ -72,9 +73,9 @@ func (d *Daemon) grantLocked(b *writeLock) {
 	b.client.writeLocks[b] = true
 }
 
-// startWithLock starts a turn for a client. If the client takes the keyboard for this turn, the
-// hold is in force before any client can answer the turn's questions.
-func (d *Daemon) startWithLock(ctx context.Context, e *openSession, c *clientState, keyboard bool, author string, start func() (uint64, error)) (uint64, error) {
+// startWithLock starts a turn for a client. If the client takes the write lock for this turn, the
+// lock is in force before any other client can answer an input request of the turn.
+func (d *Daemon) startWithLock(ctx context.Context, e *openSession, c *clientState, lock bool, author string, start func() (uint64, error)) (uint64, error) {
 	select {
 	case e.startLock <- struct{}{}:
 		defer func() { <-e.startLock }()
@@ -91,20 +92,21 @@ func (d *Daemon) startWithLock(ctx context.Context, e *openSession, c *clientSta
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e.lastStarter = turnStarter{c, turn}
-	if before, wanted := c.wantedLocks[e]; wanted && !keyboard {
-		keyboard, author = true, before
+	if before, wanted := c.wantedLocks[e]; wanted && !lock {
+		lock, author = true, before
 	}
 	delete(c.wantedLocks, e)
-	if keyboard && d.currentLockLocked(e) == nil {
+	if lock && d.currentLockLocked(e) == nil {
 		d.grantLocked(&writeLock{entry: e, client: c, author: author, turn: turn})
 	}
 	return turn, nil
 }
 
-// checkAnswerAccess returns an error if a client may not answer the active turn's questions.
+// checkAnswerAccess returns an error if a client may not answer the input requests of the active
+// turn.
 func (d *Daemon) checkAnswerAccess(ctx context.Context, e *openSession, c *clientState) error {
 	select {
-	case e.startLock <- struct{}{}: // a turn that begins may bring a keyboard hold
+	case e.startLock <- struct{}{}: // a turn that is being started may come with a write lock
 		defer func() { <-e.startLock }()
 	case <-ctx.Done():
 		return ctx.Err()
@@ -115,7 +117,7 @@ func (d *Daemon) checkAnswerAccess(ctx context.Context, e *openSession, c *clien
 func (d *Daemon) handleTakeWriteLock(_ context.Context, r *rpcserver.Request, p client.WriteLockParams) (emptyResult, error) {
 	d.noteUse()
 	if p.Author == "" {
-		return emptyResult{}, rpcserver.InvalidParams("author is required: others see who has the keyboard")
+		return emptyResult{}, rpcserver.InvalidParams("author is required: other clients see who has the write lock")
 	}
 	if err := checkAuthor(p.Author); err != nil {
 		return emptyResult{}, err
@@ -125,35 +127,36 @@ func (d *Daemon) handleTakeWriteLock(_ context.Context, r *rpcserver.Request, p 
 		return emptyResult{}, err
 	}
 	d.setAuthor(r.Conn, p.Author)
-	announced, err := d.takeWriteLock(e, d.clientOf(r.Conn), p)
-	if announced {
-		e.session.Notify(p.Author + " has the keyboard")
+	granted, err := d.takeWriteLock(e, d.clientOf(r.Conn), p)
+	if granted != nil {
+		granted.announce()
 	}
 	return emptyResult{}, err
 }
 
-// takeWriteLock gives a session's keyboard to a client, unless another one holds it. A long hold begins
-// at once, and so does one for an active turn of the client. Otherwise the hold is for the
-// client's next turn. take reports whether to tell the other clients.
-func (d *Daemon) takeWriteLock(e *openSession, c *clientState, p client.WriteLockParams) (announce bool, err error) {
+// takeWriteLock gives the write lock of a session to a client, unless another client holds it. A
+// long lock starts at once, and so does one for an active turn of the client. Otherwise the lock is
+// for the next turn of the client. announce is the lock to announce to the other clients, or nil.
+func (d *Daemon) takeWriteLock(e *openSession, c *clientState, p client.WriteLockParams) (announce *writeLock, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.checkWriteAccessLocked(e, c); err != nil {
-		return false, err
+		return nil, err
 	}
 	has := d.currentLockLocked(e)
 	turn := activeTurn(e)
 	switch {
-	case has != nil && has.isLong: // the other clients know it already
+	case has != nil && has.isLong: // already announced
 	case p.Long:
-		d.grantLocked(&writeLock{entry: e, client: c, author: p.Author, isLong: true})
-		return true, nil
+		long := &writeLock{entry: e, client: c, author: p.Author, isLong: true}
+		d.grantLocked(long)
+		return long, nil
 	case turn != 0 && e.lastStarter == turnStarter{c, turn}:
 		d.grantLocked(&writeLock{entry: e, client: c, author: p.Author, turn: turn})
 	default:
 		c.wantedLocks[e] = p.Author
 	}
-	return false, nil
+	return nil, nil
 }
 
 func (d *Daemon) handleReleaseWriteLock(_ context.Context, r *rpcserver.Request, p client.WriteLockParams) (emptyResult, error) {
@@ -161,27 +164,30 @@ func (d *Daemon) handleReleaseWriteLock(_ context.Context, r *rpcserver.Request,
 	d.mu.Lock()
 	b := d.writeLocks[p.Session]
 	delete(c.wantedLocks, d.openSessions[p.Session])
-	held := b != nil && b.client == c && d.releaseLocked(b)
+	released := b != nil && b.client == c && d.releaseLocked(b)
 	d.mu.Unlock()
-	if held {
+	if released {
 		b.announceRelease()
 	}
 	return emptyResult{}, nil
 }
 
-// releaseLocked gives the keyboard back, and reports whether it was held. The caller holds d.mu.
-func (d *Daemon) releaseLocked(b *writeLock) (held bool) {
-	held = d.writeLocks[b.entry.name] == b
-	if held {
+// releaseLocked releases a write lock, and reports whether it was in force. The caller holds d.mu.
+func (d *Daemon) releaseLocked(b *writeLock) (released bool) {
+	released = d.writeLocks[b.entry.name] == b
+	if released {
 		delete(d.writeLocks, b.entry.name)
 	}
 	delete(b.client.writeLocks, b)
-	return held
+	return released
 }
 
-// announceRelease tells the other clients that the keyboard was given back, if they knew of it.
+// announce tells the other clients who has the write lock.
+func (b *writeLock) announce() { b.entry.session.Notify(b.author + " has the write lock") }
+
+// announceRelease tells the other clients that the lock was released, if it was announced.
 func (b *writeLock) announceRelease() {
 	if b.isLong {
-		b.entry.session.Notify(b.author + " has given the keyboard back")
+		b.entry.session.Notify(b.author + " has released the write lock")
 	}
 }
