@@ -50,7 +50,7 @@ func TestLocalDaemon(t *testing.T) {
 
 	t.Run("opens a session at a new daemon after the old one ended", func(t *testing.T) {
 		t.Parallel()
-		for _, last := range []string{"", `"error":{"code":-32001,"message":"the server shuts down","data":{"kind":"shutting_down"}}`} {
+		for _, last := range []string{"", `"error":{"code":-32001,"message":"the server is shutting down","data":{"kind":"shutting_down"}}`} {
 			t.Run(fmt.Sprintf("last word %.7q", last), func(t *testing.T) {
 				t.Parallel()
 				l, socket := listenAsDaemon(t)

@@ -23,13 +23,13 @@ func TestOlderDaemon_UnknownMethod(t *testing.T) {
 				Method string
 			}
 			_ = json.Unmarshal(in.Bytes(), &m)
-			fmt.Fprintf(remote, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"there is no method %s","data":{"kind":"unknown_method"}}}`+"\n", m.ID, m.Method)
+			fmt.Fprintf(remote, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found: %s","data":{"kind":"unknown_method"}}}`+"\n", m.ID, m.Method)
 		}
 	}()
 	c := client.NewConn(local)
 	defer c.Close()
 	_, err := c.Session("main").Read(t.Context(), session.ReadQuery{})
-	if err == nil || !strings.Contains(err.Error(), "there is no method timeline/read: the daemon is older than this program") {
+	if err == nil || !strings.Contains(err.Error(), "method not found: timeline/read: the daemon is older than this program") {
 		t.Errorf("got %v", err)
 	}
 }

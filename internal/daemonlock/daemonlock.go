@@ -1,11 +1,13 @@
-// Package registry says where the daemon of a user on a host listens, however the user has
-// logged in. On Linux the daemon keeps an entry in the user's state directory, named by host,
-// boot and process namespace, because that directory may be shared by hosts; and it holds a
-// lock that no file system can lose. Elsewhere there is neither, and the daemon is found at
-// the usual sockets.
+// Package daemonlock finds the daemon of a user on a host, from any login, and ensures that there is
+// only one.
 //
-// The package starts one goroutine for each [Lock], and one for each of up to 16 processes that ask it for a
-// proof. They end with it.
+// On Linux the daemon writes an entry into the state directory of the user. Hosts may share that
+// directory, so the name of the entry contains the host, the boot and the process namespace. The
+// daemon also holds a lock that does not depend on a file system. Other systems have neither, and
+// the daemon is found at the default sockets.
+//
+// The package starts one goroutine for each [Lock], and one for each of up to 16 processes that ask
+// the lock for a proof. They end with the lock.
 package daemonlock
 
 import (
@@ -14,32 +16,32 @@ import (
 	"time"
 )
 
-// An Entry says where a daemon listens.
+// An Entry is a file that says where a daemon listens.
 type Entry struct {
 	PID        int       `json:"pid"`
-	StartTicks uint64    `json:"start_ticks"` // when the process began, in clock ticks since the system did
+	StartTicks uint64    `json:"start_ticks"` // when the process started, in clock ticks since the boot
 	Socket     string    `json:"socket"`      // absolute
-	Since      time.Time `json:"since"`       // when it began to listen there
+	Since      time.Time `json:"since"`       // when the entry was written
 }
 
 // ErrLocked means that another process holds the lock.
-var ErrLocked = errors.New("registry: another daemon of this user runs on this host")
+var ErrLocked = errors.New("daemonlock: another daemon of this user runs on this host")
 
-// A LockedError says who holds the lock. It is [ErrLocked].
+// A LockedError names the process that holds the lock; it matches [ErrLocked].
 type LockedError struct {
 	PID    int  // 0 if unknown
-	Proven bool // it has proved that it is a daemon of this user
+	Proven bool // the process has proved that it is a daemon of this user
 }
 
 func (e *LockedError) Error() string {
 	switch {
 	case !e.Proven && e.PID == 0:
-		return "a program that is not a daemon of this user holds the lock of its daemon"
+		return "the lock for the daemon of this user is held by a program that is not one"
 	case !e.Proven:
-		return fmt.Sprintf("the process %d, which is not a daemon of this user, holds the lock of its daemon", e.PID)
+		return fmt.Sprintf("the lock for the daemon of this user is held by process %d, which is not one", e.PID)
 	}
-	return fmt.Sprintf("the process %d holds the lock of this user's daemon", e.PID)
+	return fmt.Sprintf("the lock for the daemon of this user is held by process %d", e.PID)
 }
 
-// Is makes the error an [ErrLocked].
+// Is reports whether target is [ErrLocked].
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }

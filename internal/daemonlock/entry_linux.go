@@ -17,18 +17,18 @@ const (
 	// maxEntryBytes bounds the file of an entry, in bytes.
 	maxEntryBytes = 4 << 10
 
-	// maxEntryAge is how long the entry of an earlier boot stays: two hosts may have one name, so
-	// that it may be another host's.
+	// maxEntryAge is how long the entry of an earlier boot is left alone: it may be that of another
+	// host with the same name.
 	maxEntryAge = 30 * 24 * time.Hour
 
-	// bootIDBytes is how much of the boot's name is in that of the entry, in bytes.
+	// bootIDBytes is how much of the boot id is in the name of an entry, in bytes.
 	bootIDBytes = 8
 
 	entryPrefix, entrySuffix = "daemon-", ".json"
 )
 
-// hostName names this host and this boot of it, with the namespace of its processes: a
-// container may share the state directory and the name of its host.
+// hostName returns a name for this host, its current boot, and its process namespace. A container
+// may share the state directory and the name of its host.
 func hostName() string {
 	host, _ := os.Hostname()
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -40,7 +40,7 @@ func hostName() string {
 	return fileNameOf(host) + "-" + string(boot[:bootIDBytes]) + "-" + space
 }
 
-// fileNameOf returns the name of a host as a part of a file's name.
+// fileNameOf returns the name of a host as part of a file name.
 func fileNameOf(host string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -51,8 +51,8 @@ func fileNameOf(host string) string {
 	}, host[:min(len(host), 64)])
 }
 
-// entryPaths returns where the entry may be, the usual place first: a state directory may be full
-// or read-only.
+// entryPaths returns the paths of the entry, the preferred one first: the state directory may be
+// full or read-only.
 func entryPaths(getenv func(string) string) []string {
 	host := hostName()
 	if host == "" {
@@ -68,8 +68,9 @@ func entryPaths(getenv func(string) string) []string {
 	return paths
 }
 
-// ReadEntry returns the entry of a daemon that lives. No session writes the state directory. Elsewhere one could
-// have written the entry, so the daemon has to prove itself. getenv is os.Getenv.
+// ReadEntry returns the entry of a live daemon. Sessions cannot write to the state directory.
+// Elsewhere a session could have written the entry, so the daemon there must prove that it is one.
+// getenv is os.Getenv.
 func ReadEntry(getenv func(string) string) (e Entry, ok bool) {
 	for _, path := range entryPaths(getenv) {
 		if e, err := loadEntry(path); err == nil && e.isAlive() && (isInState(getenv, path) || IsServed(getenv, e.Socket)) {
@@ -79,17 +80,18 @@ func ReadEntry(getenv func(string) string) (e Entry, ok bool) {
 	return Entry{}, false
 }
 
+// isInState reports whether a path is in the state directory itself.
 func isInState(getenv func(string) string, path string) bool {
 	return filepath.Dir(path) == StateDir(getenv)
 }
 
-// loadEntry reads an entry that nobody but this user can have written.
+// loadEntry reads an entry that no other user can have written.
 func loadEntry(path string) (e Entry, err error) {
 	dir, err := os.Stat(filepath.Dir(path))
 	if err != nil {
 		return e, err
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // a pipe would wait
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // do not block on a pipe
 	if err != nil {
 		return e, err
 	}
@@ -99,7 +101,7 @@ func loadEntry(path string) (e Entry, err error) {
 		return e, err
 	}
 	if !i.Mode().IsRegular() || !isOwnFile(i) || i.Mode().Perm()&0o022 != 0 || !isOwnFile(dir) || dir.Mode().Perm()&0o022 != 0 {
-		return e, fmt.Errorf("%s, or its directory, could be another user's", path)
+		return e, fmt.Errorf("%s or its directory could have been written by another user", path)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxEntryBytes))
 	if err != nil {
@@ -109,18 +111,18 @@ func loadEntry(path string) (e Entry, err error) {
 		return e, err
 	}
 	if !filepath.IsAbs(e.Socket) || e.PID <= 0 {
-		return e, fmt.Errorf("%s is no entry of a daemon", path)
+		return e, fmt.Errorf("%s is not the entry of a daemon", path)
 	}
 	return e, nil
 }
 
-// isAlive reports whether the process of an entry is the one that wrote it.
+// isAlive reports whether the process of an entry still runs, and is the one that wrote it.
 func (e Entry) isAlive() bool {
-	begun, err := processStart(e.PID)
-	return err == nil && begun == e.StartTicks
+	ticks, err := processStart(e.PID)
+	return err == nil && ticks == e.StartTicks
 }
 
-// processStart returns when a process of this user began.
+// processStart returns when a process of this user started, in clock ticks since the boot.
 func processStart(pid int) (uint64, error) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	i, err := os.Stat(dir)
@@ -131,23 +133,23 @@ func processStart(pid int) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The name of the program is in brackets, and may have brackets and blanks. proc(5): the
-	// beginning is field 22, the state 3.
+	// The name of the program is in parentheses, and may contain parentheses and spaces. proc(5):
+	// the start time is field 22, the state field 3.
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	if len(fields) < 20 || !isOwnFile(i) || fields[0] == "Z" {
-		return 0, fmt.Errorf("the process %d is not a live one of this user", pid)
+		return 0, fmt.Errorf("process %d is not a live process of this user", pid)
 	}
 	return strconv.ParseUint(fields[19], 10, 64)
 }
 
-// WriteEntry makes the entry of this process, which holds the lock, or replaces it. It returns the
-// path of the entry, also of one that is there already, as it should be.
+// WriteEntry writes or replaces the entry of this process, which holds the lock. It returns the
+// path of the entry, also if the entry was already up to date.
 func WriteEntry(getenv func(string) string, socket string) (path string, err error) {
-	begun, err := processStart(os.Getpid())
+	ticks, err := processStart(os.Getpid())
 	if err != nil {
 		return "", err
 	}
-	e := Entry{PID: os.Getpid(), StartTicks: begun, Socket: socket, Since: time.Now()}
+	e := Entry{PID: os.Getpid(), StartTicks: ticks, Socket: socket, Since: time.Now()}
 	var failures []error
 	for _, path := range entryPaths(getenv) {
 		now, err := loadEntry(path)
@@ -160,10 +162,10 @@ func WriteEntry(getenv func(string) string, socket string) (path string, err err
 		}
 		failures = append(failures, err)
 	}
-	return "", fmt.Errorf("cannot note where the daemon is: %w", errors.Join(failures...))
+	return "", fmt.Errorf("cannot write the entry that names the socket: %w", errors.Join(failures...))
 }
 
-// writeFile writes an entry as a whole.
+// writeFile writes an entry atomically.
 func (e Entry) writeFile(path string) error {
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -193,7 +195,7 @@ func (e Entry) writeFile(path string) error {
 	return err
 }
 
-// removeOldEntries removes the entries that daemons left in earlier boots of this host.
+// removeOldEntries removes the entries of daemons in earlier boots of this host.
 func removeOldEntries(dir string) {
 	host, _ := os.Hostname()
 	now := hostName()
@@ -209,16 +211,17 @@ func removeOldEntries(dir string) {
 	}
 }
 
-// RemoveEntry removes the entry at a path that [Write] returned, if it is of this process still.
+// RemoveEntry removes the entry at a path that [WriteEntry] returned, if it is still that of this
+// process.
 func RemoveEntry(path string) {
 	if e, err := loadEntry(path); err == nil && e.PID == os.Getpid() && e.isAlive() {
 		_ = os.Remove(path)
 	}
 }
 
-// RequestRenewal asks a daemon that lives to look after its socket: it watches its entry. RequestRenewal reports
-// whether there is one. It believes no entry outside of the state directory: a daemon without a socket
-// cannot prove itself. getenv is os.Getenv.
+// RequestRenewal asks a live daemon to check its socket, by touching the entry, which the daemon
+// watches. It reports whether there is such a daemon. It trusts only an entry in the state
+// directory, because a daemon without a socket cannot prove itself. getenv is os.Getenv.
 func RequestRenewal(getenv func(string) string) bool {
 	for _, path := range entryPaths(getenv) {
 		if e, err := loadEntry(path); err == nil && e.isAlive() && isInState(getenv, path) {

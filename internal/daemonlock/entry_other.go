@@ -2,16 +2,16 @@
 
 package daemonlock
 
-// A Lock does nothing here: a daemon holds the lock of its socket alone.
+// A Lock does nothing here: a daemon only holds the lock of its socket.
 type Lock struct{}
 
-// AcquireLock returns no lock.
+// AcquireLock returns no lock and no error.
 func AcquireLock(func(string) string) (*Lock, error) { return nil, nil }
 
 // Release does nothing.
 func (*Lock) Release() {}
 
-// ReadEntry returns nothing: there are no entries here.
+// ReadEntry returns false: this system has no entries.
 func ReadEntry(func(string) string) (Entry, bool) { return Entry{}, false }
 
 // WriteEntry does nothing, and returns "".
@@ -20,5 +20,5 @@ func WriteEntry(func(string) string, string) (string, error) { return "", nil }
 // RemoveEntry does nothing.
 func RemoveEntry(string) {}
 
-// RequestRenewal reports false: there are no entries here.
+// RequestRenewal returns false: this system has no entries.
 func RequestRenewal(func(string) string) bool { return false }

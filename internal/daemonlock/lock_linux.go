@@ -16,28 +16,28 @@ import (
 )
 
 const (
-	// acceptRetryDelay is the pause after a failure to accept a caller.
+	// acceptRetryDelay is the pause after a failed accept.
 	acceptRetryDelay = 100 * time.Millisecond
 
-	// lockTimeout bounds asking whether a daemon holds the lock, and answering that. Only a process that
-	// hangs takes so long.
+	// lockTimeout bounds the question whether a daemon holds the lock, and its answer. Only a
+	// process that hangs takes so long.
 	lockTimeout = 10 * time.Second
 
-	// maxProofRequests bounds those who ask at once.
+	// maxProofRequests bounds the processes that are answered concurrently.
 	maxProofRequests = 16
 )
 
-// A Lock shows that this process is the daemon of its user on this host. The kernel frees it
-// when the process ends. It is a name that the kernel keeps, so no cleaning program, full
-// disk or network file system can lose it.
+// A Lock shows that this process is the daemon of its user on this host. It is an abstract socket
+// name, which the kernel frees when the process ends. So no cleanup program, full disk or network
+// file system can lose it.
 type Lock struct {
 	listener net.Listener
-	stop     context.CancelFunc // ends the answers that are being given
+	stop     context.CancelFunc // ends the answers under way
 	wg       sync.WaitGroup
 }
 
-// AcquireLock takes the lock. The error is [ErrLocked] when another process has it. Users with several
-// state directories have one lock for each.
+// AcquireLock takes the lock. The error is [ErrLocked] if another process has it. A user with
+// several state directories has one lock for each.
 func AcquireLock(getenv func(string) string) (*Lock, error) {
 	name := lockName(getenv)
 	config := net.ListenConfig{}
@@ -46,14 +46,14 @@ func AcquireLock(getenv func(string) string) (*Lock, error) {
 		return nil, lockHolderError(getenv, name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot take the lock of this user's daemon: %w", err)
+		return nil, fmt.Errorf("cannot take the lock for the daemon of this user: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Lock{listener: listener, stop: stop}
 	asking := make(chan struct{}, maxProofRequests)
 	l.wg.Go(func() {
 		for {
-			conn, err := listener.Accept() // of one who asks who we are
+			conn, err := listener.Accept() // from a process that asks who holds the lock
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
@@ -75,7 +75,7 @@ func AcquireLock(getenv func(string) string) (*Lock, error) {
 	return l, nil
 }
 
-// answerProof proves to one who asks that a daemon of the user holds the lock.
+// answerProof proves to a process that a daemon of the user holds the lock.
 func answerProof(ctx context.Context, conn net.Conn, name string, getenv func(string) string) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
@@ -83,7 +83,7 @@ func answerProof(ctx context.Context, conn net.Conn, name string, getenv func(st
 	_ = peer.AnswerQuestion(conn, name, UserKeys(getenv, os.Geteuid()))
 }
 
-// Release frees the lock.
+// Release frees the lock. It does nothing for a nil lock.
 func (l *Lock) Release() {
 	if l != nil {
 		_ = l.listener.Close()
@@ -92,22 +92,22 @@ func (l *Lock) Release() {
 	}
 }
 
-// lockName is the name of the lock in the kernel. The namespace of processes is in it, because
-// a container may share the network of its host.
+// lockName returns the name of the lock in the kernel. It contains the process namespace, because a
+// container may share the network of its host.
 func lockName(getenv func(string) string) string {
 	space, _ := os.Readlink("/proc/self/ns/pid")
 	sum := sha256.Sum256([]byte(StateDir(getenv)))
 	return fmt.Sprintf("@turnstone/%d/%s/%x", os.Geteuid(), strings.Trim(space, "pid:[]"), sum[:8])
 }
 
-// lockHolderError returns who holds the lock, as an error.
+// lockHolderError returns a LockedError for the process that holds the lock.
 func lockHolderError(getenv func(string) string, name string) error {
 	ctx, stop := context.WithTimeout(context.Background(), lockTimeout)
 	defer stop()
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", name)
 	if err != nil {
-		return &LockedError{} // it has just ended, or takes nobody
+		return &LockedError{} // the process has just ended, or accepts no connections
 	}
 	defer conn.Close()
 	_, pid, _ := peer.Credentials(conn)

@@ -19,14 +19,15 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/peer"
 )
 
-// socketName is that of the socket, in a directory of its own.
+// socketName is the file name of the socket, which has its own directory.
 const socketName = "daemon.sock"
 
-// probeTimeout bounds asking whether a daemon listens at a socket.
+// probeTimeout bounds the check whether a daemon listens at a socket.
 const probeTimeout = 2 * time.Second
 
-// SocketPaths returns where the daemon of a user may listen, the best first: in the directory of
-// the login, if there is one, then in a directory that no login owns. getenv is os.Getenv.
+// SocketPaths returns where the daemon of a user may listen, the preferred path first. These are
+// the runtime directory of the login, if there is one, and then directories that do not depend on a
+// login. getenv is os.Getenv.
 func SocketPaths(getenv func(string) string) []string {
 	var sockets []string
 	if dir := loginDir(getenv); dir != "" {
@@ -37,7 +38,8 @@ func SocketPaths(getenv func(string) string) []string {
 	return append(sockets, PersistentSocketPaths(getenv)...)
 }
 
-// PersistentSocketPaths returns those of [Sockets] that no login owns: they stay when the user logs out.
+// PersistentSocketPaths returns the paths of [SocketPaths] that do not depend on a login: they stay
+// when the user logs out.
 func PersistentSocketPaths(getenv func(string) string) []string {
 	inTmp := filepath.Join("turnstone-"+strconv.Itoa(os.Getuid()), socketName)
 	path := filepath.Join(getenv("TMPDIR"), inTmp)
@@ -45,7 +47,7 @@ func PersistentSocketPaths(getenv func(string) string) []string {
 		path = filepath.Join("/tmp", inTmp)
 	}
 	sockets := []string{path}
-	// Another user may have taken that name. The entry says where the daemon is then.
+	// Another user may have taken the first path. The entry then says where the daemon is.
 	if dir, host := StateDir(getenv), hostName(); dir != "" && host != "" {
 		if path := filepath.Join(dir, "run-"+host, socketName); CheckPath(path) == nil {
 			sockets = append(sockets, path)
@@ -54,34 +56,34 @@ func PersistentSocketPaths(getenv func(string) string) []string {
 	return sockets
 }
 
-// maxPathBytes is how long the path of a socket may be, in bytes: sun_path without its final NUL.
+// maxPathBytes bounds the path of a socket, in bytes: sun_path without its final NUL.
 const maxPathBytes = len(syscall.RawSockaddrUnix{}.Path) - 1
 
-// CheckPath refuses the path of a socket that is too long for the system.
+// CheckPath returns an error if the path of a socket is too long for the system.
 func CheckPath(path string) error {
 	if len(path) > maxPathBytes {
-		return fmt.Errorf("the path of the socket is %d bytes long, and the system allows %d: %s (name a shorter one, as with TURNSTONE_SOCKET)", len(path), maxPathBytes, path)
+		return fmt.Errorf("the path of the socket is %d bytes long, and the system allows %d: %s; name a shorter one, for example with TURNSTONE_SOCKET", len(path), maxPathBytes, path)
 	}
 	return nil
 }
 
-// CheckOwner refuses a user the socket of another one, whose daemon serves nobody else. One of root's
-// may be a socket that systemd has made.
+// CheckOwner returns an error if a socket belongs to another user, whose daemon would refuse the
+// client. A socket of root is allowed, because systemd may have created it.
 func CheckOwner(path string, user int) error {
 	i, err := os.Stat(path)
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%s is closed to you, as another user's: %w", path, errors.Unwrap(err))
+		return fmt.Errorf("no access to %s, which is another user's: %w", path, errors.Unwrap(err))
 	}
 	if err != nil {
-		return nil // who connects says why it cannot
+		return nil // connecting reports the error
 	}
 	if owner, ok := i.Sys().(*syscall.Stat_t); ok && user != 0 && owner.Uid != 0 && int(owner.Uid) != user {
-		return fmt.Errorf("the daemon at %s is another user's (uid %d), and serves nobody else", path, owner.Uid)
+		return fmt.Errorf("the daemon at %s is another user's (uid %d) and serves only that user", path, owner.Uid)
 	}
 	return nil
 }
 
-// SocketOwner returns the user to whom a socket belongs; 0 if that is unknown, or root.
+// SocketOwner returns the owner of a socket; 0 if that is unknown, or root.
 func SocketOwner(path string) int {
 	if i, err := os.Stat(path); err == nil {
 		if owner, ok := i.Sys().(*syscall.Stat_t); ok {
@@ -91,9 +93,9 @@ func SocketOwner(path string) int {
 	return 0
 }
 
-// loginDir returns the directory that the system makes for the time in which a user is logged
-// in; "" if there is none. XDG_RUNTIME_DIR may be another user's, after su, or another
-// host's, in a job.
+// loginDir returns the directory that the system creates for the time in which a user is logged in;
+// "" without one. XDG_RUNTIME_DIR may be that of another user, after su, or of another host, in a
+// batch job.
 func loginDir(getenv func(string) string) string {
 	for _, dir := range []string{getenv("XDG_RUNTIME_DIR"), "/run/user/" + strconv.Itoa(os.Geteuid())} {
 		if filepath.IsAbs(dir) && isOwnDir(dir) {
@@ -103,8 +105,8 @@ func loginDir(getenv func(string) string) string {
 	return ""
 }
 
-// StateDir returns the directory for what outlives a program; "" if there is none. A home
-// directory of another user is not taken, which HOME may name after su or sudo.
+// StateDir returns the directory for persistent state; "" without one. It ignores a HOME that
+// belongs to another user, as after su or sudo.
 func StateDir(getenv func(string) string) string {
 	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "turnstone")
@@ -121,12 +123,12 @@ func StateDir(getenv func(string) string) string {
 	return filepath.Join(home, ".local", "state", "turnstone")
 }
 
-// UserKeys returns where the key of a user is, by which clients know the daemon: in the state directory,
-// or if no file can be made there, in a directory of the user's in /tmp. No session writes or sees either.
-// TMPDIR would not do, because it may be in a workspace.
+// UserKeys returns where the key of a user is, by which clients recognize the daemon. It is in the
+// state directory, or in a directory of the user in /tmp if no file can be created there. Sessions
+// neither write nor see either. TMPDIR would not do, because it may be in a workspace.
 func UserKeys(getenv func(string) string, uid int) peer.Keys {
 	state := StateDir(getenv)
-	if uid != os.Geteuid() { // root asks for another user's
+	if uid != os.Geteuid() { // root asks for the key of another user
 		state = ""
 		if u, err := user.LookupId(strconv.Itoa(uid)); err == nil && filepath.IsAbs(u.HomeDir) {
 			state = filepath.Join(u.HomeDir, ".local", "state", "turnstone")
@@ -139,7 +141,7 @@ func UserKeys(getenv func(string) string, uid int) peer.Keys {
 	return k
 }
 
-// isOwnDir reports whether a directory is there and belongs to this user.
+// isOwnDir reports whether a directory exists and belongs to this user.
 func isOwnDir(dir string) bool {
 	i, err := os.Stat(dir)
 	return err == nil && i.IsDir() && isOwnFile(i)
@@ -151,8 +153,8 @@ func isOwnFile(i os.FileInfo) bool {
 	return ok && int(owner.Uid) == os.Geteuid()
 }
 
-// FindSocket returns where the daemon of this user on this host listens, or where one would. A socket
-// that a killed daemon has left leads nowhere, and neither does one of another program.
+// FindSocket returns where the daemon of this user on this host listens, or would listen. It skips
+// a socket that a killed daemon has left, and one of another program.
 func FindSocket(getenv func(string) string) string {
 	if e, ok := ReadEntry(getenv); ok {
 		return e.Socket
@@ -165,7 +167,7 @@ func FindSocket(getenv func(string) string) string {
 	return sockets[0]
 }
 
-// isSocket reports whether a socket of this user is there, in a directory of this user.
+// isSocket reports whether path is a socket of this user, in a directory of this user.
 func isSocket(path string) bool {
 	dir, err := os.Lstat(filepath.Dir(path))
 	if err != nil || !dir.IsDir() || !isOwnFile(dir) {
@@ -180,8 +182,8 @@ func IsServed(getenv func(string) string, path string) bool {
 	return isSocket(path) && VerifyDaemon(context.Background(), getenv, path, probeTimeout) == nil
 }
 
-// VerifyDaemon asks the program that listens at a socket whether it is a daemon of this user. The error is a
-// *peer.UnprovenError if it is not.
+// VerifyDaemon asks the program that listens at a socket to prove that it is a daemon of this user.
+// The error is a *peer.UnprovenError if it does not.
 func VerifyDaemon(ctx context.Context, getenv func(string) string, path string, limit time.Duration) error {
 	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()

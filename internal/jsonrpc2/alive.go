@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// activityReader reads from the stream and notes when bytes come.
+// An activityReader reads from the stream and notes when bytes arrive.
 type activityReader struct{ c *Conn }
 
 func (h activityReader) Read(b []byte) (int, error) {
@@ -17,9 +17,10 @@ func (h activityReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// noteActivity notes that bytes have arrived, or that a part of a long line was written.
 func (c *Conn) noteActivity() { c.lastActivity.Store(int64(time.Since(c.created))) }
 
-// LastActivity returns when bytes last came, or moved in a long line of ours.
+// LastActivity returns when bytes last arrived, or a part of a long line of ours was written.
 func (c *Conn) LastActivity() time.Time { return c.created.Add(time.Duration(c.lastActivity.Load())) }
 
 // CloseCause returns why the connection has ended; nil while it has not.
@@ -32,14 +33,15 @@ func (c *Conn) CloseCause() error {
 	return c.endedErr.Cause
 }
 
-// A TimeoutError drops a connection on which nothing comes any more.
+// A TimeoutError drops a connection whose other side has been silent for too long.
 type TimeoutError struct{ Silence time.Duration }
 
 func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("nothing has come from it for %s", e.Silence)
+	return fmt.Sprintf("no data received for %s", e.Silence)
 }
 
-// AddKeepAlive has KeepAlive look after the connection, also while no call waits, until release.
+// AddKeepAlive makes [Options.KeepAlive] check the connection even while no call waits, until
+// release.
 func (c *Conn) AddKeepAlive() (release func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,12 +55,13 @@ func (c *Conn) AddKeepAlive() (release func()) {
 	})
 }
 
-// updateWantedLocked notes whether something wants the connection. The caller holds c.mu.
+// updateWantedLocked notes whether a call or a keep-alive hold needs the connection, and starts the
+// timer if so. The caller holds c.mu.
 func (c *Conn) updateWantedLocked() {
 	switch wanted := c.keepAliveHolds+len(c.calls) > 0; {
 	case c.options.KeepAlive == "" || c.dropCause != nil:
 	case !wanted:
-		c.wantedSince = time.Time{} // the timer finds that, and rests
+		c.wantedSince = time.Time{} // checkAlive sees this, and does not set the timer again
 	case c.wantedSince.IsZero():
 		c.wantedSince = time.Now()
 		if c.aliveTimer == nil {
@@ -69,8 +72,8 @@ func (c *Conn) updateWantedLocked() {
 	}
 }
 
-// checkAlive asks the other side whether it is there when it has been silent for long, and drops the
-// connection when it stays silent.
+// checkAlive calls the other side when it has been silent for KeepAliveInterval, and drops the
+// connection when it stays silent for as long again.
 func (c *Conn) checkAlive() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +81,7 @@ func (c *Conn) checkAlive() {
 		return
 	}
 	since := c.LastActivity()
-	if c.wantedSince.After(since) { // before that, nobody expected anything
+	if c.wantedSince.After(since) { // no data was expected before that
 		since = c.wantedSince
 	}
 	silent, next := time.Since(since), c.options.KeepAliveInterval
@@ -88,9 +91,9 @@ func (c *Conn) checkAlive() {
 	case !c.lastAsked.After(since):
 		c.lastAsked = time.Now()
 		if line, err := requestLine(`"alive"`, c.options.KeepAlive, nil); err == nil {
-			_ = c.sendLocked(line) // a broken connection needs no look
+			_ = c.sendLocked(line) // a broken connection needs no check
 		}
-	case time.Since(c.lastAsked) >= c.options.KeepAliveInterval: // it had time to answer, also if this process had stood still
+	case time.Since(c.lastAsked) >= c.options.KeepAliveInterval: // it had time to answer, even if this process was suspended
 		c.dropLocked(&TimeoutError{silent.Round(time.Second)})
 		return
 	default:
@@ -99,8 +102,8 @@ func (c *Conn) checkAlive() {
 	c.aliveTimer.Reset(next)
 }
 
-// sendHeartbeat calls the other side when nothing was sent for long, so that it knows of this one. A line
-// that is still being written is a sign as well.
+// sendHeartbeat calls the other side when nothing was sent for HeartbeatInterval, to show that this
+// side is alive. A line that is still being written shows this as well.
 func (c *Conn) sendHeartbeat() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

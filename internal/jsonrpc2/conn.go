@@ -16,17 +16,18 @@ import (
 )
 
 const (
-	// MaxQueuedBytes bounds the lines that wait to be written, in bytes, beside one of the largest.
-	// Above it the connection is dropped. From SoftMaxQueuedBytes on, what may wait does so: calls, and
-	// notifications such as those of a stream of events.
+	// MaxQueuedBytes bounds the lines in the write queue, in bytes; one line of the largest size may
+	// exceed it. Above it the connection is dropped. From SoftMaxQueuedBytes on, senders that can
+	// wait do so: calls, and notifications such as those of an event stream.
 	MaxQueuedBytes     = 64 << 20
 	SoftMaxQueuedBytes = 1 << 20
 
-	// MaxRequestBytes bounds a request that has an input, in bytes. The largest input fits, even escaped.
+	// MaxRequestBytes bounds a request with an input, in bytes. The largest input fits, even
+	// escaped.
 	MaxRequestBytes = 160 << 20
 )
 
-// ErrClosed is the cause when one side has closed the connection.
+// ErrClosed is the cause of the end when one side has closed the connection.
 var ErrClosed = errors.New("the connection is closed")
 
 // An EndedError means that a call got no answer because the connection ended.
@@ -39,54 +40,55 @@ func (e *EndedError) Unwrap() error { return e.Cause }
 type SizeError struct{ Bytes, Max int }
 
 func (e *SizeError) Error() string {
-	return fmt.Sprintf("the request has %d bytes, and at most %d fit", e.Bytes, e.Max)
+	return fmt.Sprintf("the request has %d bytes; at most %d are allowed", e.Bytes, e.Max)
 }
 
-// Options configure a Conn. MaxLine and StallTimeout are required.
+// Options configure a Conn; MaxLine and StallTimeout are required in each.
 type Options struct {
 	// MaxLine bounds a line of the other side, in bytes.
 	MaxLine int
 
-	// MaxSend bounds a line of ours, in bytes; 0 is MaxLine. Longer ones are not sent.
+	// MaxSend bounds a line of ours, in bytes; 0 means MaxLine. Longer lines are not sent.
 	MaxSend int
 
-	// StallTimeout bounds how long the other side may leave a line unread before the
-	// connection is dropped.
+	// StallTimeout is how long the other side may leave a line unread before the connection is
+	// dropped.
 	StallTimeout time.Duration
 
 	// CancelTimeout bounds how long a cancelled call waits for its answer. 0 means that the other
 	// side does not answer cancelled calls.
 	CancelTimeout time.Duration
 
-	// Probe is a method that the other side answers at once. The Conn calls it when a call
-	// waits and nothing has come for ProbeInterval. If nothing comes for as long again, the Conn
-	// drops the connection. "" means no probe.
+	// Probe is a method that the other side answers at once. While a call waits, the Conn calls it
+	// after ProbeInterval without data, and drops the connection after as long again. "" means no
+	// probe.
 	Probe         string
 	ProbeInterval time.Duration
 
-	// KeepAlive is a method that the other side answers at once. While a call waits, or Hold
-	// is in force, the Conn calls it when no byte has come for KeepAliveInterval, and drops the
-	// connection when none comes for as long again. It is for ways on which an end may go
-	// unnoticed, instead of Probe. "" means none.
+	// KeepAlive is a method that the other side answers at once. While a call waits, or a hold of
+	// [Conn.AddKeepAlive] is in force, the Conn calls it after KeepAliveInterval without a byte. It
+	// drops the connection after as long again. Use it instead of Probe for transports on which an
+	// end may go unnoticed. "" means none.
 	KeepAlive         string
 	KeepAliveInterval time.Duration
 
-	// Heartbeat is a method that the other side answers at once. The Conn calls it when it has sent
-	// nothing for HeartbeatInterval, wanted or not and whatever comes: it is for ways whose other side ends
-	// when it hears nothing. "" means none.
+	// Heartbeat is a method that the other side answers at once. The Conn calls it whenever it has
+	// sent nothing for HeartbeatInterval. Use it for transports whose other side ends when it hears
+	// nothing. "" means none.
 	Heartbeat         string
 	HeartbeatInterval time.Duration
 
-	// OnMessage handles requests and notifications, in order. It must not wait. It answers a
-	// request with Answer, now or later. nil means that there are no methods.
+	// OnMessage handles requests and notifications, in order. It must not block. It answers a
+	// request with SendResult or SendError, now or later. nil means that there are no methods.
 	OnMessage func(m *Message)
 
-	// OnMalformed handles a line that is not a message. line is empty if it was too long. nil
-	// drops the connection.
+	// OnMalformed handles a line that is not a message. line is nil if it was too long. nil drops
+	// the connection.
 	OnMalformed func(line []byte, p *Problem)
 }
 
-// A Conn is one side of a connection. It is safe for concurrent use, except for Read.
+// A Conn is our side of a connection, which makes calls and receives them. It is safe for
+// concurrent use, except for Read.
 type Conn struct {
 	options Options
 	stream  io.ReadWriteCloser
@@ -97,33 +99,34 @@ type Conn struct {
 	wake    chan struct{} // holds one token when there is a line to write, or the Conn has ended
 	written chan struct{} // closed when the writer has ended
 
-	lastID       atomic.Uint64               // the last id
-	lastActivity atomic.Int64                // when bytes last moved, in nanoseconds since born
+	lastID       atomic.Uint64               // the id of the last call
+	lastActivity atomic.Int64                // when bytes last moved, in nanoseconds since created
 	log          atomic.Pointer[slog.Logger] // nil logs nothing
 
 	mu             sync.Mutex
-	calls          map[string]chan answer // guarded by mu; our calls that wait for an answer
-	endedErr       *EndedError            // guarded by mu; why no more answers will come
-	probeSent      time.Time              // guarded by mu; when the probe was sent; zero once something has come
-	keepAliveHolds int                    // guarded by mu; what wants the connection besides calls
-	wantedSince    time.Time              // guarded by mu; since when something wants the connection; zero when nothing does
-	lastAsked      time.Time              // guarded by mu; when the other side was asked last whether it is there
-	aliveTimer     *time.Timer            // guarded by mu; looks whether the other side is there; nil before the first time
-	lastSent       time.Time              // guarded by mu; when a line was queued last
-	heartbeatTimer *time.Timer            // guarded by mu; sends signs; nil if there are none
-	queue          [][]byte               // guarded by mu; lines to be written
+	calls          map[string]chan answer // guarded by mu; our calls without an answer yet, by id
+	endedErr       *EndedError            // guarded by mu; why no more answers can come
+	probeSent      time.Time              // guarded by mu; when the probe was sent; zero after data has come
+	keepAliveHolds int                    // guarded by mu; the holds of AddKeepAlive
+	wantedSince    time.Time              // guarded by mu; start time of the first call or hold; zero without one
+	lastAsked      time.Time              // guarded by mu; when KeepAlive was last called
+	aliveTimer     *time.Timer            // guarded by mu; runs checkAlive; nil before the first call or hold
+	lastSent       time.Time              // guarded by mu; when a line was last queued
+	heartbeatTimer *time.Timer            // guarded by mu; runs sendHeartbeat; nil without Heartbeat
+	queue          [][]byte               // guarded by mu; lines to write
 	queued         int                    // guarded by mu; bytes in queue and in the current write
 	finished       bool                   // guarded by mu; no more lines are queued
-	dropCause      error                  // guarded by mu; why no more lines are written
-	roomFreed      chan struct{}          // guarded by mu; closed when there is room; nil when nobody waits
+	dropCause      error                  // guarded by mu; why the connection was dropped; nil if it was not
+	roomFreed      chan struct{}          // guarded by mu; closed when the queue has room; nil unless a sender waits for it
 }
 
+// An answer is the result of a call, or its error.
 type answer struct {
 	result json.RawMessage
 	err    error
 }
 
-// New makes a Conn. It starts to write at once, and reads when Read is called.
+// New returns a Conn. It starts to write at once, and reads when Read is called.
 func New(stream io.ReadWriteCloser, o *Options) *Conn {
 	c := &Conn{
 		options: *o, stream: stream, created: time.Now(),
@@ -136,7 +139,7 @@ func New(stream io.ReadWriteCloser, o *Options) *Conn {
 	}
 	c.ctx, c.stop = context.WithCancelCause(context.Background())
 	if c.options.Heartbeat != "" {
-		c.mu.Lock() // sign may run before this has returned
+		c.mu.Lock() // sendHeartbeat may run before New returns
 		c.lastSent, c.heartbeatTimer = c.created, time.AfterFunc(c.options.HeartbeatInterval, c.sendHeartbeat)
 		c.mu.Unlock()
 	}
@@ -144,21 +147,22 @@ func New(stream io.ReadWriteCloser, o *Options) *Conn {
 	return c
 }
 
-// Context ends when reading ends. Its cause is ErrClosed, or the reason why the connection was
-// dropped.
+// Context returns a context that ends when reading ends. Its cause is ErrClosed, or the reason for
+// which the connection was dropped.
 func (c *Conn) Context() context.Context { return c.ctx }
 
 // Stream returns the stream of the connection.
 func (c *Conn) Stream() io.ReadWriteCloser { return c.stream }
 
-// LogTo logs each line at debug, in both directions: its method, id and size, never its
-// contents.
+// LogTo makes the Conn log each line at debug, in both directions: its method, id and size, never
+// its contents.
 func (c *Conn) LogTo(l *slog.Logger) { c.log.Store(l) }
 
-// maxLoggedBytes bounds how much of the other side's own words a log gets, in bytes.
+// maxLoggedBytes bounds how much of a method and of an id is logged, in bytes.
 const maxLoggedBytes = 64
 
-// LogLine logs a line at debug: its method, id and size, never its contents. A nil l logs nothing.
+// LogLine logs a line at debug: its method, id and size, never its contents. A nil logger logs
+// nothing.
 func LogLine(l *slog.Logger, what string, line []byte) {
 	if l == nil || !l.Enabled(context.Background(), slog.LevelDebug) {
 		return
@@ -172,15 +176,15 @@ func LogLine(l *slog.Logger, what string, line []byte) {
 
 // ---- reading
 
-// Read reads lines until the stream ends. Calls without an answer by then fail. Queued lines
-// are still written, until Finish.
+// Read reads lines until the stream ends. Calls that have no answer by then fail. Queued lines are
+// still written, until FinishWriting.
 func (c *Conn) Read() error {
 	lines := NewReader(activityReader{c}, c.options.MaxLine)
 	for {
 		line, err := lines.Next()
-		switch long := (*TooLongError)(nil); {
-		case errors.As(err, &long):
-			c.handleMalformed(nil, &Problem{Code: CodeInvalidRequest, ID: long.ID, Text: long.Error()})
+		switch tooLong := (*TooLongError)(nil); {
+		case errors.As(err, &tooLong):
+			c.handleMalformed(nil, &Problem{Code: CodeInvalidRequest, ID: tooLong.ID, Text: tooLong.Error()})
 		case err != nil:
 			return c.failCallsAtEnd(err)
 		case len(bytes.TrimSpace(line)) > 0:
@@ -189,25 +193,25 @@ func (c *Conn) Read() error {
 	}
 }
 
-// failCallsAtEnd ends all calls after reading has ended.
+// failCallsAtEnd fails all calls after reading has ended.
 func (c *Conn) failCallsAtEnd(why error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dropCause != nil {
 		why = c.dropCause
 	}
-	c.stop(ErrClosed) // before the calls fail: who makes one again must not take this connection
+	c.stop(ErrClosed) // before the calls fail, so that no retry uses this connection
 	c.failCallsLocked(why)
 	return why
 }
 
-// handleLine handles one line.
+// handleLine passes one line to the code that handles it.
 func (c *Conn) handleLine(line []byte) {
 	LogLine(c.log.Load(), "line received", line)
 	m, err := Decode(line)
 	problem, _ := errors.AsType[*Problem](err)
 	if !utf8.Valid(line) {
-		problem = &Problem{Code: CodeParse, Text: "not JSON: it is not UTF-8"}
+		problem = &Problem{Code: CodeParse, Text: "not JSON: the line is not valid UTF-8"}
 	}
 	switch {
 	case problem != nil:
@@ -217,19 +221,19 @@ func (c *Conn) handleLine(line []byte) {
 	case c.options.OnMessage != nil:
 		c.options.OnMessage(m)
 	case m.IsRequest():
-		_ = c.SendError(m.ID, &Error{Code: CodeMethodNotFound, Message: "there is no method " + strconv.Quote(m.Method)})
+		_ = c.SendError(m.ID, &Error{Code: CodeMethodNotFound, Message: "method not found: " + strconv.Quote(m.Method)})
 	}
 }
 
 func (c *Conn) handleMalformed(line []byte, p *Problem) {
 	if c.options.OnMalformed == nil {
-		c.Drop(fmt.Errorf("what came is no message: %s (%.100q)", p.Text, line))
+		c.Drop(fmt.Errorf("received a line that is not a message: %s (%.100q)", p.Text, line))
 		return
 	}
 	c.options.OnMalformed(line, p)
 }
 
-// deliverAnswer hands an answer to its call. It ignores an answer that belongs to no call.
+// deliverAnswer passes an answer to its call. It ignores an answer without a call.
 func (c *Conn) deliverAnswer(m *Message) {
 	a := answer{result: m.Result}
 	if m.Error != nil {
@@ -246,8 +250,8 @@ func (c *Conn) deliverAnswer(m *Message) {
 	c.updateWantedLocked()
 }
 
-// StopReading ends Read as if the other side had closed its direction. Queued lines are still
-// written, if the stream can be closed in one direction only.
+// StopReading ends Read as if the other side had closed its end. Queued lines are still written, if
+// the stream can stop reading alone.
 func (c *Conn) StopReading(cause error) {
 	c.stop(cause)
 	if half, ok := c.stream.(interface{ CloseRead() error }); ok {
@@ -262,8 +266,8 @@ func (c *Conn) StopReading(cause error) {
 
 // ---- calling
 
-// Call calls a method of the other side. The error is an *Error from the answer, an *EndedError,
-// or that of ctx. When ctx ends, the other side gets a cancel.
+// Call calls a method of the other side. The error is an *Error from the answer, an *EndedError, or
+// that of ctx. When ctx ends, the other side gets a cancel.
 func (c *Conn) Call(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -283,32 +287,31 @@ func (c *Conn) Call(ctx context.Context, method string, params any) (json.RawMes
 	return c.AwaitAnswer(ctx, p)
 }
 
-// A PendingCall is a call that is sent.
+// A PendingCall is a call that was sent and has no answer yet.
 type PendingCall struct {
 	id     string
 	answer chan answer
 }
 
-// AwaitAnswer waits for the answer to a call, as Call.
+// AwaitAnswer waits for the answer to a call; see Call for its errors.
 func (c *Conn) AwaitAnswer(ctx context.Context, p *PendingCall) (json.RawMessage, error) {
 	id, answered := p.id, p.answer
 	if a, ok := c.waitForAnswer(ctx, answered); ok {
 		if ended := (*EndedError)(nil); errors.As(a.err, &ended) && ctx.Err() != nil {
-			return nil, ctx.Err() // if ctx ended, that may also have ended the connection
+			return nil, ctx.Err() // the end of ctx may have ended the connection as well
 		}
 		return a.result, a.err
 	}
 	_ = c.Notify(MethodCancelled, map[string]json.RawMessage{"requestId": json.RawMessage(id)})
-	last := time.NewTimer(c.options.CancelTimeout)
-	defer last.Stop()
-	// The other side answers either the cancel or, if it had finished already, the call
-	// itself.
+	timeout := time.NewTimer(c.options.CancelTimeout)
+	defer timeout.Stop()
+	// The answer is that of the cancelled call, or its result if the call had already finished.
 	select {
 	case a := <-answered:
 		if a.err == nil {
 			return a.result, nil
 		}
-	case <-last.C:
+	case <-timeout.C:
 		c.mu.Lock()
 		delete(c.calls, id)
 		c.updateWantedLocked()
@@ -317,7 +320,7 @@ func (c *Conn) AwaitAnswer(ctx context.Context, p *PendingCall) (json.RawMessage
 	return nil, ctx.Err()
 }
 
-// StartCall sends a call, without waiting. The caller awaits its answer.
+// StartCall sends a call without waiting. The caller gets the answer from AwaitAnswer.
 func (c *Conn) StartCall(method string, params any) (*PendingCall, error) {
 	p, line, err := c.newCall(method, params)
 	if err != nil {
@@ -328,7 +331,7 @@ func (c *Conn) StartCall(method string, params any) (*PendingCall, error) {
 	return p, c.startCallLocked(p, line)
 }
 
-// newCall makes a call and its line.
+// newCall returns a new call and its encoded line.
 func (c *Conn) newCall(method string, params any) (*PendingCall, []byte, error) {
 	p := &PendingCall{id: strconv.FormatUint(c.lastID.Add(1), 10), answer: make(chan answer, 1)}
 	line, err := requestLine(p.id, method, params)
@@ -338,6 +341,7 @@ func (c *Conn) newCall(method string, params any) (*PendingCall, []byte, error) 
 	return p, line, err
 }
 
+// startCallLocked registers a call and queues its line. The caller holds c.mu.
 func (c *Conn) startCallLocked(p *PendingCall, line []byte) error {
 	if c.endedErr != nil {
 		return c.endedErr
@@ -351,7 +355,7 @@ func (c *Conn) startCallLocked(p *PendingCall, line []byte) error {
 	return nil
 }
 
-// waitForAnswer waits for the other side's answer, or the end of the connection. It returns false when
+// waitForAnswer waits for the answer to a call, or the end of the connection. It returns false when
 // ctx ends.
 func (c *Conn) waitForAnswer(ctx context.Context, answered <-chan answer) (answer, bool) {
 	var tick <-chan time.Time
@@ -372,8 +376,8 @@ func (c *Conn) waitForAnswer(ctx context.Context, answered <-chan answer) (answe
 	}
 }
 
-// probePeer sends a probe when nothing has come for long. It drops the connection if nothing has
-// come since the last probe.
+// probePeer sends a probe if no data has come for ProbeInterval. It drops the connection if none
+// has come for as long after the probe.
 func (c *Conn) probePeer(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -385,13 +389,14 @@ func (c *Conn) probePeer(now time.Time) {
 		c.probeSent = now
 		line, err := requestLine(`"probe"`, c.options.Probe, nil)
 		if err == nil {
-			_ = c.sendLocked(line) // if the connection is broken, the call has failed already
+			_ = c.sendLocked(line) // on a broken connection the call has already failed
 		}
 	case now.Sub(c.probeSent) >= c.options.ProbeInterval:
-		c.dropLocked(fmt.Errorf("it has not answered for %s", c.options.ProbeInterval))
+		c.dropLocked(fmt.Errorf("no answer for %s", c.options.ProbeInterval))
 	}
 }
 
+// failCallsLocked fails all calls, with why as the cause. The caller holds c.mu.
 func (c *Conn) failCallsLocked(why error) {
 	if c.endedErr != nil {
 		return
@@ -405,7 +410,8 @@ func (c *Conn) failCallsLocked(why error) {
 
 // ---- writing
 
-// SendResult answers a request. It returns an error if it cannot encode the result: use Fail then.
+// SendResult answers a request. It returns an error if it cannot encode or send the result; use
+// SendError then.
 func (c *Conn) SendResult(id json.RawMessage, result any) error {
 	raw, err := json.Marshal(result)
 	if err != nil {
@@ -413,9 +419,9 @@ func (c *Conn) SendResult(id json.RawMessage, result any) error {
 	}
 	line := ResultLine(id, raw)
 	if len(line) > c.options.MaxSend {
-		return fmt.Errorf("the answer of %d bytes is over the bound of %d", len(line), c.options.MaxSend)
+		return fmt.Errorf("the answer has %d bytes; at most %d are allowed", len(line), c.options.MaxSend)
 	}
-	_ = c.Send(line) // a broken connection takes no answer
+	_ = c.Send(line) // a broken connection needs no answer
 	return nil
 }
 
@@ -429,7 +435,7 @@ func (c *Conn) SendError(id json.RawMessage, failure any) error {
 	return err
 }
 
-// Notify sends a notification, without waiting. It fails when the connection is closed, or was
+// Notify queues a notification without waiting. It fails if the connection is closed, or was
 // dropped because the other side does not read.
 func (c *Conn) Notify(method string, params any) error {
 	line, err := NotificationLine(method, params)
@@ -439,8 +445,8 @@ func (c *Conn) Notify(method string, params any) error {
 	return c.Send(line)
 }
 
-// NotifyWhenRoom is Notify for notifications that may wait: it waits while SoftMaxQueuedBytes or more is
-// queued, until ctx ends.
+// NotifyWhenRoom is Notify for notifications that can wait: it blocks while SoftMaxQueuedBytes or
+// more are queued, until ctx ends.
 func (c *Conn) NotifyWhenRoom(ctx context.Context, method string, params any) error {
 	line, err := NotificationLine(method, params)
 	if err != nil {
@@ -449,12 +455,12 @@ func (c *Conn) NotifyWhenRoom(ctx context.Context, method string, params any) er
 	if err := c.lockWithRoom(ctx); err != nil {
 		return err
 	}
-	defer c.mu.Unlock() // waiters get in one by one
+	defer c.mu.Unlock() // so waiting senders continue one by one
 	return c.sendLocked(line)
 }
 
-// lockWithRoom takes c.mu when there is room in the queue, or when no line is taken any more. It
-// fails, without the lock, when ctx ends.
+// lockWithRoom locks c.mu when the queue has room, or accepts no more lines. When ctx ends, it
+// returns an error without the lock.
 func (c *Conn) lockWithRoom(ctx context.Context) error {
 	for {
 		c.mu.Lock()
@@ -474,13 +480,14 @@ func (c *Conn) lockWithRoom(ctx context.Context) error {
 	}
 }
 
-// Send queues a line of JSON, and keeps the slice.
+// Send queues a line of JSON. The Conn keeps the slice.
 func (c *Conn) Send(line []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sendLocked(line)
 }
 
+// sendLocked queues a line, or drops the connection if the queue is full. The caller holds c.mu.
 func (c *Conn) sendLocked(line []byte) error {
 	switch {
 	case c.dropCause != nil:
@@ -488,7 +495,7 @@ func (c *Conn) sendLocked(line []byte) error {
 	case c.finished:
 		return ErrClosed
 	case c.queued+len(line) > MaxQueuedBytes+c.options.MaxSend:
-		c.dropLocked(fmt.Errorf("it does not read: %d bytes wait for it", c.queued))
+		c.dropLocked(fmt.Errorf("the other side does not read; %d bytes are queued", c.queued))
 		return c.dropCause
 	}
 	if c.heartbeatTimer != nil {
@@ -514,7 +521,7 @@ func (c *Conn) FinishWriting() error {
 	return c.dropCause
 }
 
-// Drop ends the connection at once. Queued lines are lost, and calls fail.
+// Drop ends the connection at once. Queued lines are discarded, and calls fail.
 func (c *Conn) Drop(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -535,10 +542,11 @@ func (c *Conn) dropLocked(why error) {
 	c.stop(why)
 	c.failCallsLocked(why)
 	c.signalRoomLocked()
-	_ = c.stream.Close() // now Read and the writer fail
+	_ = c.stream.Close() // makes Read and the writer fail
 	c.wakeWriter()
 }
 
+// signalRoomLocked wakes the senders that wait for room. The caller holds c.mu.
 func (c *Conn) signalRoomLocked() {
 	if c.roomFreed != nil {
 		close(c.roomFreed)
@@ -553,7 +561,7 @@ func (c *Conn) wakeWriter() {
 	}
 }
 
-// write writes the queued lines, several at once if possible.
+// write writes the queued lines until FinishWriting or Drop.
 func (c *Conn) write() {
 	defer close(c.written)
 	for range c.wake {
@@ -579,15 +587,15 @@ func (c *Conn) write() {
 	}
 }
 
-// maxWriteBytes bounds one write of a line, in bytes.
+// maxWriteBytes bounds one write to the stream, in bytes.
 const maxWriteBytes = 64 << 10
 
-// writeLine writes one line. It fails if the other side takes nothing more of the line within
-// the limit.
+// writeLine writes one line. It fails if the other side reads nothing more of it within
+// StallTimeout.
 func (c *Conn) writeLine(line []byte) error {
 	LogLine(c.log.Load(), "line sent", line)
 	watchdog := time.AfterFunc(c.options.StallTimeout, func() {
-		c.Drop(fmt.Errorf("it does not read: a line has waited for it for %s", c.options.StallTimeout))
+		c.Drop(fmt.Errorf("the other side does not read; a write has blocked for %s", c.options.StallTimeout))
 	})
 	defer watchdog.Stop()
 	for len(line) > maxWriteBytes {
@@ -595,7 +603,7 @@ func (c *Conn) writeLine(line []byte) error {
 			return err
 		}
 		line = line[maxWriteBytes:]
-		c.noteActivity() // its answer waits behind the rest
+		c.noteActivity() // answers of the other side may come only after the rest of this line
 		watchdog.Reset(c.options.StallTimeout)
 	}
 	_, err := c.stream.Write(line)

@@ -254,7 +254,7 @@ func TestCall(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			d.options.OnMessage = nil
-			if _, err := c.Call(t.Context(), "any", nil); err == nil || err.Error() != `there is no method "any"` {
+			if _, err := c.Call(t.Context(), "any", nil); err == nil || err.Error() != `method not found: "any"` {
 				t.Errorf("got %v of a side that has no methods", err)
 			}
 		})
@@ -571,7 +571,7 @@ func TestWrite(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if _, err := c.Call(t.Context(), "large", nil); err == nil || !strings.Contains(err.Error(), "over the bound") {
+			if _, err := c.Call(t.Context(), "large", nil); err == nil || !strings.Contains(err.Error(), "are allowed") {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -602,7 +602,7 @@ func TestMalformed(t *testing.T) {
 			ours, theirs = net.Pipe()
 			c = New(ours, &plainOptions)
 			go func() { _, _ = io.WriteString(theirs, "hello\n") }()
-			if err := c.Read(); err == nil || !strings.Contains(err.Error(), "no message") {
+			if err := c.Read(); err == nil || !strings.Contains(err.Error(), "not a message") {
 				t.Errorf("got %v", err)
 			}
 			_ = c.FinishWriting()

@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// The codes of errors that JSON-RPC itself knows.
+// The error codes that JSON-RPC itself defines.
 const (
 	CodeParse          = -32700 // a line that is not JSON
-	CodeInvalidRequest = -32600 // JSON, but no message
+	CodeInvalidRequest = -32600 // JSON, but not a message
 	CodeMethodNotFound = -32601
 	CodeInvalidParams  = -32602
 	CodeInternal       = -32603
@@ -23,16 +23,16 @@ const (
 // MethodCancelled is the notification with which a caller cancels a request.
 const MethodCancelled = "notifications/cancelled"
 
-// A Message is a request, a notification or an answer.
+// A Message is a request, a notification or an answer, as it was decoded.
 type Message struct {
 	ID     json.RawMessage // a string or a number, as its sender wrote it; nil in a notification
 	Method string          // "" in an answer
-	Params json.RawMessage // nil when there are none
+	Params json.RawMessage // nil without params
 	Result json.RawMessage // of an answer
 	Error  json.RawMessage // of an answer that reports an error
 }
 
-// IsRequest reports whether the message wants an answer.
+// IsRequest reports whether the message is a request, which needs an answer.
 func (m *Message) IsRequest() bool { return m.Method != "" && m.ID != nil }
 
 // An Error is the error object of an answer.
@@ -44,7 +44,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// A Problem says why a line is not a message.
+// A Problem describes why a line is not a message.
 type Problem struct {
 	Code       int
 	ID         json.RawMessage // the id, if it could be read
@@ -54,14 +54,14 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.Text }
 
-// Decode reads a message. The error is a *Problem.
+// Decode decodes a message. The error is a *Problem.
 func Decode(line []byte) (*Message, error) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(line, &object); err != nil || object == nil {
-		if wrong := (*json.SyntaxError)(nil); errors.As(err, &wrong) {
+		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 			return nil, &Problem{Code: CodeParse, Text: "not JSON: " + err.Error()}
 		}
-		return nil, &Problem{Code: CodeInvalidRequest, Text: "not a JSON-RPC message: it is no object, and a batch is not taken here"}
+		return nil, &Problem{Code: CodeInvalidRequest, Text: "not a JSON-RPC message: it is not an object; batches are not supported"}
 	}
 	m := &Message{Params: object["params"], Result: object["result"], Error: object["error"]}
 	id, hasID := object["id"]
@@ -90,7 +90,7 @@ func Decode(line []byte) (*Message, error) {
 	return m, nil
 }
 
-// decodeString returns the string that raw holds, or "" if raw is not a string.
+// decodeString returns the string that raw encodes, or "" if raw is not a string.
 func decodeString(raw json.RawMessage) (s string) {
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
 		return ""
@@ -104,8 +104,8 @@ func IsID(raw json.RawMessage) bool {
 	return len(raw) > 0 && (raw[0] == '"' || raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9')
 }
 
-// IDKey returns the same key for ids that are equal. A string may be escaped in several ways,
-// but it never equals a number.
+// IDKey returns the same key for equal ids. A string may be escaped in several ways, and never
+// equals a number.
 func IDKey(id json.RawMessage) string {
 	var s string
 	if len(id) > 0 && id[0] == '"' && json.Unmarshal(id, &s) == nil {
@@ -114,7 +114,7 @@ func IDKey(id json.RawMessage) string {
 	return string(id)
 }
 
-// CancelledKey returns the Key of the request that the params of MethodCancelled name, or "".
+// CancelledKey returns the IDKey of the request that the params of MethodCancelled name, or "".
 func CancelledKey(params json.RawMessage) string {
 	var p struct {
 		ID json.RawMessage `json:"requestId"`
@@ -141,11 +141,11 @@ func ProgressToken(params json.RawMessage) json.RawMessage {
 	return p.Meta.Token
 }
 
-// ResultLine returns the answer to a request, without a newline. result is JSON.
+// ResultLine returns the line of an answer with a result, without a newline. result is JSON.
 func ResultLine(id, result json.RawMessage) []byte { return answerLine(id, "result", result) }
 
-// ErrorLine returns the answer to a request that failed. A nil id stands for a request whose
-// id could not be read. failure is a JSON object with code and message.
+// ErrorLine returns the line of an answer with an error, without a newline. A nil id stands for a
+// request whose id could not be read. failure is a JSON object with code and message.
 func ErrorLine(id, failure json.RawMessage) []byte { return answerLine(id, "error", failure) }
 
 func answerLine(id json.RawMessage, name string, value json.RawMessage) []byte {
@@ -158,12 +158,12 @@ func answerLine(id json.RawMessage, name string, value json.RawMessage) []byte {
 	return append(append(line, value...), '}')
 }
 
-// NotificationLine returns a notification, without a newline. nil params are left out.
+// NotificationLine returns the line of a notification, without a newline. nil params are left out.
 func NotificationLine(method string, params any) ([]byte, error) {
 	return requestLine("", method, params)
 }
 
-// requestLine returns a request, or a notification when id is "".
+// requestLine returns the line of a request, or of a notification if id is "".
 func requestLine(id, method string, params any) ([]byte, error) {
 	var m struct {
 		Version string          `json:"jsonrpc"`
@@ -177,14 +177,14 @@ func requestLine(id, method string, params any) ([]byte, error) {
 	}
 	var line bytes.Buffer
 	e := json.NewEncoder(&line)
-	e.SetEscapeHTML(false) // code is full of < and &
+	e.SetEscapeHTML(false) // code often contains < and &
 	err := e.Encode(m)
 	return bytes.TrimSuffix(line.Bytes(), []byte("\n")), err
 }
 
-// InvalidCharacter names the first thing in a JSON text that stands for no character: a byte that is not
-// UTF-8, or one half of a surrogate pair without the other; "" if there is none. A decoder would put
-// another character in its place, in silence.
+// InvalidCharacter describes the first part of a JSON text that is not a character; "" without one.
+// It is a byte that is not UTF-8, or half of a surrogate pair. A decoder would silently replace it
+// by another character.
 func InvalidCharacter(text []byte) string {
 	if !utf8.Valid(text) {
 		for c, size := utf8.DecodeRune(text); c != utf8.RuneError || size > 1; c, size = utf8.DecodeRune(text) {

@@ -15,23 +15,23 @@ type Reader struct {
 	max int
 }
 
-// NewReader reads lines of at most max bytes.
+// NewReader returns a Reader for lines of at most max bytes.
 func NewReader(in io.Reader, max int) *Reader {
 	return &Reader{in: bufio.NewReaderSize(in, 64<<10), max: max}
 }
 
-// A TooLongError reports a line over the bound. The Reader skipped it and can go on.
+// A TooLongError reports a line above the limit. The Reader has skipped it and can continue.
 type TooLongError struct {
 	Max int
-	ID  json.RawMessage // the message's id, if the first or last bytes show it
+	ID  json.RawMessage // of the message, if its first or last bytes show it
 }
 
 func (e *TooLongError) Error() string {
-	return fmt.Sprintf("a line may have %d bytes: a longer one was skipped", e.Max)
+	return fmt.Sprintf("line skipped: it is longer than %d bytes", e.Max)
 }
 
 // Next returns the next line without its newline. If the stream ends without a newline, Next
-// returns the last text together with the error, such as io.EOF.
+// returns the remaining text together with the error, such as io.EOF.
 func (r *Reader) Next() ([]byte, error) {
 	var line []byte
 	for {
@@ -46,10 +46,10 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 }
 
-// maxEndBytes bounds how many bytes at each end of a too long line are searched for its id.
+// maxEndBytes bounds the part at each end of a too long line that is searched for the id, in bytes.
 const maxEndBytes = 4 << 10
 
-// skipLine skips the rest of a line. begin and part are what was read of it.
+// skipLine skips the rest of a line. begin and part are what was already read of it.
 func (r *Reader) skipLine(begin, part []byte, err error) error {
 	head := bytes.Clone(begin[:min(len(begin), maxEndBytes)])
 	head = append(head, part[:min(len(part), maxEndBytes-len(head))]...)
@@ -65,15 +65,15 @@ func (r *Reader) skipLine(begin, part []byte, err error) error {
 	return &TooLongError{Max: r.max, ID: outerID(head, tail)}
 }
 
+// lastBytes returns the last maxEndBytes of a text.
 func lastBytes(text []byte) []byte { return text[max(0, len(text)-maxEndBytes):] }
 
-// outerID returns the id of a message of which we have only the two ends, or nil.
+// outerID returns the id of a message of which only the two ends are known, or nil.
 func outerID(head, tail []byte) json.RawMessage {
 	if id := leadingID(head); id != nil {
 		return id
 	}
-	// The last brace belongs to the message itself, so a key right before it is not inside a
-	// string.
+	// The last brace ends the message itself, so a key right before it is not inside a string.
 	tail = bytes.TrimSpace(tail)
 	var last struct {
 		ID json.RawMessage `json:"id"`
@@ -85,7 +85,7 @@ func outerID(head, tail []byte) json.RawMessage {
 	return last.ID
 }
 
-// leadingID returns an id at the beginning of a message, before any long value.
+// leadingID returns the id at the beginning of a message, before any long value, or nil.
 func leadingID(head []byte) json.RawMessage {
 	d := json.NewDecoder(bytes.NewReader(head))
 	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// pipeBytes is the buffer of a pipe in each direction, and bounds one write: the kernel keeps
-// the rest of a write in scarce memory.
+// pipeBytes is the buffer size of a pipe in each direction, and bounds one write: the kernel stores
+// the rest of a larger write in scarce memory.
 const pipeBytes = 64 << 10
 
-// A conn is one end of a connection. It cannot be closed in one direction only.
+// A conn is our end of a connection. It cannot be closed in one direction only.
 type conn struct {
 	file *os.File
 	addr address
@@ -24,7 +24,7 @@ func newConn(h windows.Handle, name string) *conn {
 	return &conn{os.NewFile(uintptr(h), name), address(name)}
 }
 
-// An address is the name of a pipe, for both its ends.
+// An address is the name of a pipe, which both ends share.
 type address string
 
 func (address) Network() string  { return "pipe" }

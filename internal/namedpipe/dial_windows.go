@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// busyRetryInterval is the pause between two tries to connect. Listeners have one instance of a pipe
-// ready, and the next within microseconds.
+// busyRetryInterval is the pause between two attempts to connect. A listener has one instance of
+// the pipe ready, and the next within microseconds.
 const busyRetryInterval = 10 * time.Millisecond
 
-// Dial connects to the pipe of that name. If its listener is busy, it tries until ctx ends. It
-// refuses a pipe of another user, or at which a process of another user listens, before it writes a
-// byte. Errors are *os.PathError; [os.ErrNotExist] when there is no such pipe.
+// Dial connects to the pipe with a name. While the listener is busy, it retries until ctx ends.
+// Before it writes a byte, it refuses a pipe of another user, and one at which a process of another
+// user listens. Errors are *os.PathError; [os.ErrNotExist] means that there is no such pipe.
 func Dial(ctx context.Context, name string) (net.Conn, error) {
 	for {
 		c, err := openPipe(name)
@@ -28,12 +28,12 @@ func Dial(ctx context.Context, name string) (net.Conn, error) {
 			return c, nil
 		}
 		if !waitRetry(ctx) {
-			return nil, &os.PathError{Op: "open", Path: name, Err: fmt.Errorf("it is there, and takes nobody: %w", ctx.Err())}
+			return nil, &os.PathError{Op: "open", Path: name, Err: fmt.Errorf("pipe exists but accepts no connections: %w", ctx.Err())}
 		}
 	}
 }
 
-// waitRetry waits before a pipe is tried again. It returns false when ctx ended.
+// waitRetry waits before the next attempt. It returns false if ctx has ended.
 func waitRetry(ctx context.Context) bool {
 	timer := time.NewTimer(busyRetryInterval)
 	defer timer.Stop()
@@ -54,11 +54,11 @@ func openPipe(name string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The listener cannot impersonate this user, nor identify them.
+	// The listener can neither impersonate nor identify this user.
 	h, err := windows.CreateFile(name16, windows.GENERIC_READ|windows.GENERIC_WRITE, 0, nil, windows.OPEN_EXISTING,
 		windows.FILE_FLAG_OVERLAPPED|windows.SECURITY_SQOS_PRESENT|windows.SECURITY_ANONYMOUS, 0)
 	if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
-		err = fmt.Errorf("it belongs to another user: name another pipe, as with TURNSTONE_SOCKET: %w", err)
+		err = fmt.Errorf("pipe of another user; name another one, for example with TURNSTONE_SOCKET: %w", err)
 	}
 	if err != nil {
 		return nil, err
@@ -74,27 +74,28 @@ func openPipe(name string) (*conn, error) {
 	return newConn(h, name), nil
 }
 
-// checkServer refuses a pipe at which a process of another user listens: one that may write to a pipe can
-// also make further ends of it. An elevated process may be closed to this one, and then the owner of
-// the pipe, which only this user's processes can have made, is all that is known.
+// checkServer returns an error if a process of another user listens at a pipe: a process that may
+// write to a pipe can also create further ends of it. If the process is elevated and this one
+// cannot inspect it, checkServer trusts the owner of the pipe, which only processes of this user
+// can have created.
 func checkServer(h windows.Handle) error {
 	var pid uint32
 	if err := windows.GetNamedPipeServerProcessId(h, &pid); err != nil {
-		return fmt.Errorf("the process that listens is not known: %w", err)
+		return fmt.Errorf("unknown process at the other end of the pipe: %w", err)
 	}
 	owner, err := processUser(pid)
 	if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("the user of the process %d, which listens, is not known: %w", pid, err)
+		return fmt.Errorf("unknown user of process %d, which listens at the pipe: %w", pid, err)
 	}
 	user, err := currentUser()
 	if err != nil {
 		return err
 	}
 	if !owner.Equals(user) {
-		return fmt.Errorf("the process %d, which listens, belongs to another user (%s): name another pipe, as with TURNSTONE_SOCKET", pid, owner)
+		return fmt.Errorf("process %d, which listens at the pipe, belongs to another user (%s); name another pipe, for example with TURNSTONE_SOCKET", pid, owner)
 	}
 	return nil
 }
@@ -118,24 +119,24 @@ func processUser(pid uint32) (*windows.SID, error) {
 	return user.User.Sid, nil
 }
 
-// checkOwner refuses a pipe that this user has not made, because any user may take a free name.
-// Only administrators can give an object to another owner, and they could read this process
-// as well.
+// checkOwner returns an error if this user did not create the pipe, because any user may take a
+// free name. Only administrators can give an object to another owner, and they could read this
+// process as well.
 func checkOwner(h windows.Handle) error {
 	d, err := windows.GetSecurityInfo(h, windows.SE_KERNEL_OBJECT, windows.OWNER_SECURITY_INFORMATION)
 	if err != nil {
-		return fmt.Errorf("its owner is not known: %w", err)
+		return fmt.Errorf("unknown owner of the pipe: %w", err)
 	}
 	owner, _, err := d.Owner()
 	if err != nil {
-		return fmt.Errorf("its owner is not known: %w", err)
+		return fmt.Errorf("unknown owner of the pipe: %w", err)
 	}
 	user, err := currentUser()
 	if err != nil {
 		return err
 	}
 	if !owner.Equals(user) {
-		return fmt.Errorf("it belongs to another user (%s): name another pipe, as with TURNSTONE_SOCKET", owner)
+		return fmt.Errorf("pipe of another user (%s); name another one, for example with TURNSTONE_SOCKET", owner)
 	}
 	return nil
 }

@@ -14,25 +14,25 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// takenTimeout bounds the check whether an existing pipe is served. A server that is ending keeps
-// the name until its clients have noticed.
+// takenTimeout bounds the check whether an existing pipe is served. The name of a pipe stays taken
+// until the clients of an ended server have noticed its end.
 const takenTimeout = 2 * time.Second
 
 // A ServedError means that another process of this user listens at a pipe.
 type ServedError struct {
 	Name string
-	PID  uint32 // its process; 0 when it does not answer
+	PID  uint32 // 0 if the process accepts no connections
 }
 
 func (e *ServedError) Error() string {
 	if e.PID == 0 {
-		return fmt.Sprintf("%s is there already, and takes nobody", e.Name)
+		return fmt.Sprintf("%s exists but accepts no connections", e.Name)
 	}
-	return fmt.Sprintf("the process %d listens at %s already", e.PID, e.Name)
+	return fmt.Sprintf("process %d already listens at %s", e.PID, e.Name)
 }
 
-// A Listener accepts connections at a pipe, only from this user's processes on this machine:
-// the kernel refuses all others. It is safe for concurrent use.
+// A Listener accepts connections at a pipe, only from processes of this user on this machine: the
+// kernel refuses all others. It is safe for concurrent use.
 type Listener struct {
 	name  string
 	owner *windows.SECURITY_DESCRIPTOR
@@ -40,13 +40,13 @@ type Listener struct {
 
 	closing        sync.Once
 	mu             sync.Mutex
-	connectEvent   windows.Handle     // guarded by mu: an event
+	connectEvent   windows.Handle     // guarded by mu; an event
 	pendingConnect windows.Overlapped // guarded by mu; not on a stack, because the kernel writes to it later
-	next           windows.Handle     // guarded by mu: the instance for the next client; 0 when closed
+	next           windows.Handle     // guarded by mu; the instance for the next client; 0 when closed
 }
 
-// Listen makes the pipe of that name. It never shares one with another process: if a process
-// of this user has it, the error is a *ServedError, after 2 s if that process accepts no
+// Listen creates the pipe with a name, and never shares it with another process. If a process of
+// this user has the name, the error is a *ServedError; this takes 2 s if that process accepts no
 // client.
 func Listen(name string) (*Listener, error) {
 	if err := checkName(name); err != nil {
@@ -64,9 +64,10 @@ func Listen(name string) (*Listener, error) {
 	return l, nil
 }
 
+// prepareListener creates the security descriptor and the events.
 func (l *Listener) prepareListener() (err error) {
 	if l.owner, err = ownerOnlyDescriptor(); err != nil {
-		return fmt.Errorf("cannot make a pipe for this user alone: %w", err)
+		return fmt.Errorf("cannot restrict the pipe to this user: %w", err)
 	}
 	for _, event := range []*windows.Handle{&l.stop, &l.connectEvent} {
 		if *event, err = windows.CreateEvent(nil, 1, 0, nil); err != nil {
@@ -76,8 +77,8 @@ func (l *Listener) prepareListener() (err error) {
 	return nil
 }
 
-// ownerOnlyDescriptor allows access to this user only, and makes the user the owner. Otherwise all
-// administrators would own an object that one of them makes.
+// ownerOnlyDescriptor returns a descriptor that allows access to this user only, and makes the user
+// the owner. Otherwise an object that an administrator creates would belong to all administrators.
 func ownerOnlyDescriptor() (*windows.SECURITY_DESCRIPTOR, error) {
 	user, err := currentUser()
 	if err != nil {
@@ -86,7 +87,7 @@ func ownerOnlyDescriptor() (*windows.SECURITY_DESCRIPTOR, error) {
 	return windows.SecurityDescriptorFromString(fmt.Sprintf("O:%sD:P(A;;GA;;;%s)", user, user))
 }
 
-// claimPipe makes the first instance, or finds the process that has it.
+// claimPipe creates the first instance, or finds the process that has it.
 func (l *Listener) claimPipe() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), takenTimeout)
 	defer cancel()
@@ -95,32 +96,32 @@ func (l *Listener) claimPipe() (err error) {
 		if !errors.Is(err, windows.ERROR_ACCESS_DENIED) && !errors.Is(err, windows.ERROR_PIPE_BUSY) {
 			return err
 		}
-		c, looked := openPipe(l.name)
+		c, dialErr := openPipe(l.name)
 		switch {
-		case looked == nil:
+		case dialErr == nil:
 			served := &ServedError{Name: l.name}
 			if raw, err := c.file.SyscallConn(); err == nil {
 				_ = raw.Control(func(h uintptr) { _ = windows.GetNamedPipeServerProcessId(windows.Handle(h), &served.PID) })
 			}
 			_ = c.Close()
 			return served
-		case errors.Is(looked, windows.ERROR_FILE_NOT_FOUND), errors.Is(looked, windows.ERROR_PIPE_BUSY):
+		case errors.Is(dialErr, windows.ERROR_FILE_NOT_FOUND), errors.Is(dialErr, windows.ERROR_PIPE_BUSY):
 		default:
-			return fmt.Errorf("cannot listen at %s: %w", l.name, looked)
+			return fmt.Errorf("cannot listen at %s: %w", l.name, dialErr)
 		}
 		if waitRetry(ctx) {
 			continue
 		}
-		if errors.Is(looked, windows.ERROR_PIPE_BUSY) {
+		if errors.Is(dialErr, windows.ERROR_PIPE_BUSY) {
 			return &ServedError{Name: l.name}
 		}
 		return err
 	}
 }
 
-// newInstance makes an end of the pipe, to which one client can connect: the first one
-// of all (windows.FILE_CREATE), or one more (windows.FILE_OPEN). CreateNamedPipe
-// would do, but Wine does not know its flag for the first.
+// newInstance creates an instance of the pipe, to which one client can connect: the first one
+// (windows.FILE_CREATE), or a further one (windows.FILE_OPEN). CreateNamedPipe would do, but Wine
+// does not know its flag for the first instance.
 func (l *Listener) newInstance(disposition uint32) (h windows.Handle, err error) {
 	path, err := windows.NewNTUnicodeString(`\??\pipe\` + strings.TrimPrefix(l.name, prefix))
 	if err != nil {
@@ -140,7 +141,7 @@ func (l *Listener) newInstance(disposition uint32) (h windows.Handle, err error)
 		err = failed.Errno()
 	}
 	if err != nil {
-		return 0, fmt.Errorf("cannot make the pipe %s: %w", l.name, err)
+		return 0, fmt.Errorf("cannot create the pipe %s: %w", l.name, err)
 	}
 	return h, nil
 }
@@ -148,8 +149,8 @@ func (l *Listener) newInstance(disposition uint32) (h windows.Handle, err error)
 // Addr returns the name of the pipe.
 func (l *Listener) Addr() net.Addr { return address(l.name) }
 
-// Accept waits for a client. After Close it fails with [net.ErrClosed]; after any
-// other error it can be called again.
+// Accept waits for a client. After Close it fails with [net.ErrClosed]; after any other error it
+// can be called again.
 func (l *Listener) Accept() (net.Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +160,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if err := l.connectLocked(); err != nil {
 		return nil, err
 	}
-	// We always keep one instance, so that no other process can take the name.
+	// The next instance comes first, so that no other process can take the name.
 	another, err := l.newInstance(windows.FILE_OPEN)
 	if err != nil {
 		_ = windows.DisconnectNamedPipe(l.next)
@@ -170,7 +171,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// connectLocked waits until there is a client at the next instance.
+// connectLocked waits for a client at the next instance. The caller holds l.mu.
 func (l *Listener) connectLocked() error {
 	for {
 		l.pendingConnect = windows.Overlapped{HEvent: l.connectEvent}
@@ -191,7 +192,7 @@ func (l *Listener) connectLocked() error {
 	}
 }
 
-// awaitLocked waits for the connection that has begun, or for Close.
+// awaitLocked waits for the pending connection, or for Close. The caller holds l.mu.
 func (l *Listener) awaitLocked() error {
 	var n uint32
 	got, err := windows.WaitForMultipleObjects([]windows.Handle{l.stop, l.connectEvent}, false, windows.INFINITE)
@@ -199,14 +200,14 @@ func (l *Listener) awaitLocked() error {
 		return windows.GetOverlappedResult(l.next, &l.pendingConnect, &n, false)
 	}
 	_ = windows.CancelIoEx(l.next, &l.pendingConnect)
-	_ = windows.GetOverlappedResult(l.next, &l.pendingConnect, &n, true) // the kernel is done with begun then
+	_ = windows.GetOverlappedResult(l.next, &l.pendingConnect, &n, true) // the kernel no longer uses pendingConnect
 	if err != nil {
 		return err
 	}
 	return net.ErrClosed
 }
 
-// Close ends Accept. Connections stay, and keep the name; another Listen waits for it.
+// Close ends Accept. Connections stay open, and keep the name taken; another Listen waits for that.
 func (l *Listener) Close() error {
 	l.closing.Do(func() {
 		_ = windows.SetEvent(l.stop)

@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// prefix begins the names of pipes of this machine. A pipe of another machine would get the
-// user's credentials.
+// prefix starts the names of pipes on this machine. A pipe on another machine would get the
+// credentials of the user.
 const prefix = `\\.\pipe\`
 
-// maxNameLength is the system's limit, including the prefix.
+// maxNameLength is the limit of the system for a name, including the prefix.
 const maxNameLength = 256
 
-// DefaultName returns the name of the pipe of this user's daemon, the same in all sessions of the
-// desktop.
+// DefaultName returns the name of the pipe of the daemon of this user, the same in all desktop
+// sessions.
 func DefaultName() string {
 	user, err := currentUser()
 	if err != nil {
@@ -24,11 +24,11 @@ func DefaultName() string {
 	return prefix + "turnstone-" + user.String()
 }
 
-// checkName refuses names that no pipe can have.
+// checkName returns an error if no pipe can have the name.
 func checkName(name string) error {
 	rest, ok := strings.CutPrefix(name, prefix)
 	if !ok || rest == "" || len(name) > maxNameLength || strings.ContainsAny(rest, "\\\x00") {
-		return errors.New(`on Windows a daemon is at a named pipe: name it ` + prefix + `NAME with --socket or TURNSTONE_SOCKET, in up to 256 bytes and with no other backslash`)
+		return errors.New(`on Windows the daemon uses a named pipe: name it ` + prefix + `NAME with --socket or TURNSTONE_SOCKET, in up to 256 bytes and without another backslash`)
 	}
 	return nil
 }

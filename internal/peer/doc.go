@@ -1,11 +1,11 @@
-// Package peer says who is at the other end of a Unix socket. The kernel names the user and the
-// process. Besides, a daemon proves that it has its user's key, which no sandboxed session can
-// read: a session runs as the same user, so the kernel's word alone does not tell them apart.
+// Package peer identifies the other end of a Unix socket. The kernel names the user and the process.
+// In addition, a daemon proves that it has the key of its user. A sandboxed session runs as the same
+// user, so the kernel alone cannot tell it from a daemon, but a session cannot read the key.
 //
-// A client sends a nonce. The daemon answers with an HMAC over that nonce, its address, and the
-// client's process as the kernel names it. So an answer is of no use at another address, and a
-// program in between cannot pass it on: the daemon sees the process of that program.
+// A client sends a nonce. The daemon answers with an HMAC over the nonce, its own address, and the
+// process of the client as the kernel names it. So the answer is of no use at another address. A
+// program in between cannot relay it, because the daemon sees the process of that program.
 //
-// The package starts no goroutine. On Windows the owner of a named pipe is the proof, so the package has only
-// names there.
+// The package starts no goroutine. On Windows the owner of a named pipe is the proof, so there the
+// package only declares names.
 package peer

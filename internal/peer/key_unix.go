@@ -20,24 +20,24 @@ const (
 	keyBytes = 32
 )
 
-// Keys names the places in which a user's key may be.
+// Keys names the directories in which the key of a user may be.
 type Keys struct {
-	Dirs []string // the key is in the first one that takes a file; no session may see or write them
-	UID  int      // the user's
+	Dirs []string // the key is in the first one in which a file can be created; sessions must not see or write them
+	UID  int      // of the user
 }
 
-// Load returns the key. It never takes one that another user could have written or read. Without
-// one the error is [fs.ErrNotExist].
+// Load returns the key. It never returns one that another user could have written or read. Without
+// a key the error is [fs.ErrNotExist].
 func (k Keys) Load() ([]byte, error) {
 	for _, dir := range k.Dirs {
 		if key, err := k.loadFrom(dir); !errors.Is(err, fs.ErrNotExist) {
 			return key, err
 		}
 	}
-	return nil, fmt.Errorf("there is no %s in %s: %w", keyName, strings.Join(k.Dirs, " or "), fs.ErrNotExist)
+	return nil, fmt.Errorf("no %s in %s: %w", keyName, strings.Join(k.Dirs, " or "), fs.ErrNotExist)
 }
 
-// LoadOrCreate is Load, and makes a key if there is none.
+// LoadOrCreate returns the key as Load does, and creates one if there is none.
 func (k Keys) LoadOrCreate() ([]byte, error) {
 	var failures []error
 	for _, dir := range k.Dirs {
@@ -50,11 +50,12 @@ func (k Keys) LoadOrCreate() ([]byte, error) {
 		}
 		failures = append(failures, err)
 	}
-	return nil, fmt.Errorf("cannot make the key by which clients know the daemon: %w", errors.Join(failures...))
+	return nil, fmt.Errorf("cannot create the key by which clients recognize the daemon: %w", errors.Join(failures...))
 }
 
-// createIn makes a key, in one step. If another program has made one at the same moment, it returns that. A file
-// system may give files another owner or mode than they were made with.
+// createIn creates a key atomically. If another program creates one at the same time, it returns
+// that. It reads the key back, because a file system may give a file another owner or mode than
+// requested.
 func (k Keys) createIn(dir string) ([]byte, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -65,30 +66,31 @@ func (k Keys) createIn(dir string) ([]byte, error) {
 	}
 	defer os.Remove(f.Name())
 	key := make([]byte, keyBytes)
-	_, _ = rand.Read(key) // which never fails
+	_, _ = rand.Read(key) // never fails
 	_, err = fmt.Fprintln(f, hex.EncodeToString(key))
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(dir, keyName)
-	made := os.Link(f.Name(), path)
-	if made != nil && !errors.Is(made, fs.ErrExist) {
-		return nil, made
+	linkErr := os.Link(f.Name(), path)
+	if linkErr != nil && !errors.Is(linkErr, fs.ErrExist) {
+		return nil, linkErr
 	}
 	key, err = k.loadFrom(dir)
-	if err != nil && made == nil {
+	if err != nil && linkErr == nil {
 		_ = os.Remove(path)
 	}
 	return key, err
 }
 
+// loadFrom reads the key in one directory.
 func (k Keys) loadFrom(dir string) ([]byte, error) {
 	path := filepath.Join(dir, keyName)
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // a pipe would wait
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // do not block on a pipe
 	switch {
 	case errors.Is(err, syscall.ELOOP):
-		return nil, fmt.Errorf("%s is a link and must be a file: remove it", path)
-	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrPermission): // it cannot be made there either
+		return nil, fmt.Errorf("%s is a symbolic link and must be a file; remove it", path)
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrPermission): // it cannot be created there either
 		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	case err != nil:
 		return nil, err
@@ -103,35 +105,36 @@ func (k Keys) loadFrom(dir string) ([]byte, error) {
 	}
 	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(key) != keyBytes {
-		return nil, fmt.Errorf("%s does not hold a key: remove it", path)
+		return nil, fmt.Errorf("%s does not contain a key; remove it", path)
 	}
 	return key, nil
 }
 
-// checkFile refuses the file of a key to which others have rights.
+// checkFile returns an error if other users have access to the file of a key.
 func (k Keys) checkFile(f *os.File, dir string) error {
 	i, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	above, err := os.Stat(dir)
+	parent, err := os.Stat(dir)
 	switch {
 	case err != nil:
 		return err
 	case !i.Mode().IsRegular():
-		return fmt.Errorf("%s is not a regular file: remove it", f.Name())
+		return fmt.Errorf("%s is not a regular file; remove it", f.Name())
 	case ownerOf(i) != k.UID:
-		return fmt.Errorf("%s belongs to another user (uid %d): remove it", f.Name(), ownerOf(i))
+		return fmt.Errorf("%s belongs to another user (uid %d); remove it", f.Name(), ownerOf(i))
 	case i.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("others have rights to %s (mode %04o): remove it", f.Name(), i.Mode().Perm())
-	case ownerOf(above) != k.UID:
-		return fmt.Errorf("%s belongs to another user (uid %d)", dir, ownerOf(above))
-	case above.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("others can write to %s (mode %04o): chmod go-w it", dir, above.Mode().Perm())
+		return fmt.Errorf("other users have access to %s (mode %04o); remove it", f.Name(), i.Mode().Perm())
+	case ownerOf(parent) != k.UID:
+		return fmt.Errorf("%s belongs to another user (uid %d)", dir, ownerOf(parent))
+	case parent.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("other users can write to %s (mode %04o); run chmod go-w on it", dir, parent.Mode().Perm())
 	}
 	return nil
 }
 
+// ownerOf returns the owner of a file, or -1 if unknown.
 func ownerOf(i os.FileInfo) int {
 	if s, ok := i.Sys().(*syscall.Stat_t); ok {
 		return int(s.Uid)

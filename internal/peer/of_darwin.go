@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerCredentials returns the user and the process at the other end of a socket: unix(4), LOCAL_PEERCRED and
-// LOCAL_PEERPID.
+// peerCredentials returns the user and the process at the other end of a socket: unix(4),
+// LOCAL_PEERCRED and LOCAL_PEERPID.
 func peerCredentials(fd int) (uid uint32, pid int, err error) {
 	c, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
 	if err != nil {
@@ -18,11 +18,11 @@ func peerCredentials(fd int) (uid uint32, pid int, err error) {
 	return c.Uid, pid, nil
 }
 
-// checkAlive has no answer here.
+// checkAlive returns nil: this system cannot tell whether the process at the other end has ended.
 func checkAlive(int) error { return nil }
 
-// processName names a process as it would itself.
+// processName returns the name that a process has for itself in a proof.
 func processName(pid int) string { return strconv.Itoa(pid) + "@" }
 
-// ownProcessName names this process.
+// ownProcessName returns the name of this process in a proof.
 func ownProcessName() string { return processName(os.Getpid()) }

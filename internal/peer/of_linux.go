@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerCredentials returns the user and the process at the other end of a socket: unix(7), SO_PEERCRED.
+// peerCredentials returns the user and the process at the other end of a socket: unix(7),
+// SO_PEERCRED.
 func peerCredentials(fd int) (uid uint32, pid int, err error) {
 	c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
@@ -19,8 +20,8 @@ func peerCredentials(fd int) (uid uint32, pid int, err error) {
 	return c.Uid, int(c.Pid), nil
 }
 
-// checkAlive returns an error if the process that has made a connection has ended: its number may be another's now.
-// Linux before 6.5 does not know.
+// checkAlive returns an error if the process that has connected has ended, so that its number may
+// be reused. Linux before 6.5 cannot tell, and it returns nil.
 func checkAlive(fd int) error {
 	process, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 	if errors.Is(err, unix.ENOPROTOOPT) {
@@ -35,14 +36,14 @@ func checkAlive(fd int) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("the process that has connected has ended: %w", err)
+		return fmt.Errorf("the client process has ended: %w", err)
 	}
 	return nil
 }
 
-// processName names a process as the process names itself: by its number and the namespace of that
-// number, which is another one in a container. A process that cannot be seen from here has the number
-// 0.
+// processName returns the name that a process has for itself in a proof: its number and the
+// namespace of that number, which differs in a container. A process that is not visible from here
+// has the number 0.
 func processName(pid int) string {
 	own := pidNamespace("self")
 	space := pidNamespace(strconv.Itoa(pid))
@@ -59,10 +60,10 @@ func processName(pid int) string {
 	return "0@" + space
 }
 
-// ownProcessName names this process.
+// ownProcessName returns the name of this process in a proof.
 func ownProcessName() string { return strconv.Itoa(os.Getpid()) + "@" + pidNamespace("self") }
 
-// pidNamespace returns the number of the namespace of a process's number.
+// pidNamespace returns the number of the process namespace of a process; "" if unknown.
 func pidNamespace(process string) string {
 	link, _ := os.Readlink("/proc/" + process + "/ns/pid") // pid:[4026531836]
 	return strings.Trim(link, "pid:[]")

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// maxLineBytes bounds a question, and the answer to it, in bytes.
+	// maxLineBytes bounds a question, and its answer, in bytes.
 	maxLineBytes = 16 << 10
 
 	// minNonce and maxNonce bound the nonce, in characters.
@@ -40,7 +40,8 @@ type answer struct {
 	Data  Proof  `json:"data"`
 }
 
-// An UnprovenError means that the program that listens at an address has not proved that it is the user's own.
+// An UnprovenError means that the program at an address has not proved that it is the daemon of the
+// user.
 type UnprovenError struct {
 	Address string
 	PID     int // the process that listens; 0 if unknown
@@ -55,8 +56,8 @@ func (e *UnprovenError) Error() string {
 	return fmt.Sprintf("the program that listens at %s%s does not prove that it is your daemon, so nothing is sent to it: %s", e.Address, who, e.Reason)
 }
 
-// Credentials returns the user and the process at the other end of a connection. The process of a daemon is
-// the one that has begun to listen.
+// Credentials returns the user and the process at the other end of a connection. For a daemon that
+// is the process that called listen.
 func Credentials(conn any) (uid uint32, pid int, err error) {
 	err = withSocket(conn, func(fd int) (err error) {
 		uid, pid, err = peerCredentials(fd)
@@ -65,30 +66,31 @@ func Credentials(conn any) (uid uint32, pid int, err error) {
 	return uid, pid, err
 }
 
+// withSocket calls do with the descriptor of a Unix socket connection.
 func withSocket(conn any, do func(fd int) error) error {
 	c, ok := conn.(*net.UnixConn)
 	if !ok {
-		return errors.New("the connection is not one of a unix socket")
+		return errors.New("not a connection of a Unix socket")
 	}
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return err
 	}
-	var failed error
-	if err := raw.Control(func(fd uintptr) { failed = do(int(fd)) }); err != nil {
+	var doErr error
+	if err := raw.Control(func(fd uintptr) { doErr = do(int(fd)) }); err != nil {
 		return err
 	}
-	return failed
+	return doErr
 }
 
-// CanonicalAddress is the path of a socket as both ends write it: absolute, and without links to its
-// directory. A name that is not a file's is returned as it is.
+// CanonicalAddress returns the path of a socket as both ends write it: absolute, and without links
+// in its directory. An abstract name is returned unchanged.
 func CanonicalAddress(path string) string {
 	if strings.HasPrefix(path, "@") {
 		return path
 	}
-	if whole, err := filepath.Abs(path); err == nil {
-		path = whole
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
 	}
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
 		path = filepath.Join(dir, filepath.Base(path))
@@ -96,7 +98,7 @@ func CanonicalAddress(path string) string {
 	return path
 }
 
-// NewProof answers the question of the client at a connection, for a daemon that listens at address.
+// NewProof returns the proof for the client at a connection, of a daemon that listens at address.
 func NewProof(conn any, nonce, address string, keys Keys) (p Proof, err error) {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
@@ -106,31 +108,32 @@ func NewProof(conn any, nonce, address string, keys Keys) (p Proof, err error) {
 	}
 	uid, pid, err := Credentials(conn)
 	if err != nil {
-		return p, fmt.Errorf("the process of the client is not known: %w", err)
+		return p, fmt.Errorf("unknown process of the client: %w", err)
 	}
 	if int(uid) != keys.UID && uid != 0 {
 		return p, fmt.Errorf("the client belongs to another user (uid %d)", uid)
 	}
-	key, err := keys.LoadOrCreate() // read each time: if a user removes the file, there is a new key
+	key, err := keys.LoadOrCreate() // read each time, because the user may have removed the file
 	if err != nil {
 		return p, err
 	}
 	p = Proof{Address: address, Client: processName(pid)}
-	if err := withSocket(conn, checkAlive); err != nil { // now the name is that of no later process
+	if err := withSocket(conn, checkAlive); err != nil { // so the name cannot be that of a later process
 		return Proof{}, err
 	}
 	p.MAC = p.computeMAC(key, nonce)
 	return p, nil
 }
 
+// computeMAC returns the code that proves the possession of a key, for a nonce.
 func (p Proof) computeMAC(key []byte, nonce string) string {
 	h := hmac.New(sha256.New, key)
 	fmt.Fprintf(h, "turnstone daemon 1\n%s\n%s\n%s", nonce, p.Client, p.Address)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// AnswerQuestion reads the one question at a connection and answers it, until the connection's
-// deadline.
+// AnswerQuestion reads one question from a connection and answers it, until the deadline of the
+// connection.
 func AnswerQuestion(conn net.Conn, address string, keys Keys) error {
 	line, err := readLine(conn)
 	if err != nil {
@@ -138,7 +141,7 @@ func AnswerQuestion(conn net.Conn, address string, keys Keys) error {
 	}
 	var q question
 	if err := json.Unmarshal(line, &q); err != nil || q.Type != Question {
-		return errors.New("it is not a question for a proof")
+		return errors.New("not a request for a proof")
 	}
 	var a answer
 	if a.Data, err = NewProof(conn, q.Nonce, address, keys); err != nil {
@@ -148,8 +151,9 @@ func AnswerQuestion(conn net.Conn, address string, keys Keys) error {
 	return writeLine(conn, a)
 }
 
-// RequestProof asks the daemon at the other end of a new connection for its proof, until ctx ends. An
-// [UnprovenError] says that it has not given one. Other errors say that the connection has failed.
+// RequestProof asks the daemon at the other end of a new connection for its proof, until ctx ends.
+// An [UnprovenError] means that there was no valid proof. Other errors mean that the connection
+// failed.
 func RequestProof(ctx context.Context, conn net.Conn, address string, keys Keys) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(deadline)
@@ -195,7 +199,7 @@ func verifyProof(line []byte, nonce, address string, keys Keys) error {
 	}
 	key, err := keys.Load()
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w; your daemon makes it, unless it has another XDG_STATE_HOME", err)
+		return fmt.Errorf("%w; your daemon creates it, unless it has another XDG_STATE_HOME", err)
 	}
 	if err != nil {
 		return err
@@ -219,8 +223,8 @@ func writeLine(conn net.Conn, v any) error {
 	return err
 }
 
-// readLine reads a line. It also returns bytes that have come behind it, and a line that is too long: neither
-// is an answer.
+// readLine reads a line. It also returns bytes that follow the line, and a line that is too long:
+// neither is a valid answer.
 func readLine(conn net.Conn) ([]byte, error) {
 	var line []byte
 	part := make([]byte, 512)

@@ -1,4 +1,4 @@
-// Package shellword quotes words of commands that a person pastes into a shell.
+// Package shellword quotes words of commands that a user pastes into a shell.
 //
 // It has no goroutines.
 package shellword
@@ -13,8 +13,8 @@ import (
 // plain are the characters that need no quotes.
 const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:@%+,"
 
-// Quote quotes a word for sh, bash and zsh. It is one line of characters that a person sees: one with others is
-// written by printf, since not every sh knows $'…'.
+// Quote quotes a word for sh, bash and zsh, as one line of visible characters. A word with other
+// characters is produced by printf, since not every sh supports $'…'.
 func Quote(word string) string {
 	switch {
 	case word != "" && word[0] != '=' && strings.Trim(word, plain) == "": // zsh replaces =ls
@@ -22,12 +22,12 @@ func Quote(word string) string {
 	case timeline.EscapeInvisible(word) == word:
 		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 	}
-	if strings.HasSuffix(word, "\n") { // a shell drops newlines at the end of an output; as a path it is the same
+	if strings.HasSuffix(word, "\n") { // a shell drops trailing newlines of output; as a path the word stays the same
 		word += "/."
 	}
 	var b strings.Builder
 	for _, c := range strings.SplitAfter(word, "") {
-		if timeline.EscapeInvisible(c) == c && !strings.Contains(`'\!`, c) { // inside of "…", ! is bash's history
+		if timeline.EscapeInvisible(c) == c && !strings.Contains(`'\!`, c) { // inside "…", ! is history expansion in bash
 			b.WriteString(c)
 			continue
 		}

@@ -20,7 +20,7 @@ func TestQuote(t *testing.T) {
 	for _, name := range []string{"sh", "bash", "dash", "zsh"} {
 		path, err := exec.LookPath(name)
 		if err != nil && name != "sh" {
-			continue // of these shells a system has some
+			continue // a system has only some of these shells
 		}
 		for _, word := range words {
 			c := exec.Command(path, "-c", "printf '<%s>' "+Quote(word))
@@ -36,7 +36,7 @@ func TestQuote(t *testing.T) {
 	}
 	for _, word := range words {
 		if w := Quote(word); timeline.EscapeInvisible(w) != w || strings.Contains(w, "\n") {
-			t.Errorf("%q is not seen as it is", w)
+			t.Errorf("%q has invisible characters", w)
 		}
 	}
 }

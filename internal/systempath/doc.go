@@ -1,5 +1,6 @@
-// Package systempath finds programs of the machine that this one runs by itself. It does not use PATH: a
-// directory there, such as a virtual environment's, may be one that code in a sandbox writes.
+// Package systempath finds programs of the system that this program runs on its own initiative. It
+// does not use PATH, because code in a sandbox may write to a directory there, such as that of a
+// virtual environment.
 package systempath
 
 import (
@@ -7,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// Directories are where programs are looked for, in this order. No session writes them.
+// Directories are searched for programs, in this order. No session can write to them.
 var Directories = []string{
 	"/usr/local/bin", "/usr/bin", "/bin", "/opt/homebrew/bin", "/opt/local/bin", "/run/current-system/sw/bin", "/nix/var/nix/profiles/default/bin",
 }

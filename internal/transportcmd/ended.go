@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// IsNotFound reports whether the status and the last words with which a command ended mean that the
-// program which it was to run is not on the far side, or cannot be run there. Shells say so by
-// 126 and 127, and engines of containers and queues by words in which the program is named.
+// IsNotFound reports whether program is missing at the remote end, or cannot be run there. status
+// and said are the exit status of the transport command and the end of its standard error. Shells
+// report this by the status 126 or 127. Container engines and batch queues report it by a message
+// that names the program.
 func IsNotFound(status int, said, program string) bool {
-	if status == 255 { // of ssh itself
+	if status == 255 { // an error of ssh itself
 		return false
 	}
 	if status == 126 || status == 127 {
@@ -27,15 +28,15 @@ func IsNotFound(status int, said, program string) bool {
 	return false
 }
 
-// FailureHint says what a person can do about the last words of a command that could ask nobody; "" if
-// that is not known.
+// FailureHint returns what a user can do about the error messages of a command that could not ask;
+// "" if unknown.
 func FailureHint(words []string, said string) string {
 	if len(words) == 0 || strings.TrimSuffix(path.Base(strings.ReplaceAll(words[0], `\`, "/")), ".exe") != "ssh" {
 		return ""
 	}
 	for _, sign := range []string{"Host key verification failed", "Permission denied", "Too many authentication failures", "REMOTE HOST IDENTIFICATION"} {
 		if strings.Contains(said, sign) {
-			return "run " + JoinWords(words) + " true once at a terminal: it shows what ssh asks or refuses"
+			return "run " + JoinWords(words) + " true once in a terminal to see what ssh asks or refuses"
 		}
 	}
 	return ""

@@ -29,7 +29,7 @@ func TestIsNotFound(t *testing.T) {
 
 func TestFailureHint(t *testing.T) {
 	t.Parallel()
-	const want = "run ssh -p 22 'gpu 1' true once at a terminal: it shows what ssh asks or refuses"
+	const want = "run ssh -p 22 'gpu 1' true once in a terminal to see what ssh asks or refuses"
 	if got := FailureHint([]string{"ssh", "-p", "22", "gpu 1"}, "Host key verification failed.\r\n"); got != want {
 		t.Errorf("got %q", got)
 	}

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// A group is the job of a command. It ends with its handle, also when this program is killed.
+// A group is the job of a command. It ends with its handle, even when this program is killed.
 type group struct {
 	mu  sync.Mutex
-	job windows.Handle // guarded by mu; 0 once it has ended
+	job windows.Handle // guarded by mu; 0 after the end
 }
 
-// startGroup starts a command in a job of its own. Without a terminal it has no console, on
+// startGroup starts a command in its own job. Without a terminal the command has no console on
 // which it could ask.
 func startGroup(cmd *exec.Cmd, terminal *os.File) (*group, error) {
 	job, err := windows.CreateJobObject(nil, nil)
@@ -44,12 +44,12 @@ func startGroup(cmd *exec.Cmd, terminal *os.File) (*group, error) {
 	return &group{job: job}, nil
 }
 
-// assignProcess puts a process into a job. Children that it has started in the moment before are not in
-// it.
+// assignProcess puts a process into a job. Children that the process started before are not in the
+// job.
 func assignProcess(job windows.Handle, pid int) error {
 	h, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(pid))
 	if err != nil {
-		return nil // it has ended
+		return nil // the process has ended
 	}
 	defer windows.CloseHandle(h)
 	if err := windows.AssignProcessToJobObject(job, h); err != nil {
@@ -71,7 +71,7 @@ func (g *group) terminate() {
 
 func (g *group) killAll() { g.terminate() }
 
-// killRest ends the rest of the job. It is called once, after the command has ended.
+// killRest ends the remaining processes of the job. It is called once, after the command has ended.
 func (g *group) killRest() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -12,35 +12,35 @@ import (
 )
 
 const (
-	// inputCloseGrace is how long a command has to end by itself once its input has ended, and
-	// killTimeout once it was told to.
+	// inputCloseGrace is how long a command may take to exit after the end of its input, and
+	// killTimeout how long after the request to terminate.
 	inputCloseGrace = 200 * time.Millisecond
 	killTimeout     = 2 * time.Second
 
-	// drainTimeout is how long the output of a command that has ended is read: a child of it may
-	// hold the pipe open for ever.
+	// drainTimeout bounds how long the output of a command is read after its end: a child of the
+	// command may keep the pipe open forever.
 	drainTimeout = time.Second
 
-	// maxStderrBytes bounds what is kept of the command's standard error, in bytes.
+	// maxStderrBytes bounds the stored end of the standard error of a command, in bytes.
 	maxStderrBytes = 4 << 10
 )
 
-// A Command says how to start one.
+// A Command is a transport command to start, without a shell.
 type Command struct {
 	Words []string
-	Env   []string // nil is that of this process
+	Env   []string // nil means the environment of this process
 
-	// Terminal is the person's, at which the command may ask until Ready. Without one it has
-	// no terminal at all, and cannot ask.
+	// Terminal is the terminal of the user, on which the command may ask until MarkReady. Without
+	// one the command has no terminal at all, and cannot ask.
 	Terminal *os.File
 
-	// Stderr also gets what the command writes to its standard error until Ready, as it comes;
-	// nil is nobody.
+	// Stderr receives a copy of the standard error of the command until MarkReady; it may be nil.
 	Stderr io.Writer
 }
 
-// A Process is a command that was started. Read and Write are its output and its input; the rest
-// is safe for concurrent use. It is a [net.Conn] but for the addresses.
+// A Process is a started command. Read and Write use its output and its input, each from one
+// goroutine; the other methods are safe for concurrent use. It is a [net.Conn] except for the
+// addresses.
 type Process struct {
 	cmd      *exec.Cmd
 	group    *group
@@ -56,7 +56,7 @@ type Process struct {
 	readyOnce sync.Once
 }
 
-// Start starts the command. An error of the kind [exec.ErrNotFound] says that it is not on PATH.
+// Start starts the command. The error is an [exec.ErrNotFound] if the program is not on PATH.
 func (c Command) Start() (*Process, error) {
 	p := &Process{ended: make(chan struct{}), stderr: &tailBuffer{passTo: c.Stderr}}
 	p.cmd = exec.Command(c.Words[0], c.Words[1:]...)
@@ -84,7 +84,7 @@ func (c Command) Start() (*Process, error) {
 	p.reader = bufio.NewReaderSize(commandOutput{p}, 4<<10)
 	p.deadline.expire = func() {
 		p.closeStreams()
-		p.End() // where closing a pipe ends no read of it
+		p.End() // on some systems closing a pipe does not end a read of it
 	}
 	go p.reapCommand(ours[2])
 	return p, nil
@@ -100,14 +100,14 @@ func closeAll(sets ...[3]*os.File) {
 	}
 }
 
-// reapCommand waits for the end of the command, and ends what it has left.
+// reapCommand waits for the end of the command, and ends the rest of its group.
 func (p *Process) reapCommand(stderr *os.File) {
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
 		_, _ = io.Copy(p.stderr, stderr)
 	}()
-	_ = p.cmd.Wait() // the state says it
+	_ = p.cmd.Wait() // ProcessState has the result
 	p.group.killRest()
 	timer := time.NewTimer(drainTimeout)
 	defer timer.Stop()
@@ -118,13 +118,13 @@ func (p *Process) reapCommand(stderr *os.File) {
 	_ = stderr.Close()
 	p.MarkReady()
 	close(p.ended)
-	if p.out.SetReadDeadline(time.Now().Add(drainTimeout)) != nil { // this system has none for pipes
+	if p.out.SetReadDeadline(time.Now().Add(drainTimeout)) != nil { // this system has no deadlines for pipes
 		time.AfterFunc(drainTimeout, func() { _ = p.out.Close() })
 	}
 }
 
-// MarkReady says that the command has got through: it has no more to ask, and what it says is kept
-// for errors only. The terminal is this process's again.
+// MarkReady notes that the command has connected and asks nothing more. Its standard error is only
+// stored for errors from now on, and the terminal belongs to this process again.
 func (p *Process) MarkReady() {
 	p.readyOnce.Do(func() {
 		p.stderr.stopPassing()
@@ -132,10 +132,10 @@ func (p *Process) MarkReady() {
 	})
 }
 
-// Done is closed when the command and its group have ended.
+// Done returns a channel that is closed when the command and its group have ended.
 func (p *Process) Done() <-chan struct{} { return p.ended }
 
-// ExitState returns how the command ended; nil before Ended.
+// ExitState returns the exit state of the command; nil before Done is closed.
 func (p *Process) ExitState() *os.ProcessState {
 	select {
 	case <-p.ended:
@@ -145,19 +145,19 @@ func (p *Process) ExitState() *os.ProcessState {
 	}
 }
 
-// Stderr returns the last 4 KiB of the command's standard error, in whole lines.
+// Stderr returns the last 4 KiB of the standard error of the command, in whole lines.
 func (p *Process) Stderr() string { return p.stderr.String() }
 
 // ---- the streams
 
-// LineReader is Read for who reads lines.
+// LineReader returns the reader behind Read, for callers that read lines.
 func (p *Process) LineReader() *bufio.Reader { return p.reader }
 
-// Read reads what the command prints. A child that has its output does not hold up the end by
-// more than a second after the command has ended.
+// Read reads the output of the command. A child that keeps the output open delays the end by at
+// most one second after the end of the command.
 func (p *Process) Read(b []byte) (int, error) { return p.reader.Read(b) }
 
-// A commandOutput is that of a command.
+// A commandOutput reads the output pipe of a command, and maps the errors at its end.
 type commandOutput struct{ p *Process }
 
 func (o commandOutput) Read(b []byte) (int, error) {
@@ -175,7 +175,7 @@ func (o commandOutput) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write writes to the command's input.
+// Write writes to the input of the command.
 func (p *Process) Write(b []byte) (int, error) {
 	n, err := p.in.Write(b)
 	if err != nil && p.deadline.isOver() {
@@ -184,22 +184,22 @@ func (p *Process) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite ends the command's input.
+// CloseWrite closes the input of the command.
 func (p *Process) CloseWrite() error { return p.in.Close() }
 
-// SetDeadline bounds reading and writing. A bound that is met ends the connection.
+// SetDeadline sets the deadline of reads and writes. When it passes, the connection ends.
 func (p *Process) SetDeadline(t time.Time) error { return p.deadline.set(t) }
 
-// closeStreams closes both streams, so that whoever reads or writes fails.
+// closeStreams closes both streams, so that all reads and writes fail.
 func (p *Process) closeStreams() {
 	p.closed.Store(true)
 	_ = p.in.Close()
 	_ = p.out.Close()
 }
 
-// End ends the command and its group: it has a moment after the end of its input, then it is
-// told to end, and after two seconds more it is killed. End returns when nothing is left that
-// this user may end.
+// End ends the command and its group. It closes the input, asks the group to terminate 200 ms
+// later, and kills it two seconds after that. End returns when no process is left that this user
+// may end.
 func (p *Process) End() {
 	p.endOnce.Do(func() {
 		p.deadline.stop()
@@ -215,6 +215,7 @@ func (p *Process) End() {
 	})
 }
 
+// isEnded waits for the end of the command, and returns false after the given time.
 func (p *Process) isEnded(within time.Duration) bool {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
@@ -228,7 +229,8 @@ func (p *Process) isEnded(within time.Duration) bool {
 
 // ---- parts
 
-// A deadline is a deadline. Pipes have none on every system, so this one ends what it bounds.
+// A deadline calls expire when its time has passed. Pipes have no deadlines on some systems, so
+// this one ends the connection instead.
 type deadline struct {
 	expire func()
 
@@ -266,11 +268,11 @@ func (l *deadline) isOver() bool {
 	return l.over
 }
 
-// A tailBuffer keeps the end of what is written, and passes it on as it comes until quiet.
+// A tailBuffer stores the end of what is written, and copies all of it to passTo until stopPassing.
 type tailBuffer struct {
 	mu        sync.Mutex
 	text      []byte    // guarded by mu
-	truncated bool      // guarded by mu: something before text was dropped
+	truncated bool      // guarded by mu; bytes before text were dropped
 	passTo    io.Writer // guarded by mu
 }
 

@@ -8,11 +8,11 @@ import (
 	"github.com/kballard/go-shellquote"
 )
 
-// SplitWords splits a command as a shell would, with its quotes. There is no shell, so words in which
-// one would expand something, or run a second command, are refused rather than passed on.
+// SplitWords splits a command into words as a shell would, with its quotes. No shell runs it, so it
+// rejects characters with which a shell would expand a word or run a second command.
 func SplitWords(command string) ([]string, error) {
 	if c, ok := specialCharacter(command); ok {
-		return nil, fmt.Errorf("%q: no shell reads this, so %q does nothing: write what you mean, or put it in single quotes, as in sh -c '…'", command, c)
+		return nil, fmt.Errorf("%q: no shell reads this, so %q does nothing; put it in single quotes, as in sh -c '…'", command, c)
 	}
 	words, err := shellquote.Split(command)
 	switch {
@@ -23,17 +23,17 @@ func SplitWords(command string) ([]string, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%q: %w", command, err)
 	case len(words) == 0 || words[0] == "":
-		return nil, fmt.Errorf("%q has no command", command)
+		return nil, fmt.Errorf("no command in %q", command)
 	case strings.ContainsRune(command, 0):
-		return nil, fmt.Errorf("%q: a word of a command has no zero byte", command)
+		return nil, fmt.Errorf("%q: a command must not contain a zero byte", command)
 	}
 	return words, nil
 }
 
-// JoinWords is the command that Split splits into these words.
+// JoinWords returns the command that SplitWords splits into these words.
 func JoinWords(words []string) string { return shellquote.Join(words...) }
 
-// specialCharacter returns the first character that a shell would act upon.
+// specialCharacter returns the first character on which a shell would act.
 func specialCharacter(command string) (string, bool) {
 	quote := rune(0)
 	escaped := false
@@ -58,9 +58,9 @@ func specialCharacter(command string) (string, bool) {
 	return "", false
 }
 
-// plainCharacters are the characters of a word that means the same to every shell, and to none.
+// plainCharacters are the characters of words that have the same meaning with and without a shell.
 const plainCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./=-"
 
-// IsPlainWord reports whether a word may go to the far side: some commands hand their words to a
-// shell there, and others do not.
+// IsPlainWord reports whether a word may be sent to the remote end unquoted: some commands pass
+// their words to a shell there, and others do not.
 func IsPlainWord(word string) bool { return word != "" && strings.Trim(word, plainCharacters) == "" }

@@ -220,7 +220,7 @@ func TestAskpass(t *testing.T) {
 		submitForm(t, address, url.Values{"answer": {"No"}})
 		for range 2 { // the second call asks nothing
 			got := a.readAnswer()
-			if !strings.Contains(got, "Host key verification failed") || !strings.Contains(got, "run "+s.via+" true once at a terminal") {
+			if !strings.Contains(got, "Host key verification failed") || !strings.Contains(got, "run "+s.via+" true once in a terminal") {
 				t.Errorf("got %q", got)
 			}
 			if n := len(openedPages(opened)); n != 1 {
@@ -262,7 +262,7 @@ func TestAskpass(t *testing.T) {
 		a.sendInput("6 * 7")
 		address, _ := waitPage(t, opened, 1)
 		submitForm(t, address, url.Values{"decline": {"yes"}})
-		if got := a.readAnswer(); !strings.Contains(got, "Permission denied") || !strings.Contains(got, "true once at a terminal") {
+		if got := a.readAnswer(); !strings.Contains(got, "Permission denied") || !strings.Contains(got, "true once in a terminal") {
 			t.Errorf("got %q", got)
 		}
 		if n := len(openedPages(opened)); n != 1 {
@@ -277,7 +277,7 @@ func TestAskpass(t *testing.T) {
 		h.withBrowser(t)
 		h.env = append(h.env, "DISPLAY=", "WAYLAND_DISPLAY=")
 		a := s.newAgent(t, h)
-		if got := a.callRepl("6 * 7"); !strings.Contains(got, "Host key verification failed") || !strings.Contains(got, "run "+s.via+" true once at a terminal") {
+		if got := a.callRepl("6 * 7"); !strings.Contains(got, "Host key verification failed") || !strings.Contains(got, "run "+s.via+" true once in a terminal") {
 			t.Errorf("got %q", got)
 		}
 		s.closeAgent(t, a)

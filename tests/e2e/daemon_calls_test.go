@@ -118,7 +118,7 @@ func TestDaemon(t *testing.T) {
 			t.Errorf("after a reset: %v", r)
 		}
 		wantResult(t, h.runRepl(t, "", "close", "main"), result{"", "", 0})
-		if r := h.runRepl(t, "", "close", "main"); r.status != 1 || !strings.Contains(r.stderr, `there is no session "main"`) {
+		if r := h.runRepl(t, "", "close", "main"); r.status != 1 || !strings.Contains(r.stderr, `no session "main"`) {
 			t.Errorf("a second close: %v", r)
 		}
 	})
@@ -128,7 +128,7 @@ func TestDaemon(t *testing.T) {
 		h := newDaemonHome(t)
 		first := h.startDaemon(t)
 		r := h.runRepl(t, "", "serve")
-		if r.status != 3 || !strings.Contains(r.stderr, "served already: by the process "+strconv.Itoa(first.Process.Pid)) {
+		if r.status != 3 || !strings.Contains(r.stderr, "already served: by process "+strconv.Itoa(first.Process.Pid)) {
 			t.Errorf("got %v", r)
 		}
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "1"), result{"1\n", newSessionNotice("main"), 0})

@@ -38,8 +38,8 @@ func TestAttach(t *testing.T) {
 		p.waitText("agent again\r\n")
 		p.typeKeys("y = input('who? ')\r")
 		waitUntil(t, "it waits", func() bool { return h.listSessions(t)["main"].State == session.StateWaiting })
-		if r := h.runRepl(t, "", "input", "main", "-e", "eve"); r.status != 1 || !strings.Contains(r.stderr, "has the keyboard") {
-			t.Errorf("an answer by another while the person has the keyboard: %v", r)
+		if r := h.runRepl(t, "", "input", "main", "-e", "eve"); r.status != 1 || !strings.Contains(r.stderr, "has the write lock") {
+			t.Errorf("an answer by another client while the user has the write lock: %v", r)
 		}
 		p.typeKeys("ada\r")
 		waitUntil(t, "the turn is over", isFree)

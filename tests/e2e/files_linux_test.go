@@ -91,7 +91,7 @@ func TestRemoteFiles(t *testing.T) {
 				t.Errorf("%s: %v", name, r)
 			}
 		}
-		if r := far("files", "nobody"); r.status != 1 || !strings.Contains(r.stderr, `there is no session "nobody"`) {
+		if r := far("files", "nobody"); r.status != 1 || !strings.Contains(r.stderr, `no session "nobody"`) {
 			t.Errorf("got %v", r)
 		}
 		if r := far("export", "main", "--output", filepath.Join(h.dir, "main.py")); r.status != 0 {

@@ -80,7 +80,7 @@ func TestFindDaemon(t *testing.T) {
 			"another temporary directory":    h.withLogin("XDG_RUNTIME_DIR=", "TMPDIR="+t.TempDir()),
 		} {
 			wantResult(t, other.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
-			if r := other.runRepl(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, "served already") {
+			if r := other.runRepl(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, "already served") {
 				t.Errorf("%s: a second daemon: %v", name, r)
 			}
 		}

@@ -60,8 +60,8 @@ func TestLog(t *testing.T) {
 		for _, what := range []string{
 			"frame=turn_start from=supervisor", "frame=turn_input from=supervisor", "frame=idle from=worker", "frame=interrupt from=supervisor",
 			"command=start", "command=signal", "command=kill", "event=started",
-			`msg="worker starting"`, `msg="worker exited" `, `msg="interrupt requested"`, `msg="a session is closed"`, "why=reset", `msg="request refused"`, "status=401",
-			`msg="connected to daemon"`, "method=turn/start", `msg="line received" pid=`, "method=tools/call id=", "msg=request", `msg="the daemon begins"`, "client=client-",
+			`msg="worker starting"`, `msg="worker exited" `, `msg="interrupt requested"`, `msg="session closed"`, "why=reset", `msg="request refused"`, "status=401",
+			`msg="connected to daemon"`, "method=turn/start", `msg="line received" pid=`, "method=tools/call id=", "msg=request", `msg="daemon started"`, "client=client-",
 		} {
 			if !strings.Contains(text, what) {
 				t.Errorf("the log has no %s", what)
@@ -91,7 +91,7 @@ func TestLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, what := range []string{`msg="the daemon begins"`, `level=WARN msg="worker exited"`, "session=one", "signal=SIGKILL", `msg="the daemon ends"`} {
+		for _, what := range []string{`msg="daemon started"`, `level=WARN msg="worker exited"`, "session=one", "signal=SIGKILL", `msg="daemon stopping"`} {
 			if !strings.Contains(string(text), what) {
 				t.Errorf("no %s: %s", what, text)
 			}

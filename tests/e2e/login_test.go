@@ -63,7 +63,7 @@ func TestServe(t *testing.T) {
 				wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious"), result{"42\n", "", 0})
 				wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
 				log, err := os.ReadFile(filepath.Join(h.tmp, "log"))
-				if err != nil || !strings.Contains(string(log), `why="a client told it to stop"`) {
+				if err != nil || !strings.Contains(string(log), `why="stopped by a client"`) {
 					t.Errorf("its log: %s, %v", log, err)
 				}
 			})
@@ -77,7 +77,7 @@ func TestServe(t *testing.T) {
 		if r.status != 0 || !strings.Contains(r.stderr, "serves at "+h.socket()) || !strings.Contains(r.stderr, "serve.log") {
 			t.Fatalf("got %v", r)
 		}
-		if r := h.runRepl(t, "", "serve", "--detach"); r.status != 3 || !strings.Contains(r.stderr, "served already: by the process ") {
+		if r := h.runRepl(t, "", "serve", "--detach"); r.status != 3 || !strings.Contains(r.stderr, "already served: by process ") {
 			t.Errorf("a second one: %v", r)
 		}
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "1"), result{"1\n", newSessionNotice("main"), 0})
@@ -115,7 +115,7 @@ func TestServe(t *testing.T) {
 		waitUntil(t, "it is removed", func() bool { return os.RemoveAll(filepath.Dir(h.socket())) == nil })
 		waitUntil(t, "the socket is there again", func() bool { return h.runRepl(t, "", "list").status == 0 })
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious"), result{"42\n", "", 0})
-		if r := h.runRepl(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, "served already") {
+		if r := h.runRepl(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, "already served") {
 			t.Errorf("a second daemon: %v", r)
 		}
 		_ = stopProgram(first)

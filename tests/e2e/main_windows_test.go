@@ -82,7 +82,7 @@ var noSocketMessage = windows.ERROR_FILE_NOT_FOUND.Error()
 // the error.
 func (h home) invalidSocket() string { return filepath.Join(h.tmp, "socket") }
 
-const invalidSocketReason = "on Windows a daemon is at a named pipe"
+const invalidSocketReason = "on Windows the daemon uses a named pipe"
 
 // withOwnConsole runs a program at a console of its own, where Ctrl-C reaches no other process.
 func withOwnConsole(cmd *exec.Cmd) *exec.Cmd {

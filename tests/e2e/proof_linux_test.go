@@ -174,7 +174,7 @@ func TestImpostor(t *testing.T) {
 					t.Errorf("it is said to be at %s", socket)
 				}
 				text, err := os.ReadFile(filepath.Join(h.stateDir(), "serve.log"))
-				if err != nil || !strings.Contains(string(text), "the daemon serves at another socket") || !strings.Contains(string(text), i.socket) {
+				if err != nil || !strings.Contains(string(text), "daemon moved to another socket") || !strings.Contains(string(text), i.socket) {
 					t.Errorf("its log: %s, %v", text, err)
 				}
 				i.wantOnlyProofRequests()
@@ -230,7 +230,7 @@ func TestImpostor(t *testing.T) {
 			log := filepath.Join(h.stateDir(), "serve.log")
 			waitUntil(t, "it says so", func() bool {
 				text, _ := os.ReadFile(log)
-				return strings.Contains(string(text), "no new client can reach the daemon") && strings.Contains(string(text), noProofMessage)
+				return strings.Contains(string(text), "daemon unreachable for new clients") && strings.Contains(string(text), noProofMessage)
 			})
 			if r := h.runRepl(t, "", "exec", "keep", "-e", "'hunter2'"); r.status != 3 || !strings.Contains(r.stderr, noProofMessage) {
 				t.Errorf("got %v", r)

@@ -224,7 +224,7 @@ func hintFor(way *client.Command, err error, w *daemonTarget) string {
 	case ok && ended.NoProgram:
 		return "repl remote install" + w.remoteArg() + " installs it; or name an installed one with repl = \"/path/of/repl\" in " + remotesFile()
 	case ok && ended.Status == 255 && ssh:
-		return "run " + transportcmd.JoinWords(way.Prefix) + " true once at a terminal, to see what ssh asks or refuses"
+		return "run " + transportcmd.JoinWords(way.Prefix) + " true once in a terminal to see what ssh asks or refuses"
 	case ok && ended.Status == 0:
 		return "the command must run the words that follow it; try " + transportcmd.JoinWords(way.Prefix) + " echo hello"
 	case errors.Is(err, client.ErrTerminal):

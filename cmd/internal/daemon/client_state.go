@@ -122,7 +122,7 @@ func (d *Daemon) attachClient(conn *rpcserver.Conn, p client.HelloParams) (c *cl
 	c = d.knownClients[p.ID]
 	switch {
 	case c != nil && p.Epoch <= c.epoch:
-		return nil, false, nil, rpcserver.InvalidParams("epoch %d is out of date: this client has connected with epoch %d since", p.Epoch, c.epoch)
+		return nil, false, nil, rpcserver.InvalidParams("epoch is %d and must be above %d, the last one of this client", p.Epoch, c.epoch)
 	case c != nil:
 		known = true
 		if c.isConnected() {

@@ -97,7 +97,7 @@ func TestHello(t *testing.T) {
 			t.Errorf("it reads as %+v", m)
 		}
 		if w := r.writeLockHolder(other); w != "agent" {
-			t.Errorf("the keyboard belongs to %q", w)
+			t.Errorf("the write lock belongs to %q", w)
 		}
 		input := client.InputParams{Session: "main", InputRequest: begun.InputRequest.ID, Input: "yes\n", WaitMS: processTimeout.Milliseconds()}
 		if _, err := other.SendInput(t.Context(), input); session.KindOf(err) != client.KindLocked {
@@ -129,7 +129,7 @@ func TestHello(t *testing.T) {
 				t.Error(err)
 			}
 			if w := r.writeLockHolder(other); w != "" {
-				t.Errorf("after the turn %q has the keyboard", w)
+				t.Errorf("after the turn %q has the write lock", w)
 			}
 		}
 	})
@@ -156,7 +156,7 @@ func TestHello(t *testing.T) {
 			defer c.Close()
 			return r.writeLockHolder(c)
 		}
-		free := func() { r.waitUntil("the keyboard is free", func() bool { return r.writeLockHolder(other) == "" }) }
+		free := func() { r.waitUntil("the write lock is free", func() bool { return r.writeLockHolder(other) == "" }) }
 
 		_ = take().Close()
 		free()
@@ -211,8 +211,8 @@ func TestHello(t *testing.T) {
 			{r.dialWithoutHello(), client.HelloParams{ID: strings.Repeat("x", 65), Epoch: 1}, "16 to 64 random letters"},
 			{r.dialWithoutHello(), client.HelloParams{ID: "0123456789abcde\x00", Epoch: 1}, "16 to 64 random letters"},
 			{r.dialWithoutHello(), client.HelloParams{ID: testIdentity}, "epoch is required"},
-			{r.dialWithoutHello(), client.HelloParams{ID: testIdentity, Epoch: 4}, "epoch 4 of this client is over: it has connected with 5 since"},
-			{r.dialWithoutHello(), client.HelloParams{ID: testIdentity, Epoch: 5}, "is over"},
+			{r.dialWithoutHello(), client.HelloParams{ID: testIdentity, Epoch: 4}, "epoch is 4 and must be above 5"},
+			{r.dialWithoutHello(), client.HelloParams{ID: testIdentity, Epoch: 5}, "must be above 5"},
 			{now, client.HelloParams{ID: testIdentity, Epoch: 6}, "the first call of a connection"},
 			{used, client.HelloParams{ID: testIdentity, Epoch: 6}, "the first call of a connection"},
 		} {
@@ -308,7 +308,7 @@ func TestRequest(t *testing.T) {
 			}
 		}
 		if _, err := again.CreateSession(t.Context(), client.CreateParams{Name: "new", Request: "four"}); session.KindOf(err) != session.KindClosed {
-			t.Errorf("the session that was made was closed since, and a repetition gets %v", err)
+			t.Errorf("repeating the creation of a closed session: %v", err)
 		}
 	})
 
@@ -347,7 +347,7 @@ func TestRequest(t *testing.T) {
 			p    client.StartParams
 			says string
 		}{
-			{plain, client.StartParams{Input: "print b", Request: "b"}, "say client/hello before"},
+			{plain, client.StartParams{Input: "print b", Request: "b"}, "call client/hello first"},
 			{c, client.StartParams{Input: "print b", Request: "a"}, `request "a" was another call`},
 			{c, client.StartParams{Input: "print a", Silent: true, Request: "a"}, `request "a" was another call`},
 			{c, client.StartParams{Input: "print b", Request: strings.Repeat("r", 65)}, "at most 64 bytes"},

@@ -262,7 +262,7 @@ func TestReconnect(t *testing.T) {
 			t.Errorf("it reads as %q from %d on, %v", again.Author(), read, err)
 		}
 		if now, err := other.GetSession(t.Context(), "main"); err != nil || now.WriteLockHolder != "agent" {
-			t.Errorf("the keyboard belongs to %q, %v", now.WriteLockHolder, err)
+			t.Errorf("the write lock belongs to %q, %v", now.WriteLockHolder, err)
 		}
 		if l.Downtime(time.Time{}) == 0 {
 			t.Error("it was never down")

@@ -357,7 +357,7 @@ func TestDaemon(t *testing.T) {
 				notices = append(notices, n.Message)
 			}
 		}
-		if len(notices) != 1 || !strings.HasPrefix(notices[0], "the daemon ends, and this session with it: ") {
+		if len(notices) != 1 || !strings.HasPrefix(notices[0], "the daemon is stopping and closes this session: ") {
 			t.Errorf("they read %q", notices)
 		}
 	})

@@ -118,7 +118,7 @@ func TestClose_CancelledWhileWaiting(t *testing.T) {
 	})
 	raw.send(`{"jsonrpc":"2.0","id":2,"method":"session/close","params":{"session":"main"}}`)
 	for line := range asked {
-		if strings.Contains(line, "a session is closed") {
+		if strings.Contains(line, "session closed") {
 			break
 		}
 	}
@@ -308,7 +308,7 @@ func TestClients_ListAndDetach(t *testing.T) {
 		t.Errorf("ada is told %v", err)
 	}
 	<-ada.Done()
-	r.waitUntil("the keyboard is free", func() bool {
+	r.waitUntil("the write lock is free", func() bool {
 		s, err := bob.GetSession(t.Context(), "main")
 		return err == nil && s.WriteLockHolder == ""
 	})
@@ -408,7 +408,7 @@ func TestParams_Strict(t *testing.T) {
 	c := r.dialRaw()
 	for line, want := range map[string]string{
 		`{"jsonrpc":"2.0","id":1,"method":"session/get","params":{"SESSION":"main"}}`:                  `unknown field \"SESSION\"`,
-		`{"jsonrpc":"2.0","id":1,"method":"session/get","params":{"session":"a","session":"b"}}`:       `\"session\" comes twice`,
+		`{"jsonrpc":"2.0","id":1,"method":"session/get","params":{"session":"a","session":"b"}}`:       `duplicate field \"session\"`,
 		`{"jsonrpc":"2.0","id":1,"method":"session/create","params":{"progressToken":1,"name":"a b"}}`: `name \"a b\"`,
 		`{"type":null}`: `"code":-32600`,
 	} {

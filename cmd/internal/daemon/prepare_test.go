@@ -444,7 +444,7 @@ func TestPrepare(t *testing.T) {
 		if e := lines[0].Error; e == nil || e.Data["kind"] != string(session.KindClosed) {
 			t.Errorf("the turn: %s", lines[0].raw)
 		}
-		if err := <-w.ended; err == nil || !strings.Contains(err.Error(), "nobody waits") {
+		if err := <-w.ended; err == nil || !strings.Contains(err.Error(), "no caller waits") {
 			t.Errorf("the job ended with %v", err)
 		}
 	})

@@ -73,11 +73,11 @@ func (c *idleClock) wantRunningAt(at time.Time) {
 	c.t.Helper()
 	c.setTime(at)
 	if !c.isRunning() {
-		c.t.Fatal("the daemon has ended")
+		c.t.Fatal("the daemon has stopped")
 	}
 }
 
-// wantEndAt moves the clock and fails unless the daemon ends.
+// wantEndAt moves the clock and fails unless the daemon stops.
 func (c *idleClock) wantEndAt(at time.Time) {
 	c.t.Helper()
 	c.setTime(at)
@@ -242,7 +242,7 @@ func TestWriteLock_Unused(t *testing.T) {
 		t.Fatalf("got %+v, %v", reply, err)
 	}
 	if _, err := agent.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n"}); session.KindOf(err) != client.KindLocked {
-		t.Errorf("the agent answers for a turn that ada has the keyboard for: %v", err)
+		t.Errorf("the agent answers in a turn for which ada has the write lock: %v", err)
 	}
 }
 

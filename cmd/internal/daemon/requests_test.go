@@ -15,10 +15,10 @@ func TestRunRecovered_LongError(t *testing.T) {
 	t.Parallel()
 	d := &Daemon{log: slog.New(slog.DiscardHandler)}
 	_, err := runRecovered(d, "session/close", func() (any, error) {
-		return nil, session.Errorf(session.KindClosed, "there is no session %s", strings.Repeat("x", 1<<20))
+		return nil, session.Errorf(session.KindClosed, "no session %s", strings.Repeat("x", 1<<20))
 	})
 	e, ok := errors.AsType[*rpcserver.Error](err)
-	if !ok || e.Kind != string(session.KindClosed) || !strings.HasPrefix(e.Message, "there is no session x") || len(e.Message) > 2*maxErrorBytes {
+	if !ok || e.Kind != string(session.KindClosed) || !strings.HasPrefix(e.Message, "no session x") || len(e.Message) > 2*maxErrorBytes {
 		t.Errorf("got %.100v", err)
 	}
 }

@@ -125,7 +125,7 @@ func TestListen(t *testing.T) {
 		if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := daemon.Listen(path); err == nil || !strings.Contains(err.Error(), "no socket") {
+		if _, err := daemon.Listen(path); err == nil || !strings.Contains(err.Error(), "not a socket") {
 			t.Errorf("got %v", err)
 		}
 		if b, err := os.ReadFile(path); err != nil || string(b) != "mine" {
@@ -144,7 +144,7 @@ func TestListen(t *testing.T) {
 		}
 		for path, want := range map[string]string{
 			filepath.Join(dir, strings.Repeat("x", 200)): "the system allows",
-			filepath.Join(open, "s"):                     "others can reach",
+			filepath.Join(open, "s"):                     "other users can reach",
 		} {
 			if _, err := daemon.Listen(path); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: got %v, want %q in it", path, err, want)

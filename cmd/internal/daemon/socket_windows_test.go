@@ -18,7 +18,7 @@ func TestListenPipe(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = daemon.Listen(name)
-		if !errors.Is(err, daemon.ErrServed) || !strings.Contains(err.Error(), "by the process "+strconv.Itoa(os.Getpid())) {
+		if !errors.Is(err, daemon.ErrServed) || !strings.Contains(err.Error(), "by process "+strconv.Itoa(os.Getpid())) {
 			t.Errorf("a second one: %v", err)
 		}
 		if err := l.Close(); err != nil {

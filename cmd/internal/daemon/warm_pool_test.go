@@ -161,7 +161,7 @@ func TestWarmPool(t *testing.T) {
 		r := newWarmDaemon(t, func(o *daemon.Options) { o.WarmPools[0].Code = "nonsense" })
 		c := r.dial()
 		w := r.waitForPool(c, "it fails", func(w client.WarmPool) bool { return w.Failure != "" })
-		if !strings.Contains(w.Failure, "its code: SyntaxError: no command") || w.Ready != 0 {
+		if !strings.Contains(w.Failure, "the warm-up code: SyntaxError: no command") || w.Ready != 0 {
 			t.Errorf("%+v", w)
 		}
 		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"}); err != nil {

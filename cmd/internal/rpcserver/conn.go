@@ -17,31 +17,32 @@ import (
 )
 
 const (
-	// MaxLine bounds a line of the server's, in bytes. A longer answer becomes an error.
+	// MaxLine bounds a line of the server, in bytes. A longer answer becomes an error.
 	MaxLine = 16 << 20
 
-	// maxCalls bounds the calls that one connection has under way.
+	// maxCalls bounds the calls that one connection may have under way.
 	maxCalls = 256
 
+	// stallTimeout is the default of [Server.StallTimeout].
 	stallTimeout = 30 * time.Second
 )
 
 // ErrCancelled is the cause of a call's context when its caller has cancelled it.
 var ErrCancelled = errors.New("rpc: the caller cancelled the request")
 
-// A Conn is one client's connection, with its calls. It is safe for concurrent use.
+// A Conn is the connection of one client, with its calls. It is safe for concurrent use.
 type Conn struct {
 	*jsonrpc2.Conn
 
-	// Logger is where the connection is noted; [Server.OnConnect] may give another.
+	// Logger receives the log of the connection. [Server.OnConnect] may replace it.
 	Logger *slog.Logger
 
 	server     *Server
-	wg         sync.WaitGroup // of calls
-	hasRequest bool           // of the goroutine of Read: a request has come
+	wg         sync.WaitGroup // counts the goroutines of calls
+	hasRequest bool           // only for the reader: a request has come
 
 	mu    sync.Mutex
-	calls map[string]*Request // guarded by mu: under way, by key
+	calls map[string]*Request // guarded by mu; calls under way, by jsonrpc2.IDKey
 }
 
 func newConn(s *Server, stream io.ReadWriteCloser) *Conn {
@@ -54,8 +55,7 @@ func newConn(s *Server, stream io.ReadWriteCloser) *Conn {
 	return c
 }
 
-// HangUp ends the connection as if its client had closed its side: queued lines are still
-// written.
+// HangUp ends the connection as if its client had closed its end. Queued lines are still written.
 func (c *Conn) HangUp() { c.StopReading(jsonrpc2.ErrClosed) }
 
 func (c *Conn) serveCalls(ctx context.Context) error {
@@ -77,13 +77,13 @@ func (c *Conn) serveCalls(ctx context.Context) error {
 	return err
 }
 
-// isClientGone reports whether err only means that the client is gone.
+// isClientGone reports whether err only means that the client has disconnected.
 func isClientGone(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrClosed) ||
 		errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// handleMalformed handles a line that is not a message: one of the control plane, or one to refuse.
+// handleMalformed handles a line that is not a message: it is a control line, or gets an error.
 func (c *Conn) handleMalformed(line []byte, p *jsonrpc2.Problem) {
 	var control struct {
 		Type json.RawMessage `json:"type"`
@@ -91,7 +91,7 @@ func (c *Conn) handleMalformed(line []byte, p *jsonrpc2.Problem) {
 	switch {
 	case p.NotJSONRPC && json.Unmarshal(line, &control) == nil && control.Type != nil:
 		c.handleControl(control.Type, line)
-	case line == nil: // it was too long
+	case line == nil: // too long
 		c.refuseMessage(p.ID, Errorf(CodeInvalidRequest, KindTooLarge, "%s", p.Text))
 	case p.Code == jsonrpc2.CodeParse:
 		c.refuseMessage(p.ID, Errorf(CodeParse, KindParse, "%s", p.Text))
@@ -100,6 +100,7 @@ func (c *Conn) handleMalformed(line []byte, p *jsonrpc2.Problem) {
 	}
 }
 
+// handleControl answers a control line, whose type is rawKind.
 func (c *Conn) handleControl(rawKind json.RawMessage, line []byte) {
 	var kind string
 	if rawKind[0] != '"' || json.Unmarshal(rawKind, &kind) != nil {
@@ -135,17 +136,18 @@ func (c *Conn) cancelCall(params json.RawMessage) {
 	}
 }
 
+// startCall runs the handler of a request, or refuses the request.
 func (c *Conn) startCall(m *jsonrpc2.Message) {
-	handler, quick := c.server.InlineMethods[m.Method]
-	if !quick {
+	handler, inline := c.server.InlineMethods[m.Method]
+	if !inline {
 		handler = c.server.Methods[m.Method]
 	}
 	if handler == nil {
-		c.refuseMessage(m.ID, Errorf(CodeMethodNotFound, KindUnknownMethod, "there is no method %q", clipText(m.Method, 100)))
+		c.refuseMessage(m.ID, Errorf(CodeMethodNotFound, KindUnknownMethod, "method not found: %q", clipText(m.Method, 100)))
 		return
 	}
-	if spoiled := jsonrpc2.InvalidCharacter(m.Params); spoiled != "" {
-		c.refuseMessage(m.ID, Errorf(CodeInvalidParams, KindInvalidParams, "the params have %s and cannot be passed on", spoiled))
+	if invalid := jsonrpc2.InvalidCharacter(m.Params); invalid != "" {
+		c.refuseMessage(m.ID, Errorf(CodeInvalidParams, KindInvalidParams, "the params contain %s and cannot be decoded", invalid))
 		return
 	}
 	r := &Request{Method: m.Method, Params: m.Params, Conn: c, First: !c.hasRequest, id: m.ID, token: jsonrpc2.ProgressToken(m.Params)}
@@ -169,48 +171,49 @@ func (c *Conn) startCall(m *jsonrpc2.Message) {
 	}
 	c.server.calls.Add(1)
 	c.server.noteWork()
-	if quick {
+	if inline {
 		c.runCall(r, handler)
 	} else {
 		c.wg.Go(func() { c.runCall(r, handler) })
 	}
 }
 
-// runCall runs one handler, unless the call was cancelled before, and answers. A client that has
-// closed its side may still be reading.
+// runCall runs one handler, unless the call was cancelled before, and sends the answer. A client
+// that has closed its end may still be reading.
 func (c *Conn) runCall(r *Request, handler Handler) {
-	begun := time.Now()
+	start := time.Now()
 	var result any
 	var err error
 	if r.ctx.Err() == nil || errors.Is(context.Cause(r.ctx), jsonrpc2.ErrClosed) {
 		result, err = c.callHandler(r, handler)
 	} else {
-		err = Errorf(CodeFailed, KindShuttingDown, "the server shuts down")
+		err = Errorf(CodeFailed, KindShuttingDown, "the server is shutting down")
 	}
 	if r.Commit() {
 		err = Errorf(CodeCancelled, KindCancelled, "cancelled")
 	}
 	c.mu.Lock()
-	delete(c.calls, jsonrpc2.IDKey(r.id)) // before the answer, because its id may be used again then
+	delete(c.calls, jsonrpc2.IDKey(r.id)) // before the answer, after which the client may use the id again
 	c.mu.Unlock()
 	r.sendAnswer(result, err)
-	c.logCall(r, begun, err)
+	c.logCall(r, start, err)
 	r.cancel(nil)
 	c.server.calls.Add(-1)
 	c.server.noteWork()
 }
 
+// callHandler calls a handler. A panic becomes an error.
 func (c *Conn) callHandler(r *Request, handler Handler) (result any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.Logger.Error("a handler panicked", "method", r.Method, "panic", p, "stack", string(debug.Stack()))
+			c.Logger.Error("handler panicked", "method", r.Method, "panic", p, "stack", string(debug.Stack()))
 			err = Errorf(CodeFailed, KindInternal, "%s failed: %v", r.Method, p)
 		}
 	}()
 	return handler(r.ctx, r)
 }
 
-// sendResult answers a request with what its handler returned.
+// sendResult answers a request with the result or the error of its handler.
 func (c *Conn) sendResult(id json.RawMessage, result any, err error) {
 	if result == nil {
 		result = struct{}{}
@@ -230,7 +233,7 @@ func (c *Conn) sendResult(id json.RawMessage, result any, err error) {
 
 // sendError answers with an error. A nil id stands for an id that could not be read.
 func (c *Conn) sendError(id json.RawMessage, e *Error) {
-	if err := c.SendError(id, e); err != nil { // its data cannot be encoded
+	if err := c.SendError(id, e); err != nil { // e.Data cannot be encoded
 		_ = c.SendError(id, Errorf(CodeFailed, KindInternal, "%v", err))
 	}
 }

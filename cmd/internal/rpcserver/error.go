@@ -7,17 +7,17 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
 
-// The codes of errors. Several things have one code: Kind tells them apart.
+// The codes of errors. Several errors share a code; Kind distinguishes them.
 const (
 	CodeParse          = jsonrpc2.CodeParse
 	CodeInvalidRequest = jsonrpc2.CodeInvalidRequest
 	CodeMethodNotFound = jsonrpc2.CodeMethodNotFound
 	CodeInvalidParams  = jsonrpc2.CodeInvalidParams
 	CodeFailed         = -32001 // the call could not be carried out
-	CodeCancelled      = -32800 // on the caller's own request
+	CodeCancelled      = -32800 // at the request of the caller
 )
 
-// The kinds of errors that this package makes; handlers have their own.
+// The kinds of errors of this package; handlers have their own.
 const (
 	KindParse          = "parse"
 	KindInvalidRequest = "invalid_request"
@@ -29,29 +29,32 @@ const (
 	KindCancelled      = "cancelled"
 	KindShuttingDown   = "shutting_down"
 	KindUnreachable    = "unreachable"
-	maxErrorTextBytes  = 1000
 )
+
+// maxErrorTextBytes bounds the message of an error on the wire, in bytes.
+const maxErrorTextBytes = 1000
 
 // An Error is the error object of an answer.
 type Error struct {
 	Code    int
 	Kind    string         // machine-readable; on the wire it is data.kind
-	Message string         // for a person
-	Data    map[string]any // what else is in data; may be nil
+	Message string         // human-readable
+	Data    map[string]any // the other fields of data; may be nil
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// Errorf makes an Error.
+// Errorf returns an Error with a formatted message.
 func Errorf(code int, kind, format string, args ...any) *Error {
 	return &Error{Code: code, Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// InvalidParams returns the error of a call whose params name is missing or wrong.
+// InvalidParams returns the error for missing or invalid params. The message names the parameter.
 func InvalidParams(format string, args ...any) *Error {
 	return Errorf(CodeInvalidParams, KindInvalidParams, format, args...)
 }
 
+// A wireError is an Error as it is encoded.
 type wireError struct {
 	Code    int            `json:"code"`
 	Message string         `json:"message"`
@@ -79,7 +82,7 @@ func (e *Error) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// clipText cuts s to at most n bytes, between characters.
+// clipText cuts s to at most n bytes, between characters, and marks the cut with an ellipsis.
 func clipText(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -16,30 +16,30 @@ import (
 // minProgressInterval is the least time between two progress notifications of a call.
 const minProgressInterval = 50 * time.Millisecond
 
-// A Request is one call, for its handler.
+// A Request is one call of a client, as its handler gets it.
 type Request struct {
 	Method string
-	Params json.RawMessage // an object or an array; nil when there are none
+	Params json.RawMessage // an object or an array; nil without params
 	Conn   *Conn
-	First  bool // of its connection
+	First  bool // it is the first request of its connection
 
 	id     json.RawMessage
-	token  json.RawMessage // of progress; nil when the caller wants none
+	token  json.RawMessage // the progress token; nil if the caller wants no progress
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	afterAnswer []func() // of the handler's goroutine
+	afterAnswer []func() // only for the goroutine of the handler
 
-	committed bool // guarded by Conn.mu: a cancel comes too late
+	committed bool // guarded by Conn.mu; a cancel comes too late
 
 	mu         sync.Mutex
 	answered   bool      // guarded by mu
-	reported   float64   // guarded by mu: the last progress
-	reportedAt time.Time // guarded by mu: and when
+	reported   float64   // guarded by mu; the last progress
+	reportedAt time.Time // guarded by mu; the time of that
 }
 
-// Decode reads params, which must be an object, into p. A field that p does not
-// have is an error: a misspelt one must not be taken for a default.
+// Decode reads params, which must be an object, into p. A field that p does not have is an error,
+// so that a misspelt field is not mistaken for a default.
 func (r *Request) Decode(p any) error {
 	params := r.Params
 	if params == nil {
@@ -48,7 +48,7 @@ func (r *Request) Decode(p any) error {
 	if params[0] != '{' {
 		return InvalidParams("params must be an object")
 	}
-	if bytes.Contains(params, []byte(`"_meta"`)) { // belongs to the call, not to the method
+	if bytes.Contains(params, []byte(`"_meta"`)) { // belongs to the call, and not to its method
 		var fields map[string]json.RawMessage
 		if err := json.Unmarshal(params, &fields); err != nil {
 			return InvalidParams("%s: %v", r.Method, err)
@@ -67,15 +67,14 @@ func (r *Request) Decode(p any) error {
 	return nil
 }
 
-// checkKeys refuses two mistakes that encoding/json accepts: a field whose letters differ in
-// case, and a field that comes twice, of which the last would count. params is an object, and
-// p points to a struct.
+// checkKeys rejects two mistakes that encoding/json accepts: a field name in other letter case, and
+// a repeated field, of which the last would count. params is an object, and p points to a struct.
 func checkKeys(params []byte, p any) error {
 	if reflect.TypeOf(p).Elem().Kind() != reflect.Struct {
 		return nil
 	}
 	known := make(map[string]bool)
-	for _, f := range reflect.VisibleFields(reflect.TypeOf(p).Elem()) { // embedded ones, too
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(p).Elem()) { // including embedded ones
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		known[name] = !f.Anonymous
 	}
@@ -94,7 +93,7 @@ func checkKeys(params []byte, p any) error {
 			return fmt.Errorf("json: unknown field %q", name)
 		}
 		if seen[name] {
-			return fmt.Errorf("the field %q comes twice", name)
+			return fmt.Errorf("duplicate field %q", name)
 		}
 		seen[name] = true
 		var value json.RawMessage
@@ -105,17 +104,16 @@ func checkKeys(params []byte, p any) error {
 	return nil
 }
 
-// ProgressToken returns the caller's progress token as it was written, or nil.
+// ProgressToken returns the progress token as the caller wrote it, or nil.
 func (r *Request) ProgressToken() json.RawMessage { return r.token }
 
-// ReportProgress tells the caller how far the call is: progress grows with each call,
-// total is 0 when it is not known. Without a token it does nothing, and what comes
-// within 50 ms of the last one, or does not grow, is left out. Nothing is sent once
-// the call is answered.
+// ReportProgress reports the progress of the call to the caller, if the caller gave a token.
+// progress must grow with each call; total is 0 if unknown. It drops progress that does not grow,
+// or comes within 50 ms of the last report, or after the answer.
 func (r *Request) ReportProgress(progress, total float64, message string) error {
 	for _, v := range []float64{progress, total} {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("rpc: a progress of %v is none", v)
+			return fmt.Errorf("rpcserver: invalid progress %v", v)
 		}
 	}
 	if r.token == nil {
@@ -137,8 +135,8 @@ func (r *Request) ReportProgress(progress, total float64, message string) error 
 	return r.Conn.Notify("notifications/progress", p)
 }
 
-// Commit makes later cancels of the request have no effect, and reports whether one came
-// before. A handler calls it before it does something that a cancel would have undone.
+// Commit makes later cancels of the request ineffective, and reports whether one came before. A
+// handler calls it before an action that a cancel would have to undo.
 func (r *Request) Commit() (cancelled bool) {
 	r.Conn.mu.Lock()
 	defer r.Conn.mu.Unlock()
@@ -146,11 +144,11 @@ func (r *Request) Commit() (cancelled bool) {
 	return errors.Is(context.Cause(r.ctx), ErrCancelled)
 }
 
-// AfterAnswer has f called once the call's answer is queued: what f sends comes
-// behind it. It is for the handler, before it returns; f must not wait.
+// AfterAnswer makes f run once the answer of the call is queued, so that lines sent by f follow the
+// answer. The handler calls it before it returns. f must not block.
 func (r *Request) AfterAnswer(f func()) { r.afterAnswer = append(r.afterAnswer, f) }
 
-// sendAnswer answers, and ends progress.
+// sendAnswer sends the answer, ends progress, and runs the functions of AfterAnswer.
 func (r *Request) sendAnswer(result any, err error) {
 	r.mu.Lock()
 	r.answered = true
