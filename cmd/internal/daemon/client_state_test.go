@@ -26,7 +26,7 @@ func (r *testDaemon) connectAs(epoch uint64) *client.Conn {
 	return c
 }
 
-// dialWithoutHello connects and says nothing.
+// dialWithoutHello connects without a hello.
 func (r *testDaemon) dialWithoutHello() *client.Conn {
 	r.t.Helper()
 	conn, err := client.Socket(r.socket).Dial(r.t.Context())
@@ -134,8 +134,8 @@ func TestHello(t *testing.T) {
 		}
 	})
 
-	// A client whose connection ends in the usual way gives its keyboard back; it has it again when it
-	// comes back, unless somebody else has it, or had it taken away.
+	// A client whose connection ends releases its write lock. It gets the lock back when it reconnects,
+	// unless another client has the lock, or the client was detached.
 	t.Run("returns a write lock unless another client has it", func(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, nil)
@@ -226,7 +226,7 @@ func TestHello(t *testing.T) {
 		}
 	})
 
-	// The connection of a client without an identity is all that it has.
+	// A client without an identity ends with its connection.
 	t.Run("forgets the oldest client beyond the limit", func(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, nil)
@@ -392,8 +392,8 @@ func TestRequest(t *testing.T) {
 		}
 	})
 
-	// A call that waits for long is repeated when its connection is lost, however many others were
-	// made in the meantime.
+	// A long call is repeated when its connection is lost, however many other calls were made in the
+	// meantime.
 	t.Run("never forgets an unanswered call", func(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, nil)

@@ -2,7 +2,7 @@ package daemon
 
 import "time"
 
-// SetClock gives a daemon a clock for idleness, which looks when something comes on looks.
+// SetClock replaces the clock by which a daemon measures idleness.
 func (o *Options) SetClock(now func() time.Time, looks <-chan time.Time) {
 	o.clock = &idlenessClock{now, looks}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 )
 
-// cutCount is how often a way is cut: go test -run Cut -args -cuts 500
+// cutCount is how often a connection is cut: go test -run Cut -args -cuts 500
 var cutCount = flag.Int("cuts", 60, "how often the way to a daemon is cut at random")
 
 func newLink(t testing.TB, w *faultdial.FaultyDialer) *client.Client {
@@ -104,7 +104,7 @@ func TestCut(t *testing.T) {
 		r.newSession(plain)
 		w := faultdial.NewDialer(r.socket)
 		l := newLink(t, w)
-		newConnOver(t, l) // the first way to the daemon is not tried again
+		newConnOver(t, l) // do not retry the first address
 		after := timeline.Seq(0)
 		seen := map[timeline.Seq]bool{}
 		var text strings.Builder
@@ -137,10 +137,10 @@ func TestCut(t *testing.T) {
 		}
 	})
 
-	// The suite of sessions holds over a way that is cut again and again.
+	// The session suite passes over a connection that is cut again and again.
 	t.Run("a session passes the interface suite", func(t *testing.T) {
 		t.Parallel()
-		var needs []workers.Preparation // of the session that is being made
+		var needs []workers.Preparation // of the session that is being created
 		r := startDaemon(t, func(o *daemon.Options) {
 			plain := o.FindSpec
 			o.FindSpec = func(p client.CreateParams) (workers.Spec, error) {
@@ -151,7 +151,7 @@ func TestCut(t *testing.T) {
 		})
 		made := 0
 		sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session {
-			made++ // sessions are made one after the other, before their tests run
+			made++ // sessions are created one after the other, before their tests run
 			needs = prepare
 			w := faultdial.NewDialer(r.socket)
 			c := newConnOver(t, newLink(t, w))
@@ -160,7 +160,7 @@ func TestCut(t *testing.T) {
 				t.Fatal(err)
 			}
 			if strings.HasSuffix(t.Name(), "no_longer_than_its_context") {
-				return c.Session(name) // a call that is given up while the way is down goes on there
+				return c.Session(name) // a call abandoned while the connection is down continues at the daemon
 			}
 			stop := make(chan struct{})
 			cutting := make(chan struct{})
@@ -187,8 +187,8 @@ func TestCut(t *testing.T) {
 	})
 }
 
-// retryingSession is a session over a way that is cut. A wait that is too short for the cut in it is
-// made again, as its error asks for.
+// A retryingSession is a session over a connection that is cut. It repeats a wait that was too short
+// for the cut in it, as the error asks for.
 type retryingSession struct{ session.Session }
 
 func (s retryingSession) As(author string) session.Session {
@@ -334,8 +334,8 @@ func TestReconnect(t *testing.T) {
 		}
 	})
 
-	// Another daemon at the same place has none of the sessions: what was under way is lost, and says
-	// so.
+	// Another daemon at the same address has none of the sessions: calls under way fail, and their
+	// errors say so.
 	t.Run("calls are not repeated at a restarted daemon", func(t *testing.T) {
 		t.Parallel()
 		r, after := startDaemon(t, nil), startDaemon(t, nil)
@@ -375,8 +375,8 @@ func TestReconnect(t *testing.T) {
 		}
 	})
 
-	// The daemon remembers only so many clients. To repeat a call that it has forgotten would run its
-	// code twice.
+	// The daemon remembers a bounded number of clients. Repeating a call that it has forgotten would run
+	// its code twice.
 	t.Run("calls are not repeated if the daemon forgot the client", func(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, nil)
@@ -411,7 +411,7 @@ func TestReconnect(t *testing.T) {
 		}
 	})
 
-	// A subscription alone asks nothing, and is told of nothing over a dark way.
+	// A subscription alone sends nothing, and does not notice a silent connection.
 	t.Run("a subscription alone detects a silent connection", func(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, nil)
@@ -439,7 +439,7 @@ func TestReconnect(t *testing.T) {
 		}
 	})
 
-	// Less than a millisecond is a time, too, and not a poll, which would wait for the link without end.
+	// Less than a millisecond is a wait as well, and not a poll, which would wait for a connection without limit.
 	t.Run("a wait below one millisecond ends during an outage", func(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, nil)

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 // processTimeout bounds every wait for a process.
 const processTimeout = 2 * time.Minute
 
-// A testDaemon is a daemon under test.
+// A testDaemon is a daemon under test, with its socket and supervisor.
 type testDaemon struct {
 	t      testing.TB
 	socket string
@@ -105,7 +105,7 @@ func (r *testDaemon) dial() *client.Conn {
 	return c
 }
 
-// newSession makes a session "main" and waits until it is idle.
+// newSession creates a session "main" and waits until it is idle.
 func (r *testDaemon) newSession(c *client.Conn) {
 	r.t.Helper()
 	if _, err := c.CreateSession(r.t.Context(), client.CreateParams{Name: "main"}); err != nil {
@@ -336,7 +336,7 @@ func TestDaemon(t *testing.T) {
 		}
 	})
 
-	// A logout, or the end of a job's time, ends the daemon by a signal.
+	// A logout, or the time limit of a batch job, ends the daemon by a signal.
 	t.Run("shutdown tells subscribers the reason", func(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, nil)
@@ -389,7 +389,7 @@ func isEndOfTurn(n uint64) func(timeline.Event) bool {
 	}
 }
 
-// wantNoGaps fails when events are not numbered from first without a hole.
+// wantNoGaps fails unless events are numbered from first without a gap.
 func wantNoGaps(t testing.TB, events []timeline.Event, first timeline.Seq) {
 	t.Helper()
 	for i, e := range events {
@@ -714,8 +714,8 @@ func TestCreate_ConcurrentSameName(t *testing.T) {
 	}
 }
 
-// The largest input runs, also when each of its bytes takes two in JSON, and a larger one is refused in the
-// words of a session.
+// The largest input runs, even if JSON doubles each of its bytes. A larger one gets the error of a
+// session.
 func TestDaemon_MaxInput(t *testing.T) {
 	r := startDaemon(t, nil)
 	c := newConnOver(t, client.New(client.Socket(r.socket), nil))

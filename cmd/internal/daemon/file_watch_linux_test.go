@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noWatchesEnv makes the test program one of a user who has no watches of files left.
+// noWatchesEnv makes the test program one of a user without free inotify watches.
 const noWatchesEnv = "DAEMON_TEST_WATCHLESS"
 
-// An editor or a builder may use up all that a user has: 8192 on many machines.
+// An editor or a build tool may use up all watches of a user: 8192 on many machines.
 func TestDaemon_NoInotifyWatches(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(noWatchesEnv) == "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// waitUntil waits until a fact holds.
+// waitUntil waits until a condition is true.
 func (r *testDaemon) waitUntil(what string, holds func() bool) {
 	r.t.Helper()
 	again := time.NewTicker(time.Millisecond)
@@ -45,7 +45,7 @@ func (r *testDaemon) sessionNames(c *client.Conn) string {
 	return strings.Join(names, " ")
 }
 
-// Nobody would ever learn the name of such a session.
+// No client would ever learn the name of such a session.
 func TestCreate_AbandonedUnnamed(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
@@ -70,7 +70,7 @@ func TestCreate_AbandonedUnnamed(t *testing.T) {
 	r.waitUntil("only the one with a name is left", func() bool { return r.sessionNames(c) == "mine" })
 }
 
-// logLines are those of a log.
+// logLines collects the lines of a log.
 type logLines chan string
 
 func (l logLines) Write(b []byte) (int, error) {
@@ -81,7 +81,7 @@ func (l logLines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// It would go on where nobody could reach it.
+// The turn would continue where no client can reach it.
 func TestClose_CancelledWhileWaiting(t *testing.T) {
 	t.Parallel()
 	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir(), StopGrace: processTimeout}) // its worker ends when the test says so
@@ -242,7 +242,7 @@ func TestWriteLock_SingleTurn(t *testing.T) {
 	r.newSession(ada)
 	for _, err := range []error{ada.TakeWriteLock(t.Context(), "main", "ada", false), bob.TakeWriteLock(t.Context(), "main", "bob", false)} {
 		if err != nil {
-			t.Fatal(err) // neither keeps the other out before a turn has begun
+			t.Fatal(err) // neither excludes the other before a turn has started
 		}
 	}
 	ask := func(c *client.Conn) session.Reply {
@@ -269,7 +269,7 @@ func TestWriteLock_SingleTurn(t *testing.T) {
 	if err := answer(ada, reply); err != nil {
 		t.Errorf("ada cannot answer: %v", err)
 	}
-	// The turn of one who has taken nothing is not bob's.
+	// A turn of a client without a lock is not bob's.
 	reply = ask(eve)
 	if err := bob.TakeWriteLock(t.Context(), "main", "bob", false); err != nil {
 		t.Error(err)
@@ -336,7 +336,7 @@ func TestSessionIdleTimeout_UnusedOnly(t *testing.T) {
 	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "watched"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "watched", Turn: 1}); err != nil { // it has run until somebody watched
+	if _, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "watched", Turn: 1}); err != nil { // it ran until a client subscribed
 		t.Fatal(err)
 	}
 	r.waitUntil("the idle one is closed", func() bool { return r.sessionNames(c) == "kept running waiting watched" })
@@ -346,7 +346,7 @@ func TestSessionIdleTimeout_UnusedOnly(t *testing.T) {
 	r.waitUntil("the one that ran is closed after it", func() bool { return r.sessionNames(c) == "kept waiting watched" })
 }
 
-// Tidy programs remove directories that were not used for long.
+// Cleanup programs remove directories that were unused for long.
 func TestSessionDirectory_Removed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/turnstone"
@@ -401,7 +401,7 @@ func TestWait_CursorPastEnd(t *testing.T) {
 	}
 }
 
-// A param that is taken for another, or not at all, would be a default in silence.
+// A misspelt or ignored parameter would silently become a default.
 func TestParams_Strict(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)

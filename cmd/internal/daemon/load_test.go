@@ -26,11 +26,10 @@ import (
 // chaosTime is how long TestChaos kills: go test -run Chaos -args -chaos 10m
 var chaosTime = flag.Duration("chaos", 3*time.Second, "how long processes are killed at random")
 
-// chaosEnv makes this program a client that uses the daemon at that socket until it
-// is killed.
+// chaosEnv makes this program a client that uses the daemon at that socket until it is killed.
 const chaosEnv = "CHAOS_CLIENT"
 
-// waitUntil waits for a fact that nobody announces.
+// waitUntil polls until a condition is true.
 func waitUntil(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	late := time.After(processTimeout)
@@ -104,8 +103,8 @@ func TestLoad_StalledSubscriber(t *testing.T) {
 		t.Errorf("the heap grew from %d to %d MB", base>>20, most>>20)
 	}
 	r.runCode(c, "print still here", "still here\n")
-	// It goes on where it stopped, and what is gone meanwhile is a gap. On a machine that is slower
-	// than that, its time for a line is over.
+	// It continues where it stopped, and events dropped in the meantime are a gap. On a slower machine
+	// the write timeout has passed.
 	if inTime := time.Since(begun) < 20*time.Second; !readToTurnEnd(stopped, 2) && inTime {
 		t.Error("the watcher that stopped was lost")
 	}
@@ -339,7 +338,7 @@ func runCalls(b *testing.B, c *client.Conn, name string) {
 	}
 }
 
-// The calls of one client do not slow those of another.
+// The calls of one client do not delay those of another.
 func BenchmarkTenClientsOverOne(b *testing.B) {
 	r := startDaemon(b, nil)
 	var clients []*client.Conn
@@ -368,7 +367,7 @@ func BenchmarkTenClientsOverOne(b *testing.B) {
 	b.ReportMetric(float64(ten)/float64(one), "×one")
 }
 
-// A turn in each of 64 sessions, seen to its end by 256 watchers.
+// A turn in each of 64 sessions, read to its end by 256 subscribers.
 func BenchmarkSixtyFourSessionsAndTheirWatchers(b *testing.B) {
 	const sessions, watchersEach = 64, 4
 	r := startDaemon(b, nil)

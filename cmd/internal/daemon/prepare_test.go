@@ -19,7 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A receivedLine is one that came, as far as these tests look at it.
+// A receivedLine is a line from the daemon, with the fields that these tests read.
 type receivedLine struct {
 	raw    string
 	ID     json.RawMessage `json:"id"`
@@ -39,12 +39,12 @@ type receivedLine struct {
 
 func (l receivedLine) isProgress() bool { return l.Method == client.MethodProgress }
 
-// isLast reports whether a frame says that it is over.
+// isLast reports whether a frame ends the progress.
 func (l receivedLine) isLast() bool {
 	return l.isProgress() && l.Params.Total != nil && *l.Params.Total == *l.Params.Progress
 }
 
-// A rawPeer is a client without a library.
+// A rawPeer is a client that reads and writes plain lines.
 type rawPeer struct {
 	t     testing.TB
 	conn  net.Conn
@@ -63,7 +63,7 @@ func (r *testDaemon) newPeer() *rawPeer {
 	return &rawPeer{r.t, conn, lines}
 }
 
-// sendRequest sends one, whose id is also the token that it may name.
+// sendRequest sends a request. Its id is also its progress token.
 func (p *rawPeer) sendRequest(id, method, params string) {
 	p.t.Helper()
 	if _, err := fmt.Fprintf(p.conn, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`+"\n", id, method, params); err != nil {
@@ -103,7 +103,7 @@ func (p *rawPeer) waitForProgress(token string) {
 	}
 }
 
-// wantProgress are those among lines that are for a token, which keep all promises.
+// wantProgress returns the progress frames for a token, and checks them.
 func wantProgress(t testing.TB, lines []receivedLine, token string) (all []receivedLine) {
 	t.Helper()
 	for _, l := range lines {
@@ -124,7 +124,7 @@ func wantProgress(t testing.TB, lines []receivedLine, token string) (all []recei
 	return all
 }
 
-// A fakeJob is a job that does what its test says.
+// A fakeJob is a preparation that its test controls.
 type fakeJob struct {
 	runs    atomic.Int64
 	reports chan workers.Progress // to report, until the result
@@ -167,7 +167,7 @@ func withPreparation(o *daemon.Options, make func(context.Context, func(workers.
 	}
 }
 
-// newPreparingDaemon is a daemon whose sessions with packages wait for a work.
+// newPreparingDaemon starts a daemon whose sessions with packages wait for a fakeJob.
 func newPreparingDaemon(t testing.TB) (*testDaemon, *fakeJob) {
 	w := newFakeJob()
 	return startDaemon(t, func(o *daemon.Options) { withPreparation(o, w.run) }), w

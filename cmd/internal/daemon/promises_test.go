@@ -15,8 +15,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// An idleClock is that of a daemon which ends when it was idle for a minute. It stands still
-// until a test moves it.
+// An idleClock is the clock of a daemon that stops after a minute without use. It stands still until a
+// test moves it.
 type idleClock struct {
 	*testDaemon
 	looks chan time.Time
@@ -52,7 +52,7 @@ func (c *idleClock) setTime(at time.Time) {
 	c.at = at
 }
 
-// triggerCheck has the daemon look at its clock, and reports whether it did.
+// triggerCheck makes the daemon check its clock, and reports whether it did.
 func (c *idleClock) triggerCheck() bool {
 	c.t.Helper()
 	select {
@@ -318,7 +318,7 @@ func TestStart_OmitsOldEvents(t *testing.T) {
 	}
 }
 
-// A rawClient speaks lines.
+// A rawClient is a client that sends and receives plain lines.
 type rawClient struct {
 	t     testing.TB
 	conn  net.Conn

@@ -2,5 +2,5 @@
 
 package daemon_test
 
-// raceDetector says that memory is not what it would be.
+// raceDetector reports whether the race detector, which uses more memory, is on.
 const raceDetector = true

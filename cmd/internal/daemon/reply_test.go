@@ -1,6 +1,6 @@
 //go:build !race
 
-// The race detector takes a minute for these megabytes, which one goroutine makes.
+// The race detector needs a minute for these megabytes, and one goroutine makes them.
 
 package daemon
 

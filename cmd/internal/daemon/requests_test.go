@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// A refusal may quote a name that is as long as a line.
+// An error may quote a name that is as long as a line.
 func TestRunRecovered_LongError(t *testing.T) {
 	t.Parallel()
 	d := &Daemon{log: slog.New(slog.DiscardHandler)}

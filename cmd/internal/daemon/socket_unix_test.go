@@ -21,7 +21,7 @@ import (
 	proof "github.com/turnstone-repl/turnstone/internal/peer"
 )
 
-// newSocketDir is a short directory of mode 0700.
+// newSocketDir returns a directory with a short path and mode 0700.
 func newSocketDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "s")
@@ -52,8 +52,8 @@ func TestListen(t *testing.T) {
 		}
 	})
 
-	// A session may be made in the moment in which a daemon makes its socket anew. The mode of one
-	// is not that of the other.
+	// A session may be created while the daemon creates its socket again. The mode of the socket must
+	// not apply to the files of the session.
 	t.Run("does not change the modes of other files", func(t *testing.T) {
 		dir := newSocketDir(t)
 		done := make(chan error)
@@ -98,7 +98,7 @@ func TestListen(t *testing.T) {
 		if _, err := daemon.Listen(path); !errors.Is(err, daemon.ErrServed) {
 			t.Errorf("a second one: %v", err)
 		}
-		if err := os.Remove(path + ".lock"); err != nil { // somebody tidied up
+		if err := os.Remove(path + ".lock"); err != nil { // as a cleanup program does
 			t.Fatal(err)
 		}
 		if _, err := daemon.Listen(path); !errors.Is(err, daemon.ErrServed) {
@@ -212,7 +212,7 @@ func TestListen(t *testing.T) {
 	})
 }
 
-// newProvingListener is a daemon that does nothing but prove that it is one.
+// newProvingListener starts a daemon that only proves that it is one.
 func newProvingListener(t *testing.T, path string) *daemon.Listener {
 	t.Helper()
 	l, err := daemon.Listen(path)
@@ -224,7 +224,7 @@ func newProvingListener(t *testing.T, path string) *daemon.Listener {
 	return l
 }
 
-// serveProofs answers those who ask until the listener ends.
+// serveProofs answers requests for proofs until the listener ends.
 func serveProofs(l net.Listener, path string) {
 	go func() {
 		for {
@@ -296,7 +296,7 @@ func TestListen_SystemdSocket(t *testing.T) {
 func TestListener(t *testing.T) {
 	t.Parallel()
 
-	// The other may come in the moment in which the daemon makes its files anew.
+	// The other daemon may start while this one creates its files again.
 	t.Run("renewing reports the files of another daemon", func(t *testing.T) {
 		t.Parallel()
 		dir := newSocketDir(t)
@@ -417,7 +417,7 @@ type impostor struct {
 	answer func(net.Conn)
 }
 
-// replaceSocket puts an impostor in the place of a daemon.
+// replaceSocket replaces a daemon by an impostor.
 func (i impostor) replaceSocket(t *testing.T, socket string) {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(i.dir, filepath.Base(socket)))

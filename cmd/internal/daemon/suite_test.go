@@ -13,7 +13,7 @@ import (
 
 func TestClientSession_Suite(t *testing.T) {
 	t.Parallel()
-	var needs []workers.Preparation // of the session that is being made
+	var needs []workers.Preparation // of the session that is being created
 	r := startDaemon(t, func(o *daemon.Options) {
 		plain := o.FindSpec
 		o.FindSpec = func(p client.CreateParams) (workers.Spec, error) {
@@ -24,7 +24,7 @@ func TestClientSession_Suite(t *testing.T) {
 	})
 	made := 0
 	sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session {
-		made++ // sessions are made one after the other, before their tests run
+		made++ // sessions are created one after the other, before their tests run
 		needs = prepare
 		c, err := client.Dial(t.Context(), client.Socket(r.socket))
 		if err != nil {

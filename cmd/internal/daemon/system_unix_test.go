@@ -21,7 +21,7 @@ func newSocketName(t testing.TB) string {
 	return filepath.Join(dir, "s")
 }
 
-// floodBytes is what a watcher that does not read is flooded with.
+// floodBytes is the output for a subscriber that does not read.
 const floodBytes = 100 << 20
 
 func isAlive(pid int) bool { return testexec.IsAlive(pid) }

@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// newWarmDaemon is a daemon that keeps sessions ready; its Spec takes the directory that a client names.
+// newWarmDaemon starts a daemon with warm sessions. Its FindSpec uses the directory of the client.
 func newWarmDaemon(t testing.TB, change func(*daemon.Options)) *testDaemon {
 	return startDaemon(t, func(o *daemon.Options) {
 		self, err := os.Executable()
@@ -49,7 +49,7 @@ func (r *testDaemon) waitForPool(c *client.Conn, what string, want func(client.W
 	return now
 }
 
-// wantResult wantResult code in a session.
+// wantResult runs code in a session and checks its result.
 func (r *testDaemon) wantResult(c *client.Conn, name, code, want string) {
 	r.t.Helper()
 	reply, err := c.StartTurn(r.t.Context(), client.StartParams{Session: name, Input: code, WaitMS: processTimeout.Milliseconds()})
