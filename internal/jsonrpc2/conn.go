@@ -227,7 +227,7 @@ func (c *Conn) handleLine(line []byte) {
 
 func (c *Conn) handleMalformed(line []byte, p *Problem) {
 	if c.options.OnMalformed == nil {
-		c.Drop(fmt.Errorf("received a line that is not a message: %s (%.100q)", p.Text, line))
+		c.Drop(fmt.Errorf("malformed message: %s (%.100q)", p.Text, line))
 		return
 	}
 	c.options.OnMalformed(line, p)

@@ -602,7 +602,7 @@ func TestMalformed(t *testing.T) {
 			ours, theirs = net.Pipe()
 			c = New(ours, &plainOptions)
 			go func() { _, _ = io.WriteString(theirs, "hello\n") }()
-			if err := c.Read(); err == nil || !strings.Contains(err.Error(), "not a message") {
+			if err := c.Read(); err == nil || !strings.Contains(err.Error(), "malformed message") {
 				t.Errorf("got %v", err)
 			}
 			_ = c.FinishWriting()
