@@ -38,9 +38,9 @@ type Command struct {
 	Stderr io.Writer
 }
 
-// A Process is a started command. Read and Write use its output and its input, each from one
-// goroutine; the other methods are safe for concurrent use. It is a [net.Conn] except for the
-// addresses.
+// A Process is a started command, used as a connection. Read and Write use its output and its
+// input, each from one goroutine; the other methods are safe for concurrent use. It is a [net.Conn]
+// except for the addresses.
 type Process struct {
 	cmd      *exec.Cmd
 	group    *group

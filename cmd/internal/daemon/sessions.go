@@ -44,7 +44,7 @@ type openSession struct {
 const maxReaders = 64
 
 // saveReadCursor stores how far a reader has read, unless seq is 0, and returns the stored cursor.
-// With too many readers, it forgets the one that is furthest behind.
+// With too many readers, it forgets the reader that is furthest behind.
 func (e *openSession) saveReadCursor(reader string, seq timeline.Seq) timeline.Seq {
 	e.mu.Lock()
 	defer e.mu.Unlock()

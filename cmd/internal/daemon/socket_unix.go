@@ -57,10 +57,9 @@ type Listener struct {
 }
 
 // Listen creates the socket at path, or takes the one that systemd passes. It removes only dead
-// sockets, and never takes one at which a program listens. At one of [daemonlock.SocketPaths] it is
-// the daemon of this user on this host: there is no second one, and it uses another of these paths
-// if path cannot be used. ErrServed means that a live daemon of this user has the socket, and has
-// proved that it is one.
+// sockets, and never takes one at which a program listens. At a path of [daemonlock.SocketPaths] it
+// is the only daemon of this user on this host. It uses another of these paths if path cannot be
+// used. ErrServed means that a live daemon of this user has the socket, and has proved it.
 func Listen(path string) (*Listener, error) {
 	l, err := activatedListener()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // minProgressInterval is the least time between two progress notifications of a call.
 const minProgressInterval = 50 * time.Millisecond
 
-// A Request is one call of a client, as its handler gets it.
+// A Request carries one call of a client to its handler.
 type Request struct {
 	Method string
 	Params json.RawMessage // an object or an array; nil without params
