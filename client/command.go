@@ -49,11 +49,11 @@ const (
 	stderrTimeout = 5 * time.Second
 )
 
-// A Command is a transport command that connects to a daemon on another machine or in a
+// A CommandDialer is a transport command that connects to a daemon on another machine or in a
 // container: a command such as "ssh gpu1" that runs "repl bridge" there. It runs without a
 // shell and ends with the connection, together with all its descendants. The fields are set
 // before use.
-type Command struct {
+type CommandDialer struct {
 	Name        string   // name of the remote, for users; may be ""
 	Prefix      []string // the words of the command; the first is a local program
 	Program     string   // the remote program; "" is repl on the remote PATH
@@ -125,7 +125,7 @@ type RefusedError struct{ Greeting Greeting }
 func (e *RefusedError) Error() string { return e.Greeting.Error }
 
 // String implements Dialer.
-func (c *Command) String() string {
+func (c *CommandDialer) String() string {
 	words := transportcmd.JoinWords(c.Prefix)
 	if c.Name == "" {
 		return words
@@ -134,7 +134,7 @@ func (c *Command) String() string {
 }
 
 // Place names the remote in messages, as in "the connection to gpu".
-func (c *Command) Place() string {
+func (c *CommandDialer) Place() string {
 	if c.Name != "" {
 		return c.Name
 	}
@@ -143,7 +143,7 @@ func (c *Command) Place() string {
 
 // Dial implements Dialer. The connection has a method Greeting. If the remote program is
 // missing, InstallProgram is called, once.
-func (c *Command) Dial(ctx context.Context) (net.Conn, error) {
+func (c *CommandDialer) Dial(ctx context.Context) (net.Conn, error) {
 	for {
 		conn, err := c.dialWithInstall(ctx)
 		if session.KindOf(err) != KindUnreachable || time.Until(c.RetryUntil) < dialRetryInterval {
@@ -157,7 +157,7 @@ func (c *Command) Dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-func (c *Command) dialWithInstall(ctx context.Context) (net.Conn, error) {
+func (c *CommandDialer) dialWithInstall(ctx context.Context) (net.Conn, error) {
 	conn, err := c.dialOnce(ctx)
 	if ended, ok := errors.AsType[*CommandError](err); !ok || !ended.NoProgram || c.InstallProgram == nil {
 		return conn, err
@@ -173,14 +173,14 @@ func (c *Command) dialWithInstall(ctx context.Context) (net.Conn, error) {
 }
 
 // programName returns the name or path of the remote program.
-func (c *Command) programName() string {
+func (c *CommandDialer) programName() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return cmp.Or(c.installedProgram, c.Program, "repl")
 }
 
 // dialOnce runs the command once.
-func (c *Command) dialOnce(ctx context.Context) (net.Conn, error) {
+func (c *CommandDialer) dialOnce(ctx context.Context) (net.Conn, error) {
 	words, nonce, err := c.commandLine()
 	if err != nil {
 		return nil, c.finalError(err)
@@ -224,7 +224,7 @@ func (c *Command) dialOnce(ctx context.Context) (net.Conn, error) {
 
 // withTimeout ends ctx when no greeting has come for a while. A user who is prompted has more
 // time.
-func (c *Command) withTimeout(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+func (c *CommandDialer) withTimeout(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
 	silent := fmt.Errorf("no answer for %s", wait)
 	if c.LastPrompt == nil {
 		return context.WithTimeoutCause(ctx, wait, silent)
@@ -251,7 +251,7 @@ func (c *Command) withTimeout(ctx context.Context, wait time.Duration) (context.
 }
 
 // Waiting says what the connection attempt waits for; "" if that is the remote end.
-func (c *Command) Waiting() string {
+func (c *CommandDialer) Waiting() string {
 	if c.LastPrompt == nil || time.Since(c.LastPrompt()) > time.Second {
 		return ""
 	}
@@ -259,7 +259,7 @@ func (c *Command) Waiting() string {
 }
 
 // withFailureDetail adds the state of the remote to an error.
-func (c *Command) withFailureDetail(ctx context.Context, why error) error {
+func (c *CommandDialer) withFailureDetail(ctx context.Context, why error) error {
 	if c.DescribeFailure == nil {
 		return why
 	}
@@ -267,7 +267,7 @@ func (c *Command) withFailureDetail(ctx context.Context, why error) error {
 }
 
 // commandLine returns the words of the whole command.
-func (c *Command) commandLine() (words []string, nonce string, err error) {
+func (c *CommandDialer) commandLine() (words []string, nonce string, err error) {
 	if len(c.Prefix) == 0 {
 		return nil, "", errors.New("the remote has no transport command")
 	}
@@ -295,23 +295,23 @@ func (c *Command) commandLine() (words []string, nonce string, err error) {
 
 // StopPrompting makes the command neither prompt nor print at the terminal any more: the user
 // is in a session now.
-func (c *Command) StopPrompting() {
+func (c *CommandDialer) StopPrompting() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.Terminal, c.Stderr = nil, nil
 }
 
 // finalError returns an error that a retry cannot fix: it has no cause.
-func (c *Command) finalError(err error) error {
+func (c *CommandDialer) finalError(err error) error {
 	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("%s cannot be reached: %v", c, err)}
 }
 
-func (c *Command) unreachableError(err error) error {
+func (c *CommandDialer) unreachableError(err error) error {
 	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("%s cannot be reached: %v", c, err), Cause: err}
 }
 
 // refusedError returns the error for a remote end that reaches no daemon.
-func (c *Command) refusedError(g Greeting) error {
+func (c *CommandDialer) refusedError(g Greeting) error {
 	kind := g.Kind
 	if kind == "" {
 		kind = KindUnreachable
@@ -319,7 +319,7 @@ func (c *Command) refusedError(g Greeting) error {
 	return &session.Error{Kind: kind, Message: fmt.Sprintf("%s: %s", c, g.Error), Cause: &RefusedError{g}}
 }
 
-func (c *Command) startError(err error) error {
+func (c *CommandDialer) startError(err error) error {
 	if errors.Is(err, exec.ErrNotFound) {
 		return fmt.Errorf("program %q not found on this machine", c.Prefix[0])
 	}
@@ -327,7 +327,7 @@ func (c *Command) startError(err error) error {
 }
 
 // explainFailure explains why there was no greeting. It ends the command.
-func (c *Command) explainFailure(p *transportcmd.Process, heard *preamble, why error) error {
+func (c *CommandDialer) explainFailure(p *transportcmd.Process, heard *preamble, why error) error {
 	if errors.Is(why, io.EOF) { // the command is about to exit, and its status says more
 		select {
 		case <-p.Done():
@@ -361,7 +361,7 @@ func exitDescription(s *os.ProcessState) string {
 }
 
 // statusMeaning explains an exit status in words.
-func (c *Command) statusMeaning(status int) string {
+func (c *CommandDialer) statusMeaning(status int) string {
 	program := c.programName()
 	switch status {
 	case 0:
@@ -447,7 +447,7 @@ func readLine(in *bufio.Reader) (string, error) {
 }
 
 // recordCorruption records that a connection was corrupted.
-func (c *Command) recordCorruption(line string) {
+func (c *CommandDialer) recordCorruption(line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.corruptions = append(c.corruptions, corruption{time.Now(), line})
@@ -456,7 +456,7 @@ func (c *Command) recordCorruption(line string) {
 
 // checkCorruptions returns an error if other programs print into the connection again and
 // again.
-func (c *Command) checkCorruptions(now time.Time) error {
+func (c *CommandDialer) checkCorruptions(now time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.corruptions) < maxCorruptions || now.Sub(c.corruptions[0].at) > corruptionWindow {
@@ -471,7 +471,7 @@ func (c *Command) checkCorruptions(now time.Time) error {
 // A commandConn is a connection over the standard streams of a transport command.
 type commandConn struct {
 	*transportcmd.Process
-	command      *Command
+	command      *CommandDialer
 	greeting     Greeting
 	skippedBytes int  // foreign bytes between the daemon's lines
 	corrupted    bool // foreign output was inside one of the daemon's lines

@@ -23,12 +23,12 @@ import (
 const printGreeting = `printf '\nturnstone-bridge 1 %s {"version":"1","protocol":1,"host":"far"}\n' "$4"; `
 
 // newScriptCommand returns a command whose remote end is a script.
-func newScriptCommand(script string) *Command {
-	return &Command{Name: "gpu", Prefix: []string{"sh", "-c", script, "sh"}, GreetingTimeout: time.Minute}
+func newScriptCommand(script string) *CommandDialer {
+	return &CommandDialer{Name: "gpu", Prefix: []string{"sh", "-c", script, "sh"}, GreetingTimeout: time.Minute}
 }
 
 // wantDialError dials and returns the error, which must be of KindUnreachable.
-func wantDialError(t *testing.T, c *Command) string {
+func wantDialError(t *testing.T, c *CommandDialer) string {
 	t.Helper()
 	conn, err := c.Dial(t.Context())
 	if err == nil {
@@ -157,7 +157,7 @@ func TestCommandExit(t *testing.T) {
 				t.Errorf("%q acts on a terminal", text)
 			}
 		}
-		wantContains(t, wantDialError(t, &Command{Prefix: []string{"nosuchprogram"}}), `program "nosuchprogram" not found on this machine`)
+		wantContains(t, wantDialError(t, &CommandDialer{Prefix: []string{"nosuchprogram"}}), `program "nosuchprogram" not found on this machine`)
 	})
 
 	t.Run("kills a command that hangs and its children", func(t *testing.T) {
@@ -362,11 +362,11 @@ func TestCommandDial(t *testing.T) {
 
 	t.Run("rejects arguments that a shell would change", func(t *testing.T) {
 		t.Parallel()
-		for _, c := range []*Command{{Socket: "/tmp/a b"}, {Program: "~/repl"}, {Socket: "$HOME/x"}, {Program: "a;b"}} {
+		for _, c := range []*CommandDialer{{Socket: "/tmp/a b"}, {Program: "~/repl"}, {Socket: "$HOME/x"}, {Program: "a;b"}} {
 			c.Prefix = []string{"sh", "-c", "exit 1", "sh"}
 			wantContains(t, wantDialError(t, c), "cannot be sent to the remote shell")
 		}
-		wantContains(t, wantDialError(t, &Command{}), "the remote has no transport command")
+		wantContains(t, wantDialError(t, &CommandDialer{}), "the remote has no transport command")
 	})
 
 	t.Run("installs a missing program once", func(t *testing.T) {

@@ -312,7 +312,7 @@ func (c *Conn) bufferEarlyLocked(id string, m *jsonrpc2.Message) {
 // ---- methods
 
 // DaemonInfo describes the daemon.
-func (c *Conn) DaemonInfo(ctx context.Context) (i Info, err error) {
+func (c *Conn) DaemonInfo(ctx context.Context) (i DaemonInfo, err error) {
 	err = c.Call(ctx, MethodInfo, struct{}{}, &i)
 	return i, err
 }

@@ -27,7 +27,7 @@ func TestIsRemote(t *testing.T) {
 	for _, c := range []struct {
 		dialer Dialer
 		want   bool
-	}{{Socket("/x"), false}, {DefaultDialer(nothing), false}, {&Command{Prefix: []string{"ssh", "gpu1"}}, true}} {
+	}{{Socket("/x"), false}, {DefaultDialer(nothing), false}, {&CommandDialer{Prefix: []string{"ssh", "gpu1"}}, true}} {
 		l := New(c.dialer, nil)
 		if got := l.IsRemote(); got != c.want {
 			t.Errorf("%T: got %v", c.dialer, got)

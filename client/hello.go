@@ -20,7 +20,7 @@ type daemonInstance struct {
 	started time.Time
 }
 
-func instanceOf(i Info) daemonInstance { return daemonInstance{i.PID, i.Started} }
+func instanceOf(i DaemonInfo) daemonInstance { return daemonInstance{i.PID, i.Started} }
 
 func (i daemonInstance) equals(o daemonInstance) bool {
 	return i.pid == o.pid && i.started.Equal(o.started)
@@ -70,7 +70,7 @@ func (c *Conn) dialGreeting() (g Greeting, ok bool) {
 // awaitHelloLater waits for the answer to a hello while calls after it have already been sent:
 // the daemon handles them in order. If the hello is refused, the next attempt waits for its
 // answer before other calls, and fails with its error.
-func (l *Client) awaitHelloLater(c *Conn, hello *jsonrpc2.PendingCall) {
+func (l *Client) awaitHelloLater(c *Conn, hello *jsonrpc2.PendingRequest) {
 	defer close(c.helloDone)
 	there, err := c.awaitHello(context.Background(), l.dialer, hello)
 	if err == nil && !there.equals(c.daemon) {
@@ -107,7 +107,7 @@ func (l *Client) isHelloFirst() bool {
 
 // awaitHello waits for the answer to a hello, and checks that the other end is a daemon of this
 // protocol.
-func (c *Conn) awaitHello(ctx context.Context, d Dialer, hello *jsonrpc2.PendingCall) (i daemonInstance, err error) {
+func (c *Conn) awaitHello(ctx context.Context, d Dialer, hello *jsonrpc2.PendingRequest) (i daemonInstance, err error) {
 	ctx, stop := context.WithTimeout(ctx, dialTimeout)
 	defer stop()
 	defer context.AfterFunc(ctx, func() { c.conn.Drop(context.Cause(ctx)) })() // a silent daemon sends no error
@@ -119,7 +119,7 @@ func (c *Conn) awaitHello(ctx context.Context, d Dialer, hello *jsonrpc2.Pending
 	switch {
 	case err == nil:
 		c.knownToDaemon = h.Known
-		return instanceOf(h.Info), checkProtocol(h.Version, h.Protocol, d)
+		return instanceOf(h.DaemonInfo), checkProtocol(h.Version, h.Protocol, d)
 	case session.KindOf(err) == KindUnreachable && !errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return i, err
 	default: // possibly a timeout: the connection may already have been dropped because of it

@@ -89,8 +89,8 @@ const (
 	KindUnknownSubscription session.Kind = "unknown_subscription" // unknown subscription
 )
 
-// Info describes the daemon.
-type Info struct {
+// DaemonInfo describes the daemon.
+type DaemonInfo struct {
 	Version     string     `json:"version"`
 	Protocol    int        `json:"protocol"` // [Protocol]
 	PID         int        `json:"pid"`
@@ -125,7 +125,7 @@ type HelloParams struct {
 
 // A HelloReply describes the daemon.
 type HelloReply struct {
-	Info
+	DaemonInfo
 	Known bool `json:"known,omitempty"` // the daemon knows the client, which keeps its state
 }
 
@@ -149,14 +149,14 @@ type CreateParams struct {
 	Hosts                []string          `json:"hosts,omitempty"`     // for the network list: patterns of hosts
 	Accept               string            `json:"accept,omitempty"`    // the weaker mechanism that a sandbox may use: landlock
 	AskUser              bool              `json:"ask_user,omitempty"`  // block calls that a sandbox refuses until the user has decided
-	Limits               Limits            `json:"limits,omitzero"`
+	Limits               SessionLimits     `json:"limits,omitzero"`
 	SessionIdleTimeoutMS int64             `json:"session_idle_timeout_ms,omitempty"` // the session is closed when unused for this long; 0 is the daemon's default
 	Token                json.RawMessage   `json:"progressToken,omitempty"`
 	Request              string            `json:"request,omitempty"` // as in StartParams
 }
 
-// Limits bound the resources of a session; zero fields bound nothing.
-type Limits struct {
+// SessionLimits bound the resources of a session; zero fields bound nothing.
+type SessionLimits struct {
 	Memory    int64 `json:"memory,omitempty"`    // bytes
 	Processes int   `json:"processes,omitempty"` // including their threads
 	CPUs      int   `json:"cpus,omitempty"`

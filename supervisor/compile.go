@@ -43,13 +43,13 @@ func (s *Session) cacheCompiledCode(w *worker, spec *workers.Spec) {
 	_, _, err := s.preparations.awaitPreparation(ctx, workers.Preparation{
 		Key:     "compile\x00" + compilation.Key,
 		Timeout: compileTimeout,
-		Run: func(ctx context.Context, _ func(workers.Progress)) (workers.PreparationResult, error) {
+		Run: func(ctx context.Context, _ func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 			if compilation.HasResult() {
 				return workers.PreparationResult{}, nil
 			}
 			return workers.PreparationResult{}, s.runCompiler(ctx, spec)
 		},
-	}, compileTimeout, func(workers.Progress) {})
+	}, compileTimeout, func(workers.PreparationProgress) {})
 	if err != nil && ctx.Err() == nil {
 		w.log.Info("compiled code not saved", "err", err)
 	}

@@ -83,8 +83,8 @@ func TestOpenErrors(t *testing.T) {
 			t.Error("Check accepted a function without a Call")
 		}
 		spec := fakeSpec(nil)
-		spec.Preparations = []workers.Preparation{{Key: "x", Run: func(_ context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
-			report(workers.Progress{Done: 1})
+		spec.Preparations = []workers.Preparation{{Key: "x", Run: func(_ context.Context, report func(workers.PreparationProgress)) (workers.PreparationResult, error) {
+			report(workers.PreparationProgress{Done: 1})
 			return workers.PreparationResult{}, nil
 		}}}
 		if _, err := spec.RunPreparations(t.Context(), nil); err != nil {

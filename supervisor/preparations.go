@@ -37,15 +37,15 @@ type preparation struct {
 	result workers.PreparationResult
 	err    error
 
-	waiters  int              // guarded by the group's mu
-	progress workers.Progress // guarded by the group's mu
-	changed  chan struct{}    // guarded by the group's mu; closed when progress changes
+	waiters  int                         // guarded by the group's mu
+	progress workers.PreparationProgress // guarded by the group's mu
+	changed  chan struct{}               // guarded by the group's mu; closed when progress changes
 }
 
 // awaitPreparation waits until w has run. The first waiter starts the work, and the work is stopped
 // when the last waiter leaves. It calls report at once and after each progress. done is the
 // progress at the end. When ctx ends, awaitPreparation returns its cause.
-func (g *preparationGroup) awaitPreparation(ctx context.Context, w workers.Preparation, limit time.Duration, report func(workers.Progress)) (result workers.PreparationResult, done int64, err error) {
+func (g *preparationGroup) awaitPreparation(ctx context.Context, w workers.Preparation, limit time.Duration, report func(workers.PreparationProgress)) (result workers.PreparationResult, done int64, err error) {
 	p := g.joinOrBegin(w, limit)
 	defer g.leavePreparation(w.Key, p)
 	for {
@@ -100,7 +100,7 @@ func (g *preparationGroup) beginLocked(w workers.Preparation, limit time.Duratio
 		late := fmt.Errorf("preparation took longer than %s", limit)
 		bounded, cancel := context.WithTimeoutCause(ctx, limit, late)
 		defer cancel()
-		p.result, p.err = w.Run(bounded, func(now workers.Progress) { g.reportProgress(p, now) })
+		p.result, p.err = w.Run(bounded, func(now workers.PreparationProgress) { g.reportProgress(p, now) })
 		if p.err != nil && errors.Is(p.err, context.DeadlineExceeded) && context.Cause(bounded) == late {
 			p.err = late
 		}
@@ -111,7 +111,7 @@ func (g *preparationGroup) beginLocked(w workers.Preparation, limit time.Duratio
 	return p
 }
 
-func (g *preparationGroup) reportProgress(p *preparation, now workers.Progress) {
+func (g *preparationGroup) reportProgress(p *preparation, now workers.PreparationProgress) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now.Done = max(now.Done, p.progress.Done)

@@ -17,10 +17,10 @@ func TestPreparationGroup(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var all preparationGroup
 			var runs atomic.Int64
-			w := workers.Preparation{Key: "k", Run: func(_ context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
+			w := workers.Preparation{Key: "k", Run: func(_ context.Context, report func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 				runs.Add(1)
 				time.Sleep(time.Second)
-				report(workers.Progress{Done: 7, Message: "on the way"})
+				report(workers.PreparationProgress{Done: 7, Message: "on the way"})
 				time.Sleep(time.Second)
 				return workers.PreparationResult{Env: []string{"A=1"}}, nil
 			}}
@@ -29,7 +29,7 @@ func TestPreparationGroup(t *testing.T) {
 				waiting.Go(func() {
 					time.Sleep(time.Duration(i) * 400 * time.Millisecond)
 					first := true
-					result, done, err := all.awaitPreparation(t.Context(), w, time.Minute, func(p workers.Progress) {
+					result, done, err := all.awaitPreparation(t.Context(), w, time.Minute, func(p workers.PreparationProgress) {
 						if late := i > 2; first && (p.Message != "") != late {
 							t.Errorf("caller %d started with %q", i, p.Message)
 						}
@@ -44,7 +44,7 @@ func TestPreparationGroup(t *testing.T) {
 			if n := runs.Load(); n != 1 {
 				t.Errorf("the preparation ran %d times", n)
 			}
-			if _, _, err := all.awaitPreparation(t.Context(), w, time.Minute, func(workers.Progress) {}); err != nil || runs.Load() != 2 {
+			if _, _, err := all.awaitPreparation(t.Context(), w, time.Minute, func(workers.PreparationProgress) {}); err != nil || runs.Load() != 2 {
 				t.Errorf("the next caller: %v, after %d runs", err, runs.Load())
 			}
 		})
@@ -54,7 +54,7 @@ func TestPreparationGroup(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var all preparationGroup
 			ended := make(chan error, 2)
-			w := workers.Preparation{Key: "k", Run: func(ctx context.Context, _ func(workers.Progress)) (workers.PreparationResult, error) {
+			w := workers.Preparation{Key: "k", Run: func(ctx context.Context, _ func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 				<-ctx.Done()
 				ended <- context.Cause(ctx)
 				return workers.PreparationResult{}, ctx.Err()
@@ -66,7 +66,7 @@ func TestPreparationGroup(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				leave = append(leave, cancel)
 				go func() {
-					_, _, err := all.awaitPreparation(ctx, w, time.Hour, func(workers.Progress) {})
+					_, _, err := all.awaitPreparation(ctx, w, time.Hour, func(workers.PreparationProgress) {})
 					result <- err
 				}()
 			}
@@ -90,14 +90,14 @@ func TestPreparationGroup(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var all preparationGroup
 			over := make(chan struct{})
-			w := workers.Preparation{Key: "k", Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
+			w := workers.Preparation{Key: "k", Run: func(context.Context, func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 				<-over
 				return workers.PreparationResult{}, nil
 			}}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			start := time.Now()
-			if _, _, err := all.awaitPreparation(ctx, w, time.Hour, func(workers.Progress) {}); err == nil || time.Since(start) != time.Second+abandonTimeout {
+			if _, _, err := all.awaitPreparation(ctx, w, time.Hour, func(workers.PreparationProgress) {}); err == nil || time.Since(start) != time.Second+abandonTimeout {
 				t.Errorf("got %v after %s", err, time.Since(start))
 			}
 			close(over)
@@ -107,16 +107,16 @@ func TestPreparationGroup(t *testing.T) {
 	t.Run("limits the reports and delivers the newest", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var all preparationGroup
-			w := workers.Preparation{Key: "k", Run: func(_ context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
+			w := workers.Preparation{Key: "k", Run: func(_ context.Context, report func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 				for i := range int64(10_000) {
-					report(workers.Progress{Done: i + 1})
+					report(workers.PreparationProgress{Done: i + 1})
 					time.Sleep(100 * time.Microsecond)
 				}
 				time.Sleep(time.Minute)
 				return workers.PreparationResult{}, nil
 			}}
 			var got []int64
-			if _, _, err := all.awaitPreparation(t.Context(), w, time.Hour, func(p workers.Progress) { got = append(got, p.Done) }); err != nil {
+			if _, _, err := all.awaitPreparation(t.Context(), w, time.Hour, func(p workers.PreparationProgress) { got = append(got, p.Done) }); err != nil {
 				t.Fatal(err)
 			}
 			if len(got) > 6 || got[len(got)-1] != 10_000 {

@@ -145,7 +145,7 @@ func TestPreparation(t *testing.T) {
 		t.Parallel()
 		spec := fakeSpec(nil)
 		fail := make(chan struct{})
-		make := func(ctx context.Context, _ func(workers.Progress)) (workers.PreparationResult, error) {
+		make := func(ctx context.Context, _ func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 			select {
 			case <-fail:
 				return workers.PreparationResult{}, errors.New("no compiler")
@@ -188,7 +188,7 @@ func TestPreparation(t *testing.T) {
 		t.Parallel()
 		spec := fakeSpec(nil)
 		started, proceed := make(chan struct{}, 9), make(chan struct{})
-		spec.Preparations = []workers.Preparation{{Key: t.Name(), Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
+		spec.Preparations = []workers.Preparation{{Key: t.Name(), Run: func(context.Context, func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 			started <- struct{}{}
 			<-proceed // a preparation that stops late
 			return workers.PreparationResult{}, nil
@@ -219,7 +219,7 @@ func TestPreparation(t *testing.T) {
 	t.Run("ends with the start timeout", func(t *testing.T) {
 		t.Parallel()
 		spec := fakeSpec(nil)
-		spec.Preparations = []workers.Preparation{{Key: "slow", Run: func(ctx context.Context, _ func(workers.Progress)) (workers.PreparationResult, error) {
+		spec.Preparations = []workers.Preparation{{Key: "slow", Run: func(ctx context.Context, _ func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 			<-ctx.Done()
 			return workers.PreparationResult{}, ctx.Err()
 		}}}
@@ -234,7 +234,7 @@ func TestPreparation(t *testing.T) {
 		t.Parallel()
 		spec := fakeSpec(nil)
 		preparing, ready := make(chan struct{}, 2), make(chan struct{})
-		spec.Preparations = []workers.Preparation{{Key: "x", Run: func(ctx context.Context, _ func(workers.Progress)) (workers.PreparationResult, error) {
+		spec.Preparations = []workers.Preparation{{Key: "x", Run: func(ctx context.Context, _ func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 			preparing <- struct{}{}
 			select {
 			case <-ready:
@@ -277,7 +277,7 @@ func TestLog_StartFailure(t *testing.T) {
 	var log strings.Builder
 	sup := newSupervisor(t, &supervisor.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	spec := fakeSpec(nil)
-	spec.Preparations = []workers.Preparation{{Key: t.Name(), Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
+	spec.Preparations = []workers.Preparation{{Key: t.Name(), Run: func(context.Context, func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 		return workers.PreparationResult{}, errors.New("no compiler\noutput of the tool")
 	}}}
 	s, err := sup.Open(t.Context(), "unprepared", spec)

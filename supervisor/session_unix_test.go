@@ -105,10 +105,10 @@ func TestWorkerFiles(t *testing.T) {
 		t.Parallel()
 		spec := fakeSpec(nil)
 		spec.Preparations = []workers.Preparation{
-			{Key: "first", Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
+			{Key: "first", Run: func(context.Context, func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 				return workers.PreparationResult{Files: map[string][]byte{"made": []byte("by hand\n")}}, nil
 			}},
-			{Key: "second", Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
+			{Key: "second", Run: func(context.Context, func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 				return workers.PreparationResult{Env: []string{"SECOND=too"}}, nil
 			}},
 		}

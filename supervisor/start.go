@@ -94,7 +94,7 @@ func (s *Session) prepareSpec(ctx context.Context, attempt *startAttempt) bool {
 			return false // abandoned while it waited, so its worker is not needed
 		}
 		last := i == len(spec.Preparations)-1
-		result, doneHere, err := s.preparations.awaitPreparation(ctx, p, s.o.StartTimeout, func(now workers.Progress) {
+		result, doneHere, err := s.preparations.awaitPreparation(ctx, p, s.o.StartTimeout, func(now workers.PreparationProgress) {
 			s.recordPreparation(attempt, p.Name, now, done, last)
 		})
 		if err != nil {
@@ -126,7 +126,7 @@ const maxMessageBytes = 256
 
 // recordPreparation records the progress of a preparation. With several preparations, the total is
 // known only during the last one.
-func (s *Session) recordPreparation(attempt *startAttempt, name string, now workers.Progress, doneBefore int64, last bool) {
+func (s *Session) recordPreparation(attempt *startAttempt, name string, now workers.PreparationProgress, doneBefore int64, last bool) {
 	p := timeline.Preparation{
 		Name: name, Message: strings.ToValidUTF8(now.Message[:min(len(now.Message), maxMessageBytes)], ""), Done: doneBefore + now.Done,
 	}

@@ -23,11 +23,11 @@ type Preparation struct {
 	// Run does the work, and stops when ctx ends. It must be quick if the work was done before,
 	// and calls report from one goroutine at a time. Its error is shown to the users of the
 	// session, and may have several lines.
-	Run func(ctx context.Context, report func(Progress)) (PreparationResult, error)
+	Run func(ctx context.Context, report func(PreparationProgress)) (PreparationResult, error)
 }
 
-// A Progress reports how far a preparation has got.
-type Progress struct {
+// A PreparationProgress reports how far a preparation has got.
+type PreparationProgress struct {
 	Done, Total int64  // in any unit; Total is 0 while unknown
 	Message     string // one printable line
 }
@@ -51,9 +51,9 @@ func (s *Spec) WithResult(made PreparationResult) Spec {
 
 // RunPreparations runs all preparations and returns the spec with their results, for a program
 // without a supervisor. A nil report is not called.
-func (s *Spec) RunPreparations(ctx context.Context, report func(Progress)) (Spec, error) {
+func (s *Spec) RunPreparations(ctx context.Context, report func(PreparationProgress)) (Spec, error) {
 	if report == nil {
-		report = func(Progress) {}
+		report = func(PreparationProgress) {}
 	}
 	done := *s
 	for _, p := range s.Preparations {

@@ -30,7 +30,7 @@ func TestGenerate(t *testing.T) {
 	t.Run("rejects types that its tables do not list", func(t *testing.T) {
 		for name, change := range map[string][2]string{
 			"client.MethodNew":            {"\tMethodInfo = \"server/info\"\n", "\tMethodInfo = \"server/info\"\n\tMethodNew = \"server/new\"\n"},
-			"client.Info writes its JSON": {"// Info describes the daemon.", "func (i Info) MarshalJSON() ([]byte, error) { return nil, nil }\n\n// Info describes the daemon."},
+			"client.DaemonInfo writes its JSON": {"// DaemonInfo describes the daemon.", "func (i DaemonInfo) MarshalJSON() ([]byte, error) { return nil, nil }\n\n// DaemonInfo describes the daemon."},
 		} {
 			root := t.TempDir()
 			for _, pkg := range []string{"client", "session", "timeline"} {

@@ -6,7 +6,7 @@ type rpcMethod struct{ name, params, result string }
 
 // rpcMethods lists the methods of package client, by the constant that names each.
 var rpcMethods = []rpcMethod{
-	{"MethodInfo", "", "client.Info"},
+	{"MethodInfo", "", "client.DaemonInfo"},
 	{"MethodPing", "", ""},
 	{"MethodHello", "client.HelloParams", "client.HelloReply"},
 	{"MethodCreate", "client.CreateParams", "session.Info"},
@@ -67,8 +67,8 @@ var renamedTypes = map[string]string{
 // typeNames has the names of types in the schema and in other languages, where the Go name alone is
 // unclear or taken.
 var typeNames = map[string]string{
-	"client.Info":          "Daemon",
-	"client.Limits":        "SessionLimits",
+	"client.DaemonInfo":    "Daemon",
+	"client.SessionLimits": "SessionLimits",
 	"session.infoJSON":     "Session",
 	"session.replyJSON":    "Reply",
 	"timeline.summaryJSON": "TurnSummary",

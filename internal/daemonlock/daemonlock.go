@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// An Entry is a file that says where a daemon listens.
-type Entry struct {
+// An LockEntry is a file that says where a daemon listens.
+type LockEntry struct {
 	PID        int       `json:"pid"`
 	StartTicks uint64    `json:"start_ticks"` // when the process started, in clock ticks since the boot
 	Socket     string    `json:"socket"`      // absolute

@@ -71,13 +71,13 @@ func entryPaths(getenv func(string) string) []string {
 // ReadEntry returns the entry of a live daemon. Sessions cannot write to the state directory.
 // Elsewhere a session could have written the entry, so the daemon there must prove that it is one.
 // getenv is os.Getenv.
-func ReadEntry(getenv func(string) string) (e Entry, ok bool) {
+func ReadEntry(getenv func(string) string) (e LockEntry, ok bool) {
 	for _, path := range entryPaths(getenv) {
 		if e, err := loadEntry(path); err == nil && e.isAlive() && (isInState(getenv, path) || IsServed(getenv, e.Socket)) {
 			return e, true
 		}
 	}
-	return Entry{}, false
+	return LockEntry{}, false
 }
 
 // isInState reports whether a path is in the state directory itself.
@@ -86,7 +86,7 @@ func isInState(getenv func(string) string, path string) bool {
 }
 
 // loadEntry reads an entry that no other user can have written.
-func loadEntry(path string) (e Entry, err error) {
+func loadEntry(path string) (e LockEntry, err error) {
 	dir, err := os.Stat(filepath.Dir(path))
 	if err != nil {
 		return e, err
@@ -117,7 +117,7 @@ func loadEntry(path string) (e Entry, err error) {
 }
 
 // isAlive reports whether the process of an entry still runs, and is the one that wrote it.
-func (e Entry) isAlive() bool {
+func (e LockEntry) isAlive() bool {
 	ticks, err := processStart(e.PID)
 	return err == nil && ticks == e.StartTicks
 }
@@ -149,7 +149,7 @@ func WriteEntry(getenv func(string) string, socket string) (path string, err err
 	if err != nil {
 		return "", err
 	}
-	e := Entry{PID: os.Getpid(), StartTicks: ticks, Socket: socket, Since: time.Now()}
+	e := LockEntry{PID: os.Getpid(), StartTicks: ticks, Socket: socket, Since: time.Now()}
 	var failures []error
 	for _, path := range entryPaths(getenv) {
 		now, err := loadEntry(path)
@@ -166,7 +166,7 @@ func WriteEntry(getenv func(string) string, socket string) (path string, err err
 }
 
 // writeFile writes an entry atomically.
-func (e Entry) writeFile(path string) error {
+func (e LockEntry) writeFile(path string) error {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ func AcquireLock(func(string) string) (*Lock, error) { return nil, nil }
 func (*Lock) Release() {}
 
 // ReadEntry returns false: this system has no entries.
-func ReadEntry(func(string) string) (Entry, bool) { return Entry{}, false }
+func ReadEntry(func(string) string) (LockEntry, bool) { return LockEntry{}, false }
 
 // WriteEntry does nothing, and returns "".
 func WriteEntry(func(string) string, string) (string, error) { return "", nil }

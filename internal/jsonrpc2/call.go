@@ -30,14 +30,14 @@ func (c *Conn) Call(ctx context.Context, method string, params any) (json.RawMes
 	return c.AwaitAnswer(ctx, p)
 }
 
-// A PendingCall is a call that was sent and has no answer yet.
-type PendingCall struct {
+// A PendingRequest is a call that was sent and has no answer yet.
+type PendingRequest struct {
 	id     string
 	answer chan answer
 }
 
 // AwaitAnswer waits for the answer to a call; see Call for its errors.
-func (c *Conn) AwaitAnswer(ctx context.Context, p *PendingCall) (json.RawMessage, error) {
+func (c *Conn) AwaitAnswer(ctx context.Context, p *PendingRequest) (json.RawMessage, error) {
 	id, answered := p.id, p.answer
 	if a, ok := c.waitForAnswer(ctx, answered); ok {
 		if ended := (*EndedError)(nil); errors.As(a.err, &ended) && ctx.Err() != nil {
@@ -64,7 +64,7 @@ func (c *Conn) AwaitAnswer(ctx context.Context, p *PendingCall) (json.RawMessage
 }
 
 // StartCall sends a call without waiting. The caller gets the answer from AwaitAnswer.
-func (c *Conn) StartCall(method string, params any) (*PendingCall, error) {
+func (c *Conn) StartCall(method string, params any) (*PendingRequest, error) {
 	p, line, err := c.newCall(method, params)
 	if err != nil {
 		return nil, err
@@ -75,8 +75,8 @@ func (c *Conn) StartCall(method string, params any) (*PendingCall, error) {
 }
 
 // newCall returns a new call and its encoded line.
-func (c *Conn) newCall(method string, params any) (*PendingCall, []byte, error) {
-	p := &PendingCall{id: strconv.FormatUint(c.lastID.Add(1), 10), answer: make(chan answer, 1)}
+func (c *Conn) newCall(method string, params any) (*PendingRequest, []byte, error) {
+	p := &PendingRequest{id: strconv.FormatUint(c.lastID.Add(1), 10), answer: make(chan answer, 1)}
 	line, err := requestLine(p.id, method, params)
 	if err == nil && len(line) > c.options.MaxSend {
 		err = &SizeError{len(line), c.options.MaxSend}
@@ -85,7 +85,7 @@ func (c *Conn) newCall(method string, params any) (*PendingCall, []byte, error) 
 }
 
 // startCallLocked registers a call and queues its line. The caller holds c.mu.
-func (c *Conn) startCallLocked(p *PendingCall, line []byte) error {
+func (c *Conn) startCallLocked(p *PendingRequest, line []byte) error {
 	if c.endedErr != nil {
 		return c.endedErr
 	}

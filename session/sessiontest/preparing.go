@@ -15,12 +15,12 @@ import (
 // A fakePreparation finishes the preparation of a session when its test says so.
 type fakePreparation struct {
 	started  chan struct{}
-	reports  chan workers.Progress
+	reports  chan workers.PreparationProgress
 	result   chan error
 	canceled chan error // why it was cancelled
 }
 
-func (w *fakePreparation) awaitResult(ctx context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
+func (w *fakePreparation) awaitResult(ctx context.Context, report func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 	w.started <- struct{}{}
 	for {
 		select {
@@ -52,7 +52,7 @@ func runPreparing(t *testing.T, open func(t *testing.T, prepare ...workers.Prepa
 		{"close ends a preparation at once", testPreparationClosed},
 	} {
 		t.Run(promise.name, func(t *testing.T) {
-			w := &fakePreparation{make(chan struct{}, 9), make(chan workers.Progress), make(chan error), make(chan error, 9)}
+			w := &fakePreparation{make(chan struct{}, 9), make(chan workers.PreparationProgress), make(chan error), make(chan error, 9)}
 			s := open(t, workers.Preparation{Key: t.Name(), Name: "numpy", Timeout: time.Hour, Run: w.awaitResult}) // others may run in the meantime
 			t.Parallel()
 			<-w.started
@@ -76,11 +76,11 @@ func testPreparationProgress(t *testing.T, s session.Session, w *fakePreparation
 	if first.Name != "numpy" || first.IsDone() {
 		t.Errorf("got %+v", first)
 	}
-	w.reports <- workers.Progress{Done: 10, Total: 10, Message: "unpacking"}
+	w.reports <- workers.PreparationProgress{Done: 10, Total: 10, Message: "unpacking"}
 	if p := waitEvent(t, s, 0, hasPreparationMessage("unpacking")).Body.(timeline.Preparation); p.Done != 10 || p.Total <= 10 {
 		t.Errorf("the preparation is not over yet: got %+v", p)
 	}
-	w.reports <- workers.Progress{Done: 3, Message: "a step back"}
+	w.reports <- workers.PreparationProgress{Done: 3, Message: "a step back"}
 	if p := waitEvent(t, s, 0, hasPreparationMessage("a step back")).Body.(timeline.Preparation); p.Done != 10 {
 		t.Errorf("got %+v", p)
 	}

@@ -252,7 +252,7 @@ tee said$$ <&3 >in$$ &
 echo $! $far > ids.$$ && mv ids.$$ ids$$
 wait $far`
 		const alive = 10 * time.Second
-		link := client.New(&client.Command{
+		link := client.New(&client.CommandDialer{
 			Name: "gpu", Prefix: []string{"sh", "-c", script, "sh"}, Program: replBinary(), Socket: there.socket(),
 			GreetingTimeout: testTimeout, KeepAlive: alive, Env: there.env,
 		}, nil)

@@ -66,8 +66,8 @@ func (w *testRemote) newLink(t testing.TB) *client.Client {
 	return l
 }
 
-func (w *testRemote) newDialer() *client.Command {
-	return &client.Command{Name: w.engine.name, Prefix: w.prefix(), Program: binary, Socket: w.socket, GreetingTimeout: testTimeout, KeepAlive: 30 * time.Second}
+func (w *testRemote) newDialer() *client.CommandDialer {
+	return &client.CommandDialer{Name: w.engine.name, Prefix: w.prefix(), Program: binary, Socket: w.socket, GreetingTimeout: testTimeout, KeepAlive: 30 * time.Second}
 }
 
 // environment is the local environment of a command.

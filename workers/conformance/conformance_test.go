@@ -101,7 +101,7 @@ func TestRun(t *testing.T) {
 		t.Parallel()
 		spec := fakeworker.NewSpec(testBinary(t), nil)
 		starts := 0
-		spec.Preparations = []workers.Preparation{{Key: "start", Run: func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
+		spec.Preparations = []workers.Preparation{{Key: "start", Run: func(context.Context, func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 			starts++
 			return workers.PreparationResult{}, nil
 		}}}

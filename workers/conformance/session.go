@@ -94,7 +94,7 @@ func (s *workerSession) startWorker() (err error) {
 			err = fmt.Errorf("conformance: cannot start %s: %w", s.spec.Path, err)
 		}
 	}()
-	spec, err := s.spec.RunPreparations(s.ctx, func(workers.Progress) {})
+	spec, err := s.spec.RunPreparations(s.ctx, func(workers.PreparationProgress) {})
 	if err != nil {
 		return err
 	}

@@ -71,8 +71,8 @@ func compilerEnv(dir string) []string {
 func newShimPreparation(dir string) workers.Preparation {
 	return workers.Preparation{
 		Key: "r shim\x00" + dir,
-		Run: func(ctx context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
-			shim, notice, err := loadShim(ctx, dir, func(message string) { report(workers.Progress{Message: message}) })
+		Run: func(ctx context.Context, report func(workers.PreparationProgress)) (workers.PreparationResult, error) {
+			shim, notice, err := loadShim(ctx, dir, func(message string) { report(workers.PreparationProgress{Message: message}) })
 			if err != nil {
 				return workers.PreparationResult{}, fmt.Errorf("r: %w", err)
 			}

@@ -179,7 +179,7 @@ class _Daemon(TypedDict):
 
 
 class Daemon(_Daemon, total=False):
-    """Info describes the daemon."""
+    """DaemonInfo describes the daemon."""
 
     draining: bool
     paused: bool
@@ -794,7 +794,7 @@ class Session(_Session, total=False):
 
 
 class SessionLimits(TypedDict, total=False):
-    """Limits bound the resources of a session; zero fields bound nothing."""
+    """SessionLimits bound the resources of a session; zero fields bound nothing."""
 
     memory: int  # bytes
     processes: int  # including their threads

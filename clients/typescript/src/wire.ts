@@ -143,7 +143,7 @@ export interface CreateParams {
   request?: string;
 }
 
-/** Info describes the daemon. */
+/** DaemonInfo describes the daemon. */
 export interface Daemon {
   version: string;
   /** [Protocol] */
@@ -700,7 +700,7 @@ export interface Session {
   running_ms?: number;
 }
 
-/** Limits bound the resources of a session; zero fields bound nothing. */
+/** SessionLimits bound the resources of a session; zero fields bound nothing. */
 export interface SessionLimits {
   /** bytes */
   memory?: number;

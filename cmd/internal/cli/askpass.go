@@ -133,7 +133,7 @@ type askpassServer struct {
 // startAskpass shows the questions of a transport command without a terminal to the user, if the
 // user has a browser here. Otherwise no question is asked, and the command fails with its own
 // message. The returned function stops it.
-func startAskpass(way *client.Command, log *slog.Logger) (end func()) {
+func startAskpass(way *client.CommandDialer, log *slog.Logger) (end func()) {
 	way.Env = append(withoutVars(os.Environ(), "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", askpassEnv), "SSH_ASKPASS_REQUIRE=never")
 	if !browserprompt.HasBrowser() {
 		return func() {}
@@ -147,7 +147,7 @@ func startAskpass(way *client.Command, log *slog.Logger) (end func()) {
 }
 
 // newAskpassServer starts to accept questions and configures the command to send them.
-func newAskpassServer(way *client.Command, log *slog.Logger) (*askpassServer, error) {
+func newAskpassServer(way *client.CommandDialer, log *slog.Logger) (*askpassServer, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err

@@ -71,7 +71,7 @@ func newWorkerLanguage(name string, w userconfig.CustomWorker, why string) langu
 		fileInput:  workerFileInput,
 		quitInput:  w.Quit,
 		candidates: func(string, string) []workers.Candidate { return nil },
-		export:     export.Language{Display: display, Extension: w.Extension, Comment: w.Comment, Kernel: name, JupyterName: name},
+		export:     export.NotebookLanguage{Display: display, Extension: w.Extension, Comment: w.Comment, Kernel: name, JupyterName: name},
 		packages:   pkginstall.UnsupportedTool(display),
 		dialect:    func() (conformance.Dialect, error) { return readDialect(expandHome(w.Dialect)) },
 	}

@@ -82,7 +82,7 @@ func (r *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Con
 	if err != nil {
 		return statusUnreachable, err
 	}
-	if over, ok := way.(*client.Command); ok {
+	if over, ok := way.(*client.CommandDialer); ok {
 		over.StopPrompting()
 	}
 	work, leave := detachableContext(ctx, r.link)

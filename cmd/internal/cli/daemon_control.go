@@ -133,7 +133,7 @@ func (w *daemonTarget) describeDaemon(conn net.Conn) string {
 
 // daemonStatus is the answer of the control plane to status.
 type daemonStatus struct {
-	client.Info
+	client.DaemonInfo
 	IdleMS int64 `json:"idle_ms"`
 }
 

@@ -130,7 +130,7 @@ func (w *daemonTarget) dialer(ctx context.Context) (client.Dialer, error) {
 		if err != nil {
 			return nil, err
 		}
-		way := w.completeCommand(&client.Command{Prefix: words, Program: known.Program, Socket: w.socket})
+		way := w.completeCommand(&client.CommandDialer{Prefix: words, Program: known.Program, Socket: w.socket})
 		w.setInstaller(way, userconfig.Remote{}, viaKey(words), known)
 		return way, nil
 	}
@@ -141,7 +141,7 @@ func (w *daemonTarget) dialer(ctx context.Context) (client.Dialer, error) {
 }
 
 // completeCommand adds to a transport command what the user at the terminal may see and answer.
-func (w *daemonTarget) completeCommand(c *client.Command) *client.Command {
+func (w *daemonTarget) completeCommand(c *client.CommandDialer) *client.CommandDialer {
 	c.Prefix[0] = expandHome(c.Prefix[0])
 	c.StartDaemon, c.KeepAlive = w.startsDaemon, remoteSilenceTimeout
 	if w.isAttended {
@@ -192,7 +192,7 @@ func (w *daemonTarget) remoteDialer(ctx context.Context, name string, p userconf
 		}
 	}
 	w.remoteDir = p.Dir
-	way := w.completeCommand(&client.Command{
+	way := w.completeCommand(&client.CommandDialer{
 		Name: name, Prefix: p.FillWords(p.Prefix, known.Job),
 		Program: cmp.Or(p.Program, known.Program), Socket: cmp.Or(w.socket, p.Socket), LoginEnv: p.Login, GreetingTimeout: p.Timeout,
 	})

@@ -83,7 +83,7 @@ func examineClients(ctx context.Context) []clientReport {
 // versionTimeout bounds a call of another version of this program.
 const versionTimeout = 2 * time.Second
 
-func examineEntry(ctx context.Context, e install.Entry, trusted bool) clientEntry {
+func examineEntry(ctx context.Context, e install.ServerEntry, trusted bool) clientEntry {
 	r := clientEntry{Name: e.Name, Command: e.Command, Args: e.Args}
 	if e.UsesRunner() {
 		r.Detail, r.OK = examineRunner(e.Command)

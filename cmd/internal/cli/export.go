@@ -49,7 +49,7 @@ func writeSession(ctx context.Context, c *client.Conn, w io.Writer, now session.
 	}
 	w, flush := bufferedWriter(w)
 	on := c.Session(now.Name)
-	from := export.Session{
+	from := export.SessionFacts{
 		Name: now.Name, Runtime: now.RuntimeVersion, Language: l.export,
 		FetchBlob: func(b timeline.Blob) ([]byte, error) {
 			data, err := session.ReadBlob(ctx, on, b)

@@ -19,10 +19,10 @@ import (
 
 // An installRequest holds the choices of a repl install.
 type installRequest struct {
-	clients   []install.Client
+	clients   []install.ClientConfig
 	all       bool
 	uninstall bool
-	server    install.Server
+	server    install.ServerSpec
 	options   install.Options
 	paths     install.ConfigDirs
 	sandbox   *workers.Sandbox // the sandbox of the sessions
@@ -267,7 +267,7 @@ func (i *installRequest) runInstall(ctx context.Context, out io.Writer) (status 
 
 // printReport reports the changes for one client.
 func (i *installRequest) printReport(out io.Writer, r install.Report) {
-	words := map[install.Outcome][2]string{
+	words := map[install.InstallOutcome][2]string{
 		install.Added:         {"added %q to %s", "would add %q to %s"},
 		install.Updated:       {"updated %q in %s", "would update %q in %s"},
 		install.Removed:       {"removed %q from %s", "would remove %q from %s"},

@@ -66,7 +66,7 @@ func kernelLanguage(found kernelspec.KernelSpec) languageInfo {
 		},
 		fileInput:  workerFileInput,
 		candidates: func(string, string) []workers.Candidate { return nil },
-		export: export.Language{
+		export: export.NotebookLanguage{
 			Display: display, Extension: cmp.Or(more.extension, "txt"), Comment: cmp.Or(more.comment, "#"),
 			Kernel: found.Name, JupyterName: cmp.Or(found.Language, found.Name),
 		},

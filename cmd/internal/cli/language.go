@@ -57,7 +57,7 @@ type languageInfo struct {
 	// candidates returns the places that newSpec searched.
 	candidates func(executable, dir string) []workers.Candidate
 
-	export export.Language
+	export export.NotebookLanguage
 
 	// packages installs more packages.
 	packages *pkginstall.Tool
@@ -118,7 +118,7 @@ func builtinLanguages() []languageInfo {
 			_, looked, _ := python.Find(python.FindOptions{Path: executable, Dir: dir})
 			return looked
 		},
-		export:   export.Language{Display: "Python", Extension: "py", Comment: "#", Kernel: "python3", JupyterName: "python"},
+		export:   export.NotebookLanguage{Display: "Python", Extension: "py", Comment: "#", Kernel: "python3", JupyterName: "python"},
 		packages: pkginstall.Python(),
 		dialect:  func() (conformance.Dialect, error) { return conformance.PythonDialect(), nil },
 	}, {
@@ -141,7 +141,7 @@ func builtinLanguages() []languageInfo {
 			_, looked, _ := r.Find(r.FindOptions{Path: executable, Dir: dir})
 			return looked
 		},
-		export:   export.Language{Display: "R", Extension: "R", Comment: "#", Kernel: "ir", JupyterName: "R"},
+		export:   export.NotebookLanguage{Display: "R", Extension: "R", Comment: "#", Kernel: "ir", JupyterName: "R"},
 		packages: pkginstall.R(),
 		dialect:  func() (conformance.Dialect, error) { return conformance.RDialect(), nil },
 	}}

@@ -44,11 +44,11 @@ func (l *limitFlags) validateLimits() error {
 }
 
 // clientLimits converts the limits for a request to a daemon.
-func (l *limitFlags) clientLimits() client.Limits {
-	return client.Limits{Memory: l.Memory, Processes: l.Processes, CPUs: l.CPUs, Files: l.Files, Disk: l.Disk, TurnMS: l.Turn.Milliseconds()}
+func (l *limitFlags) clientLimits() client.SessionLimits {
+	return client.SessionLimits{Memory: l.Memory, Processes: l.Processes, CPUs: l.CPUs, Files: l.Files, Disk: l.Disk, TurnMS: l.Turn.Milliseconds()}
 }
 
-func limitsFromClient(l client.Limits) workers.Limits {
+func limitsFromClient(l client.SessionLimits) workers.Limits {
 	return workers.Limits{Memory: l.Memory, Processes: l.Processes, CPUs: l.CPUs, Files: l.Files, Disk: l.Disk, Turn: time.Duration(l.TurnMS) * time.Millisecond}
 }
 

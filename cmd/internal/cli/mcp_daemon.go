@@ -134,7 +134,7 @@ func (d *daemonFlags) newBackend(ctx context.Context, o *mcpserver.Options, c ru
 		return nil, err
 	}
 	noMoreAsking := func() {}
-	if over, ok := way.(*client.Command); ok {
+	if over, ok := way.(*client.CommandDialer); ok {
 		noMoreAsking = startAskpass(over, o.Logger)
 	}
 	c.dir = cmp.Or(c.dir, d.remoteDir)

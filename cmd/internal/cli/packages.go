@@ -48,9 +48,9 @@ func (l languageInfo) withPreparation(spec workers.Spec, names []string) workers
 		Key:     strings.Join(slices.Concat([]string{"packages", l.name, spec.Path}, names, apart), "\x00"),
 		Name:    strings.Join(names, ", "),
 		Timeout: packageTimeout,
-		Run: func(ctx context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
-			wanted := pkginstall.Request{Executable: spec.Path, Packages: names, SessionDirs: apart, Env: withoutSecrets(os.Environ())}
-			env, err := l.packages.Make(ctx, wanted, func(p pkginstall.Progress) { report(workers.Progress(p)) })
+		Run: func(ctx context.Context, report func(workers.PreparationProgress)) (workers.PreparationResult, error) {
+			wanted := pkginstall.InstallRequest{Executable: spec.Path, Packages: names, SessionDirs: apart, Env: withoutSecrets(os.Environ())}
+			env, err := l.packages.Make(ctx, wanted, func(p pkginstall.InstallProgress) { report(workers.PreparationProgress(p)) })
 			return workers.PreparationResult{Env: env}, err
 		},
 	})

@@ -48,7 +48,7 @@ func prepareSpec(s streams, spec workers.Spec) (workers.Spec, int, error) {
 	b := newProgressBar(s.err)
 	defer b.close()
 	title := "preparing " + spec.Preparations[0].Name
-	made, err := spec.RunPreparations(ctx, func(p workers.Progress) { b.setProgress(title, p.Done, p.Total, p.Message) })
+	made, err := spec.RunPreparations(ctx, func(p workers.PreparationProgress) { b.setProgress(title, p.Done, p.Total, p.Message) })
 	if status, signalled := signalStatus(ctx); signalled {
 		return made, status, nil
 	}

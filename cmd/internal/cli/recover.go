@@ -164,7 +164,7 @@ func listCrashed(s streams, lost []crashedSession) error {
 
 // writeCrashed writes a session as repl export does.
 func writeCrashed(w io.Writer, l crashedSession, format string) error {
-	from := export.Session{Name: l.Name, Language: sessionLanguage(l.Language).export}
+	from := export.SessionFacts{Name: l.Name, Language: sessionLanguage(l.Language).export}
 	extension := map[string]string{"script": from.Language.Extension, "notebook": export.Notebook, "text": export.Transcript}[format]
 	return l.readEvents(func(events iter.Seq[timeline.Event]) error { return export.Write(w, extension, from, events) })
 }

@@ -161,13 +161,13 @@ func checkRemote(s streams, w *daemonTarget) (int, error) {
 	if err != nil {
 		return c.printFailure("command", err, "")
 	}
-	there := way.(*client.Command)
+	there := way.(*client.CommandDialer)
 	there.InstallProgram = nil // a check changes nothing there
 	return c.dialDaemon(ctx, there, w)
 }
 
 // dialDaemon checks the connection from the transport command to the daemon.
-func (c *remoteCheck) dialDaemon(ctx context.Context, way *client.Command, w *daemonTarget) (int, error) {
+func (c *remoteCheck) dialDaemon(ctx context.Context, way *client.CommandDialer, w *daemonTarget) (int, error) {
 	const get, far, serves = "command", "far side", "daemon"
 	conn, err := way.Dial(ctx)
 	if refused, ok := errors.AsType[*client.RefusedError](err); ok {
@@ -197,7 +197,7 @@ func (c *remoteCheck) dialDaemon(ctx context.Context, way *client.Command, w *da
 func (c *remoteCheck) measureRoundTrip(ctx context.Context, there *client.Conn, g client.Greeting) (int, error) {
 	c.stepStart = time.Now()
 	var took []time.Duration
-	var i client.Info
+	var i client.DaemonInfo
 	for range checkRoundTrips {
 		asked := time.Now()
 		var err error
@@ -217,7 +217,7 @@ func describeRemoteEnd(g client.Greeting) string {
 }
 
 // hintFor says what a user can do about a connection that fails.
-func hintFor(way *client.Command, err error, w *daemonTarget) string {
+func hintFor(way *client.CommandDialer, err error, w *daemonTarget) string {
 	ssh := len(way.Prefix) > 1 && strings.HasPrefix(way.Prefix[0], "ssh")
 	ended, ok := errors.AsType[*client.CommandError](err)
 	switch {

@@ -43,7 +43,7 @@ func sendablePrograms() (install.ProgramFinder, error) {
 
 // A remoteInstall copies the program to a remote.
 type remoteInstall struct {
-	command   *client.Command
+	command   *client.CommandDialer
 	remoteKey string // the key of the saved state
 	dir       string // a directory there to try first; "" is the last one
 
@@ -88,7 +88,7 @@ func (d remoteInstall) installProgram(ctx context.Context) (install.InstalledPro
 // setInstaller lets a command install the program if it is missing at the remote. That happens if
 // the remote's settings allow it, if it was installed there before, or for a user at the terminal.
 // Others must not find our programs at a remote.
-func (w *daemonTarget) setInstaller(way *client.Command, p userconfig.Remote, key string, known userconfig.RemoteState) {
+func (w *daemonTarget) setInstaller(way *client.CommandDialer, p userconfig.Remote, key string, known userconfig.RemoteState) {
 	watched := way.Terminal != nil && way.Stderr != nil
 	d := remoteInstall{command: way, remoteKey: key, terminal: way.Terminal, notes: os.Stderr}
 	install := "repl remote install" + w.remoteArg()
@@ -113,7 +113,7 @@ func installRemote(s streams, w *daemonTarget, dir string) (int, error) {
 	if err != nil {
 		return statusUsage, err
 	}
-	way, ok := to.(*client.Command)
+	way, ok := to.(*client.CommandDialer)
 	if !ok {
 		return statusUsage, errors.New("no remote is given; this program is the local one")
 	}
@@ -143,7 +143,7 @@ func installRemote(s streams, w *daemonTarget, dir string) (int, error) {
 
 // reportOtherVersion reports a daemon of another version. That daemon goes on: it may have sessions
 // of others.
-func reportOtherVersion(ctx context.Context, notes io.Writer, way *client.Command, w *daemonTarget) {
+func reportOtherVersion(ctx context.Context, notes io.Writer, way *client.CommandDialer, w *daemonTarget) {
 	conn, err := way.Dial(ctx)
 	if err != nil {
 		return // none is running

@@ -18,7 +18,7 @@ func TestReportOtherVersion(t *testing.T) {
 		`{"error":"no daemon answers","kind":"unreachable","host":"far"}`:  "",
 	} {
 		var notes strings.Builder
-		way := &client.Command{Prefix: []string{"sh", "-c", `printf '\nturnstone-bridge 1 %s ` + greeting + `\n' "$4"; cat`, "sh"}}
+		way := &client.CommandDialer{Prefix: []string{"sh", "-c", `printf '\nturnstone-bridge 1 %s ` + greeting + `\n' "$4"; cat`, "sh"}}
 		reportOtherVersion(t.Context(), &notes, way, &daemonTarget{remote: "gpu"})
 		if got := notes.String(); !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("%s: got %q", greeting, got)

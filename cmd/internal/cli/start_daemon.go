@@ -35,8 +35,8 @@ func ensureDaemon(ctx context.Context, socket string, notes io.Writer) error {
 
 // startDaemon starts a daemon that outlives this process and the login. If it does not answer in
 // time, the error contains its output. log is a file, more are further arguments of repl serve.
-func startDaemon(ctx context.Context, socket, log string, more []string, notes io.Writer) (client.Info, error) {
-	var none client.Info
+func startDaemon(ctx context.Context, socket, log string, more []string, notes io.Writer) (client.DaemonInfo, error) {
+	var none client.DaemonInfo
 	self, err := os.Executable()
 	if err != nil {
 		return none, err
@@ -123,10 +123,10 @@ func actualSocket(pid int, socket string) string {
 	return socket
 }
 
-func fetchInfo(ctx context.Context, socket string) (client.Info, error) {
+func fetchInfo(ctx context.Context, socket string) (client.DaemonInfo, error) {
 	c, err := client.Dial(ctx, client.Socket(socket))
 	if err != nil {
-		return client.Info{}, err
+		return client.DaemonInfo{}, err
 	}
 	defer c.Close()
 	return c.DaemonInfo(ctx)

@@ -96,7 +96,7 @@ func (d *Daemon) handleHello(_ context.Context, r *rpcserver.Request, p client.H
 	for _, b := range d.restoreWriteLocks(c) {
 		b.announce()
 	}
-	return client.HelloReply{Info: d.daemonInfo(), Known: known}, nil
+	return client.HelloReply{DaemonInfo: d.daemonInfo(), Known: known}, nil
 }
 
 // errReplaced ends a connection whose client has connected again.

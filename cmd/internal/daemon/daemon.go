@@ -418,11 +418,11 @@ func (d *Daemon) noteUseAt(then time.Time) {
 }
 
 // daemonInfo describes the daemon.
-func (d *Daemon) daemonInfo() client.Info {
+func (d *Daemon) daemonInfo() client.DaemonInfo {
 	languages, warm := d.options.Languages(), d.describePools()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return client.Info{
+	return client.DaemonInfo{
 		Version: d.options.Version, Protocol: client.Protocol, PID: os.Getpid(), Started: d.started,
 		Languages: languages, Sessions: len(d.openSessions),
 		Connections: d.rpc.Activity().Connections, Draining: d.draining, Paused: d.paused, WarmPools: warm,

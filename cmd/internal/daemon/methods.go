@@ -125,7 +125,7 @@ func (d *Daemon) methodHandlers() map[string]rpcserver.Handler {
 }
 
 // handleInfo returns the description of the daemon. The call does not count as use.
-func (d *Daemon) handleInfo(context.Context, *rpcserver.Request, emptyResult) (client.Info, error) {
+func (d *Daemon) handleInfo(context.Context, *rpcserver.Request, emptyResult) (client.DaemonInfo, error) {
 	return d.daemonInfo(), nil
 }
 

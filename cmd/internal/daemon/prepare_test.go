@@ -127,16 +127,16 @@ func wantProgress(t testing.TB, lines []receivedLine, token string) (all []recei
 // A fakeJob is a preparation that its test controls.
 type fakeJob struct {
 	runs    atomic.Int64
-	reports chan workers.Progress // to report, until the result
+	reports chan workers.PreparationProgress // to report, until the result
 	result  chan error
 	ended   chan error // why the job's context ended, once it did
 }
 
 func newFakeJob() *fakeJob {
-	return &fakeJob{reports: make(chan workers.Progress), result: make(chan error), ended: make(chan error, 1)}
+	return &fakeJob{reports: make(chan workers.PreparationProgress), result: make(chan error), ended: make(chan error, 1)}
 }
 
-func (w *fakeJob) run(ctx context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
+func (w *fakeJob) run(ctx context.Context, report func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 	w.runs.Add(1)
 	for {
 		select {
@@ -152,7 +152,7 @@ func (w *fakeJob) run(ctx context.Context, report func(workers.Progress)) (worke
 }
 
 // withPreparation has sessions with packages need a preparation.
-func withPreparation(o *daemon.Options, make func(context.Context, func(workers.Progress)) (workers.PreparationResult, error)) {
+func withPreparation(o *daemon.Options, make func(context.Context, func(workers.PreparationProgress)) (workers.PreparationResult, error)) {
 	plain := o.FindSpec
 	o.FindSpec = func(p client.CreateParams) (workers.Spec, error) {
 		s, err := plain(p)
@@ -193,8 +193,8 @@ func TestPrepareProgress(t *testing.T) {
 			p.sendRequest("2", client.MethodStart, fmt.Sprintf(`{"session":"s%d","input":"env PREPARED","wait_ms":30000}`, i))
 		}
 		// All of it is there, and it is not over yet.
-		w.reports <- workers.Progress{Done: 10, Total: 10, Message: "unpacking"}
-		w.reports <- workers.Progress{Done: 3, Total: 10, Message: "a step back"}
+		w.reports <- workers.PreparationProgress{Done: 10, Total: 10, Message: "unpacking"}
+		w.reports <- workers.PreparationProgress{Done: 3, Total: 10, Message: "a step back"}
 		w.result <- nil
 		for i, p := range peers {
 			lines := p.readUntilAnswer("2")
@@ -247,7 +247,7 @@ func TestPrepareProgress(t *testing.T) {
 		first, late := r.newPeer(), r.newPeer()
 		first.sendRequest("1", client.MethodCreate, `{"name":"a","packages":["x"],"progressToken":"a"}`)
 		first.readUntilAnswer("1")
-		w.reports <- workers.Progress{Done: 60, Total: 100, Message: "on the way"}
+		w.reports <- workers.PreparationProgress{Done: 60, Total: 100, Message: "on the way"}
 		for l := first.nextLine(); *l.Params.Progress != 60; l = first.nextLine() {
 		}
 		late.sendRequest("1", client.MethodCreate, `{"name":"b","packages":["x"],"progressToken":"b"}`)
@@ -286,7 +286,7 @@ func TestPrepareProgress(t *testing.T) {
 		p.sendRequest("1", client.MethodCreate, `{"name":"main","packages":["x"],"progressToken":1}`)
 		p.readUntilAnswer("1")
 		p.sendRequest("2", client.MethodStart, `{"session":"main","input":"print x"}`)
-		w.reports <- workers.Progress{Message: "looking"}
+		w.reports <- workers.PreparationProgress{Message: "looking"}
 		w.result <- errors.New("x cannot be prepared: no such thing\nERROR: the last line of the tool")
 		lines := p.readUntilAnswer("2")
 		wantProgress(t, lines, "1")
@@ -308,7 +308,7 @@ func TestPrepareProgress(t *testing.T) {
 		begun := time.Now()
 		const reports = 20_000
 		for i := range int64(reports) {
-			w.reports <- workers.Progress{Done: i + 1}
+			w.reports <- workers.PreparationProgress{Done: i + 1}
 		}
 		var got []receivedLine
 		for len(got) == 0 || *got[len(got)-1].Params.Progress < reports {
@@ -423,14 +423,14 @@ func TestPrepare(t *testing.T) {
 		a.readUntilAnswer("1")
 		b.sendRequest("1", client.MethodCreate, `{"name":"b","packages":["x"],"progressToken":2}`)
 		b.readUntilAnswer("1")
-		w.reports <- workers.Progress{Done: 1} // it runs
+		w.reports <- workers.PreparationProgress{Done: 1} // it runs
 		a.sendRequest("2", client.MethodClose, `{"session":"a"}`)
 		lines := a.readUntilAnswer("2")
 		if lines[len(lines)-1].Error != nil {
 			t.Errorf("closing: %s", lines[len(lines)-1].raw)
 		}
 		wantProgress(t, lines, "1")
-		w.reports <- workers.Progress{Done: 2} // it still runs
+		w.reports <- workers.PreparationProgress{Done: 2} // it still runs
 		b.sendRequest("2", client.MethodStart, `{"session":"b","input":"print x"}`)
 		b.sendRequest("3", client.MethodClose, `{"session":"b"}`)
 		lines = b.readUntilAnswer("3")
@@ -498,9 +498,9 @@ func TestPrepare_SpecRunsOnce(t *testing.T) {
 		plain := o.FindSpec
 		o.FindSpec = func(p client.CreateParams) (workers.Spec, error) {
 			s, err := plain(p)
-			s.Preparations = []workers.Preparation{{Key: "shim", Run: func(_ context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
+			s.Preparations = []workers.Preparation{{Key: "shim", Run: func(_ context.Context, report func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 				runs.Add(1)
-				report(workers.Progress{Message: "compiling"})
+				report(workers.PreparationProgress{Message: "compiling"})
 				<-goOn
 				return workers.PreparationResult{Files: map[string][]byte{"made": []byte("x")}}, nil
 			}}}
@@ -539,7 +539,7 @@ func TestPrepare_KeepsDaemonAlive(t *testing.T) {
 	p.readUntilAnswer("1")
 	clock.wantRunningAt(clock.now().Add(2 * idleTimeout))
 	select {
-	case w.reports <- workers.Progress{Done: 1}:
+	case w.reports <- workers.PreparationProgress{Done: 1}:
 	case err := <-w.ended:
 		t.Fatalf("it was given up: %v", err)
 	}

@@ -16,11 +16,11 @@ import (
 // left out.
 const maxTurnBytes = 16 << 20
 
-// A Session holds the facts about a session that its events do not contain.
-type Session struct {
+// A SessionFacts holds the facts about a session that its events do not contain.
+type SessionFacts struct {
 	Name     string
 	Runtime  string // the version of its language; may be ""
-	Language Language
+	Language NotebookLanguage
 
 	// FetchBlob reads data that its events only reference, when the file reaches it. It returns nil
 	// for data that is no longer stored. A nil FetchBlob is for events that contain all data.
@@ -28,7 +28,7 @@ type Session struct {
 }
 
 // completeDisplay adds the referenced data to a display, as far as it is still stored.
-func (s Session) completeDisplay(d timeline.Display) (timeline.Display, error) {
+func (s SessionFacts) completeDisplay(d timeline.Display) (timeline.Display, error) {
 	data, left := make(map[string][]byte, len(d.Data)), make(map[string]timeline.Blob)
 	maps.Copy(data, d.Data)
 	for mime, b := range d.Omitted {
@@ -50,8 +50,8 @@ func (s Session) completeDisplay(d timeline.Display) (timeline.Display, error) {
 	return d, nil
 }
 
-// A Language holds the properties of a language that its files need.
-type Language struct {
+// A NotebookLanguage holds the properties of a language that its files need.
+type NotebookLanguage struct {
 	Display   string // "Python"
 	Extension string // of a script, and the name of that format: "py"
 	Comment   string // starts a comment: "#"
@@ -68,11 +68,11 @@ const (
 )
 
 // Formats returns the formats for a session of the language; the first is the default.
-func (l Language) Formats() []string { return []string{l.Extension, Notebook, Transcript} }
+func (l NotebookLanguage) Formats() []string { return []string{l.Extension, Notebook, Transcript} }
 
 // Write writes a session in a format. It returns the error of w, or an error if the format is
 // unknown.
-func Write(w io.Writer, format string, s Session, events iter.Seq[timeline.Event]) error {
+func Write(w io.Writer, format string, s SessionFacts, events iter.Seq[timeline.Event]) error {
 	at := slices.IndexFunc(s.Language.Formats(), func(f string) bool { return strings.EqualFold(f, format) })
 	if at < 0 {
 		return fmt.Errorf("unknown format %[3]q for a session in %[1]s; use one of: %[2]s", s.Language.Display, strings.Join(s.Language.Formats(), ", "), format)

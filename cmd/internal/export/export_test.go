@@ -13,7 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-var testSession = export.Session{Name: "main", Runtime: "3.11.7", Language: export.Language{
+var testSession = export.SessionFacts{Name: "main", Runtime: "3.11.7", Language: export.NotebookLanguage{
 	Display: "Python", Extension: "py", Comment: "#", Kernel: "python3", JupyterName: "python",
 }}
 

@@ -14,7 +14,7 @@ import (
 // with its output, and everything else is text.
 type notebookWriter struct {
 	out     *errWriter
-	session Session
+	session SessionFacts
 	cells   int
 }
 

@@ -9,7 +9,7 @@ import (
 // they are visible but not run.
 type scriptWriter struct {
 	out     *errWriter
-	session Session
+	session SessionFacts
 }
 
 func (s *scriptWriter) beginDocument() {

@@ -9,7 +9,7 @@ import (
 // A transcriptWriter writes everything that was typed and shown, as plain text.
 type transcriptWriter struct {
 	out     *errWriter
-	session Session
+	session SessionFacts
 }
 
 func (p *transcriptWriter) beginDocument() {}

@@ -13,8 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/installsource"
 )
 
-// A Client is an MCP client: a program that starts MCP servers from a configuration file.
-type Client struct {
+// A ClientConfig is an MCP client: a program that starts MCP servers from a configuration file.
+type ClientConfig struct {
 	Name  string // the argument on the command line: "claude-desktop"
 	Title string // its official name
 
@@ -23,7 +23,7 @@ type Client struct {
 	project         string // its file below a project; "" if it has none
 	format          configFormat
 	servers         func(tree map[string]any) []string // the keys of the table of servers
-	settings        func(Server) []configSetting
+	settings        func(ServerSpec) []configSetting
 	ownCommands     func(*configChange) []clientCommand // its own configuration command, where that works better
 	rewritesFile    bool                                // it often rewrites its file itself
 	approvalSetting string                              // the setting that lets tools run without asking; "" if it has none
@@ -39,8 +39,8 @@ type Client struct {
 	timeoutUnit    float64 // the unit of its setting "timeout", in seconds; 0 means milliseconds
 }
 
-// A Server describes an MCP server for a client to start.
-type Server struct {
+// A ServerSpec describes an MCP server for a client to start.
+type ServerSpec struct {
 	Name        string // the name of its entry
 	Command     string
 	Args        []string
@@ -89,19 +89,19 @@ func keysAt(keys ...string) func(map[string]any) []string {
 }
 
 // Clients returns the clients that can be configured, in the order of the help.
-func Clients() []Client {
-	return slices.Concat(terminalAgents(), codeEditors(), []Client{openCodeClient(), claudeDesktopClient()})
+func Clients() []ClientConfig {
+	return slices.Concat(terminalAgents(), codeEditors(), []ClientConfig{openCodeClient(), claudeDesktopClient()})
 }
 
 // terminalAgents returns the clients that are coding agents in a terminal, except OpenCode.
-func terminalAgents() []Client {
-	return []Client{{
+func terminalAgents() []ClientConfig {
+	return []ClientConfig{{
 		Name: "claude", Title: "Claude Code", programs: []string{"claude"},
 		file: func(p ConfigDirs) string {
 			return filepath.Join(p.dirFromEnv("CLAUDE_CONFIG_DIR", p.Home), ".claude.json")
 		},
 		project: ".mcp.json", format: jsonFormat{}, servers: keysAt("mcpServers"),
-		settings: func(s Server) []configSetting {
+		settings: func(s ServerSpec) []configSetting {
 			return append(typedSettings("stdio", s), configSetting{key: "alwaysLoad", value: true})
 		},
 		ownCommands: planClaudeCommands, rewritesFile: true, reloadHint: "its next session",
@@ -131,7 +131,7 @@ func terminalAgents() []Client {
 			return filepath.Join(p.dirFromEnv("COPILOT_HOME", filepath.Join(p.Home, ".copilot")), "mcp-config.json")
 		},
 		project: filepath.Join(".github", "mcp.json"), format: jsonFormat{}, servers: keysAt("mcpServers"),
-		settings: func(s Server) []configSetting {
+		settings: func(s ServerSpec) []configSetting {
 			return append(typedSettings("local", s), configSetting{key: "tools", value: []string{"*"}})
 		},
 		reloadHint: "its next session",
@@ -142,7 +142,7 @@ func terminalAgents() []Client {
 		},
 		markerDir: func(p ConfigDirs) string { return filepath.Join(p.Home, ".cline") },
 		format:    jsonFormat{}, servers: keysAt("mcpServers"), timeoutUnit: 1,
-		settings: func(s Server) []configSetting {
+		settings: func(s ServerSpec) []configSetting {
 			return append(plainSettings(s), configSetting{key: "timeout", value: callTimeoutSeconds})
 		},
 		reloadHint: "once",
@@ -156,18 +156,18 @@ func terminalAgents() []Client {
 }
 
 // codeEditors returns the clients that are code editors.
-func codeEditors() []Client {
-	return []Client{{
+func codeEditors() []ClientConfig {
+	return []ClientConfig{{
 		Name: "cursor", Title: "Cursor", programs: []string{"cursor", "cursor-agent"},
 		file:    func(p ConfigDirs) string { return filepath.Join(p.Home, ".cursor", "mcp.json") },
 		project: filepath.Join(".cursor", "mcp.json"), format: jsonFormat{}, servers: keysAt("mcpServers"),
-		settings: func(s Server) []configSetting { return typedSettings("stdio", s) }, reloadHint: "a restart, or Refresh in its MCP settings",
+		settings: func(s ServerSpec) []configSetting { return typedSettings("stdio", s) }, reloadHint: "a restart, or Refresh in its MCP settings",
 		envPassthrough: &envPassthrough{"env", "${env:%s}"},
 	}, {
 		Name: "vscode", Title: "VS Code", programs: []string{"code"},
 		file:    func(p ConfigDirs) string { return filepath.Join(p.Config, "Code", "User", "mcp.json") },
 		project: filepath.Join(".vscode", "mcp.json"), format: jsonFormat{}, servers: keysAt("servers"),
-		settings:    func(s Server) []configSetting { return typedSettings("stdio", s) },
+		settings:    func(s ServerSpec) []configSetting { return typedSettings("stdio", s) },
 		ownCommands: planCodeCommands, reloadHint: "its next chat, or the command MCP: List Servers",
 		envPassthrough: &envPassthrough{"env", "${env:%s}"},
 	}, {
@@ -182,8 +182,8 @@ func codeEditors() []Client {
 	}}
 }
 
-func openCodeClient() Client {
-	return Client{
+func openCodeClient() ClientConfig {
+	return ClientConfig{
 		Name: "opencode", Title: "OpenCode", programs: []string{"opencode"},
 		file: func(p ConfigDirs) string {
 			dir := filepath.Join(p.XDG, "opencode")
@@ -193,7 +193,7 @@ func openCodeClient() Client {
 			return filepath.Join(dir, "opencode.json")
 		},
 		project: "opencode.json", format: jsonFormat{}, servers: openCodeServers,
-		settings: func(s Server) []configSetting {
+		settings: func(s ServerSpec) []configSetting {
 			return []configSetting{
 				{"type", "local", true},
 				{"command", append([]string{s.Command}, s.Args...), true},
@@ -203,8 +203,8 @@ func openCodeClient() Client {
 	}
 }
 
-func claudeDesktopClient() Client {
-	return Client{
+func claudeDesktopClient() ClientConfig {
+	return ClientConfig{
 		Name: "claude-desktop", Title: "Claude Desktop",
 		file:   func(p ConfigDirs) string { return filepath.Join(claudeDir(p), "claude_desktop_config.json") },
 		format: jsonFormat{}, servers: keysAt("mcpServers"), settings: plainSettings, reloadHint: "a restart",
@@ -212,20 +212,20 @@ func claudeDesktopClient() Client {
 }
 
 // CanAutoApprove reports whether the client has a setting to run tools without asking.
-func (c Client) CanAutoApprove() bool { return c.approvalSetting != "" }
+func (c ClientConfig) CanAutoApprove() bool { return c.approvalSetting != "" }
 
 // HasProject reports whether the client has a file for a project.
-func (c Client) HasProject() bool { return c.project != "" }
+func (c ClientConfig) HasProject() bool { return c.project != "" }
 
 // ReloadHint says how to make the client read its file again.
-func (c Client) ReloadHint() string { return c.reloadHint }
+func (c ClientConfig) ReloadHint() string { return c.reloadHint }
 
 // FindClient returns the client with the given name.
-func FindClient(name string) (Client, bool) {
+func FindClient(name string) (ClientConfig, bool) {
 	all := Clients()
-	i := slices.IndexFunc(all, func(c Client) bool { return c.Name == name })
+	i := slices.IndexFunc(all, func(c ClientConfig) bool { return c.Name == name })
 	if i < 0 {
-		return Client{}, false
+		return ClientConfig{}, false
 	}
 	return all[i], true
 }
@@ -234,17 +234,17 @@ func FindClient(name string) (Client, bool) {
 // because a call returns the output so far when its own timeout ends.
 const callTimeoutSeconds = 630
 
-func plainSettings(s Server) []configSetting {
+func plainSettings(s ServerSpec) []configSetting {
 	return []configSetting{{"command", s.Command, true}, {"args", s.Args, true}}
 }
 
-func typedSettings(kind string, s Server) []configSetting {
+func typedSettings(kind string, s ServerSpec) []configSetting {
 	return append([]configSetting{{"type", kind, true}}, plainSettings(s)...)
 }
 
 // codexSettings also lists the variables that decide which interpreter is found, because Codex
 // starts servers with a bare environment.
-func codexSettings(s Server) []configSetting {
+func codexSettings(s ServerSpec) []configSetting {
 	list := append(plainSettings(s),
 		configSetting{key: "env_vars", value: []string{
 			"VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYENV_VERSION", "PYENV_ROOT", "PYTHONPATH", "PY_PYTHON",
@@ -258,7 +258,7 @@ func codexSettings(s Server) []configSetting {
 }
 
 // geminiSettings also apply to Qwen Code, which is a fork of it.
-func geminiSettings(s Server) []configSetting {
+func geminiSettings(s ServerSpec) []configSetting {
 	list := append(plainSettings(s), configSetting{key: "timeout", value: callTimeoutSeconds * 1000})
 	if s.AutoApprove {
 		list = append(list, configSetting{key: "trust", value: true, mustMatch: true})
@@ -273,7 +273,7 @@ type envPassthrough struct {
 }
 
 // PassesEnv reports whether the client can be told which variables the server gets.
-func (c Client) PassesEnv() bool { return c.envPassthrough != nil }
+func (c ClientConfig) PassesEnv() bool { return c.envPassthrough != nil }
 
 // variableNames returns the variables that an entry passes on, beyond those of all entries.
 func (h *envPassthrough) variableNames(has any, all []configSetting) (names []string) {
@@ -301,7 +301,7 @@ func (h *envPassthrough) variableNames(has any, all []configSetting) (names []st
 
 // settingsWith returns the settings of a server. Its variables extend the ones that all servers
 // get and those already in the entry.
-func (c Client) settingsWith(s Server, entry map[string]any) []configSetting {
+func (c ClientConfig) settingsWith(s ServerSpec, entry map[string]any) []configSetting {
 	list := c.settings(s)
 	if c.envPassthrough == nil || c.envPassthrough.valueForm != "" || len(s.Env) == 0 {
 		return list
@@ -326,7 +326,7 @@ func (c Client) settingsWith(s Server, entry map[string]any) []configSetting {
 
 // envSettings returns the settings that an entry lacks in the client's table of variables; nil if
 // the client has no such table.
-func (c Client) envSettings(s Server, entry map[string]any) (list []configSetting) {
+func (c ClientConfig) envSettings(s ServerSpec, entry map[string]any) (list []configSetting) {
 	if c.envPassthrough == nil || c.envPassthrough.valueForm == "" {
 		return nil
 	}
@@ -351,7 +351,7 @@ func openCodeServers(tree map[string]any) []string {
 
 // FindInstalled returns the evidence that the client is installed, or "". looked lists the paths
 // that it checked.
-func (c Client) FindInstalled(p ConfigDirs) (by string, checked []string) {
+func (c ClientConfig) FindInstalled(p ConfigDirs) (by string, checked []string) {
 	for _, name := range c.programs {
 		checked = append(checked, name)
 		if path, err := exec.LookPath(name); err == nil {
@@ -382,8 +382,8 @@ func pathExists(path string) bool {
 	return err == nil
 }
 
-// An Entry describes one entry in a client's file that starts this program or has its name.
-type Entry struct {
+// An ServerEntry describes one entry in a client's file that starts this program or has its name.
+type ServerEntry struct {
 	Name        string
 	Command     string
 	Args        []string
@@ -392,7 +392,7 @@ type Entry struct {
 }
 
 // configFile returns the file of a scope.
-func (c Client) configFile(p ConfigDirs, project bool) (string, error) {
+func (c ClientConfig) configFile(p ConfigDirs, project bool) (string, error) {
 	if !project {
 		return c.file(p), nil
 	}
@@ -404,7 +404,7 @@ func (c Client) configFile(p ConfigDirs, project bool) (string, error) {
 
 // FindEntries returns the file of a client, and its entries that start this program or have its
 // name. A missing file is not an error.
-func (c Client) FindEntries(p ConfigDirs, project bool) (file string, entries []Entry, err error) {
+func (c ClientConfig) FindEntries(p ConfigDirs, project bool) (file string, entries []ServerEntry, err error) {
 	file, err = c.configFile(p, project)
 	if err != nil {
 		return "", nil, err
@@ -428,12 +428,12 @@ func (c Client) FindEntries(p ConfigDirs, project bool) (file string, entries []
 			}
 		}
 	}
-	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(entries, func(a, b ServerEntry) int { return strings.Compare(a.Name, b.Name) })
 	return file, entries, nil
 }
 
-func parseEntry(name string, settings map[string]any) Entry {
-	e := Entry{Name: name, Settings: settings}
+func parseEntry(name string, settings map[string]any) ServerEntry {
+	e := ServerEntry{Name: name, Settings: settings}
 	words := func(v any) (list []string) {
 		items, _ := v.([]any)
 		for _, item := range items {
@@ -453,7 +453,7 @@ func parseEntry(name string, settings map[string]any) Entry {
 
 // isOurs reports whether an entry starts this program. It compares arguments and the name of the
 // program file, which survives a move.
-func (e Entry) isOurs(command string) bool {
+func (e ServerEntry) isOurs(command string) bool {
 	args := e.Args
 	if e.UsesRunner() {
 		args = args[slices.IndexFunc(args, isPackage)+1:]
@@ -468,7 +468,7 @@ func (e Entry) isOurs(command string) bool {
 
 // UsesRunner reports whether the entry starts this program through uvx or npx, which find it by its
 // name.
-func (e Entry) UsesRunner() bool {
+func (e ServerEntry) UsesRunner() bool {
 	base := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(e.Command), ".exe"), ".cmd")
 	return (base == "uvx" || base == "npx") && slices.ContainsFunc(e.Args, isPackage)
 }
@@ -481,7 +481,7 @@ func isPackage(word string) bool {
 
 // TimeoutSeconds returns the timeout setting of an entry. Codex and Cline have it in seconds,
 // others in milliseconds.
-func (e Entry) TimeoutSeconds() (seconds float64, set bool) {
+func (e ServerEntry) TimeoutSeconds() (seconds float64, set bool) {
 	timeout := 1000.0
 	if e.timeoutUnit != 0 {
 		timeout = 1 / e.timeoutUnit

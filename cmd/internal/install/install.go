@@ -23,8 +23,8 @@ type Options struct {
 
 // A Report describes the changes that were made, or would be made.
 type Report struct {
-	Client   Client
-	Outcome  Outcome
+	Client   ClientConfig
+	Outcome  InstallOutcome
 	File     string
 	Backup   string     // the copy of the old File; "" if nothing was replaced
 	Diff     string     // the changed lines of File
@@ -32,16 +32,16 @@ type Report struct {
 	Note     string     // a further fact; may be ""
 }
 
-// An Outcome says what happened to an entry.
-type Outcome string
+// An InstallOutcome says what happened to an entry.
+type InstallOutcome string
 
 // Outcomes of Install and Uninstall.
 const (
-	Added         Outcome = "added"
-	Updated       Outcome = "updated"
-	Unchanged     Outcome = "already configured"
-	Removed       Outcome = "removed"
-	NotConfigured Outcome = "not configured"
+	Added         InstallOutcome = "added"
+	Updated       InstallOutcome = "updated"
+	Unchanged     InstallOutcome = "already configured"
+	Removed       InstallOutcome = "removed"
+	NotConfigured InstallOutcome = "not configured"
 )
 
 // nameShape matches server names that every client accepts, up to maxName bytes.
@@ -58,26 +58,26 @@ const maxInstallAttempts = 10
 // Install adds a server to the client's configuration. In an existing entry it changes only the
 // command; other settings belong to the user. It refuses to change an entry of the same name that
 // starts another program.
-func (c Client) Install(ctx context.Context, p ConfigDirs, s Server, o Options) (Report, error) {
+func (c ClientConfig) Install(ctx context.Context, p ConfigDirs, s ServerSpec, o Options) (Report, error) {
 	return c.applyPlan(ctx, p, s, o, (*configChange).planInstall)
 }
 
 // Uninstall removes the entry. If nothing else has changed the file since Install, its old content
 // is restored; a file that Install created is removed.
-func (c Client) Uninstall(ctx context.Context, p ConfigDirs, s Server, o Options) (Report, error) {
+func (c ClientConfig) Uninstall(ctx context.Context, p ConfigDirs, s ServerSpec, o Options) (Report, error) {
 	return c.applyPlan(ctx, p, s, o, (*configChange).planUninstall)
 }
 
 // A configChange describes the intended change of one file.
 type configChange struct {
-	client     Client
+	client     ClientConfig
 	dirs       ConfigDirs
-	server     Server
+	server     ServerSpec
 	file       string
 	oldFile    fileSnapshot
 	tree       map[string]any
 	entry      map[string]any // nil if there is none
-	outcome    Outcome
+	outcome    InstallOutcome
 	newText    []byte // the new contents
 	removeFile bool   // the file must be removed
 
@@ -85,7 +85,7 @@ type configChange struct {
 	keepBackup, dropBackup bool
 }
 
-func (c Client) applyPlan(ctx context.Context, p ConfigDirs, s Server, o Options, plan func(*configChange) error) (r Report, err error) {
+func (c ClientConfig) applyPlan(ctx context.Context, p ConfigDirs, s ServerSpec, o Options, plan func(*configChange) error) (r Report, err error) {
 	file, err := c.configFile(p, o.Project)
 	if err != nil {
 		return Report{Client: c}, err
@@ -99,7 +99,7 @@ func (c Client) applyPlan(ctx context.Context, p ConfigDirs, s Server, o Options
 	return r, err
 }
 
-func (c Client) attemptPlan(ctx context.Context, ch *configChange, o Options, plan func(*configChange) error) (Report, error) {
+func (c ClientConfig) attemptPlan(ctx context.Context, ch *configChange, o Options, plan func(*configChange) error) (Report, error) {
 	r := Report{Client: c, File: ch.file}
 	var err error
 	if ch.oldFile, err = readFile(ch.file); err != nil {
@@ -137,12 +137,12 @@ func (c Client) attemptPlan(ctx context.Context, ch *configChange, o Options, pl
 	return ch.writeFile(r)
 }
 
-func (c Client) entryKeys(tree map[string]any, name string) []string {
+func (c ClientConfig) entryKeys(tree map[string]any, name string) []string {
 	return append(slices.Clone(c.servers(tree)), name)
 }
 
 // addEntry adds an entry to a text, and variables to the entry's table of variables.
-func (c Client) addEntry(text []byte, name string, settings, variables []configSetting) ([]byte, error) {
+func (c ClientConfig) addEntry(text []byte, name string, settings, variables []configSetting) ([]byte, error) {
 	tree, err := c.format.parse(text)
 	if err != nil {
 		return nil, err
@@ -222,7 +222,7 @@ func (ch *configChange) fileBefore() (before fileSnapshot, found bool) {
 		return before, false
 	}
 	e := parseEntry(ch.server.Name, ch.entry)
-	s := Server{Name: e.Name, Command: e.Command, Args: e.Args, AutoApprove: ch.client.approvalSetting != "" && ch.entry[ch.client.approvalSetting] != nil}
+	s := ServerSpec{Name: e.Name, Command: e.Command, Args: e.Args, AutoApprove: ch.client.approvalSetting != "" && ch.entry[ch.client.approvalSetting] != nil}
 	if ch.client.envPassthrough != nil {
 		s.Env = ch.client.envPassthrough.variableNames(ch.entry[ch.client.envPassthrough.key], ch.client.settings(s))
 	}

@@ -24,9 +24,9 @@ func newTestHome(t *testing.T) ConfigDirs {
 	}
 }
 
-var testServer = Server{Name: "turnstone", Command: "/opt/bin/repl", Args: []string{"mcp", "--lang", "python"}}
+var testServer = ServerSpec{Name: "turnstone", Command: "/opt/bin/repl", Args: []string{"mcp", "--lang", "python"}}
 
-func findClient(t *testing.T, name string) Client {
+func findClient(t *testing.T, name string) ClientConfig {
 	t.Helper()
 	c, ok := FindClient(name)
 	if !ok {
@@ -57,7 +57,7 @@ func readTestFile(t *testing.T, path string) string {
 	return string(b)
 }
 
-func wantOutcome(t *testing.T, want Outcome, apply func(context.Context, ConfigDirs, Server, Options) (Report, error), p ConfigDirs, s Server) Report {
+func wantOutcome(t *testing.T, want InstallOutcome, apply func(context.Context, ConfigDirs, ServerSpec, Options) (Report, error), p ConfigDirs, s ServerSpec) Report {
 	t.Helper()
 	r, err := apply(t.Context(), p, s, Options{})
 	if err != nil || r.Outcome != want {
@@ -377,7 +377,7 @@ func TestInstallPreserves(t *testing.T) {
 }
 
 // defaultedServer returns a server without the options that must be set explicitly.
-func defaultedServer(s Server) Server {
+func defaultedServer(s ServerSpec) ServerSpec {
 	s.AutoApprove = false
 	return s
 }
@@ -671,7 +671,7 @@ func TestFindClients(t *testing.T) {
 	t.Run("recognizes an entry that starts uvx", func(t *testing.T) {
 		p := ConfigDirs{Home: t.TempDir(), Getenv: func(string) string { return "" }}
 		c := findClient(t, "windsurf")
-		byRunner := Server{Name: "turnstone", Command: "uvx", Args: []string{"turnstone-repl", "mcp"}}
+		byRunner := ServerSpec{Name: "turnstone", Command: "uvx", Args: []string{"turnstone-repl", "mcp"}}
 		if _, err := c.Install(t.Context(), p, byRunner, Options{}); err != nil {
 			t.Fatal(err)
 		}
@@ -685,7 +685,7 @@ func TestFindClients(t *testing.T) {
 			t.Errorf("removed: %v, %v", r.Outcome, err)
 		}
 		for _, foreign := range [][]string{{"other", "mcp"}, {"turnstone-repl-other", "mcp"}, {"turnstone-repl", "serve"}, {"turnstone-repl"}} {
-			if (Entry{Command: "uvx", Args: foreign}).isOurs("") {
+			if (ServerEntry{Command: "uvx", Args: foreign}).isOurs("") {
 				t.Errorf("uvx %q counts as ours", foreign)
 			}
 		}
@@ -762,7 +762,7 @@ func FuzzTOML_InstallAndUninstallAreTheIdentity(f *testing.F) {
 // checkRoundTrip checks that Install either rejects a file or can edit it. An edited file keeps its
 // meaning, which put and remove verify. Installing twice equals installing once. Removing the entry
 // leaves the other bytes, and all of them if there is a backup.
-func checkRoundTrip(t *testing.T, c Client, before string) {
+func checkRoundTrip(t *testing.T, c ClientConfig, before string) {
 	p := ConfigDirs{Home: t.TempDir(), Getenv: func(string) string { return "" }}
 	file := c.file(p)
 	writeTestFile(t, file, before, 0o600)

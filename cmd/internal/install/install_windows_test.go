@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-var windowsServer = Server{Name: "turnstone", Command: `C:\Program Files\Ada & Co\repl.exe`, Args: []string{"mcp", "--dir", `D:\größer`}}
+var windowsServer = ServerSpec{Name: "turnstone", Command: `C:\Program Files\Ada & Co\repl.exe`, Args: []string{"mcp", "--dir", `D:\größer`}}
 
 func TestConfigDirsWindows(t *testing.T) {
 	// The paths are those that each client documents, below the user's profile.
@@ -139,7 +139,7 @@ func TestInstallWindows(t *testing.T) {
 				t.Fatal(err, e)
 			}
 			before := fileRights(t, file)
-			for _, change := range []func(context.Context, ConfigDirs, Server, Options) (Report, error){c.Install, c.Uninstall} {
+			for _, change := range []func(context.Context, ConfigDirs, ServerSpec, Options) (Report, error){c.Install, c.Uninstall} {
 				r, err := change(t.Context(), p, testServer, Options{})
 				if err != nil {
 					t.Fatal(err)

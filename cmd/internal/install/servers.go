@@ -7,20 +7,20 @@ import (
 
 // ReadTree returns the name and the parsed content of a client's file for the user. A missing file
 // is an error.
-func (c Client) ReadTree(p ConfigDirs) (file string, tree map[string]any, err error) {
+func (c ClientConfig) ReadTree(p ConfigDirs) (file string, tree map[string]any, err error) {
 	file = c.file(p)
 	tree, err = c.parseFile(file)
 	return file, tree, err
 }
 
 // ReadProjectTree is ReadTree for the client's file below a project.
-func (c Client) ReadProjectTree(p ConfigDirs) (file string, tree map[string]any, err error) {
+func (c ClientConfig) ReadProjectTree(p ConfigDirs) (file string, tree map[string]any, err error) {
 	file = filepath.Join(p.Project, c.project)
 	tree, err = c.parseFile(file)
 	return file, tree, err
 }
 
-func (c Client) parseFile(file string) (map[string]any, error) {
+func (c ClientConfig) parseFile(file string) (map[string]any, error) {
 	s, err := readFile(file)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (c Client) parseFile(file string) (map[string]any, error) {
 }
 
 // ServersIn returns the entries of a client's tree, by their names.
-func (c Client) ServersIn(tree map[string]any) map[string]any {
+func (c ClientConfig) ServersIn(tree map[string]any) map[string]any {
 	v, _ := lookupKeys(tree, c.servers(tree))
 	all, _ := v.(map[string]any)
 	return all
@@ -44,5 +44,5 @@ func (c Client) ServersIn(tree map[string]any) map[string]any {
 
 // ReadJSON reads a file of JSON with comments.
 func ReadJSON(file string) (map[string]any, error) {
-	return Client{format: jsonFormat{}}.parseFile(file)
+	return ClientConfig{format: jsonFormat{}}.parseFile(file)
 }

@@ -103,7 +103,7 @@ func readEntries(source string, p install.ConfigDirs) (entries map[string]any, l
 
 // addClaudeProject adds the servers of the project: the user's own for this project, and the
 // approved ones of its .mcp.json.
-func addClaudeProject(entries map[string]any, client install.Client, tree map[string]any, p install.ConfigDirs) (left []string) {
+func addClaudeProject(entries map[string]any, client install.ClientConfig, tree map[string]any, p install.ConfigDirs) (left []string) {
 	projects, _ := tree["projects"].(map[string]any)
 	project, _ := projects[p.Project].(map[string]any)
 	file, shared, err := client.ReadProjectTree(p)

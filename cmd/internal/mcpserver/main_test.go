@@ -98,7 +98,7 @@ type setup struct {
 	sandbox    *workers.Sandbox  // of specs
 	backend    mcpserver.Backend // nil: the sessions are the server's own
 
-	prepare func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) // prepares every session
+	prepare func(context.Context, func(workers.PreparationProgress)) (workers.PreparationResult, error) // prepares every session
 	with    []string
 }
 

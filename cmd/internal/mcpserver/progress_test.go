@@ -152,12 +152,12 @@ func newPreparationControl() *preparationControl {
 	return &preparationControl{make(chan context.Context, 10), make(chan string), make(chan error)}
 }
 
-func (w *preparationControl) prepare(ctx context.Context, report func(workers.Progress)) (workers.PreparationResult, error) {
+func (w *preparationControl) prepare(ctx context.Context, report func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 	w.ctx <- ctx
 	for {
 		select {
 		case text := <-w.messages:
-			report(workers.Progress{Message: text})
+			report(workers.PreparationProgress{Message: text})
 		case err := <-w.end:
 			return workers.PreparationResult{}, err
 		case <-ctx.Done():
@@ -196,7 +196,7 @@ func TestPreparation(t *testing.T) {
 	t.Run("a failure is reported and the next call tries again", func(t *testing.T) {
 		t.Parallel()
 		var fixed atomic.Bool
-		prepare := func(context.Context, func(workers.Progress)) (workers.PreparationResult, error) {
+		prepare := func(context.Context, func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 			if fixed.Load() {
 				return workers.PreparationResult{}, nil
 			}

@@ -11,7 +11,7 @@ import (
 )
 
 // rejectShared removes from a request everything that leads into its session directories.
-func (r *Request) rejectShared() error {
+func (r *InstallRequest) rejectShared() error {
 	if len(r.SessionDirs) == 0 {
 		return nil
 	}
@@ -51,7 +51,7 @@ var venvHome = regexp.MustCompile(`(?m)^\s*home\s*=\s*(.*?)\s*$`)
 
 // basePython returns the request's Python, or the Python from which its virtual environment was
 // made.
-func (r *Request) basePython() (string, error) {
+func (r *InstallRequest) basePython() (string, error) {
 	python := r.Executable
 	for range 4 { // an environment may name another, or have a copy of the program
 		python = resolveLinks(python)
@@ -71,7 +71,7 @@ func (r *Request) basePython() (string, error) {
 }
 
 // isInApartDir reports whether a path, or its target, is in a session directory.
-func (r *Request) isInApartDir(path string) bool {
+func (r *InstallRequest) isInApartDir(path string) bool {
 	return slices.ContainsFunc(r.SessionDirs, func(dir string) bool {
 		return isWithin(path, dir) || isWithin(resolveLinks(path), resolveLinks(dir))
 	})
@@ -91,7 +91,7 @@ func resolveLinks(path string) string {
 }
 
 // lookPath is exec.LookPath without the session directories.
-func (r *Request) lookPath(name string) (string, error) {
+func (r *InstallRequest) lookPath(name string) (string, error) {
 	if len(r.SessionDirs) == 0 {
 		return exec.LookPath(name)
 	}

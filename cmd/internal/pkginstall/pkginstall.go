@@ -31,15 +31,15 @@ const (
 	libDir, listFile = "lib", "made-of"
 )
 
-// A Progress describes the progress of an installation. Done never shrinks; the tool chooses its
+// A InstallProgress describes the progress of an installation. Done never shrinks; the tool chooses its
 // unit.
-type Progress struct {
+type InstallProgress struct {
 	Done, Total int64  // Total is 0 while it is unknown
 	Message     string // one printable line
 }
 
-// A Request names packages and the runtime for them.
-type Request struct {
+// A InstallRequest names packages and the runtime for them.
+type InstallRequest struct {
 	// Executable is the runtime, absolute.
 	Executable string
 
@@ -62,7 +62,7 @@ type Request struct {
 	Timeout time.Duration
 }
 
-func (r *Request) envValue(name string) string {
+func (r *InstallRequest) envValue(name string) string {
 	value := ""
 	for _, kv := range r.Env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -80,10 +80,10 @@ type Tool struct {
 	canonical func(name string) (string, error)
 
 	// probe examines the runtime.
-	probe func(ctx context.Context, r *Request, dir string) (runtimeProbe, error)
+	probe func(ctx context.Context, r *InstallRequest, dir string) (runtimeProbe, error)
 
 	// install fills lib.
-	install func(ctx context.Context, r *Request, f runtimeProbe, lib string, report func(Progress)) error
+	install func(ctx context.Context, r *InstallRequest, f runtimeProbe, lib string, report func(InstallProgress)) error
 
 	// path is the variable with the runtime's package directories.
 	path string
@@ -152,7 +152,7 @@ func (t *Tool) Canonical(names []string) ([]string, error) {
 // in workers.Spec. If they were installed before, it only checks that and reports nothing. report
 // is called by this goroutine and one other, never by both at once. The error is an *Error, or that
 // of ctx.
-func (t *Tool) Make(ctx context.Context, r Request, report func(Progress)) (env []string, err error) {
+func (t *Tool) Make(ctx context.Context, r InstallRequest, report func(InstallProgress)) (env []string, err error) {
 	if r.Env == nil {
 		r.Env = os.Environ()
 	}
@@ -182,7 +182,7 @@ func (t *Tool) Make(ctx context.Context, r Request, report func(Progress)) (env 
 	return nil, e
 }
 
-func (t *Tool) makeLocked(ctx context.Context, r *Request, report func(Progress)) ([]string, error) {
+func (t *Tool) makeLocked(ctx context.Context, r *InstallRequest, report func(InstallProgress)) ([]string, error) {
 	root, err := openCache(r.Dir, strings.ToLower(t.language))
 	if err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func (t *Tool) makeLocked(ctx context.Context, r *Request, report func(Progress)
 }
 
 // buildDir builds dir atomically.
-func (t *Tool) buildDir(ctx context.Context, r *Request, found runtimeProbe, dir, list string, report func(Progress)) error {
+func (t *Tool) buildDir(ctx context.Context, r *InstallRequest, found runtimeProbe, dir, list string, report func(InstallProgress)) error {
 	temp, err := os.MkdirTemp(filepath.Dir(dir), unfinishedPrefix)
 	if err != nil {
 		return err

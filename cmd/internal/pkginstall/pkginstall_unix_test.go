@@ -125,7 +125,7 @@ func buildRepository(t *testing.T) (url string) {
 // A testLanguage is a language under test, with an available package "tiny".
 type testLanguage struct {
 	tool    *pkginstall.Tool
-	request pkginstall.Request
+	request pkginstall.InstallRequest
 	command []string // a command that prints the answer of tiny
 }
 
@@ -137,14 +137,14 @@ func testLanguages() map[string]func(t *testing.T) testLanguage {
 				t.Skipf("%s has neither pip nor ensurepip", python)
 			}
 			env := append(os.Environ(), "PIP_NO_INDEX=1", "PIP_FIND_LINKS="+buildWheel(t), "PATH="+pathWithout(t, "uv"))
-			return testLanguage{pkginstall.Python(), pkginstall.Request{Executable: python, Dir: t.TempDir(), Env: env},
+			return testLanguage{pkginstall.Python(), pkginstall.InstallRequest{Executable: python, Dir: t.TempDir(), Env: env},
 				[]string{python, "-c", "import tiny; print(tiny.answer)"}}
 		},
 		"python with uv": func(t *testing.T) testLanguage {
 			requireUv(t)
 			python := findProgram(t, "python3")
 			env := append(os.Environ(), "UV_OFFLINE=1", "UV_NO_INDEX=1", "UV_FIND_LINKS="+buildWheel(t), "UV_CACHE_DIR="+t.TempDir())
-			return testLanguage{pkginstall.Python(), pkginstall.Request{Executable: python, Dir: t.TempDir(), Env: env},
+			return testLanguage{pkginstall.Python(), pkginstall.InstallRequest{Executable: python, Dir: t.TempDir(), Env: env},
 				[]string{python, "-c", "import tiny; print(tiny.answer)"}}
 		},
 		"r": func(t *testing.T) testLanguage {
@@ -154,7 +154,7 @@ func testLanguages() map[string]func(t *testing.T) testLanguage {
 			if err := os.WriteFile(profile, []byte(code), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			return testLanguage{pkginstall.R(), pkginstall.Request{Executable: r, Dir: t.TempDir(), Env: append(os.Environ(), "R_PROFILE_USER="+profile)},
+			return testLanguage{pkginstall.R(), pkginstall.InstallRequest{Executable: r, Dir: t.TempDir(), Env: append(os.Environ(), "R_PROFILE_USER="+profile)},
 				[]string{r, "--no-echo", "-e", "cat(tiny::answer(),fill=TRUE)"}}
 		},
 	}
@@ -174,16 +174,16 @@ func pathWithout(t *testing.T, name string) string {
 	return path
 }
 
-func (l testLanguage) makePackages(t *testing.T, names ...string) ([]string, []pkginstall.Progress, error) {
+func (l testLanguage) makePackages(t *testing.T, names ...string) ([]string, []pkginstall.InstallProgress, error) {
 	t.Helper()
 	wanted, err := l.tool.Canonical(names)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var reports []pkginstall.Progress
+	var reports []pkginstall.InstallProgress
 	r := l.request
 	r.Packages = wanted
-	env, err := l.tool.Make(t.Context(), r, func(p pkginstall.Progress) { reports = append(reports, p) })
+	env, err := l.tool.Make(t.Context(), r, func(p pkginstall.InstallProgress) { reports = append(reports, p) })
 	return env, reports, err
 }
 
@@ -207,12 +207,12 @@ func TestMake(t *testing.T) {
 					t.Fatal("tiny is installed already")
 				}
 				l.request.Packages = []string{"tiny"}
-				envs, reports := [2][]string{}, [2][]pkginstall.Progress{}
+				envs, reports := [2][]string{}, [2][]pkginstall.InstallProgress{}
 				var wg sync.WaitGroup
 				for i := range envs {
 					wg.Go(func() {
 						var err error
-						envs[i], err = l.tool.Make(t.Context(), l.request, func(p pkginstall.Progress) { reports[i] = append(reports[i], p) })
+						envs[i], err = l.tool.Make(t.Context(), l.request, func(p pkginstall.InstallProgress) { reports[i] = append(reports[i], p) })
 						if err != nil {
 							t.Error(err)
 						}
@@ -316,7 +316,7 @@ func TestMakeUntrusted(t *testing.T) {
 		if err := os.Chmod(r.Dir, 0o777); err != nil {
 			t.Fatal(err)
 		}
-		_, err := pkginstall.Python().Make(t.Context(), r, func(pkginstall.Progress) {})
+		_, err := pkginstall.Python().Make(t.Context(), r, func(pkginstall.InstallProgress) {})
 		if err == nil || !strings.Contains(err.Error(), "is writable by other users") {
 			t.Errorf("got %v", err)
 		}
@@ -454,7 +454,7 @@ func wantEmptyDir(t *testing.T, dir string) {
 }
 
 // fakePython is a Python that answers the probe, and then runs a script.
-func fakePython(t *testing.T, script string) pkginstall.Request {
+func fakePython(t *testing.T, script string) pkginstall.InstallRequest {
 	t.Helper()
 	pathWithout(t, "uv")
 	path := filepath.Join(t.TempDir(), "python3")
@@ -462,7 +462,7 @@ func fakePython(t *testing.T, script string) pkginstall.Request {
 	if err := testexec.WriteExecutable(path, []byte(code)); err != nil {
 		t.Fatal(err)
 	}
-	return pkginstall.Request{Executable: path, Packages: []string{"tiny"}, Dir: t.TempDir()}
+	return pkginstall.InstallRequest{Executable: path, Packages: []string{"tiny"}, Dir: t.TempDir()}
 }
 
 func TestMakeLimits(t *testing.T) {
@@ -470,7 +470,7 @@ func TestMakeLimits(t *testing.T) {
 		r := fakePython(t, "sleep 600 & echo $!; sleep 600\n")
 		ctx, cancel := context.WithCancel(t.Context())
 		child := 0
-		_, err := pkginstall.Python().Make(ctx, r, func(p pkginstall.Progress) {
+		_, err := pkginstall.Python().Make(ctx, r, func(p pkginstall.InstallProgress) {
 			child, _ = strconv.Atoi(p.Message)
 			cancel()
 		})
@@ -494,12 +494,12 @@ func TestMakeLimits(t *testing.T) {
 	t.Run("bounds time and output of the tool", func(t *testing.T) {
 		slow := fakePython(t, "echo started; exec sleep 600\n")
 		slow.Timeout = 3 * time.Second // a busy machine needs a while to start
-		_, err := pkginstall.Python().Make(t.Context(), slow, func(pkginstall.Progress) {})
+		_, err := pkginstall.Python().Make(t.Context(), slow, func(pkginstall.InstallProgress) {})
 		if err == nil || !strings.Contains(err.Error(), "not finished after 3s\nstarted") {
 			t.Errorf("got %v", err)
 		}
 		loud := fakePython(t, "exec yes\n")
-		_, err = pkginstall.Python().Make(t.Context(), loud, func(pkginstall.Progress) {})
+		_, err = pkginstall.Python().Make(t.Context(), loud, func(pkginstall.InstallProgress) {})
 		var e *pkginstall.Error
 		if !errors.As(err, &e) || !strings.Contains(e.Reason, "printed more than") || len(e.Output) > 4096 {
 			t.Errorf("got %v", err)
@@ -509,7 +509,7 @@ func TestMakeLimits(t *testing.T) {
 	t.Run("removes control characters from progress messages", func(t *testing.T) {
 		r := fakePython(t, `printf '\033[31mred\033[0m\033]0;title\007\rnext\b\n'; exit 1`)
 		var said []string
-		_, err := pkginstall.Python().Make(t.Context(), r, func(p pkginstall.Progress) { said = append(said, p.Message) })
+		_, err := pkginstall.Python().Make(t.Context(), r, func(p pkginstall.InstallProgress) { said = append(said, p.Message) })
 		if !slices.Contains(said, "next") || strings.ContainsAny(strings.Join(said, ""), "\x1b\a\b\r") || strings.ContainsAny(err.Error(), "\x1b\a\b\r") {
 			t.Errorf("got %q, %q", said, err)
 		}
@@ -525,7 +525,7 @@ func TestMakeLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		env, err := pkginstall.Python().Make(t.Context(), r, func(pkginstall.Progress) {})
+		env, err := pkginstall.Python().Make(t.Context(), r, func(pkginstall.InstallProgress) {})
 		if err != nil || len(env) != 1 {
 			t.Fatalf("got %q, %v", env, err)
 		}

@@ -67,7 +67,7 @@ func Python() *Tool {
 	}
 }
 
-func probePython(ctx context.Context, r *Request, dir string) (runtimeProbe, error) {
+func probePython(ctx context.Context, r *InstallRequest, dir string) (runtimeProbe, error) {
 	if len(r.SessionDirs) > 0 {
 		return probeForeignPython(ctx, r, dir)
 	}
@@ -87,7 +87,7 @@ func probePython(ctx context.Context, r *Request, dir string) (runtimeProbe, err
 
 // probeForeignPython is probePython without code from the environment. It replaces the request's
 // interpreter by the Python from which the environment was made.
-func probeForeignPython(ctx context.Context, r *Request, dir string) (runtimeProbe, error) {
+func probeForeignPython(ctx context.Context, r *InstallRequest, dir string) (runtimeProbe, error) {
 	f := runtimeProbe{missing: r.Packages, installer: noPip}
 	var err error
 	if r.Executable, err = r.basePython(); err != nil {
@@ -116,12 +116,12 @@ func probeForeignPython(ctx context.Context, r *Request, dir string) (runtimePro
 	return f, nil
 }
 
-func installPython(ctx context.Context, r *Request, f runtimeProbe, lib string, report func(Progress)) error {
+func installPython(ctx context.Context, r *InstallRequest, f runtimeProbe, lib string, report func(InstallProgress)) error {
 	uv, err := r.lookPath("uv")
 	hasUv := err == nil
 	needsPip := !hasUv && f.installer == noPip
 	if needsPip {
-		report(Progress{Message: "creating a virtual environment with pip, which " + r.Executable + " lacks"})
+		report(InstallProgress{Message: "creating a virtual environment with pip, which " + r.Executable + " lacks"})
 		f.installer = "0"
 	}
 	python := r.Executable
@@ -144,7 +144,7 @@ func installPython(ctx context.Context, r *Request, f runtimeProbe, lib string, 
 	return r.runPip(ctx, python, env, f.installer, lib, report)
 }
 
-func (r *Request) runPip(ctx context.Context, python string, env []string, version, lib string, report func(Progress)) error {
+func (r *InstallRequest) runPip(ctx context.Context, python string, env []string, version, lib string, report func(InstallProgress)) error {
 	args := []string{"-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--no-warn-script-location", "--target", lib}
 	take := countSteps(report)
 	if hasRawProgress(version) {
@@ -160,7 +160,7 @@ func (r *Request) runPip(ctx context.Context, python string, env []string, versi
 
 // privatePython creates a virtual environment without packages except pip, and returns its
 // interpreter. It uses the pip of a directory, or installs one if needsPip is set.
-func (r *Request) privatePython(ctx context.Context, own string, env []string, pip string, needsPip bool) (string, error) {
+func (r *InstallRequest) privatePython(ctx context.Context, own string, env []string, pip string, needsPip bool) (string, error) {
 	var args []string
 	if len(r.SessionDirs) > 0 {
 		args = slices.Clone(isolatedFlags)
@@ -190,8 +190,8 @@ func (r *Request) privatePython(ctx context.Context, own string, env []string, p
 }
 
 // countSteps counts the lines that a tool prints.
-func countSteps(report func(Progress)) func(string) {
-	var p Progress
+func countSteps(report func(InstallProgress)) func(string) {
+	var p InstallProgress
 	return func(line string) {
 		p.Done++
 		p.Message = shortMessage(line)
@@ -209,8 +209,8 @@ func hasRawProgress(version string) bool {
 }
 
 // countDownloads counts the bytes that pip downloads. The total is unknown before the last file.
-func countDownloads(report func(Progress)) func(string) {
-	var p Progress
+func countDownloads(report func(InstallProgress)) func(string) {
+	var p InstallProgress
 	var file int64 // counted bytes of the current file
 	what := ""
 	return func(line string) {

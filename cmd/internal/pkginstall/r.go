@@ -40,7 +40,7 @@ func R() *Tool {
 			}
 			return name, nil
 		},
-		probe: func(ctx context.Context, r *Request, dir string) (f runtimeProbe, err error) {
+		probe: func(ctx context.Context, r *InstallRequest, dir string) (f runtimeProbe, err error) {
 			err = r.runR(ctx, dir, probeScriptR, func(kind, text string) {
 				switch kind {
 				case "fact":
@@ -54,8 +54,8 @@ func R() *Tool {
 			}
 			return f, err
 		},
-		install: func(ctx context.Context, r *Request, f runtimeProbe, lib string, report func(Progress)) error {
-			var p Progress
+		install: func(ctx context.Context, r *InstallRequest, f runtimeProbe, lib string, report func(InstallProgress)) error {
+			var p InstallProgress
 			return r.runR(ctx, filepath.Dir(lib), installScriptR, func(kind, text string) {
 				switch kind {
 				case "total": // each is downloaded and installed
@@ -75,7 +75,7 @@ func R() *Tool {
 
 // runR runs code and passes the lines that it prints for us to take. Other lines have no kind,
 // unless they mark a step.
-func (r *Request) runR(ctx context.Context, dir, code string, take func(kind, text string), args ...string) error {
+func (r *InstallRequest) runR(ctx context.Context, dir, code string, take func(kind, text string), args ...string) error {
 	script, err := os.CreateTemp(dir, unfinishedPrefix+"*.R") // R's front end does not preserve the lines of a long -e
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (r *Request) runR(ctx context.Context, dir, code string, take func(kind, te
 
 // startupArgs keeps R and its children away from the user's files; apart.R reads these instead. At
 // its start, R itself loads base alone.
-func (r *Request) startupArgs() []string {
+func (r *InstallRequest) startupArgs() []string {
 	apart := slices.Clone(r.SessionDirs)
 	for _, dir := range r.SessionDirs {
 		apart = append(apart, resolveLinks(dir))

@@ -23,7 +23,7 @@ const (
 // runTool runs a tool in a directory, with additions to its environment, and returns the last lines
 // of its output. It passes each line to take, without control characters. The tool's input is
 // empty. When ctx ends, it is killed with all its children.
-func (r *Request) runTool(ctx context.Context, dir string, env []string, take func(line string), command string, args ...string) (string, error) {
+func (r *InstallRequest) runTool(ctx context.Context, dir string, env []string, take func(line string), command string, args ...string) (string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	output := &toolOutput{onLine: take, onOverflow: func() { cancel(fmt.Errorf("it printed more than %d bytes", maxOutputBytes)) }}

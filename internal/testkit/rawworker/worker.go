@@ -103,7 +103,7 @@ func SpawnProcess(t testing.TB, spec workers.Spec, s WorkerOptions) (cmd *exec.C
 	if err := spec.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	spec, err := spec.RunPreparations(t.Context(), func(p workers.Progress) { t.Log(p.Message) })
+	spec, err := spec.RunPreparations(t.Context(), func(p workers.PreparationProgress) { t.Log(p.Message) })
 	if err != nil {
 		t.Fatal(err)
 	}

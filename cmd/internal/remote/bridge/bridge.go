@@ -94,10 +94,10 @@ func (o Options) copyStreams(ctx context.Context, conn net.Conn, in io.Reader, o
 
 // connectDaemon asks the daemon for its information and connects for the client, whose first call
 // must be the first of its connection.
-func (o Options) connectDaemon(ctx context.Context) (net.Conn, client.Info, error) {
+func (o Options) connectDaemon(ctx context.Context) (net.Conn, client.DaemonInfo, error) {
 	conn, err := o.dialOrStart(ctx)
 	if err != nil {
-		return nil, client.Info{}, err
+		return nil, client.DaemonInfo{}, err
 	}
 	i, err := requestInfo(conn)
 	_ = conn.Close()
@@ -140,7 +140,7 @@ func (o Options) greetWithError(out io.Writer, why error) error {
 }
 
 // requestInfo asks the daemon for its information.
-func requestInfo(conn net.Conn) (i client.Info, err error) {
+func requestInfo(conn net.Conn) (i client.DaemonInfo, err error) {
 	if err := conn.SetDeadline(time.Now().Add(infoTimeout)); err != nil {
 		return i, err
 	}
@@ -152,7 +152,7 @@ func requestInfo(conn net.Conn) (i client.Info, err error) {
 		return i, err
 	}
 	var answer struct {
-		Result client.Info `json:"result"`
+		Result client.DaemonInfo `json:"result"`
 		Error  *struct {
 			Message string `json:"message"`
 		} `json:"error"`
