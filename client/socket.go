@@ -6,12 +6,16 @@ import (
 	"os"
 )
 
-// DefaultSocket is where the daemon of this user on this host listens, or where one
-// would: TURNSTONE_SOCKET, or the socket that a live daemon has noted in the user's state
-// directory (on Linux), or turnstone/daemon.sock in XDG_RUNTIME_DIR, or in
-// /run/user/UID, or in a directory of the user's own among the temporary files. A
-// daemon may move, see [DefaultDialer]. On Windows, where it is a named pipe, it is
-// TURNSTONE_SOCKET, or \\.\pipe\turnstone- and the user's SID. A nil getenv is os.Getenv.
+// DefaultSocket is where the daemon of this user on this host listens, or where one would. It is
+// the first of these:
+//
+//   - TURNSTONE_SOCKET
+//   - on Linux, the socket that a live daemon has noted in the user's state directory
+//   - turnstone/daemon.sock in XDG_RUNTIME_DIR, or else in /run/user/UID
+//   - that file in a directory of the user's own among the temporary files
+//
+// A daemon may move, see [DefaultDialer]. On Windows it is a named pipe: TURNSTONE_SOCKET, or
+// \\.\pipe\turnstone- and the user's SID. A nil getenv is os.Getenv.
 func DefaultSocket(getenv func(string) string) string {
 	getenv = getenvOrDefault(getenv)
 	if name := getenv("TURNSTONE_SOCKET"); name != "" {

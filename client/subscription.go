@@ -42,8 +42,8 @@ func (b *backlog) popOldest() *jsonrpc2.Message {
 	return m
 }
 
-// A Subscription reads a session's timeline. The daemon sends only a few megabytes ahead of its
-// reader. A subscription of a [Client] survives the end of its connection without missing or
+// A Subscription reads a session's timeline from the daemon, event by event. The daemon sends only
+// a few megabytes ahead of its reader. A subscription of a [Client] survives the end of its connection without missing or
 // repeated events. Next is for one goroutine, the other methods for any.
 type Subscription struct {
 	Seq timeline.Seq // the snapshot reaches up to it

@@ -89,7 +89,7 @@ const (
 	KindUnknownSubscription session.Kind = "unknown_subscription" // unknown subscription
 )
 
-// DaemonInfo describes the daemon.
+// DaemonInfo describes the daemon: its program, its process and how much it serves.
 type DaemonInfo struct {
 	Version     string     `json:"version"`
 	Protocol    int        `json:"protocol"` // [Protocol]
@@ -129,7 +129,7 @@ type HelloReply struct {
 	Known bool `json:"known,omitempty"` // the daemon knows the client, which keeps its state
 }
 
-// CreateParams open a session. If something has to be prepared first, the answer comes at once:
+// CreateParams are the parameters of session/create, which opens a session. If something has to be prepared first, the answer comes at once:
 // its state is preparing then, input for it is queued, and progress is sent with Token.
 type CreateParams struct {
 	Name                 string            `json:"name,omitempty"`      // "" generates one
@@ -199,7 +199,7 @@ type EndParams struct {
 	Request string `json:"request,omitempty"` // as in StartParams
 }
 
-// StartParams run code. With WaitMS the answer is that of a wait. With WriteLock no other
+// StartParams are the parameters of turn/start, which runs code. With WaitMS the answer is that of a wait. With WriteLock no other
 // client may write until the turn is over. Request is a name that the client gives to this call
 // and to its repetitions: with it, the code runs only once. The daemon remembers the last 256
 // requests of each client.
@@ -225,7 +225,7 @@ type TurnAccepted struct {
 	Turn    uint64 `json:"turn"`
 }
 
-// InputParams answer an input request.
+// InputParams are the parameters of turn/input, which answers an input request.
 type InputParams struct {
 	Session      string       `json:"session"`
 	InputRequest timeline.Seq `json:"input_request"`
@@ -427,7 +427,7 @@ type SubscribeParams struct {
 // BlobsRef is the value of SubscribeParams.Blobs that leaves out large data.
 const BlobsRef = "ref"
 
-// A SubscribeReply identifies a subscription. A snapshot of everything up to Seq follows. A
+// A SubscribeReply identifies the subscription that a call has made or resumed. A snapshot of everything up to Seq follows. A
 // resumed subscription gets the current input request again, because its client may have
 // forgotten it.
 type SubscribeReply struct {

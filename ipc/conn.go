@@ -54,9 +54,9 @@ type tryWriter interface {
 }
 
 // NewConn returns a Conn that uses rw; peer is the side at its other end. Closing rw must end
-// its Read and Write, as it does for pipes and sockets. If rw has a method TryWrite(b []byte)
-// (n int, err error) that writes as much as fits without blocking, Send uses it, so that a
-// frame does not wait for another goroutine.
+// its Read and Write, as it does for pipes and sockets. Send uses a method
+// TryWrite(b []byte) (n int, err error) of rw, if there is one, so that a frame does not wait for
+// another goroutine. TryWrite writes as much as fits without blocking.
 func NewConn(rw io.ReadWriteCloser, peer Side) *Conn {
 	c := &Conn{
 		rw:         rw,

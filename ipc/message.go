@@ -27,7 +27,7 @@ type Message interface {
 
 // Messages from the supervisor to the worker.
 type (
-	// TurnStart asks for one turn. It is sent only to an idle worker.
+	// TurnStart asks the worker to run one turn. It is sent only to an idle worker.
 	TurnStart struct {
 		Turn   uint64
 		Input  []byte // opaque to all but the worker
@@ -35,7 +35,7 @@ type (
 		NoExit bool   // if the code exits, that is an error, and the worker continues if its runtime can
 	}
 
-	// TurnInput answers one wait. A worker drops it if that wait is over.
+	// TurnInput answers one wait of a turn's code. A worker drops it if that wait is over.
 	TurnInput struct {
 		Turn  uint64
 		Wait  uint64
@@ -43,7 +43,7 @@ type (
 		EOF   bool // one end of file after Input; it is not sticky
 	}
 
-	// Interrupt asks to stop Turn. Turn 0 refers to the start-up and, later, to a query.
+	// Interrupt asks the worker to stop a turn. Turn 0 refers to the start-up and, later, to a query.
 	Interrupt struct {
 		Turn  uint64
 		Seq   uint64 // from 1 within one turn; a retry repeats it
@@ -82,7 +82,7 @@ type (
 // Messages from the worker to the supervisor. Mark is the number of the marker that shows where
 // in the terminal stream the frame belongs; 0 means no marker.
 type (
-	// WorkerReady is the first frame.
+	// WorkerReady is the first frame that a worker sends.
 	WorkerReady struct {
 		Protocol     Protocol
 		Worker       Worker
@@ -169,7 +169,7 @@ type (
 		Owner SigintOwner
 	}
 
-	// Progress comes from runtime-side progress hooks.
+	// Progress says how far a turn is, as hooks of the runtime report it.
 	Progress struct {
 		Turn     uint64
 		Progress float64
@@ -177,7 +177,7 @@ type (
 		Message  string
 	}
 
-	// QueryResult answers a Query.
+	// QueryResult answers the Query with the same ID.
 	QueryResult struct {
 		ID      uint64
 		Status  QueryStatus
@@ -204,7 +204,7 @@ type (
 		ID uint64
 	}
 
-	// SessionEnd is the last frame.
+	// SessionEnd is the last frame that a worker sends.
 	SessionEnd struct {
 		Reason  EndReason
 		Code    *int64 // exit code that the runtime asked for; nil when unknown
@@ -219,7 +219,7 @@ type Protocol struct {
 	Version uint64
 }
 
-// Worker describes a worker process.
+// Worker describes a worker process and its runtime.
 type Worker struct {
 	Name           string
 	Version        string

@@ -14,9 +14,9 @@ import (
 // TurnEnded last. It works for a turn that is over, for a running one, and for one that has not
 // started because its worker is still starting: then it waits.
 //
-// The last pair has no event but an error if the turn does not exist, if it ended before it ran
-// (of KindStale), if the session is closed, or if ctx ends; the turn continues then. A reader
-// that falls behind gets a timeline.Gap, and never delays the turn.
+// The last pair may have an error in place of an event: the turn does not exist or never ran (of
+// KindStale), the session is closed, or ctx has ended. The end of ctx does not end the turn. A
+// reader that falls behind gets a timeline.Gap, and never delays the turn.
 func TurnEvents(ctx context.Context, s Session, turn uint64) iter.Seq2[timeline.Event, error] {
 	return func(yield func(timeline.Event, error) bool) {
 		before, err := waitForTurnStart(ctx, s, turn)

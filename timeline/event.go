@@ -101,14 +101,14 @@ type (
 		Wait bool // only when the next output of the turn comes
 	}
 
-	// TurnStarted opens a turn.
+	// TurnStarted says that the worker begins to run an input.
 	TurnStarted struct {
 		Input      []byte // the first MaxInputBytes of it
 		InputBytes int    // how long the whole input was
 		Author     string // who submitted it; "" when unknown
 	}
 
-	// TurnEnded closes a turn.
+	// TurnEnded says that a turn is over, and how it ended.
 	TurnEnded struct {
 		Outcome Outcome
 		Name    string // the language's name of the error, when there was one
@@ -150,7 +150,7 @@ type (
 		Author string
 	}
 
-	// Progress is reported by the runtime.
+	// Progress says how far a turn is, as the runtime reports it.
 	Progress struct {
 		Progress float64
 		Total    float64 // 0 when unknown
@@ -316,10 +316,10 @@ func QuoteName(name string) string {
 	return `"` + quoted + `"`
 }
 
-// EscapeInvisible replaces everything that a reader could not see by escape codes: control
+// EscapeInvisible replaces everything that a reader could not see by escape codes. These are control
 // characters, invisible and blank characters except spaces, characters that change the text
-// direction, bytes that are not valid UTF-8, and a combining mark at the beginning, which would
-// change the text before it.
+// direction, and bytes that are not valid UTF-8. A combining mark at the beginning is replaced, too,
+// because it would change the text before it.
 func EscapeInvisible(text string) string {
 	var b strings.Builder
 	for left := text; left != ""; {

@@ -246,7 +246,7 @@ func (s *lineSearch) searchLine(at Match, line []byte) bool {
 			return true
 		}
 	}
-	at.Text = excerpt(line, where)
+	at.Text = excerptAround(line, where)
 	s.matches = append(s.matches, at)
 	s.stoppedInEvent = len(s.matches) == s.limit
 	return !s.stoppedInEvent
@@ -281,8 +281,8 @@ func (p *transcriptPrinter) isUnfinished() bool {
 	return p.hasOpenLine() || len(p.out) > 0
 }
 
-// excerpt returns at most maxMatchBytes of a line, around the match.
-func excerpt(line []byte, where []int) string {
+// excerptAround returns at most maxMatchBytes of a line, around the match.
+func excerptAround(line []byte, where []int) string {
 	if len(line) <= maxMatchBytes {
 		return strings.ToValidUTF8(string(line), "�")
 	}

@@ -29,8 +29,8 @@ func TestGenerate(t *testing.T) {
 	// The test changes a copy of the sources.
 	t.Run("rejects types that its tables do not list", func(t *testing.T) {
 		for name, change := range map[string][2]string{
-			"client.MethodNew":            {"\tMethodInfo = \"server/info\"\n", "\tMethodInfo = \"server/info\"\n\tMethodNew = \"server/new\"\n"},
-			"client.DaemonInfo writes its JSON": {"// DaemonInfo describes the daemon.", "func (i DaemonInfo) MarshalJSON() ([]byte, error) { return nil, nil }\n\n// DaemonInfo describes the daemon."},
+			"client.MethodNew":                  {"\tMethodInfo = \"server/info\"\n", "\tMethodInfo = \"server/info\"\n\tMethodNew = \"server/new\"\n"},
+			"client.DaemonInfo writes its JSON": {"// DaemonInfo describes the daemon: its program, its process and how much it serves.", "func (i DaemonInfo) MarshalJSON() ([]byte, error) { return nil, nil }\n\n// DaemonInfo describes the daemon: its program, its process and how much it serves."},
 		} {
 			root := t.TempDir()
 			for _, pkg := range []string{"client", "session", "timeline"} {

@@ -127,81 +127,85 @@ func refusal(from, to string) string {
 	return "it is not listed in mayImport"
 }
 
-func TestImports_PointOneWay(t *testing.T) {
+func TestImports(t *testing.T) {
 	t.Parallel()
-	tr := load(t)
-	for _, p := range tr.pkgs {
-		list, listed := mayImport[p.name]
-		if !listed {
-			t.Errorf("package %s is not listed in mayImport: decide what it may import", p.name)
-			continue
-		}
-		allowed := strings.Fields(list)
-		for _, f := range p.files {
-			for _, spec := range f.ast.Imports {
-				path, err := strconv.Unquote(spec.Path.Value)
-				if err != nil {
-					t.Fatal(err)
-				}
-				to, ours := strings.CutPrefix(path, module+"/")
-				if !ours || to == p.name || slices.Contains(allowed, to) {
-					continue
-				}
-				if f.test && !strings.HasPrefix(to, "cmd/") {
-					continue // a test may look at its package from above
-				}
-				t.Errorf("%s: %s must not import %s: %s", tr.at(spec), p.name, to, refusal(p.name, to))
+
+	t.Run("point one way", func(t *testing.T) {
+		t.Parallel()
+		tr := load(t)
+		for _, p := range tr.pkgs {
+			list, listed := mayImport[p.name]
+			if !listed {
+				t.Errorf("package %s is not listed in mayImport: decide what it may import", p.name)
+				continue
 			}
-		}
-	}
-}
-
-func TestImports_EveryListedPackageExists(t *testing.T) {
-	t.Parallel()
-	tr := load(t)
-	for name := range mayImport {
-		if !slices.ContainsFunc(tr.pkgs, func(p *pkg) bool { return p.name == name }) {
-			t.Errorf("mayImport lists %s, which is not there", name)
-		}
-	}
-}
-
-// A dependency is known to the package that wraps it, so that it can be replaced
-// there; the conformance suite also opens terminals, because it starts workers
-// without a supervisor. Tests may use any.
-func TestImports_DependenciesStayWhereTheyAreWrapped(t *testing.T) {
-	t.Parallel()
-	owners := map[string]string{
-		"github.com/modelcontextprotocol/go-sdk": "cmd/internal/mcpserver cmd/internal/mcptransport cmd/internal/mcpclient",
-		"github.com/UserExistsError/conpty":      "supervisor/internal/host",
-		"github.com/creack/pty":                  "supervisor/internal/host workers/conformance",
-		"github.com/go-zeromq/zmq4":              "cmd/internal/jupyter/zmtp",
-		"github.com/vmihailenco/msgpack":         "ipc",
-		"golang.org/x/image":                     "cmd/internal/webui cmd/internal/mcpserver",
-		"golang.org/x/net":                       "supervisor/internal/egress",
-		"github.com/chromedp/chromedp":           "tests/webui",
-		"github.com/chromedp/cdproto":            "tests/webui",
-		"github.com/rivo/uniseg":                 "cmd/internal/lineedit",
-		"github.com/tailscale/hujson":            "cmd/internal/install",
-		"github.com/pelletier/go-toml":           "cmd/internal/install cmd/internal/userconfig",
-		"github.com/kballard/go-shellquote":      "cmd/internal/cli internal/transportcmd supervisor/internal/confine",
-		"github.com/goreleaser/nfpm":             "release",
-		"github.com/CycloneDX/cyclonedx-go":      "release",
-	}
-	tr := load(t)
-	for _, p := range tr.pkgs {
-		for _, f := range p.files {
-			for _, spec := range f.ast.Imports {
-				for dependency, owner := range owners {
-					path := strings.Trim(spec.Path.Value, `"`)
-					if f.test || isTestCode(p.name) || slices.Contains(strings.Fields(owner), p.name) {
+			allowed := strings.Fields(list)
+			for _, f := range p.files {
+				for _, spec := range f.ast.Imports {
+					path, err := strconv.Unquote(spec.Path.Value)
+					if err != nil {
+						t.Fatal(err)
+					}
+					to, ours := strings.CutPrefix(path, module+"/")
+					if !ours || to == p.name || slices.Contains(allowed, to) {
 						continue
 					}
-					if path == dependency || strings.HasPrefix(path, dependency+"/") {
-						t.Errorf("%s: only %s may import %s", tr.at(spec), owner, dependency)
+					if f.test && !strings.HasPrefix(to, "cmd/") {
+						continue // a test may look at its package from above
+					}
+					t.Errorf("%s: %s must not import %s: %s", tr.at(spec), p.name, to, refusal(p.name, to))
+				}
+			}
+		}
+	})
+
+	t.Run("list only packages that exist", func(t *testing.T) {
+		t.Parallel()
+		tr := load(t)
+		for name := range mayImport {
+			if !slices.ContainsFunc(tr.pkgs, func(p *pkg) bool { return p.name == name }) {
+				t.Errorf("mayImport lists %s, which is not there", name)
+			}
+		}
+	})
+
+	// A dependency is known to the package that wraps it, so that it can be replaced
+	// there; the conformance suite also opens terminals, because it starts workers
+	// without a supervisor. Tests may use any.
+	t.Run("of dependencies are where these are wrapped", func(t *testing.T) {
+		t.Parallel()
+		owners := map[string]string{
+			"github.com/modelcontextprotocol/go-sdk": "cmd/internal/mcpserver cmd/internal/mcptransport cmd/internal/mcpclient",
+			"github.com/UserExistsError/conpty":      "supervisor/internal/host",
+			"github.com/creack/pty":                  "supervisor/internal/host workers/conformance",
+			"github.com/go-zeromq/zmq4":              "cmd/internal/jupyter/zmtp",
+			"github.com/vmihailenco/msgpack":         "ipc",
+			"golang.org/x/image":                     "cmd/internal/webui cmd/internal/mcpserver",
+			"golang.org/x/net":                       "supervisor/internal/egress",
+			"github.com/chromedp/chromedp":           "tests/webui",
+			"github.com/chromedp/cdproto":            "tests/webui",
+			"github.com/rivo/uniseg":                 "cmd/internal/lineedit",
+			"github.com/tailscale/hujson":            "cmd/internal/install",
+			"github.com/pelletier/go-toml":           "cmd/internal/install cmd/internal/userconfig",
+			"github.com/kballard/go-shellquote":      "cmd/internal/cli internal/transportcmd supervisor/internal/confine",
+			"github.com/goreleaser/nfpm":             "release",
+			"github.com/CycloneDX/cyclonedx-go":      "release",
+		}
+		tr := load(t)
+		for _, p := range tr.pkgs {
+			for _, f := range p.files {
+				for _, spec := range f.ast.Imports {
+					for dependency, owner := range owners {
+						path := strings.Trim(spec.Path.Value, `"`)
+						if f.test || isTestCode(p.name) || slices.Contains(strings.Fields(owner), p.name) {
+							continue
+						}
+						if path == dependency || strings.HasPrefix(path, dependency+"/") {
+							t.Errorf("%s: only %s may import %s", tr.at(spec), owner, dependency)
+						}
 					}
 				}
 			}
 		}
-	}
+	})
 }

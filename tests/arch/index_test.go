@@ -9,7 +9,7 @@ import (
 )
 
 // The index is how a reader finds a record: it has each one, with its title and status.
-func TestRecords_AreInTheIndex(t *testing.T) {
+func TestRecordIndex(t *testing.T) {
 	t.Parallel()
 	tr := load(t)
 	dir := filepath.Join(tr.root, "docs", "adr")
@@ -29,7 +29,7 @@ func TestRecords_AreInTheIndex(t *testing.T) {
 		}
 		m := head.FindStringSubmatch(string(text))
 		if m == nil {
-			continue // TestRecords_AreNumberedAndComplete says so
+			continue // TestDocuments says so
 		}
 		row := "| [" + m[1] + "](" + filepath.Base(p) + ") | " + m[2] + " | " + m[3] + " |"
 		if !strings.Contains(string(index), row+"\n") {

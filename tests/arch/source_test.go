@@ -9,229 +9,233 @@ import (
 	"testing"
 )
 
-func TestPackages_HaveExactlyOneComment(t *testing.T) {
+func TestSource(t *testing.T) {
 	t.Parallel()
-	tr := load(t)
-	for _, p := range tr.pkgs {
-		onlyTests := !slices.ContainsFunc(p.files, func(f *file) bool { return !f.test })
-		var with []string
-		for _, f := range p.files {
-			if f.ast.Doc.Text() != "" && (!f.test || onlyTests) {
-				with = append(with, f.name)
-			}
-		}
-		if len(with) != 1 {
-			t.Errorf("package %s has its comment in %d files %v, want one", p.name, len(with), with)
-		}
-	}
-}
 
-func TestSource_HasNoInitFunctions(t *testing.T) {
-	t.Parallel()
-	tr := load(t)
-	c := check(t, exceptions{
-		"supervisor/internal/host": "a stage must not make the rest of the program ready first; in other processes it compares a string (ADR 87)",
-	})
-	for _, p := range tr.pkgs {
-		for _, f := range p.files {
-			for _, d := range f.ast.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
-					c.violation(p.name, "%s: init runs for every program that imports the package: call it from where it is needed", tr.at(fn))
+	t.Run("a package has exactly one comment", func(t *testing.T) {
+		t.Parallel()
+		tr := load(t)
+		for _, p := range tr.pkgs {
+			onlyTests := !slices.ContainsFunc(p.files, func(f *file) bool { return !f.test })
+			var with []string
+			for _, f := range p.files {
+				if f.ast.Doc.Text() != "" && (!f.test || onlyTests) {
+					with = append(with, f.name)
 				}
 			}
-		}
-	}
-}
-
-// Platform differences are files of one package, not branches everywhere.
-func TestSource_AsksForTheSystemOnlyInHost(t *testing.T) {
-	t.Parallel()
-	tr := load(t)
-	c := check(t, exceptions{"cmd/internal/remote/bridge/bridge.go": "the greeting names the system; nothing differs by it"})
-	for _, p := range tr.pkgs {
-		if p.name == "supervisor/internal/host" {
-			continue
-		}
-		for _, f := range p.files {
-			for _, use := range selections(f.ast, "runtime", "GOOS") {
-				c.violation(p.name+"/"+f.name, "%s: runtime.GOOS: put the difference into a file for each system", tr.at(use))
+			if len(with) != 1 {
+				t.Errorf("package %s has its comment in %d files %v, want one", p.name, len(with), with)
 			}
 		}
-	}
-}
-
-// The library does what its options say. Arguments and environment of the process belong to
-// the program, which is under cmd, examples, release or clients.
-func TestSource_ReadsTheProcessOnlyInCommands(t *testing.T) {
-	t.Parallel()
-	tr := load(t)
-	c := check(t, exceptions{
-		"supervisor Environ":                 "a worker inherits the environment; Options.Env replaces it",
-		"workers/conformance Environ":        "the worker that is checked inherits the environment",
-		"workers/internal/discovery Environ": "discovery looks where the user would; FindOptions.Env replaces it",
-		"client Getenv":                      "the user's daemon is where their environment says; the getenv of Usual replaces it",
-		"supervisor/internal/host Args":      "the stage is a program of its own",
-		"supervisor/internal/host Chdir":     "the stage is a program of its own",
 	})
-	for _, p := range tr.pkgs {
-		if p.name == "release" || p.name == "clients/generate" || strings.HasPrefix(p.name, "cmd/") || isTestCode(p.name) || strings.HasPrefix(p.name, "examples/") {
-			continue
-		}
-		for _, f := range p.files {
-			if f.test {
-				continue
-			}
-			for _, name := range []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv", "Setenv", "Unsetenv", "Args", "Stdin", "Stdout", "Stderr", "Exit", "Chdir"} {
-				for _, use := range selections(f.ast, "os", name) {
-					c.violation(p.name+" "+name, "%s: os.%s outside of cmd: take it as an option", tr.at(use), name)
-				}
-			}
-		}
-	}
-}
 
-// A test that sleeps is slow when it passes and wrong on a busy machine. In a
-// synctest bubble time is not real; a function in the exceptions is the body of
-// another process, whose very purpose is to take time.
-func TestTests_DoNotSleep(t *testing.T) {
-	t.Parallel()
-	tr := load(t)
-	c := check(t, exceptions{
-		"supervisor advanceTime":                 "a fakeProcess is in a bubble, or its test fails",
-		"internal/testkit/testexec BlockForever": "a program that never answers",
-	})
-	for _, p := range tr.pkgs {
-		for _, f := range p.files {
-			if !f.test && !isTestCode(p.name) {
-				continue
-			}
-			for _, d := range f.ast.Decls {
-				fn, ok := d.(*ast.FuncDecl)
-				if !ok {
-					continue
-				}
-				bubbles := selections(fn, "testing/synctest", "Test")
-				for _, use := range selections(fn, "time", "Sleep") {
-					inBubble := slices.ContainsFunc(calls(fn, bubbles), func(call *ast.CallExpr) bool {
-						return call.Pos() <= use.Pos() && use.End() <= call.End()
-					})
-					if !inBubble {
-						c.violation(p.name+" "+fn.Name.Name, "%s: time.Sleep in %s: wait for a fact, or use testing/synctest", tr.at(use), fn.Name.Name)
+	t.Run("no package has an init function", func(t *testing.T) {
+		t.Parallel()
+		tr := load(t)
+		c := check(t, exceptions{
+			"supervisor/internal/host": "a stage must not make the rest of the program ready first; in other processes it compares a string (ADR 87)",
+		})
+		for _, p := range tr.pkgs {
+			for _, f := range p.files {
+				for _, d := range f.ast.Decls {
+					if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+						c.violation(p.name, "%s: init runs for every program that imports the package: call it from where it is needed", tr.at(fn))
 					}
 				}
 			}
 		}
-	}
-}
+	})
 
-// The code that decides about a session has no process, so that tests can run it in fake time.
-func TestSource_TheMachineDoesNothingItself(t *testing.T) {
-	t.Parallel()
-	tr := load(t)
-	files := map[string]bool{"machine.go": false, "frame.go": false, "interrupt.go": false, "input_request.go": false, "state.go": false, "input.go": false}
-	for _, p := range tr.pkgs {
-		if p.name != "supervisor" {
-			continue
-		}
-		for _, f := range p.files {
-			if _, listed := files[f.name]; !listed {
+	// Platform differences are files of one package, not branches everywhere.
+	t.Run("only the host package asks for the system", func(t *testing.T) {
+		t.Parallel()
+		tr := load(t)
+		c := check(t, exceptions{"cmd/internal/remote/bridge/bridge.go": "the greeting names the system; nothing differs by it"})
+		for _, p := range tr.pkgs {
+			if p.name == "supervisor/internal/host" {
 				continue
 			}
-			files[f.name] = true
-			for _, spec := range f.ast.Imports {
-				switch path := strings.Trim(spec.Path.Value, `"`); path {
-				case "context", "os", "sync", module + "/supervisor/internal/host":
-					t.Errorf("%s: %s decides, and must not import %s: leave it as an effect", tr.at(spec), f.name, path)
+			for _, f := range p.files {
+				for _, use := range selections(f.ast, "runtime", "GOOS") {
+					c.violation(p.name+"/"+f.name, "%s: runtime.GOOS: put the difference into a file for each system", tr.at(use))
 				}
 			}
-			for _, name := range []string{"After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep"} {
-				for _, use := range selections(f.ast, "time", name) {
-					t.Errorf("%s: time.%s: %s names the moment that is due, and others wait for it", tr.at(use), name, f.name)
-				}
-			}
-			ast.Inspect(f.ast, func(n ast.Node) bool {
-				if g, ok := n.(*ast.GoStmt); ok {
-					t.Errorf("%s: %s starts no goroutine", tr.at(g), f.name)
-				}
-				return true
-			})
 		}
-	}
-	for name, found := range files {
-		if !found {
-			t.Errorf("supervisor/%s is not there", name)
-		}
-	}
-}
-
-// Package state is shared by everybody in the process and makes two supervisors
-// in one program disturb each other. Tables that nothing writes to are fine.
-func TestSource_HasNoMutablePackageVariables(t *testing.T) {
-	t.Parallel()
-	tr := load(t)
-	c := check(t, exceptions{
-		"supervisor/internal/host monitorMainCalled": "whether main called StageMain is a fact of the process, written once",
-		"workers/python moduleSources":               "the embedded source, read once and never changed",
-		"workers/r scriptSources":                    "the embedded source, read once and never changed",
 	})
-	for _, p := range tr.pkgs {
-		var files []*ast.File
-		for _, f := range p.files {
-			if !f.test {
-				files = append(files, f.ast)
+
+	// The library does what its options say. Arguments and environment of the process belong to
+	// the program, which is under cmd, examples, release or clients.
+	t.Run("only commands read the process", func(t *testing.T) {
+		t.Parallel()
+		tr := load(t)
+		c := check(t, exceptions{
+			"supervisor Environ":                 "a worker inherits the environment; Options.Env replaces it",
+			"workers/conformance Environ":        "the worker that is checked inherits the environment",
+			"workers/internal/discovery Environ": "discovery looks where the user would; FindOptions.Env replaces it",
+			"client Getenv":                      "the user's daemon is where their environment says; the getenv of Usual replaces it",
+			"supervisor/internal/host Args":      "the stage is a program of its own",
+			"supervisor/internal/host Chdir":     "the stage is a program of its own",
+		})
+		for _, p := range tr.pkgs {
+			if p.name == "release" || p.name == "clients/generate" || strings.HasPrefix(p.name, "cmd/") || isTestCode(p.name) || strings.HasPrefix(p.name, "examples/") {
+				continue
+			}
+			for _, f := range p.files {
+				if f.test {
+					continue
+				}
+				for _, name := range []string{"Getenv", "LookupEnv", "Environ", "ExpandEnv", "Setenv", "Unsetenv", "Args", "Stdin", "Stdout", "Stderr", "Exit", "Chdir"} {
+					for _, use := range selections(f.ast, "os", name) {
+						c.violation(p.name+" "+name, "%s: os.%s outside of cmd: take it as an option", tr.at(use), name)
+					}
+				}
 			}
 		}
-		info := &types.Info{Defs: make(map[*ast.Ident]types.Object), Uses: make(map[*ast.Ident]types.Object)}
-		config := types.Config{Importer: emptyPackages{}, Error: func(error) {}} // names suffice: imports stay unknown
-		checked, _ := config.Check(p.name, tr.fset, files, info)
-		isVariable := func(e ast.Expr) (name string, ok bool) {
-			id := root(e)
-			if id == nil {
-				return "", false
-			}
-			v, ok := info.Uses[id].(*types.Var)
-			return id.Name, ok && v.Parent() == checked.Scope()
-		}
-		report := func(at ast.Node, name, what string) {
-			c.violation(p.name+" "+name, "%s: %s the package variable %s: keep it in a value that somebody owns", tr.at(at), what, name)
-		}
-		for _, f := range files {
-			ast.Inspect(f, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.AssignStmt:
-					for _, left := range n.Lhs {
-						if name, ok := isVariable(left); ok {
-							report(n, name, "writes to")
+	})
+
+	// A test that sleeps is slow when it passes and wrong on a busy machine. In a
+	// synctest bubble time is not real; a function in the exceptions is the body of
+	// another process, whose very purpose is to take time.
+	t.Run("tests do not sleep", func(t *testing.T) {
+		t.Parallel()
+		tr := load(t)
+		c := check(t, exceptions{
+			"supervisor advanceTime":                 "a fakeProcess is in a bubble, or its test fails",
+			"internal/testkit/testexec BlockForever": "a program that never answers",
+		})
+		for _, p := range tr.pkgs {
+			for _, f := range p.files {
+				if !f.test && !isTestCode(p.name) {
+					continue
+				}
+				for _, d := range f.ast.Decls {
+					fn, ok := d.(*ast.FuncDecl)
+					if !ok {
+						continue
+					}
+					bubbles := selections(fn, "testing/synctest", "Test")
+					for _, use := range selections(fn, "time", "Sleep") {
+						inBubble := slices.ContainsFunc(calls(fn, bubbles), func(call *ast.CallExpr) bool {
+							return call.Pos() <= use.Pos() && use.End() <= call.End()
+						})
+						if !inBubble {
+							c.violation(p.name+" "+fn.Name.Name, "%s: time.Sleep in %s: wait for a fact, or use testing/synctest", tr.at(use), fn.Name.Name)
 						}
 					}
-				case *ast.IncDecStmt:
-					if name, ok := isVariable(n.X); ok {
-						report(n, name, "changes")
-					}
-				case *ast.UnaryExpr:
-					if n.Op != token.AND {
-						break
-					}
-					if name, ok := isVariable(n.X); ok {
-						report(n, name, "takes the address of")
-					}
 				}
-				return true
-			})
-			for _, d := range f.Decls {
-				decl, ok := d.(*ast.GenDecl)
-				if !ok || decl.Tok != token.VAR {
+			}
+		}
+	})
+
+	// The code that decides about a session has no process, so that tests can run it in fake time.
+	t.Run("the session machine does nothing itself", func(t *testing.T) {
+		t.Parallel()
+		tr := load(t)
+		files := map[string]bool{"machine.go": false, "frame.go": false, "interrupt.go": false, "input_request.go": false, "state.go": false, "input.go": false}
+		for _, p := range tr.pkgs {
+			if p.name != "supervisor" {
+				continue
+			}
+			for _, f := range p.files {
+				if _, listed := files[f.name]; !listed {
 					continue
 				}
-				for _, s := range decl.Specs {
-					spec := s.(*ast.ValueSpec)
-					if holdsState(spec) {
-						report(spec, spec.Names[0].Name, "declares as state")
+				files[f.name] = true
+				for _, spec := range f.ast.Imports {
+					switch path := strings.Trim(spec.Path.Value, `"`); path {
+					case "context", "os", "sync", module + "/supervisor/internal/host":
+						t.Errorf("%s: %s decides, and must not import %s: leave it as an effect", tr.at(spec), f.name, path)
+					}
+				}
+				for _, name := range []string{"After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep"} {
+					for _, use := range selections(f.ast, "time", name) {
+						t.Errorf("%s: time.%s: %s names the moment that is due, and others wait for it", tr.at(use), name, f.name)
+					}
+				}
+				ast.Inspect(f.ast, func(n ast.Node) bool {
+					if g, ok := n.(*ast.GoStmt); ok {
+						t.Errorf("%s: %s starts no goroutine", tr.at(g), f.name)
+					}
+					return true
+				})
+			}
+		}
+		for name, found := range files {
+			if !found {
+				t.Errorf("supervisor/%s is not there", name)
+			}
+		}
+	})
+
+	// Package state is shared by everybody in the process and makes two supervisors
+	// in one program disturb each other. Tables that nothing writes to are fine.
+	t.Run("no package has mutable variables", func(t *testing.T) {
+		t.Parallel()
+		tr := load(t)
+		c := check(t, exceptions{
+			"supervisor/internal/host monitorMainCalled": "whether main called StageMain is a fact of the process, written once",
+			"workers/python moduleSources":               "the embedded source, read once and never changed",
+			"workers/r scriptSources":                    "the embedded source, read once and never changed",
+		})
+		for _, p := range tr.pkgs {
+			var files []*ast.File
+			for _, f := range p.files {
+				if !f.test {
+					files = append(files, f.ast)
+				}
+			}
+			info := &types.Info{Defs: make(map[*ast.Ident]types.Object), Uses: make(map[*ast.Ident]types.Object)}
+			config := types.Config{Importer: emptyPackages{}, Error: func(error) {}} // names suffice: imports stay unknown
+			checked, _ := config.Check(p.name, tr.fset, files, info)
+			isVariable := func(e ast.Expr) (name string, ok bool) {
+				id := root(e)
+				if id == nil {
+					return "", false
+				}
+				v, ok := info.Uses[id].(*types.Var)
+				return id.Name, ok && v.Parent() == checked.Scope()
+			}
+			report := func(at ast.Node, name, what string) {
+				c.violation(p.name+" "+name, "%s: %s the package variable %s: keep it in a value that somebody owns", tr.at(at), what, name)
+			}
+			for _, f := range files {
+				ast.Inspect(f, func(n ast.Node) bool {
+					switch n := n.(type) {
+					case *ast.AssignStmt:
+						for _, left := range n.Lhs {
+							if name, ok := isVariable(left); ok {
+								report(n, name, "writes to")
+							}
+						}
+					case *ast.IncDecStmt:
+						if name, ok := isVariable(n.X); ok {
+							report(n, name, "changes")
+						}
+					case *ast.UnaryExpr:
+						if n.Op != token.AND {
+							break
+						}
+						if name, ok := isVariable(n.X); ok {
+							report(n, name, "takes the address of")
+						}
+					}
+					return true
+				})
+				for _, d := range f.Decls {
+					decl, ok := d.(*ast.GenDecl)
+					if !ok || decl.Tok != token.VAR {
+						continue
+					}
+					for _, s := range decl.Specs {
+						spec := s.(*ast.ValueSpec)
+						if holdsState(spec) {
+							report(spec, spec.Names[0].Name, "declares as state")
+						}
 					}
 				}
 			}
 		}
-	}
+	})
 }
 
 // holdsState reports whether a declaration makes something that exists only to

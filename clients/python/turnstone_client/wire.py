@@ -143,7 +143,7 @@ class CrashedSessions(_CrashedSessions, total=False):
 
 
 class CreateParams(TypedDict, total=False):
-    """CreateParams open a session. If something has to be prepared first, the answer comes at once: its state is preparing then, input for it is queued, and progress is sent with Token."""
+    """CreateParams are the parameters of session/create, which opens a session. If something has to be prepared first, the answer comes at once: its state is preparing then, input for it is queued, and progress is sent with Token."""
 
     name: str  # "" generates one
     language: str  # "" is the daemon's default
@@ -179,7 +179,7 @@ class _Daemon(TypedDict):
 
 
 class Daemon(_Daemon, total=False):
-    """DaemonInfo describes the daemon."""
+    """DaemonInfo describes the daemon: its program, its process and how much it serves."""
 
     draining: bool
     paused: bool
@@ -453,7 +453,7 @@ class _InputParams(TypedDict):
 
 
 class InputParams(_InputParams, total=False):
-    """InputParams answer an input request."""
+    """InputParams are the parameters of turn/input, which answers an input request."""
 
     eof: bool
     author: str
@@ -833,7 +833,7 @@ class _StartParams(TypedDict):
 
 
 class StartParams(_StartParams, total=False):
-    """StartParams run code. With WaitMS the answer is that of a wait. With WriteLock no other client may write until the turn is over. Request is a name that the client gives to this call and to its repetitions: with it, the code runs only once. The daemon remembers the last 256 requests of each client."""
+    """StartParams are the parameters of turn/start, which runs code. With WaitMS the answer is that of a wait. With WriteLock no other client may write until the turn is over. Request is a name that the client gives to this call and to its repetitions: with it, the code runs only once. The daemon remembers the last 256 requests of each client."""
 
     write_lock: bool
     silent: bool  # see session.Session.SubmitSilent
@@ -865,7 +865,7 @@ class _SubscribeReply(TypedDict):
 
 
 class SubscribeReply(_SubscribeReply, total=False):
-    """A SubscribeReply identifies a subscription. A snapshot of everything up to Seq follows. A resumed subscription gets the current input request again, because its client may have forgotten it."""
+    """A SubscribeReply identifies the subscription that a call has made or resumed. A snapshot of everything up to Seq follows. A resumed subscription gets the current input request again, because its client may have forgotten it."""
 
     input_request: "InputRequest"
 
@@ -939,7 +939,7 @@ class _TurnSummary(TypedDict):
 
 
 class TurnSummary(_TurnSummary, total=False):
-    """A TurnSummary describes one turn briefly. The start-up of each generation has a summary, too, as turn 0. Events between two turns belong to the earlier one."""
+    """A TurnSummary describes one turn in a few fields, without its output. The start-up of each generation has a summary, too, as turn 0. Events between two turns belong to the earlier one."""
 
     generation: int
     author: str

@@ -99,7 +99,7 @@ export interface CrashedSessions {
   sessions: CrashedSession[];
 }
 
-/** CreateParams open a session. If something has to be prepared first, the answer comes at once: its state is preparing then, input for it is queued, and progress is sent with Token. */
+/** CreateParams are the parameters of session/create, which opens a session. If something has to be prepared first, the answer comes at once: its state is preparing then, input for it is queued, and progress is sent with Token. */
 export interface CreateParams {
   /** "" generates one */
   name?: string;
@@ -143,7 +143,7 @@ export interface CreateParams {
   request?: string;
 }
 
-/** DaemonInfo describes the daemon. */
+/** DaemonInfo describes the daemon: its program, its process and how much it serves. */
 export interface Daemon {
   version: string;
   /** [Protocol] */
@@ -397,7 +397,7 @@ export interface HelloReply {
   known?: boolean;
 }
 
-/** InputParams answer an input request. */
+/** InputParams are the parameters of turn/input, which answers an input request. */
 export interface InputParams {
   session: string;
   input_request: number;
@@ -729,7 +729,7 @@ export interface Snapshot {
   more?: boolean;
 }
 
-/** StartParams run code. With WaitMS the answer is that of a wait. With WriteLock no other client may write until the turn is over. Request is a name that the client gives to this call and to its repetitions: with it, the code runs only once. The daemon remembers the last 256 requests of each client. */
+/** StartParams are the parameters of turn/start, which runs code. With WaitMS the answer is that of a wait. With WriteLock no other client may write until the turn is over. Request is a name that the client gives to this call and to its repetitions: with it, the code runs only once. The daemon remembers the last 256 requests of each client. */
 export interface StartParams {
   session: string;
   input: string;
@@ -759,7 +759,7 @@ export interface SubscribeParams {
   blobs?: string;
 }
 
-/** A SubscribeReply identifies a subscription. A snapshot of everything up to Seq follows. A resumed subscription gets the current input request again, because its client may have forgotten it. */
+/** A SubscribeReply identifies the subscription that a call has made or resumed. A snapshot of everything up to Seq follows. A resumed subscription gets the current input request again, because its client may have forgotten it. */
 export interface SubscribeReply {
   subscription: string;
   seq: number;
@@ -811,7 +811,7 @@ export interface TurnSummaries {
   end: number;
 }
 
-/** A TurnSummary describes one turn briefly. The start-up of each generation has a summary, too, as turn 0. Events between two turns belong to the earlier one. */
+/** A TurnSummary describes one turn in a few fields, without its output. The start-up of each generation has a summary, too, as turn 0. Events between two turns belong to the earlier one. */
 export interface TurnSummary {
   turn: number;
   generation?: number;

@@ -114,7 +114,7 @@ func newLineEditor(ctx context.Context, o *Options, interrupt, quit func()) (*li
 	e.wg.Go(func() {
 		select {
 		case <-ctx.Done():
-			e.keys.fail(io.EOF)
+			e.keys.failReads(io.EOF)
 		case <-e.closed:
 		}
 	})
@@ -190,7 +190,7 @@ func (e *lineEditor) lendTerminal(use func()) {
 func (e *lineEditor) close() {
 	close(e.closed)
 	e.wg.Wait()
-	e.keys.fail(io.EOF)
+	e.keys.failReads(io.EOF)
 	e.output.resetModes(true)
 	_ = e.giveTerminal()
 }

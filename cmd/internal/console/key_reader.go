@@ -100,7 +100,7 @@ func (k *keyReader) pumpInput(in io.Reader) {
 		n, err := in.Read(buf)
 		k.decodeInput(k.passKeys(buf[:n]))
 		if err != nil {
-			k.fail(err)
+			k.failReads(err)
 			return
 		}
 	}
@@ -120,8 +120,8 @@ func (k *keyReader) LastBurst() lineedit.KeyBurst {
 	return lineedit.KeyBurst{HasMore: k.readCount < b.end, LineEndFollows: k.readCount < b.lastLineEnd, AfterLines: b.hasLines}
 }
 
-// fail makes NextRune return err once everything is read. The first error counts.
-func (k *keyReader) fail(err error) {
+// failReads makes NextRune return err once everything is read. The first error counts.
+func (k *keyReader) failReads(err error) {
 	k.mu.Lock()
 	if k.err == nil {
 		k.err = err

@@ -95,7 +95,7 @@ func TestKeyReaderPaste(t *testing.T) {
 			}
 		}
 		k.decodeInput([]byte("import os\n" + lineedit.PasteEnd + "y"))
-		k.fail(io.EOF)
+		k.failReads(io.EOF)
 		if got := readRest(k); got != "y" {
 			t.Errorf("got %q, want what was typed after the paste", got)
 		}
@@ -103,7 +103,7 @@ func TestKeyReaderPaste(t *testing.T) {
 		k.decodeInput([]byte(lineedit.PasteStart + strings.Repeat("x", maxTypeAhead)))
 		k.setEditing(true) // later input has room
 		k.decodeInput([]byte("y" + lineedit.PasteEnd))
-		k.fail(io.EOF)
+		k.failReads(io.EOF)
 		if key, err := lineedit.ReadKey(k, false); err != nil || key.Name != "Paste" || len(key.Text) != maxTypeAhead-len(lineedit.PasteStart) {
 			t.Errorf("got %q with %d bytes, %v, want the paste as far as there was room", key.Name, len(key.Text), err)
 		}
@@ -142,7 +142,7 @@ func TestKeyReaderPaste(t *testing.T) {
 					}
 				}
 			}
-			k.fail(io.EOF)
+			k.failReads(io.EOF)
 			if got := readRest(k); interrupts != 1 || got != "x" {
 				t.Errorf("while code runs: got %d interrupts and %q", interrupts, got)
 			}
@@ -180,7 +180,7 @@ func TestKeyReaderControl(t *testing.T) {
 			k.decodeInput([]byte("more"))
 			k.setEditing(true)
 			k.decodeInput([]byte(sent))
-			k.fail(io.EOF)
+			k.failReads(io.EOF)
 			if got := readRest(k); interrupts != 2 || got != "more\x03" {
 				t.Errorf("%q: got %d interrupts and %q", sent, interrupts, got)
 			}
@@ -274,7 +274,7 @@ func TestKeyReader(t *testing.T) {
 		for _, sent := range []string{"a", "\x1b[A", "\tb", "c\rd", "e", "f\r\r"} {
 			k.decodeInput([]byte(sent))
 		}
-		k.fail(io.EOF)
+		k.failReads(io.EOF)
 		var got []lineedit.KeyBurst
 		for {
 			key, err := lineedit.ReadKey(k, false)

@@ -64,7 +64,7 @@ func TestPermissionChoice(t *testing.T) {
 		k.decodeInput([]byte("y\r"))
 		k.discardTyped()
 		k.decodeInput([]byte("n\r"))
-		k.fail(io.EOF)
+		k.failReads(io.EOF)
 		if got := readRest(k); got != "n\r" {
 			t.Errorf("got %q", got)
 		}

@@ -143,7 +143,7 @@ func (s *Server) NewLoginLink(session string) string {
 // Serve serves until ctx ends or a listener fails.
 func (s *Server) Serve(ctx context.Context) error {
 	web := &http.Server{
-		Handler:           s.guardRequests(s.handler()),
+		Handler:           s.guardRequests(s.newHandler()),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       keepAliveTimeout,
 		MaxHeaderBytes:    32 << 10,
@@ -192,8 +192,8 @@ func (c boundedConn) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// handler returns the handler of all routes.
-func (s *Server) handler() http.Handler {
+// newHandler returns the handler of all routes.
+func (s *Server) newHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /in", s.serveStatic("in.html"))
 	mux.HandleFunc("POST /in", s.serveLogin)

@@ -15,7 +15,7 @@ import (
 // redactProfile returns an R profile without its secrets and comments.
 func redactProfile(text []byte) []byte {
 	p := &rProfile{text: text}
-	p.tokenize()
+	p.readTokens()
 	p.redactExpressions(0, len(p.tokens), true, false)
 	return p.applyEdits()
 }
@@ -86,8 +86,8 @@ var (
 // maxNestedBrackets bounds the nesting of brackets around an expression.
 const maxNestedBrackets = 200
 
-// tokenize finds the tokens, up to the first expression that is not R.
-func (p *rProfile) tokenize() {
+// readTokens finds the tokens, up to the first expression that is not R.
+func (p *rProfile) readTokens() {
 	var open []int
 	at := 0
 	for at < len(p.text) {

@@ -6,9 +6,9 @@
 // because a few malformed bytes of any peer crash a process that has one. A guard in front of each
 // connection parses the framing before the library does, and bounds it.
 //
-// A listener has these bounds: 64 connections, where those without a finished handshake make room for
-// new ones; 10 s for a handshake; 64 MiB and 64 frames for a message; 256 MiB of incomplete messages on
-// all connections. A connection that exceeds a bound is closed. Up to 1024 messages, or 64 MiB, are
+// A listener has these bounds: 64 connections; 10 s for a handshake; 64 MiB and 64 frames for a
+// message; 256 MiB of incomplete messages on all connections. Connections without a finished
+// handshake make room for new ones. A connection that exceeds a bound is closed. Up to 1024 messages, or 64 MiB, are
 // queued for a peer that does not read; then its connection is closed.
 //
 // Goroutines: a Listener has one that accepts, and one for each connection, which runs the handshake

@@ -1,0 +1,99 @@
+package arch
+
+import (
+	"go/ast"
+	"testing"
+)
+
+// The bounds of what a reader holds in the head at once.
+const (
+	maxStructFields     = 25
+	maxInterfaceMethods = 8
+	maxFunctionLines    = 80
+	maxFileLines        = 600
+	maxPackageFiles     = 25
+)
+
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	tr := load(t)
+
+	t.Run("structs and interfaces", func(t *testing.T) {
+		c := check(t, exceptions{
+			"session Info":       "what is known of a session, as one JSON object",
+			"timeline eventJSON": "the fields of all kinds of events, until one table describes them",
+		})
+		tr.typesOf(func(p *pkg, spec *ast.TypeSpec, _ *ast.CommentGroup) {
+			switch x := spec.Type.(type) {
+			case *ast.StructType:
+				if n := x.Fields.NumFields(); n > maxStructFields {
+					c.violation(p.name+" "+spec.Name.Name, "%s: %s has %d fields, more than %d", tr.at(spec), spec.Name.Name, n, maxStructFields)
+				}
+			case *ast.InterfaceType:
+				if n := x.Methods.NumFields(); n > maxInterfaceMethods {
+					c.violation(p.name+" "+spec.Name.Name, "%s: %s has %d methods, more than %d", tr.at(spec), spec.Name.Name, n, maxInterfaceMethods)
+				}
+			}
+		})
+	})
+
+	// A table is data: a function whose body is one literal counts as such.
+	t.Run("functions", func(t *testing.T) {
+		c := check(t, exceptions{
+			"cmd/internal/cli newExecCommand": "flags, checks and the run are divided with the groups of commands",
+			"cmd/internal/cli newMCPCommand":  "flags, checks and the run are divided with the groups of commands",
+			"cmd/internal/cli newReplCommand": "flags, checks and the run are divided with the groups of commands",
+			"supervisor newConfinement":       "the steps share one plan; divided with the sandbox",
+		})
+		tr.functionsOf(func(p *pkg, fn *ast.FuncDecl) {
+			if fn.Body == nil || isTable(fn.Body) {
+				return
+			}
+			lines := tr.fset.Position(fn.End()).Line - tr.fset.Position(fn.Pos()).Line + 1
+			if lines > maxFunctionLines {
+				c.violation(p.name+" "+fn.Name.Name, "%s: %s has %d lines, more than %d", tr.at(fn), fn.Name.Name, lines, maxFunctionLines)
+			}
+		})
+	})
+
+	t.Run("files and packages", func(t *testing.T) {
+		c := check(t, exceptions{
+			"cmd/internal/cli":              "divided into groups of commands",
+			"cmd/internal/mcpserver":        "divided into back ends, order, replies and client profiles",
+			"supervisor":                    "the session machine is one subject, whose methods belong together",
+			"supervisor/internal/confine":   "divided into plan, filters and the sandbox itself",
+			"supervisor/internal/host":      "divided at the process boundary",
+			"workers/conformance/checks.go": "one list of checks",
+		})
+		for _, p := range tr.pkgs {
+			if isTestCode(p.name) {
+				continue
+			}
+			files := 0
+			for _, f := range p.files {
+				if f.test {
+					continue
+				}
+				files++
+				if lines := tr.fset.Position(f.ast.FileEnd).Line; lines > maxFileLines {
+					c.violation(p.name+"/"+f.name, "%s/%s has %d lines, more than %d", p.name, f.name, lines, maxFileLines)
+				}
+			}
+			if files > maxPackageFiles {
+				c.violation(p.name, "%s has %d files, more than %d", p.name, files, maxPackageFiles)
+			}
+		}
+	})
+}
+
+func isTable(body *ast.BlockStmt) bool {
+	if len(body.List) != 1 {
+		return false
+	}
+	result, ok := body.List[0].(*ast.ReturnStmt)
+	if !ok || len(result.Results) != 1 {
+		return false
+	}
+	_, ok = result.Results[0].(*ast.CompositeLit)
+	return ok
+}
