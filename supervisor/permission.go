@@ -14,6 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
@@ -207,7 +208,7 @@ func (p *privateDirs) noteMissingPath(text string) {
 			continue
 		}
 		for path := range pathsBelow(text, dir) {
-			own := strings.HasPrefix(filepath.Base(path), "Rtmp") || slices.ContainsFunc(p.exceptions, func(d string) bool { return within(path, d) || within(d, path) })
+			own := strings.HasPrefix(filepath.Base(path), "Rtmp") || slices.ContainsFunc(p.exceptions, func(d string) bool { return d != "/" && paths.Contains(d, path) || paths.Contains(path, d) }) // a session in / has a /tmp of its own, too
 			name := filepath.Base(path)
 			if own || slices.Contains(p.reportedPaths, path) || timeline.QuoteName(name) != name { // code may have forged the message
 				continue
@@ -245,7 +246,7 @@ func (m *sessionMachine) reportPrivatePath(e *ipc.RuntimeError) {
 	m.privateDirs.missingPath = ""
 	switch {
 	case named == "", slices.ContainsFunc(m.reportedDenials, func(d timeline.AccessDenied) bool { return d.Path == named }): // the code wanted to create it
-	case m.privateDirs.home != "" && within(named, m.privateDirs.home):
+	case m.privateDirs.home != "" && paths.Contains(m.privateDirs.home, named):
 		m.reportUnshownPath(named, ", if it is there")
 	default:
 		m.privateDirs.reportedPaths = append(m.privateDirs.reportedPaths, named)
@@ -338,10 +339,10 @@ func (m *sessionMachine) canNameMaskedPath(text []byte) bool {
 }
 
 // containsParentDir reports whether a text has the directory of one of these paths.
-func containsParentDir(text []byte, paths []string) bool {
+func containsParentDir(text []byte, sorted []string) bool {
 	dir := ""
-	for _, path := range paths { // sorted, so few directories
-		if d := filepath.Dir(path); dir == "" || !within(d, dir) {
+	for _, path := range sorted { // so few directories
+		if d := filepath.Dir(path); dir == "" || !paths.Contains(dir, d) {
 			if dir = d; bytes.Contains(text, []byte(dir)) {
 				return true
 			}
@@ -439,7 +440,7 @@ func (m *sessionMachine) answerMatchingCalls(ok bool, match func(session.Permiss
 func (m *sessionMachine) applyGrant(author string, g session.Grant) {
 	m.recordEvent(timeline.AccessGranted{Read: g.Read, Write: g.Write, Host: g.Host, Call: g.Call, Always: g.Always, Author: author})
 	m.refusedGrants = slices.DeleteFunc(m.refusedGrants, func(r session.Grant) bool {
-		return r.Call != "" && r.Call == g.Call || r.Host != "" && hostGrantCovers(g.Host, r.Host) || r.Write != "" && g.Write != "" && within(r.Write, g.Write)
+		return r.Call != "" && r.Call == g.Call || r.Host != "" && hostGrantCovers(g.Host, r.Host) || r.Write != "" && g.Write != "" && paths.Contains(g.Write, r.Write)
 	})
 	if path := g.Read + g.Write; path != "" {
 		m.privateDirs.exceptions, m.privateDirs.reportedPaths = append(m.privateDirs.exceptions, path), append(m.privateDirs.reportedPaths, path)
@@ -500,7 +501,7 @@ func grantCovers(g session.Grant, d timeline.AccessDenied) bool {
 	if g.Host != "" {
 		return hostGrantCovers(g.Host, d.Host)
 	}
-	return g.Write != "" && d.Path != "" && d.Op != "read" && d.Op != "connect" && within(d.Path, g.Write)
+	return g.Write != "" && d.Path != "" && d.Op != "read" && d.Op != "connect" && paths.Contains(g.Write, d.Path)
 }
 
 // hostGrantCovers reports whether a host pattern matches a destination of the form name:port.
@@ -509,12 +510,9 @@ func hostGrantCovers(pattern, destination string) bool {
 	return err == nil && h.MatchesHostPort(destination)
 }
 
-// within reports whether path is dir or below it.
-func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
-
 // resolveGrantPath returns the real path and the identity of a directory or regular file.
 func resolveGrantPath(path string) (found, id string, err error) {
-	if found, err = filepath.EvalSymlinks(path); err != nil {
+	if found, err = paths.Real(path); err != nil {
 		if named, ok := errors.AsType[*fs.PathError](err); ok {
 			err = named.Err // the path is said already
 		}
@@ -539,8 +537,5 @@ func specWorkspace(spec *workers.Spec) string {
 	if dir == "" {
 		dir, _ = os.Getwd()
 	}
-	if found, err := filepath.EvalSymlinks(dir); err == nil {
-		return found
-	}
-	return dir
+	return paths.RealOrSame(dir)
 }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -150,7 +151,7 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 		}
 		c.plan, c.hiddenPaths, c.unshownPaths = plan, plan.HiddenPaths(), plan.UnshownPaths()
 		if by == "" {
-			c.privateDirs = newPrivateDirs(plan, append(plan.WritableDirs(), real(dir), real(o.Dir)))
+			c.privateDirs = newPrivateDirs(plan, append(plan.WritableDirs(), paths.RealOrSame(dir), paths.RealOrSame(o.Dir)))
 		}
 		if !policy.NoNotice {
 			c.notices = append(c.notices, describeSandbox(plan.WritableDirs(), &policy, tmp, c.withheldVariables))
@@ -282,16 +283,9 @@ func canHide(dir string, needed []string) bool {
 		return false
 	}
 	return !slices.ContainsFunc(needed, func(other string) bool {
-		return other != "" && (within(real(other), real(dir)) || within(other, filepath.Clean(dir)))
+		holds := func(dir, path string) bool { return path == dir || dir != "/" && paths.Contains(dir, path) }
+		return other != "" && (holds(paths.RealOrSame(dir), paths.RealOrSame(other)) || holds(filepath.Clean(dir), other))
 	})
-}
-
-// real resolves the symbolic links of a path, if something is there.
-func real(path string) string {
-	if found, err := filepath.EvalSymlinks(path); err == nil {
-		return found
-	}
-	return path
 }
 
 // describeSandbox describes in one line what a session can access.

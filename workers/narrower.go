@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"path/filepath"
 	"slices"
-	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
 // Narrower returns a sandbox for a session in dir that allows only what both allow. It returns
@@ -33,7 +34,7 @@ func (s *Sandbox) Narrower(other *Sandbox, dir string) *Sandbox {
 		}
 		before := len(n.Readable)
 		n.Readable = slices.DeleteFunc(slices.Clone(n.Readable), func(path string) bool {
-			return slices.ContainsFunc(other.Hidden, func(h string) bool { return isWithin(path, h) || isWithin(h, path) })
+			return slices.ContainsFunc(other.Hidden, func(h string) bool { return paths.Contains(h, path) || paths.Contains(path, h) })
 		})
 		narrowed = narrowed || len(n.Readable) < before
 	}
@@ -74,8 +75,8 @@ func (s *Sandbox) restrictWrites(other, own []string, dir string) (narrowed bool
 	for _, a := range own {
 		for _, b := range other {
 			switch {
-			case isWithin(b, a):
-			case isWithin(a, b):
+			case paths.Contains(a, b):
+			case paths.Contains(b, a):
 				b = a
 			default:
 				continue
@@ -92,7 +93,7 @@ func (s *Sandbox) restrictWrites(other, own []string, dir string) (narrowed bool
 		dir = cmp.Or(s.Workspace, dir)
 	}
 	s.Level = ReadOnly
-	if slices.ContainsFunc(both, func(b string) bool { return isWithin(dir, b) }) {
+	if slices.ContainsFunc(both, func(b string) bool { return paths.Contains(b, dir) }) {
 		s.Level = Workspace
 		both = slices.DeleteFunc(both, func(b string) bool { return b == dir })
 	}
@@ -113,12 +114,4 @@ func (s *Sandbox) restrictNetwork(other *Sandbox) (narrowed bool) {
 	before := len(s.Hosts)
 	s.Hosts = slices.DeleteFunc(slices.Clone(s.Hosts), func(h string) bool { return !slices.Contains(other.Hosts, h) })
 	return len(s.Hosts) < before
-}
-
-// isWithin reports whether path is dir or in it.
-func isWithin(path, dir string) bool {
-	if dir == string(filepath.Separator) || path == dir {
-		return true
-	}
-	return strings.HasPrefix(path, dir+string(filepath.Separator))
 }

@@ -18,6 +18,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
 const (
@@ -92,7 +94,7 @@ func CanonicalAddress(path string) string {
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
 	}
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+	if dir, err := paths.Real(filepath.Dir(path)); err == nil {
 		path = filepath.Join(dir, filepath.Base(path))
 	}
 	return path

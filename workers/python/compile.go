@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -24,7 +25,7 @@ type executable struct {
 }
 
 func executableAt(path string) executable {
-	real, err := filepath.EvalSymlinks(path)
+	real, err := paths.Real(path)
 	if err != nil {
 		return executable{}
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
@@ -32,7 +33,7 @@ func versionAt(path string) discovery.Version {
 			return v
 		}
 	}
-	real, err := filepath.EvalSymlinks(path)
+	real, err := paths.Real(path)
 	if err != nil {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
@@ -284,7 +285,7 @@ const maxFrontEndBytes = 8 << 10
 // homeOf returns the home of the R that the front end at path starts: the home that it sets, otherwise
 // its own directory. "" means unknown.
 func homeOf(path string) string {
-	real, err := filepath.EvalSymlinks(path)
+	real, err := paths.Real(path)
 	if err != nil {
 		return ""
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -75,7 +76,7 @@ func (c probePolicy) restrictSpec(spec *workers.Spec, lang languageInfo, asked r
 		return clean, nil
 	}
 	looked, err := filepath.Abs(asked.dir)
-	if err == nil && asked.interpreterFor(lang) == "" && (isBelow(spec.Path, looked) || lang.newSpec("", dir, asked.runtimeSettings()).Path != spec.Path) {
+	if err == nil && asked.interpreterFor(lang) == "" && (paths.Contains(looked, filepath.Clean(spec.Path)) || lang.newSpec("", dir, asked.runtimeSettings()).Path != spec.Path) {
 		err = fmt.Errorf("%s belongs to this directory, and no sandbox is available to test it in (%w); if you trust it, name it, or use --sandbox full", spec.Path, c.noSandbox)
 	}
 	if err != nil {
@@ -84,9 +85,4 @@ func (c probePolicy) restrictSpec(spec *workers.Spec, lang languageInfo, asked r
 	}
 	spec.Dir = dir
 	return clean, nil
-}
-
-func isBelow(path, dir string) bool {
-	below, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(below)
 }

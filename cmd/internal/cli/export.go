@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -111,9 +112,7 @@ func writeOutputFile(path string, write func(io.Writer) error) error {
 		err = write(f)
 		return errors.Join(err, f.Close())
 	}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
+	path = paths.RealOrSame(path)
 	temp, err := os.CreateTemp(filepath.Dir(path), ".export-")
 	if err != nil {
 		return err

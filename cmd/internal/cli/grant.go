@@ -17,6 +17,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/shellword"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -125,7 +126,7 @@ func (a *grantFlags) resolvePath(name, path string) (string, error) {
 	}
 	here, err := os.Getwd()
 	if err == nil {
-		here, err = filepath.EvalSymlinks(here)
+		here, err = paths.Real(here)
 	}
 	return filepath.Join(here, path), err
 }
@@ -173,7 +174,7 @@ func realDirectory(name, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	found, err := filepath.EvalSymlinks(whole)
+	found, err := paths.Real(whole)
 	if err != nil {
 		return "", usageErrorf("%s %s: %v", name, dir, errors.Unwrap(err))
 	}

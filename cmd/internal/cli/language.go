@@ -17,6 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/pkginstall"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
@@ -223,10 +224,7 @@ func pythonFileInput(_ *workers.Spec, path, name string, args []string) (string,
 	if err != nil {
 		return "", err
 	}
-	first := filepath.Dir(path)
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		first = filepath.Dir(real)
-	}
+	first := filepath.Dir(paths.RealOrSame(path))
 	run := `exec(compile(__import__("io").open_code(space["__file__"]).read(), space["__file__"], "exec", dont_inherit=True), space)`
 	switch {
 	case !info.IsDir() && (!info.Mode().IsRegular() || strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/")): // it may exist only for this process and be readable only once

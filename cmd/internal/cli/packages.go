@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/pkginstall"
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -69,9 +70,7 @@ func sessionWritableDirs(spec workers.Spec) (dirs []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if found, err := filepath.EvalSymlinks(workspace); err == nil {
-		workspace = found
-	}
+	workspace = paths.RealOrSame(workspace)
 	always, err := userConfigFile().List(workspace)
 	if err != nil {
 		return nil, err
@@ -89,7 +88,9 @@ func sessionWritableDirs(spec workers.Spec) (dirs []string, err error) {
 		}
 	}
 	home, _ := os.UserHomeDir()
-	return slices.DeleteFunc(dirs, func(dir string) bool { return dir == filepath.Dir(dir) || isBelow(home, dir) }), nil
+	return slices.DeleteFunc(dirs, func(dir string) bool {
+		return dir == filepath.Dir(dir) || paths.Contains(filepath.Clean(dir), filepath.Clean(home))
+	}), nil
 }
 
 // withoutSecrets returns an environment for third-party programs.

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
 const (
@@ -88,7 +90,7 @@ func encodeEntry(text string) string {
 
 // rewriteFile replaces the file atomically.
 func (h historyFile) rewriteFile(texts []string) error {
-	path, err := filepath.EvalSymlinks(h.path) // a symbolic link stays a link
+	path, err := paths.Real(h.path) // a symbolic link stays a link
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/daemonlock"
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/peer"
 )
 
@@ -273,11 +274,7 @@ func (l *Listener) forgetDirs(dirs []string) {
 func isBelowAny(socket string, dirs []string) bool {
 	address := peer.CanonicalAddress(socket)
 	return slices.ContainsFunc(dirs, func(dir string) bool {
-		if found, err := filepath.EvalSymlinks(dir); err == nil {
-			dir = found
-		}
-		rest, err := filepath.Rel(dir, address)
-		return err == nil && filepath.IsLocal(rest)
+		return paths.Contains(filepath.Clean(paths.RealOrSame(dir)), address)
 	})
 }
 

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
 // A fileSnapshot holds the content and metadata of a file as it was read.
@@ -22,7 +24,7 @@ type fileSnapshot struct {
 // readFile reads a configuration. A missing file counts as empty.
 func readFile(path string) (fileSnapshot, error) {
 	s := fileSnapshot{target: path}
-	target, err := filepath.EvalSymlinks(path)
+	target, err := paths.Real(path)
 	switch {
 	case err == nil:
 		s.target = target

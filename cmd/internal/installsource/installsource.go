@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/toolenv"
 )
 
@@ -26,9 +27,7 @@ type Source struct {
 
 // Find returns the source of a program file. If the file is a symbolic link, its target counts.
 func Find(exe string) Source {
-	if real, err := filepath.EvalSymlinks(exe); err == nil {
-		exe = real
-	}
+	exe = paths.RealOrSame(exe)
 	for _, look := range []func(path string, parts []string) (Source, bool){nodeSource, pythonSource, systemSource, goSource} {
 		if o, ok := look(exe, strings.Split(filepath.ToSlash(exe), "/")); ok {
 			return o

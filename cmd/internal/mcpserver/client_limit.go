@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"cmp"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -16,7 +17,7 @@ type clientLimit struct {
 
 // clientLimitFor returns the limit for a session in dir, which may be "".
 func (s *sessions) clientLimitFor(codex *codexState, dir string) clientLimit {
-	l := clientLimit{dir: realDir(cmp.Or(dir, s.processDir))}
+	l := clientLimit{dir: paths.RealOrSame(cmp.Or(dir, s.processDir))}
 	var unenforced []string
 	l.sandbox, unenforced = codex.allowedSandbox(l.dir)
 	narrows := l.intersect(s.sandbox) != s.sandbox

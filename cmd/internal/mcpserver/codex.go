@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -206,7 +207,7 @@ func (p *codexPolicy) allowedSandbox(cwd, dir string) (theirs *workers.Sandbox, 
 // own directories for temporary files, so the system's count only if the session works there.
 func realDirs(dirs []string, work string) (found []string) {
 	for _, dir := range dirs {
-		at, err := filepath.EvalSymlinks(dir)
+		at, err := paths.Real(dir)
 		if i, e := os.Stat(at); err != nil || e != nil || !i.IsDir() || slices.Contains(found, at) {
 			continue
 		}
@@ -220,15 +221,5 @@ func realDirs(dirs []string, work string) (found []string) {
 
 // isInOne reports whether path is one of dirs or below one.
 func isInOne(path string, dirs []string) bool {
-	return slices.ContainsFunc(dirs, func(dir string) bool {
-		return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
-	})
-}
-
-// realDir resolves links in dir. It returns dir unchanged if it does not exist.
-func realDir(dir string) string {
-	if at, err := filepath.EvalSymlinks(dir); err == nil {
-		return at
-	}
-	return dir
+	return slices.ContainsFunc(dirs, func(dir string) bool { return paths.Contains(dir, path) })
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -42,7 +43,7 @@ const (
 
 func TestCodexState(t *testing.T) {
 	t.Parallel()
-	dir := realDir(t.TempDir())
+	dir := paths.RealOrSame(t.TempDir())
 	more := filepath.Join(dir, "more")
 	if err := os.Mkdir(more, 0o755); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -259,8 +260,8 @@ func (s *sessions) isOutsideProject() bool {
 	if s.dir != "" {
 		return false
 	}
-	here := realDir(s.processDir)
-	if home, err := os.UserHomeDir(); err == nil && isInOne(realDir(home), []string{here}) {
+	here := paths.RealOrSame(s.processDir)
+	if home, err := os.UserHomeDir(); err == nil && paths.Contains(here, paths.RealOrSame(home)) {
 		return true
 	}
 	return filepath.Dir(here) == here

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
 // rejectShared removes from a request everything that leads into its session directories.
@@ -16,7 +18,7 @@ func (r *InstallRequest) rejectShared() error {
 		return nil
 	}
 	if r.isInApartDir(r.Executable) {
-		real, err := filepath.EvalSymlinks(r.Executable)
+		real, err := paths.Real(r.Executable)
 		if err == nil && r.isInApartDir(real) {
 			err = rejectSessionProgram(r.Executable)
 		}
@@ -54,7 +56,7 @@ var venvHome = regexp.MustCompile(`(?m)^\s*home\s*=\s*(.*?)\s*$`)
 func (r *InstallRequest) basePython() (string, error) {
 	python := r.Executable
 	for range 4 { // an environment may name another, or have a copy of the program
-		python = resolveLinks(python)
+		python = paths.RealOrSame(python)
 		if r.isInApartDir(python) {
 			return "", rejectSessionProgram(python)
 		}
@@ -73,21 +75,13 @@ func (r *InstallRequest) basePython() (string, error) {
 // isInApartDir reports whether a path, or its target, is in a session directory.
 func (r *InstallRequest) isInApartDir(path string) bool {
 	return slices.ContainsFunc(r.SessionDirs, func(dir string) bool {
-		return isWithin(path, dir) || isWithin(resolveLinks(path), resolveLinks(dir))
+		return isWithin(path, dir) || isWithin(paths.RealOrSame(path), paths.RealOrSame(dir))
 	})
 }
 
+// isWithin is paths.Contains for paths that need not be clean. It is false for a relative path.
 func isWithin(path, dir string) bool {
-	below, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsAbs(path) && filepath.IsLocal(below)
-}
-
-// resolveLinks returns a path without links, or the path itself if it does not exist.
-func resolveLinks(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
-	}
-	return path
+	return filepath.IsAbs(path) && paths.Contains(filepath.Clean(dir), filepath.Clean(path))
 }
 
 // lookPath is exec.LookPath without the session directories.

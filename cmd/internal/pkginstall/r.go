@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
 // rName matches a package's name as defined in R's manual.
@@ -113,7 +115,7 @@ func (r *InstallRequest) runR(ctx context.Context, dir, code string, take func(k
 func (r *InstallRequest) startupArgs() []string {
 	apart := slices.Clone(r.SessionDirs)
 	for _, dir := range r.SessionDirs {
-		apart = append(apart, resolveLinks(dir))
+		apart = append(apart, paths.RealOrSame(dir))
 	}
 	file := func(variable, name string) string {
 		path := cmp.Or(r.envValue(variable), filepath.Join(r.envValue("HOME"), name))

@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
 // SetNamespaces makes a new process the first one of a pid namespace. It also gets a user
@@ -238,7 +240,7 @@ func (b *ActiveSandbox) cloneMounts() {
 		case maskedPath:
 			from = b.maskFor(path)
 		case writableBind:
-			if b.plan.Disk > 0 && inside(path, string(b.plan.State)) {
+			if b.plan.Disk > 0 && paths.Contains(string(b.plan.State), path) {
 				from = state("own", 0o700)
 				b.checkStep("state", path, copyDirectories(path, from))
 			}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
 // A turn checks files again after any event that could change them or the meaning of their paths.
@@ -37,7 +39,7 @@ func TestFileEvents(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			dir := real(t.TempDir())
+			dir := paths.RealOrEmpty(t.TempDir())
 			for _, name := range []string{"a/b/file", "a/b/new", "other/x"} {
 				writeText(t, filepath.Join(dir, name), "one")
 			}
@@ -67,7 +69,7 @@ func TestFileEvents(t *testing.T) {
 	}
 	t.Run("a path with a link is not watched", func(t *testing.T) {
 		t.Parallel()
-		dir := real(t.TempDir())
+		dir := paths.RealOrEmpty(t.TempDir())
 		writeText(t, dir+"/a/file", "")
 		if err := os.Symlink("a", dir+"/link"); err != nil {
 			t.Fatal(err)
@@ -83,7 +85,7 @@ func TestFileEvents(t *testing.T) {
 	})
 	t.Run("more events than the kernel keeps", func(t *testing.T) {
 		t.Parallel()
-		dir := real(t.TempDir())
+		dir := paths.RealOrEmpty(t.TempDir())
 		writeText(t, dir+"/a/file", "")
 		text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
 		limit, _ := strconv.Atoi(string(text[:max(len(text)-1, 0)]))
@@ -107,7 +109,7 @@ func TestFileEvents(t *testing.T) {
 	})
 	t.Run("watches end with their marks", func(t *testing.T) {
 		t.Parallel()
-		dir := real(t.TempDir())
+		dir := paths.RealOrEmpty(t.TempDir())
 		writeText(t, dir+"/file", "")
 		var e FileEvents
 		t.Cleanup(e.Close)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+
+	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
 // A MountGrant gives a running session access to one more file or directory.
@@ -52,7 +54,7 @@ func (p *Plan) resolveGrant(path string, read bool) (found string, nearest Mount
 		return "", nearest, linkError("give access to %s", path, found)
 	}
 	for _, place := range p.currentMounts() { // parents come first, so the last match is the nearest
-		if inside(found, string(place.Path)) {
+		if paths.Contains(string(place.Path), found) {
 			nearest = place
 		}
 	}
@@ -80,7 +82,7 @@ func (p *Plan) NewGrant(path string, read bool, id string) (*MountGrant, error) 
 	}
 	g := &planner{mounts: map[string]Mount{}, home: p.home, tempDirs: p.tempDirs, gitEnv: p.gitEnv}
 	for _, place := range p.currentMounts() {
-		if path := string(place.Path); inside(path, found) && path != found && place.Kind != symbolicLink {
+		if path := string(place.Path); paths.Contains(found, path) && path != found && place.Kind != symbolicLink {
 			g.mounts[path] = place
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
 // Grant gives the session access to a file or directory. It calls answer when the session has
@@ -139,7 +141,7 @@ func (t *grantTransaction) cloneOwn() []detachedMount {
 // isCovered reports whether a path is in one of the clones, which include all mounts below them.
 func isCovered(clones []detachedMount, path Path) bool {
 	for _, c := range clones {
-		if inside(string(path), string(c.Path)) {
+		if paths.Contains(string(c.Path), string(path)) {
 			return true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/shellword"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -18,7 +19,7 @@ import (
 // programs outside would run or read what is written there. It only inspects paths, and takes less
 // than a millisecond.
 func CheckGrantable(s *workers.Sandbox, o PlanInput, dir string) (programs string, err error) {
-	p := &planner{home: cmp.Or(real(o.homeDir()), o.homeDir()), directories: o.Directories, tempDirs: []string{"/tmp", "/var/tmp"}}
+	p := &planner{home: cmp.Or(paths.RealOrEmpty(o.homeDir()), o.homeDir()), directories: o.Directories, tempDirs: []string{"/tmp", "/var/tmp"}}
 	refuse := func(why string) error {
 		return fmt.Errorf("the sandbox never makes %s writable: it %s; name another directory", dir, why)
 	}
@@ -26,14 +27,14 @@ func CheckGrantable(s *workers.Sandbox, o PlanInput, dir string) (programs strin
 		return "", refuse(why)
 	}
 	for _, kernel := range kernelDirs {
-		if inside(dir, kernel) {
+		if paths.Contains(kernel, dir) {
 			return "", refuse("belongs to the system")
 		}
 	}
 	above := parentInfos(dir)
 	p.addHiddenPaths(s, o)
 	for _, h := range p.hiddenPaths {
-		if inside(dir, h.name) || isAnyOf(above, h.name) {
+		if paths.Contains(h.name, dir) || isAnyOf(above, h.name) {
 			return "", refuse("is hidden from sessions")
 		}
 	}
@@ -58,8 +59,8 @@ func hasTrustedName(path string) bool {
 // checkIntended returns an error if programs outside would run or read what is written into a path,
 // unless the user has accepted that path. found is the path without links.
 func (p *planner) checkIntended(s *workers.Sandbox, o PlanInput, path, found string, work []string) error {
-	accepted := func(a string) bool { return inside(found, filepath.Clean(a)) }
-	isClosed := func(c hiddenPath) bool { return inside(found, c.name) } // hidden paths are never granted
+	accepted := func(a string) bool { return paths.Contains(filepath.Clean(a), found) }
+	isClosed := func(c hiddenPath) bool { return paths.Contains(c.name, found) } // hidden paths are never granted
 	if isInAny(found, work) || slices.ContainsFunc(s.AcceptPaths, accepted) || slices.ContainsFunc(p.hiddenPaths, isClosed) {
 		return nil
 	}
@@ -89,16 +90,16 @@ var systemDirs = []string{
 // directory, or "".
 func (p *planner) runReason(path string, o PlanInput) string {
 	meets := func(dir string) bool {
-		found := real(dir)
-		return found != "" && filepath.IsAbs(dir) && (inside(path, found) || inside(found, path))
+		found := paths.RealOrEmpty(dir)
+		return found != "" && filepath.IsAbs(dir) && (paths.Contains(found, path) || paths.Contains(path, found))
 	}
 	above := parentInfos(path)
 	isTool := func(name string) bool { // the name may be a link to elsewhere
 		at := p.homePath(name)
-		return p.home != "" && (inside(path, at) || inside(at, path) || isAnyOf(above, at))
+		return p.home != "" && (paths.Contains(at, path) || paths.Contains(path, at) || isAnyOf(above, at))
 	}
 	switch {
-	case (p.home == "" || !inside(path, p.home)) && slices.ContainsFunc(systemDirs, func(dir string) bool { return inside(path, dir) || inside(dir, path) }):
+	case (p.home == "" || !paths.Contains(p.home, path)) && slices.ContainsFunc(systemDirs, func(dir string) bool { return paths.Contains(dir, path) || paths.Contains(path, dir) }):
 		return "has programs and settings of the whole machine"
 	case slices.ContainsFunc(filepath.SplitList(o.Path), meets):
 		return "has programs of your PATH"
@@ -115,11 +116,11 @@ func (p *planner) runReason(path string, o PlanInput) string {
 // isSettings reports whether a path belongs to the settings of programs in the home directory:
 // every name there that starts with a dot, except caches.
 func (p *planner) isSettings(path string) bool {
-	if cache := real(p.directories[".cache"]); p.home == "" || cache != "" && inside(path, cache) {
+	if cache := paths.RealOrEmpty(p.directories[".cache"]); p.home == "" || cache != "" && paths.Contains(cache, path) {
 		return false
 	}
 	for name, dir := range p.directories {
-		if found := real(dir); name != ".cache" && found != "" && (inside(path, found) || inside(found, path)) {
+		if found := paths.RealOrEmpty(dir); name != ".cache" && found != "" && (paths.Contains(found, path) || paths.Contains(path, found)) {
 			return true
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
 // A writeGuard decides at each call, by name, what a session may change in the directories that it
@@ -69,7 +71,7 @@ func (b *ActiveSandbox) guardMore(work, targets []Path) {
 // workDirOf returns the innermost of the session's writable directories around a path, or "".
 func (b *ActiveSandbox) workDirOf(full string) (base string) {
 	for _, w := range b.workDirs {
-		if len(w) > len(base) && inside(full, w) {
+		if len(w) > len(base) && paths.Contains(w, full) {
 			base = w
 		}
 	}
@@ -111,7 +113,7 @@ func (b *ActiveSandbox) accessOf(full string) pathAccess {
 		return accessFull
 	}
 	for _, r := range b.gitTargets {
-		if inside(full, r) {
+		if paths.Contains(r, full) {
 			return accessNone
 		}
 	}
@@ -166,7 +168,7 @@ func (b *ActiveSandbox) isProtectedName(above, at, name, base string) bool {
 func (b *ActiveSandbox) isProtectedNested(above, at, rest, base string) bool {
 	first, _, _ := strings.Cut(rest, "/")
 	switch {
-	case !slices.ContainsFunc(nestedProtectedNames[first], func(n string) bool { return inside(rest, n) }):
+	case !slices.ContainsFunc(nestedProtectedNames[first], func(n string) bool { return paths.Contains(n, rest) }):
 		return false
 	case otherRepositories[first]:
 		return b.isForeign(at)
@@ -402,13 +404,13 @@ func (b *ActiveSandbox) isAboveMount(full string) bool {
 	b.protectMu.RLock()
 	defer b.protectMu.RUnlock()
 	for p := range b.mountKinds {
-		if p != full && inside(p, full) {
+		if p != full && paths.Contains(full, p) {
 			return true
 		}
 	}
 	as := foldPath(full)
-	return slices.ContainsFunc(b.gitTargets, func(r string) bool { return r != full && inside(r, full) }) ||
-		slices.ContainsFunc(b.hiddenPaths, func(c string) bool { return inside(c, as) })
+	return slices.ContainsFunc(b.gitTargets, func(r string) bool { return r != full && paths.Contains(full, r) }) ||
+		slices.ContainsFunc(b.hiddenPaths, func(c string) bool { return paths.Contains(as, c) })
 }
 
 // maxWalkedNames bounds the names in the search of a directory; that many take a tenth of a second.
@@ -506,5 +508,5 @@ func (b *ActiveSandbox) isAboveName(full string) bool {
 func (b *ActiveSandbox) isGitTarget(full string) bool {
 	b.protectMu.RLock()
 	defer b.protectMu.RUnlock()
-	return slices.ContainsFunc(b.gitTargets, func(r string) bool { return inside(full, r) })
+	return slices.ContainsFunc(b.gitTargets, func(r string) bool { return paths.Contains(r, full) })
 }

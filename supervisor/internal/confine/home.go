@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -113,7 +114,7 @@ func (p *planner) buildHome(s *workers.Sandbox, o PlanInput, work []string) {
 	if st, err := os.Stat(p.home); err != nil || !st.IsDir() {
 		return
 	}
-	h := &homeBuilder{planner: p, work: work, state: real(o.State), isFirst: first, resolvedDirs: map[string]string{}}
+	h := &homeBuilder{planner: p, work: work, state: paths.RealOrEmpty(o.State), isFirst: first, resolvedDirs: map[string]string{}}
 	p.set(p.home, readOnlyParent)
 	for i, name := range ownDirNames {
 		h.addOwnDir(name, i < expectedOwnDirs)
@@ -212,7 +213,7 @@ func (h *homeBuilder) resolvePath(path string) string {
 		return path
 	}
 	h.showLink(path, to)
-	return real(path)
+	return paths.RealOrEmpty(path)
 }
 
 // resolveParent resolves all links of a path but the last part, and shows the links on the way.
@@ -220,7 +221,7 @@ func (h *homeBuilder) resolveParent(path string) string {
 	dir := filepath.Dir(path)
 	above, known := h.resolvedDirs[dir]
 	if !known {
-		above = real(dir)
+		above = paths.RealOrEmpty(dir)
 		h.resolvedDirs[dir] = above
 		if above != dir {
 			h.narrowDirs(h.showLinksOnWay(dir))
@@ -326,7 +327,7 @@ func (p *planner) findOtherHomes(found, work []string) (dirs []string) {
 		found = windowsHomes(readMounts())
 	}
 	for _, dir := range found {
-		if dir = real(dir); isDir(dir) && !slices.Contains(nonUserHomes, filepath.Base(dir)) && !inside(dir, p.home) && !inside(p.home, dir) && !isInAny(dir, work) {
+		if dir = paths.RealOrEmpty(dir); isDir(dir) && !slices.Contains(nonUserHomes, filepath.Base(dir)) && !paths.Contains(p.home, dir) && !paths.Contains(dir, p.home) && !isInAny(dir, work) {
 			dirs = append(dirs, dir)
 		}
 	}
@@ -336,10 +337,10 @@ func (p *planner) findOtherHomes(found, work []string) (dirs []string) {
 // showTools shows a directory of the user's PATH in the home directory, and the directories next to
 // it that its programs need.
 func (h *homeBuilder) showTools(dir string) {
-	if dir = filepath.Clean(dir); inside(dir, h.home) {
+	if dir = filepath.Clean(dir); paths.Contains(h.home, dir) {
 		h.checkedPaths = append(h.checkedPaths, dir)
 	}
-	found := real(dir)
+	found := paths.RealOrEmpty(dir)
 	if found == "" || h.isLinkedAway(dir, found, h.isVisible) {
 		return
 	}
@@ -365,7 +366,7 @@ func (h *homeBuilder) showLinksOnWay(path string) (found []string) {
 		return nil // the session may have made it
 	}
 	for _, link := range chain[:len(chain)-1] {
-		at := real(link)
+		at := paths.RealOrEmpty(link)
 		if to, err := os.Readlink(link); err == nil && at != "" && h.isInBuiltHome(link) {
 			h.checkedPaths = append(h.checkedPaths, link)
 			h.showLink(link, to)
@@ -390,8 +391,8 @@ func (h *homeBuilder) narrowDirs(dirs []string) {
 // isOfMachine reports whether a directory contains something that the whole machine needs, or
 // nothing of the user's.
 func (h *homeBuilder) isOfMachine(dir string) bool {
-	meets := func(place string) bool { return inside(dir, place) || inside(place, dir) }
-	return !isWritable(dir) || !inside(dir, h.home) && slices.ContainsFunc(slices.Concat(systemDirs, kernelDirs), meets)
+	meets := func(place string) bool { return paths.Contains(place, dir) || paths.Contains(dir, place) }
+	return !isWritable(dir) || !paths.Contains(h.home, dir) && slices.ContainsFunc(slices.Concat(systemDirs, kernelDirs), meets)
 }
 
 // isInBuiltHome reports whether a path is in the built home directory, or in a directory that a
@@ -404,7 +405,7 @@ func (h *homeBuilder) isInBuiltHome(path string) bool {
 // hasHiddenIn reports whether a directory contains a hidden path. A mount over that would end when
 // a program outside replaces the file, so the session sees only the other names of the directory.
 func (h *homeBuilder) hasHiddenIn(dir string) bool {
-	return slices.ContainsFunc(h.excludedPaths, func(path string) bool { return path != dir && inside(path, dir) })
+	return slices.ContainsFunc(h.excludedPaths, func(path string) bool { return path != dir && paths.Contains(dir, path) })
 }
 
 // showDocuments shows the names without a dot in a home directory, or the names in a directory that
@@ -438,7 +439,7 @@ func (h *homeBuilder) showDocuments(dir string) {
 // last part.
 func (p *planner) homeLinkPath(name string) string {
 	path := p.homePath(name)
-	if above := real(filepath.Dir(path)); above != "" {
+	if above := paths.RealOrEmpty(filepath.Dir(path)); above != "" {
 		path = filepath.Join(above, filepath.Base(path))
 	}
 	return path
@@ -455,7 +456,7 @@ func isToolFile(name string) bool {
 // replaces the target of the link, provided that the session sees it.
 func (p *planner) showWritten(name, file string, work []string) {
 	path, isTool := p.homeLinkPath(name), isToolFile(name)
-	if at := real(path); isTool && at != "" {
+	if at := paths.RealOrEmpty(path); isTool && at != "" {
 		path = at
 	}
 	isSeen := p.isEmptyAt(path) && !isTool || isTool && !p.isInvisible(path)

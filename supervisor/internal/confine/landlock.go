@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -90,7 +91,7 @@ func (r *ruleCollector) add(path string, write bool) {
 
 // hiddenBelow returns a hidden path below dir, or "".
 func (r *ruleCollector) hiddenBelow(dir string) string {
-	i := slices.IndexFunc(r.hidden, func(c string) bool { return c != dir && inside(c, dir) })
+	i := slices.IndexFunc(r.hidden, func(c string) bool { return c != dir && paths.Contains(dir, c) })
 	if i < 0 {
 		return ""
 	}
@@ -98,7 +99,7 @@ func (r *ruleCollector) hiddenBelow(dir string) string {
 }
 
 func (r *ruleCollector) isHidden(path string) bool {
-	return slices.ContainsFunc(r.hidden, func(c string) bool { return inside(path, c) })
+	return slices.ContainsFunc(r.hidden, func(c string) bool { return paths.Contains(c, path) })
 }
 
 // addReadable adds a rule for a directory, or for everything in it but the hidden paths. Names that

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
 // Interpreters find packages in more places than the default ones. Variables name them, and so do
@@ -67,9 +69,9 @@ func (h *homeBuilder) variableDirs(variables []string) (dirs []string) {
 
 // allowedDirs filters the directories that a file, or the files of a directory, may name.
 func (h *homeBuilder) allowedDirs(by string, dirs []string) (allowed []string) {
-	isUsers := h.isUserMade(real(by))
+	isUsers := h.isUserMade(paths.RealOrEmpty(by))
 	for _, dir := range dirs {
-		if isUsers || h.isVisible(real(dir)) {
+		if isUsers || h.isVisible(paths.RealOrEmpty(dir)) {
 			allowed = append(allowed, dir)
 		}
 	}
@@ -84,7 +86,7 @@ var (
 
 // isSessionWritable reports whether a session can write a path, or a link that leads to it.
 func (h *homeBuilder) isSessionWritable(path string) bool {
-	return isInAny(path, h.untrustedDirs) || hasLinkIn(path, h.untrustedDirs) || isInAny(real(path), h.untrustedDirs)
+	return isInAny(path, h.untrustedDirs) || hasLinkIn(path, h.untrustedDirs) || isInAny(paths.RealOrEmpty(path), h.untrustedDirs)
 }
 
 // rPathMark matches the placeholders that R replaces by its version or platform.
@@ -142,7 +144,7 @@ func (h *homeBuilder) findPackages(dir string, search func(read records) []strin
 // the user's own site directory.
 func (h *homeBuilder) siteDirs(o PlanInput) (sites []string) {
 	bases := []string{h.homePath(".local")}
-	for _, program := range []string{filepath.Clean(o.Program), real(o.Program)} {
+	for _, program := range []string{filepath.Clean(o.Program), paths.RealOrEmpty(o.Program)} {
 		bases = append(bases, filepath.Dir(filepath.Dir(program)), filepath.Join(filepath.Dir(filepath.Dir(program)), "local"))
 	}
 	for _, variable := range o.Env {
@@ -228,20 +230,20 @@ func finderDirs(site string, read records) (found []string) {
 // showLibrary shows a directory of an interpreter's library path, unless something in it has its
 // own rules.
 func (h *homeBuilder) showLibrary(dir string) {
-	found := real(dir)
-	if inside(filepath.Clean(dir), h.home) {
+	found := paths.RealOrEmpty(dir)
+	if paths.Contains(h.home, filepath.Clean(dir)) {
 		h.checkedPaths = append(h.checkedPaths, filepath.Clean(dir))
 	}
-	if found == "" || !inside(found, h.home) && !h.isInBuiltHome(found) || found == h.home || h.isSessionWritable(dir) || h.isLinkedAway(dir, found, h.isVisible) || !hasPackages(found) || h.hasHiddenIn(found) {
+	if found == "" || !paths.Contains(h.home, found) && !h.isInBuiltHome(found) || found == h.home || h.isSessionWritable(dir) || h.isLinkedAway(dir, found, h.isVisible) || !hasPackages(found) || h.hasHiddenIn(found) {
 		return
 	}
 	for _, name := range slices.Concat(ownDirNames, layeredNames, readableNames) {
-		if inside(h.homePath(name), found) {
+		if paths.Contains(found, h.homePath(name)) {
 			return
 		}
 	}
 	for path := range h.mounts { // it is shown already, or contains a mount
-		if inside(path, found) {
+		if paths.Contains(found, path) {
 			return
 		}
 	}

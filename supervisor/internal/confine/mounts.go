@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
 // A mountInfo describes a mount of the system, a line of /proc/self/mountinfo.
@@ -85,7 +87,7 @@ func isDrive(source string) bool {
 // mountOf returns the mount that contains a path, and the path within its filesystem.
 func mountOf(all []mountInfo, path string) (own mountInfo, at string) {
 	for _, m := range all { // of two mounts at one path, the later one is visible
-		if inside(path, m.point) && len(m.point) >= len(own.point) {
+		if paths.Contains(m.point, path) && len(m.point) >= len(own.point) {
 			own = m
 		}
 	}
@@ -96,7 +98,7 @@ func mountOf(all []mountInfo, path string) (own mountInfo, at string) {
 func mountAliases(all []mountInfo, dir string) (found []mountAlias) {
 	own, at := mountOf(all, dir)
 	for _, m := range all {
-		if m.device != own.device || !inside(at, m.root) {
+		if m.device != own.device || !paths.Contains(m.root, at) {
 			continue
 		}
 		path := filepath.Join(m.point, strings.TrimPrefix(at, m.root))
@@ -113,7 +115,7 @@ func mountsInside(all []mountInfo, dir string) map[string]string {
 	found := map[string]string{}
 	own, at := mountOf(all, dir)
 	for _, m := range all {
-		if m.device == own.device && m.root != at && inside(m.root, at) && !inside(m.point, dir) {
+		if m.device == own.device && m.root != at && paths.Contains(at, m.root) && !paths.Contains(dir, m.point) {
 			found[m.point] = filepath.Join(dir, strings.TrimPrefix(m.root, at))
 		}
 	}
@@ -180,7 +182,7 @@ func (p *planner) hideHomeAliases(all []mountInfo, needed []string) {
 			continue // something else is mounted over it
 		}
 		holds := func(dir string) bool {
-			return slices.ContainsFunc(needed, func(path string) bool { return inside(path, dir) })
+			return slices.ContainsFunc(needed, func(path string) bool { return paths.Contains(dir, path) })
 		}
 		switch {
 		case !holds(s.point):

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -97,7 +98,7 @@ func (o *PlanInput) homeDir() string {
 // account, or HOME. It returns "" if there is none.
 func (o *PlanInput) otherHomeDir() string {
 	for _, dir := range []string{o.Home, o.Account} {
-		if dir = real(dir); filepath.IsAbs(dir) && dir != real(o.homeDir()) {
+		if dir = paths.RealOrEmpty(dir); filepath.IsAbs(dir) && dir != paths.RealOrEmpty(o.homeDir()) {
 			return dir
 		}
 	}
@@ -146,7 +147,7 @@ func NewPlan(s *workers.Sandbox, o PlanInput) (_ *Plan, notices []string, err er
 	if len(p.mounts) > maxMounts {
 		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and the maximum is %d; choose a smaller workspace", len(p.mounts), maxMounts)
 	}
-	plan := &Plan{State: Path(real(o.State)), Network: s.Network == workers.NetworkFull, Egress: s.Network == workers.NetworkList, Absent: p.absent, writableDirs: work, userProtected: s.Protected, unshownPaths: p.unshownPaths, home: p.home, tempDirs: p.tempDirs}
+	plan := &Plan{State: Path(paths.RealOrEmpty(o.State)), Network: s.Network == workers.NetworkFull, Egress: s.Network == workers.NetworkList, Absent: p.absent, writableDirs: work, userProtected: s.Protected, unshownPaths: p.unshownPaths, home: p.home, tempDirs: p.tempDirs}
 	plan.GitTargets, plan.Unreadable, plan.gitEnv = p.gitTargets, p.unreadablePaths(), p.gitEnv
 	for _, w := range work {
 		plan.GuardedDirs = append(plan.GuardedDirs, Path(w))
@@ -179,12 +180,12 @@ func WritablePaths(s *workers.Sandbox, o PlanInput) []string {
 }
 
 func newPlanner(o PlanInput) *planner {
-	p := &planner{mounts: map[string]Mount{}, packageIndexes: map[string]*packageIndex{}, home: realOrAbsent(o.homeDir()), directories: o.Directories, gitEnv: gitVariables(o.Env), ownRepos: readOwnRepos(real(o.State))}
+	p := &planner{mounts: map[string]Mount{}, packageIndexes: map[string]*packageIndex{}, home: realOrAbsent(o.homeDir()), directories: o.Directories, gitEnv: gitVariables(o.Env), ownRepos: readOwnRepos(paths.RealOrEmpty(o.State))}
 	if o.Temporary == nil {
 		o.Temporary = []string{"/tmp", "/var/tmp"}
 	}
 	for _, d := range o.Temporary {
-		if d = real(d); d != "" && !slices.Contains(p.tempDirs, d) {
+		if d = paths.RealOrEmpty(d); d != "" && !slices.Contains(p.tempDirs, d) {
 			p.tempDirs = append(p.tempDirs, d)
 		}
 	}
@@ -229,23 +230,23 @@ func (p *planner) addMounts(s *workers.Sandbox, o PlanInput, work []string, writ
 		p.withReason(why, func() { p.set(d, writableBind) })
 	}
 	protect()
-	sessions := real(o.Sessions)
+	sessions := paths.RealOrEmpty(o.Sessions)
 	p.set(sessions, readOnlyParent)
 	p.withReason(ReasonInterpreter, func() { p.showRuntime(o) })
 	p.dropUnmountable()
 	for _, d := range o.Files {
-		p.set(real(d), writableBind)
+		p.set(paths.RealOrEmpty(d), writableBind)
 	}
 	for name, source := range written.files {
 		p.showWritten(name, source, work)
 	}
 	for path, source := range o.Replaced {
-		if path = real(path); path != "" {
+		if path = paths.RealOrEmpty(path); path != "" {
 			p.mounts[path] = Mount{Path: Path(path), Kind: replacedFile, Source: Path(source)}
 		}
 	}
 	p.checkedPaths = append(p.checkedPaths, filepath.Clean(o.homeDir()))
-	p.hideAliases(slices.Concat(work, []string{sessions, real(o.Dir), real(o.State), real(o.Program)}))
+	p.hideAliases(slices.Concat(work, []string{sessions, paths.RealOrEmpty(o.Dir), paths.RealOrEmpty(o.State), paths.RealOrEmpty(o.Program)}))
 	return p.hidePaths(append(slices.Clone(work), sessions))
 }
 
@@ -298,29 +299,12 @@ func (p *planner) addNotice(format string, args ...any) {
 	p.notices = append(p.notices, fmt.Sprintf(format, args...))
 }
 
-// real resolves the symbolic links of a path. It returns "" if nothing is there.
-func real(path string) string {
-	if path == "" {
-		return ""
-	}
-	path, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return ""
-	}
-	return path
-}
-
-// realOrAbsent also resolves a path of which only the first part exists.
+// realOrAbsent is paths.RealOrEmpty, and also resolves a path of which only the first part exists.
 func realOrAbsent(path string) string {
-	if found := real(path); found != "" || !filepath.IsAbs(path) {
+	if found := paths.RealOrEmpty(path); found != "" || !filepath.IsAbs(path) {
 		return found
 	}
 	return filepath.Join(realOrAbsent(filepath.Dir(path)), filepath.Base(path))
-}
-
-// inside reports whether path is dir or below it.
-func inside(path, dir string) bool {
-	return path == dir || dir == "/" || len(path) > len(dir) && path[len(dir)] == '/' && path[:len(dir)] == dir
 }
 
 // tooWideReason returns why a directory must never be writable, or "".
@@ -330,7 +314,7 @@ func (p *planner) tooWideReason(dir string) string {
 		return "is the whole machine"
 	case p.home != "" && dir == p.home:
 		return "is the home directory"
-	case p.home != "" && inside(p.home, dir):
+	case p.home != "" && paths.Contains(dir, p.home):
 		return "contains the home directory"
 	case slices.Contains(p.tempDirs, dir):
 		return "is for temporary files, of which each session has its own"
@@ -377,7 +361,7 @@ func linkError(do, path, found string) error {
 
 // resolvePlain resolves a path, which must be that of a directory or a regular file.
 func resolvePlain(do, path string) (string, error) {
-	found, err := filepath.EvalSymlinks(path)
+	found, err := paths.Real(path)
 	if err != nil {
 		return "", fmt.Errorf("the sandbox cannot "+do+": %w", path, err)
 	}
@@ -408,13 +392,13 @@ func (p *planner) addLayers(s *workers.Sandbox, o PlanInput, work []string) {
 	root := ""
 	if p.home != "" {
 		// pyenv and conda install a runtime's packages below the home directory.
-		if root = filepath.Dir(filepath.Dir(real(o.Program))); !inside(root, p.home) || root == p.home {
+		if root = filepath.Dir(filepath.Dir(paths.RealOrEmpty(o.Program))); !paths.Contains(p.home, root) || root == p.home {
 			root = ""
 		}
 	}
 	for _, d := range append(slices.Clone(s.Layered), root) {
 		p.checkedPaths = append(p.checkedPaths, filepath.Clean(d))
-		dir := real(d)
+		dir := paths.RealOrEmpty(d)
 		if st, err := os.Stat(dir); dir == "" || err != nil || !st.IsDir() || p.tooWideReason(dir) != "" || p.mounts[dir].Kind == writableParent || p.isLinkedAway(d, dir, p.isVisible) {
 			continue
 		}
@@ -423,11 +407,11 @@ func (p *planner) addLayers(s *workers.Sandbox, o PlanInput, work []string) {
 			if d == root {
 				why = ReasonInterpreter
 			}
-			p.withReason(why, func() { p.addLayer(dir, real(o.State)) })
+			p.withReason(why, func() { p.addLayer(dir, paths.RealOrEmpty(o.State)) })
 		}
 		if p.mounts[dir].Kind == overlayMount && d == root { // the overlay shows all of it; files with logins get their own mounts
 			maps.DeleteFunc(p.mounts, func(path string, place Mount) bool {
-				return path != dir && inside(path, dir) && (place.Kind == grantableBind || place.Kind == readOnlyParent)
+				return path != dir && paths.Contains(dir, path) && (place.Kind == grantableBind || place.Kind == readOnlyParent)
 			})
 		}
 	}
@@ -445,15 +429,15 @@ func (p *planner) addLayers(s *workers.Sandbox, o PlanInput, work []string) {
 // directories below the home directory share one overlay. If the files of sessions are in the home
 // directory, they share one for each of its subdirectories.
 func (p *planner) addLayer(dir, state string) {
-	if inside(state, dir) {
+	if paths.Contains(dir, state) {
 		p.addNotice("%s contains the files of sessions, so this session gets no copy of it and cannot write it", dir)
 		return
 	}
 	from := dir
-	if p.home != "" && inside(dir, p.home) {
+	if p.home != "" && paths.Contains(p.home, dir) {
 		first, _, _ := strings.Cut(strings.TrimPrefix(dir, p.home+"/"), "/")
 		for _, above := range []string{filepath.Join(p.home, first), p.home} {
-			if !inside(state, above) && sameFilesystem(dir, above) {
+			if !paths.Contains(above, state) && sameFilesystem(dir, above) {
 				from = above
 			}
 		}
@@ -475,29 +459,29 @@ func (p *planner) dropUnmountable() {
 		return !isDir(path) || slices.Contains(p.missingDirs, path)
 	})
 	for _, path := range p.missingDirs {
-		p.hiddenPaths = append(p.hiddenPaths, hiddenPath{name: path, realPath: real(path)})
+		p.hiddenPaths = append(p.hiddenPaths, hiddenPath{name: path, realPath: paths.RealOrEmpty(path)})
 	}
 }
 
 // isInAny reports whether a path is one of these directories, or below one.
 func isInAny(path string, dirs []string) bool {
-	return slices.ContainsFunc(dirs, func(d string) bool { return inside(path, d) })
+	return slices.ContainsFunc(dirs, func(d string) bool { return paths.Contains(d, path) })
 }
 
 // showRuntime lets the worker read its directory and its runtime even if they are in a directory
 // for temporary files.
 func (p *planner) showRuntime(o PlanInput) {
-	paths := []string{real(o.Dir)}
-	for _, program := range []string{filepath.Clean(o.Program), real(o.Program)} {
+	dirs := []string{paths.RealOrEmpty(o.Dir)}
+	for _, program := range []string{filepath.Clean(o.Program), paths.RealOrEmpty(o.Program)} {
 		shown := filepath.Dir(program)
 		if slices.Contains(p.tempDirs, shown) {
-			shown = real(program) // but no files next to it; a link that leads elsewhere is not shown
+			shown = paths.RealOrEmpty(program) // but no files next to it; a link that leads elsewhere is not shown
 		} else if above := filepath.Dir(shown); !slices.Contains(p.tempDirs, above) {
 			shown = above
 		}
-		paths = append(paths, shown)
+		dirs = append(dirs, shown)
 	}
-	for _, path := range paths {
+	for _, path := range dirs {
 		if p.isEmptyAt(path) && p.mounts[path].Kind == "" {
 			p.set(path, readOnlyBind)
 		}
@@ -534,7 +518,7 @@ func (p *planner) hidePaths(work []string) error {
 		}
 		holds := false // path contains a work directory
 		for i, w := range work {
-			if holds = holds || inside(w, path); inside(w, path) && !(i < p.workspaces && p.isWorkTreeIn(w, h)) {
+			if holds = holds || paths.Contains(path, w); paths.Contains(path, w) && !(i < p.workspaces && p.isWorkTreeIn(w, h)) {
 				return fmt.Errorf("the sandbox cannot make %s writable: %s is hidden from sessions", w, h.name)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -20,7 +21,7 @@ type homeFixture struct{ home, work, state, sessions, tmp string }
 
 func newHomeFixture(t *testing.T) homeFixture {
 	t.Helper()
-	base := real(t.TempDir())
+	base := paths.RealOrEmpty(t.TempDir())
 	w := homeFixture{home: base + "/home", work: base + "/home/work", state: base + "/sessions/s/sandbox", sessions: base + "/sessions", tmp: base + "/tmp"}
 	for _, dir := range []string{w.work, w.state, w.tmp, w.home + "/.cache", w.home + "/.config/gh", w.home + "/.ssh"} {
 		makeTestDir(t, dir)
@@ -57,7 +58,7 @@ func (w homeFixture) wantPlan(t *testing.T, s *workers.Sandbox) (map[string]Moun
 	for i, place := range p.Mounts {
 		kinds[string(place.Path)] = place.Kind
 		for _, later := range p.Mounts[i+1:] {
-			if inside(string(place.Path), string(later.Path)) {
+			if paths.Contains(string(later.Path), string(place.Path)) {
 				t.Errorf("%s comes before its parent %s", place.Path, later.Path)
 			}
 		}
@@ -119,7 +120,7 @@ func TestNewPlan(t *testing.T) {
 	t.Run("builds a directory only where one can be mounted", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
-		elsewhere := real(t.TempDir())
+		elsewhere := paths.RealOrEmpty(t.TempDir())
 		writeText(t, elsewhere+"/file", "")
 		makeTestDir(t, elsewhere+"/there")
 		if err := os.Symlink("nothing", elsewhere+"/link"); err != nil {
@@ -198,7 +199,7 @@ func TestNewPlan(t *testing.T) {
 			s := workspaceSandbox()
 			s.Workspace = dir
 			kinds, notices := w.wantPlan(t, s)
-			if kinds[dir] == writableBind || kinds[real(dir)] == writableBind {
+			if kinds[dir] == writableBind || kinds[paths.RealOrEmpty(dir)] == writableBind {
 				t.Errorf("%s is writable", dir)
 			}
 			if len(notices) != 1 || !strings.Contains(notices[0], "this session is read-only") {
@@ -262,14 +263,14 @@ func TestNewPlanRepositories(t *testing.T) {
 				continue
 			}
 			for _, place := range p.Mounts {
-				if path := string(place.Path); inside(path, filepath.Join(w.home, top)) && !inside(path, s.Workspace) || path == s.Workspace && place.Kind != writableBind {
+				if path := string(place.Path); paths.Contains(filepath.Join(w.home, top), path) && !paths.Contains(s.Workspace, path) || path == s.Workspace && place.Kind != writableBind {
 					t.Errorf("%s: %s is %s", c.dir, path, place.Kind)
 				}
 			}
 			if len(p.Unreadable) > 0 {
 				t.Errorf("%s: opens for reading of %q are checked, want none", c.dir, p.Unreadable)
 			}
-			if hidden := p.HiddenPaths(); !slices.Contains(hidden, token) || slices.ContainsFunc(hidden, func(path string) bool { return inside(s.Workspace, path) }) {
+			if hidden := p.HiddenPaths(); !slices.Contains(hidden, token) || slices.ContainsFunc(hidden, func(path string) bool { return paths.Contains(path, s.Workspace) }) {
 				t.Errorf("%s: got the hidden paths %q, want %s among them and nothing around the workspace", c.dir, hidden, token)
 			}
 		}
@@ -468,7 +469,7 @@ func TestNewPlanHidden(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, place := range p.Mounts {
-			if path := string(place.Path); inside(path, account) != (path == account+"/.ssh" && place.Kind == maskedPath) {
+			if path := string(place.Path); paths.Contains(account, path) != (path == account+"/.ssh" && place.Kind == maskedPath) {
 				t.Errorf("%s is %s", path, place.Kind)
 			}
 		}
@@ -485,7 +486,7 @@ func TestNewPlanHidden(t *testing.T) {
 		account := filepath.Dir(w.home) + "/users/me"
 		writeText(t, account+"/.ssh/id_rsa", "")
 		writeText(t, account+"/.unlisted", "")
-		work := real(t.TempDir())
+		work := paths.RealOrEmpty(t.TempDir())
 		for _, c := range []struct {
 			what, home string
 			isBuilt    bool // whether the account's home directory is built
@@ -688,7 +689,7 @@ func TestNewPlanLinks(t *testing.T) {
 			s := workspaceSandbox()
 			s.Writable = []string{dir}
 			_, _, err := NewPlan(s, w.planInput())
-			if (err != nil) != refused || refused && !strings.Contains(err.Error(), "it leads to "+real(dir)) {
+			if (err != nil) != refused || refused && !strings.Contains(err.Error(), "it leads to "+paths.RealOrEmpty(dir)) {
 				t.Errorf("%s: got %v", dir, err)
 			}
 		}
@@ -890,8 +891,8 @@ func TestNewPlanPaths(t *testing.T) {
 			"/etc": "whole machine", "/usr/lib": "whole machine", "/var": "whole machine",
 			top + "/data": "", w.home + "/.cache/own": "", w.work + "/bin": "", w.work + "/.config": "",
 		} {
-			for accept, want := range map[string]string{"": why, path + "/": why, real(path): ""} {
-				if accept == path+"/" && real(path) == path {
+			for accept, want := range map[string]string{"": why, path + "/": why, paths.RealOrEmpty(path): ""} {
+				if accept == path+"/" && paths.RealOrEmpty(path) == path {
 					continue
 				}
 				s := workspaceSandbox()
@@ -900,7 +901,7 @@ func TestNewPlanPaths(t *testing.T) {
 					s.AcceptPaths = []string{accept}
 				}
 				_, _, err := NewPlan(s, o)
-				if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--confirm-write "+real(path))) {
+				if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--confirm-write "+paths.RealOrEmpty(path))) {
 					t.Errorf("%s, with %q: got %v, want %q", path, accept, err, want)
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/kballard/go-shellquote"
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -60,10 +61,10 @@ func (p *planner) protectDirs(work []string, entries int) {
 }
 
 // protectNamed protects paths that the sandbox names, if the session can write them at all.
-func (p *planner) protectNamed(paths, work []string) {
+func (p *planner) protectNamed(named, work []string) {
 	s := &repoSearch{p: p}
-	for _, path := range paths {
-		if dir := real(filepath.Dir(path)); dir != "" { // otherwise nothing can be made there
+	for _, path := range named {
+		if dir := paths.RealOrEmpty(filepath.Dir(path)); dir != "" { // otherwise nothing can be made there
 			path = filepath.Join(dir, filepath.Base(path))
 		}
 		for _, base := range work {
@@ -161,7 +162,7 @@ func (s *repoSearch) protectWorkTree(dir, base string) {
 func (s *repoSearch) protectTarget(path, base string) {
 	chain := linkChain(path)
 	for i, at := range chain {
-		if !inside(at, base) || at == base {
+		if !paths.Contains(base, at) || at == base {
 			continue
 		}
 		if s.p.gitTargets = append(s.p.gitTargets, Path(at)); i == len(chain)-1 {
@@ -199,7 +200,7 @@ func linkChain(path string) (chain []string) {
 // above.
 func (s *repoSearch) preventReplacement(dir, base string) {
 	s.protectPath(filepath.Join(dir, "HEAD"), base)
-	for dir != base && inside(dir, base) {
+	for dir != base && paths.Contains(base, dir) {
 		dir = filepath.Dir(dir)
 		for _, n := range []string{".git", "HEAD"} {
 			if path := filepath.Join(dir, n); !isPresent(path) { // an existing one is a repository itself
@@ -278,7 +279,7 @@ func (s *repoSearch) protectPath(path, base string) {
 		return
 	}
 	if st.Mode()&os.ModeSymlink != 0 {
-		if way := linkChain(path); !inside(way[len(way)-1], base) {
+		if way := linkChain(path); !paths.Contains(base, way[len(way)-1]) {
 			s.p.addNotice("%s is a symbolic link, which the sandbox cannot protect: look at it before you use it outside", path)
 		}
 		s.protectTarget(path, base)
@@ -290,7 +291,7 @@ func (s *repoSearch) protectPath(path, base string) {
 
 // pinDirs pins a directory, if it exists, and the directories between it and base.
 func (s *repoSearch) pinDirs(dir, base string) {
-	for d := dir; d != base && inside(d, base); d = filepath.Dir(d) {
+	for d := dir; d != base && paths.Contains(base, d); d = filepath.Dir(d) {
 		if _, ok := s.p.mounts[d]; ok {
 			continue
 		}
@@ -309,7 +310,7 @@ func gitDirOf(file string) string {
 	if !filepath.IsAbs(to) {
 		to = filepath.Join(filepath.Dir(file), to)
 	}
-	return real(to)
+	return paths.RealOrEmpty(to)
 }
 
 // repositoryOf returns the repository of a linked work tree, which a commit there writes to. The
@@ -321,12 +322,12 @@ func (p *planner) repositoryOf(work string) []string {
 		return nil
 	}
 	git := gitDirOf(file)
-	if git == "" || inside(git, work) || filepath.Base(filepath.Dir(git)) != "worktrees" {
+	if git == "" || paths.Contains(work, git) || filepath.Base(filepath.Dir(git)) != "worktrees" {
 		return nil
 	}
 	back := readSettingsFile(filepath.Join(git, "gitdir"))
 	common := filepath.Dir(filepath.Dir(git))
-	if real(strings.TrimSpace(string(back))) != file || !isGitDir(common) || p.tooWideReason(common) != "" {
+	if paths.RealOrEmpty(strings.TrimSpace(string(back))) != file || !isGitDir(common) || p.tooWideReason(common) != "" {
 		return nil
 	}
 	return []string{common}
@@ -435,13 +436,13 @@ func (s *repoSearch) parseSettings(file, work string) map[string]string {
 // programsIn returns the paths in a work tree that a setting may run: filters, drivers of diffs and
 // merges, and other commands. Git runs them by a shell from the top of the work tree. Any word may
 // be a program, may be made later, or may be in a directory that another word names.
-func (s *repoSearch) programsIn(key, value, work string) (paths []string) {
+func (s *repoSearch) programsIn(key, value, work string) (programs []string) {
 	automatic := automaticSections[gitWord.FindString(key)]
 	words := shellWords(value, automatic)
 	dirs := []string{work}
 	if automatic {
 		for _, word := range words {
-			if dir := s.absolutePath(word, work); len(dirs) < maxSettingDirs && dir != work && inside(dir, work) && isDir(dir) {
+			if dir := s.absolutePath(word, work); len(dirs) < maxSettingDirs && dir != work && paths.Contains(work, dir) && isDir(dir) {
 				dirs = append(dirs, dir)
 			}
 		}
@@ -449,7 +450,7 @@ func (s *repoSearch) programsIn(key, value, work string) (paths []string) {
 	for _, word := range words {
 		for _, dir := range dirs {
 			path, named := s.absolutePath(word, dir), strings.Contains(word, "/")
-			if path == work || !inside(path, work) {
+			if path == work || !paths.Contains(work, path) {
 				continue
 			}
 			st, err := os.Stat(path)
@@ -457,14 +458,14 @@ func (s *repoSearch) programsIn(key, value, work string) (paths []string) {
 			case err != nil && (!automatic || !named || dir != work):
 			case err == nil && st.IsDir() && (!automatic || !named || strings.HasPrefix(key, "core.")):
 			default:
-				paths = append(paths, path)
+				programs = append(programs, path)
 			}
 		}
 	}
 	if key == "init.templatedir" { // with hooks
-		paths = append(paths, s.absolutePath(value, work))
+		programs = append(programs, s.absolutePath(value, work))
 	}
-	return paths
+	return programs
 }
 
 // maxSettingDirs bounds the directories in which the programs of one setting are searched.

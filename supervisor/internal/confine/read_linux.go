@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
 // A mount over a hidden file ends when a program outside replaces the file, as editors do when they
@@ -38,7 +40,7 @@ func (b *ActiveSandbox) isHidden(full string) bool {
 // isHiddenLocked is isHidden for callers that hold protectMu.
 func (b *ActiveSandbox) isHiddenLocked(full string) bool {
 	full = foldPath(strings.TrimSuffix(full, " (deleted)"))
-	return slices.ContainsFunc(b.hiddenPaths, func(c string) bool { return inside(full, c) })
+	return slices.ContainsFunc(b.hiddenPaths, func(c string) bool { return paths.Contains(c, full) })
 }
 
 // opensToRead reports whether a call opens a file without changing anything.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
 // A mountWatch remembers which mounts of the machine a session sees, and which files and names
@@ -94,7 +96,7 @@ func (w *mountWatch) isFollowed(p *planner, m Mount) bool {
 		if m.Kind == readOnlyParent && m.Reason != "" {
 			return true // a link in the home directory leads to it
 		}
-		return w.home != "" && inside(path, w.home) && (path == w.home || p.isEmptyAt(path)) || w.isRelocated(m) && !p.isEmptyAt(path)
+		return w.home != "" && paths.Contains(w.home, path) && (path == w.home || p.isEmptyAt(path)) || w.isRelocated(m) && !p.isEmptyAt(path)
 	}
 	return false
 }
@@ -102,7 +104,7 @@ func (w *mountWatch) isFollowed(p *planner, m Mount) bool {
 // isRelocated reports whether a mount is a directory of the session that a variable or a link has
 // moved out of the home directory. Its mount ends when a program replaces the directory.
 func (w *mountWatch) isRelocated(p Mount) bool {
-	return p.Kind == writableParent && !inside(string(p.Path), w.home)
+	return p.Kind == writableParent && !paths.Contains(w.home, string(p.Path))
 }
 
 // mountIdentity returns a text that shows whether a mount still shows the same file. An empty
@@ -111,7 +113,7 @@ func (w *mountWatch) mountIdentity(p Mount) string {
 	switch path := string(p.Path); {
 	case p.Kind == replacedFile:
 		return localIdentity(string(p.Source))
-	case p.Kind == grantableBind, p.Kind == overlayMount, p.Kind == maskedPath, p.Kind == readOnlyParent && (path == w.home || p.Reason != "" && !inside(path, w.home)), w.isRelocated(p):
+	case p.Kind == grantableBind, p.Kind == overlayMount, p.Kind == maskedPath, p.Kind == readOnlyParent && (path == w.home || p.Reason != "" && !paths.Contains(w.home, path)), w.isRelocated(p):
 		return localIdentity(path)
 	}
 	return ""
@@ -260,7 +262,7 @@ func (w *mountWatch) recordName(path string) {
 	}
 	w.nameIdentities[path] = ""
 	dir := filepath.Dir(path)
-	if w.home != "" && inside(dir, w.home) {
+	if w.home != "" && paths.Contains(w.home, dir) {
 		w.recordName(dir)
 	}
 	if _, noted := w.dirRecords[dir]; !noted {
@@ -298,7 +300,7 @@ func (w *mountWatch) addChanges(g *MountGrant) (notices []string) {
 	left, whole := maxRefreshBytes, true
 	for _, path := range slices.Sorted(maps.Keys(mergedKeys(w.seenMounts, now))) {
 		was, is := w.seenMounts[path], now[path]
-		below := slices.ContainsFunc(g.Mounts, func(above Mount) bool { return inside(path, string(above.Path)) })
+		below := slices.ContainsFunc(g.Mounts, func(above Mount) bool { return paths.Contains(string(above.Path), path) })
 		switch {
 		case !below && (was == is || was.Kind == writableParent && was.id == "" || was.Kind == readOnlyParent && is.id == was.id): // these show the session's own files
 			continue
@@ -339,7 +341,7 @@ func mergedKeys(a, b map[string]seenMount) map[string]seenMount {
 // isNeeded reports whether a mount that the session needs is below a path.
 func (w *mountWatch) isNeeded(path string) bool {
 	for below := range w.pinnedMounts {
-		if below != path && inside(below, path) {
+		if below != path && paths.Contains(path, below) {
 			return true
 		}
 	}

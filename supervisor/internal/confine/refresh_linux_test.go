@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -143,7 +144,7 @@ func TestTakeChanges(t *testing.T) {
 	t.Run("never shows the machine's directory elsewhere", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
-		data := real(t.TempDir())
+		data := paths.RealOrEmpty(t.TempDir())
 		o := w.planInput()
 		if err := os.RemoveAll(w.home + "/.cache"); err != nil {
 			t.Fatal(err)
@@ -322,7 +323,7 @@ func TestNewPlanLookups(t *testing.T) {
 				t.Errorf("got %v, %q, want no change", g, notices)
 			}
 			for _, place := range p.Mounts {
-				if inside(string(place.Path), remote) {
+				if paths.Contains(remote, string(place.Path)) {
 					kinds = append(kinds, place.Kind)
 				}
 			}
@@ -419,7 +420,7 @@ func TestNewPlanLookups(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, place := range p.Mounts {
-			if inside(string(place.Path), w.home+"/.secrets") {
+			if paths.Contains(w.home+"/.secrets", string(place.Path)) {
 				t.Errorf("%s is %s", place.Path, place.Kind)
 			}
 		}
@@ -453,7 +454,7 @@ func TestMountAliases(t *testing.T) {
 	// /etc/wsl.conf may mount drives elsewhere than below /mnt.
 	t.Run("finds Windows homes on every drive", func(t *testing.T) {
 		t.Parallel()
-		drive := real(t.TempDir())
+		drive := paths.RealOrEmpty(t.TempDir())
 		makeTestDir(t, drive+"/Users/me")
 		for _, c := range []struct {
 			what, mount string
@@ -511,7 +512,7 @@ func BenchmarkChanged(b *testing.B) {
 		}},
 	} {
 		b.Run(c.what, func(b *testing.B) {
-			base := real(b.TempDir())
+			base := paths.RealOrEmpty(b.TempDir())
 			w := homeFixture{home: base + "/home", work: base + "/home/work", state: base + "/sessions/s", sessions: base + "/sessions", tmp: base + "/tmp"}
 			for _, dir := range []string{w.work, w.state, w.tmp} {
 				if err := os.MkdirAll(dir, 0o755); err != nil {

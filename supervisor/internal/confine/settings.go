@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/systempath"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -298,17 +299,17 @@ func (s *settingsWriter) addGitSettings(texts map[string][]byte, plain *bytes.Bu
 	if text == nil {
 		return
 	}
-	paths := &repoSearch{p: s.planner}
+	repo := &repoSearch{p: s.planner}
 	found := gitOutput("/", nil, text, "config", "--file", "-", "--no-includes", "-z", "--list")
 	for entry := range strings.SplitSeq(string(found), "\x00") { // key, newline, value
 		key, value, ok := strings.Cut(entry, "\n")
 		if key == "include.path" {
-			s.addGitSettings(texts, plain, sources, paths.absolutePath(value, filepath.Dir(file)))
+			s.addGitSettings(texts, plain, sources, repo.absolutePath(value, filepath.Dir(file)))
 		}
 		if name := gitListFiles[key]; name != "" && len(sources) < maxSources {
-			list := paths.absolutePath(value, s.planner.home)
+			list := repo.absolutePath(value, s.planner.home)
 			sources.recordFile(list)
-			if texts[name] = nil; s.planner.isUserMade(real(file)) || isGitList(list) {
+			if texts[name] = nil; s.planner.isUserMade(paths.RealOrEmpty(file)) || isGitList(list) {
 				texts[name] = s.readFile(list)
 			}
 		}

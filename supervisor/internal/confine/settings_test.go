@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
 // The redacted text must still be R code, because the rest of it runs in the session.
@@ -175,7 +177,7 @@ func TestNewPlan_RedactsToolsAndCaches(t *testing.T) {
 	text := func(name string) (string, bool) {
 		path, nearest := filepath.Join(w.home, name), Mount{}
 		for _, place := range p.Mounts { // parents come first
-			if inside(path, string(place.Path)) {
+			if paths.Contains(string(place.Path), path) {
 				nearest = place
 			}
 		}

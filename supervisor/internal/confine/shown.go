@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -22,12 +23,12 @@ type hiddenPath struct {
 
 // addHiddenPaths adds the paths that no session may see.
 func (p *planner) addHiddenPaths(s *workers.Sandbox, o PlanInput) {
-	add := func(kind hiddenPath, paths []string) {
-		for _, h := range paths {
+	add := func(kind hiddenPath, listed []string) {
+		for _, h := range listed {
 			hidden := kind
 			hidden.name = filepath.Clean(h)
 			if isPresent(h) {
-				hidden.realPath = real(h)
+				hidden.realPath = paths.RealOrEmpty(h)
 			}
 			p.hiddenPaths = append(p.hiddenPaths, hidden)
 		}
@@ -38,7 +39,7 @@ func (p *planner) addHiddenPaths(s *workers.Sandbox, o PlanInput) {
 	if other := o.otherHomeDir(); other != "" {
 		add(hiddenPath{isMaskedOnly: true}, workers.DefaultHidden(other))
 	}
-	if at := real(o.Sessions); at != "" {
+	if at := paths.RealOrEmpty(o.Sessions); at != "" {
 		p.hiddenPaths = append(p.hiddenPaths, hiddenPath{name: at, realPath: at, isPlanned: true})
 	}
 }
@@ -49,9 +50,9 @@ func checkShow(hidden []hiddenPath, path string) error {
 		for _, at := range []string{c.name, c.realPath} {
 			switch {
 			case at == "":
-			case inside(path, at):
+			case paths.Contains(at, path):
 				return fmt.Errorf("the sandbox cannot show %s: it is hidden from sessions", path)
-			case inside(at, path):
+			case paths.Contains(path, at):
 				return fmt.Errorf("the sandbox cannot show %s: %s in it is hidden from sessions; name another path in it", path, c.name)
 			}
 		}
@@ -62,7 +63,7 @@ func checkShow(hidden []hiddenPath, path string) error {
 // CheckShow returns an error if no user may show a session a path, which is absolute and without
 // symbolic links.
 func CheckShow(s *workers.Sandbox, o PlanInput, path string) error {
-	p := &planner{home: real(o.homeDir()), directories: o.Directories, tempDirs: []string{"/tmp", "/var/tmp"}}
+	p := &planner{home: paths.RealOrEmpty(o.homeDir()), directories: o.Directories, tempDirs: []string{"/tmp", "/var/tmp"}}
 	p.addHiddenPaths(s, o)
 	if why := p.tooWideReason(path); why != "" {
 		return fmt.Errorf("the sandbox cannot show %s: it %s; name a path in it", path, why)
@@ -89,9 +90,9 @@ func (p *planner) resolveShowable(path string) (string, error) {
 }
 
 // revealPaths adds the paths that the user shows to the session.
-func (p *planner) revealPaths(paths []string, o PlanInput, work []string) error {
-	h := &homeBuilder{planner: p, work: work, state: real(o.State), resolvedDirs: map[string]string{}}
-	for _, path := range paths {
+func (p *planner) revealPaths(named []string, o PlanInput, work []string) error {
+	h := &homeBuilder{planner: p, work: work, state: paths.RealOrEmpty(o.State), resolvedDirs: map[string]string{}}
+	for _, path := range named {
 		p.checkedPaths = append(p.checkedPaths, filepath.Clean(path))
 		found, err := p.resolveShowable(path)
 		if err == nil && hasLinkIn(path, work) {
@@ -154,12 +155,12 @@ func (p *planner) recordUnshownIn(dir string, shown map[string]bool) {
 }
 
 func (p *planner) isHidden(path string) bool {
-	return slices.ContainsFunc(p.hiddenPaths, func(c hiddenPath) bool { return c.realPath != "" && inside(path, c.realPath) })
+	return slices.ContainsFunc(p.hiddenPaths, func(c hiddenPath) bool { return c.realPath != "" && paths.Contains(c.realPath, path) })
 }
 
 func (p *planner) hasHiddenBelow(path string) bool {
 	return slices.ContainsFunc(p.hiddenPaths, func(c hiddenPath) bool {
-		return c.name != path && inside(c.name, path) || c.realPath != path && inside(c.realPath, path)
+		return c.name != path && paths.Contains(path, c.name) || c.realPath != path && paths.Contains(path, c.realPath)
 	})
 }
 
@@ -199,7 +200,7 @@ func (p *Plan) Home() (home string, shown []Mount) {
 		switch {
 		case path == p.home && place.Kind == readOnlyParent:
 			home = path
-		case home != "" && place.Reason != "" && inside(path, home):
+		case home != "" && place.Reason != "" && paths.Contains(home, path):
 			shown = append(shown, place)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -21,7 +22,7 @@ func (p *planner) findUntrusted(s *workers.Sandbox, o PlanInput, work []string) 
 	if dir == "" {
 		dir = o.Dir
 	}
-	if dir = real(dir); dir == "" || p.tooWideReason(dir) != "" {
+	if dir = paths.RealOrEmpty(dir); dir == "" || p.tooWideReason(dir) != "" {
 		return work
 	}
 	return append(slices.Clone(work), dir)
@@ -39,7 +40,7 @@ func (p *planner) isLinkedAway(path, found string, isFine func(found string) boo
 		switch {
 		case isInAny(dir, p.untrustedDirs):
 			return true
-		case inside(found, dir), !inside(link, p.home) && inside(p.home, real(link)): // a session that can make links there sees found anyway; or a link to the home directory
+		case paths.Contains(dir, found), !paths.Contains(p.home, link) && paths.Contains(paths.RealOrEmpty(link), p.home): // a session that can make links there sees found anyway; or a link to the home directory
 			return false
 		}
 		return !p.isUserMade(link) && !isFine(found)
@@ -95,7 +96,7 @@ func (p *planner) isListed(dir string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		name, _, _ = strings.Cut(name, "*")
 		at := p.homePath(filepath.Clean(name))
-		return name[0] == '.' && (inside(at, dir) || inside(dir, at))
+		return name[0] == '.' && (paths.Contains(dir, at) || paths.Contains(at, dir))
 	})
 }
 
@@ -104,7 +105,7 @@ func (p *planner) isVisible(found string) bool {
 	if p.isDocument(found) {
 		return true
 	}
-	isListed := func(name string) bool { return inside(found, p.homePath(name)) }
+	isListed := func(name string) bool { return paths.Contains(p.homePath(name), found) }
 	return slices.ContainsFunc(slices.Concat(layeredNames, readableNames), isListed) && !isInAny(found, p.excludedPaths)
 }
 
@@ -127,7 +128,7 @@ func (p *planner) isDocument(found string) bool {
 // ReadUserSettings returns the text of one of the user's settings files. It returns nil if a
 // session with this sandbox, at any level, may have made the file or a link to it.
 func ReadUserSettings(s *workers.Sandbox, o PlanInput, path string) []byte {
-	p := &planner{home: real(o.Home), tempDirs: []string{"/tmp", "/var/tmp"}}
+	p := &planner{home: paths.RealOrEmpty(o.Home), tempDirs: []string{"/tmp", "/var/tmp"}}
 	untrusted := p.findUntrusted(s, o, nil)
 	for _, dir := range s.Writable {
 		untrusted = append(untrusted, realOrAbsent(dir))
@@ -145,7 +146,9 @@ func ReadUserSettings(s *workers.Sandbox, o PlanInput, path string) []byte {
 func (s *settingsWriter) findFile(path string) string {
 	chain := linkChain(path)
 	found := chain[len(chain)-1]
-	isClosed := func(c hiddenPath) bool { return inside(found, c.name) || c.realPath != "" && inside(found, c.realPath) }
+	isClosed := func(c hiddenPath) bool {
+		return paths.Contains(c.name, found) || c.realPath != "" && paths.Contains(c.realPath, found)
+	}
 	if s.planner.isLinkedAway(path, found, s.planner.isDocument) || slices.ContainsFunc(s.planner.hiddenPaths, isClosed) {
 		return ""
 	}

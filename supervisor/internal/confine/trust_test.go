@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -20,7 +21,7 @@ func makeSymlink(t *testing.T, to, name string) {
 // The kernel follows a link before a ".." that comes after it.
 func TestLinkChain(t *testing.T) {
 	t.Parallel()
-	dir := real(t.TempDir())
+	dir := paths.RealOrEmpty(t.TempDir())
 	makeTestDir(t, dir+"/a/deep")
 	writeText(t, dir+"/a/file", "")
 	makeSymlink(t, "a/deep", dir+"/deep")
@@ -77,7 +78,7 @@ func TestReadUserSettings(t *testing.T) {
 // A session can make its workspace a directory in which the user makes no names.
 func TestIsBelowUserDir(t *testing.T) {
 	t.Parallel()
-	dir := real(t.TempDir()) + "/shut"
+	dir := paths.RealOrEmpty(t.TempDir()) + "/shut"
 	makeTestDir(t, dir)
 	if err := os.Chmod(dir, 0o555); err != nil {
 		t.Fatal(err)
