@@ -283,8 +283,7 @@ func canHide(dir string, needed []string) bool {
 		return false
 	}
 	return !slices.ContainsFunc(needed, func(other string) bool {
-		holds := func(dir, path string) bool { return path == dir || dir != "/" && paths.Contains(dir, path) }
-		return other != "" && (holds(paths.RealOrSame(dir), paths.RealOrSame(other)) || holds(filepath.Clean(dir), other))
+		return other != "" && (paths.Contains(paths.RealOrSame(dir), paths.RealOrSame(other)) || paths.Contains(filepath.Clean(dir), other))
 	})
 }
 
