@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/atomicfile"
 )
 
 const (
@@ -178,21 +180,7 @@ func (e LockEntry) writeFile(path string) error {
 	if !isOwnDir(dir) {
 		return fmt.Errorf("%s belongs to another user", dir)
 	}
-	f, err := os.CreateTemp(dir, entryPrefix+"*.new") // of mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err2 := f.Close(); err == nil {
-		err = err2
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return atomicfile.Write(path, append(text, '\n'), 0o600)
 }
 
 // removeOldEntries removes the entries of daemons in earlier boots of this host.

@@ -4,7 +4,24 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+
+	"github.com/turnstone-repl/turnstone/internal/atomicfile"
 )
+
+// Write replaces the file at path by one with these data, or makes it. Readers see the old or the new one.
+func Write(path string, data []byte) error {
+	temp, err := CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-")
+	if err != nil {
+		return err
+	}
+	f := atomicfile.Adopt(temp, path)
+	defer f.Abort()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return f.Commit()
+}
 
 // statFileOrDir describes path, and returns an error if it is neither a file nor a directory: a link
 // could lead to a file of another user.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/atomicfile"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -70,16 +71,8 @@ func saveCompiled(cache, name string, code []byte) error {
 	if st, err := os.Lstat(cache); err != nil || !st.IsDir() || st.Mode().Perm()&0o077 != 0 {
 		return cmp.Or(err, errors.New("python: other users have rights to "+cache))
 	}
-	f, err := os.CreateTemp(cache, "new-")
-	if err != nil {
+	if err := atomicfile.Write(filepath.Join(cache, name), code, 0o600); err != nil {
 		return err
-	}
-	_, err = f.Write(code)
-	if err = cmp.Or(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(cache, name))
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return pruneCache(cache)
 }

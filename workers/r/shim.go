@@ -1,7 +1,6 @@
 package r
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -19,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/atomicfile"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -102,7 +102,7 @@ func loadShim(ctx context.Context, dir string, progress func(string)) (shim []by
 		return nil, "", err
 	}
 	if cache != "" {
-		if err := writeWhole(kept, shim); err != nil {
+		if err := atomicfile.Write(kept, shim, 0o600); err != nil { // whole, because two may compile at once
 			notice = fmt.Sprintf("compiled the worker's library for R, but cannot cache it: %v", err)
 		}
 	}
@@ -227,21 +227,4 @@ func openCache(option string) (string, error) {
 		return "", errors.New(dir + " " + why)
 	}
 	return dir, nil
-}
-
-// writeWhole writes a file atomically, because two processes may compile at once.
-func writeWhole(path string, content []byte) error {
-	temp, err := os.CreateTemp(filepath.Dir(path), ".new-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp.Name()) // fails after success, because the file was renamed
-	_, err = bytes.NewReader(content).WriteTo(temp)
-	if e := temp.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(temp.Name(), path)
 }

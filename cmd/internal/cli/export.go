@@ -8,10 +8,10 @@ import (
 	"io"
 	"iter"
 	"os"
-	"path/filepath"
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
+	"github.com/turnstone-repl/turnstone/internal/atomicfile"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -112,18 +112,13 @@ func writeOutputFile(path string, write func(io.Writer) error) error {
 		err = write(f)
 		return errors.Join(err, f.Close())
 	}
-	path = paths.RealOrSame(path)
-	temp, err := os.CreateTemp(filepath.Dir(path), ".export-")
+	f, err := atomicfile.Create(paths.RealOrSame(path), 0o600)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp.Name()) // fails after success, because the file was renamed
-	err = write(temp)
-	if e := temp.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
+	defer f.Abort()
+	if err := write(f); err != nil {
 		return err
 	}
-	return os.Rename(temp.Name(), path)
+	return f.Commit()
 }

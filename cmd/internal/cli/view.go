@@ -16,6 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/cmd/internal/httpauth"
 	webpage "github.com/turnstone-repl/turnstone/cmd/internal/webui"
+	"github.com/turnstone-repl/turnstone/internal/atomicfile"
 	"github.com/turnstone-repl/turnstone/internal/securefile"
 	"golang.org/x/term"
 )
@@ -110,10 +111,14 @@ func openBrowser(ctx context.Context, link string) (remove func(), err error) {
 	if err != nil {
 		return remove, err
 	}
-	_, err = fmt.Fprintf(f, "<!doctype html><meta charset=utf-8><title>Turnstone</title><meta name=referrer content=no-referrer><script>location.replace(%q)</script>", link)
 	path := f.Name() + ".html"
-	if err = errors.Join(err, f.Close(), os.Rename(f.Name(), path)); err != nil {
-		_ = os.Remove(f.Name())
+	page := atomicfile.Adopt(f, path)
+	defer page.Abort()
+	_, err = fmt.Fprintf(page, "<!doctype html><meta charset=utf-8><title>Turnstone</title><meta name=referrer content=no-referrer><script>location.replace(%q)</script>", link)
+	if err != nil {
+		return remove, err
+	}
+	if err := page.Commit(); err != nil {
 		return remove, err
 	}
 	gone := time.AfterFunc(httpauth.LoginLinkTimeout, func() { _ = os.Remove(path) })

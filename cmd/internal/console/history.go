@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/atomicfile"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
@@ -94,25 +95,11 @@ func (h historyFile) rewriteFile(texts []string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-") // mode 0600
-	if err != nil {
-		return err
-	}
 	var all strings.Builder
 	for _, text := range texts {
 		all.WriteString(encodeEntry(text))
 	}
-	_, err = f.WriteString(all.String())
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return atomicfile.Write(path, []byte(all.String()), 0o600)
 }
 
 // appendText appends one text.

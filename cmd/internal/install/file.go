@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/atomicfile"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
@@ -123,21 +124,17 @@ func (s fileSnapshot) backUp(path string) error {
 
 // writeFile writes a file atomically, with the mode, owner and permissions of like, if that exists.
 // check may fail just before the file appears.
-func writeFile(path string, text []byte, like fileSnapshot, check func() error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+func writeFile(path string, text []byte, like fileSnapshot, check func() error) error {
+	f, err := atomicfile.Create(path, 0o600)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
+	defer f.Abort()
 	_, err = f.Write(text)
 	if like.exists {
-		err = errors.Join(err, copyAccess(f, like), f.Chmod(like.info.Mode().Perm()))
+		err = errors.Join(err, copyAccess(f.File, like), f.Chmod(like.info.Mode().Perm()))
 	}
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, f.Sync()); err != nil {
 		return err
 	}
 	unlock, err := lockDir(filepath.Dir(path))
@@ -145,21 +142,21 @@ func writeFile(path string, text []byte, like fileSnapshot, check func() error) 
 		return err
 	}
 	defer unlock()
-	return replacePath(f.Name(), path, check)
+	return replaceBy(f, check)
 }
 
 // inUseTimeout bounds the wait for another program that has a lock or a file.
 const inUseTimeout = 5 * time.Second
 
-// replacePath replaces a file by another. check may fail before each attempt.
-func replacePath(from, to string, check func() error) error {
+// replaceBy puts a new file at its path. check may fail before each attempt.
+func replaceBy(f *atomicfile.File, check func() error) error {
 	return retryWhileInUse(func() error {
 		if check != nil {
 			if err := check(); err != nil {
 				return err
 			}
 		}
-		return os.Rename(from, to)
+		return f.Commit()
 	})
 }
 

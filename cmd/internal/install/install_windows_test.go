@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/windows"
+
+	"github.com/turnstone-repl/turnstone/internal/atomicfile"
 )
 
 var windowsServer = ServerSpec{Name: "turnstone", Command: `C:\Program Files\Ada & Co\repl.exe`, Args: []string{"mcp", "--dir", `D:\größer`}}
@@ -152,16 +154,22 @@ func TestInstallWindows(t *testing.T) {
 	})
 
 	t.Run("waits for a program that has the file open", func(t *testing.T) {
-		dir := t.TempDir()
-		from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
-		writeTestFile(t, from, "new", 0o600)
+		to := filepath.Join(t.TempDir(), "to")
 		writeTestFile(t, to, "old", 0o600)
+		file, err := atomicfile.Create(to, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Abort()
+		if _, err := file.WriteString("new"); err != nil {
+			t.Fatal(err)
+		}
 		f, err := os.Open(to) // as most programs do, which keeps others from replacing it
 		if err != nil {
 			t.Fatal(err)
 		}
 		attempts := 0
-		err = replacePath(from, to, func() error {
+		err = replaceBy(file, func() error {
 			if attempts++; attempts == 3 {
 				return f.Close()
 			}

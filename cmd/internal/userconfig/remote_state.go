@@ -56,18 +56,7 @@ func WriteRemoteState(state, remote string, r RemoteState) error {
 	if err != nil {
 		return err
 	}
-	f, err := securefile.CreateTemp(filepath.Dir(file), "remote-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return securefile.Write(file, append(text, '\n'))
 }
 
 // RemoveRemoteState removes the state of a remote, and reports whether it existed.

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/atomicfile"
 )
 
 // A SpecFile is the content of a kernel.json that this program writes.
@@ -76,10 +78,7 @@ func Write(kernels, name string, f SpecFile) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "kernel.json")
-	if err := os.WriteFile(path+".new", append(text, '\n'), 0o644); err != nil {
-		return "", err
-	}
-	return path, os.Rename(path+".new", path)
+	return path, atomicfile.Write(path, append(text, '\n'), 0o644)
 }
 
 // Remove removes a kernelspec of ours.

@@ -1,0 +1,88 @@
+// Package atomicfile replaces files so that other programs see the old or the new one, and never a part.
+// It starts no goroutines.
+package atomicfile
+
+import (
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// A File is a new file that takes the place of another when it is complete. It is in the same
+// directory until then, under a name that begins with the other's.
+type File struct {
+	*os.File
+	path   string
+	closed bool
+	done   bool // it has its name, or was removed
+}
+
+// Write replaces the file at path by one with these data, or makes it. perm is the new file's mode before
+// the umask, as for [os.WriteFile]: the old one's does not count. A symbolic link at path is replaced
+// itself.
+func Write(path string, data []byte, perm fs.FileMode) error {
+	f, err := Create(path, perm)
+	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return f.Commit()
+}
+
+// maxBaseBytes bounds what a temporary name takes of the final one: file systems allow 255 bytes.
+const maxBaseBytes = 200
+
+// Create opens a file that Commit puts at path. perm is its mode before the umask.
+func Create(path string, perm fs.FileMode) (*File, error) {
+	base := filepath.Base(path)
+	base = strings.ToValidUTF8(base[:min(len(base), maxBaseBytes)], "")
+	for {
+		name := filepath.Join(filepath.Dir(path), base+".new-"+strconv.FormatUint(uint64(rand.Uint32()), 10))
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
+		switch {
+		case err == nil:
+			return Adopt(f, path), nil
+		case !errors.Is(err, fs.ErrExist):
+			return nil, err
+		}
+	}
+}
+
+// Adopt returns a File for one that is open already, on the same file system as path.
+func Adopt(f *os.File, path string) *File { return &File{File: f, path: path} }
+
+// Commit closes the file and puts it at its path. It may be called again after an error, for example while
+// another program on Windows has the old file open.
+func (f *File) Commit() error {
+	if !f.closed {
+		f.closed = true
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(f.Name(), f.path); err != nil {
+		return err
+	}
+	f.done = true
+	return nil
+}
+
+// Abort closes and removes the file, unless Commit has put it at its path. Defer it.
+func (f *File) Abort() {
+	if f.done {
+		return
+	}
+	f.done = true
+	if !f.closed {
+		f.closed = true
+		_ = f.Close()
+	}
+	_ = os.Remove(f.Name())
+}
