@@ -3,6 +3,8 @@ package supervisor
 import (
 	"fmt"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/environ"
 )
 
 // workerEnv returns the environment of a worker. It starts from base without the names in scrub,
@@ -39,11 +41,8 @@ func workerEnv(base, scrub, changes []string, fold bool) []string {
 		env = append(env, entry)
 	}
 	for _, entry := range base {
-		// Windows keeps per-drive directories under names that begin with "=".
-		if i := strings.Index(entry[min(1, len(entry)):], "="); i >= 0 {
-			if name := entry[:i+1]; !scrubbed(name) {
-				set(entry, name)
-			}
+		if name, _, ok := environ.Split(entry); ok && !scrubbed(name) {
+			set(entry, name)
 		}
 	}
 	for _, change := range changes {

@@ -3,6 +3,8 @@ package supervisor
 import (
 	"slices"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/environ"
 )
 
 func TestWorkerEnv(t *testing.T) {
@@ -44,7 +46,7 @@ func TestWorkerEnv(t *testing.T) {
 // A sandbox that hid the keys of another home directory than the worker's would hide nothing.
 func TestEnvValue_LastOneWins(t *testing.T) {
 	env := []string{"HOME=/first", "HOME=/last"}
-	if got := envValue(env, "HOME"); got != "/last" || !slices.Contains(workerEnv(env, nil, nil, false), "HOME="+got) {
+	if got := environ.Get(env, "HOME"); got != "/last" || !slices.Contains(workerEnv(env, nil, nil, false), "HOME="+got) {
 		t.Errorf("got %q", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
@@ -526,7 +527,7 @@ func resolveGrantPath(path string) (found, id string, err error) {
 
 // newOrigin returns what is known of the machine before a session starts.
 func (o *Options) newOrigin() confine.PlanInput {
-	return confine.PlanInput{Home: envValue(o.Env, "HOME"), Path: envValue(o.Env, "PATH"), Env: o.Env, Sessions: o.Dir, Directories: movedHomeDirs(o.Env), Account: accountHome()}
+	return confine.PlanInput{Home: environ.Get(o.Env, "HOME"), Path: environ.Get(o.Env, "PATH"), Env: o.Env, Sessions: o.Dir, Directories: movedHomeDirs(o.Env), Account: accountHome()}
 }
 
 func specWorkspace(spec *workers.Spec) string {

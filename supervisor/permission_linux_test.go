@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
@@ -406,7 +407,7 @@ func TestPermissionOffer(t *testing.T) {
 	t.Run("some paths are never offered", func(t *testing.T) {
 		t.Parallel()
 		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-			home := envValue(c.session.o.Env, "HOME")
+			home := environ.Get(c.session.o.Env, "HOME")
 			for _, path := range []string{"/x", home + "/x", filepath.Dir(home) + "/x", home + "/.ssh/id", home + "/.config/gh/hosts.yml", "/proc/1/mem", "/sys/x", "/dev/sda",
 				"/run/docker.sock", "/tmp/x", c.dirA + "/.git/hooks/pre-commit", c.dirA + "/.vscode/tasks.json", "relative", ""} {
 				call := c.holdCall("write", path)
@@ -432,7 +433,7 @@ func TestPermissionOffer(t *testing.T) {
 	t.Run("directories of the daemon are never granted", func(t *testing.T) {
 		t.Parallel()
 		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-			run, home := filepath.Join(filepath.Dir(c.workspace), "run"), envValue(c.session.o.Env, "HOME")
+			run, home := filepath.Join(filepath.Dir(c.workspace), "run"), environ.Get(c.session.o.Env, "HOME")
 			o := c.session.o
 			o.Env = append(slices.Clone(o.Env), "XDG_RUNTIME_DIR="+run)
 			for _, path := range []string{run, run + "/turnstone", home + "/.local/state/turnstone", home + "/.config/turnstone"} {
@@ -474,8 +475,8 @@ func TestPermissionOffer(t *testing.T) {
 	t.Run("a file is offered alone if its directory cannot be", func(t *testing.T) {
 		t.Parallel()
 		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-			notes := filepath.Join(envValue(c.session.o.Env, "HOME"), "notes")
-			profile := filepath.Join(envValue(c.session.o.Env, "HOME"), ".profile")
+			notes := filepath.Join(environ.Get(c.session.o.Env, "HOME"), "notes")
+			profile := filepath.Join(environ.Get(c.session.o.Env, "HOME"), ".profile")
 			for _, path := range []string{notes, profile} {
 				if err := os.WriteFile(path, nil, 0o600); err != nil {
 					t.Fatal(err)
@@ -616,7 +617,7 @@ func TestGrant(t *testing.T) {
 	t.Run("keeps what was confirmed for a path of the spec", func(t *testing.T) {
 		t.Parallel()
 		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-			bin := filepath.Join(envValue(c.session.o.Env, "HOME"), "bin")
+			bin := filepath.Join(environ.Get(c.session.o.Env, "HOME"), "bin")
 			if err := os.Mkdir(bin, 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -901,7 +902,7 @@ func TestBeforeWrite(t *testing.T) {
 			now := &writtenDirs{}
 			o := c.session.o
 			o.BeforeWrite = now.beforeWrite
-			home := envValue(o.Env, "HOME")
+			home := environ.Get(o.Env, "HOME")
 			for _, dir := range []string{"/", home, filepath.Dir(home), "/tmp", "/var/tmp"} {
 				box, err := newConfinement(&workers.Spec{Path: "/bin/sh", Dir: dir, Sandbox: &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Writable: []string{dir}}}, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
 				if err != nil {

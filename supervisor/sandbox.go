@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
@@ -81,13 +82,13 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 			return c, err
 		}
 	}
-	home := envValue(o.Env, "HOME")
+	home := environ.Get(o.Env, "HOME")
 	policy := *sandbox
 	policy.Layered = slices.Clone(policy.Layered)
 	variables := workers.HomeVariables()
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		dir := filepath.Join(home, variables[name])
-		if set := envValue(o.Env, name); set != "" {
+		if set := environ.Get(o.Env, name); set != "" {
 			if !strings.HasPrefix(name, "XDG_") { // those are built like the home directory
 				policy.Layered = append(policy.Layered, filepath.Clean(set))
 			}
@@ -113,7 +114,7 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 			return c, err
 		}
 	}
-	if dir := envValue(o.Env, "XDG_STATE_HOME"); filepath.IsAbs(dir) {
+	if dir := environ.Get(o.Env, "XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		// The daemon's key will be in it, even if the key is created while the session runs.
 		_ = os.MkdirAll(filepath.Join(dir, "turnstone"), 0o700)
 	}
@@ -135,7 +136,7 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 		c.env = append(c.env, "GIT_CONFIG_GLOBAL="+confine.SettingsIn(settings, ".gitconfig"))
 	}
 	origin := confine.PlanInput{
-		Home: home, Path: envValue(o.Env, "PATH"), Env: o.Env, Directories: directories, Dir: dir, Program: spec.Path,
+		Home: home, Path: environ.Get(o.Env, "PATH"), Env: o.Env, Directories: directories, Dir: dir, Program: spec.Path,
 		State: state, Sessions: o.Dir, Files: []string{files, homes},
 		Replaced: replaced, Settings: settings, Account: accountHome(), Events: o.events,
 	}
@@ -231,14 +232,14 @@ func newPrivateDirs(plan *confine.Plan, exceptions []string) privateDirs {
 // serviceDirs returns the directories of the user's services and of Turnstone that are hidden from
 // a session in dir, regardless of what it may write.
 func (o *Options) serviceDirs(sandbox *workers.Sandbox, dir string) (hidden []string) {
-	home := envValue(o.Env, "HOME")
+	home := environ.Get(o.Env, "HOME")
 	needed := []string{home, o.Dir}
 	for _, own := range []string{turnstoneDir(o.Env, home, "XDG_CONFIG_HOME", ".config"), turnstoneDir(o.Env, home, "XDG_STATE_HOME", ".local/state")} {
 		if canHide(own, needed) {
 			hidden = append(hidden, own)
 		}
 	}
-	if run := envValue(o.Env, "XDG_RUNTIME_DIR"); canHide(run, append(needed, dir, sandbox.Workspace)) { // the user's services
+	if run := environ.Get(o.Env, "XDG_RUNTIME_DIR"); canHide(run, append(needed, dir, sandbox.Workspace)) { // the user's services
 		hidden = append(hidden, run)
 	}
 	return hidden
@@ -247,7 +248,7 @@ func (o *Options) serviceDirs(sandbox *workers.Sandbox, dir string) (hidden []st
 // turnstoneDir returns Turnstone's directory below the directory that a variable names, or below
 // its default location in a home directory.
 func turnstoneDir(env []string, home, name, usual string) string {
-	return filepath.Join(cmp.Or(envValue(env, name), filepath.Join(home, usual)), "turnstone")
+	return filepath.Join(cmp.Or(environ.Get(env, name), filepath.Join(home, usual)), "turnstone")
 }
 
 // movedHomeDirs returns the directories that variables use in place of subdirectories of the home
@@ -255,7 +256,7 @@ func turnstoneDir(env []string, home, name, usual string) string {
 func movedHomeDirs(env []string) map[string]string {
 	moved := map[string]string{}
 	for name, usual := range map[string]string{"XDG_CACHE_HOME": ".cache", "XDG_CONFIG_HOME": ".config", "XDG_DATA_HOME": ".local/share", "XDG_STATE_HOME": ".local/state"} {
-		if dir := envValue(env, name); filepath.IsAbs(dir) {
+		if dir := environ.Get(env, name); filepath.IsAbs(dir) {
 			moved[usual] = filepath.Clean(dir)
 		}
 	}
@@ -265,11 +266,11 @@ func movedHomeDirs(env []string) map[string]string {
 // daemonDirs returns the directories in which a daemon listens, if a variable names them. A session
 // that could change them in its workspace could impersonate the daemon.
 func daemonDirs(env []string) (dirs []string) {
-	if socket := envValue(env, "TURNSTONE_SOCKET"); filepath.IsAbs(socket) {
+	if socket := environ.Get(env, "TURNSTONE_SOCKET"); filepath.IsAbs(socket) {
 		dirs = append(dirs, socket, socket+".lock")
 	}
 	for name, own := range map[string]string{"XDG_RUNTIME_DIR": "turnstone", "XDG_STATE_HOME": "turnstone", "TMPDIR": "turnstone-" + strconv.Itoa(os.Getuid())} {
-		if dir := envValue(env, name); filepath.IsAbs(dir) {
+		if dir := environ.Get(env, name); filepath.IsAbs(dir) {
 			dirs = append(dirs, filepath.Join(dir, own))
 		}
 	}
@@ -338,17 +339,6 @@ func sysVObjectsLimit(l workers.Limits, o *Options) int64 {
 		return l.Memory + l.Memory/2
 	}
 	return cmp.Or(o.Memory, DefaultMemory()) / 4
-}
-
-// envValue returns the value of a variable in an environment, "" when it is not set. The last of
-// a repeated name counts, as it does for the worker.
-func envValue(env []string, name string) string {
-	for _, entry := range slices.Backward(env) {
-		if value, ok := strings.CutPrefix(entry, name+"="); ok {
-			return value
-		}
-	}
-	return ""
 }
 
 // TrySandbox starts and ends a program in a sandbox, in a directory. Nothing else shows what this

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
@@ -102,7 +103,7 @@ func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, 
 
 		Limits:     host.ProcessLimits{Memory: spec.Limits.Memory, Processes: s.limitEnforcer.taskLimit(spec.Limits), CPUs: spec.Limits.CPUs, Files: spec.Limits.Files, Disk: spec.Limits.Disk},
 		CPUs:       s.limitEnforcer.cpus,
-		RuntimeDir: envValue(s.o.Env, "XDG_RUNTIME_DIR"),
+		RuntimeDir: environ.Get(s.o.Env, "XDG_RUNTIME_DIR"),
 		Sandbox:    box.sandbox,
 		OnDenial:   func(d host.Denial) { s.handleDenial(generation, d) },
 		Timeout:    s.o.StartTimeout,
@@ -154,7 +155,7 @@ func (s *Session) newWorkerEnv(spec *workers.Spec, sandboxEnv []string, files st
 	if !strings.ContainsFunc(files, unicode.IsSpace) {
 		changes = append(changes, expandFilesDir(spec.PlainEnv, files)...)
 	}
-	env := workerEnv(s.o.Env, s.o.ScrubEnv, changes, host.CaseInsensitiveEnv)
+	env := workerEnv(s.o.Env, s.o.ScrubEnv, changes, environ.IgnoresCase)
 	return append(env, openBLASEnv(env, s.limitEnforcer.memoryLimit(spec.Limits), runtime.NumCPU())...)
 }
 

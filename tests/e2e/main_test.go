@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 )
 
@@ -125,11 +126,4 @@ func waitGone(t *testing.T, pid int) {
 }
 
 // envValue returns the value of a variable for commands of h.
-func (h home) envValue(name string) (value string) {
-	for _, kv := range h.env {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			value = v
-		}
-	}
-	return value
-}
+func (h home) envValue(name string) string { return environ.Get(h.env, name) }

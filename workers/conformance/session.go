@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -167,15 +168,11 @@ func writeFiles(files map[string][]byte) (dir string, err error) {
 // workerEnv returns this process's environment with the spec's changes and the variables that
 // every worker gets.
 func workerEnv(changes []string, dir string) []string {
-	env := append(os.Environ(), "TERM=dumb", "PAGER=cat")
+	all := []string{"TERM=dumb", "PAGER=cat"}
 	for _, change := range changes {
-		name, _, set := strings.Cut(change, "=")
-		env = slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
-		if set {
-			env = append(env, strings.ReplaceAll(change, workers.FilesDir, dir))
-		}
+		all = append(all, strings.ReplaceAll(change, workers.FilesDir, dir))
 	}
-	return env
+	return environ.Apply(os.Environ(), all)
 }
 
 // close kills the remaining processes of the worker, waits for it, and returns the last output

@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
+	"github.com/turnstone-repl/turnstone/internal/environ"
 )
 
 // askpassEnv holds the path of a socket. ssh starts this program with the variable set and with a
@@ -134,7 +135,7 @@ type askpassServer struct {
 // user has a browser here. Otherwise no question is asked, and the command fails with its own
 // message. The returned function stops it.
 func startAskpass(way *client.CommandDialer, log *slog.Logger) (end func()) {
-	way.Env = append(withoutVars(os.Environ(), "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", askpassEnv), "SSH_ASKPASS_REQUIRE=never")
+	way.Env = append(environ.Without(os.Environ(), "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", askpassEnv), "SSH_ASKPASS_REQUIRE=never")
 	if !browserprompt.HasBrowser() {
 		return func() {}
 	}
@@ -164,26 +165,11 @@ func newAskpassServer(way *client.CommandDialer, log *slog.Logger) (*askpassServ
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	a.running.Go(a.serve)
 	way.LastPrompt = a.lastAsked
-	way.Env = append(withoutVars(way.Env, "SSH_ASKPASS_REQUIRE"), "SSH_ASKPASS="+self, "SSH_ASKPASS_REQUIRE=force", askpassEnv+"="+listener.Addr().String())
+	way.Env = append(environ.Without(way.Env, "SSH_ASKPASS_REQUIRE"), "SSH_ASKPASS="+self, "SSH_ASKPASS_REQUIRE=force", askpassEnv+"="+listener.Addr().String())
 	if os.Getenv("DISPLAY") == "" { // OpenSSH before 8.4 asks only if this is set
 		way.Env = append(way.Env, "DISPLAY=none:0")
 	}
 	return a, nil
-}
-
-// withoutVars returns an environment without some variables.
-func withoutVars(env []string, names ...string) (rest []string) {
-	for _, kv := range env {
-		name, _, _ := strings.Cut(kv, "=")
-		keep := true
-		for _, n := range names {
-			keep = keep && n != name
-		}
-		if keep {
-			rest = append(rest, kv)
-		}
-	}
-	return rest
 }
 
 // close ends all questions without an answer.

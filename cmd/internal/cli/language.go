@@ -17,6 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/pkginstall"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
+	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -160,10 +161,8 @@ func withInitFile(s workers.Spec, name, text string) workers.Spec {
 
 // lookupEnv returns the user's value of a variable that --init replaces, and whether it is set.
 func (m runtimeSettings) lookupEnv(name string) (value string, set bool) {
-	for _, kv := range slices.Backward(m.env) {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			return v, true
-		}
+	if value, set = environ.Lookup(m.env, name); set {
+		return value, true
 	}
 	return os.LookupEnv(name)
 }

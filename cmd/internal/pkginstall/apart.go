@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
@@ -89,7 +90,7 @@ func (r *InstallRequest) lookPath(name string) (string, error) {
 	if len(r.SessionDirs) == 0 {
 		return exec.LookPath(name)
 	}
-	for _, dir := range filepath.SplitList(r.envValue("PATH")) {
+	for _, dir := range filepath.SplitList(environ.Get(r.Env, "PATH")) {
 		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil && filepath.IsAbs(path) && !r.isInApartDir(path) {
 			return path, nil
 		}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/environ"
 )
 
 const (
@@ -60,16 +62,6 @@ type InstallRequest struct {
 
 	// Timeout bounds the time; 0 means DefaultTimeout.
 	Timeout time.Duration
-}
-
-func (r *InstallRequest) envValue(name string) string {
-	value := ""
-	for _, kv := range r.Env {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			value = v
-		}
-	}
-	return value
 }
 
 // A Tool installs packages for one language: see [Python] and [R].
@@ -205,7 +197,7 @@ func (t *Tool) makeLocked(ctx context.Context, r *InstallRequest, report func(In
 		return nil, err
 	}
 	path := filepath.Join(dir, libDir)
-	if before := r.envValue(t.path); before != "" {
+	if before := environ.Get(r.Env, t.path); before != "" {
 		path += string(os.PathListSeparator) + before
 	}
 	return []string{t.path + "=" + path}, nil

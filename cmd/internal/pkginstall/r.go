@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
@@ -118,7 +119,7 @@ func (r *InstallRequest) startupArgs() []string {
 		apart = append(apart, paths.RealOrSame(dir))
 	}
 	file := func(variable, name string) string {
-		path := cmp.Or(r.envValue(variable), filepath.Join(r.envValue("HOME"), name))
+		path := cmp.Or(environ.Get(r.Env, variable), filepath.Join(environ.Get(r.Env, "HOME"), name))
 		if _, err := os.Stat(path); err != nil || r.isInApartDir(path) {
 			return ""
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
+	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -147,7 +148,10 @@ func SpawnProcess(t testing.TB, spec workers.Spec, s WorkerOptions) (cmd *exec.C
 		base = os.Environ()
 	}
 	changes := slices.Concat([]string{"TERM=dumb", "PAGER=cat"}, spec.Env, spec.PlainEnv, s.Env, []string{"REPL_IPC=3,4," + Nonce})
-	cmd.Env = applyChanges(base, changes, files)
+	for i, change := range changes {
+		changes[i] = strings.ReplaceAll(change, workers.FilesDir, files)
+	}
+	cmd.Env = environ.Apply(base, changes)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.ExtraFiles = []*os.File{workerIn, workerOut}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
@@ -155,19 +159,6 @@ func SpawnProcess(t testing.TB, spec workers.Spec, s WorkerOptions) (cmd *exec.C
 		t.Fatal(err)
 	}
 	return cmd, master, toWorker, fromWorker
-}
-
-// applyChanges applies changes in the way of workers.Spec.Env.
-func applyChanges(base, changes []string, files string) []string {
-	env := slices.Clone(base)
-	for _, change := range changes {
-		name, _, set := strings.Cut(change, "=")
-		env = slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
-		if set {
-			env = append(env, strings.ReplaceAll(change, workers.FilesDir, files))
-		}
-	}
-	return env
 }
 
 func prepareTerminal(t testing.TB, slave *os.File) {

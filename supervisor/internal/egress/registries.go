@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -18,15 +19,6 @@ type ConfigSource struct {
 	// ReadFile reads a file. It returns nil for a file that a session may have made, or whose path
 	// a session may have changed.
 	ReadFile func(path string) []byte
-}
-
-func (s ConfigSource) lookupEnv(name string) string {
-	for _, entry := range slices.Backward(s.Env) { // the last value of a repeated name counts, as for programs
-		if value, ok := strings.CutPrefix(entry, name+"="); ok {
-			return value
-		}
-	}
-	return ""
 }
 
 // A registryKind is a kind of package registry, with the places where its address is configured.
@@ -89,7 +81,7 @@ func ExpandHosts(hosts []string, s ConfigSource) []string {
 func (r registryKind) configuredHosts(s ConfigSource) []string {
 	var texts []string
 	for _, v := range r.variables {
-		texts = append(texts, s.lookupEnv(v))
+		texts = append(texts, environ.Get(s.Env, v))
 	}
 	for _, f := range r.files {
 		texts = append(texts, r.matchingLines(s.ReadFile(s.configPath(f)))...)
@@ -134,7 +126,7 @@ func hostPattern(address string) (string, bool) {
 func (s ConfigSource) configPath(file string) string {
 	if name, ok := strings.CutPrefix(file, "$"); ok {
 		name, rest, _ := strings.Cut(name, "/")
-		dir := s.lookupEnv(name)
+		dir := environ.Get(s.Env, name)
 		if !filepath.IsAbs(dir) { // a relative path may be in the workspace
 			return ""
 		}
@@ -143,7 +135,7 @@ func (s ConfigSource) configPath(file string) string {
 	if strings.HasPrefix(file, "/") {
 		return filepath.Join(s.Root, file)
 	}
-	if home := s.lookupEnv("HOME"); filepath.IsAbs(home) {
+	if home := environ.Get(s.Env, "HOME"); filepath.IsAbs(home) {
 		return filepath.Join(home, file)
 	}
 	return ""

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/environ"
 )
 
 // windowsEnvironment returns env in the form that Windows needs: sorted by name, each
@@ -15,7 +17,7 @@ import (
 func windowsEnvironment(env []string, systemRoot string) ([]string, error) {
 	last := make(map[string]string, len(env)+1)
 	for _, entry := range env {
-		name, ok := variableName(entry)
+		name, _, ok := environ.Split(entry)
 		if !ok {
 			continue // not a variable: nothing could read it
 		}
@@ -37,17 +39,4 @@ func windowsEnvironment(env []string, systemRoot string) ([]string, error) {
 		sorted[i] = last[name]
 	}
 	return sorted, nil
-}
-
-// variableName returns the name in an entry NAME=VALUE. The name may begin with "=":
-// Windows keeps the current directory of each drive that way.
-func variableName(entry string) (string, bool) {
-	if entry == "" {
-		return "", false
-	}
-	i := strings.IndexByte(entry[1:], '=')
-	if i < 0 {
-		return "", false
-	}
-	return entry[:i+1], true
 }

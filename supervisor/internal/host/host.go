@@ -7,10 +7,10 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 )
 
@@ -148,10 +148,8 @@ func randomHex() string {
 
 // coverageEnv returns the GOCOVERDIR entry of env, which names the directory for coverage data.
 func coverageEnv(env []string) []string {
-	for _, kv := range env {
-		if strings.HasPrefix(kv, "GOCOVERDIR=") {
-			return []string{kv}
-		}
+	if dir, ok := environ.Lookup(env, "GOCOVERDIR"); ok {
+		return []string{"GOCOVERDIR=" + dir}
 	}
 	return nil
 }

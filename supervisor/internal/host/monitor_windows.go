@@ -9,13 +9,14 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
+
+	"github.com/turnstone-repl/turnstone/internal/environ"
 )
 
 // monitorName is the first argument of a monitor; the names of its two pipes follow. The
@@ -165,22 +166,18 @@ func (s *monitor) openConsole() (err error) {
 // openPipes makes the channel the standard input and output of a program that does not know
 // REPL_IPC, which names both pipes.
 func (s *monitor) openPipes() error {
-	for i, kv := range s.worker.Env {
-		value, ok := strings.CutPrefix(kv, channelVariable+"=")
-		names := strings.Split(value, ",")
-		if !ok || len(names) != 3 {
-			continue
-		}
-		s.worker.Env = slices.Delete(s.worker.Env, i, i+1)
-		in, err := os.OpenFile(names[0], os.O_RDONLY, 0)
-		if err != nil {
-			return err
-		}
-		out, err := os.OpenFile(names[1], os.O_WRONLY, 0)
-		s.worker.Stdin, s.worker.Stdout = in, out
+	names := strings.Split(environ.Get(s.worker.Env, channelVariable), ",")
+	if len(names) != 3 {
+		return errors.New("the environment names no channel")
+	}
+	s.worker.Env = environ.Without(s.worker.Env, channelVariable)
+	in, err := os.OpenFile(names[0], os.O_RDONLY, 0)
+	if err != nil {
 		return err
 	}
-	return errors.New("the environment names no channel")
+	out, err := os.OpenFile(names[1], os.O_WRONLY, 0)
+	s.worker.Stdin, s.worker.Stdout = in, out
+	return err
 }
 
 // startWorker starts the worker. It runs a batch file through cmd.exe, as Windows itself would.

@@ -8,9 +8,6 @@ import (
 	"syscall"
 )
 
-// CaseInsensitiveEnv says whether names of environment variables ignore case.
-const CaseInsensitiveEnv = false
-
 // PagerEnv makes programs show text whole, without waiting for keys.
 const PagerEnv = "PAGER=cat"
 

@@ -6,10 +6,6 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// CaseInsensitiveEnv says whether the names of environment variables are compared
-// without case.
-const CaseInsensitiveEnv = true
-
 // PagerEnv removes a pager: Windows has no cat, and programs show text whole if TERM is dumb.
 const PagerEnv = "PAGER"
 

@@ -4,8 +4,8 @@ package host
 
 import (
 	"os"
-	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 )
 
@@ -49,7 +49,7 @@ func start(c *StartConfig) (*WorkerProcess, error) {
 // prepareStart creates the terminal and the channel.
 func prepareStart(c *StartConfig) (*workerLaunch, error) {
 	l := &workerLaunch{command: c, tag: randomHex(), nonce: randomHex()}
-	l.env = removeVariables(c.Env, channelVariable, tagVariable)
+	l.env = environ.Without(c.Env, channelVariable, tagVariable)
 	if !c.ChannelOnStdio {
 		l.env = append(l.env, channelVariable+"=3,4,"+l.nonce)
 	}
@@ -91,19 +91,4 @@ func (l *workerLaunch) closeWorkerEnds() {
 	l.slave.Close()
 	l.workerIn.Close()
 	l.workerOut.Close()
-}
-
-// removeVariables returns a copy of env without these names.
-func removeVariables(env []string, names ...string) []string {
-	rest := make([]string, 0, len(env)+len(names))
-next:
-	for _, v := range env {
-		for _, n := range names {
-			if strings.HasPrefix(v, n+"=") {
-				continue next
-			}
-		}
-		rest = append(rest, v)
-	}
-	return rest
 }

@@ -8,10 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"unicode"
 
+	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/toolenv"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -20,14 +20,15 @@ import (
 type SearchContext struct {
 	Dir  string            // absolute
 	Home string            // absolute; the root if the environment does not set it
-	Env  map[string]string // by [EnvName]
+	Env  map[string]string // by environ.Key
 }
 
-// NewSearchContext takes a directory, "" for the working directory, and a complete environment
-// ("K=V"), in which the last of several equal names counts; nil means that of this process.
-func NewSearchContext(dir string, environ []string) (SearchContext, error) {
-	if environ == nil {
-		environ = os.Environ()
+// NewSearchContext takes a directory, "" for the working directory, and a complete
+// environment ("K=V"), in which the last of several equal names counts; nil means that of
+// this process.
+func NewSearchContext(dir string, env []string) (SearchContext, error) {
+	if env == nil {
+		env = os.Environ()
 	}
 	dir, err := filepath.Abs(dir)
 	if errors.Is(err, fs.ErrNotExist) { // it was removed, but a program can still run in it
@@ -36,10 +37,10 @@ func NewSearchContext(dir string, environ []string) (SearchContext, error) {
 	if err != nil {
 		return SearchContext{}, fmt.Errorf("the working directory was removed or is not accessible: %w; change to another one", err)
 	}
-	s := SearchContext{Dir: dir, Env: make(map[string]string, len(environ))}
-	for _, kv := range environ {
-		if name, value, ok := strings.Cut(kv, "="); ok {
-			s.Env[EnvName(name)] = value
+	s := SearchContext{Dir: dir, Env: make(map[string]string, len(env))}
+	for _, kv := range env {
+		if name, value, ok := environ.Split(kv); ok {
+			s.Env[environ.Key(name)] = value
 		}
 	}
 	s.Home = filepath.VolumeName(dir) + string(filepath.Separator)
@@ -88,18 +89,7 @@ func ApplyEnv(changes []string) []string {
 	if len(changes) == 0 {
 		return nil
 	}
-	env := os.Environ()
-	for _, change := range changes {
-		name, _, set := strings.Cut(change, "=")
-		env = slices.DeleteFunc(env, func(kv string) bool {
-			have, _, _ := strings.Cut(kv, "=")
-			return EnvName(have) == EnvName(name)
-		})
-		if set {
-			env = append(env, change)
-		}
-	}
-	return env
+	return environ.Apply(os.Environ(), changes)
 }
 
 // ToolEnvOwner returns a description of the program for which the virtual environment of an

@@ -12,9 +12,6 @@ const (
 	pathSeparators = "/"
 )
 
-// EnvName returns the name of an environment variable in a form that can be compared.
-func EnvName(name string) string { return name }
-
 // SamePath reports whether two clean paths are equal on this system.
 func SamePath(a, b string) bool { return a == b }
 

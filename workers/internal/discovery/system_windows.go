@@ -13,10 +13,6 @@ const (
 	pathSeparators = `\/`
 )
 
-// EnvName returns the name of an environment variable in a form that can be compared. Names on
-// Windows ignore case.
-func EnvName(name string) string { return strings.ToUpper(name) }
-
 // SamePath reports whether two clean paths are equal on this system.
 func SamePath(a, b string) bool { return strings.EqualFold(a, b) }
 

@@ -1,0 +1,4 @@
+package environ
+
+// IgnoresCase reports whether names that differ in case are one variable.
+const IgnoresCase = true
