@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/internal/userdirs"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -114,13 +115,14 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 			return c, err
 		}
 	}
-	if dir := environ.Get(o.Env, "XDG_STATE_HOME"); filepath.IsAbs(dir) {
+	getenv := environ.Getenv(o.Env)
+	if dir := userdirs.State(getenv, ""); dir != "" {
 		// The daemon's key will be in it, even if the key is created while the session runs.
 		_ = os.MkdirAll(filepath.Join(dir, "turnstone"), 0o700)
 	}
 	policy.Hidden = slices.Concat(policy.Hidden, o.serviceDirs(sandbox, dir))
 	policy.Protected = append(slices.Clone(policy.Protected), daemonDirs(o.Env)...)
-	if cache := turnstoneDir(o.Env, home, "XDG_CACHE_HOME", ".cache"); filepath.IsAbs(cache) { // sessions without a sandbox run code from it
+	if cache := filepath.Join(userdirs.Cache(getenv, home), "turnstone"); filepath.IsAbs(cache) { // sessions without a sandbox run code from it
 		policy.Protected = append(slices.Clone(policy.Protected), cache)
 	}
 	replaced, hasEgress, err := c.prepareEgress(&policy, by, state)
@@ -234,29 +236,26 @@ func newPrivateDirs(plan *confine.Plan, exceptions []string) privateDirs {
 func (o *Options) serviceDirs(sandbox *workers.Sandbox, dir string) (hidden []string) {
 	home := environ.Get(o.Env, "HOME")
 	needed := []string{home, o.Dir}
-	for _, own := range []string{turnstoneDir(o.Env, home, "XDG_CONFIG_HOME", ".config"), turnstoneDir(o.Env, home, "XDG_STATE_HOME", ".local/state")} {
-		if canHide(own, needed) {
+	getenv := environ.Getenv(o.Env)
+	for _, dir := range []string{userdirs.Config(getenv, home), userdirs.State(getenv, home)} {
+		if own := filepath.Join(dir, "turnstone"); canHide(own, needed) {
 			hidden = append(hidden, own)
 		}
 	}
-	if run := environ.Get(o.Env, "XDG_RUNTIME_DIR"); canHide(run, append(needed, dir, sandbox.Workspace)) { // the user's services
+	if run := userdirs.Runtime(getenv); canHide(run, append(needed, dir, sandbox.Workspace)) { // the user's services
 		hidden = append(hidden, run)
 	}
 	return hidden
-}
-
-// turnstoneDir returns Turnstone's directory below the directory that a variable names, or below
-// its default location in a home directory.
-func turnstoneDir(env []string, home, name, usual string) string {
-	return filepath.Join(cmp.Or(environ.Get(env, name), filepath.Join(home, usual)), "turnstone")
 }
 
 // movedHomeDirs returns the directories that variables use in place of subdirectories of the home
 // directory. The keys are those subdirectories.
 func movedHomeDirs(env []string) map[string]string {
 	moved := map[string]string{}
-	for name, usual := range map[string]string{"XDG_CACHE_HOME": ".cache", "XDG_CONFIG_HOME": ".config", "XDG_DATA_HOME": ".local/share", "XDG_STATE_HOME": ".local/state"} {
-		if dir := environ.Get(env, name); filepath.IsAbs(dir) {
+	for usual, find := range map[string]func(func(string) string, string) string{
+		".cache": userdirs.Cache, ".config": userdirs.Config, ".local/share": userdirs.Data, ".local/state": userdirs.State,
+	} {
+		if dir := find(environ.Getenv(env), ""); dir != "" {
 			moved[usual] = filepath.Clean(dir)
 		}
 	}
@@ -269,10 +268,14 @@ func daemonDirs(env []string) (dirs []string) {
 	if socket := environ.Get(env, "TURNSTONE_SOCKET"); filepath.IsAbs(socket) {
 		dirs = append(dirs, socket, socket+".lock")
 	}
-	for name, own := range map[string]string{"XDG_RUNTIME_DIR": "turnstone", "XDG_STATE_HOME": "turnstone", "TMPDIR": "turnstone-" + strconv.Itoa(os.Getuid())} {
-		if dir := environ.Get(env, name); filepath.IsAbs(dir) {
-			dirs = append(dirs, filepath.Join(dir, own))
+	getenv := environ.Getenv(env)
+	for _, dir := range []string{userdirs.Runtime(getenv), userdirs.State(getenv, "")} {
+		if dir != "" {
+			dirs = append(dirs, filepath.Join(dir, "turnstone"))
 		}
+	}
+	if dir := getenv("TMPDIR"); filepath.IsAbs(dir) {
+		dirs = append(dirs, filepath.Join(dir, "turnstone-"+strconv.Itoa(os.Getuid())))
 	}
 	return dirs
 }

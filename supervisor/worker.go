@@ -16,6 +16,7 @@ import (
 	"unicode"
 
 	"github.com/turnstone-repl/turnstone/internal/environ"
+	"github.com/turnstone-repl/turnstone/internal/userdirs"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
@@ -103,7 +104,7 @@ func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, 
 
 		Limits:     host.ProcessLimits{Memory: spec.Limits.Memory, Processes: s.limitEnforcer.taskLimit(spec.Limits), CPUs: spec.Limits.CPUs, Files: spec.Limits.Files, Disk: spec.Limits.Disk},
 		CPUs:       s.limitEnforcer.cpus,
-		RuntimeDir: environ.Get(s.o.Env, "XDG_RUNTIME_DIR"),
+		RuntimeDir: userdirs.Runtime(environ.Getenv(s.o.Env)),
 		Sandbox:    box.sandbox,
 		OnDenial:   func(d host.Denial) { s.handleDenial(generation, d) },
 		Timeout:    s.o.StartTimeout,

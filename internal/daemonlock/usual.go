@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/peer"
+	"github.com/turnstone-repl/turnstone/internal/userdirs"
 )
 
 // socketName is the file name of the socket, which has its own directory.
@@ -97,7 +98,7 @@ func SocketOwner(path string) int {
 // "" without one. XDG_RUNTIME_DIR may be that of another user, after su, or of another host, in a
 // batch job.
 func loginDir(getenv func(string) string) string {
-	for _, dir := range []string{getenv("XDG_RUNTIME_DIR"), "/run/user/" + strconv.Itoa(os.Geteuid())} {
+	for _, dir := range []string{userdirs.Runtime(getenv), "/run/user/" + strconv.Itoa(os.Geteuid())} {
 		if filepath.IsAbs(dir) && isOwnDir(dir) {
 			return dir
 		}
@@ -108,7 +109,7 @@ func loginDir(getenv func(string) string) string {
 // StateDir returns the directory for persistent state; "" without one. It ignores a HOME that
 // belongs to another user, as after su or sudo.
 func StateDir(getenv func(string) string) string {
-	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+	if dir := userdirs.State(getenv, ""); dir != "" {
 		return filepath.Join(dir, "turnstone")
 	}
 	home := getenv("HOME")
@@ -120,7 +121,7 @@ func StateDir(getenv func(string) string) string {
 	if !filepath.IsAbs(home) {
 		return ""
 	}
-	return filepath.Join(home, ".local", "state", "turnstone")
+	return filepath.Join(userdirs.State(getenv, home), "turnstone")
 }
 
 // UserKeys returns where the key of a user is, by which clients recognize the daemon. It is in the

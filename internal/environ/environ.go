@@ -46,6 +46,11 @@ func Get(env []string, name string) string {
 	return value
 }
 
+// Getenv returns a function that is to env what [os.Getenv] is to the environment of this process.
+func Getenv(env []string) func(name string) string {
+	return func(name string) string { return Get(env, name) }
+}
+
 // Without returns a copy of env without some variables.
 func Without(env []string, names ...string) []string {
 	rest := make([]string, 0, len(env))

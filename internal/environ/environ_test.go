@@ -35,6 +35,9 @@ func TestLookup(t *testing.T) {
 		if got := environ.Get(env, name); got != want {
 			t.Errorf("%s: Get: got %q, want %q", name, got, want)
 		}
+		if got := environ.Getenv(env)(name); got != want {
+			t.Errorf("%s: Getenv: got %q, want %q", name, got, want)
+		}
 	}
 	for _, name := range []string{"", "C", "D", "A=", "A=1"} {
 		if got, ok := environ.Lookup(env, name); got != "" || ok {

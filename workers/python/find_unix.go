@@ -4,9 +4,9 @@ package python
 
 import (
 	"os"
-	"path/filepath"
 	"syscall"
 
+	"github.com/turnstone-repl/turnstone/internal/userdirs"
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
@@ -25,10 +25,7 @@ func (f *finder) registryCandidates(discovery.Version) []Candidate { return nil 
 
 // dataHome returns the XDG directory for data, which uv uses on every Unix.
 func (f *finder) dataHome() string {
-	if dir := f.Env["XDG_DATA_HOME"]; dir != "" {
-		return dir
-	}
-	return filepath.Join(f.Home, ".local", "share")
+	return userdirs.Data(func(name string) string { return f.Env[name] }, f.Home)
 }
 
 // pyenvDir is pyenv's directory, below the home directory.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/internal/userdirs"
 )
 
 // examineSystem lists the means of this system to confine a session.
@@ -45,9 +47,11 @@ func examineCgroups() systemFeature {
 	}
 	for _, name := range []string{"", "cgroup.procs", "cgroup.subtree_control"} {
 		if unix.Access(filepath.Join(dir, name), unix.W_OK) != nil {
-			if _, err := os.Stat(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "bus")); err == nil && os.Getenv("XDG_RUNTIME_DIR") != "" {
-				f.Available, f.Detail = true, "version 2, delegated by this user's service manager"
-				return f
+			if services := userdirs.Runtime(os.Getenv); services != "" {
+				if _, err := os.Stat(filepath.Join(services, "bus")); err == nil {
+					f.Available, f.Detail = true, "version 2, delegated by this user's service manager"
+					return f
+				}
 			}
 			f.Detail = fmt.Sprintf("version 2 at %s (%s), but not delegated to this user", own, available)
 			return f

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
+	"github.com/turnstone-repl/turnstone/internal/userdirs"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -400,13 +401,10 @@ func prepareSession(s streams, session *supervisor.Session) (int, error) {
 
 // stateDir returns the directory for files that outlive the command, or "" if there is none.
 func stateDir() string {
-	dir := os.Getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(dir) { // the specification says to ignore relative ones
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return ""
-		}
-		dir = filepath.Join(home, ".local", "state")
+	home, _ := os.UserHomeDir()
+	dir := userdirs.State(os.Getenv, home)
+	if dir == "" {
+		return ""
 	}
 	return filepath.Join(dir, "turnstone")
 }

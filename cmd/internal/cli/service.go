@@ -15,6 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
 	"github.com/turnstone-repl/turnstone/cmd/internal/installsource"
 	"github.com/turnstone-repl/turnstone/cmd/internal/osservice"
+	"github.com/turnstone-repl/turnstone/internal/userdirs"
 )
 
 // serviceIdleTimeout is how long a daemon that its clients start stays without use. It is long,
@@ -40,10 +41,7 @@ func newServiceCommand(f *flag.FlagSet) action {
 		if *idleExit < 0 || *idleExit > 0 && *idleExit < time.Second {
 			return statusUsage, usageErrorf("--daemon-idle-timeout %s: use at least 1s, or 0 for never", *idleExit)
 		}
-		o := osservice.Options{IdleTimeout: *idleExit, Path: os.Getenv("PATH")}
-		if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
-			o.State = state
-		}
+		o := osservice.Options{IdleTimeout: *idleExit, Path: os.Getenv("PATH"), State: userdirs.State(os.Getenv, "")}
 		if *socket != "" {
 			if o.Socket, err = filepath.Abs(*socket); err != nil {
 				return statusFailed, err
@@ -60,10 +58,7 @@ func newServiceCommand(f *flag.FlagSet) action {
 		if err != nil {
 			return statusFailed, err
 		}
-		places := osservice.UserDirs{Home: home, UID: os.Getuid()}
-		if config := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(config) {
-			places.Config = config
-		}
+		places := osservice.UserDirs{Home: home, UID: os.Getuid(), Config: userdirs.Config(os.Getenv, "")}
 		if len(words) == 2 {
 			return printService(s, words[1], places, o)
 		}

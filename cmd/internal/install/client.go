@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/installsource"
+	"github.com/turnstone-repl/turnstone/internal/userdirs"
 )
 
 // A ClientConfig is an MCP client: a program that starts MCP servers from a configuration file.
@@ -65,10 +66,7 @@ func FindConfigDirs() (ConfigDirs, error) {
 	if err != nil {
 		return ConfigDirs{}, fmt.Errorf("cannot find the directory of the clients' configuration: %w", err)
 	}
-	p := ConfigDirs{Home: home, Getenv: os.Getenv, XDG: os.Getenv("XDG_CONFIG_HOME")}
-	if !filepath.IsAbs(p.XDG) {
-		p.XDG = filepath.Join(home, ".config")
-	}
+	p := ConfigDirs{Home: home, Getenv: os.Getenv, XDG: userdirs.Config(os.Getenv, home)}
 	if p.Config, err = os.UserConfigDir(); err != nil {
 		p.Config = p.XDG
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
 	"github.com/turnstone-repl/turnstone/internal/securefile"
+	"github.com/turnstone-repl/turnstone/internal/userdirs"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -31,13 +32,10 @@ type SandboxFile string
 // DefaultSandboxFile returns the user's file: turnstone/sandbox.toml in XDG_CONFIG_HOME, or else in
 // .config of the home directory.
 func DefaultSandboxFile(getenv func(string) string) SandboxFile {
-	dir := getenv("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(dir) {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return ""
-		}
-		dir = filepath.Join(home, ".config")
+	home, _ := os.UserHomeDir()
+	dir := userdirs.Config(getenv, home)
+	if dir == "" {
+		return ""
 	}
 	return SandboxFile(filepath.Join(dir, "turnstone", "sandbox.toml"))
 }
