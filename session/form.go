@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -229,12 +230,9 @@ func (s *fieldSchema) toChoices() (list []Choice) {
 const maxLineChars = 300
 
 // oneLine turns a server's text into one line for the user.
-func oneLine(text string) string {
-	text = strings.Join(strings.FieldsFunc(text, func(c rune) bool { return c < ' ' || c >= 0x7f && c < 0xa0 }), " ")
-	if runes := []rune(text); len(runes) > maxLineChars {
-		text = string(runes[:maxLineChars]) + "…"
-	}
-	return text
+func oneLine(s string) string {
+	s = strings.Join(strings.FieldsFunc(s, func(c rune) bool { return c < ' ' || c >= 0x7f && c < 0xa0 }), " ")
+	return text.Shorten(s, maxLineChars)
 }
 
 // Hint describes briefly what can be typed: "yes or no", "a, b or c".

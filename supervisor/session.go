@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egress"
@@ -480,5 +481,5 @@ func clip(b []byte, n int) []byte { return bytes.Clone(b[:min(len(b), n)]) }
 func lastCodeLine(code string) string {
 	code = strings.TrimRight(code[max(0, len(code)-4*maxPromptBytes):], " \t\r\n")
 	line := strings.TrimSpace(code[strings.LastIndexByte(code, '\n')+1:])
-	return strings.ToValidUTF8(line[:min(len(line), maxPromptBytes)], "")
+	return text.Truncate(line, maxPromptBytes)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -128,7 +129,7 @@ const maxMessageBytes = 256
 // known only during the last one.
 func (s *Session) recordPreparation(attempt *startAttempt, name string, now workers.PreparationProgress, doneBefore int64, last bool) {
 	p := timeline.Preparation{
-		Name: name, Message: strings.ToValidUTF8(now.Message[:min(len(now.Message), maxMessageBytes)], ""), Done: doneBefore + now.Done,
+		Name: name, Message: text.Truncate(now.Message, maxMessageBytes), Done: doneBefore + now.Done,
 	}
 	if last && now.Total > 0 {
 		p.Total = max(doneBefore+now.Total, p.Done+1) // it has not finished yet

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // The JSON of charts is large and deep. A model needs one line that says what is shown and how
@@ -164,10 +166,10 @@ func describeBokeh(spec map[string]any) string {
 func chartParts(kinds []string, n int, unit, title string) []string {
 	parts := []string{strings.Join(kinds, " + ")}
 	if n > 0 {
-		parts = append(parts, countNoun(n, unit))
+		parts = append(parts, text.Count(n, unit))
 	}
 	if title != "" {
-		parts = append(parts, fmt.Sprintf("%q", shortenTitle(title)))
+		parts = append(parts, fmt.Sprintf("%q", text.Shorten(title, maxTitleChars)))
 	}
 	return parts
 }
@@ -176,7 +178,7 @@ func axisTitle(name, title string) string {
 	if title == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s %q", name, shortenTitle(title))
+	return fmt.Sprintf("%s %q", name, text.Shorten(title, maxTitleChars))
 }
 
 func joinWords(parts []string) string {
@@ -207,10 +209,5 @@ func jsonObject(v map[string]any, name string) map[string]any {
 	return o
 }
 
-// shortenTitle truncates a long title.
-func shortenTitle(title string) string {
-	if r := []rune(title); len(r) > 80 {
-		return string(r[:80]) + "…"
-	}
-	return title
-}
+// maxTitleChars bounds a title, in characters.
+const maxTitleChars = 80

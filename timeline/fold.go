@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // maxPeriodLines bounds the number of lines in a repeated group.
@@ -194,7 +196,7 @@ func foldLibraries(frames []traceFrame, prefix string) (out []renderRow) {
 			kind:        noteRow,
 			stream:      folded[0].stream,
 			repeats:     1,
-			replacement: fmt.Sprintf("%s  … %s in %s …", prefix, countNoun(end-i, "frame"), libraryNames(files)),
+			replacement: fmt.Sprintf("%s  … %s in %s …", prefix, text.Count(end-i, "frame"), libraryNames(files)),
 			omitted:     sumOmissions(folded),
 			isLossy:     true,
 		})

@@ -2,8 +2,9 @@ package timeline
 
 import (
 	"fmt"
-	"strings"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // LimitKind is the resource that a Limit bounds.
@@ -33,7 +34,7 @@ func (l Limit) String() string {
 	}
 	switch {
 	case l.Kind == LimitTurn:
-		return "interrupted: this turn's limit of " + humanDuration(time.Duration(l.Max))
+		return "interrupted: this turn's limit of " + text.Duration(time.Duration(l.Max))
 	case l.Kind == LimitMemory && l.Step == LimitEnded:
 		return fmt.Sprintf("memory: %d of %d MiB used%s; %s was ended", l.Used>>20, l.Max>>20, whose, l.Program)
 	case l.Kind == LimitMemory && l.Step == LimitRefused:
@@ -44,15 +45,4 @@ func (l Limit) String() string {
 		return fmt.Sprintf("%s: %d of %d%s; the newest were ended", l.Kind, l.Used, l.Max, whose)
 	}
 	return fmt.Sprintf("%s: %d of %d%s; no more can be started", l.Kind, l.Used, l.Max, whose)
-}
-
-// humanDuration formats a duration for readers: "10 min", "1.5 s".
-func humanDuration(d time.Duration) string {
-	switch {
-	case d >= time.Hour && d%time.Hour == 0:
-		return fmt.Sprintf("%d h", d/time.Hour)
-	case d >= time.Minute && d%time.Minute == 0:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + " s"
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // RenderOptions bound a rendering and adapt it to its reader.
@@ -263,9 +265,7 @@ func quoteInput(input string) string {
 		return ""
 	}
 	line, rest, more := strings.Cut(input, "\n")
-	if runes := []rune(line); len(runes) > maxQuotedChars {
-		line = string(runes[:maxQuotedChars]) + "…"
-	}
+	line = text.Shorten(line, maxQuotedChars)
 	if more {
 		line += fmt.Sprintf(" (+%d lines)", strings.Count(rest, "\n")+1)
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // fitBudget replaces rows by one omission so that the text is within the budget.
@@ -87,7 +89,7 @@ func (r *renderer) cutLongLines(limit int) {
 		}
 		head := limit / 2
 		tail := len(runes) - (limit - head)
-		w.replacement = fmt.Sprintf("%s … %s%s elided … %s", string(runes[:head]), countNoun(tail-head, "character"), where, string(runes[tail:]))
+		w.replacement = fmt.Sprintf("%s … %s%s elided … %s", string(runes[:head]), text.Count(tail-head, "character"), where, string(runes[tail:]))
 	}
 }
 
@@ -182,7 +184,7 @@ func (e *omission) lineCount() int {
 func (e *omission) noticeText(path string) string {
 	what := FormatBytes(e.bytes)
 	if n := e.lineCount(); n > 0 {
-		what = fmt.Sprintf("%s (%s)", countNoun(n, "line"), what)
+		what = fmt.Sprintf("%s (%s)", text.Count(n, "line"), what)
 	}
 	where := ""
 	switch {

@@ -6,8 +6,9 @@ import (
 	_ "image/gif" // formats whose size can be shown
 	_ "image/jpeg"
 	_ "image/png"
-	"strconv"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // A transcriptPrinter converts events to the text of a session: the printed text, and one
@@ -111,19 +112,16 @@ const maxLabelBytes = 1000
 // labelLine turns any text into one printable, bracketed line.
 func labelLine(text string) string { return "[" + oneLine(text) + "]" }
 
-func oneLine(text string) string {
-	if len(text) > maxLabelBytes {
-		text = strings.ToValidUTF8(text[:maxLabelBytes], "") + "…"
-	}
+func oneLine(s string) string {
 	var p lineScreen
-	p.write(Stdout, []byte(strings.Join(strings.Fields(text), " ")))
+	p.write(Stdout, []byte(text.OneLine(text.ShortenBytes(s, maxLabelBytes))))
 	p.flush()
 	return string(appendVisible(nil, p.line))
 }
 
 func gapLabel(g Gap) string {
 	if g.Bytes == 0 {
-		return fmt.Sprintf("gap: %s lost", countNoun(int(g.To-g.From)+1, "event"))
+		return fmt.Sprintf("gap: %s lost", text.Count(int(g.To-g.From)+1, "event"))
 	}
 	return fmt.Sprintf("gap: %s lost", FormatBytes(g.Bytes))
 }
@@ -156,39 +154,7 @@ func exitReport(what string, g WorkerExited) string {
 }
 
 // FormatBytes formats a number of bytes for people, in decimal units: "117 KB".
-func FormatBytes(n int64) string {
-	if n < 1000 {
-		return fmt.Sprintf("%d bytes", n)
-	}
-	v, unit := float64(n)/1000, "KB"
-	for _, next := range []string{"MB", "GB", "TB"} {
-		if v < 999.5 {
-			break
-		}
-		v, unit = v/1000, next
-	}
-	if v < 9.95 {
-		return fmt.Sprintf("%.1f %s", v, unit)
-	}
-	return fmt.Sprintf("%.0f %s", v, unit)
-}
-
-// countNoun returns a number with its noun: "1 line", "48,211 lines".
-func countNoun(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return groupDigits(n) + " " + noun + "s"
-}
-
-// groupDigits formats a number with commas.
-func groupDigits(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+func FormatBytes(n int64) string { return text.Bytes(n) }
 
 // A Transcript converts events to the text of a session, as in output.txt: nothing is folded or
 // left out. The zero value is ready to use.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // MinMemoryBytes is the smallest memory limit, in bytes: a runtime needs that much before any
@@ -76,21 +78,9 @@ func (l Limits) String() string {
 	add(l.CPUs != 0, "%d CPUs", l.CPUs)
 	add(l.Files != 0, "%d open files", l.Files)
 	add(l.Disk != 0, "disk %s", FormatBytes(l.Disk))
-	add(l.Turn != 0, "turns of %s", trimZeroUnits.Replace(l.Turn.String()+" "))
+	add(l.Turn != 0, "turns of %s", text.CompactDuration(l.Turn))
 	return strings.Join(words, ", ")
 }
 
-// trimZeroUnits removes the trailing zero units that Go prints for durations: "1h0m0s".
-var trimZeroUnits = strings.NewReplacer("h0m0s ", "h", "m0s ", "m", " ", "")
-
-// FormatBytes writes a size as people do: "512 MiB", "1.5 GiB".
-func FormatBytes(n int64) string {
-	unit, name := int64(1<<20), "MiB"
-	if n >= 1<<30 && (n%(1<<30) == 0 || n >= 10<<30) {
-		unit, name = 1<<30, "GiB"
-	}
-	if n%unit == 0 || n/unit >= 100 {
-		return fmt.Sprintf("%d %s", n/unit, name)
-	}
-	return fmt.Sprintf("%.1f %s", float64(n)/float64(unit), name)
-}
+// FormatBytes writes a size as people do: "512 MiB", "8 GiB".
+func FormatBytes(n int64) string { return text.BinaryBytes(n) }

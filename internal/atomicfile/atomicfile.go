@@ -9,7 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // A File is a new file that takes the place of another when it is complete. It is in the same
@@ -42,7 +43,7 @@ const maxBaseBytes = 200
 // Create opens a file that Commit puts at path. perm is its mode before the umask.
 func Create(path string, perm fs.FileMode) (*File, error) {
 	base := filepath.Base(path)
-	base = strings.ToValidUTF8(base[:min(len(base), maxBaseBytes)], "")
+	base = text.Truncate(base, maxBaseBytes)
 	for {
 		name := filepath.Join(filepath.Dir(path), base+".new-"+strconv.FormatUint(uint64(rand.Uint32()), 10))
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/atomicfile"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -153,17 +154,13 @@ func compileShim(ctx context.Context, sources map[string][]byte, progress func(s
 // firstCompilerError returns the most important part of a compiler's output: its first error,
 // or else its beginning.
 func firstCompilerError(said []byte) string {
-	text := strings.TrimSpace(string(said))
-	for line := range strings.Lines(text) {
+	all := strings.TrimSpace(string(said))
+	for line := range strings.Lines(all) {
 		if strings.Contains(line, "error") {
-			text = strings.TrimSpace(line)
-			break
+			return text.ShortenBytes(strings.TrimSpace(line), maxCompilerErrorBytes)
 		}
 	}
-	if len(text) > maxCompilerErrorBytes {
-		text = strings.ToValidUTF8(text[:maxCompilerErrorBytes], "") + "…"
-	}
-	return text
+	return text.ShortenBytes(all, maxCompilerErrorBytes)
 }
 
 // isMissingHeader reports whether a message of gcc, clang or a Mac without its developer tools means that

@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/remote/bridge"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -29,7 +30,7 @@ const minAliveTimeout = time.Second
 // --remote run it at the remote end.
 func newBridgeCommand(f *flag.FlagSet) action {
 	socket := f.String("socket", "", socketUsage)
-	start := f.String("start", startAuto, "`auto|never` start a daemon if none answers; it exits after "+hours(daemonIdleTimeout)+" without use")
+	start := f.String("start", startAuto, "`auto|never` start a daemon if none answers; it exits after "+text.DurationWords(daemonIdleTimeout)+" without use")
 	login := f.Bool("login-env", false, "start the daemon with the environment of a login")
 	alive := f.Duration("silence-timeout", 0, "`DURATION` exit when nothing arrives for this long; 0 is never")
 	nonce := f.String("nonce", "", "`WORD` a random word for the greeting")

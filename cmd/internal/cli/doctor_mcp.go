@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // examineMCP starts our server as a client does, once for each protocol era. It runs code through
@@ -115,7 +116,7 @@ func probeMCP(ctx context.Context, dir string, args, env []string, code string, 
 		err = fmt.Errorf("the server failed when it stopped: %w", e)
 	}
 	if err != nil {
-		if said := strings.Join(strings.Fields(complaints.String()), " "); said != "" {
+		if said := text.OneLine(complaints.String()); said != "" {
 			err = fmt.Errorf("%w (it said: %.300s)", err, said)
 		}
 		return "", err

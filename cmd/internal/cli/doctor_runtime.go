@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -187,7 +187,7 @@ func exitDescription(reply session.Reply) string {
 			said += string(text.Data)
 		}
 	}
-	if said = strings.Join(strings.Fields(said), " "); said == "" {
+	if said = text.OneLine(said); said == "" {
 		return end.Reason
 	}
 	return fmt.Sprintf("%s (it said: %s)", end.Reason, said[max(0, len(said)-maxOutputTailBytes):])

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 //go:embed help/*.txt
@@ -162,18 +161,6 @@ func wrapText(text string, width int) string {
 		at += len(word)
 	}
 	return b.String()
-}
-
-// hours returns a duration in words: "24 hours", "15 minutes".
-func hours(d time.Duration) string {
-	n, unit := int(d/time.Minute), "minute"
-	if d >= time.Hour {
-		n, unit = int(d/time.Hour), "hour"
-	}
-	if n != 1 {
-		unit += "s"
-	}
-	return fmt.Sprintf("%d %s", n, unit)
 }
 
 // commandsMarkdown returns docs/commands.md.

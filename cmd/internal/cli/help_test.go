@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/supervisor"
 )
 
@@ -85,16 +85,16 @@ func TestHelp(t *testing.T) {
 	})
 
 	t.Run("quotes the limits and defaults of the code", func(t *testing.T) {
-		if daemonIdleTimeout != 24*time.Hour || hours(daemonIdleTimeout) != "24 hours" || hours(15*time.Minute) != "15 minutes" || hours(time.Hour) != "1 hour" {
-			t.Errorf("hours: %s", hours(daemonIdleTimeout))
+		if got := text.DurationWords(daemonIdleTimeout); got != "24 hours" {
+			t.Errorf("a daemon without use ends after %s, want 24 hours", got)
 		}
 		for topic, figures := range map[string][]string{
 			"mcp": {
-				"it exits after " + hours(daemonIdleTimeout) + " without use", "at least " + hours(mcpserver.MinIdleTimeout), "default " + hours(mcptransport.DefaultIdleTimeout),
+				"it exits after " + text.DurationWords(daemonIdleTimeout) + " without use", "at least " + text.DurationWords(mcpserver.MinIdleTimeout), "default " + text.DurationWords(mcptransport.DefaultIdleTimeout),
 				fmt.Sprintf("0 is %d, -1 never shrinks", mcpserver.DefaultImageSide),
 			},
 			"serve":    {fmt.Sprintf("at most %d; default %d", daemon.MaxSessions, supervisor.DefaultMaxSessions)},
-			"service":  {"default " + hours(serviceIdleTimeout)},
+			"service":  {"default " + text.DurationWords(serviceIdleTimeout)},
 			"exec":     {fmt.Sprintf("status is %d when the code is still running after --wait, %d when", statusRunning, statusWaiting)},
 			"wait":     {fmt.Sprintf("%d when it is still running", statusRunning)},
 			"sessions": {fmt.Sprintf("%d when no daemon answers", statusUnreachable), fmt.Sprintf("%d when it waits for input", statusWaiting)},

@@ -18,6 +18,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -70,7 +71,7 @@ type daemonFlags struct {
 
 // addFlags adds the flags. --daemon needs no value.
 func (d *daemonFlags) addFlags(f *flag.FlagSet) {
-	f.BoolFunc("daemon", "`auto` keep sessions in the daemon of repl serve, where they outlive the client; auto starts it if needed, and it exits after "+hours(daemonIdleTimeout)+" without use", func(how string) error {
+	f.BoolFunc("daemon", "`auto` keep sessions in the daemon of repl serve, where they outlive the client; auto starts it if needed, and it exits after "+text.DurationWords(daemonIdleTimeout)+" without use", func(how string) error {
 		d.enabled, d.autoStart = how != "false", how == "auto"
 		if !slices.Contains([]string{"true", "false", "auto"}, how) {
 			return errors.New("use --daemon or --daemon=auto")

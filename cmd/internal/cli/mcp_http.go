@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // httpFlags holds the user's choices for serving over HTTP.
@@ -37,7 +38,7 @@ func (w *httpFlags) addFlags(f *flag.FlagSet) {
 	f.StringVar(&w.address, "http", "", "`ADDRESS:PORT` serve any number of clients over HTTP instead; they need the token of --token-file")
 	f.StringVar(&w.tokenFile, "token-file", "", "`FILE` the file of the token, created if missing")
 	f.Var(&w.hosts, "http-host", "`NAME` another name by which clients call this host; it also permits an ADDRESS on the network")
-	f.DurationVar(&w.idleTimeout, "session-idle-timeout", mcptransport.DefaultIdleTimeout, "`DURATION` end HTTP sessions after this time without use; at least "+hours(mcpserver.MinIdleTimeout))
+	f.DurationVar(&w.idleTimeout, "session-idle-timeout", mcptransport.DefaultIdleTimeout, "`DURATION` end HTTP sessions after this time without use; at least "+text.DurationWords(mcpserver.MinIdleTimeout))
 }
 
 // validateHTTP checks the choice as far as possible without the network.

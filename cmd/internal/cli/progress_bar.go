@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 const (
@@ -113,8 +115,5 @@ func barLine(title string, done, total int64, message string, since time.Duratio
 	if message != "" && message != title {
 		line += ": " + message
 	}
-	if runes := []rune(line); len(runes) > width {
-		line = string(runes[:width-1]) + "…"
-	}
-	return line
+	return text.Fit(line, width)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/workers/templates"
 )
 
@@ -277,7 +278,7 @@ func newOption(f *flag.Flag) option {
 	o.optional = ok && b.IsBoolFlag()
 	value := f.DefValue
 	if d, err := time.ParseDuration(value); err == nil && d >= time.Minute {
-		value = hours(d)
+		value = text.DurationWords(d)
 	}
 	if !o.optional && !slices.Contains([]string{"", "0", "0s"}, value) && !strings.Contains(o.usage, "default ") {
 		o.usage += "; default " + value

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"weak"
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -105,7 +105,7 @@ func runRecovered(d *Daemon, method string, do func() (any, error)) (effect any,
 	}()
 	effect, err = do()
 	if e, ok := errors.AsType[*rpcserver.Error](clientError(err)); ok && len(e.Message) > maxErrorBytes {
-		err = &rpcserver.Error{Code: e.Code, Kind: e.Kind, Data: e.Data, Message: strings.ToValidUTF8(e.Message[:maxErrorBytes], "") + "…"}
+		err = &rpcserver.Error{Code: e.Code, Kind: e.Kind, Data: e.Data, Message: text.ShortenBytes(e.Message, maxErrorBytes)}
 	}
 	return effect, err
 }

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // Options configure how to install or uninstall an entry.
@@ -313,7 +315,7 @@ func (s clientCommand) runCommand(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", s[0], context.Cause(ctx))
 	case err != nil:
-		return fmt.Errorf("%s %s: %w: %s", s[0], s[1], err, strings.Join(strings.Fields(fmt.Sprintf("%.400s", out)), " "))
+		return fmt.Errorf("%s %s: %w: %s", s[0], s[1], err, text.OneLine(fmt.Sprintf("%.400s", out)))
 	}
 	return nil
 }

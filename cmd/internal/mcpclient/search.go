@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/supervisor"
 )
 
@@ -152,14 +153,11 @@ func (s *toolServer) toolSignature(t *mcp.Tool) string {
 	}
 	line := strings.ReplaceAll(withoutInvisible(fmt.Sprintf("%s.%s(%s)", s.Group, codeName(t.Name), strings.Join(parameters, ", "))), "\n", " ")
 	if len(line) > maxSignatureBytes {
-		line = strings.ToValidUTF8(line[:maxSignatureBytes], "") + "…)"
+		line = text.ShortenBytes(line, maxSignatureBytes) + ")"
 	}
 	about, _, _ := strings.Cut(strings.TrimSpace(withoutInvisible(t.Description)), "\n")
-	if runes := []rune(about); len(runes) > maxSummaryChars {
-		about = string(runes[:maxSummaryChars]) + "…"
-	}
 	if about != "" {
-		line += ": " + about
+		line += ": " + text.Shorten(about, maxSummaryChars)
 	}
 	return line
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/turnstone-repl/turnstone/internal/shellword"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -333,14 +334,11 @@ func formatArguments(args map[string]any) string {
 	const most = 80
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(args)) {
-		text, err := json.Marshal(args[name])
+		value, err := json.Marshal(args[name])
 		if err != nil {
-			text = []byte("?")
+			value = []byte("?")
 		}
-		if len(text) > most {
-			text = append([]byte(strings.ToValidUTF8(string(text[:most]), "")), "…"...)
-		}
-		all = append(all, timeline.QuoteName(name)+"="+timeline.EscapeInvisible(string(text)))
+		all = append(all, timeline.QuoteName(name)+"="+timeline.EscapeInvisible(text.ShortenBytes(string(value), most)))
 	}
 	return strings.Join(all, ", ")
 }

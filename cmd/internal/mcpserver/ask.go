@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -474,7 +475,7 @@ func (a *sessionCall) newPageQuestion(message string, p *browserprompt.Page) (*u
 const maxPromptChars = 300
 
 // oneLine returns the end of a prompt as one line.
-func oneLine(prompt string) string { return lastRunes(withoutControls(prompt), maxPromptChars) }
+func oneLine(prompt string) string { return text.ShortenStart(withoutControls(prompt), maxPromptChars) }
 
 // withoutControls returns text as one line, without control characters.
 func withoutControls(text string) string {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -117,7 +118,7 @@ func (s *server) handleSessions(ctx context.Context, r *toolRequest, arguments j
 		fmt.Fprintf(&b, "[%s]\n", why)
 	}
 	if s.sessions.idleTimeout > 0 && len(all)+len(opening) > 0 {
-		fmt.Fprintf(&b, "[sessions end after %s without a call]", formatDuration(s.sessions.idleTimeout))
+		fmt.Fprintf(&b, "[sessions end after %s without a call]", text.CompactDuration(s.sessions.idleTimeout))
 	}
 	return textResult(strings.TrimSuffix(b.String(), "\n"))
 }
@@ -195,9 +196,5 @@ func (s *server) listVariables(ctx context.Context, r *toolRequest, name string)
 // tableCell shortens a text to one line for a table.
 func tableCell(s string) string {
 	const most = 60 // characters
-	shown := []rune(strings.Join(strings.Fields(timeline.TerminalText(s)), " "))
-	if len(shown) > most {
-		shown = append(shown[:most-1], '…')
-	}
-	return string(shown)
+	return text.Fit(text.OneLine(timeline.TerminalText(s)), most)
 }

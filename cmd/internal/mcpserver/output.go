@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -267,13 +268,13 @@ func excerptAround(s string, re *regexp.Regexp) string {
 // shortenLine cuts a very long line. If the line is shown from its start, it adds how to read the
 // rest.
 func shortenLine(l timeline.Line) string {
-	if utf8.RuneCountInString(l.Text) <= maxLineChars {
+	chars := utf8.RuneCountInString(l.Text)
+	if chars <= maxLineChars {
 		return l.Text
 	}
-	line := []rune(l.Text)
-	text := string(line[:maxLineChars]) + "…"
-	if line[0] == '…' { // an excerpt around a match
-		return text
+	begin := text.Shorten(l.Text, maxLineChars)
+	if strings.HasPrefix(begin, "…") { // the text around a match
+		return begin
 	}
-	return text + " [" + continuationHint(l.Number, maxLineChars+1, len(line)) + "]"
+	return begin + " [" + continuationHint(l.Number, maxLineChars+1, chars) + "]"
 }

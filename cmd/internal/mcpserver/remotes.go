@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -91,9 +92,9 @@ func (s *sessions) sessionsOnRemote(ctx context.Context, remote string) ([]sessi
 
 // remoteErrorLine says in one line why a remote cannot be listed.
 func remoteErrorLine(remote string, why error) string {
-	text := strings.Join(strings.Fields(timeline.TerminalText(why.Error())), " ")
-	if remote != "" && !strings.HasPrefix(text, remote) {
-		text = remote + ": " + text
+	line := text.OneLine(timeline.TerminalText(why.Error()))
+	if remote != "" && !strings.HasPrefix(line, remote) {
+		line = remote + ": " + line
 	}
-	return firstRunes(text, maxReasonChars)
+	return text.Shorten(line, maxReasonChars)
 }

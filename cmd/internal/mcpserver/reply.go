@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -156,8 +157,8 @@ func unseenError(r session.Reply, seen timeline.Rendering) string {
 		if end.Name == "" || strings.Contains(seen.Text(), short) {
 			return ""
 		}
-		text := strings.TrimSuffix(end.Name+": "+end.Message, ": ")
-		return "[error: " + firstRunes(withoutControls(text), maxPromptChars) + "]"
+		line := strings.TrimSuffix(end.Name+": "+end.Message, ": ")
+		return "[error: " + text.Shorten(withoutControls(line), maxPromptChars) + "]"
 	}
 	return ""
 }
@@ -354,9 +355,9 @@ func inputRequestText(w *session.InputRequest, fullScreen bool) string {
 	if fullScreen && w.Terminal && !w.Secret {
 		return "waiting for input (full-screen program " + w.Reader + "): answer with keys, or repl_interrupt"
 	}
-	text := "waiting for input"
+	state := "waiting for input"
 	if w.Secret {
-		text = "waiting for a secret"
+		state = "waiting for a secret"
 	}
 	var about []string
 	if w.Terminal && w.Reader != "" {
@@ -366,21 +367,12 @@ func inputRequestText(w *session.InputRequest, fullScreen bool) string {
 		about = append(about, string(w.Kind))
 	}
 	if len(about) > 0 {
-		text += " (" + strings.Join(about, ", ") + ")"
+		state += " (" + strings.Join(about, ", ") + ")"
 	}
 	if prompt := timeline.TerminalText(w.Prompt); prompt != "" {
-		text += fmt.Sprintf(": %q", lastRunes(prompt, maxPromptChars))
+		state += fmt.Sprintf(": %q", text.ShortenStart(prompt, maxPromptChars))
 	}
-	return text
-}
-
-// lastRunes returns the last most characters of s.
-func lastRunes(s string, most int) string {
-	runes := []rune(s)
-	if len(runes) <= most {
-		return s
-	}
-	return "…" + string(runes[len(runes)-most:])
+	return state
 }
 
 // progressText describes the progress of a turn.
@@ -419,17 +411,17 @@ func openCallsText(list []session.PendingCall) string {
 // control characters.
 func lastOutputLine(r session.Reply) string {
 	const maxBytes, maxChars = 4 << 10, 120 // examined bytes, shown characters
-	var text []byte
+	var output []byte
 	for _, e := range slices.Backward(r.Events) {
 		if b, ok := e.Body.(timeline.Text); ok && e.Turn == r.Turn && !e.BetweenTurns {
-			text = slices.Concat(b.Data[max(0, len(b.Data)-maxBytes):], text)
+			output = slices.Concat(b.Data[max(0, len(b.Data)-maxBytes):], output)
 		}
-		if len(text) >= maxBytes {
-			_, text, _ = bytes.Cut(text, []byte("\n")) // the first line lacks its beginning
+		if len(output) >= maxBytes {
+			_, output, _ = bytes.Cut(output, []byte("\n")) // the first line lacks its beginning
 			break
 		}
 	}
-	lines := strings.FieldsFunc(timeline.TerminalText(string(text)), func(c rune) bool { return c == '\n' })
+	lines := strings.FieldsFunc(timeline.TerminalText(string(output)), func(c rune) bool { return c == '\n' })
 	for _, line := range slices.Backward(lines) {
 		line = strings.TrimSpace(strings.Map(func(c rune) rune {
 			if unicode.Is(unicode.Cf, c) || unicode.IsControl(c) {
@@ -438,19 +430,10 @@ func lastOutputLine(r session.Reply) string {
 			return c
 		}, line))
 		if line != "" {
-			return ": " + firstRunes(line, maxChars)
+			return ": " + text.Shorten(line, maxChars)
 		}
 	}
 	return ""
-}
-
-// firstRunes returns the first most characters of s.
-func firstRunes(s string, most int) string {
-	runes := []rune(s)
-	if len(runes) <= most {
-		return s
-	}
-	return string(runes[:most]) + "…"
 }
 
 // textResult returns a result with one text.
@@ -472,11 +455,11 @@ const maxErrorChars = 4000
 // errorResult returns an error of this server, or about the arguments, in a form that a model can
 // act on.
 func errorResult(err error) *mcp.CallToolResult {
-	text := firstRunes(err.Error(), maxErrorChars)
+	message := text.Shorten(err.Error(), maxErrorChars)
 	if kind := session.KindOf(err); kind == session.KindStart || kind == session.KindSpec {
-		text += "\n[" + startAdvice + "]"
+		message += "\n[" + startAdvice + "]"
 	}
-	result := textResult(text)
+	result := textResult(message)
 	result.IsError = true
 	return result
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -230,7 +231,7 @@ func (s *sessions) newTargetNoticesLocked(t *sessionTarget) (notices []string) {
 	switch {
 	case s.endedNames[t.name]:
 		delete(s.endedNames, t.name)
-		notices = append(notices, fmt.Sprintf("session %q was ended after %s without a call; this is a new one, its state is lost", t.name, formatDuration(s.idleTimeout)))
+		notices = append(notices, fmt.Sprintf("session %q was ended after %s without a call; this is a new one, its state is lost", t.name, text.CompactDuration(s.idleTimeout)))
 	case t.isNamed && t.isLangInferred:
 		notices = append(notices, fmt.Sprintf("new %s session %q", t.lang, t.name))
 	case t.isNamed:
@@ -397,18 +398,6 @@ func (s *sessions) describeSessions(ctx context.Context) (all []session.Info, op
 		}
 	}
 	return all, opening, unreached, nil
-}
-
-// formatDuration formats a duration without zero parts.
-func formatDuration(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }
 
 // touchLocked restarts the idle timeout of a session.

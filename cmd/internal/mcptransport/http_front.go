@@ -18,6 +18,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 const (
@@ -39,6 +40,9 @@ const (
 
 	// maxOpenCalls bounds the open calls of one MCP session.
 	maxOpenCalls = 64
+
+	// maxQuotedBytes bounds a client's text in an error message.
+	maxQuotedBytes = 100
 )
 
 // A httpFront receives the HTTP requests in front of the SDK. It finds the protocol era and the
@@ -136,7 +140,7 @@ func (f *httpFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case m.ID != nil && wrong != "":
 		x.writeRefusal(m.ID, jsonrpc2.CodeInvalidParams, wrong)
 	case odd && requestVersion(m.Params) == "":
-		x.writeRefusal(m.ID, jsonrpc2.CodeInvalidRequest, fmt.Sprintf("the header %s has the unsupported protocol version %q; the newest is %s", versionHeader, firstBytes(version), StatelessVersion))
+		x.writeRefusal(m.ID, jsonrpc2.CodeInvalidRequest, fmt.Sprintf("the header %s has the unsupported protocol version %q; the newest is %s", versionHeader, text.Truncate(version, maxQuotedBytes), StatelessVersion))
 	case m.Method != "" && m.ID == nil && !isKnownMethod(m.Method):
 		x.WriteHeader(http.StatusAccepted)
 	case odd || version >= StatelessVersion, r.Header.Get(sessionHeader) == "" && requestVersion(m.Params) >= StatelessVersion:
@@ -164,9 +168,6 @@ func requestVersion(params json.RawMessage) string {
 	_ = json.Unmarshal(params, &p) // on an error, the version stays empty
 	return p.Meta.Version
 }
-
-// firstBytes shortens text from the client for a message of ours.
-func firstBytes(s string) string { return strings.ToValidUTF8(s[:min(len(s), 100)], "") }
 
 // passToSDK passes a message to a handler of the SDK.
 func (x *exchange) passToSDK(to http.Handler, r *http.Request, body []byte) {
@@ -235,7 +236,7 @@ func (f *httpFront) serveInSession(x *exchange, r *http.Request, m *jsonrpc2.Mes
 	}
 	defer c.releaseRequest()
 	if m.IsRequest() && !isKnownMethod(m.Method) {
-		x.writeMessage(http.StatusOK, errorLine(m.ID, &jsonrpc2.Error{Code: jsonrpc2.CodeMethodNotFound, Message: fmt.Sprintf("method not found: %q", firstBytes(m.Method))}))
+		x.writeMessage(http.StatusOK, errorLine(m.ID, &jsonrpc2.Error{Code: jsonrpc2.CodeMethodNotFound, Message: fmt.Sprintf("method not found: %q", text.Truncate(m.Method, maxQuotedBytes))}))
 		return
 	}
 	several := splitBatch(body, r.Header.Get(versionHeader))

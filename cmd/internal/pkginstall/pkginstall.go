@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/environ"
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 const (
@@ -126,7 +127,7 @@ func (t *Tool) Canonical(names []string) ([]string, error) {
 	}
 	var all []string
 	for _, n := range names {
-		n = strings.Join(strings.Fields(n), " ")
+		n = text.OneLine(n)
 		if n == "" || len(n) > maxNameLength || strings.ContainsFunc(n, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			return nil, fmt.Errorf("%.100q is not a package name for %s", n, t.language)
 		}

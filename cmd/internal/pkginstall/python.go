@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // pythonName matches the start of a requirement: the name of a project, which cannot be an option.
@@ -194,7 +196,7 @@ func countSteps(report func(InstallProgress)) func(string) {
 	var p InstallProgress
 	return func(line string) {
 		p.Done++
-		p.Message = shortMessage(line)
+		p.Message = text.ShortenBytes(line, maxMessageBytes)
 		report(p)
 	}
 }
@@ -223,10 +225,10 @@ func countDownloads(report func(InstallProgress)) func(string) {
 				p.Done += done - file
 				file = done
 			}
-			p.Message = shortMessage(fmt.Sprintf("%s: %.1f of %.1f MB", what, float64(done)/1e6, float64(total)/1e6))
+			p.Message = text.ShortenBytes(fmt.Sprintf("%s: %.1f of %.1f MB", what, float64(done)/1e6, float64(total)/1e6), maxMessageBytes)
 		} else {
 			file, what = 0, line
-			p.Message = shortMessage(line)
+			p.Message = text.ShortenBytes(line, maxMessageBytes)
 		}
 		report(p)
 	}

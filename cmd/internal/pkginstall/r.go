@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // rName matches a package's name as defined in R's manual.
@@ -44,12 +45,12 @@ func R() *Tool {
 			return name, nil
 		},
 		probe: func(ctx context.Context, r *InstallRequest, dir string) (f runtimeProbe, err error) {
-			err = r.runR(ctx, dir, probeScriptR, func(kind, text string) {
+			err = r.runR(ctx, dir, probeScriptR, func(kind, line string) {
 				switch kind {
 				case "fact":
-					f.facts = append(f.facts, text)
+					f.facts = append(f.facts, line)
 				case "missing":
-					f.missing = append(f.missing, text)
+					f.missing = append(f.missing, line)
 				}
 			}, r.Packages...)
 			if err == nil && len(f.facts) == 0 {
@@ -59,16 +60,16 @@ func R() *Tool {
 		},
 		install: func(ctx context.Context, r *InstallRequest, f runtimeProbe, lib string, report func(InstallProgress)) error {
 			var p InstallProgress
-			return r.runR(ctx, filepath.Dir(lib), installScriptR, func(kind, text string) {
+			return r.runR(ctx, filepath.Dir(lib), installScriptR, func(kind, line string) {
 				switch kind {
 				case "total": // each is downloaded and installed
-					n, _ := strconv.ParseInt(text, 10, 64)
+					n, _ := strconv.ParseInt(line, 10, 64)
 					p.Total = 2 * n
 				case "step":
 					p.Done++
 					fallthrough
 				default:
-					p.Message = shortMessage(text)
+					p.Message = text.ShortenBytes(line, maxMessageBytes)
 				}
 				report(p)
 			}, append([]string{lib}, f.missing...)...)

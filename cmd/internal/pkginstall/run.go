@@ -116,11 +116,3 @@ func printableLine(line string) string {
 	}
 	return strings.TrimSpace(b.String())
 }
-
-// shortMessage truncates a line for a message.
-func shortMessage(line string) string {
-	if len(line) <= maxMessageBytes {
-		return line
-	}
-	return strings.ToValidUTF8(line[:maxMessageBytes], "") + "…"
-}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 const (
@@ -111,7 +112,7 @@ func (c *Conn) handleControl(rawKind json.RawMessage, line []byte) {
 	if c.server.Control != nil {
 		reply = c.server.Control(c, kind, line)
 	}
-	reply.Error = clipText(reply.Error, 200)
+	reply.Error = text.ShortenBytes(reply.Error, 200)
 	_ = c.Send(mustMarshal(reply)) // a client that is gone needs no reply
 }
 
@@ -143,7 +144,7 @@ func (c *Conn) startCall(m *jsonrpc2.Message) {
 		handler = c.server.Methods[m.Method]
 	}
 	if handler == nil {
-		c.refuseMessage(m.ID, Errorf(CodeMethodNotFound, KindUnknownMethod, "method not found: %q", clipText(m.Method, 100)))
+		c.refuseMessage(m.ID, Errorf(CodeMethodNotFound, KindUnknownMethod, "method not found: %q", text.ShortenBytes(m.Method, 100)))
 		return
 	}
 	if invalid := jsonrpc2.InvalidCharacter(m.Params); invalid != "" {
@@ -163,7 +164,7 @@ func (c *Conn) startCall(m *jsonrpc2.Message) {
 	c.mu.Unlock()
 	switch {
 	case taken:
-		c.refuseMessage(m.ID, Errorf(CodeInvalidRequest, KindInvalidRequest, "a request with the id %s is under way", clipText(string(m.ID), 100)))
+		c.refuseMessage(m.ID, Errorf(CodeInvalidRequest, KindInvalidRequest, "a request with the id %s is under way", text.ShortenBytes(string(m.ID), 100)))
 		return
 	case full:
 		c.refuseMessage(m.ID, Errorf(CodeFailed, KindOverloaded, "%d requests are under way on this connection; wait for one of them", maxCalls))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // The codes of errors. Several errors share a code; Kind distinguishes them.
@@ -67,7 +68,7 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 	for k, v := range e.Data {
 		data[k] = v
 	}
-	return json.Marshal(wireError{e.Code, clipText(e.Message, maxErrorTextBytes), data})
+	return json.Marshal(wireError{e.Code, text.ShortenBytes(e.Message, maxErrorTextBytes), data})
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -80,15 +81,4 @@ func (e *Error) UnmarshalJSON(b []byte) error {
 	e.Kind, _ = w.Data["kind"].(string)
 	delete(e.Data, "kind")
 	return nil
-}
-
-// clipText cuts s to at most n bytes, between characters, and marks the cut with an ellipsis.
-func clipText(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && s[n]&0xc0 == 0x80 {
-		n--
-	}
-	return s[:n] + "…"
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelspec"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/wire"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
@@ -552,11 +553,6 @@ func (w *worker) sendInputReply(text string, eof bool) error {
 }
 
 // clipText cuts and cleans a text of the kernel so that a frame may contain it.
-func clipText(text string) string {
-	if len(text) > ipc.MaxTextBytes {
-		text = text[:ipc.MaxTextBytes]
-	}
-	return strings.ToValidUTF8(text, "")
-}
+func clipText(s string) string { return text.Truncate(s, ipc.MaxTextBytes) }
 
 var _ io.Writer = (*outputTail)(nil)

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/internal/transportcmd"
 )
 
@@ -199,7 +200,7 @@ func (t *shellDialogue) describeFailure(err error) error {
 // quoteOutput appends the output of the command and the remote end.
 func (t *shellDialogue) quoteOutput(err error) error {
 	for _, w := range []struct{ from, text string }{{"it said", t.Stderr()}, {"it printed", string(t.noise)}} {
-		if text := strings.Join(strings.Fields(printableText(w.text)), " "); text != "" {
+		if text := text.OneLine(printableText(w.text)); text != "" {
 			err = fmt.Errorf("%w; %s: %s", err, w.from, text)
 		}
 	}

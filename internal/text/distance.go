@@ -1,6 +1,3 @@
-// Package spelling says how far apart two names are, to suggest the one that was meant.
-//
-// It has no goroutines.
 package text
 
 // Distance counts the bytes to insert, remove or replace to get from a to b. It takes time in
