@@ -151,7 +151,7 @@ func exitMessage(b timeline.WorkerExited, last bool) string {
 		fmt.Fprintf(&s, "; its last line was: %s", b.LastLine)
 	}
 	if b.PeakRSSBytes > 0 {
-		fmt.Fprintf(&s, "; it used up to %d MB", b.PeakRSSBytes>>20)
+		fmt.Fprintf(&s, "; it used up to %s", timeline.FormatBytes(b.PeakRSSBytes))
 	}
 	s.WriteString("; its state is lost, and the next input starts a new one")
 	return s.String()

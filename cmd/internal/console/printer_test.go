@@ -20,7 +20,7 @@ func TestPrinter_Show(t *testing.T) {
 		{"a notice", timeline.Notice{Message: "so it is"}, "", "[so it is]\n"},
 		{"a gap", timeline.Gap{From: 1, To: 2, Bytes: 5}, "", "[5 bytes of output came too fast and are not shown]\n"},
 		{"a crash", timeline.WorkerExited{Reason: "killed by SIGKILL (out of memory)", LastLine: "x = [0] * n", PeakRSSBytes: 3 << 30}, "",
-			"[killed by SIGKILL (out of memory); its last line was: x = [0] * n; it used up to 3072 MB; its state is lost, and the next input starts a new one]\n"},
+			"[killed by SIGKILL (out of memory); its last line was: x = [0] * n; it used up to 3.2 GB; its state is lost, and the next input starts a new one]\n"},
 		{"a clean exit between turns", timeline.WorkerExited{Reason: "exit status 3", ExitCode: 3, Clean: true}, "",
 			"[exit status 3; its state is lost, and the next input starts a new one]\n"},
 		{"a reset by another client", timeline.WorkerExited{Reason: "reset", Clean: true}, "",
