@@ -20,7 +20,7 @@ func (s *sessions) clientLimitFor(codex *codexState, dir string) clientLimit {
 	l := clientLimit{dir: paths.RealOrSame(cmp.Or(dir, s.processDir))}
 	var unenforced []string
 	l.sandbox, unenforced = codex.allowedSandbox(l.dir)
-	narrows := l.intersect(s.sandbox) != s.sandbox
+	_, narrows := l.intersect(s.sandbox)
 	switch {
 	case narrows && !s.canConfine:
 		l.sandbox, l.notices = nil, []string{"Codex confines its own commands, but sessions on this system cannot be confined"}
@@ -34,20 +34,26 @@ func (s *sessions) clientLimitFor(codex *codexState, dir string) clientLimit {
 	return l
 }
 
-// intersect narrows a sandbox to the limit. It returns s itself if the limit allows all of it.
-func (l clientLimit) intersect(s *workers.Sandbox) *workers.Sandbox {
+// intersect narrows a sandbox to the limit, and reports whether the limit takes anything from it.
+func (l clientLimit) intersect(s *workers.Sandbox) (policy *workers.Sandbox, narrowed bool) {
 	if l.sandbox == nil {
-		return s
+		return s, false
 	}
-	return s.Narrower(l.sandbox, l.dir)
+	return s.Intersect(l.sandbox, l.dir)
+}
+
+// narrow returns what the limit leaves of a sandbox.
+func (l clientLimit) narrow(s *workers.Sandbox) *workers.Sandbox {
+	policy, _ := l.intersect(s)
+	return policy
 }
 
 // clientLimitRefusal returns why code must not run here now, or "": the client has lowered its
 // limit since the session was opened. A running worker's sandbox cannot be narrowed.
 func (a *sessionCall) clientLimitRefusal() string {
 	l := a.sessions.clientLimitFor(a.call.codex, cmp.Or(a.session.InitialInfo.Dir, a.caller.dir))
-	now := l.intersect(a.session.Sandbox)
-	if now == a.session.Sandbox {
+	now, narrowed := l.intersect(a.session.Sandbox)
+	if !narrowed {
 		return ""
 	}
 	return "this session has the sandbox " + a.session.Sandbox.String() + ", and Codex now allows " + now.String() +

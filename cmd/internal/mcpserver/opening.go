@@ -67,7 +67,7 @@ func (s *sessions) openLocked(name, lang, dir string, codex *codexState) *caller
 func (s *sessions) openLocal(ctx context.Context, v *callerSession, lang string) (*SessionHandle, error) {
 	spec := s.specs[lang](cmp.Or(v.dir, s.processDir)) // by name, because a directory may be removed and recreated
 	limit := s.clientLimitFor(v.codex, v.dir)
-	spec.Sandbox = limit.intersect(spec.Sandbox)
+	spec.Sandbox = limit.narrow(spec.Sandbox)
 	opened, err := s.supervisor.Open(ctx, s.namePrefix+v.name, spec)
 	if errors.Is(err, session.ErrLimit) && s.makeRoom() {
 		opened, err = s.supervisor.Open(ctx, s.namePrefix+v.name, spec)
@@ -120,7 +120,7 @@ func withCallerName(name string, err error) error {
 // continues where the client stopped.
 func (s *sessions) openOnBackend(ctx context.Context, v *callerSession) (*SessionHandle, error) {
 	limit := s.clientLimitFor(v.codex, v.dir)
-	opened, err := s.backend.Open(ctx, v.name, v.lang, cmp.Or(v.dir, s.processDir), limit.intersect, v.preparing.setProgress)
+	opened, err := s.backend.Open(ctx, v.name, v.lang, cmp.Or(v.dir, s.processDir), limit.narrow, v.preparing.setProgress)
 	if errors.Is(err, session.ErrClosed) {
 		return nil, s.missingSessionError(ctx, v.name)
 	}

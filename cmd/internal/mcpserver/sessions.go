@@ -211,7 +211,8 @@ func (s *sessions) reuseLocked(v *callerSession, t *sessionTarget, codex *codexS
 	}
 	var notices []string
 	moved := t.dir != v.dir
-	if limit := s.clientLimitFor(codex, t.dir); !v.used && (moved || limit.intersect(s.sandbox) != s.sandbox) {
+	_, narrowed := s.clientLimitFor(codex, t.dir).intersect(s.sandbox)
+	if !v.used && (moved || narrowed) {
 		v = s.openLocked(t.name, v.lang, t.dir, codex)
 		if s.backend == nil && moved {
 			notices = append(notices, "it works in "+v.dir)

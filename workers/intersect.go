@@ -8,14 +8,15 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
-// Narrower returns a sandbox for a session in dir that allows only what both allow. It returns
-// s itself if other restricts nothing. Links are not followed: pass real paths.
-func (s *Sandbox) Narrower(other *Sandbox, dir string) *Sandbox {
+// Intersect returns a policy for a session in dir that allows only what both sandboxes allow.
+// narrowed reports whether other takes anything from s; if not, the policy is s. Links are not
+// followed: pass real paths.
+func (s *Sandbox) Intersect(other *Sandbox, dir string) (policy *Sandbox, narrowed bool) {
 	n := Sandbox{Level: Full, Network: NetworkFull, AskUser: true}
 	if s.Confines() {
 		n = *s
 	}
-	narrowed := n.restrictWrites(other.writableDirs(dir), s.writableDirs(dir), dir)
+	narrowed = n.restrictWrites(other.writableDirs(dir), s.writableDirs(dir), dir)
 	if narrowed && len(n.Writable) > 0 { // parts of what may be written whatever is in it
 		n.AcceptPaths = s.acceptedDirs(dir)
 	}
@@ -39,12 +40,12 @@ func (s *Sandbox) Narrower(other *Sandbox, dir string) *Sandbox {
 		narrowed = narrowed || len(n.Readable) < before
 	}
 	if !narrowed {
-		return s
+		return s, false
 	}
 	if n.Level == Full { // without its workspace alone, there would be nothing to enforce the rest
 		n.Level = Workspace
 	}
-	return &n
+	return &n, true
 }
 
 // writableDirs returns the directories that may be written, with all that is in them.
