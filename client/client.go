@@ -157,8 +157,8 @@ func (l *Client) Conn(ctx context.Context) (*Conn, error) {
 func (l *Client) RemoteName() string { return displayName(l.dialer) }
 
 func displayName(d Dialer) string {
-	if named, ok := d.(interface{ Place() string }); ok {
-		return named.Place()
+	if named, ok := d.(interface{ DisplayName() string }); ok {
+		return named.DisplayName()
 	}
 	return "the daemon"
 }
@@ -246,8 +246,8 @@ func (l *Client) unreachableError(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	waiting := ""
-	if w, ok := l.dialer.(interface{ Waiting() string }); ok && w.Waiting() != "" {
-		waiting = ": " + w.Waiting()
+	if w, ok := l.dialer.(interface{ PendingPrompt() string }); ok && w.PendingPrompt() != "" {
+		waiting = ": " + w.PendingPrompt()
 	}
 	if l.outage.From.IsZero() {
 		return &session.Error{Kind: KindUnreachable, Message: displayName(l.dialer) + " cannot be reached yet" + waiting, Cause: ctx.Err()}

@@ -133,8 +133,8 @@ func (c *CommandDialer) String() string {
 	return c.Name + " (" + words + ")"
 }
 
-// Place names the remote in messages, as in "the connection to gpu".
-func (c *CommandDialer) Place() string {
+// DisplayName names the remote in messages, as in "the connection to gpu".
+func (c *CommandDialer) DisplayName() string {
 	if c.Name != "" {
 		return c.Name
 	}
@@ -205,12 +205,12 @@ func (c *CommandDialer) dialOnce(ctx context.Context) (net.Conn, error) {
 	ctx, stop := c.withTimeout(ctx, wait)
 	defer stop()
 	heard := &preamble{}
-	unwatch := context.AfterFunc(ctx, p.End)
+	unwatch := context.AfterFunc(ctx, p.Terminate)
 	g, err := heard.awaitGreeting(p.LineReader(), nonce)
 	if err == nil && unwatch() {
 		p.MarkReady()
 		if g.Error != "" {
-			p.End()
+			p.Terminate()
 			return nil, c.refusedError(g)
 		}
 		return &commandConn{Process: p, command: c, greeting: g}, nil
@@ -250,8 +250,8 @@ func (c *CommandDialer) withTimeout(ctx context.Context, wait time.Duration) (co
 	return ctx, func() { cancel(nil) }
 }
 
-// Waiting says what the connection attempt waits for; "" if that is the remote end.
-func (c *CommandDialer) Waiting() string {
+// PendingPrompt says what the connection attempt waits for; "" if that is the remote end.
+func (c *CommandDialer) PendingPrompt() string {
 	if c.LastPrompt == nil || time.Since(c.LastPrompt()) > time.Second {
 		return ""
 	}
@@ -335,7 +335,7 @@ func (c *CommandDialer) explainFailure(p *transportcmd.Process, heard *preamble,
 		}
 	}
 	status := p.ExitState()
-	p.End()
+	p.Terminate()
 	p.MarkReady() // even if it could not be killed
 	said := quoteOutput("it said", p.Stderr()) + quoteOutput("it printed", heard.lastText())
 	if !errors.Is(why, io.EOF) || status == nil {
@@ -505,9 +505,9 @@ type endError struct{ text string }
 func (e *endError) Error() string   { return e.text }
 func (e *endError) Is(t error) bool { return t == io.EOF }
 
-// Close implements net.Conn. It does not wait for the command to exit; End does.
+// Close implements net.Conn. It does not wait for the command to exit; Terminate does.
 func (c *commandConn) Close() error {
-	go c.End()
+	go c.Terminate()
 	return nil
 }
 

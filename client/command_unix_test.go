@@ -217,7 +217,7 @@ func TestCommandExit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn.(*commandConn).End()
+		conn.(*commandConn).Terminate()
 		gone()
 		if _, err := conn.Read(make([]byte, 1)); err == nil {
 			t.Error("it can still be read")

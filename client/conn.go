@@ -165,7 +165,7 @@ func (c *Conn) Close() error {
 	c.conn.Drop(jsonrpc2.ErrClosed)
 	<-c.done
 	if over, ok := c.conn.Stream().(*commandConn); ok {
-		over.End()
+		over.Terminate()
 	}
 	return nil
 }

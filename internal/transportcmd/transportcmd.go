@@ -84,7 +84,7 @@ func (c Command) Start() (*Process, error) {
 	p.reader = bufio.NewReaderSize(commandOutput{p}, 4<<10)
 	p.deadline.expire = func() {
 		p.closeStreams()
-		p.End() // on some systems closing a pipe does not end a read of it
+		p.Terminate() // on some systems closing a pipe does not end a read of it
 	}
 	go p.reapCommand(ours[2])
 	return p, nil
@@ -197,10 +197,10 @@ func (p *Process) closeStreams() {
 	_ = p.out.Close()
 }
 
-// End ends the command and its group. It closes the input, asks the group to terminate 200 ms
+// Terminate ends the command and its group. It closes the input, asks the group to terminate 200 ms
 // later, and kills it two seconds after that. End returns when no process is left that this user
 // may end.
-func (p *Process) End() {
+func (p *Process) Terminate() {
 	p.endOnce.Do(func() {
 		p.deadline.stop()
 		p.closeStreams()

@@ -123,15 +123,7 @@ func TestNames(t *testing.T) {
 	}
 
 	t.Run("a function of a crowded package has two words", func(t *testing.T) {
-		c := check(t, exceptions{
-			"cmd/internal/cli hours":             "replaced by internal/text with the other formats of durations",
-			"supervisor briefly":                 "replaced by internal/text with the other shorteners",
-			"supervisor clip":                    "replaced by internal/text with the other shorteners",
-			"supervisor within":                  "replaced by internal/paths",
-			"supervisor real":                    "replaced by internal/paths",
-			"supervisor/internal/confine real":   "replaced by internal/paths",
-			"supervisor/internal/confine inside": "replaced by internal/paths",
-		})
+		c := check(t, exceptions{})
 		tr.functionsOf(func(p *pkg, fn *ast.FuncDecl) {
 			name := fn.Name.Name
 			if fn.Recv == nil && files[p] > 10 && !fn.Name.IsExported() && len(wordsOf(name)) == 1 && !isFamiliar(name) {

@@ -161,7 +161,7 @@ func newAskpassServer(way *client.CommandDialer, log *slog.Logger) (*askpassServ
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	a := &askpassServer{remote: way.Place(), program: filepath.Base(way.Prefix[0]), dir: dir, listener: listener, log: log, open: openBrowser}
+	a := &askpassServer{remote: way.DisplayName(), program: filepath.Base(way.Prefix[0]), dir: dir, listener: listener, log: log, open: openBrowser}
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	a.running.Go(a.serve)
 	way.LastPrompt = a.lastAsked

@@ -118,8 +118,8 @@ func newDaemonControlCommand(f *flag.FlagSet) action {
 // closeAndWait closes a connection and waits for its transport command to exit, if it has one.
 func closeAndWait(conn net.Conn) {
 	_ = conn.Close()
-	if over, ok := conn.(interface{ End() }); ok {
-		over.End()
+	if over, ok := conn.(interface{ Terminate() }); ok {
+		over.Terminate()
 	}
 }
 

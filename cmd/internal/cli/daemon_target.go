@@ -240,9 +240,9 @@ func commandOutput(ctx context.Context, words []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer p.End()
+	defer p.Terminate()
 	_ = p.CloseWrite()
-	defer context.AfterFunc(ctx, p.End)()
+	defer context.AfterFunc(ctx, p.Terminate)()
 	text := make([]byte, 0, maxCommandOutputBytes)
 	for {
 		n, err := p.Read(text[len(text):cap(text)])
@@ -256,7 +256,7 @@ func commandOutput(ctx context.Context, words []string) (string, error) {
 	case <-ctx.Done():
 		return p.Stderr(), fmt.Errorf("%s took too long", words[0])
 	case <-time.After(jobStatusTimeout):
-		p.End()
+		p.Terminate()
 	}
 	if s := p.ExitState(); s == nil || !s.Success() {
 		return p.Stderr(), fmt.Errorf("%s failed: %v", words[0], s)

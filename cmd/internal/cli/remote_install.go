@@ -67,7 +67,7 @@ func (d remoteInstall) installProgram(ctx context.Context) (install.InstalledPro
 	o := install.Options{
 		Prefix: d.command.Prefix, Env: d.command.Env, LastAsked: d.command.LastPrompt, Terminal: d.terminal, Dir: known.Dir, Programs: from, Timeout: d.command.GreetingTimeout,
 		OnSend: func(bytes int, dir string) {
-			fmt.Fprintf(d.notes, "repl: installing repl at %s: sending %.1f MB to %s\n", d.command.Place(), float64(bytes)/1e6, dir)
+			fmt.Fprintf(d.notes, "repl: installing repl at %s: sending %.1f MB to %s\n", d.command.DisplayName(), float64(bytes)/1e6, dir)
 		},
 	}
 	if d.terminal != nil {

@@ -164,8 +164,8 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	if err != nil {
 		return statusFailed, err
 	}
-	if c, ok := any(l).(interface{ Crashed() int }); ok && c.Crashed() != 0 {
-		log.Warn("previous daemon crashed; run repl recover to see its sessions", "crashed_pid", c.Crashed())
+	if c, ok := any(l).(interface{ CrashedPID() int }); ok && c.CrashedPID() != 0 {
+		log.Warn("previous daemon crashed; run repl recover to see its sessions", "crashed_pid", c.CrashedPID())
 	}
 	if most := supervisor.MaxSessionsByFiles(); most > 0 && most < o.maxSessions {
 		log.Warn("open file limit is too low for --max-sessions; raise the hard limit (ulimit -Hn)", "sessions", most, "max_sessions", o.maxSessions)
@@ -214,9 +214,9 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 // socketMover makes the daemon move its socket out of directories that a session is about to write.
 func socketMover(l any) func(dirs []string) (keep []string, ended func()) {
 	if m, ok := l.(interface {
-		Leave(dirs []string) (keep []string, ended func())
+		MoveOutOf(dirs []string) (keep []string, ended func())
 	}); ok {
-		return m.Leave
+		return m.MoveOutOf
 	}
 	return nil
 }

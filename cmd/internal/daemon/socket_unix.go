@@ -237,12 +237,12 @@ func (l *Listener) moveTo(path string) error {
 	return nil
 }
 
-// Leave moves the daemon of the user to another of its sockets if the current one is in one of
+// MoveOutOf moves the daemon of the user to another of its sockets if the current one is in one of
 // these directories, which a session is about to write. The session could replace the socket: no
 // client would accept the replacement, and none would find the daemon. A socket that the user named
 // stays. Leave returns the files of the daemon after the move. The caller calls ended when the
 // session no longer writes there.
-func (l *Listener) Leave(dirs []string) (keep []string, ended func()) {
+func (l *Listener) MoveOutOf(dirs []string) (keep []string, ended func()) {
 	l.mu.Lock()
 	l.sessionDirs = append(l.sessionDirs, dirs...)
 	if !l.closed && l.path != "" && isBelowAny(l.path, l.sessionDirs) {
@@ -475,8 +475,8 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// Crashed returns the process of the daemon that last served here, if it crashed; otherwise 0.
-func (l *Listener) Crashed() int {
+// CrashedPID returns the process of the daemon that last served here, if it crashed; otherwise 0.
+func (l *Listener) CrashedPID() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.crashedPID

@@ -205,7 +205,7 @@ func TestListen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if pid := third.Crashed(); pid != 0 {
+		if pid := third.CrashedPID(); pid != 0 {
 			t.Errorf("the process %d is said to have been killed; both had ended as they should", pid)
 		}
 		_ = third.Close()
@@ -381,7 +381,7 @@ func TestListener(t *testing.T) {
 		path := filepath.Join(newSocketDir(t), "here", "s")
 		l := newProvingListener(t, path)
 		for _, dir := range []string{newSocketDir(t), filepath.Dir(filepath.Dir(path))} { // one with a socket of its own has no other
-			if keep, _ := l.Leave([]string{dir}); !slices.Equal(keep, []string{path, path + ".lock"}) || l.MoveReason() != "" {
+			if keep, _ := l.MoveOutOf([]string{dir}); !slices.Equal(keep, []string{path, path + ".lock"}) || l.MoveReason() != "" {
 				t.Errorf("%s: it keeps %q", dir, keep)
 			}
 		}
@@ -459,20 +459,20 @@ func TestListener_ReturnsAfterSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_, first := l.Leave([]string{login})
-	_, second := l.Leave([]string{login})
+	_, first := l.MoveOutOf([]string{login})
+	_, second := l.MoveOutOf([]string{login})
 	away := l.Addr().String()
 	if away == path {
 		t.Fatalf("it is still at %s", away)
 	}
 	first()
-	if _, ended := l.Leave([]string{tmp, state}); l.Addr().String() != away {
+	if _, ended := l.MoveOutOf([]string{tmp, state}); l.Addr().String() != away {
 		t.Errorf("it goes to %s, which a session writes", l.Addr())
 	} else {
 		ended()
 	}
 	second()
-	if _, _ = l.Leave([]string{tmp, state}); l.Addr().String() != path {
+	if _, _ = l.MoveOutOf([]string{tmp, state}); l.Addr().String() != path {
 		t.Errorf("it is at %s, want %s", l.Addr(), path)
 	}
 }

@@ -56,8 +56,8 @@ func (w *FaultyDialer) SetSocket(socket string) {
 // String implements client.Dialer.
 func (w *FaultyDialer) String() string { return "gpu (a faulty dialer)" }
 
-// Place names the remote.
-func (w *FaultyDialer) Place() string { return "gpu" }
+// DisplayName names the remote.
+func (w *FaultyDialer) DisplayName() string { return "gpu" }
 
 // Dial implements client.Dialer.
 func (w *FaultyDialer) Dial(ctx context.Context) (net.Conn, error) {

@@ -469,7 +469,7 @@ func TestInstallTimeout(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					defer p.End()
+					defer p.Terminate()
 					if _, err := io.WriteString(p, formatScript("nonce", "", 1, 1)); err != nil {
 						t.Fatal(err)
 					}

@@ -57,7 +57,7 @@ func startDialogue(ctx context.Context, o Options, nonce string) (*shellDialogue
 	}
 	t := &shellDialogue{Process: p, words: o.Prefix, nonce: nonce, lastAsked: o.LastAsked}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
-	context.AfterFunc(t.ctx, p.End)
+	context.AfterFunc(t.ctx, p.Terminate)
 	t.timer = time.AfterFunc(time.Hour, t.stepExpired)
 	return t, nil
 }
@@ -89,7 +89,7 @@ func (t *shellDialogue) endCommand() {
 	_ = t.CloseWrite()
 	t.hasExited()
 	t.cancel(nil)
-	t.End()
+	t.Terminate()
 }
 
 // hasExited waits a moment for the command to exit.
@@ -175,7 +175,7 @@ func (t *shellDialogue) describeFailure(err error) error {
 		}
 	}
 	if cause := context.Cause(t.ctx); cause != nil {
-		t.End()
+		t.Terminate()
 		return t.quoteOutput(cause)
 	}
 	if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, errRemoteClosed) {
