@@ -37,7 +37,7 @@ func CallerOf(ctx context.Context) Caller {
 // user can be asked, such as between turns.
 func (c Caller) AskPermission(ctx context.Context, arguments string, destructive bool) bool {
 	s := c.Session
-	denied := timeline.AccessDenied{Op: "call", Call: c.Function, Destructive: destructive, Detail: briefly(s.log.Redact(arguments), maxDetailBytes)}
+	denied := timeline.AccessDenied{Op: "call", Call: c.Function, Destructive: destructive, Detail: fitValidText(s.log.Redact(arguments), maxDetailBytes)}
 	return s.awaitDecision(ctx, c.Generation, func(id uint64) { s.m.handleDeniedCall(id, denied, session.Grant{Call: denied.Call}) }).allowed
 }
 
@@ -47,7 +47,7 @@ func (c Caller) ReportProgress(progress, total float64, message string) {
 	s.mu.Lock()
 	defer s.unlock()
 	if s.m.generation == c.Generation && s.m.turn != nil && s.m.turn.id == c.Turn && c.Turn > 0 {
-		s.m.recordEvent(timeline.Progress{Progress: progress, Total: total, Message: briefly(s.log.Redact(message), maxDetailBytes)})
+		s.m.recordEvent(timeline.Progress{Progress: progress, Total: total, Message: fitValidText(s.log.Redact(message), maxDetailBytes)})
 	}
 }
 

@@ -31,7 +31,7 @@ func (c Caller) Ask(ctx context.Context, f session.Form) (session.FormAnswer, er
 		return session.FormAnswer{}, errors.New("the form's schema is larger than 64 KiB")
 	}
 	s := c.Session
-	f.Server, f.Message = printableText(f.Server), printableText(s.log.Redact(briefly(f.Message, maxFormMessageBytes)))
+	f.Server, f.Message = printableText(f.Server), printableText(s.log.Redact(fitValidText(f.Message, maxFormMessageBytes)))
 	v := s.awaitDecision(ctx, c.Generation, func(id uint64) { s.m.askForm(id, c.Turn, f) })
 	if v.form.Action == "" {
 		v.form.Action = session.FormCancel

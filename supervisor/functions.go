@@ -535,12 +535,12 @@ func encodeResult(value any, err error) (pieces [][]byte, failed bool) {
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		name = "TimeoutError"
 	}
-	encoded, _ := ipc.EncodeValue(ipc.Object{{Name: "name", Value: briefly(name, ipc.MaxBriefBytes)}, {Name: "message", Value: briefly(message, ipc.MaxTextBytes)}})
+	encoded, _ := ipc.EncodeValue(ipc.Object{{Name: "name", Value: fitValidText(name, ipc.MaxBriefBytes)}, {Name: "message", Value: fitValidText(message, ipc.MaxTextBytes)}})
 	return [][]byte{encoded}, true
 }
 
-// briefly returns valid text of at most n bytes.
-func briefly(s string, n int) string {
+// fitValidText returns valid text of at most n bytes.
+func fitValidText(s string, n int) string {
 	if len(s) > n {
 		s = s[:n-len("…")] + "…"
 	}

@@ -211,7 +211,7 @@ func (m *sessionMachine) deliverInput(r inputRequest) {
 	// The runtime does not see the input of its child processes, so it is recorded here.
 	line := timeline.InputLine{Prompt: r.Prompt, Secret: r.Secret, Author: author}
 	if !r.Secret {
-		line.Text = string(clip(trimNewline(data), timeline.MaxInputBytes))
+		line.Text = string(copyPrefix(trimNewline(data), timeline.MaxInputBytes))
 	}
 	m.recordEvent(line)
 	m.lastLine = m.lastLine[:0]

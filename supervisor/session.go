@@ -474,8 +474,8 @@ func (s *Session) stopWorker(to phase) {
 	s.mu.Unlock()
 }
 
-// clip returns a copy of the first n bytes of b.
-func clip(b []byte, n int) []byte { return bytes.Clone(b[:min(len(b), n)]) }
+// copyPrefix returns a copy of the first n bytes of b.
+func copyPrefix(b []byte, n int) []byte { return bytes.Clone(b[:min(len(b), n)]) }
 
 // lastCodeLine returns the last line of code that is not blank, limited to maxPromptBytes.
 func lastCodeLine(code string) string {

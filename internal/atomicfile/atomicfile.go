@@ -13,9 +13,9 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
-// A File is a new file that takes the place of another when it is complete. It is in the same
+// A PendingFile is a new file that takes the place of another when it is complete. It is in the same
 // directory until then, under a name that begins with the other's.
-type File struct {
+type PendingFile struct {
 	*os.File
 	path   string
 	closed bool
@@ -41,7 +41,7 @@ func Write(path string, data []byte, perm fs.FileMode) error {
 const maxBaseBytes = 200
 
 // Create opens a file that Commit puts at path. perm is its mode before the umask.
-func Create(path string, perm fs.FileMode) (*File, error) {
+func Create(path string, perm fs.FileMode) (*PendingFile, error) {
 	base := filepath.Base(path)
 	base = text.Truncate(base, maxBaseBytes)
 	for {
@@ -57,11 +57,11 @@ func Create(path string, perm fs.FileMode) (*File, error) {
 }
 
 // Adopt returns a File for one that is open already, on the same file system as path.
-func Adopt(f *os.File, path string) *File { return &File{File: f, path: path} }
+func Adopt(f *os.File, path string) *PendingFile { return &PendingFile{File: f, path: path} }
 
 // Commit closes the file and puts it at its path. It may be called again after an error, for example while
 // another program on Windows has the old file open.
-func (f *File) Commit() error {
+func (f *PendingFile) Commit() error {
 	if !f.closed {
 		f.closed = true
 		if err := f.Close(); err != nil {
@@ -76,7 +76,7 @@ func (f *File) Commit() error {
 }
 
 // Abort closes and removes the file, unless Commit has put it at its path. Defer it.
-func (f *File) Abort() {
+func (f *PendingFile) Abort() {
 	if f.done {
 		return
 	}

@@ -75,7 +75,7 @@ func TestWrite(t *testing.T) {
 func TestFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "name")
-	newFile := func() *atomicfile.File {
+	newFile := func() *atomicfile.PendingFile {
 		f, err := atomicfile.Create(path, 0o600)
 		if err != nil {
 			t.Fatal(err)

@@ -149,7 +149,7 @@ func writeFile(path string, text []byte, like fileSnapshot, check func() error) 
 const inUseTimeout = 5 * time.Second
 
 // replaceBy puts a new file at its path. check may fail before each attempt.
-func replaceBy(f *atomicfile.File, check func() error) error {
+func replaceBy(f *atomicfile.PendingFile, check func() error) error {
 	return retryWhileInUse(func() error {
 		if check != nil {
 			if err := check(); err != nil {
