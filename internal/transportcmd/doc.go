@@ -10,5 +10,5 @@
 //	reaper   Start       the command and its group have ended    the exit state
 //	copier   Start       standard error ends, or 1 s after that  the standard error
 //
-// [Process.End] waits for the reaper.
+// [Process.Terminate] waits for the reaper.
 package transportcmd

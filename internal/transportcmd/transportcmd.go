@@ -198,7 +198,7 @@ func (p *Process) closeStreams() {
 }
 
 // Terminate ends the command and its group. It closes the input, asks the group to terminate 200 ms
-// later, and kills it two seconds after that. End returns when no process is left that this user
+// later, and kills it two seconds after that. Terminate returns when no process is left that this user
 // may end.
 func (p *Process) Terminate() {
 	p.endOnce.Do(func() {

@@ -240,7 +240,7 @@ func (l *Listener) moveTo(path string) error {
 // MoveOutOf moves the daemon of the user to another of its sockets if the current one is in one of
 // these directories, which a session is about to write. The session could replace the socket: no
 // client would accept the replacement, and none would find the daemon. A socket that the user named
-// stays. Leave returns the files of the daemon after the move. The caller calls ended when the
+// stays. MoveOutOf returns the files of the daemon after the move. The caller calls ended when the
 // session no longer writes there.
 func (l *Listener) MoveOutOf(dirs []string) (keep []string, ended func()) {
 	l.mu.Lock()
