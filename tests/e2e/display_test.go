@@ -105,8 +105,7 @@ func (d *terminalScreen) applySequence(parameters, final string) {
 	}
 }
 
-// textBeforeCursor returns the text on the screen up to the cursor. It skips line ends where a long
-// line wraps.
+// textBeforeCursor returns the text of the cursor's line up to the cursor, joined over wrapped rows.
 func (d *terminalScreen) textBeforeCursor() string {
 	text := string((*d.currentRow())[:d.x])
 	for y := d.y; y > 0 && d.wrapped[y]; y-- {
