@@ -70,8 +70,8 @@ func isAskpassCall(args []string) bool {
 	if len(args) != 1 {
 		return false
 	}
-	_, ours := findCommand(args[0])
-	return !ours && !strings.HasPrefix(args[0], "-")
+	_, isCommand := findCommand(args[0])
+	return !isCommand && !strings.HasPrefix(args[0], "-")
 }
 
 // runAskpass asks the user through the server and prints the answer for ssh.
@@ -134,12 +134,12 @@ type askpassServer struct {
 // startAskpass shows the questions of a transport command without a terminal to the user, if the
 // user has a browser here. Otherwise no question is asked, and the command fails with its own
 // message. The returned function stops it.
-func startAskpass(way *client.CommandDialer, log *slog.Logger) (end func()) {
-	way.Env = append(environ.Without(os.Environ(), "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", askpassEnv), "SSH_ASKPASS_REQUIRE=never")
+func startAskpass(transport *client.CommandDialer, log *slog.Logger) (end func()) {
+	transport.Env = append(environ.Without(os.Environ(), "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", askpassEnv), "SSH_ASKPASS_REQUIRE=never")
 	if !browserprompt.HasBrowser() {
 		return func() {}
 	}
-	a, err := newAskpassServer(way, log)
+	a, err := newAskpassServer(transport, log)
 	if err != nil {
 		log.Warn("cannot ask the user the questions of a transport command", "error", err)
 		return func() {}
@@ -148,7 +148,7 @@ func startAskpass(way *client.CommandDialer, log *slog.Logger) (end func()) {
 }
 
 // newAskpassServer starts to accept questions and configures the command to send them.
-func newAskpassServer(way *client.CommandDialer, log *slog.Logger) (*askpassServer, error) {
+func newAskpassServer(transport *client.CommandDialer, log *slog.Logger) (*askpassServer, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -161,13 +161,13 @@ func newAskpassServer(way *client.CommandDialer, log *slog.Logger) (*askpassServ
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	a := &askpassServer{remote: way.DisplayName(), program: filepath.Base(way.Prefix[0]), dir: dir, listener: listener, log: log, open: openBrowser}
+	a := &askpassServer{remote: transport.DisplayName(), program: filepath.Base(transport.Prefix[0]), dir: dir, listener: listener, log: log, open: openBrowser}
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	a.running.Go(a.serve)
-	way.LastPrompt = a.lastAsked
-	way.Env = append(environ.Without(way.Env, "SSH_ASKPASS_REQUIRE"), "SSH_ASKPASS="+self, "SSH_ASKPASS_REQUIRE=force", askpassEnv+"="+listener.Addr().String())
+	transport.LastPrompt = a.lastAsked
+	transport.Env = append(environ.Without(transport.Env, "SSH_ASKPASS_REQUIRE"), "SSH_ASKPASS="+self, "SSH_ASKPASS_REQUIRE=force", askpassEnv+"="+listener.Addr().String())
 	if os.Getenv("DISPLAY") == "" { // OpenSSH before 8.4 asks only if this is set
-		way.Env = append(way.Env, "DISPLAY=none:0")
+		transport.Env = append(transport.Env, "DISPLAY=none:0")
 	}
 	return a, nil
 }

@@ -21,13 +21,13 @@ func newAttachCommand(f *flag.FlagSet) action {
 	exclusive := r.flags.Bool("exclusive", false, "keep the write lock: no other client may write while you are attached")
 	// A user may attach twice, and each terminal must show what is typed at the other.
 	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "`NAME` the name that others see; default your user name and a number")
-	var person terminalFlags
-	person.addFlags(r.flags)
+	var terminal terminalFlags
+	terminal.addFlags(r.flags)
 	r.log.addFlags(f)
 	return func(s streams, args []string) (int, error) {
-		given, err := r.parseArgs(args, "SESSION")
+		words, err := r.parseArgs(args, "SESSION")
 		if err == nil {
-			err = person.validateHistory()
+			err = terminal.validateHistory()
 		}
 		if err != nil {
 			return statusUsage, err
@@ -40,7 +40,7 @@ func newAttachCommand(f *flag.FlagSet) action {
 		}
 		if *watch {
 			return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
-				return r.followEvents(ctx, s, c, given[0], 0, true, newEventPrinter())
+				return r.followEvents(ctx, s, c, words[0], 0, true, newEventPrinter())
 			})
 		}
 		if !console.IsUsable() {
@@ -50,7 +50,7 @@ func newAttachCommand(f *flag.FlagSet) action {
 			return statusUsage, err
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
-			now, err := c.GetSession(ctx, given[0])
+			now, err := c.GetSession(ctx, words[0])
 			if err != nil {
 				return statusFailed, err
 			}
@@ -60,16 +60,16 @@ func newAttachCommand(f *flag.FlagSet) action {
 			if err := awaitPrepared(ctx, s.err, c.Session(now.Name), now); err != nil {
 				return statusFailed, err
 			}
-			mine := r.link.Session(now.Name).WithAuthor(*self)
+			own := r.link.Session(now.Name).WithAuthor(*self)
 			if *exclusive {
-				if err := mine.TakeWriteLock(ctx, true); err != nil {
+				if err := own.TakeWriteLock(ctx, true); err != nil {
 					return statusFailed, err
 				}
 			}
 			lang := sessionLanguage(now.Language)
-			o := person.terminalOptions(lang, now.Dir)
+			o := terminal.terminalOptions(lang, now.Dir)
 			o.Author, o.ReplayUntil, o.SessionStays = *self, now.LastSeq, true
-			status, err := console.Run(ctx, r.newAttachedSession(ctx, mine.WithWriteLock(), now), o)
+			status, err := console.Run(ctx, r.newAttachedSession(ctx, own.WithWriteLock(), now), o)
 			if err != nil {
 				return statusFailed, err
 			}

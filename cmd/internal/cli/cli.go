@@ -97,8 +97,8 @@ func dispatchCommand(s streams, args []string) int {
 // isBrokenPipe reports whether err comes from writing to w after its reader is gone, as with head.
 func isBrokenPipe(w io.Writer, err error) bool {
 	file, isFile := w.(*os.File)
-	wrong, ok := errors.AsType[*fs.PathError](err)
-	return ok && isFile && wrong.Path == file.Name() && errors.Is(wrong, syscall.EPIPE)
+	pathErr, ok := errors.AsType[*fs.PathError](err)
+	return ok && isFile && pathErr.Path == file.Name() && errors.Is(pathErr, syscall.EPIPE)
 }
 
 // findCommand finds a command by its name.
@@ -152,8 +152,8 @@ func rewordFlagError(f *flag.FlagSet, err error) string {
 		var known []string
 		f.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
 		text = "unknown option " + optionName(name)
-		if does, ok := interpreterFlagHints[name]; ok && f.Name() == "repl" {
-			return text + "; " + does
+		if equivalent, ok := interpreterFlagHints[name]; ok && f.Name() == "repl" {
+			return text + "; " + equivalent
 		}
 		if n := renamedFlag(name, known); n != "" {
 			return text + "; did you mean " + optionName(n) + "?"

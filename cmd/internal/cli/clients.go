@@ -18,14 +18,14 @@ import (
 func newClientsCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	return func(s streams, args []string) (int, error) {
-		given, err := parseInterspersed(r.flags, args)
+		words, err := parseInterspersed(r.flags, args)
 		if err != nil {
 			return statusUsage, err
 		}
-		if len(given) > 1 {
-			return statusUsage, usageErrorf("repl clients takes at most one argument, not %q", given[1])
+		if len(words) > 1 {
+			return statusUsage, usageErrorf("repl clients takes at most one argument, not %q", words[1])
 		}
-		session := strings.Join(given, "")
+		session := strings.Join(words, "")
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			all, err := c.ListClients(ctx, session)
 			if err != nil {
@@ -58,23 +58,23 @@ func newClientsCommand(f *flag.FlagSet) action {
 func attachmentText(a client.ConnectedClient) string {
 	var all []string
 	for _, one := range a.Sessions {
-		var does []string
+		var uses []string
 		if one.Watches {
-			does = append(does, "watches")
+			uses = append(uses, "watches")
 		}
 		if one.Reader != "" {
-			does = append(does, "reads as "+plainLine(one.Reader))
+			uses = append(uses, "reads as "+plainLine(one.Reader))
 		}
 		switch {
 		case one.LongLock:
-			does = append(does, "holds the write lock")
+			uses = append(uses, "holds the write lock")
 		case one.WriteLock:
-			does = append(does, "has the write lock for its turn")
+			uses = append(uses, "has the write lock for its turn")
 		}
 		if one.Calls > 0 {
-			does = append(does, "waits for the write lock")
+			uses = append(uses, "waits for the write lock")
 		}
-		all = append(all, one.Session+": "+strings.Join(does, ", "))
+		all = append(all, one.Session+": "+strings.Join(uses, ", "))
 	}
 	return strings.Join(all, "; ")
 }
@@ -84,15 +84,15 @@ func newDetachCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	lockHolder := r.flags.String("lock-holder", "", "`SESSION` the client that holds the write lock of that session, instead of CLIENT")
 	return func(_ streams, args []string) (int, error) {
-		given, err := parseInterspersed(r.flags, args)
+		words, err := parseInterspersed(r.flags, args)
 		if err != nil {
 			return statusUsage, err
 		}
-		if len(given) != 1 && *lockHolder == "" || len(given) > 0 && *lockHolder != "" {
+		if len(words) != 1 && *lockHolder == "" || len(words) > 0 && *lockHolder != "" {
 			return statusUsage, usageErrorf("repl detach needs one CLIENT from the list of repl clients, or --lock-holder SESSION for the client that holds the write lock of that session")
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
-			id := strings.Join(given, "")
+			id := strings.Join(words, "")
 			if *lockHolder != "" {
 				all, err := c.ListClients(ctx, *lockHolder)
 				if err != nil {
@@ -123,7 +123,7 @@ func newWaitCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	limit := r.flags.Duration("timeout", 0, "`DURATION` give up after this time; 0 is never")
 	return func(s streams, args []string) (int, error) {
-		given, err := r.parseArgs(args, "SESSION")
+		words, err := r.parseArgs(args, "SESSION")
 		if err != nil {
 			return statusUsage, err
 		}
@@ -131,16 +131,16 @@ func newWaitCommand(f *flag.FlagSet) action {
 			return statusUsage, usageErrorf("--timeout %s: use a positive time, or 0 for no limit", *limit)
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
-			now, err := c.GetSession(ctx, given[0])
+			now, err := c.GetSession(ctx, words[0])
 			if err != nil {
 				return statusFailed, err
 			}
-			begun, pause := time.Now(), time.Hour
+			started, pause := time.Now(), time.Hour
 			for {
 				if *limit > 0 {
-					pause = min(pause, max(*limit-time.Since(begun), time.Millisecond))
+					pause = min(pause, max(*limit-time.Since(started), time.Millisecond))
 				}
-				reply, err := c.WaitTurn(ctx, client.WaitParams{Session: given[0], WaitMS: max(pause.Milliseconds(), 1), After: now.LastSeq})
+				reply, err := c.WaitTurn(ctx, client.WaitParams{Session: words[0], WaitMS: max(pause.Milliseconds(), 1), After: now.LastSeq})
 				if err != nil {
 					return statusFailed, err
 				}
@@ -153,7 +153,7 @@ func newWaitCommand(f *flag.FlagSet) action {
 						return replyStatus(reply), printJSON(s.out, reply)
 					}
 					return replyStatus(reply), nil
-				case *limit > 0 && time.Since(begun) >= *limit:
+				case *limit > 0 && time.Since(started) >= *limit:
 					fmt.Fprintf(s.err, "repl: %s is still %s after %s\n", reply.Session, reply.State, *limit)
 					return statusRunning, nil
 				}
@@ -168,8 +168,8 @@ func newWaitCommand(f *flag.FlagSet) action {
 func lingerState(ctx context.Context, uid string) (on, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, lingerTimeout)
 	defer cancel()
-	said, err := exec.CommandContext(ctx, "loginctl", "show-user", uid, "--property=Linger", "--value").Output()
-	word := strings.TrimSpace(string(said))
+	output, err := exec.CommandContext(ctx, "loginctl", "show-user", uid, "--property=Linger", "--value").Output()
+	word := strings.TrimSpace(string(output))
 	return word == "yes", err == nil && (word == "yes" || word == "no")
 }
 

@@ -89,16 +89,16 @@ func completeWord(before []string, word string) []completionItem {
 			}
 		}
 	}
-	var fits []completionItem
+	var matching []completionItem
 	for _, f := range found {
 		switch {
 		case strings.HasPrefix(f.word, ":"):
-			fits = append(fits, f)
+			matching = append(matching, f)
 		case strings.HasPrefix(f.word, word):
-			fits = append(fits, completionItem{prefix + f.word, f.description})
+			matching = append(matching, completionItem{prefix + f.word, f.description})
 		}
 	}
-	return fits
+	return matching
 }
 
 // A completionLine is the part of a command line before the word to complete.
@@ -225,11 +225,11 @@ func (l *completionLine) sessionItems() []completionItem {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 	defer cancel()
-	way, err := l.target.dialer(ctx)
+	dialer, err := l.target.dialer(ctx)
 	if err != nil {
 		return nil
 	}
-	c, err := client.Dial(ctx, way)
+	c, err := client.Dial(ctx, dialer)
 	if err != nil {
 		return nil
 	}

@@ -30,18 +30,18 @@ func userLanguages() ([]languageInfo, error) {
 		return nil, usageErrorf("%v", err)
 	}
 	var own []languageInfo
-	taken := make(map[string]string) // a name or alias, and the language that owns it
+	owners := make(map[string]string) // a name or alias, and the language that owns it
 	for _, l := range builtinLanguages() {
 		for _, n := range append([]string{l.name}, l.aliases...) {
-			taken[n] = l.name
+			owners[n] = l.name
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, n := range append([]string{name}, all[name].Aliases...) {
-			if of, ok := taken[n]; ok {
+			if of, ok := owners[n]; ok {
 				return nil, usageErrorf("%s: %s cannot be a name of %s: it is already a name of %s", file, n, name, of)
 			}
-			taken[n] = name
+			owners[n] = name
 		}
 		own = append(own, newWorkerLanguage(name, all[name], "[workers."+name+"] in "+file))
 	}

@@ -42,19 +42,19 @@ func newDaemonCommand(f *flag.FlagSet) *daemonCommand {
 
 // parseArgs parses flags in any position and returns the arguments, one for each name.
 func (r *daemonCommand) parseArgs(args []string, names ...string) ([]string, error) {
-	given, err := parseInterspersed(r.flags, args)
+	words, err := parseInterspersed(r.flags, args)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(given) < len(names):
+	case len(words) < len(names):
 		if names[0] == "SESSION" {
 			return nil, usageErrorf("%s needs the name of a session; repl list shows them", r.flags.Name())
 		}
 		return nil, usageErrorf("%s needs one of %s", r.flags.Name(), strings.ReplaceAll(names[0], "|", ", "))
-	case len(given) > len(names):
-		return nil, usageErrorf("%s takes no argument %q", r.flags.Name(), given[len(names)])
+	case len(words) > len(names):
+		return nil, usageErrorf("%s takes no argument %q", r.flags.Name(), words[len(names)])
 	}
-	return given, nil
+	return words, nil
 }
 
 // runWithClient connects to the daemon and calls do with a context that a signal cancels.
@@ -68,11 +68,11 @@ func (r *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Con
 	}
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
-	way, err := r.dialer(ctx)
+	dialer, err := r.dialer(ctx)
 	if err != nil {
 		return statusFailed, err
 	}
-	r.link = client.New(way, nil)
+	r.link = client.New(dialer, nil)
 	r.link.LogTo(r.logger)
 	defer r.link.Close()
 	c, err := r.link.Conn(ctx)
@@ -82,8 +82,8 @@ func (r *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Con
 	if err != nil {
 		return statusUnreachable, err
 	}
-	if over, ok := way.(*client.CommandDialer); ok {
-		over.StopPrompting()
+	if transport, ok := dialer.(*client.CommandDialer); ok {
+		transport.StopPrompting()
 	}
 	work, leave := detachableContext(ctx, r.link)
 	defer leave()
@@ -102,14 +102,14 @@ func (r *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Con
 // sessions outlive a terminal and a login.
 func detachableContext(ctx context.Context, link *client.Client) (work context.Context, stop func()) {
 	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	unwatched := context.AfterFunc(ctx, func() {
+	stopWatching := context.AfterFunc(ctx, func() {
 		if status, _ := signalStatus(ctx); status == 128+int(syscall.SIGHUP) {
 			link.Close()
 		}
 		end(context.Cause(ctx))
 	})
 	return work, func() {
-		unwatched()
+		stopWatching()
 		end(nil)
 	}
 }
@@ -134,7 +134,7 @@ func printJSON(w io.Writer, v any) error {
 
 // isFlagSet reports whether a flag was given.
 func isFlagSet(f *flag.FlagSet, name string) bool {
-	given := false
-	f.Visit(func(one *flag.Flag) { given = given || one.Name == name })
-	return given
+	set := false
+	f.Visit(func(one *flag.Flag) { set = set || one.Name == name })
+	return set
 }

@@ -40,7 +40,7 @@ func unansweredError(err error) error {
 func newDaemonControlCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	return func(s streams, args []string) (int, error) {
-		given, err := r.parseArgs(args, "status|pause|resume|drain|stop")
+		words, err := r.parseArgs(args, "status|pause|resume|drain|stop")
 		if err != nil {
 			return statusUsage, err
 		}
@@ -49,17 +49,17 @@ func newDaemonControlCommand(f *flag.FlagSet) action {
 		}
 		ctx, stop := catchSignals(os.Interrupt)
 		defer stop()
-		way, err := r.dialer(ctx)
+		dialer, err := r.dialer(ctx)
 		if err != nil {
 			return statusFailed, err
 		}
-		conn, err := way.Dial(ctx)
+		conn, err := dialer.Dial(ctx)
 		if err != nil {
 			return statusUnreachable, err
 		}
 		defer closeAndWait(conn)
 		defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-		line, err := json.Marshal(map[string]string{"type": given[0]})
+		line, err := json.Marshal(map[string]string{"type": words[0]})
 		if err != nil {
 			return statusFailed, err
 		}
@@ -87,7 +87,7 @@ func newDaemonControlCommand(f *flag.FlagSet) action {
 		if !reply.OK {
 			return statusFailed, errors.New(reply.Error)
 		}
-		if given[0] == "stop" {
+		if words[0] == "stop" {
 			// The daemon closes the connection last. By then its sessions are gone and another
 			// daemon can start.
 			_ = conn.SetDeadline(time.Now().Add(stopTimeout))
@@ -102,7 +102,7 @@ func newDaemonControlCommand(f *flag.FlagSet) action {
 		switch {
 		case r.json:
 			return statusDone, printJSON(s.out, reply.Data)
-		case given[0] == "status":
+		case words[0] == "status":
 			var i daemonStatus
 			if err := json.Unmarshal(reply.Data, &i); err != nil {
 				return statusFailed, err
@@ -118,15 +118,15 @@ func newDaemonControlCommand(f *flag.FlagSet) action {
 // closeAndWait closes a connection and waits for its transport command to exit, if it has one.
 func closeAndWait(conn net.Conn) {
 	_ = conn.Close()
-	if over, ok := conn.(interface{ Terminate() }); ok {
-		over.Terminate()
+	if transport, ok := conn.(interface{ Terminate() }); ok {
+		transport.Terminate()
 	}
 }
 
 // describeDaemon returns the socket and host of the daemon of a connection.
 func (w *daemonTarget) describeDaemon(conn net.Conn) string {
-	if over, ok := conn.(interface{ Greeting() client.Greeting }); ok {
-		return over.Greeting().Socket + " on " + over.Greeting().Host
+	if transport, ok := conn.(interface{ Greeting() client.Greeting }); ok {
+		return transport.Greeting().Socket + " on " + transport.Greeting().Host
 	}
 	return w.localSocket()
 }

@@ -130,9 +130,9 @@ func (w *daemonTarget) dialer(ctx context.Context) (client.Dialer, error) {
 		if err != nil {
 			return nil, err
 		}
-		way := w.completeCommand(&client.CommandDialer{Prefix: words, Program: known.Program, Socket: w.socket})
-		w.setInstaller(way, userconfig.Remote{}, viaKey(words), known)
-		return way, nil
+		transport := w.completeCommand(&client.CommandDialer{Prefix: words, Program: known.Program, Socket: w.socket})
+		w.setInstaller(transport, userconfig.Remote{}, viaKey(words), known)
+		return transport, nil
 	}
 	if w.socket == "" {
 		return client.DefaultDialer(os.Getenv), nil // the daemon may move to another socket
@@ -192,43 +192,43 @@ func (w *daemonTarget) remoteDialer(ctx context.Context, name string, p userconf
 		}
 	}
 	w.remoteDir = p.Dir
-	way := w.completeCommand(&client.CommandDialer{
+	transport := w.completeCommand(&client.CommandDialer{
 		Name: name, Prefix: p.FillWords(p.Prefix, known.Job),
 		Program: cmp.Or(p.Program, known.Program), Socket: cmp.Or(w.socket, p.Socket), LoginEnv: p.Login, GreetingTimeout: p.Timeout,
 	})
-	w.setInstaller(way, p, name, known)
+	w.setInstaller(transport, p, name, known)
 	if p.NeedsJob() {
-		way.StartDaemon = false // a daemon started by a job step would end with the step
-		way.RetryUntil = known.Started.Add(max(p.Timeout, minJobTimeout))
+		transport.StartDaemon = false // a daemon started by a job step would end with the step
+		transport.RetryUntil = known.Started.Add(max(p.Timeout, minJobTimeout))
 	}
 	if len(p.DiagnoseWords) > 0 {
-		way.DescribeFailure = func(ctx context.Context) string {
+		transport.DescribeFailure = func(ctx context.Context) string {
 			ctx, stop := context.WithTimeout(ctx, jobStatusTimeout)
 			defer stop()
-			said, err := commandOutput(ctx, p.FillWords(p.DiagnoseWords, known.Job))
+			output, err := commandOutput(ctx, p.FillWords(p.DiagnoseWords, known.Job))
 			if err != nil {
-				said = strings.TrimSpace(said + "\n" + err.Error())
+				output = strings.TrimSpace(output + "\n" + err.Error())
 			}
-			return fmt.Sprintf("%s says: %s", p.FillWords(p.DiagnoseWords, known.Job)[0], said)
+			return fmt.Sprintf("%s says: %s", p.FillWords(p.DiagnoseWords, known.Job)[0], output)
 		}
 	}
-	return way, nil
+	return transport, nil
 }
 
 // startJob runs the command that starts a remote's job and returns the job's name.
 func startJob(ctx context.Context, name string, p userconfig.Remote) (string, error) {
 	ctx, stop := context.WithTimeout(ctx, jobStartTimeout)
 	defer stop()
-	said, err := commandOutput(ctx, p.FillWords(p.StartWords, ""))
+	output, err := commandOutput(ctx, p.FillWords(p.StartWords, ""))
 	if err != nil {
-		if said != "" {
-			err = fmt.Errorf("%w: %s", err, oneLine(errors.New(said)))
+		if output != "" {
+			err = fmt.Errorf("%w: %s", err, oneLine(errors.New(output)))
 		}
 		return "", fmt.Errorf("start of %s: %w", name, err)
 	}
-	job, _, _ := strings.Cut(said, ";") // sbatch --parsable may append the cluster
+	job, _, _ := strings.Cut(output, ";") // sbatch --parsable may append the cluster
 	if !transportcmd.IsPlainWord(job) {
-		return "", fmt.Errorf("start of %s printed %q, which is not the name of a job; it must print the name and nothing else, as sbatch --parsable does", name, said)
+		return "", fmt.Errorf("start of %s printed %q, which is not the name of a job; it must print the name and nothing else, as sbatch --parsable does", name, output)
 	}
 	return job, nil
 }

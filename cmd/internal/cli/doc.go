@@ -1,25 +1,30 @@
-// Package cli is the command repl: its flags, its subcommands and its exit
-// statuses. It is the only package that knows which languages there are.
+// Package cli implements the command repl: its flags, subcommands and exit statuses. It is the only
+// package that knows the supported languages.
 //
 //	func main() {
 //		supervisor.MonitorMain()
 //		os.Exit(cli.Main(os.Args[1:]))
 //	}
 //
-// The exit status is that of the code that ran: 0, 1 after an uncaught error, its own exit
-// status, 128 plus the signal that ended it, 130 after Ctrl-C. The command itself returns
-// 0 for success, 1 for failure, 2 for wrong usage.
+// The exit status is that of the code: 0, 1 after an uncaught error, its own exit status, 128 plus
+// the signal that ended it, or 130 after Ctrl-C. The command itself returns 0 for success, 1 for
+// failure and 2 for wrong usage.
 //
 // # Goroutines
 //
-//	name      started by     ends when                    owns
-//	signals   catchSignals   the command is over          the signals that end the program
-//	output    runProgram     the session is closed        standard output and error
-//	ctrlC     runProgram     the program is over          Ctrl-C
-//	reader    newStdinReader       its read of stdin returns    standard input
-//	making    preparer       the packages are made, or    the tool that makes them
-//	                         nobody waits for them
-//	answers   probeMCP       the server's output ends     what doctor's server writes
+//	name        started by       ends when                        owns
+//	signals     catchSignals     the command is over              signals that end the program
+//	output      runToExit        the session is closed            standard output and error
+//	Ctrl-C      runToExit        the program is over              Ctrl-C
+//	stdin       newStdinReader   its read of stdin returns        standard input
+//	progress    newProgressBar   close is called                  the progress bar
+//	questions   startAskpass     close is called                  pages with questions of ssh
+//	answers     probeMCP         the server's output ends         the output of doctor's server
+//	outages     withOutages      the events of a session end      outage reports
+//	links       serveView        the program exits                input of repl view
+//	reader      onReaderGone     the reader of a pipe is gone     the poll of that pipe
+//	cursor      readCursorSaver  the last position is saved       the saved position
 //
-// All but reader are waited for: a read of standard input cannot be stopped.
+// All but stdin, links and reader are waited for, because a read of standard input and a poll cannot
+// be stopped. cursor is waited for only briefly, in case the daemon is stuck.
 package cli

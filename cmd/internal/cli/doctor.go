@@ -59,11 +59,11 @@ func newDoctorCommand(f *flag.FlagSet) action {
 		if err := requireNoArgs(f); err != nil {
 			return statusUsage, err
 		}
-		asked, named, err := c.languagesOrAll()
+		languages, named, err := c.languagesOrAll()
 		if err != nil {
 			return statusUsage, err
 		}
-		given, err := c.serverArgs(f)
+		serverArgs, err := c.serverArgs(f)
 		if err != nil {
 			return statusUsage, err
 		}
@@ -73,14 +73,14 @@ func newDoctorCommand(f *flag.FlagSet) action {
 		ctx, stop := catchSignals(os.Interrupt)
 		defer stop()
 		d := doctorReport{Version: programVersion(), Build: buildSettings()}
-		careful := c.probePolicy(ctx, isFlagSet(f, "sandbox"))
-		for _, l := range asked {
+		policy := c.probePolicy(ctx, isFlagSet(f, "sandbox"))
+		for _, l := range languages {
 			if ctx.Err() == nil {
-				d.Languages = append(d.Languages, newRuntimeCheck(ctx, c, l, careful))
+				d.Languages = append(d.Languages, newRuntimeCheck(ctx, c, l, policy))
 			}
 		}
 		if i := slices.IndexFunc(d.Languages, func(c *runtimeCheck) bool { return c.Missing == "" }); i >= 0 && ctx.Err() == nil {
-			d.MCP = examineMCP(ctx, careful, d.Languages[i].Language, d.Languages[i].codeForTwo(), given)
+			d.MCP = examineMCP(ctx, policy, d.Languages[i].Language, d.Languages[i].codeForTwo(), serverArgs)
 		}
 		if d.Servers, err = examineServers(ctx, &servers); err != nil {
 			return statusUsage, err
@@ -133,35 +133,35 @@ func examineServers(ctx context.Context, c *mcpServerFlags) (found []checkResult
 }
 
 // chosenLanguages returns the languages of --worker and --lang.
-func (c runtimeFlags) chosenLanguages() (asked []languageInfo, err error) {
+func (c runtimeFlags) chosenLanguages() (chosen []languageInfo, err error) {
 	for _, own := range c.worker {
-		asked = append(asked, own.toLanguage())
+		chosen = append(chosen, own.toLanguage())
 	}
 	if c.lang == "" {
-		return asked, nil
+		return chosen, nil
 	}
 	l, err := findLanguage(c.lang)
 	if err == nil {
 		err = c.checkExecutable(l)
 	}
-	return append(asked, l), err
+	return append(chosen, l), err
 }
 
 // languagesOrAll returns the chosen languages, or all if none is chosen.
-func (c runtimeFlags) languagesOrAll() (asked []languageInfo, named bool, err error) {
-	if asked, err = c.chosenLanguages(); err != nil || c.lang != "" {
-		return asked, true, err
+func (c runtimeFlags) languagesOrAll() (languages []languageInfo, named bool, err error) {
+	if languages, err = c.chosenLanguages(); err != nil || c.lang != "" {
+		return languages, true, err
 	}
 	for _, l := range availableLanguages() {
 		if c.interpreterFor(l) != "" {
-			asked = append(asked, l)
+			languages = append(languages, l)
 		}
 	}
-	if len(asked) > 0 {
-		return asked, true, nil
+	if len(languages) > 0 {
+		return languages, true, nil
 	}
-	asked, err = allLanguages()
-	return asked, false, err
+	languages, err = allLanguages()
+	return languages, false, err
 }
 
 // hasFaults reports whether something that should work does not. A language that was not named may

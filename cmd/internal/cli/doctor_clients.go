@@ -48,19 +48,19 @@ func (r clientReport) isFaulty() bool {
 }
 
 func examineClients(ctx context.Context) []clientReport {
-	places, err := install.FindConfigDirs()
+	dirs, err := install.FindConfigDirs()
 	if err != nil {
 		return nil
 	}
 	var reports []clientReport
 	for _, c := range install.Clients() {
 		r := clientReport{Client: c.Name, title: c.Title}
-		r.Found, _ = c.FindInstalled(places)
+		r.Found, _ = c.FindInstalled(dirs)
 		for _, project := range []bool{false, true} {
 			if project && !c.HasProject() {
 				continue
 			}
-			file, entries, err := c.FindEntries(places, project)
+			file, entries, err := c.FindEntries(dirs, project)
 			if project && r.Files != nil && r.Files[0].File == file {
 				continue // the project is the home directory
 			}
@@ -127,17 +127,17 @@ func examineCommand(ctx context.Context, command string, trusted bool) (detail s
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
-	asked := exec.CommandContext(ctx, path, "version")
-	asked.WaitDelay = time.Second
-	out, err := asked.Output()
-	said, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	cmd := exec.CommandContext(ctx, path, "version")
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	firstLine, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	switch {
-	case err != nil || !strings.HasPrefix(said, "repl "):
-		return fmt.Sprintf("%s does not identify itself as repl (%.60q)", path, said), false
-	case said == versionLine():
+	case err != nil || !strings.HasPrefix(firstLine, "repl "):
+		return fmt.Sprintf("%s does not identify itself as repl (%.60q)", path, firstLine), false
+	case firstLine == versionLine():
 		return "another file with the same version", true
 	}
-	return "another version: " + said, true
+	return "another version: " + firstLine, true
 }
 
 // printClients prints the reports for a terminal.

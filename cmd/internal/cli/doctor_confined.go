@@ -42,7 +42,7 @@ func (c probePolicy) startDir() (dir string, clean func(), err error) {
 
 // serverArgs returns further arguments for a server that doctor starts in dir, regardless of the
 // user's settings and the client's variables.
-func (c probePolicy) serverArgs(place string) []string {
+func (c probePolicy) serverArgs(dir string) []string {
 	switch {
 	case c.trusted:
 		return nil
@@ -53,7 +53,7 @@ func (c probePolicy) serverArgs(place string) []string {
 		}
 		return args
 	}
-	return []string{"--dir", place}
+	return []string{"--dir", dir}
 }
 
 // serverEnv returns the environment of such a server. Code of a stranger's directory must not write
@@ -66,7 +66,7 @@ func (c probePolicy) serverEnv() []string {
 }
 
 // restrictSpec changes a spec so that doctor may start it.
-func (c probePolicy) restrictSpec(spec *workers.Spec, lang languageInfo, asked runtimeFlags) (clean func(), err error) {
+func (c probePolicy) restrictSpec(spec *workers.Spec, lang languageInfo, flags runtimeFlags) (clean func(), err error) {
 	dir, clean, err := c.startDir()
 	if err != nil {
 		return nil, err
@@ -75,8 +75,8 @@ func (c probePolicy) restrictSpec(spec *workers.Spec, lang languageInfo, asked r
 	if dir == "" {
 		return clean, nil
 	}
-	looked, err := filepath.Abs(asked.dir)
-	if err == nil && asked.interpreterFor(lang) == "" && (paths.Contains(looked, filepath.Clean(spec.Path)) || lang.newSpec("", dir, asked.runtimeSettings()).Path != spec.Path) {
+	startDir, err := filepath.Abs(flags.dir)
+	if err == nil && flags.interpreterFor(lang) == "" && (paths.Contains(startDir, filepath.Clean(spec.Path)) || lang.newSpec("", dir, flags.runtimeSettings()).Path != spec.Path) {
 		err = fmt.Errorf("%s belongs to this directory, and no sandbox is available to test it in (%w); if you trust it, name it, or use --sandbox full", spec.Path, c.noSandbox)
 	}
 	if err != nil {

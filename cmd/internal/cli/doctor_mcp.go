@@ -17,16 +17,16 @@ import (
 )
 
 // examineMCP starts our server as a client does, once for each protocol era. It runs code through
-// it that prints a 2, unless code is empty. given are the arguments that a client would use.
-func examineMCP(ctx context.Context, careful probePolicy, lang, code string, given []string) []checkResult {
-	dir, clean, err := careful.startDir()
+// it that prints a 2, unless code is empty. clientArgs are the arguments that a client would use.
+func examineMCP(ctx context.Context, policy probePolicy, lang, code string, clientArgs []string) []checkResult {
+	dir, clean, err := policy.startDir()
 	if err != nil {
 		return []checkResult{{Name: "the server", Detail: oneLine(err)}}
 	}
 	defer clean()
-	given = append(slices.Clone(given), careful.serverArgs(dir)...)
-	if !slices.Contains(given, "--lang") {
-		given = append(given, "--lang", lang)
+	clientArgs = append(slices.Clone(clientArgs), policy.serverArgs(dir)...)
+	if !slices.Contains(clientArgs, "--lang") {
+		clientArgs = append(clientArgs, "--lang", lang)
 	}
 	var found []checkResult
 	for _, era := range []struct {
@@ -43,7 +43,7 @@ func examineMCP(ctx context.Context, careful probePolicy, lang, code string, giv
 		if ctx.Err() != nil {
 			break
 		}
-		detail, err := probeMCP(ctx, dir, given, careful.serverEnv(), code, era.meta, era.open)
+		detail, err := probeMCP(ctx, dir, clientArgs, policy.serverEnv(), code, era.meta, era.open)
 		if err != nil {
 			detail = oneLine(err)
 		}
@@ -97,34 +97,34 @@ func probeMCP(ctx context.Context, dir string, args, env []string, code string, 
 	server.Stderr = &complaints
 	server.Cancel = in.Close        // end of input ends the server and everything it started
 	server.WaitDelay = probeTimeout // a server that is killed leaves the files of its sessions
-	began := time.Now()
+	started := time.Now()
 	if err := server.Start(); err != nil {
 		return "", err
 	}
 	conn := jsonrpc2.New(stdioConn{out, in}, &jsonrpc2.Options{MaxLine: maxMCPLineBytes, StallTimeout: probeTimeout})
-	over := make(chan struct{})
+	closed := make(chan struct{})
 	go func() {
-		defer close(over)
+		defer close(closed)
 		_ = conn.Read() // calls return the error
 	}()
 	p := &mcpProbe{conn: conn, ctx: ctx, meta: meta}
-	detail, err = p.measureServer(began, code, open)
+	detail, err = p.measureServer(started, code, open)
 	ended := time.Now()
 	_ = conn.FinishWriting() // likewise
-	<-over
+	<-closed
 	if e := server.Wait(); err == nil && e != nil {
 		err = fmt.Errorf("the server failed when it stopped: %w", e)
 	}
 	if err != nil {
-		if said := text.OneLine(complaints.String()); said != "" {
-			err = fmt.Errorf("%w (it said: %.300s)", err, said)
+		if output := text.OneLine(complaints.String()); output != "" {
+			err = fmt.Errorf("%w (it said: %.300s)", err, output)
 		}
 		return "", err
 	}
 	return fmt.Sprintf("%s; it stopped %s after its input ended", detail, formatMilliseconds(time.Since(ended))), nil
 }
 
-func (p *mcpProbe) measureServer(began time.Time, code string, open func(*mcpProbe) error) (string, error) {
+func (p *mcpProbe) measureServer(started time.Time, code string, open func(*mcpProbe) error) (string, error) {
 	if err := open(p); err != nil {
 		return "", err
 	}
@@ -134,11 +134,11 @@ func (p *mcpProbe) measureServer(began time.Time, code string, open func(*mcpPro
 	if err := p.request("tools/list", map[string]any{}, &list); err != nil {
 		return "", err
 	}
-	started := time.Since(began)
+	startup := time.Since(started)
 	if len(list.Tools) == 0 {
 		return "", errors.New("it lists no tools")
 	}
-	listed := fmt.Sprintf("%d tools listed %s after the start", len(list.Tools), formatMilliseconds(started))
+	listed := fmt.Sprintf("%d tools listed %s after the start", len(list.Tools), formatMilliseconds(startup))
 	if code == "" {
 		return listed + "; it was not tested with code, because none is known for this language", nil
 	}

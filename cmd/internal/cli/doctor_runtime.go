@@ -41,7 +41,7 @@ type candidate struct {
 }
 
 // newRuntimeCheck finds a language's runtime and tests it.
-func newRuntimeCheck(ctx context.Context, c runtimeFlags, lang languageInfo, careful probePolicy) *runtimeCheck {
+func newRuntimeCheck(ctx context.Context, c runtimeFlags, lang languageInfo, policy probePolicy) *runtimeCheck {
 	spec, err := c.languageSpec(lang)
 	d := &runtimeCheck{
 		Language:   lang.name,
@@ -49,19 +49,19 @@ func newRuntimeCheck(ctx context.Context, c runtimeFlags, lang languageInfo, car
 		Executable: spec.Path,
 		Why:        spec.PathSource,
 	}
-	for _, looked := range lang.candidates(c.interpreterFor(lang), c.dir) {
-		d.Candidates = append(d.Candidates, candidate(looked))
+	for _, searched := range lang.candidates(c.interpreterFor(lang), c.dir) {
+		d.Candidates = append(d.Candidates, candidate(searched))
 	}
 	if spec.Notice != "" {
 		d.Notices = append(d.Notices, spec.Notice)
 	}
-	var unread error
-	if d.dialect, unread = lang.dialect(); unread != nil {
-		d.Notices = append(d.Notices, "fewer checks are possible: "+oneLine(unread))
+	var dialectErr error
+	if d.dialect, dialectErr = lang.dialect(); dialectErr != nil {
+		d.Notices = append(d.Notices, "fewer checks are possible: "+oneLine(dialectErr))
 	}
 	clean := func() {}
 	if err == nil {
-		clean, err = careful.restrictSpec(&spec, lang, c)
+		clean, err = policy.restrictSpec(&spec, lang, c)
 	}
 	if err != nil {
 		d.Missing = oneLine(err)
@@ -112,7 +112,7 @@ func (d *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
 		return
 	}
 	defer sup.Close()
-	began := time.Now()
+	started := time.Now()
 	opened, err := sup.Open(ctx, "doctor", spec)
 	if err == nil {
 		err = opened.WaitPrepared(ctx)
@@ -127,7 +127,7 @@ func (d *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
 		try   func(context.Context) (string, error)
 		known bool // its code is known
 	}{
-		{"the runtime starts", func(ctx context.Context) (string, error) { return p.waitReady(ctx, began) }, true},
+		{"the runtime starts", func(ctx context.Context) (string, error) { return p.waitReady(ctx, started) }, true},
 		{"a turn ends when the code is done", p.measureTurns, d.dialect.Whole != ""},
 		{"an input request is answered", p.askQuestion, d.dialect.Ask != nil},
 		{"an interrupt reaches a loop", p.interruptLoop, d.dialect.Loop != ""},
@@ -164,7 +164,7 @@ type checkedSession struct {
 	dialect conformance.Dialect // of its language
 }
 
-func (p checkedSession) waitReady(ctx context.Context, began time.Time) (string, error) {
+func (p checkedSession) waitReady(ctx context.Context, started time.Time) (string, error) {
 	reply, err := p.session.Wait(ctx, 0, nil)
 	switch {
 	case err != nil:
@@ -174,23 +174,23 @@ func (p checkedSession) waitReady(ctx context.Context, began time.Time) (string,
 	case reply.State != session.StateIdle:
 		return "", fmt.Errorf("it ended: %s", exitDescription(reply))
 	}
-	return fmt.Sprintf("ready after %s", formatMilliseconds(time.Since(began))), nil
+	return fmt.Sprintf("ready after %s", formatMilliseconds(time.Since(started))), nil
 }
 
 // exitDescription returns how the runtime exited, with its last output. That often names the cause,
 // such as a library that the loader did not find.
 func exitDescription(reply session.Reply) string {
 	end := console.LastWorkerExit(reply)
-	said := ""
+	output := ""
 	for _, e := range reply.Events {
 		if text, ok := e.Body.(timeline.Text); ok {
-			said += string(text.Data)
+			output += string(text.Data)
 		}
 	}
-	if said = text.OneLine(said); said == "" {
+	if output = text.OneLine(output); output == "" {
 		return end.Reason
 	}
-	return fmt.Sprintf("%s (it said: %s)", end.Reason, said[max(0, len(said)-maxOutputTailBytes):])
+	return fmt.Sprintf("%s (it said: %s)", end.Reason, output[max(0, len(output)-maxOutputTailBytes):])
 }
 
 // maxOutputTailBytes bounds the quoted output of a runtime that does not start; the end is kept.
@@ -200,11 +200,11 @@ const maxOutputTailBytes = 300
 func (p checkedSession) measureTurns(ctx context.Context) (string, error) {
 	var took []time.Duration
 	for range 21 {
-		began := time.Now()
+		started := time.Now()
 		if _, err := p.runTurn(ctx, p.dialect.Whole); err != nil {
 			return "", err
 		}
-		took = append(took, time.Since(began))
+		took = append(took, time.Since(started))
 	}
 	slices.Sort(took)
 	return fmt.Sprintf("%s for %q (median of %d)", formatMilliseconds(took[len(took)/2]), p.dialect.Whole, len(took)), nil
@@ -247,12 +247,12 @@ func (p checkedSession) interruptLoop(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	began := time.Now()
+	started := time.Now()
 	result, err := p.session.Interrupt(ctx, t)
 	if err != nil || result != session.InterruptIdle {
 		return "", fmt.Errorf("the loop continues (%s)", result)
 	}
-	return fmt.Sprintf("stopped after %s, variables kept", formatMilliseconds(time.Since(began))), nil
+	return fmt.Sprintf("stopped after %s, variables kept", formatMilliseconds(time.Since(started))), nil
 }
 
 // detectReader looks for a child that reads the terminal, which not every system shows.
@@ -278,11 +278,11 @@ func (p checkedSession) detectReader(ctx context.Context) (string, error) {
 }
 
 func (p checkedSession) closeSession(ctx context.Context) (string, error) {
-	began := time.Now()
+	started := time.Now()
 	if err := p.session.Close(ctx); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("by %s after %s", p.session.StoppedBy(), formatMilliseconds(time.Since(began))), nil
+	return fmt.Sprintf("by %s after %s", p.session.StoppedBy(), formatMilliseconds(time.Since(started))), nil
 }
 
 // formatMilliseconds formats d for comparisons: "0.21 ms".

@@ -79,10 +79,10 @@ func examineUserNamespaces(ctx context.Context) systemFeature {
 	f := systemFeature{Name: "user namespaces"}
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
-	try := exec.CommandContext(ctx, "/proc/self/exe", "version")
-	try.WaitDelay = time.Second
-	try.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
-	if err := try.Run(); err != nil {
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", "version")
+	cmd.WaitDelay = time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
+	if err := cmd.Run(); err != nil {
 		f.Detail = "refused: " + err.Error()
 		return f
 	}

@@ -21,7 +21,7 @@ func newEventsCommand(f *flag.FlagSet) action {
 	after := r.flags.Uint64("after", 0, "`N` only events after this number")
 	live := r.flags.Bool("follow", false, "also print new events, until Ctrl-C")
 	return func(s streams, args []string) (int, error) {
-		given, err := r.parseArgs(args, "SESSION")
+		words, err := r.parseArgs(args, "SESSION")
 		if err != nil {
 			return statusUsage, err
 		}
@@ -30,7 +30,7 @@ func newEventsCommand(f *flag.FlagSet) action {
 			if r.json {
 				show = func(w io.Writer, e timeline.Event) error { return json.NewEncoder(w).Encode(e) }
 			}
-			return r.followEvents(ctx, s, c, given[0], timeline.Seq(*after), *live, show)
+			return r.followEvents(ctx, s, c, words[0], timeline.Seq(*after), *live, show)
 		})
 	}
 
@@ -113,10 +113,10 @@ func (r *daemonCommand) followEvents(ctx context.Context, s streams, c *client.C
 			return statusFailed, err
 		}
 	}
-	ctx, unread := context.WithCancel(ctx)
-	defer unread()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	if out, ok := s.out.(*os.File); ok && live {
-		onReaderGone(out, unread) // the next event may take long
+		onReaderGone(out, cancel) // the next event may take long
 	}
 	w, err := c.Subscribe(ctx, client.SubscribeParams{Session: name, After: after, Author: currentAuthor()})
 	if err != nil {

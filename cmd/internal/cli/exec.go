@@ -40,7 +40,7 @@ func newExecCommand(f *flag.FlagSet) action {
 	r.flags.Var(&with, "with", withUsage)
 	r.log.addFlags(f)
 	return func(s streams, args []string) (int, error) {
-		given, err := r.parseArgs(args, "SESSION")
+		words, err := r.parseArgs(args, "SESSION")
 		if err != nil {
 			return statusUsage, err
 		}
@@ -50,7 +50,7 @@ func newExecCommand(f *flag.FlagSet) action {
 		if *idleTimeout < 0 || *idleTimeout > 0 && *idleTimeout < time.Second {
 			return statusUsage, usageErrorf("--session-idle-timeout %s: use at least 1s, or 0 for the daemon's setting", *idleTimeout)
 		}
-		own, isOwn, err := worker.singleWorker(lang)
+		custom, isOwn, err := worker.singleWorker(lang)
 		if err != nil {
 			return statusUsage, err
 		}
@@ -89,9 +89,9 @@ func newExecCommand(f *flag.FlagSet) action {
 		}
 		return r.runWithClient(func(ctx context.Context, conn *client.Conn) (int, error) {
 			view := r.newTurnView(s, conn, *wait)
-			p := client.StartParams{Session: given[0], Input: code.String(), Author: commandAuthor("exec"), WaitMS: view.firstWaitMS()}
+			p := client.StartParams{Session: words[0], Input: code.String(), Author: commandAuthor("exec"), WaitMS: view.firstWaitMS()}
 			if sandbox != nil || limits.Limits != (workers.Limits{}) { // before any code runs in a session with a weaker one
-				if now, err := conn.GetSession(ctx, given[0]); err == nil {
+				if now, err := conn.GetSession(ctx, words[0]); err == nil {
 					if err := errors.Join(requireSandbox(sandbox, now), requireLimits(limits.Limits, now)); err != nil {
 						return statusFailed, err
 					}
@@ -108,7 +108,7 @@ func newExecCommand(f *flag.FlagSet) action {
 						return statusFailed, err
 					}
 				}
-				params := client.CreateParams{Name: given[0], Language: cmp.Or(own.name, lang), Command: own.command, Runtime: c.runtimeInDaemon(l), Dir: cmp.Or(c.dir, r.remoteDir), Packages: with, SessionIdleTimeoutMS: idleTimeout.Milliseconds(), Limits: limits.clientLimits()}
+				params := client.CreateParams{Name: words[0], Language: cmp.Or(custom.name, lang), Command: custom.command, Runtime: c.runtimeInDaemon(l), Dir: cmp.Or(c.dir, r.remoteDir), Packages: with, SessionIdleTimeoutMS: idleTimeout.Milliseconds(), Limits: limits.clientLimits()}
 				setSandboxParams(sandbox, &params)
 				if !c.isRemote {
 					params.Env = loginEnv(sandbox)
@@ -195,7 +195,7 @@ func newInputCommand(f *flag.FlagSet) action {
 	eof := r.flags.Bool("eof", false, "send end of file, after the text if there is any")
 	wait := r.flags.Duration("wait", 24*time.Hour, "`DURATION` how long to wait for the end or an input request")
 	return func(s streams, args []string) (int, error) {
-		given, err := r.parseArgs(args, "SESSION")
+		words, err := r.parseArgs(args, "SESSION")
 		if err != nil {
 			return statusUsage, err
 		}
@@ -214,19 +214,19 @@ func newInputCommand(f *flag.FlagSet) action {
 			text += "\n"
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
-			now, err := c.GetSession(ctx, given[0])
+			now, err := c.GetSession(ctx, words[0])
 			if err != nil {
 				return statusFailed, err
 			}
 			if now.InputRequest == nil {
-				return statusFailed, fmt.Errorf("%s is not waiting for input: it is %s", given[0], now.State)
+				return statusFailed, fmt.Errorf("%s is not waiting for input: it is %s", words[0], now.State)
 			}
 			if now.InputRequest.Form != nil {
-				return statusFailed, fmt.Errorf("%s asks the user; answer with repl attach %s", given[0], given[0])
+				return statusFailed, fmt.Errorf("%s asks the user; answer with repl attach %s", words[0], words[0])
 			}
 			view := r.newTurnView(s, c, *wait)
 			reply, err := c.SendInput(ctx, client.InputParams{
-				Session: given[0], InputRequest: now.InputRequest.ID, Input: text, EOF: *eof, Author: commandAuthor("input"),
+				Session: words[0], InputRequest: now.InputRequest.ID, Input: text, EOF: *eof, Author: commandAuthor("input"),
 				WaitMS: view.firstWaitMS(), After: now.LastSeq,
 			})
 			if err != nil {

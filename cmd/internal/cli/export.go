@@ -23,12 +23,12 @@ func newExportCommand(f *flag.FlagSet) action {
 	format := r.flags.String("format", "", formatUsage())
 	path := r.flags.String("output", "", outputUsage)
 	return func(s streams, args []string) (int, error) {
-		given, err := r.parseArgs(args, "SESSION")
+		words, err := r.parseArgs(args, "SESSION")
 		if err != nil {
 			return statusUsage, err
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
-			now, err := c.GetSession(ctx, given[0])
+			now, err := c.GetSession(ctx, words[0])
 			if err != nil {
 				return statusFailed, err
 			}
@@ -60,20 +60,20 @@ func writeSession(ctx context.Context, c *client.Conn, w io.Writer, now session.
 			return data, err
 		},
 	}
-	var lost error
-	err := export.Write(w, format, from, pastEvents(ctx, on, &lost))
-	return errors.Join(err, lost, flush())
+	var readErr error
+	err := export.Write(w, format, from, pastEvents(ctx, on, &readErr))
+	return errors.Join(err, readErr, flush())
 }
 
 // pastEvents yields the events of a session so far, in windows. Large data of results is named but
-// not included. It sets lost if it ends early.
-func pastEvents(ctx context.Context, s session.Session, lost *error) iter.Seq[timeline.Event] {
+// not included. It sets readErr if it ends early.
+func pastEvents(ctx context.Context, s session.Session, readErr *error) iter.Seq[timeline.Event] {
 	return func(yield func(timeline.Event) bool) {
 		q := session.ReadQuery{Limit: session.MaxReadEvents}
 		for {
 			p, err := s.Read(ctx, q)
 			if err != nil {
-				*lost = err
+				*readErr = err
 				return
 			}
 			for _, e := range p.Events {
@@ -100,11 +100,11 @@ func bufferedWriter(w io.Writer) (io.Writer, func() error) {
 // writeOutputFile writes a file completely or not at all. Our own output, such as /dev/stdout, is
 // appended to. Other pipes and devices are written directly, and a link leads to its file.
 func writeOutputFile(path string, write func(io.Writer) error) error {
-	there, err := os.Stat(path)
-	if own, e := os.Stdout.Stat(); err == nil && e == nil && os.SameFile(there, own) {
+	info, err := os.Stat(path)
+	if stdout, e := os.Stdout.Stat(); err == nil && e == nil && os.SameFile(info, stdout) {
 		return write(os.Stdout)
 	}
-	if err == nil && !there.Mode().IsRegular() {
+	if err == nil && !info.Mode().IsRegular() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
 			return err

@@ -26,27 +26,27 @@ func newFilesCommand(f *flag.FlagSet) action {
 	path := r.flags.String("output", "", outputUsage)
 	r.flags.StringVar(path, "o", "", "`FILE` same as --output")
 	return func(s streams, args []string) (int, error) {
-		given, err := parseInterspersed(r.flags, args)
+		words, err := parseInterspersed(r.flags, args)
 		switch {
 		case err != nil:
 			return statusUsage, err
-		case len(given) == 0 || len(given) > 2:
+		case len(words) == 0 || len(words) > 2:
 			return statusUsage, usageErrorf("files needs the name of a session, and optionally of a file; repl list shows the sessions")
-		case len(given) == 1 && *path != "":
-			return statusUsage, usageErrorf("--output needs the name of a file after the session; repl files %s lists the files", given[0])
-		case len(given) == 2 && r.json:
+		case len(words) == 1 && *path != "":
+			return statusUsage, usageErrorf("--output needs the name of a file after the session; repl files %s lists the files", words[0])
+		case len(words) == 2 && r.json:
 			return statusUsage, usageErrorf("--json is for the list of files")
-		case len(given) == 2 && *path == "" && !strings.HasSuffix(given[1], timeline.OutputName) && isTerminal(s.out):
-			return statusUsage, usageErrorf("%s may not be text; write it to a file with -o FILE", given[1])
+		case len(words) == 2 && *path == "" && !strings.HasSuffix(words[1], timeline.OutputName) && isTerminal(s.out):
+			return statusUsage, usageErrorf("%s may not be text; write it to a file with -o FILE", words[1])
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
-			there := c.Session(given[0])
-			if len(given) == 1 {
-				return r.listFiles(ctx, s, there)
+			opened := c.Session(words[0])
+			if len(words) == 1 {
+				return r.listFiles(ctx, s, opened)
 			}
 			write := func(w io.Writer) error {
 				return session.CopyFile(w, func(offset int64) (session.FilePart, error) {
-					return there.File(ctx, given[1], offset, 0)
+					return opened.File(ctx, words[1], offset, 0)
 				})
 			}
 			if *path == "" {

@@ -46,13 +46,13 @@ func newGrantCommand(f *flag.FlagSet) action {
 	f.BoolVar(&a.refuse, "deny", false, "refuse what the session asks for")
 	f.StringVar(&a.dir, "dir", "", "`DIR` the workspace, without SESSION; default this directory")
 	return func(s streams, args []string) (int, error) {
-		given, err := parseInterspersed(f, args)
+		words, err := parseInterspersed(f, args)
 		if err == nil {
 			err = r.resolveTarget()
 		}
 		if err == nil {
 			a.isRemote = r.isRemote()
-			err = a.validateArgs(given)
+			err = a.validateArgs(words)
 		}
 		if err != nil {
 			return statusUsage, err
@@ -60,14 +60,14 @@ func newGrantCommand(f *flag.FlagSet) action {
 		if !term.IsTerminal(int(s.in.Fd())) {
 			return statusUsage, usageErrorf("grant needs a user at a terminal; programs may not grant rights to a session")
 		}
-		if len(given) == 0 {
+		if len(words) == 0 {
 			return a.saveGrant(s)
 		}
-		if given, err = r.parseArgs(args, "SESSION"); err != nil {
+		if words, err = r.parseArgs(args, "SESSION"); err != nil {
 			return statusUsage, err
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
-			return a.applyTo(ctx, s, c.Session(given[0]).WithAuthor(currentAuthor()))
+			return a.applyTo(ctx, s, c.Session(words[0]).WithAuthor(currentAuthor()))
 		})
 	}
 }
@@ -82,7 +82,7 @@ func (a *grantFlags) countRights() (n int) {
 	return n
 }
 
-func (a *grantFlags) validateArgs(given []string) error {
+func (a *grantFlags) validateArgs(words []string) error {
 	switch {
 	case a.countRights() > 1:
 		return usageErrorf("use only one of --read, --write, --host and --tool at a time")
@@ -90,11 +90,11 @@ func (a *grantFlags) validateArgs(given []string) error {
 		return usageErrorf("--confirm-write needs --write")
 	case a.refuse && (a.countRights() > 0 || a.always):
 		return usageErrorf("--deny refuses what the session asks for, and cannot be combined with a right or --always")
-	case len(given) == 0 && !(a.countRights() > 0 && a.always):
+	case len(words) == 0 && !(a.countRights() > 0 && a.always):
 		return usageErrorf("grant needs the name of a session (repl list shows them), or --always for the workspace of this directory")
-	case len(given) == 0 && a.isRemote:
+	case len(words) == 0 && a.isRemote:
 		return usageErrorf("--always without SESSION is for workspaces on this machine; name the session there")
-	case len(given) > 0 && a.dir != "":
+	case len(words) > 0 && a.dir != "":
 		return usageErrorf("--dir is for --always without SESSION; a session has its own workspace")
 	}
 	return nil
@@ -170,18 +170,18 @@ func confirmAnswer(s streams, question string, isMeant func(answer string) bool)
 
 // realDirectory returns the real path of a directory that a flag names.
 func realDirectory(name, dir string) (string, error) {
-	whole, err := filepath.Abs(dir)
+	absolute, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
 	}
-	found, err := paths.Real(whole)
+	real, err := paths.Real(absolute)
 	if err != nil {
 		return "", usageErrorf("%s %s: %v", name, dir, errors.Unwrap(err))
 	}
-	if i, err := os.Stat(found); err != nil || !i.IsDir() {
+	if i, err := os.Stat(real); err != nil || !i.IsDir() {
 		return "", usageErrorf("%s %s: not a directory", name, dir)
 	}
-	return found, nil
+	return real, nil
 }
 
 // saveGrant saves a right for later sessions of a workspace.
@@ -190,26 +190,26 @@ func (a *grantFlags) saveGrant(s streams) (int, error) {
 	if err != nil {
 		return statusUsage, err
 	}
-	work, err := realDirectory("--dir", cmp.Or(a.dir, "."))
+	workspace, err := realDirectory("--dir", cmp.Or(a.dir, "."))
 	if err != nil {
 		return statusUsage, err
 	}
-	if err := confirmGrant(s, g, func(g session.Grant) error { return saveGrantFor(work, g) }); err != nil {
+	if err := confirmGrant(s, g, func(g session.Grant) error { return saveGrantFor(workspace, g) }); err != nil {
 		return statusFailed, err
 	}
-	fmt.Fprintf(s.err, "repl: saved in %s for sessions in %s that start from now on\n", userConfigFile(), work)
+	fmt.Fprintf(s.err, "repl: saved in %s for sessions in %s that start from now on\n", userConfigFile(), workspace)
 	return statusDone, nil
 }
 
 // saveGrantFor saves a right for a workspace, if its path may be granted.
-func saveGrantFor(work string, g session.Grant) (err error) {
+func saveGrantFor(workspace string, g session.Grant) (err error) {
 	if g.Read+g.Write != "" {
-		of := workers.Spec{Dir: work, Sandbox: &workers.Sandbox{Level: workers.Workspace}}
+		of := workers.Spec{Dir: workspace, Sandbox: &workers.Sandbox{Level: workers.Workspace}}
 		if g, err = (&supervisor.Options{Env: os.Environ()}).CheckPath(&of, g); err != nil {
 			return err
 		}
 	}
-	return userConfigFile().Add(work, g)
+	return userConfigFile().Add(workspace, g)
 }
 
 // applyTo grants a right to a session, or answers its permission request.

@@ -20,7 +20,7 @@ const (
 // sessionImageDir returns the local directory for the images of a remote session, and removes those
 // beyond the bounds. "" means that none is available. The directory depends only on the session and
 // its remote, so that a restarted client finds the images it knows.
-func sessionImageDir(place, session string) string {
+func sessionImageDir(remote, session string) string {
 	state := stateDir()
 	if state == "" {
 		return ""
@@ -29,7 +29,7 @@ func sessionImageDir(place, session string) string {
 	if securefile.MakeDir(all) != nil {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(place + "\x00" + session))
+	sum := sha256.Sum256([]byte(remote + "\x00" + session))
 	own := fmt.Sprintf("%s-%x", session, sum[:4])
 	type one struct {
 		path    string

@@ -30,9 +30,9 @@ type installRequest struct {
 
 // newInstallCommand adds this program to the configuration of agents and editors.
 func newInstallCommand(f *flag.FlagSet) action {
-	read := addInstallFlags(f)
+	parse := addInstallFlags(f)
 	return func(s streams, args []string) (int, error) {
-		i, err := read(args)
+		i, err := parse(args)
 		if err != nil {
 			return statusUsage, err
 		}
@@ -117,15 +117,15 @@ func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, erro
 		if i.server.Args, err = c.serverArgs(f); err != nil {
 			return nil, err
 		}
-		asked, _, err := c.languagesOrAll()
+		languages, _, err := c.languagesOrAll()
 		if err != nil {
 			return nil, err
 		}
 		if len(with) > 0 && c.lang == "" { // naming an interpreter does not choose the language
-			asked = availableLanguages()
+			languages = availableLanguages()
 		}
-		wants, err := with.canonicalNames(asked)
-		for _, name := range wants {
+		packages, err := with.canonicalNames(languages)
+		for _, name := range packages {
 			i.server.Args = append(i.server.Args, "--with", name)
 		}
 		return i, err
@@ -165,14 +165,14 @@ func (i *installRequest) selectClients(names []string) error {
 // serverArgs returns the arguments with which a client starts the server: the choices in f, with
 // paths that do not depend on the client's working directory.
 func (c *runtimeFlags) serverArgs(f *flag.FlagSet) ([]string, error) {
-	asked, _, err := c.languagesOrAll()
+	languages, _, err := c.languagesOrAll()
 	if err == nil {
 		err = c.resolvePaths()
 	}
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range asked {
+	for _, l := range languages {
 		if c.interpreterFor(l) != "" { // otherwise the search waits until a session is opened
 			if _, err := c.languageSpec(l); err != nil {
 				return nil, err
@@ -188,57 +188,57 @@ func (c *runtimeFlags) serverArgs(f *flag.FlagSet) ([]string, error) {
 	if c.sandbox, err = c.sandboxFlags.buildSandbox(f); err != nil {
 		return nil, err
 	}
-	f.Visit(func(given *flag.Flag) {
-		if dirs, ok := given.Value.(*pathListFlag); ok {
+	f.Visit(func(set *flag.Flag) {
+		if dirs, ok := set.Value.(*pathListFlag); ok {
 			for _, dir := range *dirs {
-				whole, e := filepath.Abs(dir)
+				absolute, e := filepath.Abs(dir)
 				err = errors.Join(err, e)
-				args = append(args, "--"+given.Name, whole)
+				args = append(args, "--"+set.Name, absolute)
 			}
 			return
 		}
-		if hosts, ok := given.Value.(*stringList); ok {
+		if hosts, ok := set.Value.(*stringList); ok {
 			for _, host := range *hosts {
-				args = append(args, "--"+given.Name, host)
+				args = append(args, "--"+set.Name, host)
 			}
 			return
 		}
-		if own, ok := given.Value.(*workerFlag); ok {
-			for _, value := range own.flagValues() {
-				args = append(args, "--"+given.Name, value)
+		if workers, ok := set.Value.(*workerFlag); ok {
+			for _, value := range workers.flagValues() {
+				args = append(args, "--"+set.Name, value)
 			}
 			return
 		}
-		value := given.Value.String()
-		if chosen.Lookup(given.Name) == nil || value == "" {
+		value := set.Value.String()
+		if chosen.Lookup(set.Name) == nil || value == "" {
 			return
 		}
-		if _, e := os.Stat(value); e == nil && !slices.Contains([]string{"lang", "sandbox", "sandbox-fallback", "home-access", "network", "ask-permission", "memory", "processes", "cpus", "open-files", "disk", "turn-timeout"}, given.Name) {
+		if _, e := os.Stat(value); e == nil && !slices.Contains([]string{"lang", "sandbox", "sandbox-fallback", "home-access", "network", "ask-permission", "memory", "processes", "cpus", "open-files", "disk", "turn-timeout"}, set.Name) {
 			value, e = filepath.Abs(value)
 			err = errors.Join(err, e)
 		}
-		args = append(args, "--"+given.Name, value)
+		args = append(args, "--"+set.Name, value)
 	})
 	return args, err
 }
 
 // runInstall installs into each client and prints the result.
 func (i *installRequest) runInstall(ctx context.Context, out io.Writer) (status int, err error) {
-	seen := 0
+	configured := 0
 	for _, c := range i.clients {
 		if ctx.Err() != nil {
 			return statusFailed, nil
 		}
-		by, looked := c.FindInstalled(i.paths)
+		by, searched := c.FindInstalled(i.paths)
 		if i.all && by == "" {
-			fmt.Fprintf(out, "%s: not on this machine (looked for %s)\n", c.Title, strings.Join(looked, ", "))
+			fmt.Fprintf(out, "%s: not on this machine (looked for %s)\n", c.Title, strings.Join(searched, ", "))
 			continue
 		}
 		if i.all && i.options.Project && !c.HasProject() {
 			fmt.Fprintf(out, "%s: does not support a project configuration\n", c.Title)
 			continue
 		}
-		seen++
+		configured++
 		apply := c.Install
 		if i.uninstall {
 			apply = c.Uninstall
@@ -251,15 +251,15 @@ func (i *installRequest) runInstall(ctx context.Context, out io.Writer) (status 
 		}
 		i.printReport(out, r)
 		if by == "" && !i.uninstall {
-			fmt.Fprintf(out, "  %s was not found on this machine (looked for %s)\n", c.Title, strings.Join(looked, ", "))
+			fmt.Fprintf(out, "  %s was not found on this machine (looked for %s)\n", c.Title, strings.Join(searched, ", "))
 		}
 	}
-	if !i.uninstall && i.sandbox.Confines() && seen > 0 {
+	if !i.uninstall && i.sandbox.Confines() && configured > 0 {
 		if _, err := trySandboxHere(ctx, i.sandbox.AcceptMechanism); err != nil && ctx.Err() == nil {
 			fmt.Fprintf(out, "NOTE: sessions will be refused here: %s\n", oneLine(err))
 		}
 	}
-	if seen == 0 {
+	if configured == 0 {
 		return statusFailed, errors.New("found no client; name one to configure it anyway")
 	}
 	return status, nil

@@ -117,8 +117,8 @@ func builtinLanguages() []languageInfo {
 		translateInput: translatePythonInput,
 		quitInput:      `raise __import__("builtins").SystemExit`, // the program may have redefined the name
 		candidates: func(executable, dir string) []workers.Candidate {
-			_, looked, _ := python.Find(python.FindOptions{Path: executable, Dir: dir})
-			return looked
+			_, searched, _ := python.Find(python.FindOptions{Path: executable, Dir: dir})
+			return searched
 		},
 		export:   export.NotebookLanguage{Display: "Python", Extension: "py", Comment: "#", Kernel: "python3", JupyterName: "python"},
 		packages: pkginstall.Python(),
@@ -140,8 +140,8 @@ func builtinLanguages() []languageInfo {
 		processArgs: rProcessArgs,
 		quitInput:   `base::quit(save = "no")`,
 		candidates: func(executable, dir string) []workers.Candidate {
-			_, looked, _ := r.Find(r.FindOptions{Path: executable, Dir: dir})
-			return looked
+			_, searched, _ := r.Find(r.FindOptions{Path: executable, Dir: dir})
+			return searched
 		},
 		export:   export.NotebookLanguage{Display: "R", Extension: "R", Comment: "#", Kernel: "ir", JupyterName: "R"},
 		packages: pkginstall.R(),
@@ -384,7 +384,7 @@ func findLanguage(name string) (languageInfo, error) {
 	if kernel, ok := cutKernelPrefix(name); ok {
 		return findKernel(kernel)
 	}
-	all, unread := allLanguages()
+	all, fileErr := allLanguages()
 	if name == "" {
 		return all[0], nil
 	}
@@ -395,8 +395,8 @@ func findLanguage(name string) (languageInfo, error) {
 		}
 		names = append(names, l.name)
 	}
-	if unread != nil {
-		return languageInfo{}, unread
+	if fileErr != nil {
+		return languageInfo{}, fileErr
 	}
 	long := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return len(n) < 3 }) // any word is close to a one-letter name
 	if n := nearestName(strings.ToLower(name), long); n != "" {
@@ -420,9 +420,9 @@ func sessionLanguage(name string) languageInfo {
 
 // languageOfFile returns the language whose scripts have names like this, or "" if there is none.
 func languageOfFile(path string) string {
-	ending := strings.TrimPrefix(filepath.Ext(path), ".")
+	extension := strings.TrimPrefix(filepath.Ext(path), ".")
 	for _, l := range availableLanguages() {
-		if ending != "" && ending != "txt" && strings.EqualFold(ending, l.export.Extension) {
+		if extension != "" && extension != "txt" && strings.EqualFold(extension, l.export.Extension) {
 			return l.name
 		}
 	}

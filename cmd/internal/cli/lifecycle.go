@@ -15,17 +15,17 @@ func newInterruptCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
 	turn := r.flags.Uint64("turn", 0, "`N` only if this turn is running")
 	return func(s streams, args []string) (int, error) {
-		given, err := r.parseArgs(args, "SESSION")
+		words, err := r.parseArgs(args, "SESSION")
 		if err != nil {
 			return statusUsage, err
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
-			result, err := c.Session(given[0]).As(currentAuthor()).Interrupt(ctx, *turn)
+			result, err := c.Session(words[0]).As(currentAuthor()).Interrupt(ctx, *turn)
 			switch {
 			case err != nil:
 				return statusFailed, err
 			case result == session.InterruptNotRunning && *turn == 0:
-				fmt.Fprintf(s.err, "repl: nothing is running in %s\n", given[0])
+				fmt.Fprintf(s.err, "repl: nothing is running in %s\n", words[0])
 			case result == session.InterruptPending:
 				return statusFailed, errors.New("still running; interrupt again to force it, or use repl reset")
 			}
@@ -53,12 +53,12 @@ func newCloseCommand(f *flag.FlagSet) action {
 func newSessionCommand(f *flag.FlagSet, do func(context.Context, *client.Conn, string) error) action {
 	r := newDaemonCommand(f)
 	return func(_ streams, args []string) (int, error) {
-		given, err := r.parseArgs(args, "SESSION")
+		words, err := r.parseArgs(args, "SESSION")
 		if err != nil {
 			return statusUsage, err
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
-			if err := do(ctx, c, given[0]); err != nil {
+			if err := do(ctx, c, words[0]); err != nil {
 				return statusFailed, err
 			}
 			return statusDone, nil

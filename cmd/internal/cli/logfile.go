@@ -58,18 +58,18 @@ func (l *logFile) Write(b []byte) (int, error) {
 // makeRoom makes sure that n bytes fit. Another program may have written to the file, or moved it,
 // in the meantime.
 func (l *logFile) makeRoom(n int64) error {
-	there, err := os.Stat(l.path)
-	mine, err2 := l.file.Stat()
+	current, err := os.Stat(l.path)
+	opened, err2 := l.file.Stat()
 	switch {
-	case err != nil || err2 != nil || !os.SameFile(there, mine):
+	case err != nil || err2 != nil || !os.SameFile(current, opened):
 		return l.open(0)
-	case mine.Size() == 0 || mine.Size()+n <= maxLogBytes:
+	case opened.Size() == 0 || opened.Size()+n <= maxLogBytes:
 		return nil
 	}
 	how := 0
 	unlock := lock(l.file)
-	there, err = os.Stat(l.path)
-	isMine := err == nil && os.SameFile(there, mine)       // or another program was faster
+	current, err = os.Stat(l.path)
+	isMine := err == nil && os.SameFile(current, opened)   // or another program was faster
 	if isMine && os.Rename(l.path, l.path+".old") != nil { // Windows does not move a file that any program has open
 		if text, err := os.ReadFile(l.path); err == nil {
 			_ = os.WriteFile(l.path+".old", text, 0o600)

@@ -28,8 +28,8 @@ func (c *logFlags) addFlagsWithDefault(f *flag.FlagSet, without string) {
 }
 
 // parseLogLevel returns the level with a name, or defaultLevel for "".
-func parseLogLevel(name string, usual slog.Level) (slog.Level, error) {
-	levels := map[string]slog.Level{"": usual, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+func parseLogLevel(name string, defaultLevel slog.Level) (slog.Level, error) {
+	levels := map[string]slog.Level{"": defaultLevel, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 	level, ok := levels[name]
 	if !ok {
 		return 0, usageErrorf("--log-level %s: use debug, info, warn or error", name)

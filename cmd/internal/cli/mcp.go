@@ -70,8 +70,8 @@ func newMCPCommand(f *flag.FlagSet) action {
 	sessionDir := f.String("session-dir", "", sessionDirUsage)
 	imageSize := f.Int("max-image-size", 0, fmt.Sprintf("`N` shrink larger images to this many pixels a side; 0 is %d, -1 never shrinks", mcpserver.DefaultImageSide))
 	stdin := f.String("stdin", string(mcpserver.StdinAuto), stdinUsage())
-	var away daemonFlags
-	away.addFlags(f)
+	var daemon daemonFlags
+	daemon.addFlags(f)
 	var web httpFlags
 	web.addFlags(f)
 	var with packageList
@@ -103,11 +103,11 @@ func newMCPCommand(f *flag.FlagSet) action {
 		if err != nil {
 			return statusUsage, err
 		}
-		if err := errors.Join(web.validateHTTP(f), away.resolveDaemon(web)); err != nil {
+		if err := errors.Join(web.validateHTTP(f), daemon.resolveDaemon(web)); err != nil {
 			return statusUsage, err
 		}
-		c.isRemote, c.sandboxFlags.isRemote = away.isRemote(), away.isRemote()
-		if c.remoteSandbox, err = c.sandboxFlags.remoteSandbox(f); err != nil && len(away.remotes) > 0 {
+		c.isRemote, c.sandboxFlags.isRemote = daemon.isRemote(), daemon.isRemote()
+		if c.remoteSandbox, err = c.sandboxFlags.remoteSandbox(f); err != nil && len(daemon.remotes) > 0 {
 			return statusUsage, err
 		}
 		if err := errors.Join(c.resolvePaths(), servers.resolveSources()); err != nil {
@@ -116,10 +116,10 @@ func newMCPCommand(f *flag.FlagSet) action {
 		if c.initFile != "" && c.lang == "" {
 			return statusUsage, usageErrorf("--init: name the language of the file with --lang")
 		}
-		if away.enabled && (c.initFile != "" || c.envFile != "") {
+		if daemon.enabled && (c.initFile != "" || c.envFile != "") {
 			return statusUsage, usageErrorf("--init and --env-file do not work with --daemon; they are for the server's own sessions")
 		}
-		if away.enabled && len(servers.sources) > 0 {
+		if daemon.enabled && len(servers.sources) > 0 {
 			return statusUsage, usageErrorf("--mcp-servers does not work with --daemon; pass it to repl serve instead")
 		}
 		if c.sandbox, err = c.sandboxFlags.buildSandbox(f); err != nil {
@@ -161,10 +161,10 @@ func newMCPCommand(f *flag.FlagSet) action {
 		if web.address == "" && term.IsTerminal(int(s.in.Fd())) {
 			fmt.Fprintln(s.err, "repl: waiting for messages of an MCP client; repl install configures a client to start this, and repl alone starts a session for you; Ctrl-D ends it")
 		}
-		ctx, unread := context.WithCancelCause(ctx)
-		defer unread(nil)
+		ctx, readerGone := context.WithCancelCause(ctx)
+		defer readerGone(nil)
 		if out, ok := s.out.(*os.File); ok && web.address == "" { // the client whose calls are still running is gone
-			onReaderGone(out, func() { unread(&signalError{int(syscall.SIGPIPE)}) })
+			onReaderGone(out, func() { readerGone(&signalError{int(syscall.SIGPIPE)}) })
 		}
 		options := &mcpserver.Options{
 			Specs:      specs,
@@ -181,8 +181,8 @@ func newMCPCommand(f *flag.FlagSet) action {
 			Logger:     logger,
 			Servers:    set.Groups(),
 		}
-		if away.enabled {
-			status, err := away.serve(ctx, options, c, s.err)
+		if daemon.enabled {
+			status, err := daemon.serve(ctx, options, c, s.err)
 			if signalled, ok := signalStatus(ctx); ok {
 				status = signalled
 			}

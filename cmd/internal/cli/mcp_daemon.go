@@ -114,33 +114,33 @@ func (d *daemonFlags) serve(ctx context.Context, o *mcpserver.Options, c runtime
 	if d.autoStart && !d.isRemote() {
 		starter = func(ctx context.Context) error { return ensureDaemon(ctx, d.localSocket(), notes) }
 	}
-	usual, err := d.newBackend(ctx, o, c, starter)
+	defaultBackend, err := d.newBackend(ctx, o, c, starter)
 	if err != nil {
 		return statusFailed, err
 	}
-	hosts := newRemotesBackend(d, usual, func(ctx context.Context, place string) (*daemonBackend, error) {
-		there := daemonFlags{sessionPrefix: usual.baseName, daemonTarget: daemonTarget{remote: place, startsDaemon: true}}
-		return there.newBackend(ctx, o, c.forRemotes(), nil)
+	hosts := newRemotesBackend(d, defaultBackend, func(ctx context.Context, remote string) (*daemonBackend, error) {
+		flags := daemonFlags{sessionPrefix: defaultBackend.baseName, daemonTarget: daemonTarget{remote: remote, startsDaemon: true}}
+		return flags.newBackend(ctx, o, c.forRemotes(), nil)
 	})
 	defer hosts.close()
-	o.Backend, o.Author = hosts, usual.baseName
+	o.Backend, o.Author = hosts, defaultBackend.baseName
 	return statusDone, mcpserver.Run(ctx, o)
 }
 
 // newBackend returns a backend for the chosen daemon. It connects at the first use; only a remote's
 // job is started at once.
 func (d *daemonFlags) newBackend(ctx context.Context, o *mcpserver.Options, c runtimeFlags, starter func(context.Context) error) (*daemonBackend, error) {
-	way, err := d.dialer(ctx)
+	dialer, err := d.dialer(ctx)
 	if err != nil {
 		return nil, err
 	}
 	noMoreAsking := func() {}
-	if over, ok := way.(*client.CommandDialer); ok {
-		noMoreAsking = startAskpass(over, o.Logger)
+	if transport, ok := dialer.(*client.CommandDialer); ok {
+		noMoreAsking = startAskpass(transport, o.Logger)
 	}
 	c.dir = cmp.Or(c.dir, d.remoteDir)
 	h := &daemonBackend{
-		link: client.New(way, starter), targetFlags: d.sameTargetFlags(), isRemote: d.isRemote(),
+		link: client.New(dialer, starter), targetFlags: d.sameTargetFlags(), isRemote: d.isRemote(),
 		baseName: cmp.Or(d.sessionPrefix, mcpClientName()+"-"+directoryName(c.dir)), runtime: c, packages: o.With,
 	}
 	h.link.LogTo(o.Logger)
@@ -174,8 +174,8 @@ func directoryName(dir string) string {
 	if dir == "" {
 		dir, _ = os.Getwd()
 	}
-	if whole, err := filepath.Abs(dir); err == nil {
-		dir = whole
+	if absolute, err := filepath.Abs(dir); err == nil {
+		dir = absolute
 	}
 	name := strings.Trim(nonNameChars.ReplaceAllString(filepath.Base(dir), "-"), "-.")
 	if name == "" {
@@ -198,7 +198,7 @@ func (h *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow
 	}
 	p := client.CreateParams{Name: name, Language: lang, Dir: dir, Limits: h.runtime.limits.clientLimits()}
 	sandbox := narrow(h.runtime.sandbox)
-	if ours := h.runtime.sandbox; sandbox != ours && (ours == nil || len(sandbox.Hidden) > len(ours.Hidden)) && len(sandbox.Hidden) > 0 {
+	if configured := h.runtime.sandbox; sandbox != configured && (configured == nil || len(sandbox.Hidden) > len(configured.Hidden)) && len(sandbox.Hidden) > 0 {
 		return nil, errors.New("the client hides some files from its own commands, which sessions of a daemon cannot do; start repl mcp without --daemon")
 	}
 	setSandboxParams(sandbox, &p)
@@ -214,8 +214,8 @@ func (h *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow
 			return nil, err
 		}
 	}
-	if own, ok := h.runtime.worker.findWorker(lang); ok {
-		p.Command = own.command
+	if custom, ok := h.runtime.worker.findWorker(lang); ok {
+		p.Command = custom.command
 	} else if l, err := findLanguage(lang); err == nil {
 		c := h.runtime
 		c.isRemote, c.dir = h.isRemote, p.Dir
@@ -226,7 +226,7 @@ func (h *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow
 	}
 	bounded, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	there, now, made, err := h.link.OpenSession(bounded, p)
+	opened, now, made, err := h.link.OpenSession(bounded, p)
 	if err == nil && !made {
 		err = errors.Join(requireSandbox(sandbox, now), requireLimits(h.runtime.limits.Limits, now))
 	}
@@ -234,11 +234,11 @@ func (h *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow
 		return nil, err
 	}
 	preparing := now.State == session.StatePreparing
-	err = session.FollowPreparation(ctx, there, now, func(p timeline.Preparation) { report(p.Text()) })
+	err = session.FollowPreparation(ctx, opened, now, func(p timeline.Preparation) { report(p.Text()) })
 	if err != nil && ctx.Err() != nil {
 		return nil, err
 	}
-	s, read, err := there.ReadAs(ctx, h.baseName) // the session says why its preparation failed
+	s, read, err := opened.ReadAs(ctx, h.baseName) // the session says why its preparation failed
 	if err == nil && preparing {
 		now, err = s.Info(ctx)
 	}
@@ -258,8 +258,8 @@ func (h *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow
 
 // isLanguage reports whether a name is the name of a language.
 func (h *daemonBackend) isLanguage(name string) bool {
-	_, own := h.runtime.worker.findWorker(name)
-	return own || slices.Contains(languageNames(), name)
+	_, isCustom := h.runtime.worker.findWorker(name)
+	return isCustom || slices.Contains(languageNames(), name)
 }
 
 // missingPackages returns the packages that the client requires and an existing session lacks.

@@ -44,14 +44,14 @@ func (w *httpFlags) addFlags(f *flag.FlagSet) {
 // validateHTTP checks the choice as far as possible without the network.
 func (w *httpFlags) validateHTTP(f *flag.FlagSet) error {
 	if w.address == "" {
-		var stray error
-		f.Visit(func(given *flag.Flag) {
-			switch given.Name {
+		var err error
+		f.Visit(func(set *flag.Flag) {
+			switch set.Name {
 			case "token-file", "http-host", "session-idle-timeout":
-				stray = usageErrorf("--%s is for serving over HTTP; add --http 127.0.0.1:PORT", given.Name)
+				err = usageErrorf("--%s is for serving over HTTP; add --http 127.0.0.1:PORT", set.Name)
 			}
 		})
-		return stray
+		return err
 	}
 	host, _, err := net.SplitHostPort(w.address)
 	if err != nil {

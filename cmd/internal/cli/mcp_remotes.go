@@ -38,10 +38,10 @@ func (p *remotesFlag) Set(text string) error {
 
 // resolveNames replaces "all" by the remotes of the file, checks each name, and drops that of the
 // default daemon.
-func (p *remotesFlag) resolveNames(usual *daemonTarget) error {
+func (p *remotesFlag) resolveNames(target *daemonTarget) error {
 	var names []string
 	for _, name := range *p {
-		if name == userconfig.LocalRemote && usual.isRemote() {
+		if name == userconfig.LocalRemote && target.isRemote() {
 			return usageErrorf("--remotes here: with --remote or --via, names without a remote mean sessions there; leave them out, and add the remote to --remotes")
 		}
 		if name == allRemotes {
@@ -62,7 +62,7 @@ func (p *remotesFlag) resolveNames(usual *daemonTarget) error {
 	}
 	*p = nil
 	for _, name := range names {
-		if !slices.Contains(*p, name) && name != usual.defaultRemote() {
+		if !slices.Contains(*p, name) && name != target.defaultRemote() {
 			*p = append(*p, name)
 		}
 	}
@@ -90,7 +90,7 @@ type remotesBackend struct {
 	names          []string // the default daemon comes first
 	defaultBackend *daemonBackend
 	remotes        map[string]*remoteBackend
-	connect        func(ctx context.Context, place string) (*daemonBackend, error)
+	connect        func(ctx context.Context, remote string) (*daemonBackend, error)
 }
 
 // A remoteBackend is a remote and, once connected, the backend of its daemon.
@@ -99,9 +99,9 @@ type remoteBackend struct {
 	backend *daemonBackend // nil before the first use
 }
 
-func newRemotesBackend(d *daemonFlags, usual *daemonBackend, connect func(ctx context.Context, place string) (*daemonBackend, error)) *remotesBackend {
+func newRemotesBackend(d *daemonFlags, defaultBackend *daemonBackend, connect func(ctx context.Context, remote string) (*daemonBackend, error)) *remotesBackend {
 	h := &remotesBackend{
-		names: append([]string{d.defaultRemote()}, d.remotes...), defaultBackend: usual, connect: connect,
+		names: append([]string{d.defaultRemote()}, d.remotes...), defaultBackend: defaultBackend, connect: connect,
 		remotes: make(map[string]*remoteBackend),
 	}
 	for _, name := range d.remotes {
@@ -112,22 +112,22 @@ func newRemotesBackend(d *daemonFlags, usual *daemonBackend, connect func(ctx co
 
 // close closes all connections.
 func (h *remotesBackend) close() {
-	var ending sync.WaitGroup
-	ending.Go(h.defaultBackend.closeAll)
+	var closing sync.WaitGroup
+	closing.Go(h.defaultBackend.closeAll)
 	for _, p := range h.remotes {
-		ending.Go(func() {
+		closing.Go(func() {
 			p.lock <- struct{}{}
 			if p.backend != nil {
 				p.backend.closeAll()
 			}
 		})
 	}
-	ending.Wait()
+	closing.Wait()
 }
 
 // backendFor returns the backend of a remote. starts allows it to start the remote's job.
-func (h *remotesBackend) backendFor(ctx context.Context, place string, starts bool) (*daemonBackend, error) {
-	p := h.remotes[place]
+func (h *remotesBackend) backendFor(ctx context.Context, remote string, starts bool) (*daemonBackend, error) {
+	p := h.remotes[remote]
 	if p == nil {
 		return h.defaultBackend, nil
 	}
@@ -135,16 +135,16 @@ func (h *remotesBackend) backendFor(ctx context.Context, place string, starts bo
 	case p.lock <- struct{}{}:
 		defer func() { <-p.lock }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%s is being started", place)
+		return nil, fmt.Errorf("%s is being started", remote)
 	}
 	if p.backend == nil && !starts {
-		if absent, err := isJobMissing(place); err != nil || absent {
-			return nil, cmp.Or(err, fmt.Errorf("%s needs a job, which is not started; a session there, such as %q, starts it", place, place+"/"+mcpserver.MainSession))
+		if absent, err := isJobMissing(remote); err != nil || absent {
+			return nil, cmp.Or(err, fmt.Errorf("%s needs a job, which is not started; a session there, such as %q, starts it", remote, remote+"/"+mcpserver.MainSession))
 		}
 	}
 	if p.backend == nil {
 		var err error
-		if p.backend, err = h.connect(ctx, place); err != nil {
+		if p.backend, err = h.connect(ctx, remote); err != nil {
 			return nil, err
 		}
 	}
@@ -152,12 +152,12 @@ func (h *remotesBackend) backendFor(ctx context.Context, place string, starts bo
 }
 
 // isJobMissing reports whether a remote needs a job and none was started.
-func isJobMissing(place string) (bool, error) {
-	p, err := findRemote(place)
+func isJobMissing(remote string) (bool, error) {
+	p, err := findRemote(remote)
 	if err != nil || !p.NeedsJob() {
 		return false, err
 	}
-	known, err := userconfig.ReadRemoteState(stateDir(), place)
+	known, err := userconfig.ReadRemoteState(stateDir(), remote)
 	return known.Job == "", err
 }
 
@@ -166,27 +166,27 @@ func (h *remotesBackend) Remotes() []string { return h.names }
 
 // Open implements mcpserver.Backend.
 func (h *remotesBackend) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(string)) (*mcpserver.SessionHandle, error) {
-	place, own, found := strings.Cut(name, "/")
+	remote, sessionName, found := strings.Cut(name, "/")
 	if !found {
 		return h.defaultBackend.Open(ctx, name, lang, dir, narrow, report)
 	}
-	there, err := h.backendFor(ctx, place, true)
+	backend, err := h.backendFor(ctx, remote, true)
 	if err != nil {
 		return nil, err
 	}
-	return there.Open(ctx, own, lang, dir, narrow, report)
+	return backend.Open(ctx, sessionName, lang, dir, narrow, report)
 }
 
 // Sessions implements mcpserver.Backend.
-func (h *remotesBackend) Sessions(ctx context.Context, place string) ([]session.Info, error) {
-	there, err := h.backendFor(ctx, place, false)
+func (h *remotesBackend) Sessions(ctx context.Context, remote string) ([]session.Info, error) {
+	backend, err := h.backendFor(ctx, remote, false)
 	if err != nil {
 		return nil, err
 	}
-	all, err := there.Sessions(ctx)
-	if there != h.defaultBackend {
+	all, err := backend.Sessions(ctx)
+	if backend != h.defaultBackend {
 		for i := range all {
-			all[i].Name = place + "/" + all[i].Name
+			all[i].Name = remote + "/" + all[i].Name
 		}
 	}
 	return all, err

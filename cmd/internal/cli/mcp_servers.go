@@ -73,11 +73,11 @@ func (c *mcpServerFlags) resolveSources() error {
 		if slices.Contains(mcpclient.ClientNames(), source) {
 			continue
 		}
-		whole, err := filepath.Abs(source)
+		absolute, err := filepath.Abs(source)
 		if err != nil {
 			return err
 		}
-		c.sources[i] = whole
+		c.sources[i] = absolute
 	}
 	return nil
 }
@@ -89,16 +89,16 @@ func (c *mcpServerFlags) newToolSet(notes io.Writer, logger *slog.Logger, caller
 	if len(c.sources) == 0 {
 		return mcpclient.NewServerSet(o), nil
 	}
-	places, err := install.FindConfigDirs()
+	dirs, err := install.FindConfigDirs()
 	if err != nil {
 		return nil, err
 	}
 	for _, source := range c.sources {
-		list, left, err := mcpclient.LoadServers(source, places)
+		list, skipped, err := mcpclient.LoadServers(source, dirs)
 		if err != nil {
 			return nil, usageErrorf("%v", err)
 		}
-		for _, line := range left {
+		for _, line := range skipped {
 			fmt.Fprintln(notes, "repl:", line)
 		}
 		o.Servers = append(o.Servers, list...)

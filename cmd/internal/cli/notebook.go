@@ -199,11 +199,11 @@ func (j *jupyterFlags) kernelLanguages(s streams) ([]languageInfo, error) {
 func (j *jupyterFlags) languageOfSession() languageInfo {
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
-	way, err := j.target.dialer(ctx)
+	dialer, err := j.target.dialer(ctx)
 	if err != nil {
 		return availableLanguages()[0] // the kernel reports the reason
 	}
-	if c, err := client.Dial(ctx, way); err == nil {
+	if c, err := client.Dial(ctx, dialer); err == nil {
 		defer c.Close()
 		if now, err := c.GetSession(ctx, j.session); err == nil {
 			return sessionLanguage(now.Language)
@@ -259,8 +259,8 @@ func (j *jupyterFlags) ownKernelspecs() []kernelspec.KernelSpec {
 		}
 	}
 	return slices.DeleteFunc(all, func(s kernelspec.KernelSpec) bool {
-		_, ours := kernelspec.ReadOwnerMark(s.Dir)
-		return !ours
+		_, isOurs := kernelspec.ReadOwnerMark(s.Dir)
+		return !isOurs
 	})
 }
 
@@ -302,12 +302,12 @@ func (j *jupyterFlags) runKernel(s streams) (int, error) {
 	defer signal.Stop(interrupts)
 	ctx, stop := catchSignals()
 	defer stop()
-	starter, there, err := j.openLinks(ctx, s)
+	starter, connected, err := j.openLinks(ctx, s)
 	if err != nil {
 		return statusFailed, err
 	}
 	defer starter.Close()
-	defer there.Close()
+	defer connected.Close()
 	params, err := j.createParams()
 	if err != nil {
 		return statusFailed, err
@@ -324,7 +324,7 @@ func (j *jupyterFlags) runKernel(s streams) (int, error) {
 			if err != nil {
 				return nil, now, err
 			}
-			return there.Session(now.Name).WithAuthor(commandAuthor("jupyter")), now, nil
+			return connected.Session(now.Name).WithAuthor(commandAuthor("jupyter")), now, nil
 		},
 		Language:       jupyterLanguage,
 		Version:        programVersion(),
@@ -342,17 +342,17 @@ func (j *jupyterFlags) runKernel(s streams) (int, error) {
 
 // openLinks opens the two connections of a kernel: only a cell starts a daemon that was stopped.
 // For a remote both are the same, since each is a command of its own.
-func (j *jupyterFlags) openLinks(ctx context.Context, s streams) (starter, there *client.Client, err error) {
+func (j *jupyterFlags) openLinks(ctx context.Context, s streams) (starter, connected *client.Client, err error) {
 	j.target.startsDaemon = true
-	way, err := j.target.dialer(ctx)
+	dialer, err := j.target.dialer(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	there = client.New(way, nil)
+	connected = client.New(dialer, nil)
 	if j.target.isRemote() {
-		return there, there, nil
+		return connected, connected, nil
 	}
-	return client.New(way, func(ctx context.Context) error { return ensureDaemon(ctx, j.target.localSocket(), s.err) }), there, nil
+	return client.New(dialer, func(ctx context.Context) error { return ensureDaemon(ctx, j.target.localSocket(), s.err) }), connected, nil
 }
 
 // createParams returns the parameters of this kernel's session.
@@ -389,12 +389,12 @@ func (j *jupyterFlags) createParams() (client.CreateParams, error) {
 // environment. It leaves out what the session's terminal decides, what no session has, and what
 // JSON text cannot hold.
 func notebookEnv(environ []string) map[string]string {
-	left := append(clientSecrets(), "TERM", "PAGER", "LISTEN_FDS", "LISTEN_PID")
+	excluded := append(clientSecrets(), "TERM", "PAGER", "LISTEN_FDS", "LISTEN_PID")
 	env := make(map[string]string, len(environ))
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
 		isLeft := func(pattern string) bool { ok, _ := path.Match(pattern, name); return ok }
-		if name != "" && !slices.ContainsFunc(left, isLeft) && utf8.ValidString(variable) {
+		if name != "" && !slices.ContainsFunc(excluded, isLeft) && utf8.ValidString(variable) {
 			env[name] = value
 		}
 	}

@@ -30,15 +30,15 @@ func outagesOf(link *client.Client) <-chan client.Outage {
 }
 
 // outageText describes an outage of the connection to a remote.
-func outageText(place string, o client.Outage) string {
+func outageText(remote string, o client.Outage) string {
 	if o.To.IsZero() {
-		return fmt.Sprintf("the connection to %s has been down since %s; the session goes on there, and is shown again when it is back", place, o.From.Format(time.TimeOnly))
+		return fmt.Sprintf("the connection to %s has been down since %s; the session goes on there, and is shown again when it is back", remote, o.From.Format(time.TimeOnly))
 	}
-	return fmt.Sprintf("the connection to %s is back after %s", place, o.To.Sub(o.From).Round(100*time.Millisecond))
+	return fmt.Sprintf("the connection to %s is back after %s", remote, o.To.Sub(o.From).Round(100*time.Millisecond))
 }
 
 // withOutages adds the outage reports of a connection to events, as notices.
-func withOutages(ctx context.Context, cuts <-chan client.Outage, place string, events func(context.Context) iter.Seq2[timeline.Event, error]) iter.Seq2[timeline.Event, error] {
+func withOutages(ctx context.Context, cuts <-chan client.Outage, remote string, events func(context.Context) iter.Seq2[timeline.Event, error]) iter.Seq2[timeline.Event, error] {
 	if cuts == nil {
 		return events(ctx)
 	}
@@ -48,13 +48,13 @@ func withOutages(ctx context.Context, cuts <-chan client.Outage, place string, e
 	}
 	return func(yield func(timeline.Event, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
-		come := make(chan pair)
-		over := make(chan struct{})
+		arrived := make(chan pair)
+		finished := make(chan struct{})
 		go func() {
-			defer close(over)
+			defer close(finished)
 			for e, err := range events(ctx) {
 				select {
-				case come <- pair{e, err}:
+				case arrived <- pair{e, err}:
 				case <-ctx.Done():
 					return
 				}
@@ -62,19 +62,19 @@ func withOutages(ctx context.Context, cuts <-chan client.Outage, place string, e
 		}()
 		defer func() {
 			stop()
-			<-over
+			<-finished
 		}()
 		for {
 			var p pair
 			select {
-			case p = <-come:
-			case <-over:
+			case p = <-arrived:
+			case <-finished:
 				if ctx.Err() != nil {
 					yield(timeline.Event{}, ctx.Err())
 				}
 				return
 			case o := <-cuts:
-				p.e.Body = timeline.Notice{Message: outageText(place, o)}
+				p.e.Body = timeline.Notice{Message: outageText(remote, o)}
 			}
 			if !yield(p.e, p.err) || p.err != nil {
 				return

@@ -40,18 +40,18 @@ func (l languageInfo) withPreparation(spec workers.Spec, names []string) workers
 	if len(names) == 0 {
 		return spec
 	}
-	apart, err := sessionWritableDirs(spec)
+	sessionDirs, err := sessionWritableDirs(spec)
 	if err != nil {
 		spec.Err = errors.Join(spec.Err, err)
 		return spec
 	}
 	spec.Preparations = append(slices.Clip(spec.Preparations), workers.Preparation{
-		Key:     strings.Join(slices.Concat([]string{"packages", l.name, spec.Path}, names, apart), "\x00"),
+		Key:     strings.Join(slices.Concat([]string{"packages", l.name, spec.Path}, names, sessionDirs), "\x00"),
 		Name:    strings.Join(names, ", "),
 		Timeout: packageTimeout,
 		Run: func(ctx context.Context, report func(workers.PreparationProgress)) (workers.PreparationResult, error) {
-			wanted := pkginstall.InstallRequest{Executable: spec.Path, Packages: names, SessionDirs: apart, Env: withoutSecrets(os.Environ())}
-			env, err := l.packages.Make(ctx, wanted, func(p pkginstall.InstallProgress) { report(workers.PreparationProgress(p)) })
+			request := pkginstall.InstallRequest{Executable: spec.Path, Packages: names, SessionDirs: sessionDirs, Env: withoutSecrets(os.Environ())}
+			env, err := l.packages.Make(ctx, request, func(p pkginstall.InstallProgress) { report(workers.PreparationProgress(p)) })
 			return workers.PreparationResult{Env: env}, err
 		},
 	})
@@ -81,10 +81,10 @@ func sessionWritableDirs(spec workers.Spec) (dirs []string, err error) {
 		}
 	}
 	for _, dir := range []string{spec.Dir, workspace} {
-		whole, err := filepath.Abs(dir)
+		absolute, err := filepath.Abs(dir)
 		project, e := projectRoot(dir)
 		if err == nil && e == nil {
-			dirs = append(dirs, whole, project)
+			dirs = append(dirs, absolute, project)
 		}
 	}
 	home, _ := os.UserHomeDir()
@@ -166,11 +166,11 @@ func checkPackages(session session.Info, with []string) error {
 	if err != nil {
 		return err
 	}
-	wants, err := l.packages.Canonical(with)
+	canonical, err := l.packages.Canonical(with)
 	if err != nil {
 		return usageErrorf("--with: %v", err)
 	}
-	for _, name := range wants {
+	for _, name := range canonical {
 		if !slices.Contains(has, name) {
 			return fmt.Errorf("%s already exists, without %s; use another name, or run repl close %s first", session.Name, name, session.Name)
 		}

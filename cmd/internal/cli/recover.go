@@ -78,33 +78,33 @@ func newRecoverCommand(f *flag.FlagSet) action {
 			return statusUsage, usageErrorf("--session-dir is for files of this machine; a daemon reached with --via, --remote or --socket knows its own")
 		case asks:
 			return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
-				lost, err := remoteCrashedSessions(ctx, c)
+				crashed, err := remoteCrashedSessions(ctx, c)
 				if err != nil {
 					return statusFailed, err
 				}
-				return o.runRecover(s, lost, words)
+				return o.runRecover(s, crashed, words)
 			})
 		}
-		lost, err := localCrashedSessions(*dir)
+		crashed, err := localCrashedSessions(*dir)
 		if err != nil {
 			return statusFailed, err
 		}
-		return o.runRecover(s, lost, words)
+		return o.runRecover(s, crashed, words)
 	}
 }
 
 // runRecover lists the crashed sessions, or writes the named one.
-func (o recoverFlags) runRecover(s streams, lost []crashedSession, words []string) (int, error) {
+func (o recoverFlags) runRecover(s streams, crashed []crashedSession, words []string) (int, error) {
 	if len(words) == 0 {
-		return statusDone, listCrashed(s, lost)
+		return statusDone, listCrashed(s, crashed)
 	}
-	at := slices.IndexFunc(lost, func(l crashedSession) bool { return l.Name == words[0] || l.ID == words[0] })
+	at := slices.IndexFunc(crashed, func(l crashedSession) bool { return l.Name == words[0] || l.ID == words[0] })
 	if at < 0 {
 		return statusFailed, fmt.Errorf("no session %q crashed in the last day; repl recover lists the crashed ones", words[0])
 	}
 	write := func(w io.Writer) error {
 		w, flush := bufferedWriter(w)
-		return errors.Join(writeCrashed(w, lost[at], o.format), flush())
+		return errors.Join(writeCrashed(w, crashed[at], o.format), flush())
 	}
 	if o.path == "" {
 		return statusDone, write(s.out)
@@ -149,14 +149,14 @@ func remoteCrashedSessions(ctx context.Context, c *client.Conn) (found []crashed
 	return found, err
 }
 
-func listCrashed(s streams, lost []crashedSession) error {
-	if len(lost) == 0 {
+func listCrashed(s streams, crashed []crashedSession) error {
+	if len(crashed) == 0 {
 		fmt.Fprintln(s.err, "no session crashed in the last day")
 		return nil
 	}
 	w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tLANGUAGE\tFOUND\tINPUTS\tID\tOUTPUT")
-	for _, l := range lost {
+	for _, l := range crashed {
 		fmt.Fprintf(w, "%s\t%s\t%s ago\t%d\t%s\t%s\n", l.Name, l.Language, time.Since(l.Found).Round(time.Second), l.Inputs, l.ID, l.OutputPath)
 	}
 	return w.Flush()

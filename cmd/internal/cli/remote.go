@@ -118,21 +118,21 @@ type remoteCheck struct {
 }
 
 // printStep prints a step that succeeded.
-func (c *remoteCheck) printStep(what, words string) {
-	fmt.Fprintf(c.out, "ok    %6.2f s  %s: %s\n", time.Since(c.stepStart).Seconds(), what, words)
+func (c *remoteCheck) printStep(what, detail string) {
+	fmt.Fprintf(c.out, "ok    %6.2f s  %s: %s\n", time.Since(c.stepStart).Seconds(), what, detail)
 	c.stepStart = time.Now()
 }
 
 // printNote prints a fact worth knowing that is not a fault.
-func (c *remoteCheck) printNote(what, words string) {
-	fmt.Fprintf(c.out, "note            %s: %s\n", what, words)
+func (c *remoteCheck) printNote(what, detail string) {
+	fmt.Fprintf(c.out, "note            %s: %s\n", what, detail)
 }
 
 // printFailure prints a step that failed, with a hint what to do, and returns the status.
-func (c *remoteCheck) printFailure(what string, err error, remedy string) (int, error) {
+func (c *remoteCheck) printFailure(what string, err error, hint string) (int, error) {
 	fmt.Fprintf(c.out, "fail  %6.2f s  %s: %s\n", time.Since(c.stepStart).Seconds(), what, oneLine(err))
-	if remedy != "" {
-		fmt.Fprintf(c.out, "      hint: %s\n", remedy)
+	if hint != "" {
+		fmt.Fprintf(c.out, "      hint: %s\n", hint)
 	}
 	return statusFailed, nil
 }
@@ -157,54 +157,54 @@ func checkRemote(s streams, w *daemonTarget) (int, error) {
 			c.printNote("job", known.Job+" is saved; repl remote forget "+w.remote+" lets the next command start another")
 		}
 	}
-	way, err := w.dialer(ctx)
+	dialer, err := w.dialer(ctx)
 	if err != nil {
 		return c.printFailure("command", err, "")
 	}
-	there := way.(*client.CommandDialer)
-	there.InstallProgram = nil // a check changes nothing there
-	return c.dialDaemon(ctx, there, w)
+	transport := dialer.(*client.CommandDialer)
+	transport.InstallProgram = nil // a check changes nothing there
+	return c.dialDaemon(ctx, transport, w)
 }
 
 // dialDaemon checks the connection from the transport command to the daemon.
-func (c *remoteCheck) dialDaemon(ctx context.Context, way *client.CommandDialer, w *daemonTarget) (int, error) {
+func (c *remoteCheck) dialDaemon(ctx context.Context, transport *client.CommandDialer, w *daemonTarget) (int, error) {
 	const get, far, serves = "command", "far side", "daemon"
-	conn, err := way.Dial(ctx)
+	conn, err := transport.Dial(ctx)
 	if refused, ok := errors.AsType[*client.RefusedError](err); ok {
-		c.printStep(get, transportcmd.JoinWords(way.Prefix)+" connected")
+		c.printStep(get, transportcmd.JoinWords(transport.Prefix)+" connected")
 		c.printNote(far, describeRemoteEnd(refused.Greeting))
 		c.printNote(serves, refused.Greeting.Error)
 		c.printNote(serves, "repl exec SESSION"+w.sameTargetFlags()+" starts one")
 		return statusDone, nil
 	}
 	if err != nil {
-		return c.printFailure(get, err, hintFor(way, err, w))
+		return c.printFailure(get, err, hintFor(transport, err, w))
 	}
 	defer closeAndWait(conn)
 	g := conn.(interface{ Greeting() client.Greeting }).Greeting()
-	c.printStep(get, transportcmd.JoinWords(way.Prefix)+" connected")
+	c.printStep(get, transportcmd.JoinWords(transport.Prefix)+" connected")
 	c.printNote(far, describeRemoteEnd(g))
 	if g.Protocol != client.Protocol {
 		return c.printFailure(serves, fmt.Errorf("its version %s speaks protocol %d; this program speaks %d", g.Version, g.Protocol, client.Protocol),
 			"repl daemon drain"+w.sameTargetFlags()+" with the older program, then start the daemon of this version")
 	}
-	there := client.NewConn(conn)
-	defer there.Close()
-	return c.measureRoundTrip(ctx, there, g)
+	remoteConn := client.NewConn(conn)
+	defer remoteConn.Close()
+	return c.measureRoundTrip(ctx, remoteConn, g)
 }
 
 // measureRoundTrip measures several round trips to the daemon.
-func (c *remoteCheck) measureRoundTrip(ctx context.Context, there *client.Conn, g client.Greeting) (int, error) {
+func (c *remoteCheck) measureRoundTrip(ctx context.Context, remoteConn *client.Conn, g client.Greeting) (int, error) {
 	c.stepStart = time.Now()
 	var took []time.Duration
 	var i client.DaemonInfo
 	for range checkRoundTrips {
-		asked := time.Now()
+		start := time.Now()
 		var err error
-		if i, err = there.DaemonInfo(ctx); err != nil {
+		if i, err = remoteConn.DaemonInfo(ctx); err != nil {
 			return c.printFailure("daemon", err, "")
 		}
-		took = append(took, time.Since(asked))
+		took = append(took, time.Since(start))
 	}
 	slices.Sort(took)
 	c.printStep("daemon", fmt.Sprintf("repl %s, process %d, %d sessions, at %s", i.Version, i.PID, i.Sessions, g.Socket))
@@ -217,20 +217,20 @@ func describeRemoteEnd(g client.Greeting) string {
 }
 
 // hintFor says what a user can do about a connection that fails.
-func hintFor(way *client.CommandDialer, err error, w *daemonTarget) string {
-	ssh := len(way.Prefix) > 1 && strings.HasPrefix(way.Prefix[0], "ssh")
+func hintFor(transport *client.CommandDialer, err error, w *daemonTarget) string {
+	ssh := len(transport.Prefix) > 1 && strings.HasPrefix(transport.Prefix[0], "ssh")
 	ended, ok := errors.AsType[*client.CommandError](err)
 	switch {
 	case ok && ended.NoProgram:
 		return "repl remote install" + w.remoteArg() + " installs it; or name an installed one with repl = \"/path/of/repl\" in " + remotesFile()
 	case ok && ended.Status == 255 && ssh:
-		return "run " + transportcmd.JoinWords(way.Prefix) + " true once in a terminal to see what ssh asks or refuses"
+		return "run " + transportcmd.JoinWords(transport.Prefix) + " true once in a terminal to see what ssh asks or refuses"
 	case ok && ended.Status == 0:
-		return "the command must run the words that follow it; try " + transportcmd.JoinWords(way.Prefix) + " echo hello"
+		return "the command must run the words that follow it; try " + transportcmd.JoinWords(transport.Prefix) + " echo hello"
 	case errors.Is(err, client.ErrTerminal):
 		return "remove the option for a terminal from the command"
 	case !ok && ssh:
-		return "try " + transportcmd.JoinWords(way.Prefix) + " true; a shared connection that hangs is ended by ssh -O exit " + way.Prefix[len(way.Prefix)-1]
+		return "try " + transportcmd.JoinWords(transport.Prefix) + " true; a shared connection that hangs is ended by ssh -O exit " + transport.Prefix[len(transport.Prefix)-1]
 	}
 	return ""
 }

@@ -74,33 +74,33 @@ func (d remoteInstall) installProgram(ctx context.Context) (install.InstalledPro
 		o.Timeout = max(o.Timeout, minPromptTimeout)
 		o.Stderr = d.notes
 	}
-	there, err := install.Install(ctx, o)
+	installed, err := install.Install(ctx, o)
 	if err != nil {
-		return there, err
+		return installed, err
 	}
-	known.Program = there.Path
+	known.Program = installed.Path
 	if err := userconfig.WriteRemoteState(stateDir(), d.remoteKey, known); err != nil {
-		return there, fmt.Errorf("repl is installed there at %s, but that cannot be saved: %w", there.Path, err)
+		return installed, fmt.Errorf("repl is installed there at %s, but that cannot be saved: %w", installed.Path, err)
 	}
-	return there, nil
+	return installed, nil
 }
 
 // setInstaller lets a command install the program if it is missing at the remote. That happens if
 // the remote's settings allow it, if it was installed there before, or for a user at the terminal.
 // Others must not find our programs at a remote.
-func (w *daemonTarget) setInstaller(way *client.CommandDialer, p userconfig.Remote, key string, known userconfig.RemoteState) {
-	watched := way.Terminal != nil && way.Stderr != nil
-	d := remoteInstall{command: way, remoteKey: key, terminal: way.Terminal, notes: os.Stderr}
+func (w *daemonTarget) setInstaller(transport *client.CommandDialer, p userconfig.Remote, key string, known userconfig.RemoteState) {
+	watched := transport.Terminal != nil && transport.Stderr != nil
+	d := remoteInstall{command: transport, remoteKey: key, terminal: transport.Terminal, notes: os.Stderr}
 	install := "repl remote install" + w.remoteArg()
-	way.InstallProgram = func(ctx context.Context) (string, error) {
+	transport.InstallProgram = func(ctx context.Context) (string, error) {
 		switch {
 		case p.Program != "":
 			return "", fmt.Errorf("correct repl = %q of the remote in %s, or remove the line; then %s installs the program", p.Program, remotesFile(), install)
 		case !p.Install && known.Program == "" && !watched:
 			return "", fmt.Errorf("%s installs it", install)
 		}
-		there, err := d.installProgram(ctx)
-		return there.Path, err
+		installed, err := d.installProgram(ctx)
+		return installed.Path, err
 	}
 }
 
@@ -113,38 +113,38 @@ func installRemote(s streams, w *daemonTarget, dir string) (int, error) {
 	if err != nil {
 		return statusUsage, err
 	}
-	way, ok := to.(*client.CommandDialer)
+	transport, ok := to.(*client.CommandDialer)
 	if !ok {
 		return statusUsage, errors.New("no remote is given; this program is the local one")
 	}
-	if way.Program != "" && w.remote != "" {
+	if transport.Program != "" && w.remote != "" {
 		if p, err := findRemote(w.remote); err == nil && p.Program != "" {
 			return statusUsage, usageErrorf("the remote names its program, repl = %q in %s; remove that line first", p.Program, remotesFile())
 		}
 	}
-	there, err := remoteInstall{command: way, remoteKey: w.remoteKey(), dir: dir, terminal: way.Terminal, notes: s.err}.installProgram(ctx)
+	installed, err := remoteInstall{command: transport, remoteKey: w.remoteKey(), dir: dir, terminal: transport.Terminal, notes: s.err}.installProgram(ctx)
 	if signalled, ok := signalStatus(ctx); ok {
 		return signalled, nil
 	}
 	if err != nil {
 		return statusFailed, err
 	}
-	fmt.Fprintf(s.out, "%s: %s\n", there.Path, there.Version)
-	if there.Sent == 0 {
+	fmt.Fprintf(s.out, "%s: %s\n", installed.Path, installed.Version)
+	if installed.Sent == 0 {
 		fmt.Fprintln(s.err, "repl: already installed")
 	}
-	if there.Linked {
+	if installed.Linked {
 		fmt.Fprintln(s.err, "repl: this program was built with cgo; it runs there because the C library is like the one here")
 	}
-	way.Program, way.StartDaemon, way.InstallProgram = there.Path, false, nil
-	reportOtherVersion(ctx, s.err, way, w)
+	transport.Program, transport.StartDaemon, transport.InstallProgram = installed.Path, false, nil
+	reportOtherVersion(ctx, s.err, transport, w)
 	return statusDone, nil
 }
 
 // reportOtherVersion reports a daemon of another version. That daemon goes on: it may have sessions
 // of others.
-func reportOtherVersion(ctx context.Context, notes io.Writer, way *client.CommandDialer, w *daemonTarget) {
-	conn, err := way.Dial(ctx)
+func reportOtherVersion(ctx context.Context, notes io.Writer, transport *client.CommandDialer, w *daemonTarget) {
+	conn, err := transport.Dial(ctx)
 	if err != nil {
 		return // none is running
 	}

@@ -42,12 +42,12 @@ func (c runtimeFlags) resolveRuntime() (languageInfo, workers.Spec, error) {
 	if c.lang == "" && c.python == "" && c.r != "" {
 		c.lang = "r"
 	}
-	own, ok, err := c.worker.singleWorker(c.lang)
+	custom, ok, err := c.worker.singleWorker(c.lang)
 	if err != nil {
 		return languageInfo{}, workers.Spec{}, err
 	}
 	if ok {
-		c.lang = own.name
+		c.lang = custom.name
 	}
 	l, err := c.findLanguage(c.lang)
 	if err != nil {
@@ -65,8 +65,8 @@ func (c runtimeFlags) resolveRuntime() (languageInfo, workers.Spec, error) {
 
 // findLanguage finds a language by its name, including those of --worker.
 func (c runtimeFlags) findLanguage(name string) (languageInfo, error) {
-	if own, ok := c.worker.findWorker(name); ok {
-		return own.toLanguage(), nil
+	if custom, ok := c.worker.findWorker(name); ok {
+		return custom.toLanguage(), nil
 	}
 	return findLanguage(name)
 }
@@ -100,8 +100,8 @@ func (c runtimeFlags) runtimeInDaemon(l languageInfo) string {
 	default:
 		return named
 	}
-	found, seen, err := python.Find(python.FindOptions{Dir: c.dir})
-	if err != nil || !strings.HasPrefix(seen[len(seen)-1].Source, "active ") {
+	found, searched, err := python.Find(python.FindOptions{Dir: c.dir})
+	if err != nil || !strings.HasPrefix(searched[len(searched)-1].Source, "active ") {
 		return ""
 	}
 	return found.Path
@@ -223,15 +223,15 @@ func newReplCommand(f *flag.FlagSet) action {
 	f.Var(&with, "with", withUsage)
 	var servers mcpServerFlags
 	servers.addFlags(f)
-	var person terminalFlags
-	person.addFlags(f)
+	var terminal terminalFlags
+	terminal.addFlags(f)
 	var notes logFlags
 	notes.addFlags(f)
 	return func(s streams, args []string) (int, error) {
 		if err := g.parseArgs(f, args); err != nil {
 			return statusUsage, err
 		}
-		if err := person.validateHistory(); err != nil {
+		if err := terminal.validateHistory(); err != nil {
 			return statusUsage, err
 		}
 		if (!g.hasProgram || g.interactive) && console.IsUsable() {
@@ -283,7 +283,7 @@ func newReplCommand(f *flag.FlagSet) action {
 		}
 		switch {
 		case g.interactive, !g.hasProgram && console.IsUsable():
-			return runInteractive(s, lang, spec, more, person, first)
+			return runInteractive(s, lang, spec, more, terminal, first)
 		case g.hasProgram:
 			return runProgram(s, lang, spec, more, oneShotProgram{code: first, stdin: s.in})
 		}
@@ -332,7 +332,7 @@ func checkFile(name string) error {
 }
 
 // runInteractive runs a session for a user at the terminal, after a first input if there is one.
-func runInteractive(s streams, lang languageInfo, spec workers.Spec, more localSessionOptions, person terminalFlags, first string) (int, error) {
+func runInteractive(s streams, lang languageInfo, spec workers.Spec, more localSessionOptions, terminal terminalFlags, first string) (int, error) {
 	spec.UserTerminal = !isDumbTerminal()
 	return withSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		if first != "" {
@@ -340,7 +340,7 @@ func runInteractive(s streams, lang languageInfo, spec workers.Spec, more localS
 				return statusFailed, err
 			}
 		}
-		o := person.terminalOptions(lang, spec.Dir)
+		o := terminal.terminalOptions(lang, spec.Dir)
 		if spec.UserTerminal {
 			o.Programs = session
 		}

@@ -120,7 +120,7 @@ func (v *turnView) showAllEvents(ctx context.Context, after timeline.Seq) error 
 		if err != nil {
 			return v.handleTimeout(ctx, limited, err)
 		}
-		if over, err := v.showIfNeverRan(ctx, e); over || err != nil {
+		if neverRan, err := v.showIfNeverRan(ctx, e); neverRan || err != nil {
 			return err
 		}
 		if err := v.writeEvent(e); err != nil {
@@ -198,7 +198,7 @@ func (v *turnView) isComplete(reply session.Reply) bool {
 	return true
 }
 
-// handleTimeout returns nil if the wait has simply ended, or the error otherwise.
+// handleTimeout fetches the current state if the wait has timed out. It returns any other error.
 func (v *turnView) handleTimeout(ctx, limited context.Context, err error) error {
 	if ctx.Err() != nil || limited.Err() == nil {
 		return err
@@ -248,9 +248,9 @@ func (v *turnView) writeEvent(e timeline.Event) error {
 
 // showSummary prints the beginning and the end of the output, and where all of it is.
 func (v *turnView) showSummary(ctx context.Context, reply session.Reply) (int, error) {
-	shown := timeline.Render(v.turnEvents(reply), &timeline.RenderOptions{Self: commandAuthor(v.cmd.flags.Name())})
+	rendered := timeline.Render(v.turnEvents(reply), &timeline.RenderOptions{Self: commandAuthor(v.cmd.flags.Name())})
 	midline := false
-	for _, p := range shown.Parts {
+	for _, p := range rendered.Parts {
 		if p.Image != nil {
 			v.saveImage(p.Image.MIME, p.Image.Data)
 			continue
@@ -263,7 +263,7 @@ func (v *turnView) showSummary(ctx context.Context, reply session.Reply) (int, e
 	if midline && reply.Outcome == "" && isTerminal(v.streams.err) {
 		fmt.Fprintln(v.streams.err) // our own message is not part of the prompt
 	}
-	if shown.Omitted || !v.isComplete(reply) && reply.Outcome != "" {
+	if rendered.Omitted || !v.isComplete(reply) && reply.Outcome != "" {
 		fmt.Fprintf(v.streams.err, "repl: the output was shortened; all of it is in %s\n", v.outputLocation(ctx, reply.Session))
 	}
 	v.reportState(reply)

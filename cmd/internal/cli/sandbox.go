@@ -116,14 +116,14 @@ func (c *sandboxFlags) buildSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 }
 
 // collectPaths returns the files and directories that the user's file and a flag name.
-func (c *sandboxFlags) collectPaths(name string, kept, given []string) (all []string, err error) {
-	for _, path := range kept {
+func (c *sandboxFlags) collectPaths(name string, saved, flagPaths []string) (all []string, err error) {
+	for _, path := range saved {
 		if !isDirOrFile(path) {
 			return nil, usageErrorf("%s in %s: %s is neither a directory nor a regular file", name, userConfigFile(), path)
 		}
 		all = append(all, path)
 	}
-	for _, path := range given {
+	for _, path := range flagPaths {
 		if c.isRemote {
 			err = requireAbsolute("--"+name, path)
 		} else if isDirOrFile(path) {
@@ -255,29 +255,29 @@ func requireSandbox(s *workers.Sandbox, now session.Info) error {
 // newSandboxCommand shows what a session may do, what it was denied and what it was granted.
 // Without a session it shows what a sandbox guarantees here, or why it is not available.
 func newSandboxCommand(f *flag.FlagSet) action {
-	try := newSandboxTrial(f)
+	trySandbox := newSandboxTrial(f)
 	r := newDaemonCommand(f)
 	return func(s streams, args []string) (int, error) {
-		given, err := parseInterspersed(f, args)
+		words, err := parseInterspersed(f, args)
 		if err != nil {
 			return statusUsage, err
 		}
-		if len(given) == 0 {
+		if len(words) == 0 {
 			if isFlagSet(f, "socket") || r.json {
 				return statusUsage, usageErrorf("--socket and --json need the name of a session")
 			}
-			return try(s)
+			return trySandbox(s)
 		}
 		for _, name := range []string{"sandbox", "sandbox-fallback", "allow-write", "confirm-write", "allow-read", "home-access", "network", "allow-host", "ask-permission", "dir"} {
 			if isFlagSet(f, name) {
-				return statusUsage, usageErrorf("--%s is for a new session; repl grant %s --write PATH or --read PATH widens an existing one", name, given[0])
+				return statusUsage, usageErrorf("--%s is for a new session; repl grant %s --write PATH or --read PATH widens an existing one", name, words[0])
 			}
 		}
 		if _, err := r.parseArgs(args, "SESSION"); err != nil {
 			return statusUsage, err
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
-			account, err := newPermissionReport(ctx, c, given[0])
+			account, err := newPermissionReport(ctx, c, words[0])
 			if err != nil {
 				return statusFailed, err
 			}
@@ -375,15 +375,15 @@ const maxNamesPerLine = 12
 func printShown(w io.Writer, s session.Visibility) {
 	var reasons []string
 	by := map[string][]string{}
-	for _, place := range s.Paths {
-		if by[place.Reason] == nil {
-			reasons = append(reasons, place.Reason)
+	for _, visible := range s.Paths {
+		if by[visible.Reason] == nil {
+			reasons = append(reasons, visible.Reason)
 		}
-		name := place.Path
+		name := visible.Path
 		if rest, ok := strings.CutPrefix(name, s.Home+string(filepath.Separator)); ok {
 			name = rest
 		}
-		by[place.Reason] = append(by[place.Reason], timeline.QuoteName(name))
+		by[visible.Reason] = append(by[visible.Reason], timeline.QuoteName(name))
 	}
 	slices.Sort(reasons)
 	for _, why := range reasons {
@@ -429,11 +429,11 @@ func newSandboxTrial(f *flag.FlagSet) func(s streams) (int, error) {
 		}
 		ctx, stop := catchSignals(os.Interrupt)
 		defer stop()
-		told, err := trySandboxIn(ctx, sandbox, where.dir)
+		lines, err := trySandboxIn(ctx, sandbox, where.dir)
 		if err != nil {
 			return statusFailed, err
 		}
-		for _, line := range told {
+		for _, line := range lines {
 			fmt.Fprintln(s.out, line)
 		}
 		return statusDone, nil
@@ -441,7 +441,7 @@ func newSandboxTrial(f *flag.FlagSet) func(s streams) (int, error) {
 }
 
 // trySandboxIn starts a program in a sandbox, in a directory.
-func trySandboxIn(ctx context.Context, sandbox *workers.Sandbox, dir string) (told []string, err error) {
+func trySandboxIn(ctx context.Context, sandbox *workers.Sandbox, dir string) (lines []string, err error) {
 	state, err := os.MkdirTemp("", "repl-sandbox-")
 	if err != nil {
 		return nil, err
@@ -470,8 +470,8 @@ func examineSandbox(ctx context.Context) systemFeature {
 	f := systemFeature{Name: "sandbox"}
 	if _, err := trySandboxHere(ctx, ""); err != nil {
 		f.Detail = err.Error()
-		if told, err := trySandboxHere(ctx, weakerMechanism); err == nil && len(told) > 0 && weakerMechanism != "" {
-			f.Detail += "; with --sandbox-fallback " + string(weakerMechanism) + ": " + told[0]
+		if lines, err := trySandboxHere(ctx, weakerMechanism); err == nil && len(lines) > 0 && weakerMechanism != "" {
+			f.Detail += "; with --sandbox-fallback " + string(weakerMechanism) + ": " + lines[0]
 		}
 		return f
 	}

@@ -224,11 +224,11 @@ func socketMover(l any) func(dirs []string) (keep []string, ended func()) {
 // openLogger opens the log of a daemon: the chosen file, or else standard error and the default
 // file.
 func (o *serveOptions) openLogger(stderr io.Writer) (*slog.Logger, error) {
-	usual := slog.LevelInfo
+	defaultLevel := slog.LevelInfo
 	if o.quiet {
-		usual = slog.LevelWarn
+		defaultLevel = slog.LevelWarn
 	}
-	level, err := parseLogLevel(o.log.level, usual)
+	level, err := parseLogLevel(o.log.level, defaultLevel)
 	if err != nil {
 		return nil, err
 	}
@@ -240,13 +240,13 @@ func (o *serveOptions) openLogger(stderr io.Writer) (*slog.Logger, error) {
 		return newLogger(newTextHandler(to, level)), nil
 	}
 	path := defaultLogPath()
-	shown := level
+	stderrLevel := level
 	if path != "" && o.log.level == "" && isTerminal(stderr) {
-		shown = slog.LevelWarn // the user may type at that terminal; the file has everything
+		stderrLevel = slog.LevelWarn // the user may type at that terminal; the file has everything
 	}
-	said := newTextHandler(stderr, shown)
+	stderrHandler := newTextHandler(stderr, stderrLevel)
 	if path == "" {
-		return newLogger(said), nil
+		return newLogger(stderrHandler), nil
 	}
 	to, err := openLog(path)
 	if err != nil {
@@ -254,7 +254,7 @@ func (o *serveOptions) openLogger(stderr io.Writer) (*slog.Logger, error) {
 		log.Warn("cannot open log", "error", err)
 		return log, nil
 	}
-	return newLogger(said, newTextHandler(to, level)), nil
+	return newLogger(stderrHandler, newTextHandler(to, level)), nil
 }
 
 // cacheNames calls list at most once a second, because scanning the Jupyter directories takes

@@ -58,22 +58,22 @@ func newServiceCommand(f *flag.FlagSet) action {
 		if err != nil {
 			return statusFailed, err
 		}
-		places := osservice.UserDirs{Home: home, UID: os.Getuid(), Config: userdirs.Config(os.Getenv, "")}
+		dirs := osservice.UserDirs{Home: home, UID: os.Getuid(), Config: userdirs.Config(os.Getenv, "")}
 		if len(words) == 2 {
-			return printService(s, words[1], places, o)
+			return printService(s, words[1], dirs, o)
 		}
 		manager, err := osservice.FindManager()
 		if err != nil {
 			return statusFailed, err
 		}
 		if words[0] == "print" {
-			return printService(s, manager.Name, places, o)
+			return printService(s, manager.Name, dirs, o)
 		}
 		var steps []osservice.Step
 		if words[0] == "install" {
-			steps, err = manager.Install(places, o)
+			steps, err = manager.Install(dirs, o)
 		} else {
-			steps, err = manager.Uninstall(places)
+			steps, err = manager.Uninstall(dirs)
 		}
 		if err != nil {
 			return statusFailed, err
@@ -84,7 +84,7 @@ func newServiceCommand(f *flag.FlagSet) action {
 		}
 		status, err := runSteps(s, steps, *dryRun)
 		if words[0] == "install" {
-			if on, known := lingerState(context.Background(), strconv.Itoa(places.UID)); known && !on {
+			if on, known := lingerState(context.Background(), strconv.Itoa(dirs.UID)); known && !on {
 				fmt.Fprintf(s.err, "repl: %s\n", noLingerHint)
 			}
 		}

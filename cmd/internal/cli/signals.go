@@ -52,11 +52,11 @@ func notifyUnlessIgnored(caught chan<- os.Signal, signals ...os.Signal) {
 	for _, s := range signals {
 		// The runtime tracks this only for SIGINT and SIGHUP. A shell without job control lets
 		// background jobs ignore SIGQUIT together with SIGINT (POSIX, 2.11).
-		told := s
+		tracked := s
 		if s == syscall.SIGQUIT {
-			told = os.Interrupt
+			tracked = os.Interrupt
 		}
-		if !signal.Ignored(told) {
+		if !signal.Ignored(tracked) {
 			signal.Notify(caught, s)
 			continue
 		}

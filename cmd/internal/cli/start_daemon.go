@@ -41,13 +41,13 @@ func startDaemon(ctx context.Context, socket, log string, more []string, notes i
 	if err != nil {
 		return none, err
 	}
-	words, err := newTransientFile() // the daemon keeps it open
+	output, err := newTransientFile() // the daemon keeps it open
 	if err != nil {
 		return none, err
 	}
-	defer words.Close()
+	defer output.Close()
 	args := append([]string{"serve", "--socket", socket, "--log", log}, more...)
-	cmd, confined, err := startDetached(self, args, words)
+	cmd, confined, err := startDetached(self, args, output)
 	if err != nil {
 		return none, err
 	}
@@ -68,8 +68,8 @@ func startDaemon(ctx context.Context, socket, log string, more []string, notes i
 		select {
 		case err := <-ended:
 			timer.Stop()
-			said, _ := io.ReadAll(io.NewSectionReader(words, 0, maxLastOutputBytes))
-			text := strings.TrimSpace(string(said))
+			tail, _ := io.ReadAll(io.NewSectionReader(output, 0, maxLastOutputBytes))
+			text := strings.TrimSpace(string(tail))
 			var exit *exec.ExitError
 			if errors.As(err, &exit) && exit.ExitCode() == statusAlreadyServed {
 				return none, socketTakenError(text)
@@ -85,13 +85,13 @@ func startDaemon(ctx context.Context, socket, log string, more []string, notes i
 }
 
 // socketTakenError returns the error of a daemon that has exited because its socket is in use.
-func socketTakenError(said string) error {
+func socketTakenError(output string) error {
 	for _, kind := range []error{daemon.ErrServed, daemon.ErrInUse} {
-		if rest, ok := strings.CutPrefix(said, "repl: "+strings.TrimPrefix(kind.Error(), "daemon: ")+": "); ok {
+		if rest, ok := strings.CutPrefix(output, "repl: "+strings.TrimPrefix(kind.Error(), "daemon: ")+": "); ok {
 			return fmt.Errorf("%w: %s", kind, rest)
 		}
 	}
-	return fmt.Errorf("%w: %s", daemon.ErrServed, said)
+	return fmt.Errorf("%w: %s", daemon.ErrServed, output)
 }
 
 // detachedLogPath returns the log of a daemon that outlives this process, if the user gave none:

@@ -96,8 +96,8 @@ func (s *stdinReader) next(ctx context.Context, w *session.InputRequest) (sessio
 		case in := <-s.inputs:
 			s.pending = false
 			return in, nil
-		case over := <-s.lastEnded:
-			if over >= w.ID {
+		case ended := <-s.lastEnded:
+			if ended >= w.ID {
 				return session.Input{}, errRequestOver
 			}
 		case <-ctx.Done():

@@ -27,26 +27,26 @@ const browserTimeout = 10 * time.Second
 // newViewCommand serves the sessions of the daemon as a web UI.
 func newViewCommand(f *flag.FlagSet) action {
 	r := newDaemonCommand(f)
-	stay := r.flags.Bool("no-open", false, "print the link without opening a browser")
+	noOpen := r.flags.Bool("no-open", false, "print the link without opening a browser")
 	port := r.flags.Int("port", 0, "`N` the local port; default a free one")
 	byAddress := r.flags.Bool("by-address", false, "use 127.0.0.1 in the link, for browsers that do not resolve names under localhost")
 	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "`NAME` the name that others see; default your user name and a number")
 	r.log.addFlags(f)
 	return func(s streams, args []string) (int, error) {
-		given, err := parseInterspersed(r.flags, args)
+		words, err := parseInterspersed(r.flags, args)
 		switch {
 		case err != nil:
 			return statusUsage, err
-		case len(given) > 1:
-			return statusUsage, usageErrorf("view takes no argument %q", given[1])
+		case len(words) > 1:
+			return statusUsage, usageErrorf("view takes no argument %q", words[1])
 		case *port < 0 || *port > 65535:
 			return statusUsage, usageErrorf("--port %d: use a port from 1 to 65535, or 0 for one that is free", *port)
 		case *self == "" || !client.IsAuthor(*self):
 			return statusUsage, usageErrorf("--as %q: use a name of up to %d bytes, without control or invisible characters", *self, client.MaxAuthorBytes)
 		}
 		name := ""
-		if len(given) == 1 {
-			name = given[0]
+		if len(words) == 1 {
+			name = words[0]
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			if name != "" {
@@ -64,7 +64,7 @@ func newViewCommand(f *flag.FlagSet) action {
 			if err != nil {
 				return statusFailed, fmt.Errorf("cannot serve the web UI: %w", err)
 			}
-			return statusDone, serveView(ctx, s, served, name, !*stay && browserprompt.HasBrowser())
+			return statusDone, serveView(ctx, s, served, name, !*noOpen && browserprompt.HasBrowser())
 		})
 	}
 }
@@ -121,9 +121,9 @@ func openBrowser(ctx context.Context, link string) (remove func(), err error) {
 	if err := page.Commit(); err != nil {
 		return remove, err
 	}
-	gone := time.AfterFunc(httpauth.LoginLinkTimeout, func() { _ = os.Remove(path) })
+	removal := time.AfterFunc(httpauth.LoginLinkTimeout, func() { _ = os.Remove(path) })
 	remove = func() {
-		gone.Stop()
+		removal.Stop()
 		_ = os.Remove(path)
 	}
 	name, args := browserCommand(path)

@@ -11,6 +11,6 @@ func hasSameTerminal(pid int) bool {
 	if err != nil || pid <= 0 {
 		return false
 	}
-	ours, err := unix.Getsid(0)
-	return err == nil && ours == its
+	ownSession, err := unix.Getsid(0)
+	return err == nil && ownSession == its
 }

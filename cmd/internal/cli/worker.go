@@ -99,32 +99,32 @@ func (c *workerCheck) runChecks(s streams, command []string) (int, error) {
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
 	spec := workers.Spec{Name: filepath.Base(path), Path: path, Args: command[1:]}
-	kept, failed := c.printResults(ctx, s, spec, conformance.Options{Timeout: c.timeout, Logger: log, Dialect: dialect})
+	passed, failed := c.printResults(ctx, s, spec, conformance.Options{Timeout: c.timeout, Logger: log, Dialect: dialect})
 	if status, ok := signalStatus(ctx); ok {
 		return status, nil
 	}
-	if failed > 0 || kept == 0 {
+	if failed > 0 || passed == 0 {
 		return statusFailed, nil
 	}
 	return statusDone, nil
 }
 
 // printResults prints how many checks passed, failed and were skipped.
-func (c *workerCheck) printResults(ctx context.Context, s streams, spec workers.Spec, o conformance.Options) (kept, broken int) {
+func (c *workerCheck) printResults(ctx context.Context, s streams, spec workers.Spec, o conformance.Options) (passed, failed int) {
 	skipped := 0
 	for _, r := range conformance.Run(ctx, spec, &o) {
 		switch {
 		case r.Err != nil:
-			broken++
+			failed++
 			fmt.Fprintf(s.out, "failed   %s\n         %s\n", r.Name, oneLine(r.Err))
 		case r.Skipped != "":
 			skipped++
 			fmt.Fprintf(s.out, "skipped  %s: %s\n", r.Name, r.Skipped)
 		default:
-			kept++
+			passed++
 			fmt.Fprintf(s.out, "passed   %s\n", r.Name)
 		}
 	}
-	fmt.Fprintf(s.out, "%d passed, %d failed, %d skipped\n", kept, broken, skipped)
-	return kept, broken
+	fmt.Fprintf(s.out, "%d passed, %d failed, %d skipped\n", passed, failed, skipped)
+	return passed, failed
 }
