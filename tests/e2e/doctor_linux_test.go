@@ -37,12 +37,12 @@ func TestDoctorSandbox(t *testing.T) {
 		}{
 			{what: "is tried in a sandbox", want: "ok      the runtime starts"},
 			{what: "is tried in a sandbox from a directory below", from: "a/b", want: "ok      the runtime starts"},
-			{what: "is tried in a sandbox for a person who uses none", settings: full, want: "ok      the runtime starts"},
-			{what: "writes nothing that a person lets sessions write", settings: []string{"allow-write = [%q]"}, want: "ok      protocol 2025-06-18"},
-			{what: "writes nothing that a person allowed always", settings: []string{"[workspace.%[1]q]", "allow-write = [%[1]q]"}, want: "ok      protocol 2025-06-18"},
-			{what: "is tried in the sandbox that a person accepts", settings: []string{`sandbox-fallback = "landlock"`}, confine: withoutNamespaces, want: weaker},
-			{what: "is not tried without one", settings: full, confine: withoutNamespaces, want: "there is no sandbox here to try it in (host: start: sandbox: user namespace"},
-			{what: "is not tried without one from a directory below", from: "a/b", settings: full, confine: withoutNamespaces, want: "there is no sandbox here to try it in (host: start: sandbox: user namespace"},
+			{what: "is tried in a sandbox for a user who uses none", settings: full, want: "ok      the runtime starts"},
+			{what: "writes nothing that a user lets sessions write", settings: []string{"allow-write = [%q]"}, want: "ok      protocol 2025-06-18"},
+			{what: "writes nothing that a user always allows", settings: []string{"[workspace.%[1]q]", "allow-write = [%[1]q]"}, want: "ok      protocol 2025-06-18"},
+			{what: "is tried in the fallback that a user accepts", settings: []string{`sandbox-fallback = "landlock"`}, confine: withoutNamespaces, want: weaker},
+			{what: "is not tried without one", settings: full, confine: withoutNamespaces, want: "no sandbox is available to test it in (host: start: sandbox: user namespace"},
+			{what: "is not tried without one from a directory below", from: "a/b", settings: full, confine: withoutNamespaces, want: "no sandbox is available to test it in (host: start: sandbox: user namespace"},
 			{what: "of a client is not tried without one", from: "../elsewhere", settings: full, confine: withoutNamespaces, want: "ok      protocol 2025-06-18"},
 		} {
 			t.Run(c.what, func(t *testing.T) {

@@ -25,8 +25,8 @@ type exitWork struct {
 }
 
 const (
-	waitInPython = "f = None\nimport os, time\ndef wait():\n    print('be' + 'gun', flush=True)\n    while not os.path.exists('go'): time.sleep(.01)\n    print('do' + 'ne')\n"
-	waitInR      = "wait <- function(...) { cat('be', 'gun\\n', sep = ''); while (!file.exists('go')) Sys.sleep(.01); cat('do', 'ne\\n', sep = '') }\n"
+	waitInPython = "f = None\nimport os, time\ndef wait():\n    print('star' + 'ted', flush=True)\n    while not os.path.exists('go'): time.sleep(.01)\n    print('do' + 'ne')\n"
+	waitInR      = "wait <- function(...) { cat('star', 'ted\\n', sep = ''); while (!file.exists('go')) Sys.sleep(.01); cat('do', 'ne\\n', sep = '') }\n"
 )
 
 var exitWorks = map[string]exitWork{
@@ -88,7 +88,7 @@ func TestTerminalEnd(t *testing.T) {
 			h.wantNothingLeft(t)
 		})
 	}
-	t.Run("by Ctrl-D needs no name of the user's", func(t *testing.T) {
+	t.Run("by Ctrl-D does not depend on names of the code", func(t *testing.T) {
 		t.Parallel()
 		p := newHome(t).startAtPrompt(t)
 		p.enterLine("SystemExit = exit = 5")
@@ -134,7 +134,7 @@ func TestTerminal_CtrlZ(t *testing.T) {
 		p.typeKeys("exit\r")
 		p.waitExit(0)
 	})
-	t.Run("of another program's making leaves the keys to us afterwards", func(t *testing.T) {
+	t.Run("of a parent program leaves the keys to us afterwards", func(t *testing.T) {
 		t.Parallel()
 		bash, err := exec.LookPath("bash")
 		if err != nil {

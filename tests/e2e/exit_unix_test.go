@@ -38,7 +38,7 @@ func TestExit(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	})
-	t.Run("of an agent's R ends the session, and that is said", func(t *testing.T) {
+	t.Run("of an agent's R ends the session and is reported", func(t *testing.T) {
 		t.Parallel()
 		h := newRHome(t)
 		a := newAgent(t, h, "--lang", "r", "--sandbox", "full")
@@ -57,7 +57,7 @@ func TestExit(t *testing.T) {
 			}
 		}
 	})
-	t.Run("at a person's terminal ends it with the status", func(t *testing.T) {
+	t.Run("at a user's terminal ends it with the status", func(t *testing.T) {
 		t.Parallel()
 		p := newHome(t).startAtPrompt(t)
 		p.enterLine("import sys")
@@ -85,7 +85,7 @@ func TestExit(t *testing.T) {
 		h := newRHome(t)
 		h.startTerminal(t, "-i", h.writeFile(t, "quits.R", "quit(status = 4)\n")).waitExit(4)
 	})
-	t.Run("of a person who is attached ends the session's interpreter", func(t *testing.T) {
+	t.Run("of an attached user ends the session's interpreter", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
 		h.startDaemon(t)

@@ -294,7 +294,7 @@ func TestFindDaemon(t *testing.T) {
 	})
 
 	// The directory of an ssh login is removed at the logout.
-	t.Run("dial starts a daemon outside of the login directory", func(t *testing.T) {
+	t.Run("bridge starts a daemon outside the login directory", func(t *testing.T) {
 		t.Parallel()
 		h := newFindHome(t)
 		dir, variable := newLoginDir(t)
@@ -323,7 +323,7 @@ func TestFindDaemon(t *testing.T) {
 		step := node.withLogin("SLURM_JOB_ID=17", "SLURMD_NODENAME=n1")
 		for _, flags := range [][]string{{"bridge"}, {"bridge", "--login-env"}} {
 			r := step.runRepl(t, "", flags...)
-			if r.status == 0 || !strings.Contains(r.stderr, "a step of a Slurm job starts none") || !strings.Contains(r.stderr, "the job 17 on n1 itself run repl serve") {
+			if r.status == 0 || !strings.Contains(r.stderr, "this is a step of a Slurm job") || !strings.Contains(r.stderr, "job 17 on n1 itself run repl serve") {
 				t.Errorf("%q: %v", flags, r)
 			}
 		}

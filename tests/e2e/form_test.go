@@ -65,7 +65,7 @@ func TestDoctor_ToolServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := h.runRepl(t, "", "doctor", "--lang", "python", "--mcp-servers", file)
-	for _, want := range []string{"Servers of tools", "ok      birds: tools: 1, of which it marks 0 as destructive; started in ", "FAILED  broken: the server broken did not start: ", "it ended with status 3: no licence", "note: server off is skipped: disabled"} {
+	for _, want := range []string{"MCP servers, for code in sessions", "ok      birds: tools: 1, of which it marks 0 as destructive; started in ", "FAILED  broken: the server broken did not start: ", "it ended with status 3: no licence", "note: server off is skipped: disabled"} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("doctor does not say %q: %v", want, got)
 		}
@@ -155,7 +155,7 @@ func TestForm(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
 		got := h.runRepl(t, "", append([]string{"--lang", "python", "-e", pickBirdCode}, h.writeBirdServerConfig(t)...)...)
-		if got.status != 0 || !strings.Contains(got.stdout, "got decline") || !strings.Contains(got.stderr, "declined, because nobody is there to be asked: the server birds asks: Which bird?") {
+		if got.status != 0 || !strings.Contains(got.stdout, "got decline") || !strings.Contains(got.stderr, "declined, because no user is available to answer: the server birds asks: Which bird?") {
 			t.Errorf("got %+v", got)
 		}
 	})

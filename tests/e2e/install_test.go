@@ -43,7 +43,7 @@ func TestInstall(t *testing.T) {
 		}
 		h.env = append(h.env, "PATH="+bin+":"+os.Getenv("PATH"))
 		got := h.runRepl(t, "", "install", "cursor", "--lang", "python", "--dir", "bin")
-		if got.status != 0 || !strings.HasPrefix(got.stdout, "Cursor: added \"turnstone\" to ") || !strings.Contains(got.stdout, "was not seen on this machine") {
+		if got.status != 0 || !strings.HasPrefix(got.stdout, "Cursor: added \"turnstone\" to ") || !strings.Contains(got.stdout, "was not found on this machine") {
 			t.Fatalf("got %v", got)
 		}
 		text, err := os.ReadFile(filepath.Join(h.homeDir(), ".cursor", "mcp.json"))

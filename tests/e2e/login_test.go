@@ -97,7 +97,7 @@ func TestServe(t *testing.T) {
 		}
 		h.env = append(h.env, "XDG_STATE_HOME="+filepath.Join(file, "state"))
 		r := h.runRepl(t, "", "serve", "--detach")
-		if r.status != 0 || !strings.Contains(r.stderr, "the daemon keeps no log: ") || !strings.Contains(r.stderr, "its log is "+os.DevNull) {
+		if r.status != 0 || !strings.Contains(r.stderr, "the daemon runs without a log: ") || !strings.Contains(r.stderr, "its log is "+os.DevNull) {
 			t.Fatalf("got %v", r)
 		}
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "1"), result{"1\n", newSessionNotice("main"), 0})

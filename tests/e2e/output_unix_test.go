@@ -56,7 +56,7 @@ func TestExec_Output(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("that is left out at a terminal is named", func(t *testing.T) {
+	t.Run("omitted at a terminal is named", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
 		h.startDaemon(t)
@@ -68,7 +68,7 @@ func TestExec_Output(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("that nobody reads any more leaves the turn running", func(t *testing.T) {
+	t.Run("without a reader leaves the turn running", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
 		h.startDaemon(t)
@@ -150,7 +150,7 @@ func TestExecSession(t *testing.T) {
 		}
 	})
 
-	t.Run("is not made in a directory that is gone", func(t *testing.T) {
+	t.Run("is not created in a directory that is gone", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
 		h.startDaemon(t)
@@ -162,7 +162,7 @@ func TestExecSession(t *testing.T) {
 			out, _ := cmd.CombinedOutput()
 			return string(out)
 		}
-		if got := gone("exec", "main", "-e", "1"); !strings.Contains(got, "the working directory, which is gone") {
+		if got := gone("exec", "main", "-e", "1"); !strings.Contains(got, "the working directory, where the session would start, is gone") {
 			t.Errorf("got %q", got)
 		}
 		if got := h.listSessions(t); len(got) != 0 {

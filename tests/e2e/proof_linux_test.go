@@ -419,7 +419,7 @@ func TestDaemonKey(t *testing.T) {
 	if i, e := os.Lstat(key); err != nil || e != nil || i.Mode() != 0o600 {
 		t.Fatalf("got %v, %v, %v", i, err, e)
 	}
-	t.Run("is made anew when it was removed", func(t *testing.T) {
+	t.Run("is created again after it was removed", func(t *testing.T) {
 		if err := os.Remove(key); err != nil {
 			t.Fatal(err)
 		}
@@ -428,7 +428,7 @@ func TestDaemonKey(t *testing.T) {
 			t.Errorf("it is as before, or not there: %v", err)
 		}
 	})
-	t.Run("of another daemon that made it is that of both", func(t *testing.T) {
+	t.Run("is shared with another daemon that has created it", func(t *testing.T) {
 		if err := os.Remove(key); err != nil {
 			t.Fatal(err)
 		}
@@ -440,7 +440,7 @@ func TestDaemonKey(t *testing.T) {
 			t.Errorf("got %v", r)
 		}
 	})
-	for name, spoil := range map[string]func() error{
+	for name, breakKey := range map[string]func() error{
 		"a link": func() error {
 			return os.Symlink(filepath.Join(h.dir, "key"), key)
 		},
@@ -454,7 +454,7 @@ func TestDaemonKey(t *testing.T) {
 			if err := os.Remove(key); err != nil {
 				t.Fatal(err)
 			}
-			if err := spoil(); err != nil {
+			if err := breakKey(); err != nil {
 				t.Fatal(err)
 			}
 			if r := h.runRepl(t, "", "exec", "main", "-e", "'hunter2'"); r.status != 3 || !strings.Contains(r.stderr, key) {
@@ -469,7 +469,7 @@ func TestDaemonKey(t *testing.T) {
 			works(t)
 		})
 	}
-	t.Run("of another state directory is not this daemon's", func(t *testing.T) {
+	t.Run("of another state directory is not accepted", func(t *testing.T) {
 		other := h
 		other.env = append(h.env[:len(h.env)-1:len(h.env)-1], "XDG_STATE_HOME="+t.TempDir(), h.env[len(h.env)-1])
 		if r := other.runRepl(t, "", "exec", "main", "-e", "1"); r.status != 3 || !strings.Contains(r.stderr, "XDG_STATE_HOME") {

@@ -40,7 +40,7 @@ func (h home) writeFile(t *testing.T, name, text string) string {
 
 func TestR_EndsWhileIdle(t *testing.T) {
 	t.Parallel()
-	t.Run("of R itself is told, and not silently mended", func(t *testing.T) {
+	t.Run("of R itself is reported, not silently repaired", func(t *testing.T) {
 		t.Parallel()
 		p := newRHome(t).startTerminal(t, "--lang", "r")
 		p.waitText("Ctrl-D ends.")

@@ -54,7 +54,7 @@ func TestRecover(t *testing.T) {
 
 		h.startDaemon(t)
 		r := h.runRepl(t, "", "exec", "work", "-e", "print('double' in dir())")
-		if r.stdout != "False\n" || !strings.Contains(r.stderr, "work is new: the session before was lost") || !strings.Contains(r.stderr, "repl recover work writes") {
+		if r.stdout != "False\n" || !strings.Contains(r.stderr, "work is new; the session before it crashed") || !strings.Contains(r.stderr, "repl recover work writes") {
 			t.Errorf("the next one: %v", r)
 		}
 		if r := h.runRepl(t, "", "exec", "work", "-e", "1"); r.stderr != "" {

@@ -42,7 +42,7 @@ func (b bareRemote) installedPrograms(t *testing.T) []string {
 func TestRemoteInstall(t *testing.T) {
 	t.Parallel()
 
-	t.Run("brings the program and uses it from then on", func(t *testing.T) {
+	t.Run("installs the program and uses it from then on", func(t *testing.T) {
 		t.Parallel()
 		far, h := newBareRemote(t), newDaemonHome(t)
 		run := func(words ...string) result { return h.runRepl(t, "", append(words, "--via", far.via)...) }
@@ -57,7 +57,7 @@ func TestRemoteInstall(t *testing.T) {
 		}
 		r := run("remote", "install")
 		there := far.installedPrograms(t)
-		if r.status != 0 || len(there) != 1 || !strings.HasPrefix(r.stdout, there[0]+": repl ") || !strings.Contains(r.stderr, " MB go to "+far.home+"/.cache/turnstone/bin there\n") {
+		if r.status != 0 || len(there) != 1 || !strings.HasPrefix(r.stdout, there[0]+": repl ") || !strings.Contains(r.stderr, " MB to "+far.home+"/.cache/turnstone/bin\n") {
 			t.Fatalf("got %v, and there is %q", r, there)
 		}
 		wantResult(t, run("exec", "main", "-e", "6 * 7"), result{"42\n", newSessionNotice("main"), 0})
@@ -113,7 +113,7 @@ func TestRemoteInstall(t *testing.T) {
 		far, h := newBareRemote(t), newDaemonHome(t)
 		p := h.startTerminal(t, "exec", "main", "--via", far.via, "-e", "6 * 7")
 		p.waitText("installing repl at ")
-		p.waitText(" MB go to " + far.home + "/.cache/turnstone/bin there\r\n")
+		p.waitText(" MB to " + far.home + "/.cache/turnstone/bin\r\n")
 		p.waitText("42\r\n")
 		if err := p.cmd.Wait(); err != nil {
 			t.Errorf("it ended with %v", err)

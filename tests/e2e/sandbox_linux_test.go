@@ -207,7 +207,7 @@ func TestSandbox(t *testing.T) {
 		h.writeSandboxSettings(t, "home-access = \"tools\"\nallow-read = [\""+filepath.Join(in, "document")+"\"]\n")
 		shows("False False True False", "--sandbox", "workspace")
 		p := h.startTerminal(t, "grant", "--always", "--dir", h.dir, "--read", filepath.Join(in, ".always"))
-		p.waitText("kept in")
+		p.waitText("saved in")
 		p.waitExit(0)
 		shows("False False True True", "--sandbox", "workspace")
 		p = h.startTerminal(t, "grant", "--always", "--read", filepath.Join(in, ".ssh/id"))
@@ -412,7 +412,7 @@ func TestSandboxConfig(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 		p := h.startTerminal(t, "grant", "--always", "--write", outside)
-		p.waitText("kept in")
+		p.waitText("saved in")
 		p.waitExit(0)
 		if got := h.runRepl(t, "", "--sandbox", "workspace", "-e", writeProbeCode); got.stdout != "written written None\n" {
 			t.Errorf("got %v", got)

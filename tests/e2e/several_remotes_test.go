@@ -229,7 +229,7 @@ func TestRemotes(t *testing.T) {
 		h.writeRemotesFile(t, "[remotes.gpu]\nvia = \"ssh gpu1\"\n")
 		for args, part := range map[string]string{
 			"mcp --remotes gpo":                    "did you mean gpu?",
-			"mcp --remotes gpu,,hpc":               "with commas between them, or all",
+			"mcp --remotes gpu,,hpc":               "separated by commas, or all",
 			"mcp --remotes gpu --http :0":          "--http",
 			"mcp --remotes here --remote gpu":      "--remotes here",
 			"mcp --remotes gpu --env-file /x/y.zz": "--env-file",

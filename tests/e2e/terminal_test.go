@@ -496,7 +496,7 @@ func TestTerminalEditing(t *testing.T) {
 		p.waitText("Return the number of items in a container")
 		p.waitText(">>> ")
 		p.enterLine("%timeit x")
-		p.waitText("the plain way: import timeit")
+		p.waitText("instead, use: import timeit")
 		p.waitText(">>> ")
 		p.enterLine("exit")
 		p.waitExit(0)

@@ -84,5 +84,5 @@ func refuseInSlurmStep(getenv func(string) string) error {
 	if job == "" || node == "" {
 		return nil
 	}
-	return fmt.Errorf("cannot start a daemon in a step of a Slurm job: it would end with the step, or outlive the job and its limits; let job %s on %s itself run repl serve --socket PATH, and name that socket", job, node)
+	return fmt.Errorf("this is a step of a Slurm job: a daemon would end with the step, or outlive the job and its limits; let job %s on %s itself run repl serve --socket PATH, and name that socket", job, node)
 }

@@ -29,7 +29,7 @@ func runProcess(s streams, lang languageInfo, spec workers.Spec, log *slog.Logge
 	if err := enterSpec(spec); err != nil {
 		return statusFailed, err
 	}
-	log.Info("a program starts", "path", spec.Path)
+	log.Info("program started", "path", spec.Path)
 	status, err = execProgram(s, spec.Path, lang.processArgs(option, text, args))
 	if err != nil {
 		err = fmt.Errorf("cannot start %s: %w", spec.Path, err)
