@@ -202,7 +202,7 @@ func TestAskpass(t *testing.T) {
 			t.Errorf("the key is not kept: %v", err)
 		}
 		if n := len(openedPages(opened)); n != 1 {
-			t.Errorf("the person was asked %d times", n)
+			t.Errorf("the user was asked %d times", n)
 		}
 		s.closeAgent(t, a)
 		if left, _ := filepath.Glob(filepath.Join(h.tmp, "repl-ask-*")); len(left) > 0 {
@@ -224,7 +224,7 @@ func TestAskpass(t *testing.T) {
 				t.Errorf("got %q", got)
 			}
 			if n := len(openedPages(opened)); n != 1 {
-				t.Errorf("the person was asked %d times", n)
+				t.Errorf("the user was asked %d times", n)
 			}
 			a.sendInput("6 * 7")
 		}
@@ -266,7 +266,7 @@ func TestAskpass(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		if n := len(openedPages(opened)); n != 1 {
-			t.Errorf("the person was asked %d times", n)
+			t.Errorf("the user was asked %d times", n)
 		}
 		s.closeAgent(t, a)
 	})

@@ -48,7 +48,7 @@ func TestClients_ListAndDetach(t *testing.T) {
 	_ = p.cmd.Wait()
 	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "2"), result{"2\n", "", 0})
 	if r := h.runRepl(t, "", "detach", "client-0"); r.status != 1 || !strings.Contains(r.stderr, `no client "client-0"`) {
-		t.Errorf("of nobody: %v", r)
+		t.Errorf("without a holder: %v", r)
 	}
 }
 

@@ -310,7 +310,7 @@ func TestMCPDaemon(t *testing.T) {
 			return strings.Contains(a.callTool("repl_sessions", map[string]any{"session": "bot"}), "\nx     int ")
 		})
 		first := a.callRepl("import time\nprint('one', flush=True)\nopen('go', 'w').close()\nwhile not __import__('os').path.exists('on'): time.sleep(.01)\nprint('two')", "timeout_ms", 0)
-		waitUntil(t, "the turn has begun", func() bool { _, err := os.Stat(filepath.Join(h.dir, "go")); return err == nil })
+		waitUntil(t, "the turn has started", func() bool { _, err := os.Stat(filepath.Join(h.dir, "go")); return err == nil })
 		a.kill()
 		if err := os.WriteFile(filepath.Join(h.dir, "on"), nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -384,12 +384,12 @@ func TestMCPDaemon(t *testing.T) {
 		b.kill()
 		b = h.newMCPClient(t, "--daemon", "--name", "bot")
 		if got := b.callRepl("print('from', 'b')"); !strings.Contains(got, "back in the session") || !strings.Contains(got, "[turn 3 by bot: print('from', 'a')]\nfrom a\n[turn 4]\nfrom b") {
-			t.Errorf("the second, started anew: %q", got)
+			t.Errorf("the second, restarted: %q", got)
 		}
 		a.kill()
 		a = h.newMCPClient(t, "--daemon", "--name", "bot")
 		if got := a.callRepl(""); !strings.Contains(got, "back in the session") || strings.Contains(got, "from a\n") || !strings.Contains(got, "from b") {
-			t.Errorf("the first, started anew: %q", got)
+			t.Errorf("the first, restarted: %q", got)
 		}
 	})
 

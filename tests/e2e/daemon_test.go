@@ -208,7 +208,7 @@ func TestAttach(t *testing.T) {
 			return h.runRepl(t, "", "exec", "main", "--lang", "r", "-e", "cat(getOption('width'))").stdout
 		}
 		if got := width(); got != "80" {
-			t.Errorf("nobody looks: got %s, want 80", got)
+			t.Errorf("without a terminal: got %s, want 80", got)
 		}
 		p := h.startTerminal(t, "attach", "main")
 		p.waitText("> ")

@@ -49,7 +49,7 @@ func TestMCPDaemon_LeavesWindowsJob(t *testing.T) {
 		says    string
 		notWine string
 	}{
-		{"a job that it may leave", windows.JOB_OBJECT_LIMIT_BREAKAWAY_OK, true, "", "under Wine nothing leaves a job, whatever it is told"},
+		{"a job that it may leave", windows.JOB_OBJECT_LIMIT_BREAKAWAY_OK, true, "", "under Wine no process leaves a job"},
 		{"a job that it may not leave", 0, false, "the daemon ends with it", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

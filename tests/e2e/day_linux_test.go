@@ -242,9 +242,9 @@ func TestWorkday_AsksForRegistries(t *testing.T) {
 				})
 			}
 			if a.askedCount != len(hosts) {
-				t.Errorf("a person had to answer %d times, want %d", a.askedCount, len(hosts))
+				t.Errorf("a user had to answer %d times, want %d", a.askedCount, len(hosts))
 			}
-			t.Logf("%d answers of a person", a.askedCount)
+			t.Logf("%d answers of a user", a.askedCount)
 		})
 	}
 }

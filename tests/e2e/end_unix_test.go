@@ -65,7 +65,7 @@ func TestTerminalEnd(t *testing.T) {
 			p.typeKeys("\x1b[200~" + e.code + "\x1b[201~\r")
 			p.waitOnScreen("> ")
 			p.typeKeys(ctrlD)
-			p.waitText("begun\r\n")
+			p.waitText("started\r\n")
 			return h, p
 		}
 		t.Run("by Ctrl-D shows and waits for "+name, func(t *testing.T) {

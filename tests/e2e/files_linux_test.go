@@ -99,7 +99,7 @@ func TestRemoteFiles(t *testing.T) {
 		}
 	})
 
-	t.Run("an agent is told of files that it can read", func(t *testing.T) {
+	t.Run("an agent learns only of files that it can read", func(t *testing.T) {
 		t.Parallel()
 		there, h := newDaemonHome(t), newDaemonHome(t)
 		there.startIsolatedDaemon(t)
@@ -113,7 +113,7 @@ func TestRemoteFiles(t *testing.T) {
 		got := a.callRepl(wideImageCode)
 		found := regexp.MustCompile(`3000 x 4, shown smaller; original in (\S+)\]`).FindStringSubmatch(got)
 		if found == nil {
-			t.Fatalf("a picture: %q", got)
+			t.Fatalf("an image: %q", got)
 		}
 		data, err := os.ReadFile(found[1])
 		if err != nil || !bytes.HasPrefix(data, []byte("\x89PNG")) || !strings.HasPrefix(found[1], h.envValue("XDG_STATE_HOME")) {
@@ -156,7 +156,7 @@ func TestRemoteFiles(t *testing.T) {
 		}
 		_ = daemon.Wait()
 		if r := h.runRepl(t, "", "recover", "work"); r.status != 1 {
-			t.Errorf("it is lost here: %v", r)
+			t.Errorf("it is missing here: %v", r)
 		}
 		if r := far("recover"); r.status != 0 || !strings.Contains(r.stdout, "work ") || !strings.Contains(r.stdout, "bot ") || strings.Count(r.stdout, "\n") != 3 {
 			t.Errorf("the list: %v", r)
@@ -171,7 +171,7 @@ func TestRemoteFiles(t *testing.T) {
 		told := func(who, name, text string) {
 			t.Helper()
 			if !strings.Contains(text, "repl recover "+name+" --via ") || !strings.Contains(text, how) || strings.Contains(text, there.tmp) {
-				t.Errorf("%s is told %q", who, text)
+				t.Errorf("%s gets %q", who, text)
 			}
 		}
 		told("who makes a session", "work", far("exec", "work", "-e", "1").stderr)

@@ -31,7 +31,7 @@ func TestExec_Signals(t *testing.T) {
 			t.Parallel()
 			h := newDaemonHome(t)
 			h.startDaemon(t)
-			cmd := h.command(t, "exec", "main", "-e", "import os, time; end = 'none'; open('begun', 'w').close()",
+			cmd := h.command(t, "exec", "main", "-e", "import os, time; end = 'none'; open('started', 'w').close()",
 				"-e", "while not os.path.exists('go'): time.sleep(.01)", "-e", "", "-e", "end = 'done'")
 			tty, err := pty.Start(cmd)
 			if err != nil {
@@ -39,7 +39,7 @@ func TestExec_Signals(t *testing.T) {
 			}
 			tty = newNonblockingTTY(t, tty)
 			defer tty.Close()
-			waitUntil(t, "it runs", func() bool { _, err := os.Stat(filepath.Join(h.dir, "begun")); return err == nil })
+			waitUntil(t, "it runs", func() bool { _, err := os.Stat(filepath.Join(h.dir, "started")); return err == nil })
 			if test.signal != nil {
 				_ = cmd.Process.Signal(test.signal)
 			} else {

@@ -107,7 +107,7 @@ func TestHTTP(t *testing.T) {
 
 	// A server that is told to stop leaves nothing behind a second later, whatever its clients do.
 	// The test allows one more second for a busy machine. The calls are answered.
-	t.Run("leaves no process when it is told to end in a call", func(t *testing.T) {
+	t.Run("leaves no process when it is stopped in a call", func(t *testing.T) {
 		t.Parallel()
 		for _, version := range []string{"2025-11-25", "2026-07-28"} {
 			for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
@@ -116,7 +116,7 @@ func TestHTTP(t *testing.T) {
 					h := newHome(t)
 					s := newHTTPServer(t, h, "--sandbox", "full") // a sandbox has its own process numbers
 					message, header := s.replCall(t, version, `import os, subprocess, time
-print("begun")
+print("started")
 child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
 with open("new", "w") as f: f.write(f"{os.getpid()} {child.pid}")
 os.rename("new", "pids")
@@ -148,7 +148,7 @@ time.sleep(1000)`)
 					if got := exitStatusOf(t, s.cmd); got != want {
 						t.Errorf("got status %d, want %d", got, want)
 					}
-					if body := <-answered; !strings.Contains(body, "begun") {
+					if body := <-answered; !strings.Contains(body, "started") {
 						t.Errorf("got %q, want the output so far", body)
 					}
 					h.wantNothingLeft(t)

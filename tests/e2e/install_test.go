@@ -128,7 +128,7 @@ func TestInstall(t *testing.T) {
 		}
 		bad := h.runRepl(t, "", "install", "--all")
 		if bad.status != 1 || !strings.Contains(bad.stdout, "Codex: FAILED: ") || !strings.Contains(bad.stdout, "line 1, column 3") || !strings.Contains(bad.stdout, "Gemini CLI: added") {
-			t.Errorf("one that fails is told, and the others are done: got %v", bad)
+			t.Errorf("a failure is reported and the others are installed: got %v", bad)
 		}
 	})
 

@@ -196,7 +196,7 @@ time.sleep(1000)`)
 		}
 	})
 
-	t.Run("tells a user at the terminal what it is for", func(t *testing.T) {
+	t.Run("explains itself to a user at the terminal", func(t *testing.T) {
 		t.Parallel()
 		tty, err := pty.Start(newHome(t).command(t, "mcp", "--lang", "python"))
 		if err != nil {

@@ -34,7 +34,7 @@ func TestExec_Output(t *testing.T) {
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "m = input()", "-e", "for i in range(20_000): print(i)"), result{"", "repl: waiting for input: \"\" (answer with repl input main)\n", 5})
 		wantResult(t, h.runRepl(t, "", "input", "main", "-e", "eve"), result{lines.String(), "", 0})
 	})
-	t.Run("comes while the code runs", func(t *testing.T) {
+	t.Run("arrives while the code runs", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
 		h.startDaemon(t)

@@ -108,7 +108,7 @@ func TestWith(t *testing.T) {
 		}
 	})
 
-	t.Run("a model is told the progress and what failed", func(t *testing.T) {
+	t.Run("a model sees the progress and the failure", func(t *testing.T) {
 		t.Parallel()
 		for _, args := range [][]string{{"--with", "tiny"}, {"--with", "tiny", "--daemon"}} {
 			t.Run(strings.Join(args, " "), func(t *testing.T) {

@@ -204,7 +204,7 @@ func TestProgramSignals(t *testing.T) {
 			name, code, after string
 			status            int
 		}{
-			{"an interrupt nobody handles", "print('on', flush=True)\nwhile True: pass", "", 130},
+			{"an unhandled interrupt", "print('on', flush=True)\nwhile True: pass", "", 130},
 			{"one that is handled", "try:\n  print('on', flush=True)\n  while True: pass\nexcept KeyboardInterrupt: print('caught')", "caught\n", 0},
 		}
 		for _, test := range tests {

@@ -392,7 +392,7 @@ func replaceByImpostor(t *testing.T, socket, kind string) *impostor {
 		t.Fatal(err)
 	}
 	n := 0
-	waitUntil(t, "it has the place", func() bool { // while the daemon makes it again
+	waitUntil(t, "the impostor has the socket", func() bool { // while the daemon makes it again
 		n++
 		_ = os.Rename(filepath.Dir(socket), filepath.Join(aside, fmt.Sprintf("gone-%d", n)))
 		return os.Rename(dir, filepath.Dir(socket)) == nil

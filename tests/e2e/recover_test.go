@@ -61,7 +61,7 @@ func TestRecover(t *testing.T) {
 			t.Errorf("it is said once: %v", r)
 		}
 		if r := h.runRepl(t, "", "events", "work"); !strings.Contains(r.stdout, "repl recover work") {
-			t.Errorf("who attaches is told: %v", r)
+			t.Errorf("attach reports it: %v", r)
 		}
 		r = h.runRepl(t, "", "recover")
 		if lines := strings.Split(r.stdout, "\n"); len(lines) != 3 || !strings.HasPrefix(lines[1], "work ") || !strings.Contains(lines[1], " 4 ") {
@@ -94,7 +94,7 @@ func TestRecover(t *testing.T) {
 		}
 	})
 
-	t.Run("a model is told after its server was killed", func(t *testing.T) {
+	t.Run("a model learns that its server was killed", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
 		a := newAgent(t, h)

@@ -53,7 +53,7 @@ func TestRemoteInstall(t *testing.T) {
 			t.Errorf("a check: %v", r)
 		}
 		if there := far.installedPrograms(t); len(there) != 0 {
-			t.Fatalf("nobody allowed it: %q", there)
+			t.Fatalf("without permission: %q", there)
 		}
 		r := run("remote", "install")
 		there := far.installedPrograms(t)

@@ -23,7 +23,7 @@ import (
 // to a noisy account: as far as the client can tell, what it starts runs on another machine.
 func newRemoteCommand(t *testing.T, there home, first ...string) string {
 	t.Helper()
-	script := filepath.Join(t.TempDir(), "far side")
+	script := filepath.Join(t.TempDir(), "remote end")
 	text := "#!/bin/sh\nPATH=" + filepath.Dir(replBinary()) + ":$PATH\nTURNSTONE_SOCKET=" + there.socket() + "\nXDG_STATE_HOME='" + there.envValue("XDG_STATE_HOME") + "'\nexport PATH TURNSTONE_SOCKET XDG_STATE_HOME\n" +
 		"echo welcome to far; printf 'a prompt> '\necho a banner >&2\n" + strings.Join(first, "\n") + "\nexec \"$@\"\n"
 	if err := testexec.WriteExecutable(script, []byte(text)); err != nil {
@@ -275,7 +275,7 @@ wait $far`
 		}
 		list()
 		var relay, far int
-		waitUntil(t, "the far side is known", func() bool {
+		waitUntil(t, "the remote end is known", func() bool {
 			all := files("ids[0-9]*")
 			if len(all) != 1 {
 				return false
@@ -287,12 +287,12 @@ wait $far`
 			n, err := fmt.Sscan(string(text), &relay, &far)
 			return n == 2 && err == nil
 		})
-		waitUntil(t, "the idle link was there for longer than the far side would wait", func() bool {
+		waitUntil(t, "the idle connection outlived the silence timeout", func() bool {
 			said, err := os.ReadFile(files("said[0-9]*")[0])
 			return err == nil && strings.Count(string(said), client.MethodPing) > 15 // ten in that time
 		})
 		if !isAlive(far) {
-			t.Error("the far side of an idle link has ended")
+			t.Error("the remote end of an idle connection has exited")
 		}
 		if err := syscall.Kill(relay, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -303,7 +303,7 @@ wait $far`
 		})
 		list()
 		if n := len(files("ids[0-9]*")); n != 2 {
-			t.Errorf("the place was dialled %d times, want 2", n)
+			t.Errorf("the remote was dialled %d times, want 2", n)
 		}
 	})
 

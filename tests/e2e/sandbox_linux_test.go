@@ -159,7 +159,7 @@ func TestSandbox(t *testing.T) {
 		}
 		elsewhere := filepath.Join(filepath.Dir(replBinary()), "cache-"+filepath.Base(h.tmp)) // next to a program, so only readable
 		for what, dir := range map[string]string{
-			"missing in a place that is only readable": elsewhere, "missing in the workspace": filepath.Join(h.dir, "a/b"),
+			"missing in a read-only directory": elsewhere, "missing in the workspace": filepath.Join(h.dir, "a/b"),
 			"missing among temporary files": filepath.Join(h.tmp, "a/b"), "missing on the machine": "/turnstone-nothing/a",
 			"a file": file, "below a file": filepath.Join(file, "a"), "a device": "/dev/null",
 		} {

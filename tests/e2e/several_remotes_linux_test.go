@@ -38,7 +38,7 @@ func TestRemotes_ImagesAndPermissions(t *testing.T) {
 		got := a.callTool("repl", place+"/main", "input", wideImageCode)
 		found := regexp.MustCompile(`3000 x 4, shown smaller; original in (\S+)\]`).FindStringSubmatch(got)
 		if found == nil {
-			t.Fatalf("a picture at %s: %q", place, got)
+			t.Fatalf("an image at %s: %q", place, got)
 		}
 		data, err := os.ReadFile(found[1])
 		if err != nil || !bytes.HasPrefix(data, []byte("\x89PNG")) || !strings.HasPrefix(found[1], h.envValue("XDG_STATE_HOME")) {
@@ -47,7 +47,7 @@ func TestRemotes_ImagesAndPermissions(t *testing.T) {
 		kept[place] = found[1]
 	}
 	if kept["gpu"] == kept["hpc"] {
-		t.Errorf("the pictures of both are in %s", kept["gpu"])
+		t.Errorf("the images of both are in %s", kept["gpu"])
 	}
 
 	const open = `open("../asked/x", "w").write("done")`

@@ -93,7 +93,7 @@ func TestRemotes(t *testing.T) {
 			t.Errorf("here: %q", got)
 		}
 		if n := len(gpu.dialPIDs(t)); n > 0 {
-			t.Errorf("a place that no call has named was dialled %d times", n)
+			t.Errorf("a remote that no call has named was dialled %d times", n)
 		}
 		for _, place := range []string{"gpu", "hpc"} {
 			if got := a.callTool("repl", place+"/main", "input", "where = '"+place+"'"); got != `[new session "`+place+"/main\"]\n[done, no output]" {
@@ -132,7 +132,7 @@ func TestRemotes(t *testing.T) {
 			t.Errorf("it ended with %v", err)
 		}
 		if n := len(lab.dialPIDs(t)); n > 0 {
-			t.Errorf("a place that is not allowed was dialled %d times", n)
+			t.Errorf("a remote that is not allowed was dialled %d times", n)
 		}
 		for place, at := range map[string]testRemote{"gpu": gpu, "hpc": hpc} {
 			waitUntil(t, "no connection is left at "+place, func() bool {
@@ -186,7 +186,7 @@ func TestRemotes(t *testing.T) {
 		}
 	})
 
-	t.Run("each link breaks and comes back on its own", func(t *testing.T) {
+	t.Run("each connection breaks and recovers separately", func(t *testing.T) {
 		t.Parallel()
 		gpu, hpc, h := newTestRemote(t), newTestRemote(t), newDaemonHome(t)
 		h.startDaemon(t)
@@ -201,7 +201,7 @@ func TestRemotes(t *testing.T) {
 		if err := syscall.Kill(gpu.dialPIDs(t)[0], syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		waitUntil(t, "the place is dialled again", func() bool { return len(gpu.dialPIDs(t)) > 1 })
+		waitUntil(t, "the remote is dialled again", func() bool { return len(gpu.dialPIDs(t)) > 1 })
 		if err := os.WriteFile(flag, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func TestRemotes(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		if pids := hpc.dialPIDs(t); len(pids) != 1 {
-			t.Errorf("the other place was dialled by %v", pids)
+			t.Errorf("the other remote was dialled by %v", pids)
 		}
 		_ = a.in.Close()
 		if err := a.cmd.Wait(); err != nil {

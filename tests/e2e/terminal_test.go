@@ -293,7 +293,7 @@ func TestTerminal(t *testing.T) {
 		p.waitText("[image: ")
 		path := p.waitText(", until this session ends]")
 		if data, err := os.ReadFile(strings.NewReplacer("\r", "", "\n", "").Replace(path)); err != nil || !bytes.HasPrefix(data, []byte("\x89PNG")) {
-			t.Errorf("%q: %v, want the picture", path, err)
+			t.Errorf("%q: %v, want the image", path, err)
 		}
 		p.waitText(">>> ")
 		p.typeKeys(ctrlD)

@@ -107,7 +107,7 @@ func TestHelp(t *testing.T) {
 				}
 			}
 			if regexp.MustCompile(`\{[a-z-]+\}`).MatchString(page) {
-				t.Errorf("%s has a figure that nobody filled in:\n%s", topic, page)
+				t.Errorf("%s has an unfilled placeholder:\n%s", topic, page)
 			}
 		}
 	})
@@ -175,7 +175,7 @@ func TestHelp(t *testing.T) {
 		request := regexp.MustCompile(`^\.(TH|SH|SS|PP|TP|B|br|nf|fi)\b`)
 		for i, line := range strings.Split(text, "\n") {
 			if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !request.MatchString(line) {
-				t.Errorf("line %d is a request that nobody meant: %q", i+1, line)
+				t.Errorf("line %d is an unintended request: %q", i+1, line)
 			}
 		}
 		for _, c := range visibleCommands() {

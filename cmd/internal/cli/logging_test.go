@@ -133,7 +133,7 @@ func TestOpenLogger(t *testing.T) {
 	}
 	log, err := (&logFlags{}).openLogger(nil)
 	if err != nil || log.Enabled(t.Context(), slog.LevelError) {
-		t.Errorf("a command with words of its own logs to standard error, too: %v", err)
+		t.Errorf("a command that prints its own messages also logs to standard error: %v", err)
 	}
 }
 

@@ -97,7 +97,7 @@ func (r *testDaemon) waitUntil(what string, holds func() bool) {
 		select {
 		case <-again.C:
 		case <-late:
-			r.t.Fatalf("it never comes that %s", what)
+			r.t.Fatalf("timed out waiting until %s", what)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func TestStdinReader(t *testing.T) {
 			t.Fatal(err)
 		}
 		if in, err := s.next(t.Context(), &session.InputRequest{}); err != nil || string(in.Data) != "late\n" {
-			t.Errorf("got %q, %v, want what was typed meanwhile", in.Data, err)
+			t.Errorf("got %q, %v, want what was typed in between", in.Data, err)
 		}
 	})
 }
