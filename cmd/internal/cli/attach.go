@@ -77,7 +77,6 @@ func newAttachCommand(f *flag.FlagSet) action {
 			return status, nil
 		})
 	}
-
 }
 
 // refuseOwnTerminal refuses to show a session at its own terminal: what it shows would be output of

@@ -51,7 +51,6 @@ func newClientsCommand(f *flag.FlagSet) action {
 			return statusDone, w.Flush()
 		})
 	}
-
 }
 
 // attachmentText describes how a client uses sessions.
@@ -115,7 +114,6 @@ func newDetachCommand(f *flag.FlagSet) action {
 			return statusDone, nil
 		})
 	}
-
 }
 
 // newWaitCommand waits until a session is idle.
@@ -160,7 +158,6 @@ func newWaitCommand(f *flag.FlagSet) action {
 			}
 		})
 	}
-
 }
 
 // lingerState reports whether a user's programs may outlive the last logout, according to systemd's

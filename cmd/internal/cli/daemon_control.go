@@ -112,7 +112,6 @@ func newDaemonControlCommand(f *flag.FlagSet) action {
 		}
 		return statusDone, nil
 	}
-
 }
 
 // closeAndWait closes a connection and waits for its transport command to exit, if it has one.

@@ -107,7 +107,6 @@ func newDoctorCommand(f *flag.FlagSet) action {
 		}
 		return statusDone, err
 	}
-
 }
 
 // examineServers starts the MCP servers whose tools code may call. A server that is left out is not

@@ -33,7 +33,6 @@ func newEventsCommand(f *flag.FlagSet) action {
 			return r.followEvents(ctx, s, c, words[0], timeline.Seq(*after), *live, show)
 		})
 	}
-
 }
 
 // An eventPrinter prints an event of a session to a writer.

@@ -18,114 +18,149 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
+// execFlags holds the flags of repl exec, and what resolveFlags makes of them.
+type execFlags struct {
+	daemon      *daemonCommand
+	code        codeFlag
+	wait        time.Duration
+	lang        string
+	worker      workerFlag
+	runtime     runtimeFlags
+	idleTimeout time.Duration
+	confinement sandboxFlags
+	limits      limitFlags
+	packages    packageList
+
+	custom   userWorker   // of --worker, or its zero value
+	language languageInfo // its zero value for a language that only the daemon knows
+	sandbox  *workers.Sandbox
+}
+
+func (o *execFlags) addFlags(f *flag.FlagSet) {
+	o.daemon = newDaemonCommand(f)
+	f.Var(&o.code, "e", codeUsage)
+	f.DurationVar(&o.wait, "wait", 24*time.Hour, "`DURATION` how long to wait for the end or an input request")
+	f.Var(langFlag{&o.lang}, "lang", langUsage())
+	f.Var(&o.worker, "worker", workerUsage)
+	o.runtime.addInterpreterFlags(f)
+	f.StringVar(&o.runtime.dir, "dir", "", "`DIR` the working directory of a session that exec creates; default this directory, or the daemon's at a remote")
+	f.DurationVar(&o.idleTimeout, "session-idle-timeout", 0, "`DURATION` close a session that exec creates after this time without use; 0 is the daemon's setting")
+	o.confinement.addFlags(f)
+	o.limits.addFlags(f)
+	f.Var(&o.packages, "with", withUsage)
+	o.daemon.log.addFlags(f)
+}
+
 // newExecCommand runs code in a session of the daemon and creates the session if it does not exist.
 func newExecCommand(f *flag.FlagSet) action {
-	r := newDaemonCommand(f)
-	var code codeFlag
-	r.flags.Var(&code, "e", codeUsage)
-	wait := r.flags.Duration("wait", 24*time.Hour, "`DURATION` how long to wait for the end or an input request")
-	var lang string
-	r.flags.Var(langFlag{&lang}, "lang", langUsage())
-	var worker workerFlag
-	r.flags.Var(&worker, "worker", workerUsage)
-	var c runtimeFlags
-	c.addInterpreterFlags(r.flags)
-	dir := r.flags.String("dir", "", "`DIR` the working directory of a session that exec creates; default this directory, or the daemon's at a remote")
-	idleTimeout := r.flags.Duration("session-idle-timeout", 0, "`DURATION` close a session that exec creates after this time without use; 0 is the daemon's setting")
-	var confined sandboxFlags
-	confined.addFlags(r.flags)
-	var limits limitFlags
-	limits.addFlags(r.flags)
-	var with packageList
-	r.flags.Var(&with, "with", withUsage)
-	r.log.addFlags(f)
+	var o execFlags
+	o.addFlags(f)
 	return func(s streams, args []string) (int, error) {
-		words, err := r.parseArgs(args, "SESSION")
+		words, err := o.daemon.parseArgs(args, "SESSION")
+		if err == nil {
+			err = o.resolveFlags()
+		}
 		if err != nil {
 			return statusUsage, err
 		}
-		if *wait < 0 || *wait > 24*time.Hour {
-			return statusUsage, usageErrorf("--wait %s: use 0 to 24h", *wait)
-		}
-		if *idleTimeout < 0 || *idleTimeout > 0 && *idleTimeout < time.Second {
-			return statusUsage, usageErrorf("--session-idle-timeout %s: use at least 1s, or 0 for the daemon's setting", *idleTimeout)
-		}
-		custom, isOwn, err := worker.singleWorker(lang)
-		if err != nil {
-			return statusUsage, err
-		}
-		if lang == "" && c.python == "" && c.r != "" {
-			lang = "r"
-		}
-		var l languageInfo // its zero value for a language that only the daemon knows
-		if !isOwn {
-			l, _ = findLanguage(lang)
-		}
-		if err := c.checkExecutable(l); err != nil {
-			return statusUsage, err
-		}
-		if err := r.resolveTarget(); err != nil {
-			return statusUsage, err
-		}
-		r.startsDaemon = true
-		c.dir, c.limits, c.isRemote = *dir, limits, r.isRemote()
-		confined.isRemote = c.isRemote
-		if err := c.resolvePaths(); err != nil {
-			return statusUsage, err
-		}
-		sandbox, err := confined.buildSandbox(r.flags)
-		if err != nil {
-			return statusUsage, err
-		}
-		if !isFlagSet(r.flags, "e") {
+		if !isFlagSet(f, "e") {
 			text, err := readInput(s.in)
 			if err != nil {
 				return statusFailed, fmt.Errorf("cannot read the code from standard input: %w", err)
 			}
-			code = append(code, text)
+			o.code = append(o.code, text)
 		}
-		if !utf8.ValidString(code.String()) {
+		if !utf8.ValidString(o.code.String()) {
 			return statusUsage, errNotUTF8
 		}
-		return r.runWithClient(func(ctx context.Context, conn *client.Conn) (int, error) {
-			view := r.newTurnView(s, conn, *wait)
-			p := client.StartParams{Session: words[0], Input: code.String(), Author: commandAuthor("exec"), WaitMS: view.firstWaitMS()}
-			if sandbox != nil || limits.Limits != (workers.Limits{}) { // before any code runs in a session with a weaker one
-				if now, err := conn.GetSession(ctx, words[0]); err == nil {
-					if err := errors.Join(requireSandbox(sandbox, now), requireLimits(limits.Limits, now)); err != nil {
-						return statusFailed, err
-					}
-				}
-			}
-			var reply session.Reply
-			err := session.ErrClosed
-			if len(with) == 0 { // an existing session must have them
-				reply, err = conn.StartTurn(ctx, p)
-			}
-			if session.KindOf(err) == session.KindClosed {
-				if c.dir == "" && !c.isRemote {
-					if c.dir, err = workingDir(); err != nil {
-						return statusFailed, err
-					}
-				}
-				params := client.CreateParams{Name: words[0], Language: cmp.Or(custom.name, lang), Command: custom.command, Runtime: c.runtimeInDaemon(l), Dir: cmp.Or(c.dir, r.remoteDir), Packages: with, SessionIdleTimeoutMS: idleTimeout.Milliseconds(), Limits: limits.clientLimits()}
-				setSandboxParams(sandbox, &params)
-				if !c.isRemote {
-					params.Env = loginEnv(sandbox)
-				}
-				err = createSession(ctx, s, r.daemonTarget, conn, params)
-				if err == nil {
-					view.deadline, p.WaitMS = time.Now().Add(*wait), view.firstWaitMS()
-					reply, err = conn.StartTurn(ctx, p)
-				}
-			}
-			if err != nil {
-				return statusFailed, err
-			}
-			return view.showTurn(ctx, reply, 0)
+		return o.daemon.runWithClient(func(ctx context.Context, conn *client.Conn) (int, error) {
+			return o.run(ctx, s, conn, words[0])
 		})
 	}
+}
 
+// resolveFlags checks the flags, and completes those that name the language and the sandbox.
+func (o *execFlags) resolveFlags() (err error) {
+	if o.wait < 0 || o.wait > 24*time.Hour {
+		return usageErrorf("--wait %s: use 0 to 24h", o.wait)
+	}
+	if o.idleTimeout < 0 || o.idleTimeout > 0 && o.idleTimeout < time.Second {
+		return usageErrorf("--session-idle-timeout %s: use at least 1s, or 0 for the daemon's setting", o.idleTimeout)
+	}
+	isCustom := false
+	if o.custom, isCustom, err = o.worker.singleWorker(o.lang); err != nil {
+		return err
+	}
+	if o.lang == "" && o.runtime.python == "" && o.runtime.r != "" {
+		o.lang = "r"
+	}
+	if !isCustom {
+		o.language, _ = findLanguage(o.lang)
+	}
+	if err := o.runtime.checkExecutable(o.language); err != nil {
+		return err
+	}
+	if err := o.daemon.resolveTarget(); err != nil {
+		return err
+	}
+	o.daemon.startsDaemon = true
+	o.runtime.limits, o.runtime.isRemote = o.limits, o.daemon.isRemote()
+	o.confinement.isRemote = o.runtime.isRemote
+	if err := o.runtime.resolvePaths(); err != nil {
+		return err
+	}
+	o.sandbox, err = o.confinement.buildSandbox(o.daemon.flags)
+	return err
+}
+
+// run runs the code in a session and shows the turn.
+func (o *execFlags) run(ctx context.Context, s streams, conn *client.Conn, name string) (int, error) {
+	view := o.daemon.newTurnView(s, conn, o.wait)
+	start := client.StartParams{Session: name, Input: o.code.String(), Author: commandAuthor("exec"), WaitMS: view.firstWaitMS()}
+	if o.sandbox != nil || o.limits.Limits != (workers.Limits{}) { // before any code runs in a session with a weaker one
+		if now, err := conn.GetSession(ctx, name); err == nil {
+			if err := errors.Join(requireSandbox(o.sandbox, now), requireLimits(o.limits.Limits, now)); err != nil {
+				return statusFailed, err
+			}
+		}
+	}
+	var reply session.Reply
+	err := session.ErrClosed
+	if len(o.packages) == 0 { // an existing session must have them
+		reply, err = conn.StartTurn(ctx, start)
+	}
+	if session.KindOf(err) == session.KindClosed {
+		params, paramsErr := o.createParams(name)
+		if paramsErr != nil {
+			return statusFailed, paramsErr
+		}
+		if err = createSession(ctx, s, o.daemon.daemonTarget, conn, params); err == nil {
+			view.deadline, start.WaitMS = time.Now().Add(o.wait), view.firstWaitMS()
+			reply, err = conn.StartTurn(ctx, start)
+		}
+	}
+	if err != nil {
+		return statusFailed, err
+	}
+	return view.showTurn(ctx, reply, 0)
+}
+
+// createParams returns the parameters of a session that exec creates.
+func (o *execFlags) createParams(name string) (p client.CreateParams, err error) {
+	if o.runtime.dir == "" && !o.runtime.isRemote {
+		if o.runtime.dir, err = workingDir(); err != nil {
+			return p, err
+		}
+	}
+	p = client.CreateParams{
+		Name: name, Language: cmp.Or(o.custom.name, o.lang), Command: o.custom.command, Runtime: o.runtime.runtimeInDaemon(o.language),
+		Dir: cmp.Or(o.runtime.dir, o.daemon.remoteDir), Packages: o.packages, SessionIdleTimeoutMS: o.idleTimeout.Milliseconds(), Limits: o.limits.clientLimits(),
+	}
+	setSandboxParams(o.sandbox, &p)
+	if !o.runtime.isRemote {
+		p.Env = loginEnv(o.sandbox)
+	}
+	return p, nil
 }
 
 // errNotUTF8 rejects input that a request to a daemon would not carry unchanged.
@@ -235,5 +270,4 @@ func newInputCommand(f *flag.FlagSet) action {
 			return view.showTurn(ctx, reply, now.LastSeq)
 		})
 	}
-
 }

@@ -39,7 +39,6 @@ func newExportCommand(f *flag.FlagSet) action {
 			return statusDone, writeOutputFile(*path, write)
 		})
 	}
-
 }
 
 // writeSession writes a session of the daemon in a format. "" is the first format of its language.

@@ -32,7 +32,6 @@ func newInterruptCommand(f *flag.FlagSet) action {
 			return statusDone, nil
 		})
 	}
-
 }
 
 // newResetCommand restarts a session's runtime.

@@ -46,7 +46,6 @@ func newListCommand(f *flag.FlagSet) action {
 			return statusDone, w.Flush()
 		})
 	}
-
 }
 
 // stateText describes the state of a session for a terminal.

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpclient"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -62,24 +64,38 @@ func (c runtimeFlags) offeredLanguages() ([]languageInfo, error) {
 	return allLanguages()
 }
 
+// mcpFlags holds the flags of repl mcp.
+type mcpFlags struct {
+	flags      *flag.FlagSet
+	runtime    runtimeFlags
+	sessionDir string
+	imageSize  int
+	stdin      string
+	daemon     daemonFlags
+	web        httpFlags
+	packages   packageList
+	servers    mcpServerFlags
+	log        logFlags
+}
+
+func (o *mcpFlags) addFlags(f *flag.FlagSet) {
+	o.flags = f
+	o.runtime.addFlags(f)
+	o.runtime.sandboxFlags.useAgentDefaults(f)
+	f.StringVar(&o.sessionDir, "session-dir", "", sessionDirUsage)
+	f.IntVar(&o.imageSize, "max-image-size", 0, fmt.Sprintf("`N` shrink larger images to this many pixels a side; 0 is %d, -1 never shrinks", mcpserver.DefaultImageSide))
+	f.StringVar(&o.stdin, "stdin", string(mcpserver.StdinAuto), stdinUsage())
+	o.daemon.addFlags(f)
+	o.web.addFlags(f)
+	f.Var(&o.packages, "with", withUsage+"; needs --lang")
+	o.servers.addFlags(f)
+	o.log.addFlags(f)
+}
+
 // newMCPCommand serves agents over standard input and output, or over HTTP.
 func newMCPCommand(f *flag.FlagSet) action {
-	var c runtimeFlags
-	c.addFlags(f)
-	c.sandboxFlags.useAgentDefaults(f)
-	sessionDir := f.String("session-dir", "", sessionDirUsage)
-	imageSize := f.Int("max-image-size", 0, fmt.Sprintf("`N` shrink larger images to this many pixels a side; 0 is %d, -1 never shrinks", mcpserver.DefaultImageSide))
-	stdin := f.String("stdin", string(mcpserver.StdinAuto), stdinUsage())
-	var daemon daemonFlags
-	daemon.addFlags(f)
-	var web httpFlags
-	web.addFlags(f)
-	var with packageList
-	f.Var(&with, "with", withUsage+"; needs --lang")
-	var servers mcpServerFlags
-	servers.addFlags(f)
-	var notes logFlags
-	notes.addFlags(f)
+	var o mcpFlags
+	o.addFlags(f)
 	return func(s streams, args []string) (int, error) {
 		if err := parseFlags(f, args); err != nil {
 			return statusUsage, err
@@ -87,122 +103,147 @@ func newMCPCommand(f *flag.FlagSet) action {
 		if err := requireNoArgs(f); err != nil {
 			return statusUsage, err
 		}
-		if *imageSize != 0 && *imageSize != -1 && *imageSize < minImageSize {
-			return statusUsage, usageErrorf("--max-image-size %d: use at least %d pixels, 0 for the default, or -1 to leave images as they are", *imageSize, minImageSize)
+		if o.imageSize != 0 && o.imageSize != -1 && o.imageSize < minImageSize {
+			return statusUsage, usageErrorf("--max-image-size %d: use at least %d pixels, 0 for the default, or -1 to leave images as they are", o.imageSize, minImageSize)
 		}
-		policy := mcpserver.StdinPolicy(*stdin)
-		if !slices.Contains(mcpserver.StdinPolicies(), policy) {
-			return statusUsage, usageErrorf("--stdin %s: use one of %v", *stdin, mcpserver.StdinPolicies())
+		if !slices.Contains(mcpserver.StdinPolicies(), mcpserver.StdinPolicy(o.stdin)) {
+			return statusUsage, usageErrorf("--stdin %s: use one of %v", o.stdin, mcpserver.StdinPolicies())
 		}
 		setDefaultPath()
-		offered, err := c.offeredLanguages()
+		offered, err := o.runtime.offeredLanguages()
 		if err != nil {
 			return statusUsage, err
 		}
-		names, err := with.canonicalNames(offered)
+		names, err := o.packages.canonicalNames(offered)
 		if err != nil {
 			return statusUsage, err
 		}
-		if err := errors.Join(web.validateHTTP(f), daemon.resolveDaemon(web)); err != nil {
+		if err := o.resolveFlags(); err != nil {
 			return statusUsage, err
 		}
-		c.isRemote, c.sandboxFlags.isRemote = daemon.isRemote(), daemon.isRemote()
-		if c.remoteSandbox, err = c.sandboxFlags.remoteSandbox(f); err != nil && len(daemon.remotes) > 0 {
-			return statusUsage, err
-		}
-		if err := errors.Join(c.resolvePaths(), servers.resolveSources()); err != nil {
-			return statusUsage, err
-		}
-		if c.initFile != "" && c.lang == "" {
-			return statusUsage, usageErrorf("--init: name the language of the file with --lang")
-		}
-		if daemon.enabled && (c.initFile != "" || c.envFile != "") {
-			return statusUsage, usageErrorf("--init and --env-file do not work with --daemon; they are for the server's own sessions")
-		}
-		if daemon.enabled && len(servers.sources) > 0 {
-			return statusUsage, usageErrorf("--mcp-servers does not work with --daemon; pass it to repl serve instead")
-		}
-		if c.sandbox, err = c.sandboxFlags.buildSandbox(f); err != nil {
-			return statusUsage, err
-		}
-		specs := make(map[string]func(dir string) workers.Spec)
-		for _, l := range offered {
-			if c.interpreterFor(l) != "" && !c.isRemote { // otherwise the search waits until a session is opened
-				if _, err := c.languageSpec(l); err != nil {
-					return statusUsage, err
-				}
-			}
-			specs[l.name] = func(dir string) workers.Spec {
-				s := l.newSpec(c.interpreterFor(l), dir, c.runtimeSettings())
-				s.Sandbox, s.Limits = c.sandbox, c.limits.Limits
-				return l.withPreparation(s, names)
-			}
-		}
-		if c.dir == "" && !c.isRemote {
-			c.dir = projectDir()
-		}
-		logger, err := notes.openLogger(s.err)
+		specs, err := o.languageSpecs(offered, names)
 		if err != nil {
 			return statusUsage, err
 		}
-		logger.Info("mcp server started", "version", programVersion())
-		defer logger.Info("mcp server stopped")
-		var callerOf func(string) string
-		if web.address != "" {
-			callerOf = mcpserver.ClientOfSession
-		}
-		set, err := servers.newToolSet(s.err, logger, callerOf)
-		if err != nil {
-			return statusUsage, err
-		}
-		defer set.Close()
-		ctx, stop := catchSignals(os.Interrupt)
-		defer stop()
-		if web.address == "" && term.IsTerminal(int(s.in.Fd())) {
-			fmt.Fprintln(s.err, "repl: waiting for messages of an MCP client; repl install configures a client to start this, and repl alone starts a session for you; Ctrl-D ends it")
-		}
-		ctx, readerGone := context.WithCancelCause(ctx)
-		defer readerGone(nil)
-		if out, ok := s.out.(*os.File); ok && web.address == "" { // the client whose calls are still running is gone
-			onReaderGone(out, func() { readerGone(&signalError{int(syscall.SIGPIPE)}) })
-		}
-		options := &mcpserver.Options{
-			Specs:      specs,
-			Dir:        c.dir,
-			Stdin:      policy,
-			ImageSide:  *imageSize,
-			Default:    c.lang,
-			Sandbox:    c.sandbox,
-			CanConfine: defaultAgentLevel != workers.Full,
-			With:       names,
-			In:         s.in,
-			Out:        s.out,
-			Version:    programVersion(),
-			Logger:     logger,
-			Servers:    set.Groups(),
-		}
-		if daemon.enabled {
-			status, err := daemon.serve(ctx, options, c, s.err)
-			if signalled, ok := signalStatus(ctx); ok {
-				status = signalled
-			}
-			return status, err
-		}
-		sup, err := supervisor.New(&supervisor.Options{Dir: *sessionDir, ScrubEnv: clientSecrets(), RecoverCommand: recoverCommand, Logger: logger, Memory: c.limits.totalMemory(), Grants: userConfigFile(), GrantHint: laterGrantHint, Functions: set.Functions()})
-		if err != nil {
-			return statusFailed, err
-		}
-		defer sup.Close()
-		options.Supervisor = sup
-		if web.address != "" {
-			err = web.serve(ctx, options, s.err)
-		} else {
-			err = mcpserver.Run(ctx, options)
-		}
-		if status, ok := signalStatus(ctx); ok {
-			return status, nil
-		}
-		return statusDone, err
+		return o.run(s, specs, names)
 	}
+}
 
+// resolveFlags checks the combination of the flags and makes their paths absolute.
+func (o *mcpFlags) resolveFlags() (err error) {
+	c := &o.runtime
+	if err := errors.Join(o.web.validateHTTP(o.flags), o.daemon.resolveDaemon(o.web)); err != nil {
+		return err
+	}
+	c.isRemote, c.sandboxFlags.isRemote = o.daemon.isRemote(), o.daemon.isRemote()
+	if c.remoteSandbox, err = c.sandboxFlags.remoteSandbox(o.flags); err != nil && len(o.daemon.remotes) > 0 {
+		return err
+	}
+	if err := errors.Join(c.resolvePaths(), o.servers.resolveSources()); err != nil {
+		return err
+	}
+	switch {
+	case c.initFile != "" && c.lang == "":
+		return usageErrorf("--init: name the language of the file with --lang")
+	case o.daemon.enabled && (c.initFile != "" || c.envFile != ""):
+		return usageErrorf("--init and --env-file do not work with --daemon; they are for the server's own sessions")
+	case o.daemon.enabled && len(o.servers.sources) > 0:
+		return usageErrorf("--mcp-servers does not work with --daemon; pass it to repl serve instead")
+	}
+	c.sandbox, err = c.sandboxFlags.buildSandbox(o.flags)
+	return err
+}
+
+// languageSpecs returns a function for each offered language that finds the runtime for a directory.
+// Sessions get the packages, whose names are canonical.
+func (o *mcpFlags) languageSpecs(offered []languageInfo, packages []string) (map[string]func(dir string) workers.Spec, error) {
+	c := &o.runtime
+	specs := make(map[string]func(dir string) workers.Spec)
+	for _, l := range offered {
+		if c.interpreterFor(l) != "" && !c.isRemote { // otherwise the search waits until a session is opened
+			if _, err := c.languageSpec(l); err != nil {
+				return nil, err
+			}
+		}
+		specs[l.name] = func(dir string) workers.Spec {
+			s := l.newSpec(c.interpreterFor(l), dir, c.runtimeSettings())
+			s.Sandbox, s.Limits = c.sandbox, c.limits.Limits
+			return l.withPreparation(s, packages)
+		}
+	}
+	return specs, nil
+}
+
+// run serves until the client leaves or a signal arrives.
+func (o *mcpFlags) run(s streams, specs map[string]func(dir string) workers.Spec, packages []string) (int, error) {
+	c := &o.runtime
+	if c.dir == "" && !c.isRemote {
+		c.dir = projectDir()
+	}
+	logger, err := o.log.openLogger(s.err)
+	if err != nil {
+		return statusUsage, err
+	}
+	logger.Info("mcp server started", "version", programVersion())
+	defer logger.Info("mcp server stopped")
+	var callerOf func(string) string
+	if o.web.address != "" {
+		callerOf = mcpserver.ClientOfSession
+	}
+	set, err := o.servers.newToolSet(s.err, logger, callerOf)
+	if err != nil {
+		return statusUsage, err
+	}
+	defer set.Close()
+	ctx, stop := catchSignals(os.Interrupt)
+	defer stop()
+	if o.web.address == "" && term.IsTerminal(int(s.in.Fd())) {
+		fmt.Fprintln(s.err, "repl: waiting for messages of an MCP client; repl install configures a client to start this, and repl alone starts a session for you; Ctrl-D ends it")
+	}
+	ctx, readerGone := context.WithCancelCause(ctx)
+	defer readerGone(nil)
+	if out, ok := s.out.(*os.File); ok && o.web.address == "" { // the client whose calls are still running is gone
+		onReaderGone(out, func() { readerGone(&signalError{int(syscall.SIGPIPE)}) })
+	}
+	options := &mcpserver.Options{
+		Specs:      specs,
+		Dir:        c.dir,
+		Stdin:      mcpserver.StdinPolicy(o.stdin),
+		ImageSide:  o.imageSize,
+		Default:    c.lang,
+		Sandbox:    c.sandbox,
+		CanConfine: defaultAgentLevel != workers.Full,
+		With:       packages,
+		In:         s.in,
+		Out:        s.out,
+		Version:    programVersion(),
+		Logger:     logger,
+		Servers:    set.Groups(),
+	}
+	if o.daemon.enabled {
+		status, err := o.daemon.serve(ctx, options, *c, s.err)
+		if signalled, ok := signalStatus(ctx); ok {
+			status = signalled
+		}
+		return status, err
+	}
+	err = o.serveOwnSessions(ctx, options, set, s.err)
+	if status, ok := signalStatus(ctx); ok {
+		return status, nil
+	}
+	return statusDone, err
+}
+
+// serveOwnSessions serves sessions of this process, over HTTP or on the standard streams.
+func (o *mcpFlags) serveOwnSessions(ctx context.Context, options *mcpserver.Options, set *mcpclient.ServerSet, stderr io.Writer) error {
+	sup, err := supervisor.New(&supervisor.Options{Dir: o.sessionDir, ScrubEnv: clientSecrets(), RecoverCommand: recoverCommand, Logger: options.Logger, Memory: o.runtime.limits.totalMemory(), Grants: userConfigFile(), GrantHint: laterGrantHint, Functions: set.Functions()})
+	if err != nil {
+		return err
+	}
+	defer sup.Close()
+	options.Supervisor = sup
+	if o.web.address != "" {
+		return o.web.serve(ctx, options, stderr)
+	}
+	return mcpserver.Run(ctx, options)
 }

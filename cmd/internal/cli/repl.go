@@ -275,28 +275,33 @@ func newReplCommand(f *flag.FlagSet) action {
 		if c.asProcess && lang.processArgs != nil {
 			return runProcess(s, lang, spec, log, &g)
 		}
-		first := ""
-		if g.hasProgram {
-			if first, err = g.programInput(lang, &spec); err != nil {
-				return statusFailed, err
-			}
-		}
-		switch {
-		case g.interactive, !g.hasProgram && console.IsUsable():
-			return runInteractive(s, lang, spec, more, terminal, first)
-		case g.hasProgram:
-			return runProgram(s, lang, spec, more, oneShotProgram{code: first, stdin: s.in})
-		}
-		if term.IsTerminal(int(s.in.Fd())) {
-			fmt.Fprintln(s.err, "repl: the output is not a terminal, so this reads a whole program; Ctrl-D ends it")
-		}
-		text, err := readInput(s.in)
-		if err != nil {
-			return statusFailed, fmt.Errorf("cannot read the program from standard input: %w", err)
-		}
-		return runProgram(s, lang, spec, more, oneShotProgram{code: text})
+		return g.runSession(s, lang, spec, more, terminal)
 	}
+}
 
+// runSession runs the program, or the prompt of a user, in a session of this process.
+func (g *programFlags) runSession(s streams, lang languageInfo, spec workers.Spec, more localSessionOptions, terminal terminalFlags) (int, error) {
+	first := ""
+	if g.hasProgram {
+		var err error
+		if first, err = g.programInput(lang, &spec); err != nil {
+			return statusFailed, err
+		}
+	}
+	switch {
+	case g.interactive, !g.hasProgram && console.IsUsable():
+		return runInteractive(s, lang, spec, more, terminal, first)
+	case g.hasProgram:
+		return runProgram(s, lang, spec, more, oneShotProgram{code: first, stdin: s.in})
+	}
+	if term.IsTerminal(int(s.in.Fd())) {
+		fmt.Fprintln(s.err, "repl: the output is not a terminal, so this reads a whole program; Ctrl-D ends it")
+	}
+	text, err := readInput(s.in)
+	if err != nil {
+		return statusFailed, fmt.Errorf("cannot read the program from standard input: %w", err)
+	}
+	return runProgram(s, lang, spec, more, oneShotProgram{code: text})
 }
 
 // isRunnableDir reports whether python could run a directory.

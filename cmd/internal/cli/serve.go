@@ -98,7 +98,6 @@ func newServeCommand(f *flag.FlagSet) action {
 		}
 		return o.serve(ctx, s)
 	}
-
 }
 
 // serveDetached starts the daemon as a separate process, and returns once it serves.

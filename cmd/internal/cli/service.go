@@ -90,7 +90,6 @@ func newServiceCommand(f *flag.FlagSet) action {
 		}
 		return status, err
 	}
-
 }
 
 // runSteps runs the steps, or only prints them. After a failed command it runs no other command,
