@@ -55,7 +55,7 @@ func newCompletionCommand(f *flag.FlagSet) action {
 	}
 }
 
-// A completionItem is one possible completion with its description. The words :files and :dirs tell
+// A completionItem holds a possible completion and its description. The words :files and :dirs tell
 // the shell to add files or directories.
 type completionItem struct{ word, description string }
 

@@ -6,8 +6,8 @@
 //		os.Exit(cli.Main(os.Args[1:]))
 //	}
 //
-// The exit status is that of the code: 0, 1 after an uncaught error, its own exit status, 128 plus
-// the signal that ended it, or 130 after Ctrl-C. The command itself returns 0 for success, 1 for
+// The exit status is that of the code: 0, 1 after an uncaught error, or its own. It is 128 plus the
+// number of a signal that ended the code, and 130 after Ctrl-C. The command itself returns 0 for success, 1 for
 // failure and 2 for wrong usage.
 //
 // # Goroutines

@@ -14,7 +14,7 @@ import (
 // Its .venv and .Rprofile run in a sandbox in which they write nothing, or not at all, unless the
 // user asks otherwise.
 type probePolicy struct {
-	sandbox   *workers.Sandbox // nil if there is none, or if the user wants none
+	sandbox   *workers.Sandbox // nil without a sandbox, or if the user wants none
 	trusted   bool             // the user chose the sandbox
 	noSandbox error            // why a sandbox is not available
 }

@@ -79,7 +79,7 @@ func newExecCommand(f *flag.FlagSet) action {
 	}
 }
 
-// resolveFlags checks the flags, and completes those that name the language and the sandbox.
+// resolveFlags checks the flags and determines the language and the sandbox.
 func (o *execFlags) resolveFlags() (err error) {
 	if o.wait < 0 || o.wait > 24*time.Hour {
 		return usageErrorf("--wait %s: use 0 to 24h", o.wait)

@@ -418,7 +418,7 @@ func sessionLanguage(name string) languageInfo {
 	return l
 }
 
-// languageOfFile returns the language whose scripts have names like this, or "" if there is none.
+// languageOfFile returns the language whose scripts have names like this, or "".
 func languageOfFile(path string) string {
 	extension := strings.TrimPrefix(filepath.Ext(path), ".")
 	for _, l := range availableLanguages() {

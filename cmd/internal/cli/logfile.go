@@ -67,7 +67,7 @@ func (l *logFile) makeRoom(n int64) error {
 		return nil
 	}
 	how := 0
-	unlock := lock(l.file)
+	unlock := lockLogFile(l.file)
 	current, err = os.Stat(l.path)
 	isMine := err == nil && os.SameFile(current, opened)   // or another program was faster
 	if isMine && os.Rename(l.path, l.path+".old") != nil { // Windows does not move a file that any program has open

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock keeps other programs from moving a log until unlock is called. Some file systems have no
+// lockLogFile keeps other programs from moving a log until unlock is called. Some file systems have no
 // locks. There, two programs could move the log, the second one the new and empty file.
-func lock(f *os.File) (unlock func()) {
+func lockLogFile(f *os.File) (unlock func()) {
 	fd := int(f.Fd())
 	for errors.Is(unix.Flock(fd, unix.LOCK_EX), unix.EINTR) {
 	}

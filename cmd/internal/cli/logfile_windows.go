@@ -2,5 +2,5 @@ package cli
 
 import "os"
 
-// lock does nothing: Windows does not move an open file.
-func lock(*os.File) (unlock func()) { return func() {} }
+// lockLogFile does nothing: Windows does not move an open file.
+func lockLogFile(*os.File) (unlock func()) { return func() {} }

@@ -33,7 +33,7 @@ func clientSecrets() []string {
 	}
 }
 
-// projectDir returns the project's directory according to Claude Code, or "" if there is none.
+// projectDir returns the project's directory according to Claude Code, or "" if it names none.
 // Claude Code may start the server in another directory.
 func projectDir() string {
 	dir := os.Getenv("CLAUDE_PROJECT_DIR")

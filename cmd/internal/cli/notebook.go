@@ -340,8 +340,9 @@ func (j *jupyterFlags) runKernel(s streams) (int, error) {
 	return statusDone, nil
 }
 
-// openLinks opens the two connections of a kernel: only a cell starts a daemon that was stopped.
-// For a remote both are the same, since each is a command of its own.
+// openLinks returns two clients of the daemon. Only starter starts a daemon: a daemon that was
+// stopped is started again only when a cell needs it. For a remote both are the same, because each
+// would run a transport command.
 func (j *jupyterFlags) openLinks(ctx context.Context, s streams) (starter, connected *client.Client, err error) {
 	j.target.startsDaemon = true
 	dialer, err := j.target.dialer(ctx)

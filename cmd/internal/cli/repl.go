@@ -404,7 +404,7 @@ func prepareSession(s streams, session *supervisor.Session) (int, error) {
 	return statusDone, nil
 }
 
-// stateDir returns the directory for files that outlive the command, or "" if there is none.
+// stateDir returns the directory for files that outlive the command, or "" without a home directory.
 func stateDir() string {
 	home, _ := os.UserHomeDir()
 	dir := userdirs.State(os.Getenv, home)

@@ -62,7 +62,7 @@ func (a *terminalFlags) terminalOptions(lang languageInfo, dir string) *console.
 // console can do more.
 func isDumbTerminal() bool { return os.Getenv("TERM") == "dumb" }
 
-// historyPath returns the history file of a language, or "" if there is none.
+// historyPath returns the history file of a language, or "" if no history is saved.
 func (a *terminalFlags) historyPath(lang, dir string) string {
 	state := stateDir()
 	if state == "" || a.history == historyNone {

@@ -286,7 +286,7 @@ func newOption(f *flag.Flag) option {
 	return o
 }
 
-// typedForm returns the option as it is typed.
+// typedForm returns the option in the form that a user types.
 func (o option) typedForm() string {
 	switch {
 	case o.value == "":
