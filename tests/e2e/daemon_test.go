@@ -269,7 +269,7 @@ func TestStuckDaemon(t *testing.T) {
 		a := h.newMCPClient(t, "--daemon", "--name", "bot")
 		a.callRepl("1")
 		freeze(t, cmd.Process)
-		if got := a.callTool("repl_sessions", nil); !strings.Contains(got, "the daemon does not answer") {
+		if got := a.callTool("repl_sessions", nil); !strings.Contains(got, "the daemon does not respond") {
 			t.Errorf("its sessions: %q", got)
 		}
 		a.request("tools/list", map[string]any{})

@@ -150,7 +150,7 @@ func TestFindDaemon(t *testing.T) {
 		if err := os.RemoveAll(filepath.Join(dir, "turnstone")); err != nil {
 			t.Fatal(err)
 		}
-		named := "the process " + strconv.Itoa(stopped.Pid)
+		named := "process " + strconv.Itoa(stopped.Pid)
 		if r := desk.runRepl(t, "", "list"); r.status != 3 || !strings.Contains(r.stderr, named) {
 			t.Errorf("while it cannot be reached: %v", r)
 		}

@@ -368,7 +368,7 @@ func TestImpostor(t *testing.T) {
 				}
 				want("42\n", "exec", "inside", "-e", "x + 1")
 				text, err := os.ReadFile(filepath.Join(h.stateDir(), "serve.log"))
-				if err != nil || !strings.Contains(string(text), "a session writes where "+before+" is") {
+				if err != nil || !strings.Contains(string(text), "a session may write to the directory of "+before) {
 					t.Errorf("its log: %s, %v", text, err)
 				}
 			})

@@ -421,7 +421,7 @@ func TestSandboxConfig(t *testing.T) {
 		if got := h.runRepl(t, "", "exec", "main", "--sandbox", "workspace", "--dir", h.dir, "-e", writeProbeCode); !strings.HasSuffix(got.stdout, "written written None\n") {
 			t.Errorf("got %v", got)
 		}
-		if got := h.runRepl(t, "", "sandbox", "main"); got.status != 0 || !strings.Contains(got.stdout, "sandbox workspace\ndirectory: "+timeline.QuoteName(h.dir)+"\ngiven: write "+timeline.QuoteName(outside)+"\n") {
+		if got := h.runRepl(t, "", "sandbox", "main"); got.status != 0 || !strings.Contains(got.stdout, "sandbox workspace\ndirectory: "+timeline.QuoteName(h.dir)+"\ngranted: write "+timeline.QuoteName(outside)+"\n") {
 			t.Errorf("got %v", got)
 		}
 		if got := h.runRepl(t, "", "exec", "main", "--sandbox", "workspace", "-e", "1"); got.status != 0 {
