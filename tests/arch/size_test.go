@@ -40,10 +40,7 @@ func TestSizes(t *testing.T) {
 	// A table is data: a function whose body is one literal counts as such.
 	t.Run("functions", func(t *testing.T) {
 		c := check(t, exceptions{
-			"cmd/internal/cli newExecCommand": "flags, checks and the run are divided with the groups of commands",
-			"cmd/internal/cli newMCPCommand":  "flags, checks and the run are divided with the groups of commands",
-			"cmd/internal/cli newReplCommand": "flags, checks and the run are divided with the groups of commands",
-			"supervisor newConfinement":       "the steps share one plan; divided with the sandbox",
+			"supervisor newConfinement": "the steps share one plan; divided with the sandbox",
 		})
 		tr.functionsOf(func(p *pkg, fn *ast.FuncDecl) {
 			if fn.Body == nil || isTable(fn.Body) {
