@@ -234,7 +234,7 @@ func (m *sessionMachine) answerRequest(author string, request timeline.Seq, in s
 	case m.phase != phaseWaiting || m.shownRequest.ID != request:
 		return 0, session.ErrStale
 	case m.shownRequest.Permission != nil:
-		return 0, &session.Error{Kind: session.KindPermission, InputRequest: &m.shownRequest.InputRequest, Message: "no input answers this wait: a person allows or refuses it, with repl grant, at repl attach, or when the client asks"}
+		return 0, &session.Error{Kind: session.KindPermission, InputRequest: &m.shownRequest.InputRequest, Message: "no input answers this request; the user allows or refuses it with repl grant, in repl attach, or when the client asks"}
 	case m.shownRequest.Form != nil:
 		return m.turn.id, m.answerForm(*m.shownRequest, in)
 	case len(in.Data)+len(m.queue.data) > MaxInputBytes:

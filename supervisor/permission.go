@@ -285,9 +285,9 @@ func (m *sessionMachine) reportUnshownPath(path, doubt string) {
 	case p.checkShow(path) != nil:
 		m.reportForbiddenPath(path)
 	case m.grantHint == nil:
-		m.recordNotice("the sandbox does not show %s%s; a person can allow it", timeline.QuoteName(path), doubt)
+		m.recordNotice("the sandbox does not show %s%s; the user can allow it", timeline.QuoteName(path), doubt)
 	default:
-		m.recordNotice("the sandbox does not show %s%s; a person can allow it with: %s", timeline.QuoteName(path), doubt, m.grantHint(session.Grant{Read: path}))
+		m.recordNotice("the sandbox does not show %s%s; the user can allow it with: %s", timeline.QuoteName(path), doubt, m.grantHint(session.Grant{Read: path}))
 	}
 }
 

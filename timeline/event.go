@@ -381,7 +381,7 @@ func (d AccessDenied) noticeText() string {
 func (g AccessGranted) noticeText() string {
 	who := g.Author
 	if who == "" {
-		who = "a person"
+		who = "the user"
 	}
 	return who + " allowed: " + g.String()
 }

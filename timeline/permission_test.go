@@ -16,7 +16,7 @@ func TestAccessEvents(t *testing.T) {
 			"connect example.org:443 (by curl)":         {Op: "connect", Host: "example.org:443", ChildProgram: "curl"},
 			`write "/data (by nobody)" (by sh)`:         {Op: "write", Path: "/data (by nobody)", ChildProgram: "sh"},
 			`create "/data/\u202egnp.exe"`:              {Op: "create", Path: "/data/\u202egnp.exe"},
-			`write "/x\n[a person allowed: write /]"`:   {Op: "write", Path: "/x\n[a person allowed: write /]"},
+			`write "/x\n[the user allowed: write /]"`:   {Op: "write", Path: "/x\n[the user allowed: write /]"},
 			`write "/x\x1b[2K"`:                         {Op: "write", Path: "/x\x1b[2K"},
 			`write "/\xff" (by "sh\tx")`:                {Op: "write", Path: "/\xff", ChildProgram: "sh\tx"},
 			`write "/x\u2800(by\ufe0fgit)\u3164\u00a0"`: {Op: "write", Path: "/x\u2800(by\ufe0fgit)\u3164\u00a0"},
@@ -54,8 +54,8 @@ func TestAccessEvents(t *testing.T) {
 			"[the sandbox refused: write /data/x (by sh)]": asks,
 			"[ada allowed: write /data, always]":           timeline.AccessGranted{Write: "/data", Always: true, Author: "ada"},
 			"[the sandbox refused: set core.pager in /w/.git/config; the user can run the same command outside the sandbox]": timeline.AccessDenied{Op: "set", Path: "/w/.git/config", Detail: "core.pager"},
-			"[a person allowed: read /data]":            timeline.AccessGranted{Read: "/data"},
-			"[a person allowed: connect *.example.org]": timeline.AccessGranted{Host: "*.example.org"},
+			"[the user allowed: read /data]":            timeline.AccessGranted{Read: "/data"},
+			"[the user allowed: connect *.example.org]": timeline.AccessGranted{Host: "*.example.org"},
 		} {
 			text, err := json.Marshal(timeline.Event{Seq: 1, Body: body})
 			if err != nil {

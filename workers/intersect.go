@@ -102,7 +102,7 @@ func (s *Sandbox) restrictWrites(other, own []string, dir string) (narrowed bool
 	return true
 }
 
-// restrictNetwork leaves only the network that other has as well. Where a person may add hosts they
+// restrictNetwork leaves only the network that other has as well. Where the user may add hosts they
 // still may, as to any session.
 func (s *Sandbox) restrictNetwork(other *Sandbox) (narrowed bool) {
 	if !other.Confines() && (other == nil || other.Network != NetworkNone) || other.Network == NetworkFull || s.Network == NetworkNone {

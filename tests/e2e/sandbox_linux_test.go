@@ -216,7 +216,7 @@ func TestSandbox(t *testing.T) {
 
 		h.startDaemon(t)
 		got := h.runRepl(t, "", "exec", "main", "--sandbox", "workspace", "--dir", h.dir, "-e", "open('"+filepath.Join(in, ".data/x")+"')")
-		if want := "the sandbox does not show " + filepath.Join(in, ".data") + "; a person can allow it with: repl grant main --read " + filepath.Join(in, ".data"); !strings.Contains(got.stdout+got.stderr, want) {
+		if want := "the sandbox does not show " + filepath.Join(in, ".data") + "; the user can allow it with: repl grant main --read " + filepath.Join(in, ".data"); !strings.Contains(got.stdout+got.stderr, want) {
 			t.Errorf("got %v, want %q", got, want)
 		}
 		h.startTerminal(t, "grant", "main", "--read", filepath.Join(in, ".data")).waitExit(0)

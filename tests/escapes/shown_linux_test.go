@@ -267,7 +267,7 @@ open('other', 'w').close()
 		writeFile(t, filepath.Join(m.home, "later.csv"), "old")
 		in := func(name string) string { return filepath.Join(m.home, name) }
 		explained := func(name, doubt string) string {
-			return "the sandbox does not show " + in(name) + doubt + "; a person can allow it with: repl grant " + r.Name() + " --read " + in(name)
+			return "the sandbox does not show " + in(name) + doubt + "; the user can allow it with: repl grant " + r.Name() + " --read " + in(name)
 		}
 		for _, c := range []struct{ code, want string }{
 			{"open('" + in(".data/table") + "')", explained(".data", "")},

@@ -25,7 +25,7 @@ func sessionImageDir(remote, session string) string {
 	if state == "" {
 		return ""
 	}
-	all := filepath.Join(state, "pictures")
+	all := filepath.Join(state, "images")
 	if securefile.MakeDir(all) != nil {
 		return ""
 	}

@@ -187,7 +187,7 @@ func (r *programRun) answerUntilIdle(ctx context.Context) (session.Reply, error)
 // copyOutput copies the program's output until the session is closed or a write fails; that error
 // ends the program. Only important messages of our own go to standard error.
 func (r *programRun) copyOutput() error {
-	pictures, line := 0, ""
+	images, line := 0, ""
 	for e := range r.session.Events(context.Background(), 0) {
 		switch b := e.Body.(type) {
 		case timeline.Text:
@@ -218,7 +218,7 @@ func (r *programRun) copyOutput() error {
 			fmt.Fprintf(r.streams.err, "repl: %s: %s\n", denialPrefix(b), b)
 		case timeline.Display:
 			if _, _, ok := b.ImageData(); ok {
-				pictures++
+				images++
 			} else if text := b.Text(); text != "" {
 				fmt.Fprintln(r.streams.out, text)
 			}
@@ -231,8 +231,8 @@ func (r *programRun) copyOutput() error {
 			}
 		}
 	}
-	if pictures > 0 {
-		fmt.Fprintf(r.streams.err, "repl: images are shown only at a terminal; %d were dropped\n", pictures)
+	if images > 0 {
+		fmt.Fprintf(r.streams.err, "repl: images are shown only at a terminal; %d were dropped\n", images)
 	}
 	return nil
 }

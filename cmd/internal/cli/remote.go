@@ -168,7 +168,7 @@ func checkRemote(s streams, w *daemonTarget) (int, error) {
 
 // dialDaemon checks the connection from the transport command to the daemon.
 func (c *remoteCheck) dialDaemon(ctx context.Context, transport *client.CommandDialer, w *daemonTarget) (int, error) {
-	const get, far, serves = "command", "far side", "daemon"
+	const get, far, serves = "command", "remote", "daemon"
 	conn, err := transport.Dial(ctx)
 	if refused, ok := errors.AsType[*client.RefusedError](err); ok {
 		c.printStep(get, transportcmd.JoinWords(transport.Prefix)+" connected")

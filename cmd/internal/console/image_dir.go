@@ -67,5 +67,5 @@ func ImageExtension(mime string) string {
 	case "svg+xml":
 		return "svg"
 	}
-	return "picture"
+	return "image"
 }
