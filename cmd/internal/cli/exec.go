@@ -135,7 +135,7 @@ func (o *execFlags) run(ctx context.Context, s streams, conn *client.Conn, name 
 			return statusFailed, paramsErr
 		}
 		if err = createSession(ctx, s, o.daemon.daemonTarget, conn, params); err == nil {
-			view.deadline = time.Now().Add(o.wait) // opening the session took some of it
+			view.deadline = time.Now().Add(o.wait) // the session is open only now
 			start.WaitMS = view.firstWaitMS()
 			reply, err = conn.StartTurn(ctx, start)
 		}
