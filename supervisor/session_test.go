@@ -750,7 +750,7 @@ func TestOpen(t *testing.T) {
 		sup := newSupervisor(t, nil)
 		limited := fakeSpec(nil)
 		limited.Limits.Memory = workers.MinMemoryBytes - 1
-		if _, err := sup.Open(t.Context(), "a", limited); err == nil || !strings.Contains(err.Error(), "allow at least 64 MiB") {
+		if _, err := sup.Open(t.Context(), "a", limited); err == nil || !strings.Contains(err.Error(), "use at least 64 MiB") {
 			t.Errorf("too little: got %v", err)
 		}
 		limited.Limits.Memory = 1 << 30

@@ -56,7 +56,7 @@ func (l Limits) Validate() error {
 	case l.Memory < 0 || l.Processes < 0 || l.CPUs < 0 || l.Files < 0 || l.Disk < 0 || l.Turn < 0:
 		return fmt.Errorf("workers: negative limit: %s", l)
 	case l.Memory != 0 && l.Memory < MinMemoryBytes:
-		return fmt.Errorf("workers: the memory limit of %s is too small for any runtime; use at least %s", FormatBytes(l.Memory), FormatBytes(MinMemoryBytes))
+		return fmt.Errorf("workers: the memory limit of %d bytes is too small for any runtime; use at least %s", l.Memory, FormatBytes(MinMemoryBytes))
 	case l.Disk != 0 && l.Disk < MinDiskBytes:
 		return fmt.Errorf("workers: the disk limit of %d bytes is too small for any runtime; use at least %s", l.Disk, FormatBytes(MinDiskBytes))
 	case l.Files != 0 && l.Files < MinOpenFiles:
