@@ -311,7 +311,7 @@ func TestPermission(t *testing.T) {
 				}
 			}
 			_, err := c.session.Submit(t.Context(), "yes")
-			if refused, ok := errors.AsType[*session.Error](err); !errors.Is(err, session.ErrWaiting) || !ok || refused.InputRequest.Permission == nil || !strings.Contains(err.Error(), "a person") {
+			if refused, ok := errors.AsType[*session.Error](err); !errors.Is(err, session.ErrWaiting) || !ok || refused.InputRequest.Permission == nil || !strings.Contains(err.Error(), "until the user allows or refuses") {
 				t.Errorf("got %v", err)
 			}
 			c.wantAnswers()
