@@ -375,7 +375,7 @@ func (l *Client) dialDaemon(ctx context.Context, starts bool) (*Conn, error) {
 	if l.remote && !starts {
 		return c, err
 	}
-	if isAbsent(ctx, err, started) && starts {
+	if isDaemonAbsent(ctx, err, started) && starts {
 		l.log.Info("starting daemon", "at", l.dialer.String())
 		if err := l.startDaemon(ctx); err != nil {
 			return nil, fmt.Errorf("cannot start a daemon: %w", err)
@@ -384,7 +384,7 @@ func (l *Client) dialDaemon(ctx context.Context, starts bool) (*Conn, error) {
 		c, err = l.openConn(ctx)
 	}
 	for _, pause := range retryDelays[:maxLocalRetries] {
-		if !isAbsent(ctx, err, started) || !starts && !l.wasReached() {
+		if !isDaemonAbsent(ctx, err, started) || !starts && !l.wasReached() {
 			break
 		}
 		if sleepContext(ctx, pause) == nil {
@@ -401,9 +401,9 @@ func (l *Client) wasReached() bool {
 	return l.reached
 }
 
-// isAbsent reports whether dialling failed because no daemon is running, or not yet. A daemon
+// isDaemonAbsent reports whether dialling failed because no daemon is running, or not yet. A daemon
 // that takes long without answering is running, but stuck.
-func isAbsent(ctx context.Context, err error, started time.Time) bool {
+func isDaemonAbsent(ctx context.Context, err error, started time.Time) bool {
 	return session.KindOf(err) == KindUnreachable && ctx.Err() == nil && time.Since(started) < stuckTimeout
 }
 

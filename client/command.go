@@ -202,7 +202,7 @@ func (c *CommandDialer) dialOnce(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, c.finalError(c.startError(err))
 	}
-	ctx, stop := c.withTimeout(ctx, wait)
+	ctx, stop := c.greetingContext(ctx, wait)
 	defer stop()
 	heard := &preamble{}
 	unwatch := context.AfterFunc(ctx, p.Terminate)
@@ -222,9 +222,9 @@ func (c *CommandDialer) dialOnce(ctx context.Context) (net.Conn, error) {
 	return nil, c.unreachableError(c.withFailureDetail(context.WithoutCancel(ctx), c.explainFailure(p, heard, err)))
 }
 
-// withTimeout ends ctx when no greeting has come for a while. A user who is prompted has more
+// greetingContext ends ctx when no greeting has come for a while. A user who is prompted has more
 // time.
-func (c *CommandDialer) withTimeout(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+func (c *CommandDialer) greetingContext(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
 	silent := fmt.Errorf("no answer for %s", wait)
 	if c.LastPrompt == nil {
 		return context.WithTimeoutCause(ctx, wait, silent)

@@ -179,7 +179,7 @@ func TestResubscribe(t *testing.T) {
 	t.Parallel()
 
 	// A subscription that is cancelled while it is resubscribed is also ended at the daemon.
-	t.Run("a subscription cancelled meanwhile is unsubscribed", func(t *testing.T) {
+	t.Run("a subscription cancelled while reconnecting is unsubscribed", func(t *testing.T) {
 		t.Parallel()
 		again, cancelled, left := make(chan bool), make(chan bool), make(chan string, 1)
 		dialer := &greetingDialer{serve: func(n int, in *bufio.Scanner, out io.Writer) {

@@ -199,10 +199,10 @@ type EndParams struct {
 	Request string `json:"request,omitempty"` // as in StartParams
 }
 
-// StartParams are the parameters of turn/start, which runs code. With WaitMS the answer is that of a wait. With WriteLock no other
-// client may write until the turn is over. Request is a name that the client gives to this call
-// and to its repetitions: with it, the code runs only once. The daemon remembers the last 256
-// requests of each client.
+// StartParams are the parameters of turn/start, which runs code. With WaitMS the call answers as
+// turn/wait does. With WriteLock no other client may write until the turn is over. Request is a
+// name that the client gives to this call and to its repetitions: with it, the code runs only
+// once. The daemon remembers the last 256 requests of each client.
 type StartParams struct {
 	Session    string       `json:"session"`
 	Input      string       `json:"input"`

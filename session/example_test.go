@@ -49,7 +49,7 @@ func ExampleCopy() {
 		if err != nil {
 			return err
 		}
-		end, err := session.Copy(ctx, s, turn, os.Stdout, os.Stderr)
+		end, err := session.CopyOutput(ctx, s, turn, os.Stdout, os.Stderr)
 		if err != nil {
 			return err
 		}

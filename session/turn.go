@@ -55,8 +55,8 @@ func waitForTurnStart(ctx context.Context, s Session, turn uint64) (before timel
 	}
 	died := ""
 	look := func() (before timeline.Seq, known bool, err error) {
-		ended := queuedTurnError(ctx, s, turn, unknown)
-		if before, err = cursorBeforeTurn(ctx, s, turn); !errors.Is(err, ErrStale) { // after queuedTurnError: it may already be over
+		ended := checkTurnQueued(ctx, s, turn, unknown)
+		if before, err = cursorBeforeTurn(ctx, s, turn); !errors.Is(err, ErrStale) { // after checkTurnQueued: it may already be over
 			return before, true, err
 		}
 		if ended != nil {
@@ -101,9 +101,9 @@ func cursorBeforeTurn(ctx context.Context, s Session, turn uint64) (before timel
 	return max(p.First, 1) - 1, err
 }
 
-// queuedTurnError returns nil for a turn that is queued. unknown is the error for an unknown
+// checkTurnQueued returns nil for a turn that is queued. unknown is the error for an unknown
 // turn.
-func queuedTurnError(ctx context.Context, s Session, turn uint64, unknown error) error {
+func checkTurnQueued(ctx context.Context, s Session, turn uint64, unknown error) error {
 	r, err := s.Wait(ctx, turn, &WaitOptions{Poll: true, HeadBytes: 1, TailBytes: 1})
 	switch {
 	case errors.Is(err, ErrStale), err == nil && r.Turn != turn:
@@ -119,15 +119,15 @@ func isGap(e timeline.Event) bool {
 	return gap
 }
 
-// Copy writes the text of a turn as it arrives, byte for byte and unabridged, until the turn is
+// CopyOutput writes the text of a turn as it arrives, byte for byte and unabridged, until the turn is
 // over, and returns how it ended: its outcome, and the name and the message of an error. Text
-// of the standard error stream goes to stderr; a nil writer discards it. Copy continues while
+// of the standard error stream goes to stderr; a nil writer discards it. CopyOutput continues while
 // the turn waits for input, which another client may answer. A slow writer does not delay the
 // turn.
 //
 // The error is that of a writer, or that of TurnEvents, or says which events were lost because
 // the writers were so slow that the session had dropped them.
-func Copy(ctx context.Context, s Session, turn uint64, stdout, stderr io.Writer) (timeline.TurnEnded, error) {
+func CopyOutput(ctx context.Context, s Session, turn uint64, stdout, stderr io.Writer) (timeline.TurnEnded, error) {
 	var lost error
 	for e, err := range TurnEvents(ctx, s, turn) {
 		if err != nil {

@@ -227,7 +227,7 @@ type (
 	readGrant  struct{ path string }
 )
 
-func (p *fakeProcess) Permit(call uint64, ok bool) error {
+func (p *fakeProcess) AnswerCall(call uint64, ok bool) error {
 	p.addReceived(answeredCall{call, ok})
 	return nil
 }

@@ -128,7 +128,7 @@ func (s *Session) SetFunctions(list ...Function) error {
 // checkFunctions checks functions and encodes them for the worker.
 func checkFunctions(list []Function) (map[string]*checkedFunction, []byte, error) {
 	if len(list) > maxFunctions {
-		return nil, nil, fmt.Errorf("supervisor: too many functions: %d; a session can have %d", len(list), maxFunctions)
+		return nil, nil, fmt.Errorf("supervisor: too many functions: %d; a session can have at most %d", len(list), maxFunctions)
 	}
 	byName := make(map[string]*checkedFunction, len(list))
 	entries := make([]any, 0, len(list))

@@ -137,7 +137,7 @@ func TestFunctionCall(t *testing.T) {
 		}
 	})
 
-	t.Run("a worker that was sent no functions may not call", func(t *testing.T) {
+	t.Run("rejects a call from a worker that was sent no functions", func(t *testing.T) {
 		t.Parallel()
 		s := openSession(t, nil, fakeSpec(nil))
 		waitUntilReady(t, s)

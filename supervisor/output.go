@@ -31,7 +31,7 @@ func (s *Session) Output(_ context.Context, q session.OutputQuery) (session.Outp
 	case q.From == 0 && q.To == 0:
 		return out, nil
 	case q.From < 1 || q.To < q.From:
-		return out, session.Errorf(session.KindInvalid, "lines %d to %d: give 1 <= from <= to", q.From, q.To)
+		return out, session.Errorf(session.KindInvalid, "lines %d to %d: the range must satisfy 1 <= from <= to", q.From, q.To)
 	}
 	lines, err := s.log.Lines(q.From, q.To)
 	for i, text := range lines {

@@ -41,7 +41,7 @@ const (
 type sandboxControl interface {
 	// Permit resumes a pending call, which succeeds only if ok is true. It is no error if the call
 	// no longer exists.
-	Permit(call uint64, ok bool) error
+	AnswerCall(call uint64, ok bool) error
 	// Grant makes a file or directory writable, or visible if read is true. When it returns, all
 	// programs of the worker can use it. id is its confine.Identity; "" accepts anything at that
 	// path. After host.ErrGrantPending, late is called if the grant takes effect later.

@@ -649,7 +649,7 @@ func TestGrant(t *testing.T) {
 		})
 	})
 
-	// No client is told that a session lacks access that it may have.
+	// Access that a session may have is not reported as missing.
 	t.Run("counts only once the sandbox has answered", func(t *testing.T) {
 		t.Parallel()
 		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {

@@ -21,7 +21,7 @@ type launchResult struct {
 	nonce         string          // prefix of the markers in the terminal
 	monitored     bool            // started by the monitor: no process outlives the session
 	egressConn    *egressipc.Conn // connections of a sandbox; nil without workers.NetworkList
-	uncountedNote string          // a sentence about memory that its limit does not count; "" if none
+	uncountedNote string          // explains which memory the limit does not count; may be ""
 }
 
 // A process is a worker's process together with everything that it started, on any system. Any

@@ -61,7 +61,7 @@ func TestScreen_EndsWithTurn(t *testing.T) {
 	}
 	m.finishTurn(timeline.OutcomeOK, nil, "")
 	m.handleScreen(true) // after the turn it has no effect
-	want := []string{"wait", "wait ended", "screen true", "screen false", "turn ended"}
+	want := []string{"input requested", "input request ended", "screen true", "screen false", "turn ended"}
 	if got := screenEvents(log); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

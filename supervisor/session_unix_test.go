@@ -181,7 +181,7 @@ func TestTurnEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		end, err := session.Copy(deadlineContext(t), s, turn, nil, nil)
+		end, err := session.CopyOutput(deadlineContext(t), s, turn, nil, nil)
 		if err != nil || end.Outcome != timeline.OutcomeEnded || !strings.Contains(end.Message, "SIGKILL") {
 			t.Errorf("got %+v, %v", end, err)
 		}
@@ -201,7 +201,7 @@ func TestTurnEnd(t *testing.T) {
 			if err != nil || r.Outcome != timeline.OutcomeEnded || !strings.Contains(r.Text(), "oops") || !strings.Contains(r.Text(), "exit status 4") {
 				t.Errorf("got %q, %+v, %v", r.Text(), r, err)
 			}
-			_, err = session.Copy(deadlineContext(t), s, turn, nil, nil)
+			_, err = session.CopyOutput(deadlineContext(t), s, turn, nil, nil)
 			if !errors.Is(err, session.ErrStale) || !strings.Contains(err.Error(), "it did not run") {
 				t.Errorf("got %v", err)
 			}

@@ -33,7 +33,7 @@ func (p *mergeRecorder) write(f *streamMerger, s string, stop chan struct{}) {
 func (p *mergeRecorder) newMerger() *streamMerger {
 	var last timeline.TextKind
 	return newStreamMerger("n0", p.read, func(s timeline.Stream, kind timeline.TextKind, b []byte) {
-		if kind != last { // parts of a text count as one text
+		if kind != last { // consecutive parts of one kind get one tag
 			last = kind
 			fmt.Fprintf(&p.b, "<%s>", kind)
 		}

@@ -396,7 +396,7 @@ func (w *worker) performEffect(e machineEffect) {
 			delete(s.pendingDecisions, e.call)
 			answer <- userDecision{e.ok, e.form}
 		} else if w.proc.control != nil {
-			_ = w.proc.control.Permit(e.call, e.ok) // a call that has ended needs no answer
+			_ = w.proc.control.AnswerCall(e.call, e.ok) // a call that has ended needs no answer
 		}
 	case doFeedTerminal:
 		w.queueInputLocked(e.input)

@@ -58,7 +58,7 @@ func randomBytes(seed uint64, n int) []byte {
 func TestBlob(t *testing.T) {
 	t.Run("omitted data is read by digest while an event names it", func(t *testing.T) {
 		for name, o := range map[string]timeline.Options{
-			"in memory": {}, "on disk": {Dir: "x", MemoryBytes: 1}, "of a file that began anew": {Dir: "x", MemoryBytes: 1, FileBytes: 64 << 10},
+			"in memory": {}, "on disk": {Dir: "x", MemoryBytes: 1}, "of a file that was restarted": {Dir: "x", MemoryBytes: 1, FileBytes: 64 << 10},
 		} {
 			t.Run(name, func(t *testing.T) {
 				if o.Dir != "" {

@@ -46,7 +46,7 @@ func describeChart(data map[string][]byte) string {
 func describePlotly(figure map[string]any) string {
 	var kinds []string
 	points := 0
-	for _, t := range jsonList(figure, "data") {
+	for _, t := range arrayField(figure, "data") {
 		trace, _ := t.(map[string]any)
 		kind := jsonText(trace, "type")
 		if kind == "" {
@@ -57,9 +57,9 @@ func describePlotly(figure map[string]any) string {
 		}
 		points += traceLength(trace)
 	}
-	layout := jsonObject(figure, "layout")
+	layout := objectField(figure, "layout")
 	parts := chartParts(kinds, points, "point", titleOf(layout["title"]))
-	parts = append(parts, axisTitle("x", titleOf(jsonObject(layout, "xaxis")["title"])), axisTitle("y", titleOf(jsonObject(layout, "yaxis")["title"])))
+	parts = append(parts, axisTitle("x", titleOf(objectField(layout, "xaxis")["title"])), axisTitle("y", titleOf(objectField(layout, "yaxis")["title"])))
 	return joinWords(parts)
 }
 
@@ -96,12 +96,12 @@ func describeVega(spec map[string]any) string {
 	var kinds []string
 	collectMarks(spec, &kinds, 0)
 	rows := 0
-	for _, set := range jsonObject(spec, "datasets") {
+	for _, set := range objectField(spec, "datasets") {
 		values, _ := set.([]any)
 		rows += len(values)
 	}
-	rows += len(jsonList(jsonObject(spec, "data"), "values"))
-	encoding := jsonObject(spec, "encoding")
+	rows += len(arrayField(objectField(spec, "data"), "values"))
+	encoding := objectField(spec, "encoding")
 	parts := chartParts(kinds, rows, "row", titleOf(spec["title"]))
 	return joinWords(append(parts, axisTitle("x", vegaChannel(encoding, "x")), axisTitle("y", vegaChannel(encoding, "y"))))
 }
@@ -110,7 +110,7 @@ func describeVega(spec map[string]any) string {
 func collectMarks(spec map[string]any, kinds *[]string, depth int) {
 	mark := jsonText(spec, "mark")
 	if mark == "" {
-		mark = jsonText(jsonObject(spec, "mark"), "type")
+		mark = jsonText(objectField(spec, "mark"), "type")
 	}
 	if mark != "" && !slices.Contains(*kinds, mark) && len(*kinds) < 8 {
 		*kinds = append(*kinds, mark)
@@ -119,20 +119,20 @@ func collectMarks(spec map[string]any, kinds *[]string, depth int) {
 		return
 	}
 	for _, name := range []string{"layer", "hconcat", "vconcat", "concat"} {
-		for _, inner := range jsonList(spec, name) {
+		for _, inner := range arrayField(spec, name) {
 			if inner, ok := inner.(map[string]any); ok {
 				collectMarks(inner, kinds, depth+1)
 			}
 		}
 	}
-	if inner := jsonObject(spec, "spec"); inner != nil {
+	if inner := objectField(spec, "spec"); inner != nil {
 		collectMarks(inner, kinds, depth+1)
 	}
 }
 
 // vegaChannel returns what an encoding shows: its title or, without one, its field.
 func vegaChannel(encoding map[string]any, name string) string {
-	c := jsonObject(encoding, name)
+	c := objectField(encoding, name)
 	if title := titleOf(c["title"]); title != "" {
 		return title
 	}
@@ -149,15 +149,15 @@ func describeBokeh(spec map[string]any) string {
 		}
 	}
 	var root map[string]any
-	if roots := jsonList(jsonObject(spec, "doc"), "roots"); len(roots) > 0 {
+	if roots := arrayField(objectField(spec, "doc"), "roots"); len(roots) > 0 {
 		root, _ = roots[0].(map[string]any)
 	}
-	shown := jsonObject(root, "attributes")
-	parts := chartParts(kinds, 0, "point", jsonText(jsonObject(jsonObject(shown, "title"), "attributes"), "text"))
+	shown := objectField(root, "attributes")
+	parts := chartParts(kinds, 0, "point", jsonText(objectField(objectField(shown, "title"), "attributes"), "text"))
 	for _, side := range [][2]string{{"x", "below"}, {"y", "left"}} {
-		for _, one := range jsonList(shown, side[1]) {
+		for _, one := range arrayField(shown, side[1]) {
 			a, _ := one.(map[string]any)
-			parts = append(parts, axisTitle(side[0], jsonText(jsonObject(a, "attributes"), "axis_label")))
+			parts = append(parts, axisTitle(side[0], jsonText(objectField(a, "attributes"), "axis_label")))
 		}
 	}
 	return joinWords(parts)
@@ -202,9 +202,9 @@ func titleOf(v any) string {
 
 func jsonText(v map[string]any, name string) string { s, _ := v[name].(string); return s }
 
-func jsonList(v map[string]any, name string) []any { l, _ := v[name].([]any); return l }
+func arrayField(v map[string]any, name string) []any { l, _ := v[name].([]any); return l }
 
-func jsonObject(v map[string]any, name string) map[string]any {
+func objectField(v map[string]any, name string) map[string]any {
 	o, _ := v[name].(map[string]any)
 	return o
 }

@@ -65,9 +65,9 @@ func (d Display) sizeOf(mime string) (n int64, has bool) {
 	return int64(len(data)), ok
 }
 
-// Truncated leaves out types until the rest has at most this many bytes: the largest first, and
+// TruncateTo leaves out types until the rest has at most this many bytes: the largest first, and
 // text/plain last.
-func (d Display) Truncated(most int64) Display {
+func (d Display) TruncateTo(most int64) Display {
 	rest := d.TotalBytes()
 	if rest <= most {
 		return d
@@ -115,7 +115,7 @@ func (d Display) withoutTypes(drop func(mime string, data []byte) bool) Display 
 // Text returns the lines that stand for a Display where no image can be shown, without a
 // newline at the end. It is "" for an image, and for a result that its echo already shows.
 //
-// A chart is a bracketed line that describes it, based on its JSON. Short Markdown is shown
+// A chart becomes a bracketed line that describes it, based on its JSON. Short Markdown is shown
 // verbatim, otherwise text/plain; HTML is never shown.
 func (d Display) Text() string {
 	if _, _, ok := d.ImageData(); ok {

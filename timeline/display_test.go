@@ -33,7 +33,7 @@ func TestDisplay(t *testing.T) {
 			90: nil, 89: {"text/html": {Bytes: 30}}, 60: {"text/html": {Bytes: 30}}, 59: {"text/html": {Bytes: 30}, "image/png": {Bytes: 10}},
 			0: {"text/html": {Bytes: 30}, "image/png": {Bytes: 10}, "text/plain": {Bytes: 50}},
 		} {
-			got := d.Truncated(most)
+			got := d.TruncateTo(most)
 			if got.TotalBytes() > most || !reflect.DeepEqual(got.Omitted, want) || len(got.Data)+len(want) != 3 {
 				t.Errorf("%d: left out %v", most, got.Omitted)
 			}

@@ -39,7 +39,7 @@ const (
 	Stderr
 )
 
-// TextKind tells echoes and tracebacks from plain output.
+// TextKind distinguishes echoes and tracebacks from plain output.
 type TextKind string
 
 const (

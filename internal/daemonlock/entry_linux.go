@@ -113,7 +113,7 @@ func loadEntry(path string) (e LockEntry, err error) {
 		return e, err
 	}
 	if !filepath.IsAbs(e.Socket) || e.PID <= 0 {
-		return e, fmt.Errorf("%s is not the entry of a daemon", path)
+		return e, fmt.Errorf("%s is not a daemon entry", path)
 	}
 	return e, nil
 }

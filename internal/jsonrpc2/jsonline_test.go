@@ -321,7 +321,7 @@ func TestKeepAlive(t *testing.T) {
 		})
 	})
 
-	// A process that was stopped has heard nothing meanwhile, and asks first.
+	// A process that was stopped has received nothing in the meantime, and pings first.
 	t.Run("pings before it drops even if the timer is late", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c, _ := newKeepAlivePair(t, func(*Conn) func(*Message) { return func(*Message) {} })

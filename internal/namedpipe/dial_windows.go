@@ -65,7 +65,7 @@ func openPipe(name string) (*conn, error) {
 	}
 	err = checkOwner(h)
 	if err == nil {
-		err = checkServer(h)
+		err = checkServerUser(h)
 	}
 	if err != nil {
 		_ = windows.CloseHandle(h)
@@ -74,11 +74,11 @@ func openPipe(name string) (*conn, error) {
 	return newConn(h, name), nil
 }
 
-// checkServer returns an error if a process of another user listens at a pipe: a process that may
+// checkServerUser returns an error if a process of another user listens at a pipe: a process that may
 // write to a pipe can also create further ends of it. If the process is elevated and this one
-// cannot inspect it, checkServer trusts the owner of the pipe, which only processes of this user
+// cannot inspect it, checkServerUser trusts the owner of the pipe, which only processes of this user
 // can have created.
-func checkServer(h windows.Handle) error {
+func checkServerUser(h windows.Handle) error {
 	var pid uint32
 	if err := windows.GetNamedPipeServerProcessId(h, &pid); err != nil {
 		return fmt.Errorf("unknown process at the other end of the pipe: %w", err)

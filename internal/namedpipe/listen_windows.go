@@ -18,13 +18,13 @@ import (
 // until the clients of an ended server have noticed its end.
 const takenTimeout = 2 * time.Second
 
-// A ServedError means that another process of this user listens at a pipe.
-type ServedError struct {
+// An InUseError means that another process of this user listens at a pipe.
+type InUseError struct {
 	Name string
 	PID  uint32 // 0 if the process accepts no connections
 }
 
-func (e *ServedError) Error() string {
+func (e *InUseError) Error() string {
 	if e.PID == 0 {
 		return fmt.Sprintf("%s exists but accepts no connections", e.Name)
 	}
@@ -46,7 +46,7 @@ type Listener struct {
 }
 
 // Listen creates the pipe with a name, and never shares it with another process. If a process of
-// this user has the name, the error is a *ServedError; this takes 2 s if that process accepts no
+// this user has the name, the error is an *InUseError; this takes 2 s if that process accepts no
 // client.
 func Listen(name string) (*Listener, error) {
 	if err := checkName(name); err != nil {
@@ -99,7 +99,7 @@ func (l *Listener) claimPipe() (err error) {
 		c, dialErr := openPipe(l.name)
 		switch {
 		case dialErr == nil:
-			served := &ServedError{Name: l.name}
+			served := &InUseError{Name: l.name}
 			if raw, err := c.file.SyscallConn(); err == nil {
 				_ = raw.Control(func(h uintptr) { _ = windows.GetNamedPipeServerProcessId(windows.Handle(h), &served.PID) })
 			}
@@ -113,7 +113,7 @@ func (l *Listener) claimPipe() (err error) {
 			continue
 		}
 		if errors.Is(dialErr, windows.ERROR_PIPE_BUSY) {
-			return &ServedError{Name: l.name}
+			return &InUseError{Name: l.name}
 		}
 		return err
 	}

@@ -258,7 +258,7 @@ func TestListen(t *testing.T) {
 			t.Fatalf("got %q, %v", line, err)
 		}
 		_, err = namedpipe.Listen(newPipeName(t))
-		if served, ok := errors.AsType[*namedpipe.ServedError](err); !ok || int(served.PID) != cmd.Process.Pid {
+		if served, ok := errors.AsType[*namedpipe.InUseError](err); !ok || int(served.PID) != cmd.Process.Pid {
 			t.Errorf("got %v, want that process %d is there", err, cmd.Process.Pid)
 		}
 		if err := cmd.Process.Kill(); err != nil {
@@ -271,11 +271,11 @@ func TestListen(t *testing.T) {
 		}
 	})
 
-	t.Run("does not take a pipe that accepts no client", func(t *testing.T) {
+	t.Run("does not take over a pipe that accepts no clients", func(t *testing.T) {
 		_ = newListener(t, newPipeName(t))
 		waiting := dialPipe(t, newPipeName(t)) // which is never accepted
 		_, err := namedpipe.Listen(newPipeName(t))
-		if served, ok := errors.AsType[*namedpipe.ServedError](err); !ok || served.PID != 0 {
+		if served, ok := errors.AsType[*namedpipe.InUseError](err); !ok || served.PID != 0 {
 			t.Errorf("got %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -355,7 +355,7 @@ func TestDial_ForeignPipe(t *testing.T) {
 		t.Run(reason, func(t *testing.T) {
 			newForeignPipe(t, "O:BAD:(A;;GA;;;WD)")
 			err := use(t)
-			if _, served := errors.AsType[*namedpipe.ServedError](err); served || err == nil || !strings.Contains(err.Error(), "another user (S-1-5-32-544)") {
+			if _, served := errors.AsType[*namedpipe.InUseError](err); served || err == nil || !strings.Contains(err.Error(), "another user (S-1-5-32-544)") {
 				t.Errorf("got %v", err)
 			}
 		})

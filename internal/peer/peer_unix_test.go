@@ -111,7 +111,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("after it was removed: %v", err)
 		}
 		if key, err := k.LoadOrCreate(); err != nil || string(key) == got[0] {
-			t.Errorf("it is made anew as it was: %v", err)
+			t.Errorf("it is recreated unchanged: %v", err)
 		}
 	})
 

@@ -252,7 +252,7 @@ func testCopy(t *testing.T, s session.Session) {
 	var stderr bytes.Buffer
 	ended := make(chan timeline.TurnEnded, 1)
 	go func() {
-		end, err := session.Copy(withTimeout(t), s, turn, writer, &stderr)
+		end, err := session.CopyOutput(withTimeout(t), s, turn, writer, &stderr)
 		_ = writer.CloseWithError(err)
 		ended <- end
 	}()
@@ -281,14 +281,14 @@ func testCopy(t *testing.T, s session.Session) {
 	waitTurn(t, s, turn)
 	runCode(t, s, "print later")
 	var whole bytes.Buffer
-	if end, err := session.Copy(withTimeout(t), s, turn, &whole, nil); err != nil || end.Outcome != timeline.OutcomeOK || whole.Len() < 1_000_000 || strings.Contains(whole.String(), "later") {
+	if end, err := session.CopyOutput(withTimeout(t), s, turn, &whole, nil); err != nil || end.Outcome != timeline.OutcomeOK || whole.Len() < 1_000_000 || strings.Contains(whole.String(), "later") {
 		t.Errorf("a turn that is over: got %d bytes, %+v, %v", whole.Len(), end, err)
 	}
-	if _, err := session.Copy(withTimeout(t), s, turn, writer, nil); !errors.Is(err, io.ErrClosedPipe) { // a broken writer
+	if _, err := session.CopyOutput(withTimeout(t), s, turn, writer, nil); !errors.Is(err, io.ErrClosedPipe) { // a broken writer
 		t.Errorf("got %v", err)
 	}
 	for _, none := range []uint64{0, 99} {
-		if _, err := session.Copy(withTimeout(t), s, none, nil, nil); err == nil {
+		if _, err := session.CopyOutput(withTimeout(t), s, none, nil, nil); err == nil {
 			t.Errorf("turn %d was copied", none)
 		}
 	}

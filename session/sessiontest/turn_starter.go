@@ -18,7 +18,7 @@ func runAndCopy(t *testing.T, s session.Session, code string) (string, timeline.
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	end, err := session.Copy(withTimeout(t), s, turn, &out, &out)
+	end, err := session.CopyOutput(withTimeout(t), s, turn, &out, &out)
 	if err != nil {
 		t.Errorf("%q: %v", code, err)
 	}
@@ -96,9 +96,9 @@ func testNeverRan(t *testing.T, s session.Session, w *fakePreparation) {
 	}()
 	copied := make(chan error, 1)
 	go func() { // the number is known before it is reported
-		_, err := session.Copy(withTimeout(t), s, 1, nil, nil)
+		_, err := session.CopyOutput(withTimeout(t), s, 1, nil, nil)
 		for err != nil && strings.Contains(err.Error(), "not started") && t.Context().Err() == nil { // it is not submitted yet
-			_, err = session.Copy(withTimeout(t), s, 1, nil, nil)
+			_, err = session.CopyOutput(withTimeout(t), s, 1, nil, nil)
 		}
 		copied <- err
 	}()

@@ -293,7 +293,7 @@ func testRestartNotice(t *testing.T, s session.Session) {
 	}
 	waitTurn(t, s, silent)
 	for _, want := range []string{"exit status 3", ""} {
-		if got := lostWorkerReason(runCode(t, s, "print 1")); got != want {
+		if got := workerExitReason(runCode(t, s, "print 1")); got != want {
 			t.Errorf("after an exit: got %q, want %q", got, want)
 		}
 	}
@@ -302,7 +302,7 @@ func testRestartNotice(t *testing.T, s session.Session) {
 	}
 	for _, want := range []string{"reset", ""} {
 		r := runCode(t, s, "print 2")
-		if got := lostWorkerReason(r); got != want {
+		if got := workerExitReason(r); got != want {
 			t.Errorf("after a reset: got %q, want %q", got, want)
 		}
 		if text := r.Text(); !strings.HasSuffix(text, "2\n") || strings.Contains(text, "[session restarted: reset") != (want != "") {
@@ -311,8 +311,8 @@ func testRestartNotice(t *testing.T, s session.Session) {
 	}
 }
 
-// lostWorkerReason returns why the previous worker ended, if the reply begins with that event.
-func lostWorkerReason(r session.Reply) string {
+// workerExitReason returns why the previous worker ended, if the reply begins with that event.
+func workerExitReason(r session.Reply) string {
 	if end, ok := r.Events[0].Body.(timeline.WorkerExited); ok && r.Events[0].Generation < r.Generation {
 		return end.Reason
 	}

@@ -329,7 +329,7 @@ func TestMCPDaemon(t *testing.T) {
 		b.kill()
 		c := h.newMCPClient(t, "--daemon", "--name", "bot")
 		if got := c.callRepl("1 + 1"); !strings.Contains(got, `waiting for input: "who? "`) || !strings.Contains(got, "NOT run") {
-			t.Errorf("code after a restart in a wait: %q, want to learn of the wait", got)
+			t.Errorf("code after a restart during an input request: got %q, want the request", got)
 		}
 		if got := c.callRepl("ada"); !strings.Contains(got, "'ada'") {
 			t.Errorf("the answer: %q", got)

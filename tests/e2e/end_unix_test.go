@@ -281,7 +281,7 @@ func TestProgramFile(t *testing.T) {
 			"an end without words":   `"$0" -c 'import os; os._exit(0)'`,
 			"a fork":                 "\"$0\" -c 'import atexit, os\natexit.register(print, \"bye\")\nif os.fork(): os.wait()'",
 		}
-		alone := map[string]string{ // a session is a terminal, and has its own environment
+		alone := map[string]string{ // in a session these differ: it has a terminal and an environment of its own
 			"standard input":            `echo 'print(5)' | "$0" /dev/stdin`,
 			"the errors of a child":     `"$0" -c 'import subprocess; subprocess.run("echo o; echo e >&2", shell=True)'`,
 			"no terminal":               `echo hi | "$0" -c 'import sys; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty())'`,

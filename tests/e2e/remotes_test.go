@@ -113,7 +113,7 @@ func TestRemote(t *testing.T) {
 		}
 	})
 
-	t.Run("an agent works there", func(t *testing.T) {
+	t.Run("an agent can use a remote", func(t *testing.T) {
 		t.Parallel()
 		there, h := newDaemonHome(t), newDaemonHome(t)
 		there.startDaemon(t)

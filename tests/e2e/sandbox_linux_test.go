@@ -108,7 +108,7 @@ func TestSandbox(t *testing.T) {
 		}
 	})
 
-	t.Run("a session of a daemon has the one that was asked for", func(t *testing.T) {
+	t.Run("a daemon session gets the requested sandbox", func(t *testing.T) {
 		t.Parallel()
 		h, outside := newSandboxHome(t)
 		h.startDaemon(t)

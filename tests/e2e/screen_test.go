@@ -314,7 +314,7 @@ func TestTerminalEnvironment(t *testing.T) {
 		p.waitText("a page")
 	})
 
-	t.Run("programs see the terminal type and agents a dumb one", func(t *testing.T) {
+	t.Run("programs see the real terminal type, agents see dumb", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
 		h.env = append(h.env, "PAGER=most")

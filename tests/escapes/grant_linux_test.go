@@ -81,7 +81,7 @@ except OSError as e: print(e.strerror)
 		}
 	})
 
-	t.Run("is refused for what is protected", func(t *testing.T) {
+	t.Run("is refused for protected paths", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		r := openSession(t, m, newSandbox(m))

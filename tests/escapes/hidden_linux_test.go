@@ -275,7 +275,7 @@ def fails(f, *a):
 			{"a child", "sh('cat /proc/$$/comm /proc/$PPID/comm | wc -l')", "2"},
 			{"the machine", "'MemTotal' in open('/proc/meminfo').read(), open('/proc/sys/kernel/ostype').read().strip(), len(open('/proc/net/route').read()) > 0, str(os.getpid()) in os.listdir('/proc')", "True|Linux|True|True"},
 			{"mounts by a link", "len(open('/etc/mtab').readlines()) > 3 if os.path.lexists('/etc/mtab') else True", "True"},
-			{"not the stage", "fails(open, '/proc/1/environ'), fails(open, '/proc/1/maps'), fails(os.listdir, '/proc/1/fd'), open('/proc/1/stat').read()[:2]", "EACCES|EACCES|EACCES|1 "},
+			{"not the monitor", "fails(open, '/proc/1/environ'), fails(open, '/proc/1/maps'), fails(os.listdir, '/proc/1/fd'), open('/proc/1/stat').read()[:2]", "EACCES|EACCES|EACCES|1 "},
 			{"devices", "len(os.urandom(3)), open('/dev/null').read(), open('/dev/zero', 'rb').read(2), sh('echo x | cat /dev/stdin')", `3||b'\x00\x00'|x`},
 			{"shared memory", "open('/dev/shm/x', 'w').write('abc'), open('/dev/shm/x').read(), open('/tmp/y', 'w').write('z'), open('/tmp/y').read()", "3|abc|1|z"},
 			{"a terminal", "__import__('pty').openpty()[1] > 0", "True"},

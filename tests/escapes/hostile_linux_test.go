@@ -136,7 +136,7 @@ print(len(refused), set(refused))
 	})
 
 	// A supervisor that is killed while a call waits for the user leaves no process behind.
-	t.Run("leave nothing behind a killed supervisor", func(t *testing.T) {
+	t.Run("leave no process behind when the supervisor is killed", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		program, err := os.Executable()

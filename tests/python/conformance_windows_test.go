@@ -19,6 +19,6 @@ func TestConformance(t *testing.T) {
 		}
 	}
 	if skipped != 3 || len(results) < 20 {
-		t.Errorf("got %d of %d checks skipped, want the three that need a fence", skipped, len(results))
+		t.Errorf("got %d of %d checks skipped, want the three that need markers", skipped, len(results))
 	}
 }

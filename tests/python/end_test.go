@@ -15,7 +15,7 @@ import (
 func TestEnd(t *testing.T) {
 	t.Parallel()
 
-	t.Run("reports how it ended, and the next input starts again", func(t *testing.T) {
+	t.Run("reports how it ended; the next input starts a new worker", func(t *testing.T) {
 		t.Parallel()
 		ends := []struct {
 			name, code, reason, out string

@@ -105,7 +105,7 @@ func TestInterrupt(t *testing.T) {
 func TestEnd(t *testing.T) {
 	t.Parallel()
 
-	t.Run("reports how it ended, and the next input starts again", func(t *testing.T) {
+	t.Run("reports how it ended; the next input starts a new worker", func(t *testing.T) {
 		t.Parallel()
 		s := openSession(t, r.Options{})
 		temporary := map[string]bool{}

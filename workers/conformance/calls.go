@@ -7,9 +7,9 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// hostFunction is the host function that the checks have code call. hostGroup is a group that
+// hostFunction is the host function that the checks have code call. hostFunctionGroup is a group that
 // does not exist until code looks for it; groupFunction is one of its functions.
-const hostFunction, hostGroup, groupFunction = "conform", "birds", "con-form"
+const hostFunction, hostFunctionGroup, groupFunction = "conform", "birds", "con-form"
 
 // offerFunction tells the idle worker about the function.
 func (s *workerSession) offerFunction() error {
@@ -209,7 +209,7 @@ func (s *workerSession) offerGroup() (opens ipc.Object, err error) {
 	if !s.ready.Capabilities.Functions {
 		return nil, skipError("the worker does not offer calls of host functions")
 	}
-	opens = describeFunction("_open", "group", ipc.Object{{Name: "type", Value: "string"}, {Name: "enum", Value: []string{hostGroup}}})
+	opens = describeFunction("_open", "group", ipc.Object{{Name: "type", Value: "string"}, {Name: "enum", Value: []string{hostFunctionGroup}}})
 	return opens, s.sendFunctions(opens)
 }
 
@@ -224,12 +224,12 @@ func groupIsOpenedAndCalled(s *workerSession) error {
 		}
 		var seen []ipc.Message
 		if i == 0 { // afterwards the group exists
-			m, before, err := s.awaitCall(nil, "_open", "group", hostGroup)
+			m, before, err := s.awaitCall(nil, "_open", "group", hostFunctionGroup)
 			if err != nil {
 				return err
 			}
 			seen = before
-			member := append(describeFunction(groupFunction, "text", ipc.Object{{Name: "type", Value: "string"}}), ipc.Field{Name: "group", Value: hostGroup})
+			member := append(describeFunction(groupFunction, "text", ipc.Object{{Name: "type", Value: "string"}}), ipc.Field{Name: "group", Value: hostFunctionGroup})
 			if err := s.sendFunctions(opens, member); err != nil {
 				return err
 			}
@@ -237,7 +237,7 @@ func groupIsOpenedAndCalled(s *workerSession) error {
 				return err
 			}
 		}
-		m, seen, err := s.awaitCall(seen, hostGroup+"."+groupFunction, "text", text)
+		m, seen, err := s.awaitCall(seen, hostFunctionGroup+"."+groupFunction, "text", text)
 		if err != nil {
 			return err
 		}
@@ -262,7 +262,7 @@ func groupThatFailsIsAnError(s *workerSession) error {
 	if err := s.startTurn(s.Group("one")); err != nil {
 		return err
 	}
-	m, seen, err := s.awaitCall(nil, "_open", "group", hostGroup)
+	m, seen, err := s.awaitCall(nil, "_open", "group", hostFunctionGroup)
 	if err != nil {
 		return err
 	}

@@ -240,7 +240,7 @@ func TestShutdown_ExitHandlers(t *testing.T) {
 			outcome    ipc.Outcome
 		}{
 			{"idle", "", false, ""},
-			{"in a wait", "try: input('? ')\nexcept EOFError: print('EOF')", true, ipc.OutcomeOK},
+			{"during an input request", "try: input('? ')\nexcept EOFError: print('EOF')", true, ipc.OutcomeOK},
 			{"running", "import time\ntry:\n    print('up', flush=True)\n    time.sleep(100)\nexcept KeyboardInterrupt: time.sleep(100)", false, ipc.OutcomeInterrupted},
 		} {
 			w := startWorker(t, s)

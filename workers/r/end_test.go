@@ -234,7 +234,7 @@ func TestProfile(t *testing.T) {
 		}
 	})
 
-	t.Run("runs as in any R", func(t *testing.T) {
+	t.Run("runs start-up files as plain R does", func(t *testing.T) {
 		t.Parallel()
 		s := workerSetup{
 			siteProfile: "options(from.site = sys.nframe())",

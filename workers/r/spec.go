@@ -20,9 +20,9 @@ var sourceFS embed.FS
 
 // Defaults and bounds of [Options].
 const (
-	DefaultWidth      = 800 // pixels
-	DefaultHeight     = 600 // pixels
-	DefaultResolution = 96  // dots per inch
+	DefaultWidth  = 800 // pixels
+	DefaultHeight = 600 // pixels
+	DefaultDPI    = 96  // dots per inch
 
 	minPixels, maxPixels         = 50, 10000
 	minResolution, maxResolution = 20, 1200
@@ -148,7 +148,7 @@ func (o *Options) workerSettings() (string, error) {
 	}{
 		{"width", o.Width, minPixels, maxPixels, DefaultWidth},
 		{"height", o.Height, minPixels, maxPixels, DefaultHeight},
-		{"res", o.Resolution, minResolution, maxResolution, DefaultResolution},
+		{"res", o.Resolution, minResolution, maxResolution, DefaultDPI},
 	} {
 		value := n.given
 		if value == 0 {

@@ -729,7 +729,7 @@ export interface Snapshot {
   more?: boolean;
 }
 
-/** StartParams are the parameters of turn/start, which runs code. With WaitMS the answer is that of a wait. With WriteLock no other client may write until the turn is over. Request is a name that the client gives to this call and to its repetitions: with it, the code runs only once. The daemon remembers the last 256 requests of each client. */
+/** StartParams are the parameters of turn/start, which runs code. With WaitMS the call answers as turn/wait does. With WriteLock no other client may write until the turn is over. Request is a name that the client gives to this call and to its repetitions: with it, the code runs only once. The daemon remembers the last 256 requests of each client. */
 export interface StartParams {
   session: string;
   input: string;

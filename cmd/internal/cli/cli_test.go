@@ -178,10 +178,10 @@ func TestExitStatus(t *testing.T) {
 		{ExitCode: -1, Signal: "SIGSTRANGE"}: {1, 1},
 		{ExitCode: -1}:                       {1, 1},
 	} {
-		if got := exitStatusOf(end, 0xff); got != want.unix {
+		if got := maskedExitStatus(end, 0xff); got != want.unix {
 			t.Errorf("%+v on Unix: got %d, want %d", end, got, want.unix)
 		}
-		if got := exitStatusOf(end, 0xffffffff); got != want.windows {
+		if got := maskedExitStatus(end, 0xffffffff); got != want.windows {
 			t.Errorf("%+v on Windows: got %d, want %d", end, got, want.windows)
 		}
 	}

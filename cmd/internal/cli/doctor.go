@@ -73,7 +73,7 @@ func newDoctorCommand(f *flag.FlagSet) action {
 		ctx, stop := catchSignals(os.Interrupt)
 		defer stop()
 		d := doctorReport{Version: programVersion(), Build: buildSettings()}
-		policy := c.probePolicy(ctx, isFlagSet(f, "sandbox"))
+		policy := c.selectProbePolicy(ctx, isFlagSet(f, "sandbox"))
 		for _, l := range languages {
 			if ctx.Err() == nil {
 				d.Languages = append(d.Languages, newRuntimeCheck(ctx, c, l, policy))

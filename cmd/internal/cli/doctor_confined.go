@@ -19,7 +19,7 @@ type probePolicy struct {
 	noSandbox error            // why a sandbox is not available
 }
 
-func (c *runtimeFlags) probePolicy(ctx context.Context, chosen bool) probePolicy {
+func (c *runtimeFlags) selectProbePolicy(ctx context.Context, chosen bool) probePolicy {
 	if chosen {
 		return probePolicy{sandbox: c.sandbox, trusted: true}
 	}

@@ -112,7 +112,7 @@ func TestHelp(t *testing.T) {
 		}
 	})
 
-	// The pages that a person wrote name only what there is, and the first all flags of
+	// Hand-written pages mention only what exists, and the first all flags of
 	// repl alone.
 	t.Run("names only commands and flags that exist", func(t *testing.T) {
 		var flags []string

@@ -301,7 +301,7 @@ func (i *installRequest) printReport(out io.Writer, r install.Report) {
 		}
 	}
 	if changed := r.Outcome == install.Added || r.Outcome == install.Updated; changed && !i.options.DryRun {
-		fmt.Fprintf(out, "  read by %s at: %s\n", r.Client.Title, r.Client.ReloadHint())
+		fmt.Fprintf(out, "  %s reads it: %s\n", r.Client.Title, r.Client.ReloadHint())
 	}
 }
 

@@ -121,7 +121,7 @@ func newMCPCommand(f *flag.FlagSet) action {
 		if err := o.resolveFlags(); err != nil {
 			return statusUsage, err
 		}
-		specs, err := o.languageSpecs(offered, names)
+		specs, err := o.specFinders(offered, names)
 		if err != nil {
 			return statusUsage, err
 		}
@@ -154,9 +154,9 @@ func (o *mcpFlags) resolveFlags() (err error) {
 	return err
 }
 
-// languageSpecs returns a function for each offered language that finds the runtime for a directory.
+// specFinders returns a function for each offered language that finds the runtime for a directory.
 // Sessions get the packages, whose names are canonical.
-func (o *mcpFlags) languageSpecs(offered []languageInfo, packages []string) (map[string]func(dir string) workers.Spec, error) {
+func (o *mcpFlags) specFinders(offered []languageInfo, packages []string) (map[string]func(dir string) workers.Spec, error) {
 	c := &o.runtime
 	specs := make(map[string]func(dir string) workers.Spec)
 	for _, l := range offered {

@@ -37,9 +37,9 @@ const (
 	// does not get it again.
 	markWaitTimeout = 100 * time.Millisecond
 
-	// linkTimeout is how long a request about a session waits for an unreachable remote. Running
+	// remoteReconnectTimeout is how long a request about a session waits for an unreachable remote. Running
 	// code is waited for as long as the call allows.
-	linkTimeout = 10 * time.Second
+	remoteReconnectTimeout = 10 * time.Second
 
 	// finalMarkTimeout bounds the wait for the mark when the client leaves.
 	finalMarkTimeout = 200 * time.Millisecond
@@ -144,7 +144,7 @@ func (d *daemonFlags) newBackend(ctx context.Context, o *mcpserver.Options, c ru
 		baseName: cmp.Or(d.sessionPrefix, mcpClientName()+"-"+directoryName(c.dir)), runtime: c, packages: o.With,
 	}
 	h.link.LogTo(o.Logger)
-	h.link.SetReconnectTimeout(linkTimeout)
+	h.link.SetReconnectTimeout(remoteReconnectTimeout)
 	h.closeAll = func() {
 		h.link.Close()
 		noMoreAsking()

@@ -59,7 +59,7 @@ func (c *mcpServerFlags) addFlags(f *flag.FlagSet) {
 // resolveSources rejects invalid values and makes the files absolute.
 func (c *mcpServerFlags) resolveSources() error {
 	if len(c.sources) == 0 && len(c.allow)+len(c.deny) > 0 {
-		return usageErrorf("--allow-tool and --deny-tool are for the tools of --mcp-servers")
+		return usageErrorf("--allow-tool and --deny-tool need --mcp-servers")
 	}
 	for _, pattern := range slices.Concat(c.allow, c.deny) {
 		if _, err := path.Match(pattern, ""); err != nil || !strings.Contains(pattern, ".") && pattern != "*" {

@@ -14,7 +14,7 @@ import (
 func TestWithOutages(t *testing.T) {
 	t.Parallel()
 
-	// A person leaves with Ctrl-D while nothing happens: the terminal waits for the end of the events.
+	// A user leaves with Ctrl-D while nothing happens: the terminal waits for the end of the events.
 	t.Run("ends with its context while no event arrives", func(t *testing.T) {
 		t.Parallel()
 		ctx, stop := context.WithCancel(t.Context())

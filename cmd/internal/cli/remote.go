@@ -145,9 +145,9 @@ func checkRemote(s streams, w *daemonTarget) (int, error) {
 	if w.remote != "" {
 		p, err := findRemote(w.remote)
 		if err != nil {
-			return c.printFailure("place", err, "")
+			return c.printFailure("remote", err, "")
 		}
-		c.printStep("place", w.remote+" in "+remotesFile())
+		c.printStep("remote", w.remote+" in "+remotesFile())
 		if known, err := userconfig.ReadRemoteState(stateDir(), w.remote); err != nil {
 			return c.printFailure("job", err, "repl remote forget "+w.remote)
 		} else if p.NeedsJob() && known.Job == "" {
@@ -168,7 +168,7 @@ func checkRemote(s streams, w *daemonTarget) (int, error) {
 
 // dialDaemon checks the connection from the transport command to the daemon.
 func (c *remoteCheck) dialDaemon(ctx context.Context, transport *client.CommandDialer, w *daemonTarget) (int, error) {
-	const get, far, serves = "command", "remote", "daemon"
+	const get, far, serves = "command", "remote end", "daemon"
 	conn, err := transport.Dial(ctx)
 	if refused, ok := errors.AsType[*client.RefusedError](err); ok {
 		c.printStep(get, transportcmd.JoinWords(transport.Prefix)+" connected")

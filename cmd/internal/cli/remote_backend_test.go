@@ -57,7 +57,7 @@ type mcpTestClient struct {
 
 func newMCPTestClient(t *testing.T, l *client.Client) *mcpTestClient {
 	t.Helper()
-	l.SetReconnectTimeout(linkTimeout)
+	l.SetReconnectTimeout(remoteReconnectTimeout)
 	in, ours := io.Pipe()
 	theirs, out := io.Pipe()
 	served := make(chan error, 1)
@@ -222,7 +222,7 @@ func TestRemoteAgent(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text, failed := a.startCall("ada", testTimeout)(); !failed || !strings.Contains(text, "your input was NOT run: the code no longer waits for it") {
-			t.Errorf("an answer to a wait that somebody else has answered got %q", text)
+			t.Errorf("an answer to an input request that was already answered: got %q", text)
 		}
 		if text := a.callRepl("bob"); text != "bob\nover" {
 			t.Errorf("got %q", text)

@@ -40,7 +40,7 @@ type serveOptions struct {
 	warm                                warmPoolFlags
 }
 
-// newServeCommand keeps sessions alive for clients that connect to a socket.
+// newServeCommand returns the command that keeps sessions alive for clients that connect to a socket.
 func newServeCommand(f *flag.FlagSet) action {
 	var o serveOptions
 	f.StringVar(&o.socket, "socket", client.DefaultSocket(os.Getenv), socketUsage)

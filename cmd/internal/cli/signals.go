@@ -85,10 +85,10 @@ var signalNumbers = map[string]syscall.Signal{
 
 // exitStatus returns the exit status that stands for a worker's end: the worker's own, or 128 plus
 // the signal that ended it.
-func exitStatus(end timeline.WorkerExited) int { return exitStatusOf(end, exitStatusMask) }
+func exitStatus(end timeline.WorkerExited) int { return maskedExitStatus(end, exitStatusMask) }
 
-// exitStatusOf is exitStatus for systems whose statuses have the bits of mask.
-func exitStatusOf(end timeline.WorkerExited, mask int) int {
+// maskedExitStatus is exitStatus for systems whose statuses have the bits of mask.
+func maskedExitStatus(end timeline.WorkerExited, mask int) int {
 	if number, ok := signalNumbers[end.Signal]; ok {
 		return 128 + int(number)
 	}

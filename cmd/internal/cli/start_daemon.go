@@ -21,7 +21,7 @@ import (
 const maxLastOutputBytes = 4 << 10
 
 // startTimeout is how long a daemon may take from its start to its first answer. A busy machine
-// takes seconds. A daemon that has exited is not waited for.
+// takes seconds. The wait ends early if the daemon exits.
 const startTimeout = 30 * time.Second
 
 // ensureDaemon starts a daemon that exits when it is not used, unless another caller was faster.

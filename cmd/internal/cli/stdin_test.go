@@ -34,7 +34,7 @@ func TestStdinReader(t *testing.T) {
 		}
 	})
 
-	t.Run("is at its end without a file", func(t *testing.T) {
+	t.Run("reports end of file without a file", func(t *testing.T) {
 		s := newStdinReader(nil)
 		defer s.close()
 		if in, err := s.next(t.Context(), &session.InputRequest{}); err != nil || !in.EOF {

@@ -82,7 +82,7 @@ func (v *turnView) handleFailure(ctx context.Context, err error) (int, error) {
 	turn := v.lastReply
 	switch {
 	case ctx.Err() != nil:
-		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), finalCallTimeout)
+		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), cleanupCallTimeout)
 		defer stop()
 		_, _ = v.client.InterruptTurn(bounded, client.InterruptParams{Session: turn.Session, Turn: turn.Turn, Author: commandAuthor(v.cmd.flags.Name())})
 	case errors.Is(err, syscall.EPIPE):
@@ -94,8 +94,8 @@ func (v *turnView) handleFailure(ctx context.Context, err error) (int, error) {
 	return statusFailed, err
 }
 
-// finalCallTimeout bounds the last call of a command.
-const finalCallTimeout = 5 * time.Second
+// cleanupCallTimeout bounds the last call of a command.
+const cleanupCallTimeout = 5 * time.Second
 
 // showAllEvents shows all events of the turn after a cursor, until the turn ends or requests input,
 // or the wait is over.
@@ -110,7 +110,7 @@ func (v *turnView) showAllEvents(ctx context.Context, after timeline.Seq) error 
 		return v.handleTimeout(ctx, limited, err)
 	}
 	defer func() {
-		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), finalCallTimeout)
+		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), cleanupCallTimeout)
 		defer stop()
 		_ = w.Cancel(bounded)
 	}()
@@ -208,7 +208,7 @@ func (v *turnView) handleTimeout(ctx, limited context.Context, err error) error 
 
 // fetchReply fetches the current state of the turn.
 func (v *turnView) fetchReply(ctx context.Context, after timeline.Seq) error {
-	bounded, stop := context.WithTimeout(ctx, finalCallTimeout) // a remote daemon may be gone
+	bounded, stop := context.WithTimeout(ctx, cleanupCallTimeout) // a remote daemon may be gone
 	defer stop()
 	reply, err := v.client.WaitTurn(bounded, client.WaitParams{Session: v.lastReply.Session, Turn: v.lastReply.Turn, After: after})
 	if err == nil {

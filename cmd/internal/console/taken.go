@@ -27,7 +27,7 @@ func (e *lineEditor) giveKeys() {
 		e.mu.Unlock()
 		return
 	}
-	if e.editing { // the answer is edited again after the program
+	if e.editing { // editing of the answer resumes after the program
 		e.painter.Erase()
 	}
 	e.keysGiven = true

@@ -63,10 +63,10 @@ func (a *addressWatcher) stop() {
 	a.watch.close()
 }
 
-// isLost restores the address if necessary, and schedules the next check. It returns true if
+// restoreAddress restores the address if necessary, and schedules the next check. It returns true if
 // another daemon has the address and this one has no users left, since no new client can reach it
 // then.
-func (a *addressWatcher) isLost() bool {
+func (a *addressWatcher) restoreAddress() bool {
 	lost, watched := a.restoreAndLog()
 	if !watched {
 		a.timer.Reset(addressCheckInterval)

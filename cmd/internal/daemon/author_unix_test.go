@@ -33,12 +33,12 @@ func TestAuthor_InvalidNames(t *testing.T) {
 func TestInterrupt_NamesAuthor(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
-	agent, person := r.dial(), r.dial()
+	agent, user := r.dial(), r.dial()
 	r.newSession(agent)
 	if _, err := agent.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "sleep", Author: "bot"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := person.InterruptTurn(t.Context(), client.InterruptParams{Session: "main", Turn: 2, Author: "ada"}); err != nil {
+	if _, err := user.InterruptTurn(t.Context(), client.InterruptParams{Session: "main", Turn: 2, Author: "ada"}); err != nil {
 		t.Fatal(err)
 	}
 	reply, err := agent.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})

@@ -98,7 +98,7 @@ func TestChangeStream(t *testing.T) {
 			if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "later", Input: "wait name? "}); err != nil {
 				t.Fatal(err)
 			}
-			tick, _ := readUntilChange(t, w, "a wait", is("later", session.StateWaiting))
+			tick, _ := readUntilChange(t, w, "an input request", is("later", session.StateWaiting))
 			if tick.InputRequest == nil || tick.InputRequest.Prompt != "name? " || tick.Turn != 1 {
 				t.Errorf("got %+v", tick)
 			}

@@ -33,7 +33,7 @@ type clientState struct {
 	locksAtDisconnect []*writeLock            // guarded by Daemon.mu; the locks that it had when its connection ended
 	wantedLocks       map[*openSession]string // guarded by Daemon.mu; the sessions whose lock it gets for its next turn, with its author name
 	tokens            map[string]bool         // guarded by Daemon.mu; progress tokens of running preparations
-	requests          requestLog              // guarded by Daemon.mu
+	requests          recentRequests          // guarded by Daemon.mu
 }
 
 func newClientState(id string, conn *rpcserver.Conn) *clientState {

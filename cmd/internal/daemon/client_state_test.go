@@ -124,7 +124,7 @@ func TestHello(t *testing.T) {
 			}
 			leave(first)
 			second := r.connectAs(uint64(2*i + 2))
-			r.waitUntil("it has its keyboard", func() bool { return r.writeLockHolder(other) == "agent" })
+			r.waitUntil("it has its write lock", func() bool { return r.writeLockHolder(other) == "agent" })
 			if _, err := second.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()}); err != nil {
 				t.Error(err)
 			}
@@ -190,7 +190,7 @@ func TestHello(t *testing.T) {
 		<-c.Done()
 		free()
 		if w := returns(); w != "" {
-			t.Errorf("it was taken away by a person, and %q has it again", w)
+			t.Errorf("it was taken away by another user, and %q has it again", w)
 		}
 	})
 

@@ -321,7 +321,7 @@ func TestReconnect(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(told) != 2 || !told[0].To.IsZero() || told[0].Cause == nil || told[1].To.IsZero() {
-			t.Errorf("it was told %+v", told)
+			t.Errorf("it got %+v", told)
 		}
 	})
 

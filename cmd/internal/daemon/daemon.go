@@ -275,11 +275,11 @@ func (d *Daemon) runLoop(ctx context.Context, accepted <-chan error, l net.Liste
 		case err := <-accepted:
 			return "cannot accept clients", err
 		case <-address.removed:
-			if address.isLost() {
+			if address.restoreAddress() {
 				return unreachableReason, nil
 			}
 		case <-address.nextCheck:
-			if address.isLost() {
+			if address.restoreAddress() {
 				return unreachableReason, nil
 			}
 		case now := <-idle:
@@ -330,7 +330,7 @@ func (d *Daemon) currentTime() time.Time {
 	return time.Now()
 }
 
-// drainTurns refuses new work and waits for running turns, for drainTimeout at most.
+// drainTurns refuses new work and waits for running turns, for at most drainTimeout.
 func (d *Daemon) drainTurns(ctx context.Context) {
 	d.mu.Lock()
 	d.draining = true

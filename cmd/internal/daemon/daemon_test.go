@@ -146,7 +146,7 @@ func TestDaemon(t *testing.T) {
 		second := r.dial()
 		s, err := second.GetSession(t.Context(), "main")
 		if err != nil || s.InputRequest == nil || s.InputRequest.ID != waiting.InputRequest.ID || s.InputRequest.Prompt != "name? " {
-			t.Fatalf("the wait is not re-delivered: %+v, %v", s, err)
+			t.Fatalf("the input request is not re-delivered: %+v, %v", s, err)
 		}
 		reply, err := second.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: s.InputRequest.ID, Input: "bob\n", WaitMS: processTimeout.Milliseconds(), After: waiting.Next})
 		if err != nil {
@@ -562,9 +562,9 @@ func TestStream(t *testing.T) {
 func TestWriteLock_OneHolder(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
-	agent, person := r.dial(), r.dial()
+	agent, user := r.dial(), r.dial()
 	r.newSession(agent)
-	if err := person.TakeWriteLock(t.Context(), "main", "ada", true); err != nil {
+	if err := user.TakeWriteLock(t.Context(), "main", "ada", true); err != nil {
 		t.Fatal(err)
 	}
 	_, err := agent.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x"})
@@ -577,10 +577,10 @@ func TestWriteLock_OneHolder(t *testing.T) {
 	if s, err := agent.GetSession(t.Context(), "main"); err != nil || s.WriteLockHolder != "ada" {
 		t.Errorf("got %+v, %v", s, err)
 	}
-	if _, err := person.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print by ada", Author: "ada", WaitMS: processTimeout.Milliseconds()}); err != nil {
+	if _, err := user.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print by ada", Author: "ada", WaitMS: processTimeout.Milliseconds()}); err != nil {
 		t.Error(err)
 	}
-	_ = person.Close()
+	_ = user.Close()
 	for {
 		s, err := agent.GetSession(t.Context(), "main")
 		if err != nil {

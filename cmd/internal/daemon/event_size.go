@@ -31,7 +31,7 @@ func fitEvents(events []timeline.Event) []timeline.Event {
 	for i, e := range slices.Backward(wire) {
 		b, err := json.Marshal(e)
 		if shown, ok := e.Body.(timeline.Display); ok && err == nil && len(b) > room {
-			wire[i].Body = shown.Truncated(0)
+			wire[i].Body = shown.TruncateTo(0)
 			b, err = json.Marshal(wire[i])
 		}
 		if room -= len(b); err != nil || room < 0 {
@@ -99,7 +99,7 @@ func eventToSend(e timeline.Event) timeline.Event {
 // fitDisplay drops the data of the largest types of a display, until the rest fits on one line.
 func fitDisplay(d timeline.Display) timeline.Display {
 	for most := int64(maxDisplayBytes); ; most /= 2 {
-		d = d.Truncated(most)
+		d = d.TruncateTo(most)
 		if d.TotalBytes() <= maxDisplayBytes/maxEscapeFactor {
 			return d
 		}

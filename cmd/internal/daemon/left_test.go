@@ -305,7 +305,7 @@ func TestClients_ListAndDetach(t *testing.T) {
 		_, err = w.Next(t.Context())
 	}
 	if session.KindOf(err) != client.KindDetached || !strings.Contains(err.Error(), "bob") {
-		t.Errorf("ada is told %v", err)
+		t.Errorf("ada got %v", err)
 	}
 	<-ada.Done()
 	r.waitUntil("the write lock is free", func() bool {

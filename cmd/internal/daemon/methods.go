@@ -286,7 +286,7 @@ func (d *Daemon) handleInput(ctx context.Context, r *rpcserver.Request, p client
 		err = checkAuthor(p.Author)
 	}
 	if err == nil && p.InputRequest == 0 {
-		err = rpcserver.InvalidParams("wait is required: the id of the wait that is answered")
+		err = rpcserver.InvalidParams("input_request is required: the ID of the input request that this answers")
 	}
 	if err != nil {
 		return session.Reply{}, err

@@ -367,7 +367,7 @@ func TestPrepare(t *testing.T) {
 			t.Errorf("the next: %s", answer.raw)
 		}
 		if n := w.runs.Load(); n != 1 {
-			t.Errorf("it was begun %d times", n)
+			t.Errorf("it was started %d times", n)
 		}
 	})
 
@@ -402,7 +402,7 @@ func TestPrepare(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if _, err := c.GetSession(t.Context(), "main"); session.KindOf(err) != session.KindClosed {
-			t.Errorf("after it was told: %v", err)
+			t.Errorf("after it was reported: %v", err)
 		}
 		create()
 		failed()

@@ -109,7 +109,7 @@ func (c *idleClock) lastTurnEnd(of *client.Conn) time.Time {
 func TestIdleTimeout(t *testing.T) {
 	t.Parallel()
 
-	t.Run("a list of sessions does not reset it", func(t *testing.T) {
+	t.Run("listing sessions does not reset it", func(t *testing.T) {
 		t.Parallel()
 		clock := startWithClock(t, nil)
 		c := clock.dial()
@@ -220,10 +220,10 @@ func TestControl_StopDuringDrain(t *testing.T) {
 func TestWriteLock_Unused(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
-	agent, person := r.dial(), r.dial()
+	agent, user := r.dial(), r.dial()
 	r.newSession(agent)
 	for range 1000 { // each stands for the one before it
-		if err := person.TakeWriteLock(t.Context(), "main", "ada", false); err != nil {
+		if err := user.TakeWriteLock(t.Context(), "main", "ada", false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -234,7 +234,7 @@ func TestWriteLock_Unused(t *testing.T) {
 	if _, err := agent.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()}); err != nil {
 		t.Errorf("the agent cannot answer for its own turn: %v", err)
 	}
-	if _, err := person.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait name? "}); err != nil {
+	if _, err := user.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait name? "}); err != nil {
 		t.Fatal(err)
 	}
 	reply, err = agent.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
@@ -275,7 +275,7 @@ func TestLongCall_Progress(t *testing.T) {
 		told++
 	}
 	if told == 0 {
-		t.Error("nothing was told")
+		t.Error("nothing was reported")
 	}
 }
 
@@ -298,7 +298,7 @@ func TestStream_ResumeInputRequest(t *testing.T) {
 	}
 	var again client.SubscribeReply
 	if err := c.Call(t.Context(), client.MethodResume, p, &again); err != nil || again.InputRequest == nil || again.InputRequest.ID != reply.InputRequest.ID {
-		t.Errorf("got %+v, %v, want the wait %d", again, err, reply.InputRequest.ID)
+		t.Errorf("got %+v, %v, want input request %d", again, err, reply.InputRequest.ID)
 	}
 }
 

@@ -24,9 +24,9 @@ const (
 	maxErrorBytes = 1000
 )
 
-// A requestLog holds the last named requests of one client, so that the client can repeat a call
+// A recentRequests holds the last named requests of one client, so that the client can repeat a call
 // whose answer it did not get. It stores effects, such as the number of a turn, and no replies.
-type requestLog struct {
+type recentRequests struct {
 	byName map[string]*namedRequest
 	order  []*namedRequest // the last to end are at the end
 }
@@ -173,7 +173,7 @@ func (q *namedRequest) isOver() bool {
 
 // evictOldest forgets the oldest request that is over, if there are too many. It returns false if
 // too many are under way.
-func (l *requestLog) evictOldest() bool {
+func (l *recentRequests) evictOldest() bool {
 	oldest, over := -1, 0
 	for i, q := range l.order {
 		if q.isOver() {

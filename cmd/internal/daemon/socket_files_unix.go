@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkPrivateDir creates dir if necessary, and returns an error if other users can reach files in
+// ensurePrivateDir creates dir if necessary, and returns an error if other users can reach files in
 // it.
-func checkPrivateDir(dir string) error {
+func ensurePrivateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("cannot create the directory of the socket: %w", err)
 	}

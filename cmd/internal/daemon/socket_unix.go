@@ -284,7 +284,7 @@ func (l *Listener) renewFiles() (renewed bool, err error) {
 	if locked && bound {
 		return false, nil
 	}
-	if err := checkPrivateDir(filepath.Dir(l.path)); err != nil {
+	if err := ensurePrivateDir(filepath.Dir(l.path)); err != nil {
 		return false, err
 	}
 	if !locked {

@@ -152,7 +152,7 @@ func TestListen(t *testing.T) {
 		}
 	})
 
-	// A place whose files others remove.
+	// The files of the socket may be removed by other programs.
 	t.Run("renewing restores what was removed", func(t *testing.T) {
 		for name, remove := range map[string]func(path string) error{
 			"the directory": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
@@ -447,7 +447,7 @@ func (i impostor) replaceSocket(t *testing.T, socket string) {
 	}
 }
 
-// A place is free again when the session that writes it has ended, and not when another still does.
+// An address is free again only when every session that writes to its directory has ended.
 func TestListener_ReturnsAfterSessions(t *testing.T) {
 	login, tmp, state := newSocketDir(t), newSocketDir(t), newSocketDir(t)
 	t.Setenv("XDG_RUNTIME_DIR", login)

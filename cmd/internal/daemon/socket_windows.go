@@ -17,7 +17,7 @@ type Listener struct{ net.Listener }
 // name.
 func Listen(name string) (*Listener, error) {
 	l, err := namedpipe.Listen(name)
-	if served, ok := errors.AsType[*namedpipe.ServedError](err); ok {
+	if served, ok := errors.AsType[*namedpipe.InUseError](err); ok {
 		if served.PID == 0 {
 			return nil, fmt.Errorf("%w: %w", ErrInUse, err)
 		}

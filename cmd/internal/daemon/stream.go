@@ -52,7 +52,7 @@ func (d *Daemon) inlineHandlers() map[string]rpcserver.Handler {
 		client.MethodHello:            newHandler(d.handleHello),
 		client.MethodSubscribe:        newHandler(d.handleSubscribe),
 		client.MethodPause:            newHandler(d.handlePause),
-		client.MethodResume:           newHandler(d.handleResume),
+		client.MethodResume:           newHandler(d.handleResumeSubscription),
 		client.MethodUnsubscribe:      newHandler(d.handleUnsubscribe),
 		client.MethodTakeWriteLock:    newHandler(d.handleTakeWriteLock),
 		client.MethodReleaseWriteLock: newHandler(d.handleReleaseWriteLock),
@@ -149,7 +149,7 @@ func (d *Daemon) handlePause(_ context.Context, r *rpcserver.Request, p client.S
 	return client.SubscribeReply{Subscription: w.id, Seq: w.sentSeq()}, nil
 }
 
-func (d *Daemon) handleResume(ctx context.Context, r *rpcserver.Request, p client.SubscriptionParams) (client.SubscribeReply, error) {
+func (d *Daemon) handleResumeSubscription(ctx context.Context, r *rpcserver.Request, p client.SubscriptionParams) (client.SubscribeReply, error) {
 	d.noteUse()
 	w, err := d.connSubscription(r.Conn, p.Subscription)
 	if err != nil {

@@ -12,7 +12,7 @@ func emacsCommands() map[string]func(*Editor) KeyOutcome {
 	return map[string]func(*Editor) KeyOutcome{
 		"Enter":   (*Editor).acceptOrNewLine,
 		"M-Enter": (*Editor).newLine, "S-Enter": (*Editor).newLine,
-		"Tab": (*Editor).completeOrIndent, "S-Tab": (*Editor).outdentLine,
+		"Tab": (*Editor).completeOrIndent, "S-Tab": (*Editor).dedentLine,
 		"C-d":       (*Editor).deleteOrEnd,
 		"Delete":    (*Editor).deleteForward,
 		"Backspace": (*Editor).deleteBackward,
@@ -228,8 +228,8 @@ func (e *Editor) deleteBackward() KeyOutcome {
 	return OutcomeContinue
 }
 
-// outdentLine removes one step of the indentation of the cursor's line.
-func (e *Editor) outdentLine() KeyOutcome {
+// dedentLine removes one step of the indentation of the cursor's line.
+func (e *Editor) dedentLine() KeyOutcome {
 	if e.options.Syntax == nil || e.options.Syntax.IndentWidth == 0 {
 		return OutcomeContinue
 	}

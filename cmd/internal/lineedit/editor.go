@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// An KeyOutcome tells the caller what to do after a key.
+// A KeyOutcome tells the caller what to do after a key.
 type KeyOutcome int
 
 const (

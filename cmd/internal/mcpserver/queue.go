@@ -313,8 +313,8 @@ func (a *sessionCall) outcomeNow() callOutcome {
 	return a.outcome
 }
 
-// outcomeOf returns the outcome of a call that gets this reply.
-func outcomeOf(r session.Reply) callOutcome {
+// replyOutcome returns the outcome of a call that gets this reply.
+func replyOutcome(r session.Reply) callOutcome {
 	switch {
 	case r.InputRequest != nil:
 		return outcomeWaitsForInput

@@ -19,8 +19,8 @@ const (
 	// contains it.
 	remoteSeparator = "/"
 
-	// listTimeout bounds listing the sessions on one remote of a backend.
-	listTimeout = 10 * time.Second
+	// listSessionsTimeout bounds listing the sessions on one remote of a backend.
+	listSessionsTimeout = 10 * time.Second
 
 	// maxReasonChars bounds the reason why a remote cannot be listed.
 	maxReasonChars = 300
@@ -53,10 +53,10 @@ func remoteNotAllowed(remote string, allowed []string) string {
 	return fmt.Sprintf("%q is not among the remotes that the user allows (repl mcp --remotes): %s", remote, joinNames(allowed, "and", ""))
 }
 
-// describeRemotes describes the sessions on all remotes of the backend, which it asks
+// listRemoteSessions describes the sessions on all remotes of the backend, which it asks
 // concurrently. unreached has a line for each remote that does not answer. If none does, that is
 // an error.
-func (s *sessions) describeRemotes(ctx context.Context) (all []session.Info, unreached []string, err error) {
+func (s *sessions) listRemoteSessions(ctx context.Context) (all []session.Info, unreached []string, err error) {
 	remotes := s.backend.Remotes()
 	found, failed := make([][]session.Info, len(remotes)), make([]error, len(remotes))
 	var asking sync.WaitGroup
@@ -85,7 +85,7 @@ func (s *sessions) sessionsOnSameRemote(ctx context.Context, name string) ([]ses
 }
 
 func (s *sessions) sessionsOnRemote(ctx context.Context, remote string) ([]session.Info, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	ctx, cancel := context.WithTimeout(ctx, listSessionsTimeout)
 	defer cancel()
 	return s.backend.Sessions(ctx, remote)
 }

@@ -189,7 +189,7 @@ func (a *sessionCall) submitCode(ctx context.Context, code string, eof bool) *mc
 		a.call.sessionTicket.Leave()
 	})
 	if eof {
-		a.addNotice("eof was not used: it was code")
+		a.addNotice("eof was ignored: the input was run as code")
 	}
 	result := a.awaitReply(ctx, func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
 		r, err := a.starting.Wait(ctx, o)
@@ -398,7 +398,7 @@ func (a *sessionCall) replyWith(ctx context.Context, wait waitFunc, r session.Re
 	a.firstLine = a.caller.pendingNotice()
 	a.fullScreen = a.caller.isFullScreen()
 	result := a.renderReply(ctx, r)
-	if a.outcome = outcomeOf(r); a.refused {
+	if a.outcome = replyOutcome(r); a.refused {
 		a.outcome = outcomeNotRun
 	}
 	a.releasesOnDelivery = true

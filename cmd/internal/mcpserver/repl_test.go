@@ -248,7 +248,7 @@ func TestReplInputRequest(t *testing.T) {
 		c.runRepl("wait b? ")
 		wantText(t, eof(""), "<eof>")
 		wantText(t, eof(""), "[no code waits for input: eof was not used]")
-		wantText(t, eof("print 2"), "2\n[eof was not used: it was code]")
+		wantText(t, eof("print 2"), "2\n[eof was ignored: the input was run as code]")
 	})
 
 	t.Run("code behind an interrupt never answers it", func(t *testing.T) {
@@ -365,7 +365,7 @@ func TestReplOutput(t *testing.T) {
 	})
 
 	// A full-screen drawing is left out, and appears in no other reply.
-	t.Run("a full-screen drawing counts as no output", func(t *testing.T) {
+	t.Run("full-screen drawing does not count as output", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
 		wantText(t, c.runRepl("print \x1b[?1049h~"), "[done, no output]")

@@ -142,7 +142,7 @@ func (s *sessions) resolveAndOpen(name, lang, dir string, codex *codexState) (v 
 		return nil, nil, err
 	}
 	if s.countOpeningLocked() >= maxOpening {
-		return nil, nil, fmt.Errorf("%w: %d are not open yet", session.ErrLimit, maxOpening)
+		return nil, nil, fmt.Errorf("%w: %d sessions are still being opened", session.ErrLimit, maxOpening)
 	}
 	if t.isNew {
 		t.name = t.remote + s.freeNameLocked(t.lang)
@@ -383,7 +383,7 @@ func (s *sessions) allSessions() []*callerSession {
 // the remotes that do not answer. An error means that no remote answers.
 func (s *sessions) describeSessions(ctx context.Context) (all []session.Info, opening []*callerSession, unreached []string, err error) {
 	if s.backend != nil {
-		if all, unreached, err = s.describeRemotes(ctx); err != nil {
+		if all, unreached, err = s.listRemoteSessions(ctx); err != nil {
 			return nil, nil, nil, err
 		}
 	}

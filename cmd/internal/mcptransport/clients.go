@@ -102,7 +102,7 @@ func (c *httpClient) finishInitialize() {
 	c.front.endClient(c) // the SDK has refused it
 }
 
-// claimSpare reports whether to open sessions ahead for a new client. Many clients connect and
+// claimSpare reports whether to open sessions for a new client in advance. Many clients connect and
 // never call, so at most one client has unused sessions.
 func (f *httpFront) claimSpare(c *httpClient) bool {
 	f.mu.Lock()

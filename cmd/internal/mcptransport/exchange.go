@@ -267,7 +267,7 @@ func (x *exchange) readBody(r *http.Request) (body []byte, ok bool) {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		http.Error(x, fmt.Sprintf("a message may have %d MiB", maxBodyBytes>>20), http.StatusRequestEntityTooLarge)
+		http.Error(x, fmt.Sprintf("a message is limited to %d MiB", maxBodyBytes>>20), http.StatusRequestEntityTooLarge)
 	case err != nil:
 		http.Error(x, "cannot read the request body: "+err.Error(), http.StatusRequestTimeout)
 	}

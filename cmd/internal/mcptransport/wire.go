@@ -168,7 +168,7 @@ func (w *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			long, isLong := errors.AsType[*jsonrpc2.TooLongError](l.err)
 			switch {
 			case isLong:
-				w.refuseCall(long.ID, nil, jsonrpc2.CodeInvalidRequest, fmt.Sprintf("a message may have %d MiB", maxLineBytes>>20))
+				w.refuseCall(long.ID, nil, jsonrpc2.CodeInvalidRequest, fmt.Sprintf("a message is limited to %d MiB", maxLineBytes>>20))
 			case errors.Is(l.err, io.EOF):
 				close(w.inputEnded)
 			case l.err != nil:

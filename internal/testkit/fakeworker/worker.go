@@ -56,7 +56,7 @@ type workerTurn struct {
 	answered      map[uint64]bool // handled interrupts by seq
 }
 
-// An pendingRequest is a request of the code for input, with a channel for its answer.
+// A pendingRequest is a request of the code for input, with a channel for its answer.
 type pendingRequest struct {
 	turn, id uint64
 	question ipc.StdinWait

@@ -456,7 +456,7 @@ func (b *ActiveSandbox) bindSocket(n *seccompNotif, args *[6]uint64) error {
 	})
 }
 
-// removeSocket removes a socket, but no other file that has its path by now.
+// removeSocket removes a socket, unless another file has replaced it.
 func (b *ActiveSandbox) removeSocket(file string) {
 	s, err := b.openNameInDir(path.Split(file))
 	if err != nil {

@@ -2,7 +2,7 @@ package confine
 
 // A Denial is a call of a process in the session that the sandbox refused or holds.
 type Denial struct {
-	// ID is the number of a held call, from 1: it waits for PermitCall. 0 means that the call was
+	// ID is the number of a held call, from 1: it waits for CloseQuestion. 0 means that the call was
 	// refused and has returned. A call that a signal interrupted and that the program repeats keeps
 	// its ID.
 	ID uint64

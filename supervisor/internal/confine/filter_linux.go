@@ -150,7 +150,7 @@ func filterFor(a architecture, plan *Plan) bpfProgram {
 		}
 	}
 	if plan.Objects > 0 {
-		for name := range objectKinds {
+		for name := range ipcObjectKinds {
 			p.returnIf(opJumpEqual, a.calls[name], unix.SECCOMP_RET_USER_NOTIF)
 		}
 	}

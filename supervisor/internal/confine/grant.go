@@ -101,7 +101,7 @@ func (p *Plan) NewGrant(path string, read bool, id string) (*MountGrant, error) 
 	}
 	slices.SortFunc(grant.Mounts, func(a, b Mount) int { return cmp.Compare(a.Path, b.Path) })
 	if text, err := json.Marshal(grant); err != nil || len(text) > maxGrantBytes {
-		return nil, fmt.Errorf("the sandbox cannot give a running session access to %s: too many paths in it must be protected (%d); name a directory in it", path, len(grant.Mounts))
+		return nil, fmt.Errorf("the sandbox cannot give a running session access to %s: it contains too many paths that must be protected (%d); choose a subdirectory", path, len(grant.Mounts))
 	}
 	return grant, nil
 }

@@ -40,7 +40,7 @@ func TestGuardUnknown(t *testing.T) {
 	t.Parallel()
 
 	// A directory that the monitor cannot read counts as a foreign repository.
-	t.Run("protects what it cannot look into", func(t *testing.T) {
+	t.Run("protects a directory that it cannot read", func(t *testing.T) {
 		t.Parallel()
 		b, work := newGuardedSandbox(t)
 		long := work + "/" + strings.Repeat("a", 256)

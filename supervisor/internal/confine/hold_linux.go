@@ -86,8 +86,8 @@ func (b *ActiveSandbox) questionFor(n *seccompNotif, d Denial) *permissionQuesti
 	return q
 }
 
-// PermitCall ends a question. Its calls are made again, and succeed if a grant came first.
-func (b *ActiveSandbox) PermitCall(id uint64) {
+// CloseQuestion ends a question. Its calls are made again, and succeed if a grant came first.
+func (b *ActiveSandbox) CloseQuestion(id uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for d, q := range b.openQuestions {
@@ -117,6 +117,6 @@ func (b *ActiveSandbox) watchQuestion(d Denial, q *permissionQuestion) {
 		}
 		b.mu.Unlock()
 	}
-	b.PermitCall(q.id)
+	b.CloseQuestion(q.id)
 	b.onDenial(Denial{ID: q.id, Resolved: true})
 }

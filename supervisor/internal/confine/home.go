@@ -377,7 +377,7 @@ func (h *homeBuilder) showLinksOnWay(path string) (found []string) {
 }
 
 // narrowDirs reduces directories that links lead to, so that the session sees only the listed names
-// in them. A cache that was moved to another disk has the same logins there.
+// in them. A cache that was moved to another disk still contains its logins.
 func (h *homeBuilder) narrowDirs(dirs []string) {
 	for _, dir := range dirs {
 		isFree := h.mounts[dir].Kind == "" && (h.nearestKind(dir) == "" || h.isInBuiltHome(dir))

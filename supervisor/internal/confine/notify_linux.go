@@ -70,7 +70,7 @@ type callService struct {
 	protectedPaths     map[string]bool      // paths that must not be made, folded
 	protectedLastNames map[string]bool      // their last names
 	protectedParents   map[string]bool      // all directories above them
-	hiddenPaths        []string             // hidden paths, folded
+	hiddenPaths        []string             // hidden paths, case-folded
 	mountKinds         map[string]MountKind // the mounts by path
 	mountNames         map[string]bool      // their last names
 
@@ -115,7 +115,7 @@ func (b *ActiveSandbox) receiveCalls() {
 		return // all calls fail once the listener is closed
 	}
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(b.notifyFD), ioctlNotifSetFlags, notifSyncWakeUp) // Linux 6.6 and newer; it only saves time
-	calls, objects := fileCalls(), objectCalls()
+	calls, objects := fileCalls(), ipcObjectCalls()
 	limits := int32(architectures[runtime.GOARCH].calls["prlimit64"])
 	var n seccompNotif
 	var names [2]userPath // reused for each call, to keep the monitor's heap small
@@ -128,7 +128,7 @@ func (b *ActiveSandbox) receiveCalls() {
 			return // no process uses the filter any more
 		}
 		if k, ok := objects[n.Data.Number]; ok && b.plan.Objects > 0 {
-			b.answerObjectCall(&n, k)
+			b.answerIPCObjectCall(&n, k)
 			continue
 		}
 		f, ok := calls[n.Data.Number]

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An objectKind is a kind of System V IPC objects, which programs share by number. They use memory
+// An ipcObjectKind is a kind of System V IPC objects, which programs share by number. They use memory
 // even if no process uses them. Only user 0 of the namespace can set the kernel's own limits for
 // them.
-type objectKind struct {
+type ipcObjectKind struct {
 	file       string // name of the file in /proc/sysvipc that lists them
 	sizeArg    int    // the argument with the size; -1 if the object grows
 	sizeColumn int    // the column of the size in that file
@@ -21,31 +21,31 @@ type objectKind struct {
 }
 
 const (
-	objectBytes = 512     // of the object itself, approximately
-	semBytes    = 64      // of a semaphore
-	queueBytes  = 1 << 20 // of a queue full of small messages
+	ipcObjectBytes = 512     // of the object itself, approximately
+	semBytes       = 64      // of a semaphore
+	queueBytes     = 1 << 20 // of a queue full of small messages
 )
 
-// objectKinds are the calls that make such objects.
-var objectKinds = map[string]objectKind{
+// ipcObjectKinds are the calls that make such objects.
+var ipcObjectKinds = map[string]ipcObjectKind{
 	"shmget": {"shm", 1, 3, 1, 2},
 	"semget": {"sem", 1, 3, semBytes, 2},
 	"msgget": {"msg", -1, -1, queueBytes, 1},
 }
 
-// objectCalls returns objectKinds by the number of the call.
-func objectCalls() map[int32]objectKind {
-	calls := map[int32]objectKind{}
-	for name, k := range objectKinds {
+// ipcObjectCalls returns ipcObjectKinds by the number of the call.
+func ipcObjectCalls() map[int32]ipcObjectKind {
+	calls := map[int32]ipcObjectKind{}
+	for name, k := range ipcObjectKinds {
 		calls[int32(architectures[runtime.GOARCH].calls[name])] = k
 	}
 	return calls
 }
 
-// answerObjectCall makes an object on behalf of the program. Objects are made one at a time,
+// answerIPCObjectCall makes an object on behalf of the program. Objects are made one at a time,
 // because two that each fit may not fit together.
-func (b *ActiveSandbox) answerObjectCall(n *seccompNotif, k objectKind) {
-	id, err := b.makeObject(n, k)
+func (b *ActiveSandbox) answerIPCObjectCall(n *seccompNotif, k ipcObjectKind) {
+	id, err := b.createIPCObject(n, k)
 	r := seccompResp{ID: n.ID, Value: int64(id)}
 	if err != nil {
 		r.Value, r.Error = 0, -int32(errnoOf(err))
@@ -55,7 +55,7 @@ func (b *ActiveSandbox) answerObjectCall(n *seccompNotif, k objectKind) {
 	}
 }
 
-func (b *ActiveSandbox) makeObject(n *seccompNotif, k objectKind) (uintptr, error) {
+func (b *ActiveSandbox) createIPCObject(n *seccompNotif, k ipcObjectKind) (uintptr, error) {
 	args := n.Data.Args
 	call := func() (uintptr, error) {
 		id, _, no := unix.Syscall(uintptr(n.Data.Number), uintptr(args[0]), uintptr(args[1]), uintptr(args[2]))
@@ -80,18 +80,18 @@ func (b *ActiveSandbox) makeObject(n *seccompNotif, k objectKind) (uintptr, erro
 }
 
 // hasRoom reports whether the session's objects stay within their limit with one more.
-func (b *ActiveSandbox) hasRoom(k objectKind, args *[6]uint64) bool {
+func (b *ActiveSandbox) hasRoom(k ipcObjectKind, args *[6]uint64) bool {
 	amount := uint64(1)
 	if k.sizeArg >= 0 {
 		amount = args[k.sizeArg]
 	}
 	limit := uint64(b.plan.Objects)
-	return amount <= limit/k.unitBytes && b.usedObjectBytes()+objectBytes+amount*k.unitBytes <= limit
+	return amount <= limit/k.unitBytes && b.usedObjectBytes()+ipcObjectBytes+amount*k.unitBytes <= limit
 }
 
 // usedObjectBytes returns the bytes that the session's objects may use.
 func (b *ActiveSandbox) usedObjectBytes() (n uint64) {
-	for _, k := range objectKinds {
+	for _, k := range ipcObjectKinds {
 		first := true
 		for line := range strings.Lines(b.readObjectList(k.file)) {
 			if first { // the names of the columns
@@ -102,7 +102,7 @@ func (b *ActiveSandbox) usedObjectBytes() (n uint64) {
 			if f := strings.Fields(line); k.sizeColumn >= 0 && k.sizeColumn < len(f) {
 				amount, _ = strconv.ParseUint(f[k.sizeColumn], 10, 64)
 			}
-			n += objectBytes + amount*k.unitBytes
+			n += ipcObjectBytes + amount*k.unitBytes
 		}
 	}
 	return n
@@ -128,7 +128,7 @@ func (b *ActiveSandbox) readObjectList(file string) string {
 }
 
 // removeObject removes an object by its ID.
-func (k objectKind) removeObject(id uintptr) {
+func (k ipcObjectKind) removeObject(id uintptr) {
 	switch k.file {
 	case "shm":
 		_, _, _ = unix.Syscall(unix.SYS_SHMCTL, id, unix.IPC_RMID, 0)

@@ -69,7 +69,7 @@ const (
 func newMountWatch(p *planner, settings *settingsWriter, work []string, events *FileEvents, replan func(work, added []string) (*planner, error)) *mountWatch {
 	w := &mountWatch{events: events, marks: &turnMarks{}, home: p.home, workDirs: slices.Clone(work), replan: replan, seenMounts: map[string]seenMount{}, pinnedMounts: map[string]Mount{}, settings: settings, gitViews: p.gitViews}
 	for path, m := range p.mounts {
-		if w.isFollowed(p, m) {
+		if w.mayChange(p, m) {
 			w.seenMounts[path] = seenMount{m, w.mountIdentity(m)}
 		} else {
 			w.pinnedMounts[path] = m
@@ -83,8 +83,8 @@ func newMountWatch(p *planner, settings *settingsWriter, work []string, events *
 	return w
 }
 
-// isFollowed reports whether a mount of a plan can change or appear while the session runs.
-func (w *mountWatch) isFollowed(p *planner, m Mount) bool {
+// mayChange reports whether a mount of a plan can change or appear while the session runs.
+func (w *mountWatch) mayChange(p *planner, m Mount) bool {
 	path := string(m.Path)
 	switch m.Kind {
 	case maskedPath, overlayMount, replacedFile:
@@ -290,7 +290,7 @@ func (w *mountWatch) addChanges(g *MountGrant) (notices []string) {
 	w.home, w.unreadable = p.home, p.unreadablePaths() // links may lead elsewhere now
 	now := map[string]seenMount{}
 	for path, m := range p.mounts {
-		if _, pinned := w.pinnedMounts[path]; w.isFollowed(p, m) && !pinned {
+		if _, pinned := w.pinnedMounts[path]; w.mayChange(p, m) && !pinned {
 			now[path] = seenMount{m, w.mountIdentity(m)}
 		}
 	}
@@ -308,7 +308,7 @@ func (w *mountWatch) addChanges(g *MountGrant) (notices []string) {
 			g.Mounts = append(g.Mounts, is.Mount)
 		case was.Kind == writableBind || w.isNeeded(path):
 			if is.id != "" && is.id != was.id {
-				notices = append(notices, fmt.Sprintf("%s was replaced outside; this session keeps writing to the old one until you reset it", path))
+				notices = append(notices, fmt.Sprintf("%s was replaced by a program outside the sandbox; until a reset, this session keeps writing to the old one", path))
 			}
 		case len(g.Mounts)+len(g.Removed) == maxRefreshPaths, left < len(path)+len(is.Source):
 			if whole = false; is.Kind != "" {

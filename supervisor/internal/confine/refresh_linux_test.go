@@ -184,7 +184,7 @@ func TestTakeChanges(t *testing.T) {
 
 	// A turn applies changes of the files and directories that a user has shown to the session, at
 	// its start or later, wherever they are.
-	t.Run("names changes of what the user has shown", func(t *testing.T) {
+	t.Run("reports changes to paths that the user has shown", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
 		for _, name := range []string{".first/x", ".notes", ".data/x", ".ipython/profile_default/startup/x", ".ipython/y", ".jupyter/a", ".gitconfig"} {

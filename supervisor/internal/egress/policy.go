@@ -112,7 +112,7 @@ type blockedAddressError struct {
 }
 
 func (r *blockedAddressError) Error() string {
-	return fmt.Sprintf("the name leads to %s, an address %s; to allow it, name that address as well", r.addr, r.kind)
+	return fmt.Sprintf("the name resolves to %s, an address %s; to allow it, list that address, too", r.addr, r.kind)
 }
 
 // checkDialAddress checks the address that a dial is about to reach. A name may resolve to any

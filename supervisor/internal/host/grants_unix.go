@@ -62,7 +62,7 @@ func (g *pendingGrants) answerLater(id uint64, take func(error)) bool {
 }
 
 func (s *monitorClient) permitCall(id uint64, ok bool) error {
-	return s.sendCommand(monitorCommand{Kind: commandPermitCall, ID: id, OK: ok})
+	return s.sendCommand(monitorCommand{Kind: commandAnswerCall, ID: id, OK: ok})
 }
 
 // forgetDenials counts as a signal, so that the next turn waits until the monitor has done it.

@@ -17,7 +17,7 @@ type ProcessLimits struct {
 // checkSupported returns an error for limits that this system does not have. It also returns one
 // if there is no monitor, which limits and a choice of processors need.
 func (l ProcessLimits) checkSupported(cpus bool) error {
-	has := systemLimits
+	has := supportedLimits
 	for _, one := range []struct {
 		given, has bool
 		what       string

@@ -1,7 +1,7 @@
 package host
 
-// systemLimits are the limits that macOS supports: none that apply to another process.
-var systemLimits = ProcessLimits{}
+// supportedLimits are the limits that macOS supports: none that apply to another process.
+var supportedLimits = ProcessLimits{}
 
 func setCPUAffinity([]int, int) error            { return nil }
 func setRlimits(int, *workerCommand, bool) error { return nil }

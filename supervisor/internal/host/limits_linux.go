@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// systemLimits are the limits that Linux supports.
-var systemLimits = ProcessLimits{Memory: 1, Processes: 1, CPUs: 1, Files: 1, Disk: 1}
+// supportedLimits are the limits that Linux supports.
+var supportedLimits = ProcessLimits{Memory: 1, Processes: 1, CPUs: 1, Files: 1, Disk: 1}
 
 // setCPUAffinity puts this thread, and what it starts, on n of these processors; 0 means all of
 // them. Without processors, it chooses from those that the thread may use.
@@ -29,7 +29,7 @@ func setCPUAffinity(among []int, n int) (err error) {
 		n = len(among)
 	}
 	var some unix.CPUSet
-	for _, one := range pickRandom(among, n) {
+	for _, one := range pickFromRandomStart(among, n) {
 		some.Set(one)
 	}
 	return unix.SchedSetaffinity(0, &some)
@@ -41,7 +41,7 @@ func PickCPUs(n int) ([]int, error) {
 	if err != nil || n == 0 || n >= len(all) {
 		return nil, err
 	}
-	return pickRandom(all, n), nil
+	return pickFromRandomStart(all, n), nil
 }
 
 // allowedCPUs returns the processors that this thread may use.
@@ -58,9 +58,9 @@ func allowedCPUs() (numbers []int, err error) {
 	return numbers, nil
 }
 
-// pickRandom returns n of these numbers. The choice is random, so that not all sessions use the
+// pickFromRandomStart returns n of these numbers. The choice is random, so that not all sessions use the
 // first ones.
-func pickRandom(numbers []int, n int) (some []int) {
+func pickFromRandomStart(numbers []int, n int) (some []int) {
 	first := rand.IntN(len(numbers))
 	for i := range min(n, len(numbers)) {
 		some = append(some, numbers[(first+i)%len(numbers)])

@@ -1,7 +1,7 @@
 package host
 
-// systemLimits are the limits that a job supports.
-var systemLimits = ProcessLimits{Memory: 1, Processes: 1}
+// supportedLimits are the limits that a job supports.
+var supportedLimits = ProcessLimits{Memory: 1, Processes: 1}
 
 // A job enforces its limits without the supervisor.
 func (s *monitorClient) measureUsage(int64) Usage       { return Usage{} }

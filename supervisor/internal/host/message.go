@@ -30,9 +30,9 @@ const (
 	commandSetForeground  = "foreground" // give the terminal to the worker's group; answered
 	commandRestoreConsole = "restore"    // restore the console's modes, discard unread input; answered
 	commandWriteMarker    = "mark"       // write Marker to the output of the console
-	commandPermitCall     = "permit"     // let the suspended call ID continue, which succeeds only with OK
+	commandAnswerCall     = "permit"     // end the question ID; its suspended calls are retried
 	commandGrant          = "grant"      // add a directory to the sandbox; answered
-	commandRefreshSandbox = "refresh"    // show and protect, by Grant, what programs outside have changed; answered like signal
+	commandRefreshSandbox = "refresh"    // apply Grant, which shows and protects what programs outside the sandbox have changed; answered like a signal
 	commandForgetDenials  = "forget"     // report denials again that were reported already; answered like signal
 	commandKill           = "kill"       // end everything
 )
@@ -86,7 +86,7 @@ const (
 	eventForegroundSet   = "foreground" // the answer to that command
 	eventConsoleRestored = "restored"   // the answer to that command
 	eventDenied          = "denied"     // the sandbox refused a call, or suspends it
-	eventFilesChanged    = "look"       // calls change files: git's settings may lead to other files by now
+	eventFilesChanged    = "look"       // calls have changed files, so git settings may refer to different files now
 	eventGranted         = "granted"    // the answer to a grant; it failed if there is a Step
 	eventExited          = "exited"     // the worker was reaped
 	eventTreeEmpty       = "empty"      // nothing is left but Survivors; the monitor has ended

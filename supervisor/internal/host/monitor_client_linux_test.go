@@ -109,7 +109,7 @@ func TestGrantLateAnswer(t *testing.T) {
 	more := filepath.Join(base, "data", "more")
 	for name, r := range map[string]monitorEvent{
 		"granted": {Kind: eventGranted},
-		"refused": {Kind: eventGranted, Step: "place", Errno: int(syscall.EIO)},
+		"refused": {Kind: eventGranted, Step: "mount", Errno: int(syscall.EIO)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// commandTimeout bounds the time to write a command. The pipe should have room.
+// commandTimeout bounds the time to write a command. The pipe normally has room for it.
 const commandTimeout = time.Second
 
 // hungMonitorTimeout bounds the time that the monitor of a killed worker may take to end.

@@ -185,9 +185,9 @@ func (p *WorkerProcess) Survivors() []int {
 // notices are dropped until they are read.
 func (p *WorkerProcess) Notices() <-chan string { return p.notices }
 
-// Permit lets the suspended call of a denial continue; if ok is false, the call is refused.
+// AnswerCall lets the suspended call of a denial continue; if ok is false, the call is refused.
 // It is not an error if the call no longer exists.
-func (p *WorkerProcess) Permit(id uint64, ok bool) error { return p.backend.permitCall(id, ok) }
+func (p *WorkerProcess) AnswerCall(id uint64, ok bool) error { return p.backend.permitCall(id, ok) }
 
 // Grant gives the worker's sandbox a file or directory to write, or only to read. When it
 // returns, the worker and its children have access. It waits a few seconds at most. After
@@ -205,7 +205,7 @@ func (p *WorkerProcess) RefreshSandbox() (notices []string, err error) {
 // ForgetDenials makes the sandbox report denials that it has reported before.
 func (p *WorkerProcess) ForgetDenials() error { return p.backend.forgetDenials() }
 
-// DrainDenials returns once Command.OnDenial was called for every denied call that has ended.
+// DrainDenials waits until Command.OnDenial has been called for every denied call that has ended.
 func (p *WorkerProcess) DrainDenials() { p.backend.drainEvents() }
 
 // EgressConn returns the socket over which connections leave the worker's sandbox, or nil

@@ -57,8 +57,8 @@ func (s *monitor) handleSandboxCommand(command monitorCommand) bool {
 	switch {
 	case s.sandbox == nil:
 		return false
-	case command.Kind == commandPermitCall:
-		s.sandbox.PermitCall(command.ID)
+	case command.Kind == commandAnswerCall:
+		s.sandbox.CloseQuestion(command.ID)
 	case command.Kind == commandRefreshSandbox && command.Grant != nil:
 		s.sendEvent(monitorEvent{Kind: eventSignalSent, Notices: toByteSlices(s.sandbox.Refresh(command.Grant))})
 	case command.Kind == commandForgetDenials:

@@ -48,7 +48,7 @@ const (
 // or more, shared memory is counted once, which takes milliseconds for each gigabyte.
 func (p *WorkerProcess) MeasureUsage(exact int64) Usage { return p.backend.measureUsage(exact) }
 
-// ApplyLimits applies an update to the tree as it was measured.
+// ApplyLimits applies update a to the process tree that u describes.
 func (p *WorkerProcess) ApplyLimits(u Usage, a LimitUpdate) { p.backend.applyLimits(u, a) }
 
 // EndLargest kills the largest process of the tree except the worker, if it uses at least this

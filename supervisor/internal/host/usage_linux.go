@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stackBytes is the stack that a thread reserves but hardly uses.
-const stackBytes = 8 << 20
+// threadStackBytes is the stack that a thread reserves but hardly uses.
+const threadStackBytes = 8 << 20
 
 // measureUsage measures the tree, parents before their children. A file in memory that is open but not
 // mapped counts once. Since most open files are also mapped, the larger of the two sums counts.
@@ -147,7 +147,7 @@ func (s *monitorClient) applyLimits(u Usage, a LimitUpdate) {
 		if a.MaxProcessBytes > 0 {
 			setSoftLimit(p.pid, unix.RLIMIT_DATA, func(before uint64) uint64 {
 				retained := min(before, uint64(p.data+retainedBytes))
-				return max(retained, uint64(min(p.data+share, a.MaxProcessBytes+a.SpareBytes+int64(p.tasks)*stackBytes)))
+				return max(retained, uint64(min(p.data+share, a.MaxProcessBytes+a.SpareBytes+int64(p.tasks)*threadStackBytes)))
 			})
 		}
 		switch {

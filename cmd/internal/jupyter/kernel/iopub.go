@@ -77,7 +77,7 @@ func (s *subscribers) servePeer(conn *zmtp.Conn) {
 		for p.readSubscription() {
 		}
 	})
-	p.sendSessions(now, after)
+	p.followSession(now, after)
 }
 
 // readSubscription reads the peer's next subscription and welcomes it. It returns false if the peer is
@@ -279,9 +279,9 @@ func (p *subscriber) isSubscribed(topic string) bool {
 	return false
 }
 
-// sendSessions sends the events of a session after a cursor, and of each session that replaces it, until
+// followSession sends the events of a session after a cursor, and of each session that replaces it, until
 // the peer or the kernel ends.
-func (p *subscriber) sendSessions(l *attachedSession, after timeline.Seq) {
+func (p *subscriber) followSession(l *attachedSession, after timeline.Seq) {
 	for {
 		next, err := p.sendSession(l, after)
 		if err != nil || next == nil {

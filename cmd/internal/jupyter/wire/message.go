@@ -131,7 +131,7 @@ func orEmptyObject(object json.RawMessage) []byte {
 // frames after it.
 func splitFrames(frames [][]byte) (identities [][]byte, signature []byte, rest [][]byte, err error) {
 	if len(frames) > MaxFrames {
-		return nil, nil, nil, fmt.Errorf("%d frames, more than %d", len(frames), MaxFrames)
+		return nil, nil, nil, fmt.Errorf("%d frames exceed the limit of %d", len(frames), MaxFrames)
 	}
 	size := 0
 	for _, frame := range frames {

@@ -127,7 +127,7 @@ func (c *Conn) Send(frames ...[]byte) error {
 		err = c.guard.flushOutput()
 	}
 	if err != nil {
-		c.closeConn()
+		c.closeWithoutWait()
 	}
 	return err
 }
@@ -147,7 +147,7 @@ func (c *Conn) Enqueue(frames ...[]byte) error {
 	default:
 	}
 	if len(c.queue) >= maxQueued || c.queuedBytes > 0 && c.queuedBytes+size > maxQueuedBytes {
-		c.closeConn()
+		c.closeWithoutWait()
 		return ErrSlowPeer
 	}
 	if c.queued == nil {
@@ -208,7 +208,7 @@ func (c *Conn) Subscribe(topic string) error { return c.Send(append([]byte{1}, t
 
 // Close ends the connection. Messages that are still queued are lost.
 func (c *Conn) Close() error {
-	c.closeConn()
+	c.closeWithoutWait()
 	c.sender.Wait()
 	return nil
 }
@@ -216,7 +216,7 @@ func (c *Conn) Close() error {
 // Closed returns a channel that is closed with the connection.
 func (c *Conn) Closed() <-chan struct{} { return c.closed }
 
-func (c *Conn) closeConn() {
+func (c *Conn) closeWithoutWait() {
 	c.once.Do(func() {
 		close(c.closed)
 		c.guard.Conn.Close()

@@ -60,7 +60,7 @@ func (l *Listener) Close() error {
 		raw.Close()
 	}
 	for c := range l.peers {
-		c.closeConn()
+		c.closeWithoutWait()
 	}
 	l.mu.Unlock()
 	err := l.listen.Close()
@@ -137,7 +137,7 @@ func (l *Listener) addPeer(raw net.Conn, c *Conn, err error) bool {
 		return false
 	}
 	if _, taken := l.names[c.identity]; taken && c.identity != "" || l.ctx.Err() != nil {
-		c.closeConn()
+		c.closeWithoutWait()
 		return false
 	}
 	l.peers[c] = struct{}{}

@@ -176,7 +176,7 @@ func TestInstall(t *testing.T) {
 		}
 	})
 
-	t.Run("picks the program of the remote's architecture", func(t *testing.T) {
+	t.Run("picks the program for the remote's architecture", func(t *testing.T) {
 		t.Parallel()
 		for _, shell := range testShells {
 			t.Run(shell, func(t *testing.T) {
