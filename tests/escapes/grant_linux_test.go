@@ -234,7 +234,7 @@ except OSError as e: print(e.strerror)
 				m.outsideDoes(t, m.work, "printf new > "+path+".new && mv "+path+".new "+path+" && echo > go")
 				r.FinishTurn(t, turn)
 				outside("replaced in a turn", "new")
-				if output := r.RunCode(t, "puts('"+path+"')").Transcript(); !strings.Contains(output, path+" was replaced outside; this session keeps writing to the old one until you reset it") {
+				if output := r.RunCode(t, "puts('"+path+"')").Transcript(); !strings.Contains(output, path+" was replaced by a program outside the sandbox; until a reset, this session keeps writing to the old one") {
 					t.Errorf("the next turn says %s", output)
 				}
 				outside("the turn after", "new")

@@ -281,7 +281,7 @@ def sees(*names): return [readable(n)[:15] for n in names]
 				t.Errorf("turn %d: got %q", i, got)
 			}
 			for _, path := range []string{"data", "data/out", "project"} {
-				if got := strings.Count(res.Transcript(), filepath.Join(m.home, path)+" was replaced outside; this session"); got != want {
+				if got := strings.Count(res.Transcript(), filepath.Join(m.home, path)+" was replaced by a program outside the sandbox; until a reset, this session"); got != want {
 					t.Errorf("turn %d says %d times that %s was replaced, want %d", i, got, path, want)
 				}
 			}

@@ -91,7 +91,7 @@ func (r *mountRefresh) cloneMount(m Mount) {
 	case symbolicLink:
 	case overlayMount:
 		if fd, err = r.layerOf(m); err != nil {
-			r.notices = append(r.notices, fmt.Sprintf("%s was replaced outside; this session only reads the new one until you reset it, because its filesystem does not allow overlays (%v)", path, err))
+			r.notices = append(r.notices, fmt.Sprintf("%s was replaced by a program outside the sandbox; until a reset, this session only reads the new one, because its filesystem does not allow overlays (%v)", path, err))
 			m.Kind = grantableBind
 			fd, err = clonePlanPath(path)
 		}

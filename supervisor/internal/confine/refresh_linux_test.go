@@ -89,7 +89,7 @@ func TestTakeChanges(t *testing.T) {
 			{"settings", func() { writeText(t, w.home+"/.condarc", "more: https://me:pw@host/") }, []string{"replaced .condarc"}},
 			{"settings that are the same when redacted", func() { writeText(t, w.home+"/.condarc", "more: https://you:pw@host/") }, nil},
 			{"removed settings", func() { remove(".condarc") }, []string{"removed .condarc"}},
-			{"the workspace", func() { move("work", "w"); makeTestDir(t, w.work) }, []string{w.work + " was replaced outside; this session keeps writing to the old one until you reset it"}},
+			{"the workspace", func() { move("work", "w"); makeTestDir(t, w.work) }, []string{w.work + " was replaced by a program outside the sandbox; until a reset, this session keeps writing to the old one"}},
 		} {
 			c.do()
 			if got := w.describeChanges(p); !slices.Equal(got, c.want) {
