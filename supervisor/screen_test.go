@@ -34,9 +34,9 @@ func screenEvents(log *timeline.Log) (events []string) {
 		case timeline.FullScreenChanged:
 			events = append(events, fmt.Sprintf("screen %t", b.On))
 		case timeline.InputRequested:
-			events = append(events, "wait")
+			events = append(events, "input requested")
 		case timeline.InputRequestEnded:
-			events = append(events, "wait ended")
+			events = append(events, "input request ended")
 		case timeline.TurnEnded:
 			events = append(events, "turn ended")
 		}

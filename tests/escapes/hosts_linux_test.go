@@ -153,14 +153,14 @@ func TestNetwork_InternalAddress(t *testing.T) {
 		if err != nil {
 			break
 		}
-		if n, ok := e.Body.(timeline.Notice); ok && strings.Contains(n.Message, "the name leads to") {
+		if n, ok := e.Body.(timeline.Notice); ok && strings.Contains(n.Message, "the name resolves to") {
 			notices = append(notices, n.Message)
 		}
 		if e.Seq >= r.Log().LastSeq() {
 			break
 		}
 	}
-	if got := strings.Join(notices, "\n"); !strings.Contains(got, "inner.org:80: the name leads to "+intranet+", an address of a private network") || !strings.Contains(got, "cloud.org:80: the name leads to "+metadata) {
+	if got := strings.Join(notices, "\n"); !strings.Contains(got, "inner.org:80: the name resolves to "+intranet+", an address of a private network") || !strings.Contains(got, "cloud.org:80: the name resolves to "+metadata) {
 		t.Errorf("got notices %q", got)
 	}
 	meant := n.openSession(t, "meant.org", intranet)
