@@ -541,10 +541,11 @@ func encodeResult(value any, err error) (pieces [][]byte, failed bool) {
 
 // fitValidText returns valid text of at most n bytes.
 func fitValidText(s string, n int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD") // first, because the replacement can be longer
 	if len(s) > n {
-		s = s[:n-len("…")] + "…"
+		s = text.ShortenBytes(s, n-len("…"))
 	}
-	return strings.ToValidUTF8(s, "\uFFFD")
+	return s
 }
 
 // cancelCallByID cancels a call whose caller no longer waits.
