@@ -653,7 +653,7 @@ func TestTurn_CachesWithoutOverlays(t *testing.T) {
 	if sandboxcheck.WhyNoLayers(m.base) == "" {
 		m.outsideDoes(t, m.base, "mkdir upper work")
 		if err := unix.Mount("overlay", m.sessions, "overlay", 0, "userxattr,lowerdir="+m.sessions+",upperdir="+m.base+"/upper,workdir="+m.base+"/work"); err != nil {
-			t.Skip("cannot mount an overlay:  " + err.Error())
+			t.Skip("cannot mount an overlay: " + err.Error())
 		}
 		t.Cleanup(func() { _ = unix.Unmount(m.sessions, unix.MNT_DETACH) })
 	}

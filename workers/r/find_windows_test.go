@@ -89,10 +89,10 @@ func TestFind_Windows(t *testing.T) {
 		arm := writeFile(t, root+`\arm\bin\Rterm.exe`, string(forARM))
 		for named, words := range map[string][]string{
 			"":     {"no R 4.2 or newer", "is R 4.1.3", "by its path", howToInstall},
-			old:    {"is R 4.1.3, and the worker needs 4.2 or newer"},
+			old:    {"is R 4.1.3; the worker needs 4.2 or newer"},
 			lonely: {"is not Rterm.exe, and none is next to it"},
 			arm:    {"is not for x64"},
-			root:   {`there is no bin\x64\Rterm.exe in`},
+			root:   {`has no bin\x64\Rterm.exe`},
 			"9.9":  {"is R 4.1.3"},
 		} {
 			found, _, err := findInstallation(FindOptions{Path: named, Dir: root, Env: []string{`USERPROFILE=` + root}}, func(discovery.SearchContext) installDirs { return installDirs{versionDirs: []string{root}} })

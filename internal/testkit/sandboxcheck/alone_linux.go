@@ -31,7 +31,7 @@ func WhyNoNamespaces() string {
 	cmd.SysProcAttr = namespaceAttributes(unix.CAP_SYS_ADMIN)
 	cmd.SysProcAttr.Unshareflags = unix.CLONE_NEWNS | unix.CLONE_NEWNET // needs the capability
 	if err := cmd.Run(); err != nil {
-		return "cannot create user namespaces with capabilities:  " + err.Error()
+		return "cannot create user namespaces with capabilities: " + err.Error()
 	}
 	return ""
 }
