@@ -123,7 +123,7 @@ func schemaOf(t reflect.Type, depth int) (ipc.Object, error) {
 	case reflect.Struct:
 		return structSchema(t, depth)
 	}
-	return nil, fmt.Errorf("Go type %s has no JSON Schema", t)
+	return nil, fmt.Errorf("no JSON Schema for the Go type %s", t)
 }
 
 func structSchema(t reflect.Type, depth int) (ipc.Object, error) {
