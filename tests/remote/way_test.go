@@ -134,7 +134,7 @@ func (w *testRemote) nearProcesses() []int {
 func (w *testRemote) farProcesses() []int {
 	return slices.DeleteFunc(findProcesses("cmdline", w.socket+"\x00"), func(pid int) bool {
 		line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-		return !strings.HasPrefix(string(line), binary+"\x00dial\x00")
+		return !strings.HasPrefix(string(line), binary+"\x00bridge\x00")
 	})
 }
 
