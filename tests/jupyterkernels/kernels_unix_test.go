@@ -50,7 +50,7 @@ func buildAndRun(m *testing.M) int {
 // An interrupt while IRkernel waits for a line of input ends the kernel: it escapes R's handlers. A
 // repeated interrupt may end the input request of a later turn. Children of R write to the terminal, and
 // R itself to a socket.
-var brokenByExit = []string{outputOrder, "an interrupt ends a sleep", "an interrupt ends a loop", "an interrupt ends a wait, and the next input is code", "a repeated interrupt counts once", "an interrupt of a finished turn is stale"}
+var brokenByExit = []string{outputOrder, "an interrupt ends a sleep", "an interrupt ends a loop", "an interrupt ends an input request, and the next input is code", "a repeated interrupt counts once", "an interrupt of a finished turn is stale"}
 
 const outputOrder = "output of the runtime and of children keeps its order"
 
@@ -70,7 +70,7 @@ type testKernel struct {
 // An interrupt kills xeus-python, and may reach the shell of bash_kernel only in its next command.
 // bash_kernel itself ends such a turn too early.
 var brokenByInterrupt = []string{
-	"an interrupt ends a sleep", "an interrupt ends a loop", "an interrupt ends a wait, and the next input is code",
+	"an interrupt ends a sleep", "an interrupt ends a loop", "an interrupt ends an input request, and the next input is code",
 	"a repeated interrupt counts once", "an interrupt of a finished turn is stale",
 }
 
