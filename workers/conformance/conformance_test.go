@@ -88,7 +88,7 @@ func TestRun(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				for _, r := range runChecks(t, fakeworker.NewSpec(testBinary(t), &o), fakeDialect(), time.Minute) {
-					if r.Err != nil || r.Skipped != "" && !strings.Contains(r.Skipped, "offers no fence") {
+					if r.Err != nil || r.Skipped != "" && !strings.Contains(r.Skipped, "does not offer sync markers") {
 						t.Errorf("%s: %v %s", r.Name, r.Err, r.Skipped)
 					}
 				}
