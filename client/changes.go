@@ -42,59 +42,59 @@ func (c *Conn) SubscribeChanges(ctx context.Context, name string) (*ChangeStream
 }
 
 // ID is the name of the subscription in the daemon. It changes with the connection.
-func (t *ChangeStream) ID() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.position.id
+func (s *ChangeStream) ID() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.position.id
 }
 
-func (t *ChangeStream) setPosition(to streamPosition) (wanted bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.position = to
-	if isDisconnect(t.err) { // it may have been cancelled in the meantime
-		t.err = nil
+func (s *ChangeStream) setPosition(to streamPosition) (wanted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.position = to
+	if isDisconnect(s.err) { // it may have been cancelled in the meantime
+		s.err = nil
 	}
-	return t.err == nil
+	return s.err == nil
 }
 
 // Next waits for the next tick. The error is that of ctx, session.ErrClosed, or that of the
 // connection.
-func (t *ChangeStream) Next(ctx context.Context) (session.Tick, error) {
+func (s *ChangeStream) Next(ctx context.Context) (session.Tick, error) {
 	for {
-		if t.mayHaveMissed {
-			if err := t.reportMissedCloses(ctx); err != nil {
+		if s.mayHaveMissed {
+			if err := s.reportMissedCloses(ctx); err != nil {
 				return session.Tick{}, err
 			}
 		}
-		t.mu.Lock()
-		if len(t.pending) > 0 {
-			next := t.pending[0]
-			t.pending = t.pending[1:]
-			t.mu.Unlock()
-			if t.openSessions[next.Session] = true; next.Closed {
-				delete(t.openSessions, next.Session)
+		s.mu.Lock()
+		if len(s.pending) > 0 {
+			next := s.pending[0]
+			s.pending = s.pending[1:]
+			s.mu.Unlock()
+			if s.openSessions[next.Session] = true; next.Closed {
+				delete(s.openSessions, next.Session)
 			}
 			return next, nil
 		}
-		err, before := t.err, t.position
-		t.mu.Unlock()
-		if isDisconnect(err) && t.client != nil {
+		err, before := s.err, s.position
+		s.mu.Unlock()
+		if isDisconnect(err) && s.client != nil {
 			before.release()
-			if err := t.losses.recordLoss(ctx, MethodSubscribe, err); err != nil {
+			if err := s.losses.recordLoss(ctx, MethodSubscribe, err); err != nil {
 				return session.Tick{}, err
 			}
-			if _, err := t.client.facade.subscribeReceiver(ctx, disconnect{before.conn, err}, t.params, t, t.setPosition); err != nil {
+			if _, err := s.client.facade.subscribeReceiver(ctx, disconnect{before.conn, err}, s.params, s, s.setPosition); err != nil {
 				return session.Tick{}, err
 			}
-			t.mayHaveMissed = t.params.Session == ""
+			s.mayHaveMissed = s.params.Session == ""
 			continue
 		}
 		if err != nil {
 			return session.Tick{}, err
 		}
 		select {
-		case <-t.wake:
+		case <-s.wake:
 		case <-ctx.Done():
 			return session.Tick{}, ctx.Err()
 		}
@@ -103,62 +103,62 @@ func (t *ChangeStream) Next(ctx context.Context) (session.Tick, error) {
 
 // reportMissedCloses generates the last tick of each session that was closed while the
 // connection was down.
-func (t *ChangeStream) reportMissedCloses(ctx context.Context) error {
-	now, err := t.client.ListSessions(ctx)
+func (s *ChangeStream) reportMissedCloses(ctx context.Context) error {
+	now, err := s.client.ListSessions(ctx)
 	if err != nil {
 		return err
 	}
-	t.mayHaveMissed = false
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for name := range t.openSessions {
+	s.mayHaveMissed = false
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range s.openSessions {
 		there := slices.ContainsFunc(now, func(i session.Info) bool { return i.Name == name })
-		if !there && !slices.ContainsFunc(t.pending, func(k session.Tick) bool { return k.Session == name }) {
-			t.pending = append(t.pending, session.Tick{Session: name, Closed: true})
+		if !there && !slices.ContainsFunc(s.pending, func(k session.Tick) bool { return k.Session == name }) {
+			s.pending = append(s.pending, session.Tick{Session: name, Closed: true})
 		}
 	}
 	return nil
 }
 
 // Cancel ends the subscription.
-func (t *ChangeStream) Cancel(ctx context.Context) error {
-	t.mu.Lock()
-	at := t.position
-	t.mu.Unlock()
-	return at.unsubscribe(ctx, t)
+func (s *ChangeStream) Cancel(ctx context.Context) error {
+	s.mu.Lock()
+	at := s.position
+	s.mu.Unlock()
+	return at.unsubscribe(ctx, s)
 }
 
-func (t *ChangeStream) enqueue(m *jsonrpc2.Message) {
+func (s *ChangeStream) enqueue(m *jsonrpc2.Message) {
 	if m.Method == MethodEnded {
-		t.closeWithError(endReason(m))
+		s.closeWithError(endReason(m))
 		return
 	}
 	var p ChangeNotice
 	if json.Unmarshal(m.Params, &p) != nil {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.err != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
 		return
 	}
-	t.pending = slices.DeleteFunc(t.pending, func(old session.Tick) bool { return old.Session == p.Change.Session })
-	t.pending = append(t.pending, p.Change)
-	t.wakeReader()
+	s.pending = slices.DeleteFunc(s.pending, func(old session.Tick) bool { return old.Session == p.Change.Session })
+	s.pending = append(s.pending, p.Change)
+	s.wakeReader()
 }
 
-func (t *ChangeStream) closeWithError(err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.err == nil || isDisconnect(t.err) {
-		t.err = err
+func (s *ChangeStream) closeWithError(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil || isDisconnect(s.err) {
+		s.err = err
 	}
-	t.wakeReader()
+	s.wakeReader()
 }
 
-func (t *ChangeStream) wakeReader() {
+func (s *ChangeStream) wakeReader() {
 	select {
-	case t.wake <- struct{}{}:
+	case s.wake <- struct{}{}:
 	default:
 	}
 }

@@ -95,12 +95,12 @@ func New(d Dialer, start func(ctx context.Context) error) *Client {
 }
 
 // Close ends the connection permanently. The sessions stay alive.
-func (l *Client) Close() {
-	l.mu.Lock()
-	c, a, first := l.conn, l.attempt, !l.closed
-	l.conn, l.closed = nil, true
-	l.mu.Unlock()
-	l.stop()
+func (cl *Client) Close() {
+	cl.mu.Lock()
+	c, a, first := cl.conn, cl.attempt, !cl.closed
+	cl.conn, cl.closed = nil, true
+	cl.mu.Unlock()
+	cl.stop()
 	if a != nil {
 		<-a.done // the attempt may have started a transport command
 	}
@@ -108,53 +108,53 @@ func (l *Client) Close() {
 		_ = c.Close()
 	}
 	if first {
-		close(l.facade.done)
+		close(cl.facade.done)
 	}
 }
 
 // OnProgress sets a callback for the progress of preparations, as [Conn.OnProgress]. nil
 // removes it.
-func (l *Client) OnProgress(f func(PreparationProgress)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.onProgress = f
-	if l.conn != nil {
-		l.conn.OnProgress(f)
+func (cl *Client) OnProgress(f func(PreparationProgress)) {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	cl.onProgress = f
+	if cl.conn != nil {
+		cl.conn.OnProgress(f)
 	}
 }
 
 // OnOutage sets a callback for the loss of the connection and for its return. f must not block.
 // nil removes it.
-func (l *Client) OnOutage(f func(Outage)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.onOutage = f
+func (cl *Client) OnOutage(f func(Outage)) {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	cl.onOutage = f
 }
 
 // SetReconnectTimeout bounds how long a call without its own timeout waits for a lost
 // connection; 0 means until its context ends.
-func (l *Client) SetReconnectTimeout(d time.Duration) { l.reconnectTimeout.Store(int64(d)) }
+func (cl *Client) SetReconnectTimeout(d time.Duration) { cl.reconnectTimeout.Store(int64(d)) }
 
 // LogTo logs connections, and everything that [Conn.LogTo] would log; nil logs nothing. Call it
 // before any other method.
-func (l *Client) LogTo(log *slog.Logger) {
+func (cl *Client) LogTo(log *slog.Logger) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	l.log = log
+	cl.log = log
 }
 
 // Conn returns a Conn that uses the client's current connection, once there is one. It stays
 // valid after a reconnect.
-func (l *Client) Conn(ctx context.Context) (*Conn, error) {
-	if _, err := l.acquireConn(ctx, true); err != nil {
+func (cl *Client) Conn(ctx context.Context) (*Conn, error) {
+	if _, err := cl.acquireConn(ctx, true); err != nil {
 		return nil, err
 	}
-	return l.facade, nil
+	return cl.facade, nil
 }
 
 // RemoteName names the daemon for users, as in "the connection to gpu".
-func (l *Client) RemoteName() string { return displayName(l.dialer) }
+func (cl *Client) RemoteName() string { return displayName(cl.dialer) }
 
 func displayName(d Dialer) string {
 	if named, ok := d.(interface{ DisplayName() string }); ok {
@@ -164,21 +164,21 @@ func displayName(d Dialer) string {
 }
 
 // DownSince returns the start time of the current outage, if there is one.
-func (l *Client) DownSince() (since time.Time, down bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.outage.From, !l.outage.From.IsZero()
+func (cl *Client) DownSince() (since time.Time, down bool) {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	return cl.outage.From, !cl.outage.From.IsZero()
 }
 
 // IsRemote reports whether the daemon is remote, so that each round trip takes time.
-func (l *Client) IsRemote() bool { return l.remote }
+func (cl *Client) IsRemote() bool { return cl.remote }
 
 // Downtime returns how long the connection was down since a time. An outage that had started
 // before counts only if it lasted for at least a second after it.
-func (l *Client) Downtime(since time.Time) (down time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, o := range append(l.pastOutages[:len(l.pastOutages):len(l.pastOutages)], l.outage) {
+func (cl *Client) Downtime(since time.Time) (down time.Duration) {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	for _, o := range append(cl.pastOutages[:len(cl.pastOutages):len(cl.pastOutages)], cl.outage) {
 		if o.From.IsZero() {
 			continue
 		}
@@ -200,22 +200,22 @@ func (l *Client) Downtime(since time.Time) (down time.Duration) {
 
 // acquireConn returns a connection. If there is none, it dials until it is connected, the
 // failure is final, or ctx ends. starts allows starting a daemon.
-func (l *Client) acquireConn(ctx context.Context, starts bool) (*Conn, error) {
+func (cl *Client) acquireConn(ctx context.Context, starts bool) (*Conn, error) {
 	for {
-		c, a, err := l.currentConn(starts)
+		c, a, err := cl.currentConn(starts)
 		if c != nil || err != nil {
 			return c, err
 		}
 		select {
 		case <-a.done:
 		case <-ctx.Done():
-			return nil, l.unreachableError(ctx)
+			return nil, cl.unreachableError(ctx)
 		}
 		switch {
 		case a.err == nil:
 			return a.conn, nil
-		case starts && l.startDaemon != nil && !a.startsDaemon: // the attempt was for a caller that does not start a daemon
-		case !l.isTransient(a.err):
+		case starts && cl.startDaemon != nil && !a.startsDaemon: // the attempt was for a caller that does not start a daemon
+		case !cl.isTransient(a.err):
 			return nil, a.err
 		}
 	}
@@ -223,145 +223,145 @@ func (l *Client) acquireConn(ctx context.Context, starts bool) (*Conn, error) {
 
 // isTransient reports whether a remote daemon that could not be reached may be reachable later.
 // A host that was reached but has no daemon is final.
-func (l *Client) isTransient(err error) bool {
+func (cl *Client) isTransient(err error) bool {
 	if _, refused := errors.AsType[*RefusedError](err); refused {
 		return false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.remote && l.reached && !l.closed && session.KindOf(err) == KindUnreachable && errors.Unwrap(err) != nil
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	return cl.remote && cl.reached && !cl.closed && session.KindOf(err) == KindUnreachable && errors.Unwrap(err) != nil
 }
 
 // unreachableError returns the error of a call that stops waiting for a connection.
-func (l *Client) unreachableError(ctx context.Context) error {
+func (cl *Client) unreachableError(ctx context.Context) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return ctx.Err()
 	}
-	l.mu.Lock()
-	noted, lost := l.endNoted, l.conn == nil && l.reached
-	l.mu.Unlock()
+	cl.mu.Lock()
+	noted, lost := cl.endNoted, cl.conn == nil && cl.reached
+	cl.mu.Unlock()
 	if lost {
 		<-noted // which is about to happen
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
 	waiting := ""
-	if w, ok := l.dialer.(interface{ PendingPrompt() string }); ok && w.PendingPrompt() != "" {
+	if w, ok := cl.dialer.(interface{ PendingPrompt() string }); ok && w.PendingPrompt() != "" {
 		waiting = ": " + w.PendingPrompt()
 	}
-	if l.outage.From.IsZero() {
-		return &session.Error{Kind: KindUnreachable, Message: displayName(l.dialer) + " cannot be reached yet" + waiting, Cause: ctx.Err()}
+	if cl.outage.From.IsZero() {
+		return &session.Error{Kind: KindUnreachable, Message: displayName(cl.dialer) + " cannot be reached yet" + waiting, Cause: ctx.Err()}
 	}
-	why := l.outage.Cause
-	if reason := errors.Unwrap(l.lastError); reason != nil {
+	why := cl.outage.Cause
+	if reason := errors.Unwrap(cl.lastError); reason != nil {
 		why = reason // it is more specific than how the connection ended
 	}
 	return &session.Error{Kind: KindUnreachable, Cause: ctx.Err(),
-		Message: fmt.Sprintf("%s cannot be reached since %s: %v", displayName(l.dialer), l.outage.From.Format(time.TimeOnly), why)}
+		Message: fmt.Sprintf("%s cannot be reached since %s: %v", displayName(cl.dialer), cl.outage.From.Format(time.TimeOnly), why)}
 }
 
 // currentConn returns the connection, unless it is known to be lost; otherwise the attempt to
 // make one.
-func (l *Client) currentConn(starts bool) (*Conn, *attempt, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
+func (cl *Client) currentConn(starts bool) (*Conn, *attempt, error) {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	if cl.closed {
 		return nil, nil, &session.Error{Kind: KindUnreachable, Message: "the connection to the daemon is closed"}
 	}
-	if l.conn != nil {
-		if l.conn.isOpen() {
-			return l.conn, nil, nil
+	if cl.conn != nil {
+		if cl.conn.isOpen() {
+			return cl.conn, nil, nil
 		}
-		l.conn = nil
+		cl.conn = nil
 	}
-	if l.attempt == nil {
-		l.attempt = &attempt{done: make(chan struct{}), startsDaemon: starts && l.startDaemon != nil}
-		go l.runAttempt(l.attempt, l.endNoted)
+	if cl.attempt == nil {
+		cl.attempt = &attempt{done: make(chan struct{}), startsDaemon: starts && cl.startDaemon != nil}
+		go cl.runAttempt(cl.attempt, cl.endNoted)
 	}
-	return nil, l.attempt, nil
+	return nil, cl.attempt, nil
 }
 
 // runAttempt runs one attempt. It starts after the end of the previous connection has been
 // handled, and after a pause.
-func (l *Client) runAttempt(a *attempt, noted <-chan struct{}) {
+func (cl *Client) runAttempt(a *attempt, noted <-chan struct{}) {
 	if noted != nil {
 		<-noted
 	}
-	l.mu.Lock()
+	cl.mu.Lock()
 	pause := time.Duration(0)
-	if !l.outage.From.IsZero() && l.remote {
-		pause = retryDelays[min(l.failures, len(retryDelays)-1)]
-		if l.failures == 0 {
-			pause -= time.Since(l.outage.From)
+	if !cl.outage.From.IsZero() && cl.remote {
+		pause = retryDelays[min(cl.failures, len(retryDelays)-1)]
+		if cl.failures == 0 {
+			pause -= time.Since(cl.outage.From)
 		}
 	}
-	l.mu.Unlock()
+	cl.mu.Unlock()
 	var c *Conn
-	err := sleepContext(l.ctx, pause)
+	err := sleepContext(cl.ctx, pause)
 	if err == nil {
-		c, err = l.dialDaemon(l.ctx, a.startsDaemon)
+		c, err = cl.dialDaemon(cl.ctx, a.startsDaemon)
 	}
-	l.mu.Lock()
-	if err == nil && l.closed {
+	cl.mu.Lock()
+	if err == nil && cl.closed {
 		err = &session.Error{Kind: KindUnreachable, Message: "the connection to the daemon is closed"}
 		go func() { _ = c.Close() }()
 	}
-	a.conn, a.err, l.lastError, l.attempt = c, err, err, nil
+	a.conn, a.err, cl.lastError, cl.attempt = c, err, err, nil
 	var over Outage
 	if err != nil {
-		l.failures++
+		cl.failures++
 	} else {
-		l.conn, l.reached = c, true
-		if l.failures++; c.hasHelloAnswer() { // otherwise the connection may still fail
-			l.failures = 0
+		cl.conn, cl.reached = c, true
+		if cl.failures++; c.hasHelloAnswer() { // otherwise the connection may still fail
+			cl.failures = 0
 		}
-		over = l.endOutageLocked()
-		c.LogTo(l.log)
-		c.OnProgress(l.onProgress)
-		l.endNoted = make(chan struct{})
-		go l.watchConn(c, l.endNoted)
+		over = cl.endOutageLocked()
+		c.LogTo(cl.log)
+		c.OnProgress(cl.onProgress)
+		cl.endNoted = make(chan struct{})
+		go cl.watchConn(c, cl.endNoted)
 	}
-	watch := l.onOutage
-	l.mu.Unlock()
+	watch := cl.onOutage
+	cl.mu.Unlock()
 	defer close(a.done)
 	if err != nil {
-		l.log.Warn("daemon unreachable", "at", l.dialer.String(), "error", err)
+		cl.log.Warn("daemon unreachable", "at", cl.dialer.String(), "error", err)
 		return
 	}
-	l.log.Info("connected to daemon", "at", l.dialer.String())
+	cl.log.Info("connected to daemon", "at", cl.dialer.String())
 	if watch != nil && !over.From.IsZero() {
 		watch(over) // before calls continue
 	}
 }
 
 // endOutageLocked ends an outage, if there was one. The caller holds l.mu.
-func (l *Client) endOutageLocked() Outage {
-	over := l.outage
+func (cl *Client) endOutageLocked() Outage {
+	over := cl.outage
 	if over.From.IsZero() {
 		return over
 	}
-	over.To, l.outage = time.Now(), Outage{}
-	l.pastOutages = append(l.pastOutages, over)
-	l.pastOutages = l.pastOutages[max(0, len(l.pastOutages)-maxOutages):]
+	over.To, cl.outage = time.Now(), Outage{}
+	cl.pastOutages = append(cl.pastOutages, over)
+	cl.pastOutages = cl.pastOutages[max(0, len(cl.pastOutages)-maxOutages):]
 	return over
 }
 
 // watchConn waits for the end of a connection and handles it.
-func (l *Client) watchConn(c *Conn, noted chan<- struct{}) {
+func (cl *Client) watchConn(c *Conn, noted chan<- struct{}) {
 	defer close(noted)
 	<-c.conn.Context().Done()
 	o := c.newOutage()
-	l.mu.Lock()
-	watch := l.onOutage
-	if l.closed {
+	cl.mu.Lock()
+	watch := cl.onOutage
+	if cl.closed {
 		watch = nil
 	} else {
-		l.outage = o
-		if l.conn == c {
-			l.conn = nil
+		cl.outage = o
+		if cl.conn == c {
+			cl.conn = nil
 		}
 	}
-	l.mu.Unlock()
+	cl.mu.Unlock()
 	if watch != nil {
 		watch(o)
 	}
@@ -369,36 +369,36 @@ func (l *Client) watchConn(c *Conn, noted chan<- struct{}) {
 
 // dialDaemon connects. A local daemon that is not running, or not yet, is dialled again, and
 // started before that if starts is set.
-func (l *Client) dialDaemon(ctx context.Context, starts bool) (*Conn, error) {
+func (cl *Client) dialDaemon(ctx context.Context, starts bool) (*Conn, error) {
 	started := time.Now()
-	c, err := l.openConn(ctx)
-	if l.remote && !starts {
+	c, err := cl.openConn(ctx)
+	if cl.remote && !starts {
 		return c, err
 	}
 	if isDaemonAbsent(ctx, err, started) && starts {
-		l.log.Info("starting daemon", "at", l.dialer.String())
-		if err := l.startDaemon(ctx); err != nil {
+		cl.log.Info("starting daemon", "at", cl.dialer.String())
+		if err := cl.startDaemon(ctx); err != nil {
 			return nil, fmt.Errorf("cannot start a daemon: %w", err)
 		}
 		started = time.Now()
-		c, err = l.openConn(ctx)
+		c, err = cl.openConn(ctx)
 	}
 	for _, pause := range retryDelays[:maxLocalRetries] {
-		if !isDaemonAbsent(ctx, err, started) || !starts && !l.wasReached() {
+		if !isDaemonAbsent(ctx, err, started) || !starts && !cl.wasReached() {
 			break
 		}
 		if sleepContext(ctx, pause) == nil {
-			c, err = l.openConn(ctx)
+			c, err = cl.openConn(ctx)
 		}
 	}
 	return c, err
 }
 
 // wasReached reports whether a daemon was reached before.
-func (l *Client) wasReached() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.reached
+func (cl *Client) wasReached() bool {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	return cl.reached
 }
 
 // isDaemonAbsent reports whether dialling failed because no daemon is running, or not yet. A daemon
@@ -424,15 +424,15 @@ func sleepContext(ctx context.Context, d time.Duration) error {
 // ---- sessions
 
 // ListSessions describes all sessions, by name.
-func (l *Client) ListSessions(ctx context.Context) ([]session.Info, error) {
-	return l.facade.ListSessions(ctx)
+func (cl *Client) ListSessions(ctx context.Context) ([]session.Info, error) {
+	return cl.facade.ListSessions(ctx)
 }
 
 // OpenSession returns the session with the name in p. If it does not exist and p names a
 // language, it is created, and made is true.
-func (l *Client) OpenSession(ctx context.Context, p CreateParams) (s *Session, now session.Info, made bool, err error) {
-	s = l.Session(p.Name)
-	before := l.isConnected()
+func (cl *Client) OpenSession(ctx context.Context, p CreateParams) (s *Session, now session.Info, made bool, err error) {
+	s = cl.Session(p.Name)
+	before := cl.isConnected()
 	now, err = s.Info(ctx)
 	if before && hasEnded(err) { // it ended before this call, unnoticed: another daemon may be running
 		now, err = s.Info(ctx)
@@ -440,7 +440,7 @@ func (l *Client) OpenSession(ctx context.Context, p CreateParams) (s *Session, n
 	if session.KindOf(err) != session.KindClosed || p.Language == "" {
 		return s, now, false, err
 	}
-	now, err = l.facade.CreateSession(ctx, p)
+	now, err = cl.facade.CreateSession(ctx, p)
 	made = err == nil
 	if session.KindOf(err) == session.KindExists { // another client was faster
 		now, err = s.Info(ctx)
@@ -450,4 +450,4 @@ func (l *Client) OpenSession(ctx context.Context, p CreateParams) (s *Session, n
 
 // Session returns the session with this name. The daemon is not contacted before a method of it
 // is called.
-func (l *Client) Session(name string) *Session { return l.facade.Session(name) }
+func (cl *Client) Session(name string) *Session { return cl.facade.Session(name) }

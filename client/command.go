@@ -407,7 +407,7 @@ type preamble struct {
 }
 
 // awaitGreeting reads up to the greeting.
-func (n *preamble) awaitGreeting(in *bufio.Reader, nonce string) (Greeting, error) {
+func (p *preamble) awaitGreeting(in *bufio.Reader, nonce string) (Greeting, error) {
 	for {
 		line, err := readLine(in)
 		if err == nil {
@@ -415,20 +415,20 @@ func (n *preamble) awaitGreeting(in *bufio.Reader, nonce string) (Greeting, erro
 				return g, err
 			}
 		}
-		n.bytes += len(line)
-		n.text = append(n.text, line...)
-		n.text = n.text[max(0, len(n.text)-maxQuotedBytes):]
+		p.bytes += len(line)
+		p.text = append(p.text, line...)
+		p.text = p.text[max(0, len(p.text)-maxQuotedBytes):]
 		switch {
 		case err != nil:
 			return Greeting{}, err
-		case n.bytes > maxPreambleBytes:
+		case p.bytes > maxPreambleBytes:
 			return Greeting{}, fmt.Errorf("it printed more than %d bytes, but no greeting of repl bridge", maxPreambleBytes)
 		}
 	}
 }
 
-func (n *preamble) lastText() string {
-	return strings.TrimSpace(strings.ToValidUTF8(string(n.text), "?"))
+func (p *preamble) lastText() string {
+	return strings.TrimSpace(strings.ToValidUTF8(string(p.text), "?"))
 }
 
 // readLine reads a line, up to the maximum length of a greeting.

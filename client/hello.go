@@ -27,27 +27,27 @@ func (i daemonInstance) equals(o daemonInstance) bool {
 }
 
 // openConn connects once and sends the hello of this client.
-func (l *Client) openConn(ctx context.Context) (*Conn, error) {
-	conn, err := l.dialer.Dial(ctx)
+func (cl *Client) openConn(ctx context.Context) (*Conn, error) {
+	conn, err := cl.dialer.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := newConn(conn, l.remote)
-	c.onTurnAccepted = l.reportTurnAccepted
-	l.mu.Lock()
-	l.epoch++
-	epoch := l.epoch
-	l.mu.Unlock()
-	hello, err := c.conn.StartCall(MethodHello, HelloParams{ID: l.id, Epoch: epoch})
+	c := newConn(conn, cl.remote)
+	c.onTurnAccepted = cl.reportTurnAccepted
+	cl.mu.Lock()
+	cl.epoch++
+	epoch := cl.epoch
+	cl.mu.Unlock()
+	hello, err := c.conn.StartCall(MethodHello, HelloParams{ID: cl.id, Epoch: epoch})
 	switch g, ok := c.dialGreeting(); {
 	case err != nil:
-	case ok && !l.isHelloFirst():
-		if err = checkProtocol(g.Version, g.Protocol, l.dialer); err == nil {
+	case ok && !cl.isHelloFirst():
+		if err = checkProtocol(g.Version, g.Protocol, cl.dialer); err == nil {
 			c.daemon = daemonInstance{g.PID, g.Started}
-			go l.awaitHelloLater(c, hello)
+			go cl.awaitHelloLater(c, hello)
 		}
 	default:
-		if c.daemon, err = c.awaitHello(ctx, l.dialer, hello); err == nil {
+		if c.daemon, err = c.awaitHello(ctx, cl.dialer, hello); err == nil {
 			close(c.helloDone)
 		}
 	}
@@ -70,20 +70,20 @@ func (c *Conn) dialGreeting() (g Greeting, ok bool) {
 // awaitHelloLater waits for the answer to a hello while calls after it have already been sent:
 // the daemon handles them in order. If the hello is refused, the next attempt waits for its
 // answer before other calls, and fails with its error.
-func (l *Client) awaitHelloLater(c *Conn, hello *jsonrpc2.PendingRequest) {
+func (cl *Client) awaitHelloLater(c *Conn, hello *jsonrpc2.PendingRequest) {
 	defer close(c.helloDone)
-	there, err := c.awaitHello(context.Background(), l.dialer, hello)
+	there, err := c.awaitHello(context.Background(), cl.dialer, hello)
 	if err == nil && !there.equals(c.daemon) {
 		err = errors.New("another daemon has just started there")
 	}
 	cut := session.KindOf(err) == KindUnreachable && errors.Unwrap(err) != nil // the connection was lost, nothing was refused
-	l.mu.Lock()
+	cl.mu.Lock()
 	if err == nil {
-		l.failures = 0
+		cl.failures = 0
 	} else if !cut {
-		l.helloFirst = true
+		cl.helloFirst = true
 	}
-	l.mu.Unlock()
+	cl.mu.Unlock()
 	if err != nil {
 		c.conn.Drop(err)
 	}
@@ -99,10 +99,10 @@ func (c *Conn) hasHelloAnswer() bool {
 	}
 }
 
-func (l *Client) isHelloFirst() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.helloFirst
+func (cl *Client) isHelloFirst() bool {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	return cl.helloFirst
 }
 
 // awaitHello waits for the answer to a hello, and checks that the other end is a daemon of this
@@ -175,11 +175,11 @@ func (c *Conn) newOutage() Outage {
 }
 
 // reportTurnAccepted reports to the caller of a request which turn it has started.
-func (l *Client) reportTurnAccepted(b TurnAccepted) {
-	l.mu.Lock()
-	f := l.turnCallbacks[b.Request]
-	delete(l.turnCallbacks, b.Request)
-	l.mu.Unlock()
+func (cl *Client) reportTurnAccepted(b TurnAccepted) {
+	cl.mu.Lock()
+	f := cl.turnCallbacks[b.Request]
+	delete(cl.turnCallbacks, b.Request)
+	cl.mu.Unlock()
 	if f != nil {
 		f(b.Turn)
 	}

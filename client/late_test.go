@@ -22,13 +22,13 @@ type slowDialer struct{ parts int }
 
 func (slowDialer) String() string { return "slow" }
 
-func (w slowDialer) Dial(context.Context) (net.Conn, error) {
+func (d slowDialer) Dial(context.Context) (net.Conn, error) {
 	local, remote := net.Pipe()
-	go w.serveSlowly(remote)
+	go d.serveSlowly(remote)
 	return local, nil
 }
 
-func (w slowDialer) serveSlowly(remote net.Conn) {
+func (d slowDialer) serveSlowly(remote net.Conn) {
 	for in := bufio.NewScanner(remote); in.Scan(); {
 		var m struct {
 			ID     json.RawMessage
@@ -43,7 +43,7 @@ func (w slowDialer) serveSlowly(remote net.Conn) {
 			go func() {
 				second := time.NewTicker(time.Second)
 				defer second.Stop()
-				for range w.parts {
+				for range d.parts {
 					<-second.C
 					n := min(10, len(answer))
 					if _, err := io.WriteString(remote, answer[:n]); err != nil || n == len(answer) {

@@ -24,14 +24,14 @@ type waitingParams interface {
 }
 
 // newRequestID returns an ID for a call and its repetitions.
-func (l *Client) newRequestID() string { return strconv.FormatUint(l.lastRequest.Add(1), 36) }
+func (cl *Client) newRequestID() string { return strconv.FormatUint(cl.lastRequest.Add(1), 36) }
 
 // callWithRetry makes a call, and repeats it if its connection is lost before the answer: until
 // its context ends, or the time for which it waits is over. Its effect happens only once.
-func (l *Client) callWithRetry(ctx context.Context, method string, params, result any) error {
-	t := &retryState{client: l, params: params, startTime: time.Now(), method: method}
+func (cl *Client) callWithRetry(ctx context.Context, method string, params, result any) error {
+	t := &retryState{client: cl, params: params, startTime: time.Now(), method: method}
 	if r, ok := params.(retryableParams); ok {
-		t.params = r.withRequestID(l.newRequestID())
+		t.params = r.withRequestID(cl.newRequestID())
 	}
 	err := t.runWithRetry(ctx, func(c *Conn) error { return t.callOnce(ctx, c, result) })
 	if errors.Is(err, context.DeadlineExceeded) && session.KindOf(err) == "" {
@@ -42,11 +42,11 @@ func (l *Client) callWithRetry(ctx context.Context, method string, params, resul
 
 // runWithRetry calls do with a connection, and again with the next one while a retry makes
 // sense.
-func (t *retryState) runWithRetry(ctx context.Context, do func(*Conn) error) error {
+func (s *retryState) runWithRetry(ctx context.Context, do func(*Conn) error) error {
 	for {
-		c, err := t.acquireConn(ctx)
-		if err != nil && t.lossErr != nil && !t.client.remote && session.KindOf(err) == KindUnreachable {
-			return t.lossErr // for a local daemon, the first error is more specific than that the daemon is gone now
+		c, err := s.acquireConn(ctx)
+		if err != nil && s.lossErr != nil && !s.client.remote && session.KindOf(err) == KindUnreachable {
+			return s.lossErr // for a local daemon, the first error is more specific than that the daemon is gone now
 		}
 		if err != nil {
 			return err
@@ -54,11 +54,11 @@ func (t *retryState) runWithRetry(ctx context.Context, do func(*Conn) error) err
 		if err = do(c); hasEnded(err) {
 			c.awaitEnd(ctx) // a later call must not use this connection
 		}
-		t.lastConn, t.lossErr = c, err
-		if !t.canRetry(ctx, c, err) {
+		s.lastConn, s.lossErr = c, err
+		if !s.canRetry(ctx, c, err) {
 			return err
 		}
-		if err := t.losses.recordLoss(ctx, t.method, err); err != nil {
+		if err := s.losses.recordLoss(ctx, s.method, err); err != nil {
 			return err
 		}
 	}
@@ -109,50 +109,50 @@ type retryState struct {
 }
 
 // timeLeft returns how long the call may still wait, and whether it has a time limit.
-func (t *retryState) timeLeft() (left time.Duration, bounded bool) {
-	if p, ok := t.params.(waitingParams); ok && p.waitTime() > 0 {
-		return p.waitTime() - time.Since(t.startTime), true
+func (s *retryState) timeLeft() (left time.Duration, bounded bool) {
+	if p, ok := s.params.(waitingParams); ok && p.waitTime() > 0 {
+		return p.waitTime() - time.Since(s.startTime), true
 	}
-	patience := time.Duration(t.client.reconnectTimeout.Load())
-	return patience - time.Since(t.startTime), patience > 0
+	patience := time.Duration(s.client.reconnectTimeout.Load())
+	return patience - time.Since(s.startTime), patience > 0
 }
 
 // acquireConn returns a connection on which the call can be made.
-func (t *retryState) acquireConn(ctx context.Context) (*Conn, error) {
-	if left, bounded := t.timeLeft(); bounded {
+func (s *retryState) acquireConn(ctx context.Context) (*Conn, error) {
+	if left, bounded := s.timeLeft(); bounded {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, max(left, 0))
 		defer stop()
 	}
-	c, err := t.client.acquireConn(ctx, t.lastConn == nil)
-	if err != nil || t.lastConn == nil {
+	c, err := s.client.acquireConn(ctx, s.lastConn == nil)
+	if err != nil || s.lastConn == nil {
 		return c, err
 	}
-	err = c.checkSameDaemon(t.lastConn, t.method)
-	if _, once := t.params.(retryableParams); once && err == nil {
-		err = c.checkRemembered(t.method)
+	err = c.checkSameDaemon(s.lastConn, s.method)
+	if _, once := s.params.(retryableParams); once && err == nil {
+		err = c.checkRemembered(s.method)
 	}
 	return c, err
 }
 
 // callOnce makes the call once.
-func (t *retryState) callOnce(ctx context.Context, c *Conn, result any) error {
-	params := t.params
+func (s *retryState) callOnce(ctx context.Context, c *Conn, result any) error {
+	params := s.params
 	if p, ok := params.(waitingParams); ok && p.waitTime() > 0 {
-		left, _ := t.timeLeft()
-		if t.lastConn != nil {
+		left, _ := s.timeLeft()
+		if s.lastConn != nil {
 			params = p.withWaitTime(max(left, time.Millisecond))
 		}
-		if t.client.remote {
+		if s.client.remote {
 			var stop context.CancelFunc
 			ctx, stop = c.withLateDeadline(ctx, max(left, 0))
 			defer stop()
 		}
 	}
-	err := c.Call(ctx, t.method, params, result)
+	err := c.Call(ctx, s.method, params, result)
 	if err != nil && errors.Is(context.Cause(ctx), errLateAnswer) {
 		return &session.Error{Kind: KindUnreachable, Cause: context.DeadlineExceeded,
-			Message: fmt.Sprintf("%s has not responded since %s", t.client.RemoteName(), c.conn.LastActivity().Format(time.TimeOnly))}
+			Message: fmt.Sprintf("%s has not responded since %s", s.client.RemoteName(), c.conn.LastActivity().Format(time.TimeOnly))}
 	}
 	return err
 }
@@ -200,14 +200,14 @@ func (c *Conn) awaitEnd(ctx context.Context) {
 	}
 }
 
-func (l *Client) isConnected() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.conn != nil
+func (cl *Client) isConnected() bool {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	return cl.conn != nil
 }
 
 // canRetry reports whether a call may be made again.
-func (t *retryState) canRetry(ctx context.Context, c *Conn, err error) bool {
+func (s *retryState) canRetry(ctx context.Context, c *Conn, err error) bool {
 	if err != nil {
 		select {
 		case <-c.helloDone: // the preceding hello may have been refused for the same reason

@@ -40,13 +40,13 @@ func getenvOrDefault(getenv func(string) string) func(string) string {
 type defaultDialer struct{ getenv func(string) string }
 
 // String implements Dialer.
-func (u defaultDialer) String() string { return Socket(DefaultSocket(u.getenv)).String() }
+func (d defaultDialer) String() string { return Socket(DefaultSocket(d.getenv)).String() }
 
 // Dial implements Dialer. It takes up to 5 s. If a live daemon is not at its socket, it is
 // asked to create it again first, and has 2 s to do so.
-func (u defaultDialer) Dial(ctx context.Context) (net.Conn, error) {
-	if named := u.getenv("TURNSTONE_SOCKET"); named != "" {
-		return dialAt(ctx, u.getenv, named)
+func (d defaultDialer) Dial(ctx context.Context) (net.Conn, error) {
+	if named := d.getenv("TURNSTONE_SOCKET"); named != "" {
+		return dialAt(ctx, d.getenv, named)
 	}
-	return dialDefault(ctx, u.getenv)
+	return dialDefault(ctx, d.getenv)
 }

@@ -125,40 +125,40 @@ func (c *Conn) subscribeReceiver(ctx context.Context, before disconnect, p Subsc
 }
 
 // ID is the name of the subscription in the daemon. It changes with the connection.
-func (w *Subscription) ID() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.position.id
+func (sub *Subscription) ID() string {
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	return sub.position.id
 }
 
-func (w *Subscription) setPosition(to streamPosition) (wanted bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.position, w.daemonFlow = to, flowSending
-	if isDisconnect(w.err) { // it may have been cancelled in the meantime
-		w.err = nil
+func (sub *Subscription) setPosition(to streamPosition) (wanted bool) {
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	sub.position, sub.daemonFlow = to, flowSending
+	if isDisconnect(sub.err) { // it may have been cancelled in the meantime
+		sub.err = nil
 	}
-	return w.err == nil
+	return sub.err == nil
 }
 
 // resubscribe continues the subscription on another connection.
-func (w *Subscription) resubscribe(ctx context.Context, why error) error {
-	w.mu.Lock()
-	before := w.position
-	w.mu.Unlock()
+func (sub *Subscription) resubscribe(ctx context.Context, why error) error {
+	sub.mu.Lock()
+	before := sub.position
+	sub.mu.Unlock()
 	before.release()
-	if w.lastSeq > w.resumedAt { // it makes progress
-		w.resumedAt, w.losses = w.lastSeq, lossCounter{}
+	if sub.lastSeq > sub.resumedAt { // it makes progress
+		sub.resumedAt, sub.losses = sub.lastSeq, lossCounter{}
 	}
-	if err := w.losses.recordLoss(ctx, MethodSubscribe, why); err != nil {
+	if err := sub.losses.recordLoss(ctx, MethodSubscribe, why); err != nil {
 		return err
 	}
-	p := w.params
-	p.After = w.lastSeq
-	if _, err := w.client.facade.subscribeReceiver(ctx, disconnect{before.conn, why}, p, w, w.setPosition); err != nil {
+	p := sub.params
+	p.After = sub.lastSeq
+	if _, err := sub.client.facade.subscribeReceiver(ctx, disconnect{before.conn, why}, p, sub, sub.setPosition); err != nil {
 		return err
 	}
-	return w.syncFlow(ctx)
+	return sub.syncFlow(ctx)
 }
 
 // addReceiver delivers the notifications of a subscription to w, including those that arrived
@@ -182,13 +182,13 @@ func (c *Conn) addReceiver(id string, w streamReceiver) {
 }
 
 // unsubscribe ends a subscription in the daemon.
-func (at streamPosition) unsubscribe(ctx context.Context, w streamReceiver) error {
+func (p streamPosition) unsubscribe(ctx context.Context, w streamReceiver) error {
 	w.closeWithError(session.ErrClosed)
-	err := at.conn.Call(ctx, MethodUnsubscribe, SubscriptionParams{at.id}, nil)
-	at.conn.mu.Lock()
-	delete(at.conn.receivers, at.id)
-	at.conn.mu.Unlock()
-	at.release()
+	err := p.conn.Call(ctx, MethodUnsubscribe, SubscriptionParams{p.id}, nil)
+	p.conn.mu.Lock()
+	delete(p.conn.receivers, p.id)
+	p.conn.mu.Unlock()
+	p.release()
 	return err
 }
 
@@ -197,14 +197,14 @@ func isDisconnect(err error) bool { return session.KindOf(err) == KindUnreachabl
 
 // Next waits for the next event. The error is that of ctx, session.ErrClosed, or that of the
 // connection.
-func (w *Subscription) Next(ctx context.Context) (timeline.Event, error) {
+func (sub *Subscription) Next(ctx context.Context) (timeline.Event, error) {
 	if err := ctx.Err(); err != nil {
 		return timeline.Event{}, err // even while there is more to read
 	}
-	for len(w.buffered) == 0 {
-		m, err := w.nextMessage(ctx)
-		if isDisconnect(err) && w.client != nil {
-			if err := w.resubscribe(ctx, err); err != nil {
+	for len(sub.buffered) == 0 {
+		m, err := sub.nextMessage(ctx)
+		if isDisconnect(err) && sub.client != nil {
+			if err := sub.resubscribe(ctx, err); err != nil {
 				return timeline.Event{}, err
 			}
 			continue
@@ -218,25 +218,25 @@ func (w *Subscription) Next(ctx context.Context) (timeline.Event, error) {
 			if err := json.Unmarshal(m.Params, &s); err != nil {
 				return timeline.Event{}, err
 			}
-			w.buffered = append(w.buffered, s.Events...)
+			sub.buffered = append(sub.buffered, s.Events...)
 		case MethodEvent:
 			var l LiveEvent
 			if err := json.Unmarshal(m.Params, &l); err != nil {
 				return timeline.Event{}, err
 			}
-			w.lastSeq = l.Event.Seq
+			sub.lastSeq = l.Event.Seq
 			return l.Event, nil
 		case MethodEnded:
 			err := endReason(m)
-			w.mu.Lock()
-			w.err = err // even if the connection has ended in the meantime
-			w.mu.Unlock()
+			sub.mu.Lock()
+			sub.err = err // even if the connection has ended in the meantime
+			sub.mu.Unlock()
 			return timeline.Event{}, err
 		}
 	}
-	e := w.buffered[0]
-	w.buffered = w.buffered[1:]
-	w.lastSeq = e.Seq
+	e := sub.buffered[0]
+	sub.buffered = sub.buffered[1:]
+	sub.lastSeq = e.Seq
 	return e, nil
 }
 
@@ -249,24 +249,24 @@ func endReason(m *jsonrpc2.Message) error {
 	return session.ErrClosed
 }
 
-func (w *Subscription) nextMessage(ctx context.Context) (*jsonrpc2.Message, error) {
+func (sub *Subscription) nextMessage(ctx context.Context) (*jsonrpc2.Message, error) {
 	for {
-		w.mu.Lock()
-		if m := w.backlog.popOldest(); m != nil {
-			if w.isFull && w.backlog.bytes <= maxQueuedBytes/2 {
-				w.isFull = false
-				go w.adjustFlow()
+		sub.mu.Lock()
+		if m := sub.backlog.popOldest(); m != nil {
+			if sub.isFull && sub.backlog.bytes <= maxQueuedBytes/2 {
+				sub.isFull = false
+				go sub.adjustFlow()
 			}
-			w.mu.Unlock()
+			sub.mu.Unlock()
 			return m, nil
 		}
-		err := w.err
-		w.mu.Unlock()
+		err := sub.err
+		sub.mu.Unlock()
 		if err != nil {
 			return nil, err
 		}
 		select {
-		case <-w.wake:
+		case <-sub.wake:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -274,104 +274,104 @@ func (w *Subscription) nextMessage(ctx context.Context) (*jsonrpc2.Message, erro
 }
 
 // enqueue queues a notification for Next.
-func (w *Subscription) enqueue(m *jsonrpc2.Message) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.err != nil {
+func (sub *Subscription) enqueue(m *jsonrpc2.Message) {
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	if sub.err != nil {
 		return
 	}
-	w.backlog.add(m)
-	if !w.isFull && w.backlog.bytes > maxQueuedBytes {
-		w.isFull = true
-		go w.adjustFlow()
+	sub.backlog.add(m)
+	if !sub.isFull && sub.backlog.bytes > maxQueuedBytes {
+		sub.isFull = true
+		go sub.adjustFlow()
 	}
-	w.wakeReader()
+	sub.wakeReader()
 }
 
 // adjustFlow calls syncFlow for callers that must not block.
-func (w *Subscription) adjustFlow() {
-	err := w.syncFlow(context.Background())
+func (sub *Subscription) adjustFlow() {
+	err := sub.syncFlow(context.Background())
 	switch {
 	case err == nil || isDisconnect(err): // the connection reports its end itself
 	case session.KindOf(err) == KindUnknownSubscription: // the session was closed in the meantime
-		w.closeWithError(session.ErrClosed)
+		sub.closeWithError(session.ErrClosed)
 	default:
-		w.closeWithError(err)
+		sub.closeWithError(err)
 	}
 }
 
 // syncFlow tells the daemon whether to send, until it has the desired state.
-func (w *Subscription) syncFlow(ctx context.Context) error {
+func (sub *Subscription) syncFlow(ctx context.Context) error {
 	select {
-	case w.flowLock <- struct{}{}:
-		defer func() { <-w.flowLock }()
+	case sub.flowLock <- struct{}{}:
+		defer func() { <-sub.flowLock }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	for {
 		method, wanted := MethodResume, flowSending
-		w.mu.Lock()
-		if w.paused || w.isFull {
+		sub.mu.Lock()
+		if sub.paused || sub.isFull {
 			method, wanted = MethodPause, flowPaused
 		}
-		at, reported := w.position, w.daemonFlow
-		w.mu.Unlock()
+		at, reported := sub.position, sub.daemonFlow
+		sub.mu.Unlock()
 		if reported == wanted {
 			return nil
 		}
 		err := at.conn.Call(ctx, method, SubscriptionParams{at.id}, nil)
-		w.mu.Lock()
-		if w.position.id == at.id && w.position.conn == at.conn {
-			w.daemonFlow = wanted
+		sub.mu.Lock()
+		if sub.position.id == at.id && sub.position.conn == at.conn {
+			sub.daemonFlow = wanted
 			if err != nil {
-				w.daemonFlow = flowUnknown
+				sub.daemonFlow = flowUnknown
 			}
 		}
-		w.mu.Unlock()
+		sub.mu.Unlock()
 		if err != nil {
 			return err
 		}
 	}
 }
 
-func (w *Subscription) closeWithError(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.err == nil || isDisconnect(w.err) {
-		w.err = err
+func (sub *Subscription) closeWithError(err error) {
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	if sub.err == nil || isDisconnect(sub.err) {
+		sub.err = err
 	}
-	w.wakeReader()
+	sub.wakeReader()
 }
 
-func (w *Subscription) wakeReader() {
+func (sub *Subscription) wakeReader() {
 	select {
-	case w.wake <- struct{}{}:
+	case sub.wake <- struct{}{}:
 	default:
 	}
 }
 
 // Pause stops the stream. Events are still recorded.
-func (w *Subscription) Pause(ctx context.Context) error { return w.setPaused(ctx, true) }
+func (sub *Subscription) Pause(ctx context.Context) error { return sub.setPaused(ctx, true) }
 
 // Resume continues where the stream was paused, once its reader has read most of the backlog.
-func (w *Subscription) Resume(ctx context.Context) error { return w.setPaused(ctx, false) }
+func (sub *Subscription) Resume(ctx context.Context) error { return sub.setPaused(ctx, false) }
 
 // setPaused pauses or resumes the stream. On a connection that has ended nothing is sent; the
 // next connection uses the new state.
-func (w *Subscription) setPaused(ctx context.Context, paused bool) error {
-	w.mu.Lock()
-	w.paused = paused
-	w.mu.Unlock()
-	if err := w.syncFlow(ctx); w.client == nil || !isDisconnect(err) {
+func (sub *Subscription) setPaused(ctx context.Context, paused bool) error {
+	sub.mu.Lock()
+	sub.paused = paused
+	sub.mu.Unlock()
+	if err := sub.syncFlow(ctx); sub.client == nil || !isDisconnect(err) {
 		return err
 	}
 	return nil
 }
 
 // Cancel ends the subscription.
-func (w *Subscription) Cancel(ctx context.Context) error {
-	w.mu.Lock()
-	at := w.position
-	w.mu.Unlock()
-	return at.unsubscribe(ctx, w)
+func (sub *Subscription) Cancel(ctx context.Context) error {
+	sub.mu.Lock()
+	at := sub.position
+	sub.mu.Unlock()
+	return at.unsubscribe(ctx, sub)
 }

@@ -126,13 +126,13 @@ type pendingReadCursor struct {
 	timer *time.Timer  // guarded by mu; nil before the first
 }
 
-func (n *pendingReadCursor) takeSeq() timeline.Seq {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	seq := n.seq
-	n.seq = 0
-	if n.timer != nil {
-		n.timer.Stop()
+func (c *pendingReadCursor) takeSeq() timeline.Seq {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seq := c.seq
+	c.seq = 0
+	if c.timer != nil {
+		c.timer.Stop()
 	}
 	return seq
 }

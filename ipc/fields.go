@@ -4,53 +4,53 @@ package ipc
 // which they are written. Decoding and encoding both use the list. schema.json has the same
 // contents; a test compares the two.
 
-func (m *TurnStart) visitFields(w *fieldVisitor) {
-	w.visitUint("turn", &m.Turn, required, 1)
-	w.visitBytes("input", &m.Input, required, MaxFrameBytes)
-	w.visitBool("silent", &m.Silent, optional)
-	w.visitBool("no_exit", &m.NoExit, optional)
+func (s *TurnStart) visitFields(w *fieldVisitor) {
+	w.visitUint("turn", &s.Turn, required, 1)
+	w.visitBytes("input", &s.Input, required, MaxFrameBytes)
+	w.visitBool("silent", &s.Silent, optional)
+	w.visitBool("no_exit", &s.NoExit, optional)
 }
 
-func (m *TurnInput) visitFields(w *fieldVisitor) {
-	w.visitUint("turn", &m.Turn, required, 0)
-	w.visitUint("wait", &m.Wait, required, 1)
-	w.visitBytes("input", &m.Input, required, MaxFrameBytes)
-	w.visitBool("eof", &m.EOF, required)
+func (i *TurnInput) visitFields(w *fieldVisitor) {
+	w.visitUint("turn", &i.Turn, required, 0)
+	w.visitUint("wait", &i.Wait, required, 1)
+	w.visitBytes("input", &i.Input, required, MaxFrameBytes)
+	w.visitBool("eof", &i.EOF, required)
 }
 
-func (m *Interrupt) visitFields(w *fieldVisitor) {
-	w.visitUint("turn", &m.Turn, required, 0)
-	w.visitUint("seq", &m.Seq, required, 1)
-	w.visitLevel("level", &m.Level)
+func (i *Interrupt) visitFields(w *fieldVisitor) {
+	w.visitUint("turn", &i.Turn, required, 0)
+	w.visitUint("seq", &i.Seq, required, 1)
+	w.visitLevel("level", &i.Level)
 }
 
-func (m *Query) visitFields(w *fieldVisitor) {
-	w.visitUint("id", &m.ID, required, 0)
-	visitEnum(w, "kind", &m.Kind, QueryComplete, QueryParse, QueryVariables, QueryInspect)
-	w.visitText("text", &m.Text, required, MaxFrameBytes)
-	w.visitUint("cursor", &m.Cursor, required, 0)
+func (q *Query) visitFields(w *fieldVisitor) {
+	w.visitUint("id", &q.ID, required, 0)
+	visitEnum(w, "kind", &q.Kind, QueryComplete, QueryParse, QueryVariables, QueryInspect)
+	w.visitText("text", &q.Text, required, MaxFrameBytes)
+	w.visitUint("cursor", &q.Cursor, required, 0)
 }
 
-func (m *Shutdown) visitFields(w *fieldVisitor) {
-	w.visitUint("grace_ms", &m.GraceMS, required, 0)
+func (s *Shutdown) visitFields(w *fieldVisitor) {
+	w.visitUint("grace_ms", &s.GraceMS, required, 0)
 }
 
-func (m *Functions) visitFields(w *fieldVisitor) {
-	w.visitUint("revision", &m.Revision, required, 1)
-	w.visitBytes("list", &m.List, required, MaxFrameBytes)
+func (f *Functions) visitFields(w *fieldVisitor) {
+	w.visitUint("revision", &f.Revision, required, 1)
+	w.visitBytes("list", &f.List, required, MaxFrameBytes)
 }
 
-func (m *CallResult) visitFields(w *fieldVisitor) {
-	w.visitUint("id", &m.ID, required, 1)
-	w.visitBytes("value", &m.Value, required, MaxFrameBytes)
-	w.visitBool("more", &m.More, required)
-	w.visitBool("failed", &m.Failed, required)
+func (r *CallResult) visitFields(w *fieldVisitor) {
+	w.visitUint("id", &r.ID, required, 1)
+	w.visitBytes("value", &r.Value, required, MaxFrameBytes)
+	w.visitBool("more", &r.More, required)
+	w.visitBool("failed", &r.Failed, required)
 }
 
-func (m *WorkerReady) visitFields(w *fieldVisitor) {
-	w.visitObject("protocol", &m.Protocol)
-	w.visitObject("worker", &m.Worker)
-	w.visitObject("capabilities", &m.Capabilities)
+func (r *WorkerReady) visitFields(w *fieldVisitor) {
+	w.visitObject("protocol", &r.Protocol)
+	w.visitObject("worker", &r.Worker)
+	w.visitObject("capabilities", &r.Capabilities)
 }
 
 func (p *Protocol) visitFields(w *fieldVisitor) {
@@ -58,13 +58,13 @@ func (p *Protocol) visitFields(w *fieldVisitor) {
 	w.visitUint("version", &p.Version, required, 0)
 }
 
-func (k *Worker) visitFields(w *fieldVisitor) {
-	w.visitText("name", &k.Name, required, MaxTextBytes)
-	w.visitText("version", &k.Version, required, MaxTextBytes)
-	w.visitText("language", &k.Language, required, MaxTextBytes)
-	w.visitText("runtime_version", &k.RuntimeVersion, required, MaxTextBytes)
-	w.visitText("executable", &k.Executable, required, MaxTextBytes)
-	w.visitUint("pid", &k.PID, required, 0)
+func (worker *Worker) visitFields(w *fieldVisitor) {
+	w.visitText("name", &worker.Name, required, MaxTextBytes)
+	w.visitText("version", &worker.Version, required, MaxTextBytes)
+	w.visitText("language", &worker.Language, required, MaxTextBytes)
+	w.visitText("runtime_version", &worker.RuntimeVersion, required, MaxTextBytes)
+	w.visitText("executable", &worker.Executable, required, MaxTextBytes)
+	w.visitUint("pid", &worker.PID, required, 0)
 }
 
 func (c *Capabilities) visitFields(w *fieldVisitor) {
@@ -77,71 +77,71 @@ func (c *Capabilities) visitFields(w *fieldVisitor) {
 	visitEnum(w, "interrupt", &c.Interrupt, InterruptBySignal, InterruptBySelf)
 }
 
-func (m *Output) visitFields(w *fieldVisitor) {
-	visitEnum(w, "stream", &m.Stream, Stdout, Stderr)
-	w.visitBytes("data", &m.Data, required, MaxOutputBytes)
-	visitOptionalEnum(w, "kind", &m.Kind, TextResult, TextTraceback)
-	w.visitUint("mark", &m.Mark, optional, 0)
+func (o *Output) visitFields(w *fieldVisitor) {
+	visitEnum(w, "stream", &o.Stream, Stdout, Stderr)
+	w.visitBytes("data", &o.Data, required, MaxOutputBytes)
+	visitOptionalEnum(w, "kind", &o.Kind, TextResult, TextTraceback)
+	w.visitUint("mark", &o.Mark, optional, 0)
 }
 
-func (m *Image) visitFields(w *fieldVisitor) {
-	w.visitText("mime", &m.MIME, required, MaxTextBytes)
-	w.visitBytes("data", &m.Data, required, MaxFrameBytes)
-	w.visitText("source", &m.Source, optional, MaxTextBytes)
-	w.visitBool("update", &m.Update, required)
-	w.visitText("title", &m.Title, optional, MaxTextBytes)
-	w.visitUint("mark", &m.Mark, optional, 0)
+func (i *Image) visitFields(w *fieldVisitor) {
+	w.visitText("mime", &i.MIME, required, MaxTextBytes)
+	w.visitBytes("data", &i.Data, required, MaxFrameBytes)
+	w.visitText("source", &i.Source, optional, MaxTextBytes)
+	w.visitBool("update", &i.Update, required)
+	w.visitText("title", &i.Title, optional, MaxTextBytes)
+	w.visitUint("mark", &i.Mark, optional, 0)
 }
 
-func (m *Display) visitFields(w *fieldVisitor) {
-	w.visitBundle("data", &m.Data, required)
-	w.visitBytes("meta", &m.Meta, optional, MaxMetaBytes)
-	w.visitText("id", &m.ID, optional, MaxTextBytes)
-	w.visitBool("update", &m.Update, required)
-	visitEnum(w, "kind", &m.Kind, DisplayShown, DisplayResult)
-	w.visitText("title", &m.Title, optional, MaxTextBytes)
-	w.visitUint("mark", &m.Mark, optional, 0)
+func (d *Display) visitFields(w *fieldVisitor) {
+	w.visitBundle("data", &d.Data, required)
+	w.visitBytes("meta", &d.Meta, optional, MaxMetaBytes)
+	w.visitText("id", &d.ID, optional, MaxTextBytes)
+	w.visitBool("update", &d.Update, required)
+	visitEnum(w, "kind", &d.Kind, DisplayShown, DisplayResult)
+	w.visitText("title", &d.Title, optional, MaxTextBytes)
+	w.visitUint("mark", &d.Mark, optional, 0)
 }
 
-func (m *Clear) visitFields(w *fieldVisitor) {
-	w.visitBool("wait", &m.Wait, required)
-	w.visitUint("mark", &m.Mark, optional, 0)
+func (c *Clear) visitFields(w *fieldVisitor) {
+	w.visitBool("wait", &c.Wait, required)
+	w.visitUint("mark", &c.Mark, optional, 0)
 }
 
-func (m *InputLine) visitFields(w *fieldVisitor) {
+func (l *InputLine) visitFields(w *fieldVisitor) {
 	text := required
-	if m.Secret {
+	if l.Secret {
 		text = forbidden
 	}
-	w.visitUint("turn", &m.Turn, required, 0)
-	w.visitText("prompt", &m.Prompt, required, MaxTextBytes)
-	w.visitText("text", &m.Text, text, MaxFrameBytes)
-	w.visitBool("secret", &m.Secret, required)
-	w.visitUint("line", &m.Line, optional, 0)
-	w.visitUint("mark", &m.Mark, optional, 0)
+	w.visitUint("turn", &l.Turn, required, 0)
+	w.visitText("prompt", &l.Prompt, required, MaxTextBytes)
+	w.visitText("text", &l.Text, text, MaxFrameBytes)
+	w.visitBool("secret", &l.Secret, required)
+	w.visitUint("line", &l.Line, optional, 0)
+	w.visitUint("mark", &l.Mark, optional, 0)
 }
 
-func (m *StdinWait) visitFields(w *fieldVisitor) {
-	w.visitUint("turn", &m.Turn, required, 0)
-	w.visitUint("wait", &m.Wait, required, 1)
-	w.visitText("prompt", &m.Prompt, required, MaxTextBytes)
-	visitEnum(w, "kind", &m.Kind, WaitLine, WaitSecret, WaitContinue, WaitDebugger)
-	visitEnum(w, "want", &m.Want, WantLine, WantAll)
-	w.visitUint("mark", &m.Mark, optional, 0)
+func (s *StdinWait) visitFields(w *fieldVisitor) {
+	w.visitUint("turn", &s.Turn, required, 0)
+	w.visitUint("wait", &s.Wait, required, 1)
+	w.visitText("prompt", &s.Prompt, required, MaxTextBytes)
+	visitEnum(w, "kind", &s.Kind, WaitLine, WaitSecret, WaitContinue, WaitDebugger)
+	visitEnum(w, "want", &s.Want, WantLine, WantAll)
+	w.visitUint("mark", &s.Mark, optional, 0)
 }
 
-func (m *Idle) visitFields(w *fieldVisitor) {
+func (i *Idle) visitFields(w *fieldVisitor) {
 	failure := optional // presence of the fields of a failed turn
-	if m.Outcome == OutcomeOK {
+	if i.Outcome == OutcomeOK {
 		failure = forbidden
 	}
-	w.visitUint("turn", &m.Turn, required, 0)
-	w.visitText("prompt", &m.Prompt, required, MaxTextBytes)
-	w.visitText("continuation", &m.Continuation, optional, MaxTextBytes)
-	visitEnum(w, "outcome", &m.Outcome, OutcomeOK, OutcomeError, OutcomeInterrupted)
-	visitOptionalObject(w, "error", &m.Error, failure)
-	w.visitUint("unrun", &m.Unrun, failure, 0)
-	w.visitUint("mark", &m.Mark, optional, 0)
+	w.visitUint("turn", &i.Turn, required, 0)
+	w.visitText("prompt", &i.Prompt, required, MaxTextBytes)
+	w.visitText("continuation", &i.Continuation, optional, MaxTextBytes)
+	visitEnum(w, "outcome", &i.Outcome, OutcomeOK, OutcomeError, OutcomeInterrupted)
+	visitOptionalObject(w, "error", &i.Error, failure)
+	w.visitUint("unrun", &i.Unrun, failure, 0)
+	w.visitUint("mark", &i.Mark, optional, 0)
 }
 
 func (e *RuntimeError) visitFields(w *fieldVisitor) {
@@ -149,31 +149,31 @@ func (e *RuntimeError) visitFields(w *fieldVisitor) {
 	w.visitText("message", &e.Message, required, MaxTextBytes)
 }
 
-func (m *InterruptAck) visitFields(w *fieldVisitor) {
-	w.visitUint("turn", &m.Turn, required, 0)
-	w.visitUint("seq", &m.Seq, required, 1)
-	visitEnum(w, "result", &m.Result, InterruptRaised, InterruptPending, InterruptStale)
+func (a *InterruptAck) visitFields(w *fieldVisitor) {
+	w.visitUint("turn", &a.Turn, required, 0)
+	w.visitUint("seq", &a.Seq, required, 1)
+	visitEnum(w, "result", &a.Result, InterruptRaised, InterruptPending, InterruptStale)
 }
 
-func (m *Sigint) visitFields(w *fieldVisitor) {
-	visitEnum(w, "owner", &m.Owner, SigintOurs, SigintUser, SigintIgnored)
+func (s *Sigint) visitFields(w *fieldVisitor) {
+	visitEnum(w, "owner", &s.Owner, SigintOurs, SigintUser, SigintIgnored)
 }
 
-func (m *Progress) visitFields(w *fieldVisitor) {
-	w.visitUint("turn", &m.Turn, required, 0)
-	w.visitNumber("progress", &m.Progress)
-	w.visitOptionalNumber("total", &m.Total)
-	w.visitText("message", &m.Message, optional, MaxTextBytes)
+func (p *Progress) visitFields(w *fieldVisitor) {
+	w.visitUint("turn", &p.Turn, required, 0)
+	w.visitNumber("progress", &p.Progress)
+	w.visitOptionalNumber("total", &p.Total)
+	w.visitText("message", &p.Message, optional, MaxTextBytes)
 }
 
-func (m *QueryResult) visitFields(w *fieldVisitor) {
-	w.visitUint("id", &m.ID, required, 0)
-	visitEnum(w, "status", &m.Status, StatusOK, StatusComplete, StatusIncomplete, StatusInvalid, StatusTimeout)
-	w.visitUint("start", &m.Start, optional, 0)
-	w.visitTexts("matches", &m.Matches, MaxMatches, MaxTextBytes)
-	visitObjects(w, "variables", &m.Variables, MaxVariables)
-	w.visitUint("more", &m.More, optional, 0)
-	w.visitBundle("data", &m.Data, optional)
+func (r *QueryResult) visitFields(w *fieldVisitor) {
+	w.visitUint("id", &r.ID, required, 0)
+	visitEnum(w, "status", &r.Status, StatusOK, StatusComplete, StatusIncomplete, StatusInvalid, StatusTimeout)
+	w.visitUint("start", &r.Start, optional, 0)
+	w.visitTexts("matches", &r.Matches, MaxMatches, MaxTextBytes)
+	visitObjects(w, "variables", &r.Variables, MaxVariables)
+	w.visitUint("more", &r.More, optional, 0)
+	w.visitBundle("data", &r.Data, optional)
 }
 
 func (v *Variable) visitFields(w *fieldVisitor) {
@@ -183,21 +183,21 @@ func (v *Variable) visitFields(w *fieldVisitor) {
 	w.visitUint("bytes", &v.Bytes, optional, 0)
 }
 
-func (m *Call) visitFields(w *fieldVisitor) {
-	w.visitUint("id", &m.ID, required, 1)
-	w.visitUint("turn", &m.Turn, required, 0)
-	w.visitText("name", &m.Name, required, MaxBriefBytes)
-	w.visitBytes("args", &m.Args, required, MaxFrameBytes)
-	w.visitUint("mark", &m.Mark, optional, 0)
+func (c *Call) visitFields(w *fieldVisitor) {
+	w.visitUint("id", &c.ID, required, 1)
+	w.visitUint("turn", &c.Turn, required, 0)
+	w.visitText("name", &c.Name, required, MaxBriefBytes)
+	w.visitBytes("args", &c.Args, required, MaxFrameBytes)
+	w.visitUint("mark", &c.Mark, optional, 0)
 }
 
-func (m *CallCancel) visitFields(w *fieldVisitor) {
-	w.visitUint("id", &m.ID, required, 1)
+func (c *CallCancel) visitFields(w *fieldVisitor) {
+	w.visitUint("id", &c.ID, required, 1)
 }
 
-func (m *SessionEnd) visitFields(w *fieldVisitor) {
-	visitEnum(w, "reason", &m.Reason, EndShutdown, EndExit, EndCrash, EndProtocolError)
-	w.visitOptionalInt("code", &m.Code)
-	w.visitText("message", &m.Message, optional, MaxTextBytes)
-	w.visitUint("mark", &m.Mark, optional, 0)
+func (e *SessionEnd) visitFields(w *fieldVisitor) {
+	visitEnum(w, "reason", &e.Reason, EndShutdown, EndExit, EndCrash, EndProtocolError)
+	w.visitOptionalInt("code", &e.Code)
+	w.visitText("message", &e.Message, optional, MaxTextBytes)
+	w.visitUint("mark", &e.Mark, optional, 0)
 }

@@ -83,11 +83,11 @@ type chunkReader struct {
 	size int
 }
 
-func (p *chunkReader) Read(b []byte) (int, error) {
-	if len(p.rest) == 0 {
+func (r *chunkReader) Read(b []byte) (int, error) {
+	if len(r.rest) == 0 {
 		return 0, io.EOF
 	}
-	n := copy(b, p.rest[:min(p.size, len(p.rest))])
-	p.rest = p.rest[n:]
+	n := copy(b, r.rest[:min(r.size, len(r.rest))])
+	r.rest = r.rest[n:]
 	return n, nil
 }

@@ -67,12 +67,12 @@ var formatCodes = [32]struct {
 }
 
 // readHeader reads the header of the next value.
-func (in *payloadReader) readHeader() (valueHeader, error) {
-	rest := in.payload[in.offset:]
+func (r *payloadReader) readHeader() (valueHeader, error) {
+	rest := r.payload[r.offset:]
 	if len(rest) == 0 {
 		return valueHeader{}, errTruncated
 	}
-	in.offset++
+	r.offset++
 	switch code := rest[0]; {
 	case code < 0x80:
 		return valueHeader{kindUint, uint64(code)}, nil
@@ -89,11 +89,11 @@ func (in *payloadReader) readHeader() (valueHeader, error) {
 	if len(rest) <= c.width {
 		return valueHeader{}, errTruncated
 	}
-	in.offset += c.width
+	r.offset += c.width
 	h := valueHeader{kind: c.kind}
 	switch rest = rest[1:]; c.width {
 	case 0:
-		h.n = uint64(in.payload[in.offset-1] & 1) // the value of a boolean
+		h.n = uint64(r.payload[r.offset-1] & 1) // the value of a boolean
 	case 1:
 		h.n = uint64(rest[0])
 	case 2:
@@ -114,8 +114,8 @@ func (in *payloadReader) readHeader() (valueHeader, error) {
 }
 
 // expectKind reads the header of the next value, which must be of kind k.
-func (in *payloadReader) expectKind(k valueKind) (n uint64, err error) {
-	h, err := in.readHeader()
+func (r *payloadReader) expectKind(k valueKind) (n uint64, err error) {
+	h, err := r.readHeader()
 	if err == nil && h.kind != k {
 		err = kindError(h.kind, k)
 	}
@@ -124,14 +124,14 @@ func (in *payloadReader) expectKind(k valueKind) (n uint64, err error) {
 
 func kindError(got, want valueKind) error { return fmt.Errorf("got %s, want %s", got, want) }
 
-func (in *payloadReader) readBool() (bool, error) {
-	n, err := in.expectKind(kindBool)
+func (r *payloadReader) readBool() (bool, error) {
+	n, err := r.expectKind(kindBool)
 	return n == 1, err
 }
 
 // readUint reads a non-negative integer in any encoding.
-func (in *payloadReader) readUint() (uint64, error) {
-	h, err := in.readHeader()
+func (r *payloadReader) readUint() (uint64, error) {
+	h, err := r.readHeader()
 	switch {
 	case err != nil:
 	case h.kind != kindUint && h.kind != kindInt:
@@ -143,8 +143,8 @@ func (in *payloadReader) readUint() (uint64, error) {
 }
 
 // readInt reads an integer in any encoding.
-func (in *payloadReader) readInt() (int64, error) {
-	h, err := in.readHeader()
+func (r *payloadReader) readInt() (int64, error) {
+	h, err := r.readHeader()
 	switch {
 	case err != nil:
 	case h.kind != kindUint && h.kind != kindInt:
@@ -156,8 +156,8 @@ func (in *payloadReader) readInt() (int64, error) {
 }
 
 // readNumber reads an integer or a floating-point number.
-func (in *payloadReader) readNumber() (float64, error) {
-	h, err := in.readHeader()
+func (r *payloadReader) readNumber() (float64, error) {
+	h, err := r.readHeader()
 	switch {
 	case err != nil:
 		return 0, err
@@ -172,50 +172,50 @@ func (in *payloadReader) readNumber() (float64, error) {
 }
 
 // readText reads and copies text. The caller checks that it is UTF-8.
-func (in *payloadReader) readText() (string, error) {
-	b, err := in.readTextBytes()
+func (r *payloadReader) readText() (string, error) {
+	b, err := r.readTextBytes()
 	return string(b), err
 }
 
 // readTextBytes reads text without a copy: the result is part of the payload.
-func (in *payloadReader) readTextBytes() ([]byte, error) {
-	return in.readContent(kindText)
+func (r *payloadReader) readTextBytes() ([]byte, error) {
+	return r.readContent(kindText)
 }
 
 // readBytes reads and copies binary data. Empty data is nil.
-func (in *payloadReader) readBytes() ([]byte, error) {
-	b, err := in.readContent(kindBytes)
+func (r *payloadReader) readBytes() ([]byte, error) {
+	b, err := r.readContent(kindBytes)
 	return append([]byte(nil), b...), err
 }
 
 // readContent reads text or binary data without a copy: the result is part of the payload.
-func (in *payloadReader) readContent(k valueKind) ([]byte, error) {
-	n, err := in.expectKind(k)
+func (r *payloadReader) readContent(k valueKind) ([]byte, error) {
+	n, err := r.expectKind(k)
 	if err != nil {
 		return nil, err
 	}
-	return in.takeBytes(n)
+	return r.takeBytes(n)
 }
 
 // takeBytes returns the next n bytes.
-func (in *payloadReader) takeBytes(n uint64) ([]byte, error) {
-	if n > uint64(len(in.payload)-in.offset) {
+func (r *payloadReader) takeBytes(n uint64) ([]byte, error) {
+	if n > uint64(len(r.payload)-r.offset) {
 		return nil, errTruncated
 	}
-	begin := in.offset
-	in.offset += int(n)
-	return in.payload[begin:in.offset:in.offset], nil
+	begin := r.offset
+	r.offset += int(n)
+	return r.payload[begin:r.offset:r.offset], nil
 }
 
 // readTexts reads an array of at most most texts.
-func (in *payloadReader) readTexts(most int) ([]string, error) {
-	n, err := in.readArrayLen(most)
+func (r *payloadReader) readTexts(most int) ([]string, error) {
+	n, err := r.readArrayLen(most)
 	if err != nil || n == 0 {
 		return nil, err
 	}
 	list := make([]string, n)
 	for i := range list {
-		if list[i], err = in.readText(); err != nil {
+		if list[i], err = r.readText(); err != nil {
 			return nil, err
 		}
 	}
@@ -223,8 +223,8 @@ func (in *payloadReader) readTexts(most int) ([]string, error) {
 }
 
 // readBundle reads a map of at most MaxTypes texts to binary data.
-func (in *payloadReader) readBundle() (map[string][]byte, error) {
-	n, err := in.readMapLen()
+func (r *payloadReader) readBundle() (map[string][]byte, error) {
+	n, err := r.readMapLen()
 	if err == nil {
 		err = checkSize(n, MaxTypes, "entries")
 	}
@@ -233,14 +233,14 @@ func (in *payloadReader) readBundle() (map[string][]byte, error) {
 	}
 	data := make(map[string][]byte, n)
 	for range n {
-		mime, err := in.readText()
+		mime, err := r.readText()
 		if err != nil {
 			return nil, err
 		}
 		if _, twice := data[mime]; twice {
 			return nil, errTwice
 		}
-		if data[mime], err = in.readBytes(); err != nil {
+		if data[mime], err = r.readBytes(); err != nil {
 			return nil, err
 		}
 	}
@@ -248,8 +248,8 @@ func (in *payloadReader) readBundle() (map[string][]byte, error) {
 }
 
 // readArrayLen reads the header of an array of at most most values.
-func (in *payloadReader) readArrayLen(most int) (int, error) {
-	n, err := in.expectKind(kindArray)
+func (r *payloadReader) readArrayLen(most int) (int, error) {
+	n, err := r.expectKind(kindArray)
 	if err == nil {
 		err = checkSize(clampCount(n), most, "entries")
 	}
@@ -257,8 +257,8 @@ func (in *payloadReader) readArrayLen(most int) (int, error) {
 }
 
 // readMapLen reads the header of a map and returns its number of pairs.
-func (in *payloadReader) readMapLen() (int, error) {
-	n, err := in.expectKind(kindMap)
+func (r *payloadReader) readMapLen() (int, error) {
+	n, err := r.expectKind(kindMap)
 	return clampCount(n), err
 }
 
@@ -266,9 +266,9 @@ func (in *payloadReader) readMapLen() (int, error) {
 func clampCount(n uint64) int { return int(min(n, math.MaxInt32)) }
 
 // readKey reads the name of a field: a part of the payload.
-func (in *payloadReader) readKey() ([]byte, error) {
-	in.itemOffset = in.offset
-	b, err := in.readTextBytes()
+func (r *payloadReader) readKey() ([]byte, error) {
+	r.itemOffset = r.offset
+	b, err := r.readTextBytes()
 	if err != nil {
 		return nil, fmt.Errorf("field name: %w", err)
 	}
@@ -279,15 +279,15 @@ func (in *payloadReader) readKey() ([]byte, error) {
 }
 
 // skipValue skips one value that is nested inside depth arrays and maps.
-func (in *payloadReader) skipValue(depth int) error {
-	h, err := in.readHeader()
+func (r *payloadReader) skipValue(depth int) error {
+	h, err := r.readHeader()
 	if err != nil {
 		return err
 	}
 	inside := h.n // number of nested values
 	switch h.kind {
 	case kindText, kindBytes:
-		_, err = in.takeBytes(h.n)
+		_, err = r.takeBytes(h.n)
 		return err
 	case kindExtension, kindInvalid:
 		return fmt.Errorf("%s is not allowed", h.kind)
@@ -301,31 +301,31 @@ func (in *payloadReader) skipValue(depth int) error {
 		return errDepth
 	}
 	for ; inside > 0 && err == nil; inside-- {
-		err = in.skipValue(depth + 1)
+		err = r.skipValue(depth + 1)
 	}
 	return err
 }
 
 // findMessageType returns the value of the field "type", which may be at any position. The
 // result is part of the payload.
-func (in *payloadReader) findMessageType() ([]byte, error) {
-	n, err := in.readMapLen()
+func (r *payloadReader) findMessageType() ([]byte, error) {
+	n, err := r.readMapLen()
 	if err == nil && n > MaxFields {
 		err = errFields
 	}
 	for ; n > 0 && err == nil; n-- {
 		var key []byte
-		if key, err = in.readKey(); err != nil {
+		if key, err = r.readKey(); err != nil {
 			break
 		}
 		if string(key) == "type" {
-			b, err := in.readTextBytes()
+			b, err := r.readTextBytes()
 			if err != nil {
 				err = fmt.Errorf("field type: %w", err)
 			}
 			return b, err
 		}
-		if err = in.skipValue(1); err != nil {
+		if err = r.skipValue(1); err != nil {
 			err = fmt.Errorf("field %s: %w", printableText(key), err)
 		}
 	}

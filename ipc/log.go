@@ -44,8 +44,8 @@ func LogAttrs(m Message) []slog.Attr {
 const sizeSuffix = "_bytes"
 
 // describeField adds the log attribute of a field.
-func (w *fieldVisitor) describeField(name string, value any) {
-	name = w.path + name
+func (f *fieldVisitor) describeField(name string, value any) {
+	name = f.path + name
 	a := slog.Any(name, value)
 	switch v := value.(type) {
 	case string:
@@ -61,5 +61,5 @@ func (w *fieldVisitor) describeField(name string, value any) {
 		}
 		a = slog.Int(name+sizeSuffix, size)
 	}
-	*w.attrs = append(*w.attrs, a)
+	*f.attrs = append(*f.attrs, a)
 }

@@ -102,11 +102,11 @@ type valueDecoder struct {
 	values int
 }
 
-func (r *valueDecoder) decodeValue(depth int) (any, error) {
-	if r.values++; r.values > MaxValueElements {
+func (d *valueDecoder) decodeValue(depth int) (any, error) {
+	if d.values++; d.values > MaxValueElements {
 		return nil, errValueElements
 	}
-	h, err := r.reader.readHeader()
+	h, err := d.reader.readHeader()
 	if err != nil {
 		return nil, err
 	}
@@ -125,59 +125,59 @@ func (r *valueDecoder) decodeValue(depth int) (any, error) {
 	case kindFloat:
 		return math.Float64frombits(h.n), nil
 	case kindText:
-		b, err := r.reader.takeBytes(h.n)
+		b, err := d.reader.takeBytes(h.n)
 		if err == nil && !utf8.Valid(b) {
 			err = errNotUTF8
 		}
 		return string(b), err
 	case kindBytes:
-		b, err := r.reader.takeBytes(h.n)
+		b, err := d.reader.takeBytes(h.n)
 		return append([]byte{}, b...), err
 	case kindArray:
-		return r.decodeArray(h.n, depth)
+		return d.decodeArray(h.n, depth)
 	case kindMap:
-		return r.decodeMap(h.n, depth)
+		return d.decodeMap(h.n, depth)
 	case kindExtension:
-		return r.decodeTime()
+		return d.decodeTime()
 	}
 	return nil, fmt.Errorf("unexpected %s in a value", h.kind)
 }
 
 // checkRoom checks that n values can follow, so that memory is only allocated for existing
 // data.
-func (r *valueDecoder) checkRoom(n uint64, depth int) error {
+func (d *valueDecoder) checkRoom(n uint64, depth int) error {
 	switch {
 	case depth >= MaxValueDepth:
 		return errValueDepth
 	case n > MaxValueElements:
 		return errValueElements
-	case n > uint64(len(r.reader.payload)-r.reader.offset):
+	case n > uint64(len(d.reader.payload)-d.reader.offset):
 		return errTruncated
 	}
 	return nil
 }
 
-func (r *valueDecoder) decodeArray(n uint64, depth int) (any, error) {
-	if err := r.checkRoom(n, depth); err != nil {
+func (d *valueDecoder) decodeArray(n uint64, depth int) (any, error) {
+	if err := d.checkRoom(n, depth); err != nil {
 		return nil, err
 	}
 	list := make([]any, n)
 	for i := range list {
 		var err error
-		if list[i], err = r.decodeValue(depth + 1); err != nil {
+		if list[i], err = d.decodeValue(depth + 1); err != nil {
 			return nil, err
 		}
 	}
 	return list, nil
 }
 
-func (r *valueDecoder) decodeMap(n uint64, depth int) (any, error) {
-	if err := r.checkRoom(2*n, depth); err != nil {
+func (d *valueDecoder) decodeMap(n uint64, depth int) (any, error) {
+	if err := d.checkRoom(2*n, depth); err != nil {
 		return nil, err
 	}
 	m := make(map[string]any, min(n, 1<<10))
 	for range n {
-		name, err := r.decodeValue(depth + 1)
+		name, err := d.decodeValue(depth + 1)
 		if err != nil {
 			return nil, err
 		}
@@ -185,7 +185,7 @@ func (r *valueDecoder) decodeMap(n uint64, depth int) (any, error) {
 		if !ok {
 			return nil, errors.New("a map key is not a string")
 		}
-		if m[text], err = r.decodeValue(depth + 1); err != nil {
+		if m[text], err = d.decodeValue(depth + 1); err != nil {
 			return nil, err
 		}
 	}
@@ -193,8 +193,8 @@ func (r *valueDecoder) decodeMap(n uint64, depth int) (any, error) {
 }
 
 // decodeTime reads a timestamp, the only extension type of a value.
-func (r *valueDecoder) decodeTime() (any, error) {
-	in := &r.reader
+func (d *valueDecoder) decodeTime() (any, error) {
+	in := &d.reader
 	var size uint64
 	switch in.payload[in.offset-1] {
 	case 0xc7:

@@ -68,94 +68,94 @@ var (
 )
 
 // writeMap writes m as a map, or describes it for the log.
-func (w *fieldVisitor) writeMap(m fieldLister) {
-	if w.purpose == purposeDescribe {
-		m.visitFields(w)
+func (f *fieldVisitor) writeMap(m fieldLister) {
+	if f.purpose == purposeDescribe {
+		m.visitFields(f)
 		return
 	}
-	w.purpose = purposeCount
-	m.visitFields(w)
-	w.encoder.EncodeMapLen(w.count)
-	w.purpose, w.index = purposeWrite, 0
-	m.visitFields(w)
+	f.purpose = purposeCount
+	m.visitFields(f)
+	f.encoder.EncodeMapLen(f.count)
+	f.purpose, f.index = purposeWrite, 0
+	m.visitFields(f)
 }
 
 // readMap reads m from a map.
-func (w *fieldVisitor) readMap(m fieldLister) {
-	n, err := w.reader.readMapLen()
+func (f *fieldVisitor) readMap(m fieldLister) {
+	n, err := f.reader.readMapLen()
 	if err == nil && n > MaxFields {
 		err = errFields
 	}
-	w.recordError("", err)
+	f.recordError("", err)
 	for range n {
-		if w.err != nil {
+		if f.err != nil {
 			return
 		}
-		w.key, err = w.reader.readKey()
-		w.recordError("", err)
-		w.purpose, w.index, w.keyKnown = purposeRead, 0, false
-		m.visitFields(w)
-		if w.err == nil && !w.keyKnown {
-			w.recordError(printableText(w.key), w.reader.skipValue(w.depth))
+		f.key, err = f.reader.readKey()
+		f.recordError("", err)
+		f.purpose, f.index, f.keyKnown = purposeRead, 0, false
+		m.visitFields(f)
+		if f.err == nil && !f.keyKnown {
+			f.recordError(printableText(f.key), f.reader.skipValue(f.depth))
 		}
 	}
-	w.purpose, w.index = purposeComplete, 0
-	m.visitFields(w)
+	f.purpose, f.index = purposeComplete, 0
+	m.visitFields(f)
 }
 
 // recordError records err, unless nil, as an error of the field called name; "" is the map
 // itself.
-func (w *fieldVisitor) recordError(name string, err error) {
-	if err == nil || w.err != nil {
+func (f *fieldVisitor) recordError(name string, err error) {
+	if err == nil || f.err != nil {
 		return
 	}
-	w.err = err
-	if at := strings.TrimSuffix(w.path+name, "."); at != "" {
-		w.err = fmt.Errorf("field %s: %w", at, err)
+	f.err = err
+	if at := strings.TrimSuffix(f.path+name, "."); at != "" {
+		f.err = fmt.Errorf("field %s: %w", at, err)
 	}
 }
 
 // visitField advances to the field called name and reports whether its value must be written or
 // read now. present tells whether an optional field would be written.
-func (w *fieldVisitor) visitField(name string, need presence, present bool) bool {
-	if w.err != nil {
+func (f *fieldVisitor) visitField(name string, need presence, present bool) bool {
+	if f.err != nil {
 		return false
 	}
-	bit := uint32(1) << w.index
-	w.index++
-	switch w.purpose {
+	bit := uint32(1) << f.index
+	f.index++
+	switch f.purpose {
 	case purposeCount, purposeWrite:
 		switch {
 		case need == forbidden && present:
-			w.recordError(name, errForbidden)
+			f.recordError(name, errForbidden)
 			return false
 		case need != required && !present:
 			return false
-		case w.purpose == purposeCount:
-			w.count++
+		case f.purpose == purposeCount:
+			f.count++
 			return false
 		}
-		w.encoder.EncodeString(name)
+		f.encoder.EncodeString(name)
 		return true
 	case purposeDescribe:
 		return need == required || present
 	case purposeRead:
-		if string(w.key) != name {
+		if string(f.key) != name {
 			return false
 		}
-		w.keyKnown = true
-		if w.seenFields&bit != 0 {
-			w.recordError(name, errTwice)
+		f.keyKnown = true
+		if f.seenFields&bit != 0 {
+			f.recordError(name, errTwice)
 			return false
 		}
-		w.seenFields |= bit
+		f.seenFields |= bit
 		return true
 	case purposeComplete:
-		switch seen := w.seenFields&bit != 0; {
+		switch seen := f.seenFields&bit != 0; {
 		case need == required && !seen:
-			w.recordError(name, errMissing)
+			f.recordError(name, errMissing)
 		case need == forbidden && seen:
-			w.recordError(name, errForbidden)
+			f.recordError(name, errForbidden)
 		}
 		return false
 	}
@@ -189,19 +189,19 @@ func transferValue[T any](w *fieldVisitor, name string, p *T, check func(T) erro
 }
 
 // visitTag visits a field that must have this value.
-func (w *fieldVisitor) visitTag(name, value string) {
+func (f *fieldVisitor) visitTag(name, value string) {
 	switch {
-	case !w.visitField(name, required, true):
-	case w.purpose == purposeWrite:
-		w.encoder.EncodeString(value)
-	case w.purpose == purposeRead:
-		_, err := w.reader.readTextBytes()
-		w.recordError(name, err)
+	case !f.visitField(name, required, true):
+	case f.purpose == purposeWrite:
+		f.encoder.EncodeString(value)
+	case f.purpose == purposeRead:
+		_, err := f.reader.readTextBytes()
+		f.recordError(name, err)
 	}
 }
 
-func (w *fieldVisitor) visitUint(name string, p *uint64, need presence, least uint64) {
-	if !w.visitField(name, need, *p != 0) {
+func (f *fieldVisitor) visitUint(name string, p *uint64, need presence, least uint64) {
+	if !f.visitField(name, need, *p != 0) {
 		return
 	}
 	check := func(v uint64) error {
@@ -210,12 +210,12 @@ func (w *fieldVisitor) visitUint(name string, p *uint64, need presence, least ui
 		}
 		return nil
 	}
-	transferValue(w, name, p, check, (*payloadReader).readUint, (*msgpack.Encoder).EncodeUint)
+	transferValue(f, name, p, check, (*payloadReader).readUint, (*msgpack.Encoder).EncodeUint)
 }
 
 // visitLevel visits an unsigned integer from 1 to 2.
-func (w *fieldVisitor) visitLevel(name string, p *uint8) {
-	if !w.visitField(name, required, true) {
+func (f *fieldVisitor) visitLevel(name string, p *uint8) {
+	if !f.visitField(name, required, true) {
 		return
 	}
 	check := func(v uint64) error {
@@ -225,68 +225,68 @@ func (w *fieldVisitor) visitLevel(name string, p *uint8) {
 		return nil
 	}
 	v := uint64(*p)
-	transferValue(w, name, &v, check, (*payloadReader).readUint, (*msgpack.Encoder).EncodeUint)
+	transferValue(f, name, &v, check, (*payloadReader).readUint, (*msgpack.Encoder).EncodeUint)
 	*p = uint8(v)
 }
 
-func (w *fieldVisitor) visitBool(name string, p *bool, need presence) {
-	if w.visitField(name, need, *p) {
-		transferValue(w, name, p, acceptAny, (*payloadReader).readBool, (*msgpack.Encoder).EncodeBool)
+func (f *fieldVisitor) visitBool(name string, p *bool, need presence) {
+	if f.visitField(name, need, *p) {
+		transferValue(f, name, p, acceptAny, (*payloadReader).readBool, (*msgpack.Encoder).EncodeBool)
 	}
 }
 
-func (w *fieldVisitor) visitOptionalInt(name string, p **int64) {
-	if !w.visitField(name, optional, *p != nil) {
+func (f *fieldVisitor) visitOptionalInt(name string, p **int64) {
+	if !f.visitField(name, optional, *p != nil) {
 		return
 	}
 	if *p == nil {
 		*p = new(int64)
 	}
-	transferValue(w, name, *p, acceptAny, (*payloadReader).readInt, (*msgpack.Encoder).EncodeInt)
+	transferValue(f, name, *p, acceptAny, (*payloadReader).readInt, (*msgpack.Encoder).EncodeInt)
 }
 
-func (w *fieldVisitor) visitNumber(name string, p *float64) {
-	if w.visitField(name, required, true) {
-		transferValue(w, name, p, checkFinite, (*payloadReader).readNumber, (*msgpack.Encoder).EncodeFloat64)
+func (f *fieldVisitor) visitNumber(name string, p *float64) {
+	if f.visitField(name, required, true) {
+		transferValue(f, name, p, checkFinite, (*payloadReader).readNumber, (*msgpack.Encoder).EncodeFloat64)
 	}
 }
 
-func (w *fieldVisitor) visitOptionalNumber(name string, p **float64) {
-	if !w.visitField(name, optional, *p != nil) {
+func (f *fieldVisitor) visitOptionalNumber(name string, p **float64) {
+	if !f.visitField(name, optional, *p != nil) {
 		return
 	}
 	if *p == nil {
 		*p = new(float64)
 	}
-	transferValue(w, name, *p, checkFinite, (*payloadReader).readNumber, (*msgpack.Encoder).EncodeFloat64)
+	transferValue(f, name, *p, checkFinite, (*payloadReader).readNumber, (*msgpack.Encoder).EncodeFloat64)
 }
 
 // visitText visits UTF-8 of at most limit bytes.
-func (w *fieldVisitor) visitText(name string, p *string, need presence, limit int) {
-	if w.visitField(name, need, *p != "") {
-		transferValue(w, name, p, textCheck(limit), (*payloadReader).readText, (*msgpack.Encoder).EncodeString)
+func (f *fieldVisitor) visitText(name string, p *string, need presence, limit int) {
+	if f.visitField(name, need, *p != "") {
+		transferValue(f, name, p, textCheck(limit), (*payloadReader).readText, (*msgpack.Encoder).EncodeString)
 	}
 }
 
 // visitBytes visits at most limit bytes of any value.
-func (w *fieldVisitor) visitBytes(name string, p *[]byte, need presence, limit int) {
-	if !w.visitField(name, need, len(*p) > 0) {
+func (f *fieldVisitor) visitBytes(name string, p *[]byte, need presence, limit int) {
+	if !f.visitField(name, need, len(*p) > 0) {
 		return
 	}
 	check := func(b []byte) error { return checkSize(len(b), limit, "bytes") }
-	transferValue(w, name, p, check, (*payloadReader).readBytes, encodeBytes)
+	transferValue(f, name, p, check, (*payloadReader).readBytes, encodeBytes)
 }
 
 // visitBundle visits bytes by MIME type: at most MaxTypes of them, MaxBundleBytes together.
-func (w *fieldVisitor) visitBundle(name string, p *map[string][]byte, need presence) {
-	if w.visitField(name, need, len(*p) > 0) {
-		transferValue(w, name, p, checkBundle, (*payloadReader).readBundle, encodeBundle)
+func (f *fieldVisitor) visitBundle(name string, p *map[string][]byte, need presence) {
+	if f.visitField(name, need, len(*p) > 0) {
+		transferValue(f, name, p, checkBundle, (*payloadReader).readBundle, encodeBundle)
 	}
 }
 
 // visitTexts visits an array of at most most texts of at most limit bytes each.
-func (w *fieldVisitor) visitTexts(name string, p *[]string, most, limit int) {
-	if !w.visitField(name, optional, len(*p) > 0) {
+func (f *fieldVisitor) visitTexts(name string, p *[]string, most, limit int) {
+	if !f.visitField(name, optional, len(*p) > 0) {
 		return
 	}
 	checkText := textCheck(limit)
@@ -302,7 +302,7 @@ func (w *fieldVisitor) visitTexts(name string, p *[]string, most, limit int) {
 		return nil
 	}
 	read := func(in *payloadReader) ([]string, error) { return in.readTexts(most) }
-	transferValue(w, name, p, check, read, encodeTexts)
+	transferValue(f, name, p, check, read, encodeTexts)
 }
 
 // visitOptionalEnum visits an optional text that must be one of allowed.
@@ -352,23 +352,23 @@ func transferEnum[T ~string](w *fieldVisitor, name string, p *T, allowed []T) {
 	w.recordError(name, fmt.Errorf("unknown value %q", printableText(b)))
 }
 
-func (w *fieldVisitor) visitObject(name string, m fieldLister) {
-	if w.visitField(name, required, true) {
-		w.visitNested(name, m, 1)
+func (f *fieldVisitor) visitObject(name string, m fieldLister) {
+	if f.visitField(name, required, true) {
+		f.visitNested(name, m, 1)
 	}
 }
 
 // visitNested reads or writes an object in the field that was just visited. The object is
 // nested this many maps and arrays deeper.
-func (w *fieldVisitor) visitNested(name string, m fieldLister, deeper int) {
-	purpose, outer := w.purpose, w.mapState
-	w.mapState = mapState{path: w.path + name + ".", depth: w.depth + deeper}
+func (f *fieldVisitor) visitNested(name string, m fieldLister, deeper int) {
+	purpose, outer := f.purpose, f.mapState
+	f.mapState = mapState{path: f.path + name + ".", depth: f.depth + deeper}
 	if purpose == purposeRead {
-		w.readMap(m)
+		f.readMap(m)
 	} else {
-		w.writeMap(m)
+		f.writeMap(m)
 	}
-	w.purpose, w.mapState = purpose, outer
+	f.purpose, f.mapState = purpose, outer
 }
 
 func visitOptionalObject[T any, P interface {

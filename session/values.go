@@ -94,7 +94,7 @@ type InputRequest struct {
 }
 
 // NeedsUser reports whether only the user may answer the request.
-func (w *InputRequest) NeedsUser() bool { return w.Permission != nil || w.Form != nil }
+func (r *InputRequest) NeedsUser() bool { return r.Permission != nil || r.Form != nil }
 
 // An AccessDenied is an access that was denied to code, by its sandbox or because no user has
 // allowed a call.

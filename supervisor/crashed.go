@@ -234,12 +234,12 @@ func statOwnFile(dir, name string) (os.FileInfo, error) {
 
 // claimCrashed returns the newest crashed session with this name and directory that has not been
 // reported yet, and marks it as reported. It returns nil if there is no such session.
-func (v *Supervisor) claimCrashed(info lockFileInfo) *CrashedSession {
-	if v.o.RecoverCommand == "" {
+func (sup *Supervisor) claimCrashed(info lockFileInfo) *CrashedSession {
+	if sup.o.RecoverCommand == "" {
 		return nil
 	}
 	var newest *CrashedSession
-	for _, c := range listCrashedSessions(v.o.Dir) {
+	for _, c := range listCrashedSessions(sup.o.Dir) {
 		if c.info != info || c.reported || !createExclusive(filepath.Join(c.dir, reportedFileName)) {
 			continue
 		}

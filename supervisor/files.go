@@ -36,7 +36,7 @@ func (c CrashedSession) File(path string, offset int64, limit int) (session.File
 }
 
 // CrashedSessions returns the crashed sessions in the supervisor's directory, newest first.
-func (v *Supervisor) CrashedSessions() []CrashedSession { return listCrashedSessions(v.o.Dir) }
+func (sup *Supervisor) CrashedSessions() []CrashedSession { return listCrashedSessions(sup.o.Dir) }
 
 // listFiles lists the regular files of a session's directory that clients may read.
 func listFiles(dir string) ([]session.File, error) {

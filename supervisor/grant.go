@@ -43,22 +43,22 @@ type grantTable struct {
 }
 
 // addGrant adds a grant and clears its missing mark.
-func (r *grantTable) addGrant(g session.Grant) {
-	r.missingGrants = withoutGrant(r.missingGrants, g)
-	if !slices.Contains(r.grants, g) {
-		r.grants = append(r.grants, g)
+func (t *grantTable) addGrant(g session.Grant) {
+	t.missingGrants = withoutGrant(t.missingGrants, g)
+	if !slices.Contains(t.grants, g) {
+		t.grants = append(t.grants, g)
 	}
 }
 
 // markMissing marks a grant that the worker lacks. The next start tries to give it again.
-func (r *grantTable) markMissing(g session.Grant) {
-	r.removeGrant(g)
-	r.missingGrants = append(r.missingGrants, g)
+func (t *grantTable) markMissing(g session.Grant) {
+	t.removeGrant(g)
+	t.missingGrants = append(t.missingGrants, g)
 }
 
 // removeGrant removes a grant from both lists.
-func (r *grantTable) removeGrant(g session.Grant) {
-	r.grants, r.missingGrants = withoutGrant(r.grants, g), withoutGrant(r.missingGrants, g)
+func (t *grantTable) removeGrant(g session.Grant) {
+	t.grants, t.missingGrants = withoutGrant(t.grants, g), withoutGrant(t.missingGrants, g)
 }
 
 func withoutGrant(all []session.Grant, g session.Grant) []session.Grant {

@@ -27,15 +27,15 @@ type memoryGrantStore struct {
 	err error
 }
 
-func (b *memoryGrantStore) List(workspace string) ([]session.Grant, error) {
-	return b.all[workspace], b.err
+func (s *memoryGrantStore) List(workspace string) ([]session.Grant, error) {
+	return s.all[workspace], s.err
 }
 
-func (b *memoryGrantStore) Add(workspace string, g session.Grant) error {
-	if b.err == nil {
-		b.all[workspace] = append(b.all[workspace], g)
+func (s *memoryGrantStore) Add(workspace string, g session.Grant) error {
+	if s.err == nil {
+		s.all[workspace] = append(s.all[workspace], g)
 	}
-	return b.err
+	return s.err
 }
 
 // A sandboxFixture is a sandboxed session with a running turn, and directories outside of its
@@ -75,50 +75,50 @@ func runInSandbox(t *testing.T, test func(*testing.T, *sandboxFixture)) {
 }
 
 // holdCall makes the sandbox suspend a call, and returns the monitor's ID for it.
-func (c *sandboxFixture) holdCall(op, path string) uint64 {
-	c.Helper()
-	c.nextCall++
-	c.reportDenial(host.Denial{ID: c.nextCall, Op: op, Path: path})
-	return c.nextCall
+func (f *sandboxFixture) holdCall(op, path string) uint64 {
+	f.Helper()
+	f.nextCall++
+	f.reportDenial(host.Denial{ID: f.nextCall, Op: op, Path: path})
+	return f.nextCall
 }
 
-func (c *sandboxFixture) reportDenial(d host.Denial) {
-	c.session.handleDenial(c.generation(), d)
+func (f *sandboxFixture) reportDenial(d host.Denial) {
+	f.session.handleDenial(f.generation(), d)
 	synctest.Wait()
 }
 
-func (c *sandboxFixture) generation() uint64 {
-	i, _ := c.session.Info(c.Context())
+func (f *sandboxFixture) generation() uint64 {
+	i, _ := f.session.Info(f.Context())
 	return i.Generation
 }
 
 // shownPermission returns the permission request that callers see; nil if there is none.
-func (c *sandboxFixture) shownPermission() *session.PermissionRequest {
-	c.Helper()
-	r := pollReply(c.T, c.session, c.turn)
+func (f *sandboxFixture) shownPermission() *session.PermissionRequest {
+	f.Helper()
+	r := pollReply(f.T, f.session, f.turn)
 	if r.InputRequest == nil {
 		return nil
 	}
 	if r.State != session.StateWaiting || r.InputRequest.Kind != timeline.InputKindPermission || r.InputRequest.Permission == nil {
-		c.Fatalf("got %v, %+v", r.State, r.InputRequest)
+		f.Fatalf("got %v, %+v", r.State, r.InputRequest)
 	}
 	return r.InputRequest.Permission
 }
 
 // wantQuestion returns the ID of the shown permission request, and fails the test unless it is for
 // this path.
-func (c *sandboxFixture) wantQuestion(path string) uint64 {
-	c.Helper()
-	p := c.shownPermission()
+func (f *sandboxFixture) wantQuestion(path string) uint64 {
+	f.Helper()
+	p := f.shownPermission()
 	if p == nil || p.Path != path || p.Grant != (session.Grant{Write: filepath.Dir(path)}) {
-		c.Fatalf("got %+v, want a question about %s", p, path)
+		f.Fatalf("got %+v, want a question about %s", p, path)
 	}
 	return p.ID
 }
 
 // takeAnswers returns the answers to pending calls since the last call.
-func (c *sandboxFixture) takeAnswers() (got []answeredCall) {
-	for _, h := range c.process.takeReceived() {
+func (f *sandboxFixture) takeAnswers() (got []answeredCall) {
+	for _, h := range f.process.takeReceived() {
 		if a, ok := h.what.(answeredCall); ok {
 			got = append(got, a)
 		}
@@ -126,10 +126,10 @@ func (c *sandboxFixture) takeAnswers() (got []answeredCall) {
 	return got
 }
 
-func (c *sandboxFixture) wantAnswers(want ...answeredCall) {
-	c.Helper()
-	if got := c.takeAnswers(); !slices.Equal(got, want) {
-		c.Fatalf("the monitor received %v, want %v", got, want)
+func (f *sandboxFixture) wantAnswers(want ...answeredCall) {
+	f.Helper()
+	if got := f.takeAnswers(); !slices.Equal(got, want) {
+		f.Fatalf("the monitor received %v, want %v", got, want)
 	}
 }
 
@@ -144,32 +144,32 @@ func recordedBodies[B timeline.Body](s *Session) (all []B) {
 }
 
 // resetWorker starts a new worker and a turn in it.
-func (c *sandboxFixture) resetWorker() {
-	c.Helper()
-	c.process.withLock(func() { c.process.fatalSignal = host.Hangup })
-	c.session.launcher = func(*host.StartConfig) (l *launchResult, err error) {
-		c.process, l = newFakeProcess(c.T)
+func (f *sandboxFixture) resetWorker() {
+	f.Helper()
+	f.process.withLock(func() { f.process.fatalSignal = host.Hangup })
+	f.session.launcher = func(*host.StartConfig) (l *launchResult, err error) {
+		f.process, l = newFakeProcess(f.T)
 		return l, nil
 	}
-	if err := c.session.Reset(c.Context()); err != nil {
-		c.Fatal(err)
+	if err := f.session.Reset(f.Context()); err != nil {
+		f.Fatal(err)
 	}
-	c.process.sendReady()
-	c.turn = submitTurn(c.T, c.session, "code")
-	c.process.takeReceived()
+	f.process.sendReady()
+	f.turn = submitTurn(f.T, f.session, "code")
+	f.process.takeReceived()
 }
 
-func (c *sandboxFixture) allowGrant(g session.Grant) {
-	c.Helper()
-	if err := c.session.As("ada").Allow(c.Context(), g); err != nil {
-		c.Fatal(err)
+func (f *sandboxFixture) allowGrant(g session.Grant) {
+	f.Helper()
+	if err := f.session.As("ada").Allow(f.Context(), g); err != nil {
+		f.Fatal(err)
 	}
 }
 
-func (c *sandboxFixture) answerPermission(id uint64, ok bool) {
-	c.Helper()
-	if err := c.session.As("ada").AnswerPermission(c.Context(), id, ok); err != nil {
-		c.Fatal(err)
+func (f *sandboxFixture) answerPermission(id uint64, ok bool) {
+	f.Helper()
+	if err := f.session.As("ada").AnswerPermission(f.Context(), id, ok); err != nil {
+		f.Fatal(err)
 	}
 }
 

@@ -347,28 +347,28 @@ func sysVObjectsLimit(l workers.Limits, o *Options) int64 {
 // TrySandbox starts and ends a program in a sandbox, in a directory. Nothing else shows what this
 // system allows. The error names the step that failed and a hint. The result has the notices that a
 // user of such a session would get. The program ends when ctx ends.
-func (s *Supervisor) TrySandbox(ctx context.Context, sandbox *workers.Sandbox, dir string) ([]string, error) {
-	state, err := os.MkdirTemp(s.o.Dir, "try-")
+func (sup *Supervisor) TrySandbox(ctx context.Context, sandbox *workers.Sandbox, dir string) ([]string, error) {
+	state, err := os.MkdirTemp(sup.o.Dir, "try-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = removeTree(state) }()
 	return eachMechanism(sandbox, func(by workers.SandboxMechanism) ([]string, error) {
-		return s.trySandboxBy(ctx, sandbox, by, dir, state)
+		return sup.trySandboxBy(ctx, sandbox, by, dir, state)
 	})
 }
 
-func (s *Supervisor) trySandboxBy(ctx context.Context, sandbox *workers.Sandbox, by workers.SandboxMechanism, dir, state string) ([]string, error) {
+func (sup *Supervisor) trySandboxBy(ctx context.Context, sandbox *workers.Sandbox, by workers.SandboxMechanism, dir, state string) ([]string, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	c, err := newConfinement(&workers.Spec{Path: program, Dir: dir, Sandbox: sandbox}, &s.o, by, state, filepath.Join(state, "files"))
+	c, err := newConfinement(&workers.Spec{Path: program, Dir: dir, Sandbox: sandbox}, &sup.o, by, state, filepath.Join(state, "files"))
 	if err != nil || c.sandbox == nil {
 		return nil, err
 	}
 	defer c.release()
-	p, err := host.Start(&host.StartConfig{Path: confine.TrialProgram, Env: s.o.Env, Dir: dir, Sandbox: c.sandbox, Timeout: s.o.StartTimeout, Context: ctx})
+	p, err := host.Start(&host.StartConfig{Path: confine.TrialProgram, Env: sup.o.Env, Dir: dir, Sandbox: c.sandbox, Timeout: sup.o.StartTimeout, Context: ctx})
 	if err != nil {
 		return nil, err
 	}

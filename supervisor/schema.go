@@ -24,13 +24,13 @@ type schema struct {
 // typeNames holds the names of the allowed JSON types; empty allows any type.
 type typeNames []string
 
-func (k *typeNames) UnmarshalJSON(b []byte) error {
+func (n *typeNames) UnmarshalJSON(b []byte) error {
 	var one string
 	if json.Unmarshal(b, &one) == nil {
-		*k = typeNames{one}
+		*n = typeNames{one}
 		return nil
 	}
-	return json.Unmarshal(b, (*[]string)(k))
+	return json.Unmarshal(b, (*[]string)(n))
 }
 
 // UnmarshalJSON accepts a schema, or true or false, which JSON Schema allows. It treats both as a

@@ -16,39 +16,39 @@ type mergeRecorder struct {
 	terminal []byte // written but not yet read
 }
 
-func (p *mergeRecorder) read(b []byte) (int, error) {
-	n := copy(b, p.terminal)
-	p.terminal = p.terminal[n:]
+func (r *mergeRecorder) read(b []byte) (int, error) {
+	n := copy(b, r.terminal)
+	r.terminal = r.terminal[n:]
 	return n, nil
 }
 
 // write makes the worker write to the terminal, and the terminal's reader read it.
-func (p *mergeRecorder) write(f *streamMerger, s string, stop chan struct{}) {
-	p.terminal = append(p.terminal, s...)
+func (r *mergeRecorder) write(f *streamMerger, s string, stop chan struct{}) {
+	r.terminal = append(r.terminal, s...)
 	for any := true; any; {
 		any, _ = f.readText(stop)
 	}
 }
 
-func (p *mergeRecorder) newMerger() *streamMerger {
+func (r *mergeRecorder) newMerger() *streamMerger {
 	var last timeline.TextKind
-	return newStreamMerger("n0", p.read, func(s timeline.Stream, kind timeline.TextKind, b []byte) {
+	return newStreamMerger("n0", r.read, func(s timeline.Stream, kind timeline.TextKind, b []byte) {
 		if kind != last { // consecutive parts of one kind get one tag
 			last = kind
-			fmt.Fprintf(&p.b, "<%s>", kind)
+			fmt.Fprintf(&r.b, "<%s>", kind)
 		}
 		if s == timeline.Stderr {
 			for _, c := range b { // byte by byte, since a chunk may end inside a character
 				if 'a' <= c && c <= 'z' {
 					c -= 'a' - 'A'
 				}
-				p.b.WriteByte(c)
+				r.b.WriteByte(c)
 			}
 			return
 		}
-		p.b.Write(b)
+		r.b.Write(b)
 	}, func(m ipc.Message) {
-		fmt.Fprintf(&p.b, "<%s %d>", m.Type(), ipc.MarkOf(m))
+		fmt.Fprintf(&r.b, "<%s %d>", m.Type(), ipc.MarkOf(m))
 	})
 }
 

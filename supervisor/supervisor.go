@@ -250,13 +250,13 @@ func discardDir(dir string) error {
 
 // discardSessionDir removes the directory of a closed session. On Windows, a reader of its events
 // can keep it open; then it is removed when the next session is closed, or with the supervisor.
-func (v *Supervisor) discardSessionDir(dir string) error {
+func (sup *Supervisor) discardSessionDir(dir string) error {
 	err := discardDir(dir)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.dirsInUse = slices.DeleteFunc(v.dirsInUse, func(dir string) bool { return removeTree(dir) == nil })
+	sup.mu.Lock()
+	defer sup.mu.Unlock()
+	sup.dirsInUse = slices.DeleteFunc(sup.dirsInUse, func(dir string) bool { return removeTree(dir) == nil })
 	if isInUse(err) {
-		v.dirsInUse = append(v.dirsInUse, dir, dir+discardedSuffix)
+		sup.dirsInUse = append(sup.dirsInUse, dir, dir+discardedSuffix)
 		return nil
 	}
 	return err
@@ -307,7 +307,7 @@ func checkPrivateDir(dir string) error {
 // Session.WaitPrepared. From then on the session lives until Close, even if ctx ends. The error is
 // session.ErrSpec if spec is wrong, session.ErrStart if nothing can be started from it here,
 // session.ErrExists, session.ErrLimit, or session.ErrClosed if the supervisor is closed.
-func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
+func (sup *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
 	if !session.IsValidName(name) {
 		return nil, invalidNameError(name)
 	}
@@ -317,19 +317,19 @@ func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (
 	if err := checkSpec(name, &spec); err != nil {
 		return nil, err
 	}
-	if err := v.reserveName(name); err != nil {
+	if err := sup.reserveName(name); err != nil {
 		return nil, err
 	}
-	defer v.opening.Done()
-	s, err := v.openSession(name, spec)
-	v.mu.Lock()
-	closed := v.closed
+	defer sup.opening.Done()
+	s, err := sup.openSession(name, spec)
+	sup.mu.Lock()
+	closed := sup.closed
 	if err != nil {
-		delete(v.sessions, name)
+		delete(sup.sessions, name)
 	} else {
-		v.sessions[name] = s
+		sup.sessions[name] = s
 	}
-	v.mu.Unlock()
+	sup.mu.Unlock()
 	if err == nil && closed { // Close did not know this session
 		_ = s.Close(context.Background())
 		return nil, closedError()
@@ -337,24 +337,24 @@ func (v *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (
 	return s, err
 }
 
-func (v *Supervisor) reserveName(name string) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.closed {
+func (sup *Supervisor) reserveName(name string) error {
+	sup.mu.Lock()
+	defer sup.mu.Unlock()
+	if sup.closed {
 		return closedError()
 	}
-	if _, ok := v.sessions[name]; ok {
+	if _, ok := sup.sessions[name]; ok {
 		return existsError(name)
 	}
-	if len(v.sessions) >= v.o.MaxSessions {
-		return session.Errorf(session.KindLimit, "too many sessions: %d are open; close one first", v.o.MaxSessions)
+	if len(sup.sessions) >= sup.o.MaxSessions {
+		return session.Errorf(session.KindLimit, "too many sessions: %d are open; close one first", sup.o.MaxSessions)
 	}
-	if most := MaxSessionsByFiles(); most > 0 && len(v.sessions) >= most {
+	if most := MaxSessionsByFiles(); most > 0 && len(sup.sessions) >= most {
 		return session.Errorf(session.KindLimit, "too many sessions: %d are open, and this program may have %d open files, which is enough for %d; close one first, or raise the hard limit (ulimit -Hn) for the program that opens them",
-			len(v.sessions), host.MaxOpenFiles(), most)
+			len(sup.sessions), host.MaxOpenFiles(), most)
 	}
-	v.sessions[name] = nil
-	v.opening.Add(1)
+	sup.sessions[name] = nil
+	sup.opening.Add(1)
 	return nil
 }
 
@@ -363,22 +363,22 @@ func (v *Supervisor) reserveName(name string) error {
 // COM1 (Microsoft, "Naming Files, Paths, and Namespaces").
 func dirPattern(name string) string { return strings.ReplaceAll(name, ".", "_") + "-" }
 
-func (v *Supervisor) openSession(name string, spec workers.Spec) (*Session, error) {
+func (sup *Supervisor) openSession(name string, spec workers.Spec) (*Session, error) {
 	// Clean-up tools remove a directory that has been empty for long.
-	if err := makePrivateDir(v.o.Dir); err != nil {
+	if err := makePrivateDir(sup.o.Dir); err != nil {
 		return nil, startError(name, err)
 	}
-	dir, err := os.MkdirTemp(v.o.Dir, dirPattern(name))
+	dir, err := os.MkdirTemp(sup.o.Dir, dirPattern(name))
 	if err != nil {
 		return nil, startError(name, err)
 	}
 	info := lockFileInfo{Name: name, Dir: spec.Dir, Spec: spec.Name}
-	lock, err := v.createLock(dir, info)
+	lock, err := sup.createLock(dir, info)
 	if err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, startError(name, err)
 	}
-	log, err := timeline.New(&timeline.Options{Dir: dir, MemoryBytes: v.o.MemoryBytes, FileBytes: v.o.OutputBytes})
+	log, err := timeline.New(&timeline.Options{Dir: dir, MemoryBytes: sup.o.MemoryBytes, FileBytes: sup.o.OutputBytes})
 	if err != nil {
 		_ = lock.Close()
 		_ = discardDir(dir)
@@ -386,10 +386,10 @@ func (v *Supervisor) openSession(name string, spec workers.Spec) (*Session, erro
 	}
 	s := &Session{
 		sessionResources: sessionResources{
-			o:             v.o,
-			launcher:      v.launcher,
-			preparations:  &v.preparations,
-			limitEnforcer: v.limitEnforcer,
+			o:             sup.o,
+			launcher:      sup.launcher,
+			preparations:  &sup.preparations,
+			limitEnforcer: sup.limitEnforcer,
 			dir:           dir,
 			lock:          lock,
 			log:           log,
@@ -397,13 +397,13 @@ func (v *Supervisor) openSession(name string, spec workers.Spec) (*Session, erro
 		spec:          spec,
 		openedAt:      time.Now(),
 		lifecycle:     make(chan struct{}, 1),
-		crashedBefore: v.claimCrashed(info),
+		crashedBefore: sup.claimCrashed(info),
 		m: sessionMachine{
 			machineConfig: machineConfig{
-				grantHint:       v.o.grantHintFor(name, &spec),
+				grantHint:       sup.o.grantHintFor(name, &spec),
 				log:             log,
-				startTimeout:    v.o.StartTimeout,
-				showSecrets:     v.o.ShowSecrets,
+				startTimeout:    sup.o.StartTimeout,
+				showSecrets:     sup.o.ShowSecrets,
 				earlyInputFault: spec.EarlyInputError,
 				turnLimit:       spec.Limits.Turn,
 			},
@@ -412,11 +412,11 @@ func (v *Supervisor) openSession(name string, spec workers.Spec) (*Session, erro
 		},
 	}
 	s.name.Store(&name)
-	s.removeSelf = func() { v.removeSession(s) }
-	s.discardDir = func() error { return v.discardSessionDir(s.dir) }
+	s.removeSelf = func() { sup.removeSession(s) }
+	s.discardDir = func() error { return sup.discardSessionDir(s.dir) }
 	s.m.takeCalls = s.functions.takeTotals
-	if len(v.o.Functions) > 0 {
-		_ = s.SetFunctions(v.o.Functions...) // New has checked them
+	if len(sup.o.Functions) > 0 {
+		_ = s.SetFunctions(sup.o.Functions...) // New has checked them
 	}
 	if s.egressPolicy, err = s.newEgressPolicy(spec.Sandbox); err != nil {
 		_ = log.Close()
@@ -443,13 +443,13 @@ func (v *Supervisor) openSession(name string, spec workers.Spec) (*Session, erro
 
 // createLock creates the lock file of a session. The file gets its name only once it is locked, so
 // that no other program takes it for abandoned.
-func (v *Supervisor) createLock(dir string, a lockFileInfo) (*os.File, error) {
+func (sup *Supervisor) createLock(dir string, a lockFileInfo) (*os.File, error) {
 	path := filepath.Join(dir, lockFileName)
 	lock, err := host.LockFile(path + ".new")
 	if err != nil {
 		return nil, err
 	}
-	if v.o.RecoverCommand != "" {
+	if sup.o.RecoverCommand != "" {
 		writeLockInfo(lock, a)
 	}
 	if err := os.Rename(path+".new", path); err != nil {
@@ -459,26 +459,26 @@ func (v *Supervisor) createLock(dir string, a lockFileInfo) (*os.File, error) {
 	return lock, nil
 }
 
-func (v *Supervisor) removeSession(s *Session) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.sessions, s.Name())
+func (sup *Supervisor) removeSession(s *Session) {
+	sup.mu.Lock()
+	defer sup.mu.Unlock()
+	delete(sup.sessions, s.Name())
 }
 
 // Session returns the open session of that name.
-func (v *Supervisor) Session(name string) (*Session, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	s := v.sessions[name]
+func (sup *Supervisor) Session(name string) (*Session, bool) {
+	sup.mu.Lock()
+	defer sup.mu.Unlock()
+	s := sup.sessions[name]
 	return s, s != nil
 }
 
 // Sessions returns the open sessions, sorted by name.
-func (v *Supervisor) Sessions() []*Session {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	open := make([]*Session, 0, len(v.sessions))
-	for _, s := range v.sessions {
+func (sup *Supervisor) Sessions() []*Session {
+	sup.mu.Lock()
+	defer sup.mu.Unlock()
+	open := make([]*Session, 0, len(sup.sessions))
+	for _, s := range sup.sessions {
 		if s != nil {
 			open = append(open, s)
 		}
@@ -489,24 +489,24 @@ func (v *Supervisor) Sessions() []*Session {
 
 // Close closes every session and waits for all of them, for about Options.StopGrace. It is
 // idempotent.
-func (v *Supervisor) Close() error {
-	v.mu.Lock()
-	v.closed = true
-	v.mu.Unlock()
+func (sup *Supervisor) Close() error {
+	sup.mu.Lock()
+	sup.closed = true
+	sup.mu.Unlock()
 	var wg sync.WaitGroup
-	open := v.Sessions()
+	open := sup.Sessions()
 	errs := make([]error, len(open))
 	for i, s := range open {
 		wg.Go(func() { errs[i] = s.Close(context.Background()) })
 	}
 	wg.Wait()
-	v.opening.Wait() // each running Open closes its session itself
-	v.o.events.Close()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, dir := range v.dirsInUse {
+	sup.opening.Wait() // each running Open closes its session itself
+	sup.o.events.Close()
+	sup.mu.Lock()
+	defer sup.mu.Unlock()
+	for _, dir := range sup.dirsInUse {
 		errs = append(errs, removeTree(dir))
 	}
-	v.dirsInUse = nil
+	sup.dirsInUse = nil
 	return errors.Join(errs...)
 }

@@ -245,15 +245,15 @@ func newFileWriter(dir string, limit int64, create createFunc) (*fileWriter, err
 }
 
 // openFiles creates the files, empty.
-func (s *fileWriter) openFiles() (err error) {
-	s.end.offset, s.end.lastStructural = 0, -1
-	s.outputSize, s.indexedOffset, s.markedOffset = 0, -indexStride, -indexStride
-	s.blobs = make(map[digest]fileRange)
-	if s.events, err = s.create(filepath.Join(s.dir, EventsName)); err != nil {
+func (fw *fileWriter) openFiles() (err error) {
+	fw.end.offset, fw.end.lastStructural = 0, -1
+	fw.outputSize, fw.indexedOffset, fw.markedOffset = 0, -indexStride, -indexStride
+	fw.blobs = make(map[digest]fileRange)
+	if fw.events, err = fw.create(filepath.Join(fw.dir, EventsName)); err != nil {
 		return fmt.Errorf("timeline: events file: %w", err)
 	}
-	if s.output, err = s.create(filepath.Join(s.dir, OutputName)); err != nil {
-		s.events.Close()
+	if fw.output, err = fw.create(filepath.Join(fw.dir, OutputName)); err != nil {
+		fw.events.Close()
 		return fmt.Errorf("timeline: output file: %w", err)
 	}
 	return nil
@@ -261,22 +261,22 @@ func (s *fileWriter) openFiles() (err error) {
 
 // restartFiles replaces full files by empty ones. Readers of the old files can continue, except
 // on systems where an open file cannot be removed.
-func (s *fileWriter) restartFiles() error {
-	s.close()
-	_ = os.Remove(filepath.Join(s.dir, EventsName))
-	_ = os.Remove(filepath.Join(s.dir, OutputName))
-	if err := s.openFiles(); err != nil {
+func (fw *fileWriter) restartFiles() error {
+	fw.close()
+	_ = os.Remove(filepath.Join(fw.dir, EventsName))
+	_ = os.Remove(filepath.Join(fw.dir, OutputName))
+	if err := fw.openFiles(); err != nil {
 		return err
 	}
-	label := fmt.Sprintf("gap: this file had reached its limit of %s: earlier output is not in it", FormatBytes(s.maxFileBytes))
-	n, err := s.output.Write([]byte(labelLine(label) + "\n"))
-	s.outputSize, s.transcript.finishedLines = int64(n), 1
+	label := fmt.Sprintf("gap: this file had reached its limit of %s: earlier output is not in it", FormatBytes(fw.maxFileBytes))
+	n, err := fw.output.Write([]byte(labelLine(label) + "\n"))
+	fw.outputSize, fw.transcript.finishedLines = int64(n), 1
 	return err
 }
 
 // close closes the files that are open; openFiles may have failed halfway.
-func (s *fileWriter) close() {
-	for _, f := range []io.WriteCloser{s.events, s.output} {
+func (fw *fileWriter) close() {
+	for _, f := range []io.WriteCloser{fw.events, fw.output} {
 		if f != nil {
 			f.Close()
 		}
@@ -284,78 +284,78 @@ func (s *fileWriter) close() {
 }
 
 // closeIdleFiles frees large buffers and closes the files until the next write.
-func (s *fileWriter) closeIdleFiles() {
-	for _, f := range []io.WriteCloser{s.events, s.output} {
+func (fw *fileWriter) closeIdleFiles() {
+	for _, f := range []io.WriteCloser{fw.events, fw.output} {
 		if f, ok := f.(*reopeningFile); ok {
 			f.closeUntilWrite()
 		}
 	}
-	if cap(s.records) > maxIdleBufferBytes {
-		s.records = nil
+	if cap(fw.records) > maxIdleBufferBytes {
+		fw.records = nil
 	}
-	if cap(s.transcript.out) > maxIdleBufferBytes {
-		s.transcript.out = nil
+	if cap(fw.transcript.out) > maxIdleBufferBytes {
+		fw.transcript.out = nil
 	}
-	if cap(s.transcript.line) > maxIdleBufferBytes && len(s.transcript.line) <= maxIdleBufferBytes {
-		s.transcript.line = bytes.Clone(s.transcript.line)
+	if cap(fw.transcript.line) > maxIdleBufferBytes && len(fw.transcript.line) <= maxIdleBufferBytes {
+		fw.transcript.line = bytes.Clone(fw.transcript.line)
 	}
 }
 
 // writeBatch writes events to both files, up to the first that no longer fits.
-func (s *fileWriter) writeBatch(batch []entry) (batchResult, error) {
+func (fw *fileWriter) writeBatch(batch []entry) (batchResult, error) {
 	w := batchResult{lines: make([]int, 0, len(batch))}
-	s.records, s.transcript.out = s.records[:0], s.transcript.out[:0]
+	fw.records, fw.transcript.out = fw.records[:0], fw.transcript.out[:0]
 	for _, e := range batch {
-		if !s.addEntry(e, &w) {
+		if !fw.addEntry(e, &w) {
 			w.isFull = true
-			if s.end.offset == 0 {
+			if fw.end.offset == 0 {
 				w.neverFits = true
-				s.writeEndNotice()
+				fw.writeEndNotice()
 			}
 			break
 		}
 	}
-	w.end, w.finishedLines = s.end, s.transcript.finishedLines
-	if _, err := s.output.Write(s.transcript.out); err != nil {
+	w.end, w.finishedLines = fw.end, fw.transcript.finishedLines
+	if _, err := fw.output.Write(fw.transcript.out); err != nil {
 		return batchResult{}, err
 	}
-	if _, err := s.events.Write(s.records); err != nil {
+	if _, err := fw.events.Write(fw.records); err != nil {
 		return batchResult{}, err
 	}
-	s.outputSize += int64(len(s.transcript.out))
+	fw.outputSize += int64(len(fw.transcript.out))
 	return w, nil
 }
 
 // addEntry renders and encodes an event. It returns false, without changing anything, if the
 // event would make a file too large.
-func (s *fileWriter) addEntry(e entry, w *batchResult) bool {
+func (fw *fileWriter) addEntry(e entry, w *batchResult) bool {
 	at := e.position
-	at.offset, at.lastStructural = s.end.offset, s.end.lastStructural
-	e.Line = s.transcript.finishedLines + 1
+	at.offset, at.lastStructural = fw.end.offset, fw.end.lastStructural
+	e.Line = fw.transcript.finishedLines + 1
 
-	printed, encoded := len(s.transcript.out), len(s.records)
+	printed, encoded := len(fw.transcript.out), len(fw.records)
 	var placed []blobLocation
-	s.records, placed = appendRecord(s.records, e.Event, at, s.blobs)
-	size := int64(len(s.records) - encoded)
-	if at.offset+size > s.maxFileBytes || !s.printEvent(e.Event) {
-		s.records = s.records[:encoded]
+	fw.records, placed = appendRecord(fw.records, e.Event, at, fw.blobs)
+	size := int64(len(fw.records) - encoded)
+	if at.offset+size > fw.maxFileBytes || !fw.printEvent(e.Event) {
+		fw.records = fw.records[:encoded]
 		return false
 	}
-	s.end = at.afterEvent(e.Event, size)
+	fw.end = at.afterEvent(e.Event, size)
 	for _, b := range placed {
-		s.blobs[b.sum] = b.ranges
+		fw.blobs[b.sum] = b.ranges
 	}
 	w.blobs = append(w.blobs, placed...)
 	w.lines = append(w.lines, e.Line)
-	if at.offset-s.indexedOffset >= indexStride {
-		s.indexedOffset = at.offset
+	if at.offset-fw.indexedOffset >= indexStride {
+		fw.indexedOffset = at.offset
 		w.index = append(w.index, at)
 	}
-	if n := bytes.LastIndexByte(s.transcript.out[printed:], '\n'); n >= 0 {
-		offset := s.outputSize + int64(printed+n+1)
-		if offset-s.markedOffset >= indexStride {
-			s.markedOffset = offset
-			w.marks = append(w.marks, lineMark{s.transcript.finishedLines + 1, offset})
+	if n := bytes.LastIndexByte(fw.transcript.out[printed:], '\n'); n >= 0 {
+		offset := fw.outputSize + int64(printed+n+1)
+		if offset-fw.markedOffset >= indexStride {
+			fw.markedOffset = offset
+			w.marks = append(w.marks, lineMark{fw.transcript.finishedLines + 1, offset})
 		}
 	}
 	return true
@@ -363,27 +363,27 @@ func (s *fileWriter) addEntry(e entry, w *batchResult) bool {
 
 // printEvent adds an event to output.txt. It returns false, without changing anything, if there
 // is no room for it, its unfinished line and the line of writeEndNotice.
-func (s *fileWriter) printEvent(e Event) bool {
-	room := s.maxFileBytes - s.outputSize - maxLabelBytes
-	if used := s.pendingOutputBytes(); used+payloadBytes(e.Body)*maxGrowth+maxLabelBytes < room {
-		s.transcript.printEvent(e)
+func (fw *fileWriter) printEvent(e Event) bool {
+	room := fw.maxFileBytes - fw.outputSize - maxLabelBytes
+	if used := fw.pendingOutputBytes(); used+payloadBytes(e.Body)*maxGrowth+maxLabelBytes < room {
+		fw.transcript.printEvent(e)
 		return true
 	}
-	before, printed := s.transcript, len(s.transcript.out)
-	before.line = bytes.Clone(s.transcript.line)
-	s.transcript.printEvent(e)
-	if s.pendingOutputBytes() < room {
+	before, printed := fw.transcript, len(fw.transcript.out)
+	before.line = bytes.Clone(fw.transcript.line)
+	fw.transcript.printEvent(e)
+	if fw.pendingOutputBytes() < room {
 		return true
 	}
-	before.out = s.transcript.out[:printed]
-	s.transcript = before
+	before.out = fw.transcript.out[:printed]
+	fw.transcript = before
 	return false
 }
 
 // pendingOutputBytes returns the maximum size in output.txt of the events of a batch, including
 // the unfinished line.
-func (s *fileWriter) pendingOutputBytes() int64 {
-	return int64(len(s.transcript.out) + 2*len(s.transcript.line)) // a cell may take twice as many bytes
+func (fw *fileWriter) pendingOutputBytes() int64 {
+	return int64(len(fw.transcript.out) + 2*len(fw.transcript.line)) // a cell may take twice as many bytes
 }
 
 // maxGrowth bounds how many bytes one byte of text can become when printed: a cursor movement
@@ -391,7 +391,7 @@ func (s *fileWriter) pendingOutputBytes() int64 {
 const maxGrowth = maxColumn / 6
 
 // writeEndNotice writes the last line of output.txt, which says that the file ends there.
-func (s *fileWriter) writeEndNotice() {
-	s.transcript.endTurn()
-	s.transcript.printLabel(fmt.Sprintf("gap: this file has reached its limit of %s: later output is not in it", FormatBytes(s.maxFileBytes)))
+func (fw *fileWriter) writeEndNotice() {
+	fw.transcript.endTurn()
+	fw.transcript.printLabel(fmt.Sprintf("gap: this file has reached its limit of %s: later output is not in it", FormatBytes(fw.maxFileBytes)))
 }

@@ -34,12 +34,12 @@ const indexStride = 64 << 10
 type index []eventPosition
 
 // findLast returns the last position for which after returns false.
-func (x index) findLast(after func(eventPosition) bool) (eventPosition, bool) {
-	i := sort.Search(len(x), func(i int) bool { return after(x[i]) })
+func (ix index) findLast(after func(eventPosition) bool) (eventPosition, bool) {
+	i := sort.Search(len(ix), func(i int) bool { return after(ix[i]) })
 	if i == 0 {
 		return eventPosition{}, false
 	}
-	return x[i-1], true
+	return ix[i-1], true
 }
 
 // A lineMark is the position of a line in output.txt.
@@ -60,23 +60,23 @@ type byteEstimate struct {
 }
 
 // addPosition records the position of an event that is about to be lost.
-func (t *byteEstimate) addPosition(p eventPosition) {
-	if n := len(t.marks); n > 0 && p.bytesBefore-t.marks[n-1].bytesBefore < t.strideBytes {
+func (e *byteEstimate) addPosition(p eventPosition) {
+	if n := len(e.marks); n > 0 && p.bytesBefore-e.marks[n-1].bytesBefore < e.strideBytes {
 		return
 	}
-	if len(t.marks) == maxMarks {
+	if len(e.marks) == maxMarks {
 		for i := range maxMarks / 2 {
-			t.marks[i] = t.marks[2*i]
+			e.marks[i] = e.marks[2*i]
 		}
-		t.marks = t.marks[:maxMarks/2]
-		t.strideBytes = 2 * max(t.strideBytes, 1<<10)
+		e.marks = e.marks[:maxMarks/2]
+		e.strideBytes = 2 * max(e.strideBytes, 1<<10)
 	}
-	t.marks = append(t.marks, p)
+	e.marks = append(e.marks, p)
 }
 
 // bytesBefore returns a lower bound of the bytes that came before seq.
-func (t *byteEstimate) bytesBefore(seq Seq) int64 {
-	p, _ := index(t.marks).findLast(func(p eventPosition) bool { return p.seq > seq })
+func (e *byteEstimate) bytesBefore(seq Seq) int64 {
+	p, _ := index(e.marks).findLast(func(p eventPosition) bool { return p.seq > seq })
 	return p.bytesBefore
 }
 

@@ -202,58 +202,58 @@ func (e Event) toJSON() eventJSON {
 	return w
 }
 
-func (w eventJSON) toEvent() Event {
-	e := Event{Seq: w.Seq, At: w.At, Generation: w.Generation, Turn: w.Turn, BetweenTurns: w.BetweenTurns, Silent: w.Silent, Line: w.Line}
-	switch w.Type {
+func (j eventJSON) toEvent() Event {
+	e := Event{Seq: j.Seq, At: j.At, Generation: j.Generation, Turn: j.Turn, BetweenTurns: j.BetweenTurns, Silent: j.Silent, Line: j.Line}
+	switch j.Type {
 	case typeText:
-		b := Text{Data: w.Data.bytes, Kind: TextKind(w.Kind)}
-		if w.Stream == "stderr" {
+		b := Text{Data: j.Data.bytes, Kind: TextKind(j.Kind)}
+		if j.Stream == "stderr" {
 			b.Stream = Stderr
 		}
 		if b.Data == nil {
-			b.Data = []byte(w.Text)
+			b.Data = []byte(j.Text)
 		}
 		e.Body = b
 	case typeDisplay:
-		e.Body = Display{Data: w.Data.types, Meta: w.Meta, ID: w.ID, Update: w.Update, Result: w.Result, Title: w.Title, Omitted: w.Omitted}
+		e.Body = Display{Data: j.Data.types, Meta: j.Meta, ID: j.ID, Update: j.Update, Result: j.Result, Title: j.Title, Omitted: j.Omitted}
 	case typeOutputCleared:
-		e.Body = OutputCleared{Wait: w.Wait}
+		e.Body = OutputCleared{Wait: j.Wait}
 	case typeFullScreenChanged:
-		e.Body = FullScreenChanged{On: w.On}
+		e.Body = FullScreenChanged{On: j.On}
 	case typeInputLine:
-		e.Body = InputLine{Prompt: w.Prompt, Text: w.Text, Secret: w.Secret, Author: w.Author}
+		e.Body = InputLine{Prompt: j.Prompt, Text: j.Text, Secret: j.Secret, Author: j.Author}
 	case typeTurnStarted:
-		e.Body = TurnStarted{Input: []byte(w.Input), InputBytes: int(w.Bytes), Author: w.Author}
+		e.Body = TurnStarted{Input: []byte(j.Input), InputBytes: int(j.Bytes), Author: j.Author}
 	case typeTurnEnded:
-		e.Body = TurnEnded{Outcome: w.Outcome, Name: w.Name, Message: w.Message, Code: w.ExitCode, Signal: w.Signal, Prompt: w.Prompt, Elapsed: time.Duration(w.ElapsedMS) * time.Millisecond}
+		e.Body = TurnEnded{Outcome: j.Outcome, Name: j.Name, Message: j.Message, Code: j.ExitCode, Signal: j.Signal, Prompt: j.Prompt, Elapsed: time.Duration(j.ElapsedMS) * time.Millisecond}
 	case typeInputRequested:
-		e.Body = InputRequested{Prompt: w.Prompt, Kind: InputKind(w.Kind), Terminal: w.Terminal, Reader: w.Reader, PermissionID: w.PermissionID, Denied: w.toDenied()}
+		e.Body = InputRequested{Prompt: j.Prompt, Kind: InputKind(j.Kind), Terminal: j.Terminal, Reader: j.Reader, PermissionID: j.PermissionID, Denied: j.toDenied()}
 	case typeInputRequestEnded:
-		e.Body = InputRequestEnded{Request: w.InputRequest}
+		e.Body = InputRequestEnded{Request: j.InputRequest}
 	case typeInterrupt:
-		e.Body = Interrupt{Level: w.Level, Author: w.Author}
+		e.Body = Interrupt{Level: j.Level, Author: j.Author}
 	case typeProgress:
-		e.Body = Progress{Progress: w.Progress, Total: w.Total, Message: w.Message}
+		e.Body = Progress{Progress: j.Progress, Total: j.Total, Message: j.Message}
 	case typePreparation:
-		e.Body = Preparation{Name: w.Name, Done: int64(w.Progress), Total: int64(w.Total), Message: w.Message}
+		e.Body = Preparation{Name: j.Name, Done: int64(j.Progress), Total: int64(j.Total), Message: j.Message}
 	case typeAccessDenied:
-		e.Body = w.toDenied()
+		e.Body = j.toDenied()
 	case typeAccessGranted:
-		e.Body = AccessGranted{Read: w.Read, Write: w.Write, Host: w.Host, Call: w.Call, Always: w.Always, Author: w.Author}
+		e.Body = AccessGranted{Read: j.Read, Write: j.Write, Host: j.Host, Call: j.Call, Always: j.Always, Author: j.Author}
 	case typeLimit:
-		e.Body = Limit{Kind: LimitKind(w.Kind), Used: w.Used, Max: w.Max, AllSessions: w.AllSessions, Step: w.Step, Program: w.Program}
+		e.Body = Limit{Kind: LimitKind(j.Kind), Used: j.Used, Max: j.Max, AllSessions: j.AllSessions, Step: j.Step, Program: j.Program}
 	case typeCall:
-		e.Body = Call{Name: w.Name, Count: w.Count, Failed: w.Failed, Cancelled: w.Cancelled, Sent: w.Sent, Received: w.Received, Elapsed: time.Duration(w.ElapsedMS) * time.Millisecond}
+		e.Body = Call{Name: j.Name, Count: j.Count, Failed: j.Failed, Cancelled: j.Cancelled, Sent: j.Sent, Received: j.Received, Elapsed: time.Duration(j.ElapsedMS) * time.Millisecond}
 	case typeWorkerStarted:
-		e.Body = WorkerStarted{Worker: w.Worker}
+		e.Body = WorkerStarted{Worker: j.Worker}
 	case typeWorkerExited:
-		e.Body = WorkerExited{Reason: w.Reason, ExitCode: w.ExitCode, Signal: w.Signal, Message: w.Message, Clean: w.Clean, NeverReady: w.NeverReady, LastLine: w.LastLine, PeakRSSBytes: w.PeakRSSBytes}
+		e.Body = WorkerExited{Reason: j.Reason, ExitCode: j.ExitCode, Signal: j.Signal, Message: j.Message, Clean: j.Clean, NeverReady: j.NeverReady, LastLine: j.LastLine, PeakRSSBytes: j.PeakRSSBytes}
 	case typeGap:
-		e.Body = Gap{From: w.From, To: w.To, Bytes: w.Bytes}
+		e.Body = Gap{From: j.From, To: j.To, Bytes: j.Bytes}
 	case typeOmitted:
-		e.Body = Omitted{From: w.From, To: w.To, Bytes: w.Bytes, FirstLine: w.FirstLine, LastLine: w.EndLine}
+		e.Body = Omitted{From: j.From, To: j.To, Bytes: j.Bytes, FirstLine: j.FirstLine, LastLine: j.EndLine}
 	default:
-		e.Body = Notice{Message: w.Message}
+		e.Body = Notice{Message: j.Message}
 	}
 	return e
 }
@@ -312,10 +312,10 @@ func (d *dataJSON) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func (w *eventJSON) setDenied(d AccessDenied) {
-	w.Op, w.Path, w.Host, w.ChildProgram, w.Hint, w.Call, w.Detail, w.Destructive = d.Op, d.Path, d.Host, d.ChildProgram, d.Hint, d.Call, d.Detail, d.Destructive
+func (j *eventJSON) setDenied(d AccessDenied) {
+	j.Op, j.Path, j.Host, j.ChildProgram, j.Hint, j.Call, j.Detail, j.Destructive = d.Op, d.Path, d.Host, d.ChildProgram, d.Hint, d.Call, d.Detail, d.Destructive
 }
 
-func (w eventJSON) toDenied() AccessDenied {
-	return AccessDenied{Op: w.Op, Path: w.Path, Host: w.Host, ChildProgram: w.ChildProgram, Hint: w.Hint, Call: w.Call, Detail: w.Detail, Destructive: w.Destructive}
+func (j eventJSON) toDenied() AccessDenied {
+	return AccessDenied{Op: j.Op, Path: j.Path, Host: j.Host, ChildProgram: j.ChildProgram, Hint: j.Hint, Call: j.Call, Detail: j.Detail, Destructive: j.Destructive}
 }

@@ -95,46 +95,46 @@ type longLine struct {
 }
 
 // ReadRune implements io.RuneReader.
-func (r *longLine) ReadRune() (rune, int, error) {
-	for !utf8.FullRune(r.head) && r.readByte() { // the rest of the rune is in the file
+func (l *longLine) ReadRune() (rune, int, error) {
+	for !utf8.FullRune(l.head) && l.readByte() { // the rest of the rune is in the file
 	}
-	if len(r.head) == 0 {
+	if len(l.head) == 0 {
 		return 0, 0, io.EOF
 	}
-	c, n := utf8.DecodeRune(r.head)
-	r.head = r.head[n:]
+	c, n := utf8.DecodeRune(l.head)
+	l.head = l.head[n:]
 	return c, n, nil
 }
 
 // readByte reads one more byte of the line into head.
-func (r *longLine) readByte() bool {
-	if r.ended || r.err != nil {
+func (l *longLine) readByte() bool {
+	if l.ended || l.err != nil {
 		return false
 	}
-	b, err := r.file.ReadByte()
+	b, err := l.file.ReadByte()
 	switch {
 	case err != nil:
-		r.err = err
+		l.err = err
 		return false
 	case b == '\n':
-		r.ended = true
+		l.ended = true
 		return false
 	}
-	r.head = append(r.head, b)
+	l.head = append(l.head, b)
 	return true
 }
 
 // excerpt returns the text around the first match. It must be called before the line is read.
-func (r *longLine) excerpt(re *regexp.Regexp) (text []byte, found bool) {
-	at := re.FindReaderIndex(r)
+func (l *longLine) excerpt(re *regexp.Regexp) (text []byte, found bool) {
+	at := re.FindReaderIndex(l)
 	if at == nil {
 		return nil, false
 	}
 	from := max(0, at[0]-excerptBytesBefore)
 	text = make([]byte, excerptBytes)
-	n, err := r.random.ReadAt(text, r.offset+int64(from))
+	n, err := l.random.ReadAt(text, l.offset+int64(from))
 	if err != nil && err != io.EOF {
-		r.err = err
+		l.err = err
 	}
 	text = text[:n]
 	if end := bytes.IndexByte(text, '\n'); end >= 0 {
@@ -147,16 +147,16 @@ func (r *longLine) excerpt(re *regexp.Regexp) (text []byte, found bool) {
 }
 
 // skipRest reads up to the end of the line.
-func (r *longLine) skipRest() error {
-	for !r.ended && r.err == nil {
-		_, err := r.file.ReadSlice('\n')
+func (l *longLine) skipRest() error {
+	for !l.ended && l.err == nil {
+		_, err := l.file.ReadSlice('\n')
 		if err == nil {
-			r.ended = true
+			l.ended = true
 		} else if err != bufio.ErrBufferFull {
-			r.err = err
+			l.err = err
 		}
 	}
-	return r.err
+	return l.err
 }
 
 // scanOutput calls line for each finished line of the output file, starting with number from.
@@ -220,8 +220,8 @@ type countingReader struct {
 	bytesRead int64
 }
 
-func (p *countingReader) Read(b []byte) (int, error) {
-	n, err := p.r.Read(b)
-	p.bytesRead += int64(n)
+func (r *countingReader) Read(b []byte) (int, error) {
+	n, err := r.r.Read(b)
+	r.bytesRead += int64(n)
 	return n, err
 }

@@ -102,10 +102,10 @@ func (l *Log) readBackward(r *rangeReader) {
 
 // entriesBackward yields the events from low to the last one before pos, the newest first, with
 // a Gap for missing ones.
-func (v *logSnapshot) entriesBackward(low, pos Seq) iter.Seq[entry] {
+func (s *logSnapshot) entriesBackward(low, pos Seq) iter.Seq[entry] {
 	return func(yield func(entry) bool) {
 		for low < pos {
-			next, going := v.stepBack(low, pos, yield)
+			next, going := s.stepBack(low, pos, yield)
 			if !going {
 				return
 			}
@@ -116,16 +116,16 @@ func (v *logSnapshot) entriesBackward(low, pos Seq) iter.Seq[entry] {
 
 // stepBack yields some of the last events before pos. It returns the position of the oldest of
 // them, and whether the caller wants more.
-func (v *logSnapshot) stepBack(low, pos Seq, yield func(entry) bool) (Seq, bool) {
+func (s *logSnapshot) stepBack(low, pos Seq, yield func(entry) bool) (Seq, bool) {
 	var part []entry
 	var file *io.SectionReader
 	switch {
-	case pos > v.memoryStart.seq:
-		part = v.memory
-	case pos > v.diskStart.seq && pos <= v.diskEnd.seq:
-		if f, err := v.openEventsFile(); err == nil {
+	case pos > s.memoryStart.seq:
+		part = s.memory
+	case pos > s.diskStart.seq && pos <= s.diskEnd.seq:
+		if f, err := s.openEventsFile(); err == nil {
 			defer f.Close()
-			part, file = v.diskEntriesBefore(f, pos), v.fileSection(f)
+			part, file = s.diskEntriesBefore(f, pos), s.fileSection(f)
 		}
 	}
 	start := pos
@@ -135,7 +135,7 @@ func (v *logSnapshot) stepBack(low, pos Seq, yield func(entry) bool) (Seq, bool)
 		}
 		var err error
 		if file != nil {
-			e.Event, err = e.withFullData(file, v.maxTypeBytes) // one at a time, since together they may be too large
+			e.Event, err = e.withFullData(file, s.maxTypeBytes) // one at a time, since together they may be too large
 		}
 		if err != nil {
 			break
@@ -148,7 +148,7 @@ func (v *logSnapshot) stepBack(low, pos Seq, yield func(entry) bool) (Seq, bool)
 	if pos < start {
 		return pos, true
 	}
-	lost := v.gapBefore(low, pos)
+	lost := s.gapBefore(low, pos)
 	return lost.Body.(Gap).From, yield(lost)
 }
 
@@ -165,13 +165,13 @@ func (l *Log) snapshotBefore(after, before Seq, limit int) logSnapshot {
 
 // diskEntriesBefore returns the last events on disk before seq, about 64 KiB of them. Their
 // large data may be unread.
-func (v *logSnapshot) diskEntriesBefore(f *os.File, seq Seq) []entry {
-	start, ok := v.index.findLast(func(p eventPosition) bool { return p.seq >= seq })
+func (s *logSnapshot) diskEntriesBefore(f *os.File, seq Seq) []entry {
+	start, ok := s.index.findLast(func(p eventPosition) bool { return p.seq >= seq })
 	if !ok {
 		return nil
 	}
 	var part []entry
-	for e := range v.readFileEvents(f, start) {
+	for e := range s.readFileEvents(f, start) {
 		if e.Seq >= seq {
 			break
 		}
@@ -185,19 +185,19 @@ func (v *logSnapshot) diskEntriesBefore(f *os.File, seq Seq) []entry {
 
 // gapBefore returns a Gap for the lost events before seq, back to low or to the last event that
 // is not lost.
-func (v *logSnapshot) gapBefore(low, seq Seq) entry {
-	from, missed := low, v.missedBytes
-	if seq > v.diskEnd.seq && low < v.diskEnd.seq && v.diskStart.seq < v.diskEnd.seq {
-		from, missed = v.diskEnd.seq, v.diskEnd.bytesBefore
+func (s *logSnapshot) gapBefore(low, seq Seq) entry {
+	from, missed := low, s.missedBytes
+	if seq > s.diskEnd.seq && low < s.diskEnd.seq && s.diskStart.seq < s.diskEnd.seq {
+		from, missed = s.diskEnd.seq, s.diskEnd.bytesBefore
 	}
 	next := eventPosition{seq: seq, bytesBefore: missed}
 	switch seq {
-	case v.memoryStart.seq:
-		next = v.memoryStart
-	case v.diskStart.seq:
-		next = v.diskStart
+	case s.memoryStart.seq:
+		next = s.memoryStart
+	case s.diskStart.seq:
+		next = s.diskStart
 	}
-	return v.gapEntry(from, next, missed)
+	return s.gapEntry(from, next, missed)
 }
 
 // stampGaps gives each Gap the turn of the event that follows.

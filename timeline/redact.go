@@ -308,65 +308,65 @@ type redactor struct {
 }
 
 // write adds a text and returns the part that can be shown.
-func (v *redactor) write(e Event) []byte {
+func (r *redactor) write(e Event) []byte {
 	b := e.Body.(Text).Data
-	if len(v.pendingTail) > 0 {
-		b = slices.Concat(v.pendingTail, b)
+	if len(r.pendingTail) > 0 {
+		b = slices.Concat(r.pendingTail, b)
 	}
-	v.lastEvent = e
-	spans := v.findSpans(b)
-	n, most := v.partialSuffix(b)
+	r.lastEvent = e
+	spans := r.findSpans(b)
+	n, most := r.partialSuffix(b)
 	keep := len(b) - n
-	until := max(keep, v.shownBytes) // decided up to here
+	until := max(keep, r.shownBytes) // decided up to here
 	for _, one := range spans {
 		if one.from < until {
 			until = max(until, one.to)
 		}
 	}
-	shown := v.redactUntil(b, spans, until)
-	v.pendingTail, v.shownBytes, v.mostlySecret = slices.Clone(b[keep:]), until-keep, most
+	shown := r.redactUntil(b, spans, until)
+	r.pendingTail, r.shownBytes, r.mostlySecret = slices.Clone(b[keep:]), until-keep, most
 	return shown
 }
 
 // redactUntil returns the part of b up to until that is not shown yet, with secrets replaced.
-func (v *redactor) redactUntil(b []byte, spans []textSpan, until int) []byte {
+func (r *redactor) redactUntil(b []byte, spans []textSpan, until int) []byte {
 	out := []byte{}
-	at := v.shownBytes
+	at := r.shownBytes
 	for _, one := range spans {
 		if one.to <= at || one.from >= until {
 			continue
 		}
 		if one.from > at {
 			out = append(out, b[at:one.from]...)
-			v.maskedBefore = false
+			r.maskedBefore = false
 		}
-		if one.from >= at || !v.maskedBefore {
+		if one.from >= at || !r.maskedBefore {
 			out = append(out, secretMark...)
 		}
-		at, v.maskedBefore = one.to, true
+		at, r.maskedBefore = one.to, true
 	}
 	if at < until {
 		out = append(out, b[at:until]...)
-		v.maskedBefore = false
+		r.maskedBefore = false
 	}
 	return out
 }
 
 // flush returns the held-back text, once it can no longer begin a secret.
-func (v *redactor) flush() []byte {
-	rest := v.redactUntil(v.pendingTail, v.findSpans(v.pendingTail), len(v.pendingTail))
-	v.pendingTail, v.shownBytes, v.maskedBefore, v.mostlySecret = nil, 0, false, false
+func (r *redactor) flush() []byte {
+	rest := r.redactUntil(r.pendingTail, r.findSpans(r.pendingTail), len(r.pendingTail))
+	r.pendingTail, r.shownBytes, r.maskedBefore, r.mostlySecret = nil, 0, false, false
 	return rest
 }
 
 // takePending returns the held-back text, for a reader that reads now, unless it is most of a
 // secret. If it turns out to begin a secret, the rest of the secret is redacted.
-func (v *redactor) takePending() []byte {
-	if v.mostlySecret {
+func (r *redactor) takePending() []byte {
+	if r.mostlySecret {
 		return nil
 	}
-	rest := v.redactUntil(v.pendingTail, v.findSpans(v.pendingTail), len(v.pendingTail))
-	v.shownBytes = len(v.pendingTail)
+	rest := r.redactUntil(r.pendingTail, r.findSpans(r.pendingTail), len(r.pendingTail))
+	r.shownBytes = len(r.pendingTail)
 	return rest
 }
 

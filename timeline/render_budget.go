@@ -144,57 +144,57 @@ type omission struct {
 }
 
 // asOmission returns a row as an omission.
-func (w *renderRow) asOmission() omission {
-	e := omission{bytes: int64((w.to - w.from + 1) * w.repeats)}
-	if w.lineNumber == 0 {
-		e.unnumberedLines = w.repeats
+func (r *renderRow) asOmission() omission {
+	e := omission{bytes: int64((r.to - r.from + 1) * r.repeats)}
+	if r.lineNumber == 0 {
+		e.unnumberedLines = r.repeats
 	} else {
-		e.firstLine, e.lastLine = w.lineNumber, w.lineNumber+w.repeats-1
+		e.firstLine, e.lastLine = r.lineNumber, r.lineNumber+r.repeats-1
 	}
 	return e
 }
 
 // prepend adds an omission that comes before.
-func (e *omission) prepend(b omission) {
+func (o *omission) prepend(b omission) {
 	switch {
-	case e.bytes == 0:
-		*e = b
+	case o.bytes == 0:
+		*o = b
 		return
-	case b.firstLine == 0 || e.firstLine == 0:
-		n, before := e.lineCount(), b.lineCount()
-		e.firstLine, e.lastLine, e.unnumberedLines = 0, 0, 0
+	case b.firstLine == 0 || o.firstLine == 0:
+		n, before := o.lineCount(), b.lineCount()
+		o.firstLine, o.lastLine, o.unnumberedLines = 0, 0, 0
 		if n > 0 && before > 0 {
-			e.unnumberedLines = n + before
+			o.unnumberedLines = n + before
 		}
 	default:
-		e.firstLine, e.lastLine = min(b.firstLine, e.firstLine), max(b.lastLine, e.lastLine)
+		o.firstLine, o.lastLine = min(b.firstLine, o.firstLine), max(b.lastLine, o.lastLine)
 	}
-	e.bytes += b.bytes
+	o.bytes += b.bytes
 }
 
 // lineCount returns the number of lines, 0 when unknown.
-func (e *omission) lineCount() int {
-	if e.firstLine == 0 {
-		return e.unnumberedLines
+func (o *omission) lineCount() int {
+	if o.firstLine == 0 {
+		return o.unnumberedLines
 	}
-	return e.lastLine - e.firstLine + 1
+	return o.lastLine - o.firstLine + 1
 }
 
 // noticeText returns the line that says how much is missing and where it is.
-func (e *omission) noticeText(path string) string {
-	what := FormatBytes(e.bytes)
-	if n := e.lineCount(); n > 0 {
+func (o *omission) noticeText(path string) string {
+	what := FormatBytes(o.bytes)
+	if n := o.lineCount(); n > 0 {
 		what = fmt.Sprintf("%s (%s)", text.Count(n, "line"), what)
 	}
 	where := ""
 	switch {
 	case path == "":
-	case e.firstLine == 0: // they have not been written yet
+	case o.firstLine == 0: // they have not been written yet
 		where = ": see " + path
-	case e.firstLine == e.lastLine:
-		where = fmt.Sprintf(": line %d of %s", e.firstLine, path)
+	case o.firstLine == o.lastLine:
+		where = fmt.Sprintf(": line %d of %s", o.firstLine, path)
 	default:
-		where = fmt.Sprintf(": lines %d-%d of %s", e.firstLine, e.lastLine, path)
+		where = fmt.Sprintf(": lines %d-%d of %s", o.firstLine, o.lastLine, path)
 	}
 	return fmt.Sprintf("… %s elided%s …\n", what, where)
 }

@@ -137,91 +137,91 @@ func (l *LineSplitter) Add(t Text) []string {
 func (l *LineSplitter) OpenLine() string { return string(l.screen.line) }
 
 // hasOpenLine reports whether the last line has text and is unfinished.
-func (p *lineScreen) hasOpenLine() bool { return len(p.line) > 0 || p.lineContinued }
+func (l *lineScreen) hasOpenLine() bool { return len(l.line) > 0 || l.lineContinued }
 
 // write prints bytes of one stream.
-func (p *lineScreen) write(s Stream, data []byte) {
-	d := &p.streams[s&1]
+func (l *lineScreen) write(s Stream, data []byte) {
+	d := &l.streams[s&1]
 	for len(data) > 0 {
 		switch {
 		case d.state != stateText:
-			data = p.consumeEscape(d, data)
+			data = l.consumeEscape(d, data)
 		case d.runeBytes > 0:
-			data = p.resumeRune(d, data)
+			data = l.resumeRune(d, data)
 		default:
-			data = p.printText(d, data)
+			data = l.printText(d, data)
 		}
 	}
 }
 
 // flush shows incomplete characters and drops unfinished escape sequences.
-func (p *lineScreen) flush() {
-	for i := range p.streams {
-		d := &p.streams[i]
+func (l *lineScreen) flush() {
+	for i := range l.streams {
+		d := &l.streams[i]
 		d.state = stateText
-		p.showBytes(d.rune[:d.runeBytes])
+		l.showBytes(d.rune[:d.runeBytes])
 		d.runeBytes = 0
 	}
 }
 
 // endLine ends the last line.
-func (p *lineScreen) endLine() {
-	line := p.line
-	if p.lineRewritten {
+func (l *lineScreen) endLine() {
+	line := l.line
+	if l.lineRewritten {
 		line = bytes.TrimRight(line, " ") // padding left by text that was longer
 	}
-	p.out = append(appendVisible(p.out, line), '\n')
-	p.line, p.cursor = p.line[:0], 0
-	p.lineContinued, p.lineRewritten = false, false
-	p.finishedLines++
+	l.out = append(appendVisible(l.out, line), '\n')
+	l.line, l.cursor = l.line[:0], 0
+	l.lineContinued, l.lineRewritten = false, false
+	l.finishedLines++
 }
 
 // breakLine ends the last line if it has text.
-func (p *lineScreen) breakLine() {
-	if p.hasOpenLine() {
-		p.endLine()
+func (l *lineScreen) breakLine() {
+	if l.hasOpenLine() {
+		l.endLine()
 	}
 }
 
 // printText prints the beginning of data, up to something that changes d's state.
-func (p *lineScreen) printText(d *decoder, data []byte) []byte {
+func (l *lineScreen) printText(d *decoder, data []byte) []byte {
 	if n := plainPrefix(data); n > 0 {
-		p.copyPlain(data[:n])
+		l.copyPlain(data[:n])
 		return data[n:]
 	}
 	switch c := data[0]; {
 	case c == '\r':
-		p.cursor = 0
+		l.cursor = 0
 	case c == '\b':
-		p.moveLeft(1)
+		l.moveLeft(1)
 	case c == 0x1b:
 		d.state, d.length = stateEscape, 0
 	case c >= utf8.RuneSelf:
-		return p.printRunes(d, data)
+		return l.printRunes(d, data)
 	default:
-		p.showBytes(data[:1])
+		l.showBytes(data[:1])
 	}
 	return data[1:]
 }
 
 // copyPlain prints text that plainPrefix accepted. Whole lines need no editing.
-func (p *lineScreen) copyPlain(data []byte) {
+func (l *lineScreen) copyPlain(data []byte) {
 	last := bytes.LastIndexByte(data, '\n')
 	if last < 0 {
-		p.putText(data)
+		l.putText(data)
 		return
 	}
 	rest := data[last+1:]
 	data = data[:last+1]
-	if p.hasOpenLine() || p.lineRewritten {
+	if l.hasOpenLine() || l.lineRewritten {
 		first := bytes.IndexByte(data, '\n')
-		p.putText(data[:first])
-		p.endLine()
+		l.putText(data[:first])
+		l.endLine()
 		data = data[first+1:]
 	}
-	p.out = append(p.out, data...)
-	p.finishedLines += bytes.Count(data, newline)
-	p.putText(rest)
+	l.out = append(l.out, data...)
+	l.finishedLines += bytes.Count(data, newline)
+	l.putText(rest)
 }
 
 var newline = []byte{'\n'}
@@ -255,7 +255,7 @@ func plainPrefix(data []byte) int {
 }
 
 // printRunes prints the non-ASCII characters at the beginning. It holds back an incomplete one.
-func (p *lineScreen) printRunes(d *decoder, data []byte) []byte {
+func (l *lineScreen) printRunes(d *decoder, data []byte) []byte {
 	n := 0
 	for n < len(data) && data[n] >= utf8.RuneSelf {
 		r, size := utf8.DecodeRune(data[n:])
@@ -265,18 +265,18 @@ func (p *lineScreen) printRunes(d *decoder, data []byte) []byte {
 		n += size
 	}
 	if n > 0 {
-		p.putText(data[:n])
+		l.putText(data[:n])
 		return data[n:]
 	}
 	if !utf8.FullRune(data) {
 		d.runeBytes = copy(d.rune[:], data)
 		return nil
 	}
-	return data[p.showFirst(data):]
+	return data[l.showFirst(data):]
 }
 
 // resumeRune completes the character that d holds.
-func (p *lineScreen) resumeRune(d *decoder, data []byte) []byte {
+func (l *lineScreen) resumeRune(d *decoder, data []byte) []byte {
 	held := d.runeBytes
 	n := held + copy(d.rune[held:], data)
 	char := d.rune[:n]
@@ -286,23 +286,23 @@ func (p *lineScreen) resumeRune(d *decoder, data []byte) []byte {
 	}
 	d.runeBytes = 0
 	if r, size := utf8.DecodeRune(char); r == utf8.RuneError && size == 1 {
-		p.showBytes(char[:held]) // the remaining bytes may begin another character
+		l.showBytes(char[:held]) // the remaining bytes may begin another character
 		return data
 	}
-	return data[p.showFirst(char)-held:]
+	return data[l.showFirst(char)-held:]
 }
 
 // showFirst prints the first character, visibly if it is a control character or
 // invalid, and returns its length.
-func (p *lineScreen) showFirst(data []byte) int {
+func (l *lineScreen) showFirst(data []byte) int {
 	r, size := utf8.DecodeRune(data)
 	switch {
 	case r == utf8.RuneError && size == 1:
-		p.showBytes(data[:1])
+		l.showBytes(data[:1])
 	case isControl(r):
-		p.putCell(controlCell, byte(r))
+		l.putCell(controlCell, byte(r))
 	default:
-		p.putText(data[:size])
+		l.putText(data[:size])
 	}
 	return size
 }
@@ -311,44 +311,44 @@ func (p *lineScreen) showFirst(data []byte) int {
 func isControl(r rune) bool { return r >= 0x80 && r < 0xa0 }
 
 // showBytes prints bytes as \xNN.
-func (p *lineScreen) showBytes(data []byte) {
+func (l *lineScreen) showBytes(data []byte) {
 	for _, c := range data {
-		p.putCell(byteCell, c)
+		l.putCell(byteCell, c)
 	}
 }
 
-func (p *lineScreen) putCell(kind, c byte) {
+func (l *lineScreen) putCell(kind, c byte) {
 	const hex = "0123456789abcdef"
-	p.putText([]byte{kind, hex[c>>4], hex[c&15]})
+	l.putText([]byte{kind, hex[c>>4], hex[c&15]})
 }
 
 // putText writes characters at the cursor, over those already there.
-func (p *lineScreen) putText(text []byte) {
+func (l *lineScreen) putText(text []byte) {
 	for len(text) > 0 {
-		if p.cursor < len(p.line) {
-			text = p.overwriteCells(text)
+		if l.cursor < len(l.line) {
+			text = l.overwriteCells(text)
 			continue
 		}
-		n := min(len(text), max(0, maxLineBytes-len(p.line)))
+		n := min(len(text), max(0, maxLineBytes-len(l.line)))
 		for n > 0 && n < len(text) && (!utf8.RuneStart(text[n]) || text[0] >= controlCell) {
 			n--
 		}
 		if n == 0 { // the line has reached its maximum length
-			p.out = appendVisible(p.out, p.line)
-			p.line, p.cursor, p.lineContinued = p.line[:0], 0, true
+			l.out = appendVisible(l.out, l.line)
+			l.line, l.cursor, l.lineContinued = l.line[:0], 0, true
 			continue
 		}
-		p.line = append(p.line, text[:n]...)
-		p.cursor = len(p.line)
+		l.line = append(l.line, text[:n]...)
+		l.cursor = len(l.line)
 		text = text[n:]
 	}
 }
 
 // overwriteCells overwrites existing characters one for one, and returns the characters that do
 // not fit into the existing line.
-func (p *lineScreen) overwriteCells(text []byte) []byte {
-	p.lineRewritten = true
-	old := p.line[p.cursor:]
+func (l *lineScreen) overwriteCells(text []byte) []byte {
+	l.lineRewritten = true
+	old := l.line[l.cursor:]
 	i, j := 0, 0
 	for i < len(text) && j < len(old) {
 		i, j = i+firstCell(text[i:]), j+firstCell(old[j:])
@@ -356,31 +356,31 @@ func (p *lineScreen) overwriteCells(text []byte) []byte {
 	if i == j {
 		copy(old, text[:i])
 	} else {
-		p.line = slices.Replace(p.line, p.cursor, p.cursor+j, text[:i]...)
+		l.line = slices.Replace(l.line, l.cursor, l.cursor+j, text[:i]...)
 	}
-	p.cursor += i
+	l.cursor += i
 	return text[i:]
 }
 
 // moveLeft moves the cursor to the left.
-func (p *lineScreen) moveLeft(columns int) {
-	for ; columns > 0 && p.cursor > 0; columns-- {
-		p.cursor -= lastCell(p.line[:p.cursor])
+func (l *lineScreen) moveLeft(columns int) {
+	for ; columns > 0 && l.cursor > 0; columns-- {
+		l.cursor -= lastCell(l.line[:l.cursor])
 	}
 }
 
 // moveRight moves the cursor to the right, if necessary beyond the end of the line.
-func (p *lineScreen) moveRight(columns int) {
-	for ; columns > 0 && p.cursor < len(p.line); columns-- {
-		p.cursor += firstCell(p.line[p.cursor:])
+func (l *lineScreen) moveRight(columns int) {
+	for ; columns > 0 && l.cursor < len(l.line); columns-- {
+		l.cursor += firstCell(l.line[l.cursor:])
 	}
 	if columns > 0 {
-		p.putText(bytes.Repeat([]byte{' '}, columns))
+		l.putText(bytes.Repeat([]byte{' '}, columns))
 	}
 }
 
 // consumeEscape consumes bytes of an escape sequence until it ends.
-func (p *lineScreen) consumeEscape(d *decoder, data []byte) []byte {
+func (l *lineScreen) consumeEscape(d *decoder, data []byte) []byte {
 	for i, c := range data {
 		d.length++
 		if c == '\n' || c == 0x18 || c == 0x1a { // CAN and SUB cancel
@@ -408,7 +408,7 @@ func (p *lineScreen) consumeEscape(d *decoder, data []byte) []byte {
 			case c >= 0x20 && c <= 0x3f && d.length <= maxControlBytes:
 				d.params = append(d.params, c)
 			case c >= 0x40 && c <= 0x7e:
-				p.applyControl(c, d.params)
+				l.applyControl(c, d.params)
 				return d.endSequence(data, i, true)
 			default:
 				return d.endSequence(data, i, false)
@@ -445,7 +445,7 @@ func (d *decoder) endSequence(data []byte, i int, belongs bool) []byte {
 }
 
 // applyControl applies the control sequences that only affect the last line.
-func (p *lineScreen) applyControl(final byte, params []byte) {
+func (l *lineScreen) applyControl(final byte, params []byte) {
 	first, _, _ := bytes.Cut(params, []byte{';'})
 	n, err := strconv.Atoi(string(first))
 	if err != nil && len(params) > 0 {
@@ -454,31 +454,31 @@ func (p *lineScreen) applyControl(final byte, params []byte) {
 	n = min(n, maxColumn)
 	switch final {
 	case 'C':
-		p.moveRight(max(n, 1))
+		l.moveRight(max(n, 1))
 	case 'D':
-		p.moveLeft(max(n, 1))
+		l.moveLeft(max(n, 1))
 	case 'G':
-		p.cursor = 0
-		p.moveRight(n - 1)
+		l.cursor = 0
+		l.moveRight(n - 1)
 	case 'K':
-		p.eraseCells(n)
+		l.eraseCells(n)
 	}
 }
 
 // eraseCells blanks part of the line: mode 0 from the cursor on, 1 up to the cursor, 2
 // everything.
-func (p *lineScreen) eraseCells(mode int) {
+func (l *lineScreen) eraseCells(mode int) {
 	if mode == 0 || mode == 2 {
-		p.line = p.line[:p.cursor]
+		l.line = l.line[:l.cursor]
 	}
 	if mode == 1 || mode == 2 {
 		cells := 0
-		for i := 0; i < p.cursor; i += firstCell(p.line[i:]) {
+		for i := 0; i < l.cursor; i += firstCell(l.line[i:]) {
 			cells++
 		}
 		blank := bytes.Repeat([]byte{' '}, cells)
-		p.line = slices.Replace(p.line, 0, p.cursor, blank...)
-		p.cursor = len(blank)
+		l.line = slices.Replace(l.line, 0, l.cursor, blank...)
+		l.cursor = len(blank)
 	}
-	p.lineRewritten = true
+	l.lineRewritten = true
 }

@@ -98,43 +98,43 @@ func (l *Log) bytesBeforeLocked(seq Seq) int64 {
 }
 
 // isEmpty reports whether there are no events after the cursor.
-func (v *logSnapshot) isEmpty() bool {
-	return v.moreEvents != nil || v.after+1 >= v.end.seq || v.after+1 == 0
+func (s *logSnapshot) isEmpty() bool {
+	return s.moreEvents != nil || s.after+1 >= s.end.seq || s.after+1 == 0
 }
 
 // forgetDisk reduces the snapshot to the events in memory.
-func (v *logSnapshot) forgetDisk() { v.eventsPath, v.diskStart = "", eventPosition{} }
+func (s *logSnapshot) forgetDisk() { s.eventsPath, s.diskStart = "", eventPosition{} }
 
 // allEvents returns all events after the cursor.
-func (v *logSnapshot) allEvents() []Event {
+func (s *logSnapshot) allEvents() []Event {
 	var events []Event
-	for e := range v.entriesFrom(v.after + 1) {
+	for e := range s.entriesFrom(s.after + 1) {
 		events = append(events, e.Event)
 	}
 	return events
 }
 
 // entriesFrom yields the events from seq on, with a Gap for missing ones.
-func (v *logSnapshot) entriesFrom(seq Seq) iter.Seq[entry] {
+func (s *logSnapshot) entriesFrom(seq Seq) iter.Seq[entry] {
 	return func(yield func(entry) bool) {
-		missed := v.missedBytes
-		if seq < v.diskStart.seq && v.diskStart.seq < v.memoryStart.seq { // the files were restarted
-			if !yield(v.gapEntry(seq, v.diskStart, missed)) {
+		missed := s.missedBytes
+		if seq < s.diskStart.seq && s.diskStart.seq < s.memoryStart.seq { // the files were restarted
+			if !yield(s.gapEntry(seq, s.diskStart, missed)) {
 				return
 			}
-			seq, missed = v.diskStart.seq, v.diskStart.bytesBefore
+			seq, missed = s.diskStart.seq, s.diskStart.bytesBefore
 		}
-		if seq < v.memoryStart.seq && seq < v.diskEnd.seq {
-			start, _ := v.index.findLast(func(p eventPosition) bool { return p.seq > seq })
+		if seq < s.memoryStart.seq && seq < s.diskEnd.seq {
+			start, _ := s.index.findLast(func(p eventPosition) bool { return p.seq > seq })
 			whole := seq
-			if v.skipUnread {
+			if s.skipUnread {
 				whole = afterAllEvents
 			}
-			for e, next := range v.readEvents(start, whole) {
+			for e, next := range s.readEvents(start, whole) {
 				if e.Seq < seq {
 					continue
 				}
-				if e.Seq >= v.memoryStart.seq {
+				if e.Seq >= s.memoryStart.seq {
 					break
 				}
 				if !yield(e) {
@@ -143,13 +143,13 @@ func (v *logSnapshot) entriesFrom(seq Seq) iter.Seq[entry] {
 				seq, missed = next.seq, next.bytesBefore
 			}
 		}
-		if seq < v.memoryStart.seq {
-			if !yield(v.gapEntry(seq, v.memoryStart, missed)) {
+		if seq < s.memoryStart.seq {
+			if !yield(s.gapEntry(seq, s.memoryStart, missed)) {
 				return
 			}
-			seq = v.memoryStart.seq
+			seq = s.memoryStart.seq
 		}
-		for _, e := range v.memory {
+		for _, e := range s.memory {
 			if e.Seq >= seq && !yield(e) {
 				return
 			}
@@ -158,14 +158,14 @@ func (v *logSnapshot) entriesFrom(seq Seq) iter.Seq[entry] {
 }
 
 // gapEntry returns a Gap for the events from seq to the one before next.
-func (v *logSnapshot) gapEntry(seq Seq, next eventPosition, missed int64) entry {
+func (s *logSnapshot) gapEntry(seq Seq, next eventPosition, missed int64) entry {
 	last := next.seq - 1
 	g := entry{position: next}
 	g.position.seq, g.position.bytesBefore = seq, missed
 	g.Seq = last
 	g.Body = Gap{From: seq, To: last, Bytes: next.bytesBefore - missed}
-	if len(v.memory) > 0 {
-		e := &v.memory[0]
+	if len(s.memory) > 0 {
+		e := &s.memory[0]
 		g.At, g.Generation, g.Turn, g.BetweenTurns = e.At, e.Generation, e.Turn, e.BetweenTurns
 	}
 	return g
@@ -176,19 +176,19 @@ const afterAllEvents = ^Seq(0)
 
 // readEvents yields the events on disk from a position on, each with the position after it.
 // Events before whole may have unread data. It ends early if the file cannot be read.
-func (v *logSnapshot) readEvents(p eventPosition, whole Seq) iter.Seq2[entry, eventPosition] {
+func (s *logSnapshot) readEvents(p eventPosition, whole Seq) iter.Seq2[entry, eventPosition] {
 	return func(yield func(entry, eventPosition) bool) {
-		if v.eventsPath == "" || p.seq == 0 {
+		if s.eventsPath == "" || p.seq == 0 {
 			return
 		}
-		f, err := v.openEventsFile()
+		f, err := s.openEventsFile()
 		if err != nil {
 			return
 		}
 		defer f.Close()
-		for e, next := range v.readFileEvents(f, p) {
+		for e, next := range s.readFileEvents(f, p) {
 			if e.Seq >= whole {
-				if e.Event, err = e.withFullData(v.fileSection(f), v.maxTypeBytes); err != nil {
+				if e.Event, err = e.withFullData(s.fileSection(f), s.maxTypeBytes); err != nil {
 					return
 				}
 			}
@@ -201,9 +201,9 @@ func (v *logSnapshot) readEvents(p eventPosition, whole Seq) iter.Seq2[entry, ev
 
 // readFileEvents yields the events of a file from a position on, each with the position after
 // it. Their large data may be unread.
-func (v *logSnapshot) readFileEvents(f *os.File, p eventPosition) iter.Seq2[entry, eventPosition] {
+func (s *logSnapshot) readFileEvents(f *os.File, p eventPosition) iter.Seq2[entry, eventPosition] {
 	return func(yield func(entry, eventPosition) bool) {
-		left := v.diskEnd.offset - p.offset
+		left := s.diskEnd.offset - p.offset
 		r := bufio.NewReaderSize(io.NewSectionReader(f, p.offset, left), 64<<10)
 		for left > 0 {
 			e, _, size, err := readRecord(r, left)
@@ -221,18 +221,18 @@ func (v *logSnapshot) readFileEvents(f *os.File, p eventPosition) iter.Seq2[entr
 }
 
 // fileSection returns the part of the events file that the snapshot covers.
-func (v *logSnapshot) fileSection(f *os.File) *io.SectionReader {
-	return io.NewSectionReader(f, 0, v.diskEnd.offset)
+func (s *logSnapshot) fileSection(f *os.File) *io.SectionReader {
+	return io.NewSectionReader(f, 0, s.diskEnd.offset)
 }
 
 // openEventsFile opens the events file if it is still the one of the snapshot. A file that was
 // restarted since is shorter for a long time.
-func (v *logSnapshot) openEventsFile() (*os.File, error) {
-	f, err := os.Open(v.eventsPath)
+func (s *logSnapshot) openEventsFile() (*os.File, error) {
+	f, err := os.Open(s.eventsPath)
 	if err != nil {
 		return nil, err
 	}
-	if i, err := f.Stat(); err != nil || i.Size() < v.diskEnd.offset {
+	if i, err := f.Stat(); err != nil || i.Size() < s.diskEnd.offset {
 		f.Close()
 		return nil, io.ErrUnexpectedEOF
 	}
@@ -259,13 +259,13 @@ func ReadFile(dir string) iter.Seq[Event] {
 }
 
 // firstSeq returns the number of the first event in the file, 0 if there is none.
-func (v *logSnapshot) firstSeq() Seq {
-	f, err := v.openEventsFile()
+func (s *logSnapshot) firstSeq() Seq {
+	f, err := s.openEventsFile()
 	if err != nil {
 		return 0
 	}
 	defer f.Close()
-	e, _, _, err := readRecord(bufio.NewReader(f), v.diskEnd.offset)
+	e, _, _, err := readRecord(bufio.NewReader(f), s.diskEnd.offset)
 	if err != nil {
 		return 0
 	}
@@ -273,34 +273,34 @@ func (v *logSnapshot) firstSeq() Seq {
 }
 
 // entriesFromCost yields the events from a cost on. It may start with a few earlier events.
-func (v *logSnapshot) entriesFromCost(cost int64) iter.Seq[entry] {
-	if cost >= v.memoryStart.costBefore {
-		i := sort.Search(len(v.memory), func(i int) bool { return v.memory[i].position.costBefore > cost })
-		return slices.Values(v.memory[max(0, i-1):])
+func (s *logSnapshot) entriesFromCost(cost int64) iter.Seq[entry] {
+	if cost >= s.memoryStart.costBefore {
+		i := sort.Search(len(s.memory), func(i int) bool { return s.memory[i].position.costBefore > cost })
+		return slices.Values(s.memory[max(0, i-1):])
 	}
-	seq := v.after + 1
-	if p, ok := v.index.findLast(func(p eventPosition) bool { return p.costBefore > cost }); ok {
-		for e, next := range v.readEvents(p, afterAllEvents) {
+	seq := s.after + 1
+	if p, ok := s.index.findLast(func(p eventPosition) bool { return p.costBefore > cost }); ok {
+		for e, next := range s.readEvents(p, afterAllEvents) {
 			if p = e.position; next.costBefore > cost {
 				break
 			}
 		}
 		seq = max(seq, p.seq)
 	}
-	return v.entriesFrom(seq)
+	return s.entriesFrom(seq)
 }
 
 // structuralEvents returns the newest limit of the structural events in [from, to).
-func (v *logSnapshot) structuralEvents(from, to Seq, limit int) []Event {
+func (s *logSnapshot) structuralEvents(from, to Seq, limit int) []Event {
 	var found []Event // newest first
-	for _, e := range slices.Backward(v.memory) {
+	for _, e := range slices.Backward(s.memory) {
 		if len(found) < limit && e.Seq >= from && e.Seq < to && isStructural(e.Body) {
 			found = append(found, e.Event)
 		}
 	}
-	to = min(to, v.memoryStart.seq, v.diskEnd.seq)
+	to = min(to, s.memoryStart.seq, s.diskEnd.seq)
 	if from < to && len(found) < limit {
-		found = v.structuralOnDisk(found, from, to, limit)
+		found = s.structuralOnDisk(found, from, to, limit)
 	}
 	slices.Reverse(found)
 	return found
@@ -308,13 +308,13 @@ func (v *logSnapshot) structuralEvents(from, to Seq, limit int) []Event {
 
 // structuralOnDisk reads the last stretch of the file, and from there follows the chain of
 // structural records backwards.
-func (v *logSnapshot) structuralOnDisk(found []Event, from, to Seq, limit int) []Event {
-	start, ok := v.index.findLast(func(p eventPosition) bool { return p.seq >= to })
+func (s *logSnapshot) structuralOnDisk(found []Event, from, to Seq, limit int) []Event {
+	start, ok := s.index.findLast(func(p eventPosition) bool { return p.seq >= to })
 	if !ok {
 		return found
 	}
 	var last []Event
-	for e := range v.readEvents(start, afterAllEvents) {
+	for e := range s.readEvents(start, afterAllEvents) {
 		if e.Seq >= to {
 			break
 		}
@@ -327,13 +327,13 @@ func (v *logSnapshot) structuralOnDisk(found []Event, from, to Seq, limit int) [
 			found = append(found, e)
 		}
 	}
-	f, err := v.openEventsFile()
+	f, err := s.openEventsFile()
 	if err != nil {
 		return found
 	}
 	defer f.Close()
 	for offset := start.lastStructural; offset >= 0 && len(found) < limit; {
-		left := v.diskEnd.offset - offset
+		left := s.diskEnd.offset - offset
 		r := bufio.NewReaderSize(io.NewSectionReader(f, offset, left), 512)
 		e, previous, _, err := readRecord(r, left)
 		if err != nil || e.Seq < from || previous >= offset {

@@ -127,11 +127,11 @@ func gapLabel(g Gap) string {
 }
 
 // FullReason returns why a worker ended: the reason, and what its runtime said about it.
-func (g WorkerExited) FullReason() string {
-	if g.Message == "" {
-		return g.Reason
+func (e WorkerExited) FullReason() string {
+	if e.Message == "" {
+		return e.Reason
 	}
-	return g.Reason + " (" + g.Message + ")"
+	return e.Reason + " (" + e.Message + ")"
 }
 
 // exitReport returns why a worker ended, with further facts about it. It begins with the words

@@ -80,36 +80,36 @@ type anchor struct {
 }
 
 // addEvent adds an event to the last summary, or begins the next one.
-func (o *turnIndex) addEvent(e Event) {
-	n := len(o.summaries)
-	if n == 0 || !e.BetweenTurns && (o.summaries[n-1].Turn != e.Turn || o.summaries[n-1].Generation != e.Generation) {
+func (t *turnIndex) addEvent(e Event) {
+	n := len(t.summaries)
+	if n == 0 || !e.BetweenTurns && (t.summaries[n-1].Turn != e.Turn || t.summaries[n-1].Generation != e.Generation) {
 		if n == maxSummaries {
-			o.dropOldest(n / 2)
+			t.dropOldest(n / 2)
 		}
-		o.summaries = append(o.summaries, TurnSummary{Turn: e.Turn, Generation: e.Generation, First: e.Seq, At: e.At})
-		n = len(o.summaries)
+		t.summaries = append(t.summaries, TurnSummary{Turn: e.Turn, Generation: e.Generation, First: e.Seq, At: e.At})
+		n = len(t.summaries)
 	}
-	o.summaries[n-1].addEvent(e)
+	t.summaries[n-1].addEvent(e)
 }
 
 // dropOldest drops the oldest n summaries. n is a multiple of anchorStride.
-func (o *turnIndex) dropOldest(n int) {
-	last := o.lastDroppedTurn
-	for i, s := range o.summaries[:n] {
+func (t *turnIndex) dropOldest(n int) {
+	last := t.lastDroppedTurn
+	for i, s := range t.summaries[:n] {
 		if i%anchorStride == 0 {
-			o.anchors = append(o.anchors, anchor{s.First, last})
+			t.anchors = append(t.anchors, anchor{s.First, last})
 		}
 		last = max(last, s.Turn)
 	}
-	o.lastDroppedTurn = last
-	o.summaries = o.summaries[:copy(o.summaries, o.summaries[n:])]
+	t.lastDroppedTurn = last
+	t.summaries = t.summaries[:copy(t.summaries, t.summaries[n:])]
 }
 
 // forgetBefore drops the anchors of lost turns, which are those before the oldest event on
 // disk.
-func (o *turnIndex) forgetBefore(oldest Seq) {
-	if i := sort.Search(len(o.anchors), func(i int) bool { return o.anchors[i].seq > oldest }); i > 1 {
-		o.anchors = slices.Clone(o.anchors[i-1:])
+func (t *turnIndex) forgetBefore(oldest Seq) {
+	if i := sort.Search(len(t.anchors), func(i int) bool { return t.anchors[i].seq > oldest }); i > 1 {
+		t.anchors = slices.Clone(t.anchors[i-1:])
 	}
 }
 
@@ -218,12 +218,12 @@ func firstTurnFrom(rows []TurnSummary, turn uint64) (first TurnSummary, ok bool)
 }
 
 // seqBefore returns a cursor before the first turn with this number or a higher one.
-func (o *turnIndex) seqBefore(turn uint64) Seq {
-	i := sort.Search(len(o.anchors), func(i int) bool { return o.anchors[i].turn >= turn })
+func (t *turnIndex) seqBefore(turn uint64) Seq {
+	i := sort.Search(len(t.anchors), func(i int) bool { return t.anchors[i].turn >= turn })
 	if i == 0 {
 		return 0
 	}
-	return o.anchors[i-1].seq - 1
+	return t.anchors[i-1].seq - 1
 }
 
 // selectSummaries returns a copy of the summaries that have events between two cursors.
@@ -244,14 +244,14 @@ func selectSummaries(rows []TurnSummary, after, before Seq, backward bool, limit
 type turnSpan struct{ from, to Seq }
 
 // spansLocked returns the spans that have events between two cursors.
-func (o *turnIndex) spansLocked(after, before Seq) []turnSpan {
+func (t *turnIndex) spansLocked(after, before Seq) []turnSpan {
 	var spans []turnSpan
-	for i, a := range o.anchors {
+	for i, a := range t.anchors {
 		end := before
-		if i+1 < len(o.anchors) {
-			end = o.anchors[i+1].seq
-		} else if len(o.summaries) > 0 {
-			end = o.summaries[0].First
+		if i+1 < len(t.anchors) {
+			end = t.anchors[i+1].seq
+		} else if len(t.summaries) > 0 {
+			end = t.summaries[0].First
 		}
 		if a.seq < before && end > after+1 {
 			spans = append(spans, turnSpan{a.seq, end})

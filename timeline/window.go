@@ -72,11 +72,11 @@ func (l *Log) Window(after Seq, headBytes, tailBytes int) []Event {
 }
 
 // firstEntry returns the first event after the cursor.
-func (v *logSnapshot) firstEntry() entry {
-	for e := range v.entriesFrom(v.after + 1) {
+func (s *logSnapshot) firstEntry() entry {
+	for e := range s.entriesFrom(s.after + 1) {
 		return e
 	}
-	return entry{position: v.end}
+	return entry{position: s.end}
 }
 
 // sliceText returns the bytes from..to of a text.
@@ -94,50 +94,50 @@ type eventOffset struct {
 	end     eventPosition
 }
 
-func (c eventOffset) currentEntry() entry { return c.list[c.i] }
+func (o eventOffset) currentEntry() entry { return o.list[o.i] }
 
 // position returns the position of the event that is cut.
-func (c eventOffset) position() eventPosition {
-	if c.i == len(c.list) {
-		return c.end
+func (o eventOffset) position() eventPosition {
+	if o.i == len(o.list) {
+		return o.end
 	}
-	return c.list[c.i].position
+	return o.list[o.i].position
 }
 
-func (c eventOffset) isBefore(d eventOffset) bool {
-	a, b := c.position().seq, d.position().seq
-	return a < b || a == b && c.n < d.n
+func (o eventOffset) isBefore(d eventOffset) bool {
+	a, b := o.position().seq, d.position().seq
+	return a < b || a == b && o.n < d.n
 }
 
 // bytesBefore returns the number of bytes of text and displays before the offset.
-func (c eventOffset) bytesBefore() int64 { return c.position().bytesBefore + int64(c.n) }
+func (o eventOffset) bytesBefore() int64 { return o.position().bytesBefore + int64(o.n) }
 
 // lineNumber returns the line in the output file at the offset, 0 if unknown.
-func (c eventOffset) lineNumber() int {
-	if c.i == len(c.list) || c.list[c.i].Line == 0 {
+func (o eventOffset) lineNumber() int {
+	if o.i == len(o.list) || o.list[o.i].Line == 0 {
 		return 0
 	}
-	line := c.list[c.i].Line
-	if t, ok := c.list[c.i].Body.(Text); ok {
-		line += bytes.Count(t.Data[:c.n], newline)
+	line := o.list[o.i].Line
+	if t, ok := o.list[o.i].Body.(Text); ok {
+		line += bytes.Count(t.Data[:o.n], newline)
 	}
 	return line
 }
 
 // normalize returns the same position, as the start of an event if it is after the last byte of
 // the event before.
-func (c eventOffset) normalize() eventOffset {
-	if t, ok := c.list[c.i].Body.(Text); ok && c.n == len(t.Data) {
-		c.i, c.n = c.i+1, 0
+func (o eventOffset) normalize() eventOffset {
+	if t, ok := o.list[o.i].Body.(Text); ok && o.n == len(t.Data) {
+		o.i, o.n = o.i+1, 0
 	}
-	return c
+	return o
 }
 
 // findHeadEnd returns the end of the head: after the last newline before a cost, unless that
 // newline is more than slack before it.
-func (v *logSnapshot) findHeadEnd(cost, slack int64) eventOffset {
-	c := eventOffset{end: v.end}
-	for e := range v.entriesFrom(v.after + 1) {
+func (s *logSnapshot) findHeadEnd(cost, slack int64) eventOffset {
+	c := eventOffset{end: s.end}
+	for e := range s.entriesFrom(s.after + 1) {
 		c.list = append(c.list, e)
 		if e.position.costBefore >= cost {
 			break
@@ -169,7 +169,7 @@ func (v *logSnapshot) findHeadEnd(cost, slack int64) eventOffset {
 			break
 		}
 		if n > 0 {
-			return eventOffset{list: c.list, i: i, n: n, newline: true, end: v.end}.normalize()
+			return eventOffset{list: c.list, i: i, n: n, newline: true, end: s.end}.normalize()
 		}
 	}
 	return c
@@ -177,10 +177,10 @@ func (v *logSnapshot) findHeadEnd(cost, slack int64) eventOffset {
 
 // findTailStart returns the beginning of the tail: after the first newline after a cost, unless
 // that newline is more than slack after it.
-func (v *logSnapshot) findTailStart(cost, slack int64) eventOffset {
-	c := eventOffset{end: v.end}
-	for e := range v.entriesFromCost(cost) {
-		if len(c.list) > 0 || v.costAfter(e) > cost {
+func (s *logSnapshot) findTailStart(cost, slack int64) eventOffset {
+	c := eventOffset{end: s.end}
+	for e := range s.entriesFromCost(cost) {
+		if len(c.list) > 0 || s.costAfter(e) > cost {
 			c.list = append(c.list, e)
 		}
 	}
@@ -208,14 +208,14 @@ func (v *logSnapshot) findTailStart(cost, slack int64) eventOffset {
 		}
 		n := from + bytes.IndexByte(t.Data[from:], '\n') + 1
 		if n > from && e.position.costBefore+int64(n) <= cost+slack {
-			return eventOffset{list: c.list, i: i, n: n, newline: true, end: v.end}.normalize()
+			return eventOffset{list: c.list, i: i, n: n, newline: true, end: s.end}.normalize()
 		}
 	}
 	return c
 }
 
 // costAfter returns the cost of everything up to an entry.
-func (v *logSnapshot) costAfter(e entry) int64 {
+func (s *logSnapshot) costAfter(e entry) int64 {
 	if _, ok := e.Body.(Gap); ok {
 		return e.position.costBefore
 	}
@@ -233,32 +233,32 @@ func runeStart(data []byte, n int) int {
 }
 
 // middleReplacement returns the events that replace the omitted middle between head and tail.
-func (v *logSnapshot) middleReplacement(head, tail eventOffset) []Event {
+func (s *logSnapshot) middleReplacement(head, tail eventOffset) []Event {
 	from, to := head.position(), tail.position()
 	last := to.seq - 1 // the last event that is omitted or cut
 	if tail.n > 0 {
 		last = to.seq
 	}
-	kept := v.structuralEvents(from.seq, to.seq, maxStructural)
+	kept := s.structuralEvents(from.seq, to.seq, maxStructural)
 
 	elided := Omitted{From: from.seq, To: last, Bytes: tail.bytesBefore() - head.bytesBefore()}
 	var gap *Gap
-	if v.eventsPath == "" || v.isWriting || to.seq < v.diskEnd.seq || v.diskEnd.seq == v.end.seq {
+	if s.eventsPath == "" || s.isWriting || to.seq < s.diskEnd.seq || s.diskEnd.seq == s.end.seq {
 		last, newline := tail.lineNumber(), tail.newline
-		if tail.i == len(tail.list) && v.diskEnd.seq == v.end.seq {
-			last, newline = v.outputLines, false
+		if tail.i == len(tail.list) && s.diskEnd.seq == s.end.seq {
+			last, newline = s.outputLines, false
 		}
-		elided.FirstLine, elided.LastLine = v.lineRange(head, last, newline)
+		elided.FirstLine, elided.LastLine = s.lineRange(head, last, newline)
 	} else {
 		// The files end in the middle.
-		gap = &Gap{From: max(from.seq, v.diskEnd.seq), To: last}
-		gap.Bytes = tail.bytesBefore() - max(head.bytesBefore(), v.diskEnd.bytesBefore)
+		gap = &Gap{From: max(from.seq, s.diskEnd.seq), To: last}
+		gap.Bytes = tail.bytesBefore() - max(head.bytesBefore(), s.diskEnd.bytesBefore)
 		elided.To = gap.From - 1
 		elided.Bytes -= gap.Bytes
-		elided.FirstLine, elided.LastLine = v.lineRange(head, v.outputLines, false)
+		elided.FirstLine, elided.LastLine = s.lineRange(head, s.outputLines, false)
 	}
 
-	next := v.memory[len(v.memory)-1]
+	next := s.memory[len(s.memory)-1]
 	if tail.i < len(tail.list) {
 		next = tail.currentEntry()
 	}
@@ -282,9 +282,9 @@ func (v *logSnapshot) middleReplacement(head, tail eventOffset) []Event {
 
 // lineRange returns the range of lines from head to line last, or to the line before it if the
 // tail begins right after a newline.
-func (v *logSnapshot) lineRange(head eventOffset, last int, newline bool) (int, int) {
+func (s *logSnapshot) lineRange(head eventOffset, last int, newline bool) (int, int) {
 	first := head.lineNumber()
-	if !v.hasOutputFile || first == 0 || last == 0 {
+	if !s.hasOutputFile || first == 0 || last == 0 {
 		return 0, 0
 	}
 	if newline {

@@ -55,20 +55,20 @@ func (w *wireModel) writeSchema() ([]byte, error) {
 
 func schemaRef(name string) map[string]any { return map[string]any{"$ref": "#/$defs/" + name} }
 
-func (k typeForm) schemaOf() map[string]any {
+func (f typeForm) schemaOf() map[string]any {
 	switch {
-	case k.object != "":
-		return schemaRef(k.object)
-	case k.list != nil:
-		return map[string]any{"type": "array", "items": k.list.schemaOf()}
-	case k.values != nil:
-		return map[string]any{"type": "object", "additionalProperties": k.values.schemaOf()}
-	case k.enum != nil:
-		return map[string]any{"enum": k.enum}
-	case k.basic == anyValue:
+	case f.object != "":
+		return schemaRef(f.object)
+	case f.list != nil:
+		return map[string]any{"type": "array", "items": f.list.schemaOf()}
+	case f.values != nil:
+		return map[string]any{"type": "object", "additionalProperties": f.values.schemaOf()}
+	case f.enum != nil:
+		return map[string]any{"enum": f.enum}
+	case f.basic == anyValue:
 		return map[string]any{}
 	}
-	return map[string]any{"type": k.basic}
+	return map[string]any{"type": f.basic}
 }
 
 // writePython writes a TypedDict for each object. Optional fields, and fields whose names are
@@ -126,18 +126,18 @@ func pythonField(f objectField) string {
 // pythonKeywords are field names that a class cannot have.
 var pythonKeywords = map[string]bool{"from": true}
 
-func (k typeForm) pythonType() string {
+func (f typeForm) pythonType() string {
 	switch {
-	case k.object != "":
-		return `"` + k.object + `"`
-	case k.list != nil:
-		return "List[" + k.list.pythonType() + "]"
-	case k.values != nil:
-		return "Dict[str, " + k.values.pythonType() + "]"
-	case k.enum != nil:
-		return "Literal[" + quoteList(k.enum, ", ") + "]"
+	case f.object != "":
+		return `"` + f.object + `"`
+	case f.list != nil:
+		return "List[" + f.list.pythonType() + "]"
+	case f.values != nil:
+		return "Dict[str, " + f.values.pythonType() + "]"
+	case f.enum != nil:
+		return "Literal[" + quoteList(f.enum, ", ") + "]"
 	}
-	return map[basicKind]string{text: "str", integer: "int", number: "float", boolean: "bool", anyValue: "Any"}[k.basic]
+	return map[basicKind]string{text: "str", integer: "int", number: "float", boolean: "bool", anyValue: "Any"}[f.basic]
 }
 
 func quoteList(list []string, between string) string {
@@ -190,18 +190,18 @@ func (w *wireModel) typescriptTable(b *bytes.Buffer, name, doc string, list []rp
 	b.WriteString("}\n")
 }
 
-func (k typeForm) typeScriptType() string {
+func (f typeForm) typeScriptType() string {
 	switch {
-	case k.object != "":
-		return k.object
-	case k.list != nil && k.list.enum != nil:
-		return "(" + k.list.typeScriptType() + ")[]"
-	case k.list != nil:
-		return k.list.typeScriptType() + "[]"
-	case k.values != nil:
-		return "Record<string, " + k.values.typeScriptType() + ">"
-	case k.enum != nil:
-		return quoteList(k.enum, " | ")
+	case f.object != "":
+		return f.object
+	case f.list != nil && f.list.enum != nil:
+		return "(" + f.list.typeScriptType() + ")[]"
+	case f.list != nil:
+		return f.list.typeScriptType() + "[]"
+	case f.values != nil:
+		return "Record<string, " + f.values.typeScriptType() + ">"
+	case f.enum != nil:
+		return quoteList(f.enum, " | ")
 	}
-	return map[basicKind]string{text: "string", integer: "number", number: "number", boolean: "boolean", anyValue: "unknown"}[k.basic]
+	return map[basicKind]string{text: "string", integer: "number", number: "number", boolean: "boolean", anyValue: "unknown"}[f.basic]
 }

@@ -17,7 +17,7 @@ import (
 // environment are those of a login.
 type environment map[string]string
 
-func (v environment) get(name string) string { return v[name] }
+func (e environment) get(name string) string { return e[name] }
 
 func TestSocketPaths_ForeignLogin(t *testing.T) {
 	dir := t.TempDir()

@@ -9,10 +9,10 @@ import (
 // An activityReader reads from the stream and notes when bytes arrive.
 type activityReader struct{ c *Conn }
 
-func (h activityReader) Read(b []byte) (int, error) {
-	n, err := h.c.stream.Read(b)
+func (r activityReader) Read(b []byte) (int, error) {
+	n, err := r.c.stream.Read(b)
 	if n > 0 {
-		h.c.noteActivity()
+		r.c.noteActivity()
 	}
 	return n, err
 }

@@ -239,33 +239,33 @@ type deadline struct {
 	over  bool        // guarded by mu
 }
 
-func (l *deadline) set(t time.Time) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.timer != nil {
-		l.timer.Stop()
-		l.timer = nil
+func (d *deadline) set(t time.Time) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
 	}
-	if l.over {
+	if d.over {
 		return os.ErrDeadlineExceeded
 	}
 	if !t.IsZero() {
-		l.timer = time.AfterFunc(time.Until(t), func() {
-			l.mu.Lock()
-			l.over = true
-			l.mu.Unlock()
-			l.expire()
+		d.timer = time.AfterFunc(time.Until(t), func() {
+			d.mu.Lock()
+			d.over = true
+			d.mu.Unlock()
+			d.expire()
 		})
 	}
 	return nil
 }
 
-func (l *deadline) stop() { _ = l.set(time.Time{}) }
+func (d *deadline) stop() { _ = d.set(time.Time{}) }
 
-func (l *deadline) isOver() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.over
+func (d *deadline) isOver() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.over
 }
 
 // A tailBuffer stores the end of what is written, and copies all of it to passTo until stopPassing.

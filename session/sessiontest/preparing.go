@@ -20,16 +20,16 @@ type fakePreparation struct {
 	canceled chan error // why it was cancelled
 }
 
-func (w *fakePreparation) awaitResult(ctx context.Context, report func(workers.PreparationProgress)) (workers.PreparationResult, error) {
-	w.started <- struct{}{}
+func (f *fakePreparation) awaitResult(ctx context.Context, report func(workers.PreparationProgress)) (workers.PreparationResult, error) {
+	f.started <- struct{}{}
 	for {
 		select {
-		case p := <-w.reports:
+		case p := <-f.reports:
 			report(p)
-		case err := <-w.result:
+		case err := <-f.result:
 			return workers.PreparationResult{Env: []string{"PREPARED=yes"}, Notice: "prepared"}, err
 		case <-ctx.Done():
-			w.canceled <- context.Cause(ctx)
+			f.canceled <- context.Cause(ctx)
 			return workers.PreparationResult{}, ctx.Err()
 		}
 	}

@@ -82,12 +82,12 @@ func newTestModule(t *testing.T, listed string, files map[string]string) *testMo
 }
 
 // runCommand returns the output of a program in the module, and its exit status.
-func (j *testModule) runCommand(t *testing.T, name string, args ...string) (string, int) {
+func (m *testModule) runCommand(t *testing.T, name string, args ...string) (string, int) {
 	t.Helper()
 	cmd := exec.Command(name, args...)
-	cmd.Dir = j.dir
+	cmd.Dir = m.dir
 	cmd.Env = append(os.Environ(), "GOCACHE="+goCache(t), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off", "GOTOOLCHAIN=local",
-		"XDG_CACHE_HOME="+j.cache, "TURNSTONE_AGAIN="+j.ciRun, "JUDGED_DIR="+j.testState)
+		"XDG_CACHE_HOME="+m.cache, "TURNSTONE_AGAIN="+m.ciRun, "JUDGED_DIR="+m.testState)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -106,10 +106,10 @@ func goCache(t *testing.T) string {
 }
 
 // runJudge runs the tests, which fail, and returns the script's output about them.
-func (j *testModule) runJudge(t *testing.T, args ...string) (output string, status int) {
+func (m *testModule) runJudge(t *testing.T, args ...string) (output string, status int) {
 	t.Helper()
 	args = append([]string{"-vet=off"}, args...)
-	out, status := j.runCommand(t, "go", append([]string{"test", "-v=test2json"}, args...)...)
+	out, status := m.runCommand(t, "go", append([]string{"test", "-v=test2json"}, args...)...)
 	if status == 0 {
 		t.Fatalf("no test failed:\n%s", out)
 	}
@@ -117,7 +117,7 @@ func (j *testModule) runJudge(t *testing.T, args ...string) (output string, stat
 	if err := os.WriteFile(log, []byte(out), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	output, status = j.runCommand(t, filepath.Join(j.dir, "scripts", "again"), append([]string{log}, args...)...)
+	output, status = m.runCommand(t, filepath.Join(m.dir, "scripts", "again"), append([]string{log}, args...)...)
 	t.Cleanup(func() {
 		if t.Failed() { // in a CI log, verdicts about no test of its own would mislead
 			t.Logf("exit status %d\n%s", status, output)
@@ -127,9 +127,9 @@ func (j *testModule) runJudge(t *testing.T, args ...string) (output string, stat
 }
 
 // resetRun makes the tests fail again, in another CI run.
-func (j *testModule) resetRun(t *testing.T) {
+func (m *testModule) resetRun(t *testing.T) {
 	t.Helper()
-	for _, d := range []string{j.testState, j.ciRun} {
+	for _, d := range []string{m.testState, m.ciRun} {
 		if err := errors.Join(os.RemoveAll(d), os.Mkdir(d, 0o755)); err != nil {
 			t.Fatal(err)
 		}

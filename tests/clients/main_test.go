@@ -118,18 +118,18 @@ func newTestHome(t testing.TB) testHome {
 }
 
 // newCommand returns a command that runs in this home.
-func (p testHome) newCommand(argv []string, env ...string) *exec.Cmd {
+func (h testHome) newCommand(argv []string, env ...string) *exec.Cmd {
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Dir = p.project
-	cmd.Env = append([]string{"HOME=" + p.home, "PATH=/usr/bin:/bin", "TERM=xterm-256color", "LANG=C.UTF-8"}, p.sharedEnv...)
+	cmd.Dir = h.project
+	cmd.Env = append([]string{"HOME=" + h.home, "PATH=/usr/bin:/bin", "TERM=xterm-256color", "LANG=C.UTF-8"}, h.sharedEnv...)
 	cmd.Env = append(cmd.Env, env...)
 	return cmd
 }
 
 // writeFile writes a file in the home directory.
-func (p testHome) writeFile(t testing.TB, name, text string) string {
+func (h testHome) writeFile(t testing.TB, name, text string) string {
 	t.Helper()
-	path := filepath.Join(p.home, name)
+	path := filepath.Join(h.home, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -140,13 +140,13 @@ func (p testHome) writeFile(t testing.TB, name, text string) string {
 }
 
 // projectFileExists reports whether code has created a file in the project.
-func (p testHome) projectFileExists(name string) bool {
-	_, err := os.Stat(filepath.Join(p.project, name))
+func (h testHome) projectFileExists(name string) bool {
+	_, err := os.Stat(filepath.Join(h.project, name))
 	return err == nil
 }
 
 // findProcesses returns the test's processes whose command line contains text.
-func (p testHome) findProcesses(t testing.TB, text string) []int {
+func (h testHome) findProcesses(t testing.TB, text string) []int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -162,7 +162,7 @@ func (p testHome) findProcesses(t testing.TB, text string) []int {
 		if err != nil { // another user's process, or gone
 			continue
 		}
-		if bytes.Contains(env, []byte(p.sharedEnv[0]+"\x00")) && strings.Contains(commandLine(pid), text) {
+		if bytes.Contains(env, []byte(h.sharedEnv[0]+"\x00")) && strings.Contains(commandLine(pid), text) {
 			pids = append(pids, pid)
 		}
 	}

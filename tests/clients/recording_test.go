@@ -84,7 +84,7 @@ func TestReadmeRecording(t *testing.T) {
 }
 
 // addProgram puts a program with an environment on the PATH of the home.
-func (p testHome) addProgram(t testing.TB, name string, argv, env []string) {
+func (h testHome) addProgram(t testing.TB, name string, argv, env []string) {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("#!/bin/sh\nexec env")
@@ -92,7 +92,7 @@ func (p testHome) addProgram(t testing.TB, name string, argv, env []string) {
 		fmt.Fprintf(&b, " '%s'", strings.ReplaceAll(word, "'", `'\''`))
 	}
 	b.WriteString(` "$@"` + "\n")
-	if err := os.Chmod(p.writeFile(t, "bin/"+name, b.String()), 0o700); err != nil {
+	if err := os.Chmod(h.writeFile(t, "bin/"+name, b.String()), 0o700); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -58,37 +58,37 @@ func openTerminal(t *testing.T, cmd *exec.Cmd) *agentTerminal {
 	return s
 }
 
-func (s *agentTerminal) readOutput() {
-	defer close(s.done)
+func (t *agentTerminal) readOutput() {
+	defer close(t.done)
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := s.tty.Read(buf)
+		n, err := t.tty.Read(buf)
 		if err != nil {
 			return
 		}
-		s.mu.Lock()
-		s.shown += string(buf[:n])
-		s.mu.Unlock()
-		if s.onOutput != nil {
-			s.onOutput(buf[:n])
+		t.mu.Lock()
+		t.shown += string(buf[:n])
+		t.mu.Unlock()
+		if t.onOutput != nil {
+			t.onOutput(buf[:n])
 		}
-		s.answerQueries(string(buf[:n]))
+		t.answerQueries(string(buf[:n]))
 	}
 }
 
 // answerQueries answers the queries that an agent sends to its terminal before it starts.
-func (s *agentTerminal) answerQueries(shown string) {
+func (t *agentTerminal) answerQueries(shown string) {
 	if strings.Contains(shown, "\x1b[6n") { // cursor position
-		_, _ = s.tty.WriteString("\x1b[1;1R")
+		_, _ = t.tty.WriteString("\x1b[1;1R")
 	}
 	if strings.Contains(shown, "\x1b[c") { // device attributes
-		_, _ = s.tty.WriteString("\x1b[?62;c")
+		_, _ = t.tty.WriteString("\x1b[?62;c")
 	}
 }
 
-func (s *agentTerminal) hasEnded() bool {
+func (t *agentTerminal) hasEnded() bool {
 	select {
-	case <-s.done:
+	case <-t.done:
 		return true
 	default:
 		return false
@@ -102,28 +102,28 @@ var (
 
 // screenText returns the text shown since the last key, without blanks, because agents draw these
 // by moving the cursor.
-func (s *agentTerminal) screenText() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return blanks.ReplaceAllString(controlSequences.ReplaceAllString(s.shown, " "), "")
+func (t *agentTerminal) screenText() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return blanks.ReplaceAllString(controlSequences.ReplaceAllString(t.shown, " "), "")
 }
 
 // waitText waits until the terminal shows text, ignoring blanks.
-func (s *agentTerminal) waitText(text string) {
-	s.t.Helper()
+func (t *agentTerminal) waitText(text string) {
+	t.t.Helper()
 	text = blanks.ReplaceAllString(text, "")
-	if !waitUntil(testTimeout, func() bool { return s.hasEnded() || strings.Contains(s.screenText(), text) }) || !strings.Contains(s.screenText(), text) {
-		s.t.Fatalf("the terminal shows %.6000q, want %q", s.screenText(), text)
+	if !waitUntil(testTimeout, func() bool { return t.hasEnded() || strings.Contains(t.screenText(), text) }) || !strings.Contains(t.screenText(), text) {
+		t.t.Fatalf("the terminal shows %.6000q, want %q", t.screenText(), text)
 	}
 }
 
-func (s *agentTerminal) typeKeys(keys string) {
-	s.t.Helper()
-	s.mu.Lock()
-	s.shown = ""
-	s.mu.Unlock()
-	if _, err := s.tty.WriteString(keys); err != nil && !s.hasEnded() {
-		s.t.Error(err)
+func (t *agentTerminal) typeKeys(keys string) {
+	t.t.Helper()
+	t.mu.Lock()
+	t.shown = ""
+	t.mu.Unlock()
+	if _, err := t.tty.WriteString(keys); err != nil && !t.hasEnded() {
+		t.t.Error(err)
 	}
 }
 
@@ -133,16 +133,16 @@ const keyDelay = 100 * time.Millisecond
 
 // typePrompt types a prompt until the agent asks the model with our tools. An agent may ask before
 // it has them.
-func (s *agentTerminal) typePrompt(m *fakeModel, prompt string) {
-	s.t.Helper()
+func (t *agentTerminal) typePrompt(m *fakeModel, prompt string) {
+	t.t.Helper()
 	before := m.countAsks()
 	for range 5 {
-		s.typeKeys(prompt)
+		t.typeKeys(prompt)
 		<-time.After(keyDelay)
-		s.typeKeys("\r")
+		t.typeKeys("\r")
 		if waitUntil(3*time.Second, func() bool { return m.countAsks() > before }) {
 			return
 		}
 	}
-	s.t.Fatalf("the agent did not ask the model with our tools; it shows %.6000q", s.screenText())
+	t.t.Fatalf("the agent did not ask the model with our tools; it shows %.6000q", t.screenText())
 }

@@ -223,22 +223,22 @@ func startMCPClientWith(t *testing.T, cmd *exec.Cmd, capabilities map[string]any
 	return a
 }
 
-func (a *mcpClient) kill() {
-	_ = a.cmd.Process.Kill()
-	_ = a.cmd.Wait()
+func (mc *mcpClient) kill() {
+	_ = mc.cmd.Process.Kill()
+	_ = mc.cmd.Wait()
 }
 
-func (a *mcpClient) request(method string, params any) json.RawMessage {
-	a.t.Helper()
-	a.last++
-	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": a.last, "method": method, "params": params})
+func (mc *mcpClient) request(method string, params any) json.RawMessage {
+	mc.t.Helper()
+	mc.last++
+	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": mc.last, "method": method, "params": params})
 	if err != nil {
-		a.t.Fatal(err)
+		mc.t.Fatal(err)
 	}
-	if _, err := a.in.Write(append(line, '\n')); err != nil {
-		a.t.Fatal(err)
+	if _, err := mc.in.Write(append(line, '\n')); err != nil {
+		mc.t.Fatal(err)
 	}
-	for a.lines.Scan() {
+	for mc.lines.Scan() {
 		var m struct {
 			ID     int
 			Method string
@@ -246,29 +246,29 @@ func (a *mcpClient) request(method string, params any) json.RawMessage {
 			Result json.RawMessage
 			Error  json.RawMessage
 		}
-		if err := json.Unmarshal(a.lines.Bytes(), &m); err != nil {
-			a.t.Fatal(err)
+		if err := json.Unmarshal(mc.lines.Bytes(), &m); err != nil {
+			mc.t.Fatal(err)
 		}
-		if m.Method == "elicitation/create" && a.answerQuestion != nil {
-			a.askedCount++
-			answer, _ := json.Marshal(a.answerQuestion(m.Params.Message))
-			fmt.Fprintf(a.in, `{"jsonrpc":"2.0","id":%d,"result":{"action":"accept","content":{"answer":%s}}}`+"\n", m.ID, answer)
+		if m.Method == "elicitation/create" && mc.answerQuestion != nil {
+			mc.askedCount++
+			answer, _ := json.Marshal(mc.answerQuestion(m.Params.Message))
+			fmt.Fprintf(mc.in, `{"jsonrpc":"2.0","id":%d,"result":{"action":"accept","content":{"answer":%s}}}`+"\n", m.ID, answer)
 			continue
 		}
-		if m.ID == a.last && m.Method == "" {
+		if m.ID == mc.last && m.Method == "" {
 			if m.Error != nil {
-				a.t.Fatalf("%s: %s", method, m.Error)
+				mc.t.Fatalf("%s: %s", method, m.Error)
 			}
 			return m.Result
 		}
 	}
-	a.t.Fatalf("%s: no answer", method)
+	mc.t.Fatalf("%s: no answer", method)
 	return nil
 }
 
 // callRepl calls the tool repl and returns its text.
-func (a *mcpClient) callRepl(input string, more ...any) string {
-	a.t.Helper()
+func (mc *mcpClient) callRepl(input string, more ...any) string {
+	mc.t.Helper()
 	arguments := map[string]any{"input": input}
 	for i := 0; i+1 < len(more); i += 2 {
 		arguments[fmt.Sprint(more[i])] = more[i+1]
@@ -276,15 +276,15 @@ func (a *mcpClient) callRepl(input string, more ...any) string {
 	var result struct {
 		Content []struct{ Text string }
 	}
-	if err := json.Unmarshal(a.request("tools/call", map[string]any{"name": "repl", "arguments": arguments}), &result); err != nil {
-		a.t.Fatal(err)
+	if err := json.Unmarshal(mc.request("tools/call", map[string]any{"name": "repl", "arguments": arguments}), &result); err != nil {
+		mc.t.Fatal(err)
 	}
 	var text []string
 	for _, c := range result.Content {
 		text = append(text, c.Text)
 	}
 	line, rest := splitSandboxLine(strings.Join(text, "\n"))
-	a.sandboxLine = cmp.Or(line, a.sandboxLine)
+	mc.sandboxLine = cmp.Or(line, mc.sandboxLine)
 	return rest
 }
 
@@ -523,13 +523,13 @@ func TestMCPDaemon(t *testing.T) {
 	})
 }
 
-func (a *mcpClient) callTool(name string, arguments map[string]any) string {
-	a.t.Helper()
+func (mc *mcpClient) callTool(name string, arguments map[string]any) string {
+	mc.t.Helper()
 	var result struct {
 		Content []struct{ Text string }
 	}
-	if err := json.Unmarshal(a.request("tools/call", map[string]any{"name": name, "arguments": arguments}), &result); err != nil {
-		a.t.Fatal(err)
+	if err := json.Unmarshal(mc.request("tools/call", map[string]any{"name": name, "arguments": arguments}), &result); err != nil {
+		mc.t.Fatal(err)
 	}
 	return result.Content[0].Text
 }

@@ -26,90 +26,90 @@ var (
 	partialPattern  = regexp.MustCompile(`^\x1b(?:\[[0-9;?<=>]*[ -/]*|\][^\x07\x1b]*\x1b?)?$`)
 )
 
-func (d *terminalScreen) write(b []byte) {
-	b = append(d.partial, b...)
+func (s *terminalScreen) write(b []byte) {
+	b = append(s.partial, b...)
 	for len(b) > 0 && !partialPattern.Match(b) && utf8.FullRune(b) {
 		if found := sequencePattern.FindSubmatch(b); found != nil {
-			d.applySequence(string(found[1]), string(found[2]))
+			s.applySequence(string(found[1]), string(found[2]))
 			b = b[len(found[0]):]
 			continue
 		}
 		r, n := utf8.DecodeRune(b)
 		b = b[n:]
-		d.writeRune(r)
+		s.writeRune(r)
 	}
-	d.partial = b
+	s.partial = b
 }
 
 // currentRow extends the cursor's row up to the cursor.
-func (d *terminalScreen) currentRow() *[]rune {
-	for len(d.rows) <= d.y {
-		d.rows, d.wrapped = append(d.rows, nil), append(d.wrapped, false)
+func (s *terminalScreen) currentRow() *[]rune {
+	for len(s.rows) <= s.y {
+		s.rows, s.wrapped = append(s.rows, nil), append(s.wrapped, false)
 	}
-	row := &d.rows[d.y]
-	for len(*row) < d.x {
+	row := &s.rows[s.y]
+	for len(*row) < s.x {
 		*row = append(*row, ' ')
 	}
 	return row
 }
 
-func (d *terminalScreen) writeRune(r rune) {
+func (s *terminalScreen) writeRune(r rune) {
 	switch r {
 	case '\r':
-		d.x = 0
+		s.x = 0
 	case '\n':
-		d.y++
-		d.currentRow()
-		d.wrapped[d.y] = false
+		s.y++
+		s.currentRow()
+		s.wrapped[s.y] = false
 	case '\b':
-		d.x = max(0, min(d.x, screenColumns-1)-1)
+		s.x = max(0, min(s.x, screenColumns-1)-1)
 	default:
 		if r < ' ' {
 			return
 		}
-		if d.x == screenColumns {
-			d.y, d.x = d.y+1, 0
-			d.currentRow()
-			d.wrapped[d.y] = true
+		if s.x == screenColumns {
+			s.y, s.x = s.y+1, 0
+			s.currentRow()
+			s.wrapped[s.y] = true
 		}
-		row := d.currentRow()
-		*row = append((*row)[:d.x], append([]rune{r}, (*row)[min(len(*row), d.x+1):]...)...)
-		d.x++
+		row := s.currentRow()
+		*row = append((*row)[:s.x], append([]rune{r}, (*row)[min(len(*row), s.x+1):]...)...)
+		s.x++
 	}
 }
 
-func (d *terminalScreen) applySequence(parameters, final string) {
+func (s *terminalScreen) applySequence(parameters, final string) {
 	n, err := strconv.Atoi(parameters)
 	if err != nil {
 		n = 1
 	}
 	switch final {
 	case "A":
-		d.y = max(0, d.y-n)
+		s.y = max(0, s.y-n)
 	case "B":
-		d.y += n
+		s.y += n
 	case "C":
-		d.x = min(screenColumns-1, d.x+n)
+		s.x = min(screenColumns-1, s.x+n)
 	case "D":
-		d.x = max(0, d.x-n)
+		s.x = max(0, s.x-n)
 	case "G":
-		d.x = min(screenColumns, n) - 1
+		s.x = min(screenColumns, n) - 1
 	case "J", "K":
 		if parameters == "" {
-			row := d.currentRow()
-			*row = (*row)[:d.x]
+			row := s.currentRow()
+			*row = (*row)[:s.x]
 			if final == "J" {
-				d.rows, d.wrapped = d.rows[:d.y+1], d.wrapped[:d.y+1]
+				s.rows, s.wrapped = s.rows[:s.y+1], s.wrapped[:s.y+1]
 			}
 		}
 	}
 }
 
 // textBeforeCursor returns the text of the cursor's line up to the cursor, joined over wrapped rows.
-func (d *terminalScreen) textBeforeCursor() string {
-	text := string((*d.currentRow())[:d.x])
-	for y := d.y; y > 0 && d.wrapped[y]; y-- {
-		text = string(d.rows[y-1]) + text
+func (s *terminalScreen) textBeforeCursor() string {
+	text := string((*s.currentRow())[:s.x])
+	for y := s.y; y > 0 && s.wrapped[y]; y-- {
+		text = string(s.rows[y-1]) + text
 	}
 	return text
 }

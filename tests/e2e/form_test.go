@@ -78,21 +78,21 @@ func TestDoctor_ToolServers(t *testing.T) {
 const pickBirdCode = "from turnstone.tools import birds; print(birds.pick())"
 
 // answerForm answers the form at a terminal.
-func (p *terminalUser) answerForm() {
-	p.waitText("the server birds asks: Which bird?")
-	p.waitText("y (answer it) or n: ")
-	p.typeKeys("perhaps\r")
-	p.waitText("y (answer it) or n: ")
-	p.typeKeys("y\r")
-	p.waitText("Name: ")
-	p.typeKeys("A\r")
-	p.waitText("Name: it has fewer than 2 characters")
-	p.waitText("Name: ")
-	p.typeKeys("Ada\r")
-	p.waitText("eggs (a whole number; default 3): ")
-	p.typeKeys("\r")
-	p.waitText("kind (one of owl, wren; may be empty): ")
-	p.typeKeys("owl\r")
+func (u *terminalUser) answerForm() {
+	u.waitText("the server birds asks: Which bird?")
+	u.waitText("y (answer it) or n: ")
+	u.typeKeys("perhaps\r")
+	u.waitText("y (answer it) or n: ")
+	u.typeKeys("y\r")
+	u.waitText("Name: ")
+	u.typeKeys("A\r")
+	u.waitText("Name: it has fewer than 2 characters")
+	u.waitText("Name: ")
+	u.typeKeys("Ada\r")
+	u.waitText("eggs (a whole number; default 3): ")
+	u.typeKeys("\r")
+	u.waitText("kind (one of owl, wren; may be empty): ")
+	u.typeKeys("owl\r")
 }
 
 func TestForm(t *testing.T) {

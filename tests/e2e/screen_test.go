@@ -37,11 +37,11 @@ func newProgramTerminal(t *testing.T, h home, args ...string) *terminalUser {
 }
 
 // pasteDefinitions pastes code.
-func (p *terminalUser) pasteDefinitions(code string) {
-	p.t.Helper()
-	p.typeKeys("\x1b[200~" + code + "\x1b[201~\r")
-	p.waitText("return got")
-	p.waitText(">>> ")
+func (u *terminalUser) pasteDefinitions(code string) {
+	u.t.Helper()
+	u.typeKeys("\x1b[200~" + code + "\x1b[201~\r")
+	u.waitText("return got")
+	u.waitText(">>> ")
 }
 
 func TestFullScreen(t *testing.T) {

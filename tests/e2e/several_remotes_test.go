@@ -62,9 +62,9 @@ func newTestRemote(t *testing.T) testRemote {
 }
 
 // dialPIDs returns the processes that have connected there.
-func (p testRemote) dialPIDs(t *testing.T) (pids []int) {
+func (r testRemote) dialPIDs(t *testing.T) (pids []int) {
 	t.Helper()
-	text, err := os.ReadFile(p.dialsFile)
+	text, err := os.ReadFile(r.dialsFile)
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}

@@ -102,83 +102,83 @@ func (h home) startProgram(t *testing.T, cmd *exec.Cmd) *terminalUser {
 var drawingPattern = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]| \x08`)
 
 // waitText waits until text is shown, and returns the text before it.
-func (p *terminalUser) waitText(text string) (before string) {
-	p.t.Helper()
-	return p.waitTextPressingTab(text, nil)
+func (u *terminalUser) waitText(text string) (before string) {
+	u.t.Helper()
+	return u.waitTextPressingTab(text, nil)
 }
 
 // waitDrawn waits until a sequence was drawn, which waitText does not see.
-func (p *terminalUser) waitDrawn(sequence string) {
-	p.t.Helper()
-	for !strings.Contains(p.raw, sequence) {
-		p.readChunk(nil, sequence, func() string { return p.raw })
+func (u *terminalUser) waitDrawn(sequence string) {
+	u.t.Helper()
+	for !strings.Contains(u.raw, sequence) {
+		u.readChunk(nil, sequence, func() string { return u.raw })
 	}
 }
 
 // readChunk reads what the terminal shows next, or presses Tab if again fires first. want and got
 // describe the failure if nothing arrives.
-func (p *terminalUser) readChunk(again <-chan time.Time, want string, got func() string) {
-	p.t.Helper()
+func (u *terminalUser) readChunk(again <-chan time.Time, want string, got func() string) {
+	u.t.Helper()
 	select {
-	case b, ok := <-p.chunks:
+	case b, ok := <-u.chunks:
 		if !ok {
-			p.t.Fatalf("the terminal ended; it shows %q, want %q", got(), want)
+			u.t.Fatalf("the terminal ended; it shows %q, want %q", got(), want)
 		}
-		p.raw += string(b)
-		p.unread = drawingPattern.ReplaceAllString(p.unread+string(b), "")
-		p.screen.write(b)
+		u.raw += string(b)
+		u.unread = drawingPattern.ReplaceAllString(u.unread+string(b), "")
+		u.screen.write(b)
 	case <-again:
-		p.typeKeys(keyTab)
-	case <-p.timeout:
-		p.t.Fatalf("the terminal shows %q, want %q", got(), want)
+		u.typeKeys(keyTab)
+	case <-u.timeout:
+		u.t.Fatalf("the terminal shows %q, want %q", got(), want)
 	}
 }
 
 // waitTextPressingTab is waitText, and presses Tab whenever again fires.
-func (p *terminalUser) waitTextPressingTab(text string, again <-chan time.Time) (before string) {
-	p.t.Helper()
+func (u *terminalUser) waitTextPressingTab(text string, again <-chan time.Time) (before string) {
+	u.t.Helper()
 	for {
-		if i := strings.Index(p.unread, text); i >= 0 {
-			before, p.unread = p.unread[:i], p.unread[i+len(text):]
+		if i := strings.Index(u.unread, text); i >= 0 {
+			before, u.unread = u.unread[:i], u.unread[i+len(text):]
 			return before
 		}
-		p.readChunk(again, text, func() string { return p.unread })
+		u.readChunk(again, text, func() string { return u.unread })
 	}
 }
 
 // completeTo presses Tab until text appears: on a busy machine the runtime may take too long to
 // offer completions.
-func (p *terminalUser) completeTo(text string) {
-	p.t.Helper()
-	p.typeKeys(keyTab)
+func (u *terminalUser) completeTo(text string) {
+	u.t.Helper()
+	u.typeKeys(keyTab)
 	again := time.NewTicker(3 * time.Second)
 	defer again.Stop()
-	p.waitTextPressingTab(text, again.C)
+	u.waitTextPressingTab(text, again.C)
 }
 
 // typeKeys presses keys.
-func (p *terminalUser) typeKeys(keys string) {
-	p.t.Helper()
-	if _, err := p.tty.WriteString(keys); err != nil {
-		p.t.Fatal(err)
+func (u *terminalUser) typeKeys(keys string) {
+	u.t.Helper()
+	if _, err := u.tty.WriteString(keys); err != nil {
+		u.t.Fatal(err)
 	}
 }
 
 // enterLine types a line and waits until it is shown, not only echoed.
-func (p *terminalUser) enterLine(line string) {
-	p.t.Helper()
-	p.typeKeys(line)
-	p.waitOnScreen(line)
-	p.unread = ""
-	p.typeKeys("\r")
+func (u *terminalUser) enterLine(line string) {
+	u.t.Helper()
+	u.typeKeys(line)
+	u.waitOnScreen(line)
+	u.unread = ""
+	u.typeKeys("\r")
 }
 
 // waitOnScreen waits until typed is on the screen before the cursor. It may be drawn in pieces, if
 // the keys arrived so.
-func (p *terminalUser) waitOnScreen(typed string) {
-	p.t.Helper()
-	for !strings.HasSuffix(p.screen.textBeforeCursor(), typed) {
-		p.readChunk(nil, typed, p.screen.textBeforeCursor)
+func (u *terminalUser) waitOnScreen(typed string) {
+	u.t.Helper()
+	for !strings.HasSuffix(u.screen.textBeforeCursor(), typed) {
+		u.readChunk(nil, typed, u.screen.textBeforeCursor)
 	}
 }
 
@@ -191,18 +191,18 @@ const (
 )
 
 // waitExit waits until repl exits, and checks the terminal's mode and the status.
-func (p *terminalUser) waitExit(wantStatus int) {
-	p.t.Helper()
-	_ = p.cmd.Wait()
-	if got := exitStatusOf(p.t, p.cmd); got != wantStatus {
-		p.t.Errorf("got status %d, want %d", got, wantStatus)
+func (u *terminalUser) waitExit(wantStatus int) {
+	u.t.Helper()
+	_ = u.cmd.Wait()
+	if got := exitStatusOf(u.t, u.cmd); got != wantStatus {
+		u.t.Errorf("got status %d, want %d", got, wantStatus)
 	}
-	now, err := term.GetState(int(p.slave.Fd()))
+	now, err := term.GetState(int(u.slave.Fd()))
 	if err != nil {
-		p.t.Fatal(err)
+		u.t.Fatal(err)
 	}
-	if *now != *p.normal {
-		p.t.Errorf("the terminal is left in another mode: %+v, was %+v", *now, *p.normal)
+	if *now != *u.normal {
+		u.t.Errorf("the terminal is left in another mode: %+v, was %+v", *now, *u.normal)
 	}
 }
 

@@ -34,16 +34,16 @@ def datagram(host, port, family=socket.AF_INET):
         return s.recv(100)
 `
 
-func (n *testInternet) runCode(t *testing.T, r *sessionkit.TestSession, code string) string {
+func (i *testInternet) runCode(t *testing.T, r *sessionkit.TestSession, code string) string {
 	t.Helper()
 	return strings.TrimSpace(r.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr))
 }
 
 // wantOutput runs each line of code in the session, and compares its output.
-func (n *testInternet) wantOutput(t *testing.T, r *sessionkit.TestSession, rows ...[2]string) {
+func (i *testInternet) wantOutput(t *testing.T, r *sessionkit.TestSession, rows ...[2]string) {
 	t.Helper()
 	for _, row := range rows {
-		if got := n.runCode(t, r, "print("+row[0]+")"); got != row[1] {
+		if got := i.runCode(t, r, "print("+row[0]+")"); got != row[1] {
 			t.Errorf("%s: got %q, want %q", row[0], got, row[1])
 		}
 	}

@@ -74,30 +74,30 @@ func newInternet(t *testing.T) *testInternet {
 }
 
 // connectNetworks makes the other network and the veth pair to it.
-func (n *testInternet) connectNetworks(t *testing.T) {
+func (i *testInternet) connectNetworks(t *testing.T) {
 	made := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine
 		err := unix.Unshare(unix.CLONE_NEWNET)
 		if err == nil {
-			n.serverNamespace, err = os.Open("/proc/thread-self/ns/net")
+			i.serverNamespace, err = os.Open("/proc/thread-self/ns/net")
 		}
 		made <- err
 	}()
 	if err := <-made; err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = n.serverNamespace.Close() })
+	t.Cleanup(func() { _ = i.serverNamespace.Close() })
 	to := netip.MustParsePrefix
 	err := errors.Join(
 		networks.BringUp("lo"),
-		networks.AddVethPair("here", "there", int(n.serverNamespace.Fd())),
+		networks.AddVethPair("here", "there", int(i.serverNamespace.Fd())),
 		networks.AddAddress("here", to(userAddress+"/24")),
 		networks.BringUp("here"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.runInServerNetwork(t, func() error {
+	i.runInServerNetwork(t, func() error {
 		err := networks.BringUp("lo")
 		for _, a := range []string{hostAddress + "/24", nameServer + "/24", metadata + "/32", intranet + "/32"} {
 			err = errors.Join(err, networks.AddAddress("there", to(a)))
@@ -112,12 +112,12 @@ func (n *testInternet) connectNetworks(t *testing.T) {
 }
 
 // runInServerNetwork runs a function on a thread in the other network.
-func (n *testInternet) runInServerNetwork(t *testing.T, f func() error) {
+func (i *testInternet) runInServerNetwork(t *testing.T, f func() error) {
 	t.Helper()
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine
-		err := unix.Setns(int(n.serverNamespace.Fd()), unix.CLONE_NEWNET)
+		err := unix.Setns(int(i.serverNamespace.Fd()), unix.CLONE_NEWNET)
 		if err == nil {
 			err = f()
 		}
@@ -129,10 +129,10 @@ func (n *testInternet) runInServerNetwork(t *testing.T, f func() error) {
 }
 
 // newServer starts a server in the other network.
-func (n *testInternet) newServer(t *testing.T, address string, serve func(*net.TCPConn)) {
+func (i *testInternet) newServer(t *testing.T, address string, serve func(*net.TCPConn)) {
 	t.Helper()
 	var l net.Listener
-	n.runInServerNetwork(t, func() (err error) { l, err = net.Listen("tcp", address); return err })
+	i.runInServerNetwork(t, func() (err error) { l, err = net.Listen("tcp", address); return err })
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -154,17 +154,17 @@ func newGreeter(text string) func(*net.TCPConn) {
 }
 
 // setAddresses makes the name server answer a name with these addresses, one at a time.
-func (n *testInternet) setAddresses(name string, addresses ...string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (i *testInternet) setAddresses(name string, addresses ...string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	for _, a := range addresses {
-		n.names[name] = append(n.names[name], netip.MustParseAddr(a))
+		i.names[name] = append(i.names[name], netip.MustParseAddr(a))
 	}
 }
 
-func (n *testInternet) serveNames(t *testing.T) {
+func (i *testInternet) serveNames(t *testing.T) {
 	var socket net.PacketConn
-	n.runInServerNetwork(t, func() (err error) { socket, err = net.ListenPacket("udp", nameServer+":53"); return err })
+	i.runInServerNetwork(t, func() (err error) { socket, err = net.ListenPacket("udp", nameServer+":53"); return err })
 	t.Cleanup(func() { _ = socket.Close() })
 	go func() {
 		buf := make([]byte, 4096)
@@ -177,7 +177,7 @@ func (n *testInternet) serveNames(t *testing.T) {
 			if m.Unpack(buf[:size]) != nil || len(m.Questions) != 1 {
 				continue
 			}
-			answer, err := n.answerQuery(m)
+			answer, err := i.answerQuery(m)
 			if err == nil {
 				_, _ = socket.WriteTo(answer, from)
 			}
@@ -185,65 +185,65 @@ func (n *testInternet) serveNames(t *testing.T) {
 	}()
 }
 
-func (n *testInternet) answerQuery(m dnsmessage.Message) ([]byte, error) {
+func (i *testInternet) answerQuery(m dnsmessage.Message) ([]byte, error) {
 	q := m.Questions[0]
 	name := strings.TrimSuffix(q.Name.String(), ".")
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.asked[name]++
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.asked[name]++
 	m.Response, m.Additionals = true, nil
-	list := n.names[name]
+	list := i.names[name]
 	if len(list) == 0 {
 		m.RCode = dnsmessage.RCodeNameError
 	} else if h := (dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class}); q.Type == dnsmessage.TypeA && list[0].Is4() {
 		m.Answers = []dnsmessage.Resource{{Header: h, Body: &dnsmessage.AResource{A: list[0].As4()}}}
 		if len(list) > 1 {
-			n.names[name] = list[1:]
+			i.names[name] = list[1:]
 		}
 	}
 	return m.Pack()
 }
 
 // openSession opens a Python session that may reach these hosts.
-func (n *testInternet) openSession(t *testing.T, hosts ...string) *sessionkit.TestSession {
+func (i *testInternet) openSession(t *testing.T, hosts ...string) *sessionkit.TestSession {
 	t.Helper()
-	return n.openWith(t, false, hosts)
+	return i.openWith(t, false, hosts)
 }
 
 // openAskingSession opens a session that asks about each host.
-func (n *testInternet) openAskingSession(t *testing.T) *sessionkit.TestSession {
+func (i *testInternet) openAskingSession(t *testing.T) *sessionkit.TestSession {
 	t.Helper()
-	return n.openWith(t, true, nil)
+	return i.openWith(t, true, nil)
 }
 
 // List and Keep make n the store of saved grants.
-func (n *testInternet) List(string) ([]session.Grant, error) { return n.savedGrants, nil }
+func (i *testInternet) List(string) ([]session.Grant, error) { return i.savedGrants, nil }
 
-func (n *testInternet) Add(_ string, g session.Grant) error {
-	n.savedGrants = append(n.savedGrants, g)
+func (i *testInternet) Add(_ string, g session.Grant) error {
+	i.savedGrants = append(i.savedGrants, g)
 	return nil
 }
 
-func (n *testInternet) openWith(t *testing.T, ask bool, hosts []string) *sessionkit.TestSession {
+func (i *testInternet) openWith(t *testing.T, ask bool, hosts []string) *sessionkit.TestSession {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: interpreter})
-	spec.Dir, spec.Sandbox = n.work, n.newSandbox(ask, hosts)
-	r := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: n.sessions, Env: n.env, Grants: n}, spec)
+	spec.Dir, spec.Sandbox = i.work, i.newSandbox(ask, hosts)
+	r := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: i.sessions, Env: i.env, Grants: i}, spec)
 	r.WaitUntilReady(t)
 	r.RunCode(t, clientCode)
 	return r
 }
 
-func (n *testInternet) newSandbox(ask bool, hosts []string) *workers.Sandbox {
-	box := newSandbox(n.machine)
-	box.Network, box.Hosts, box.AskUser, box.AcceptMechanism = workers.NetworkList, hosts, ask, n.mechanism
+func (i *testInternet) newSandbox(ask bool, hosts []string) *workers.Sandbox {
+	box := newSandbox(i.machine)
+	box.Network, box.Hosts, box.AskUser, box.AcceptMechanism = workers.NetworkList, hosts, ask, i.mechanism
 	return box
 }
 
 // queryCount returns how often the name server was asked for a name.
-func (n *testInternet) queryCount(t *testing.T, name string) int {
+func (i *testInternet) queryCount(t *testing.T, name string) int {
 	t.Helper()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.asked[name]
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.asked[name]
 }

@@ -54,7 +54,7 @@ func newInternetWithoutNamespaces(t *testing.T) *testInternet {
 
 // newHTTPServer starts an HTTP server in the other network, at port 80 and with TLS at port 443. It
 // returns the path of the certificate in the workspace.
-func (n *testInternet) newHTTPServer(t *testing.T, handler http.Handler, names ...string) (certificate string) {
+func (i *testInternet) newHTTPServer(t *testing.T, handler http.Handler, names ...string) (certificate string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -65,11 +65,11 @@ func (n *testInternet) newHTTPServer(t *testing.T, handler http.Handler, names .
 	if err != nil {
 		t.Fatal(err)
 	}
-	certificate = filepath.Join(n.work, "ca.pem")
+	certificate = filepath.Join(i.work, "ca.pem")
 	writeFile(t, certificate, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	for _, port := range []string{"80", "443"} {
 		var l net.Listener
-		n.runInServerNetwork(t, func() (err error) { l, err = net.Listen("tcp", hostAddress+":"+port); return err })
+		i.runInServerNetwork(t, func() (err error) { l, err = net.Listen("tcp", hostAddress+":"+port); return err })
 		if port == "443" {
 			l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})
 		}

@@ -102,17 +102,17 @@ func newJupyterHome(t testing.TB) jupyterHome {
 }
 
 // stopDaemon ends the daemon of the home, and waits until no process is left.
-func (p jupyterHome) stopDaemon(t testing.TB) {
-	p.newCommand("repl", "daemon", "stop").Run()
+func (h jupyterHome) stopDaemon(t testing.TB) {
+	h.newCommand("repl", "daemon", "stop").Run()
 	limit := time.After(time.Minute)
-	for over := false; !over && len(p.findProcesses()) > 0; {
+	for over := false; !over && len(h.findProcesses()) > 0; {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-limit:
 			over = true
 		}
 	}
-	for _, pid := range p.findProcesses() {
+	for _, pid := range h.findProcesses() {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		t.Errorf("process %d is left: %s", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
 		syscall.Kill(pid, syscall.SIGKILL)
@@ -120,7 +120,7 @@ func (p jupyterHome) stopDaemon(t testing.TB) {
 }
 
 // findProcesses returns the processes of the home.
-func (p jupyterHome) findProcesses() (pids []int) {
+func (h jupyterHome) findProcesses() (pids []int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
@@ -128,14 +128,14 @@ func (p jupyterHome) findProcesses() (pids []int) {
 			continue
 		}
 		env, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
-		if bytes.Contains(env, []byte(markEnv+"="+p.home+"\x00")) {
+		if bytes.Contains(env, []byte(markEnv+"="+h.home+"\x00")) {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
 }
 
-func (p jupyterHome) newCommand(name string, args ...string) *exec.Cmd {
+func (h jupyterHome) newCommand(name string, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	if name == "repl" {
 		name = os.Getenv(binaryEnv)
@@ -143,13 +143,13 @@ func (p jupyterHome) newCommand(name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Cancel = func() error { defer cancel(); return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = time.Minute
-	cmd.Env = append(os.Environ(), p.env...)
+	cmd.Env = append(os.Environ(), h.env...)
 	return cmd
 }
 
-func (p jupyterHome) runRepl(t testing.TB, args ...string) string {
+func (h jupyterHome) runRepl(t testing.TB, args ...string) string {
 	t.Helper()
-	out, err := p.newCommand("repl", args...).CombinedOutput()
+	out, err := h.newCommand("repl", args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("repl %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
@@ -157,9 +157,9 @@ func (p jupyterHome) runRepl(t testing.TB, args ...string) string {
 }
 
 // runScript runs one of the Python scripts, which prints what failed.
-func (p jupyterHome) runScript(t testing.TB, name string, args ...string) string {
+func (h jupyterHome) runScript(t testing.TB, name string, args ...string) string {
 	t.Helper()
-	out, err := p.newCommand(venvPython(t), append([]string{name}, args...)...).CombinedOutput()
+	out, err := h.newCommand(venvPython(t), append([]string{name}, args...)...).CombinedOutput()
 	if err != nil {
 		t.Errorf("%s: %v\n%s", name, err, out)
 	}

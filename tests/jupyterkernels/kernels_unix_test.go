@@ -233,34 +233,34 @@ func (k *testKernel) openSession(t *testing.T, sandbox *workers.Sandbox) kernelS
 	return kernelSession{t, s}
 }
 
-func (r kernelSession) runCode(code string) (string, session.Reply) {
-	r.Helper()
-	turn, err := r.Submit(r.Context(), code)
+func (s kernelSession) runCode(code string) (string, session.Reply) {
+	s.Helper()
+	turn, err := s.Submit(s.Context(), code)
 	if err != nil {
-		r.Fatal(err)
+		s.Fatal(err)
 	}
-	reply, err := r.Wait(r.Context(), turn, nil)
+	reply, err := s.Wait(s.Context(), turn, nil)
 	if err != nil {
-		r.Fatal(err)
+		s.Fatal(err)
 	}
 	return outputText(reply.Events...), reply
 }
 
 // wantOutput runs the code that prints, and waits for its output if that may come after the turn.
-func (r kernelSession) wantOutput(k testKernel) {
-	r.Helper()
-	got, reply := r.runCode(k.print)
+func (s kernelSession) wantOutput(k testKernel) {
+	s.Helper()
+	got, reply := s.runCode(k.print)
 	if k.lateOutput && !strings.HasSuffix(got, k.result) {
-		ctx, cancel := context.WithTimeout(r.Context(), 3*time.Minute)
+		ctx, cancel := context.WithTimeout(s.Context(), 3*time.Minute)
 		defer cancel()
-		for e := range r.Events(ctx, reply.Next) {
+		for e := range s.Events(ctx, reply.Next) {
 			if got += outputText(e); strings.HasSuffix(got, k.result) {
 				break
 			}
 		}
 	}
 	if got != k.result && (!k.lateOutput || !strings.HasSuffix(got, k.result)) || reply.Outcome != timeline.OutcomeOK {
-		r.Errorf("got %q, %s; want %q", got, reply.Outcome, k.result)
+		s.Errorf("got %q, %s; want %q", got, reply.Outcome, k.result)
 	}
 }
 
@@ -278,18 +278,18 @@ func outputText(events ...timeline.Event) string {
 }
 
 // answerRequest answers the input request in reply, and returns the output that follows.
-func (r kernelSession) answerRequest(reply session.Reply, line string) string {
-	r.Helper()
+func (s kernelSession) answerRequest(reply session.Reply, line string) string {
+	s.Helper()
 	if reply.InputRequest == nil {
-		r.Fatalf("got no input request: %q, %s", outputText(reply.Events...), reply.Outcome)
+		s.Fatalf("got no input request: %q, %s", outputText(reply.Events...), reply.Outcome)
 	}
-	turn, err := r.Answer(r.Context(), reply.InputRequest.ID, session.Input{Data: []byte(line + "\n")})
+	turn, err := s.Answer(s.Context(), reply.InputRequest.ID, session.Input{Data: []byte(line + "\n")})
 	if err != nil {
-		r.Fatal(err)
+		s.Fatal(err)
 	}
-	after, err := r.Wait(r.Context(), turn, &session.WaitOptions{After: reply.Next})
+	after, err := s.Wait(s.Context(), turn, &session.WaitOptions{After: reply.Next})
 	if err != nil || after.Outcome != timeline.OutcomeOK {
-		r.Fatalf("got %q, %s, %v", outputText(after.Events...), after.Outcome, err)
+		s.Fatalf("got %q, %s, %v", outputText(after.Events...), after.Outcome, err)
 	}
 	return outputText(after.Events...)
 }
@@ -345,20 +345,20 @@ func TestIPykernelInterrupt(t *testing.T) {
 }
 
 // interruptUntilOver interrupts a turn repeatedly until it is over, as a user would.
-func (r kernelSession) interruptUntilOver(turn uint64) session.Reply {
-	r.Helper()
+func (s kernelSession) interruptUntilOver(turn uint64) session.Reply {
+	s.Helper()
 	for range 20 {
-		if _, err := r.Interrupt(r.Context(), turn); err != nil {
-			r.Fatal(err)
+		if _, err := s.Interrupt(s.Context(), turn); err != nil {
+			s.Fatal(err)
 		}
-		reply, err := r.Wait(r.Context(), turn, session.WaitAtMost(15*time.Second))
+		reply, err := s.Wait(s.Context(), turn, session.WaitAtMost(15*time.Second))
 		if err != nil {
-			r.Fatal(err)
+			s.Fatal(err)
 		}
 		if reply.Outcome != "" {
 			return reply
 		}
 	}
-	r.Fatal("20 interrupts did not end the turn")
+	s.Fatal("20 interrupts did not end the turn")
 	return session.Reply{}
 }

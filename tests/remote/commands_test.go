@@ -21,18 +21,18 @@ import (
 )
 
 // sessionName is a session name that only this remote uses.
-func (w *testRemote) sessionName() string { return "n" + strings.ToLower(w.mark[:8]) }
+func (r *testRemote) sessionName() string { return "n" + strings.ToLower(r.mark[:8]) }
 
 // closeAfter closes the session of that name after the test.
-func (w *testRemote) closeAfter(t *testing.T) {
+func (r *testRemote) closeAfter(t *testing.T) {
 	t.Cleanup(func() {
-		c, err := client.Dial(context.Background(), directDialer(w.engine.socketPath()))
+		c, err := client.Dial(context.Background(), directDialer(r.engine.socketPath()))
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		defer c.Close()
-		if err := c.CloseSession(context.Background(), w.sessionName()); err != nil {
+		if err := c.CloseSession(context.Background(), r.sessionName()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -194,9 +194,9 @@ func (s *terminalScreen) typeText(text string) {
 }
 
 // newAgent returns a client of "repl mcp" on an engine.
-func (w *testRemote) newAgent(t *testing.T) *mcp.ClientSession {
+func (r *testRemote) newAgent(t *testing.T) *mcp.ClientSession {
 	t.Helper()
-	cmd := w.replCommand(t, "mcp", "--sandbox", "full") // a sandbox would hide the test's files
+	cmd := r.replCommand(t, "mcp", "--sandbox", "full") // a sandbox would hide the test's files
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	client := mcp.NewClient(&mcp.Implementation{Name: "places", Version: "1"}, nil)

@@ -37,15 +37,15 @@ func cutCount(t *testing.T) int {
 }
 
 // openSession opens a session in the engine's daemon, and closes it after the test.
-func (w *testRemote) openSession(t testing.TB, l *client.Client) *client.Session {
+func (r *testRemote) openSession(t testing.TB, l *client.Client) *client.Session {
 	t.Helper()
-	name := "s" + strings.ToLower(w.mark[:8])
+	name := "s" + strings.ToLower(r.mark[:8])
 	s, _, _, err := l.OpenSession(t.Context(), client.CreateParams{Name: name, Language: "python"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		c, err := client.Dial(context.Background(), directDialer(w.engine.socketPath()))
+		c, err := client.Dial(context.Background(), directDialer(r.engine.socketPath()))
 		if err != nil {
 			return
 		}
@@ -62,9 +62,9 @@ type prefixKiller struct {
 }
 
 // killWithin kills all prefixes after a random time.
-func (c *prefixKiller) killWithin(longest time.Duration) {
+func (k *prefixKiller) killWithin(longest time.Duration) {
 	<-time.After(rand.N(longest))
-	c.kills.Add(int64(c.remote.signalPrefixes(syscall.SIGKILL)))
+	k.kills.Add(int64(k.remote.signalPrefixes(syscall.SIGKILL)))
 }
 
 func TestLostConnection(t *testing.T) {

@@ -68,7 +68,7 @@ type engineError struct {
 	log string
 }
 
-func (b *engineError) Error() string { return b.error.Error() + "\n" + b.log }
+func (e *engineError) Error() string { return e.error.Error() + "\n" + e.log }
 
 // directClient connects to the engine's daemon, bypassing the engine.
 func (e *testEngine) directClient(t *testing.T) *client.Conn {

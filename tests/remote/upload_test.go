@@ -19,8 +19,8 @@ const uploadBytes = 13 << 20
 
 // prefixDyingAfter returns a prefix that kills all its processes after sending so many bytes. head
 // holds back no part of them.
-func (w *testRemote) prefixDyingAfter(bytes int) string {
-	return `sh -c '{ stdbuf -o0 head -c ` + strconv.Itoa(bytes) + `; kill -KILL -$$; } | "$@"' sh ` + strings.Join(w.prefix(), " ")
+func (r *testRemote) prefixDyingAfter(bytes int) string {
+	return `sh -c '{ stdbuf -o0 head -c ` + strconv.Itoa(bytes) + `; kill -KILL -$$; } | "$@"' sh ` + strings.Join(r.prefix(), " ")
 }
 
 func TestInstall_CutUpload(t *testing.T) {

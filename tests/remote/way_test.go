@@ -54,41 +54,41 @@ func (e *testEngine) newRemote(t testing.TB) *testRemote {
 }
 
 // prefix returns the command prefix.
-func (w *testRemote) prefix() []string {
-	return append([]string{"env", remoteMarkEnv + "=" + w.mark}, w.engine.prefix...)
+func (r *testRemote) prefix() []string {
+	return append([]string{"env", remoteMarkEnv + "=" + r.mark}, r.engine.prefix...)
 }
 
 // newLink returns a reconnecting client.
-func (w *testRemote) newLink(t testing.TB) *client.Client {
+func (r *testRemote) newLink(t testing.TB) *client.Client {
 	t.Helper()
-	l := client.New(w.newDialer(), nil)
+	l := client.New(r.newDialer(), nil)
 	t.Cleanup(l.Close)
 	return l
 }
 
-func (w *testRemote) newDialer() *client.CommandDialer {
-	return &client.CommandDialer{Name: w.engine.name, Prefix: w.prefix(), Program: binary, Socket: w.socket, GreetingTimeout: testTimeout, KeepAlive: 30 * time.Second}
+func (r *testRemote) newDialer() *client.CommandDialer {
+	return &client.CommandDialer{Name: r.engine.name, Prefix: r.prefix(), Program: binary, Socket: r.socket, GreetingTimeout: testTimeout, KeepAlive: 30 * time.Second}
 }
 
 // environment is the local environment of a command.
-func (w *testRemote) environment() []string {
+func (r *testRemote) environment() []string {
 	return append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TURNSTONE_") }),
-		"HOME="+w.home, "XDG_CONFIG_HOME="+w.home+"/config", "XDG_STATE_HOME="+w.home+"/state", "XDG_CACHE_HOME="+w.home+"/cache",
-		"XDG_RUNTIME_DIR="+w.home, "TMPDIR="+w.home, "TERM=xterm", "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
+		"HOME="+r.home, "XDG_CONFIG_HOME="+r.home+"/config", "XDG_STATE_HOME="+r.home+"/state", "XDG_CACHE_HOME="+r.home+"/cache",
+		"XDG_RUNTIME_DIR="+r.home, "TMPDIR="+r.home, "TERM=xterm", "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
 }
 
 // replCommand returns a repl command that uses the remote daemon.
-func (w *testRemote) replCommand(t *testing.T, command string, args ...string) *exec.Cmd {
+func (r *testRemote) replCommand(t *testing.T, command string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(binary, append([]string{command, "--via", strings.Join(w.prefix(), " "), "--socket", w.socket}, args...)...)
-	cmd.Dir, cmd.Env = w.home, w.environment()
+	cmd := exec.Command(binary, append([]string{command, "--via", strings.Join(r.prefix(), " "), "--socket", r.socket}, args...)...)
+	cmd.Dir, cmd.Env = r.home, r.environment()
 	return cmd
 }
 
 // runRepl runs a repl command until it exits.
-func (w *testRemote) runRepl(t *testing.T, command string, args ...string) (out, errs string, status int) {
+func (r *testRemote) runRepl(t *testing.T, command string, args ...string) (out, errs string, status int) {
 	t.Helper()
-	return runToEnd(t, w.replCommand(t, command, args...))
+	return runToEnd(t, r.replCommand(t, command, args...))
 }
 
 // runToEnd runs a command until it exits.
@@ -106,17 +106,17 @@ func runToEnd(t *testing.T, cmd *exec.Cmd) (out, errs string, status int) {
 }
 
 // prefixGroups returns the process groups of the prefix commands.
-func (w *testRemote) prefixGroups() []int {
-	return slices.DeleteFunc(w.nearProcesses(), func(pid int) bool {
+func (r *testRemote) prefixGroups() []int {
+	return slices.DeleteFunc(r.nearProcesses(), func(pid int) bool {
 		name, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
 		group, err := syscall.Getpgid(pid)
-		return strings.TrimSpace(string(name)) != w.engine.prefixProgram || err != nil || group != pid
+		return strings.TrimSpace(string(name)) != r.engine.prefixProgram || err != nil || group != pid
 	})
 }
 
 // signalPrefixes sends a signal to every running prefix, and returns their number.
-func (w *testRemote) signalPrefixes(s syscall.Signal) int {
-	all := w.prefixGroups()
+func (r *testRemote) signalPrefixes(s syscall.Signal) int {
+	all := r.prefixGroups()
 	for _, pid := range all {
 		_ = syscall.Kill(-pid, s)
 	}
@@ -125,14 +125,14 @@ func (w *testRemote) signalPrefixes(s syscall.Signal) int {
 
 // nearProcesses returns the processes of the prefix, and the local ones that they have started.
 // Slurm passes the environment on, so remote processes may be among them.
-func (w *testRemote) nearProcesses() []int {
-	return findProcesses("environ", remoteMarkEnv+"="+w.mark)
+func (r *testRemote) nearProcesses() []int {
+	return findProcesses("environ", remoteMarkEnv+"="+r.mark)
 }
 
 // farProcesses returns the bridge processes next to the daemon. The words of the prefix contain the
 // socket, too.
-func (w *testRemote) farProcesses() []int {
-	return slices.DeleteFunc(findProcesses("cmdline", w.socket+"\x00"), func(pid int) bool {
+func (r *testRemote) farProcesses() []int {
+	return slices.DeleteFunc(findProcesses("cmdline", r.socket+"\x00"), func(pid int) bool {
 		line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 		return !strings.HasPrefix(string(line), binary+"\x00bridge\x00")
 	})

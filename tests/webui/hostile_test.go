@@ -42,10 +42,10 @@ func newHTTPListener(t *testing.T) *httpListener {
 	return e
 }
 
-func (e *httpListener) requestList() []string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return append([]string(nil), e.requests...)
+func (l *httpListener) requestList() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.requests...)
 }
 
 // hostilePayloads are documents that try to run code, to connect or to deceive. EAR stands for the

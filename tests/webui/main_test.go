@@ -99,11 +99,11 @@ type testDaemon struct {
 	origin string
 }
 
-func (s *testDaemon) newCommand(args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(s.t.Context(), os.Getenv(binaryEnv), args...)
-	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "TURNSTONE_SOCKET="+s.socket, "TMPDIR="+s.dir, "XDG_STATE_HOME="+filepath.Join(s.dir, "state"),
-		"XDG_CONFIG_HOME="+filepath.Join(s.dir, "config"), "VIRTUAL_ENV=", "CONDA_PREFIX=", "PYTHONSTARTUP=", "PYTHONPATH=", "DISPLAY=", "WAYLAND_DISPLAY=")
+func (d *testDaemon) newCommand(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(d.t.Context(), os.Getenv(binaryEnv), args...)
+	cmd.Dir = d.dir
+	cmd.Env = append(os.Environ(), "TURNSTONE_SOCKET="+d.socket, "TMPDIR="+d.dir, "XDG_STATE_HOME="+filepath.Join(d.dir, "state"),
+		"XDG_CONFIG_HOME="+filepath.Join(d.dir, "config"), "VIRTUAL_ENV=", "CONDA_PREFIX=", "PYTHONSTARTUP=", "PYTHONPATH=", "DISPLAY=", "WAYLAND_DISPLAY=")
 	return cmd
 }
 
@@ -124,15 +124,15 @@ func newTestDaemon(t *testing.T) *testDaemon {
 }
 
 // startDaemon starts the daemon, and returns a function that stops it.
-func (s *testDaemon) startDaemon() (stop func()) {
-	s.t.Helper()
-	cmd := s.newCommand("serve")
+func (d *testDaemon) startDaemon() (stop func()) {
+	d.t.Helper()
+	cmd := d.newCommand("serve")
 	errs, err := cmd.StderrPipe()
 	if err != nil {
-		s.t.Fatal(err)
+		d.t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
+		d.t.Fatal(err)
 	}
 	lines := bufio.NewScanner(errs)
 	for lines.Scan() && !strings.Contains(lines.Text(), "serving") {
@@ -142,10 +142,10 @@ func (s *testDaemon) startDaemon() (stop func()) {
 		}
 	}()
 	stop = sync.OnceFunc(func() {
-		_ = s.newCommand("daemon", "stop").Run()
+		_ = d.newCommand("daemon", "stop").Run()
 		_ = cmd.Wait()
 	})
-	s.t.Cleanup(func() {
+	d.t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		stop()
 	})
@@ -153,72 +153,72 @@ func (s *testDaemon) startDaemon() (stop func()) {
 }
 
 // envValue returns a variable of the daemon's environment, which clients use to find and verify it.
-func (s *testDaemon) envValue(name string) string {
-	return map[string]string{"TURNSTONE_SOCKET": s.socket, "XDG_STATE_HOME": filepath.Join(s.dir, "state")}[name]
+func (d *testDaemon) envValue(name string) string {
+	return map[string]string{"TURNSTONE_SOCKET": d.socket, "XDG_STATE_HOME": filepath.Join(d.dir, "state")}[name]
 }
 
 // dialDaemon connects to the daemon.
-func (s *testDaemon) dialDaemon() *client.Conn {
-	s.t.Helper()
-	c, err := client.Dial(s.t.Context(), client.DefaultDialer(s.envValue))
+func (d *testDaemon) dialDaemon() *client.Conn {
+	d.t.Helper()
+	c, err := client.Dial(d.t.Context(), client.DefaultDialer(d.envValue))
 	if err != nil {
-		s.t.Fatal(err)
+		d.t.Fatal(err)
 	}
-	s.t.Cleanup(func() { _ = c.Close() })
+	d.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
 // openSession opens a Python session.
-func (s *testDaemon) openSession(name string) {
-	s.t.Helper()
-	if _, err := s.dialDaemon().CreateSession(s.t.Context(), client.CreateParams{Name: name}); err != nil {
-		s.t.Fatal(err)
+func (d *testDaemon) openSession(name string) {
+	d.t.Helper()
+	if _, err := d.dialDaemon().CreateSession(d.t.Context(), client.CreateParams{Name: name}); err != nil {
+		d.t.Fatal(err)
 	}
 }
 
 // execCode runs code in a session on behalf of an agent, until it ends or requests input.
-func (s *testDaemon) execCode(name, code string) session.Reply {
-	s.t.Helper()
-	reply, err := s.dialDaemon().StartTurn(s.t.Context(), client.StartParams{Session: name, Input: code, Author: "claude", WaitMS: testTimeout.Milliseconds()})
+func (d *testDaemon) execCode(name, code string) session.Reply {
+	d.t.Helper()
+	reply, err := d.dialDaemon().StartTurn(d.t.Context(), client.StartParams{Session: name, Input: code, Author: "claude", WaitMS: testTimeout.Milliseconds()})
 	if err != nil {
-		s.t.Fatal(err)
+		d.t.Fatal(err)
 	}
 	return reply
 }
 
 // waitOver waits until the session runs no code.
-func (s *testDaemon) waitOver(name string) {
-	s.t.Helper()
-	if _, err := s.dialDaemon().WaitTurn(s.t.Context(), client.WaitParams{Session: name, WaitMS: testTimeout.Milliseconds()}); err != nil {
-		s.t.Fatal(err)
+func (d *testDaemon) waitOver(name string) {
+	d.t.Helper()
+	if _, err := d.dialDaemon().WaitTurn(d.t.Context(), client.WaitParams{Session: name, WaitMS: testTimeout.Milliseconds()}); err != nil {
+		d.t.Fatal(err)
 	}
 }
 
 // startPage starts the web UI.
-func (s *testDaemon) startPage(args ...string) {
-	s.t.Helper()
-	cmd := s.newCommand(append([]string{"view", "--no-open", "--as", "ada"}, args...)...)
+func (d *testDaemon) startPage(args ...string) {
+	d.t.Helper()
+	cmd := d.newCommand(append([]string{"view", "--no-open", "--as", "ada"}, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		s.t.Fatal(err)
+		d.t.Fatal(err)
 	}
 	cmd.Stderr = &bytes.Buffer{}
 	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
+		d.t.Fatal(err)
 	}
-	s.t.Cleanup(func() {
+	d.t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait()
 	})
-	s.links = bufio.NewScanner(out)
-	if !s.links.Scan() {
-		s.t.Fatalf("repl view prints no link: %v", cmd.Stderr)
+	d.links = bufio.NewScanner(out)
+	if !d.links.Scan() {
+		d.t.Fatalf("repl view prints no link: %v", cmd.Stderr)
 	}
-	s.origin, _, _ = strings.Cut(s.links.Text(), "/in#")
+	d.origin, _, _ = strings.Cut(d.links.Text(), "/in#")
 }
 
 // lastLink returns the last printed link.
-func (s *testDaemon) lastLink() string { return s.links.Text() }
+func (d *testDaemon) lastLink() string { return d.links.Text() }
 
 // A browserTab is a tab of the test's browser.
 type browserTab struct {

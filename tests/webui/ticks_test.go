@@ -47,9 +47,9 @@ func recordCalls(t *testing.T, s *testDaemon) *callRecorder {
 
 // copyLines forwards lines in both directions. It has the daemon's key, because the daemon's own
 // proof would not fit here.
-func (w *callRecorder) copyLines(page net.Conn, s *testDaemon) {
+func (r *callRecorder) copyLines(page net.Conn, s *testDaemon) {
 	defer page.Close()
-	if peer.AnswerQuestion(page, peer.CanonicalAddress(w.socket), daemonlock.UserKeys(s.envValue, os.Geteuid())) != nil {
+	if peer.AnswerQuestion(page, peer.CanonicalAddress(r.socket), daemonlock.UserKeys(s.envValue, os.Geteuid())) != nil {
 		return
 	}
 	daemon, err := net.Dial("unix", s.socket)
@@ -60,9 +60,9 @@ func (w *callRecorder) copyLines(page net.Conn, s *testDaemon) {
 	go func() { _, _ = io.Copy(page, daemon); _ = page.Close() }()
 	for lines := bufio.NewReader(page); ; {
 		line, err := lines.ReadString('\n')
-		w.mu.Lock()
-		w.calls = append(w.calls, line)
-		w.mu.Unlock()
+		r.mu.Lock()
+		r.calls = append(r.calls, line)
+		r.mu.Unlock()
 		if _, err := io.WriteString(daemon, line); err != nil {
 			return
 		}
@@ -73,10 +73,10 @@ func (w *callRecorder) copyLines(page net.Conn, s *testDaemon) {
 }
 
 // countCalls returns the number of calls that contain all of the words.
-func (w *callRecorder) countCalls(words ...string) (n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, call := range w.calls {
+func (r *callRecorder) countCalls(words ...string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, call := range r.calls {
 		all := true
 		for _, word := range words {
 			all = all && strings.Contains(call, word)

@@ -135,9 +135,9 @@ type pipePair struct {
 	w io.WriteCloser
 }
 
-func (c pipePair) Read(b []byte) (int, error)  { return c.r.Read(b) }
-func (c pipePair) Write(b []byte) (int, error) { return c.w.Write(b) }
-func (c pipePair) Close() error                { c.w.Close(); return c.r.Close() }
+func (p pipePair) Read(b []byte) (int, error)  { return p.r.Read(b) }
+func (p pipePair) Write(b []byte) (int, error) { return p.w.Write(b) }
+func (p pipePair) Close() error                { p.w.Close(); return p.r.Close() }
 
 // maxDirectWriteBytes bounds a frame that TryWrite writes, in bytes.
 const maxDirectWriteBytes = 4 << 10
@@ -145,11 +145,11 @@ const maxDirectWriteBytes = 4 << 10
 // TryWrite writes a small frame before Send returns: the signal of an interrupt must not
 // overtake its frame. It would block on a full pipe, which the small frames of a check do not
 // fill.
-func (c pipePair) TryWrite(b []byte) (int, error) {
+func (p pipePair) TryWrite(b []byte) (int, error) {
 	if len(b) > maxDirectWriteBytes {
 		return 0, nil
 	}
-	n, _ := c.w.Write(b)
+	n, _ := p.w.Write(b)
 	return n, nil // the queue reports errors: a worker that has exited is not a failure here
 }
 

@@ -33,59 +33,59 @@ func newFindFixture(t *testing.T) *findFixture {
 	return p
 }
 
-func (p *findFixture) setEnv(env ...string) { p.env = append(p.env, env...) }
+func (f *findFixture) setEnv(env ...string) { f.env = append(f.env, env...) }
 
-func (p *findFixture) makeDir(path string) {
-	p.t.Helper()
+func (f *findFixture) makeDir(path string) {
+	f.t.Helper()
 	if err := os.MkdirAll(path, 0o755); err != nil {
-		p.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 }
 
-func (p *findFixture) writeFile(path, text string, mode os.FileMode) string {
-	p.t.Helper()
-	p.makeDir(filepath.Dir(path))
+func (f *findFixture) writeFile(path, text string, mode os.FileMode) string {
+	f.t.Helper()
+	f.makeDir(filepath.Dir(path))
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
-		p.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return path
 }
 
 // writePython writes an executable to path. Find must never run it.
-func (p *findFixture) writePython(path string) string {
-	p.t.Helper()
-	return p.writeFile(path, "#!/bin/sh\necho discovery ran an interpreter >&2\nexit 1\n", 0o755)
+func (f *findFixture) writePython(path string) string {
+	f.t.Helper()
+	return f.writeFile(path, "#!/bin/sh\necho discovery ran an interpreter >&2\nexit 1\n", 0o755)
 }
 
-func (p *findFixture) writeLink(target, path string) string {
-	p.t.Helper()
-	p.makeDir(filepath.Dir(path))
+func (f *findFixture) writeLink(target, path string) string {
+	f.t.Helper()
+	f.makeDir(filepath.Dir(path))
 	if err := os.Symlink(target, path); err != nil {
-		p.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return path
 }
 
-func (p *findFixture) removePath(path string) {
-	p.t.Helper()
+func (f *findFixture) removePath(path string) {
+	f.t.Helper()
 	if err := os.RemoveAll(path); err != nil {
-		p.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 }
 
-func (p *findFixture) runFind(named string) (python.Interpreter, []python.Candidate, error) {
-	return python.Find(python.FindOptions{Path: named, Dir: p.project, Env: p.env})
+func (f *findFixture) runFind(named string) (python.Interpreter, []python.Candidate, error) {
+	return python.Find(python.FindOptions{Path: named, Dir: f.project, Env: f.env})
 }
 
 // wantFound fails the test unless Find chooses path.
-func (p *findFixture) wantFound(named, path string) python.Interpreter {
-	p.t.Helper()
-	got, seen, err := p.runFind(named)
+func (f *findFixture) wantFound(named, path string) python.Interpreter {
+	f.t.Helper()
+	got, seen, err := f.runFind(named)
 	if err != nil {
-		p.t.Fatalf("Find(%q): %v, want %s", named, err, path)
+		f.t.Fatalf("Find(%q): %v, want %s", named, err, path)
 	}
 	if got.Path != path {
-		p.t.Fatalf("Find(%q) = %s (%s), want %s; candidates: %+v", named, got.Path, got.PathSource, path, seen)
+		f.t.Fatalf("Find(%q) = %s (%s), want %s; candidates: %+v", named, got.Path, got.PathSource, path, seen)
 	}
 	return got
 }

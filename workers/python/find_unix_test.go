@@ -20,17 +20,17 @@ const (
 )
 
 // writePyenv creates a pyenv whose shims are first on PATH, before the system's Pythons.
-func (p *findFixture) writePyenv(versions ...string) (root, system string) {
-	root = filepath.Join(p.home, ".pyenv")
+func (f *findFixture) writePyenv(versions ...string) (root, system string) {
+	root = filepath.Join(f.home, ".pyenv")
 	shims := filepath.Join(root, "shims")
-	p.writePython(filepath.Join(shims, "python3"))
-	p.writePython(filepath.Join(shims, "python"))
+	f.writePython(filepath.Join(shims, "python3"))
+	f.writePython(filepath.Join(shims, "python"))
 	for _, v := range versions {
-		path := p.writePython(filepath.Join(root, "versions", v, "bin", "python"))
-		p.writeLink(filepath.Base(path), filepath.Join(filepath.Dir(path), "python3"))
+		path := f.writePython(filepath.Join(root, "versions", v, "bin", "python"))
+		f.writeLink(filepath.Base(path), filepath.Join(filepath.Dir(path), "python3"))
 	}
-	p.setEnv("PATH=" + shims + ":" + p.bin)
-	return root, p.writePython(filepath.Join(p.bin, "python3"))
+	f.setEnv("PATH=" + shims + ":" + f.bin)
+	return root, f.writePython(filepath.Join(f.bin, "python3"))
 }
 
 func TestFind_PyenvShim(t *testing.T) {

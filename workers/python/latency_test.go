@@ -104,53 +104,53 @@ func launchBareWorker(b *testing.B, cache string) *bareWorker {
 	return &bareWorker{tb: b, cmd: cmd, master: master, in: in, out: out, terminal: int(master.Fd()), buf: make([]byte, 1<<20)}
 }
 
-func (d *bareWorker) runTurn(frame []byte) {
-	d.in.Write(frame)
-	for !d.readFrame() {
+func (w *bareWorker) runTurn(frame []byte) {
+	w.in.Write(frame)
+	for !w.readFrame() {
 	}
-	d.drainTerminal()
+	w.drainTerminal()
 }
 
 // readFrame reads one frame and reports whether it is idle.
-func (d *bareWorker) readFrame() bool {
-	d.readFull(d.buf[:4])
-	n := binary.BigEndian.Uint32(d.buf)
-	d.readFull(d.buf[:n])
-	m, err := ipc.Decode(d.buf[:n], ipc.FromWorker)
+func (w *bareWorker) readFrame() bool {
+	w.readFull(w.buf[:4])
+	n := binary.BigEndian.Uint32(w.buf)
+	w.readFull(w.buf[:n])
+	m, err := ipc.Decode(w.buf[:n], ipc.FromWorker)
 	if err != nil {
-		d.tb.Fatal(err)
+		w.tb.Fatal(err)
 	}
 	idle, ok := m.(ipc.Idle)
-	d.mark = idle.Mark
+	w.mark = idle.Mark
 	return ok
 }
 
-func (d *bareWorker) readFull(buf []byte) {
+func (w *bareWorker) readFull(buf []byte) {
 	for len(buf) > 0 {
-		n, err := unix.Read(int(d.out.Fd()), buf)
+		n, err := unix.Read(int(w.out.Fd()), buf)
 		if err != nil || n == 0 {
-			d.tb.Fatal("the channel ended: ", err)
+			w.tb.Fatal("the channel ended: ", err)
 		}
 		buf = buf[n:]
 	}
 }
 
 // drainTerminal reads the terminal up to the marker of the last idle.
-func (d *bareWorker) drainTerminal() {
-	marker := fmt.Appendf(nil, "\x1b_%s;#%d\x1b\\", rawworker.Nonce, d.mark)
+func (w *bareWorker) drainTerminal() {
+	marker := fmt.Appendf(nil, "\x1b_%s;#%d\x1b\\", rawworker.Nonce, w.mark)
 	for tail := []byte(nil); !bytes.HasSuffix(tail, marker); {
-		n, err := unix.Read(d.terminal, d.buf)
+		n, err := unix.Read(w.terminal, w.buf)
 		if err != nil || n == 0 {
-			d.tb.Fatal("the terminal ended: ", err)
+			w.tb.Fatal("the terminal ended: ", err)
 		}
-		tail = append(tail, d.buf[:n]...)
+		tail = append(tail, w.buf[:n]...)
 	}
 }
 
-func (d *bareWorker) closeAll() {
-	d.in.Close()
-	d.cmd.Process.Kill()
-	d.cmd.Wait()
-	d.out.Close()
-	d.master.Close()
+func (w *bareWorker) closeAll() {
+	w.in.Close()
+	w.cmd.Process.Kill()
+	w.cmd.Wait()
+	w.out.Close()
+	w.master.Close()
 }

@@ -33,67 +33,67 @@ func newFindFixture(t *testing.T) *findFixture {
 	return l
 }
 
-func (l *findFixture) writeFile(path, text string) string {
-	l.t.Helper()
+func (f *findFixture) writeFile(path, text string) string {
+	f.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		l.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	if err := testexec.WriteExecutable(path, []byte(text)); err != nil {
-		l.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return path
 }
 
 // writeRHome writes a fake R of a version whose home is dir, and returns its front end. Find must
 // never run it.
-func (l *findFixture) writeRHome(dir, version string) string {
-	l.t.Helper()
-	l.writeFile(dir+"/library/base/DESCRIPTION", "Package: base\nVersion: "+version+"\nPriority: base\n")
-	return l.writeFile(dir+"/bin/R", "#!/bin/sh\n# Shell wrapper for R executable.\n\nR_HOME_DIR="+dir+"\necho discovery ran an R >&2\nexit 1\n")
+func (f *findFixture) writeRHome(dir, version string) string {
+	f.t.Helper()
+	f.writeFile(dir+"/library/base/DESCRIPTION", "Package: base\nVersion: "+version+"\nPriority: base\n")
+	return f.writeFile(dir+"/bin/R", "#!/bin/sh\n# Shell wrapper for R executable.\n\nR_HOME_DIR="+dir+"\necho discovery ran an R >&2\nexit 1\n")
 }
 
 // linkOnPath links an R under that name on PATH.
-func (l *findFixture) linkOnPath(target, name string) string {
-	l.t.Helper()
-	path := filepath.Join(l.bin, name)
-	if err := os.MkdirAll(l.bin, 0o755); err != nil {
-		l.t.Fatal(err)
+func (f *findFixture) linkOnPath(target, name string) string {
+	f.t.Helper()
+	path := filepath.Join(f.bin, name)
+	if err := os.MkdirAll(f.bin, 0o755); err != nil {
+		f.t.Fatal(err)
 	}
 	if err := os.Symlink(target, path); err != nil {
-		l.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	return path
 }
 
-func (l *findFixture) runFind(named string) (Installation, []Candidate, error) {
-	return findInstallation(FindOptions{Path: named, Dir: l.home, Env: l.env}, func(discovery.SearchContext) installDirs {
-		return installDirs{versionDirs: []string{l.versions}, prefixes: []string{l.prefix}}
+func (f *findFixture) runFind(named string) (Installation, []Candidate, error) {
+	return findInstallation(FindOptions{Path: named, Dir: f.home, Env: f.env}, func(discovery.SearchContext) installDirs {
+		return installDirs{versionDirs: []string{f.versions}, prefixes: []string{f.prefix}}
 	})
 }
 
-func (l *findFixture) wantFound(named, path, version string) {
-	l.t.Helper()
-	found, seen, err := l.runFind(named)
+func (f *findFixture) wantFound(named, path, version string) {
+	f.t.Helper()
+	found, seen, err := f.runFind(named)
 	if err != nil {
-		l.t.Fatalf("%q: %v", named, err)
+		f.t.Fatalf("%q: %v", named, err)
 	}
 	if found.Path != path || found.Version != version || found.PathSource == "" {
-		l.t.Errorf("%q: got %+v, want R %s at %s", named, found, version, path)
+		f.t.Errorf("%q: got %+v, want R %s at %s", named, found, version, path)
 	}
 	if last := seen[len(seen)-1]; !last.Chosen || last.Path != path || last.Version != version {
-		l.t.Errorf("%q: the last candidate is %+v", named, last)
+		f.t.Errorf("%q: the last candidate is %+v", named, last)
 	}
 }
 
-func (l *findFixture) wantError(named string, words ...string) {
-	l.t.Helper()
-	found, _, err := l.runFind(named)
+func (f *findFixture) wantError(named string, words ...string) {
+	f.t.Helper()
+	found, _, err := f.runFind(named)
 	if err == nil {
-		l.t.Fatalf("%q: found %+v", named, found)
+		f.t.Fatalf("%q: found %+v", named, found)
 	}
 	for _, word := range words {
 		if !strings.Contains(err.Error(), word) {
-			l.t.Errorf("%q: %q is not in %q", named, word, err)
+			f.t.Errorf("%q: %q is not in %q", named, word, err)
 		}
 	}
 }

@@ -221,10 +221,10 @@ type progressLog struct {
 	lines []string
 }
 
-func (s *progressLog) addLine(line string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lines = append(s.lines, line)
+func (l *progressLog) addLine(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
 }
 
 func TestLoadShim(t *testing.T) {

@@ -81,8 +81,8 @@ func newAttachCommand(f *flag.FlagSet) action {
 
 // refuseOwnTerminal refuses to show a session at its own terminal: what it shows would be output of
 // the session, to be shown again.
-func (r *daemonCommand) refuseOwnTerminal(now session.Info) error {
-	if r.isRemote() || !hasSameTerminal(now.PID) {
+func (d *daemonCommand) refuseOwnTerminal(now session.Info) error {
+	if d.isRemote() || !hasSameTerminal(now.PID) {
 		return nil
 	}
 	return usageErrorf("this terminal belongs to session %s, which cannot show itself; use another terminal", now.Name)
@@ -101,13 +101,13 @@ type attachedSession struct {
 }
 
 // newAttachedSession adapts a session for the terminal. now is its current state.
-func (r *daemonCommand) newAttachedSession(ctx context.Context, s *client.Session, now session.Info) attachedSession {
-	a := attachedSession{Session: s, outages: outagesOf(r.link), remoteName: r.link.RemoteName()}
-	if r.isRemote() {
-		a.rewriteEvent = crashNoticeRewriter(now, r.sameTargetFlags())
+func (d *daemonCommand) newAttachedSession(ctx context.Context, s *client.Session, now session.Info) attachedSession {
+	a := attachedSession{Session: s, outages: outagesOf(d.link), remoteName: d.link.RemoteName()}
+	if d.isRemote() {
+		a.rewriteEvent = crashNoticeRewriter(now, d.sameTargetFlags())
 	}
 	if a.startAt = lastScreen(ctx, s, console.WindowSize()); a.startAt.after > 0 {
-		a.skippedNotice = fmt.Sprintf("earlier output is not shown; repl events %s%s prints all of it", now.Name, r.sameTargetFlags())
+		a.skippedNotice = fmt.Sprintf("earlier output is not shown; repl events %s%s prints all of it", now.Name, d.sameTargetFlags())
 	}
 	return a
 }

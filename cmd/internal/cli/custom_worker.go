@@ -154,8 +154,8 @@ type userWorker struct {
 	command []string
 }
 
-func (o userWorker) toLanguage() languageInfo {
-	return newWorkerLanguage(o.name, userconfig.CustomWorker{Command: o.command}, "--worker")
+func (w userWorker) toLanguage() languageInfo {
+	return newWorkerLanguage(w.name, userconfig.CustomWorker{Command: w.command}, "--worker")
 }
 
 // String returns the values in the form that Set accepts, one a line.

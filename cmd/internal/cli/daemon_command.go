@@ -41,41 +41,41 @@ func newDaemonCommand(f *flag.FlagSet) *daemonCommand {
 }
 
 // parseArgs parses flags in any position and returns the arguments, one for each name.
-func (r *daemonCommand) parseArgs(args []string, names ...string) ([]string, error) {
-	words, err := parseInterspersed(r.flags, args)
+func (d *daemonCommand) parseArgs(args []string, names ...string) ([]string, error) {
+	words, err := parseInterspersed(d.flags, args)
 	switch {
 	case err != nil:
 		return nil, err
 	case len(words) < len(names):
 		if names[0] == "SESSION" {
-			return nil, usageErrorf("%s needs the name of a session; repl list shows them", r.flags.Name())
+			return nil, usageErrorf("%s needs the name of a session; repl list shows them", d.flags.Name())
 		}
-		return nil, usageErrorf("%s needs one of %s", r.flags.Name(), strings.ReplaceAll(names[0], "|", ", "))
+		return nil, usageErrorf("%s needs one of %s", d.flags.Name(), strings.ReplaceAll(names[0], "|", ", "))
 	case len(words) > len(names):
-		return nil, usageErrorf("%s takes no argument %q", r.flags.Name(), words[len(names)])
+		return nil, usageErrorf("%s takes no argument %q", d.flags.Name(), words[len(names)])
 	}
 	return words, nil
 }
 
 // runWithClient connects to the daemon and calls do with a context that a signal cancels.
-func (r *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Conn) (int, error)) (int, error) {
+func (d *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Conn) (int, error)) (int, error) {
 	var err error
-	if r.logger, err = r.log.openLogger(nil); err != nil {
+	if d.logger, err = d.log.openLogger(nil); err != nil {
 		return statusUsage, err
 	}
-	if err := r.resolveTarget(); err != nil {
+	if err := d.resolveTarget(); err != nil {
 		return statusUsage, err
 	}
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
-	dialer, err := r.dialer(ctx)
+	dialer, err := d.dialer(ctx)
 	if err != nil {
 		return statusFailed, err
 	}
-	r.link = client.New(dialer, nil)
-	r.link.LogTo(r.logger)
-	defer r.link.Close()
-	c, err := r.link.Conn(ctx)
+	d.link = client.New(dialer, nil)
+	d.link.LogTo(d.logger)
+	defer d.link.Close()
+	c, err := d.link.Conn(ctx)
 	if signalled, ok := signalStatus(ctx); ok {
 		return signalled, nil
 	}
@@ -85,7 +85,7 @@ func (r *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Con
 	if transport, ok := dialer.(*client.CommandDialer); ok {
 		transport.StopPrompting()
 	}
-	work, leave := detachableContext(ctx, r.link)
+	work, leave := detachableContext(ctx, d.link)
 	defer leave()
 	status, err := do(work, c)
 	if signalled, ok := signalStatus(ctx); ok {

@@ -123,11 +123,11 @@ func closeAndWait(conn net.Conn) {
 }
 
 // describeDaemon returns the socket and host of the daemon of a connection.
-func (w *daemonTarget) describeDaemon(conn net.Conn) string {
+func (t *daemonTarget) describeDaemon(conn net.Conn) string {
 	if transport, ok := conn.(interface{ Greeting() client.Greeting }); ok {
 		return transport.Greeting().Socket + " on " + transport.Greeting().Host
 	}
-	return w.localSocket()
+	return t.localSocket()
 }
 
 // daemonStatus is the answer of the control plane to status.
@@ -146,20 +146,20 @@ func warmPoolText(w client.WarmPool) string {
 }
 
 // summaryText formats the status for a terminal.
-func (i daemonStatus) summaryText(socket string) string {
+func (s daemonStatus) summaryText(socket string) string {
 	var p lineBuilder
-	p.addLine("repl %s serves at %s (process %d, for %s)", i.Version, socket, i.PID, time.Since(i.Started).Round(time.Second))
-	p.addLine("sessions:  %d", i.Sessions)
-	for _, w := range i.WarmPools {
+	p.addLine("repl %s serves at %s (process %d, for %s)", s.Version, socket, s.PID, time.Since(s.Started).Round(time.Second))
+	p.addLine("sessions:  %d", s.Sessions)
+	for _, w := range s.WarmPools {
 		p.addLine("warm:      %s", warmPoolText(w))
 	}
-	p.addLine("clients:   %d", i.Connections)
-	p.addLine("languages: %s", strings.Join(i.Languages, ", "))
-	p.addLine("last used: %s ago", (time.Duration(i.IdleMS) * time.Millisecond).Round(time.Second))
+	p.addLine("clients:   %d", s.Connections)
+	p.addLine("languages: %s", strings.Join(s.Languages, ", "))
+	p.addLine("last used: %s ago", (time.Duration(s.IdleMS) * time.Millisecond).Round(time.Second))
 	switch {
-	case i.Draining:
+	case s.Draining:
 		p.addLine("draining:  accepts no new work, and exits when the running work is done")
-	case i.Paused:
+	case s.Paused:
 		p.addLine("paused:    accepts no new work until repl daemon resume")
 	}
 	return p.String()

@@ -58,43 +58,43 @@ type daemonTarget struct {
 	startsDaemon bool
 }
 
-func (w *daemonTarget) addFlags(f *flag.FlagSet) {
-	f.StringVar(&w.socket, "socket", "", socketUsage)
-	f.StringVar(&w.via, "via", "", viaUsage)
-	f.StringVar(&w.remote, "remote", "", remoteUsage)
+func (t *daemonTarget) addFlags(f *flag.FlagSet) {
+	f.StringVar(&t.socket, "socket", "", socketUsage)
+	f.StringVar(&t.via, "via", "", viaUsage)
+	f.StringVar(&t.remote, "remote", "", remoteUsage)
 }
 
 // resolveTarget adds the environment's choice to that of the flags, which must be parsed before.
-func (w *daemonTarget) resolveTarget() error {
-	if w.via != "" && w.remote != "" {
+func (t *daemonTarget) resolveTarget() error {
+	if t.via != "" && t.remote != "" {
 		return usageErrorf("use either --via or --remote, not both")
 	}
-	if w.via == "" && w.remote == "" {
-		w.via, w.remote = os.Getenv("TURNSTONE_VIA"), os.Getenv("TURNSTONE_REMOTE")
-		if w.via != "" && w.remote != "" {
+	if t.via == "" && t.remote == "" {
+		t.via, t.remote = os.Getenv("TURNSTONE_VIA"), os.Getenv("TURNSTONE_REMOTE")
+		if t.via != "" && t.remote != "" {
 			return usageErrorf("TURNSTONE_VIA and TURNSTONE_REMOTE are both set: use one of them")
 		}
 	}
-	if w.remote == userconfig.LocalRemote {
-		w.remote = ""
+	if t.remote == userconfig.LocalRemote {
+		t.remote = ""
 	}
-	if w.socket != "" && !w.isRemote() {
+	if t.socket != "" && !t.isRemote() {
 		var err error
-		w.socket, err = absoluteSocket(w.socket)
+		t.socket, err = absoluteSocket(t.socket)
 		return err
 	}
 	return nil
 }
 
 // isRemote reports whether the daemon is at a remote.
-func (w *daemonTarget) isRemote() bool { return w.via != "" || w.remote != "" }
+func (t *daemonTarget) isRemote() bool { return t.via != "" || t.remote != "" }
 
 // localSocket returns the socket on this machine.
-func (w *daemonTarget) localSocket() string { return cmp.Or(w.socket, client.DefaultSocket(os.Getenv)) }
+func (t *daemonTarget) localSocket() string { return cmp.Or(t.socket, client.DefaultSocket(os.Getenv)) }
 
 // targetArgs returns the flags with which another process makes the same choice.
-func (w *daemonTarget) targetArgs() (all []string) {
-	for _, one := range []struct{ name, value string }{{"--remote", w.remote}, {"--via", w.via}, {"--socket", w.socket}} {
+func (t *daemonTarget) targetArgs() (all []string) {
+	for _, one := range []struct{ name, value string }{{"--remote", t.remote}, {"--via", t.via}, {"--socket", t.socket}} {
 		if one.value != "" {
 			all = append(all, one.name, one.value)
 		}
@@ -104,25 +104,25 @@ func (w *daemonTarget) targetArgs() (all []string) {
 
 // sameTargetFlags returns the flags that make the same choice, for commands quoted in messages.
 // Unless empty, they start with a space.
-func (w *daemonTarget) sameTargetFlags() string {
+func (t *daemonTarget) sameTargetFlags() string {
 	text := ""
-	for _, word := range w.targetArgs() {
+	for _, word := range t.targetArgs() {
 		text += " " + shellword.Quote(word)
 	}
 	return text
 }
 
 // dialer returns the dialer for the daemon.
-func (w *daemonTarget) dialer(ctx context.Context) (client.Dialer, error) {
+func (t *daemonTarget) dialer(ctx context.Context) (client.Dialer, error) {
 	switch {
-	case w.remote != "":
-		p, err := findRemote(w.remote)
+	case t.remote != "":
+		p, err := findRemote(t.remote)
 		if err != nil {
 			return nil, err
 		}
-		return w.remoteDialer(ctx, w.remote, p)
-	case w.via != "":
-		words, err := transportcmd.SplitWords(w.via)
+		return t.remoteDialer(ctx, t.remote, p)
+	case t.via != "":
+		words, err := transportcmd.SplitWords(t.via)
 		if err != nil {
 			return nil, usageErrorf("--via %v", err)
 		}
@@ -130,21 +130,21 @@ func (w *daemonTarget) dialer(ctx context.Context) (client.Dialer, error) {
 		if err != nil {
 			return nil, err
 		}
-		transport := w.completeCommand(&client.CommandDialer{Prefix: words, Program: known.Program, Socket: w.socket})
-		w.setInstaller(transport, userconfig.Remote{}, viaKey(words), known)
+		transport := t.completeCommand(&client.CommandDialer{Prefix: words, Program: known.Program, Socket: t.socket})
+		t.setInstaller(transport, userconfig.Remote{}, viaKey(words), known)
 		return transport, nil
 	}
-	if w.socket == "" {
+	if t.socket == "" {
 		return client.DefaultDialer(os.Getenv), nil // the daemon may move to another socket
 	}
-	return client.Socket(w.socket), nil
+	return client.Socket(t.socket), nil
 }
 
 // completeCommand adds to a transport command what the user at the terminal may see and answer.
-func (w *daemonTarget) completeCommand(c *client.CommandDialer) *client.CommandDialer {
+func (t *daemonTarget) completeCommand(c *client.CommandDialer) *client.CommandDialer {
 	c.Prefix[0] = expandHome(c.Prefix[0])
-	c.StartDaemon, c.KeepAlive = w.startsDaemon, remoteSilenceTimeout
-	if w.isAttended {
+	c.StartDaemon, c.KeepAlive = t.startsDaemon, remoteSilenceTimeout
+	if t.isAttended {
 		c.Terminal = controllingTerminal()
 		if term.IsTerminal(int(os.Stderr.Fd())) {
 			c.Stderr = os.Stderr
@@ -177,7 +177,7 @@ func findRemote(name string) (userconfig.Remote, error) {
 }
 
 // remoteDialer returns the dialer for a named remote. It starts the remote's job if it needs one.
-func (w *daemonTarget) remoteDialer(ctx context.Context, name string, p userconfig.Remote) (client.Dialer, error) {
+func (t *daemonTarget) remoteDialer(ctx context.Context, name string, p userconfig.Remote) (client.Dialer, error) {
 	known, err := userconfig.ReadRemoteState(stateDir(), name)
 	if err != nil {
 		return nil, err
@@ -191,12 +191,12 @@ func (w *daemonTarget) remoteDialer(ctx context.Context, name string, p userconf
 			return nil, fmt.Errorf("job %s of %s was started, but cannot be saved: %w", known.Job, name, err)
 		}
 	}
-	w.remoteDir = p.Dir
-	transport := w.completeCommand(&client.CommandDialer{
+	t.remoteDir = p.Dir
+	transport := t.completeCommand(&client.CommandDialer{
 		Name: name, Prefix: p.FillWords(p.Prefix, known.Job),
-		Program: cmp.Or(p.Program, known.Program), Socket: cmp.Or(w.socket, p.Socket), LoginEnv: p.Login, GreetingTimeout: p.Timeout,
+		Program: cmp.Or(p.Program, known.Program), Socket: cmp.Or(t.socket, p.Socket), LoginEnv: p.Login, GreetingTimeout: p.Timeout,
 	})
-	w.setInstaller(transport, p, name, known)
+	t.setInstaller(transport, p, name, known)
 	if p.NeedsJob() {
 		transport.StartDaemon = false // a daemon started by a job step would end with the step
 		transport.RetryUntil = known.Started.Add(max(p.Timeout, minJobTimeout))

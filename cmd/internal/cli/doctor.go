@@ -132,27 +132,27 @@ func examineServers(ctx context.Context, c *mcpServerFlags) (found []checkResult
 }
 
 // chosenLanguages returns the languages of --worker and --lang.
-func (c runtimeFlags) chosenLanguages() (chosen []languageInfo, err error) {
-	for _, own := range c.worker {
+func (r runtimeFlags) chosenLanguages() (chosen []languageInfo, err error) {
+	for _, own := range r.worker {
 		chosen = append(chosen, own.toLanguage())
 	}
-	if c.lang == "" {
+	if r.lang == "" {
 		return chosen, nil
 	}
-	l, err := findLanguage(c.lang)
+	l, err := findLanguage(r.lang)
 	if err == nil {
-		err = c.checkExecutable(l)
+		err = r.checkExecutable(l)
 	}
 	return append(chosen, l), err
 }
 
 // languagesOrAll returns the chosen languages, or all if none is chosen.
-func (c runtimeFlags) languagesOrAll() (languages []languageInfo, named bool, err error) {
-	if languages, err = c.chosenLanguages(); err != nil || c.lang != "" {
+func (r runtimeFlags) languagesOrAll() (languages []languageInfo, named bool, err error) {
+	if languages, err = r.chosenLanguages(); err != nil || r.lang != "" {
 		return languages, true, err
 	}
 	for _, l := range availableLanguages() {
-		if c.interpreterFor(l) != "" {
+		if r.interpreterFor(l) != "" {
 			languages = append(languages, l)
 		}
 	}
@@ -183,15 +183,15 @@ func (d *doctorReport) hasFaults(named bool) bool {
 // A lineBuilder builds a text line by line.
 type lineBuilder struct{ strings.Builder }
 
-func (p *lineBuilder) addLine(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+func (b *lineBuilder) addLine(format string, args ...any) { fmt.Fprintf(b, format+"\n", args...) }
 
-func (p *lineBuilder) addResults(list []checkResult) {
+func (b *lineBuilder) addResults(list []checkResult) {
 	for _, f := range list {
 		mark := "ok    "
 		if !f.OK {
 			mark = "FAILED"
 		}
-		p.addLine("  %s  %s: %s", mark, f.Name, f.Detail)
+		b.addLine("  %s  %s: %s", mark, f.Name, f.Detail)
 	}
 }
 

@@ -19,11 +19,11 @@ type probePolicy struct {
 	noSandbox error            // why a sandbox is not available
 }
 
-func (c *runtimeFlags) selectProbePolicy(ctx context.Context, chosen bool) probePolicy {
+func (r *runtimeFlags) selectProbePolicy(ctx context.Context, chosen bool) probePolicy {
 	if chosen {
-		return probePolicy{sandbox: c.sandbox, trusted: true}
+		return probePolicy{sandbox: r.sandbox, trusted: true}
 	}
-	accept := workers.SandboxMechanism(c.sandboxFlags.acceptMechanism)
+	accept := workers.SandboxMechanism(r.sandboxFlags.acceptMechanism)
 	if _, err := trySandboxHere(ctx, accept); err != nil {
 		return probePolicy{noSandbox: err}
 	}
@@ -32,8 +32,8 @@ func (c *runtimeFlags) selectProbePolicy(ctx context.Context, chosen bool) probe
 
 // startDir returns a directory in which to start a program without a sandbox: "" for the current
 // one, or a new one that clean removes.
-func (c probePolicy) startDir() (dir string, clean func(), err error) {
-	if c.trusted || c.sandbox != nil {
+func (p probePolicy) startDir() (dir string, clean func(), err error) {
+	if p.trusted || p.sandbox != nil {
 		return "", func() {}, nil
 	}
 	dir, err = os.MkdirTemp("", "repl-doctor-")
@@ -42,14 +42,14 @@ func (c probePolicy) startDir() (dir string, clean func(), err error) {
 
 // serverArgs returns further arguments for a server that doctor starts in dir, regardless of the
 // user's settings and the client's variables.
-func (c probePolicy) serverArgs(dir string) []string {
+func (p probePolicy) serverArgs(dir string) []string {
 	switch {
-	case c.trusted:
+	case p.trusted:
 		return nil
-	case c.sandbox != nil:
-		args := []string{"--sandbox", string(c.sandbox.Level), "--network", string(c.sandbox.Network)}
-		if c.sandbox.AcceptMechanism != "" {
-			args = append(args, "--sandbox-fallback", string(c.sandbox.AcceptMechanism))
+	case p.sandbox != nil:
+		args := []string{"--sandbox", string(p.sandbox.Level), "--network", string(p.sandbox.Network)}
+		if p.sandbox.AcceptMechanism != "" {
+			args = append(args, "--sandbox-fallback", string(p.sandbox.AcceptMechanism))
 		}
 		return args
 	}
@@ -58,26 +58,26 @@ func (c probePolicy) serverArgs(dir string) []string {
 
 // serverEnv returns the environment of such a server. Code of a stranger's directory must not write
 // what the user's file lets sessions write.
-func (c probePolicy) serverEnv() []string {
-	if c.trusted || c.sandbox == nil {
+func (p probePolicy) serverEnv() []string {
+	if p.trusted || p.sandbox == nil {
 		return nil
 	}
 	return append(os.Environ(), settingsEnv+"="+noSettings)
 }
 
 // restrictSpec changes a spec so that doctor may start it.
-func (c probePolicy) restrictSpec(spec *workers.Spec, lang languageInfo, flags runtimeFlags) (clean func(), err error) {
-	dir, clean, err := c.startDir()
+func (p probePolicy) restrictSpec(spec *workers.Spec, lang languageInfo, flags runtimeFlags) (clean func(), err error) {
+	dir, clean, err := p.startDir()
 	if err != nil {
 		return nil, err
 	}
-	spec.Sandbox = c.sandbox
+	spec.Sandbox = p.sandbox
 	if dir == "" {
 		return clean, nil
 	}
 	startDir, err := filepath.Abs(flags.dir)
 	if err == nil && flags.interpreterFor(lang) == "" && (paths.Contains(startDir, filepath.Clean(spec.Path)) || lang.newSpec("", dir, flags.runtimeSettings()).Path != spec.Path) {
-		err = fmt.Errorf("%s belongs to this directory, and no sandbox is available to test it in (%w); if you trust it, name it, or use --sandbox full", spec.Path, c.noSandbox)
+		err = fmt.Errorf("%s belongs to this directory, and no sandbox is available to test it in (%w); if you trust it, name it, or use --sandbox full", spec.Path, p.noSandbox)
 	}
 	if err != nil {
 		clean()

@@ -65,10 +65,10 @@ type stdioConn struct {
 	stdin io.WriteCloser
 }
 
-func (d stdioConn) Write(text []byte) (int, error) { return d.stdin.Write(text) }
+func (c stdioConn) Write(text []byte) (int, error) { return c.stdin.Write(text) }
 
 // Close closes only the server's input; its remaining output is still read.
-func (d stdioConn) Close() error { return d.stdin.Close() }
+func (c stdioConn) Close() error { return c.stdin.Close() }
 
 // maxMCPLineBytes bounds a line from the server, which may hold an image.
 const maxMCPLineBytes = 16 << 20

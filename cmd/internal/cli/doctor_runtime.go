@@ -73,42 +73,42 @@ func newRuntimeCheck(ctx context.Context, c runtimeFlags, lang languageInfo, pol
 }
 
 // codeForTwo returns code that prints a 2, or "" if none is known.
-func (d *runtimeCheck) codeForTwo() string {
-	if d.dialect.Print == nil {
+func (r *runtimeCheck) codeForTwo() string {
+	if r.dialect.Print == nil {
 		return ""
 	}
-	return d.dialect.Print("2")
+	return r.dialect.Print("2")
 }
 
 // printCheck prints the results for a terminal.
-func (d *runtimeCheck) printCheck(p *lineBuilder) {
-	if d.Missing != "" {
-		p.addLine("%s: not found: %s", d.display, d.Missing)
+func (r *runtimeCheck) printCheck(p *lineBuilder) {
+	if r.Missing != "" {
+		p.addLine("%s: not found: %s", r.display, r.Missing)
 	} else {
-		p.addLine("%s: %s %s", d.display, d.Executable, d.Runtime)
-		p.addLine("  because: %s", d.Why)
+		p.addLine("%s: %s %s", r.display, r.Executable, r.Runtime)
+		p.addLine("  because: %s", r.Why)
 	}
-	if len(d.Candidates) > 0 {
+	if len(r.Candidates) > 0 {
 		p.addLine("  searched:")
 	}
-	for _, c := range d.Candidates {
+	for _, c := range r.Candidates {
 		mark, tail := "-", c.Note
 		if c.Chosen {
 			mark, tail = "*", c.Path
 		}
 		p.addLine("  %s %s: %s", mark, c.Source, tail)
 	}
-	p.addResults(d.Probes)
-	for _, n := range d.Notices {
+	p.addResults(r.Probes)
+	for _, n := range r.Notices {
 		p.addLine("  note    %s", n)
 	}
 }
 
 // probeSession tests the runtime in a new session.
-func (d *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
+func (r *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
 	sup, err := supervisor.New(nil)
 	if err != nil {
-		d.Probes = []checkResult{{Name: "the runtime starts", Detail: oneLine(err)}}
+		r.Probes = []checkResult{{Name: "the runtime starts", Detail: oneLine(err)}}
 		return
 	}
 	defer sup.Close()
@@ -118,20 +118,20 @@ func (d *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
 		err = opened.WaitPrepared(ctx)
 	}
 	if err != nil {
-		d.Probes = append(d.Probes, checkResult{Name: "the runtime starts", Detail: oneLine(err)})
+		r.Probes = append(r.Probes, checkResult{Name: "the runtime starts", Detail: oneLine(err)})
 		return
 	}
-	p := checkedSession{opened, d.dialect}
+	p := checkedSession{opened, r.dialect}
 	for _, probe := range []struct {
 		name  string
 		try   func(context.Context) (string, error)
 		known bool // its code is known
 	}{
 		{"the runtime starts", func(ctx context.Context) (string, error) { return p.waitReady(ctx, started) }, true},
-		{"a turn ends when the code is done", p.measureTurns, d.dialect.Whole != ""},
-		{"an input request is answered", p.askQuestion, d.dialect.Ask != nil},
-		{"an interrupt reaches a loop", p.interruptLoop, d.dialect.Loop != ""},
-		{"a program that reads the terminal is detected", p.detectReader, d.dialect.Shell != nil},
+		{"a turn ends when the code is done", p.measureTurns, r.dialect.Whole != ""},
+		{"an input request is answered", p.askQuestion, r.dialect.Ask != nil},
+		{"an interrupt reaches a loop", p.interruptLoop, r.dialect.Loop != ""},
+		{"a program that reads the terminal is detected", p.detectReader, r.dialect.Shell != nil},
 		{"all processes exit", p.closeSession, true},
 	} {
 		if !probe.known {
@@ -143,9 +143,9 @@ func (d *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
 		if err != nil {
 			detail = oneLine(err)
 		}
-		d.Probes = append(d.Probes, checkResult{Name: probe.name, OK: err == nil, Detail: detail})
+		r.Probes = append(r.Probes, checkResult{Name: probe.name, OK: err == nil, Detail: detail})
 		if i, _ := p.session.Info(ctx); i.RuntimeVersion != "" {
-			d.Runtime = i.RuntimeVersion
+			r.Runtime = i.RuntimeVersion
 		}
 		if err != nil && p.session.State() != session.StateIdle {
 			break // the others would fail for the same reason
@@ -153,7 +153,7 @@ func (d *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
 	}
 	for _, e := range p.session.Log().EventsSince(0) {
 		if n, ok := e.Body.(timeline.Notice); ok {
-			d.Notices = append(d.Notices, n.Message)
+			r.Notices = append(r.Notices, n.Message)
 		}
 	}
 }
@@ -164,8 +164,8 @@ type checkedSession struct {
 	dialect conformance.Dialect // of its language
 }
 
-func (p checkedSession) waitReady(ctx context.Context, started time.Time) (string, error) {
-	reply, err := p.session.Wait(ctx, 0, nil)
+func (s checkedSession) waitReady(ctx context.Context, started time.Time) (string, error) {
+	reply, err := s.session.Wait(ctx, 0, nil)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("it is not ready after %s", probeTimeout)
@@ -197,58 +197,58 @@ func exitDescription(reply session.Reply) string {
 const maxOutputTailBytes = 300
 
 // measureTurns measures short turns.
-func (p checkedSession) measureTurns(ctx context.Context) (string, error) {
+func (s checkedSession) measureTurns(ctx context.Context) (string, error) {
 	var took []time.Duration
 	for range 21 {
 		started := time.Now()
-		if _, err := p.runTurn(ctx, p.dialect.Whole); err != nil {
+		if _, err := s.runTurn(ctx, s.dialect.Whole); err != nil {
 			return "", err
 		}
 		took = append(took, time.Since(started))
 	}
 	slices.Sort(took)
-	return fmt.Sprintf("%s for %q (median of %d)", formatMilliseconds(took[len(took)/2]), p.dialect.Whole, len(took)), nil
+	return fmt.Sprintf("%s for %q (median of %d)", formatMilliseconds(took[len(took)/2]), s.dialect.Whole, len(took)), nil
 }
 
-func (p checkedSession) runTurn(ctx context.Context, code string) (session.Reply, error) {
-	t, err := p.session.Submit(ctx, code)
+func (s checkedSession) runTurn(ctx context.Context, code string) (session.Reply, error) {
+	t, err := s.session.Submit(ctx, code)
 	if err != nil {
 		return session.Reply{}, err
 	}
-	return p.session.Wait(ctx, t, nil)
+	return s.session.Wait(ctx, t, nil)
 }
 
-func (p checkedSession) askQuestion(ctx context.Context) (string, error) {
-	reply, err := p.runTurn(ctx, p.dialect.Ask("? "))
+func (s checkedSession) askQuestion(ctx context.Context) (string, error) {
+	reply, err := s.runTurn(ctx, s.dialect.Ask("? "))
 	if err != nil {
 		return "", err
 	}
-	return p.answerRequest(ctx, reply, "the answer")
+	return s.answerRequest(ctx, reply, "the answer")
 }
 
 // answerRequest answers the input request in reply and looks for the answer in the output.
-func (p checkedSession) answerRequest(ctx context.Context, reply session.Reply, text string) (string, error) {
+func (s checkedSession) answerRequest(ctx context.Context, reply session.Reply, text string) (string, error) {
 	if reply.InputRequest == nil {
 		return "", errors.New("the prompt did not appear")
 	}
-	t, err := p.session.Answer(ctx, reply.InputRequest.ID, session.Input{Data: []byte(text + "\n")})
+	t, err := s.session.Answer(ctx, reply.InputRequest.ID, session.Input{Data: []byte(text + "\n")})
 	if err != nil {
 		return "", err
 	}
-	reply, err = p.session.Wait(ctx, t, &session.WaitOptions{After: reply.Next})
+	reply, err = s.session.Wait(ctx, t, &session.WaitOptions{After: reply.Next})
 	if err != nil || reply.Outcome != timeline.OutcomeOK {
 		return "", fmt.Errorf("the answer did not end the turn: it is %s (%s)", reply.State, reply.Outcome)
 	}
 	return "as the runtime reported", nil
 }
 
-func (p checkedSession) interruptLoop(ctx context.Context) (string, error) {
-	t, err := p.session.Submit(ctx, p.dialect.Loop)
+func (s checkedSession) interruptLoop(ctx context.Context) (string, error) {
+	t, err := s.session.Submit(ctx, s.dialect.Loop)
 	if err != nil {
 		return "", err
 	}
 	started := time.Now()
-	result, err := p.session.Interrupt(ctx, t)
+	result, err := s.session.Interrupt(ctx, t)
 	if err != nil || result != session.InterruptIdle {
 		return "", fmt.Errorf("the loop continues (%s)", result)
 	}
@@ -256,33 +256,33 @@ func (p checkedSession) interruptLoop(ctx context.Context) (string, error) {
 }
 
 // detectReader looks for a child that reads the terminal, which not every system shows.
-func (p checkedSession) detectReader(ctx context.Context) (string, error) {
-	t, err := p.session.Submit(ctx, p.dialect.Shell("read answer"))
+func (s checkedSession) detectReader(ctx context.Context) (string, error) {
+	t, err := s.session.Submit(ctx, s.dialect.Shell("read answer"))
 	if err != nil {
 		return "", err
 	}
-	reply, err := p.session.Wait(ctx, t, session.WaitAtMost(2*time.Second))
+	reply, err := s.session.Wait(ctx, t, session.WaitAtMost(2*time.Second))
 	if err != nil {
 		return "", err
 	}
 	if reply.InputRequest == nil {
-		if _, err := p.session.Interrupt(ctx, t); err != nil {
+		if _, err := s.session.Interrupt(ctx, t); err != nil {
 			return "", err
 		}
 		return "not on this system, where such a program seems to run until it is interrupted", nil
 	}
-	if _, err := p.answerRequest(ctx, reply, "x"); err != nil {
+	if _, err := s.answerRequest(ctx, reply, "x"); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s, blocked in its read", reply.InputRequest.Reader), nil
 }
 
-func (p checkedSession) closeSession(ctx context.Context) (string, error) {
+func (s checkedSession) closeSession(ctx context.Context) (string, error) {
 	started := time.Now()
-	if err := p.session.Close(ctx); err != nil {
+	if err := s.session.Close(ctx); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("by %s after %s", p.session.StoppedBy(), formatMilliseconds(time.Since(started))), nil
+	return fmt.Sprintf("by %s after %s", s.session.StoppedBy(), formatMilliseconds(time.Since(started))), nil
 }
 
 // formatMilliseconds formats d for comparisons: "0.21 ms".

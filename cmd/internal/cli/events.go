@@ -102,11 +102,11 @@ func printEvent(w io.Writer, e timeline.Event) error {
 }
 
 // followEvents prints a session's events after a cursor: past ones, and with live also new ones.
-func (r *daemonCommand) followEvents(ctx context.Context, s streams, c *client.Conn, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
+func (d *daemonCommand) followEvents(ctx context.Context, s streams, c *client.Conn, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
 	if live && isTerminal(s.out) {
 		now, err := c.GetSession(ctx, name)
 		if err == nil {
-			err = r.refuseOwnTerminal(now)
+			err = d.refuseOwnTerminal(now)
 		}
 		if err != nil {
 			return statusFailed, err

@@ -36,19 +36,19 @@ type execFlags struct {
 	sandbox  *workers.Sandbox
 }
 
-func (o *execFlags) addFlags(f *flag.FlagSet) {
-	o.daemon = newDaemonCommand(f)
-	f.Var(&o.code, "e", codeUsage)
-	f.DurationVar(&o.wait, "wait", 24*time.Hour, "`DURATION` how long to wait for the end or an input request")
-	f.Var(langFlag{&o.lang}, "lang", langUsage())
-	f.Var(&o.worker, "worker", workerUsage)
-	o.runtime.addInterpreterFlags(f)
-	f.StringVar(&o.runtime.dir, "dir", "", "`DIR` the working directory of a session that exec creates; default this directory, or the daemon's at a remote")
-	f.DurationVar(&o.idleTimeout, "session-idle-timeout", 0, "`DURATION` close a session that exec creates after this time without use; 0 is the daemon's setting")
-	o.confinement.addFlags(f)
-	o.limits.addFlags(f)
-	f.Var(&o.packages, "with", withUsage)
-	o.daemon.log.addFlags(f)
+func (e *execFlags) addFlags(f *flag.FlagSet) {
+	e.daemon = newDaemonCommand(f)
+	f.Var(&e.code, "e", codeUsage)
+	f.DurationVar(&e.wait, "wait", 24*time.Hour, "`DURATION` how long to wait for the end or an input request")
+	f.Var(langFlag{&e.lang}, "lang", langUsage())
+	f.Var(&e.worker, "worker", workerUsage)
+	e.runtime.addInterpreterFlags(f)
+	f.StringVar(&e.runtime.dir, "dir", "", "`DIR` the working directory of a session that exec creates; default this directory, or the daemon's at a remote")
+	f.DurationVar(&e.idleTimeout, "session-idle-timeout", 0, "`DURATION` close a session that exec creates after this time without use; 0 is the daemon's setting")
+	e.confinement.addFlags(f)
+	e.limits.addFlags(f)
+	f.Var(&e.packages, "with", withUsage)
+	e.daemon.log.addFlags(f)
 }
 
 // newExecCommand runs code in a session of the daemon and creates the session if it does not exist.
@@ -80,62 +80,62 @@ func newExecCommand(f *flag.FlagSet) action {
 }
 
 // resolveFlags checks the flags and determines the language and the sandbox.
-func (o *execFlags) resolveFlags() (err error) {
-	if o.wait < 0 || o.wait > 24*time.Hour {
-		return usageErrorf("--wait %s: use 0 to 24h", o.wait)
+func (e *execFlags) resolveFlags() (err error) {
+	if e.wait < 0 || e.wait > 24*time.Hour {
+		return usageErrorf("--wait %s: use 0 to 24h", e.wait)
 	}
-	if o.idleTimeout < 0 || o.idleTimeout > 0 && o.idleTimeout < time.Second {
-		return usageErrorf("--session-idle-timeout %s: use at least 1s, or 0 for the daemon's setting", o.idleTimeout)
+	if e.idleTimeout < 0 || e.idleTimeout > 0 && e.idleTimeout < time.Second {
+		return usageErrorf("--session-idle-timeout %s: use at least 1s, or 0 for the daemon's setting", e.idleTimeout)
 	}
 	isCustom := false
-	if o.custom, isCustom, err = o.worker.singleWorker(o.lang); err != nil {
+	if e.custom, isCustom, err = e.worker.singleWorker(e.lang); err != nil {
 		return err
 	}
-	if o.lang == "" && o.runtime.python == "" && o.runtime.r != "" {
-		o.lang = "r"
+	if e.lang == "" && e.runtime.python == "" && e.runtime.r != "" {
+		e.lang = "r"
 	}
 	if !isCustom {
-		o.language, _ = findLanguage(o.lang)
+		e.language, _ = findLanguage(e.lang)
 	}
-	if err := o.runtime.checkExecutable(o.language); err != nil {
+	if err := e.runtime.checkExecutable(e.language); err != nil {
 		return err
 	}
-	if err := o.daemon.resolveTarget(); err != nil {
+	if err := e.daemon.resolveTarget(); err != nil {
 		return err
 	}
-	o.daemon.startsDaemon = true
-	o.runtime.limits, o.runtime.isRemote = o.limits, o.daemon.isRemote()
-	o.confinement.isRemote = o.runtime.isRemote
-	if err := o.runtime.resolvePaths(); err != nil {
+	e.daemon.startsDaemon = true
+	e.runtime.limits, e.runtime.isRemote = e.limits, e.daemon.isRemote()
+	e.confinement.isRemote = e.runtime.isRemote
+	if err := e.runtime.resolvePaths(); err != nil {
 		return err
 	}
-	o.sandbox, err = o.confinement.buildSandbox(o.daemon.flags)
+	e.sandbox, err = e.confinement.buildSandbox(e.daemon.flags)
 	return err
 }
 
 // run runs the code in a session and shows the turn.
-func (o *execFlags) run(ctx context.Context, s streams, conn *client.Conn, name string) (int, error) {
-	view := o.daemon.newTurnView(s, conn, o.wait)
-	start := client.StartParams{Session: name, Input: o.code.String(), Author: commandAuthor("exec"), WaitMS: view.firstWaitMS()}
-	if o.sandbox != nil || o.limits.Limits != (workers.Limits{}) { // before any code runs in a session with a weaker one
+func (e *execFlags) run(ctx context.Context, s streams, conn *client.Conn, name string) (int, error) {
+	view := e.daemon.newTurnView(s, conn, e.wait)
+	start := client.StartParams{Session: name, Input: e.code.String(), Author: commandAuthor("exec"), WaitMS: view.firstWaitMS()}
+	if e.sandbox != nil || e.limits.Limits != (workers.Limits{}) { // before any code runs in a session with a weaker one
 		if now, err := conn.GetSession(ctx, name); err == nil {
-			if err := errors.Join(requireSandbox(o.sandbox, now), requireLimits(o.limits.Limits, now)); err != nil {
+			if err := errors.Join(requireSandbox(e.sandbox, now), requireLimits(e.limits.Limits, now)); err != nil {
 				return statusFailed, err
 			}
 		}
 	}
 	var reply session.Reply
 	err := session.ErrClosed
-	if len(o.packages) == 0 { // an existing session must have them
+	if len(e.packages) == 0 { // an existing session must have them
 		reply, err = conn.StartTurn(ctx, start)
 	}
 	if session.KindOf(err) == session.KindClosed {
-		params, paramsErr := o.createParams(name)
+		params, paramsErr := e.createParams(name)
 		if paramsErr != nil {
 			return statusFailed, paramsErr
 		}
-		if err = createSession(ctx, s, o.daemon.daemonTarget, conn, params); err == nil {
-			view.deadline = time.Now().Add(o.wait) // the session is open only now
+		if err = createSession(ctx, s, e.daemon.daemonTarget, conn, params); err == nil {
+			view.deadline = time.Now().Add(e.wait) // the session is open only now
 			start.WaitMS = view.firstWaitMS()
 			reply, err = conn.StartTurn(ctx, start)
 		}
@@ -147,19 +147,19 @@ func (o *execFlags) run(ctx context.Context, s streams, conn *client.Conn, name 
 }
 
 // createParams returns the parameters of a session that exec creates.
-func (o *execFlags) createParams(name string) (p client.CreateParams, err error) {
-	if o.runtime.dir == "" && !o.runtime.isRemote {
-		if o.runtime.dir, err = workingDir(); err != nil {
+func (e *execFlags) createParams(name string) (p client.CreateParams, err error) {
+	if e.runtime.dir == "" && !e.runtime.isRemote {
+		if e.runtime.dir, err = workingDir(); err != nil {
 			return p, err
 		}
 	}
 	p = client.CreateParams{
-		Name: name, Language: cmp.Or(o.custom.name, o.lang), Command: o.custom.command, Runtime: o.runtime.runtimeInDaemon(o.language),
-		Dir: cmp.Or(o.runtime.dir, o.daemon.remoteDir), Packages: o.packages, SessionIdleTimeoutMS: o.idleTimeout.Milliseconds(), Limits: o.limits.clientLimits(),
+		Name: name, Language: cmp.Or(e.custom.name, e.lang), Command: e.custom.command, Runtime: e.runtime.runtimeInDaemon(e.language),
+		Dir: cmp.Or(e.runtime.dir, e.daemon.remoteDir), Packages: e.packages, SessionIdleTimeoutMS: e.idleTimeout.Milliseconds(), Limits: e.limits.clientLimits(),
 	}
-	setSandboxParams(o.sandbox, &p)
-	if !o.runtime.isRemote {
-		p.Env = loginEnv(o.sandbox)
+	setSandboxParams(e.sandbox, &p)
+	if !e.runtime.isRemote {
+		p.Env = loginEnv(e.sandbox)
 	}
 	return p, nil
 }

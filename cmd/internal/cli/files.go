@@ -62,12 +62,12 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-func (r *daemonCommand) listFiles(ctx context.Context, s streams, there session.Session) (int, error) {
+func (d *daemonCommand) listFiles(ctx context.Context, s streams, there session.Session) (int, error) {
 	files, err := there.Files(ctx)
 	if err != nil {
 		return statusFailed, err
 	}
-	if r.json {
+	if d.json {
 		return statusDone, printJSON(s.out, files)
 	}
 	w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)

@@ -73,8 +73,8 @@ func newGrantCommand(f *flag.FlagSet) action {
 }
 
 // countRights returns how many rights the flags name.
-func (a *grantFlags) countRights() (n int) {
-	for _, name := range []string{a.read, a.write, a.host, a.call} {
+func (f *grantFlags) countRights() (n int) {
+	for _, name := range []string{f.read, f.write, f.host, f.call} {
 		if name != "" {
 			n++
 		}
@@ -82,43 +82,43 @@ func (a *grantFlags) countRights() (n int) {
 	return n
 }
 
-func (a *grantFlags) validateArgs(words []string) error {
+func (f *grantFlags) validateArgs(words []string) error {
 	switch {
-	case a.countRights() > 1:
+	case f.countRights() > 1:
 		return usageErrorf("use only one of --read, --write, --host and --tool at a time")
-	case a.accept != "" && a.write == "":
+	case f.accept != "" && f.write == "":
 		return usageErrorf("--confirm-write needs --write")
-	case a.refuse && (a.countRights() > 0 || a.always):
+	case f.refuse && (f.countRights() > 0 || f.always):
 		return usageErrorf("--deny refuses what the session asks for, and cannot be combined with a right or --always")
-	case len(words) == 0 && !(a.countRights() > 0 && a.always):
+	case len(words) == 0 && !(f.countRights() > 0 && f.always):
 		return usageErrorf("grant needs the name of a session (repl list shows them), or --always for the workspace of this directory")
-	case len(words) == 0 && a.isRemote:
+	case len(words) == 0 && f.isRemote:
 		return usageErrorf("--always without SESSION is for workspaces on this machine; name the session there")
-	case len(words) > 0 && a.dir != "":
+	case len(words) > 0 && f.dir != "":
 		return usageErrorf("--dir is for --always without SESSION; a session has its own workspace")
 	}
 	return nil
 }
 
 // parseGrant returns the right that the flags name.
-func (a *grantFlags) parseGrant() (g session.Grant, err error) {
-	g = session.Grant{Host: a.host, Call: a.call, Always: a.always}
-	if a.read != "" {
-		g.Read, err = a.resolvePath("--read", a.read)
+func (f *grantFlags) parseGrant() (g session.Grant, err error) {
+	g = session.Grant{Host: f.host, Call: f.call, Always: f.always}
+	if f.read != "" {
+		g.Read, err = f.resolvePath("--read", f.read)
 	}
-	if a.write != "" {
-		g.Write, err = a.resolvePath("--write", a.write)
+	if f.write != "" {
+		g.Write, err = f.resolvePath("--write", f.write)
 	}
-	if a.accept != "" && err == nil {
-		g.Accept, err = a.resolvePath("--confirm-write", a.accept)
+	if f.accept != "" && err == nil {
+		g.Accept, err = f.resolvePath("--confirm-write", f.accept)
 	}
 	return g, err
 }
 
 // resolvePath returns the absolute path that a flag names. Only the start of the path is resolved
 // here; the granting side resolves where it leads.
-func (a *grantFlags) resolvePath(name, path string) (string, error) {
-	if a.isRemote {
+func (f *grantFlags) resolvePath(name, path string) (string, error) {
+	if f.isRemote {
 		return path, requireAbsolute(name, path)
 	}
 	if filepath.IsAbs(path) {
@@ -185,12 +185,12 @@ func realDirectory(name, dir string) (string, error) {
 }
 
 // saveGrant saves a right for later sessions of a workspace.
-func (a *grantFlags) saveGrant(s streams) (int, error) {
-	g, err := a.parseGrant()
+func (f *grantFlags) saveGrant(s streams) (int, error) {
+	g, err := f.parseGrant()
 	if err != nil {
 		return statusUsage, err
 	}
-	workspace, err := realDirectory("--dir", cmp.Or(a.dir, "."))
+	workspace, err := realDirectory("--dir", cmp.Or(f.dir, "."))
 	if err != nil {
 		return statusUsage, err
 	}
@@ -213,13 +213,13 @@ func saveGrantFor(workspace string, g session.Grant) (err error) {
 }
 
 // applyTo grants a right to a session, or answers its permission request.
-func (a *grantFlags) applyTo(ctx context.Context, s streams, there session.Session) (int, error) {
-	g, err := a.parseGrant()
+func (f *grantFlags) applyTo(ctx context.Context, s streams, there session.Session) (int, error) {
+	g, err := f.parseGrant()
 	if err != nil {
 		return statusUsage, err
 	}
-	if a.countRights() == 0 {
-		return a.answerRequest(ctx, s, there)
+	if f.countRights() == 0 {
+		return f.answerRequest(ctx, s, there)
 	}
 	if err := confirmGrant(s, g, func(g session.Grant) error { return there.Allow(ctx, g) }); err != nil {
 		return statusFailed, err
@@ -229,7 +229,7 @@ func (a *grantFlags) applyTo(ctx context.Context, s streams, there session.Sessi
 
 // answerRequest answers a permission request, according to --deny or --always, or else as the user
 // answers.
-func (a *grantFlags) answerRequest(ctx context.Context, s streams, there session.Session) (int, error) {
+func (f *grantFlags) answerRequest(ctx context.Context, s streams, there session.Session) (int, error) {
 	now, err := there.Info(ctx)
 	if err != nil {
 		return statusFailed, err
@@ -243,8 +243,8 @@ func (a *grantFlags) answerRequest(ctx context.Context, s streams, there session
 	p := *now.InputRequest.Permission
 	decision := console.Refuse
 	switch {
-	case a.refuse:
-	case a.always:
+	case f.refuse:
+	case f.always:
 		decision = console.AllowAlways
 	default:
 		fmt.Fprintf(s.err, "%s\n%s", p.Question(), console.PermissionPrompt(p))

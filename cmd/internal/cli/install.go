@@ -164,28 +164,28 @@ func (i *installRequest) selectClients(names []string) error {
 
 // serverArgs returns the arguments with which a client starts the server: the choices in f, with
 // paths that do not depend on the client's working directory.
-func (c *runtimeFlags) serverArgs(f *flag.FlagSet) ([]string, error) {
-	languages, _, err := c.languagesOrAll()
+func (r *runtimeFlags) serverArgs(f *flag.FlagSet) ([]string, error) {
+	languages, _, err := r.languagesOrAll()
 	if err == nil {
-		err = c.resolvePaths()
+		err = r.resolvePaths()
 	}
 	if err != nil {
 		return nil, err
 	}
 	for _, l := range languages {
-		if c.interpreterFor(l) != "" { // otherwise the search waits until a session is opened
-			if _, err := c.languageSpec(l); err != nil {
+		if r.interpreterFor(l) != "" { // otherwise the search waits until a session is opened
+			if _, err := r.languageSpec(l); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if c.initFile != "" && c.lang == "" {
+	if r.initFile != "" && r.lang == "" {
 		return nil, usageErrorf("--init: name the language of the file with --lang")
 	}
 	chosen := newFlags("")
 	new(runtimeFlags).addFlags(chosen)
 	args := []string{"mcp"}
-	if c.sandbox, err = c.sandboxFlags.buildSandbox(f); err != nil {
+	if r.sandbox, err = r.sandboxFlags.buildSandbox(f); err != nil {
 		return nil, err
 	}
 	f.Visit(func(set *flag.Flag) {

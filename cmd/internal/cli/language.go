@@ -160,8 +160,8 @@ func withInitFile(s workers.Spec, name, text string) workers.Spec {
 }
 
 // lookupEnv returns the user's value of a variable that --init replaces, and whether it is set.
-func (m runtimeSettings) lookupEnv(name string) (value string, set bool) {
-	if value, set = environ.Lookup(m.env, name); set {
+func (s runtimeSettings) lookupEnv(name string) (value string, set bool) {
+	if value, set = environ.Lookup(s.env, name); set {
 		return value, true
 	}
 	return os.LookupEnv(name)

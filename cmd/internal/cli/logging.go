@@ -19,12 +19,12 @@ const (
 type logFlags struct{ file, level string }
 
 // addFlags adds the flags that make the choice.
-func (c *logFlags) addFlags(f *flag.FlagSet) { c.addFlagsWithDefault(f, "default "+logEnv) }
+func (l *logFlags) addFlags(f *flag.FlagSet) { l.addFlagsWithDefault(f, "default "+logEnv) }
 
 // addFlagsWithDefault adds the flags. without describes where the log goes without them.
-func (c *logFlags) addFlagsWithDefault(f *flag.FlagSet, without string) {
-	f.StringVar(&c.file, "log", os.Getenv(logEnv), fmt.Sprintf("`FILE` log to this file, without code, output or secrets; up to %d MiB, plus one older file; %s", maxLogBytes>>20, without))
-	f.StringVar(&c.level, "log-level", os.Getenv(logLevelEnv), fmt.Sprintf("`debug|info|warn|error` how much is logged, to FILE or to standard error; default %s, or info for FILE", logLevelEnv))
+func (l *logFlags) addFlagsWithDefault(f *flag.FlagSet, without string) {
+	f.StringVar(&l.file, "log", os.Getenv(logEnv), fmt.Sprintf("`FILE` log to this file, without code, output or secrets; up to %d MiB, plus one older file; %s", maxLogBytes>>20, without))
+	f.StringVar(&l.level, "log-level", os.Getenv(logLevelEnv), fmt.Sprintf("`debug|info|warn|error` how much is logged, to FILE or to standard error; default %s, or info for FILE", logLevelEnv))
 }
 
 // parseLogLevel returns the level with a name, or defaultLevel for "".
@@ -39,20 +39,20 @@ func parseLogLevel(name string, defaultLevel slog.Level) (slog.Level, error) {
 
 // openLogger opens the chosen log. If it is a file, warnings also go to stderr; with a nil stderr,
 // the command reports them itself.
-func (c *logFlags) openLogger(stderr io.Writer) (*slog.Logger, error) {
-	level, err := parseLogLevel(c.level, slog.LevelInfo)
+func (l *logFlags) openLogger(stderr io.Writer) (*slog.Logger, error) {
+	level, err := parseLogLevel(l.level, slog.LevelInfo)
 	if err != nil {
 		return nil, err
 	}
 	var handlers []slog.Handler
 	switch {
-	case c.file == "" && c.level != "":
+	case l.file == "" && l.level != "":
 		handlers = append(handlers, newTextHandler(cmp.Or(stderr, io.Writer(os.Stderr)), level))
 	case stderr != nil:
 		handlers = append(handlers, newTextHandler(stderr, slog.LevelWarn))
 	}
-	if c.file != "" {
-		to, err := openLog(c.file)
+	if l.file != "" {
+		to, err := openLog(l.file)
 		if err != nil {
 			return nil, usageErrorf("cannot write the log: %v", err)
 		}
@@ -62,12 +62,12 @@ func (c *logFlags) openLogger(stderr io.Writer) (*slog.Logger, error) {
 }
 
 // keepOffTerminal keeps log lines off a terminal that shows a session.
-func (c *logFlags) keepOffTerminal(f *flag.FlagSet) error {
-	if c.file == "" {
+func (l *logFlags) keepOffTerminal(f *flag.FlagSet) error {
+	if l.file == "" {
 		if isFlagSet(f, "log-level") {
 			return usageErrorf("--log-level needs --log FILE here, because the terminal belongs to the session")
 		}
-		c.level = ""
+		l.level = ""
 	}
 	return nil
 }

@@ -78,18 +78,18 @@ func startTestDaemon(t *testing.T) *testDaemon {
 }
 
 // onlySession is the session of the daemon.
-func (r *testDaemon) onlySession(c *client.Conn) session.Info {
-	r.t.Helper()
-	all, err := c.ListSessions(r.t.Context())
+func (d *testDaemon) onlySession(c *client.Conn) session.Info {
+	d.t.Helper()
+	all, err := c.ListSessions(d.t.Context())
 	if err != nil || len(all) != 1 {
-		r.t.Fatalf("there are %d sessions, %v", len(all), err)
+		d.t.Fatalf("there are %d sessions, %v", len(all), err)
 	}
 	return all[0]
 }
 
 // waitUntil waits until a fact holds.
-func (r *testDaemon) waitUntil(what string, holds func() bool) {
-	r.t.Helper()
+func (d *testDaemon) waitUntil(what string, holds func() bool) {
+	d.t.Helper()
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
 	late := time.After(testTimeout)
@@ -97,7 +97,7 @@ func (r *testDaemon) waitUntil(what string, holds func() bool) {
 		select {
 		case <-again.C:
 		case <-late:
-			r.t.Fatalf("timed out waiting until %s", what)
+			d.t.Fatalf("timed out waiting until %s", what)
 		}
 	}
 }

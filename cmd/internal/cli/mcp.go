@@ -57,8 +57,8 @@ func setDefaultPath() {
 const minImageSize = 64
 
 // offeredLanguages returns the languages for an agent: the chosen ones, or all.
-func (c runtimeFlags) offeredLanguages() ([]languageInfo, error) {
-	if chosen, err := c.chosenLanguages(); err != nil || len(chosen) > 0 {
+func (r runtimeFlags) offeredLanguages() ([]languageInfo, error) {
+	if chosen, err := r.chosenLanguages(); err != nil || len(chosen) > 0 {
 		return chosen, err
 	}
 	return allLanguages()
@@ -78,18 +78,18 @@ type mcpFlags struct {
 	log        logFlags
 }
 
-func (o *mcpFlags) addFlags(f *flag.FlagSet) {
-	o.flags = f
-	o.runtime.addFlags(f)
-	o.runtime.sandboxFlags.useAgentDefaults(f)
-	f.StringVar(&o.sessionDir, "session-dir", "", sessionDirUsage)
-	f.IntVar(&o.imageSize, "max-image-size", 0, fmt.Sprintf("`N` shrink larger images to this many pixels a side; 0 is %d, -1 never shrinks", mcpserver.DefaultImageSide))
-	f.StringVar(&o.stdin, "stdin", string(mcpserver.StdinAuto), stdinUsage())
-	o.daemon.addFlags(f)
-	o.web.addFlags(f)
-	f.Var(&o.packages, "with", withUsage+"; needs --lang")
-	o.servers.addFlags(f)
-	o.log.addFlags(f)
+func (m *mcpFlags) addFlags(f *flag.FlagSet) {
+	m.flags = f
+	m.runtime.addFlags(f)
+	m.runtime.sandboxFlags.useAgentDefaults(f)
+	f.StringVar(&m.sessionDir, "session-dir", "", sessionDirUsage)
+	f.IntVar(&m.imageSize, "max-image-size", 0, fmt.Sprintf("`N` shrink larger images to this many pixels a side; 0 is %d, -1 never shrinks", mcpserver.DefaultImageSide))
+	f.StringVar(&m.stdin, "stdin", string(mcpserver.StdinAuto), stdinUsage())
+	m.daemon.addFlags(f)
+	m.web.addFlags(f)
+	f.Var(&m.packages, "with", withUsage+"; needs --lang")
+	m.servers.addFlags(f)
+	m.log.addFlags(f)
 }
 
 // newMCPCommand serves agents over standard input and output, or over HTTP.
@@ -130,34 +130,34 @@ func newMCPCommand(f *flag.FlagSet) action {
 }
 
 // resolveFlags checks the combination of the flags and makes their paths absolute.
-func (o *mcpFlags) resolveFlags() (err error) {
-	c := &o.runtime
-	if err := errors.Join(o.web.validateHTTP(o.flags), o.daemon.resolveDaemon(o.web)); err != nil {
+func (m *mcpFlags) resolveFlags() (err error) {
+	c := &m.runtime
+	if err := errors.Join(m.web.validateHTTP(m.flags), m.daemon.resolveDaemon(m.web)); err != nil {
 		return err
 	}
-	c.isRemote, c.sandboxFlags.isRemote = o.daemon.isRemote(), o.daemon.isRemote()
-	if c.remoteSandbox, err = c.sandboxFlags.remoteSandbox(o.flags); err != nil && len(o.daemon.remotes) > 0 {
+	c.isRemote, c.sandboxFlags.isRemote = m.daemon.isRemote(), m.daemon.isRemote()
+	if c.remoteSandbox, err = c.sandboxFlags.remoteSandbox(m.flags); err != nil && len(m.daemon.remotes) > 0 {
 		return err
 	}
-	if err := errors.Join(c.resolvePaths(), o.servers.resolveSources()); err != nil {
+	if err := errors.Join(c.resolvePaths(), m.servers.resolveSources()); err != nil {
 		return err
 	}
 	switch {
 	case c.initFile != "" && c.lang == "":
 		return usageErrorf("--init: name the language of the file with --lang")
-	case o.daemon.enabled && (c.initFile != "" || c.envFile != ""):
+	case m.daemon.enabled && (c.initFile != "" || c.envFile != ""):
 		return usageErrorf("--init and --env-file do not work with --daemon; they are for the server's own sessions")
-	case o.daemon.enabled && len(o.servers.sources) > 0:
+	case m.daemon.enabled && len(m.servers.sources) > 0:
 		return usageErrorf("--mcp-servers does not work with --daemon; pass it to repl serve instead")
 	}
-	c.sandbox, err = c.sandboxFlags.buildSandbox(o.flags)
+	c.sandbox, err = c.sandboxFlags.buildSandbox(m.flags)
 	return err
 }
 
 // specFinders returns a function for each offered language that finds the runtime for a directory.
 // Sessions get the packages, whose names are canonical.
-func (o *mcpFlags) specFinders(offered []languageInfo, packages []string) (map[string]func(dir string) workers.Spec, error) {
-	c := &o.runtime
+func (m *mcpFlags) specFinders(offered []languageInfo, packages []string) (map[string]func(dir string) workers.Spec, error) {
+	c := &m.runtime
 	specs := make(map[string]func(dir string) workers.Spec)
 	for _, l := range offered {
 		if c.interpreterFor(l) != "" && !c.isRemote { // otherwise the search waits until a session is opened
@@ -175,41 +175,41 @@ func (o *mcpFlags) specFinders(offered []languageInfo, packages []string) (map[s
 }
 
 // run serves until the client leaves or a signal arrives.
-func (o *mcpFlags) run(s streams, specs map[string]func(dir string) workers.Spec, packages []string) (int, error) {
-	c := &o.runtime
+func (m *mcpFlags) run(s streams, specs map[string]func(dir string) workers.Spec, packages []string) (int, error) {
+	c := &m.runtime
 	if c.dir == "" && !c.isRemote {
 		c.dir = projectDir()
 	}
-	logger, err := o.log.openLogger(s.err)
+	logger, err := m.log.openLogger(s.err)
 	if err != nil {
 		return statusUsage, err
 	}
 	logger.Info("mcp server started", "version", programVersion())
 	defer logger.Info("mcp server stopped")
 	var callerOf func(string) string
-	if o.web.address != "" {
+	if m.web.address != "" {
 		callerOf = mcpserver.ClientOfSession
 	}
-	set, err := o.servers.newToolSet(s.err, logger, callerOf)
+	set, err := m.servers.newToolSet(s.err, logger, callerOf)
 	if err != nil {
 		return statusUsage, err
 	}
 	defer set.Close()
 	ctx, stop := catchSignals(os.Interrupt)
 	defer stop()
-	if o.web.address == "" && term.IsTerminal(int(s.in.Fd())) {
+	if m.web.address == "" && term.IsTerminal(int(s.in.Fd())) {
 		fmt.Fprintln(s.err, "repl: waiting for messages of an MCP client; repl install configures a client to start this, and repl alone starts a session for you; Ctrl-D ends it")
 	}
 	ctx, readerGone := context.WithCancelCause(ctx)
 	defer readerGone(nil)
-	if out, ok := s.out.(*os.File); ok && o.web.address == "" { // the client whose calls are still running is gone
+	if out, ok := s.out.(*os.File); ok && m.web.address == "" { // the client whose calls are still running is gone
 		onReaderGone(out, func() { readerGone(&signalError{int(syscall.SIGPIPE)}) })
 	}
 	options := &mcpserver.Options{
 		Specs:      specs,
 		Dir:        c.dir,
-		Stdin:      mcpserver.StdinPolicy(o.stdin),
-		ImageSide:  o.imageSize,
+		Stdin:      mcpserver.StdinPolicy(m.stdin),
+		ImageSide:  m.imageSize,
 		Default:    c.lang,
 		Sandbox:    c.sandbox,
 		CanConfine: defaultAgentLevel != workers.Full,
@@ -220,14 +220,14 @@ func (o *mcpFlags) run(s streams, specs map[string]func(dir string) workers.Spec
 		Logger:     logger,
 		Servers:    set.Groups(),
 	}
-	if o.daemon.enabled {
-		status, err := o.daemon.serve(ctx, options, *c, s.err)
+	if m.daemon.enabled {
+		status, err := m.daemon.serve(ctx, options, *c, s.err)
 		if signalled, ok := signalStatus(ctx); ok {
 			status = signalled
 		}
 		return status, err
 	}
-	err = o.serveOwnSessions(ctx, options, set, s.err)
+	err = m.serveOwnSessions(ctx, options, set, s.err)
 	if status, ok := signalStatus(ctx); ok {
 		return status, nil
 	}
@@ -235,15 +235,15 @@ func (o *mcpFlags) run(s streams, specs map[string]func(dir string) workers.Spec
 }
 
 // serveOwnSessions serves sessions of this process, over HTTP or on the standard streams.
-func (o *mcpFlags) serveOwnSessions(ctx context.Context, options *mcpserver.Options, set *mcpclient.ServerSet, stderr io.Writer) error {
-	sup, err := supervisor.New(&supervisor.Options{Dir: o.sessionDir, ScrubEnv: clientSecrets(), RecoverCommand: recoverCommand, Logger: options.Logger, Memory: o.runtime.limits.totalMemory(), Grants: userConfigFile(), GrantHint: laterGrantHint, Functions: set.Functions()})
+func (m *mcpFlags) serveOwnSessions(ctx context.Context, options *mcpserver.Options, set *mcpclient.ServerSet, stderr io.Writer) error {
+	sup, err := supervisor.New(&supervisor.Options{Dir: m.sessionDir, ScrubEnv: clientSecrets(), RecoverCommand: recoverCommand, Logger: options.Logger, Memory: m.runtime.limits.totalMemory(), Grants: userConfigFile(), GrantHint: laterGrantHint, Functions: set.Functions()})
 	if err != nil {
 		return err
 	}
 	defer sup.Close()
 	options.Supervisor = sup
-	if o.web.address != "" {
-		return o.web.serve(ctx, options, stderr)
+	if m.web.address != "" {
+		return m.web.serve(ctx, options, stderr)
 	}
 	return mcpserver.Run(ctx, options)
 }

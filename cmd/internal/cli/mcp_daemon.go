@@ -186,49 +186,49 @@ func directoryName(dir string) string {
 }
 
 // Open implements mcpserver.Backend for one daemon.
-func (h *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(string)) (*mcpserver.SessionHandle, error) {
+func (b *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(string)) (*mcpserver.SessionHandle, error) {
 	switch {
 	case name == mcpserver.MainSession:
-		name = h.baseName
-	case h.isLanguage(name): // the default session of the language
-		name = h.baseName + "-" + name
+		name = b.baseName
+	case b.isLanguage(name): // the default session of the language
+		name = b.baseName + "-" + name
 	}
-	if h.isRemote {
+	if b.isRemote {
 		dir = ""
 	}
-	p := client.CreateParams{Name: name, Language: lang, Dir: dir, Limits: h.runtime.limits.clientLimits()}
-	sandbox := narrow(h.runtime.sandbox)
-	if configured := h.runtime.sandbox; sandbox != configured && (configured == nil || len(sandbox.Hidden) > len(configured.Hidden)) && len(sandbox.Hidden) > 0 {
+	p := client.CreateParams{Name: name, Language: lang, Dir: dir, Limits: b.runtime.limits.clientLimits()}
+	sandbox := narrow(b.runtime.sandbox)
+	if configured := b.runtime.sandbox; sandbox != configured && (configured == nil || len(sandbox.Hidden) > len(configured.Hidden)) && len(sandbox.Hidden) > 0 {
 		return nil, errors.New("the client hides some files from its own commands, which sessions of a daemon cannot do; start repl mcp without --daemon")
 	}
 	setSandboxParams(sandbox, &p)
 	if p.Dir == "" {
-		p.Dir = h.runtime.dir
+		p.Dir = b.runtime.dir
 	}
-	if !h.isRemote {
+	if !b.isRemote {
 		p.Env = loginEnv(sandbox)
 	}
-	if p.Dir == "" && !h.isRemote {
+	if p.Dir == "" && !b.isRemote {
 		var err error
 		if p.Dir, err = workingDir(); err != nil {
 			return nil, err
 		}
 	}
-	if custom, ok := h.runtime.worker.findWorker(lang); ok {
+	if custom, ok := b.runtime.worker.findWorker(lang); ok {
 		p.Command = custom.command
 	} else if l, err := findLanguage(lang); err == nil {
-		c := h.runtime
-		c.isRemote, c.dir = h.isRemote, p.Dir
+		c := b.runtime
+		c.isRemote, c.dir = b.isRemote, p.Dir
 		p.Runtime = c.runtimeInDaemon(l)
 	}
 	if lang != "" {
-		p.Packages = h.packages
+		p.Packages = b.packages
 	}
 	bounded, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	opened, now, made, err := h.link.OpenSession(bounded, p)
+	opened, now, made, err := b.link.OpenSession(bounded, p)
 	if err == nil && !made {
-		err = errors.Join(requireSandbox(sandbox, now), requireLimits(h.runtime.limits.Limits, now))
+		err = errors.Join(requireSandbox(sandbox, now), requireLimits(b.runtime.limits.Limits, now))
 	}
 	if err != nil {
 		return nil, err
@@ -238,7 +238,7 @@ func (h *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow
 	if err != nil && ctx.Err() != nil {
 		return nil, err
 	}
-	s, read, err := opened.ReadAs(ctx, h.baseName) // the session says why its preparation failed
+	s, read, err := opened.ReadAs(ctx, b.baseName) // the session says why its preparation failed
 	if err == nil && preparing {
 		now, err = s.Info(ctx)
 	}
@@ -248,42 +248,42 @@ func (h *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow
 		}
 		return nil, err
 	}
-	o := h.openedSession(s, read, now)
+	o := b.openedSession(s, read, now)
 	o.IsNew, o.Sandbox = made, sandbox
-	if !made && len(h.packages) > 0 {
-		o.MissingPackages, err = h.missingPackages(now.Packages)
+	if !made && len(b.packages) > 0 {
+		o.MissingPackages, err = b.missingPackages(now.Packages)
 	}
 	return o, err
 }
 
 // isLanguage reports whether a name is the name of a language.
-func (h *daemonBackend) isLanguage(name string) bool {
-	_, isCustom := h.runtime.worker.findWorker(name)
+func (b *daemonBackend) isLanguage(name string) bool {
+	_, isCustom := b.runtime.worker.findWorker(name)
 	return isCustom || slices.Contains(languageNames(), name)
 }
 
 // missingPackages returns the packages that the client requires and an existing session lacks.
-func (h *daemonBackend) missingPackages(has []string) ([]string, error) {
-	l, err := findLanguage(h.runtime.lang)
+func (b *daemonBackend) missingPackages(has []string) ([]string, error) {
+	l, err := findLanguage(b.runtime.lang)
 	if err != nil {
 		return nil, err
 	}
 	if has, err = l.packages.Canonical(has); err != nil { // a session of another language
-		return h.packages, nil
+		return b.packages, nil
 	}
-	return slices.DeleteFunc(slices.Clone(h.packages), func(name string) bool { return slices.Contains(has, name) }), nil
+	return slices.DeleteFunc(slices.Clone(b.packages), func(name string) bool { return slices.Contains(has, name) }), nil
 }
 
 // Sessions implements mcpserver.Backend for one daemon.
-func (h *daemonBackend) Sessions(ctx context.Context) ([]session.Info, error) {
-	all, err := h.link.ListSessions(ctx)
+func (b *daemonBackend) Sessions(ctx context.Context) ([]session.Info, error) {
+	all, err := b.link.ListSessions(ctx)
 	for i, s := range all {
-		own, ok := strings.CutPrefix(s.Name, h.baseName)
+		own, ok := strings.CutPrefix(s.Name, b.baseName)
 		own = strings.TrimPrefix(own, "-")
 		switch {
 		case ok && own == "":
 			all[i].Name = mcpserver.MainSession
-		case ok && h.isLanguage(own):
+		case ok && b.isLanguage(own):
 			all[i].Name = own
 		}
 	}
@@ -292,7 +292,7 @@ func (h *daemonBackend) Sessions(ctx context.Context) ([]session.Info, error) {
 
 // openedSession wraps a session of the daemon for the MCP server, which reads it from read on under
 // its own name.
-func (h *daemonBackend) openedSession(s *client.Session, read timeline.Seq, now session.Info) *mcpserver.SessionHandle {
+func (b *daemonBackend) openedSession(s *client.Session, read timeline.Seq, now session.Info) *mcpserver.SessionHandle {
 	mark := &readCursorSaver{save: func(seq timeline.Seq) {
 		ctx, cancel := context.WithTimeout(context.Background(), markTimeout)
 		defer cancel()
@@ -306,21 +306,21 @@ func (h *daemonBackend) openedSession(s *client.Session, read timeline.Seq, now 
 			mark.waitSaved(finalMarkTimeout)
 			return nil
 		},
-		AttachCommand: "repl attach " + s.Name() + h.targetFlags,
-		AllowCommand:  func(g session.Grant) string { return "repl grant " + s.Name() + h.targetFlags + " " + rightOption(g) },
+		AttachCommand: "repl attach " + s.Name() + b.targetFlags,
+		AllowCommand:  func(g session.Grant) string { return "repl grant " + s.Name() + b.targetFlags + " " + rightOption(g) },
 		LastSeen:      read,
 		SaveCursor: func(seq timeline.Seq) {
 			mark.saveAt(seq)
 			mark.waitSaved(markWaitTimeout)
 		},
 	}
-	if h.isRemote {
-		opened.IsRemote, opened.ImageDir = true, sessionImageDir(h.targetFlags, s.Name())
-		opened.RewriteEvent = crashNoticeRewriter(now, h.targetFlags)
-		opened.FetchCommand = filesCommand + " " + s.Name() + " " + timeline.OutputName + h.targetFlags
+	if b.isRemote {
+		opened.IsRemote, opened.ImageDir = true, sessionImageDir(b.targetFlags, s.Name())
+		opened.RewriteEvent = crashNoticeRewriter(now, b.targetFlags)
+		opened.FetchCommand = filesCommand + " " + s.Name() + " " + timeline.OutputName + b.targetFlags
 	}
-	if h.link.IsRemote() { // every round trip costs time there: a mark is sent with the next turn
-		opened.Link, opened.SaveCursor = h.link, s.NoteReadCursor
+	if b.link.IsRemote() { // every round trip costs time there: a mark is sent with the next turn
+		opened.Link, opened.SaveCursor = b.link, s.NoteReadCursor
 		opened.Leave = func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, finalMarkTimeout)
 			defer cancel()
@@ -342,36 +342,36 @@ type readCursorSaver struct {
 	busy  bool          // guarded by mu
 }
 
-func (b *readCursorSaver) saveAt(seq timeline.Seq) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.seq = seq
-	if b.busy {
+func (s *readCursorSaver) saveAt(seq timeline.Seq) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seq = seq
+	if s.busy {
 		return
 	}
-	b.busy, b.saved = true, make(chan struct{})
+	s.busy, s.saved = true, make(chan struct{})
 	go func() {
 		for sent := timeline.Seq(0); ; {
-			b.mu.Lock()
-			next := b.seq
+			s.mu.Lock()
+			next := s.seq
 			if next == sent {
-				b.busy = false
-				close(b.saved)
-				b.mu.Unlock()
+				s.busy = false
+				close(s.saved)
+				s.mu.Unlock()
 				return
 			}
-			b.mu.Unlock()
-			b.save(next)
+			s.mu.Unlock()
+			s.save(next)
 			sent = next
 		}
 	}()
 }
 
 // waitSaved waits until the last position is saved, at most for limit.
-func (b *readCursorSaver) waitSaved(limit time.Duration) {
-	b.mu.Lock()
-	moved := b.saved
-	b.mu.Unlock()
+func (s *readCursorSaver) waitSaved(limit time.Duration) {
+	s.mu.Lock()
+	moved := s.saved
+	s.mu.Unlock()
 	if moved == nil {
 		return
 	}

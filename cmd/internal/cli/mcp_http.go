@@ -27,23 +27,23 @@ type httpFlags struct {
 // A stringList is the value of a flag that may be repeated.
 type stringList []string
 
-func (n *stringList) String() string { return strings.Join(*n, ",") }
+func (l *stringList) String() string { return strings.Join(*l, ",") }
 
-func (n *stringList) Set(name string) error {
-	*n = append(*n, name)
+func (l *stringList) Set(name string) error {
+	*l = append(*l, name)
 	return nil
 }
 
-func (w *httpFlags) addFlags(f *flag.FlagSet) {
-	f.StringVar(&w.address, "http", "", "`ADDRESS:PORT` serve any number of clients over HTTP instead; they need the token of --token-file")
-	f.StringVar(&w.tokenFile, "token-file", "", "`FILE` the file of the token, created if missing")
-	f.Var(&w.hosts, "http-host", "`NAME` another name by which clients call this host; it also permits an ADDRESS on the network")
-	f.DurationVar(&w.idleTimeout, "session-idle-timeout", mcptransport.DefaultIdleTimeout, "`DURATION` end HTTP sessions after this time without use; at least "+text.DurationWords(mcpserver.MinIdleTimeout))
+func (hf *httpFlags) addFlags(f *flag.FlagSet) {
+	f.StringVar(&hf.address, "http", "", "`ADDRESS:PORT` serve any number of clients over HTTP instead; they need the token of --token-file")
+	f.StringVar(&hf.tokenFile, "token-file", "", "`FILE` the file of the token, created if missing")
+	f.Var(&hf.hosts, "http-host", "`NAME` another name by which clients call this host; it also permits an ADDRESS on the network")
+	f.DurationVar(&hf.idleTimeout, "session-idle-timeout", mcptransport.DefaultIdleTimeout, "`DURATION` end HTTP sessions after this time without use; at least "+text.DurationWords(mcpserver.MinIdleTimeout))
 }
 
 // validateHTTP checks the choice as far as possible without the network.
-func (w *httpFlags) validateHTTP(f *flag.FlagSet) error {
-	if w.address == "" {
+func (hf *httpFlags) validateHTTP(f *flag.FlagSet) error {
+	if hf.address == "" {
 		var err error
 		f.Visit(func(set *flag.Flag) {
 			switch set.Name {
@@ -53,28 +53,28 @@ func (w *httpFlags) validateHTTP(f *flag.FlagSet) error {
 		})
 		return err
 	}
-	host, _, err := net.SplitHostPort(w.address)
+	host, _, err := net.SplitHostPort(hf.address)
 	if err != nil {
-		return usageErrorf("--http needs an address and a port, such as 127.0.0.1:8765, not %q", w.address)
+		return usageErrorf("--http needs an address and a port, such as 127.0.0.1:8765, not %q", hf.address)
 	}
-	if w.idleTimeout < mcpserver.MinIdleTimeout {
-		return usageErrorf("--session-idle-timeout must be %s or more, longer than a call may take, not %s", mcpserver.MinIdleTimeout, w.idleTimeout)
+	if hf.idleTimeout < mcpserver.MinIdleTimeout {
+		return usageErrorf("--session-idle-timeout must be %s or more, longer than a call may take, not %s", mcpserver.MinIdleTimeout, hf.idleTimeout)
 	}
-	for _, h := range w.hosts {
+	for _, h := range hf.hosts {
 		if h == "" || strings.ContainsAny(h, ":/ ") {
 			return usageErrorf("--http-host needs a host name without a port, not %q", h)
 		}
 	}
-	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) && len(w.hosts) == 0 {
+	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) && len(hf.hosts) == 0 {
 		return usageErrorf("--http %s would let others on the network run code here, and read the token in transit; "+
-			"use 127.0.0.1, or name this host as its clients call it, with --http-host NAME", w.address)
+			"use 127.0.0.1, or name this host as its clients call it, with --http-host NAME", hf.address)
 	}
 	return nil
 }
 
 // serve serves over HTTP until ctx ends, and prints the address to standard error.
-func (w *httpFlags) serve(ctx context.Context, options *mcpserver.Options, stderr io.Writer) error {
-	path := w.tokenFile
+func (hf *httpFlags) serve(ctx context.Context, options *mcpserver.Options, stderr io.Writer) error {
+	path := hf.tokenFile
 	if path == "" {
 		path = tokenPath()
 	}
@@ -86,16 +86,16 @@ func (w *httpFlags) serve(ctx context.Context, options *mcpserver.Options, stder
 		return err
 	}
 	var config net.ListenConfig
-	listener, err := config.Listen(ctx, listenNetwork(w.address), w.address)
+	listener, err := config.Listen(ctx, listenNetwork(hf.address), hf.address)
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
-	fmt.Fprintf(stderr, "repl: serving http://%s%s\nrepl: the token is in %s\n", w.publicAddress(listener.Addr()), mcptransport.Path, path)
+	fmt.Fprintf(stderr, "repl: serving http://%s%s\nrepl: the token is in %s\n", hf.publicAddress(listener.Addr()), mcptransport.Path, path)
 	return mcpserver.RunHTTP(ctx, options, &mcptransport.HTTPOptions{
 		Listener:    listener,
 		Token:       secret,
-		Hosts:       w.hosts,
-		IdleTimeout: w.idleTimeout,
+		Hosts:       hf.hosts,
+		IdleTimeout: hf.idleTimeout,
 	})
 }
 
@@ -110,9 +110,9 @@ func listenNetwork(address string) string {
 
 // publicAddress returns the host and port at which a client can call the server. It is never the
 // unspecified address.
-func (w *httpFlags) publicAddress(at net.Addr) string {
+func (hf *httpFlags) publicAddress(at net.Addr) string {
 	if t, ok := at.(*net.TCPAddr); ok && t.IP.IsUnspecified() {
-		return net.JoinHostPort(w.hosts[0], strconv.Itoa(t.Port))
+		return net.JoinHostPort(hf.hosts[0], strconv.Itoa(t.Port))
 	}
 	return at.String()
 }

@@ -24,23 +24,23 @@ const allRemotes = "all"
 // remotesFlag holds the remotes that --remotes allows the agent.
 type remotesFlag []string
 
-func (p *remotesFlag) String() string { return strings.Join(*p, ",") }
+func (f *remotesFlag) String() string { return strings.Join(*f, ",") }
 
-func (p *remotesFlag) Set(text string) error {
+func (f *remotesFlag) Set(text string) error {
 	for name := range strings.SplitSeq(text, ",") {
 		if name = strings.TrimSpace(name); name == "" {
 			return fmt.Errorf("use names of remotes separated by commas, or %s", allRemotes)
 		}
-		*p = append(*p, name)
+		*f = append(*f, name)
 	}
 	return nil
 }
 
 // resolveNames replaces "all" by the remotes of the file, checks each name, and drops that of the
 // default daemon.
-func (p *remotesFlag) resolveNames(target *daemonTarget) error {
+func (f *remotesFlag) resolveNames(target *daemonTarget) error {
 	var names []string
-	for _, name := range *p {
+	for _, name := range *f {
 		if name == userconfig.LocalRemote && target.isRemote() {
 			return usageErrorf("--remotes here: with --remote or --via, names without a remote mean sessions there; leave them out, and add the remote to --remotes")
 		}
@@ -60,27 +60,27 @@ func (p *remotesFlag) resolveNames(target *daemonTarget) error {
 		}
 		names = append(names, name)
 	}
-	*p = nil
+	*f = nil
 	for _, name := range names {
-		if !slices.Contains(*p, name) && name != target.defaultRemote() {
-			*p = append(*p, name)
+		if !slices.Contains(*f, name) && name != target.defaultRemote() {
+			*f = append(*f, name)
 		}
 	}
 	return nil
 }
 
 // defaultRemote returns the remote of sessions whose names have none, or "" if it has no name.
-func (w *daemonTarget) defaultRemote() string {
-	if w.isRemote() {
-		return w.remote
+func (t *daemonTarget) defaultRemote() string {
+	if t.isRemote() {
+		return t.remote
 	}
 	return userconfig.LocalRemote
 }
 
 // forRemotes returns the flags for the additional remotes. They keep no directories or programs,
 // which exist only at the default daemon.
-func (c runtimeFlags) forRemotes() runtimeFlags {
-	return runtimeFlags{lang: c.lang, limits: c.limits, sandbox: c.remoteSandbox, isRemote: true}
+func (r runtimeFlags) forRemotes() runtimeFlags {
+	return runtimeFlags{lang: r.lang, limits: r.limits, sandbox: r.remoteSandbox, isRemote: true}
 }
 
 // A remotesBackend keeps the sessions of an MCP server in several daemons: the default one, and one
@@ -111,10 +111,10 @@ func newRemotesBackend(d *daemonFlags, defaultBackend *daemonBackend, connect fu
 }
 
 // close closes all connections.
-func (h *remotesBackend) close() {
+func (b *remotesBackend) close() {
 	var closing sync.WaitGroup
-	closing.Go(h.defaultBackend.closeAll)
-	for _, p := range h.remotes {
+	closing.Go(b.defaultBackend.closeAll)
+	for _, p := range b.remotes {
 		closing.Go(func() {
 			p.lock <- struct{}{}
 			if p.backend != nil {
@@ -126,10 +126,10 @@ func (h *remotesBackend) close() {
 }
 
 // backendFor returns the backend of a remote. starts allows it to start the remote's job.
-func (h *remotesBackend) backendFor(ctx context.Context, remote string, starts bool) (*daemonBackend, error) {
-	p := h.remotes[remote]
+func (b *remotesBackend) backendFor(ctx context.Context, remote string, starts bool) (*daemonBackend, error) {
+	p := b.remotes[remote]
 	if p == nil {
-		return h.defaultBackend, nil
+		return b.defaultBackend, nil
 	}
 	select {
 	case p.lock <- struct{}{}:
@@ -144,7 +144,7 @@ func (h *remotesBackend) backendFor(ctx context.Context, remote string, starts b
 	}
 	if p.backend == nil {
 		var err error
-		if p.backend, err = h.connect(ctx, remote); err != nil {
+		if p.backend, err = b.connect(ctx, remote); err != nil {
 			return nil, err
 		}
 	}
@@ -162,15 +162,15 @@ func isJobMissing(remote string) (bool, error) {
 }
 
 // Remotes implements mcpserver.Backend.
-func (h *remotesBackend) Remotes() []string { return h.names }
+func (b *remotesBackend) Remotes() []string { return b.names }
 
 // Open implements mcpserver.Backend.
-func (h *remotesBackend) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(string)) (*mcpserver.SessionHandle, error) {
+func (b *remotesBackend) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(string)) (*mcpserver.SessionHandle, error) {
 	remote, sessionName, found := strings.Cut(name, "/")
 	if !found {
-		return h.defaultBackend.Open(ctx, name, lang, dir, narrow, report)
+		return b.defaultBackend.Open(ctx, name, lang, dir, narrow, report)
 	}
-	backend, err := h.backendFor(ctx, remote, true)
+	backend, err := b.backendFor(ctx, remote, true)
 	if err != nil {
 		return nil, err
 	}
@@ -178,13 +178,13 @@ func (h *remotesBackend) Open(ctx context.Context, name, lang, dir string, narro
 }
 
 // Sessions implements mcpserver.Backend.
-func (h *remotesBackend) Sessions(ctx context.Context, remote string) ([]session.Info, error) {
-	backend, err := h.backendFor(ctx, remote, false)
+func (b *remotesBackend) Sessions(ctx context.Context, remote string) ([]session.Info, error) {
+	backend, err := b.backendFor(ctx, remote, false)
 	if err != nil {
 		return nil, err
 	}
 	all, err := backend.Sessions(ctx)
-	if backend != h.defaultBackend {
+	if backend != b.defaultBackend {
 		for i := range all {
 			all[i].Name = remote + "/" + all[i].Name
 		}

@@ -50,23 +50,23 @@ type mcpServerFlags struct {
 	allow, deny commaList
 }
 
-func (c *mcpServerFlags) addFlags(f *flag.FlagSet) {
-	f.Var(&c.sources, "mcp-servers", "`FILE` let code call the tools of the MCP servers in this file of mcpServers, or of those you approved in claude, codex, vscode or cursor; may be repeated")
-	f.Var(&c.allow, "allow-tool", "`TOOL` a tool of a server that code may call without asking: github.search_issues, or 'github.*' for all but destructive ones; may be repeated")
-	f.Var(&c.deny, "deny-tool", "`TOOL` a tool of a server that code may not call, or a pattern with *; may be repeated")
+func (m *mcpServerFlags) addFlags(f *flag.FlagSet) {
+	f.Var(&m.sources, "mcp-servers", "`FILE` let code call the tools of the MCP servers in this file of mcpServers, or of those you approved in claude, codex, vscode or cursor; may be repeated")
+	f.Var(&m.allow, "allow-tool", "`TOOL` a tool of a server that code may call without asking: github.search_issues, or 'github.*' for all but destructive ones; may be repeated")
+	f.Var(&m.deny, "deny-tool", "`TOOL` a tool of a server that code may not call, or a pattern with *; may be repeated")
 }
 
 // resolveSources rejects invalid values and makes the files absolute.
-func (c *mcpServerFlags) resolveSources() error {
-	if len(c.sources) == 0 && len(c.allow)+len(c.deny) > 0 {
+func (m *mcpServerFlags) resolveSources() error {
+	if len(m.sources) == 0 && len(m.allow)+len(m.deny) > 0 {
 		return usageErrorf("--allow-tool and --deny-tool need --mcp-servers")
 	}
-	for _, pattern := range slices.Concat(c.allow, c.deny) {
+	for _, pattern := range slices.Concat(m.allow, m.deny) {
 		if _, err := path.Match(pattern, ""); err != nil || !strings.Contains(pattern, ".") && pattern != "*" {
 			return usageErrorf("%q is not the name of a tool; write github.search_issues or 'github.*'", pattern)
 		}
 	}
-	for i, source := range c.sources {
+	for i, source := range m.sources {
 		if source == "" {
 			return usageErrorf("--mcp-servers needs a FILE, or one of %s", strings.Join(mcpclient.ClientNames(), ", "))
 		}
@@ -77,23 +77,23 @@ func (c *mcpServerFlags) resolveSources() error {
 		if err != nil {
 			return err
 		}
-		c.sources[i] = absolute
+		m.sources[i] = absolute
 	}
 	return nil
 }
 
 // newToolSet returns the servers without starting them. [mcpclient.Options] explains callerOf. It
 // prints a line for each server that is left out.
-func (c *mcpServerFlags) newToolSet(notes io.Writer, logger *slog.Logger, callerOf func(string) string) (*mcpclient.ServerSet, error) {
-	o := mcpclient.Options{CallerOf: callerOf, Allow: c.allow, Deny: c.deny, Version: programVersion(), Logger: logger}
-	if len(c.sources) == 0 {
+func (m *mcpServerFlags) newToolSet(notes io.Writer, logger *slog.Logger, callerOf func(string) string) (*mcpclient.ServerSet, error) {
+	o := mcpclient.Options{CallerOf: callerOf, Allow: m.allow, Deny: m.deny, Version: programVersion(), Logger: logger}
+	if len(m.sources) == 0 {
 		return mcpclient.NewServerSet(o), nil
 	}
 	dirs, err := install.FindConfigDirs()
 	if err != nil {
 		return nil, err
 	}
-	for _, source := range c.sources {
+	for _, source := range m.sources {
 		list, skipped, err := mcpclient.LoadServers(source, dirs)
 		if err != nil {
 			return nil, usageErrorf("%v", err)

@@ -23,10 +23,10 @@ import (
 // A packageList is the value of --with, which may be repeated.
 type packageList []string
 
-func (w *packageList) String() string { return strings.Join(*w, " ") }
+func (l *packageList) String() string { return strings.Join(*l, " ") }
 
-func (w *packageList) Set(name string) error {
-	*w = append(*w, name)
+func (l *packageList) Set(name string) error {
+	*l = append(*l, name)
 	return nil
 }
 
@@ -117,14 +117,14 @@ func awaitPrepared(ctx context.Context, w io.Writer, s session.Session, now sess
 
 // canonicalNames returns the packages by their canonical names, for sessions of the only language
 // on offer.
-func (w packageList) canonicalNames(offered []languageInfo) ([]string, error) {
-	if len(w) == 0 {
+func (l packageList) canonicalNames(offered []languageInfo) ([]string, error) {
+	if len(l) == 0 {
 		return nil, nil
 	}
 	if len(offered) != 1 {
-		return nil, usageErrorf("--with %s: name the language of the packages with --lang", w[0])
+		return nil, usageErrorf("--with %s: name the language of the packages with --lang", l[0])
 	}
-	names, err := offered[0].packages.Canonical(w)
+	names, err := offered[0].packages.Canonical(l)
 	if err != nil {
 		return nil, usageErrorf("--with: %v", err)
 	}

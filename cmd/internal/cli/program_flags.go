@@ -23,11 +23,11 @@ type programFlags struct {
 	hasE, hasC, hasProgram bool     // -e is set; -c or -m is set; any program is given
 }
 
-func (g *programFlags) addFlags(f *flag.FlagSet) {
-	f.Var(&g.code, "e", codeUsage)
-	f.StringVar(&g.cCode, "c", "", "`CODE` run this code as python -c does: values are not shown, and further words are its arguments")
-	f.StringVar(&g.module, "m", "", "`MODULE` run a module as python -m does; further words are its arguments")
-	f.BoolVar(&g.interactive, "i", false, "continue at the prompt afterwards, in the same session")
+func (p *programFlags) addFlags(f *flag.FlagSet) {
+	f.Var(&p.code, "e", codeUsage)
+	f.StringVar(&p.cCode, "c", "", "`CODE` run this code as python -c does: values are not shown, and further words are its arguments")
+	f.StringVar(&p.module, "m", "", "`MODULE` run a module as python -m does; further words are its arguments")
+	f.BoolVar(&p.interactive, "i", false, "continue at the prompt afterwards, in the same session")
 }
 
 // splitProgramArgs splits args after the value of -c or -m: the rest belongs to the program.
@@ -53,48 +53,48 @@ func splitProgramArgs(f *flag.FlagSet, args []string) (own, rest []string) {
 }
 
 // parseArgs parses the command line with flags f.
-func (g *programFlags) parseArgs(f *flag.FlagSet, args []string) error {
-	args, g.extraArgs = splitProgramArgs(f, args)
+func (p *programFlags) parseArgs(f *flag.FlagSet, args []string) error {
+	args, p.extraArgs = splitProgramArgs(f, args)
 	if err := parseFlags(f, args); err != nil {
 		return err
 	}
-	g.fileArgs, g.hasE, g.hasC = f.Args(), isFlagSet(f, "e"), isFlagSet(f, "c") || isFlagSet(f, "m")
-	g.hasProgram = g.hasE || g.hasC || len(g.fileArgs) > 0
+	p.fileArgs, p.hasE, p.hasC = f.Args(), isFlagSet(f, "e"), isFlagSet(f, "c") || isFlagSet(f, "m")
+	p.hasProgram = p.hasE || p.hasC || len(p.fileArgs) > 0
 	switch {
-	case g.hasE && len(g.fileArgs) > 0:
-		return usageErrorf("use either -e or the file %q, not both", g.fileArgs[0])
-	case g.hasE && g.hasC:
+	case p.hasE && len(p.fileArgs) > 0:
+		return usageErrorf("use either -e or the file %q, not both", p.fileArgs[0])
+	case p.hasE && p.hasC:
 		return usageErrorf("use either -e, or -c or -m, not both")
-	case g.interactive && !console.IsUsable():
+	case p.interactive && !console.IsUsable():
 		return usageErrorf("-i needs a terminal")
-	case g.interactive && len(g.fileArgs) > 0 && g.fileArgs[0] == standardInput:
+	case p.interactive && len(p.fileArgs) > 0 && p.fileArgs[0] == standardInput:
 		return usageErrorf("-i and %s both read standard input", standardInput)
-	case !g.hasE && len(g.fileArgs) > 0 && g.fileArgs[0] != standardInput:
-		return checkFile(g.fileArgs[0])
+	case !p.hasE && len(p.fileArgs) > 0 && p.fileArgs[0] != standardInput:
+		return checkFile(p.fileArgs[0])
 	}
 	return nil
 }
 
 // isFile reports whether the program is a file.
-func (g *programFlags) isFile() bool {
-	return g.hasProgram && !g.hasE && !g.hasC && g.fileArgs[0] != standardInput
+func (p *programFlags) isFile() bool {
+	return p.hasProgram && !p.hasE && !p.hasC && p.fileArgs[0] != standardInput
 }
 
 // invocationArgs returns the program as the language's own command takes it: an option and its
 // value, or "" and a file, and the program's arguments.
-func (g *programFlags) invocationArgs() (option, text string, args []string) {
+func (p *programFlags) invocationArgs() (option, text string, args []string) {
 	switch {
-	case g.hasC && g.module != "":
-		return "-m", g.module, g.extraArgs
-	case g.hasC:
-		return "-c", g.cCode, g.extraArgs
+	case p.hasC && p.module != "":
+		return "-m", p.module, p.extraArgs
+	case p.hasC:
+		return "-c", p.cCode, p.extraArgs
 	}
-	return "", g.fileArgs[0], g.fileArgs[1:]
+	return "", p.fileArgs[0], p.fileArgs[1:]
 }
 
 // checkLanguage rejects a program that the language does not support.
-func (g *programFlags) checkLanguage(lang languageInfo) error {
-	if g.hasC && lang.optionInput == nil {
+func (p *programFlags) checkLanguage(lang languageInfo) error {
+	if p.hasC && lang.optionInput == nil {
 		return usageErrorf("-c and -m are options of Python; use -e for code of %s", lang.display)
 	}
 	return nil
@@ -102,11 +102,11 @@ func (g *programFlags) checkLanguage(lang languageInfo) error {
 
 // programInput returns the program as an input of the language. It may change how the runtime
 // starts.
-func (g *programFlags) programInput(lang languageInfo, spec *workers.Spec) (string, error) {
-	if g.hasE {
-		return g.code.String(), nil
+func (p *programFlags) programInput(lang languageInfo, spec *workers.Spec) (string, error) {
+	if p.hasE {
+		return p.code.String(), nil
 	}
-	option, text, args := g.invocationArgs()
+	option, text, args := p.invocationArgs()
 	if option != "" {
 		return lang.optionInput(option, text, args), nil
 	}

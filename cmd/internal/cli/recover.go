@@ -94,7 +94,7 @@ func newRecoverCommand(f *flag.FlagSet) action {
 }
 
 // runRecover lists the crashed sessions, or writes the named one.
-func (o recoverFlags) runRecover(s streams, crashed []crashedSession, words []string) (int, error) {
+func (f recoverFlags) runRecover(s streams, crashed []crashedSession, words []string) (int, error) {
 	if len(words) == 0 {
 		return statusDone, listCrashed(s, crashed)
 	}
@@ -104,12 +104,12 @@ func (o recoverFlags) runRecover(s streams, crashed []crashedSession, words []st
 	}
 	write := func(w io.Writer) error {
 		w, flush := bufferedWriter(w)
-		return errors.Join(writeCrashed(w, crashed[at], o.format), flush())
+		return errors.Join(writeCrashed(w, crashed[at], f.format), flush())
 	}
-	if o.path == "" {
+	if f.path == "" {
 		return statusDone, write(s.out)
 	}
-	return statusDone, writeOutputFile(o.path, write)
+	return statusDone, writeOutputFile(f.path, write)
 }
 
 // localCrashedSessions finds the crashed sessions of this machine. It needs no daemon.

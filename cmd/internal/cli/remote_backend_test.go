@@ -25,8 +25,8 @@ import (
 // A remoteTestBackend has the sessions of a daemon elsewhere, as the command does.
 type remoteTestBackend struct{ link *client.Client }
 
-func (h remoteTestBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.SessionHandle, error) {
-	there, now, made, err := h.link.OpenSession(ctx, client.CreateParams{Name: name, Language: "fake"})
+func (b remoteTestBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.SessionHandle, error) {
+	there, now, made, err := b.link.OpenSession(ctx, client.CreateParams{Name: name, Language: "fake"})
 	if err != nil {
 		return nil, err
 	}
@@ -35,16 +35,16 @@ func (h remoteTestBackend) Open(ctx context.Context, name, _, _ string, _ func(*
 		return nil, err
 	}
 	return &mcpserver.SessionHandle{
-		Session: s, InitialInfo: now, IsNew: made, LastSeen: read, Link: h.link, SaveCursor: s.NoteReadCursor,
+		Session: s, InitialInfo: now, IsNew: made, LastSeen: read, Link: b.link, SaveCursor: s.NoteReadCursor,
 		OutputPath: func() string { return "" },
 		Leave:      func(ctx context.Context) error { return s.FlushReadCursor(ctx) },
 	}, nil
 }
 
-func (h remoteTestBackend) Remotes() []string { return []string{"gpu"} }
+func (b remoteTestBackend) Remotes() []string { return []string{"gpu"} }
 
-func (h remoteTestBackend) Sessions(ctx context.Context, _ string) ([]session.Info, error) {
-	return h.link.ListSessions(ctx)
+func (b remoteTestBackend) Sessions(ctx context.Context, _ string) ([]session.Info, error) {
+	return b.link.ListSessions(ctx)
 }
 
 // A mcpTestClient is a client of an MCP server whose sessions are elsewhere.
@@ -87,20 +87,20 @@ func newMCPTestClient(t *testing.T, l *client.Client) *mcpTestClient {
 	return a
 }
 
-func (a *mcpTestClient) send(line string) {
-	a.t.Helper()
-	if _, err := fmt.Fprintln(a.in, line); err != nil {
-		a.t.Fatal(err)
+func (mtc *mcpTestClient) send(line string) {
+	mtc.t.Helper()
+	if _, err := fmt.Fprintln(mtc.in, line); err != nil {
+		mtc.t.Fatal(err)
 	}
 }
 
 // receive returns the text of the answer to a call.
-func (a *mcpTestClient) receive(id string) (text string, isError bool) {
-	a.t.Helper()
+func (mtc *mcpTestClient) receive(id string) (text string, isError bool) {
+	mtc.t.Helper()
 	for {
-		line, err := a.out.ReadBytes('\n')
+		line, err := mtc.out.ReadBytes('\n')
 		if err != nil {
-			a.t.Fatal(err)
+			mtc.t.Fatal(err)
 		}
 		var m struct {
 			ID     string
@@ -114,7 +114,7 @@ func (a *mcpTestClient) receive(id string) (text string, isError bool) {
 			continue
 		}
 		if m.Error != nil {
-			a.t.Fatalf("%s", line)
+			mtc.t.Fatalf("%s", line)
 		}
 		for _, c := range m.Result.Content {
 			text += c.Text
@@ -124,23 +124,23 @@ func (a *mcpTestClient) receive(id string) (text string, isError bool) {
 }
 
 // startCall begins a call of repl, whose answer its result returns.
-func (a *mcpTestClient) startCall(input string, timeout time.Duration) func() (string, bool) {
-	a.t.Helper()
-	a.calls++
-	id := fmt.Sprint("call-", a.calls)
+func (mtc *mcpTestClient) startCall(input string, timeout time.Duration) func() (string, bool) {
+	mtc.t.Helper()
+	mtc.calls++
+	id := fmt.Sprint("call-", mtc.calls)
 	arguments, err := json.Marshal(map[string]any{"input": input, "timeout_ms": timeout.Milliseconds()})
 	if err != nil {
-		a.t.Fatal(err)
+		mtc.t.Fatal(err)
 	}
-	a.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":"repl","arguments":%s}}`, id, arguments))
-	return func() (string, bool) { return a.receive(id) }
+	mtc.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":"repl","arguments":%s}}`, id, arguments))
+	return func() (string, bool) { return mtc.receive(id) }
 }
 
-func (a *mcpTestClient) callRepl(input string) string {
-	a.t.Helper()
-	text, failed := a.startCall(input, testTimeout)()
+func (mtc *mcpTestClient) callRepl(input string) string {
+	mtc.t.Helper()
+	text, failed := mtc.startCall(input, testTimeout)()
 	if failed {
-		a.t.Errorf("%s: %s", input, text)
+		mtc.t.Errorf("%s: %s", input, text)
 	}
 	return text
 }

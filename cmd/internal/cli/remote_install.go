@@ -52,34 +52,34 @@ type remoteInstall struct {
 }
 
 // installProgram installs the program at the remote and saves where.
-func (d remoteInstall) installProgram(ctx context.Context) (install.InstalledProgram, error) {
+func (i remoteInstall) installProgram(ctx context.Context) (install.InstalledProgram, error) {
 	from, err := sendablePrograms()
 	if err != nil {
 		return install.InstalledProgram{}, err
 	}
-	known, err := userconfig.ReadRemoteState(stateDir(), d.remoteKey)
+	known, err := userconfig.ReadRemoteState(stateDir(), i.remoteKey)
 	if err != nil {
 		return install.InstalledProgram{}, err
 	}
-	if d.dir != "" {
-		known.Dir = d.dir
+	if i.dir != "" {
+		known.Dir = i.dir
 	}
 	o := install.Options{
-		Prefix: d.command.Prefix, Env: d.command.Env, LastAsked: d.command.LastPrompt, Terminal: d.terminal, Dir: known.Dir, Programs: from, Timeout: d.command.GreetingTimeout,
+		Prefix: i.command.Prefix, Env: i.command.Env, LastAsked: i.command.LastPrompt, Terminal: i.terminal, Dir: known.Dir, Programs: from, Timeout: i.command.GreetingTimeout,
 		OnSend: func(bytes int, dir string) {
-			fmt.Fprintf(d.notes, "repl: installing repl at %s: sending %.1f MB to %s\n", d.command.DisplayName(), float64(bytes)/1e6, dir)
+			fmt.Fprintf(i.notes, "repl: installing repl at %s: sending %.1f MB to %s\n", i.command.DisplayName(), float64(bytes)/1e6, dir)
 		},
 	}
-	if d.terminal != nil {
+	if i.terminal != nil {
 		o.Timeout = max(o.Timeout, minPromptTimeout)
-		o.Stderr = d.notes
+		o.Stderr = i.notes
 	}
 	installed, err := install.Install(ctx, o)
 	if err != nil {
 		return installed, err
 	}
 	known.Program = installed.Path
-	if err := userconfig.WriteRemoteState(stateDir(), d.remoteKey, known); err != nil {
+	if err := userconfig.WriteRemoteState(stateDir(), i.remoteKey, known); err != nil {
 		return installed, fmt.Errorf("repl is installed there at %s, but that cannot be saved: %w", installed.Path, err)
 	}
 	return installed, nil
@@ -88,10 +88,10 @@ func (d remoteInstall) installProgram(ctx context.Context) (install.InstalledPro
 // setInstaller lets a command install the program if it is missing at the remote. That happens if
 // the remote's settings allow it, if it was installed there before, or for a user at the terminal.
 // Others must not find our programs at a remote.
-func (w *daemonTarget) setInstaller(transport *client.CommandDialer, p userconfig.Remote, key string, known userconfig.RemoteState) {
+func (t *daemonTarget) setInstaller(transport *client.CommandDialer, p userconfig.Remote, key string, known userconfig.RemoteState) {
 	watched := transport.Terminal != nil && transport.Stderr != nil
 	d := remoteInstall{command: transport, remoteKey: key, terminal: transport.Terminal, notes: os.Stderr}
-	install := "repl remote install" + w.remoteArg()
+	install := "repl remote install" + t.remoteArg()
 	transport.InstallProgram = func(ctx context.Context) (string, error) {
 		switch {
 		case p.Program != "":
@@ -161,18 +161,18 @@ func reportOtherVersion(ctx context.Context, notes io.Writer, transport *client.
 }
 
 // remoteKey returns the key under which the state of the remote is saved.
-func (w *daemonTarget) remoteKey() string {
-	if w.remote != "" {
-		return w.remote
+func (t *daemonTarget) remoteKey() string {
+	if t.remote != "" {
+		return t.remote
 	}
-	words, _ := transportcmd.SplitWords(w.via) // dialer has already split it
+	words, _ := transportcmd.SplitWords(t.via) // dialer has already split it
 	return viaKey(words)
 }
 
 // remoteArg returns the remote as an argument of repl remote, with a space before it.
-func (w *daemonTarget) remoteArg() string {
-	if w.remote != "" {
-		return " " + w.remote
+func (t *daemonTarget) remoteArg() string {
+	if t.remote != "" {
+		return " " + t.remote
 	}
-	return " --via " + shellword.Quote(w.via)
+	return " --via " + shellword.Quote(t.via)
 }

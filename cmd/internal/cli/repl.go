@@ -38,69 +38,69 @@ type runtimeFlags struct {
 }
 
 // resolveRuntime checks the flags and finds the runtime.
-func (c runtimeFlags) resolveRuntime() (languageInfo, workers.Spec, error) {
-	if c.lang == "" && c.python == "" && c.r != "" {
-		c.lang = "r"
+func (r runtimeFlags) resolveRuntime() (languageInfo, workers.Spec, error) {
+	if r.lang == "" && r.python == "" && r.r != "" {
+		r.lang = "r"
 	}
-	custom, ok, err := c.worker.singleWorker(c.lang)
+	custom, ok, err := r.worker.singleWorker(r.lang)
 	if err != nil {
 		return languageInfo{}, workers.Spec{}, err
 	}
 	if ok {
-		c.lang = custom.name
+		r.lang = custom.name
 	}
-	l, err := c.findLanguage(c.lang)
+	l, err := r.findLanguage(r.lang)
 	if err != nil {
 		return l, workers.Spec{}, err
 	}
-	if err := c.checkExecutable(l); err != nil {
+	if err := r.checkExecutable(l); err != nil {
 		return l, workers.Spec{}, err
 	}
-	if err := c.resolvePaths(); err != nil {
+	if err := r.resolvePaths(); err != nil {
 		return l, workers.Spec{}, err
 	}
-	s, err := c.languageSpec(l)
+	s, err := r.languageSpec(l)
 	return l, s, err
 }
 
 // findLanguage finds a language by its name, including those of --worker.
-func (c runtimeFlags) findLanguage(name string) (languageInfo, error) {
-	if custom, ok := c.worker.findWorker(name); ok {
+func (r runtimeFlags) findLanguage(name string) (languageInfo, error) {
+	if custom, ok := r.worker.findWorker(name); ok {
 		return custom.toLanguage(), nil
 	}
 	return findLanguage(name)
 }
 
 // needsSession reports whether a flag needs the supervisor.
-func (c runtimeFlags) needsSession() bool {
-	return c.sandbox.Confines() || c.limits.Limits != (workers.Limits{}) || c.initFile != ""
+func (r runtimeFlags) needsSession() bool {
+	return r.sandbox.Confines() || r.limits.Limits != (workers.Limits{}) || r.initFile != ""
 }
 
 // hasNoLanguage reports whether no flag names a language.
-func (c runtimeFlags) hasNoLanguage() bool {
-	return c.lang == "" && c.python == "" && c.r == "" && len(c.worker) == 0
+func (r runtimeFlags) hasNoLanguage() bool {
+	return r.lang == "" && r.python == "" && r.r == "" && len(r.worker) == 0
 }
 
 // interpreterFor returns the runtime that was named for a language, or "".
-func (c runtimeFlags) interpreterFor(l languageInfo) string {
-	return map[string]string{"python": c.python, "r": c.r}[l.name]
+func (r runtimeFlags) interpreterFor(l languageInfo) string {
+	return map[string]string{"python": r.python, "r": r.r}[l.name]
 }
 
 // runtimeInDaemon returns the runtime for a session that a daemon creates. It is the named one, or
 // for Python the active environment, because the daemon has an environment of its own. "" leaves
 // the choice to the daemon. A local environment means nothing at a remote.
-func (c runtimeFlags) runtimeInDaemon(l languageInfo) string {
-	named := c.interpreterFor(l)
+func (r runtimeFlags) runtimeInDaemon(l languageInfo) string {
+	named := r.interpreterFor(l)
 	switch here, err := filepath.Abs(named); {
-	case c.isRemote || named == "" && l.name != "python":
+	case r.isRemote || named == "" && l.name != "python":
 		return named
 	case named == "":
-	case err == nil && c.dir == "" && fileExists(here): // the daemon works in another directory
+	case err == nil && r.dir == "" && fileExists(here): // the daemon works in another directory
 		return here
 	default:
 		return named
 	}
-	found, searched, err := python.Find(python.FindOptions{Dir: c.dir})
+	found, searched, err := python.Find(python.FindOptions{Dir: r.dir})
 	if err != nil || !strings.HasPrefix(searched[len(searched)-1].Source, "active ") {
 		return ""
 	}
@@ -114,9 +114,9 @@ func fileExists(path string) bool {
 }
 
 // checkExecutable rejects --python or --r for a language that the command line excludes.
-func (c runtimeFlags) checkExecutable(only languageInfo) error {
+func (r runtimeFlags) checkExecutable(only languageInfo) error {
 	for _, other := range availableLanguages() {
-		if name := c.interpreterFor(other); name != "" && other.name != only.name {
+		if name := r.interpreterFor(other); name != "" && other.name != only.name {
 			return usageErrorf("--%s %s does not match --lang %s", other.name, name, only.name)
 		}
 	}
@@ -124,33 +124,33 @@ func (c runtimeFlags) checkExecutable(only languageInfo) error {
 }
 
 // resolvePaths checks the limits and the named directory and files, and makes the paths absolute.
-func (c *runtimeFlags) resolvePaths() (err error) {
-	if err := c.limits.validateLimits(); err != nil {
+func (r *runtimeFlags) resolvePaths() (err error) {
+	if err := r.limits.validateLimits(); err != nil {
 		return err
 	}
-	if c.envFile != "" {
-		if c.env, err = readEnvFile(c.envFile); err != nil {
+	if r.envFile != "" {
+		if r.env, err = readEnvFile(r.envFile); err != nil {
 			return usageErrorf("--env-file: %v", err)
 		}
 	}
-	if c.initFile != "" {
-		if i, err := os.Stat(c.initFile); err != nil || i.IsDir() {
-			return usageErrorf("--init %s: no such file", c.initFile)
+	if r.initFile != "" {
+		if i, err := os.Stat(r.initFile); err != nil || i.IsDir() {
+			return usageErrorf("--init %s: no such file", r.initFile)
 		}
-		if c.initFile, err = filepath.Abs(c.initFile); err != nil {
+		if r.initFile, err = filepath.Abs(r.initFile); err != nil {
 			return err
 		}
 	}
-	if c.dir == "" {
+	if r.dir == "" {
 		return nil
 	}
-	if c.isRemote {
-		return requireAbsolute("--dir", c.dir)
+	if r.isRemote {
+		return requireAbsolute("--dir", r.dir)
 	}
-	if i, err := os.Stat(c.dir); err != nil || !i.IsDir() {
-		return usageErrorf("--dir %s: not a directory", c.dir)
+	if i, err := os.Stat(r.dir); err != nil || !i.IsDir() {
+		return usageErrorf("--dir %s: not a directory", r.dir)
 	}
-	c.dir, err = filepath.Abs(c.dir)
+	r.dir, err = filepath.Abs(r.dir)
 	return err
 }
 
@@ -173,34 +173,34 @@ func requireAbsolute(name, dir string) error {
 
 // languageSpec finds the runtime of a language. Naming an interpreter that does not work is a usage
 // error.
-func (c runtimeFlags) languageSpec(l languageInfo) (workers.Spec, error) {
-	s := l.newSpec(c.interpreterFor(l), c.dir, c.runtimeSettings())
-	s.Sandbox, s.Limits = c.sandbox, c.limits.Limits
-	if s.Err != nil && c.interpreterFor(l) != "" {
+func (r runtimeFlags) languageSpec(l languageInfo) (workers.Spec, error) {
+	s := l.newSpec(r.interpreterFor(l), r.dir, r.runtimeSettings())
+	s.Sandbox, s.Limits = r.sandbox, r.limits.Limits
+	if s.Err != nil && r.interpreterFor(l) != "" {
 		return s, usageErrorf("%v", s.Err)
 	}
 	return s, s.Err
 }
 
-func (c runtimeFlags) runtimeSettings() runtimeSettings {
-	return runtimeSettings{env: c.env, initFile: c.initFile, isProgram: c.isProgram, asProcess: c.asProcess}
+func (r runtimeFlags) runtimeSettings() runtimeSettings {
+	return runtimeSettings{env: r.env, initFile: r.initFile, isProgram: r.isProgram, asProcess: r.asProcess}
 }
 
 // addFlags adds the flags that choose and configure the runtime.
-func (c *runtimeFlags) addFlags(f *flag.FlagSet) {
-	f.Var(langFlag{&c.lang}, "lang", langUsage())
-	f.Var(&c.worker, "worker", workerUsage)
-	c.addInterpreterFlags(f)
-	f.StringVar(&c.dir, "dir", "", "`DIR` the working directory of the session")
-	f.StringVar(&c.initFile, "init", "", "`FILE` run this file whenever the session starts")
-	c.sandboxFlags.addFlags(f)
-	c.limits.addFlags(f)
-	f.StringVar(&c.envFile, "env-file", "", "`FILE` variables for the session, in lines NAME=VALUE")
+func (r *runtimeFlags) addFlags(f *flag.FlagSet) {
+	f.Var(langFlag{&r.lang}, "lang", langUsage())
+	f.Var(&r.worker, "worker", workerUsage)
+	r.addInterpreterFlags(f)
+	f.StringVar(&r.dir, "dir", "", "`DIR` the working directory of the session")
+	f.StringVar(&r.initFile, "init", "", "`FILE` run this file whenever the session starts")
+	r.sandboxFlags.addFlags(f)
+	r.limits.addFlags(f)
+	f.StringVar(&r.envFile, "env-file", "", "`FILE` variables for the session, in lines NAME=VALUE")
 }
 
-func (c *runtimeFlags) addInterpreterFlags(f *flag.FlagSet) {
-	f.StringVar(&c.python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
-	f.StringVar(&c.r, "r", "", "`R` an R executable, the directory of an installation, or a version such as 4.3")
+func (r *runtimeFlags) addInterpreterFlags(f *flag.FlagSet) {
+	f.StringVar(&r.python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
+	f.StringVar(&r.r, "r", "", "`R` an R executable, the directory of an installation, or a version such as 4.3")
 }
 
 // A codeFlag is the value of -e, which may be repeated. All values together are one program.
@@ -280,18 +280,18 @@ func newReplCommand(f *flag.FlagSet) action {
 }
 
 // runSession runs the program, or the prompt of a user, in a session of this process.
-func (g *programFlags) runSession(s streams, lang languageInfo, spec workers.Spec, more localSessionOptions, terminal terminalFlags) (int, error) {
+func (p *programFlags) runSession(s streams, lang languageInfo, spec workers.Spec, more localSessionOptions, terminal terminalFlags) (int, error) {
 	first := ""
-	if g.hasProgram {
+	if p.hasProgram {
 		var err error
-		if first, err = g.programInput(lang, &spec); err != nil {
+		if first, err = p.programInput(lang, &spec); err != nil {
 			return statusFailed, err
 		}
 	}
 	switch {
-	case g.interactive, !g.hasProgram && console.IsUsable():
+	case p.interactive, !p.hasProgram && console.IsUsable():
 		return runInteractive(s, lang, spec, more, terminal, first)
-	case g.hasProgram:
+	case p.hasProgram:
 		return runProgram(s, lang, spec, more, oneShotProgram{code: first, stdin: s.in})
 	}
 	if term.IsTerminal(int(s.in.Fd())) {

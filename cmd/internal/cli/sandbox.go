@@ -32,91 +32,91 @@ type sandboxFlags struct {
 // A pathListFlag is the value of a flag that may be repeated.
 type pathListFlag []string
 
-func (d *pathListFlag) String() string { return strings.Join(*d, string(filepath.ListSeparator)) }
+func (f *pathListFlag) String() string { return strings.Join(*f, string(filepath.ListSeparator)) }
 
-func (d *pathListFlag) Set(dir string) error {
-	*d = append(*d, dir)
+func (f *pathListFlag) Set(dir string) error {
+	*f = append(*f, dir)
 	return nil
 }
 
-func (c *sandboxFlags) addFlags(f *flag.FlagSet) {
-	f.StringVar(&c.level, "sandbox", string(workers.Full), "`LEVEL` what the session may write: nothing (read-only), its directory (workspace), or all that you may write (full, without a sandbox)")
-	f.Var(&c.writable, "allow-write", "`PATH` a directory or file that a sandboxed session may also write; may be repeated")
-	f.Var(&c.acceptedPaths, "confirm-write", "`REALPATH` confirm an --allow-write by its real path, where programs outside the sandbox run or read what is written, such as in a directory of your PATH; may be repeated")
-	f.Var(&c.readable, "allow-read", "`PATH` a directory or file of your home directory or /tmp that a sandboxed session may also see; may be repeated")
-	f.StringVar(&c.home, "home-access", string(workers.HomeDocuments), "`documents|tools` what a sandboxed session sees of your home directory: toolchains and caches (tools), or also documents, which are names without a leading dot")
-	f.StringVar(&c.acceptMechanism, "sandbox-fallback", "", "`MECHANISM` a weaker sandbox to use if the full one is not available: landlock, on Linux without user namespaces")
-	f.StringVar(&c.ask, "ask-permission", askYes, "`yes|no` let a call wait while you are asked whether the sandbox should allow it; with no, or without a user to ask, it is refused at once")
-	f.StringVar(&c.network, "network", string(workers.NetworkList), "`NETWORK` what a sandboxed session may reach: the hosts of --allow-host and those you allow later (list), only its own loopback (none), or everything (full)")
-	f.Var(&c.hosts, "allow-host", "`HOST` a host that any program of a sandboxed session may reach, at any TCP port unless one is given: example.org, *.example.org, example.org:5432, an address, or packages for the registries of pip, uv, npm and R; may be repeated")
+func (sf *sandboxFlags) addFlags(f *flag.FlagSet) {
+	f.StringVar(&sf.level, "sandbox", string(workers.Full), "`LEVEL` what the session may write: nothing (read-only), its directory (workspace), or all that you may write (full, without a sandbox)")
+	f.Var(&sf.writable, "allow-write", "`PATH` a directory or file that a sandboxed session may also write; may be repeated")
+	f.Var(&sf.acceptedPaths, "confirm-write", "`REALPATH` confirm an --allow-write by its real path, where programs outside the sandbox run or read what is written, such as in a directory of your PATH; may be repeated")
+	f.Var(&sf.readable, "allow-read", "`PATH` a directory or file of your home directory or /tmp that a sandboxed session may also see; may be repeated")
+	f.StringVar(&sf.home, "home-access", string(workers.HomeDocuments), "`documents|tools` what a sandboxed session sees of your home directory: toolchains and caches (tools), or also documents, which are names without a leading dot")
+	f.StringVar(&sf.acceptMechanism, "sandbox-fallback", "", "`MECHANISM` a weaker sandbox to use if the full one is not available: landlock, on Linux without user namespaces")
+	f.StringVar(&sf.ask, "ask-permission", askYes, "`yes|no` let a call wait while you are asked whether the sandbox should allow it; with no, or without a user to ask, it is refused at once")
+	f.StringVar(&sf.network, "network", string(workers.NetworkList), "`NETWORK` what a sandboxed session may reach: the hosts of --allow-host and those you allow later (list), only its own loopback (none), or everything (full)")
+	f.Var(&sf.hosts, "allow-host", "`HOST` a host that any program of a sandboxed session may reach, at any TCP port unless one is given: example.org, *.example.org, example.org:5432, an address, or packages for the registries of pip, uv, npm and R; may be repeated")
 }
 
 // useAgentDefaults sets the default level of repl mcp: an agent gets a sandbox where sandboxes
 // exist, unless the user asks for another level. A system that refuses the sandbox refuses the
 // session.
-func (c *sandboxFlags) useAgentDefaults(f *flag.FlagSet) {
-	c.level = string(defaultAgentLevel)
+func (sf *sandboxFlags) useAgentDefaults(f *flag.FlagSet) {
+	sf.level = string(defaultAgentLevel)
 	f.Lookup("sandbox").DefValue = "workspace on Linux, full elsewhere"
 }
 
 // buildSandbox checks the options and returns the sandbox. It returns nil without one.
-func (c *sandboxFlags) buildSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
+func (sf *sandboxFlags) buildSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 	var settings userconfig.Settings // the file is about this machine
-	if !c.isRemote {
+	if !sf.isRemote {
 		var err error
 		if settings, err = userConfigFile().Read(); err != nil {
 			return nil, err
 		}
 	}
-	c.setDefaults(f, settings)
-	level, err := workers.ParseSandboxLevel(c.level)
+	sf.setDefaults(f, settings)
+	level, err := workers.ParseSandboxLevel(sf.level)
 	if err != nil {
-		return nil, usageErrorf("%s: %v", c.valueOrigin(f, "sandbox"), err)
+		return nil, usageErrorf("%s: %v", sf.valueOrigin(f, "sandbox"), err)
 	}
 	if level == workers.Full {
-		if len(c.writable) > 0 || len(c.acceptedPaths) > 0 || len(c.readable) > 0 || len(c.hosts) > 0 || isFlagSet(f, "home-access") || isFlagSet(f, "network") || isFlagSet(f, "ask-permission") || isFlagSet(f, "sandbox-fallback") {
+		if len(sf.writable) > 0 || len(sf.acceptedPaths) > 0 || len(sf.readable) > 0 || len(sf.hosts) > 0 || isFlagSet(f, "home-access") || isFlagSet(f, "network") || isFlagSet(f, "ask-permission") || isFlagSet(f, "sandbox-fallback") {
 			return nil, usageErrorf("--allow-write, --confirm-write, --allow-read, --home-access, --network, --allow-host, --ask-permission and --sandbox-fallback need a sandbox; add --sandbox workspace")
 		}
 		return nil, nil
 	}
-	if c.ask != askYes && c.ask != askNo {
-		return nil, usageErrorf("%s %s: use yes or no", c.valueOrigin(f, "ask-permission"), c.ask)
+	if sf.ask != askYes && sf.ask != askNo {
+		return nil, usageErrorf("%s %s: use yes or no", sf.valueOrigin(f, "ask-permission"), sf.ask)
 	}
-	accept, err := workers.ParseSandboxMechanism(c.acceptMechanism)
+	accept, err := workers.ParseSandboxMechanism(sf.acceptMechanism)
 	if err != nil {
-		return nil, usageErrorf("%s: %v", c.valueOrigin(f, "sandbox-fallback"), err)
+		return nil, usageErrorf("%s: %v", sf.valueOrigin(f, "sandbox-fallback"), err)
 	}
-	if h := workers.HomeAccess(c.home); h != workers.HomeDocuments && h != workers.HomeTools {
-		return nil, usageErrorf("%s %s: use documents or tools", c.valueOrigin(f, "home-access"), c.home)
+	if h := workers.HomeAccess(sf.home); h != workers.HomeDocuments && h != workers.HomeTools {
+		return nil, usageErrorf("%s %s: use documents or tools", sf.valueOrigin(f, "home-access"), sf.home)
 	}
-	s := &workers.Sandbox{Level: level, AcceptMechanism: accept, Network: workers.NetworkAccess(c.network), Hosts: c.hosts, AskUser: c.ask == askYes, Home: workers.HomeAccess(c.home)}
+	s := &workers.Sandbox{Level: level, AcceptMechanism: accept, Network: workers.NetworkAccess(sf.network), Hosts: sf.hosts, AskUser: sf.ask == askYes, Home: workers.HomeAccess(sf.home)}
 	if s.Network == workers.NetworkList || !isFlagSet(f, "network") {
-		s.Hosts = append(slices.Clone(settings.AllowHost), c.hosts...)
+		s.Hosts = append(slices.Clone(settings.AllowHost), sf.hosts...)
 	}
-	if len(c.hosts) > 0 && !isFlagSet(f, "network") {
+	if len(sf.hosts) > 0 && !isFlagSet(f, "network") {
 		s.Network = workers.NetworkList
 	}
 	hideUserConfig(s)
-	if s.Writable, err = c.collectPaths("allow-write", settings.Writable, c.writable); err != nil {
+	if s.Writable, err = sf.collectPaths("allow-write", settings.Writable, sf.writable); err != nil {
 		return nil, err
 	}
-	if s.AcceptPaths, err = c.collectPaths("confirm-write", settings.AcceptPaths, c.acceptedPaths); err != nil {
+	if s.AcceptPaths, err = sf.collectPaths("confirm-write", settings.AcceptPaths, sf.acceptedPaths); err != nil {
 		return nil, err
 	}
-	if s.Readable, err = c.collectPaths("allow-read", settings.Readable, c.readable); err != nil {
+	if s.Readable, err = sf.collectPaths("allow-read", settings.Readable, sf.readable); err != nil {
 		return nil, err
 	}
 	if !slices.Contains([]workers.NetworkAccess{workers.NetworkNone, workers.NetworkList, workers.NetworkFull}, s.Network) {
-		return nil, usageErrorf("%s %s: use none, list or full", c.valueOrigin(f, "network"), c.network)
+		return nil, usageErrorf("%s %s: use none, list or full", sf.valueOrigin(f, "network"), sf.network)
 	}
 	if err := s.Validate(); err != nil {
-		return nil, usageErrorf("%s: %s", c.valueOrigin(f, "allow-host"), strings.TrimPrefix(err.Error(), "workers: "))
+		return nil, usageErrorf("%s: %s", sf.valueOrigin(f, "allow-host"), strings.TrimPrefix(err.Error(), "workers: "))
 	}
 	return s, nil
 }
 
 // collectPaths returns the files and directories that the user's file and a flag name.
-func (c *sandboxFlags) collectPaths(name string, saved, flagPaths []string) (all []string, err error) {
+func (sf *sandboxFlags) collectPaths(name string, saved, flagPaths []string) (all []string, err error) {
 	for _, path := range saved {
 		if !isDirOrFile(path) {
 			return nil, usageErrorf("%s in %s: %s is neither a directory nor a regular file", name, userConfigFile(), path)
@@ -124,7 +124,7 @@ func (c *sandboxFlags) collectPaths(name string, saved, flagPaths []string) (all
 		all = append(all, path)
 	}
 	for _, path := range flagPaths {
-		if c.isRemote {
+		if sf.isRemote {
 			err = requireAbsolute("--"+name, path)
 		} else if isDirOrFile(path) {
 			path, err = filepath.Abs(path)
@@ -147,20 +147,20 @@ func isDirOrFile(path string) bool {
 
 // remoteSandbox returns the sandbox for additional remotes. It uses neither local directories nor
 // the user's file, which is about this machine. Call it before buildSandbox.
-func (c sandboxFlags) remoteSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
-	c.isRemote, c.writable, c.acceptedPaths, c.readable = true, nil, nil, nil
-	return c.buildSandbox(f)
+func (sf sandboxFlags) remoteSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
+	sf.isRemote, sf.writable, sf.acceptedPaths, sf.readable = true, nil, nil, nil
+	return sf.buildSandbox(f)
 }
 
 // The values of --ask-permission.
 const askYes, askNo = "yes", "no"
 
 // setDefaults replaces flags that were not given by the settings of the user's file.
-func (c *sandboxFlags) setDefaults(f *flag.FlagSet, s userconfig.Settings) {
+func (sf *sandboxFlags) setDefaults(f *flag.FlagSet, s userconfig.Settings) {
 	for name, to := range map[string]struct {
 		value *string
 		kept  string
-	}{"sandbox": {&c.level, s.Sandbox}, "network": {&c.network, s.Network}, "home-access": {&c.home, s.Home}, "ask-permission": {&c.ask, s.Ask}, "sandbox-fallback": {&c.acceptMechanism, s.Accept}} {
+	}{"sandbox": {&sf.level, s.Sandbox}, "network": {&sf.network, s.Network}, "home-access": {&sf.home, s.Home}, "ask-permission": {&sf.ask, s.Ask}, "sandbox-fallback": {&sf.acceptMechanism, s.Accept}} {
 		if to.kept != "" && !isFlagSet(f, name) {
 			*to.value = to.kept
 		}
@@ -168,7 +168,7 @@ func (c *sandboxFlags) setDefaults(f *flag.FlagSet, s userconfig.Settings) {
 }
 
 // valueOrigin returns where the value of a flag comes from.
-func (c *sandboxFlags) valueOrigin(f *flag.FlagSet, name string) string {
+func (sf *sandboxFlags) valueOrigin(f *flag.FlagSet, name string) string {
 	if isFlagSet(f, name) {
 		return "--" + name
 	}
@@ -346,25 +346,25 @@ func newPermissionReport(ctx context.Context, c *client.Conn, name string) (perm
 	return a, nil
 }
 
-func (a permissionReport) print(w io.Writer) {
-	fmt.Fprintf(w, "sandbox %s\ndirectory: %s\n", a.Sandbox, timeline.QuoteName(a.Dir))
-	for _, g := range a.Grants {
+func (p permissionReport) print(w io.Writer) {
+	fmt.Fprintf(w, "sandbox %s\ndirectory: %s\n", p.Sandbox, timeline.QuoteName(p.Dir))
+	for _, g := range p.Grants {
 		fmt.Fprintf(w, "granted: %s\n", timeline.AccessGranted{Read: g.Read, Write: g.Write, Host: g.Host, Call: g.Call})
 	}
-	printShown(w, a.Visibility)
-	for _, r := range a.Destinations {
+	printShown(w, p.Visibility)
+	for _, r := range p.Destinations {
 		if r.Connections > 0 {
 			fmt.Fprintf(w, "reached: %s (connections: %d, sent %s, received %s)\n", r.Address, r.Connections, timeline.FormatBytes(r.Sent), timeline.FormatBytes(r.Received))
 		}
 	}
-	for _, d := range a.Denied {
+	for _, d := range p.Denied {
 		fmt.Fprintf(w, "refused: %s\n", d)
 	}
-	if a.MoreDenied > 0 {
-		fmt.Fprintf(w, "refused: %d more\n", a.MoreDenied)
+	if p.MoreDenied > 0 {
+		fmt.Fprintf(w, "refused: %d more\n", p.MoreDenied)
 	}
-	if a.Request != nil {
-		fmt.Fprintf(w, "asks: %s (%s)\n", a.Request.Permission.AccessDenied, grantCommand(a.Session, a.Request.Permission.Grant))
+	if p.Request != nil {
+		fmt.Fprintf(w, "asks: %s (%s)\n", p.Request.Permission.AccessDenied, grantCommand(p.Session, p.Request.Permission.Grant))
 	}
 }
 

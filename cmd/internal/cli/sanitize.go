@@ -33,73 +33,73 @@ const (
 const maxSequenceBytes = 64
 
 // sanitize returns the next piece of text, sanitized.
-func (c *terminalSanitizer) sanitize(b []byte) []byte {
-	if len(c.partial) > 0 {
-		b = append(c.partial, b...)
-		c.partial = nil
+func (s *terminalSanitizer) sanitize(b []byte) []byte {
+	if len(s.partial) > 0 {
+		b = append(s.partial, b...)
+		s.partial = nil
 	}
 	out := make([]byte, 0, len(b))
 	for len(b) > 0 {
 		if !utf8.FullRune(b) {
-			c.partial = append([]byte(nil), b...)
+			s.partial = append([]byte(nil), b...)
 			break
 		}
 		r, n := utf8.DecodeRune(b)
-		out = c.appendRune(out, r)
+		out = s.appendRune(out, r)
 		b = b[n:]
 	}
 	return out
 }
 
-func (c *terminalSanitizer) appendRune(out []byte, r rune) []byte {
+func (s *terminalSanitizer) appendRune(out []byte, r rune) []byte {
 	switch {
 	case r == 0x1b || r == 0x90 || r >= 0x98 && r <= 0x9f && r != 0x99 && r != 0x9a && r != 0x9c:
-		c.csi = c.csi[:0]
+		s.csi = s.csi[:0]
 		switch r {
 		case 0x1b:
-			c.state = inEscape
+			s.state = inEscape
 		case 0x9b:
-			c.state = inSequence
+			s.state = inSequence
 		default:
-			c.state = inString
+			s.state = inString
 		}
 		return out
-	case c.state == inEscape:
+	case s.state == inEscape:
 		switch {
 		case r == '[':
-			c.state = inSequence
+			s.state = inSequence
 		case strings.ContainsRune("]PX^_", r):
-			c.state = inString
+			s.state = inString
 		case r >= 0x20 && r <= 0x2f: // intermediate: one more byte follows
 		default:
-			c.state = inText
+			s.state = inText
 		}
 		if r != '\n' {
 			return out
 		}
-	case c.state == inSequence:
+	case s.state == inSequence:
 		switch {
-		case r >= 0x20 && r <= 0x3f && len(c.csi) < maxSequenceBytes:
-			c.csi = append(c.csi, byte(r))
+		case r >= 0x20 && r <= 0x3f && len(s.csi) < maxSequenceBytes:
+			s.csi = append(s.csi, byte(r))
 			return out
 		case r >= 0x40 && r <= 0x7e:
-			c.state = inText
-			if r == 'm' && !c.noColors && strings.Trim(string(c.csi), "0123456789;:") == "" {
+			s.state = inText
+			if r == 'm' && !s.noColors && strings.Trim(string(s.csi), "0123456789;:") == "" {
 				out = append(out, "\x1b["...)
-				out = append(append(out, c.csi...), 'm')
+				out = append(append(out, s.csi...), 'm')
 			}
 			return out
 		}
-		c.state = inText // the sequence was cut short
-	case c.state == inString:
+		s.state = inText // the sequence was cut short
+	case s.state == inString:
 		if r == '\a' || r == 0x9c || r == '\n' {
-			c.state = inText
+			s.state = inText
 		}
 		if r != '\n' {
 			return out
 		}
 	}
-	c.state = inText
+	s.state = inText
 	if isHarmless(r) {
 		out = utf8.AppendRune(out, r)
 	}
@@ -131,10 +131,10 @@ func plainLine(s string) string {
 }
 
 // sanitizeEvent returns an event with sanitized text.
-func (c *terminalSanitizer) sanitizeEvent(e timeline.Event) timeline.Event {
+func (s *terminalSanitizer) sanitizeEvent(e timeline.Event) timeline.Event {
 	switch b := e.Body.(type) {
 	case timeline.Text:
-		b.Data = c.sanitize(b.Data)
+		b.Data = s.sanitize(b.Data)
 		e.Body = b
 	case timeline.TurnStarted:
 		b.Author, b.Input = plainLine(b.Author), []byte(plainText(string(b.Input)))

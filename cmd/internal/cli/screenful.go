@@ -47,9 +47,9 @@ func lastScreen(ctx context.Context, s session.Session, size session.Size) scree
 }
 
 // trimEvent returns the events of a screenful, with a notice about those above.
-func (f screenful) trimEvent(e timeline.Event) timeline.Event {
-	if f.first.Body != nil && e.Seq == f.first.Seq {
-		return f.first
+func (s screenful) trimEvent(e timeline.Event) timeline.Event {
+	if s.first.Body != nil && e.Seq == s.first.Seq {
+		return s.first
 	}
 	return e
 }
@@ -58,43 +58,43 @@ func (f screenful) trimEvent(e timeline.Event) timeline.Event {
 type rowCounter struct{ cols, rows int }
 
 // add adds an event. When the screen is full, it returns only the part of the event that fits.
-func (f *rowCounter) add(e timeline.Event) (fits timeline.Event, full bool) {
+func (c *rowCounter) add(e timeline.Event) (fits timeline.Event, full bool) {
 	if e.IsUnseen() {
 		return e, false
 	}
 	switch b := e.Body.(type) {
 	case timeline.Text:
-		b.Data = f.fitTail(b.Data)
+		b.Data = c.fitTail(b.Data)
 		e.Body = b
 	case timeline.TurnStarted:
-		b.Input = f.fitTail(b.Input)
+		b.Input = c.fitTail(b.Input)
 		e.Body = b
 	case timeline.Display:
 		if _, _, ok := b.ImageData(); ok {
-			f.rows -= 2 // at least
+			c.rows -= 2 // at least
 			break
 		}
-		f.fitTail([]byte(b.Text()))
+		c.fitTail([]byte(b.Text()))
 	case timeline.Notice, timeline.InputLine, timeline.Interrupt, timeline.Limit, timeline.AccessDenied, timeline.AccessGranted, timeline.Gap, timeline.WorkerExited:
-		f.rows--
+		c.rows--
 	}
-	return e, f.rows <= 0
+	return e, c.rows <= 0
 }
 
 // fitTail returns the last lines of text that fit.
-func (f *rowCounter) fitTail(text []byte) []byte {
+func (c *rowCounter) fitTail(text []byte) []byte {
 	rest := len(text)
-	for rest > 0 && f.rows > 0 {
+	for rest > 0 && c.rows > 0 {
 		line := text[bytes.LastIndexByte(text[:rest-1], '\n')+1 : rest]
-		if room := f.cols * f.rows; len(line) > room {
+		if room := c.cols * c.rows; len(line) > room {
 			line = line[len(line)-room:]
 			for len(line) > 0 && !utf8.RuneStart(line[0]) {
 				line = line[1:]
 			}
-			f.rows, rest = 0, rest-len(line)
+			c.rows, rest = 0, rest-len(line)
 			break
 		}
-		f.rows -= max(1, (len(line)+f.cols-1)/f.cols)
+		c.rows -= max(1, (len(line)+c.cols-1)/c.cols)
 		rest -= len(line)
 	}
 	return text[rest:]

@@ -21,21 +21,21 @@ const (
 // terminalFlags holds the flags of commands that are used at a terminal.
 type terminalFlags struct{ history string }
 
-func (a *terminalFlags) addFlags(f *flag.FlagSet) {
-	f.StringVar(&a.history, "history", historyUser, "`user|project|none` what Up recalls: all your inputs in this language, those in this project, or only those of this session")
+func (t *terminalFlags) addFlags(f *flag.FlagSet) {
+	f.StringVar(&t.history, "history", historyUser, "`user|project|none` what Up recalls: all your inputs in this language, those in this project, or only those of this session")
 }
 
-func (a *terminalFlags) validateHistory() error {
-	switch a.history {
+func (t *terminalFlags) validateHistory() error {
+	switch t.history {
 	case historyUser, historyProject, historyNone:
 		return nil
 	}
-	return usageErrorf("--history %q: use %s, %s or %s", a.history, historyUser, historyProject, historyNone)
+	return usageErrorf("--history %q: use %s, %s or %s", t.history, historyUser, historyProject, historyNone)
 }
 
 // terminalOptions returns the options for a terminal that all commands share. dir is the directory
 // of the session; "" means the current one.
-func (a *terminalFlags) terminalOptions(lang languageInfo, dir string) *console.Options {
+func (t *terminalFlags) terminalOptions(lang languageInfo, dir string) *console.Options {
 	dumb := isDumbTerminal()
 	syntax := lang.syntax
 	if dumb && syntax != nil { // it could not show that an indentation is removed
@@ -45,7 +45,7 @@ func (a *terminalFlags) terminalOptions(lang languageInfo, dir string) *console.
 	}
 	return &console.Options{
 		Continuation:   lang.continuation,
-		HistoryPath:    a.historyPath(lang.name, dir),
+		HistoryPath:    t.historyPath(lang.name, dir),
 		ImageProtocol:  console.DetectImageProtocol(os.Getenv),
 		Plain:          dumb,
 		Syntax:         syntax,
@@ -63,13 +63,13 @@ func (a *terminalFlags) terminalOptions(lang languageInfo, dir string) *console.
 func isDumbTerminal() bool { return os.Getenv("TERM") == "dumb" }
 
 // historyPath returns the history file of a language, or "" if no history is saved.
-func (a *terminalFlags) historyPath(lang, dir string) string {
+func (t *terminalFlags) historyPath(lang, dir string) string {
 	state := stateDir()
-	if state == "" || a.history == historyNone {
+	if state == "" || t.history == historyNone {
 		return ""
 	}
 	name := "history-" + strings.ReplaceAll(lang, ":", "-") // file names on Windows have no colon
-	if a.history == historyProject {
+	if t.history == historyProject {
 		project, err := projectRoot(dir)
 		if err != nil {
 			return ""

@@ -39,8 +39,8 @@ type turnView struct {
 
 // newTurnView returns a view for a command that waits for a while. A terminal shows the beginning
 // and the end of long output; a file or a program gets all of it.
-func (r *daemonCommand) newTurnView(s streams, c *client.Conn, wait time.Duration) *turnView {
-	return &turnView{cmd: r, streams: s, client: c, deadline: time.Now().Add(wait), showAll: !r.json && !isTerminal(s.out)}
+func (d *daemonCommand) newTurnView(s streams, c *client.Conn, wait time.Duration) *turnView {
+	return &turnView{cmd: d, streams: s, client: c, deadline: time.Now().Add(wait), showAll: !d.json && !isTerminal(s.out)}
 }
 
 // firstWaitMS returns how long the call that starts the turn waits.

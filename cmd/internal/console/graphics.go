@@ -50,12 +50,12 @@ func DetectImageProtocol(getenv func(string) string) ImageProtocol {
 }
 
 // encodeInline returns the bytes that show an image, or "" if that is not possible.
-func (g ImageProtocol) encodeInline(mime string, data []byte) string {
+func (p ImageProtocol) encodeInline(mime string, data []byte) string {
 	if size, _, err := image.DecodeConfig(bytes.NewReader(data)); err == nil && size.Width > maxInlinePixels/max(1, size.Height) {
 		return ""
 	}
 	data = timeline.RepairPNG(data)
-	switch g {
+	switch p {
 	case KittyImages:
 		return encodeKitty(mime, data)
 	case ITermImages:

@@ -19,40 +19,40 @@ type imageDir struct {
 }
 
 // addImage saves an image and returns the text that shows it.
-func (a *imageDir) addImage(d timeline.Display) string {
+func (i *imageDir) addImage(d timeline.Display) string {
 	mime, data, _ := d.ImageData()
-	path, err := a.saveImage(d)
+	path, err := i.saveImage(d)
 	if err != nil {
 		return fmt.Sprintf("[the image was not saved: %v]\n", err)
 	}
-	return a.protocol.encodeInline(mime, data) + fmt.Sprintf("[image: %s, until this session ends]\n", path)
+	return i.protocol.encodeInline(mime, data) + fmt.Sprintf("[image: %s, until this session ends]\n", path)
 }
 
 // saveImage writes an image to a new file, or to the file of the image that it updates.
-func (a *imageDir) saveImage(d timeline.Display) (string, error) {
+func (i *imageDir) saveImage(d timeline.Display) (string, error) {
 	mime, data, _ := d.ImageData()
-	if a.dir == "" {
+	if i.dir == "" {
 		dir, err := os.MkdirTemp("", "turnstone-images-") // mode 0700
 		if err != nil {
 			return "", err
 		}
-		a.dir, a.byDisplayID = dir, make(map[string]string)
+		i.dir, i.byDisplayID = dir, make(map[string]string)
 	}
-	path := a.byDisplayID[d.ID]
+	path := i.byDisplayID[d.ID]
 	if path == "" || !d.Update {
-		a.count++
-		path = filepath.Join(a.dir, fmt.Sprintf("%d.%s", a.count, ImageExtension(mime)))
+		i.count++
+		path = filepath.Join(i.dir, fmt.Sprintf("%d.%s", i.count, ImageExtension(mime)))
 	}
 	if d.ID != "" {
-		a.byDisplayID[d.ID] = path
+		i.byDisplayID[d.ID] = path
 	}
 	return path, os.WriteFile(path, data, 0o600)
 }
 
 // close removes the files.
-func (a *imageDir) close() {
-	if a.dir != "" {
-		_ = os.RemoveAll(a.dir)
+func (i *imageDir) close() {
+	if i.dir != "" {
+		_ = os.RemoveAll(i.dir)
 	}
 }
 

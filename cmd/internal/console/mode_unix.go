@@ -37,68 +37,68 @@ func openTTY() (*tty, error) {
 }
 
 // setRaw delivers each key as it is pressed. The output mode does not change.
-func (m *tty) setRaw() error {
-	raw := *m.savedTermios
+func (t *tty) setRaw() error {
+	raw := *t.savedTermios
 	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
 	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
 	raw.Cflag &^= unix.CSIZE | unix.PARENB
 	raw.Cflag |= unix.CS8
 	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
-	return unix.IoctlSetTermios(m.fd, setTermios, &raw)
+	return unix.IoctlSetTermios(t.fd, setTermios, &raw)
 }
 
 // setFullyRaw is like setRaw, but it also passes output through unprocessed.
-func (m *tty) setFullyRaw() error {
-	if err := m.setRaw(); err != nil {
+func (t *tty) setFullyRaw() error {
+	if err := t.setRaw(); err != nil {
 		return err
 	}
-	modes, err := unix.IoctlGetTermios(m.fd, getTermios)
+	modes, err := unix.IoctlGetTermios(t.fd, getTermios)
 	if err != nil {
 		return err
 	}
 	modes.Oflag &^= unix.OPOST
-	return unix.IoctlSetTermios(m.fd, setTermios, modes)
+	return unix.IoctlSetTermios(t.fd, setTermios, modes)
 }
 
 // restoreMode restores the mode that openTTY recorded.
-func (m *tty) restoreMode() error { return unix.IoctlSetTermios(m.fd, setTermios, m.savedTermios) }
+func (t *tty) restoreMode() error { return unix.IoctlSetTermios(t.fd, setTermios, t.savedTermios) }
 
 // isInRawMode reports whether the terminal is in one of our modes. A shell that stopped this
 // program has set its own.
-func (m *tty) isInRawMode() bool {
-	now, err := unix.IoctlGetTermios(m.fd, getTermios)
+func (t *tty) isInRawMode() bool {
+	now, err := unix.IoctlGetTermios(t.fd, getTermios)
 	return err != nil || now.Lflag&unix.ICANON == 0
 }
 
 // notifyContinued sends to c when this program continues after a stop.
 func notifyContinued(c chan<- os.Signal) { signal.Notify(c, syscall.SIGCONT) }
 
-func (m *tty) inputReader() io.Reader { return m }
+func (t *tty) inputReader() io.Reader { return t }
 
 // Read implements io.Reader, for one goroutine and up to its first error. During a pause it leaves
 // the keys to other programs.
-func (m *tty) Read(p []byte) (n int, err error) {
+func (t *tty) Read(p []byte) (n int, err error) {
 	defer func() {
 		if err != nil {
-			close(m.closed)
+			close(t.closed)
 		}
 	}()
-	wake := int(m.wakePipe[0].Fd())
+	wake := int(t.wakePipe[0].Fd())
 	for {
 		var readable unix.FdSet
-		readable.Set(m.fd)
+		readable.Set(t.fd)
 		readable.Set(wake)
-		_, err := unix.Select(max(m.fd, wake)+1, &readable, nil, nil, nil)
+		_, err := unix.Select(max(t.fd, wake)+1, &readable, nil, nil, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
 			return 0, err
 		case readable.IsSet(wake):
-			if _, err := m.wakePipe[0].Read(make([]byte, 1)); err != nil {
+			if _, err := t.wakePipe[0].Read(make([]byte, 1)); err != nil {
 				return 0, err
 			}
-			m.paused <- struct{}{}
-			<-m.resume
+			t.paused <- struct{}{}
+			<-t.resume
 		default:
 			return os.Stdin.Read(p)
 		}
@@ -106,14 +106,14 @@ func (m *tty) Read(p []byte) (n int, err error) {
 }
 
 // pauseReading leaves the terminal to another program until resume is called.
-func (m *tty) pauseReading() (resume func(), err error) {
-	if _, err := m.wakePipe[1].Write([]byte{0}); err != nil {
+func (t *tty) pauseReading() (resume func(), err error) {
+	if _, err := t.wakePipe[1].Write([]byte{0}); err != nil {
 		return nil, err
 	}
 	select {
-	case <-m.paused:
-		return func() { m.resume <- struct{}{} }, nil
-	case <-m.closed:
+	case <-t.paused:
+		return func() { t.resume <- struct{}{} }, nil
+	case <-t.closed:
 		return nil, io.EOF
 	}
 }

@@ -18,7 +18,7 @@ const defaultEditor = "notepad"
 // end of input.
 const ctrlZSuspends = false
 
-func (m *tty) isInRawMode() bool { return true }
+func (t *tty) isInRawMode() bool { return true }
 
 func notifyContinued(chan<- os.Signal) {}
 
@@ -43,31 +43,31 @@ func openTTY() (*tty, error) {
 }
 
 // setRaw delivers each key as it is pressed, and enables control sequences in output.
-func (m *tty) setRaw() error {
+func (t *tty) setRaw() error {
 	if _, err := term.MakeRaw(int(os.Stdin.Fd())); err != nil {
 		return err
 	}
-	_ = windows.SetConsoleMode(windows.Handle(os.Stdout.Fd()), m.outputMode|windows.ENABLE_PROCESSED_OUTPUT|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) // an old console prints them
+	_ = windows.SetConsoleMode(windows.Handle(os.Stdout.Fd()), t.outputMode|windows.ENABLE_PROCESSED_OUTPUT|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) // an old console prints them
 	return nil
 }
 
 // setFullyRaw is setRaw: on Windows no program takes the keys.
-func (m *tty) setFullyRaw() error { return m.setRaw() }
+func (t *tty) setFullyRaw() error { return t.setRaw() }
 
 // restoreMode restores the mode that openTTY recorded.
-func (m *tty) restoreMode() error {
-	_ = windows.SetConsoleMode(windows.Handle(os.Stdout.Fd()), m.outputMode)
-	return term.Restore(int(os.Stdin.Fd()), m.inputState)
+func (t *tty) restoreMode() error {
+	_ = windows.SetConsoleMode(windows.Handle(os.Stdout.Fd()), t.outputMode)
+	return term.Restore(int(os.Stdin.Fd()), t.inputState)
 }
 
 // pauseReading always fails, because a read of a console cannot be cancelled.
-func (m *tty) pauseReading() (resume func(), err error) {
+func (t *tty) pauseReading() (resume func(), err error) {
 	return nil, errors.New("not supported on Windows")
 }
 
 // inputReader returns a reader of the keys typed at the console. Standard input itself would report
 // its end at a Ctrl-Z, and at a read that Ctrl-C ends.
-func (m *tty) inputReader() io.Reader {
+func (t *tty) inputReader() io.Reader {
 	return &consoleReader{read: func(units []uint16) (int, error) {
 		var n uint32
 		err := windows.ReadConsole(windows.Handle(os.Stdin.Fd()), &units[0], uint32(len(units)), &n, nil)

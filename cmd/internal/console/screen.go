@@ -24,52 +24,52 @@ type outputTracker struct {
 }
 
 // markLineStart notes that the cursor is in the first column.
-func (s *outputTracker) markLineStart() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.line = s.line[:0]
+func (t *outputTracker) markLineStart() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.line = t.line[:0]
 }
 
 // saveLine remembers the cursor's line while a program has the keys.
-func (s *outputTracker) saveLine() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.savedLine, s.modes.sawAlternateScreen = bytes.Clone(s.line), false
+func (t *outputTracker) saveLine() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.savedLine, t.modes.sawAlternateScreen = bytes.Clone(t.line), false
 }
 
 // restoreLine restores the line if the program used an alternate screen, whose end brings the
 // cursor back.
-func (s *outputTracker) restoreLine() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.modes.sawAlternateScreen {
-		s.line = s.savedLine
+func (t *outputTracker) restoreLine() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.modes.sawAlternateScreen {
+		t.line = t.savedLine
 	}
 }
 
 // disableModes switches off the modes that programs have switched on. enableModes switches them on
 // again.
-func (s *outputTracker) disableModes() (again string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	again = s.modes.enableSequence()
-	_, _ = io.WriteString(s.out, s.modes.resetSequence(true))
+func (t *outputTracker) disableModes() (again string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	again = t.modes.enableSequence()
+	_, _ = io.WriteString(t.out, t.modes.resetSequence(true))
 	return again
 }
 
-func (s *outputTracker) enableModes(again string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.modes.scanOutput([]byte(again))
-	_, _ = io.WriteString(s.out, again)
+func (t *outputTracker) enableModes(again string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.modes.scanOutput([]byte(again))
+	_, _ = io.WriteString(t.out, again)
 }
 
 // resetModes switches off the modes that programs have left on. all also ends the colours of
 // output, which happens only at the end.
-func (s *outputTracker) resetModes(all bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, _ = io.WriteString(s.out, s.modes.resetSequence(all))
+func (t *outputTracker) resetModes(all bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, _ = io.WriteString(t.out, t.modes.resetSequence(all))
 }
 
 // lastLine appends b to line and returns the part after the last line break.
@@ -83,27 +83,27 @@ func lastLine(line, b []byte) []byte {
 }
 
 // Write implements io.Writer.
-func (s *outputTracker) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.line = lastLine(s.line, b)
-	s.modes.scanOutput(b)
-	return s.out.Write(b)
+func (t *outputTracker) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.line = lastLine(t.line, b)
+	t.modes.scanOutput(b)
+	return t.out.Write(b)
 }
 
 // cursorColumn returns the cells between the first column and the cursor. On a wrapped line they
 // can exceed the terminal's width.
-func (s *outputTracker) cursorColumn() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return columnAfter(s.line)
+func (t *outputTracker) cursorColumn() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return columnAfter(t.line)
 }
 
 // endsWith reports whether the cursor is right after text.
-func (s *outputTracker) endsWith(text string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return bytes.HasSuffix(s.line, []byte(text[bytes.LastIndexAny([]byte(text), "\r\n")+1:]))
+func (t *outputTracker) endsWith(text string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return bytes.HasSuffix(t.line, []byte(text[bytes.LastIndexAny([]byte(text), "\r\n")+1:]))
 }
 
 // columnAfter returns the cursor's column after line, from 0, if the line never wrapped.

@@ -36,10 +36,10 @@ type terminalModes struct {
 }
 
 // scanOutput looks for control sequences in output.
-func (s *terminalModes) scanOutput(b []byte) {
-	if len(s.partial) > 0 {
-		b = append(s.partial, b...)
-		s.partial = nil
+func (m *terminalModes) scanOutput(b []byte) {
+	if len(m.partial) > 0 {
+		b = append(m.partial, b...)
+		m.partial = nil
 	}
 	for {
 		i := bytes.IndexByte(b, '\x1b')
@@ -51,7 +51,7 @@ func (s *terminalModes) scanOutput(b []byte) {
 		switch {
 		case len(b) == 0:
 		case b[0] == '=' || b[0] == '>':
-			s.keypad = b[0] == '='
+			m.keypad = b[0] == '='
 			continue
 		case b[0] != '[':
 			continue
@@ -60,29 +60,29 @@ func (s *terminalModes) scanOutput(b []byte) {
 		}
 		if end <= 0 || end >= len(b) {
 			if len(b) < maxPartialSequence {
-				s.partial = append([]byte{'\x1b'}, b...)
+				m.partial = append([]byte{'\x1b'}, b...)
 			}
 			return
 		}
-		s.applySequence(string(b[1:end]), b[end])
+		m.applySequence(string(b[1:end]), b[end])
 		b = b[end+1:]
 	}
 }
 
 // applySequence records one control sequence by its parameters and its last byte.
-func (s *terminalModes) applySequence(parameters string, final byte) {
+func (m *terminalModes) applySequence(parameters string, final byte) {
 	if final == 'm' && !strings.ContainsAny(parameters, "<>?") {
-		s.hasStyle = strings.Trim(parameters, "0;") != ""
+		m.hasStyle = strings.Trim(parameters, "0;") != ""
 		return
 	}
 	switch {
 	case final == 'm' && strings.HasPrefix(parameters, ">4"):
-		s.modifyOtherKeys = parameters != ">4" && parameters != ">4;" && parameters != ">4;0"
+		m.modifyOtherKeys = parameters != ">4" && parameters != ">4;" && parameters != ">4;0"
 	case final == 'u' && strings.HasPrefix(parameters, ">"):
-		s.keyboardFlags = min(s.keyboardFlags+1, maxKeyboardFlags)
+		m.keyboardFlags = min(m.keyboardFlags+1, maxKeyboardFlags)
 	case final == 'u' && strings.HasPrefix(parameters, "<"):
 		n, _ := strconv.Atoi(parameters[1:])
-		s.keyboardFlags = max(0, s.keyboardFlags-max(n, 1))
+		m.keyboardFlags = max(0, m.keyboardFlags-max(n, 1))
 	}
 	list, private := strings.CutPrefix(parameters, "?")
 	if !private || final != 'h' && final != 'l' {
@@ -94,39 +94,39 @@ func (s *terminalModes) applySequence(parameters string, final byte) {
 		if err != nil || !known {
 			continue
 		}
-		s.sawAlternateScreen = s.sawAlternateScreen || mode == 47 || mode == 1047 || mode == 1049
-		if s.changed == nil {
-			s.changed = make(map[int]bool)
+		m.sawAlternateScreen = m.sawAlternateScreen || mode == 47 || mode == 1047 || mode == 1049
+		if m.changed == nil {
+			m.changed = make(map[int]bool)
 		}
-		if s.changed[mode] = (final == 'h') != before; !s.changed[mode] {
-			delete(s.changed, mode)
+		if m.changed[mode] = (final == 'h') != before; !m.changed[mode] {
+			delete(m.changed, mode)
 		}
 	}
 }
 
 // enableSequence returns what switches on again what resetSequence switches off, except colours.
-func (s *terminalModes) enableSequence() string {
+func (m *terminalModes) enableSequence() string {
 	var b strings.Builder
-	for _, mode := range slices.Sorted(maps.Keys(s.changed)) {
+	for _, mode := range slices.Sorted(maps.Keys(m.changed)) {
 		final := 'h'
 		if modeDefaults[mode] {
 			final = 'l'
 		}
 		fmt.Fprintf(&b, "\x1b[?%d%c", mode, final)
 	}
-	if s.keypad {
+	if m.keypad {
 		b.WriteString("\x1b=")
 	}
-	if s.modifyOtherKeys {
+	if m.modifyOtherKeys {
 		b.WriteString("\x1b[>4;2m")
 	}
 	return b.String()
 }
 
 // resetSequence returns the sequence that resets the terminal, without colours unless all is set.
-func (s *terminalModes) resetSequence(all bool) string {
+func (m *terminalModes) resetSequence(all bool) string {
 	var b strings.Builder
-	left := slices.Sorted(maps.Keys(s.changed))
+	left := slices.Sorted(maps.Keys(m.changed))
 	slices.Reverse(left) // the alternate screen has its own cursor
 	for _, mode := range left {
 		final := 'l'
@@ -135,19 +135,19 @@ func (s *terminalModes) resetSequence(all bool) string {
 		}
 		fmt.Fprintf(&b, "\x1b[?%d%c", mode, final)
 	}
-	if s.keypad {
+	if m.keypad {
 		b.WriteString("\x1b>")
 	}
-	if s.modifyOtherKeys {
+	if m.modifyOtherKeys {
 		b.WriteString("\x1b[>4;0m")
 	}
-	if s.keyboardFlags > 0 {
-		fmt.Fprintf(&b, "\x1b[<%du", s.keyboardFlags)
+	if m.keyboardFlags > 0 {
+		fmt.Fprintf(&b, "\x1b[<%du", m.keyboardFlags)
 	}
-	if s.hasStyle && all {
+	if m.hasStyle && all {
 		b.WriteString("\x1b[0m")
-		s.hasStyle = false
+		m.hasStyle = false
 	}
-	s.changed, s.keypad, s.modifyOtherKeys, s.keyboardFlags = nil, false, false, 0
+	m.changed, m.keypad, m.modifyOtherKeys, m.keyboardFlags = nil, false, false, 0
 	return b.String()
 }

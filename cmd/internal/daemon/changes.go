@@ -16,14 +16,14 @@ const minChangeInterval = 100 * time.Millisecond
 // sendChanges sends a tick with the state of a session at once, and again after each change. It
 // returns nil after the tick that says the session is closed. It needs a timer only for
 // minChangeInterval after a tick.
-func (w *subscription) sendChanges(ctx context.Context, e *openSession) error {
+func (s *subscription) sendChanges(ctx context.Context, e *openSession) error {
 	var sent session.Tick
 	pause := time.NewTimer(minChangeInterval)
 	defer pause.Stop()
 	for {
 		now, event, state := e.session.Tick()
 		if sent.Session == "" || !now.Equal(sent) {
-			if err := w.conn.NotifyWhenRoom(ctx, client.MethodChange, client.ChangeNotice{Subscription: w.id, Change: now}); err != nil {
+			if err := s.conn.NotifyWhenRoom(ctx, client.MethodChange, client.ChangeNotice{Subscription: s.id, Change: now}); err != nil {
 				return err
 			}
 			sent = now
@@ -88,9 +88,9 @@ type changeSender struct {
 	done  chan struct{} // closed after its last tick
 }
 
-func (t *changeSender) isOver() bool {
+func (s *changeSender) isOver() bool {
 	select {
-	case <-t.done:
+	case <-s.done:
 		return true
 	default:
 		return false

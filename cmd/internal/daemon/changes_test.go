@@ -13,11 +13,11 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-func (r *testDaemon) newChangeStream(c *client.Conn, name string) *client.ChangeStream {
-	r.t.Helper()
-	w, err := c.SubscribeChanges(r.t.Context(), name)
+func (d *testDaemon) newChangeStream(c *client.Conn, name string) *client.ChangeStream {
+	d.t.Helper()
+	w, err := c.SubscribeChanges(d.t.Context(), name)
 	if err != nil {
-		r.t.Fatal(err)
+		d.t.Fatal(err)
 	}
 	return w
 }

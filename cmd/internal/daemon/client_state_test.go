@@ -17,32 +17,32 @@ import (
 const testIdentity = "0123456789abcdef-caller"
 
 // connectAs connects as the client with an identity.
-func (r *testDaemon) connectAs(epoch uint64) *client.Conn {
-	r.t.Helper()
-	c := r.dialWithoutHello()
-	if err := c.Call(r.t.Context(), client.MethodHello, client.HelloParams{ID: testIdentity, Epoch: epoch}, nil); err != nil {
-		r.t.Fatal(err)
+func (d *testDaemon) connectAs(epoch uint64) *client.Conn {
+	d.t.Helper()
+	c := d.dialWithoutHello()
+	if err := c.Call(d.t.Context(), client.MethodHello, client.HelloParams{ID: testIdentity, Epoch: epoch}, nil); err != nil {
+		d.t.Fatal(err)
 	}
 	return c
 }
 
 // dialWithoutHello connects without a hello.
-func (r *testDaemon) dialWithoutHello() *client.Conn {
-	r.t.Helper()
-	conn, err := client.Socket(r.socket).Dial(r.t.Context())
+func (d *testDaemon) dialWithoutHello() *client.Conn {
+	d.t.Helper()
+	conn, err := client.Socket(d.socket).Dial(d.t.Context())
 	if err != nil {
-		r.t.Fatal(err)
+		d.t.Fatal(err)
 	}
 	c := client.NewConn(conn)
-	r.t.Cleanup(func() { _ = c.Close() })
+	d.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-func (r *testDaemon) writeLockHolder(c *client.Conn) string {
-	r.t.Helper()
-	now, err := c.GetSession(r.t.Context(), "main")
+func (d *testDaemon) writeLockHolder(c *client.Conn) string {
+	d.t.Helper()
+	now, err := c.GetSession(d.t.Context(), "main")
 	if err != nil {
-		r.t.Fatal(err)
+		d.t.Fatal(err)
 	}
 	return now.WriteLockHolder
 }

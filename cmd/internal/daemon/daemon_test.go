@@ -95,33 +95,33 @@ func startDaemon(t testing.TB, change func(*daemon.Options)) *testDaemon {
 	return r
 }
 
-func (r *testDaemon) dial() *client.Conn {
-	r.t.Helper()
-	c, err := client.Dial(r.t.Context(), client.Socket(r.socket))
+func (d *testDaemon) dial() *client.Conn {
+	d.t.Helper()
+	c, err := client.Dial(d.t.Context(), client.Socket(d.socket))
 	if err != nil {
-		r.t.Fatal(err)
+		d.t.Fatal(err)
 	}
-	r.t.Cleanup(func() { _ = c.Close() })
+	d.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
 // newSession creates a session "main" and waits until it is idle.
-func (r *testDaemon) newSession(c *client.Conn) {
-	r.t.Helper()
-	if _, err := c.CreateSession(r.t.Context(), client.CreateParams{Name: "main"}); err != nil {
-		r.t.Fatal(err)
+func (d *testDaemon) newSession(c *client.Conn) {
+	d.t.Helper()
+	if _, err := c.CreateSession(d.t.Context(), client.CreateParams{Name: "main"}); err != nil {
+		d.t.Fatal(err)
 	}
-	r.runCode(c, "print ready", "ready\n")
+	d.runCode(c, "print ready", "ready\n")
 }
 
-func (r *testDaemon) runCode(c *client.Conn, code, want string) session.Reply {
-	r.t.Helper()
-	reply, err := c.StartTurn(r.t.Context(), client.StartParams{Session: "main", Input: code, WaitMS: processTimeout.Milliseconds()})
+func (d *testDaemon) runCode(c *client.Conn, code, want string) session.Reply {
+	d.t.Helper()
+	reply, err := c.StartTurn(d.t.Context(), client.StartParams{Session: "main", Input: code, WaitMS: processTimeout.Milliseconds()})
 	if err != nil {
-		r.t.Fatalf("%s: %v", code, err)
+		d.t.Fatalf("%s: %v", code, err)
 	}
 	if got := timeline.Render(reply.Events, nil).Text(); got != want {
-		r.t.Fatalf("%s: got %q, want %q", code, got, want)
+		d.t.Fatalf("%s: got %q, want %q", code, got, want)
 	}
 	return reply
 }

@@ -10,13 +10,13 @@ import (
 
 // noteUse notes that a client uses the session. It returns an error if the idle timeout is just
 // closing it.
-func (e *openSession) noteUse() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.isClosing {
-		return session.Errorf(session.KindClosed, "session %q was just closed, because it was unused for %s", e.name, e.idleTimeout)
+func (o *openSession) noteUse() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.isClosing {
+		return session.Errorf(session.KindClosed, "session %q was just closed, because it was unused for %s", o.name, o.idleTimeout)
 	}
-	e.lastUse = time.Now()
+	o.lastUse = time.Now()
 	return nil
 }
 

@@ -18,8 +18,8 @@ import (
 )
 
 // waitUntil waits until a condition is true.
-func (r *testDaemon) waitUntil(what string, holds func() bool) {
-	r.t.Helper()
+func (d *testDaemon) waitUntil(what string, holds func() bool) {
+	d.t.Helper()
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
 	late := time.After(processTimeout)
@@ -27,16 +27,16 @@ func (r *testDaemon) waitUntil(what string, holds func() bool) {
 		select {
 		case <-again.C:
 		case <-late:
-			r.t.Fatalf("it never comes that %s", what)
+			d.t.Fatalf("it never comes that %s", what)
 		}
 	}
 }
 
-func (r *testDaemon) sessionNames(c *client.Conn) string {
-	r.t.Helper()
-	all, err := c.ListSessions(r.t.Context())
+func (d *testDaemon) sessionNames(c *client.Conn) string {
+	d.t.Helper()
+	all, err := c.ListSessions(d.t.Context())
 	if err != nil {
-		r.t.Fatal(err)
+		d.t.Fatal(err)
 	}
 	var names []string
 	for _, s := range all {

@@ -51,16 +51,16 @@ type rawPeer struct {
 	lines *bufio.Scanner
 }
 
-func (r *testDaemon) newPeer() *rawPeer {
-	r.t.Helper()
-	conn, err := client.Socket(r.socket).Dial(r.t.Context())
+func (d *testDaemon) newPeer() *rawPeer {
+	d.t.Helper()
+	conn, err := client.Socket(d.socket).Dial(d.t.Context())
 	if err != nil {
-		r.t.Fatal(err)
+		d.t.Fatal(err)
 	}
-	r.t.Cleanup(func() { _ = conn.Close() })
+	d.t.Cleanup(func() { _ = conn.Close() })
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(nil, 1<<20)
-	return &rawPeer{r.t, conn, lines}
+	return &rawPeer{d.t, conn, lines}
 }
 
 // sendRequest sends a request. Its id is also its progress token.
@@ -136,16 +136,16 @@ func newFakeJob() *fakeJob {
 	return &fakeJob{reports: make(chan workers.PreparationProgress), result: make(chan error), ended: make(chan error, 1)}
 }
 
-func (w *fakeJob) run(ctx context.Context, report func(workers.PreparationProgress)) (workers.PreparationResult, error) {
-	w.runs.Add(1)
+func (j *fakeJob) run(ctx context.Context, report func(workers.PreparationProgress)) (workers.PreparationResult, error) {
+	j.runs.Add(1)
 	for {
 		select {
-		case p := <-w.reports:
+		case p := <-j.reports:
 			report(p)
-		case err := <-w.result:
+		case err := <-j.result:
 			return workers.PreparationResult{Env: []string{"PREPARED=yes"}}, err
 		case <-ctx.Done():
-			w.ended <- context.Cause(ctx)
+			j.ended <- context.Cause(ctx)
 			return workers.PreparationResult{}, ctx.Err()
 		}
 	}

@@ -325,15 +325,15 @@ type rawClient struct {
 	lines *bufio.Scanner
 }
 
-func (r *testDaemon) dialRaw() *rawClient {
-	r.t.Helper()
-	conn, err := client.Socket(r.socket).Dial(r.t.Context())
+func (d *testDaemon) dialRaw() *rawClient {
+	d.t.Helper()
+	conn, err := client.Socket(d.socket).Dial(d.t.Context())
 	if err != nil {
-		r.t.Fatal(err)
+		d.t.Fatal(err)
 	}
-	r.t.Cleanup(func() { _ = conn.Close() })
+	d.t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(processTimeout))
-	return &rawClient{r.t, conn, bufio.NewScanner(conn)}
+	return &rawClient{d.t, conn, bufio.NewScanner(conn)}
 }
 
 func (c *rawClient) send(lines ...string) {

@@ -162,10 +162,10 @@ func (d *Daemon) finishCall(q *namedRequest) {
 }
 
 // isOver reports whether the request is carried out and all of its calls are answered.
-func (q *namedRequest) isOver() bool {
+func (r *namedRequest) isOver() bool {
 	select {
-	case <-q.done:
-		return q.calls == 0
+	case <-r.done:
+		return r.calls == 0
 	default:
 		return false
 	}
@@ -173,9 +173,9 @@ func (q *namedRequest) isOver() bool {
 
 // evictOldest forgets the oldest request that is over, if there are too many. It returns false if
 // too many are under way.
-func (l *recentRequests) evictOldest() bool {
+func (r *recentRequests) evictOldest() bool {
 	oldest, over := -1, 0
-	for i, q := range l.order {
+	for i, q := range r.order {
 		if q.isOver() {
 			if over++; oldest < 0 {
 				oldest = i
@@ -183,10 +183,10 @@ func (l *recentRequests) evictOldest() bool {
 		}
 	}
 	if over >= maxRequests {
-		delete(l.byName, l.order[oldest].name)
-		l.order = slices.Delete(l.order, oldest, oldest+1)
+		delete(r.byName, r.order[oldest].name)
+		r.order = slices.Delete(r.order, oldest, oldest+1)
 	}
-	return len(l.order) < 2*maxRequests
+	return len(r.order) < 2*maxRequests
 }
 
 // A turnHandle is the effect of a call that creates a session, or starts or answers a turn. It does

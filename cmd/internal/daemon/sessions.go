@@ -45,24 +45,24 @@ const maxReaders = 64
 
 // saveReadCursor stores how far a reader has read, unless seq is 0, and returns the stored cursor.
 // With too many readers, it forgets the reader that is furthest behind.
-func (e *openSession) saveReadCursor(reader string, seq timeline.Seq) timeline.Seq {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if seq == 0 || seq <= e.readCursors[reader] {
-		return e.readCursors[reader]
+func (o *openSession) saveReadCursor(reader string, seq timeline.Seq) timeline.Seq {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if seq == 0 || seq <= o.readCursors[reader] {
+		return o.readCursors[reader]
 	}
-	if e.readCursors == nil {
-		e.readCursors = make(map[string]timeline.Seq)
+	if o.readCursors == nil {
+		o.readCursors = make(map[string]timeline.Seq)
 	}
-	e.readCursors[reader] = seq
-	if len(e.readCursors) > maxReaders {
+	o.readCursors[reader] = seq
+	if len(o.readCursors) > maxReaders {
 		oldest := reader
-		for r, s := range e.readCursors {
-			if s < e.readCursors[oldest] {
+		for r, s := range o.readCursors {
+			if s < o.readCursors[oldest] {
 				oldest = r
 			}
 		}
-		delete(e.readCursors, oldest)
+		delete(o.readCursors, oldest)
 	}
 	return seq
 }
@@ -73,15 +73,15 @@ const readerNameTimeout = time.Second
 
 // reserveReader reserves a reader name for a client, and returns it. If another client holds the
 // name, it returns the name with the lowest free number, such as name#2.
-func (e *openSession) reserveReader(ctx context.Context, name string, c *clientState) (string, error) {
-	if reserved := e.readerNameOf(c, name); reserved != "" {
+func (o *openSession) reserveReader(ctx context.Context, name string, c *clientState) (string, error) {
+	if reserved := o.readerNameOf(c, name); reserved != "" {
 		return reserved, nil
 	}
 	timeout, stop := context.WithTimeout(ctx, readerNameTimeout)
 	defer stop()
 	own := name
 	for n := 2; ; n++ {
-		holder := e.claimReader(own, c)
+		holder := o.claimReader(own, c)
 		if holder == c {
 			return own, nil
 		}
@@ -100,10 +100,10 @@ func (e *openSession) reserveReader(ctx context.Context, name string, c *clientS
 
 // hasReader reports whether a connected client has a reader name of the session. An agent that has
 // one may continue its work after a long time.
-func (e *openSession) hasReader() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, c := range e.readers {
+func (o *openSession) hasReader() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, c := range o.readers {
 		if c.isConnected() {
 			return true
 		}
@@ -112,10 +112,10 @@ func (e *openSession) hasReader() bool {
 }
 
 // readerNameOf returns the name that a client got when it asked for name before, or "".
-func (e *openSession) readerNameOf(c *clientState, name string) string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for reserved, holder := range e.readers {
+func (o *openSession) readerNameOf(c *clientState, name string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for reserved, holder := range o.readers {
 		if holder == c && (reserved == name || strings.HasPrefix(reserved, name+"#")) {
 			return reserved
 		}
@@ -124,11 +124,11 @@ func (e *openSession) readerNameOf(c *clientState, name string) string {
 }
 
 // checkReaderLimit returns an error if a client may not read under one more name.
-func (e *openSession) checkReaderLimit(name string, c *clientState) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (o *openSession) checkReaderLimit(name string, c *clientState) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	names := 0
-	for reserved, holder := range e.readers {
+	for reserved, holder := range o.readers {
 		if holder == c && reserved != name {
 			names++
 		}
@@ -142,18 +142,18 @@ func (e *openSession) checkReaderLimit(name string, c *clientState) error {
 // claimReader returns the connected client that reads under a name. If the name is free, that is c
 // from now on. The names of disconnected clients with an identity stay reserved while there is
 // room.
-func (e *openSession) claimReader(name string, c *clientState) *clientState {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if holder := e.readers[name]; holder != nil && holder.isConnected() {
+func (o *openSession) claimReader(name string, c *clientState) *clientState {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if holder := o.readers[name]; holder != nil && holder.isConnected() {
 		return holder
 	}
-	full := len(e.readers) >= maxReaders
-	maps.DeleteFunc(e.readers, func(_ string, holder *clientState) bool { return !holder.isConnected() && (full || holder.id == "") })
-	if e.readers == nil {
-		e.readers = make(map[string]*clientState)
+	full := len(o.readers) >= maxReaders
+	maps.DeleteFunc(o.readers, func(_ string, holder *clientState) bool { return !holder.isConnected() && (full || holder.id == "") })
+	if o.readers == nil {
+		o.readers = make(map[string]*clientState)
 	}
-	e.readers[name] = c
+	o.readers[name] = c
 	return c
 }
 
@@ -484,10 +484,10 @@ func (d *Daemon) closeSessions() {
 }
 
 // readerName returns the name under which a client reads, or "".
-func (e *openSession) readerName(c *clientState) string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for name, holder := range e.readers {
+func (o *openSession) readerName(c *clientState) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for name, holder := range o.readers {
 		if holder == c {
 			return name
 		}

@@ -21,33 +21,33 @@ type countingConn struct {
 	read atomic.Int64
 }
 
-func (m *countingConn) Read(b []byte) (int, error) {
-	n, err := m.Conn.Read(b)
-	m.read.Add(int64(n))
+func (cc *countingConn) Read(b []byte) (int, error) {
+	n, err := cc.Conn.Read(b)
+	cc.read.Add(int64(n))
 	return n, err
 }
 
 // dialCounting is another client of the daemon, and what has come to it.
-func (r *testDaemon) dialCounting() (*client.Conn, *countingConn) {
-	r.t.Helper()
-	conn, err := client.Socket(r.socket).Dial(r.t.Context())
+func (d *testDaemon) dialCounting() (*client.Conn, *countingConn) {
+	d.t.Helper()
+	conn, err := client.Socket(d.socket).Dial(d.t.Context())
 	if err != nil {
-		r.t.Fatal(err)
+		d.t.Fatal(err)
 	}
 	m := &countingConn{Conn: conn}
 	c := client.NewConn(m)
-	r.t.Cleanup(func() { _ = c.Close() })
+	d.t.Cleanup(func() { _ = c.Close() })
 	return c, m
 }
 
 // waitUntilStill makes calls until nothing comes any more but their answers.
-func (m *countingConn) waitUntilStill(t *testing.T, c *client.Conn) {
+func (cc *countingConn) waitUntilStill(t *testing.T, c *client.Conn) {
 	t.Helper()
 	for still, before := 0, int64(-1); still < 50; still++ {
 		if err := c.Call(t.Context(), client.MethodPing, struct{}{}, nil); err != nil {
 			t.Fatal(err)
 		}
-		now := m.read.Load()
+		now := cc.read.Load()
 		if now-before > 1<<10 {
 			still = 0
 		}
@@ -56,19 +56,19 @@ func (m *countingConn) waitUntilStill(t *testing.T, c *client.Conn) {
 }
 
 // newBulkySession makes a session "main", and has it write half as much again as maxAhead. It returns the last turn.
-func (r *testDaemon) newBulkySession() uint64 {
-	r.t.Helper()
-	c := r.dial()
-	r.newSession(c)
-	return r.writeBulk(c)
+func (d *testDaemon) newBulkySession() uint64 {
+	d.t.Helper()
+	c := d.dial()
+	d.newSession(c)
+	return d.writeBulk(c)
 }
 
-func (r *testDaemon) writeBulk(c *client.Conn) (last uint64) {
-	r.t.Helper()
+func (d *testDaemon) writeBulk(c *client.Conn) (last uint64) {
+	d.t.Helper()
 	for range 3 * maxAhead / 2 >> 20 {
-		reply, err := c.StartTurn(r.t.Context(), client.StartParams{Session: "main", Input: "bulk 1048576", WaitMS: processTimeout.Milliseconds()})
+		reply, err := c.StartTurn(d.t.Context(), client.StartParams{Session: "main", Input: "bulk 1048576", WaitMS: processTimeout.Milliseconds()})
 		if err != nil || reply.Outcome != timeline.OutcomeOK {
-			r.t.Fatalf("got %+v, %v", reply.State, err)
+			d.t.Fatalf("got %+v, %v", reply.State, err)
 		}
 		last = reply.Turn
 	}

@@ -37,14 +37,14 @@ type subscription struct {
 }
 
 // sessionName returns the name of the session; "" for all sessions.
-func (w *subscription) sessionName() string {
-	if w.entry == nil {
+func (s *subscription) sessionName() string {
+	if s.entry == nil {
 		return ""
 	}
-	return w.entry.name
+	return s.entry.name
 }
 
-func (w *subscription) sentSeq() timeline.Seq { return timeline.Seq(w.sentUpTo.Load()) }
+func (s *subscription) sentSeq() timeline.Seq { return timeline.Seq(s.sentUpTo.Load()) }
 
 // inlineHandlers returns the handlers of methods that run in the order of their requests.
 func (d *Daemon) inlineHandlers() map[string]rpcserver.Handler {
@@ -187,13 +187,13 @@ func (d *Daemon) removeSubscription(w *subscription) {
 
 // stopSending ends the goroutine, and returns after its last event. It does not block for long,
 // because a send that waits for room is cancelled.
-func (w *subscription) stopSending() {
-	if w.stop == nil {
+func (s *subscription) stopSending() {
+	if s.stop == nil {
 		return
 	}
-	w.stop()
-	<-w.stopped
-	w.stop = nil
+	s.stop()
+	<-s.stopped
+	s.stop = nil
 }
 
 // startSubscription sends the events after the position of the subscription, or ticks. It first
@@ -275,8 +275,8 @@ func (d *Daemon) sendEvents(ctx context.Context, w *subscription, snapshot timel
 }
 
 // formatEvent returns an event in the form that the client asked for.
-func (w *subscription) formatEvent(e timeline.Event) timeline.Event {
-	if w.blobRefs {
+func (s *subscription) formatEvent(e timeline.Event) timeline.Event {
+	if s.blobRefs {
 		e = e.StripData(session.DefaultInlineBytes)
 	}
 	return eventToSend(e)

@@ -35,13 +35,13 @@ func newWarmDaemon(t testing.TB, change func(*daemon.Options)) *testDaemon {
 }
 
 // waitForPool waits until the pool is as wanted.
-func (r *testDaemon) waitForPool(c *client.Conn, what string, want func(client.WarmPool) bool) client.WarmPool {
-	r.t.Helper()
+func (d *testDaemon) waitForPool(c *client.Conn, what string, want func(client.WarmPool) bool) client.WarmPool {
+	d.t.Helper()
 	var now client.WarmPool
-	r.waitUntil(what, func() bool {
-		i, err := c.DaemonInfo(r.t.Context())
+	d.waitUntil(what, func() bool {
+		i, err := c.DaemonInfo(d.t.Context())
 		if err != nil || len(i.WarmPools) != 1 {
-			r.t.Fatalf("%+v, %v", i, err)
+			d.t.Fatalf("%+v, %v", i, err)
 		}
 		now = i.WarmPools[0]
 		return want(now)
@@ -50,14 +50,14 @@ func (r *testDaemon) waitForPool(c *client.Conn, what string, want func(client.W
 }
 
 // wantResult runs code in a session and checks its result.
-func (r *testDaemon) wantResult(c *client.Conn, name, code, want string) {
-	r.t.Helper()
-	reply, err := c.StartTurn(r.t.Context(), client.StartParams{Session: name, Input: code, WaitMS: processTimeout.Milliseconds()})
+func (d *testDaemon) wantResult(c *client.Conn, name, code, want string) {
+	d.t.Helper()
+	reply, err := c.StartTurn(d.t.Context(), client.StartParams{Session: name, Input: code, WaitMS: processTimeout.Milliseconds()})
 	if err != nil {
-		r.t.Fatal(err)
+		d.t.Fatal(err)
 	}
 	if got := timeline.Render(reply.Events, nil).Text(); got != want {
-		r.t.Errorf("%s printed %q, want %q", name, got, want)
+		d.t.Errorf("%s printed %q, want %q", name, got, want)
 	}
 }
 

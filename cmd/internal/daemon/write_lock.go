@@ -183,11 +183,11 @@ func (d *Daemon) releaseLocked(b *writeLock) (released bool) {
 }
 
 // announce tells the other clients who has the write lock.
-func (b *writeLock) announce() { b.entry.session.Notify(b.author + " has the write lock") }
+func (l *writeLock) announce() { l.entry.session.Notify(l.author + " has the write lock") }
 
 // announceRelease tells the other clients that the lock was released, if it was announced.
-func (b *writeLock) announceRelease() {
-	if b.isLong {
-		b.entry.session.Notify(b.author + " has released the write lock")
+func (l *writeLock) announceRelease() {
+	if l.isLong {
+		l.entry.session.Notify(l.author + " has released the write lock")
 	}
 }

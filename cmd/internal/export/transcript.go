@@ -12,16 +12,16 @@ type transcriptWriter struct {
 	session SessionFacts
 }
 
-func (p *transcriptWriter) beginDocument() {}
-func (p *transcriptWriter) endDocument()   {}
+func (w *transcriptWriter) beginDocument() {}
+func (w *transcriptWriter) endDocument()   {}
 
-func (p *transcriptWriter) writeNote(text string) { p.out.print("[" + text + "]\n") }
+func (w *transcriptWriter) writeNote(text string) { w.out.print("[" + text + "]\n") }
 
-func (p *transcriptWriter) writeTurn(t *exportedTurn) {
+func (w *transcriptWriter) writeTurn(t *exportedTurn) {
 	if t.number > 0 {
-		p.out.print("[" + t.turnTitle() + "]\n" + strings.TrimRight(t.input, "\r\n") + "\n")
+		w.out.print("[" + t.turnTitle() + "]\n" + strings.TrimRight(t.input, "\r\n") + "\n")
 		if t.bytes > len(t.input) {
-			p.writeNote(t.failureNote())
+			w.writeNote(t.failureNote())
 		}
 	}
 	var part []timeline.Event
@@ -30,7 +30,7 @@ func (p *transcriptWriter) writeTurn(t *exportedTurn) {
 		if text != "" && !strings.HasSuffix(text, "\n") {
 			text += "\n"
 		}
-		p.out.print(text)
+		w.out.print(text)
 		part = nil
 	}
 	for _, e := range t.events {
@@ -43,8 +43,8 @@ func (p *transcriptWriter) writeTurn(t *exportedTurn) {
 			write(typed + "\n")
 		case timeline.TurnEnded:
 		case timeline.Display:
-			whole, err := p.session.completeDisplay(b)
-			p.out.setError(err)
+			whole, err := w.session.completeDisplay(b)
+			w.out.setError(err)
 			e.Body = whole
 			part = append(part, e)
 		default:
@@ -53,11 +53,11 @@ func (p *transcriptWriter) writeTurn(t *exportedTurn) {
 	}
 	write("")
 	if left := t.omissionNote(); left != "" {
-		p.writeNote(left)
+		w.writeNote(left)
 	}
 	if t.number > 0 && t.bytes == len(t.input) {
 		if why := t.failureNote(); why != "" {
-			p.writeNote(why)
+			w.writeNote(why)
 		}
 	}
 }

@@ -25,9 +25,9 @@ type TokenHash [sha256.Size]byte
 func NewTokenHash(text string) TokenHash { return sha256.Sum256([]byte(text)) }
 
 // Matches reports whether text is the token. It takes the same time for every text of a length.
-func (s TokenHash) Matches(text string) bool {
+func (h TokenHash) Matches(text string) bool {
 	given := NewTokenHash(text)
-	return subtle.ConstantTimeCompare(given[:], s[:]) == 1
+	return subtle.ConstantTimeCompare(given[:], h[:]) == 1
 }
 
 // IsLoopback reports whether a host name without a port means this machine, and no DNS server can

@@ -47,54 +47,54 @@ type browserSession struct {
 func NewLoginLinks(cookie string) *LoginLinks { return &LoginLinks{cookie: cookie} }
 
 // NewLink returns the secret of a new link. RedeemLink accepts it once within LoginLinkTimeout.
-func (d *LoginLinks) NewLink() string {
+func (ll *LoginLinks) NewLink() string {
 	text := rand.Text() + rand.Text() // 260 bits
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.links) == maxLinks {
-		d.links = d.links[1:]
+	ll.mu.Lock()
+	defer ll.mu.Unlock()
+	if len(ll.links) == maxLinks {
+		ll.links = ll.links[1:]
 	}
-	d.links = append(d.links, loginLink{NewTokenHash(text), time.Now()})
+	ll.links = append(ll.links, loginLink{NewTokenHash(text), time.Now()})
 	return text
 }
 
 // RedeemLink uses up a link and returns the cookie for the browser, and the token for its pages:
 // see PageToken. ok is false if the link was used, is too old, or never existed.
-func (d *LoginLinks) RedeemLink(text string) (c *http.Cookie, token string, ok bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	at := slices.IndexFunc(d.links, func(l loginLink) bool { return l.secret.Matches(text) })
+func (ll *LoginLinks) RedeemLink(text string) (c *http.Cookie, token string, ok bool) {
+	ll.mu.Lock()
+	defer ll.mu.Unlock()
+	at := slices.IndexFunc(ll.links, func(l loginLink) bool { return l.secret.Matches(text) })
 	if at < 0 {
 		return nil, "", false
 	}
-	made := d.links[at].created
-	d.links = slices.Delete(d.links, at, at+1)
+	made := ll.links[at].created
+	ll.links = slices.Delete(ll.links, at, at+1)
 	if time.Since(made) > LoginLinkTimeout {
 		return nil, "", false
 	}
 	value, token := rand.Text()+rand.Text(), rand.Text()
-	if len(d.sessions) == maxSessions {
-		d.sessions = d.sessions[1:]
+	if len(ll.sessions) == maxSessions {
+		ll.sessions = ll.sessions[1:]
 	}
-	d.sessions = append(d.sessions, browserSession{cookie: NewTokenHash(value), token: token, lastUsed: time.Now()})
-	return &http.Cookie{Name: d.cookie, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode}, token, true
+	ll.sessions = append(ll.sessions, browserSession{cookie: NewTokenHash(value), token: token, lastUsed: time.Now()})
+	return &http.Cookie{Name: ll.cookie, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode}, token, true
 }
 
 // PageToken returns the token that pages of a request's browser session must send in the header of
 // each call. A cookie alone would also come with requests by foreign pages, and other servers of
 // the host receive it. ok is false if the request belongs to no browser session.
-func (d *LoginLinks) PageToken(r *http.Request) (token string, ok bool) {
-	cookies := r.CookiesNamed(d.cookie)
+func (ll *LoginLinks) PageToken(r *http.Request) (token string, ok bool) {
+	cookies := r.CookiesNamed(ll.cookie)
 	if len(cookies) != 1 {
 		return "", false
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.sessions = slices.DeleteFunc(d.sessions, func(v browserSession) bool { return time.Since(v.lastUsed) > BrowserSessionTimeout })
-	for i := range d.sessions {
-		if d.sessions[i].cookie.Matches(cookies[0].Value) {
-			d.sessions[i].lastUsed = time.Now()
-			return d.sessions[i].token, true
+	ll.mu.Lock()
+	defer ll.mu.Unlock()
+	ll.sessions = slices.DeleteFunc(ll.sessions, func(v browserSession) bool { return time.Since(v.lastUsed) > BrowserSessionTimeout })
+	for i := range ll.sessions {
+		if ll.sessions[i].cookie.Matches(cookies[0].Value) {
+			ll.sessions[i].lastUsed = time.Now()
+			return ll.sessions[i].token, true
 		}
 	}
 	return "", false

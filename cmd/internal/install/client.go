@@ -75,8 +75,8 @@ func FindConfigDirs() (ConfigDirs, error) {
 }
 
 // dirFromEnv returns the directory that an environment variable names, or its default.
-func (p ConfigDirs) dirFromEnv(variable, otherwise string) string {
-	if dir := p.Getenv(variable); dir != "" {
+func (d ConfigDirs) dirFromEnv(variable, otherwise string) string {
+	if dir := d.Getenv(variable); dir != "" {
 		return dir
 	}
 	return otherwise
@@ -274,21 +274,21 @@ type envPassthrough struct {
 func (c ClientConfig) PassesEnv() bool { return c.envPassthrough != nil }
 
 // variableNames returns the variables that an entry passes on, beyond those of all entries.
-func (h *envPassthrough) variableNames(has any, all []configSetting) (names []string) {
+func (p *envPassthrough) variableNames(has any, all []configSetting) (names []string) {
 	switch has := has.(type) {
 	case []any:
 		for _, v := range has {
 			name, _ := v.(string)
 			if !slices.ContainsFunc(all, func(s configSetting) bool {
 				list, _ := s.value.([]string)
-				return s.key == h.key && slices.Contains(list, name)
+				return s.key == p.key && slices.Contains(list, name)
 			}) {
 				names = append(names, name)
 			}
 		}
 	case map[string]any:
 		for name, v := range has {
-			if v == fmt.Sprintf(h.valueForm, name) {
+			if v == fmt.Sprintf(p.valueForm, name) {
 				names = append(names, name)
 			}
 		}

@@ -86,13 +86,13 @@ func (s fileSnapshot) removeFile() error {
 
 // removeEmptyDirs removes the directories that a removed file leaves empty, which would suggest
 // that a client is installed. Directories shared by all programs stay.
-func (p ConfigDirs) removeEmptyDirs(file string) {
+func (d ConfigDirs) removeEmptyDirs(file string) {
 	for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
 		if err != nil || dir == filepath.Dir(dir) {
 			return
 		}
-		for _, shared := range []string{p.Home, p.Config, p.XDG, p.Project} {
+		for _, shared := range []string{d.Home, d.Config, d.XDG, d.Project} {
 			if i, err := os.Stat(shared); err == nil && os.SameFile(i, info) {
 				return
 			}

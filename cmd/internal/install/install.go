@@ -305,17 +305,17 @@ func (ch *configChange) runSteps(ctx context.Context, r Report, steps []clientCo
 	return r, nil
 }
 
-func (s clientCommand) runCommand(ctx context.Context) error {
+func (c clientCommand) runCommand(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	command := exec.CommandContext(ctx, s[0], s[1:]...)
+	command := exec.CommandContext(ctx, c[0], c[1:]...)
 	command.WaitDelay = time.Second // for children that hold our pipe open
 	out, err := command.CombinedOutput()
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("%s: %w", s[0], context.Cause(ctx))
+		return fmt.Errorf("%s: %w", c[0], context.Cause(ctx))
 	case err != nil:
-		return fmt.Errorf("%s %s: %w: %s", s[0], s[1], err, text.OneLine(fmt.Sprintf("%.400s", out)))
+		return fmt.Errorf("%s %s: %w: %s", c[0], c[1], err, text.OneLine(fmt.Sprintf("%.400s", out)))
 	}
 	return nil
 }

@@ -42,9 +42,9 @@ func (e *Editor) Frame() Frame {
 }
 
 // finalFrame returns the frame without editing aids, with the cursor at its end.
-func (v Frame) finalFrame() Frame {
-	v.cursor, v.matches, v.noteLines = len(v.text), nil, nil
-	return v
+func (f Frame) finalFrame() Frame {
+	f.cursor, f.matches, f.noteLines = len(f.text), nil, nil
+	return f
 }
 
 // A screenCell holds one character on the screen, or several that share their cells.
@@ -146,9 +146,9 @@ func displayForm(cluster []rune) string {
 
 // layoutRows lays the frame out on a screen of cols columns, of which the first start columns are
 // taken. The cursor is in row y and column x.
-func (v Frame) layoutRows(cols, start int) (rows []screenRow, y, x int) {
+func (f Frame) layoutRows(cols, start int) (rows []screenRow, y, x int) {
 	l := rowLayout{cols: cols, rows: []screenRow{{start: start}}, x: start}
-	l.putPrompt(v.prompt)
+	l.putPrompt(f.prompt)
 	setCursor := func() {
 		if l.x >= cols { // the cursor cannot be after the last column
 			l.rows = append(l.rows, screenRow{wraps: true})
@@ -157,11 +157,11 @@ func (v Frame) layoutRows(cols, start int) (rows []screenRow, y, x int) {
 		y, x = len(l.rows)-1, l.x
 	}
 	column := 0
-	for i, end := 0, 0; i < len(v.text); i = end {
+	for i, end := 0, 0; i < len(f.text); i = end {
 		var n int
-		r := v.text[i]
-		end, n = displayedAt(v.text, i, column)
-		if i <= v.cursor && v.cursor < end {
+		r := f.text[i]
+		end, n = displayedAt(f.text, i, column)
+		if i <= f.cursor && f.cursor < end {
 			if r == '\n' {
 				setCursor()
 			} else {
@@ -173,41 +173,41 @@ func (v Frame) layoutRows(cols, start int) (rows []screenRow, y, x int) {
 		}
 		if r == '\n' {
 			l.newRow()
-			l.putPrompt(v.continuation)
+			l.putPrompt(f.continuation)
 			column = 0
 			continue
 		}
 		style := Plain
-		if v.styles != nil {
-			style = v.styles[i]
+		if f.styles != nil {
+			style = f.styles[i]
 		}
 		if r == '\t' {
 			for range n { // each blank can be the last of a row
 				l.putCell(screenCell{" ", Plain, 1})
 			}
 		} else {
-			l.putCell(screenCell{displayForm(v.text[i:end]), style, n})
+			l.putCell(screenCell{displayForm(f.text[i:end]), style, n})
 		}
 		column += n
 	}
-	if len(v.text) == v.cursor {
+	if len(f.text) == f.cursor {
 		setCursor()
 	}
 	return l.rows, y, x
 }
 
 // layoutBelow lays out the lines under the text, in at most height rows.
-func (v Frame) layoutBelow(cols, height int) []screenRow {
+func (f Frame) layoutBelow(cols, height int) []screenRow {
 	var rows []screenRow
-	for _, note := range v.noteLines {
+	for _, note := range f.noteLines {
 		if len(rows) < height {
 			rows = append(rows, clippedRow(note, cols, Faint))
 		}
 	}
-	if len(v.matches) == 0 || len(rows) >= height {
+	if len(f.matches) == 0 || len(rows) >= height {
 		return rows
 	}
-	return append(rows, v.layoutCompletions(cols, height-len(rows))...)
+	return append(rows, f.layoutCompletions(cols, height-len(rows))...)
 }
 
 // clippedRow returns the part of a text that fits into one row.
@@ -229,31 +229,31 @@ func clippedRow(text string, cols int, style Style) screenRow {
 }
 
 // layoutCompletions lays out the completions in columns. The chosen one is always visible.
-func (v Frame) layoutCompletions(cols, height int) []screenRow {
+func (f Frame) layoutCompletions(cols, height int) []screenRow {
 	widest := 1
-	for _, m := range v.matches {
+	for _, m := range f.matches {
 		widest = max(widest, min(displayWidth([]rune(m)), cols-3))
 	}
 	widest += 2
 	perRow := max(1, (cols-1)/widest)
-	need := (len(v.matches) + perRow - 1) / perRow
+	need := (len(f.matches) + perRow - 1) / perRow
 	top := 0
 	if need > height { // the last row says that more follow
-		top = max(0, v.chosen/perRow-max(1, height-1)+1)
+		top = max(0, f.chosen/perRow-max(1, height-1)+1)
 	}
 	var rows []screenRow
 	for i := top; i < need && len(rows) < height; i++ {
 		if len(rows) == height-1 && need-top > height && height > 1 {
-			rest := len(v.matches) - i*perRow
+			rest := len(f.matches) - i*perRow
 			return append(rows, clippedRow(moreLabel(rest), cols, Faint))
 		}
 		var r screenRow
-		for j := i * perRow; j < min(len(v.matches), (i+1)*perRow); j++ {
+		for j := i * perRow; j < min(len(f.matches), (i+1)*perRow); j++ {
 			style := Plain
-			if j == v.chosen {
+			if j == f.chosen {
 				style = Selected
 			}
-			one := clippedRow(v.matches[j], widest, style)
+			one := clippedRow(f.matches[j], widest, style)
 			r.cells = append(r.cells, one.cells...)
 			r.cells = append(r.cells, screenCell{strings.Repeat(" ", widest-one.endColumn()), Plain, widest - one.endColumn()})
 		}

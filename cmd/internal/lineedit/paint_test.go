@@ -10,10 +10,10 @@ func pythonOptions() Options {
 	return Options{Prompt: ">>> ", Continuation: "... ", Syntax: Python, Colour: true, IsComplete: isCompletePython, Complete: completeNames}
 }
 
-func (s *editorTest) wantScreen(want string) {
-	s.Helper()
-	if got := s.tty.screenText(); got != want {
-		s.Errorf("the screen is\n%s\nwant\n%s", got, want)
+func (t *editorTest) wantScreen(want string) {
+	t.Helper()
+	if got := t.tty.screenText(); got != want {
+		t.Errorf("the screen is\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -237,48 +237,48 @@ func (s *runeSource) next() (rune, error) {
 }
 
 // typeKeys presses keys. After each it compares the screen with a complete redraw.
-func (s *editorTest) typeKeys(keys string) {
-	s.Helper()
-	s.pressKeys(scriptedSource{&runeSource{runes: []rune(keys)}})
+func (t *editorTest) typeKeys(keys string) {
+	t.Helper()
+	t.pressKeys(scriptedSource{&runeSource{runes: []rune(keys)}})
 }
 
 // sendKeys types all keys at once, like a program.
-func (s *editorTest) sendKeys(keys string) {
-	s.Helper()
-	s.pressKeys(scriptedSource{&runeSource{runes: []rune(keys), allAtOnce: true}})
+func (t *editorTest) sendKeys(keys string) {
+	t.Helper()
+	t.pressKeys(scriptedSource{&runeSource{runes: []rune(keys), allAtOnce: true}})
 }
 
-func (s *editorTest) pressKeys(source scriptedSource) {
-	s.Helper()
+func (t *editorTest) pressKeys(source scriptedSource) {
+	t.Helper()
 	lines := strings.Contains(strings.TrimRight(string(source.runes), "\r"), "\r")
 	source.severalLines = source.allAtOnce && lines
 	for len(source.runes) > 0 {
-		key, err := ReadKey(source, s.editor.WantsEscape())
+		key, err := ReadKey(source, t.editor.WantsEscape())
 		if err != nil {
-			s.Fatal(err)
+			t.Fatal(err)
 		}
-		s.outcome = s.editor.Press(key)
-		if s.outcome == OutcomeAccept || s.outcome == OutcomeInterrupt {
-			s.painter.Draw(s.editor.Frame())
+		t.outcome = t.editor.Press(key)
+		if t.outcome == OutcomeAccept || t.outcome == OutcomeInterrupt {
+			t.painter.Draw(t.editor.Frame())
 			mark := ""
-			if s.outcome == OutcomeInterrupt {
+			if t.outcome == OutcomeInterrupt {
 				mark = "^C"
 			}
-			s.painter.Finish(mark)
+			t.painter.Finish(mark)
 			return
 		}
-		s.painter.Draw(s.editor.Frame())
-		s.compareScreens(key)
+		t.painter.Draw(t.editor.Frame())
+		t.compareScreens(key)
 	}
 }
 
-func (s *editorTest) compareScreens(key Key) {
-	s.Helper()
-	fresh := newFakeTerminal(s.tty.cols, s.tty.height)
-	fresh.sumsCells = s.tty.sumsCells
-	p := &Painter{Out: fresh, Size: s.painter.Size, top: s.painter.top}
-	p.Begin(s.editor.Frame(), s.painter.start)
-	if fresh.screenText() != s.tty.screenText() && s.painter.top == 0 || fresh.y != s.tty.y && s.painter.top == 0 || fresh.x%fresh.cols != s.tty.x%s.tty.cols {
-		s.Fatalf("after %q the screen is\n%s\n(%d, %d), and drawn again\n%s\n(%d, %d)", key.Name+key.Text, s.tty.screenText(), s.tty.y, s.tty.x, fresh.screenText(), fresh.y, fresh.x)
+func (t *editorTest) compareScreens(key Key) {
+	t.Helper()
+	fresh := newFakeTerminal(t.tty.cols, t.tty.height)
+	fresh.sumsCells = t.tty.sumsCells
+	p := &Painter{Out: fresh, Size: t.painter.Size, top: t.painter.top}
+	p.Begin(t.editor.Frame(), t.painter.start)
+	if fresh.screenText() != t.tty.screenText() && t.painter.top == 0 || fresh.y != t.tty.y && t.painter.top == 0 || fresh.x%fresh.cols != t.tty.x%t.tty.cols {
+		t.Fatalf("after %q the screen is\n%s\n(%d, %d), and drawn again\n%s\n(%d, %d)", key.Name+key.Text, t.tty.screenText(), t.tty.y, t.tty.x, fresh.screenText(), fresh.y, fresh.x)
 	}
 }

@@ -89,25 +89,25 @@ type sessionLossWriter struct {
 	wrote  bool
 }
 
-func (f *sessionLossWriter) WriteHeader(status int) {
-	if f.wrote = status == http.StatusNotFound; f.wrote {
-		f.Header().Set("Content-Type", "application/json")
-		status = f.answer.status
+func (w *sessionLossWriter) WriteHeader(status int) {
+	if w.wrote = status == http.StatusNotFound; w.wrote {
+		w.Header().Set("Content-Type", "application/json")
+		status = w.answer.status
 	}
-	f.ResponseWriter.WriteHeader(status)
-	if f.wrote {
-		_, _ = f.ResponseWriter.Write([]byte(f.answer.body))
+	w.ResponseWriter.WriteHeader(status)
+	if w.wrote {
+		_, _ = w.ResponseWriter.Write([]byte(w.answer.body))
 	}
 }
 
-func (f *sessionLossWriter) Write(text []byte) (int, error) {
-	if f.wrote {
+func (w *sessionLossWriter) Write(text []byte) (int, error) {
+	if w.wrote {
 		return len(text), nil
 	}
-	return f.ResponseWriter.Write(text)
+	return w.ResponseWriter.Write(text)
 }
 
-func (f *sessionLossWriter) Unwrap() http.ResponseWriter { return f.ResponseWriter }
+func (w *sessionLossWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *webServer) serve(listener net.Listener) {
 	one := &http.Server{Handler: w}

@@ -76,22 +76,22 @@ func newStdioTransport(pipe io.ReadWriteCloser, bounds timeouts) *stdioTransport
 }
 
 // Connect implements mcp.Transport.
-func (l *stdioTransport) Connect(context.Context) (mcp.Connection, error) {
-	go l.readMessages() // ends with the pipe, or with Close
-	return l, nil
+func (t *stdioTransport) Connect(context.Context) (mcp.Connection, error) {
+	go t.readMessages() // ends with the pipe, or with Close
+	return t, nil
 }
 
 // SessionID implements mcp.Connection.
-func (l *stdioTransport) SessionID() string { return "" }
+func (t *stdioTransport) SessionID() string { return "" }
 
 // Read implements mcp.Connection.
-func (l *stdioTransport) Read(ctx context.Context) (jsonrpc.Message, error) {
+func (t *stdioTransport) Read(ctx context.Context) (jsonrpc.Message, error) {
 	select {
-	case r := <-l.received:
+	case r := <-t.received:
 		return r.message, r.err
-	case m := <-l.syntheticAnswers:
+	case m := <-t.syntheticAnswers:
 		return m, nil
-	case <-l.closed:
+	case <-t.closed:
 		return nil, io.EOF
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -99,48 +99,48 @@ func (l *stdioTransport) Read(ctx context.Context) (jsonrpc.Message, error) {
 }
 
 // Write implements mcp.Connection.
-func (l *stdioTransport) Write(_ context.Context, m jsonrpc.Message) error {
+func (t *stdioTransport) Write(_ context.Context, m jsonrpc.Message) error {
 	text, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return err
 	}
 	if r, ok := m.(*jsonrpc.Request); ok && r.Method == discoverMethod {
-		l.mu.Lock()
-		l.discoverID = r.ID
-		l.mu.Unlock()
-		time.AfterFunc(l.timeouts.discover, l.giveUpDiscover)
+		t.mu.Lock()
+		t.discoverID = r.ID
+		t.mu.Unlock()
+		time.AfterFunc(t.timeouts.discover, t.giveUpDiscover)
 	}
-	l.writeMu.Lock()
-	defer l.writeMu.Unlock()
-	defer time.AfterFunc(l.timeouts.write, l.giveUpWriting).Stop()
-	_, err = l.pipe.Write(append(text, '\n'))
+	t.writeMu.Lock()
+	defer t.writeMu.Unlock()
+	defer time.AfterFunc(t.timeouts.write, t.giveUpWriting).Stop()
+	_, err = t.pipe.Write(append(text, '\n'))
 	return err
 }
 
 // giveUpWriting closes the pipe of a server that did not read a message in time, because all
 // later messages would block as well.
-func (l *stdioTransport) giveUpWriting() {
-	l.mu.Lock()
-	l.isStalled = true
-	l.mu.Unlock()
-	_ = l.pipe.Close()
+func (t *stdioTransport) giveUpWriting() {
+	t.mu.Lock()
+	t.isStalled = true
+	t.mu.Unlock()
+	_ = t.pipe.Close()
 }
 
 // hasStoppedReading reports whether the server was ended because it did not read.
-func (l *stdioTransport) hasStoppedReading() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.isStalled
+func (t *stdioTransport) hasStoppedReading() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.isStalled
 }
 
 // giveUpDiscover answers server/discover like a server that does not know it.
-func (l *stdioTransport) giveUpDiscover() {
-	l.mu.Lock()
-	id := l.discoverID
-	l.discoverID, l.lateDiscoverID = jsonrpc.ID{}, id
-	l.mu.Unlock()
+func (t *stdioTransport) giveUpDiscover() {
+	t.mu.Lock()
+	id := t.discoverID
+	t.discoverID, t.lateDiscoverID = jsonrpc.ID{}, id
+	t.mu.Unlock()
 	if id.IsValid() {
-		l.syntheticAnswers <- errorResponse(id, jsonrpc.CodeMethodNotFound, "no answer in time")
+		t.syntheticAnswers <- errorResponse(id, jsonrpc.CodeMethodNotFound, "no answer in time")
 	}
 }
 
@@ -149,28 +149,28 @@ func errorResponse(id jsonrpc.ID, code int64, words string) *jsonrpc.Response {
 }
 
 // Close implements mcp.Connection. It leaves the pipe to its owner.
-func (l *stdioTransport) Close() error {
-	l.closing.Do(func() { close(l.closed) })
+func (t *stdioTransport) Close() error {
+	t.closing.Do(func() { close(t.closed) })
 	return nil
 }
 
 // FirstJunk returns the first line that was not a message, or "".
-func (l *stdioTransport) FirstJunk() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.firstJunk
+func (t *stdioTransport) FirstJunk() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.firstJunk
 }
 
 // readMessages reads lines until the pipe ends.
-func (l *stdioTransport) readMessages() {
+func (t *stdioTransport) readMessages() {
 	for {
-		m, err := l.nextMessage()
+		m, err := t.nextMessage()
 		if err == nil && m == nil {
 			continue
 		}
 		select {
-		case l.received <- readResult{m, err}:
-		case <-l.closed:
+		case t.received <- readResult{m, err}:
+		case <-t.closed:
 			return
 		}
 		if err != nil {
@@ -180,8 +180,8 @@ func (l *stdioTransport) readMessages() {
 }
 
 // nextMessage returns the next message, or nil for a line that is not one.
-func (l *stdioTransport) nextMessage() (jsonrpc.Message, error) {
-	line, whole, err := l.readLine()
+func (t *stdioTransport) nextMessage() (jsonrpc.Message, error) {
+	line, whole, err := t.readLine()
 	if err != nil {
 		return nil, err
 	}
@@ -194,15 +194,15 @@ func (l *stdioTransport) nextMessage() (jsonrpc.Message, error) {
 	}
 	m, err := jsonrpc.DecodeMessage(line)
 	if err != nil || line[0] != '{' {
-		l.noteJunk(line)
+		t.noteJunk(line)
 		return errorForLine(line, "the server's answer is not valid JSON"), nil
 	}
-	if q, ok := m.(*jsonrpc.Request); ok && !q.ID.IsValid() && l.handleNotification(q) {
+	if q, ok := m.(*jsonrpc.Request); ok && !q.ID.IsValid() && t.handleNotification(q) {
 		return nil, nil
 	}
 	if r, ok := m.(*jsonrpc.Response); ok {
 		r.ID = numericID(r.ID)
-		if !l.isExpected(r.ID) {
+		if !t.isExpected(r.ID) {
 			return nil, nil
 		}
 		r.Result = withQuestionSchemas(withRawField(r.Result, "structuredContent", rawContentKey))
@@ -230,14 +230,14 @@ func numericID(id jsonrpc.ID) jsonrpc.ID {
 
 // handleNotification handles progress and drops log messages, so that a flood of either costs
 // little.
-func (l *stdioTransport) handleNotification(q *jsonrpc.Request) bool {
+func (t *stdioTransport) handleNotification(q *jsonrpc.Request) bool {
 	switch q.Method {
 	case "notifications/message":
 		return true
 	case "notifications/progress":
 		var p mcp.ProgressNotificationParams
 		if json.Unmarshal(q.Params, &p) == nil {
-			l.progress(&p)
+			t.progress(&p)
 		}
 		return true
 	}
@@ -246,32 +246,32 @@ func (l *stdioTransport) handleNotification(q *jsonrpc.Request) bool {
 
 // isExpected reports whether the SDK still waits for an answer, and records answers to
 // server/discover.
-func (l *stdioTransport) isExpected(id jsonrpc.ID) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if id.IsValid() && id == l.discoverID {
-		l.discoverID = jsonrpc.ID{}
+func (t *stdioTransport) isExpected(id jsonrpc.ID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if id.IsValid() && id == t.discoverID {
+		t.discoverID = jsonrpc.ID{}
 	}
-	if id.IsValid() && id == l.lateDiscoverID {
-		l.discoverCameLate = true
+	if id.IsValid() && id == t.lateDiscoverID {
+		t.discoverCameLate = true
 		return false
 	}
 	return true
 }
 
 // hasAnsweredLate reports whether the answer to server/discover came after its timeout.
-func (l *stdioTransport) hasAnsweredLate() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.discoverCameLate
+func (t *stdioTransport) hasAnsweredLate() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.discoverCameLate
 }
 
 // readLine returns the next line. For an overlong line, it returns the start and the end.
-func (l *stdioTransport) readLine() (line []byte, whole bool, err error) {
+func (t *stdioTransport) readLine() (line []byte, whole bool, err error) {
 	for {
-		part, err := l.reader.ReadSlice('\n')
+		part, err := t.reader.ReadSlice('\n')
 		if len(line)+len(part) > maxMessageBytes {
-			return l.skipLongLine(append(line[:min(len(line), savedLineEndBytes)], '\n'), part, err)
+			return t.skipLongLine(append(line[:min(len(line), savedLineEndBytes)], '\n'), part, err)
 		}
 		line = append(line, part...)
 		switch {
@@ -284,21 +284,21 @@ func (l *stdioTransport) readLine() (line []byte, whole bool, err error) {
 }
 
 // skipLongLine reads the rest of an overlong line, and returns its start and end.
-func (l *stdioTransport) skipLongLine(start, part []byte, err error) ([]byte, bool, error) {
+func (t *stdioTransport) skipLongLine(start, part []byte, err error) ([]byte, bool, error) {
 	end := bytes.Clone(part)
 	for errors.Is(err, bufio.ErrBufferFull) {
-		part, err = l.reader.ReadSlice('\n')
+		part, err = t.reader.ReadSlice('\n')
 		end = append(end, part...)
 		end = append(end[:0], end[max(0, len(end)-savedLineEndBytes):]...)
 	}
 	return append(start, end...), false, err
 }
 
-func (l *stdioTransport) noteJunk(line []byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.firstJunk == "" {
-		l.firstJunk = string(line[:min(len(line), maxJunkBytes)])
+func (t *stdioTransport) noteJunk(line []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.firstJunk == "" {
+		t.firstJunk = string(line[:min(len(line), maxJunkBytes)])
 	}
 }
 

@@ -55,80 +55,80 @@ func (r *toolRequest) questionKind(w *session.InputRequest) questionKind {
 // resolveInputRequest handles an input request that the model must not answer. It returns true
 // when the request is over and the call can continue to wait for the turn. Otherwise there is a
 // result, which is nil if ctx ended.
-func (a *sessionCall) resolveInputRequest(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
+func (sc *sessionCall) resolveInputRequest(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
 	if w.NeedsUser() {
-		return a.resolveUserRequest(ctx, wait, w, beat)
+		return sc.resolveUserRequest(ctx, wait, w, beat)
 	}
-	if p := a.decision; p != nil && p.requestID == w.ID {
-		a.decision = nil
+	if p := sc.decision; p != nil && p.requestID == w.ID {
+		sc.decision = nil
 		if !isAnsweredOnPage(p.question, p.answer) {
-			return a.applyDecision(ctx, w, p.answer)
+			return sc.applyDecision(ctx, w, p.answer)
 		}
 		p.question.pageAccepted = true
-		return a.askUser(ctx, wait, w, beat, p.question)
+		return sc.askUser(ctx, wait, w, beat, p.question)
 	}
-	_, shown := a.caller.cursorAndRequest()
-	asks := a.call.questionKind(w)
+	_, shown := sc.caller.cursorAndRequest()
+	asks := sc.call.questionKind(w)
 	switch {
-	case a.stdin == StdinDeny && a.deniedReads < maxDeniedReads:
-		a.deniedReads++
-		return a.answerRequest(ctx, w, a.session, session.Input{EOF: true})
-	case a.stdin != StdinDeny && asks == questionNone && shown == w.ID && a.session.AttachCommand != "" && time.Now().Before(a.deadline):
+	case sc.stdin == StdinDeny && sc.deniedReads < maxDeniedReads:
+		sc.deniedReads++
+		return sc.answerRequest(ctx, w, sc.session, session.Input{EOF: true})
+	case sc.stdin != StdinDeny && asks == questionNone && shown == w.ID && sc.session.AttachCommand != "" && time.Now().Before(sc.deadline):
 		// The caller knows that the user must answer elsewhere, and waits for that answer.
-		return a.awaitAnswerElsewhere(ctx, wait, w, beat)
-	case a.stdin == StdinDeny, asks == questionNone, !time.Now().Before(a.deadline):
-		return false, a.replyNow(ctx, wait)
+		return sc.awaitAnswerElsewhere(ctx, wait, w, beat)
+	case sc.stdin == StdinDeny, asks == questionNone, !time.Now().Before(sc.deadline):
+		return false, sc.replyNow(ctx, wait)
 	}
-	return a.askUserOnce(ctx, wait, w, beat)
+	return sc.askUserOnce(ctx, wait, w, beat)
 }
 
 // askUserOnce asks the user the question for w, unless it is open already. Its results are those
 // of resolveInputRequest.
-func (a *sessionCall) askUserOnce(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
-	if open := a.caller.openQuestionFor(w.ID); open != nil {
-		return a.awaitUser(ctx, wait, w, beat, func() *openQuestion { return open })
+func (sc *sessionCall) askUserOnce(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
+	if open := sc.caller.openQuestionFor(w.ID); open != nil {
+		return sc.awaitUser(ctx, wait, w, beat, func() *openQuestion { return open })
 	}
-	if a.call.sdk.ProtocolVersion() >= mcptransport.StatelessVersion {
-		return a.returnQuestion(w)
+	if sc.call.sdk.ProtocolVersion() >= mcptransport.StatelessVersion {
+		return sc.returnQuestion(w)
 	}
-	q, err := a.newQuestion(w)
+	q, err := sc.newQuestion(w)
 	if err != nil {
 		return false, errorResult(err)
 	}
-	return a.askUser(ctx, wait, w, beat, q)
+	return sc.askUser(ctx, wait, w, beat, q)
 }
 
 // askUser asks the user, or waits for an answer on a page, and applies the answer. Its results
 // are those of resolveInputRequest.
-func (a *sessionCall) askUser(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat, q *userQuestion) (bool, *mcp.CallToolResult) {
+func (sc *sessionCall) askUser(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat, q *userQuestion) (bool, *mcp.CallToolResult) {
 	defer q.dropUnasked()
-	return a.awaitUser(ctx, wait, w, beat, func() *openQuestion { return a.startQuestion(ctx, w, q) })
+	return sc.awaitUser(ctx, wait, w, beat, func() *openQuestion { return sc.startQuestion(ctx, w, q) })
 }
 
 // awaitUser waits until a question is answered or its input request is over. When the call must
 // end, it replies and leaves the question open. Its results are those of resolveInputRequest.
-func (a *sessionCall) awaitUser(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat, open func() *openQuestion) (bool, *mcp.CallToolResult) {
+func (sc *sessionCall) awaitUser(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat, open func() *openQuestion) (bool, *mcp.CallToolResult) {
 	select {
-	case a.caller.userWaitToken <- struct{}{}:
+	case sc.caller.userWaitToken <- struct{}{}:
 	default: // another call waits for the user
-		return false, a.replyNow(ctx, wait)
+		return false, sc.replyNow(ctx, wait)
 	}
 	asked := time.Now()
 	q := open()
-	outcome := a.awaitAnswer(ctx, beat, q)
-	<-a.caller.userWaitToken
-	a.deadline = earlierTime(a.deadline.Add(time.Since(asked)), a.replyDeadline)
-	a.notices = append(a.notices, outcome.notices...)
+	outcome := sc.awaitAnswer(ctx, beat, q)
+	<-sc.caller.userWaitToken
+	sc.deadline = earlierTime(sc.deadline.Add(time.Since(asked)), sc.replyDeadline)
+	sc.notices = append(sc.notices, outcome.notices...)
 	switch {
 	case ctx.Err() != nil:
 		return false, nil
 	case outcome.result != nil:
 		return false, outcome.result
 	case errors.Is(outcome.err, errNotAnsweredYet):
-		return false, a.replyNow(ctx, wait)
+		return false, sc.replyNow(ctx, wait)
 	case outcome.err != nil && !errors.Is(outcome.err, errRequestOver):
-		a.addNotice("%s", outcome.err)
-		return false, a.replyNow(ctx, wait)
+		sc.addNotice("%s", outcome.err)
+		return false, sc.replyNow(ctx, wait)
 	}
 	return true, nil
 }
@@ -178,35 +178,35 @@ type questionOutcome struct {
 }
 
 // startQuestion asks the user through the client. An answer on a page ends w.
-func (a *sessionCall) startQuestion(ctx context.Context, w *session.InputRequest, q *userQuestion) *openQuestion {
+func (sc *sessionCall) startQuestion(ctx context.Context, w *session.InputRequest, q *userQuestion) *openQuestion {
 	ctx, end := context.WithCancel(context.WithoutCancel(ctx)) // keeps the stream of the call, which carries the question
-	forget := context.AfterFunc(a.sessions.ctx, end)
+	forget := context.AfterFunc(sc.sessions.ctx, end)
 	asking, withdraw := context.WithCancelCause(ctx)
 	o := &openQuestion{requestID: w.ID, done: make(chan struct{})}
 	o.expiry = time.AfterFunc(userAnswerTimeout, func() { withdraw(errNoAnswer) })
 	q.isAsked = true
-	a.caller.setQuestion(o)
+	sc.caller.setQuestion(o)
 	go func() {
-		a.awaitRequestOver(asking, w.ID)
+		sc.awaitRequestOver(asking, w.ID)
 		withdraw(errRequestOver)
 	}()
 	go func() {
 		defer end()
 		defer forget()
 		defer q.removePage()
-		outcome := a.runQuestion(ctx, asking, w, q)
+		outcome := sc.runQuestion(ctx, asking, w, q)
 		o.expiry.Stop()
 		withdraw(nil)
-		a.caller.finishQuestion(o, outcome)
+		sc.caller.finishQuestion(o, outcome)
 	}()
 	return o
 }
 
 // runQuestion asks a question, waits for the answer, and applies it. The question is withdrawn
 // when asking ends.
-func (a *sessionCall) runQuestion(ctx, asking context.Context, w *session.InputRequest, q *userQuestion) questionOutcome {
+func (sc *sessionCall) runQuestion(ctx, asking context.Context, w *session.InputRequest, q *userQuestion) questionOutcome {
 	if !q.pageAccepted {
-		answer, err := a.call.sdk.Session.Elicit(asking, q.params)
+		answer, err := sc.call.sdk.Session.Elicit(asking, q.params)
 		switch {
 		case asking.Err() != nil:
 		case err != nil:
@@ -215,11 +215,11 @@ func (a *sessionCall) runQuestion(ctx, asking context.Context, w *session.InputR
 			}
 			return questionOutcome{err: fmt.Errorf("the client cannot ask the user: %w", err)}
 		case isAnsweredOnPage(q, answer):
-		case answer.Action == "cancel" && !a.caller.isUserAwaited():
+		case answer.Action == "cancel" && !sc.caller.isUserAwaited():
 			// The client may have dismissed it together with the call. It is asked again.
 			return questionOutcome{err: errDismissed}
 		default:
-			by := &sessionCall{server: a.server, call: a.call, caller: a.caller, session: a.session}
+			by := &sessionCall{server: sc.server, call: sc.call, caller: sc.caller, session: sc.session}
 			_, result := by.applyDecision(ctx, w, answer)
 			return questionOutcome{result: result, notices: by.notices}
 		}
@@ -229,14 +229,14 @@ func (a *sessionCall) runQuestion(ctx, asking context.Context, w *session.InputR
 }
 
 // awaitAnswer waits until a question is over or the call must end.
-func (a *sessionCall) awaitAnswer(ctx context.Context, beat *heartbeat, o *openQuestion) questionOutcome {
-	limit := a.replyDeadline
+func (sc *sessionCall) awaitAnswer(ctx context.Context, beat *heartbeat, o *openQuestion) questionOutcome {
+	limit := sc.replyDeadline
 	if o.expiry == nil {
-		limit = earlierTime(limit, a.deadline)
+		limit = earlierTime(limit, sc.deadline)
 	} else {
 		o.expiry.Reset(userAnswerTimeout)
 	}
-	a.caller.setQuestionAwaited(o, true)
+	sc.caller.setQuestionAwaited(o, true)
 	for {
 		timer := time.NewTimer(time.Until(beat.nextCheck(limit)))
 		select {
@@ -245,13 +245,13 @@ func (a *sessionCall) awaitAnswer(ctx context.Context, beat *heartbeat, o *openQ
 		case <-timer.C:
 			if time.Now().Before(limit) {
 				if elapsed, due := beat.beatIfDue(); due {
-					a.call.ReportProgress(elapsed.Seconds(), "the user is being asked")
+					sc.call.ReportProgress(elapsed.Seconds(), "the user is being asked")
 				}
 				continue
 			}
 		}
 		timer.Stop()
-		if a.caller.setQuestionAwaited(o, false); o.isDone() {
+		if sc.caller.setQuestionAwaited(o, false); o.isDone() {
 			return o.outcome
 		}
 		return questionOutcome{err: errNotAnsweredYet}
@@ -270,16 +270,16 @@ func (o *openQuestion) isDone() bool {
 
 // awaitAnswerElsewhere waits for a user who answers without a question from this server. Its
 // results are those of resolveInputRequest.
-func (a *sessionCall) awaitAnswerElsewhere(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
+func (sc *sessionCall) awaitAnswerElsewhere(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	o := &openQuestion{requestID: w.ID, done: make(chan struct{}), outcome: questionOutcome{err: errRequestOver}}
 	go func() {
-		if a.awaitRequestOver(watching, w.ID); watching.Err() == nil {
+		if sc.awaitRequestOver(watching, w.ID); watching.Err() == nil {
 			close(o.done)
 		}
 	}()
-	return a.awaitUser(ctx, wait, w, beat, func() *openQuestion { return o })
+	return sc.awaitUser(ctx, wait, w, beat, func() *openQuestion { return o })
 }
 
 // isAnsweredOnPage reports whether the user chose to answer on a page of this server.
@@ -288,15 +288,15 @@ func isAnsweredOnPage(q *userQuestion, r *mcp.ElicitResult) bool {
 }
 
 // awaitRequestOver waits until an input request is over, or ctx ends.
-func (a *sessionCall) awaitRequestOver(ctx context.Context, requestID timeline.Seq) {
-	for e := range a.session.Events(ctx, requestID) { // an event without a body ends the stream
+func (sc *sessionCall) awaitRequestOver(ctx context.Context, requestID timeline.Seq) {
+	for e := range sc.session.Events(ctx, requestID) { // an event without a body ends the stream
 		switch b := e.Body.(type) {
 		case timeline.InputRequestEnded:
 			if b.Request == requestID {
 				return
 			}
 		case timeline.Gap: // the gap may contain the end
-			if now := a.session.infoOrEnded(ctx).InputRequest; now == nil || now.ID != requestID {
+			if now := sc.session.infoOrEnded(ctx).InputRequest; now == nil || now.ID != requestID {
 				return
 			}
 		}
@@ -306,26 +306,26 @@ func (a *sessionCall) awaitRequestOver(ctx context.Context, requestID timeline.S
 // applyDecision applies the user's decision about an input request. An answer goes to the code; a
 // refusal interrupts the code, like Ctrl-C at a prompt. So code never continues without a real
 // answer.
-func (a *sessionCall) applyDecision(ctx context.Context, w *session.InputRequest, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
+func (sc *sessionCall) applyDecision(ctx context.Context, w *session.InputRequest, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
 	switch {
 	case w.Permission != nil:
-		return a.applyPermission(ctx, w, answer)
+		return sc.applyPermission(ctx, w, answer)
 	case w.Form != nil:
-		return a.applyForm(ctx, w, answer)
+		return sc.applyForm(ctx, w, answer)
 	}
 	if answer.Action == "accept" {
 		text, ok := answerText(answer.Content[answerKey])
 		if !ok {
-			return false, a.replyUnanswered(ctx)
+			return false, sc.replyUnanswered(ctx)
 		}
-		return a.answerRequest(ctx, w, a.asUser(), userInput(text))
+		return sc.answerRequest(ctx, w, sc.asUser(), userInput(text))
 	}
 	if answer.Action == "decline" { // by the user, or by a client that does not ask
-		a.addNotice("the question was declined")
+		sc.addNotice("the question was declined")
 	} else {
-		a.addNotice("the question was dismissed")
+		sc.addNotice("the question was dismissed")
 	}
-	if _, err := a.session.Interrupt(ctx, w.Turn); err != nil {
+	if _, err := sc.session.Interrupt(ctx, w.Turn); err != nil {
 		if ctx.Err() != nil {
 			return false, nil
 		}
@@ -336,9 +336,9 @@ func (a *sessionCall) applyDecision(ctx context.Context, w *session.InputRequest
 
 // replyUnanswered replies that the client accepted a question without an answer. The code still
 // waits.
-func (a *sessionCall) replyUnanswered(ctx context.Context) *mcp.CallToolResult {
-	a.addNotice("%v", errAnswerNotText)
-	return a.replyNow(ctx, a.currentReply)
+func (sc *sessionCall) replyUnanswered(ctx context.Context) *mcp.CallToolResult {
+	sc.addNotice("%v", errAnswerNotText)
+	return sc.replyNow(ctx, sc.currentReply)
 }
 
 // answerText returns the text of an answer. Forms of some clients turn texts that look like
@@ -378,13 +378,13 @@ func convertAnswers(next mcp.MethodHandler) mcp.MethodHandler {
 }
 
 // answerRequest answers w. An answer that comes too late is reported as a notice.
-func (a *sessionCall) answerRequest(ctx context.Context, w *session.InputRequest, as session.Session, in session.Input) (bool, *mcp.CallToolResult) {
+func (sc *sessionCall) answerRequest(ctx context.Context, w *session.InputRequest, as session.Session, in session.Input) (bool, *mcp.CallToolResult) {
 	switch err := answerAs(ctx, as, w, in); {
 	case err == nil:
 		return true, nil
 	case errors.Is(err, session.ErrStale):
 		if !in.EOF {
-			a.addNotice(answerTooLate)
+			sc.addNotice(answerTooLate)
 		}
 		return true, nil
 	case ctx.Err() != nil:
@@ -401,7 +401,7 @@ func answerAs(ctx context.Context, s session.Session, w *session.InputRequest, i
 }
 
 // asUser returns the session with the user as its author.
-func (a *sessionCall) asUser() session.Session { return a.session.As("user") }
+func (sc *sessionCall) asUser() session.Session { return sc.session.As("user") }
 
 // userInput returns the user's answer as input.
 func userInput(text string) session.Input {
@@ -418,16 +418,16 @@ func withNewline(text string) string {
 
 // newQuestion returns the question for the answer to w. It names the program that asks, because
 // the prompt itself may claim anything.
-func (a *sessionCall) newQuestion(w *session.InputRequest) (*userQuestion, error) {
+func (sc *sessionCall) newQuestion(w *session.InputRequest) (*userQuestion, error) {
 	switch {
 	case w.Permission != nil:
-		return a.newPermissionQuestion(w)
+		return sc.newPermissionQuestion(w)
 	case w.Form != nil:
-		return a.newFormQuestion(w)
+		return sc.newFormQuestion(w)
 	}
-	about := fmt.Sprintf("Code in the REPL session %q", a.caller.name)
+	about := fmt.Sprintf("Code in the REPL session %q", sc.caller.name)
 	if w.Terminal && w.Reader != "" {
-		about = fmt.Sprintf("%s, run by code in the REPL session %q,", w.Reader, a.caller.name)
+		about = fmt.Sprintf("%s, run by code in the REPL session %q,", w.Reader, sc.caller.name)
 	}
 	about, colon := about+" asks for input", ": "
 	if w.Secret {
@@ -438,9 +438,9 @@ func (a *sessionCall) newQuestion(w *session.InputRequest) (*userQuestion, error
 	if prompt != "" {
 		message += colon + prompt
 	}
-	if a.call.questionKind(w) == questionPage {
-		user := a.asUser()
-		return a.newPageQuestion(message, &browserprompt.Page{Title: about, Prompt: prompt, Secret: w.Secret, Answer: func(ctx context.Context, text string) error {
+	if sc.call.questionKind(w) == questionPage {
+		user := sc.asUser()
+		return sc.newPageQuestion(message, &browserprompt.Page{Title: about, Prompt: prompt, Secret: w.Secret, Answer: func(ctx context.Context, text string) error {
 			err := answerAs(ctx, user, w, userInput(text))
 			if errors.Is(err, session.ErrStale) {
 				return browserprompt.ErrQuestionClosed
@@ -463,8 +463,8 @@ func (a *sessionCall) newQuestion(w *session.InputRequest) (*userQuestion, error
 }
 
 // newPageQuestion returns a question that the user answers on a page of this server.
-func (a *sessionCall) newPageQuestion(message string, p *browserprompt.Page) (*userQuestion, error) {
-	address, remove, err := a.pages.Add(p)
+func (sc *sessionCall) newPageQuestion(message string, p *browserprompt.Page) (*userQuestion, error) {
+	address, remove, err := sc.pages.Add(p)
 	if err != nil {
 		return nil, fmt.Errorf("cannot create the page for the user's answer: %w", err)
 	}

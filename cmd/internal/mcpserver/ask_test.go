@@ -60,16 +60,16 @@ func runWithTestUser(t *testing.T, s setup, caps map[string]any, test func(t *te
 }
 
 // startRepl starts a call and returns its id.
-func (p *testUser) startRepl(args map[string]any) string {
-	p.t.Helper()
-	p.args = args
-	return p.startCall("repl", args)
+func (u *testUser) startRepl(args map[string]any) string {
+	u.t.Helper()
+	u.args = args
+	return u.startCall("repl", args)
 }
 
 // waitQuestion waits for the question that a call leads to.
-func (p *testUser) waitQuestion(call string) (q question) {
-	p.t.Helper()
-	if p.modern {
+func (u *testUser) waitQuestion(call string) (q question) {
+	u.t.Helper()
+	if u.modern {
 		var r struct {
 			ResultType    string `json:"resultType"`
 			RequestState  string `json:"requestState"`
@@ -79,44 +79,44 @@ func (p *testUser) waitQuestion(call string) (q question) {
 			} `json:"inputRequests"`
 			Content []any `json:"content"`
 		}
-		a := p.waitAnswer(call)
+		a := u.waitAnswer(call)
 		if err := json.Unmarshal(a.Result, &r); err != nil || r.ResultType != "input_required" || len(r.Content) > 0 {
-			p.t.Fatalf("got %s, want a question", a.Line)
+			u.t.Fatalf("got %s, want a question", a.Line)
 		}
 		for _, one := range r.InputRequests {
 			q = one.Params
-			wantText(p.t, one.Method, "elicitation/create")
+			wantText(u.t, one.Method, "elicitation/create")
 		}
 		q.State = r.RequestState
 		return q
 	}
-	a := p.waitMessage("a question", func(a answer) bool {
-		return a.Method == "elicitation/create" && !p.askedIDs[string(a.ID)]
+	a := u.waitMessage("a question", func(a answer) bool {
+		return a.Method == "elicitation/create" && !u.askedIDs[string(a.ID)]
 	})
-	if p.askedIDs == nil {
-		p.askedIDs = make(map[string]bool)
+	if u.askedIDs == nil {
+		u.askedIDs = make(map[string]bool)
 	}
-	p.askedIDs[string(a.ID)] = true
+	u.askedIDs[string(a.ID)] = true
 	if err := json.Unmarshal(a.Params, &q); err != nil {
-		p.t.Fatal(err)
+		u.t.Fatal(err)
 	}
 	q.ID = a.ID
 	return q
 }
 
 // sendAnswer sends the user's decision, and returns the id of the call that continues.
-func (p *testUser) sendAnswer(call string, q question, result map[string]any) string {
-	p.t.Helper()
-	if p.modern {
-		return p.send("tools/call", map[string]any{
-			"name": "repl", "arguments": p.args, "requestState": q.State, "inputResponses": map[string]any{"answer": result},
+func (u *testUser) sendAnswer(call string, q question, result map[string]any) string {
+	u.t.Helper()
+	if u.modern {
+		return u.send("tools/call", map[string]any{
+			"name": "repl", "arguments": u.args, "requestState": q.State, "inputResponses": map[string]any{"answer": result},
 		})
 	}
 	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": q.ID, "result": result})
 	if err != nil {
-		p.t.Fatal(err)
+		u.t.Fatal(err)
 	}
-	p.sendLine(string(text))
+	u.sendLine(string(text))
 	return call
 }
 
@@ -125,22 +125,22 @@ func acceptAnswer(text string) map[string]any {
 }
 
 // wantNowhere fails if the server recorded or sent a text.
-func (p *testUser) wantNowhere(text string) {
-	p.t.Helper()
-	log := p.mainSession().Log()
+func (u *testUser) wantNowhere(text string) {
+	u.t.Helper()
+	log := u.mainSession().Log()
 	log.Sync()
 	for _, name := range []string{"events", "output.txt"} { // they contain text unescaped
 		data, err := os.ReadFile(filepath.Join(filepath.Dir(log.OutputPath()), name))
 		if err != nil {
-			p.t.Error(err)
+			u.t.Error(err)
 		}
 		if strings.Contains(string(data), text) {
-			p.t.Errorf("%s contains it", name)
+			u.t.Errorf("%s contains it", name)
 		}
 	}
-	for _, a := range p.allMessages() {
+	for _, a := range u.allMessages() {
 		if strings.Contains(a.Line, text) {
-			p.t.Errorf("it was sent: %s", a.Line)
+			u.t.Errorf("it was sent: %s", a.Line)
 		}
 	}
 }

@@ -89,18 +89,18 @@ func newLocalHandle(s *supervisor.Session, author string) *SessionHandle {
 
 // outputName returns how replies name the rendered transcript: a file that the client can read,
 // or the tool that reads it.
-func (o *SessionHandle) outputName() string {
-	if o.IsRemote {
+func (h *SessionHandle) outputName() string {
+	if h.IsRemote {
 		return "repl_output"
 	}
-	return o.OutputPath()
+	return h.OutputPath()
 }
 
 // infoOrEnded describes the session. An unreachable session counts as ended.
-func (o *SessionHandle) infoOrEnded(ctx context.Context) session.Info {
-	i, err := o.Info(ctx)
+func (h *SessionHandle) infoOrEnded(ctx context.Context) session.Info {
+	i, err := h.Info(ctx)
 	if err != nil {
-		return session.Info{Name: o.Name(), State: session.StateEnded}
+		return session.Info{Name: h.Name(), State: session.StateEnded}
 	}
 	return i
 }

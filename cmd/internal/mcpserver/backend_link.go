@@ -11,46 +11,46 @@ import (
 
 // isUnreachable reports whether err means that the session was not reached within the call's
 // time, and may be reached later.
-func (a *sessionCall) isUnreachable(ctx context.Context, err error) bool {
-	return a.session.Link != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)
+func (sc *sessionCall) isUnreachable(ctx context.Context, err error) bool {
+	return sc.session.Link != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)
 }
 
 // outageNotice reports for how long the connection to the session was down during the call, or
 // returns "".
-func (a *sessionCall) outageNotice() string {
-	if a.session.Link == nil {
+func (sc *sessionCall) outageNotice() string {
+	if sc.session.Link == nil {
 		return ""
 	}
-	down := a.session.Link.Downtime(a.receivedAt)
+	down := sc.session.Link.Downtime(sc.receivedAt)
 	if down == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the connection to %s was down for %s", a.session.Link.RemoteName(), formatSeconds(down))
+	return fmt.Sprintf("the connection to %s was down for %s", sc.session.Link.RemoteName(), formatSeconds(down))
 }
 
 // replyUnreachable replies that the session cannot be reached, and what is known about the input.
-func (a *sessionCall) replyUnreachable(err error) *mcp.CallToolResult {
+func (sc *sessionCall) replyUnreachable(err error) *mcp.CallToolResult {
 	text := err.Error() // says how long it has not answered
-	if since, down := a.session.Link.DownSince(); down {
-		text = fmt.Sprintf("%s has been unreachable since %s", a.session.Link.RemoteName(), since.Format(time.TimeOnly))
+	if since, down := sc.session.Link.DownSince(); down {
+		text = fmt.Sprintf("%s has been unreachable since %s", sc.session.Link.RemoteName(), since.Format(time.TimeOnly))
 	}
 	switch {
-	case a.turnNumber() != 0:
-		text += fmt.Sprintf("; turn %d continues there", a.turnNumber())
-	case a.starting != nil:
+	case sc.turnNumber() != 0:
+		text += fmt.Sprintf("; turn %d continues there", sc.turnNumber())
+	case sc.starting != nil:
 		text += "; it is not known whether your input was run: the next call will show it"
 	}
-	a.outcome = outcomeStillRuns
+	sc.outcome = outcomeStillRuns
 	return textResult("[" + text + "]")
 }
 
 // turnNumber returns the number of the turn that the call started or continued, or 0 if it is not
 // known yet.
-func (a *sessionCall) turnNumber() uint64 {
-	if a.starting != nil {
-		return a.starting.Turn()
+func (sc *sessionCall) turnNumber() uint64 {
+	if sc.starting != nil {
+		return sc.starting.Turn()
 	}
-	return a.resumedTurn
+	return sc.resumedTurn
 }
 
 // formatSeconds formats a duration in seconds, with one decimal below 10 s.

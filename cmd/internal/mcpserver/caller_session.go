@@ -102,10 +102,10 @@ func newCallerSession(name, lang, dir string, mu *sync.Mutex) *callerSession {
 }
 
 // handleIfOpen returns the session if it is open.
-func (v *callerSession) handleIfOpen() (*SessionHandle, bool) {
+func (cs *callerSession) handleIfOpen() (*SessionHandle, bool) {
 	select {
-	case <-v.opened:
-		return v.session, v.err == nil
+	case <-cs.opened:
+		return cs.session, cs.err == nil
 	default:
 		return nil, false
 	}
@@ -113,17 +113,17 @@ func (v *callerSession) handleIfOpen() (*SessionHandle, bool) {
 
 // waitOpen waits until the session is open or the deadline passes. ok is false if it passed or
 // ctx ended.
-func (v *callerSession) waitOpen(ctx context.Context, deadline time.Time) (s *SessionHandle, ok bool, err error) {
+func (cs *callerSession) waitOpen(ctx context.Context, deadline time.Time) (s *SessionHandle, ok bool, err error) {
 	select {
-	case <-v.opened: // needs no timer
-		return v.session, true, v.err
+	case <-cs.opened: // needs no timer
+		return cs.session, true, cs.err
 	default:
 	}
 	timeout := time.NewTimer(time.Until(deadline))
 	defer timeout.Stop()
 	select {
-	case <-v.opened:
-		return v.session, true, v.err
+	case <-cs.opened:
+		return cs.session, true, cs.err
 	case <-timeout.C:
 		return nil, false, nil
 	case <-ctx.Done():
@@ -133,192 +133,192 @@ func (v *callerSession) waitOpen(ctx context.Context, deadline time.Time) (s *Se
 
 // imageStore returns the image store of an open session. It is next to the transcript, or on the
 // client's machine if the session is remote.
-func (v *callerSession) imageStore() *imageStore {
-	v.images.mu.Lock()
-	defer v.images.mu.Unlock()
-	if v.session.IsRemote {
-		v.images.dir, v.images.createsDir = v.session.ImageDir, true
-	} else if path := v.session.OutputPath(); v.images.dir == "" && path != "" {
-		v.images.dir = filepath.Dir(path)
+func (cs *callerSession) imageStore() *imageStore {
+	cs.images.mu.Lock()
+	defer cs.images.mu.Unlock()
+	if cs.session.IsRemote {
+		cs.images.dir, cs.images.createsDir = cs.session.ImageDir, true
+	} else if path := cs.session.OutputPath(); cs.images.dir == "" && path != "" {
+		cs.images.dir = filepath.Dir(path)
 	}
-	return &v.images
+	return &cs.images
 }
 
 // close closes the session, or stops opening it.
-func (v *callerSession) close(logger *slog.Logger) {
-	v.cancelOpening()
-	<-v.opened
-	if v.err != nil {
+func (cs *callerSession) close(logger *slog.Logger) {
+	cs.cancelOpening()
+	<-cs.opened
+	if cs.err != nil {
 		return
 	}
-	if err := v.session.Leave(context.Background()); err != nil {
-		logger.Error("session close failed", "session", v.name, "error", err)
+	if err := cs.session.Leave(context.Background()); err != nil {
+		logger.Error("session close failed", "session", cs.name, "error", err)
 		return
 	}
-	logger.Info("caller left session", "session", v.name)
+	logger.Info("caller left session", "session", cs.name)
 }
 
 // discardUnused closes a session that was opened ahead but does not fit the first call. A backend
 // would retain it.
-func (v *callerSession) discardUnused(logger *slog.Logger) {
-	v.cancelOpening()
-	<-v.opened
-	if ctx := context.Background(); v.err == nil && v.session.IsNew && v.session.infoOrEnded(ctx).Turn == 0 {
-		_ = v.session.Close(ctx)
+func (cs *callerSession) discardUnused(logger *slog.Logger) {
+	cs.cancelOpening()
+	<-cs.opened
+	if ctx := context.Background(); cs.err == nil && cs.session.IsNew && cs.session.infoOrEnded(ctx).Turn == 0 {
+		_ = cs.session.Close(ctx)
 	}
-	v.close(logger)
+	cs.close(logger)
 }
 
 // setCursor sets the caller's cursor. It sets no shown input request, because this may be a new
 // conversation, whose first input is code.
-func (v *callerSession) setCursor(known timeline.Seq) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.cursor = max(firstEvent, known)
+func (cs *callerSession) setCursor(known timeline.Seq) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.cursor = max(firstEvent, known)
 }
 
 // cursorAndRequest returns the caller's cursor, and the last input request that it was shown.
-func (v *callerSession) cursorAndRequest() (cursor, shown timeline.Seq) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.cursor, v.shownRequestID
+func (cs *callerSession) cursorAndRequest() (cursor, shown timeline.Seq) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.cursor, cs.shownRequestID
 }
 
 // requestAnsweredBy returns the input request that a call's input answers, or 0 if the input is
 // code. early is set if the input is neither, and is the outcome of an earlier call. Either that
 // call waits for input, and this one was sent before its caller knew; or it was cancelled, and
 // may have been meant as the answer.
-func (v *callerSession) requestAnsweredBy(c *mcptransport.ToolCall) (requestID timeline.Seq, early callOutcome) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+func (cs *callerSession) requestAnsweredBy(c *mcptransport.ToolCall) (requestID timeline.Seq, early callOutcome) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
 	switch number := c.Number(); {
-	case v.shownRequestID == 0 || number == 0:
-	case number <= v.staleUpTo:
-		early = v.staleReason
+	case cs.shownRequestID == 0 || number == 0:
+	case number <= cs.staleUpTo:
+		early = cs.staleReason
 	case c.FollowsLostCall():
 		early = outcomeCancelled
 	}
-	return v.shownRequestID, early
+	return cs.shownRequestID, early
 }
 
 // noteCancelled records that an input was cancelled. If the input request that it may have been
 // meant for is still open, an input sent after it does not take its place.
-func (v *callerSession) noteCancelled(c *mcptransport.ToolCall) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if last := c.NewestOverlapping(); c.IsCancelled() && v.shownRequestID != 0 && last > v.staleUpTo {
-		v.staleUpTo, v.staleReason = last, outcomeCancelled
+func (cs *callerSession) noteCancelled(c *mcptransport.ToolCall) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if last := c.NewestOverlapping(); c.IsCancelled() && cs.shownRequestID != 0 && last > cs.staleUpTo {
+		cs.staleUpTo, cs.staleReason = last, outcomeCancelled
 	}
 }
 
 // requestIfShown returns an input request that the caller was shown, or nil if it has been shown
 // another one since.
-func (v *callerSession) requestIfShown(requestID timeline.Seq) *session.InputRequest {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.shownRequestID != requestID {
+func (cs *callerSession) requestIfShown(requestID timeline.Seq) *session.InputRequest {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.shownRequestID != requestID {
 		return nil
 	}
-	w := v.shownRequest
+	w := cs.shownRequest
 	return &w
 }
 
 // expectCode makes the next input code, because the input request that the caller knows is
 // answered or given up.
-func (v *callerSession) expectCode() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.shownRequestID = 0
+func (cs *callerSession) expectCode() {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.shownRequestID = 0
 }
 
 // acknowledgeReply moves the cursor past a reply that the caller has received. A reply that a
 // later one has overtaken moves nothing.
-func (v *callerSession) acknowledgeReply(c *mcptransport.ToolCall, r session.Reply, fullScreen bool) {
-	if v.advanceCursor(c, r, fullScreen) && v.session.SaveCursor != nil {
-		v.session.SaveCursor(r.Next)
+func (cs *callerSession) acknowledgeReply(c *mcptransport.ToolCall, r session.Reply, fullScreen bool) {
+	if cs.advanceCursor(c, r, fullScreen) && cs.session.SaveCursor != nil {
+		cs.session.SaveCursor(r.Next)
 	}
 }
 
 // advanceCursor is acknowledgeReply without saving the cursor. It returns false if nothing moved.
-func (v *callerSession) advanceCursor(c *mcptransport.ToolCall, r session.Reply, fullScreen bool) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if r.Next < v.cursor {
+func (cs *callerSession) advanceCursor(c *mcptransport.ToolCall, r session.Reply, fullScreen bool) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if r.Next < cs.cursor {
 		return false
 	}
-	v.cursor = r.Next
-	v.fullScreen = fullScreen
+	cs.cursor = r.Next
+	cs.fullScreen = fullScreen
 	if hasEvent[timeline.WorkerExited](r) {
-		v.startFailed = hasFailedStart(r)
+		cs.startFailed = hasFailedStart(r)
 	}
 	switch {
 	case r.InputRequest == nil:
-		v.shownRequestID = 0
-	case r.InputRequest.ID != v.shownRequestID:
-		v.shownRequestID, v.shownRequest, v.staleUpTo, v.staleReason = r.InputRequest.ID, *r.InputRequest, c.NewestOverlapping(), outcomeWaitsForInput
+		cs.shownRequestID = 0
+	case r.InputRequest.ID != cs.shownRequestID:
+		cs.shownRequestID, cs.shownRequest, cs.staleUpTo, cs.staleReason = r.InputRequest.ID, *r.InputRequest, c.NewestOverlapping(), outcomeWaitsForInput
 	}
 	return true
 }
 
 // countIgnoredInterrupt counts and returns the interrupts of a turn that had no effect.
-func (v *callerSession) countIgnoredInterrupt(turn uint64) int {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.ignoredInterruptsTurn != turn {
-		v.ignoredInterruptsTurn, v.ignoredInterrupts = turn, 0
+func (cs *callerSession) countIgnoredInterrupt(turn uint64) int {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.ignoredInterruptsTurn != turn {
+		cs.ignoredInterruptsTurn, cs.ignoredInterrupts = turn, 0
 	}
-	v.ignoredInterrupts++
-	return v.ignoredInterrupts
+	cs.ignoredInterrupts++
+	return cs.ignoredInterrupts
 }
 
-func (v *callerSession) isFullScreen() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.fullScreen
+func (cs *callerSession) isFullScreen() bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.fullScreen
 }
 
 // hasFailedStart reports whether the last worker before the cursor ended before it was ready.
-func (v *callerSession) hasFailedStart() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.startFailed
+func (cs *callerSession) hasFailedStart() bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.startFailed
 }
 
 // setQuestion records a question that the user is being asked.
-func (v *callerSession) setQuestion(o *openQuestion) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.question = o
+func (cs *callerSession) setQuestion(o *openQuestion) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.question = o
 }
 
 // openQuestionFor returns the open question for an input request, or nil.
-func (v *callerSession) openQuestionFor(requestID timeline.Seq) *openQuestion {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.question == nil || v.question.requestID != requestID {
+func (cs *callerSession) openQuestionFor(requestID timeline.Seq) *openQuestion {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.question == nil || cs.question.requestID != requestID {
 		return nil
 	}
-	return v.question
+	return cs.question
 }
 
 // finishQuestion records the outcome of a question. If no call waits for it, the next reply
 // reports it.
-func (v *callerSession) finishQuestion(o *openQuestion, outcome questionOutcome) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.question == o {
-		v.question = nil
+func (cs *callerSession) finishQuestion(o *openQuestion, outcome questionOutcome) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.question == o {
+		cs.question = nil
 	}
 	if !o.isAwaited {
 		notes := outcome.notices
 		if outcome.result != nil {
 			notes = append(notes, resultText(outcome.result))
 		}
-		if len(notes) > 0 && v.notice != "" {
-			notes = append([]string{v.notice}, notes...)
+		if len(notes) > 0 && cs.notice != "" {
+			notes = append([]string{cs.notice}, notes...)
 		}
 		if len(notes) > 0 {
-			v.notice = strings.Join(notes, "; ")
+			cs.notice = strings.Join(notes, "; ")
 		}
 	}
 	o.outcome = outcome
@@ -326,56 +326,56 @@ func (v *callerSession) finishQuestion(o *openQuestion, outcome questionOutcome)
 }
 
 // setQuestionAwaited records whether a call waits for a question's outcome.
-func (v *callerSession) setQuestionAwaited(o *openQuestion, waits bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+func (cs *callerSession) setQuestionAwaited(o *openQuestion, waits bool) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
 	o.isAwaited = waits
 }
 
 // isUserAwaited reports whether a call waits for the user.
-func (v *callerSession) isUserAwaited() bool { return len(v.userWaitToken) > 0 }
+func (cs *callerSession) isUserAwaited() bool { return len(cs.userWaitToken) > 0 }
 
 // isUserAsked reports whether the user is being asked.
-func (v *callerSession) isUserAsked() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.isUserAwaited() || v.question != nil
+func (cs *callerSession) isUserAsked() bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.isUserAwaited() || cs.question != nil
 }
 
 // setNotice sets the first line of the next reply.
-func (v *callerSession) setNotice(text string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.notice = text
+func (cs *callerSession) setNotice(text string) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.notice = text
 }
 
 // pendingNotice returns the first line of the next reply.
-func (v *callerSession) pendingNotice() string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.notice
+func (cs *callerSession) pendingNotice() string {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.notice
 }
 
 // clearNotice removes a line that the caller has received.
-func (v *callerSession) clearNotice(text string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.notice == text {
-		v.notice = ""
+func (cs *callerSession) clearNotice(text string) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.notice == text {
+		cs.notice = ""
 	}
 }
 
 // beginReport takes the report token. It returns false if ctx ends.
-func (v *callerSession) beginReport(ctx context.Context) bool {
+func (cs *callerSession) beginReport(ctx context.Context) bool {
 	select {
-	case v.reportToken <- struct{}{}:
+	case cs.reportToken <- struct{}{}:
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
 
-func (v *callerSession) endReport() { <-v.reportToken }
+func (cs *callerSession) endReport() { <-cs.reportToken }
 
 // errAlreadyAnswered means that an earlier call of the same caller has answered the input
 // request.
@@ -395,42 +395,42 @@ type answerInProgress struct {
 
 // beginAnswer starts the answer to an input request, unless an earlier call has answered it. The
 // caller must call finishAnswer.
-func (v *callerSession) beginAnswer(c *mcptransport.ToolCall, requestID timeline.Seq) (*answerInProgress, error) {
-	v.answerMu.Lock()
-	if v.lastAnswered == requestID {
-		v.answerMu.Unlock()
+func (cs *callerSession) beginAnswer(c *mcptransport.ToolCall, requestID timeline.Seq) (*answerInProgress, error) {
+	cs.answerMu.Lock()
+	if cs.lastAnswered == requestID {
+		cs.answerMu.Unlock()
 		return nil, errAlreadyAnswered
 	}
-	return &answerInProgress{caller: v, call: c, requestID: requestID}, nil
+	return &answerInProgress{caller: cs, call: c, requestID: requestID}, nil
 }
 
 // markAccepted records that the session has accepted the answer. From then on the next input is
 // code again, and the call owns the turn. After the end of the call it changes nothing: a client
 // that answers again learns that the request is over.
-func (h *answerInProgress) markAccepted() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.ended || h.owner != nil {
+func (p *answerInProgress) markAccepted() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended || p.owner != nil {
 		return
 	}
-	h.caller.lastAnswered = h.requestID
-	h.caller.expectCode()
-	h.owner = h.caller.takeOverTurn(h.call)
-	h.caller.answerMu.Unlock()
+	p.caller.lastAnswered = p.requestID
+	p.caller.expectCode()
+	p.owner = p.caller.takeOverTurn(p.call)
+	p.caller.answerMu.Unlock()
 }
 
 // acceptedOwner returns the ownership of the turn, or nil until the answer is known to be
 // accepted.
-func (h *answerInProgress) acceptedOwner() *turnOwner {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.owner
+func (p *answerInProgress) acceptedOwner() *turnOwner {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.owner
 }
 
-func (h *answerInProgress) finishAnswer() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.ended = true; h.owner == nil {
-		h.caller.answerMu.Unlock()
+func (p *answerInProgress) finishAnswer() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended = true; p.owner == nil {
+		p.caller.answerMu.Unlock()
 	}
 }

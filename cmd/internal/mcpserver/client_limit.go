@@ -50,12 +50,12 @@ func (l clientLimit) narrow(s *workers.Sandbox) *workers.Sandbox {
 
 // clientLimitRefusal returns why code must not run here now, or "": the client has lowered its
 // limit since the session was opened. A running worker's sandbox cannot be narrowed.
-func (a *sessionCall) clientLimitRefusal() string {
-	l := a.sessions.clientLimitFor(a.call.codex, cmp.Or(a.session.InitialInfo.Dir, a.caller.dir))
-	now, narrowed := l.intersect(a.session.Sandbox)
+func (sc *sessionCall) clientLimitRefusal() string {
+	l := sc.sessions.clientLimitFor(sc.call.codex, cmp.Or(sc.session.InitialInfo.Dir, sc.caller.dir))
+	now, narrowed := l.intersect(sc.session.Sandbox)
 	if !narrowed {
 		return ""
 	}
-	return "this session has the sandbox " + a.session.Sandbox.String() + ", and Codex now allows " + now.String() +
+	return "this session has the sandbox " + sc.session.Sandbox.String() + ", and Codex now allows " + now.String() +
 		`: session "new" creates one with that; repl_reset with close ends this one, and its variables are lost`
 }

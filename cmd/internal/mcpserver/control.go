@@ -65,12 +65,12 @@ func (s *server) handleReset(ctx context.Context, r *toolRequest, arguments json
 }
 
 // closeSession closes the session, even while code runs.
-func (a *sessionCall) closeSession(ctx context.Context) *mcp.CallToolResult {
-	if err := a.session.Close(ctx); err != nil {
-		return a.sessionErrorResult(ctx, err)
+func (sc *sessionCall) closeSession(ctx context.Context) *mcp.CallToolResult {
+	if err := sc.session.Close(ctx); err != nil {
+		return sc.sessionErrorResult(ctx, err)
 	}
-	a.sessions.removeSession(a.caller)
-	return textResult(fmt.Sprintf("[session %q is closed, and its variables are lost]", a.caller.name))
+	sc.sessions.removeSession(sc.caller)
+	return textResult(fmt.Sprintf("[session %q is closed, and its variables are lost]", sc.caller.name))
 }
 
 // newSessionCall returns a call about an existing session, or the call's result. If waits is set,

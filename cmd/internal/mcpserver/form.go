@@ -15,17 +15,17 @@ import (
 
 // newFormQuestion returns the question of a tool server for the user. The client gets the
 // server's form or URL unchanged. A client without forms gets a page of this server.
-func (a *sessionCall) newFormQuestion(w *session.InputRequest) (*userQuestion, error) {
-	message := fmt.Sprintf("In the REPL session %q, %s", a.caller.name, w.Form.Question())
-	if w.Form.URL != "" && a.call.sdk.ClientCapabilities().Elicitation.URL != nil {
+func (sc *sessionCall) newFormQuestion(w *session.InputRequest) (*userQuestion, error) {
+	message := fmt.Sprintf("In the REPL session %q, %s", sc.caller.name, w.Form.Question())
+	if w.Form.URL != "" && sc.call.sdk.ClientCapabilities().Elicitation.URL != nil {
 		return &userQuestion{
 			params:       &mcp.ElicitParams{Mode: "url", Message: message, URL: w.Form.URL, ElicitationID: rand.Text()},
 			isServerPage: true, removePage: func() {},
 		}, nil
 	}
-	if a.call.questionKind(w) == questionPage {
-		user := a.asUser()
-		return a.newPageQuestion(message, &browserprompt.Page{Title: fmt.Sprintf("A question in the REPL session %q", a.caller.name), Prompt: w.Form.Question(), Form: w.Form, Answer: func(ctx context.Context, text string) error {
+	if sc.call.questionKind(w) == questionPage {
+		user := sc.asUser()
+		return sc.newPageQuestion(message, &browserprompt.Page{Title: fmt.Sprintf("A question in the REPL session %q", sc.caller.name), Prompt: w.Form.Question(), Form: w.Form, Answer: func(ctx context.Context, text string) error {
 			err := answerAs(ctx, user, w, session.Input{Data: []byte(text)})
 			if errors.Is(err, session.ErrStale) {
 				return browserprompt.ErrQuestionClosed
@@ -41,7 +41,7 @@ func (a *sessionCall) newFormQuestion(w *session.InputRequest) (*userQuestion, e
 }
 
 // applyForm submits the user's answer to a form.
-func (a *sessionCall) applyForm(ctx context.Context, w *session.InputRequest, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
+func (sc *sessionCall) applyForm(ctx context.Context, w *session.InputRequest, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
 	filled := session.FormAnswer{Action: session.FormAction(answer.Action), Content: answer.Content}
-	return a.answerRequest(ctx, w, a.asUser(), filled.Input())
+	return sc.answerRequest(ctx, w, sc.asUser(), filled.Input())
 }

@@ -31,32 +31,32 @@ func newHeartbeat(on bool) *heartbeat {
 
 // nextCheck returns when to check again: at the next beat, but not after the deadline. A beat
 // just before the deadline is skipped.
-func (b *heartbeat) nextCheck(deadline time.Time) time.Time {
-	if b.enabled && b.nextBeat.Add(minAnswerDelay).Before(deadline) {
-		return b.nextBeat
+func (h *heartbeat) nextCheck(deadline time.Time) time.Time {
+	if h.enabled && h.nextBeat.Add(minAnswerDelay).Before(deadline) {
+		return h.nextBeat
 	}
 	return deadline
 }
 
 // beatIfDue reports whether a beat is due, and how long the call has taken, which grows with each
 // beat.
-func (b *heartbeat) beatIfDue() (elapsed time.Duration, due bool) {
+func (h *heartbeat) beatIfDue() (elapsed time.Duration, due bool) {
 	now := time.Now()
-	if !b.enabled || now.Before(b.nextBeat) {
+	if !h.enabled || now.Before(h.nextBeat) {
 		return 0, false
 	}
-	b.lastBeat, b.nextBeat = now, now.Add(beatInterval)
-	return now.Sub(b.start), true
+	h.lastBeat, h.nextBeat = now, now.Add(beatInterval)
+	return now.Sub(h.start), true
 }
 
 // waitQuiet waits until an answer may follow the last beat. It returns false if ctx ends. Without
 // a beat it returns at once.
-func (b *heartbeat) waitQuiet(ctx context.Context) bool {
+func (h *heartbeat) waitQuiet(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	rest := minAnswerDelay - time.Since(b.lastBeat)
-	if b.lastBeat.IsZero() || rest <= 0 {
+	rest := minAnswerDelay - time.Since(h.lastBeat)
+	if h.lastBeat.IsZero() || rest <= 0 {
 		return true
 	}
 	timer := time.NewTimer(rest)

@@ -255,34 +255,34 @@ type storedImage struct {
 
 // saveImage stores an image and returns the path of the file, or "" if it cannot be stored. Equal
 // images are stored once. The oldest files are removed to make room.
-func (g *imageStore) saveImage(data []byte, extension string) string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	most := g.maxBytes
+func (s *imageStore) saveImage(data []byte, extension string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	most := s.maxBytes
 	if most == 0 {
 		most = maxStoredBytes
 	}
-	if g.dir == "" || len(data) > most {
+	if s.dir == "" || len(data) > most {
 		return ""
 	}
 	sum := sha256.Sum256(data)
-	path := filepath.Join(g.dir, fmt.Sprintf("image-%x%s", sum[:6], extension))
-	if slices.ContainsFunc(g.files, func(k storedImage) bool { return k.path == path }) {
+	path := filepath.Join(s.dir, fmt.Sprintf("image-%x%s", sum[:6], extension))
+	if slices.ContainsFunc(s.files, func(k storedImage) bool { return k.path == path }) {
 		return path
 	}
-	for g.bytes+len(data) > most {
-		_ = os.Remove(g.files[0].path) // if it fails, the file is removed with the session
-		g.bytes -= g.files[0].bytes
-		g.files = g.files[1:]
+	for s.bytes+len(data) > most {
+		_ = os.Remove(s.files[0].path) // if it fails, the file is removed with the session
+		s.bytes -= s.files[0].bytes
+		s.files = s.files[1:]
 	}
-	if g.createsDir && os.MkdirAll(g.dir, 0o700) != nil {
+	if s.createsDir && os.MkdirAll(s.dir, 0o700) != nil {
 		return ""
 	}
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		_ = os.Remove(path)
 		return ""
 	}
-	g.files = append(g.files, storedImage{path, len(data)})
-	g.bytes += len(data)
+	s.files = append(s.files, storedImage{path, len(data)})
+	s.bytes += len(data)
 	return path
 }

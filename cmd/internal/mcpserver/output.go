@@ -65,12 +65,12 @@ func (s *server) handleOutput(ctx context.Context, r *toolRequest, arguments jso
 }
 
 // repeatOutput shows everything after an event, even what the caller has already received.
-func (a *sessionCall) repeatOutput(ctx context.Context, after timeline.Seq) *mcp.CallToolResult {
-	r, err := a.session.Wait(ctx, 0, &session.WaitOptions{Poll: true, After: after})
+func (sc *sessionCall) repeatOutput(ctx context.Context, after timeline.Seq) *mcp.CallToolResult {
+	r, err := sc.session.Wait(ctx, 0, &session.WaitOptions{Poll: true, After: after})
 	if err != nil {
-		return a.sessionErrorResult(ctx, err)
+		return sc.sessionErrorResult(ctx, err)
 	}
-	return a.renderReply(ctx, r)
+	return sc.renderReply(ctx, r)
 }
 
 // compilePattern compiles an argument that is a regular expression.
@@ -85,23 +85,23 @@ func compilePattern(name, pattern string) (*regexp.Regexp, error) {
 
 // pollUntilMatch is pollTurn that also ends at a matching line that is new for the caller. The
 // line may still be incomplete.
-func (a *sessionCall) pollUntilMatch(ctx context.Context, pattern string) *mcp.CallToolResult {
+func (sc *sessionCall) pollUntilMatch(ctx context.Context, pattern string) *mcp.CallToolResult {
 	re, err := compilePattern("until", pattern)
 	if err != nil {
 		return errorResult(err)
 	}
-	a.call.sessionTicket.Leave()
-	after, _ := a.caller.cursorAndRequest()
+	sc.call.sessionTicket.Leave()
+	after, _ := sc.caller.cursorAndRequest()
 	searching, stop := context.WithCancel(ctx)
 	found, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		if a.waitForMatch(searching, after, re) {
+		if sc.waitForMatch(searching, after, re) {
 			close(found)
 		}
 	}()
 	defer func() { stop(); <-ended }()
-	return a.awaitReply(ctx, func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
+	return sc.awaitReply(ctx, func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
 		waiting, stop := context.WithCancel(ctx)
 		defer stop()
 		stopped := make(chan struct{})
@@ -113,14 +113,14 @@ func (a *sessionCall) pollUntilMatch(ctx context.Context, pattern string) *mcp.C
 			case <-waiting.Done():
 			}
 		}()
-		r, err := a.session.Wait(waiting, 0, o)
+		r, err := sc.session.Wait(waiting, 0, o)
 		stop()
 		<-stopped
 		select {
 		case <-found:
 			if ctx.Err() == nil { // the reply may lack the line
-				a.foundMatch = true
-				return a.currentReply(ctx, o)
+				sc.foundMatch = true
+				return sc.currentReply(ctx, o)
 			}
 		default:
 		}
@@ -129,9 +129,9 @@ func (a *sessionCall) pollUntilMatch(ctx context.Context, pattern string) *mcp.C
 }
 
 // waitForMatch waits for a matching line after a cursor. It returns false if ctx ends.
-func (a *sessionCall) waitForMatch(ctx context.Context, after timeline.Seq, re *regexp.Regexp) bool {
+func (sc *sessionCall) waitForMatch(ctx context.Context, after timeline.Seq, re *regexp.Regexp) bool {
 	var lines timeline.LineSplitter
-	for e := range a.session.Events(ctx, after) {
+	for e := range sc.session.Events(ctx, after) {
 		text, ok := e.Body.(timeline.Text)
 		if ok && (slices.ContainsFunc(lines.Add(text), re.MatchString) || lines.OpenLine() != "" && re.MatchString(lines.OpenLine())) {
 			return true
@@ -140,12 +140,12 @@ func (a *sessionCall) waitForMatch(ctx context.Context, after timeline.Seq, re *
 	return false
 }
 
-func (a *sessionCall) grepOutput(ctx context.Context, pattern string) *mcp.CallToolResult {
+func (sc *sessionCall) grepOutput(ctx context.Context, pattern string) *mcp.CallToolResult {
 	re, err := compilePattern("grep", pattern)
 	if err != nil {
 		return errorResult(err)
 	}
-	output, err := a.session.Output(ctx, session.OutputQuery{Grep: pattern, Max: maxShownLines + 1})
+	output, err := sc.session.Output(ctx, session.OutputQuery{Grep: pattern, Max: maxShownLines + 1})
 	if err != nil {
 		return errorResult(err)
 	}
@@ -156,7 +156,7 @@ func (a *sessionCall) grepOutput(ctx context.Context, pattern string) *mcp.CallT
 	for i := range found {
 		found[i].Text = excerptAround(found[i].Text, re)
 	}
-	shown := newNumberedLines(found[:min(len(found), maxShownLines)], a.call.replyBudget())
+	shown := newNumberedLines(found[:min(len(found), maxShownLines)], sc.call.replyBudget())
 	if shown.count < len(found) {
 		last := found[shown.count-1].Number
 		return textResult(fmt.Sprintf("%s\n[more lines match after line %d: use a narrower grep, or lines]", shown.text, last))
@@ -164,14 +164,14 @@ func (a *sessionCall) grepOutput(ctx context.Context, pattern string) *mcp.CallT
 	return textResult(shown.text)
 }
 
-func (a *sessionCall) showLines(ctx context.Context, which string) *mcp.CallToolResult {
-	count, err := a.session.Output(ctx, session.OutputQuery{})
+func (sc *sessionCall) showLines(ctx context.Context, which string) *mcp.CallToolResult {
+	count, err := sc.session.Output(ctx, session.OutputQuery{})
 	if err != nil {
 		return errorResult(err)
 	}
 	total := count.Total
 	if line, from, ok := parseLinePosition(which); ok && line <= total {
-		return a.showLineFrom(ctx, line, from)
+		return sc.showLineFrom(ctx, line, from)
 	}
 	from, to, err := parseLineRange(which, total)
 	if err != nil {
@@ -181,11 +181,11 @@ func (a *sessionCall) showLines(ctx context.Context, which string) *mcp.CallTool
 		return textResult(fmt.Sprintf("[the output has %d lines]", total))
 	}
 	to = min(to, total)
-	output, err := a.session.Output(ctx, session.OutputQuery{From: from, To: min(to, from+maxShownLines-1)})
+	output, err := sc.session.Output(ctx, session.OutputQuery{From: from, To: min(to, from+maxShownLines-1)})
 	if err != nil {
 		return errorResult(err)
 	}
-	shown := newNumberedLines(output.Lines, a.call.replyBudget())
+	shown := newNumberedLines(output.Lines, sc.call.replyBudget())
 	if last := from + shown.count - 1; last < to {
 		return textResult(fmt.Sprintf("%s\n[lines %d-%d follow]", shown.text, last+1, to))
 	}
@@ -193,8 +193,8 @@ func (a *sessionCall) showLines(ctx context.Context, which string) *mcp.CallTool
 }
 
 // showLineFrom shows one line from a character on.
-func (a *sessionCall) showLineFrom(ctx context.Context, number, from int) *mcp.CallToolResult {
-	output, err := a.session.Output(ctx, session.OutputQuery{From: number, To: number})
+func (sc *sessionCall) showLineFrom(ctx context.Context, number, from int) *mcp.CallToolResult {
+	output, err := sc.session.Output(ctx, session.OutputQuery{From: number, To: number})
 	if err != nil {
 		return errorResult(err)
 	}
@@ -203,9 +203,9 @@ func (a *sessionCall) showLineFrom(ctx context.Context, number, from int) *mcp.C
 	}
 	line := []rune(output.Lines[0].Text)
 	if from > len(line) {
-		return textResult(fmt.Sprintf("[line %d has %d characters here; the rest, if any, is in %s]", number, len(line), a.fullLineSource()))
+		return textResult(fmt.Sprintf("[line %d has %d characters here; the rest, if any, is in %s]", number, len(line), sc.fullLineSource()))
 	}
-	most := a.call.replyBudget()
+	most := sc.call.replyBudget()
 	rest := line[from-1:]
 	shown := rest[:min(len(rest), most.chars-reservedStateChars)]
 	for most.bytes > 0 && len(string(shown)) > most.bytes-reservedStateChars {
@@ -219,11 +219,11 @@ func (a *sessionCall) showLineFrom(ctx context.Context, number, from int) *mcp.C
 }
 
 // fullLineSource returns where to find the whole of a line that is too long for timeline queries.
-func (a *sessionCall) fullLineSource() string {
-	if a.session.IsRemote {
-		return timeline.OutputName + " there; this command fetches it: " + a.session.FetchCommand
+func (sc *sessionCall) fullLineSource() string {
+	if sc.session.IsRemote {
+		return timeline.OutputName + " there; this command fetches it: " + sc.session.FetchCommand
 	}
-	return a.session.OutputPath()
+	return sc.session.OutputPath()
 }
 
 // continuationHint says how to read the rest of a line.

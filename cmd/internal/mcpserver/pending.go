@@ -55,13 +55,13 @@ func (s *server) takePending(handle string) (*pendingQuestion, bool) {
 
 // returnQuestion returns the question for w to the client, which gets the new events when it
 // calls again.
-func (a *sessionCall) returnQuestion(w *session.InputRequest) (bool, *mcp.CallToolResult) {
-	q, err := a.newQuestion(w)
+func (sc *sessionCall) returnQuestion(w *session.InputRequest) (bool, *mcp.CallToolResult) {
+	q, err := sc.newQuestion(w)
 	if err != nil {
 		return false, errorResult(err)
 	}
-	a.outcome = outcomeWaitsForUser
-	handle := a.addPending(&pendingQuestion{caller: a.caller, requestID: w.ID, turn: w.Turn, question: q, notices: a.notices, ran: a.ran})
+	sc.outcome = outcomeWaitsForUser
+	handle := sc.addPending(&pendingQuestion{caller: sc.caller, requestID: w.ID, turn: w.Turn, question: q, notices: sc.notices, ran: sc.ran})
 	return false, &mcp.CallToolResult{
 		InputRequests: mcp.InputRequestMap{answerKey: q.params},
 		RequestState:  handle,
@@ -100,11 +100,11 @@ type userDecision struct {
 }
 
 // noteUnusedAnswer records an answer that came after its input request was over.
-func (a *sessionCall) noteUnusedAnswer() {
-	if a.decision != nil && a.decision.answer.Content != nil {
-		a.addNotice(answerTooLate)
+func (sc *sessionCall) noteUnusedAnswer() {
+	if sc.decision != nil && sc.decision.answer.Content != nil {
+		sc.addNotice(answerTooLate)
 	}
-	a.decision = nil
+	sc.decision = nil
 }
 
 const answerTooLate = "the user's answer came too late and was not used"

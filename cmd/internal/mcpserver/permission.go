@@ -35,55 +35,55 @@ func permissionChoices(p *session.PermissionRequest) []string {
 }
 
 // canAskUser reports whether the client can ask its user the question.
-func (a *sessionCall) canAskUser(w *session.InputRequest) bool {
-	return a.call.questionKind(w) != questionNone
+func (sc *sessionCall) canAskUser(w *session.InputRequest) bool {
+	return sc.call.questionKind(w) != questionNone
 }
 
 // resolveUserRequest handles an input request that only a user may answer: for a permission, or
 // with a form. Its results are those of resolveInputRequest. If no user is available, the request
 // is refused at once.
-func (a *sessionCall) resolveUserRequest(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
-	if p := a.decision; p != nil && p.requestID == w.ID {
-		a.decision = nil
+func (sc *sessionCall) resolveUserRequest(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
+	if p := sc.decision; p != nil && p.requestID == w.ID {
+		sc.decision = nil
 		if !isAnsweredOnPage(p.question, p.answer) {
-			return a.applyDecision(ctx, w, p.answer)
+			return sc.applyDecision(ctx, w, p.answer)
 		}
 		p.question.pageAccepted = true
-		return a.askUser(ctx, wait, w, beat, p.question)
+		return sc.askUser(ctx, wait, w, beat, p.question)
 	}
-	_, shown := a.caller.cursorAndRequest()
-	inTime := time.Now().Before(a.deadline)
+	_, shown := sc.caller.cursorAndRequest()
+	inTime := time.Now().Before(sc.deadline)
 	switch {
-	case !a.canAskUser(w) && a.session.AttachCommand == "":
-		return a.declineForUser(ctx, w)
+	case !sc.canAskUser(w) && sc.session.AttachCommand == "":
+		return sc.declineForUser(ctx, w)
 	case !inTime:
-		return false, a.replyNow(ctx, wait)
-	case !a.canAskUser(w) && shown == w.ID:
+		return false, sc.replyNow(ctx, wait)
+	case !sc.canAskUser(w) && shown == w.ID:
 		// The caller knows that the user must decide elsewhere, and waits for that decision.
-		return a.awaitAnswerElsewhere(ctx, wait, w, beat)
-	case !a.canAskUser(w):
-		return false, a.replyNow(ctx, wait)
+		return sc.awaitAnswerElsewhere(ctx, wait, w, beat)
+	case !sc.canAskUser(w):
+		return false, sc.replyNow(ctx, wait)
 	}
-	return a.askUserOnce(ctx, wait, w, beat)
+	return sc.askUserOnce(ctx, wait, w, beat)
 }
 
 // declineForUser declines an input request because no user is available to answer.
-func (a *sessionCall) declineForUser(ctx context.Context, w *session.InputRequest) (bool, *mcp.CallToolResult) {
+func (sc *sessionCall) declineForUser(ctx context.Context, w *session.InputRequest) (bool, *mcp.CallToolResult) {
 	if w.Permission != nil {
-		return a.decidePermission(ctx, w, choiceDeny)
+		return sc.decidePermission(ctx, w, choiceDeny)
 	}
-	a.addNotice("no user is available to answer, so this was declined: %s", oneLine(w.Form.Question()))
-	return a.answerRequest(ctx, w, a.session, session.FormAnswer{Action: session.FormDecline}.Input())
+	sc.addNotice("no user is available to answer, so this was declined: %s", oneLine(w.Form.Question()))
+	return sc.answerRequest(ctx, w, sc.session, session.FormAnswer{Action: session.FormDecline}.Input())
 }
 
 // newPermissionQuestion returns the question for the user. It names the path unchanged, and
 // quotes it where it could be mistaken for something else, because code has chosen it.
-func (a *sessionCall) newPermissionQuestion(w *session.InputRequest) (*userQuestion, error) {
-	about := fmt.Sprintf("In the REPL session %q, %s", a.caller.name, w.Permission.Question())
+func (sc *sessionCall) newPermissionQuestion(w *session.InputRequest) (*userQuestion, error) {
+	about := fmt.Sprintf("In the REPL session %q, %s", sc.caller.name, w.Permission.Question())
 	choices := permissionChoices(w.Permission)
-	if a.call.questionKind(w) == questionPage {
-		user := a.asUser()
-		return a.newPageQuestion(about, &browserprompt.Page{Title: fmt.Sprintf("A question about the REPL session %q", a.caller.name), Prompt: about, Choices: choices, Answer: func(ctx context.Context, text string) error {
+	if sc.call.questionKind(w) == questionPage {
+		user := sc.asUser()
+		return sc.newPageQuestion(about, &browserprompt.Page{Title: fmt.Sprintf("A question about the REPL session %q", sc.caller.name), Prompt: about, Choices: choices, Answer: func(ctx context.Context, text string) error {
 			err := applyChoice(ctx, user, *w.Permission, text)
 			if errors.Is(err, session.ErrStale) {
 				return browserprompt.ErrQuestionClosed
@@ -109,32 +109,32 @@ func (a *sessionCall) newPermissionQuestion(w *session.InputRequest) (*userQuest
 
 // applyPermission applies the user's decision about a permission. Only the offered choices allow
 // anything.
-func (a *sessionCall) applyPermission(ctx context.Context, w *session.InputRequest, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
+func (sc *sessionCall) applyPermission(ctx context.Context, w *session.InputRequest, answer *mcp.ElicitResult) (bool, *mcp.CallToolResult) {
 	if answer.Action != "accept" {
-		return a.decidePermission(ctx, w, choiceDeny)
+		return sc.decidePermission(ctx, w, choiceDeny)
 	}
 	text, _ := answer.Content[answerKey].(string)
 	if slices.Contains(permissionChoices(w.Permission), text) {
-		return a.decidePermission(ctx, w, text)
+		return sc.decidePermission(ctx, w, text)
 	}
-	return false, a.replyUnanswered(ctx)
+	return false, sc.replyUnanswered(ctx)
 }
 
 // decidePermission applies a decision, and so ends the input request.
-func (a *sessionCall) decidePermission(ctx context.Context, w *session.InputRequest, decision string) (bool, *mcp.CallToolResult) {
-	err := applyChoice(ctx, a.asUser(), *w.Permission, decision)
+func (sc *sessionCall) decidePermission(ctx context.Context, w *session.InputRequest, decision string) (bool, *mcp.CallToolResult) {
+	err := applyChoice(ctx, sc.asUser(), *w.Permission, decision)
 	switch {
 	case err == nil, errors.Is(err, session.ErrStale):
 		return true, nil
 	case ctx.Err() != nil:
 		return false, nil
-	case a.session.infoOrEnded(ctx).InputRequest == nil: // it was allowed, but did not fully work
-		a.addNotice("%s", err)
+	case sc.session.infoOrEnded(ctx).InputRequest == nil: // it was allowed, but did not fully work
+		sc.addNotice("%s", err)
 		return true, nil
 	}
 	// The question is still open, and with it the blocked call. It must not be asked again.
-	a.addNotice("the permission could not be granted: %s", err)
-	if e := a.asUser().AnswerPermission(ctx, w.Permission.ID, false); e != nil && !errors.Is(e, session.ErrStale) {
+	sc.addNotice("the permission could not be granted: %s", err)
+	if e := sc.asUser().AnswerPermission(ctx, w.Permission.ID, false); e != nil && !errors.Is(e, session.ErrStale) {
 		return false, errorResult(errors.Join(err, e))
 	}
 	return true, nil
@@ -162,17 +162,17 @@ func permissionText(w *session.InputRequest) string {
 
 // userRequestAdvice says what the model can do about an input request that only a user may
 // answer.
-func (a *sessionCall) userRequestAdvice(w *session.InputRequest) string {
+func (sc *sessionCall) userRequestAdvice(w *session.InputRequest) string {
 	const giveUp = "repl_interrupt gives up"
 	switch {
-	case a.caller.isUserAsked():
+	case sc.caller.isUserAsked():
 		return ": the user is being asked; repl_output waits, " + giveUp
-	case a.canAskUser(w):
+	case sc.canAskUser(w):
 		return ": only the user may decide; repl_output has them asked, " + giveUp
-	case a.session.AttachCommand != "" && w.Form != nil:
-		return fmt.Sprintf(": only the user may answer, not you; tell them to run this in a terminal and answer there: %s (repl_output waits for that, %s)", a.session.AttachCommand, giveUp)
-	case a.session.AttachCommand != "":
-		return fmt.Sprintf(": only the user may allow it, not you; tell them to run this in a terminal: %s (or with --deny to refuse). repl_output waits for that, %s", a.session.AllowCommand(w.Permission.Grant), giveUp)
+	case sc.session.AttachCommand != "" && w.Form != nil:
+		return fmt.Sprintf(": only the user may answer, not you; tell them to run this in a terminal and answer there: %s (repl_output waits for that, %s)", sc.session.AttachCommand, giveUp)
+	case sc.session.AttachCommand != "":
+		return fmt.Sprintf(": only the user may allow it, not you; tell them to run this in a terminal: %s (or with --deny to refuse). repl_output waits for that, %s", sc.session.AllowCommand(w.Permission.Grant), giveUp)
 	}
 	return ": repl_output continues"
 }

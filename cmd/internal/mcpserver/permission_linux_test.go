@@ -19,8 +19,8 @@ import (
 // A memoryGrants stores permanent grants in memory.
 type memoryGrants struct{ saved []session.Grant }
 
-func (b *memoryGrants) List(string) ([]session.Grant, error) { return nil, nil }
-func (b *memoryGrants) Add(_ string, g session.Grant) error  { b.saved = append(b.saved, g); return nil }
+func (m *memoryGrants) List(string) ([]session.Grant, error) { return nil, nil }
+func (m *memoryGrants) Add(_ string, g session.Grant) error  { m.saved = append(m.saved, g); return nil }
 
 // newConfinedSetup returns a setup of sessions with a sandbox, which cannot write outside.
 func newConfinedSetup(t *testing.T) (s setup, outside string, grants *memoryGrants) {

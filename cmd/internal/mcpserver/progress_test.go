@@ -152,13 +152,13 @@ func newPreparationControl() *preparationControl {
 	return &preparationControl{make(chan context.Context, 10), make(chan string), make(chan error)}
 }
 
-func (w *preparationControl) prepare(ctx context.Context, report func(workers.PreparationProgress)) (workers.PreparationResult, error) {
-	w.ctx <- ctx
+func (c *preparationControl) prepare(ctx context.Context, report func(workers.PreparationProgress)) (workers.PreparationResult, error) {
+	c.ctx <- ctx
 	for {
 		select {
-		case text := <-w.messages:
+		case text := <-c.messages:
 			report(workers.PreparationProgress{Message: text})
-		case err := <-w.end:
+		case err := <-c.end:
 			return workers.PreparationResult{}, err
 		case <-ctx.Done():
 			return workers.PreparationResult{}, ctx.Err()

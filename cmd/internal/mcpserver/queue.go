@@ -44,41 +44,41 @@ type queuedCall struct {
 // claimTurn makes a call the owner, or queues it. A client that sends an input before the answer
 // to an earlier call means it to follow that call. So the input runs if the earlier call
 // succeeds, and is refused otherwise.
-func (v *callerSession) claimTurn(c *mcptransport.ToolCall) *queuedCall {
+func (cs *callerSession) claimTurn(c *mcptransport.ToolCall) *queuedCall {
 	h := &queuedCall{
 		turnOwner: newTurnOwner(c),
 		decided:   make(chan struct{}),
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
 	switch {
-	case c.Number() <= v.rejectedUpTo:
-		h.setDecision(v.rejectReason)
-	case v.owner == nil:
-		v.owner = h.turnOwner
+	case c.Number() <= cs.rejectedUpTo:
+		h.setDecision(cs.rejectReason)
+	case cs.owner == nil:
+		cs.owner = h.turnOwner
 		h.setDecision("")
-	case v.owner.refusesQueued:
+	case cs.owner.refusesQueued:
 		h.setDecision(reasonNotAnswered)
-	case len(v.queued) == maxQueued:
+	case len(cs.queued) == maxQueued:
 		h.setDecision(fmt.Sprintf("%d other inputs are queued already", maxQueued))
 	default:
-		v.queued = append(v.queued, h)
+		cs.queued = append(cs.queued, h)
 	}
 	return h
 }
 
-func (h *queuedCall) setDecision(refusal string) {
-	h.refusal = refusal
-	close(h.decided)
+func (c *queuedCall) setDecision(refusal string) {
+	c.refusal = refusal
+	close(c.decided)
 }
 
 // takeOverTurn makes a call the owner of a turn that it has answered or continues.
-func (v *callerSession) takeOverTurn(c *mcptransport.ToolCall) *turnOwner {
+func (cs *callerSession) takeOverTurn(c *mcptransport.ToolCall) *turnOwner {
 	o := newTurnOwner(c)
 	close(o.submitted)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.owner = o
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.owner = o
 	return o
 }
 
@@ -106,66 +106,66 @@ func (o callOutcome) refusalReason() string {
 // releaseTurn ends a call's ownership of the turn. Every outcome but two refuses the inputs that
 // came before the call's answer. Behind a call that is done, they run as intended. A client that
 // cancels one call also cancels the others that it does not want.
-func (v *callerSession) releaseTurn(o *turnOwner, outcome callOutcome) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+func (cs *callerSession) releaseTurn(o *turnOwner, outcome callOutcome) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
 	defer o.endOwnership()
-	if v.owner != o {
+	if cs.owner != o {
 		return
 	}
-	v.owner = nil
+	cs.owner = nil
 	if outcome != outcomeDone && outcome != outcomeCancelled {
 		last := o.call.NewestOverlapping()
 		if o.sparedFrom > 0 {
 			last = min(last, o.sparedFrom-1)
 		}
-		v.rejectQueuedLocked(last, outcome.refusalReason())
+		cs.rejectQueuedLocked(last, outcome.refusalReason())
 	}
-	v.startNextLocked()
+	cs.startNextLocked()
 }
 
 // rejectQueuedLocked refuses the inputs of calls up to a number.
-func (v *callerSession) rejectQueuedLocked(last uint64, why string) {
-	if last > v.rejectedUpTo {
-		v.rejectedUpTo, v.rejectReason = last, why
+func (cs *callerSession) rejectQueuedLocked(last uint64, why string) {
+	if last > cs.rejectedUpTo {
+		cs.rejectedUpTo, cs.rejectReason = last, why
 	}
 	var left []*queuedCall
-	for _, h := range v.queued {
+	for _, h := range cs.queued {
 		if h.call.Number() <= last {
 			h.setDecision(why)
 		} else {
 			left = append(left, h)
 		}
 	}
-	v.queued = left
+	cs.queued = left
 }
 
 // startNextLocked makes the first queued input the owner, if no call owns the turn.
-func (v *callerSession) startNextLocked() {
-	if v.owner == nil && len(v.queued) > 0 {
-		h := v.queued[0]
-		v.queued = v.queued[1:]
-		v.owner = h.turnOwner
+func (cs *callerSession) startNextLocked() {
+	if cs.owner == nil && len(cs.queued) > 0 {
+		h := cs.queued[0]
+		cs.queued = cs.queued[1:]
+		cs.owner = h.turnOwner
 		h.setDecision("")
 	}
 }
 
 // dropQueued removes a call from the queue, if it is still there. Unless the call was cancelled,
 // later inputs are also refused, and their client learns what runs.
-func (v *callerSession) dropQueued(h *queuedCall) (dropped bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for i, other := range v.queued {
+func (cs *callerSession) dropQueued(h *queuedCall) (dropped bool) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for i, other := range cs.queued {
 		if other != h {
 			continue
 		}
-		v.queued = append(v.queued[:i:i], v.queued[i+1:]...)
+		cs.queued = append(cs.queued[:i:i], cs.queued[i+1:]...)
 		if !h.call.IsCancelled() {
-			if v.owner != nil {
-				v.owner.refusesQueued = true
+			if cs.owner != nil {
+				cs.owner.refusesQueued = true
 			}
-			behind := v.queued[i:]
-			v.queued = v.queued[:i]
+			behind := cs.queued[i:]
+			cs.queued = cs.queued[:i]
 			for _, other := range behind {
 				other.setDecision("the one before it was not run")
 			}
@@ -178,19 +178,19 @@ func (v *callerSession) dropQueued(h *queuedCall) (dropped bool) {
 // rejectEarlierInputs prepares a call that is about to end the running turn. It waits for an
 // input that is being submitted, and refuses the queued inputs that came before the call. Later
 // inputs are not affected.
-func (v *callerSession) rejectEarlierInputs(ctx context.Context, c *mcptransport.ToolCall) {
-	v.mu.Lock()
-	o, number := v.owner, c.Number()
+func (cs *callerSession) rejectEarlierInputs(ctx context.Context, c *mcptransport.ToolCall) {
+	cs.mu.Lock()
+	o, number := cs.owner, c.Number()
 	if o != nil && number > 0 && (o.sparedFrom == 0 || number < o.sparedFrom) {
 		o.sparedFrom = number
 	}
 	if number > 0 {
-		v.rejectQueuedLocked(number-1, "a later call stopped what ran before it")
-		if v.rejectedUpTo >= number {
-			v.rejectedUpTo = number - 1
+		cs.rejectQueuedLocked(number-1, "a later call stopped what ran before it")
+		if cs.rejectedUpTo >= number {
+			cs.rejectedUpTo = number - 1
 		}
 	}
-	v.mu.Unlock()
+	cs.mu.Unlock()
 	if o != nil {
 		select {
 		case <-o.submitted:
@@ -201,10 +201,10 @@ func (v *callerSession) rejectEarlierInputs(ctx context.Context, c *mcptransport
 
 // awaitCancelled waits, for a bounded time, until the turn of a cancelled call is interrupted, so
 // that the next reply can report it. It returns false if ctx ends.
-func (v *callerSession) awaitCancelled(ctx context.Context, mine *turnOwner) bool {
-	v.mu.Lock()
-	o := v.owner
-	v.mu.Unlock()
+func (cs *callerSession) awaitCancelled(ctx context.Context, mine *turnOwner) bool {
+	cs.mu.Lock()
+	o := cs.owner
+	cs.mu.Unlock()
 	if o == nil || o == mine || !o.call.IsCancelled() {
 		return true
 	}
@@ -218,8 +218,8 @@ func (v *callerSession) awaitCancelled(ctx context.Context, mine *turnOwner) boo
 
 // awaitEarlierCalls waits until the earlier calls about the same session have started. It returns
 // false if ctx ended or the deadline passed.
-func (a *sessionCall) awaitEarlierCalls(ctx context.Context) bool {
-	return a.awaitWithProgress(ctx, a.call.sessionTicket.Ready(), a.deadline)
+func (sc *sessionCall) awaitEarlierCalls(ctx context.Context) bool {
+	return sc.awaitWithProgress(ctx, sc.call.sessionTicket.Ready(), sc.deadline)
 }
 
 // reasonNotAnswered is the reason for refusing an input that was queued for too long.
@@ -227,46 +227,46 @@ const reasonNotAnswered = "an earlier call is not answered yet"
 
 // takeTurn makes the call the owner of the session's next turn. If it returns false, there is a
 // result, which is nil if ctx ended.
-func (a *sessionCall) takeTurn(ctx context.Context) (bool, *mcp.CallToolResult) {
-	h := a.caller.claimTurn(a.call.ToolCall)
+func (sc *sessionCall) takeTurn(ctx context.Context) (bool, *mcp.CallToolResult) {
+	h := sc.caller.claimTurn(sc.call.ToolCall)
 	select {
 	case <-h.decided:
 	default:
-		a.call.sessionTicket.Leave()
-		until := a.deadline
-		if timeout := a.call.clientProfile().queueTimeout; timeout > 0 {
+		sc.call.sessionTicket.Leave()
+		until := sc.deadline
+		if timeout := sc.call.clientProfile().queueTimeout; timeout > 0 {
 			until = earlierTime(until, time.Now().Add(timeout))
 		}
-		if !a.awaitWithProgress(ctx, h.decided, until) && a.caller.dropQueued(h) {
+		if !sc.awaitWithProgress(ctx, h.decided, until) && sc.caller.dropQueued(h) {
 			if ctx.Err() != nil {
 				return false, nil
 			}
-			return false, a.replyRefused(ctx, reasonNotAnswered)
+			return false, sc.replyRefused(ctx, reasonNotAnswered)
 		}
 		<-h.decided
 	}
 	if h.refusal != "" {
-		return false, a.replyRefused(ctx, h.refusal)
+		return false, sc.replyRefused(ctx, h.refusal)
 	}
-	a.owner = h.turnOwner
+	sc.owner = h.turnOwner
 	return true, nil
 }
 
 // replyRefused replies that the input was not run, and why.
-func (a *sessionCall) replyRefused(ctx context.Context, why string) *mcp.CallToolResult {
-	a.refuseInput(why)
-	return a.replyNow(ctx, a.currentReply)
+func (sc *sessionCall) replyRefused(ctx context.Context, why string) *mcp.CallToolResult {
+	sc.refuseInput(why)
+	return sc.replyNow(ctx, sc.currentReply)
 }
 
 // awaitWithProgress waits until ready is closed or the deadline passes, with progress for the
 // client.
-func (a *sessionCall) awaitWithProgress(ctx context.Context, ready <-chan struct{}, deadline time.Time) bool {
+func (sc *sessionCall) awaitWithProgress(ctx context.Context, ready <-chan struct{}, deadline time.Time) bool {
 	select {
 	case <-ready: // needs no timer
 		return true
 	default:
 	}
-	beat := a.call.beat
+	beat := sc.call.beat
 	for {
 		timer := time.NewTimer(time.Until(beat.nextCheck(deadline)))
 		select {
@@ -282,7 +282,7 @@ func (a *sessionCall) awaitWithProgress(ctx context.Context, ready <-chan struct
 			return false
 		}
 		if elapsed, due := beat.beatIfDue(); due {
-			a.call.ReportProgress(elapsed.Seconds(), "an earlier call comes first")
+			sc.call.ReportProgress(elapsed.Seconds(), "an earlier call comes first")
 		}
 	}
 }
@@ -295,22 +295,22 @@ func earlierTime(a, b time.Time) time.Time {
 }
 
 // releaseTurn ends the call's ownership of a turn, unless the delivery of a reply will end it.
-func (a *sessionCall) releaseTurn() {
-	if a.owner == nil || a.releasesOnDelivery {
+func (sc *sessionCall) releaseTurn() {
+	if sc.owner == nil || sc.releasesOnDelivery {
 		return
 	}
-	if a.outcome == outcomeDone {
-		a.outcome = outcomeFailed
+	if sc.outcome == outcomeDone {
+		sc.outcome = outcomeFailed
 	}
-	a.caller.releaseTurn(a.owner, a.outcomeNow())
+	sc.caller.releaseTurn(sc.owner, sc.outcomeNow())
 }
 
 // outcomeNow returns the call's outcome so far.
-func (a *sessionCall) outcomeNow() callOutcome {
-	if a.call.IsCancelled() {
+func (sc *sessionCall) outcomeNow() callOutcome {
+	if sc.call.IsCancelled() {
 		return outcomeCancelled
 	}
-	return a.outcome
+	return sc.outcome
 }
 
 // replyOutcome returns the outcome of a call that gets this reply.

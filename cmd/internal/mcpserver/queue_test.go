@@ -279,12 +279,12 @@ type slowBackend struct {
 	pollReleased chan struct{} // ends a poll
 }
 
-func (h *slowBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.SessionHandle, error) {
-	s, err := h.sup.Open(ctx, name, fakeworker.NewSpec(testBinary(), nil))
+func (b *slowBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.SessionHandle, error) {
+	s, err := b.sup.Open(ctx, name, fakeworker.NewSpec(testBinary(), nil))
 	if err != nil {
 		return nil, err
 	}
-	return &mcpserver.SessionHandle{Session: slowSession{s, h}, OutputPath: s.Log().OutputPath, Leave: s.Close, IsNew: true}, nil
+	return &mcpserver.SessionHandle{Session: slowSession{s, b}, OutputPath: s.Log().OutputPath, Leave: s.Close, IsNew: true}, nil
 }
 
 type slowSession struct {

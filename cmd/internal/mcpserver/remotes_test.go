@@ -28,25 +28,25 @@ type listOnlyBackend struct {
 	asked []string // guarded by mu: names to open and remotes to list
 }
 
-func (h *listOnlyBackend) recordAsked(what string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.asked = append(h.asked, what)
+func (b *listOnlyBackend) recordAsked(what string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked = append(b.asked, what)
 }
 
-func (h *listOnlyBackend) Remotes() []string { return h.remotes }
+func (b *listOnlyBackend) Remotes() []string { return b.remotes }
 
-func (h *listOnlyBackend) Open(_ context.Context, name, lang, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.SessionHandle, error) {
-	h.recordAsked(name)
+func (b *listOnlyBackend) Open(_ context.Context, name, lang, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.SessionHandle, error) {
+	b.recordAsked(name)
 	if lang == "" {
 		return nil, session.ErrClosed
 	}
 	return nil, fmt.Errorf("%s in %s cannot be opened here", name, lang)
 }
 
-func (h *listOnlyBackend) Sessions(ctx context.Context, remote string) ([]session.Info, error) {
-	h.recordAsked(remote)
-	switch err, fails := h.fails[remote]; {
+func (b *listOnlyBackend) Sessions(ctx context.Context, remote string) ([]session.Info, error) {
+	b.recordAsked(remote)
+	switch err, fails := b.fails[remote]; {
 	case fails && err == nil:
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -54,21 +54,21 @@ func (h *listOnlyBackend) Sessions(ctx context.Context, remote string) ([]sessio
 		return nil, err
 	}
 	name := "main"
-	if remote != h.remotes[0] {
+	if remote != b.remotes[0] {
 		name = remote + "/main"
 	}
 	return []session.Info{{Name: name, Language: "fake", State: session.StateIdle, OpenedAt: time.Now()}}, nil
 }
 
-func (h *listOnlyBackend) wantAsked(t *testing.T, want ...string) {
+func (b *listOnlyBackend) wantAsked(t *testing.T, want ...string) {
 	t.Helper()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	slices.Sort(h.asked)
-	if slices.Sort(want); !slices.Equal(h.asked, want) {
-		t.Errorf("the backend was asked for %q, want %q", h.asked, want)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	slices.Sort(b.asked)
+	if slices.Sort(want); !slices.Equal(b.asked, want) {
+		t.Errorf("the backend was asked for %q, want %q", b.asked, want)
 	}
-	h.asked = nil
+	b.asked = nil
 }
 
 // newToolCaller serves a client of a backend with these languages. It returns a function that

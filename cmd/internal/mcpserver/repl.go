@@ -71,33 +71,33 @@ func (s *server) handleRepl(ctx context.Context, r *toolRequest, arguments json.
 
 // handleInput waits until the earlier calls have started, and then runs the input as code or
 // submits it as an answer.
-func (a *sessionCall) handleInput(ctx context.Context, input string, eof bool) *mcp.CallToolResult {
-	if !a.awaitEarlierCalls(ctx) {
+func (sc *sessionCall) handleInput(ctx context.Context, input string, eof bool) *mcp.CallToolResult {
+	if !sc.awaitEarlierCalls(ctx) {
 		if ctx.Err() != nil {
 			return nil
 		}
-		return a.replyRefused(ctx, "an earlier call has not started yet")
+		return sc.replyRefused(ctx, "an earlier call has not started yet")
 	}
-	input, err := a.runControlKeys(ctx, input)
+	input, err := sc.runControlKeys(ctx, input)
 	switch {
 	case ctx.Err() != nil:
 		return nil
 	case err != nil:
 		return errorResult(err)
 	case input == "" && !eof:
-		return a.pollTurn(ctx)
+		return sc.pollTurn(ctx)
 	}
-	switch requestID, early := a.caller.requestAnsweredBy(a.call.ToolCall); {
+	switch requestID, early := sc.caller.requestAnsweredBy(sc.call.ToolCall); {
 	case early != outcomeDone:
-		a.refuseInput(early.refusalReason())
-		return a.replyNow(ctx, a.currentReply)
+		sc.refuseInput(early.refusalReason())
+		return sc.replyNow(ctx, sc.currentReply)
 	case requestID != 0:
-		return a.submitAnswer(ctx, requestID, input, eof)
+		return sc.submitAnswer(ctx, requestID, input, eof)
 	case input == "":
-		a.addNotice("no code waits for input: eof was not used")
-		return a.pollTurn(ctx)
+		sc.addNotice("no code waits for input: eof was not used")
+		return sc.pollTurn(ctx)
 	}
-	return a.submitCode(ctx, input, eof)
+	return sc.submitCode(ctx, input, eof)
 }
 
 // A sessionCall is the state of one tool call about a session, from its arrival to its reply.
@@ -134,25 +134,25 @@ type sessionCall struct {
 
 // refuseInput records that the input was not used. If reason is "", the state of the session says
 // why.
-func (a *sessionCall) refuseInput(reason string) { a.refused, a.refusal = true, reason }
+func (sc *sessionCall) refuseInput(reason string) { sc.refused, sc.refusal = true, reason }
 
-func (a *sessionCall) addNotice(format string, args ...any) {
-	a.notices = append(a.notices, fmt.Sprintf(format, args...))
+func (sc *sessionCall) addNotice(format string, args ...any) {
+	sc.notices = append(sc.notices, fmt.Sprintf(format, args...))
 }
 
 // runControlKeys executes leading control characters, and returns the rest of the input.
-func (a *sessionCall) runControlKeys(ctx context.Context, input string) (rest string, err error) {
+func (sc *sessionCall) runControlKeys(ctx context.Context, input string) (rest string, err error) {
 	for input != "" && (input[0] == interruptKey || input[0] == resetKey) {
-		a.caller.rejectEarlierInputs(ctx, a.call.ToolCall)
+		sc.caller.rejectEarlierInputs(ctx, sc.call.ToolCall)
 		if input[0] == interruptKey {
-			err = a.interruptNow(ctx)
+			err = sc.interruptNow(ctx)
 		} else {
-			err = a.session.Reset(ctx)
+			err = sc.session.Reset(ctx)
 		}
 		if err != nil {
 			return "", err
 		}
-		a.caller.expectCode()
+		sc.caller.expectCode()
 		input = strings.TrimLeft(input[1:], " ") // the rest must not be indented
 	}
 	return input, nil
@@ -160,47 +160,47 @@ func (a *sessionCall) runControlKeys(ctx context.Context, input string) (rest st
 
 // interruptNow interrupts the running code, and records the effect unless the reply shows it
 // anyway.
-func (a *sessionCall) interruptNow(ctx context.Context) error {
-	result, err := a.session.Interrupt(ctx, 0)
+func (sc *sessionCall) interruptNow(ctx context.Context) error {
+	result, err := sc.session.Interrupt(ctx, 0)
 	switch result {
 	case session.InterruptNotRunning, session.InterruptStale:
-		a.addNotice("nothing was running")
+		sc.addNotice("nothing was running")
 	case session.InterruptPending:
-		a.ignoredInterrupts = a.caller.countIgnoredInterrupt(a.session.infoOrEnded(ctx).Turn)
+		sc.ignoredInterrupts = sc.caller.countIgnoredInterrupt(sc.session.infoOrEnded(ctx).Turn)
 	case session.InterruptIdle, session.InterruptWaiting:
 	}
 	return err
 }
 
 // submitCode runs code, and waits for its turn.
-func (a *sessionCall) submitCode(ctx context.Context, code string, eof bool) *mcp.CallToolResult {
-	if why := a.clientLimitRefusal(); why != "" {
-		a.refuseInput(why)
-		return a.replyNow(ctx, a.currentReply)
+func (sc *sessionCall) submitCode(ctx context.Context, code string, eof bool) *mcp.CallToolResult {
+	if why := sc.clientLimitRefusal(); why != "" {
+		sc.refuseInput(why)
+		return sc.replyNow(ctx, sc.currentReply)
 	}
-	if owns, result := a.takeTurn(ctx); !owns {
+	if owns, result := sc.takeTurn(ctx); !owns {
 		return result
 	}
-	owner := a.owner
+	owner := sc.owner
 	decided := sync.OnceFunc(func() { close(owner.submitted) })
 	defer decided()
-	a.starting = session.StartTurn(a.session.Session, code, func(uint64) {
+	sc.starting = session.StartTurn(sc.session.Session, code, func(uint64) {
 		decided()
-		a.call.sessionTicket.Leave()
+		sc.call.sessionTicket.Leave()
 	})
 	if eof {
-		a.addNotice("eof was ignored: the input was run as code")
+		sc.addNotice("eof was ignored: the input was run as code")
 	}
-	result := a.awaitReply(ctx, func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
-		r, err := a.starting.Wait(ctx, o)
-		if a.starting.Turn() != 0 {
-			a.ran, a.started = true, true
+	result := sc.awaitReply(ctx, func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
+		r, err := sc.starting.Wait(ctx, o)
+		if sc.starting.Turn() != 0 {
+			sc.ran, sc.started = true, true
 		} else if err != nil {
 			decided() // the reply may wait for a call that waits for this
 		}
 		return r, err
 	})
-	return a.interruptIfCancelled(ctx, a.starting.Turn(), result)
+	return sc.interruptIfCancelled(ctx, sc.starting.Turn(), result)
 }
 
 // isRefusal reports whether err means that the session refused an input because it is busy or
@@ -213,52 +213,52 @@ func isRefusal(err error) bool {
 // over, the input is not taken for code, which it was not meant to be. If only a user may answer,
 // the model can still end the input. A request that the model was shown and may answer is not
 // fetched again: that would be another round trip, and requests never change.
-func (a *sessionCall) submitAnswer(ctx context.Context, requestID timeline.Seq, text string, eof bool) *mcp.CallToolResult {
-	if w := a.caller.requestIfShown(requestID); w == nil || !a.stdin.allowsModel(w) {
-		if w := a.session.infoOrEnded(ctx).InputRequest; w != nil && w.ID == requestID && !a.stdin.allowsModel(w) && (text != "" || w.NeedsUser()) {
-			a.refuseInput("")
-			return a.replyNow(ctx, a.currentReply)
+func (sc *sessionCall) submitAnswer(ctx context.Context, requestID timeline.Seq, text string, eof bool) *mcp.CallToolResult {
+	if w := sc.caller.requestIfShown(requestID); w == nil || !sc.stdin.allowsModel(w) {
+		if w := sc.session.infoOrEnded(ctx).InputRequest; w != nil && w.ID == requestID && !sc.stdin.allowsModel(w) && (text != "" || w.NeedsUser()) {
+			sc.refuseInput("")
+			return sc.replyNow(ctx, sc.currentReply)
 		}
 	}
 	in := session.Input{Data: []byte(text), EOF: eof}
 	if text != "" {
 		in.Data = []byte(withNewline(text))
 	}
-	h, err := a.caller.beginAnswer(a.call.ToolCall, requestID)
+	h, err := sc.caller.beginAnswer(sc.call.ToolCall, requestID)
 	switch {
 	case err != nil && text != "": // another call has answered, so this is code
-		return a.submitCode(ctx, text, eof)
+		return sc.submitCode(ctx, text, eof)
 	case err != nil:
-		a.refuseInput(reasonRequestOver)
-		return a.replyNow(ctx, a.currentReply)
+		sc.refuseInput(reasonRequestOver)
+		return sc.replyNow(ctx, sc.currentReply)
 	}
-	a.starting = session.StartAnswer(a.session.Session, requestID, in, func(uint64) {
+	sc.starting = session.StartAnswer(sc.session.Session, requestID, in, func(uint64) {
 		h.markAccepted()
-		a.call.sessionTicket.Leave()
+		sc.call.sessionTicket.Leave()
 	})
-	result := a.awaitReply(ctx, func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
-		r, err := a.starting.Wait(ctx, o)
-		a.takeOwnership(h)
+	result := sc.awaitReply(ctx, func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
+		r, err := sc.starting.Wait(ctx, o)
+		sc.takeOwnership(h)
 		return r, err
 	})
 	h.finishAnswer()
-	a.takeOwnership(h)
-	return a.interruptIfCancelled(ctx, a.starting.Turn(), result)
+	sc.takeOwnership(h)
+	return sc.interruptIfCancelled(ctx, sc.starting.Turn(), result)
 }
 
 // takeOwnership makes the call the owner of the turn once its answer is accepted.
-func (a *sessionCall) takeOwnership(h *answerInProgress) {
-	if a.owner = h.acceptedOwner(); a.owner != nil {
-		a.ran = true
+func (sc *sessionCall) takeOwnership(h *answerInProgress) {
+	if sc.owner = h.acceptedOwner(); sc.owner != nil {
+		sc.ran = true
 	}
 }
 
 // waitForTurn waits for a turn that this call continues. If the client cancels the call, the turn
 // is interrupted. If the client is gone, its sessions end anyway.
-func (a *sessionCall) waitForTurn(ctx context.Context, turn uint64) *mcp.CallToolResult {
-	a.call.sessionTicket.Leave()
-	a.ran, a.resumedTurn = true, turn
-	return a.interruptIfCancelled(ctx, turn, a.awaitReply(ctx, a.turnWaiter(turn)))
+func (sc *sessionCall) waitForTurn(ctx context.Context, turn uint64) *mcp.CallToolResult {
+	sc.call.sessionTicket.Leave()
+	sc.ran, sc.resumedTurn = true, turn
+	return sc.interruptIfCancelled(ctx, turn, sc.awaitReply(ctx, sc.turnWaiter(turn)))
 }
 
 // reasonRequestOver is why an answer was not used.
@@ -267,12 +267,12 @@ const reasonRequestOver = "the code no longer waits for it"
 // interruptIfCancelled interrupts the turn of a call that has no result because it was cancelled.
 // The call keeps the turn until the interrupt has taken effect, for unwindTimeout at most,
 // because the next queued input runs then.
-func (a *sessionCall) interruptIfCancelled(ctx context.Context, turn uint64, result *mcp.CallToolResult) *mcp.CallToolResult {
+func (sc *sessionCall) interruptIfCancelled(ctx context.Context, turn uint64, result *mcp.CallToolResult) *mcp.CallToolResult {
 	if result == nil && turn != 0 && errors.Is(context.Cause(ctx), context.Canceled) {
-		a.interruptCancelled(ctx, turn, time.Since(a.receivedAt))
-		if a.owner != nil {
-			a.owner.endOwnership()
-			_, _ = a.session.Wait(context.WithoutCancel(ctx), turn, session.WaitAtMost(unwindTimeout))
+		sc.interruptCancelled(ctx, turn, time.Since(sc.receivedAt))
+		if sc.owner != nil {
+			sc.owner.endOwnership()
+			_, _ = sc.session.Wait(context.WithoutCancel(ctx), turn, session.WaitAtMost(unwindTimeout))
 		}
 	}
 	return result
@@ -280,138 +280,138 @@ func (a *sessionCall) interruptIfCancelled(ctx context.Context, turn uint64, res
 
 // interruptCancelled interrupts the turn of a cancelled call, and sets a notice for the next
 // reply. The client shows its model nothing of this call.
-func (a *sessionCall) interruptCancelled(ctx context.Context, turn uint64, after time.Duration) {
+func (sc *sessionCall) interruptCancelled(ctx context.Context, turn uint64, after time.Duration) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 	defer cancel()
-	result, err := a.session.Interrupt(bounded, turn)
+	result, err := sc.session.Interrupt(bounded, turn)
 	notice := "the previous call was cancelled"
 	switch {
 	case err != nil:
-		a.sessions.logger.Error("interrupt of cancelled call failed", "session", a.caller.name, "error", err)
+		sc.sessions.logger.Error("interrupt of cancelled call failed", "session", sc.caller.name, "error", err)
 	case result == session.InterruptPending:
 		notice += fmt.Sprintf(" after %.1f s, and its code has not reacted yet", after.Seconds())
 	case result == session.InterruptIdle, result == session.InterruptWaiting:
 		notice += fmt.Sprintf(" after %.1f s, and its code interrupted", after.Seconds())
 	}
-	a.caller.setNotice(notice)
+	sc.caller.setNotice(notice)
 }
 
 // pollTurn waits for the active turn without owning it.
-func (a *sessionCall) pollTurn(ctx context.Context) *mcp.CallToolResult {
-	a.call.sessionTicket.Leave()
-	return a.awaitReply(ctx, a.turnWaiter(0))
+func (sc *sessionCall) pollTurn(ctx context.Context) *mcp.CallToolResult {
+	sc.call.sessionTicket.Leave()
+	return sc.awaitReply(ctx, sc.turnWaiter(0))
 }
 
 // A waitFunc is Session.Wait bound to one turn.
 type waitFunc func(context.Context, *session.WaitOptions) (session.Reply, error)
 
 // turnWaiter returns a waitFunc for one turn; 0 means the active one.
-func (a *sessionCall) turnWaiter(turn uint64) waitFunc {
+func (sc *sessionCall) turnWaiter(turn uint64) waitFunc {
 	return func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
-		return a.session.Wait(ctx, turn, o)
+		return sc.session.Wait(ctx, turn, o)
 	}
 }
 
 // currentReply is a waitFunc that returns at once.
-func (a *sessionCall) currentReply(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
+func (sc *sessionCall) currentReply(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
 	o.Poll = true
-	return a.session.Wait(ctx, 0, o)
+	return sc.session.Wait(ctx, 0, o)
 }
 
 // awaitReply waits until there is nothing to wait for or the deadline passes, with progress for
 // the client, and replies.
-func (a *sessionCall) awaitReply(ctx context.Context, wait waitFunc) *mcp.CallToolResult {
-	beat := a.call.beat
+func (sc *sessionCall) awaitReply(ctx context.Context, wait waitFunc) *mcp.CallToolResult {
+	beat := sc.call.beat
 	for {
-		o := &session.WaitOptions{Timeout: time.Until(beat.nextCheck(a.deadline))}
+		o := &session.WaitOptions{Timeout: time.Until(beat.nextCheck(sc.deadline))}
 		o.Poll = o.Timeout <= 0
-		o.After, _ = a.caller.cursorAndRequest()
+		o.After, _ = sc.caller.cursorAndRequest()
 		r, err := wait(ctx, o)
 		switch {
-		case a.isUnreachable(ctx, err):
-			if !time.Now().Before(a.deadline) {
-				return a.replyUnreachable(err)
+		case sc.isUnreachable(ctx, err):
+			if !time.Now().Before(sc.deadline) {
+				return sc.replyUnreachable(err)
 			}
 			if elapsed, due := beat.beatIfDue(); due {
-				a.call.ReportProgress(elapsed.Seconds(), a.session.Link.RemoteName()+" cannot be reached")
+				sc.call.ReportProgress(elapsed.Seconds(), sc.session.Link.RemoteName()+" cannot be reached")
 			}
 			continue
 		case isRefusal(err):
-			a.refuseInput("")
-			return a.replyNow(ctx, a.currentReply)
-		case errors.Is(err, session.ErrStale) && a.starting != nil && !a.ran:
-			a.refuseInput(reasonRequestOver)
-			return a.replyNow(ctx, a.currentReply)
+			sc.refuseInput("")
+			return sc.replyNow(ctx, sc.currentReply)
+		case errors.Is(err, session.ErrStale) && sc.starting != nil && !sc.ran:
+			sc.refuseInput(reasonRequestOver)
+			return sc.replyNow(ctx, sc.currentReply)
 		case err != nil:
-			return a.sessionErrorResult(ctx, err)
-		case r.InputRequest != nil && !a.stdin.allowsModel(r.InputRequest):
-			if resolved, result := a.resolveInputRequest(ctx, wait, r.InputRequest, beat); !resolved {
+			return sc.sessionErrorResult(ctx, err)
+		case r.InputRequest != nil && !sc.stdin.allowsModel(r.InputRequest):
+			if resolved, result := sc.resolveInputRequest(ctx, wait, r.InputRequest, beat); !resolved {
 				if result != nil && !beat.waitQuiet(ctx) {
 					return nil
 				}
 				return result
 			}
 			continue
-		case a.isFinal(r) || a.foundMatch || !time.Now().Before(a.deadline):
+		case sc.isFinal(r) || sc.foundMatch || !time.Now().Before(sc.deadline):
 			if !beat.waitQuiet(ctx) {
 				return nil
 			}
-			return a.replyWith(ctx, wait, r, o.After)
+			return sc.replyWith(ctx, wait, r, o.After)
 		}
 		if elapsed, due := beat.beatIfDue(); due {
-			a.call.ReportProgress(elapsed.Seconds(), progressText(r)+lastOutputLine(r))
+			sc.call.ReportProgress(elapsed.Seconds(), progressText(r)+lastOutputLine(r))
 		}
 	}
 }
 
 // isFinal reports whether there is nothing to wait for. The outcome of a turn of this call may
 // come only with the end of the worker.
-func (a *sessionCall) isFinal(r session.Reply) bool {
-	ending := r.State == session.StateStopping && (a.starting != nil || a.resumedTurn != 0)
+func (sc *sessionCall) isFinal(r session.Reply) bool {
+	ending := r.State == session.StateStopping && (sc.starting != nil || sc.resumedTurn != 0)
 	return r.Outcome != "" || r.InputRequest != nil || !r.State.IsActive() && !ending
 }
 
 // replyNow replies with the new events, without waiting.
-func (a *sessionCall) replyNow(ctx context.Context, wait waitFunc) *mcp.CallToolResult {
-	after, _ := a.caller.cursorAndRequest()
+func (sc *sessionCall) replyNow(ctx context.Context, wait waitFunc) *mcp.CallToolResult {
+	after, _ := sc.caller.cursorAndRequest()
 	r, err := wait(ctx, &session.WaitOptions{Poll: true, After: after})
 	if err != nil {
-		return a.sessionErrorResult(ctx, err)
+		return sc.sessionErrorResult(ctx, err)
 	}
-	return a.replyWith(ctx, wait, r, after)
+	return sc.replyWith(ctx, wait, r, after)
 }
 
 // replyWith makes a result of r, which has the events after a cursor. If another call has moved
 // the cursor since, it fetches r again. The cursor moves when the client gets the result.
-func (a *sessionCall) replyWith(ctx context.Context, wait waitFunc, r session.Reply, after timeline.Seq) *mcp.CallToolResult {
-	if !a.caller.awaitCancelled(ctx, a.owner) || !a.caller.beginReport(ctx) {
+func (sc *sessionCall) replyWith(ctx context.Context, wait waitFunc, r session.Reply, after timeline.Seq) *mcp.CallToolResult {
+	if !sc.caller.awaitCancelled(ctx, sc.owner) || !sc.caller.beginReport(ctx) {
 		return nil
 	}
-	a.noteUnusedAnswer()
-	if cursor, _ := a.caller.cursorAndRequest(); cursor != after {
+	sc.noteUnusedAnswer()
+	if cursor, _ := sc.caller.cursorAndRequest(); cursor != after {
 		var err error
 		if r, err = wait(ctx, &session.WaitOptions{Poll: true, After: cursor}); err != nil {
-			a.caller.endReport()
-			return a.sessionErrorResult(ctx, err)
+			sc.caller.endReport()
+			return sc.sessionErrorResult(ctx, err)
 		}
 	}
-	a.firstLine = a.caller.pendingNotice()
-	a.fullScreen = a.caller.isFullScreen()
-	result := a.renderReply(ctx, r)
-	if a.outcome = replyOutcome(r); a.refused {
-		a.outcome = outcomeNotRun
+	sc.firstLine = sc.caller.pendingNotice()
+	sc.fullScreen = sc.caller.isFullScreen()
+	result := sc.renderReply(ctx, r)
+	if sc.outcome = replyOutcome(r); sc.refused {
+		sc.outcome = outcomeNotRun
 	}
-	a.releasesOnDelivery = true
+	sc.releasesOnDelivery = true
 	finish := sync.OnceFunc(func() {
-		a.caller.endReport()
-		if a.owner != nil {
-			a.caller.releaseTurn(a.owner, a.outcomeNow())
+		sc.caller.endReport()
+		if sc.owner != nil {
+			sc.caller.releaseTurn(sc.owner, sc.outcomeNow())
 		}
 	})
-	a.call.OnDelivery(func(delivered bool) {
+	sc.call.OnDelivery(func(delivered bool) {
 		if delivered {
-			a.caller.acknowledgeReply(a.call.ToolCall, r, a.fullScreen)
-			a.caller.clearNotice(a.firstLine)
+			sc.caller.acknowledgeReply(sc.call.ToolCall, r, sc.fullScreen)
+			sc.caller.clearNotice(sc.firstLine)
 		}
 		finish()
 	})

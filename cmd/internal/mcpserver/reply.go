@@ -18,57 +18,57 @@ import (
 
 // renderReply makes a result of new events: text and images in order, then one bracketed line if
 // the caller must know more.
-func (a *sessionCall) renderReply(ctx context.Context, r session.Reply) *mcp.CallToolResult {
-	if !a.call.clientProfile().showsRawResult {
+func (sc *sessionCall) renderReply(ctx context.Context, r session.Reply) *mcp.CallToolResult {
+	if !sc.call.clientProfile().showsRawResult {
 		r.Events = rasterizeDrawings(ctx, r.Events)
 	}
-	if rewrite := a.session.RewriteEvent; rewrite != nil {
+	if rewrite := sc.session.RewriteEvent; rewrite != nil {
 		events := make([]timeline.Event, len(r.Events))
 		for i, e := range r.Events {
 			events[i] = rewrite(e)
 		}
 		r.Events = events
 	}
-	a.hasOutput = hasEvent[timeline.Text](r)
-	r.Events, a.fullScreen = withoutAlternateScreen(dropRepeatedStarts(r.Events, a.caller.hasFailedStart()), a.fullScreen)
-	rendering := a.renderText(r)
-	c := content{noImages: a.call.clientProfile().showsRawResult}
-	if a.firstLine != "" {
-		c.addLine("[" + a.firstLine + "]")
+	sc.hasOutput = hasEvent[timeline.Text](r)
+	r.Events, sc.fullScreen = withoutAlternateScreen(dropRepeatedStarts(r.Events, sc.caller.hasFailedStart()), sc.fullScreen)
+	rendering := sc.renderText(r)
+	c := content{noImages: sc.call.clientProfile().showsRawResult}
+	if sc.firstLine != "" {
+		c.addLine("[" + sc.firstLine + "]")
 	}
 	for _, p := range rendering.Parts {
 		if p.Image != nil {
-			c.addImage(p.Image, a.imageSide, a.caller.imageStore())
+			c.addImage(p.Image, sc.imageSide, sc.caller.imageStore())
 		} else {
 			c.addLine(p.Text)
 		}
 	}
-	c.addUnnamedCount(a.caller.imageStore())
+	c.addUnnamedCount(sc.caller.imageStore())
 	if r.InputRequest != nil {
 		c.trimPrompt(timeline.TerminalText(r.InputRequest.Prompt)) // the state line shows it
 	}
 	failure := unseenError(r, rendering)
 	dead := r.State == session.StateEnded && hasFailedStart(r)
-	if dead && a.ran {
-		a.refuseInput("no interpreter is available")
+	if dead && sc.ran {
+		sc.refuseInput("no interpreter is available")
 	}
-	switch state := a.stateLine(r); {
+	switch state := sc.stateLine(r); {
 	case state != "":
 		c.addLine(state)
 	case failure != "":
 		c.addLine(failure)
-	case a.isSilent(r):
+	case sc.isSilent(r):
 		c.addLine("[" + doneText(r) + ", no output]")
 	case len(c.blocks) > 0:
-	case a.ran, r.Outcome != "" && hasEvent[timeline.TurnEnded](r): // clients and models mishandle an empty result
+	case sc.ran, r.Outcome != "" && hasEvent[timeline.TurnEnded](r): // clients and models mishandle an empty result
 		c.addLine("[" + doneText(r) + ", no output]")
-	case a.restarted: // a later call was faster
+	case sc.restarted: // a later call was faster
 		c.addLine("[session restarted: state lost; another reply also reports this]")
 	default:
 		c.addLine("[" + r.State.String() + ", nothing new]")
 	}
-	result := &mcp.CallToolResult{Content: c.blocks, IsError: a.refused || dead, Meta: mcp.Meta{
-		"turnstone/session":     a.caller.name,
+	result := &mcp.CallToolResult{Content: c.blocks, IsError: sc.refused || dead, Meta: mcp.Meta{
+		"turnstone/session":     sc.caller.name,
 		"turnstone/generation":  r.Generation,
 		"turnstone/turn":        r.Turn,
 		"turnstone/state":       r.State.String(),
@@ -90,8 +90,8 @@ func (a *sessionCall) renderReply(ctx context.Context, r session.Reply) *mcp.Cal
 
 // isSilent reports whether the reply ends a turn without output. Everything else in the reply is
 // then about the session, or an earlier turn.
-func (a *sessionCall) isSilent(r session.Reply) bool {
-	if r.Outcome != timeline.OutcomeOK || !a.ran && !hasEvent[timeline.TurnEnded](r) {
+func (sc *sessionCall) isSilent(r session.Reply) bool {
+	if r.Outcome != timeline.OutcomeOK || !sc.ran && !hasEvent[timeline.TurnEnded](r) {
 		return false
 	}
 	return !slices.ContainsFunc(r.Events, func(e timeline.Event) bool {
@@ -111,8 +111,8 @@ const (
 )
 
 // renderText renders the text of a reply, within the client's budget.
-func (a *sessionCall) renderText(r session.Reply) timeline.Rendering {
-	most := a.call.replyBudget()
+func (sc *sessionCall) renderText(r session.Reply) timeline.Rendering {
+	most := sc.call.replyBudget()
 	rest := reservedStateChars
 	for _, e := range r.Events {
 		if d, ok := e.Body.(timeline.Display); ok && hasImage(d) {
@@ -124,8 +124,8 @@ func (a *sessionCall) renderText(r session.Reply) timeline.Rendering {
 	}
 	o := timeline.RenderOptions{
 		MaxChars:   most.chars - rest,
-		OutputPath: a.session.outputName(),
-		Self:       a.session.Author(),
+		OutputPath: sc.session.outputName(),
+		Self:       sc.session.Author(),
 		FoldFrames: true,
 	}
 	for {
@@ -217,11 +217,11 @@ func doneText(r session.Reply) string {
 
 // stateLine returns the bracketed line of a reply; it may be "". A refused input comes first,
 // because otherwise a model would take the rest for the result of its own code.
-func (a *sessionCall) stateLine(r session.Reply) string {
-	state, advice := a.stateAndAdvice(r)
+func (sc *sessionCall) stateLine(r session.Reply) string {
+	state, advice := sc.stateAndAdvice(r)
 	var facts []string
-	if a.refused {
-		reason := a.refusal
+	if sc.refused {
+		reason := sc.refusal
 		if reason == "" && state == "" {
 			reason = "other code was running, and has ended since: send it again"
 		}
@@ -233,17 +233,17 @@ func (a *sessionCall) stateLine(r session.Reply) string {
 	if state != "" {
 		facts = append(facts, state)
 	}
-	facts = append(facts, a.notices...)
-	if notice := a.outageNotice(); notice != "" {
+	facts = append(facts, sc.notices...)
+	if notice := sc.outageNotice(); notice != "" {
 		facts = append(facts, notice)
 	}
-	if a.deniedReads > 0 {
+	if sc.deniedReads > 0 {
 		facts = append(facts, "standard input is at its end: --stdin deny")
 	}
 	if len(facts) == 0 {
 		return ""
 	}
-	if state == "" && !a.refused && a.isSilent(r) {
+	if state == "" && !sc.refused && sc.isSilent(r) {
 		facts = append([]string{doneText(r) + ", no output"}, facts...)
 	}
 	return "[" + strings.Join(facts, "; ") + advice + "]"
@@ -253,35 +253,35 @@ func (a *sessionCall) stateLine(r session.Reply) string {
 const inputNotRun = "your input was NOT run"
 
 // stateAndAdvice describes the state of the session, and what the model can do; both may be "".
-func (a *sessionCall) stateAndAdvice(r session.Reply) (state, advice string) {
+func (sc *sessionCall) stateAndAdvice(r session.Reply) (state, advice string) {
 	switch {
 	case r.InputRequest != nil:
-		if !a.stdin.allowsModel(r.InputRequest) {
-			advice = a.requestAdvice(r.InputRequest)
+		if !sc.stdin.allowsModel(r.InputRequest) {
+			advice = sc.requestAdvice(r.InputRequest)
 		}
-		return inputRequestText(r.InputRequest, a.fullScreen), advice
+		return inputRequestText(r.InputRequest, sc.fullScreen), advice
 	case r.State == session.StateEnded && hasFailedStart(r):
 		return startAdvice, ""
 	case r.State == session.StateEnded:
 		if !hasEvent[timeline.WorkerExited](r) {
 			return "the session ended: input starts a new one", ""
 		}
-	case r.Outcome == timeline.OutcomeInterrupted && (a.ran || hasEvent[timeline.TurnEnded](r)):
-		return fmt.Sprintf("interrupted after %.1f s", r.Elapsed.Seconds()) + a.outputElsewhere(r), ""
+	case r.Outcome == timeline.OutcomeInterrupted && (sc.ran || hasEvent[timeline.TurnEnded](r)):
+		return fmt.Sprintf("interrupted after %.1f s", r.Elapsed.Seconds()) + sc.outputElsewhere(r), ""
 	case r.Outcome != "":
 		// The text of the turn shows how it ended, if it is in this reply.
-		if where := a.outputElsewhere(r); where != "" {
+		if where := sc.outputElsewhere(r); where != "" {
 			return doneText(r) + where, ""
 		}
 	case r.State == session.StateStarting:
 		return fmt.Sprintf("starting %.1f s", r.Elapsed.Seconds()), ": call repl_output to wait, repl_reset to start again"
-	case r.State == session.StateRunning && a.ignoredInterrupts == 1:
+	case r.State == session.StateRunning && sc.ignoredInterrupts == 1:
 		return "still running " + progressText(r) + ": the interrupt had no effect yet", ". Interrupt again, which is harder to ignore, or repl_reset"
-	case r.State == session.StateRunning && a.ignoredInterrupts > 1:
-		return fmt.Sprintf("still running %s: %d interrupts had no effect", progressText(r), a.ignoredInterrupts), ". repl_reset ends it, and its variables are lost"
+	case r.State == session.StateRunning && sc.ignoredInterrupts > 1:
+		return fmt.Sprintf("still running %s: %d interrupts had no effect", progressText(r), sc.ignoredInterrupts), ". repl_reset ends it, and its variables are lost"
 	case r.State == session.StateRunning, r.State == session.StateStopping:
 		state = r.State.String() + " " + progressText(r)
-		if a.refused && a.refusal == "" {
+		if sc.refused && sc.refusal == "" {
 			state = "the session is still " + state
 		}
 		return state, ": call repl_output to wait, repl_interrupt to stop"
@@ -291,8 +291,8 @@ func (a *sessionCall) stateAndAdvice(r session.Reply) (state, advice string) {
 
 // outputElsewhere reports that another call has received all output of the turn that this call
 // started. Each piece is delivered once.
-func (a *sessionCall) outputElsewhere(r session.Reply) string {
-	if !a.started || r.OutputBytes == 0 || a.hasOutput {
+func (sc *sessionCall) outputElsewhere(r session.Reply) string {
+	if !sc.started || r.OutputBytes == 0 || sc.hasOutput {
 		return ""
 	}
 	return "; its output is in the reply to another call"
@@ -466,12 +466,12 @@ func errorResult(err error) *mcp.CallToolResult {
 
 // sessionErrorResult returns the result for an error of the session, or nil if ctx ended. It
 // forgets a session that no longer exists, so the next call creates another.
-func (a *sessionCall) sessionErrorResult(ctx context.Context, err error) *mcp.CallToolResult {
+func (sc *sessionCall) sessionErrorResult(ctx context.Context, err error) *mcp.CallToolResult {
 	switch {
 	case ctx.Err() != nil:
 		return nil
 	case errors.Is(err, session.ErrClosed):
-		a.sessions.removeSession(a.caller)
+		sc.sessions.removeSession(sc.caller)
 		return errorResult(errors.New("this session no longer exists, and its variables are lost: it was closed, or its daemon ended; the next call starts a new one"))
 	}
 	return errorResult(err)

@@ -21,16 +21,16 @@ type clientRoots struct {
 }
 
 // projectDir returns the client's first root. It asks the client once, if it offers roots.
-func (d *clientRoots) projectDir(ctx context.Context, s *server, r *toolRequest) string {
+func (c *clientRoots) projectDir(ctx context.Context, s *server, r *toolRequest) string {
 	can := r.sdk.ClientCapabilities()
 	//lint:ignore SA1019 clients of protocol versions with roots remain in use
 	if can == nil || can.RootsV2 == nil || !r.CanAskClient() || r.sdk.ProtocolVersion() >= mcptransport.StatelessVersion || !s.sessions.isOutsideProject() {
 		return ""
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.known {
-		return d.dir
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known {
+		return c.dir
 	}
 	asking, stop := context.WithTimeout(ctx, rootsTimeout)
 	defer stop()
@@ -39,23 +39,23 @@ func (d *clientRoots) projectDir(ctx context.Context, s *server, r *toolRequest)
 	if ctx.Err() != nil {
 		return ""
 	}
-	d.known, d.dir = true, ""
+	c.known, c.dir = true, ""
 	if err != nil {
 		s.sessions.logger.Warn("cannot list roots of client", "error", err)
 		return ""
 	}
 	for _, root := range list.Roots {
 		if dir := directoryFromURI(root.URI); dir != "" {
-			d.dir = dir
+			c.dir = dir
 			break
 		}
 	}
-	return d.dir
+	return c.dir
 }
 
 // invalidate makes the next new session ask again.
-func (d *clientRoots) invalidate() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.known = false
+func (c *clientRoots) invalidate() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known = false
 }

@@ -138,7 +138,9 @@ func RunHTTP(ctx context.Context, opts *Options, h *mcptransport.HTTPOptions) er
 }
 
 // newTools is newServer, as mcptransport expects it.
-func (o *Options) newTools(c mcptransport.ServedClient) mcptransport.Tools { return newServer(o, c) }
+func (opts *Options) newTools(c mcptransport.ServedClient) mcptransport.Tools {
+	return newServer(opts, c)
+}
 
 // OpenAhead implements mcptransport.Tools.
 func (s *server) OpenAhead() { s.sessions.openAhead() }

@@ -51,21 +51,21 @@ func (p StdinPolicy) toolDescription() string {
 const maxDeniedReads = 100
 
 // requestAdvice says what the model can do about an input request that it must not answer.
-func (a *sessionCall) requestAdvice(w *session.InputRequest) string {
+func (sc *sessionCall) requestAdvice(w *session.InputRequest) string {
 	const giveUp = "repl_interrupt gives up"
 	switch {
 	case w.NeedsUser():
-		return a.userRequestAdvice(w)
-	case a.stdin == StdinDeny && a.deniedReads >= maxDeniedReads:
-		return fmt.Sprintf(": it has read the end of file %d times; %s", a.deniedReads, giveUp)
-	case a.stdin == StdinDeny:
+		return sc.userRequestAdvice(w)
+	case sc.stdin == StdinDeny && sc.deniedReads >= maxDeniedReads:
+		return fmt.Sprintf(": it has read the end of file %d times; %s", sc.deniedReads, giveUp)
+	case sc.stdin == StdinDeny:
 		return ": no answer is allowed; repl_output gives it end of file, " + giveUp
-	case a.caller.isUserAsked():
+	case sc.caller.isUserAsked():
 		return ": the user is being asked; repl_output waits, " + giveUp
-	case a.call.questionKind(w) != questionNone:
+	case sc.call.questionKind(w) != questionNone:
 		return ": only the user may answer; repl_output has them asked, " + giveUp
-	case a.session.AttachCommand != "":
-		return fmt.Sprintf(": only the user may answer; tell them to run this in a terminal and type the answer there: %s (repl_output waits for that, %s)", a.session.AttachCommand, giveUp)
+	case sc.session.AttachCommand != "":
+		return fmt.Sprintf(": only the user may answer; tell them to run this in a terminal and type the answer there: %s (repl_output waits for that, %s)", sc.session.AttachCommand, giveUp)
 	case w.Secret:
 		return "; only the user may type it, and this client cannot ask. repl_interrupt, then use an environment variable or a file, or ask the user to run this in a terminal"
 	default:

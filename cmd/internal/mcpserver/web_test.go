@@ -239,36 +239,36 @@ func (c *webClient) openStream(method string, body []byte, header map[string]str
 	return a
 }
 
-func (a *webRequest) update(f func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (w *webRequest) update(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	f()
-	close(a.changed)
-	a.changed = make(chan struct{})
+	close(w.changed)
+	w.changed = make(chan struct{})
 }
 
 // read reads events. If the body is not an event stream, it counts as one event.
-func (a *webRequest) read(body io.Reader) error {
+func (w *webRequest) read(body io.Reader) error {
 	lines := bufio.NewReader(body)
 	for {
 		line, err := lines.ReadString('\n')
 		line = strings.TrimSpace(line)
 		if id, ok := strings.CutPrefix(line, "id: "); ok {
-			a.update(func() { a.lastID = id })
+			w.update(func() { w.lastID = id })
 		}
 		if strings.HasPrefix(line, ": keep-alive") {
-			a.update(func() { a.keepAlives++ })
+			w.update(func() { w.keepAlives++ })
 		}
 		if name, ok := strings.CutPrefix(line, "event: "); ok {
-			a.update(func() { a.names = append(a.names, name) })
+			w.update(func() { w.names = append(w.names, name) })
 		}
 		line = strings.TrimPrefix(line, "data: ")
 		if strings.HasPrefix(line, "{") {
 			m := answer{Line: line, At: time.Now()}
 			if err := json.Unmarshal([]byte(line), &m); err != nil {
-				a.c.t.Errorf("the server wrote invalid JSON: %q", line)
+				w.c.t.Errorf("the server wrote invalid JSON: %q", line)
 			}
-			a.update(func() { a.events = append(a.events, m) })
+			w.update(func() { w.events = append(w.events, m) })
 		}
 		if err == io.EOF {
 			return nil
@@ -280,56 +280,56 @@ func (a *webRequest) read(body io.Reader) error {
 }
 
 // waitFor waits until ok returns true.
-func (a *webRequest) waitFor(what string, ok func() bool) {
-	a.c.t.Helper()
+func (w *webRequest) waitFor(what string, ok func() bool) {
+	w.c.t.Helper()
 	timeout := time.After(deadline)
 	for {
-		a.mu.Lock()
-		yes, changed := ok(), a.changed
-		a.mu.Unlock()
+		w.mu.Lock()
+		yes, changed := ok(), w.changed
+		w.mu.Unlock()
 		if yes {
 			return
 		}
 		select {
 		case <-changed:
 		case <-timeout:
-			a.c.t.Fatalf("%s: %s did not happen", a.id, what)
+			w.c.t.Fatalf("%s: %s did not happen", w.id, what)
 		}
 	}
 }
 
 // waitEvents returns everything that came, once the response is over.
-func (a *webRequest) waitEvents() []answer {
-	a.c.t.Helper()
-	a.waitFor("the end of the response", func() bool { return a.over })
-	return a.events
+func (w *webRequest) waitEvents() []answer {
+	w.c.t.Helper()
+	w.waitFor("the end of the response", func() bool { return w.over })
+	return w.events
 }
 
 // waitAnswer returns the answer, once the response is over.
-func (a *webRequest) waitAnswer() answer {
-	a.c.t.Helper()
-	all := a.waitEvents()
-	if a.err != nil {
-		a.c.t.Errorf("%s: the response was cut: %v", a.id, a.err)
+func (w *webRequest) waitAnswer() answer {
+	w.c.t.Helper()
+	all := w.waitEvents()
+	if w.err != nil {
+		w.c.t.Errorf("%s: the response was cut: %v", w.id, w.err)
 	}
 	for _, m := range all {
-		if string(m.ID) == a.id && m.Method == "" {
+		if string(m.ID) == w.id && m.Method == "" {
 			return m
 		}
 	}
-	a.c.t.Fatalf("%s was not answered: status %d, %v", a.id, a.status, a.err)
+	w.c.t.Fatalf("%s was not answered: status %d, %v", w.id, w.status, w.err)
 	return answer{}
 }
 
-func (a *webRequest) waitResult() toolResult {
-	a.c.t.Helper()
-	m := a.waitAnswer()
+func (w *webRequest) waitResult() toolResult {
+	w.c.t.Helper()
+	m := w.waitAnswer()
 	if m.Error != nil {
-		a.c.t.Fatalf("got error %d: %s", m.Error.Code, m.Error.Message)
+		w.c.t.Fatalf("got error %d: %s", m.Error.Code, m.Error.Message)
 	}
 	var r toolResult
 	if err := json.Unmarshal(m.Result, &r); err != nil {
-		a.c.t.Fatal(err)
+		w.c.t.Fatal(err)
 	}
 	return r
 }

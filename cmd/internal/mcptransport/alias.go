@@ -45,7 +45,7 @@ func (a idAlias) originalID(id json.RawMessage) json.RawMessage {
 
 // decodeMessage returns the message in a body, with aliases in place of ids. The problem says why
 // a body holds no message.
-func (x *exchange) decodeMessage(body []byte) (*jsonrpc2.Message, []byte, *jsonrpc2.Problem) {
+func (e *exchange) decodeMessage(body []byte) (*jsonrpc2.Message, []byte, *jsonrpc2.Problem) {
 	m, problem := decodeBody(body)
 	if params := fixEmptyLists(m.Params); !bytes.Equal(params, m.Params) {
 		body = setField(body, "params", params)
@@ -55,9 +55,9 @@ func (x *exchange) decodeMessage(body []byte) (*jsonrpc2.Message, []byte, *jsonr
 	if m.Method == jsonrpc2.MethodCancelled && m.ID == nil {
 		cancelled = newIDAlias(json.RawMessage(jsonrpc2.CancelledKey(m.Params)))
 	}
-	switch x.alias = newIDAlias(m.ID); {
-	case x.alias.name != nil:
-		body = setField(body, "id", x.alias.name)
+	switch e.alias = newIDAlias(m.ID); {
+	case e.alias.name != nil:
+		body = setField(body, "id", e.alias.name)
 	case cancelled.name != nil:
 		body = setField(body, "params", setField(m.Params, "requestId", cancelled.name))
 	default:

@@ -52,54 +52,54 @@ func exchangeFromContext(ctx context.Context) *exchange {
 }
 
 // Write implements http.ResponseWriter. The SDK writes each message with one Write.
-func (x *exchange) Write(message []byte) (int, error) {
-	text := x.alias.restoreID(message)
-	if x.call != nil {
-		if x.isOnlyReader {
-			x.call.deliverIfReady()
+func (e *exchange) Write(message []byte) (int, error) {
+	text := e.alias.restoreID(message)
+	if e.call != nil {
+		if e.isOnlyReader {
+			e.call.deliverIfReady()
 		}
-		if x.call.IsCancelled() {
+		if e.call.IsCancelled() {
 			return len(message), nil
 		}
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.extendDeadline()
-	x.logMessages("line sent", text)
-	switch streams := x.isStream(); {
-	case streams && x.isSingleMessage:
-		return len(message), x.writeAnswer(text)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.extendDeadline()
+	e.logMessages("line sent", text)
+	switch streams := e.isStream(); {
+	case streams && e.isSingleMessage:
+		return len(message), e.writeAnswer(text)
 	case streams:
-		x.resetKeepAliveLocked()
+		e.resetKeepAliveLocked()
 	}
-	_, err := x.ResponseWriter.Write(bytes.TrimPrefix(text, primeEventName))
+	_, err := e.ResponseWriter.Write(bytes.TrimPrefix(text, primeEventName))
 	return len(message), err
 }
 
 // writeAnswer writes the message of an event if it is an answer. A client that accepts a single
 // message gets no others.
-func (x *exchange) writeAnswer(event []byte) error {
+func (e *exchange) writeAnswer(event []byte) error {
 	message, _ := eventData(event)
 	if !isAnswer(message) {
 		return nil
 	}
-	x.Header().Set("Content-Type", jsonType)
-	_, err := x.ResponseWriter.Write(message)
+	e.Header().Set("Content-Type", jsonType)
+	_, err := e.ResponseWriter.Write(message)
 	return err
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (x *exchange) WriteHeader(status int) {
-	if x.isStream() && x.isSingleMessage {
+func (e *exchange) WriteHeader(status int) {
+	if e.isStream() && e.isSingleMessage {
 		return // writeAnswer sends the status
 	}
-	x.ResponseWriter.WriteHeader(status)
+	e.ResponseWriter.WriteHeader(status)
 }
 
 // isStream reports whether the response is an event stream. It sets a header that makes proxies
 // such as nginx pass on each event at once.
-func (x *exchange) isStream() bool {
-	h := x.Header()
+func (e *exchange) isStream() bool {
+	h := e.Header()
 	if !strings.HasPrefix(h.Get("Content-Type"), eventStream) {
 		return false
 	}
@@ -110,9 +110,9 @@ func (x *exchange) isStream() bool {
 // parseAccept records which response types a client accepts. The protocol requires both event
 // streams and single messages. Many clients list fewer types than they support, and some support
 // no streams.
-func (x *exchange) parseAccept(h http.Header) {
+func (e *exchange) parseAccept(h http.Header) {
 	accept := strings.ToLower(strings.Join(h.Values("Accept"), ","))
-	x.isSingleMessage = strings.Contains(accept, "application/") && !strings.Contains(accept, eventStream) && !strings.Contains(accept, "*/*") && !strings.Contains(accept, "text/*")
+	e.isSingleMessage = strings.Contains(accept, "application/") && !strings.Contains(accept, eventStream) && !strings.Contains(accept, "*/*") && !strings.Contains(accept, "text/*")
 	h.Set("Accept", jsonType+", "+eventStream)
 }
 
@@ -143,75 +143,75 @@ var primeEventName = []byte("event: prime\n")
 const keepAliveInterval = 15 * time.Second
 
 // startStream starts an event stream with a line that clients ignore.
-func (x *exchange) startStream() {
-	x.Header().Set("Content-Type", eventStream)
-	x.Header().Set("Cache-Control", "no-cache, no-transform")
-	_, _ = io.WriteString(x, ": ok\n\n")
-	_ = x.FlushError()
+func (e *exchange) startStream() {
+	e.Header().Set("Content-Type", eventStream)
+	e.Header().Set("Cache-Control", "no-cache, no-transform")
+	_, _ = io.WriteString(e, ": ok\n\n")
+	_ = e.FlushError()
 }
 
 // startKeepAlive starts the keep-alive timer of a call's stream, even before its first event.
-func (x *exchange) startKeepAlive() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.resetKeepAliveLocked()
+func (e *exchange) startKeepAlive() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.resetKeepAliveLocked()
 }
 
 // resetKeepAliveLocked starts or restarts the keep-alive timer.
-func (x *exchange) resetKeepAliveLocked() {
+func (e *exchange) resetKeepAliveLocked() {
 	switch {
-	case x.finished, x.isSingleMessage:
-	case x.keepAliveTimer == nil:
-		x.keepAliveTimer = time.AfterFunc(keepAliveInterval, x.writeKeepAlive)
+	case e.finished, e.isSingleMessage:
+	case e.keepAliveTimer == nil:
+		e.keepAliveTimer = time.AfterFunc(keepAliveInterval, e.writeKeepAlive)
 	default:
-		x.keepAliveTimer.Reset(keepAliveInterval)
+		e.keepAliveTimer.Reset(keepAliveInterval)
 	}
 }
 
 // writeKeepAlive writes a comment line, which clients ignore.
-func (x *exchange) writeKeepAlive() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.finished || x.call != nil && x.call.IsCancelled() {
+func (e *exchange) writeKeepAlive() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.finished || e.call != nil && e.call.IsCancelled() {
 		return
 	}
-	x.extendDeadline()
-	x.isStream() // sets the header, since this may be the first write
-	if _, err := io.WriteString(x.ResponseWriter, ": keep-alive\n\n"); err != nil {
+	e.extendDeadline()
+	e.isStream() // sets the header, since this may be the first write
+	if _, err := io.WriteString(e.ResponseWriter, ": keep-alive\n\n"); err != nil {
 		return // the client has gone
 	}
-	_ = http.NewResponseController(x.ResponseWriter).Flush()
-	x.resetKeepAliveLocked()
+	_ = http.NewResponseController(e.ResponseWriter).Flush()
+	e.resetKeepAliveLocked()
 }
 
 // finishResponse ends the response; nothing is written to it afterwards.
-func (x *exchange) finishResponse() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.finished = true; x.keepAliveTimer != nil {
-		x.keepAliveTimer.Stop()
+func (e *exchange) finishResponse() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.finished = true; e.keepAliveTimer != nil {
+		e.keepAliveTimer.Stop()
 	}
-	x.extendDeadline() // for the end of the response
-	if x.cancelRequest != nil {
-		x.cancelRequest()
-		close(x.done)
+	e.extendDeadline() // for the end of the response
+	if e.cancelRequest != nil {
+		e.cancelRequest()
+		close(e.done)
 	}
 }
 
 // logMessages logs each message of a body or an event at debug level.
-func (x *exchange) logMessages(what string, text []byte) {
-	if x.logger == nil || !x.logger.Enabled(context.Background(), slog.LevelDebug) {
+func (e *exchange) logMessages(what string, text []byte) {
+	if e.logger == nil || !e.logger.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
 	var batch []json.RawMessage
 	if json.Unmarshal(text, &batch) == nil {
 		for _, message := range batch {
-			jsonrpc2.LogLine(x.logger, what, message)
+			jsonrpc2.LogLine(e.logger, what, message)
 		}
 		return
 	}
 	if message, isEvent := eventData(text); !isEvent || len(message) > 0 {
-		jsonrpc2.LogLine(x.logger, what, message)
+		jsonrpc2.LogLine(e.logger, what, message)
 	}
 }
 
@@ -226,54 +226,54 @@ func eventData(text []byte) (message []byte, isEvent bool) {
 }
 
 // FlushError lets http.ResponseController flush the response.
-func (x *exchange) FlushError() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.isStream() && x.isSingleMessage {
+func (e *exchange) FlushError() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.isStream() && e.isSingleMessage {
 		return nil
 	}
-	x.extendDeadline()
-	return http.NewResponseController(x.ResponseWriter).Flush()
+	e.extendDeadline()
+	return http.NewResponseController(e.ResponseWriter).Flush()
 }
 
 // Unwrap returns the underlying writer to http.ResponseController.
-func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+func (e *exchange) Unwrap() http.ResponseWriter { return e.ResponseWriter }
 
 // extendDeadline bounds the next write, for clients that do not read. It ignores an error,
 // because the write itself would fail too.
-func (x *exchange) extendDeadline() {
-	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
+func (e *exchange) extendDeadline() {
+	_ = http.NewResponseController(e.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
 }
 
 // writeRefusal answers a request with an error instead of passing it to the SDK.
-func (x *exchange) writeRefusal(id json.RawMessage, code int, text string) {
-	x.writeMessage(http.StatusBadRequest, errorLine(id, &jsonrpc2.Error{Code: code, Message: text}))
+func (e *exchange) writeRefusal(id json.RawMessage, code int, text string) {
+	e.writeMessage(http.StatusBadRequest, errorLine(id, &jsonrpc2.Error{Code: code, Message: text}))
 }
 
 // writeMessage writes a single message as the response.
-func (x *exchange) writeMessage(status int, message []byte) {
-	x.Header().Set("Content-Type", jsonType)
-	x.WriteHeader(status)
-	_, _ = x.Write(message)
+func (e *exchange) writeMessage(status int, message []byte) {
+	e.Header().Set("Content-Type", jsonType)
+	e.WriteHeader(status)
+	_, _ = e.Write(message)
 }
 
 // readBody reads the body of a request, within bodyTimeout. If it returns false, it has already
 // written the response.
-func (x *exchange) readBody(r *http.Request) (body []byte, ok bool) {
-	control := http.NewResponseController(x.ResponseWriter)
+func (e *exchange) readBody(r *http.Request) (body []byte, ok bool) {
+	control := http.NewResponseController(e.ResponseWriter)
 	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
-	body, err := io.ReadAll(http.MaxBytesReader(x.ResponseWriter, r.Body, maxBodyBytes))
+	body, err := io.ReadAll(http.MaxBytesReader(e.ResponseWriter, r.Body, maxBodyBytes))
 	_ = control.SetReadDeadline(time.Time{}) // a deadline left here would end the request later
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		http.Error(x, fmt.Sprintf("a message is limited to %d MiB", maxBodyBytes>>20), http.StatusRequestEntityTooLarge)
+		http.Error(e, fmt.Sprintf("a message is limited to %d MiB", maxBodyBytes>>20), http.StatusRequestEntityTooLarge)
 	case err != nil:
-		http.Error(x, "cannot read the request body: "+err.Error(), http.StatusRequestTimeout)
+		http.Error(e, "cannot read the request body: "+err.Error(), http.StatusRequestTimeout)
 	}
 	body = bytes.TrimPrefix(body, byteOrderMark)
 	if err == nil {
-		x.logMessages("line received", body)
+		e.logMessages("line received", body)
 	}
 	return body, err == nil
 }

@@ -110,12 +110,12 @@ type refusalLogger struct {
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (w *refusalLogger) WriteHeader(status int) {
+func (l *refusalLogger) WriteHeader(status int) {
 	if status >= http.StatusBadRequest {
-		w.log.Info("request refused", "status", status, "from", w.from)
+		l.log.Info("request refused", "status", status, "from", l.from)
 	}
-	w.ResponseWriter.WriteHeader(status)
+	l.ResponseWriter.WriteHeader(status)
 }
 
 // Unwrap returns the underlying writer to http.ResponseController.
-func (w *refusalLogger) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (l *refusalLogger) Unwrap() http.ResponseWriter { return l.ResponseWriter }

@@ -170,10 +170,10 @@ func requestVersion(params json.RawMessage) string {
 }
 
 // passToSDK passes a message to a handler of the SDK.
-func (x *exchange) passToSDK(to http.Handler, r *http.Request, body []byte) {
-	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+func (e *exchange) passToSDK(to http.Handler, r *http.Request, body []byte) {
+	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	to.ServeHTTP(x, r)
+	to.ServeHTTP(e, r)
 }
 
 // decodeBody returns the message in a body. If there is none, it returns an empty message and the

@@ -52,15 +52,15 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, logger *slog.Logger
 // closeAfterAnswers waits for the answers to the calls that closing the tools has ended, for
 // lastWritesTimeout at most. It then closes the connection, and returns the error that broke it,
 // if any.
-func (w *stdioConn) closeAfterAnswers(connected *mcp.ServerSession) error {
+func (s *stdioConn) closeAfterAnswers(connected *mcp.ServerSession) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWritesTimeout)
 	defer cancel()
-	w.awaitAnswers(ctx)
-	_ = w.Close() // never fails
+	s.awaitAnswers(ctx)
+	_ = s.Close() // never fails
 	done := make(chan error, 1)
 	go func() {
 		err := connected.Wait()
-		w.queueWriters.Wait()
+		s.queueWriters.Wait()
 		done <- err
 	}()
 	select {

@@ -119,22 +119,22 @@ func newStdioConn(in io.Reader, out io.Writer, logger *slog.Logger) *stdioConn {
 }
 
 // Connect implements mcp.Transport.
-func (w *stdioConn) Connect(context.Context) (mcp.Connection, error) {
-	go w.readLines() // ends with the input: see the package comment
-	return w, nil
+func (s *stdioConn) Connect(context.Context) (mcp.Connection, error) {
+	go s.readLines() // ends with the input: see the package comment
+	return s, nil
 }
 
 // SessionID implements mcp.Connection. A pair of streams has no MCP session.
-func (w *stdioConn) SessionID() string { return "" }
+func (s *stdioConn) SessionID() string { return "" }
 
 // Close ends Read. It is idempotent and does not wait.
-func (w *stdioConn) Close() error {
-	w.closing.Do(func() { close(w.closed) })
+func (s *stdioConn) Close() error {
+	s.closing.Do(func() { close(s.closed) })
 	return nil
 }
 
-func (w *stdioConn) readLines() {
-	r := jsonrpc2.NewReader(w.in, maxLineBytes)
+func (s *stdioConn) readLines() {
+	r := jsonrpc2.NewReader(s.in, maxLineBytes)
 	for {
 		text, err := r.Next()
 		text = bytes.TrimSpace(bytes.TrimPrefix(text, byteOrderMark))
@@ -147,8 +147,8 @@ func (w *stdioConn) readLines() {
 		}
 		if len(text) > 0 || err != nil {
 			select {
-			case w.lines <- inputLine{text, err}:
-			case <-w.closed:
+			case s.lines <- inputLine{text, err}:
+			case <-s.closed:
 				return
 			}
 		}
@@ -161,132 +161,132 @@ func (w *stdioConn) readLines() {
 // Read implements mcp.Connection. It answers lines that are not for the SDK itself, and does not
 // wait for the client to read these answers, because it must see the end of the input. After that
 // end it waits for Close, because the SDK would end the calls.
-func (w *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
-	for len(w.decodedMessages) == 0 {
+func (s *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for len(s.decodedMessages) == 0 {
 		select {
-		case l := <-w.lines:
+		case l := <-s.lines:
 			long, isLong := errors.AsType[*jsonrpc2.TooLongError](l.err)
 			switch {
 			case isLong:
-				w.refuseCall(long.ID, nil, jsonrpc2.CodeInvalidRequest, fmt.Sprintf("a message is limited to %d MiB", maxLineBytes>>20))
+				s.refuseCall(long.ID, nil, jsonrpc2.CodeInvalidRequest, fmt.Sprintf("a message is limited to %d MiB", maxLineBytes>>20))
 			case errors.Is(l.err, io.EOF):
-				close(w.inputEnded)
+				close(s.inputEnded)
 			case l.err != nil:
-				_ = w.Close() // never fails
+				_ = s.Close() // never fails
 				return nil, l.err
 			default:
-				w.acceptLine(l.text)
+				s.acceptLine(l.text)
 			}
-		case <-w.closed:
+		case <-s.closed:
 			return nil, io.EOF
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
-	m := w.decodedMessages[0]
-	w.decodedMessages = w.decodedMessages[1:]
+	m := s.decodedMessages[0]
+	s.decodedMessages = s.decodedMessages[1:]
 	return m, nil
 }
 
 // acceptLine handles one line: a message or a batch.
-func (w *stdioConn) acceptLine(text []byte) {
+func (s *stdioConn) acceptLine(text []byte) {
 	if text[0] != '[' {
-		w.acceptMessage(text, nil)
+		s.acceptMessage(text, nil)
 		return
 	}
 	var parts []json.RawMessage
 	if err := json.Unmarshal(text, &parts); err != nil || len(parts) == 0 {
-		w.refuseLine(nil, jsonrpc2.CodeInvalidRequest, "a batch must be an array of at least one message")
+		s.refuseLine(nil, jsonrpc2.CodeInvalidRequest, "a batch must be an array of at least one message")
 		return
 	}
 	b := &batch{open: 1} // 1 more than its messages, until all are accepted
 	for _, part := range parts {
-		w.acceptMessage(part, b)
+		s.acceptMessage(part, b)
 	}
-	if text := w.finishPart(b, nil); text != nil {
-		w.queueLine(text)
+	if text := s.finishPart(b, nil); text != nil {
+		s.queueLine(text)
 	}
 }
 
-func (w *stdioConn) acceptMessage(text []byte, b *batch) {
+func (s *stdioConn) acceptMessage(text []byte, b *batch) {
 	m, err := jsonrpc2.Decode(text)
 	if problem, ok := errors.AsType[*jsonrpc2.Problem](err); ok {
-		w.refuseLine(b, problem.Code, problem.Text)
+		s.refuseLine(b, problem.Code, problem.Text)
 		return
 	}
 	if m.Method != "" { // an answer may be a secret, and its length would be a hint
-		jsonrpc2.LogLine(w.logger, "line received", text)
+		jsonrpc2.LogLine(s.logger, "line received", text)
 	}
 	m.Params = fixEmptyLists(m.Params)
 	wrong := paramTypeError(m)
 	switch {
 	case m.Method == "":
-		w.acceptAnswer(text)
+		s.acceptAnswer(text)
 	case m.ID == nil && m.Method == jsonrpc2.MethodCancelled:
-		w.cancelRequest(m.Params)
+		s.cancelRequest(m.Params)
 	case m.ID == nil:
-		w.decodedMessages = append(w.decodedMessages, &jsonrpc.Request{Method: m.Method, Params: m.Params})
+		s.decodedMessages = append(s.decodedMessages, &jsonrpc.Request{Method: m.Method, Params: m.Params})
 	case wrong != "":
-		w.refuseCall(m.ID, b, jsonrpc2.CodeInvalidParams, wrong)
-	case m.Method == methodInitialize && w.savedInitializeResult() != nil: // a gateway forwards one from each of its clients
-		w.queueAnswer(b, jsonrpc2.ResultLine(m.ID, w.savedInitializeResult()))
+		s.refuseCall(m.ID, b, jsonrpc2.CodeInvalidParams, wrong)
+	case m.Method == methodInitialize && s.savedInitializeResult() != nil: // a gateway forwards one from each of its clients
+		s.queueAnswer(b, jsonrpc2.ResultLine(m.ID, s.savedInitializeResult()))
 	default:
-		w.startRequest(m, b)
+		s.startRequest(m, b)
 	}
 }
 
 // savedInitializeResult returns the result of initialize, or nil before there is one.
-func (w *stdioConn) savedInitializeResult() json.RawMessage {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.initializeResult
+func (s *stdioConn) savedInitializeResult() json.RawMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.initializeResult
 }
 
 // acceptAnswer passes on the answer to a request of the server. It ignores malformed and
 // unexpected answers.
-func (w *stdioConn) acceptAnswer(text []byte) {
+func (s *stdioConn) acceptAnswer(text []byte) {
 	if m, err := jsonrpc.DecodeMessage(text); err == nil {
 		if answer, ok := m.(*jsonrpc.Response); ok {
-			w.decodedMessages = append(w.decodedMessages, answer)
+			s.decodedMessages = append(s.decodedMessages, answer)
 		}
 	}
 }
 
 // startRequest hands a request to the SDK.
-func (w *stdioConn) startRequest(m *jsonrpc2.Message, b *batch) {
+func (s *stdioConn) startRequest(m *jsonrpc2.Message, b *batch) {
 	r := &openRequest{
-		ToolCall: ToolCall{token: jsonrpc2.ProgressToken(m.Params), notify: w.writeProgress},
+		ToolCall: ToolCall{token: jsonrpc2.ProgressToken(m.Params), notify: s.writeProgress},
 		id:       m.ID,
 		method:   m.Method,
 		size:     len(m.ID) + len(m.Params),
 		batch:    b,
 	}
-	w.mu.Lock()
-	if _, taken := w.requestNumbers[jsonrpc2.IDKey(r.id)]; taken {
-		w.mu.Unlock()
-		w.refuseLine(b, jsonrpc2.CodeInvalidRequest, fmt.Sprintf("id %s is in use by a call that is not answered yet", r.id))
+	s.mu.Lock()
+	if _, taken := s.requestNumbers[jsonrpc2.IDKey(r.id)]; taken {
+		s.mu.Unlock()
+		s.refuseLine(b, jsonrpc2.CodeInvalidRequest, fmt.Sprintf("id %s is in use by a call that is not answered yet", r.id))
 		return
 	}
-	if open := len(w.openRequests); open >= maxOpenRequests || open > 0 && w.openBytes+r.size > maxOpenBytes {
-		w.mu.Unlock()
-		w.refuseCall(r.id, b, jsonrpc2.CodeInternal, fmt.Sprintf("too many open requests (%d): read the answers first", open))
+	if open := len(s.openRequests); open >= maxOpenRequests || open > 0 && s.openBytes+r.size > maxOpenBytes {
+		s.mu.Unlock()
+		s.refuseCall(r.id, b, jsonrpc2.CodeInternal, fmt.Sprintf("too many open requests (%d): read the answers first", open))
 		return
 	}
-	w.openBytes += r.size
-	w.unwrittenAnswers++
-	w.lastRequestTime = time.Now()
-	w.lastNumber++
-	r.number = w.lastNumber
+	s.openBytes += r.size
+	s.unwrittenAnswers++
+	s.lastRequestTime = time.Now()
+	s.lastNumber++
+	r.number = s.lastNumber
 	if m.Method == methodCallTool {
-		r.Arrival = w.arrivals.Join()
+		r.Arrival = s.arrivals.Join()
 	}
-	w.openRequests[r.number] = r
-	w.requestNumbers[jsonrpc2.IDKey(r.id)] = r.number
+	s.openRequests[r.number] = r
+	s.requestNumbers[jsonrpc2.IDKey(r.id)] = r.number
 	if b != nil {
 		b.open++
 	}
-	w.mu.Unlock()
-	w.decodedMessages = append(w.decodedMessages, &jsonrpc.Request{
+	s.mu.Unlock()
+	s.decodedMessages = append(s.decodedMessages, &jsonrpc.Request{
 		ID:     idFromNumber(r.number),
 		Method: r.method,
 		Params: m.Params,
@@ -305,19 +305,19 @@ func idFromNumber(n int64) jsonrpc.ID {
 
 // cancelRequest cancels an open call of the client, which gets nothing more for it. It ignores
 // unknown ids.
-func (w *stdioConn) cancelRequest(params json.RawMessage) {
-	w.mu.Lock()
-	r := w.openRequests[w.requestNumbers[jsonrpc2.CancelledKey(params)]]
-	w.mu.Unlock()
+func (s *stdioConn) cancelRequest(params json.RawMessage) {
+	s.mu.Lock()
+	r := s.openRequests[s.requestNumbers[jsonrpc2.CancelledKey(params)]]
+	s.mu.Unlock()
 	if r != nil && r.method != methodInitialize {
 		r.Cancel()
 		number := strconv.AppendInt([]byte(`{"requestId":`), r.number, 10)
-		w.decodedMessages = append(w.decodedMessages, &jsonrpc.Request{Method: jsonrpc2.MethodCancelled, Params: append(number, '}')})
+		s.decodedMessages = append(s.decodedMessages, &jsonrpc.Request{Method: jsonrpc2.MethodCancelled, Params: append(number, '}')})
 	}
 }
 
 // Write implements mcp.Connection.
-func (w *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
+func (s *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	answer, ok := m.(*jsonrpc.Response)
 	if !ok {
 		if ctx.Err() != nil {
@@ -327,23 +327,23 @@ func (w *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 		if err != nil {
 			return fmt.Errorf("mcptransport: %w", err)
 		}
-		return w.writeLine(text)
+		return s.writeLine(text)
 	}
 	number, _ := answer.ID.Raw().(int64)
-	w.mu.Lock()
-	r := w.openRequests[number]
+	s.mu.Lock()
+	r := s.openRequests[number]
 	if r == nil {
-		w.mu.Unlock()
-		return w.writeLine(encodeResponse(nil, answer))
+		s.mu.Unlock()
+		return s.writeLine(encodeResponse(nil, answer))
 	}
-	defer w.countAnswer()
-	w.openBytes -= r.size
-	delete(w.openRequests, number)
-	delete(w.requestNumbers, jsonrpc2.IDKey(r.id))
+	defer s.countAnswer()
+	s.openBytes -= r.size
+	delete(s.openRequests, number)
+	delete(s.requestNumbers, jsonrpc2.IDKey(r.id))
 	if r.method == methodInitialize && answer.Error == nil {
-		w.initializeResult = answer.Result
+		s.initializeResult = answer.Result
 	}
-	w.mu.Unlock()
+	s.mu.Unlock()
 
 	// A client that gets the answer may call again at once. So everything that goes with the
 	// answer must happen before it is written.
@@ -352,46 +352,46 @@ func (w *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 		text = encodeResponse(r.id, answer)
 	}
 	if r.batch != nil {
-		text = w.finishPart(r.batch, text)
+		text = s.finishPart(r.batch, text)
 	}
 	if text == nil {
 		return nil
 	}
-	return w.writeLine(text)
+	return s.writeLine(text)
 }
 
 // countAnswer counts an answer as written or dropped.
-func (w *stdioConn) countAnswer() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.unwrittenAnswers--; w.unwrittenAnswers > 0 {
+func (s *stdioConn) countAnswer() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unwrittenAnswers--; s.unwrittenAnswers > 0 {
 		return
 	}
 	select {
-	case w.allAnswered <- struct{}{}:
+	case s.allAnswered <- struct{}{}:
 	default:
 	}
 }
 
 // lastRequestAt returns the arrival time of the last request.
-func (w *stdioConn) lastRequestAt() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.lastRequestTime
+func (s *stdioConn) lastRequestAt() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastRequestTime
 }
 
 // awaitAnswers waits until every request is answered, ctx ends, or the connection is closed.
-func (w *stdioConn) awaitAnswers(ctx context.Context) {
+func (s *stdioConn) awaitAnswers(ctx context.Context) {
 	for {
-		w.mu.Lock()
-		unsent := w.unwrittenAnswers
-		w.mu.Unlock()
+		s.mu.Lock()
+		unsent := s.unwrittenAnswers
+		s.mu.Unlock()
 		if unsent == 0 {
 			return
 		}
 		select {
-		case <-w.allAnswered:
-		case <-w.closed:
+		case <-s.allAnswered:
+		case <-s.closed:
 			return
 		case <-ctx.Done():
 			return
@@ -401,14 +401,14 @@ func (w *stdioConn) awaitAnswers(ctx context.Context) {
 
 // finishPart counts one message of a batch as done, with its answer, if any. After the last
 // message, it returns the line with all answers, if any.
-func (w *stdioConn) finishPart(b *batch, answer []byte) []byte {
-	w.mu.Lock()
+func (s *stdioConn) finishPart(b *batch, answer []byte) []byte {
+	s.mu.Lock()
 	if answer != nil {
 		b.answers = append(b.answers, answer)
 	}
 	b.open--
 	complete, answers := b.open == 0, b.answers
-	w.mu.Unlock()
+	s.mu.Unlock()
 	if !complete || len(answers) == 0 {
 		return nil
 	}
@@ -417,23 +417,23 @@ func (w *stdioConn) finishPart(b *batch, answer []byte) []byte {
 }
 
 // refuseLine answers a malformed line.
-func (w *stdioConn) refuseLine(b *batch, code int, text string) { w.refuseCall(nil, b, code, text) }
+func (s *stdioConn) refuseLine(b *batch, code int, text string) { s.refuseCall(nil, b, code, text) }
 
 // refuseCall answers a request with an error instead of passing it to the SDK.
-func (w *stdioConn) refuseCall(id json.RawMessage, b *batch, code int, text string) {
-	w.logger.Info("request refused", "code", code)
-	w.queueAnswer(b, errorLine(id, &jsonrpc2.Error{Code: code, Message: text}))
+func (s *stdioConn) refuseCall(id json.RawMessage, b *batch, code int, text string) {
+	s.logger.Info("request refused", "code", code)
+	s.queueAnswer(b, errorLine(id, &jsonrpc2.Error{Code: code, Message: text}))
 }
 
 // queueAnswer answers a request that does not reach the SDK.
-func (w *stdioConn) queueAnswer(b *batch, answer []byte) {
+func (s *stdioConn) queueAnswer(b *batch, answer []byte) {
 	if b != nil {
-		w.mu.Lock()
+		s.mu.Lock()
 		b.answers = append(b.answers, answer)
-		w.mu.Unlock()
+		s.mu.Unlock()
 		return
 	}
-	w.queueLine(answer)
+	s.queueLine(answer)
 }
 
 // encodeResponse encodes a response as a line. An error without a code is one of ours.
@@ -459,30 +459,30 @@ func errorLine(id json.RawMessage, e *jsonrpc2.Error) []byte {
 
 // queueLine queues a message for writing, and does not wait. It reports no error, because the
 // next read fails if the client has gone.
-func (w *stdioConn) queueLine(text []byte) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if n := len(w.queuedLines); n == maxQueuedLines || n > 0 && w.queuedBytes+len(text) > maxQueuedBytes {
+func (s *stdioConn) queueLine(text []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.queuedLines); n == maxQueuedLines || n > 0 && s.queuedBytes+len(text) > maxQueuedBytes {
 		return
 	}
-	w.queuedBytes += len(text)
-	w.queuedLines = append(w.queuedLines, text)
-	if len(w.queuedLines) == 1 {
-		w.queueWriters.Go(w.writeQueuedLines)
+	s.queuedBytes += len(text)
+	s.queuedLines = append(s.queuedLines, text)
+	if len(s.queuedLines) == 1 {
+		s.queueWriters.Go(s.writeQueuedLines)
 	}
 }
 
-func (w *stdioConn) writeQueuedLines() {
+func (s *stdioConn) writeQueuedLines() {
 	for {
-		w.mu.Lock()
-		text := w.queuedLines[0]
-		w.mu.Unlock()
-		_ = w.writeLine(text)
-		w.mu.Lock()
-		w.queuedBytes -= len(text)
-		w.queuedLines = w.queuedLines[1:]
-		done := len(w.queuedLines) == 0
-		w.mu.Unlock()
+		s.mu.Lock()
+		text := s.queuedLines[0]
+		s.mu.Unlock()
+		_ = s.writeLine(text)
+		s.mu.Lock()
+		s.queuedBytes -= len(text)
+		s.queuedLines = s.queuedLines[1:]
+		done := len(s.queuedLines) == 0
+		s.mu.Unlock()
 		if done {
 			return
 		}
@@ -490,22 +490,22 @@ func (w *stdioConn) writeQueuedLines() {
 }
 
 // writeLine writes one message. It blocks while the client does not read.
-func (w *stdioConn) writeLine(text []byte) error {
-	w.writeToken <- struct{}{}
-	defer func() { <-w.writeToken }()
-	jsonrpc2.LogLine(w.logger, "line sent", text)
-	if _, err := w.out.Write(append(text, '\n')); err != nil {
+func (s *stdioConn) writeLine(text []byte) error {
+	s.writeToken <- struct{}{}
+	defer func() { <-s.writeToken }()
+	jsonrpc2.LogLine(s.logger, "line sent", text)
+	if _, err := s.out.Write(append(text, '\n')); err != nil {
 		return fmt.Errorf("cannot write to the client: %w", err)
 	}
 	return nil
 }
 
 // FindCall implements CallFinder.
-func (w *stdioConn) FindCall(_ context.Context, req *mcp.CallToolRequest) (c *ToolCall, ok bool) {
+func (s *stdioConn) FindCall(_ context.Context, req *mcp.CallToolRequest) (c *ToolCall, ok bool) {
 	number, _ := strconv.ParseInt(req.Extra.Header.Get(callNumberHeader), 10, 64)
-	w.mu.Lock()
-	r := w.openRequests[number]
-	w.mu.Unlock()
+	s.mu.Lock()
+	r := s.openRequests[number]
+	s.mu.Unlock()
 	if r == nil {
 		return nil, false
 	}
@@ -513,8 +513,8 @@ func (w *stdioConn) FindCall(_ context.Context, req *mcp.CallToolRequest) (c *To
 }
 
 // writeProgress sends a progress notification.
-func (w *stdioConn) writeProgress(p progressParams) {
+func (s *stdioConn) writeProgress(p progressParams) {
 	if line, err := jsonrpc2.NotificationLine("notifications/progress", p); err == nil {
-		_ = w.writeLine(line) // writing the answer will fail with the same error
+		_ = s.writeLine(line) // writing the answer will fail with the same error
 	}
 }

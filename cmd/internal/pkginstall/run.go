@@ -61,10 +61,10 @@ type toolOutput struct {
 	lastLines []string
 }
 
-func (s *toolOutput) Write(b []byte) (int, error) {
+func (o *toolOutput) Write(b []byte) (int, error) {
 	n := len(b)
-	if s.total += n; s.total > maxOutputBytes {
-		s.onOverflow()
+	if o.total += n; o.total > maxOutputBytes {
+		o.onOverflow()
 		return n, nil
 	}
 	for len(b) > 0 {
@@ -73,28 +73,28 @@ func (s *toolOutput) Write(b []byte) (int, error) {
 		if i >= 0 {
 			part = b[:i]
 		}
-		s.line = append(s.line, part[:min(len(part), maxLineBytes-len(s.line))]...)
+		o.line = append(o.line, part[:min(len(part), maxLineBytes-len(o.line))]...)
 		if i < 0 {
 			break
 		}
-		s.endLine()
+		o.endLine()
 		b = b[i+1:]
 	}
 	return n, nil
 }
 
-func (s *toolOutput) endLine() {
-	line := printableLine(string(s.line))
-	s.line = s.line[:0]
+func (o *toolOutput) endLine() {
+	line := printableLine(string(o.line))
+	o.line = o.line[:0]
 	if line == "" {
 		return
 	}
-	if len(s.lastLines) == maxErrorLines {
-		s.lastLines = append(s.lastLines[:0], s.lastLines[1:]...)
+	if len(o.lastLines) == maxErrorLines {
+		o.lastLines = append(o.lastLines[:0], o.lastLines[1:]...)
 	}
-	s.lastLines = append(s.lastLines, line)
-	if s.onLine != nil {
-		s.onLine(line)
+	o.lastLines = append(o.lastLines, line)
+	if o.onLine != nil {
+		o.onLine(line)
 	}
 }
 

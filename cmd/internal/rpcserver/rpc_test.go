@@ -42,26 +42,26 @@ func newTestClient(t testing.TB, s *Server) *testClient {
 	return p
 }
 
-func (p *testClient) send(lines ...string) {
-	p.t.Helper()
-	if _, err := io.WriteString(p.conn, strings.Join(lines, "\n")+"\n"); err != nil {
-		p.t.Fatal(err)
+func (c *testClient) send(lines ...string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.conn, strings.Join(lines, "\n")+"\n"); err != nil {
+		c.t.Fatal(err)
 	}
 }
 
-func (p *testClient) receive() string {
-	p.t.Helper()
-	_ = p.conn.SetReadDeadline(time.Now().Add(60 * time.Second))
-	if !p.lines.Scan() {
-		p.t.Fatalf("no answer: %v", p.lines.Err())
+func (c *testClient) receive() string {
+	c.t.Helper()
+	_ = c.conn.SetReadDeadline(time.Now().Add(60 * time.Second))
+	if !c.lines.Scan() {
+		c.t.Fatalf("no answer: %v", c.lines.Err())
 	}
-	return p.lines.Text()
+	return c.lines.Text()
 }
 
-func (p *testClient) wantLine(want string) {
-	p.t.Helper()
-	if got := p.receive(); got != want {
-		p.t.Fatalf("got  %s\nwant %s", got, want)
+func (c *testClient) wantLine(want string) {
+	c.t.Helper()
+	if got := c.receive(); got != want {
+		c.t.Fatalf("got  %s\nwant %s", got, want)
 	}
 }
 

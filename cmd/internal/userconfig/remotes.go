@@ -119,23 +119,23 @@ func remoteSettings() []string {
 	return all
 }
 
-func (p *Remote) parse(name string) (err error) {
+func (r *Remote) parse(name string) (err error) {
 	switch {
 	case !IsRemoteName(name):
 		return fmt.Errorf("invalid remote name %q: use up to 32 letters, digits, dots, underscores and hyphens", name)
 	case name == LocalRemote:
 		return fmt.Errorf("%q is reserved for this machine", name)
-	case p.Command == "":
+	case r.Command == "":
 		return fmt.Errorf("%s lacks via, the command that connects to it", name)
-	case p.Program != "" && !transportcmd.IsPlainWord(p.Program):
-		return fmt.Errorf("repl of %s: %q: use letters, digits and _ . / = - only", name, p.Program)
-	case p.Socket != "" && !transportcmd.IsPlainWord(p.Socket):
-		return fmt.Errorf("socket of %s: %q: use letters, digits and _ . / = - only", name, p.Socket)
-	case p.Dir != "" && !strings.HasPrefix(p.Dir, "/") && !filepath.IsAbs(p.Dir):
-		return fmt.Errorf("dir of %s: %q: use an absolute path on the remote", name, p.Dir)
-	case p.ConnectTimeout != "":
-		if p.Timeout, err = time.ParseDuration(p.ConnectTimeout); err != nil || p.Timeout < time.Second || p.Timeout > 24*time.Hour {
-			return fmt.Errorf("connect-timeout of %s: %q: use a time from 1s to 24h, such as 10m", name, p.ConnectTimeout)
+	case r.Program != "" && !transportcmd.IsPlainWord(r.Program):
+		return fmt.Errorf("repl of %s: %q: use letters, digits and _ . / = - only", name, r.Program)
+	case r.Socket != "" && !transportcmd.IsPlainWord(r.Socket):
+		return fmt.Errorf("socket of %s: %q: use letters, digits and _ . / = - only", name, r.Socket)
+	case r.Dir != "" && !strings.HasPrefix(r.Dir, "/") && !filepath.IsAbs(r.Dir):
+		return fmt.Errorf("dir of %s: %q: use an absolute path on the remote", name, r.Dir)
+	case r.ConnectTimeout != "":
+		if r.Timeout, err = time.ParseDuration(r.ConnectTimeout); err != nil || r.Timeout < time.Second || r.Timeout > 24*time.Hour {
+			return fmt.Errorf("connect-timeout of %s: %q: use a time from 1s to 24h, such as 10m", name, r.ConnectTimeout)
 		}
 	}
 	for _, c := range []struct {
@@ -143,9 +143,9 @@ func (p *Remote) parse(name string) (err error) {
 		words            *[]string
 		marks            []string
 	}{
-		{"via", p.Command, &p.Prefix, []string{JobPlaceholder}},
-		{"start", p.Start, &p.StartWords, []string{programPlaceholder, socketPlaceholder}},
-		{"diagnose", p.Diagnose, &p.DiagnoseWords, []string{JobPlaceholder}},
+		{"via", r.Command, &r.Prefix, []string{JobPlaceholder}},
+		{"start", r.Start, &r.StartWords, []string{programPlaceholder, socketPlaceholder}},
+		{"diagnose", r.Diagnose, &r.DiagnoseWords, []string{JobPlaceholder}},
 	} {
 		if c.command == "" {
 			continue
@@ -157,24 +157,24 @@ func (p *Remote) parse(name string) (err error) {
 			return fmt.Errorf("%s of %s: %s has no meaning here; use %s", c.setting, name, mark, strings.Join(c.marks, " and "))
 		}
 	}
-	return p.parseJob(name)
+	return r.parseJob(name)
 }
 
 // parseJob rejects incomplete commands for a job.
-func (p *Remote) parseJob(name string) error {
+func (r *Remote) parseJob(name string) error {
 	switch {
-	case p.NeedsJob() && p.Start == "":
+	case r.NeedsJob() && r.Start == "":
 		return fmt.Errorf("via of %s has %s; add start, the command that prints it", name, JobPlaceholder)
-	case !p.NeedsJob() && p.Start != "":
+	case !r.NeedsJob() && r.Start != "":
 		return fmt.Errorf("start of %s prints the name of a job; put %s where it belongs in via", name, JobPlaceholder)
-	case strings.Contains(p.Start, socketPlaceholder) && p.Socket == "":
+	case strings.Contains(r.Start, socketPlaceholder) && r.Socket == "":
 		return fmt.Errorf("start of %s has {socket}; add socket, a path on the remote", name)
 	}
 	return nil
 }
 
 // NeedsJob reports whether the remote is reached through a job.
-func (p *Remote) NeedsJob() bool { return strings.Contains(p.Command, JobPlaceholder) }
+func (r *Remote) NeedsJob() bool { return strings.Contains(r.Command, JobPlaceholder) }
 
 // misplacedPlaceholder returns a placeholder that this command may not contain.
 func misplacedPlaceholder(words, known []string) string {
@@ -188,12 +188,12 @@ func misplacedPlaceholder(words, known []string) string {
 
 // FillWords replaces the placeholders in the words of a command by the job, the program and the
 // socket.
-func (p *Remote) FillWords(words []string, job string) []string {
-	program := p.Program
+func (r *Remote) FillWords(words []string, job string) []string {
+	program := r.Program
 	if program == "" {
 		program = "repl"
 	}
-	fill := strings.NewReplacer(JobPlaceholder, job, programPlaceholder, program, socketPlaceholder, p.Socket)
+	fill := strings.NewReplacer(JobPlaceholder, job, programPlaceholder, program, socketPlaceholder, r.Socket)
 	all := make([]string, len(words))
 	for i, w := range words {
 		all[i] = fill.Replace(w)

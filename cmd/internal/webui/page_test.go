@@ -49,13 +49,13 @@ func newTestServer(t *testing.T) *testServer {
 }
 
 // sendRequest sends a request. Headers are names and values; Host is the request's.
-func (d *testServer) sendRequest(method, path, body string, headers ...string) (status int, answer http.Header, text string) {
-	d.t.Helper()
-	r, err := http.NewRequestWithContext(d.t.Context(), method, "http://"+d.address+path, strings.NewReader(body))
+func (s *testServer) sendRequest(method, path, body string, headers ...string) (status int, answer http.Header, text string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+s.address+path, strings.NewReader(body))
 	if err != nil {
-		d.t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	r.Host = d.host
+	r.Host = s.host
 	for i := 0; i < len(headers); i += 2 {
 		if headers[i] == "Host" {
 			r.Host = headers[i+1]
@@ -65,23 +65,23 @@ func (d *testServer) sendRequest(method, path, body string, headers ...string) (
 	}
 	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
 	if err != nil {
-		d.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	defer response.Body.Close()
 	b, err := io.ReadAll(response.Body)
 	if err != nil {
-		d.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return response.StatusCode, response.Header, string(b)
 }
 
 // login logs a browser in and returns its cookie and token.
-func (d *testServer) login() (cookie, token string) {
-	d.t.Helper()
-	_, secret, _ := strings.Cut(d.server.NewLoginLink(""), "#")
-	status, answer, text := d.sendRequest("POST", "/in", `{"link":"`+secret+`"}`, "Content-Type", "application/json", "Origin", "http://"+d.host, "Sec-Fetch-Site", "same-origin")
+func (s *testServer) login() (cookie, token string) {
+	s.t.Helper()
+	_, secret, _ := strings.Cut(s.server.NewLoginLink(""), "#")
+	status, answer, text := s.sendRequest("POST", "/in", `{"link":"`+secret+`"}`, "Content-Type", "application/json", "Origin", "http://"+s.host, "Sec-Fetch-Site", "same-origin")
 	if status != http.StatusOK {
-		d.t.Fatalf("a link logs no browser in: %d %s", status, text)
+		s.t.Fatalf("a link logs no browser in: %d %s", status, text)
 	}
 	cookie, _, _ = strings.Cut(answer.Get("Set-Cookie"), ";")
 	_, token, _ = strings.Cut(text, `"token":"`)

@@ -117,46 +117,46 @@ type listSnapshot struct {
 }
 
 // markChanged schedules a session to be read again, or all sessions for the name "".
-func (g *listSnapshot) markChanged(name string) {
-	g.mu.Lock()
-	if g.pending == nil {
-		g.pending = make(map[string]bool)
+func (s *listSnapshot) markChanged(name string) {
+	s.mu.Lock()
+	if s.pending == nil {
+		s.pending = make(map[string]bool)
 	}
-	g.pending[name] = true
-	g.mu.Unlock()
+	s.pending[name] = true
+	s.mu.Unlock()
 	select {
-	case g.wake <- struct{}{}:
+	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (g *listSnapshot) takePending() map[string]bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	names := g.pending
-	g.pending = nil
+func (s *listSnapshot) takePending() map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := s.pending
+	s.pending = nil
 	return names
 }
 
 // refresh reads the changed sessions from the daemon. It reads all if a session is new or gone.
-func (g *listSnapshot) refresh(ctx context.Context, link *client.Client) error {
-	names := g.takePending()
+func (s *listSnapshot) refresh(ctx context.Context, link *client.Client) error {
+	names := s.takePending()
 	for name := range names {
-		at := slices.IndexFunc(g.sessions, func(i session.Info) bool { return i.Name == name })
+		at := slices.IndexFunc(s.sessions, func(i session.Info) bool { return i.Name == name })
 		if at < 0 {
-			return g.refreshAll(ctx, link)
+			return s.refreshAll(ctx, link)
 		}
 		now, err := link.Session(name).Info(ctx)
 		if err != nil {
-			return g.refreshAll(ctx, link)
+			return s.refreshAll(ctx, link)
 		}
-		g.sessions[at] = now
+		s.sessions[at] = now
 	}
 	return nil
 }
 
-func (g *listSnapshot) refreshAll(ctx context.Context, link *client.Client) (err error) {
-	g.sessions, err = link.ListSessions(ctx)
+func (s *listSnapshot) refreshAll(ctx context.Context, link *client.Client) (err error) {
+	s.sessions, err = link.ListSessions(ctx)
 	return err
 }
 

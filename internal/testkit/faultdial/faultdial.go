@@ -36,9 +36,9 @@ type proxiedConn struct {
 	paused                 chan struct{} // guarded by Dialer.mu; nil, or closed when traffic continues
 }
 
-func (l *proxiedConn) closeBoth() {
-	_ = l.clientConn.Close()
-	_ = l.daemonConn.Close()
+func (c *proxiedConn) closeBoth() {
+	_ = c.clientConn.Close()
+	_ = c.daemonConn.Close()
 }
 
 // NewDialer returns a Dialer to the daemon at a socket.
@@ -47,67 +47,67 @@ func NewDialer(socket string) *FaultyDialer {
 }
 
 // SetSocket directs later connections to another socket.
-func (w *FaultyDialer) SetSocket(socket string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.socket = socket
+func (d *FaultyDialer) SetSocket(socket string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.socket = socket
 }
 
 // String implements client.Dialer.
-func (w *FaultyDialer) String() string { return "gpu (a faulty dialer)" }
+func (d *FaultyDialer) String() string { return "gpu (a faulty dialer)" }
 
 // DisplayName names the remote.
-func (w *FaultyDialer) DisplayName() string { return "gpu" }
+func (d *FaultyDialer) DisplayName() string { return "gpu" }
 
 // Dial implements client.Dialer.
-func (w *FaultyDialer) Dial(ctx context.Context) (net.Conn, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (d *FaultyDialer) Dial(ctx context.Context) (net.Conn, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	failed := func(err error) error {
 		return &session.Error{Kind: client.KindUnreachable, Message: "gpu cannot be reached: " + err.Error(), Cause: err}
 	}
-	if w.broken {
+	if d.broken {
 		return nil, failed(errors.New("no route to host"))
 	}
-	daemonEnd, err := client.Socket(w.socket).Dial(ctx)
+	daemonEnd, err := client.Socket(d.socket).Dial(ctx)
 	if err != nil {
 		return nil, failed(err)
 	}
 	clientEnd, ours := net.Pipe()
 	l := &proxiedConn{clientConn: ours, daemonConn: daemonEnd}
-	w.connections = append(w.connections, l)
-	go w.copyBytes(l, daemonEnd, ours, &w.bytesUp)
-	go w.copyBytes(l, ours, daemonEnd, &w.bytesDown)
+	d.connections = append(d.connections, l)
+	go d.copyBytes(l, daemonEnd, ours, &d.bytesUp)
+	go d.copyBytes(l, ours, daemonEnd, &d.bytesDown)
 	return clientEnd, nil
 }
 
 // copyBytes copies one direction, and cuts both after the number of bytes in left.
-func (w *FaultyDialer) copyBytes(l *proxiedConn, to io.Writer, from io.Reader, left *int) {
+func (d *FaultyDialer) copyBytes(l *proxiedConn, to io.Writer, from io.Reader, left *int) {
 	defer l.closeBoth()
 	b := make([]byte, 4<<10)
 	for {
 		n, err := from.Read(b)
-		w.mu.Lock()
+		d.mu.Lock()
 		paused := l.paused
-		if left == &w.bytesUp {
-			w.sent = append(w.sent, b[:n]...)
+		if left == &d.bytesUp {
+			d.sent = append(d.sent, b[:n]...)
 		}
 		cut := *left >= 0 && n > *left
 		if cut {
 			n, *left = *left, -1
-			w.cuts++
+			d.cuts++
 		} else if *left >= 0 {
 			*left -= n
 		}
-		w.mu.Unlock()
+		d.mu.Unlock()
 		if paused != nil {
 			<-paused
 		}
 		_, writeErr := to.Write(b[:n])
-		if writeErr == nil && left == &w.bytesDown {
-			w.mu.Lock()
-			w.received = append(w.received, b[:n]...)
-			w.mu.Unlock()
+		if writeErr == nil && left == &d.bytesDown {
+			d.mu.Lock()
+			d.received = append(d.received, b[:n]...)
+			d.mu.Unlock()
 		}
 		if err != nil || writeErr != nil || cut {
 			return
@@ -116,63 +116,63 @@ func (w *FaultyDialer) copyBytes(l *proxiedConn, to io.Writer, from io.Reader, l
 }
 
 // CutAfter cuts the connections once, after the given number of bytes in a direction.
-func (w *FaultyDialer) CutAfter(up, down int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.bytesUp, w.bytesDown = up, down
+func (d *FaultyDialer) CutAfter(up, down int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.bytesUp, d.bytesDown = up, down
 }
 
 // SentLines returns the lines that were sent to the daemon.
-func (w *FaultyDialer) SentLines() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return strings.Split(strings.TrimSuffix(string(w.sent), "\n"), "\n")
+func (d *FaultyDialer) SentLines() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return strings.Split(strings.TrimSuffix(string(d.sent), "\n"), "\n")
 }
 
 // HasReceived reports whether the client received this text.
-func (w *FaultyDialer) HasReceived(text string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return strings.Contains(string(w.received), text)
+func (d *FaultyDialer) HasReceived(text string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return strings.Contains(string(d.received), text)
 }
 
 // PauseTraffic stops all traffic on the present connections and leaves them open. It does not
 // affect new ones.
-func (w *FaultyDialer) PauseTraffic() (resume func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (d *FaultyDialer) PauseTraffic() (resume func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	paused := make(chan struct{})
-	for _, l := range w.connections {
+	for _, l := range d.connections {
 		l.paused = paused
 	}
 	return sync.OnceFunc(func() { close(paused) })
 }
 
 // SetBroken(true) cuts all connections and makes every Dial fail, until SetBroken(false).
-func (w *FaultyDialer) SetBroken(broken bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.broken = broken
+func (d *FaultyDialer) SetBroken(broken bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.broken = broken
 	if broken {
-		for _, l := range w.connections {
+		for _, l := range d.connections {
 			l.closeBoth()
 		}
-		w.connections = nil
+		d.connections = nil
 	}
 }
 
 // CutCount returns how often the connections were cut.
-func (w *FaultyDialer) CutCount() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.cuts
+func (d *FaultyDialer) CutCount() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.cuts
 }
 
 // CutAgain cuts the connections after so many bytes from the daemon, if no cut is pending.
-func (w *FaultyDialer) CutAgain(down int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.bytesDown < 0 {
-		w.bytesDown = down
+func (d *FaultyDialer) CutAgain(down int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.bytesDown < 0 {
+		d.bytesDown = down
 	}
 }

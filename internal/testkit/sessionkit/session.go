@@ -90,45 +90,45 @@ func LaunchSessionWith(t testing.TB, o *supervisor.Options, spec workers.Spec) *
 }
 
 // WaitUntilReady waits until the session is ready for input.
-func (r *TestSession) WaitUntilReady(t testing.TB) {
+func (s *TestSession) WaitUntilReady(t testing.TB) {
 	t.Helper()
-	reply, err := r.Wait(TimeoutContext(t), 0, nil)
+	reply, err := s.Wait(TimeoutContext(t), 0, nil)
 	if err != nil || reply.State != session.StateIdle {
 		t.Fatalf("the session is %s, want idle: %v %q", reply.State, err, reply.Text())
 	}
-	r.lastSeen = reply.Next
+	s.lastSeen = reply.Next
 }
 
 // RestartWorker gives later tests a working worker.
-func (r *TestSession) RestartWorker(t testing.TB) {
+func (s *TestSession) RestartWorker(t testing.TB) {
 	t.Helper()
-	if err := r.Reset(TimeoutContext(t)); err != nil {
+	if err := s.Reset(TimeoutContext(t)); err != nil {
 		t.Fatal(err)
 	}
-	r.WaitUntilReady(t)
+	s.WaitUntilReady(t)
 }
 
 // RunCode runs code; each input request gets the next answer, as a line. The result has no outcome
 // if the turn does not end in time, or requests more input.
-func (r *TestSession) RunCode(t testing.TB, code string, answers ...string) TurnResult {
+func (s *TestSession) RunCode(t testing.TB, code string, answers ...string) TurnResult {
 	t.Helper()
-	return r.FinishTurn(t, r.StartTurn(t, code), answers...)
+	return s.FinishTurn(t, s.StartTurn(t, code), answers...)
 }
 
 // RunCodeThatMayExit is RunCode for code that may exit the worker.
-func (r *TestSession) RunCodeThatMayExit(t testing.TB, code string) TurnResult {
+func (s *TestSession) RunCodeThatMayExit(t testing.TB, code string) TurnResult {
 	t.Helper()
-	turn, err := r.SubmitMayExit(t.Context(), code)
+	turn, err := s.SubmitMayExit(t.Context(), code)
 	if err != nil {
 		t.Fatalf("submit %.100q: %v", code, err)
 	}
-	return r.FinishTurn(t, turn)
+	return s.FinishTurn(t, turn)
 }
 
 // StartTurn starts a turn.
-func (r *TestSession) StartTurn(t testing.TB, code string) uint64 {
+func (s *TestSession) StartTurn(t testing.TB, code string) uint64 {
 	t.Helper()
-	turn, err := r.Submit(t.Context(), code)
+	turn, err := s.Submit(t.Context(), code)
 	if err != nil {
 		t.Fatalf("submit %.100q: %v", code, err)
 	}
@@ -136,26 +136,26 @@ func (r *TestSession) StartTurn(t testing.TB, code string) uint64 {
 }
 
 // FinishTurn is RunCode for a turn that was already started.
-func (r *TestSession) FinishTurn(t testing.TB, turn uint64, answers ...string) TurnResult {
+func (s *TestSession) FinishTurn(t testing.TB, turn uint64, answers ...string) TurnResult {
 	t.Helper()
-	return r.followTurn(t, turn, answers, false)
+	return s.followTurn(t, turn, answers, false)
 }
 
 // WaitTurnEnd is FinishTurn for a turn that ends otherwise while it waits for input.
-func (r *TestSession) WaitTurnEnd(t testing.TB, turn uint64, answers ...string) TurnResult {
+func (s *TestSession) WaitTurnEnd(t testing.TB, turn uint64, answers ...string) TurnResult {
 	t.Helper()
-	return r.followTurn(t, turn, answers, true)
+	return s.followTurn(t, turn, answers, true)
 }
 
 // followTurn reads events until the turn has ended. Unless wait is set, an input request without an
 // answer also ends it.
-func (r *TestSession) followTurn(t testing.TB, turn uint64, answers []string, wait bool) TurnResult {
+func (s *TestSession) followTurn(t testing.TB, turn uint64, answers []string, wait bool) TurnResult {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
 	var res TurnResult
-	for e := range r.Events(ctx, r.lastSeen) {
-		r.lastSeen = e.Seq
+	for e := range s.Events(ctx, s.lastSeen) {
+		s.lastSeen = e.Seq
 		res.Events = append(res.Events, e)
 		switch b := e.Body.(type) {
 		case timeline.InputRequested:
@@ -170,7 +170,7 @@ func (r *TestSession) followTurn(t testing.TB, turn uint64, answers []string, wa
 			if answers[0] == EndOfFile {
 				in = session.Input{EOF: true}
 			}
-			switch _, err := r.Answer(ctx, e.Seq, in); {
+			switch _, err := s.Answer(ctx, e.Seq, in); {
 			case errors.Is(err, session.ErrStale): // an interrupt has ended it in the meantime
 			case err != nil:
 				t.Errorf("answer: %v", err)
@@ -200,27 +200,27 @@ func SessionInfo(r *TestSession) session.Info {
 }
 
 // WaitEvent reads events until one satisfies ok. It answers no input requests.
-func (r *TestSession) WaitEvent(t testing.TB, what string, ok func(timeline.Event) bool) timeline.Event {
+func (s *TestSession) WaitEvent(t testing.TB, what string, ok func(timeline.Event) bool) timeline.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
 	var res TurnResult
-	for e := range r.Events(ctx, r.lastSeen) {
-		r.lastSeen = e.Seq
+	for e := range s.Events(ctx, s.lastSeen) {
+		s.lastSeen = e.Seq
 		res.Events = append(res.Events, e)
 		if ok(e) {
 			return e
 		}
 	}
-	t.Fatalf("no event %s: state %s, %.2000q", what, r.State(), res.Transcript())
+	t.Fatalf("no event %s: state %s, %.2000q", what, s.State(), res.Transcript())
 	return timeline.Event{}
 }
 
 // InterruptTurn interrupts a turn and returns the result, even if that takes a busy machine longer
 // than Interrupt waits. It reads no events.
-func (r *TestSession) InterruptTurn(t testing.TB, turn uint64) session.InterruptResult {
+func (s *TestSession) InterruptTurn(t testing.TB, turn uint64) session.InterruptResult {
 	t.Helper()
-	got, err := r.Interrupt(t.Context(), turn)
+	got, err := s.Interrupt(t.Context(), turn)
 	if err != nil {
 		t.Errorf("the interrupt led to %q, %v", got, err)
 	}
@@ -229,7 +229,7 @@ func (r *TestSession) InterruptTurn(t testing.TB, turn uint64) session.Interrupt
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
 	defer cancel()
-	for e := range r.Events(ctx, r.lastSeen) {
+	for e := range s.Events(ctx, s.lastSeen) {
 		switch e.Body.(type) {
 		case timeline.TurnEnded:
 			return session.InterruptIdle

@@ -32,7 +32,7 @@ func (f *fileCall) isEmulated(n *seccompNotif) bool {
 //
 // No signal interrupts the thread: during the delivery of a descriptor, a signal would give the
 // program descriptor 0 instead.
-func (b *ActiveSandbox) dropEffectiveRights() error {
+func (sb *ActiveSandbox) dropEffectiveRights() error {
 	var all unix.Sigset_t
 	for i := range all.Val {
 		all.Val[i] = ^all.Val[i]
@@ -43,10 +43,10 @@ func (b *ActiveSandbox) dropEffectiveRights() error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return err
 	}
-	if err := unix.Setns(b.ipcNS, unix.CLONE_NEWIPC); err != nil {
+	if err := unix.Setns(sb.ipcNS, unix.CLONE_NEWIPC); err != nil {
 		return err
 	}
-	if err := unix.Setns(b.mountNS, unix.CLONE_NEWNS); err != nil {
+	if err := unix.Setns(sb.mountNS, unix.CLONE_NEWNS); err != nil {
 		return err
 	}
 	return setEffective(0)
@@ -77,36 +77,36 @@ func withRights(f func() error) error {
 
 // emulateCall makes a call whose paths were read. For an open it returns the descriptor, otherwise
 // -1.
-func (b *ActiveSandbox) emulateCall(n *seccompNotif, f *fileCall, paths [2]string) (fd int, err error) {
+func (sb *ActiveSandbox) emulateCall(n *seccompNotif, f *fileCall, paths [2]string) (fd int, err error) {
 	args := &n.Data.Args
 	switch f.name {
 	case "open", "openat":
 		if f.opensToRead(n) {
-			return b.openToRead(n, paths[0], int(int32(args[f.flags])))
+			return sb.openToRead(n, paths[0], int(int32(args[f.flags])))
 		}
-		return b.openOrCreate(n, paths[0], int(int32(args[f.flags])), uint32(args[f.flags+1]))
+		return sb.openOrCreate(n, paths[0], int(int32(args[f.flags])), uint32(args[f.flags+1]))
 	case "creat":
-		return b.openOrCreate(n, paths[0], unix.O_CREAT|unix.O_WRONLY|unix.O_TRUNC, uint32(args[1]))
+		return sb.openOrCreate(n, paths[0], unix.O_CREAT|unix.O_WRONLY|unix.O_TRUNC, uint32(args[1]))
 	case "rename", "renameat", "renameat2":
-		return -1, b.renamePath(f, args, paths)
+		return -1, sb.renamePath(f, args, paths)
 	case "link", "linkat":
-		return -1, b.makeHardLink(n, f, args, paths[0])
+		return -1, sb.makeHardLink(n, f, args, paths[0])
 	case "unlink", "unlinkat", "rmdir":
-		return -1, b.removeName(paths[0], f.removesDir(n))
+		return -1, sb.removeName(paths[0], f.removesDir(n))
 	case "truncate":
-		return -1, b.truncateFile(n, paths[0], int64(args[1]))
+		return -1, sb.truncateFile(n, paths[0], int64(args[1]))
 	case "bind":
-		return -1, b.bindSocket(n, args)
+		return -1, sb.bindSocket(n, args)
 	}
 	if f.op == "change" {
-		return -1, b.changeAttributes(n, f, paths[0])
+		return -1, sb.changeAttributes(n, f, paths[0])
 	}
-	return -1, b.withNewName(paths[0], strings.HasPrefix(f.name, "symlink"), func(s nameInDir) error {
+	return -1, sb.withNewName(paths[0], strings.HasPrefix(f.name, "symlink"), func(s nameInDir) error {
 		switch f.name {
 		case "mkdir", "mkdirat":
-			err := b.withUmask(n, func() error { return unix.Mkdirat(s.dir, s.name, uint32(args[f.paths[0].path+1])) })
+			err := sb.withUmask(n, func() error { return unix.Mkdirat(s.dir, s.name, uint32(args[f.paths[0].path+1])) })
 			if err == nil {
-				b.recordFreshDir(s)
+				sb.recordFreshDir(s)
 			}
 			return err
 		case "mknod", "mknodat":
@@ -114,7 +114,7 @@ func (b *ActiveSandbox) emulateCall(n *seccompNotif, f *fileCall, paths [2]strin
 			if isSetuidMode(mode) {
 				return unix.EPERM
 			}
-			return b.withUmask(n, func() error {
+			return sb.withUmask(n, func() error {
 				return unix.Mknodat(s.dir, s.name, mode, int(args[f.paths[0].path+2]))
 			})
 		default: // symlink, symlinkat
@@ -129,9 +129,9 @@ func (b *ActiveSandbox) emulateCall(n *seccompNotif, f *fileCall, paths [2]strin
 }
 
 // pathsOf reads the paths of a call.
-func (b *ActiveSandbox) pathsOf(n *seccompNotif, f *fileCall) (paths [2]string, err error) {
+func (sb *ActiveSandbox) pathsOf(n *seccompNotif, f *fileCall) (paths [2]string, err error) {
 	for i, p := range f.paths {
-		if paths[i], err = b.pathOf(n, p); err != nil {
+		if paths[i], err = sb.pathOf(n, p); err != nil {
 			break
 		}
 	}
@@ -140,16 +140,16 @@ func (b *ActiveSandbox) pathsOf(n *seccompNotif, f *fileCall) (paths [2]string, 
 
 // pathOf returns an absolute path of a call. A path in the program's own /proc gets the number of
 // the program.
-func (b *ActiveSandbox) pathOf(n *seccompNotif, p pathArgs) (string, error) {
+func (sb *ActiveSandbox) pathOf(n *seccompNotif, p pathArgs) (string, error) {
 	dir := unix.AT_FDCWD
 	if p.dir >= 0 {
 		dir = int(int32(n.Data.Args[p.dir]))
 	}
-	buf := b.pathBuffers.Get().(*userPath) // pooled: it is large, and the collector runs seldom
-	defer b.pathBuffers.Put(buf)
-	err := b.readUserPath(buf, int(n.PID), dir, n.Data.Args[p.path])
+	buf := sb.pathBuffers.Get().(*userPath) // pooled: it is large, and the collector runs seldom
+	defer sb.pathBuffers.Put(buf)
+	err := sb.readUserPath(buf, int(n.PID), dir, n.Data.Args[p.path])
 	if err == unix.EPERM || err == unix.EACCES {
-		err = withRights(func() error { return b.readUserPath(buf, int(n.PID), dir, n.Data.Args[p.path]) })
+		err = withRights(func() error { return sb.readUserPath(buf, int(n.PID), dir, n.Data.Args[p.path]) })
 	}
 	if err != nil {
 		return "", err
@@ -168,12 +168,12 @@ type nameInDir struct {
 }
 
 // openNameInDir opens the directory of a name.
-func (b *ActiveSandbox) openNameInDir(dir, name string) (nameInDir, error) {
-	fd, err := b.openDir(dir)
+func (sb *ActiveSandbox) openNameInDir(dir, name string) (nameInDir, error) {
+	fd, err := sb.openDir(dir)
 	if err != nil {
 		return nameInDir{}, err
 	}
-	full, err := b.fullPathOf(fd, name)
+	full, err := sb.fullPathOf(fd, name)
 	if err != nil {
 		unix.Close(fd)
 		return nameInDir{}, err
@@ -182,59 +182,59 @@ func (b *ActiveSandbox) openNameInDir(dir, name string) (nameInDir, error) {
 }
 
 // fullPathOf returns the path of a name in an open directory.
-func (b *ActiveSandbox) fullPathOf(dir int, name string) (string, error) {
-	above, err := b.realPath(dir)
+func (sb *ActiveSandbox) fullPathOf(dir int, name string) (string, error) {
+	above, err := sb.realPath(dir)
 	return strings.TrimRight(above, "/") + "/" + name, err
 }
 
-func (s nameInDir) close() { unix.Close(s.dir) }
+func (d nameInDir) close() { unix.Close(d.dir) }
 
 // fileType returns the type of the file with this name, or 0 if it does not exist.
-func (s nameInDir) fileType() uint32 {
-	kind, _ := s.typeAndMode()
+func (d nameInDir) fileType() uint32 {
+	kind, _ := d.typeAndMode()
 	return kind
 }
 
 // typeAndMode returns the type and the mode of the file with this name.
-func (s nameInDir) typeAndMode() (kind, mode uint32) {
+func (d nameInDir) typeAndMode() (kind, mode uint32) {
 	var st unix.Stat_t
-	if unix.Fstatat(s.dir, s.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+	if unix.Fstatat(d.dir, d.name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return 0, 0
 	}
 	return st.Mode & unix.S_IFMT, st.Mode & 0o7777
 }
 
 // isSame reports whether two names belong to the same file.
-func (s nameInDir) isSame(other nameInDir) bool {
+func (d nameInDir) isSame(other nameInDir) bool {
 	var a, b unix.Stat_t
-	return unix.Fstatat(s.dir, s.name, &a, unix.AT_SYMLINK_NOFOLLOW) == nil && unix.Fstatat(other.dir, other.name, &b, unix.AT_SYMLINK_NOFOLLOW) == nil && a.Dev == b.Dev && a.Ino == b.Ino
+	return unix.Fstatat(d.dir, d.name, &a, unix.AT_SYMLINK_NOFOLLOW) == nil && unix.Fstatat(other.dir, other.name, &b, unix.AT_SYMLINK_NOFOLLOW) == nil && a.Dev == b.Dev && a.Ino == b.Ino
 }
 
 // withParent opens the directory of a path and calls do with it and the last name, unless that name
 // must not be made. moving means that the name may be given to a directory with content.
-func (b *ActiveSandbox) withParent(file string, moving bool, do func(nameInDir) error) error {
+func (sb *ActiveSandbox) withParent(file string, moving bool, do func(nameInDir) error) error {
 	dir, last := path.Split(strings.TrimRight(file, "/"))
 	if last == "" || last == "." || last == ".." {
 		return unix.EEXIST
 	}
-	s, err := b.openNameInDir(dir, last)
+	s, err := sb.openNameInDir(dir, last)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	if err := b.checkCreate(s, moving); err != nil {
+	if err := sb.checkCreate(s, moving); err != nil {
 		return err
 	}
 	return do(s)
 }
 
 // createChecked calls do, which makes a name, and undoes it if the check of the result fails.
-func (b *ActiveSandbox) createChecked(s nameInDir, do func(nameInDir) error) error {
+func (sb *ActiveSandbox) createChecked(s nameInDir, do func(nameInDir) error) error {
 	err := do(s)
 	if err != nil {
 		return err
 	}
-	if err = b.checkCreated(s, false); err != nil {
+	if err = sb.checkCreated(s, false); err != nil {
 		s.removeOrRename()
 	}
 	return err
@@ -242,27 +242,27 @@ func (b *ActiveSandbox) createChecked(s nameInDir, do func(nameInDir) error) err
 
 // removeOrRename removes a name that must not exist. A directory that was filled in the meantime is
 // renamed instead.
-func (s nameInDir) removeOrRename() {
-	err := unix.Unlinkat(s.dir, s.name, 0)
+func (d nameInDir) removeOrRename() {
+	err := unix.Unlinkat(d.dir, d.name, 0)
 	if err == unix.EISDIR {
-		err = unix.Unlinkat(s.dir, s.name, unix.AT_REMOVEDIR)
+		err = unix.Unlinkat(d.dir, d.name, unix.AT_REMOVEDIR)
 	}
 	if err != nil {
-		s.renameAside()
+		d.renameAside()
 	}
 }
 
 // renameAside renames a name that must not exist.
-func (s nameInDir) renameAside() {
-	_ = unix.Renameat2(s.dir, s.name, s.dir, "refused-"+rand.Text(), unix.RENAME_NOREPLACE)
+func (d nameInDir) renameAside() {
+	_ = unix.Renameat2(d.dir, d.name, d.dir, "refused-"+rand.Text(), unix.RENAME_NOREPLACE)
 }
 
 // withNewName is withParent for a call that fails if the name exists, even if it is protected.
-func (b *ActiveSandbox) withNewName(file string, moving bool, do func(nameInDir) error) error {
+func (sb *ActiveSandbox) withNewName(file string, moving bool, do func(nameInDir) error) error {
 	tried := false
-	err := b.withParent(file, moving, func(s nameInDir) error {
+	err := sb.withParent(file, moving, func(s nameInDir) error {
 		tried = true
-		return b.createChecked(s, do)
+		return sb.createChecked(s, do)
 	})
 	if denied, isDenied := err.(protectedNameError); isDenied && !tried && isPresent(denied.path) {
 		return unix.EEXIST
@@ -272,8 +272,8 @@ func (b *ActiveSandbox) withNewName(file string, moving bool, do func(nameInDir)
 
 // openDir opens a directory as the worker sees it, except in /proc, where it would see the
 // monitor's own files.
-func (b *ActiveSandbox) openDir(dir string) (int, error) {
-	fd, err := b.openPath(append([]byte(dir), 0))
+func (sb *ActiveSandbox) openDir(dir string) (int, error) {
+	fd, err := sb.openPath(append([]byte(dir), 0))
 	if err != nil {
 		return -1, err
 	}
@@ -286,8 +286,8 @@ func (b *ActiveSandbox) openDir(dir string) (int, error) {
 }
 
 // withUmask runs f with the umask of the program.
-func (b *ActiveSandbox) withUmask(n *seccompNotif, f func() error) error {
-	mask, err := b.umaskOf(int(n.PID))
+func (sb *ActiveSandbox) withUmask(n *seccompNotif, f func() error) error {
+	mask, err := sb.umaskOf(int(n.PID))
 	if err != nil {
 		return err
 	}
@@ -295,8 +295,8 @@ func (b *ActiveSandbox) withUmask(n *seccompNotif, f func() error) error {
 	return f()
 }
 
-func (b *ActiveSandbox) umaskOf(tid int) (int, error) {
-	value, err := b.threadStatus(tid, "Umask:")
+func (sb *ActiveSandbox) umaskOf(tid int) (int, error) {
+	value, err := sb.threadStatus(tid, "Umask:")
 	if err != nil {
 		return 0, err
 	}
@@ -306,7 +306,7 @@ func (b *ActiveSandbox) umaskOf(tid int) (int, error) {
 
 // makeHardLink makes a hard link. Its first path is read here, because only a link may follow a
 // name of an open file in /proc.
-func (b *ActiveSandbox) makeHardLink(n *seccompNotif, f *fileCall, args *[6]uint64, to string) error {
+func (sb *ActiveSandbox) makeHardLink(n *seccompNotif, f *fileCall, args *[6]uint64, to string) error {
 	first, flags := pathArgs{dir: -1, path: 0}, 0
 	if f.name == "linkat" {
 		first, flags = pathArgs{dir: 0, path: 1}, int(int32(args[4]))
@@ -317,25 +317,25 @@ func (b *ActiveSandbox) makeHardLink(n *seccompNotif, f *fileCall, args *[6]uint
 	if flags&unix.AT_EMPTY_PATH != 0 {
 		return unix.ENOENT // as for all unprivileged programs, which then use the name in /proc
 	}
-	old, err := b.pathOf(n, first)
+	old, err := sb.pathOf(n, first)
 	if err != nil {
 		return err
 	}
-	if fd, err := b.openFile(n, old); err != unix.ENOENT {
+	if fd, err := sb.openFile(n, old); err != unix.ENOENT {
 		if err != nil {
 			return err
 		}
 		defer unix.Close(fd)
-		if err := b.checkWrite(fd); err != nil {
+		if err := sb.checkWrite(fd); err != nil {
 			return err
 		}
-		return b.withNewName(to, false, func(s nameInDir) error {
+		return sb.withNewName(to, false, func(s nameInDir) error {
 			return unix.Linkat(unix.AT_FDCWD, selfFDPath(fd), s.dir, s.name, unix.AT_SYMLINK_FOLLOW)
 		})
 	}
 	for range maxLinks {
 		dir, last := path.Split(strings.TrimRight(old, "/"))
-		from, err := b.openNameInDir(dir, last)
+		from, err := sb.openNameInDir(dir, last)
 		if err != nil {
 			return err
 		}
@@ -347,10 +347,10 @@ func (b *ActiveSandbox) makeHardLink(n *seccompNotif, f *fileCall, args *[6]uint
 			}
 		}
 		defer from.close()
-		if err := b.checkLink(from); err != nil {
+		if err := sb.checkLink(from); err != nil {
 			return err
 		}
-		return b.withNewName(to, false, func(s nameInDir) error { return unix.Linkat(from.dir, last, s.dir, s.name, 0) })
+		return sb.withNewName(to, false, func(s nameInDir) error { return unix.Linkat(from.dir, last, s.dir, s.name, 0) })
 	}
 	return unix.ELOOP
 }
@@ -358,21 +358,21 @@ func (b *ActiveSandbox) makeHardLink(n *seccompNotif, f *fileCall, args *[6]uint
 // resolveLink returns the path to which a symbolic link leads, or the file itself. A relative
 // target begins at the real directory of the link, because the directory of its path may be a link,
 // too.
-func (s nameInDir) resolveLink(file string) (string, bool) {
+func (d nameInDir) resolveLink(file string) (string, bool) {
 	var text [unix.PathMax]byte
-	k, err := unix.Readlinkat(s.dir, s.name, text[:])
+	k, err := unix.Readlinkat(d.dir, d.name, text[:])
 	if err != nil {
 		return file, false
 	}
 	to := string(text[:k])
 	if !strings.HasPrefix(to, "/") {
-		to = path.Dir(s.fullPath) + "/" + to
+		to = path.Dir(d.fullPath) + "/" + to
 	}
 	return to, true
 }
 
 // removeName removes a file or directory.
-func (b *ActiveSandbox) removeName(file string, directory bool) error {
+func (sb *ActiveSandbox) removeName(file string, directory bool) error {
 	slash := strings.HasSuffix(file, "/")
 	dir, last := path.Split(strings.TrimRight(file, "/"))
 	switch {
@@ -383,7 +383,7 @@ func (b *ActiveSandbox) removeName(file string, directory bool) error {
 	case last == "..":
 		return unix.ENOTEMPTY
 	}
-	s, err := b.openNameInDir(dir, last)
+	s, err := sb.openNameInDir(dir, last)
 	if err != nil {
 		return err
 	}
@@ -395,7 +395,7 @@ func (b *ActiveSandbox) removeName(file string, directory bool) error {
 		return unix.ENOTDIR
 	}
 	if kind := s.fileType(); kind != 0 && (kind == unix.S_IFDIR) == directory {
-		if err := b.checkRemove(s); err != nil {
+		if err := sb.checkRemove(s); err != nil {
 			return err
 		}
 	}
@@ -405,7 +405,7 @@ func (b *ActiveSandbox) removeName(file string, directory bool) error {
 // bindSocket binds a socket to an address. The address of a Unix socket is reported as the text
 // that its program chose. So the kernel reads it here, from a copy, in the program's directory. If
 // a directory was exchanged, so that the socket was made elsewhere, it is removed again.
-func (b *ActiveSandbox) bindSocket(n *seccompNotif, args *[6]uint64) error {
+func (sb *ActiveSandbox) bindSocket(n *seccompNotif, args *[6]uint64) error {
 	if int32(args[2]) < 2 || args[2] > unix.SizeofSockaddrAny+16 {
 		return unix.EINVAL
 	}
@@ -413,7 +413,7 @@ func (b *ActiveSandbox) bindSocket(n *seccompNotif, args *[6]uint64) error {
 	if err := peekMemory(int(n.PID), args[1], address); err != nil {
 		return unix.EFAULT
 	}
-	socket, err := b.copyDescriptorWithRights(int(n.PID), int(int32(args[0])))
+	socket, err := sb.copyDescriptorWithRights(int(n.PID), int(int32(args[0])))
 	if err != nil {
 		return err
 	}
@@ -425,13 +425,13 @@ func (b *ActiveSandbox) bindSocket(n *seccompNotif, args *[6]uint64) error {
 	if gitDirParts[foldPath(path.Base(file))] { // it could end up in another directory, and turn that into a repository
 		return unix.EACCES
 	}
-	cwd, err := unix.Openat(b.procFD, strconv.Itoa(int(n.PID))+"/cwd", unix.O_PATH|unix.O_CLOEXEC, 0)
+	cwd, err := unix.Openat(sb.procFD, strconv.Itoa(int(n.PID))+"/cwd", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(cwd)
 	if !strings.HasPrefix(file, "/") {
-		above, err := b.realPath(cwd)
+		above, err := sb.realPath(cwd)
 		if err == nil {
 			err = unix.Fchdir(cwd)
 		}
@@ -441,14 +441,14 @@ func (b *ActiveSandbox) bindSocket(n *seccompNotif, args *[6]uint64) error {
 		defer func() { _ = unix.Chdir("/") }()
 		file = above + "/" + file
 	}
-	return b.withParent(file, false, func(s nameInDir) error {
+	return sb.withParent(file, false, func(s nameInDir) error {
 		if s.fileType() != 0 {
 			return unix.EADDRINUSE
 		}
-		return b.createChecked(s, func(s nameInDir) error {
-			err := b.withUmask(n, func() error { return bindTo(socket, address) })
+		return sb.createChecked(s, func(s nameInDir) error {
+			err := sb.withUmask(n, func() error { return bindTo(socket, address) })
 			if err == nil && s.fileType() != unix.S_IFSOCK {
-				b.removeSocket(file)
+				sb.removeSocket(file)
 				err = unix.EAGAIN
 			}
 			return err
@@ -457,8 +457,8 @@ func (b *ActiveSandbox) bindSocket(n *seccompNotif, args *[6]uint64) error {
 }
 
 // removeSocket removes a socket, unless another file has replaced it.
-func (b *ActiveSandbox) removeSocket(file string) {
-	s, err := b.openNameInDir(path.Split(file))
+func (sb *ActiveSandbox) removeSocket(file string) {
+	s, err := sb.openNameInDir(path.Split(file))
 	if err != nil {
 		return
 	}
@@ -484,23 +484,23 @@ func isDirectoryAt(dir int, name string) bool {
 }
 
 // addProtected adds names that must not be made, and mounts that must stay where they are.
-func (b *ActiveSandbox) addProtected(absent []Path, mounts []Mount) {
-	b.protectMu.Lock()
-	defer b.protectMu.Unlock()
-	if b.protectedPaths == nil {
-		b.protectedPaths, b.protectedLastNames, b.protectedParents = map[string]bool{}, map[string]bool{}, map[string]bool{}
-		b.mountKinds, b.mountNames = map[string]MountKind{}, map[string]bool{}
+func (sb *ActiveSandbox) addProtected(absent []Path, mounts []Mount) {
+	sb.protectMu.Lock()
+	defer sb.protectMu.Unlock()
+	if sb.protectedPaths == nil {
+		sb.protectedPaths, sb.protectedLastNames, sb.protectedParents = map[string]bool{}, map[string]bool{}, map[string]bool{}
+		sb.mountKinds, sb.mountNames = map[string]MountKind{}, map[string]bool{}
 	}
 	for _, p := range mounts {
-		b.mountKinds[string(p.Path)] = p.Kind
-		b.mountNames[path.Base(string(p.Path))] = true
+		sb.mountKinds[string(p.Path)] = p.Kind
+		sb.mountNames[path.Base(string(p.Path))] = true
 	}
 	for _, p := range absent {
 		full := foldPath(string(p))
-		b.protectedPaths[full] = true
-		b.protectedLastNames[path.Base(full)] = true
+		sb.protectedPaths[full] = true
+		sb.protectedLastNames[path.Base(full)] = true
 		for above := path.Dir(full); above != "/"; above = path.Dir(above) {
-			b.protectedParents[above] = true
+			sb.protectedParents[above] = true
 		}
 	}
 }
@@ -511,20 +511,20 @@ type protectedNameError struct {
 	setting string // the git setting, if the path is a git config file
 }
 
-func (k protectedNameError) Error() string { return k.path + " must not be made or changed" }
+func (e protectedNameError) Error() string { return e.path + " must not be made or changed" }
 
 // checkCreatePath returns a protectedNameError if a name must not be made. A directory that would
 // hold a protected name may be made, but not moved there with content.
-func (b *ActiveSandbox) checkCreatePath(s nameInDir, moving bool) error {
-	if b.isRestricted(s.fullPath) || b.mustBeEmpty(s.fullPath, moving) {
+func (sb *ActiveSandbox) checkCreatePath(s nameInDir, moving bool) error {
+	if sb.isRestricted(s.fullPath) || sb.mustBeEmpty(s.fullPath, moving) {
 		return protectedNameError{path: s.fullPath}
 	}
-	b.protectMu.RLock()
-	defer b.protectMu.RUnlock()
-	if !moving && !b.protectedLastNames[foldPath(s.name)] {
+	sb.protectMu.RLock()
+	defer sb.protectMu.RUnlock()
+	if !moving && !sb.protectedLastNames[foldPath(s.name)] {
 		return nil
 	}
-	if folded := foldPath(s.fullPath); b.protectedPaths[folded] || moving && b.protectedParents[folded] {
+	if folded := foldPath(s.fullPath); sb.protectedPaths[folded] || moving && sb.protectedParents[folded] {
 		return protectedNameError{path: s.fullPath}
 	}
 	return nil
@@ -532,9 +532,9 @@ func (b *ActiveSandbox) checkCreatePath(s nameInDir, moving bool) error {
 
 // runUnprivileged runs f on a thread without rights, which ends with it. If the thread cannot drop
 // its rights, f gets the error.
-func (b *ActiveSandbox) runUnprivileged(f func(error)) {
+func (sb *ActiveSandbox) runUnprivileged(f func(error)) {
 	go func() {
 		runtime.LockOSThread()
-		f(b.dropEffectiveRights())
+		f(sb.dropEffectiveRights())
 	}()
 }

@@ -56,7 +56,7 @@ func checksOpener(name string) bool {
 }
 
 // mountDev mounts a /dev for the session, with its own terminals and shared memory.
-func (b *ActiveSandbox) mountDev() {
+func (sb *ActiveSandbox) mountDev() {
 	type device struct {
 		name string
 		fd   int
@@ -64,9 +64,9 @@ func (b *ActiveSandbox) mountDev() {
 	var found []device
 	take := func(name, from string) {
 		fd, err := cloneTree(from)
-		b.checkStep("device", from, err)
+		sb.checkStep("device", from, err)
 		if err == nil { // Enter has made all mounts nodev, this clone included
-			b.checkStep("device", from, unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_NODEV}))
+			sb.checkStep("device", from, unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_NODEV}))
 		}
 		found = append(found, device{name, fd})
 	}
@@ -79,40 +79,40 @@ func (b *ActiveSandbox) mountDev() {
 		take("console", name) // the session's terminal, under the name that ttyname looks for
 	}
 	mount := func(kind, at string, attributes int, options ...[2]string) {
-		if b.firstError != nil {
+		if sb.firstError != nil {
 			return
 		}
 		fd, err := newFilesystem(kind, attributes, options...)
-		b.checkStep("device", at, err)
+		sb.checkStep("device", at, err)
 		if err == nil {
-			b.checkStep("device", at, moveMount(fd, at))
+			sb.checkStep("device", at, moveMount(fd, at))
 			unix.Close(fd)
 		}
 	}
 	mount("tmpfs", "/dev", unix.MOUNT_ATTR_NOSUID, [2]string{"mode", "0755"}, [2]string{"size", "1m"})
 	for _, d := range found {
-		if b.firstError == nil {
+		if sb.firstError == nil {
 			at := "/dev/" + d.name
-			b.checkStep("device", at, ensureMountPoint(d.fd, at))
-			b.checkStep("device", at, moveMount(d.fd, at))
+			sb.checkStep("device", at, ensureMountPoint(d.fd, at))
+			sb.checkStep("device", at, moveMount(d.fd, at))
 		}
 		unix.Close(d.fd)
 	}
 	for name, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx"} {
-		b.checkStep("device", "/dev/"+name, os.Symlink(to, "/dev/"+name))
+		sb.checkStep("device", "/dev/"+name, os.Symlink(to, "/dev/"+name))
 	}
 	for _, dir := range []string{"/dev/pts", "/dev/shm"} {
-		b.checkStep("device", dir, os.Mkdir(dir, 0o755))
+		sb.checkStep("device", dir, os.Mkdir(dir, 0o755))
 	}
 	mount("devpts", "/dev/pts", unix.MOUNT_ATTR_NOSUID, [2]string{"newinstance", ""}, [2]string{"ptmxmode", "0666"}, [2]string{"mode", "620"}, [2]string{"max", maxTerminals})
 	shared := [][2]string{{"mode", "1777"}}
-	if b.plan.Shared > 0 {
-		shared = append(shared, [2]string{"size", strconv.FormatInt(b.plan.Shared, 10)})
+	if sb.plan.Shared > 0 {
+		shared = append(shared, [2]string{"size", strconv.FormatInt(sb.plan.Shared, 10)})
 	}
 	mount("tmpfs", "/dev/shm", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, shared...)
-	b.checkStep("device", "/dev", unix.MountSetattr(unix.AT_FDCWD, "/dev", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
-	if terminal && b.firstError == nil {
-		b.checkStep("device", "/dev/console", reopenTerminal())
+	sb.checkStep("device", "/dev", unix.MountSetattr(unix.AT_FDCWD, "/dev", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
+	if terminal && sb.firstError == nil {
+		sb.checkStep("device", "/dev/console", reopenTerminal())
 	}
 }
 
@@ -134,42 +134,42 @@ func reopenTerminal() error {
 
 // mountProc mounts a /proc that shows only the session's processes. Its files about the kernel are
 // read-only; otherwise root could write them even without capabilities.
-func (b *ActiveSandbox) mountProc() {
-	b.checkStep("proc", "/proc", unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""))
-	b.runSteps(limitInotify) // before /proc/sys becomes read-only
+func (sb *ActiveSandbox) mountProc() {
+	sb.checkStep("proc", "/proc", unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""))
+	sb.runSteps(limitInotify) // before /proc/sys becomes read-only
 	for _, n := range []string{"sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"} {
 		path := "/proc/" + n
-		if _, err := os.Lstat(path); err != nil || b.firstError != nil {
+		if _, err := os.Lstat(path); err != nil || sb.firstError != nil {
 			continue
 		}
 		fd, err := cloneTree(path)
-		b.checkStep("proc", path, err)
+		sb.checkStep("proc", path, err)
 		if err == nil {
-			b.checkStep("proc", path, setAttributes(fd, "", unix.MOUNT_ATTR_RDONLY))
-			b.checkStep("proc", path, moveMount(fd, path))
+			sb.checkStep("proc", path, setAttributes(fd, "", unix.MOUNT_ATTR_RDONLY))
+			sb.checkStep("proc", path, moveMount(fd, path))
 			unix.Close(fd)
 		}
 	}
 	for _, path := range []string{"/proc/keys", "/proc/key-users"} { // these list keys of all programs of the user
-		if _, err := os.Lstat(path); err != nil || b.firstError != nil {
+		if _, err := os.Lstat(path); err != nil || sb.firstError != nil {
 			continue
 		}
 		fd, err := cloneTree("/dev/null")
-		b.checkStep("proc", path, err)
+		sb.checkStep("proc", path, err)
 		if err == nil {
-			b.checkStep("proc", path, moveMount(fd, path))
+			sb.checkStep("proc", path, moveMount(fd, path))
 			unix.Close(fd)
 		}
 	}
 	var err error
-	b.selfFilesFD, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_CLOEXEC, 0)
-	b.checkStep("proc", "/proc", err)
-	b.procFD, err = unix.Open("/proc", unix.O_PATH|unix.O_CLOEXEC, 0)
-	b.checkStep("proc", "/proc", err)
-	b.mountNS, err = unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	b.checkStep("proc", "/proc", err)
-	b.ipcNS, err = unix.Open("/proc/thread-self/ns/ipc", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	b.checkStep("proc", "/proc", err)
-	b.rootFD, err = unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
-	b.checkStep("proc", "/", err)
+	sb.selfFilesFD, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_CLOEXEC, 0)
+	sb.checkStep("proc", "/proc", err)
+	sb.procFD, err = unix.Open("/proc", unix.O_PATH|unix.O_CLOEXEC, 0)
+	sb.checkStep("proc", "/proc", err)
+	sb.mountNS, err = unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	sb.checkStep("proc", "/proc", err)
+	sb.ipcNS, err = unix.Open("/proc/thread-self/ns/ipc", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	sb.checkStep("proc", "/proc", err)
+	sb.rootFD, err = unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
+	sb.checkStep("proc", "/", err)
 }

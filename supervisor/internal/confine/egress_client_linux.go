@@ -51,17 +51,17 @@ type socketRequest struct {
 
 // openDNSSocket makes all addresses that can stand for names local, and opens the socket to which
 // the session sends its DNS questions.
-func (b *ActiveSandbox) openDNSSocket() {
+func (sb *ActiveSandbox) openDNSSocket() {
 	address := sessionAddress.As4()
 	body := append([]byte{unix.AF_INET, sessionPrefixBits, 0, unix.RT_SCOPE_UNIVERSE, 1, 0, 0, 0}, // of the loopback
 		append([]byte{8, 0, unix.IFA_LOCAL, 0}, address[:]...)...)
-	b.checkStep("network", sessionAddress.String(), netlinkRequest(unix.NETLINK_ROUTE, netlinkMessage(unix.RTM_NEWADDR, unix.NLM_F_ACK|unix.NLM_F_CREATE, body)))
+	sb.checkStep("network", sessionAddress.String(), netlinkRequest(unix.NETLINK_ROUTE, netlinkMessage(unix.RTM_NEWADDR, unix.NLM_F_ACK|unix.NLM_F_CREATE, body)))
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	b.checkStep("network", "", err)
-	b.checkStep("network", "127.0.0.1:53", unix.Bind(fd, &unix.SockaddrInet4{Port: 53, Addr: [4]byte{127, 0, 0, 1}}))
+	sb.checkStep("network", "", err)
+	sb.checkStep("network", "127.0.0.1:53", unix.Bind(fd, &unix.SockaddrInet4{Port: 53, Addr: [4]byte{127, 0, 0, 1}}))
 	network, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	b.checkStep("network", "", err)
-	b.dnsSocket, b.egress = fd, newEgressClient(network, sessionAddress)
+	sb.checkStep("network", "", err)
+	sb.dnsSocket, sb.egress = fd, newEgressClient(network, sessionAddress)
 }
 
 func newEgressClient(network int, own netip.Addr) *egressClient {
@@ -69,20 +69,20 @@ func newEgressClient(network int, own netip.Addr) *egressClient {
 }
 
 // OpenEgress connects to the supervisor over end, if the plan has egress.
-func (b *ActiveSandbox) OpenEgress(end *os.File) error {
-	if b.egress == nil {
+func (sb *ActiveSandbox) OpenEgress(end *os.File) error {
+	if sb.egress == nil {
 		return nil
 	}
 	socket, err := egressipc.NewConn(end)
 	if err != nil {
 		return err
 	}
-	b.egress.socket = socket
-	if b.dnsSocket >= 0 {
-		err = socket.Send(egressipc.Packet{Do: egressipc.NameSocket}, b.dnsSocket)
-		unix.Close(b.dnsSocket)
+	sb.egress.socket = socket
+	if sb.dnsSocket >= 0 {
+		err = socket.Send(egressipc.Packet{Do: egressipc.NameSocket}, sb.dnsSocket)
+		unix.Close(sb.dnsSocket)
 	}
-	go b.egress.receiveAnswers()
+	go sb.egress.receiveAnswers()
 	return err
 }
 
@@ -118,15 +118,15 @@ func (c *egressClient) deliverAnswer(id uint64, no unix.Errno) {
 
 // askSupervisor asks whether the session may connect to an address. It returns the ID of the
 // connection.
-func (b *ActiveSandbox) askSupervisor(n *seccompNotif, to netip.AddrPort, wait bool) (uint64, error) {
-	c := b.egress
-	id, answer, again := b.expectAnswer(n, to, wait)
+func (sb *ActiveSandbox) askSupervisor(n *seccompNotif, to netip.AddrPort, wait bool) (uint64, error) {
+	c := sb.egress
+	id, answer, again := sb.expectAnswer(n, to, wait)
 	if !again && c.socket.Send(egressipc.Packet{Do: egressipc.ConnectRequest, ID: id, To: to, Wait: wait}, -1) != nil {
 		c.mu.Lock()
 		c.deliverAnswer(id, unix.EACCES)
 		c.mu.Unlock()
 	}
-	if no := b.awaitAnswer(n, id, answer); no != 0 {
+	if no := sb.awaitAnswer(n, id, answer); no != 0 {
 		return id, no
 	}
 	return id, nil
@@ -134,7 +134,7 @@ func (b *ActiveSandbox) askSupervisor(n *seccompNotif, to netip.AddrPort, wait b
 
 // awaitAnswer waits for an answer. The kernel does not report that a program was killed, so it
 // polls. It needs two misses, because a program that a signal interrupted repeats its call.
-func (b *ActiveSandbox) awaitAnswer(n *seccompNotif, id uint64, answer <-chan unix.Errno) unix.Errno {
+func (sb *ActiveSandbox) awaitAnswer(n *seccompNotif, id uint64, answer <-chan unix.Errno) unix.Errno {
 	tick := time.NewTicker(pendingCheckInterval)
 	defer tick.Stop()
 	for missed := 0; ; {
@@ -143,10 +143,10 @@ func (b *ActiveSandbox) awaitAnswer(n *seccompNotif, id uint64, answer <-chan un
 			return no
 		case <-tick.C:
 		}
-		if b.isPending(n.ID) {
+		if sb.isPending(n.ID) {
 			missed = 0
 		} else if missed++; missed == 2 {
-			b.egress.abandonCall(id, n.ID) // no effect if the answer has arrived by now
+			sb.egress.abandonCall(id, n.ID) // no effect if the answer has arrived by now
 		}
 	}
 }
@@ -164,8 +164,8 @@ func (c *egressClient) abandonCall(id, call uint64) {
 // expectAnswer returns the channel of the answer, and whether the question was already sent. A
 // thread makes one call at a time, so the same connect again is one that a signal has interrupted.
 // It takes over the pending answer, so that the user is not asked once per signal.
-func (b *ActiveSandbox) expectAnswer(n *seccompNotif, to netip.AddrPort, wait bool) (id uint64, answer <-chan unix.Errno, again bool) {
-	c := b.egress
+func (sb *ActiveSandbox) expectAnswer(n *seccompNotif, to netip.AddrPort, wait bool) (id uint64, answer <-chan unix.Errno, again bool) {
+	c := sb.egress
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	own := make(chan unix.Errno, 1)
@@ -175,7 +175,7 @@ func (b *ActiveSandbox) expectAnswer(n *seccompNotif, to netip.AddrPort, wait bo
 		c.lastID++
 		a = &pendingConnect{id: c.lastID, call: n.ID, thread: n.PID, to: to, wait: wait, answer: own}
 		c.pendingByID[a.id], c.pendingByThread[n.PID] = a, a
-	case b.isPending(a.call): // the earlier call is still pending, so this one is stale
+	case sb.isPending(a.call): // the earlier call is still pending, so this one is stale
 		own <- unix.EINTR
 	default:
 		a.answer <- unix.EINTR // unblocks the earlier wait, whose caller is gone
@@ -185,12 +185,12 @@ func (b *ActiveSandbox) expectAnswer(n *seccompNotif, to netip.AddrPort, wait bo
 }
 
 // egressTarget returns the target of a connect of a TCP socket, and whether it leaves the session.
-func (b *ActiveSandbox) egressTarget(socket int, address []byte) (netip.AddrPort, bool) {
+func (sb *ActiveSandbox) egressTarget(socket int, address []byte) (netip.AddrPort, bool) {
 	to, ok := parseSockaddr(address)
-	if !ok || b.egress == nil {
+	if !ok || sb.egress == nil {
 		return to, false
 	}
-	if b.egress.networkNS >= 0 && (to.Addr().IsLoopback() || to.Addr().IsUnspecified() || to.Addr() == sessionAddress) {
+	if sb.egress.networkNS >= 0 && (to.Addr().IsLoopback() || to.Addr().IsUnspecified() || to.Addr() == sessionAddress) {
 		return to, false
 	}
 	kind, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_TYPE)
@@ -215,37 +215,37 @@ func parseSockaddr(b []byte) (netip.AddrPort, bool) {
 // connectEgress connects a socket of the session to the supervisor, which dials on its behalf. A
 // blocking socket gets the result of the dial. A non-blocking socket learns of a failure by a
 // reset, because an event loop must not wait in this call.
-func (b *ActiveSandbox) connectEgress(n *seccompNotif, socket int, to netip.AddrPort) error {
-	if to == egressipc.ProxyAddr && b.egress.networkNS < 0 {
-		return b.connectRelay(socket, to, egressipc.Packet{Do: egressipc.ProxySocket})
+func (sb *ActiveSandbox) connectEgress(n *seccompNotif, socket int, to netip.AddrPort) error {
+	if to == egressipc.ProxyAddr && sb.egress.networkNS < 0 {
+		return sb.connectRelay(socket, to, egressipc.Packet{Do: egressipc.ProxySocket})
 	}
 	flags, err := unix.FcntlInt(uintptr(socket), unix.F_GETFL, 0)
 	if err != nil {
 		return err
 	}
-	id, err := b.askSupervisor(n, to, flags&unix.O_NONBLOCK == 0)
+	id, err := sb.askSupervisor(n, to, flags&unix.O_NONBLOCK == 0)
 	if err != nil {
-		b.awaitSignal(n)
+		sb.awaitSignal(n)
 		return err
 	}
-	if err := callIoctl(b.notifyFD, ioctlNotifIDValid, unsafe.Pointer(&n.ID)); err != nil {
-		_ = b.egress.socket.Send(egressipc.Packet{Do: egressipc.ConnectCanceled, ID: id}, -1)
+	if err := callIoctl(sb.notifyFD, ioctlNotifIDValid, unsafe.Pointer(&n.ID)); err != nil {
+		_ = sb.egress.socket.Send(egressipc.Packet{Do: egressipc.ConnectCanceled, ID: id}, -1)
 		return err
 	}
-	return b.connectRelay(socket, to, egressipc.Packet{Do: egressipc.ConnectionSocket, ID: id})
+	return sb.connectRelay(socket, to, egressipc.Packet{Do: egressipc.ConnectionSocket, ID: id})
 }
 
 // connectRelay connects a socket and sends its peer to the supervisor with a message.
-func (b *ActiveSandbox) connectRelay(socket int, to netip.AddrPort, m egressipc.Packet) error {
-	peer, err := b.egress.connectPair(socket, to)
+func (sb *ActiveSandbox) connectRelay(socket int, to netip.AddrPort, m egressipc.Packet) error {
+	peer, err := sb.egress.connectPair(socket, to)
 	if peer < 0 {
 		if m.ID != 0 {
-			_ = b.egress.socket.Send(egressipc.Packet{Do: egressipc.ConnectCanceled, ID: m.ID}, -1)
+			_ = sb.egress.socket.Send(egressipc.Packet{Do: egressipc.ConnectCanceled, ID: m.ID}, -1)
 		}
 		return err
 	}
 	defer unix.Close(peer)
-	if sendErr := b.egress.socket.Send(m, peer); sendErr != nil {
+	if sendErr := sb.egress.socket.Send(m, peer); sendErr != nil {
 		return unix.ECONNABORTED
 	}
 	return err

@@ -64,7 +64,7 @@ type detachedMount struct {
 }
 
 // Notices returns facts that the user of the session should know.
-func (b *ActiveSandbox) Notices() []string { return b.notices }
+func (sb *ActiveSandbox) Notices() []string { return sb.notices }
 
 // Enter confines the calling thread and all processes that it starts. The thread must stay locked
 // to its goroutine.
@@ -96,22 +96,22 @@ func Enter(p *Plan) (*ActiveSandbox, error) {
 }
 
 // checkStep records a failed step. Only the first failure is kept.
-func (b *ActiveSandbox) checkStep(name, path string, err error) {
-	if err != nil && b.firstError == nil {
-		b.firstError = &StepError{Step: name, Path: path, Err: err}
+func (sb *ActiveSandbox) checkStep(name, path string, err error) {
+	if err != nil && sb.firstError == nil {
+		sb.firstError = &StepError{Step: name, Path: path, Err: err}
 	}
 }
 
 // runSteps runs steps, unless an earlier step has failed.
-func (b *ActiveSandbox) runSteps(steps func()) {
-	if b.firstError == nil {
+func (sb *ActiveSandbox) runSteps(steps func()) {
+	if sb.firstError == nil {
 		steps()
 	}
 }
 
-func (b *ActiveSandbox) unshareNamespaces() error {
+func (sb *ActiveSandbox) unshareNamespaces() error {
 	flags := unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
-	if !b.plan.Network {
+	if !sb.plan.Network {
 		flags |= unix.CLONE_NEWNET
 	}
 	if err := unix.Unshare(flags); err != nil {
@@ -188,19 +188,19 @@ func newFilesystem(kind string, attributes int, options ...[2]string) (int, erro
 
 // limitDisk puts the session's files into a tmpfs of limited size, if the plan limits them. Other
 // filesystems cannot be created without privileges.
-func (b *ActiveSandbox) limitDisk() {
-	if b.plan.Disk == 0 {
+func (sb *ActiveSandbox) limitDisk() {
+	if sb.plan.Disk == 0 {
 		return
 	}
-	b.store = filepath.Join(string(b.plan.State), "bounded")
-	b.checkStep("disk", b.store, os.MkdirAll(b.store, 0o700))
-	fd, err := newFilesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0700"}, [2]string{"size", strconv.FormatInt(b.plan.Disk, 10)})
-	b.checkStep("disk", b.store, err)
+	sb.store = filepath.Join(string(sb.plan.State), "bounded")
+	sb.checkStep("disk", sb.store, os.MkdirAll(sb.store, 0o700))
+	fd, err := newFilesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0700"}, [2]string{"size", strconv.FormatInt(sb.plan.Disk, 10)})
+	sb.checkStep("disk", sb.store, err)
 	if err == nil {
-		b.checkStep("disk", b.store, moveMount(fd, b.store))
+		sb.checkStep("disk", sb.store, moveMount(fd, sb.store))
 		unix.Close(fd)
-		b.storeMount, err = unix.Open(b.store, unix.O_PATH|unix.O_CLOEXEC, 0) // later another mount covers it
-		b.checkStep("disk", b.store, err)
+		sb.storeMount, err = unix.Open(sb.store, unix.O_PATH|unix.O_CLOEXEC, 0) // later another mount covers it
+		sb.checkStep("disk", sb.store, err)
 	}
 }
 
@@ -216,19 +216,19 @@ func copyDirectories(from, to string) error {
 }
 
 // cloneMounts clones the source of each mount of the plan.
-func (b *ActiveSandbox) cloneMounts() {
-	state := func(name string, mode fs.FileMode) string { return b.makeStateDir(b.store, name, mode) }
-	b.makeStateDir(string(b.plan.State), "hidden", 0) // maskFor returns these paths
-	mask := filepath.Join(string(b.plan.State), "hidden-file")
+func (sb *ActiveSandbox) cloneMounts() {
+	state := func(name string, mode fs.FileMode) string { return sb.makeStateDir(sb.store, name, mode) }
+	sb.makeStateDir(string(sb.plan.State), "hidden", 0) // maskFor returns these paths
+	mask := filepath.Join(string(sb.plan.State), "hidden-file")
 	if f, err := os.OpenFile(mask, os.O_CREATE|os.O_RDONLY, 0); err == nil {
 		f.Close()
 	} else if !errors.Is(err, fs.ErrPermission) { // it exists and cannot be opened
-		b.checkStep("state", mask, err)
+		sb.checkStep("state", mask, err)
 	}
-	overlays := b.mountOverlays(state)
+	overlays := sb.mountOverlays(state)
 	hasComputeDevice := slices.ContainsFunc(devicesOf("/dev"), checksOpener) // a compute device can bypass the guard, see isComputeDevice
-	for _, m := range b.plan.Mounts {
-		if b.firstError != nil {
+	for _, m := range sb.plan.Mounts {
+		if sb.firstError != nil {
 			return
 		}
 		path, from := string(m.Path), string(m.Path)
@@ -238,23 +238,23 @@ func (b *ActiveSandbox) cloneMounts() {
 				continue
 			}
 		case maskedPath:
-			from = b.maskFor(path)
+			from = sb.maskFor(path)
 		case writableBind:
-			if b.plan.Disk > 0 && paths.Contains(string(b.plan.State), path) {
+			if sb.plan.Disk > 0 && paths.Contains(string(sb.plan.State), path) {
 				from = state("own", 0o700)
-				b.checkStep("state", path, copyDirectories(path, from))
+				sb.checkStep("state", path, copyDirectories(path, from))
 			}
 		case emptyDir:
 			from = state(boundedName("tmp", path), 0o777)
 		case writableParent:
 			from = state(boundedName("built", path), 0o700)
 		case symbolicLink:
-			b.detached = append(b.detached, detachedMount{m, -1})
+			sb.detached = append(sb.detached, detachedMount{m, -1})
 			continue
 		case readOnlyParent: // hundreds of names are made there; in memory that takes microseconds
 			fd, err := newFilesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0755"}, [2]string{"size", maxParentDirSize})
-			b.checkStep("clone", path, err)
-			b.detached = append(b.detached, detachedMount{m, fd})
+			sb.checkStep("clone", path, err)
+			sb.detached = append(sb.detached, detachedMount{m, fd})
 			continue
 		case replacedFile:
 			from = string(m.Source)
@@ -270,31 +270,31 @@ func (b *ActiveSandbox) cloneMounts() {
 		if m.isOptional() && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP)) {
 			continue // it was removed or replaced by a link since the plan was made
 		}
-		b.checkStep("clone", path, err)
-		b.detached = append(b.detached, detachedMount{m, fd})
+		sb.checkStep("clone", path, err)
+		sb.detached = append(sb.detached, detachedMount{m, fd})
 	}
 	for _, above := range overlays {
-		b.checkStep("overlay", above, unix.Unmount(above, unix.MNT_DETACH))
+		sb.checkStep("overlay", above, unix.Unmount(above, unix.MNT_DETACH))
 	}
 }
 
 // maskFor returns the path that is mounted over a hidden path.
-func (b *ActiveSandbox) maskFor(path string) string {
+func (sb *ActiveSandbox) maskFor(path string) string {
 	name := "hidden-file"
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		name = "hidden"
 	}
-	return filepath.Join(string(b.plan.State), name)
+	return filepath.Join(string(sb.plan.State), name)
 }
 
 // makeStateDir makes a directory for the sandbox's own use.
-func (b *ActiveSandbox) makeStateDir(in, name string, mode fs.FileMode) string {
+func (sb *ActiveSandbox) makeStateDir(in, name string, mode fs.FileMode) string {
 	dir := filepath.Join(in, name)
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
 		err = os.Chmod(dir, mode|fs.ModeSticky*fs.FileMode(boolToInt(mode == 0o777)))
 	}
-	b.checkStep("state", dir, err)
+	sb.checkStep("state", dir, err)
 	return dir
 }
 
@@ -308,12 +308,12 @@ func boolToInt(b bool) int {
 // mountOverlays mounts one overlay for each directory that overlays cover, until the mounts are
 // cloned. It returns the paths of the overlays. If a filesystem does not support overlays, its
 // directories stay read-only.
-func (b *ActiveSandbox) mountOverlays(state func(string, fs.FileMode) string) map[string]string {
+func (sb *ActiveSandbox) mountOverlays(state func(string, fs.FileMode) string) map[string]string {
 	mounted := map[string]string{}
 	refused := map[string]bool{}
-	for _, m := range b.plan.Mounts {
+	for _, m := range sb.plan.Mounts {
 		from := string(m.Source)
-		if m.Kind != overlayMount || mounted[from] != "" || refused[from] || b.firstError != nil {
+		if m.Kind != overlayMount || mounted[from] != "" || refused[from] || sb.firstError != nil {
 			continue
 		}
 		name := boundedName("layer", from)
@@ -325,7 +325,7 @@ func (b *ActiveSandbox) mountOverlays(state func(string, fs.FileMode) string) ma
 		}
 		if err != nil {
 			refused[from] = true
-			b.notices = append(b.notices, fmt.Sprintf("caches and libraries in %s are read-only for this session: its filesystem does not allow overlays (%v)", from, err))
+			sb.notices = append(sb.notices, fmt.Sprintf("caches and libraries in %s are read-only for this session: its filesystem does not allow overlays (%v)", from, err))
 			continue
 		}
 		mounted[from] = at
@@ -353,30 +353,30 @@ func escapeOverlayPath(path string) string {
 
 // attachMounts attaches the clones. In a new directory that covers one of the machine's, it first
 // makes the mount points.
-func (b *ActiveSandbox) attachMounts() {
+func (sb *ActiveSandbox) attachMounts() {
 	kinds := map[string]MountKind{}
-	for _, m := range b.plan.Mounts {
+	for _, m := range sb.plan.Mounts {
 		kinds[string(m.Path)] = m.Kind
 	}
 	around := func(path string) MountKind { return nearestKind(kinds, path) }
-	for _, c := range b.detached {
-		if b.firstError != nil {
+	for _, c := range sb.detached {
+		if sb.firstError != nil {
 			return
 		}
-		b.attachMount(c, around)
+		sb.attachMount(c, around)
 		if c.fd >= 0 {
 			unix.Close(c.fd)
 		}
 	}
-	for _, c := range b.detached {
-		if c.Kind == readOnlyParent && b.firstError == nil {
+	for _, c := range sb.detached {
+		if c.Kind == readOnlyParent && sb.firstError == nil {
 			// Mounts below it keep their flags.
-			b.checkStep("mount", string(c.Path), unix.MountSetattr(unix.AT_FDCWD, string(c.Path), 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
+			sb.checkStep("mount", string(c.Path), unix.MountSetattr(unix.AT_FDCWD, string(c.Path), 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
 		}
 	}
 }
 
-func (b *ActiveSandbox) attachMount(c detachedMount, around func(string) MountKind) {
+func (sb *ActiveSandbox) attachMount(c detachedMount, around func(string) MountKind) {
 	path := string(c.Path)
 	if own := around(path); own.isEmptyDir() {
 		dir, err := openParentDir(path, around, true)
@@ -387,19 +387,19 @@ func (b *ActiveSandbox) attachMount(c detachedMount, around func(string) MountKi
 		if err != nil && own == writableParent {
 			return // an earlier worker of the session has made something else there
 		}
-		b.checkStep("mount", path, err)
+		sb.checkStep("mount", path, err)
 	} else if own == overlayMount && c.Kind == replacedFile && !isFile(path) {
 		return // an earlier worker of the session has made something else there
 	} else {
-		b.checkStep("mount", path, ensureMountPoint(c.fd, path))
+		sb.checkStep("mount", path, ensureMountPoint(c.fd, path))
 	}
-	if c.fd >= 0 && b.firstError == nil {
-		b.checkStep("mount", path, setAttributes(c.fd, "", mountAttributes(c.Kind, false)))
+	if c.fd >= 0 && sb.firstError == nil {
+		sb.checkStep("mount", path, setAttributes(c.fd, "", mountAttributes(c.Kind, false)))
 		err := mountAtPlanPath(c.fd, path)
 		if c.isOptional() && around(path).isEmptyDir() && errors.Is(err, unix.ENOENT) {
 			return // it was removed since it was cloned; the next refresh removes its name
 		}
-		b.checkStep("mount", path, err)
+		sb.checkStep("mount", path, err)
 	}
 }
 
@@ -417,7 +417,7 @@ func isFile(path string) bool {
 
 // isOptional reports whether the sandbox is as tight without a mount, because it only shows files
 // of the machine.
-func (p Mount) isOptional() bool { return p.Kind == grantableBind || p.Kind == overlayMount }
+func (m Mount) isOptional() bool { return m.Kind == grantableBind || m.Kind == overlayMount }
 
 // maxParentDirSize bounds a directory that contains only mount points. The session writes nothing
 // there.

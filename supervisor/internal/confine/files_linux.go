@@ -75,18 +75,18 @@ type userPath struct {
 	len int // without the zero byte
 }
 
-func (n *userPath) String() string { return string(n.buf[:n.len]) }
+func (p *userPath) String() string { return string(p.buf[:p.len]) }
 
 // trimSlashes removes trailing slashes.
-func (n *userPath) trimSlashes() {
-	for n.len > 1 && n.buf[n.len-1] == '/' {
-		n.len--
+func (p *userPath) trimSlashes() {
+	for p.len > 1 && p.buf[p.len-1] == '/' {
+		p.len--
 	}
-	n.buf[n.len] = 0
+	p.buf[p.len] = 0
 }
 
 // readUserPath reads a path of a program and makes it absolute, as the program sees it.
-func (b *ActiveSandbox) readUserPath(to *userPath, pid, dir int, at uint64) error {
+func (sb *ActiveSandbox) readUserPath(to *userPath, pid, dir int, at uint64) error {
 	to.len = 0
 	text := to.buf[unix.PathMax+1 : 2*unix.PathMax+1]
 	k, err := peekText(pid, at, text)
@@ -98,7 +98,7 @@ func (b *ActiveSandbox) readUserPath(to *userPath, pid, dir int, at uint64) erro
 		if dir != unix.AT_FDCWD {
 			from = strconv.Itoa(pid) + "/fd/" + strconv.Itoa(dir)
 		}
-		if to.len, err = unix.Readlinkat(b.procFD, from, to.buf[:unix.PathMax]); err != nil {
+		if to.len, err = unix.Readlinkat(sb.procFD, from, to.buf[:unix.PathMax]); err != nil {
 			return err
 		}
 		to.buf[to.len] = '/'
@@ -133,23 +133,23 @@ func peekText(pid int, at uint64, text []byte) (int, error) {
 // readOnlyDenial reports whether the worker's mounts will refuse a call that changes files, though
 // the user may change them outside. Only reports and questions depend on it, because the program
 // can change the path in the meantime.
-func (b *ActiveSandbox) readOnlyDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (Denial, bool) {
+func (sb *ActiveSandbox) readOnlyDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (Denial, bool) {
 	for i, p := range f.paths {
 		dir := unix.AT_FDCWD
 		if p.dir >= 0 {
 			dir = int(int32(n.Data.Args[p.dir]))
 		}
 		name := &names[i]
-		if b.readUserPath(name, int(n.PID), dir, n.Data.Args[p.path]) != nil || isPseudoPath(name.buf[:name.len]) {
+		if sb.readUserPath(name, int(n.PID), dir, n.Data.Args[p.path]) != nil || isPseudoPath(name.buf[:name.len]) {
 			continue
 		}
 		op := f.op
 		if p.op != "" {
 			op = p.op
 		}
-		path, op, refused := b.readOnlyTarget(name, op)
+		path, op, refused := sb.readOnlyTarget(name, op)
 		if refused {
-			return Denial{Op: op, Path: path, Program: b.programName(int(n.PID)), Protected: b.isUngrantable(path)}, true
+			return Denial{Op: op, Path: path, Program: sb.programName(int(n.PID)), Protected: sb.isUngrantable(path)}, true
 		}
 	}
 	return Denial{}, false
@@ -160,11 +160,11 @@ func (b *ActiveSandbox) readOnlyDenial(n *seccompNotif, f *fileCall, names *[2]u
 func isBytecode(file string) bool { return strings.Contains(file+"/", "/__pycache__/") }
 
 // isUngrantable reports whether a path is below a mount that no grant makes writable.
-func (b *ActiveSandbox) isUngrantable(file string) bool {
-	b.protectMu.RLock()
-	defer b.protectMu.RUnlock()
+func (sb *ActiveSandbox) isUngrantable(file string) bool {
+	sb.protectMu.RLock()
+	defer sb.protectMu.RUnlock()
 	for ; file != "/" && file != "."; file = path.Dir(file) {
-		if kind, ok := b.mountKinds[file]; ok {
+		if kind, ok := sb.mountKinds[file]; ok {
 			return kind == readOnlyBind || kind == guardedFile || kind == maskedPath || kind == replacedFile
 		}
 	}
@@ -173,18 +173,18 @@ func (b *ActiveSandbox) isUngrantable(file string) bool {
 
 // mountPointDenial reports whether a call moves, replaces or removes a mount point, which the
 // kernel refuses with EBUSY.
-func (b *ActiveSandbox) mountPointDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (Denial, bool) {
+func (sb *ActiveSandbox) mountPointDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (Denial, bool) {
 	for i, p := range f.paths {
 		dir := unix.AT_FDCWD
 		if p.dir >= 0 {
 			dir = int(int32(n.Data.Args[p.dir]))
 		}
 		name := &names[i]
-		if b.readUserPath(name, int(n.PID), dir, n.Data.Args[p.path]) != nil || isPseudoPath(name.buf[:name.len]) {
+		if sb.readUserPath(name, int(n.PID), dir, n.Data.Args[p.path]) != nil || isPseudoPath(name.buf[:name.len]) {
 			continue
 		}
-		if path, ok := b.mountPointOf(name, f, n); ok {
-			return Denial{Op: f.op, Path: path, Program: b.programName(int(n.PID)), Protected: true}, true
+		if path, ok := sb.mountPointOf(name, f, n); ok {
+			return Denial{Op: f.op, Path: path, Program: sb.programName(int(n.PID)), Protected: true}, true
 		}
 	}
 	return Denial{}, false
@@ -192,13 +192,13 @@ func (b *ActiveSandbox) mountPointDenial(n *seccompNotif, f *fileCall, names *[2
 
 // mountPointOf returns the real path of a name, and whether it is a mount point that the call could
 // otherwise change.
-func (b *ActiveSandbox) mountPointOf(to *userPath, f *fileCall, n *seccompNotif) (string, bool) {
+func (sb *ActiveSandbox) mountPointOf(to *userPath, f *fileCall, n *seccompNotif) (string, bool) {
 	to.trimSlashes()
 	slash := bytes.LastIndexByte(to.buf[:to.len], '/')
-	if slash < 0 || !b.isMountName(to.buf[slash+1:to.len]) { // most names are not, and are done here
+	if slash < 0 || !sb.isMountName(to.buf[slash+1:to.len]) { // most names are not, and are done here
 		return "", false
 	}
-	s, err := b.openNameInDir(string(to.buf[:slash+1]), string(to.buf[slash+1:to.len]))
+	s, err := sb.openNameInDir(string(to.buf[:slash+1]), string(to.buf[slash+1:to.len]))
 	if err != nil {
 		return "", false
 	}
@@ -207,16 +207,16 @@ func (b *ActiveSandbox) mountPointOf(to *userPath, f *fileCall, n *seccompNotif)
 	if kind == 0 || f.op == "remove" && (kind == unix.S_IFDIR) != f.removesDir(n) {
 		return "", false // the call fails for another reason
 	}
-	b.protectMu.RLock()
-	defer b.protectMu.RUnlock()
-	_, ok := b.mountKinds[s.fullPath]
+	sb.protectMu.RLock()
+	defer sb.protectMu.RUnlock()
+	_, ok := sb.mountKinds[s.fullPath]
 	return s.fullPath, ok
 }
 
-func (b *ActiveSandbox) isMountName(last []byte) bool {
-	b.protectMu.RLock()
-	defer b.protectMu.RUnlock()
-	return b.mountNames[string(last)]
+func (sb *ActiveSandbox) isMountName(last []byte) bool {
+	sb.protectMu.RLock()
+	defer sb.protectMu.RUnlock()
+	return sb.mountNames[string(last)]
 }
 
 // removesDir reports whether a call removes a directory and not a file.
@@ -232,12 +232,12 @@ func isPseudoPath(path []byte) bool {
 
 // readOnlyTarget reports whether a path is read-only for the session alone. It returns the real
 // path and the operation.
-func (b *ActiveSandbox) readOnlyTarget(to *userPath, op string) (path, did string, refused bool) {
+func (sb *ActiveSandbox) readOnlyTarget(to *userPath, op string) (path, did string, refused bool) {
 	if op == "write" || op == "change" {
-		fd, err := b.openPath(to.buf[:to.len+1])
+		fd, err := sb.openPath(to.buf[:to.len+1])
 		if err == nil {
 			defer unix.Close(fd)
-			path, err = b.realPath(fd)
+			path, err = sb.realPath(fd)
 			return path, op, err == nil && isReadOnlyMount(fd)
 		}
 		if err != unix.ENOENT || op == "change" {
@@ -250,7 +250,7 @@ func (b *ActiveSandbox) readOnlyTarget(to *userPath, op string) (path, did strin
 	if slash < 0 {
 		return "", "", false
 	}
-	s, err := b.openNameInDir(string(to.buf[:slash+1]), string(to.buf[slash+1:to.len]))
+	s, err := sb.openNameInDir(string(to.buf[:slash+1]), string(to.buf[slash+1:to.len]))
 	if err != nil {
 		return "", "", false
 	}
@@ -265,15 +265,15 @@ func (b *ActiveSandbox) readOnlyTarget(to *userPath, op string) (path, did strin
 const maxLookups = 10_000
 
 // openPath opens a path as the worker sees it. The path ends with a zero byte.
-func (b *ActiveSandbox) openPath(path []byte) (int, error) { return b.openPathWith(path, 0) }
+func (sb *ActiveSandbox) openPath(path []byte) (int, error) { return sb.openPathWith(path, 0) }
 
 // openPathWith is openPath with more flags. The kernel fails a path with ".." with EAGAIN if
 // anything on the machine was renamed or mounted at the same time, and expects the caller to retry
 // (openat2(2)).
-func (b *ActiveSandbox) openPathWith(path []byte, flags uint64) (int, error) {
+func (sb *ActiveSandbox) openPathWith(path []byte, flags uint64) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	for tries := 1; ; tries++ {
-		fd, _, no := unix.Syscall6(unix.SYS_OPENAT2, uintptr(b.rootFD), uintptr(unsafe.Pointer(&path[0])), uintptr(unsafe.Pointer(&how)), unix.SizeofOpenHow, 0, 0)
+		fd, _, no := unix.Syscall6(unix.SYS_OPENAT2, uintptr(sb.rootFD), uintptr(unsafe.Pointer(&path[0])), uintptr(unsafe.Pointer(&how)), unix.SizeofOpenHow, 0, 0)
 		switch {
 		case no == 0:
 			return int(fd), nil
@@ -290,9 +290,9 @@ func isReadOnlyMount(fd int) bool {
 }
 
 // realPath returns the path of an open file of the monitor.
-func (b *ActiveSandbox) realPath(fd int) (string, error) {
+func (sb *ActiveSandbox) realPath(fd int) (string, error) {
 	var path [unix.PathMax]byte
-	n, err := unix.Readlinkat(b.selfFilesFD, strconv.Itoa(fd), path[:])
+	n, err := unix.Readlinkat(sb.selfFilesFD, strconv.Itoa(fd), path[:])
 	if err != nil {
 		return "", err // a path that is too long cannot be checked
 	}
@@ -300,12 +300,12 @@ func (b *ActiveSandbox) realPath(fd int) (string, error) {
 }
 
 // programName returns the name of a thread's program, or "" for the worker.
-func (b *ActiveSandbox) programName(tid int) string {
-	leader, err := b.threadGroupID(tid)
-	if err != nil || int64(leader) == b.workerPID.Load() {
+func (sb *ActiveSandbox) programName(tid int) string {
+	leader, err := sb.threadGroupID(tid)
+	if err != nil || int64(leader) == sb.workerPID.Load() {
 		return ""
 	}
-	fd, err := unix.Openat(b.procFD, strconv.Itoa(leader)+"/comm", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(sb.procFD, strconv.Itoa(leader)+"/comm", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return ""
 	}

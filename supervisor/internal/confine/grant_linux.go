@@ -14,28 +14,28 @@ import (
 // Grant gives the session access to a file or directory. It calls answer when the session has
 // access, or with the error, a *StepError. Each grant runs on a separate thread, which ends with
 // it, because the thread enters other mount namespaces.
-func (b *ActiveSandbox) Grant(g *MountGrant, answer func(error)) {
+func (sb *ActiveSandbox) Grant(g *MountGrant, answer func(error)) {
 	go func() {
 		runtime.LockOSThread() // never unlocked, so that the thread is not reused
-		b.grantMu.Lock()
-		defer b.grantMu.Unlock()
-		answer(b.applyGrant(g))
+		sb.grantMu.Lock()
+		defer sb.grantMu.Unlock()
+		answer(sb.applyGrant(g))
 	}()
 }
 
 // applyGrant builds the directory, with all its protected paths, where only this thread sees it.
 // Then it attaches it to the worker's mounts in one step.
-func (b *ActiveSandbox) applyGrant(g *MountGrant) error {
-	t := &grantTransaction{ActiveSandbox: &ActiveSandbox{plan: b.plan}, MountGrant: g, isConfirmed: func(id string) error { return b.checkConfirmed(g, id) }, target: string(g.Path), buildDir: filepath.Join(string(b.plan.State), "grant")}
+func (sb *ActiveSandbox) applyGrant(g *MountGrant) error {
+	t := &grantTransaction{ActiveSandbox: &ActiveSandbox{plan: sb.plan}, MountGrant: g, isConfirmed: func(id string) error { return sb.checkConfirmed(g, id) }, target: string(g.Path), buildDir: filepath.Join(string(sb.plan.State), "grant")}
 	t.checkStep("mounts", "", unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS))
 	home := t.openForMount("/proc/thread-self/ns/mnt")
 	defer unix.Close(home)
-	t.enterMounts(b.mountNS)
+	t.enterMounts(sb.mountNS)
 	own := t.cloneOwn()
 	t.enterMounts(home)
 	whole := t.buildTree(own)
 	defer unix.Close(whole)
-	t.enterMounts(b.mountNS)
+	t.enterMounts(sb.mountNS)
 	t.runSteps(func() {
 		if g.ParentDir != "" {
 			t.checkStep("mount", t.target, g.makeMountPoint(whole))
@@ -45,9 +45,9 @@ func (b *ActiveSandbox) applyGrant(g *MountGrant) error {
 		kind := grantableBind
 		if !g.ReadOnly {
 			kind = writableBind
-			b.guardMore([]Path{g.Path}, g.GitTargets)
+			sb.guardMore([]Path{g.Path}, g.GitTargets)
 		}
-		b.addProtected(g.Absent, append(g.Mounts, Mount{Path: g.Path, Kind: kind}))
+		sb.addProtected(g.Absent, append(g.Mounts, Mount{Path: g.Path, Kind: kind}))
 		t.checkStep("mount", t.target, mountAtPlanPath(whole, t.target))
 	}
 	if t.firstError != nil {
@@ -244,13 +244,13 @@ func makeDir(path string) error {
 
 // checkConfirmed returns an error unless the file or directory is the one that was there when the
 // grant was planned and when the user was asked.
-func (b *ActiveSandbox) checkConfirmed(g *MountGrant, id string) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (sb *ActiveSandbox) checkConfirmed(g *MountGrant, id string) error {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
 	if g.Identity != "" && g.Identity != id {
 		return ErrReplaced
 	}
-	for d, q := range b.openQuestions {
+	for d, q := range sb.openQuestions {
 		identity := ""
 		switch string(g.Path) {
 		case d.Path:

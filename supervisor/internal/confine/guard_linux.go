@@ -32,9 +32,9 @@ type writeGuard struct {
 
 // loadOwnRepos loads the list of repositories that the session's earlier workers made, and opens
 // the file for more.
-func (b *ActiveSandbox) loadOwnRepos() {
-	b.ownRepos = readOwnRepos(string(b.plan.State))
-	b.ownReposFile, _ = os.OpenFile(ownReposFileIn(string(b.plan.State)), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600) // without the file, later workers protect them
+func (sb *ActiveSandbox) loadOwnRepos() {
+	sb.ownRepos = readOwnRepos(string(sb.plan.State))
+	sb.ownReposFile, _ = os.OpenFile(ownReposFileIn(string(sb.plan.State)), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600) // without the file, later workers protect them
 }
 
 // flatProtectedNames are the protected names without a slash; nestedProtectedNames are the others,
@@ -55,22 +55,22 @@ var flatProtectedNames, nestedProtectedNames = func() (plain map[string]bool, sl
 var otherRepositories = map[string]bool{".hg": true, ".jj": true, ".pijul": true, ".sl": true, "_darcs": true}
 
 // guardMore adds directories that the session writes, and paths that git settings lead to.
-func (b *ActiveSandbox) guardMore(work, targets []Path) {
-	b.protectMu.Lock()
-	defer b.protectMu.Unlock()
+func (sb *ActiveSandbox) guardMore(work, targets []Path) {
+	sb.protectMu.Lock()
+	defer sb.protectMu.Unlock()
 	for _, p := range work {
-		b.workDirs = append(b.workDirs, string(p))
+		sb.workDirs = append(sb.workDirs, string(p))
 	}
 	for _, p := range targets {
-		if !slices.Contains(b.gitTargets, string(p)) {
-			b.gitTargets = append(b.gitTargets, string(p))
+		if !slices.Contains(sb.gitTargets, string(p)) {
+			sb.gitTargets = append(sb.gitTargets, string(p))
 		}
 	}
 }
 
 // workDirOf returns the innermost of the session's writable directories around a path, or "".
-func (b *ActiveSandbox) workDirOf(full string) (base string) {
-	for _, w := range b.workDirs {
+func (sb *ActiveSandbox) workDirOf(full string) (base string) {
+	for _, w := range sb.workDirs {
 		if len(w) > len(base) && paths.Contains(w, full) {
 			base = w
 		}
@@ -79,10 +79,10 @@ func (b *ActiveSandbox) workDirOf(full string) (base string) {
 }
 
 // isWritablePath reports whether a path is in a directory that the session writes.
-func (b *ActiveSandbox) isWritablePath(full string) bool {
-	b.protectMu.RLock()
-	defer b.protectMu.RUnlock()
-	return b.workDirOf(full) != ""
+func (sb *ActiveSandbox) isWritablePath(full string) bool {
+	sb.protectMu.RLock()
+	defer sb.protectMu.RUnlock()
+	return sb.workDirOf(full) != ""
 }
 
 // A pathAccess says what a session may do with a path that the guard knows.
@@ -95,24 +95,24 @@ const (
 )
 
 // isProtected reports whether a path must not be changed in any way.
-func (b *ActiveSandbox) isProtected(full string) bool { return b.accessOf(full) == accessNone }
+func (sb *ActiveSandbox) isProtected(full string) bool { return sb.accessOf(full) == accessNone }
 
 // isRestricted reports whether a path must not be made or written.
-func (b *ActiveSandbox) isRestricted(full string) bool { return b.accessOf(full) != accessFull }
+func (sb *ActiveSandbox) isRestricted(full string) bool { return sb.accessOf(full) != accessFull }
 
 // accessOf returns the access to a path without links, whose names are compared as any filesystem
 // may read them. For almost every path it costs only comparisons.
-func (b *ActiveSandbox) accessOf(full string) pathAccess {
-	b.protectMu.RLock()
-	defer b.protectMu.RUnlock()
-	if b.isHiddenLocked(full) {
+func (sb *ActiveSandbox) accessOf(full string) pathAccess {
+	sb.protectMu.RLock()
+	defer sb.protectMu.RUnlock()
+	if sb.isHiddenLocked(full) {
 		return accessNone
 	}
-	base := b.workDirOf(full)
+	base := sb.workDirOf(full)
 	if base == "" || full == base {
 		return accessFull
 	}
-	for _, r := range b.gitTargets {
+	for _, r := range sb.gitTargets {
 		if paths.Contains(r, full) {
 			return accessNone
 		}
@@ -126,15 +126,15 @@ func (b *ActiveSandbox) accessOf(full string) pathAccess {
 			return accessNone
 		}
 		if name == ".git" && (after == "" || isProtectedInGit(foldPath(after))) {
-			return b.accessOfDotGit(at, after)
+			return sb.accessOfDotGit(at, after)
 		}
-		if b.isProtectedName(above, at, name, base) {
+		if sb.isProtectedName(above, at, name, base) {
 			return accessNone
 		}
 		if (gitDirNames[name] || isCheckedSettings(name)) && isProtectedInGit(foldPath(rest)) && canBeGitDir(above) {
-			return b.accessInGitDir(above, rest)
+			return sb.accessInGitDir(above, rest)
 		}
-		if b.isProtectedNested(above, at, foldPath(rest), base) {
+		if sb.isProtectedNested(above, at, foldPath(rest), base) {
 			return accessNone
 		}
 		rest = after
@@ -150,50 +150,50 @@ var gitDirNames = map[string]bool{"hooks": true, "config": true, "config.worktre
 func isCheckedSettings(name string) bool { return strings.HasPrefix(name, checkedSettingsPrefix) }
 
 // isProtectedName reports whether a name outside git directories is protected.
-func (b *ActiveSandbox) isProtectedName(above, at, name, base string) bool {
+func (sb *ActiveSandbox) isProtectedName(above, at, name, base string) bool {
 	switch {
-	case b.protectedLastNames[name] && name != "head" && b.protectedPaths[foldPath(at)]:
+	case sb.protectedLastNames[name] && name != "head" && sb.protectedPaths[foldPath(at)]:
 		return true
 	case flatProtectedNames[name]:
-		return above == base || b.isForeign(above+"/.git")
+		return above == base || sb.isForeign(above+"/.git")
 	case name == "head": // with HEAD, git would treat the directory as a repository
-		return b.isForeign(above + "/.git")
+		return sb.isForeign(above + "/.git")
 	case slices.Contains(hookSettings, name):
-		return b.isForeign(above+"/.git") && (len(b.gitTargets) > 0 || hasHooks(above+"/.git/hooks"))
+		return sb.isForeign(above+"/.git") && (len(sb.gitTargets) > 0 || hasHooks(above+"/.git/hooks"))
 	}
 	return false
 }
 
 // isProtectedNested reports whether a path starts with a protected name that contains a slash.
-func (b *ActiveSandbox) isProtectedNested(above, at, rest, base string) bool {
+func (sb *ActiveSandbox) isProtectedNested(above, at, rest, base string) bool {
 	first, _, _ := strings.Cut(rest, "/")
 	switch {
 	case !slices.ContainsFunc(nestedProtectedNames[first], func(n string) bool { return paths.Contains(n, rest) }):
 		return false
 	case otherRepositories[first]:
-		return b.isForeign(at)
+		return sb.isForeign(at)
 	}
-	return above == base || b.isForeign(above+"/.git")
+	return above == base || sb.isForeign(above+"/.git")
 }
 
 // accessOfDotGit returns the access to the .git of a directory, or to a checked name below it.
-func (b *ActiveSandbox) accessOfDotGit(git, below string) pathAccess {
+func (sb *ActiveSandbox) accessOfDotGit(git, below string) pathAccess {
 	if below != "" {
-		return b.accessInGitDir(git, below)
+		return sb.accessInGitDir(git, below)
 	}
 	st, err := os.Lstat(git)
-	if presenceOfError(err) == missing || err == nil && st.IsDir() || b.isOwnRepo(git) {
+	if presenceOfError(err) == missing || err == nil && st.IsDir() || sb.isOwnRepo(git) {
 		return accessFull
 	}
 	return accessNone // a .git file names the repository
 }
 
 // accessInGitDir returns the access to a checked name in a git directory.
-func (b *ActiveSandbox) accessInGitDir(git, below string) pathAccess {
+func (sb *ActiveSandbox) accessInGitDir(git, below string) pathAccess {
 	switch last := foldPath(path.Base(below)); {
 	case isOldRemote(below) && strings.Contains(path.Dir(below), "/") && !canBeGitDir(path.Join(git, path.Dir(path.Dir(below)))):
 		return accessFull // it belongs to a submodule whose name ends like this
-	case !b.isOwnWithin(git, below):
+	case !sb.isOwnWithin(git, below):
 		return accessNone
 	case last == "gitdir", last == "attributes": // these name no program
 		return accessFull
@@ -229,15 +229,15 @@ func isOldRemote(below string) bool {
 
 // isOwnWithin reports whether a path in a git directory belongs to a repository that the session
 // made. The innermost of the repository, its submodules and its work trees decides.
-func (b *ActiveSandbox) isOwnWithin(git, below string) bool {
-	for own := b.isOwnRepo(git); ; {
+func (sb *ActiveSandbox) isOwnWithin(git, below string) bool {
+	for own := sb.isOwnRepo(git); ; {
 		part, after, found := strings.Cut(below, "/")
 		if !found {
 			return own
 		}
 		git += "/" + part
 		switch {
-		case b.isOwnRepo(git):
+		case sb.isOwnRepo(git):
 			own = true
 		case canBeGitDir(git):
 			own = false
@@ -246,22 +246,24 @@ func (b *ActiveSandbox) isOwnWithin(git, below string) bool {
 	}
 }
 
-func (b *ActiveSandbox) isOwnRepo(name string) bool {
-	b.ownMu.Lock()
-	defer b.ownMu.Unlock()
-	return len(b.ownRepos) > 0 && b.ownRepos[fileIdentity(name)] // the list never contains ""
+func (sb *ActiveSandbox) isOwnRepo(name string) bool {
+	sb.ownMu.Lock()
+	defer sb.ownMu.Unlock()
+	return len(sb.ownRepos) > 0 && sb.ownRepos[fileIdentity(name)] // the list never contains ""
 }
 
 // isForeign reports whether a name may exist that the session did not make.
-func (b *ActiveSandbox) isForeign(name string) bool {
-	return presenceOf(name) != missing && !b.isOwnRepo(name)
+func (sb *ActiveSandbox) isForeign(name string) bool {
+	return presenceOf(name) != missing && !sb.isOwnRepo(name)
 }
 
 // canBeGitDir reports whether a directory may be a git directory.
 func canBeGitDir(dir string) bool { return gitDirPresence(dir) != missing }
 
 // isForeignBare reports whether a directory may be a bare repository that the session did not make.
-func (b *ActiveSandbox) isForeignBare(dir string) bool { return canBeGitDir(dir) && !b.isOwnRepo(dir) }
+func (sb *ActiveSandbox) isForeignBare(dir string) bool {
+	return canBeGitDir(dir) && !sb.isOwnRepo(dir)
+}
 
 // maxFreshDirs bounds the directories that are remembered because they may become repositories.
 const maxFreshDirs = 2048
@@ -270,47 +272,47 @@ const maxFreshDirs = 2048
 // That holds for its .git and for a submodule or work tree. It also holds for the last part of a
 // bare repository if the session made the directory; otherwise someone else may be making a
 // repository there.
-func (b *ActiveSandbox) recordCreated(full string) {
+func (sb *ActiveSandbox) recordCreated(full string) {
 	isLast := false
 	switch name := foldPath(path.Base(full)); {
-	case name == ".git", otherRepositories[name], b.isAdded(full):
+	case name == ".git", otherRepositories[name], sb.isAdded(full):
 	case (name == "objects" || name == "head" || name == "commondir") && isGitDir(path.Dir(full)):
 		full, isLast = path.Dir(full), true
 	default:
 		return
 	}
-	b.ownMu.Lock()
-	defer b.ownMu.Unlock()
+	sb.ownMu.Lock()
+	defer sb.ownMu.Unlock()
 	id := fileIdentity(full)
-	if id == "" || b.ownRepos[id] || len(b.ownRepos) >= maxOwnRepos || isLast && !slices.Contains(b.freshDirs, id) {
+	if id == "" || sb.ownRepos[id] || len(sb.ownRepos) >= maxOwnRepos || isLast && !slices.Contains(sb.freshDirs, id) {
 		return
 	}
-	if b.ownRepos == nil {
-		b.ownRepos = map[string]bool{}
+	if sb.ownRepos == nil {
+		sb.ownRepos = map[string]bool{}
 	}
-	b.ownRepos[id] = true
-	if b.ownReposFile != nil && !strings.Contains(id, "\n") {
-		_, _ = b.ownReposFile.WriteString(id + "\n") // on failure, later workers protect it like a foreign one
+	sb.ownRepos[id] = true
+	if sb.ownReposFile != nil && !strings.Contains(id, "\n") {
+		_, _ = sb.ownReposFile.WriteString(id + "\n") // on failure, later workers protect it like a foreign one
 	}
 }
 
 // recordFreshDir records that the session made a directory.
-func (b *ActiveSandbox) recordFreshDir(s nameInDir) {
+func (sb *ActiveSandbox) recordFreshDir(s nameInDir) {
 	id := identityAt(s.dir, s.name, 0, s.fullPath)
-	if id == "" || !b.isWritablePath(s.fullPath) {
+	if id == "" || !sb.isWritablePath(s.fullPath) {
 		return
 	}
-	b.ownMu.Lock()
-	defer b.ownMu.Unlock()
-	if len(b.freshDirs) >= maxFreshDirs {
-		b.freshDirs = slices.Delete(b.freshDirs, 0, maxFreshDirs/2)
+	sb.ownMu.Lock()
+	defer sb.ownMu.Unlock()
+	if len(sb.freshDirs) >= maxFreshDirs {
+		sb.freshDirs = slices.Delete(sb.freshDirs, 0, maxFreshDirs/2)
 	}
-	b.freshDirs = append(b.freshDirs, id)
+	sb.freshDirs = append(sb.freshDirs, id)
 }
 
 // isAdded reports whether a path is the git directory of a submodule or work tree, or a directory
 // on the way to one. Paths inside an existing git directory of that kind do not count.
-func (b *ActiveSandbox) isAdded(full string) bool {
+func (sb *ActiveSandbox) isAdded(full string) bool {
 	if !strings.Contains(full, "/.git/modules/") && !strings.Contains(full, "/.git/worktrees/") {
 		return false
 	}
@@ -327,21 +329,21 @@ func (b *ActiveSandbox) isAdded(full string) bool {
 }
 
 // checkMovePath returns an error if a name must not be moved.
-func (b *ActiveSandbox) checkMovePath(s nameInDir) error {
+func (sb *ActiveSandbox) checkMovePath(s nameInDir) error {
 	kind := s.fileType()
 	if kind == 0 {
 		return unix.ENOENT // a name that is being made at this moment is not moved
 	}
-	if b.isProtected(s.fullPath) || b.isRepositoryPart(s.fullPath) {
+	if sb.isProtected(s.fullPath) || sb.isRepositoryPart(s.fullPath) {
 		return protectedNameError{path: s.fullPath}
 	}
 	if kind != unix.S_IFDIR {
 		return nil
 	}
-	if b.isInForeignGit(s.fullPath) || b.isAboveMount(s.fullPath) || b.isWritablePath(s.fullPath) && hasWorkTree(s.fullPath) {
+	if sb.isInForeignGit(s.fullPath) || sb.isAboveMount(s.fullPath) || sb.isWritablePath(s.fullPath) && hasWorkTree(s.fullPath) {
 		return protectedNameError{path: s.fullPath}
 	}
-	if b.hasForeignRepo(s.fullPath, maxWalkedNames) {
+	if sb.hasForeignRepo(s.fullPath, maxWalkedNames) {
 		return unix.EXDEV
 	}
 	return nil
@@ -349,15 +351,15 @@ func (b *ActiveSandbox) checkMovePath(s nameInDir) error {
 
 // isRepositoryPart reports whether a name is a part without which its directory would not be a
 // repository, and the session did not make that repository.
-func (b *ActiveSandbox) isRepositoryPart(full string) bool {
-	if !b.isWritablePath(full) {
+func (sb *ActiveSandbox) isRepositoryPart(full string) bool {
+	if !sb.isWritablePath(full) {
 		return false
 	}
 	switch name := foldPath(path.Base(full)); {
 	case name == ".git", otherRepositories[name]:
-		return !b.isOwnRepo(full) // also if it is being made at this moment
+		return !sb.isOwnRepo(full) // also if it is being made at this moment
 	case gitDirParts[name]:
-		return b.isForeignBare(path.Dir(full))
+		return sb.isForeignBare(path.Dir(full))
 	}
 	return false
 }
@@ -368,10 +370,10 @@ var gitDirParts = map[string]bool{"head": true, "objects": true, "commondir": tr
 // gitDirAround returns the .git directory around a path, or the path's directory if that is a bare
 // repository, and the rest of the path. It returns "" for files of git's database and for paths
 // outside git directories.
-func (b *ActiveSandbox) gitDirAround(full string) (git, below string) {
-	b.protectMu.RLock()
-	base := b.workDirOf(full)
-	b.protectMu.RUnlock()
+func (sb *ActiveSandbox) gitDirAround(full string) (git, below string) {
+	sb.protectMu.RLock()
+	base := sb.workDirOf(full)
+	sb.protectMu.RUnlock()
 	if base == "" {
 		return "", ""
 	}
@@ -393,24 +395,24 @@ func (b *ActiveSandbox) gitDirAround(full string) (git, below string) {
 
 // isInForeignGit reports whether a path is in the git directory of a foreign repository. Git itself
 // moves directories there only in its database.
-func (b *ActiveSandbox) isInForeignGit(full string) bool {
-	git, below := b.gitDirAround(full)
-	return git != "" && !b.isOwnWithin(git, below+"/")
+func (sb *ActiveSandbox) isInForeignGit(full string) bool {
+	git, below := sb.gitDirAround(full)
+	return git != "" && !sb.isOwnWithin(git, below+"/")
 }
 
 // isAboveMount reports whether a directory contains a mount, a hidden path or a path that git
 // settings lead to.
-func (b *ActiveSandbox) isAboveMount(full string) bool {
-	b.protectMu.RLock()
-	defer b.protectMu.RUnlock()
-	for p := range b.mountKinds {
+func (sb *ActiveSandbox) isAboveMount(full string) bool {
+	sb.protectMu.RLock()
+	defer sb.protectMu.RUnlock()
+	for p := range sb.mountKinds {
 		if p != full && paths.Contains(full, p) {
 			return true
 		}
 	}
 	as := foldPath(full)
-	return slices.ContainsFunc(b.gitTargets, func(r string) bool { return r != full && paths.Contains(full, r) }) ||
-		slices.ContainsFunc(b.hiddenPaths, func(c string) bool { return paths.Contains(as, c) })
+	return slices.ContainsFunc(sb.gitTargets, func(r string) bool { return r != full && paths.Contains(full, r) }) ||
+		slices.ContainsFunc(sb.hiddenPaths, func(c string) bool { return paths.Contains(as, c) })
 }
 
 // maxWalkedNames bounds the names in the search of a directory; that many take a tenth of a second.
@@ -419,8 +421,8 @@ const maxWalkedNames = 200_000
 // hasForeignRepo reports whether a directory may contain a repository that the session did not
 // make. It also reports true if the directory has too many names, or one that cannot be read. Like
 // the search at the start, it skips node_modules.
-func (b *ActiveSandbox) hasForeignRepo(full string, limit int) bool {
-	if !b.isWritablePath(full) {
+func (sb *ActiveSandbox) hasForeignRepo(full string, limit int) bool {
+	if !sb.isWritablePath(full) {
 		return false
 	}
 	left := limit
@@ -438,10 +440,10 @@ func (b *ActiveSandbox) hasForeignRepo(full string, limit int) bool {
 		for _, e := range entries {
 			switch name := foldPath(e.Name()); {
 			case name == ".git", otherRepositories[name]:
-				if b.isForeign(dir + "/" + e.Name()) {
+				if sb.isForeign(dir + "/" + e.Name()) {
 					return true
 				}
-			case name == "head" && b.isForeignBare(dir):
+			case name == "head" && sb.isForeignBare(dir):
 				return true
 			case e.IsDir() && e.Name() != "node_modules":
 				queue = append(queue, dir+"/"+e.Name())
@@ -461,34 +463,34 @@ func isInaccessible(uid int, dir string) bool {
 // mustBeEmpty reports whether a name must not be given to something that may have been filled
 // before. Such names are parts of a repository, names that turn a directory above a repository into
 // one, and directories that would hold protected names.
-func (b *ActiveSandbox) mustBeEmpty(full string, moving bool) bool {
+func (sb *ActiveSandbox) mustBeEmpty(full string, moving bool) bool {
 	name := foldPath(path.Base(full))
 	switch {
 	case (name == ".git" || name == "head") && !isPresent(full):
-		return b.hasForeignRepo(path.Dir(full), maxWalkedNames)
+		return sb.hasForeignRepo(path.Dir(full), maxWalkedNames)
 	case moving:
-		return b.isHooks(full) || gitDirNames[name] && b.isInForeignGit(full) || b.isAboveName(full)
+		return sb.isHooks(full) || gitDirNames[name] && sb.isInForeignGit(full) || sb.isAboveName(full)
 	}
 	return false
 }
 
 // isHooks reports whether a path is the directory of a repository's hooks or old remotes.
-func (b *ActiveSandbox) isHooks(full string) bool {
+func (sb *ActiveSandbox) isHooks(full string) bool {
 	switch name := foldPath(path.Base(full)); {
 	case name == "hooks":
-		git, _ := b.gitDirAround(full)
+		git, _ := sb.gitDirAround(full)
 		return git != ""
 	case slices.Contains(oldRemotes, name):
-		return b.isWritablePath(full) && canBeGitDir(path.Dir(full))
+		return sb.isWritablePath(full) && canBeGitDir(path.Dir(full))
 	}
 	return false
 }
 
 // isAboveName reports whether a path is the beginning of a protected name that contains a slash.
-func (b *ActiveSandbox) isAboveName(full string) bool {
-	b.protectMu.RLock()
-	defer b.protectMu.RUnlock()
-	base := b.workDirOf(full)
+func (sb *ActiveSandbox) isAboveName(full string) bool {
+	sb.protectMu.RLock()
+	defer sb.protectMu.RUnlock()
+	base := sb.workDirOf(full)
 	if base == "" {
 		return false
 	}
@@ -496,7 +498,7 @@ func (b *ActiveSandbox) isAboveName(full string) bool {
 		above, first := path.Dir(at), foldPath(path.Base(at))
 		rest := foldPath(strings.TrimPrefix(full, above+"/"))
 		for _, n := range nestedProtectedNames[first] {
-			if strings.HasPrefix(n, rest+"/") && (above == base || b.isForeign(above+"/.git") || otherRepositories[first] && b.isForeign(at)) {
+			if strings.HasPrefix(n, rest+"/") && (above == base || sb.isForeign(above+"/.git") || otherRepositories[first] && sb.isForeign(at)) {
 				return true
 			}
 		}
@@ -505,8 +507,8 @@ func (b *ActiveSandbox) isAboveName(full string) bool {
 }
 
 // isGitTarget reports whether git settings lead to a path.
-func (b *ActiveSandbox) isGitTarget(full string) bool {
-	b.protectMu.RLock()
-	defer b.protectMu.RUnlock()
-	return slices.ContainsFunc(b.gitTargets, func(r string) bool { return paths.Contains(r, full) })
+func (sb *ActiveSandbox) isGitTarget(full string) bool {
+	sb.protectMu.RLock()
+	defer sb.protectMu.RUnlock()
+	return slices.ContainsFunc(sb.gitTargets, func(r string) bool { return paths.Contains(r, full) })
 }

@@ -23,14 +23,14 @@ type permissionQuestion struct {
 // holdCall waits until the user has decided about a call. Equal calls share one question. A signal
 // ends the call for the kernel; if the program repeats it, it joins the question that is still
 // open. A refusal by the user is not reported as a denial.
-func (b *ActiveSandbox) holdCall(n *seccompNotif, d Denial) {
-	q := b.questionFor(n, d)
+func (sb *ActiveSandbox) holdCall(n *seccompNotif, d Denial) {
+	q := sb.questionFor(n, d)
 	if q == nil {
-		b.reportDenial(d)
+		sb.reportDenial(d)
 		return
 	}
 	<-q.done
-	b.awaitSignal(n)
+	sb.awaitSignal(n)
 }
 
 // signalTimeout bounds how long a call stays held for a signal, because a stopped program does not
@@ -40,17 +40,17 @@ const signalTimeout = time.Second
 // awaitSignal waits while a signal is on its way to the thread of a call, because the signal ends
 // the call for the kernel. An interrupt refuses held calls when it is sent. A thread that wakes up
 // and finds an answer takes that first, so its code would see the refusal and continue.
-func (b *ActiveSandbox) awaitSignal(n *seccompNotif) {
-	for end := time.Now().Add(signalTimeout); b.isPending(n.ID) && b.isSignalled(int(n.PID)) && time.Now().Before(end); {
+func (sb *ActiveSandbox) awaitSignal(n *seccompNotif) {
+	for end := time.Now().Add(signalTimeout); sb.isPending(n.ID) && sb.isSignalled(int(n.PID)) && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 }
 
 // isSignalled reports whether a signal that the thread does not block is pending for it or for its
 // process.
-func (b *ActiveSandbox) isSignalled(tid int) bool {
+func (sb *ActiveSandbox) isSignalled(tid int) bool {
 	set := func(name string) uint64 {
-		value, err := b.threadStatus(tid, name)
+		value, err := sb.threadStatus(tid, name)
 		if err != nil {
 			return 0
 		}
@@ -62,37 +62,37 @@ func (b *ActiveSandbox) isSignalled(tid int) bool {
 
 // questionFor returns the open question about a denial, or opens one. It returns nil if there were
 // too many questions.
-func (b *ActiveSandbox) questionFor(n *seccompNotif, d Denial) *permissionQuestion {
-	b.mu.Lock()
-	q := b.openQuestions[d]
+func (sb *ActiveSandbox) questionFor(n *seccompNotif, d Denial) *permissionQuestion {
+	sb.mu.Lock()
+	q := sb.openQuestions[d]
 	if q != nil {
-		q.calls = append(slices.DeleteFunc(q.calls, func(call uint64) bool { return !b.isPending(call) }), n.ID)
-		b.mu.Unlock()
+		q.calls = append(slices.DeleteFunc(q.calls, func(call uint64) bool { return !sb.isPending(call) }), n.ID)
+		sb.mu.Unlock()
 		return q
 	}
-	if b.questionCount >= maxQuestions {
-		b.mu.Unlock()
+	if sb.questionCount >= maxQuestions {
+		sb.mu.Unlock()
 		return nil
 	}
-	b.questionCount++
-	b.lastQuestionID++
-	q = &permissionQuestion{id: b.lastQuestionID, calls: []uint64{n.ID}, file: fileIdentity(d.Path), dir: fileIdentity(path.Dir(d.Path)), done: make(chan struct{})}
-	b.openQuestions[d] = q
-	b.mu.Unlock()
+	sb.questionCount++
+	sb.lastQuestionID++
+	q = &permissionQuestion{id: sb.lastQuestionID, calls: []uint64{n.ID}, file: fileIdentity(d.Path), dir: fileIdentity(path.Dir(d.Path)), done: make(chan struct{})}
+	sb.openQuestions[d] = q
+	sb.mu.Unlock()
 	ask := d
 	ask.ID = q.id
-	b.onDenial(ask)
-	go b.watchQuestion(d, q)
+	sb.onDenial(ask)
+	go sb.watchQuestion(d, q)
 	return q
 }
 
 // CloseQuestion ends a question. Its calls are made again, and succeed if a grant came first.
-func (b *ActiveSandbox) CloseQuestion(id uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for d, q := range b.openQuestions {
+func (sb *ActiveSandbox) CloseQuestion(id uint64) {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	for d, q := range sb.openQuestions {
 		if q.id == id {
-			delete(b.openQuestions, d)
+			delete(sb.openQuestions, d)
 			close(q.done)
 			return
 		}
@@ -101,7 +101,7 @@ func (b *ActiveSandbox) CloseQuestion(id uint64) {
 
 // watchQuestion reports that a question is withdrawn when none of its programs waits any more. It
 // needs two misses, because a program that a signal interrupted repeats its call.
-func (b *ActiveSandbox) watchQuestion(d Denial, q *permissionQuestion) {
+func (sb *ActiveSandbox) watchQuestion(d Denial, q *permissionQuestion) {
 	tick := time.NewTicker(pendingCheckInterval)
 	defer tick.Stop()
 	for missed := 0; missed < 2; {
@@ -111,12 +111,12 @@ func (b *ActiveSandbox) watchQuestion(d Denial, q *permissionQuestion) {
 		case <-tick.C:
 		}
 		missed++
-		b.mu.Lock()
-		if slices.ContainsFunc(q.calls, b.isPending) {
+		sb.mu.Lock()
+		if slices.ContainsFunc(q.calls, sb.isPending) {
 			missed = 0
 		}
-		b.mu.Unlock()
+		sb.mu.Unlock()
 	}
-	b.CloseQuestion(q.id)
-	b.onDenial(Denial{ID: q.id, Resolved: true})
+	sb.CloseQuestion(q.id)
+	sb.onDenial(Denial{ID: q.id, Resolved: true})
 }

@@ -8,10 +8,10 @@ const maxPathMoves = 16
 // withStablePath decides about a name by its path. The decision asks the filesystem about that
 // path, and a program outside may move the directory in the meantime, so that the path no longer
 // leads to the open directory. It decides again while the path changes, and gives up with EBUSY.
-func (b *ActiveSandbox) withStablePath(s nameInDir, decide func(nameInDir) error) error {
+func (sb *ActiveSandbox) withStablePath(s nameInDir, decide func(nameInDir) error) error {
 	for range maxPathMoves {
 		err := decide(s)
-		current, e := b.fullPathOf(s.dir, s.name)
+		current, e := sb.fullPathOf(s.dir, s.name)
 		switch {
 		case e != nil:
 			return e
@@ -24,15 +24,15 @@ func (b *ActiveSandbox) withStablePath(s nameInDir, decide func(nameInDir) error
 }
 
 // withStableFilePath is withStablePath for an open file.
-func (b *ActiveSandbox) withStableFilePath(fd int, decide func(full string) error) error {
-	full, err := b.realPath(fd)
+func (sb *ActiveSandbox) withStableFilePath(fd int, decide func(full string) error) error {
+	full, err := sb.realPath(fd)
 	for range maxPathMoves {
 		if err != nil {
 			return err
 		}
 		verdict := decide(full)
 		var current string
-		if current, err = b.realPath(fd); err == nil && current == full {
+		if current, err = sb.realPath(fd); err == nil && current == full {
 			return verdict
 		}
 		full = current
@@ -42,18 +42,18 @@ func (b *ActiveSandbox) withStableFilePath(fd int, decide func(full string) erro
 
 // checkCreate returns an error if a name must not be made, which is a protectedNameError if it is
 // protected.
-func (b *ActiveSandbox) checkCreate(s nameInDir, moving bool) error {
-	return b.withStablePath(s, func(s nameInDir) error { return b.checkCreatePath(s, moving) })
+func (sb *ActiveSandbox) checkCreate(s nameInDir, moving bool) error {
+	return sb.withStablePath(s, func(s nameInDir) error { return sb.checkCreatePath(s, moving) })
 }
 
 // checkMove returns an error if a name must not be moved. On EXDEV, mv copies the files and leaves
 // the originals that it may not remove.
-func (b *ActiveSandbox) checkMove(s nameInDir) error { return b.withStablePath(s, b.checkMovePath) }
+func (sb *ActiveSandbox) checkMove(s nameInDir) error { return sb.withStablePath(s, sb.checkMovePath) }
 
 // checkRemove returns an error if a name must not be removed.
-func (b *ActiveSandbox) checkRemove(s nameInDir) error {
-	return b.withStablePath(s, func(s nameInDir) error {
-		if b.isProtected(s.fullPath) || b.isRepositoryPart(s.fullPath) {
+func (sb *ActiveSandbox) checkRemove(s nameInDir) error {
+	return sb.withStablePath(s, func(s nameInDir) error {
+		if sb.isProtected(s.fullPath) || sb.isRepositoryPart(s.fullPath) {
 			return protectedNameError{path: s.fullPath}
 		}
 		return nil
@@ -62,9 +62,9 @@ func (b *ActiveSandbox) checkRemove(s nameInDir) error {
 
 // checkLink returns an error if a file must not get a second name, through which it could be
 // written.
-func (b *ActiveSandbox) checkLink(s nameInDir) error {
-	return b.withStablePath(s, func(s nameInDir) error {
-		if b.isRestricted(s.fullPath) {
+func (sb *ActiveSandbox) checkLink(s nameInDir) error {
+	return sb.withStablePath(s, func(s nameInDir) error {
+		if sb.isRestricted(s.fullPath) {
 			return protectedNameError{path: s.fullPath}
 		}
 		return nil
@@ -72,9 +72,9 @@ func (b *ActiveSandbox) checkLink(s nameInDir) error {
 }
 
 // checkWrite returns an error if an open file must not be written.
-func (b *ActiveSandbox) checkWrite(fd int) error {
-	return b.withStableFilePath(fd, func(full string) error {
-		if b.isRestricted(full) {
+func (sb *ActiveSandbox) checkWrite(fd int) error {
+	return sb.withStableFilePath(fd, func(full string) error {
+		if sb.isRestricted(full) {
 			return protectedNameError{path: full}
 		}
 		return nil

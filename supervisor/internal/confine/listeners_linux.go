@@ -18,28 +18,28 @@ type unixListener struct {
 // ownsListener reports whether a process of the session has a matching listener. In the user's
 // network other programs listen as well. Their servers must not even see a connection, because
 // another thread could send a request just before it is refused.
-func (b *ActiveSandbox) ownsListener(wanted unixListener) (bool, error) {
-	b.sockDiagMu.Lock()
-	defer b.sockDiagMu.Unlock()
+func (sb *ActiveSandbox) ownsListener(wanted unixListener) (bool, error) {
+	sb.sockDiagMu.Lock()
+	defer sb.sockDiagMu.Unlock()
 	own := map[string]bool{}
-	err := b.eachListener(func(l unixListener) {
+	err := sb.eachListener(func(l unixListener) {
 		if l.device == wanted.device && l.file == wanted.file && l.abstract == wanted.abstract {
 			own["socket:["+strconv.FormatUint(uint64(l.inode), 10)+"]"] = true
 		}
 	})
-	if err != nil || len(own) == 0 || !b.plan.Network {
+	if err != nil || len(own) == 0 || !sb.plan.Network {
 		return len(own) > 0, err // a separate network has only the session's listeners
 	}
-	return b.hasOpenFile(own), nil
+	return sb.hasOpenFile(own), nil
 }
 
 // hasOpenFile reports whether a process of the session has one of these files open.
-func (b *ActiveSandbox) hasOpenFile(links map[string]bool) bool {
-	for _, pid := range readDirNames(b.procFD, ".") {
+func (sb *ActiveSandbox) hasOpenFile(links map[string]bool) bool {
+	for _, pid := range readDirNames(sb.procFD, ".") {
 		if _, err := strconv.Atoi(pid); err != nil {
 			continue
 		}
-		fds, err := unix.Openat(b.procFD, pid+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		fds, err := unix.Openat(sb.procFD, pid+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			continue // it has ended
 		}
@@ -76,7 +76,7 @@ func readDirNames(dir int, path string) (found []string) {
 
 // eachListener calls do for each Unix socket of the session's network, as the kernel lists them:
 // https://man7.org/linux/man-pages/man7/sock_diag.7.html
-func (b *ActiveSandbox) eachListener(do func(unixListener)) error {
+func (sb *ActiveSandbox) eachListener(do func(unixListener)) error {
 	const (
 		byFamily = 20 // SOCK_DIAG_BY_FAMILY
 		show     = 3  // UDIAG_SHOW_NAME and UDIAG_SHOW_VFS
@@ -85,12 +85,12 @@ func (b *ActiveSandbox) eachListener(do func(unixListener)) error {
 	q[0] = unix.AF_UNIX
 	binary.NativeEndian.PutUint32(q[4:], ^uint32(0)) // in any state
 	binary.NativeEndian.PutUint32(q[12:], show)
-	if err := unix.Sendto(b.sockDiagFD, netlinkMessage(byFamily, unix.NLM_F_DUMP, q), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	if err := unix.Sendto(sb.sockDiagFD, netlinkMessage(byFamily, unix.NLM_F_DUMP, q), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err
 	}
 	buf := make([]byte, 1<<16)
 	for {
-		n, _, err := unix.Recvfrom(b.sockDiagFD, buf, 0)
+		n, _, err := unix.Recvfrom(sb.sockDiagFD, buf, 0)
 		if err != nil {
 			return err
 		}

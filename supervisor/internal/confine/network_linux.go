@@ -9,20 +9,20 @@ import (
 // setUpNetwork opens a socket that queries the sockets of the session's network. If the session has
 // a separate network, it also brings up the loopback, for the session's own servers. Nothing else
 // is there, so connections leave only through the monitor and the supervisor.
-func (b *ActiveSandbox) setUpNetwork() {
+func (sb *ActiveSandbox) setUpNetwork() {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
-	b.checkStep("network", "", err)
-	b.sockDiagFD = fd
-	if b.plan.Network {
+	sb.checkStep("network", "", err)
+	sb.sockDiagFD = fd
+	if sb.plan.Network {
 		return
 	}
 	up := make([]byte, unix.SizeofIfInfomsg)
 	binary.NativeEndian.PutUint32(up[4:], 1) // the loopback
 	binary.NativeEndian.PutUint32(up[8:], unix.IFF_UP)
 	binary.NativeEndian.PutUint32(up[12:], unix.IFF_UP)
-	b.checkStep("network", "", netlinkRequest(unix.NETLINK_ROUTE, netlinkMessage(unix.RTM_NEWLINK, unix.NLM_F_ACK, up)))
-	if b.plan.Egress {
-		b.runSteps(b.openDNSSocket)
+	sb.checkStep("network", "", netlinkRequest(unix.NETLINK_ROUTE, netlinkMessage(unix.RTM_NEWLINK, unix.NLM_F_ACK, up)))
+	if sb.plan.Egress {
+		sb.runSteps(sb.openDNSSocket)
 	}
 }
 

@@ -133,10 +133,10 @@ func FuzzNotification(f *testing.F) {
 	})
 }
 
-func (b *ActiveSandbox) emulateNow(n *seccompNotif, f *fileCall) (int, error) {
-	paths, err := b.pathsOf(n, f)
+func (sb *ActiveSandbox) emulateNow(n *seccompNotif, f *fileCall) (int, error) {
+	paths, err := sb.pathsOf(n, f)
 	if err != nil {
 		return -1, err
 	}
-	return b.emulateCall(n, f, paths)
+	return sb.emulateCall(n, f, paths)
 }

@@ -92,79 +92,79 @@ type callService struct {
 // call, a second thread could change the address after the check. The same applies to calls that
 // change names, because some names are protected. The open of a device is continued if its driver
 // checks the program that opens it.
-func (b *ActiveSandbox) Serve(onDenial func(Denial), onGitCheck func()) {
-	b.onDenial, b.onGitCheck, b.lastGitCheck = onDenial, onGitCheck, time.Now()
-	b.slots, b.connectSlots = make(chan struct{}, maxSlowCalls), make(chan struct{}, maxConnecting)
-	b.openQuestions = map[Denial]*permissionQuestion{}
-	b.pathBuffers.New = func() any { return new(userPath) }
-	b.addProtected(b.plan.Absent, b.plan.Mounts)
-	b.guardMore(b.plan.GuardedDirs, b.plan.GitTargets)
-	b.hideMore(b.plan.Unreadable)
-	b.ForgetDenials()
-	go b.receiveCalls()
+func (sb *ActiveSandbox) Serve(onDenial func(Denial), onGitCheck func()) {
+	sb.onDenial, sb.onGitCheck, sb.lastGitCheck = onDenial, onGitCheck, time.Now()
+	sb.slots, sb.connectSlots = make(chan struct{}, maxSlowCalls), make(chan struct{}, maxConnecting)
+	sb.openQuestions = map[Denial]*permissionQuestion{}
+	sb.pathBuffers.New = func() any { return new(userPath) }
+	sb.addProtected(sb.plan.Absent, sb.plan.Mounts)
+	sb.guardMore(sb.plan.GuardedDirs, sb.plan.GitTargets)
+	sb.hideMore(sb.plan.Unreadable)
+	sb.ForgetDenials()
+	go sb.receiveCalls()
 }
 
 // SetWorkerPID sets the worker's pid in the session's pid namespace.
-func (b *ActiveSandbox) SetWorkerPID(pid int) { b.workerPID.Store(int64(pid)) }
+func (sb *ActiveSandbox) SetWorkerPID(pid int) { sb.workerPID.Store(int64(pid)) }
 
 // receiveCalls reads calls and answers them. Calls that change files are made on
 // its own thread.
-func (b *ActiveSandbox) receiveCalls() {
+func (sb *ActiveSandbox) receiveCalls() {
 	runtime.LockOSThread()
-	if b.plan.Mechanism == "" && b.dropEffectiveRights() != nil { // without namespaces, no reported call changes files
+	if sb.plan.Mechanism == "" && sb.dropEffectiveRights() != nil { // without namespaces, no reported call changes files
 		return // all calls fail once the listener is closed
 	}
-	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(b.notifyFD), ioctlNotifSetFlags, notifSyncWakeUp) // Linux 6.6 and newer; it only saves time
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(sb.notifyFD), ioctlNotifSetFlags, notifSyncWakeUp) // Linux 6.6 and newer; it only saves time
 	calls, objects := fileCalls(), ipcObjectCalls()
 	limits := int32(architectures[runtime.GOARCH].calls["prlimit64"])
 	var n seccompNotif
 	var names [2]userPath // reused for each call, to keep the monitor's heap small
 	for made := 1; ; {
 		n = seccompNotif{}
-		if err := callIoctl(b.notifyFD, ioctlNotifRecv, unsafe.Pointer(&n)); err != nil {
+		if err := callIoctl(sb.notifyFD, ioctlNotifRecv, unsafe.Pointer(&n)); err != nil {
 			if err == unix.EINTR || err == unix.ENOENT { // a signal interrupted the caller
 				continue
 			}
 			return // no process uses the filter any more
 		}
-		if k, ok := objects[n.Data.Number]; ok && b.plan.Objects > 0 {
-			b.answerIPCObjectCall(&n, k)
+		if k, ok := objects[n.Data.Number]; ok && sb.plan.Objects > 0 {
+			sb.answerIPCObjectCall(&n, k)
 			continue
 		}
 		f, ok := calls[n.Data.Number]
 		switch {
 		case n.Data.Number == limits:
-			b.answerLimits(&n)
+			sb.answerLimits(&n)
 		case !ok:
-			if !b.serveSlowCall(n, b.connectReply) {
-				b.answerCall(&n, nil, [2]string{}, -1, unix.EAGAIN)
+			if !sb.serveSlowCall(n, sb.connectReply) {
+				sb.answerCall(&n, nil, [2]string{}, -1, unix.EAGAIN)
 			}
 		case f.isEmulated(&n):
-			b.answerEmulated(&n, f, &names)
+			sb.answerEmulated(&n, f, &names)
 			if made++; made%callsPerCollection == 0 {
 				runtime.GC() // the monitor's collector runs only at a much larger heap
 			}
 		default:
-			b.continueCall(&n)
+			sb.continueCall(&n)
 		}
 	}
 }
 
 // continueCall lets the kernel make a call itself.
-func (b *ActiveSandbox) continueCall(n *seccompNotif) {
+func (sb *ActiveSandbox) continueCall(n *seccompNotif) {
 	r := seccompResp{ID: n.ID, Flags: notifContinue}
-	_ = callIoctl(b.notifyFD, ioctlNotifSend, unsafe.Pointer(&r)) // fails if the caller is gone
+	_ = callIoctl(sb.notifyFD, ioctlNotifSend, unsafe.Pointer(&r)) // fails if the caller is gone
 }
 
 // answerLimits lets a program change the limits of another process, but not those of the monitor.
-func (b *ActiveSandbox) answerLimits(n *seccompNotif) {
-	switch leader, err := b.threadGroupID(int(int32(n.Data.Args[0]))); {
+func (sb *ActiveSandbox) answerLimits(n *seccompNotif) {
+	switch leader, err := sb.threadGroupID(int(int32(n.Data.Args[0]))); {
 	case err != nil:
-		b.answerCall(n, nil, [2]string{}, -1, unix.ESRCH)
+		sb.answerCall(n, nil, [2]string{}, -1, unix.ESRCH)
 	case leader == 1:
-		b.answerCall(n, nil, [2]string{}, -1, unix.EPERM)
+		sb.answerCall(n, nil, [2]string{}, -1, unix.EPERM)
 	default:
-		b.continueCall(n)
+		sb.continueCall(n)
 	}
 }
 
@@ -191,99 +191,99 @@ const (
 )
 
 // answerEmulated makes a call, and reports a denial or asks the user if the sandbox refuses it.
-func (b *ActiveSandbox) answerEmulated(n *seccompNotif, f *fileCall, names *[2]userPath) {
-	b.applyDrafts()
-	if now := time.Now(); now.Sub(b.lastGitCheck) >= gitCheckInterval {
-		b.lastGitCheck = now
-		b.onGitCheck()
+func (sb *ActiveSandbox) answerEmulated(n *seccompNotif, f *fileCall, names *[2]userPath) {
+	sb.applyDrafts()
+	if now := time.Now(); now.Sub(sb.lastGitCheck) >= gitCheckInterval {
+		sb.lastGitCheck = now
+		sb.onGitCheck()
 	}
-	paths, err := b.pathsOf(n, f)
-	if err == nil && b.isCompleted(n, f, paths) {
-		b.answerCall(n, f, paths, -1, nil)
+	paths, err := sb.pathsOf(n, f)
+	if err == nil && sb.isCompleted(n, f, paths) {
+		sb.answerCall(n, f, paths, -1, nil)
 		return
 	}
 	if err == nil && isComputeDevice(n, f, paths[0]) {
-		b.continueCall(n)
+		sb.continueCall(n)
 		return
 	}
 	fd := -1
 	if err == nil {
-		fd, err = b.emulateCall(n, f, paths)
+		fd, err = sb.emulateCall(n, f, paths)
 	}
 	switch denied, isDenied := err.(protectedNameError); {
 	case isDenied:
-		b.reportDenial(denied.newDenial(f, b.programName(int(n.PID))))
+		sb.reportDenial(denied.newDenial(f, sb.programName(int(n.PID))))
 		err = unix.EROFS
 	case err == unix.EBUSY:
-		if d, refused := b.mountPointDenial(n, f, names); refused {
-			b.reportDenial(d)
+		if d, refused := sb.mountPointDenial(n, f, names); refused {
+			sb.reportDenial(d)
 			err = unix.EROFS // not in use: it is a mount point
 		}
 	case err == unix.EROFS, err == unix.EXDEV: // a rename fails with EXDEV before the kernel checks for read-only mounts
-		d, refused := b.readOnlyDenial(n, f, names)
-		if refused && !d.Protected && !isBytecode(d.Path) && b.plan.Ask && b.answerLater(*n, f, paths, func(n *seccompNotif) { b.holdCall(n, d) }) {
+		d, refused := sb.readOnlyDenial(n, f, names)
+		if refused && !d.Protected && !isBytecode(d.Path) && sb.plan.Ask && sb.answerLater(*n, f, paths, func(n *seccompNotif) { sb.holdCall(n, d) }) {
 			return
 		}
 		if refused {
-			b.reportDenial(d)
+			sb.reportDenial(d)
 		}
 	case err == unix.ENXIO && f.canBlock(n): // may be a pipe without a reader
-		if b.answerLater(*n, f, paths, func(*seccompNotif) {}) {
+		if sb.answerLater(*n, f, paths, func(*seccompNotif) {}) {
 			return
 		}
 		err = unix.EAGAIN
 	}
-	b.answerCall(n, f, paths, fd, err)
+	sb.answerCall(n, f, paths, fd, err)
 }
 
 // newDenial returns the denial of a call that the guard refused.
-func (k protectedNameError) newDenial(f *fileCall, by string) Denial {
-	d := Denial{Op: f.op, Path: k.path, Program: by, Protected: true}
+func (e protectedNameError) newDenial(f *fileCall, by string) Denial {
+	d := Denial{Op: f.op, Path: e.path, Program: by, Protected: true}
 	switch {
-	case k.setting != "":
-		d.Op, d.Setting = "set", k.setting
-	case (f.op == "write" || f.op == "rename") && !isPresent(k.path):
+	case e.setting != "":
+		d.Op, d.Setting = "set", e.setting
+	case (f.op == "write" || f.op == "rename") && !isPresent(e.path):
 		d.Op = "create"
 	}
 	return d
 }
 
 // answerLater makes a call again after wait returns. It returns false if too many calls wait.
-func (b *ActiveSandbox) answerLater(n seccompNotif, f *fileCall, paths [2]string, wait func(*seccompNotif)) bool {
-	return b.runInSlot(func(free func()) {
+func (sb *ActiveSandbox) answerLater(n seccompNotif, f *fileCall, paths [2]string, wait func(*seccompNotif)) bool {
+	return sb.runInSlot(func(free func()) {
 		wait(&n)
-		b.runUnprivileged(func(err error) {
+		sb.runUnprivileged(func(err error) {
 			defer free()
 			if err != nil {
-				b.answerCall(&n, f, paths, -1, err)
+				sb.answerCall(&n, f, paths, -1, err)
 				return
 			}
-			if !b.isPending(n.ID) {
+			if !sb.isPending(n.ID) {
 				return
 			}
-			fd, err := b.emulateCall(&n, f, paths)
+			fd, err := sb.emulateCall(&n, f, paths)
 			if err == unix.ENXIO && f.opensToRead(&n) {
-				fd, err = b.openPipe(&n, paths[0], int(int32(n.Data.Args[f.flags])))
+				fd, err = sb.openPipe(&n, paths[0], int(int32(n.Data.Args[f.flags])))
 			}
-			for err == unix.ENXIO && b.isPipe(paths[0]) && b.isPending(n.ID) {
+			for err == unix.ENXIO && sb.isPipe(paths[0]) && sb.isPending(n.ID) {
 				time.Sleep(readerPollInterval)
-				fd, err = b.emulateCall(&n, f, paths)
+				fd, err = sb.emulateCall(&n, f, paths)
 			}
 			if denied, isDenied := err.(protectedNameError); isDenied {
-				b.reportDenial(denied.newDenial(f, b.programName(int(n.PID))))
+				sb.reportDenial(denied.newDenial(f, sb.programName(int(n.PID))))
 				err = unix.EROFS
 			}
-			b.answerCall(&n, f, paths, fd, err)
+			sb.answerCall(&n, f, paths, fd, err)
 		})
 	})
 }
 
 // runInSlot runs do on a goroutine, or returns false if there are too many. do must call free at
 // its end.
-func (b *ActiveSandbox) runInSlot(do func(free func())) bool {
+func (sb *ActiveSandbox) runInSlot(do func(free func())) bool {
 	select {
-	case b.slots <- struct{}{}:
-		go do(func() { <-b.slots })
+	case sb.slots <- struct{}{}:
+		go do(func() { <-sb.slots })
 		return true
 	default:
 		return false
@@ -299,8 +299,8 @@ func (f *fileCall) canBlock(n *seccompNotif) bool {
 }
 
 // isPipe reports whether a path is that of a named pipe.
-func (b *ActiveSandbox) isPipe(file string) bool {
-	fd, err := b.openPath(append([]byte(file), 0))
+func (sb *ActiveSandbox) isPipe(file string) bool {
+	fd, err := sb.openPath(append([]byte(file), 0))
 	if err != nil {
 		return false
 	}
@@ -311,28 +311,28 @@ func (b *ActiveSandbox) isPipe(file string) bool {
 
 // answerCall answers a call that was made. If a signal has interrupted the program in the meantime,
 // the program repeats the call, and must not fail because of what the call has already made.
-func (b *ActiveSandbox) answerCall(n *seccompNotif, f *fileCall, paths [2]string, fd int, err error) {
+func (sb *ActiveSandbox) answerCall(n *seccompNotif, f *fileCall, paths [2]string, fd int, err error) {
 	r := seccompResp{ID: n.ID}
 	sendErr := error(nil)
 	switch {
 	case err != nil:
 		r.Error = -int32(errnoOf(err))
 	case fd >= 0:
-		sendErr = b.deliverDescriptor(n, fd, f.flags >= 0 && n.Data.Args[f.flags]&unix.O_CLOEXEC != 0)
+		sendErr = sb.deliverDescriptor(n, fd, f.flags >= 0 && n.Data.Args[f.flags]&unix.O_CLOEXEC != 0)
 		if sendErr != nil && sendErr != unix.ENOENT {
 			r.Error = -int32(errnoOf(sendErr))
 		}
 	}
 	if fd < 0 || r.Error != 0 {
-		sendErr = callIoctl(b.notifyFD, ioctlNotifSend, unsafe.Pointer(&r))
+		sendErr = callIoctl(sb.notifyFD, ioctlNotifSend, unsafe.Pointer(&r))
 	}
 	if err == nil && sendErr == unix.ENOENT {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.undelivered == nil || len(b.undelivered) >= maxUndelivered {
-			b.undelivered = map[completedCall]time.Time{}
+		sb.mu.Lock()
+		defer sb.mu.Unlock()
+		if sb.undelivered == nil || len(sb.undelivered) >= maxUndelivered {
+			sb.undelivered = map[completedCall]time.Time{}
 		}
-		b.undelivered[newCompletedCall(n, paths)] = time.Now()
+		sb.undelivered[newCompletedCall(n, paths)] = time.Now()
 	}
 }
 
@@ -344,15 +344,15 @@ func newCompletedCall(n *seccompNotif, paths [2]string) completedCall {
 // is made again, and may find the file that it made. A program that does not repeat the call may
 // make another one with the same arguments, whose memory holds another path; so the paths are
 // compared as well.
-func (b *ActiveSandbox) isCompleted(n *seccompNotif, f *fileCall, paths [2]string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.undelivered) == 0 {
+func (sb *ActiveSandbox) isCompleted(n *seccompNotif, f *fileCall, paths [2]string) bool {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	if len(sb.undelivered) == 0 {
 		return false
 	}
 	m := newCompletedCall(n, paths)
-	made, ok := b.undelivered[m]
-	delete(b.undelivered, m)
+	made, ok := sb.undelivered[m]
+	delete(sb.undelivered, m)
 	if !ok || time.Since(made) > redeliveryTimeout {
 		return false
 	}
@@ -364,48 +364,48 @@ func (b *ActiveSandbox) isCompleted(n *seccompNotif, f *fileCall, paths [2]strin
 
 // serveSlowCall answers a call that may take long. It returns false if there are too many such
 // calls.
-func (b *ActiveSandbox) serveSlowCall(n seccompNotif, answer func(*seccompNotif) seccompResp) bool {
-	return b.runInSlot(func(free func()) {
+func (sb *ActiveSandbox) serveSlowCall(n seccompNotif, answer func(*seccompNotif) seccompResp) bool {
+	return sb.runInSlot(func(free func()) {
 		defer free()
 		r := answer(&n)
-		_ = callIoctl(b.notifyFD, ioctlNotifSend, unsafe.Pointer(&r))
+		_ = callIoctl(sb.notifyFD, ioctlNotifSend, unsafe.Pointer(&r))
 	})
 }
 
-func (b *ActiveSandbox) connectReply(n *seccompNotif) seccompResp {
+func (sb *ActiveSandbox) connectReply(n *seccompNotif) seccompResp {
 	r := seccompResp{ID: n.ID}
-	b.connectSlots <- struct{}{}
-	defer func() { <-b.connectSlots }()
-	if err := b.emulateConnect(n); err != nil {
+	sb.connectSlots <- struct{}{}
+	defer func() { <-sb.connectSlots }()
+	if err := sb.emulateConnect(n); err != nil {
 		r.Error = -int32(errnoOf(err))
 	}
 	return r
 }
 
 // reportDenial reports a denial once, and at most maxReportedDenials of them.
-func (b *ActiveSandbox) reportDenial(d Denial) {
+func (sb *ActiveSandbox) reportDenial(d Denial) {
 	if isBytecode(d.Path) {
 		return
 	}
-	b.mu.Lock()
-	isNew := len(b.reportedDenials) < maxReportedDenials && !b.reportedDenials[d]
+	sb.mu.Lock()
+	isNew := len(sb.reportedDenials) < maxReportedDenials && !sb.reportedDenials[d]
 	if isNew {
-		b.reportedDenials[d] = true
+		sb.reportedDenials[d] = true
 	}
-	b.mu.Unlock()
+	sb.mu.Unlock()
 	if isNew {
-		b.onDenial(d)
+		sb.onDenial(d)
 	}
 }
 
 // ForgetDenials allows denials to be reported again and further questions to be asked.
-func (b *ActiveSandbox) ForgetDenials() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.reportedDenials, b.questionCount = map[Denial]bool{}, 0
+func (sb *ActiveSandbox) ForgetDenials() {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	sb.reportedDenials, sb.questionCount = map[Denial]bool{}, 0
 }
 
 // isPending reports whether a call still waits for its answer.
-func (b *ActiveSandbox) isPending(call uint64) bool {
-	return callIoctl(b.notifyFD, ioctlNotifIDValid, unsafe.Pointer(&call)) == nil
+func (sb *ActiveSandbox) isPending(call uint64) bool {
+	return callIoctl(sb.notifyFD, ioctlNotifIDValid, unsafe.Pointer(&call)) == nil
 }

@@ -87,18 +87,18 @@ type PlanInput struct {
 }
 
 // homeDir returns the user's home directory. If HOME names none, tools use that of the account.
-func (o *PlanInput) homeDir() string {
-	if filepath.IsAbs(o.Home) && filepath.Clean(o.Home) != "/" {
-		return o.Home
+func (i *PlanInput) homeDir() string {
+	if filepath.IsAbs(i.Home) && filepath.Clean(i.Home) != "/" {
+		return i.Home
 	}
-	return cmp.Or(o.Account, o.Home)
+	return cmp.Or(i.Account, i.Home)
 }
 
 // otherHomeDir returns the other directory that tools may take for the home directory: that of the
 // account, or HOME. It returns "" if there is none.
-func (o *PlanInput) otherHomeDir() string {
-	for _, dir := range []string{o.Home, o.Account} {
-		if dir = paths.RealOrEmpty(dir); filepath.IsAbs(dir) && dir != paths.RealOrEmpty(o.homeDir()) {
+func (i *PlanInput) otherHomeDir() string {
+	for _, dir := range []string{i.Home, i.Account} {
+		if dir = paths.RealOrEmpty(dir); filepath.IsAbs(dir) && dir != paths.RealOrEmpty(i.homeDir()) {
 			return dir
 		}
 	}

@@ -44,13 +44,13 @@ func writeText(t *testing.T, path, text string) {
 	}
 }
 
-func (w homeFixture) planInput() PlanInput {
-	return PlanInput{Home: w.home, Dir: w.work, Program: "/bin/sh", State: w.state, Sessions: w.sessions, Temporary: []string{w.tmp}}
+func (f homeFixture) planInput() PlanInput {
+	return PlanInput{Home: f.home, Dir: f.work, Program: "/bin/sh", State: f.state, Sessions: f.sessions, Temporary: []string{f.tmp}}
 }
 
-func (w homeFixture) wantPlan(t *testing.T, s *workers.Sandbox) (map[string]MountKind, []string) {
+func (f homeFixture) wantPlan(t *testing.T, s *workers.Sandbox) (map[string]MountKind, []string) {
 	t.Helper()
-	p, notices, err := NewPlan(s, w.planInput())
+	p, notices, err := NewPlan(s, f.planInput())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -787,8 +787,8 @@ func TestNewPlanLinks(t *testing.T) {
 }
 
 // planMounts returns the mounts of a plan for a sandbox, by path.
-func (w homeFixture) planMounts(s *workers.Sandbox) (map[string]Mount, error) {
-	p, _, err := NewPlan(s, w.planInput())
+func (f homeFixture) planMounts(s *workers.Sandbox) (map[string]Mount, error) {
+	p, _, err := NewPlan(s, f.planInput())
 	mounts := map[string]Mount{}
 	if err == nil {
 		for _, place := range p.Mounts {

@@ -18,29 +18,29 @@ import (
 // name means at that time.
 
 // hideMore adds paths that the session cannot open.
-func (b *ActiveSandbox) hideMore(paths []Path) {
-	b.addProtected(paths, nil) // it cannot make, move or remove them either
-	b.protectMu.Lock()
-	defer b.protectMu.Unlock()
+func (sb *ActiveSandbox) hideMore(paths []Path) {
+	sb.addProtected(paths, nil) // it cannot make, move or remove them either
+	sb.protectMu.Lock()
+	defer sb.protectMu.Unlock()
 	for _, p := range paths {
-		if folded := foldPath(string(p)); !slices.Contains(b.hiddenPaths, folded) {
-			b.hiddenPaths = append(b.hiddenPaths, folded)
+		if folded := foldPath(string(p)); !slices.Contains(sb.hiddenPaths, folded) {
+			sb.hiddenPaths = append(sb.hiddenPaths, folded)
 		}
 	}
 }
 
 // isHidden reports whether the session cannot open a path without links. The kernel appends "
 // (deleted)" to the path of a file that was removed while it was open.
-func (b *ActiveSandbox) isHidden(full string) bool {
-	b.protectMu.RLock()
-	defer b.protectMu.RUnlock()
-	return b.isHiddenLocked(full)
+func (sb *ActiveSandbox) isHidden(full string) bool {
+	sb.protectMu.RLock()
+	defer sb.protectMu.RUnlock()
+	return sb.isHiddenLocked(full)
 }
 
 // isHiddenLocked is isHidden for callers that hold protectMu.
-func (b *ActiveSandbox) isHiddenLocked(full string) bool {
+func (sb *ActiveSandbox) isHiddenLocked(full string) bool {
 	full = foldPath(strings.TrimSuffix(full, " (deleted)"))
-	return slices.ContainsFunc(b.hiddenPaths, func(c string) bool { return paths.Contains(c, full) })
+	return slices.ContainsFunc(sb.hiddenPaths, func(c string) bool { return paths.Contains(c, full) })
 }
 
 // opensToRead reports whether a call opens a file without changing anything.
@@ -50,8 +50,8 @@ func (f *fileCall) opensToRead(n *seccompNotif) bool {
 
 // openToRead opens a file on behalf of a program. It never waits: a pipe without a writer is left
 // to openPipe.
-func (b *ActiveSandbox) openToRead(n *seccompNotif, file string, flags int) (int, error) {
-	found, err := b.openVisible(n, file, flags)
+func (sb *ActiveSandbox) openToRead(n *seccompNotif, file string, flags int) (int, error) {
+	found, err := sb.openVisible(n, file, flags)
 	if err != nil {
 		return -1, err
 	}
@@ -67,8 +67,8 @@ func readFlags(flags int) int {
 }
 
 // openPipe opens a pipe and waits for a writer, as the kernel does.
-func (b *ActiveSandbox) openPipe(n *seccompNotif, file string, flags int) (int, error) {
-	found, err := b.openVisible(n, file, flags)
+func (sb *ActiveSandbox) openPipe(n *seccompNotif, file string, flags int) (int, error) {
+	found, err := sb.openVisible(n, file, flags)
 	if err != nil {
 		return -1, err
 	}
@@ -78,7 +78,7 @@ func (b *ActiveSandbox) openPipe(n *seccompNotif, file string, flags int) (int, 
 		return -1, err
 	}
 	for !hasWriter(fd) {
-		if !b.isPending(n.ID) {
+		if !sb.isPending(n.ID) {
 			unix.Close(fd)
 			return -1, unix.EINTR
 		}
@@ -113,9 +113,9 @@ func hasWriter(fd int) bool {
 }
 
 // openVisible opens the path of a file with O_PATH, if the session may see the file.
-func (b *ActiveSandbox) openVisible(n *seccompNotif, file string, flags int) (int, error) {
+func (sb *ActiveSandbox) openVisible(n *seccompNotif, file string, flags int) (int, error) {
 	for range maxLinks {
-		fd, onward, err := b.openPathOnce(n, file, flags)
+		fd, onward, err := sb.openPathOnce(n, file, flags)
 		if err != nil {
 			return -1, err
 		}
@@ -123,8 +123,8 @@ func (b *ActiveSandbox) openVisible(n *seccompNotif, file string, flags int) (in
 			file = onward
 			continue
 		}
-		full, err := b.realPath(fd)
-		if err == nil && b.isHidden(full) {
+		full, err := sb.realPath(fd)
+		if err == nil && sb.isHidden(full) {
 			err = unix.EACCES
 		}
 		if err != nil {
@@ -137,19 +137,19 @@ func (b *ActiveSandbox) openVisible(n *seccompNotif, file string, flags int) (in
 }
 
 // openPathOnce opens a path, or returns the path to which a link or a name in /proc leads.
-func (b *ActiveSandbox) openPathOnce(n *seccompNotif, file string, flags int) (fd int, onward string, err error) {
-	if fd, err := b.openFile(n, file); err != unix.ENOENT {
+func (sb *ActiveSandbox) openPathOnce(n *seccompNotif, file string, flags int) (fd int, onward string, err error) {
+	if fd, err := sb.openFile(n, file); err != unix.ENOENT {
 		return fd, "", err
 	}
 	if strings.HasPrefix(file, "/proc/") {
-		return b.openProcPath(n, file)
+		return sb.openProcPath(n, file)
 	}
 	if path.Clean(file) == "/dev/tty" {
-		if file, err = b.terminalOf(int(n.PID)); err != nil {
+		if file, err = sb.terminalOf(int(n.PID)); err != nil {
 			return -1, "", err
 		}
 	}
-	if fd, err = b.openPathWith(append([]byte(file), 0), unix.O_NOFOLLOW); err != nil {
+	if fd, err = sb.openPathWith(append([]byte(file), 0), unix.O_NOFOLLOW); err != nil {
 		return -1, "", err
 	}
 	keep := false
@@ -158,7 +158,7 @@ func (b *ActiveSandbox) openPathOnce(n *seccompNotif, file string, flags int) (f
 			unix.Close(fd)
 		}
 	}()
-	full, err := b.realPath(fd)
+	full, err := sb.realPath(fd)
 	if err != nil {
 		return -1, "", err
 	}
@@ -172,7 +172,7 @@ func (b *ActiveSandbox) openPathOnce(n *seccompNotif, file string, flags int) (f
 		return fd, "", nil
 	case flags&unix.O_NOFOLLOW != 0:
 		return -1, "", unix.ELOOP
-	case b.isHidden(full):
+	case sb.isHidden(full):
 		return -1, "", unix.EACCES
 	}
 	onward, err = readLinkIn(path.Dir(full), fd)
@@ -213,8 +213,8 @@ var monitorProcFiles = []string{"stat", "status", "statm", "cmdline", "comm", "c
 
 // openProcPath opens the path of a file of /proc with O_PATH, through the session's own /proc. It
 // returns the target of a name that stands for another file as onward.
-func (b *ActiveSandbox) openProcPath(n *seccompNotif, file string) (fd int, onward string, err error) {
-	leader, err := b.threadGroupID(int(n.PID))
+func (sb *ActiveSandbox) openProcPath(n *seccompNotif, file string) (fd int, onward string, err error) {
+	leader, err := sb.threadGroupID(int(n.PID))
 	if err != nil {
 		return -1, "", err
 	}
@@ -228,18 +228,18 @@ func (b *ActiveSandbox) openProcPath(n *seccompNotif, file string) (fd int, onwa
 	case "mounts", "net":
 		first, rest = own, path.Join(first, rest)
 	}
-	process := b.procFD
+	process := sb.procFD
 	if pid, atoiErr := strconv.Atoi(first); atoiErr != nil {
 		rest = path.Join(first, rest)
 	} else {
-		if process, err = unix.Openat(b.procFD, first, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		if process, err = unix.Openat(sb.procFD, first, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 			return -1, "", err
 		}
 		defer unix.Close(process)
 		if of, err := processOf(process); err != nil || of == 1 && !(pid == 1 && (rest == "" || slices.Contains(monitorProcFiles, rest))) {
 			return -1, "", unix.EACCES // the pid may be a thread of the monitor
 		}
-		if fd, onward, err = b.resolveProcName(n, process, pid, rest); fd >= 0 || onward != "" || err != nil {
+		if fd, onward, err = sb.resolveProcName(n, process, pid, rest); fd >= 0 || onward != "" || err != nil {
 			return fd, onward, err
 		}
 	}
@@ -253,7 +253,7 @@ func (b *ActiveSandbox) openProcPath(n *seccompNotif, file string) (fd int, onwa
 
 // resolveProcName returns what a name in the directory of a process stands for: an open file of the
 // process, or the path of another file.
-func (b *ActiveSandbox) resolveProcName(n *seccompNotif, process, pid int, name string) (fd int, onward string, err error) {
+func (sb *ActiveSandbox) resolveProcName(n *seccompNotif, process, pid int, name string) (fd int, onward string, err error) {
 	parts := strings.Split(name, "/")
 	at := 0
 	if parts[0] == "task" && len(parts) > 2 {
@@ -268,7 +268,7 @@ func (b *ActiveSandbox) resolveProcName(n *seccompNotif, process, pid int, name 
 			if err != nil {
 				return -1, "", unix.ENOENT
 			}
-			if fd, err = b.openCopy(n, pid, number); err == unix.EBADF {
+			if fd, err = sb.openCopy(n, pid, number); err == unix.EBADF {
 				err = unix.ENOENT
 			}
 			return fd, "", err

@@ -13,9 +13,9 @@ import (
 // Refresh applies what programs outside have changed. It protects the paths that git settings lead
 // to now, mounts the new files, and removes mounts whose files are gone. It returns when that is
 // done. The notices are for the user of the session.
-func (b *ActiveSandbox) Refresh(changed *MountGrant) (notices []string) {
-	b.guardMore(nil, changed.GitTargets)
-	b.hideMore(changed.Unreadable)
+func (sb *ActiveSandbox) Refresh(changed *MountGrant) (notices []string) {
+	sb.guardMore(nil, changed.GitTargets)
+	sb.hideMore(changed.Unreadable)
 	if len(changed.Mounts)+len(changed.Removed) == 0 {
 		return nil
 	}
@@ -23,9 +23,9 @@ func (b *ActiveSandbox) Refresh(changed *MountGrant) (notices []string) {
 	go func() {
 		runtime.LockOSThread() // never unlocked, as for a grant
 		defer close(done)
-		b.grantMu.Lock()
-		defer b.grantMu.Unlock()
-		notices = b.refreshMounts(changed)
+		sb.grantMu.Lock()
+		defer sb.grantMu.Unlock()
+		notices = sb.refreshMounts(changed)
 	}()
 	<-done
 	return notices
@@ -33,14 +33,14 @@ func (b *ActiveSandbox) Refresh(changed *MountGrant) (notices []string) {
 
 // refreshMounts clones what the mounts show now, in mounts that only this thread sees, and then
 // replaces the mounts of the worker.
-func (b *ActiveSandbox) refreshMounts(changed *MountGrant) (notices []string) {
-	r := &mountRefresh{sandbox: b, ActiveSandbox: &ActiveSandbox{plan: b.plan, store: b.store}}
+func (sb *ActiveSandbox) refreshMounts(changed *MountGrant) (notices []string) {
+	r := &mountRefresh{sandbox: sb, ActiveSandbox: &ActiveSandbox{plan: sb.plan, store: sb.store}}
 	r.checkStep("mounts", "", unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS))
 	r.runSteps(r.mountStore)
 	for _, m := range changed.Mounts {
 		r.runSteps(func() { r.cloneMount(m) })
 	}
-	r.runSteps(func() { r.checkStep("mounts", "", unix.Setns(b.mountNS, unix.CLONE_NEWNS)) })
+	r.runSteps(func() { r.checkStep("mounts", "", unix.Setns(sb.mountNS, unix.CLONE_NEWNS)) })
 	for _, path := range changed.Removed {
 		r.runSteps(func() { r.removeMount(string(path)) })
 	}
@@ -201,10 +201,10 @@ func (r *mountRefresh) kindAbove(path string) MountKind {
 }
 
 // forgetMount forgets the kind of a removed mount.
-func (b *ActiveSandbox) forgetMount(path string) {
-	b.protectMu.Lock()
-	defer b.protectMu.Unlock()
-	delete(b.mountKinds, path)
+func (sb *ActiveSandbox) forgetMount(path string) {
+	sb.protectMu.Lock()
+	defer sb.protectMu.Unlock()
+	delete(sb.mountKinds, path)
 }
 
 func nearestKind(kinds map[string]MountKind, path string) MountKind {

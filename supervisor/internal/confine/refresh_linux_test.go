@@ -17,7 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-func (w homeFixture) newPlan(t testing.TB, o PlanInput) *Plan {
+func (f homeFixture) newPlan(t testing.TB, o PlanInput) *Plan {
 	t.Helper()
 	p, _, err := NewPlan(workspaceSandbox(), o)
 	if err != nil {
@@ -28,14 +28,14 @@ func (w homeFixture) newPlan(t testing.TB, o PlanInput) *Plan {
 
 // describeChanges describes what has changed: each mount by its kind and its path below the home
 // directory.
-func (w homeFixture) describeChanges(p *Plan) (changes []string) {
+func (f homeFixture) describeChanges(p *Plan) (changes []string) {
 	g, notices := p.TakeChanges()
 	if g != nil {
 		for _, place := range g.Mounts {
-			changes = append(changes, string(place.Kind)+" "+strings.TrimPrefix(string(place.Path), w.home+"/"))
+			changes = append(changes, string(place.Kind)+" "+strings.TrimPrefix(string(place.Path), f.home+"/"))
 		}
 		for _, path := range g.Removed {
-			changes = append(changes, "removed "+strings.TrimPrefix(string(path), w.home+"/"))
+			changes = append(changes, "removed "+strings.TrimPrefix(string(path), f.home+"/"))
 		}
 	}
 	return append(changes, notices...)

@@ -31,7 +31,7 @@ func errnoOf(err error) unix.Errno {
 }
 
 // emulateConnect makes a connect(2) on behalf of a thread of the session.
-func (b *ActiveSandbox) emulateConnect(n *seccompNotif) error {
+func (sb *ActiveSandbox) emulateConnect(n *seccompNotif) error {
 	if int32(n.Data.Args[2]) < 0 || n.Data.Args[2] > unix.SizeofSockaddrAny+16 { // struct sockaddr_storage
 		return unix.EINVAL
 	}
@@ -39,43 +39,43 @@ func (b *ActiveSandbox) emulateConnect(n *seccompNotif) error {
 	if err := peekMemory(int(n.PID), n.Data.Args[1], address); err != nil {
 		return unix.EFAULT
 	}
-	socket, err := b.copyDescriptor(int(n.PID), int(int32(n.Data.Args[0])))
+	socket, err := sb.copyDescriptor(int(n.PID), int(int32(n.Data.Args[0])))
 	if err != nil {
 		return err
 	}
 	defer unix.Close(socket)
 	// The call is still pending after both were read, so the thread ID did not belong to another
 	// thread.
-	if err := callIoctl(b.notifyFD, ioctlNotifIDValid, unsafe.Pointer(&n.ID)); err != nil {
+	if err := callIoctl(sb.notifyFD, ioctlNotifIDValid, unsafe.Pointer(&n.ID)); err != nil {
 		return err
 	}
 	domain, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil {
 		return err
 	}
-	if b.plan.Mechanism != "" { // the session shares the machine's network, so every target is outside
-		to, ok := b.egressTarget(socket, address)
+	if sb.plan.Mechanism != "" { // the session shares the machine's network, so every target is outside
+		to, ok := sb.egressTarget(socket, address)
 		if !ok || domain != unix.AF_INET {
 			return unix.EACCES
 		}
-		return b.connectEgress(n, socket, to)
+		return sb.connectEgress(n, socket, to)
 	}
 	if domain != unix.AF_UNIX || len(address) < 2 || binary.NativeEndian.Uint16(address) != unix.AF_UNIX {
-		if to, ok := b.egressTarget(socket, address); ok {
-			return b.connectEgress(n, socket, to)
+		if to, ok := sb.egressTarget(socket, address); ok {
+			return sb.connectEgress(n, socket, to)
 		}
 		return connectTo(socket, address)
 	}
 	switch {
 	case len(address) > 2 && address[2] != 0:
-		file, err := b.openListener(int(n.PID), string(cutAtNul(address[2:])))
+		file, err := sb.openListener(int(n.PID), string(cutAtNul(address[2:])))
 		if err != nil {
 			return err
 		}
 		defer unix.Close(file)
 		address = append(address[:2], "/proc/self/fd/"+strconv.Itoa(file)+"\x00"...)
-	case b.plan.Network: // in the user's network, an abstract name does not show who listens
-		if isOwn, err := b.ownsListener(unixListener{abstract: string(address[2:])}); err != nil || !isOwn {
+	case sb.plan.Network: // in the user's network, an abstract name does not show who listens
+		if isOwn, err := sb.ownsListener(unixListener{abstract: string(address[2:])}); err != nil || !isOwn {
 			return unix.ECONNREFUSED
 		}
 	}
@@ -110,20 +110,20 @@ func connectTo(socket int, address []byte) error {
 
 // openListener opens the file of a socket whose server is in the session. A read-only mount would
 // not prevent a connect.
-func (b *ActiveSandbox) openListener(pid int, path string) (int, error) {
+func (sb *ActiveSandbox) openListener(pid int, path string) (int, error) {
 	if !strings.HasPrefix(path, "/") {
 		var dir [unix.PathMax]byte
-		n, err := unix.Readlinkat(b.procFD, strconv.Itoa(pid)+"/cwd", dir[:])
+		n, err := unix.Readlinkat(sb.procFD, strconv.Itoa(pid)+"/cwd", dir[:])
 		if err != nil {
 			return -1, err
 		}
 		path = string(dir[:n]) + "/" + path
 	}
-	file, err := b.openPath(append([]byte(path), 0))
+	file, err := sb.openPath(append([]byte(path), 0))
 	if err != nil {
 		return -1, err
 	}
-	inside, err := b.isInsideSession(pid, file)
+	inside, err := sb.isInsideSession(pid, file)
 	if err != nil || !inside {
 		unix.Close(file)
 		return -1, unix.EACCES
@@ -131,23 +131,23 @@ func (b *ActiveSandbox) openListener(pid int, path string) (int, error) {
 	return file, nil
 }
 
-func (b *ActiveSandbox) isInsideSession(pid, file int) (bool, error) {
+func (sb *ActiveSandbox) isInsideSession(pid, file int) (bool, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(file, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_MNT_ID, &st); err != nil {
 		return false, err
 	}
 	// The kernel identifies sockets by the device of the filesystem. For some filesystems, stat
 	// returns a different device.
-	device, err := b.deviceOf(pid, st.Mnt_id)
+	device, err := sb.deviceOf(pid, st.Mnt_id)
 	if err != nil {
 		return false, err
 	}
-	return b.ownsListener(unixListener{device: device, file: uint32(st.Ino)})
+	return sb.ownsListener(unixListener{device: device, file: uint32(st.Ino)})
 }
 
 // deviceOf returns the device of a mount, as a process sees it.
-func (b *ActiveSandbox) deviceOf(pid int, mount uint64) (uint32, error) {
-	fd, err := unix.Openat(b.procFD, strconv.Itoa(pid)+"/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+func (sb *ActiveSandbox) deviceOf(pid int, mount uint64) (uint32, error) {
+	fd, err := unix.Openat(sb.procFD, strconv.Itoa(pid)+"/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
 	}
@@ -173,10 +173,10 @@ func (b *ActiveSandbox) deviceOf(pid int, mount uint64) (uint32, error) {
 }
 
 // copyDescriptor returns a copy of a descriptor of a thread.
-func (b *ActiveSandbox) copyDescriptor(tid, fd int) (int, error) {
+func (sb *ActiveSandbox) copyDescriptor(tid, fd int) (int, error) {
 	p, err := unix.PidfdOpen(tid, unix.O_EXCL) // PIDFD_THREAD
 	if err == unix.EINVAL {                    // before Linux 6.9: use the first thread of the process, whose descriptors most threads share
-		leader, e := b.threadGroupID(tid)
+		leader, e := sb.threadGroupID(tid)
 		if e != nil {
 			return -1, err
 		}
@@ -190,10 +190,10 @@ func (b *ActiveSandbox) copyDescriptor(tid, fd int) (int, error) {
 }
 
 // copyDescriptorWithRights is copyDescriptor that also works for a program that may not be traced.
-func (b *ActiveSandbox) copyDescriptorWithRights(tid, fd int) (copied int, err error) {
-	if copied, err = b.copyDescriptor(tid, fd); err == unix.EPERM {
+func (sb *ActiveSandbox) copyDescriptorWithRights(tid, fd int) (copied int, err error) {
+	if copied, err = sb.copyDescriptor(tid, fd); err == unix.EPERM {
 		err = withRights(func() (err error) {
-			copied, err = b.copyDescriptor(tid, fd)
+			copied, err = sb.copyDescriptor(tid, fd)
 			return err
 		})
 	}
@@ -201,8 +201,8 @@ func (b *ActiveSandbox) copyDescriptorWithRights(tid, fd int) (copied int, err e
 }
 
 // threadGroupID returns the process of a thread.
-func (b *ActiveSandbox) threadGroupID(tid int) (int, error) {
-	value, err := b.threadStatus(tid, "Tgid:")
+func (sb *ActiveSandbox) threadGroupID(tid int) (int, error) {
+	value, err := sb.threadStatus(tid, "Tgid:")
 	if err != nil {
 		return 0, err
 	}
@@ -210,8 +210,8 @@ func (b *ActiveSandbox) threadGroupID(tid int) (int, error) {
 }
 
 // threadStatus returns a value from the status file of a thread.
-func (b *ActiveSandbox) threadStatus(tid int, name string) (string, error) {
-	text, err := readAt(b.procFD, strconv.Itoa(tid)+"/status")
+func (sb *ActiveSandbox) threadStatus(tid int, name string) (string, error) {
+	text, err := readAt(sb.procFD, strconv.Itoa(tid)+"/status")
 	if err != nil {
 		return "", err
 	}

@@ -38,13 +38,13 @@ type settingsDraft struct {
 
 // needsDraft reports whether an open gets a draft. In a foreign repository, that is so only if the
 // whole text is to be replaced.
-func (b *ActiveSandbox) needsDraft(s nameInDir, flags int) bool {
-	return flags&writeFlags != 0 && b.isSettingsTarget(s) && (flags&unix.O_TRUNC != 0 || b.accessOf(s.fullPath) == accessRemove)
+func (sb *ActiveSandbox) needsDraft(s nameInDir, flags int) bool {
+	return flags&writeFlags != 0 && sb.isSettingsTarget(s) && (flags&unix.O_TRUNC != 0 || sb.accessOf(s.fullPath) == accessRemove)
 }
 
 // openDraft opens a draft in place of a settings file, with the present text unless the open
 // truncates it.
-func (b *ActiveSandbox) openDraft(n *seccompNotif, s nameInDir, flags int, mode uint32) (fd int, err error) {
+func (sb *ActiveSandbox) openDraft(n *seccompNotif, s nameInDir, flags int, mode uint32) (fd int, err error) {
 	text, old, err := readSettings(s.dir, s.name)
 	switch {
 	case err == nil && flags&unix.O_CREAT != 0 && flags&unix.O_EXCL != 0:
@@ -59,7 +59,7 @@ func (b *ActiveSandbox) openDraft(n *seccompNotif, s nameInDir, flags int, mode 
 		access = unix.O_RDWR
 	}
 	isNew := err != nil
-	err = b.withUmask(n, func() (err error) {
+	err = sb.withUmask(n, func() (err error) {
 		if isNew { // the name exists from now on
 			created, err := unix.Openat(s.dir, s.name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, mode&0o777)
 			if err != nil {
@@ -82,7 +82,7 @@ func (b *ActiveSandbox) openDraft(n *seccompNotif, s nameInDir, flags int, mode 
 		}
 	}
 	if err == nil {
-		err = b.watchDraft(fd, s, b.programName(int(n.PID)))
+		err = sb.watchDraft(fd, s, sb.programName(int(n.PID)))
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -92,10 +92,10 @@ func (b *ActiveSandbox) openDraft(n *seccompNotif, s nameInDir, flags int, mode 
 }
 
 // watchDraft watches for the close of a draft.
-func (b *ActiveSandbox) watchDraft(fd int, s nameInDir, by string) error {
-	b.drafts.mu.Lock()
-	defer b.drafts.mu.Unlock()
-	if len(b.drafts.open) >= maxDrafts {
+func (sb *ActiveSandbox) watchDraft(fd int, s nameInDir, by string) error {
+	sb.drafts.mu.Lock()
+	defer sb.drafts.mu.Unlock()
+	if len(sb.drafts.open) >= maxDrafts {
 		return protectedNameError{path: s.fullPath}
 	}
 	d := &settingsDraft{fd: -1, target: nameInDir{dir: -1, name: s.name, fullPath: s.fullPath}, program: by}
@@ -103,23 +103,23 @@ func (b *ActiveSandbox) watchDraft(fd int, s nameInDir, by string) error {
 	if d.fd, err = unix.Open(selfFDPath(fd), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
 		d.target.dir, err = unix.FcntlInt(uintptr(s.dir), unix.F_DUPFD_CLOEXEC, 0)
 	}
-	if err == nil && b.drafts.file == nil {
-		err = b.startDraftWatch()
+	if err == nil && sb.drafts.file == nil {
+		err = sb.startDraftWatch()
 	}
 	var watch int
 	if err == nil {
-		watch, err = unix.InotifyAddWatch(b.drafts.fd, selfFDPath(fd), unix.IN_CLOSE_WRITE)
+		watch, err = unix.InotifyAddWatch(sb.drafts.fd, selfFDPath(fd), unix.IN_CLOSE_WRITE)
 	}
 	if err != nil {
 		d.close()
-		b.stopDraftWatch()
+		sb.stopDraftWatch()
 		return err
 	}
-	if b.drafts.open == nil {
-		b.drafts.open = map[int32]*settingsDraft{}
+	if sb.drafts.open == nil {
+		sb.drafts.open = map[int32]*settingsDraft{}
 	}
-	b.drafts.open[int32(watch)] = d
-	b.drafts.count.Store(int32(len(b.drafts.open)))
+	sb.drafts.open[int32(watch)] = d
+	sb.drafts.count.Store(int32(len(sb.drafts.open)))
 	return nil
 }
 
@@ -132,7 +132,7 @@ func (d *settingsDraft) close() {
 	}
 }
 
-func (b *ActiveSandbox) startDraftWatch() error {
+func (sb *ActiveSandbox) startDraftWatch() error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return err
@@ -142,66 +142,66 @@ func (b *ActiveSandbox) startDraftWatch() error {
 	if err != nil {
 		return err
 	}
-	b.drafts.file, b.drafts.fd = file, fd
-	b.runUnprivileged(func(err error) {
+	sb.drafts.file, sb.drafts.fd = file, fd
+	sb.runUnprivileged(func(err error) {
 		if err != nil {
 			return // the next call that changes files applies the drafts
 		}
 		_ = conn.Read(func(uintptr) bool {
-			b.applyDrafts()
-			b.drafts.mu.Lock()
-			defer b.drafts.mu.Unlock()
-			return b.drafts.file != file
+			sb.applyDrafts()
+			sb.drafts.mu.Lock()
+			defer sb.drafts.mu.Unlock()
+			return sb.drafts.file != file
 		})
 	})
 	return nil
 }
 
 // stopDraftWatch closes the inotify instance when no draft is open.
-func (b *ActiveSandbox) stopDraftWatch() {
-	b.drafts.count.Store(int32(len(b.drafts.open)))
-	if len(b.drafts.open) == 0 && b.drafts.file != nil {
-		go b.drafts.file.Close() // Close waits for the watching goroutine
-		b.drafts.file = nil
+func (sb *ActiveSandbox) stopDraftWatch() {
+	sb.drafts.count.Store(int32(len(sb.drafts.open)))
+	if len(sb.drafts.open) == 0 && sb.drafts.file != nil {
+		go sb.drafts.file.Close() // Close waits for the watching goroutine
+		sb.drafts.file = nil
 	}
 }
 
 // applyDrafts checks and applies the drafts that programs have closed.
-func (b *ActiveSandbox) applyDrafts() {
-	if b.drafts.count.Load() == 0 {
+func (sb *ActiveSandbox) applyDrafts() {
+	if sb.drafts.count.Load() == 0 {
 		return
 	}
-	b.drafts.mu.Lock()
-	defer b.drafts.mu.Unlock()
-	if b.drafts.file == nil {
+	sb.drafts.mu.Lock()
+	defer sb.drafts.mu.Unlock()
+	if sb.drafts.file == nil {
 		return
 	}
 	var events [maxDrafts * unix.SizeofInotifyEvent]byte // the events have no names
-	n, _ := unix.Read(b.drafts.fd, events[:])
+	n, _ := unix.Read(sb.drafts.fd, events[:])
 	for watch := range inotifyEvents(events[:max(n, 0)]) {
-		d := b.drafts.open[watch]
+		d := sb.drafts.open[watch]
 		if d == nil {
 			continue
 		}
-		delete(b.drafts.open, watch)
-		if denied, isDenied := b.applyDraft(d).(protectedNameError); isDenied {
-			b.reportDenial(denied.newDenial(&fileCall{op: "write"}, d.program))
+		delete(sb.drafts.open, watch)
+		if denied, isDenied := sb.applyDraft(d).(protectedNameError); isDenied {
+			sb.reportDenial(denied.newDenial(&fileCall{op: "write"}, d.program))
 		}
 		d.close()
 	}
-	b.stopDraftWatch()
+	sb.stopDraftWatch()
 }
 
 // applyDraft checks the text of a draft, and replaces the settings by a copy of it.
-func (b *ActiveSandbox) applyDraft(d *settingsDraft) error {
-	above, err := b.realPath(d.target.dir)
+func (sb *ActiveSandbox) applyDraft(d *settingsDraft) error {
+	above, err := sb.realPath(d.target.dir)
 	if err != nil {
 		return err
 	}
 	d.target.fullPath = strings.TrimRight(above, "/") + "/" + d.target.name
 	text, mode, err := settingsIn(d.fd)
-	if err != nil || b.accessOf(d.target.fullPath) == accessNone && !b.isSettingsTarget(d.target) {
+	if err != nil || sb.accessOf(d.target.fullPath) == accessNone && !sb.isSettingsTarget(d.target) {
 		return protectedNameError{path: d.target.fullPath}
 	}
-	return b.checkAndPutSettings(d.target, text, mode)
+	return sb.checkAndPutSettings(d.target, text, mode)
 }

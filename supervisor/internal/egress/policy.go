@@ -85,12 +85,12 @@ func (p *Policy) destinationAt(to netip.AddrPort) destination {
 	return destination{name: p.names.nameOf(to.Addr()), addr: to.Addr().Unmap(), port: to.Port()}
 }
 
-func (l destination) String() string {
-	name := l.name
+func (d destination) String() string {
+	name := d.name
 	if name == "" {
-		name = l.addr.String()
+		name = d.addr.String()
 	}
-	return net.JoinHostPort(name, strconv.Itoa(int(l.port)))
+	return net.JoinHostPort(name, strconv.Itoa(int(d.port)))
 }
 
 // mayConnect reports whether a session may connect to a destination.
@@ -111,8 +111,8 @@ type blockedAddressError struct {
 	kind string
 }
 
-func (r *blockedAddressError) Error() string {
-	return fmt.Sprintf("the name resolves to %s, an address %s; to allow it, list that address, too", r.addr, r.kind)
+func (e *blockedAddressError) Error() string {
+	return fmt.Sprintf("the name resolves to %s, an address %s; to allow it, list that address, too", e.addr, e.kind)
 }
 
 // checkDialAddress checks the address that a dial is about to reach. A name may resolve to any

@@ -34,23 +34,23 @@ var consoleQueries = []struct{ question, answer string }{
 }
 
 // stripNoise returns b without the pseudo console's own sequences, and the answers to its queries.
-func (q *noiseFilter) stripNoise(b []byte) (text, answer []byte) {
-	if q.toggles == nil {
-		q.prelude = regexp.MustCompile(`^(\x1b\[(\?(9001|1004|25)[hl]|2J|m|H|0?c|6n)|\x1b\]0;[^\x07\x1b]*(\x07|\x1b\\))*`)
-		q.toggles = regexp.MustCompile(`^(\x1b\[\?(9001|1004|25)[hl])*$`)
+func (f *noiseFilter) stripNoise(b []byte) (text, answer []byte) {
+	if f.toggles == nil {
+		f.prelude = regexp.MustCompile(`^(\x1b\[(\?(9001|1004|25)[hl]|2J|m|H|0?c|6n)|\x1b\]0;[^\x07\x1b]*(\x07|\x1b\\))*`)
+		f.toggles = regexp.MustCompile(`^(\x1b\[\?(9001|1004|25)[hl])*$`)
 	}
-	if q.toggles.Match(b) {
+	if f.toggles.Match(b) {
 		return nil, nil
 	}
-	if !q.started {
-		prelude := q.prelude.Find(b)
+	if !f.started {
+		prelude := f.prelude.Find(b)
 		for _, a := range consoleQueries {
 			if bytes.Contains(prelude, []byte(a.question)) {
 				answer = append(answer, a.answer...)
 			}
 		}
 		b = b[len(prelude):]
-		q.started = len(b) > 0
+		f.started = len(b) > 0
 	}
 	return b, answer
 }

@@ -57,11 +57,11 @@ func newProcessWatch(t *testing.T, relatives map[string]int) *processWatch {
 	return g
 }
 
-func (g *processWatch) waitEnded(t *testing.T, limit uint32) {
+func (w *processWatch) waitEnded(t *testing.T, limit uint32) {
 	t.Helper()
-	for i, h := range g.handles {
+	for i, h := range w.handles {
 		if got, err := windows.WaitForSingleObject(h, limit); err != nil || got != windows.WAIT_OBJECT_0 {
-			t.Errorf("%s still exists: %v", g.names[i], err)
+			t.Errorf("%s still exists: %v", w.names[i], err)
 		}
 		windows.CloseHandle(h)
 	}

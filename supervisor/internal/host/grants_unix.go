@@ -61,45 +61,45 @@ func (g *pendingGrants) answerLater(id uint64, take func(error)) bool {
 	return open
 }
 
-func (s *monitorClient) permitCall(id uint64, ok bool) error {
-	return s.sendCommand(monitorCommand{Kind: commandAnswerCall, ID: id, OK: ok})
+func (m *monitorClient) permitCall(id uint64, ok bool) error {
+	return m.sendCommand(monitorCommand{Kind: commandAnswerCall, ID: id, OK: ok})
 }
 
 // forgetDenials counts as a signal, so that the next turn waits until the monitor has done it.
-func (s *monitorClient) forgetDenials() error {
-	return s.runCounted(func() error { return s.sendCommand(monitorCommand{Kind: commandForgetDenials}) })
+func (m *monitorClient) forgetDenials() error {
+	return m.runCounted(func() error { return m.sendCommand(monitorCommand{Kind: commandForgetDenials}) })
 }
 
 // refreshSandbox also counts as a signal.
-func (s *monitorClient) refreshSandbox() (notices []string, err error) {
-	if s.sandboxPlan == nil {
+func (m *monitorClient) refreshSandbox() (notices []string, err error) {
+	if m.sandboxPlan == nil {
 		return nil, nil
 	}
-	changed, notices := s.sandboxPlan.TakeChanges()
-	if changed == nil || !s.isConfined {
+	changed, notices := m.sandboxPlan.TakeChanges()
+	if changed == nil || !m.isConfined {
 		return notices, nil
 	}
-	return notices, s.runCounted(func() error { return s.sendCommand(monitorCommand{Kind: commandRefreshSandbox, Grant: changed}) })
+	return notices, m.runCounted(func() error { return m.sendCommand(monitorCommand{Kind: commandRefreshSandbox, Grant: changed}) })
 }
 
 // protectNewSettings protects files that git's settings lead to since a turn started.
-func (s *monitorClient) protectNewSettings() {
-	if changed := s.sandboxPlan.TakeGitTargets(); changed != nil {
-		_ = s.runCounted(func() error { return s.sendCommand(monitorCommand{Kind: commandRefreshSandbox, Grant: changed}) }) // the monitor is gone if it fails
+func (m *monitorClient) protectNewSettings() {
+	if changed := m.sandboxPlan.TakeGitTargets(); changed != nil {
+		_ = m.runCounted(func() error { return m.sendCommand(monitorCommand{Kind: commandRefreshSandbox, Grant: changed}) }) // the monitor is gone if it fails
 	}
 }
 
-func (s *monitorClient) grantAccess(path string, read bool, is string, late func()) error {
-	if !s.isConfined {
+func (m *monitorClient) grantAccess(path string, read bool, is string, late func()) error {
+	if !m.isConfined {
 		return errNoSandbox
 	}
-	g, err := s.sandboxPlan.NewGrant(path, read, is)
+	g, err := m.sandboxPlan.NewGrant(path, read, is)
 	if g == nil {
 		return err
 	}
-	id, answer := s.grants.addGrant()
-	if err := s.sendCommand(monitorCommand{Kind: commandGrant, ID: id, Grant: g}); err != nil {
-		s.grants.removeGrant(id)
+	id, answer := m.grants.addGrant()
+	if err := m.sendCommand(monitorCommand{Kind: commandGrant, ID: id, Grant: g}); err != nil {
+		m.grants.removeGrant(id)
 		return err
 	}
 	timer := time.NewTimer(grantTimeout)
@@ -107,9 +107,9 @@ func (s *monitorClient) grantAccess(path string, read bool, is string, late func
 	select {
 	case err = <-answer:
 	case <-timer.C:
-		if s.grants.answerLater(id, func(err error) {
+		if m.grants.answerLater(id, func(err error) {
 			if err == nil {
-				s.sandboxPlan.RecordGrant(g)
+				m.sandboxPlan.RecordGrant(g)
 				late()
 			}
 		}) {
@@ -118,7 +118,7 @@ func (s *monitorClient) grantAccess(path string, read bool, is string, late func
 		err = <-answer
 	}
 	if err == nil {
-		s.sandboxPlan.RecordGrant(g)
+		m.sandboxPlan.RecordGrant(g)
 	}
 	return err
 }

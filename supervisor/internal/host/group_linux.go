@@ -68,22 +68,22 @@ func newCgroup(ctx context.Context, monitor int, tag string, l ProcessLimits, se
 
 // setLimits sets the group's limits. Programs are killed at the one on memory. The runtime is refused
 // memory before that, so that its language raises an error.
-func (g *cgroup) setLimits(l ProcessLimits) error {
+func (c *cgroup) setLimits(l ProcessLimits) error {
 	var err error
 	if l.Memory > 0 {
-		err = g.writeLimit("memory.max", HardMemoryLimit(l.Memory)+2*l.Disk)
-		if swapErr := g.writeLimit("memory.swap.max", 0); !errors.Is(swapErr, os.ErrNotExist) { // not every kernel counts swap
+		err = c.writeLimit("memory.max", HardMemoryLimit(l.Memory)+2*l.Disk)
+		if swapErr := c.writeLimit("memory.swap.max", 0); !errors.Is(swapErr, os.ErrNotExist) { // not every kernel counts swap
 			err = errors.Join(err, swapErr)
 		}
 	}
 	if l.Processes > 0 {
-		err = errors.Join(err, g.writeLimit("pids.max", int64(l.Processes)))
+		err = errors.Join(err, c.writeLimit("pids.max", int64(l.Processes)))
 	}
 	return err
 }
 
-func (g *cgroup) writeLimit(name string, n int64) error {
-	return writeKernelFile(filepath.Join(g.workerDir, name), strconv.FormatInt(n, 10))
+func (c *cgroup) writeLimit(name string, n int64) error {
+	return writeKernelFile(filepath.Join(c.workerDir, name), strconv.FormatInt(n, 10))
 }
 
 // writeKernelFile writes to a kernel file in one call.
@@ -100,19 +100,19 @@ func writeKernelFile(name, text string) error {
 }
 
 // removeDir removes the group if it is empty. Its scope ends with the monitor.
-func (g *cgroup) removeDir() {
-	if g != nil {
-		_ = unix.Rmdir(g.workerDir)
+func (c *cgroup) removeDir() {
+	if c != nil {
+		_ = unix.Rmdir(c.workerDir)
 	}
 }
 
 // memoryBytes returns the bytes of memory that the group uses, the kernel's included, without those backed
 // by a file on a disk.
-func (g *cgroup) memoryBytes() (n int64, ok bool) {
-	if g == nil || g.hasMemoryFiles {
+func (c *cgroup) memoryBytes() (n int64, ok bool) {
+	if c == nil || c.hasMemoryFiles {
 		return 0, false
 	}
-	for line := range strings.Lines(readFile(filepath.Join(g.workerDir, "memory.stat"))) {
+	for line := range strings.Lines(readFile(filepath.Join(c.workerDir, "memory.stat"))) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch name {
 		case "anon", "shmem", "sock", "kernel_stack", "pagetables", "slab_unreclaimable":
@@ -124,11 +124,11 @@ func (g *cgroup) memoryBytes() (n int64, ok bool) {
 }
 
 // countOOMKills returns how many processes of the group the kernel has killed for lack of memory.
-func (g *cgroup) countOOMKills() int {
-	if g == nil {
+func (c *cgroup) countOOMKills() int {
+	if c == nil {
 		return 0
 	}
-	n, _ := readOOMKills(memoryEventsFile(g.workerDir))
+	n, _ := readOOMKills(memoryEventsFile(c.workerDir))
 	return n
 }
 
@@ -266,13 +266,13 @@ func awaitCgroup(ctx context.Context, pid, unit string) (dir string, err error) 
 // monitor is confined. Descriptors of -1 mean that there is no group.
 type cgroupSwitch struct{ workerFD, monitorFD int }
 
-func (p *workerCommand) openCgroupSwitch() (e cgroupSwitch, err error) {
+func (c *workerCommand) openCgroupSwitch() (e cgroupSwitch, err error) {
 	e = cgroupSwitch{-1, -1}
-	if len(p.WorkerCgroup) == 0 {
+	if len(c.WorkerCgroup) == 0 {
 		return e, nil
 	}
-	if e.workerFD, err = openProcsFile(p.WorkerCgroup); err == nil {
-		e.monitorFD, err = openProcsFile(p.MonitorCgroup)
+	if e.workerFD, err = openProcsFile(c.WorkerCgroup); err == nil {
+		e.monitorFD, err = openProcsFile(c.MonitorCgroup)
 	}
 	return e, err
 }
@@ -282,10 +282,10 @@ func openProcsFile(dir []byte) (int, error) {
 }
 
 // joinWorkerGroup moves this process into the worker's group, so that its new children start there.
-func (e cgroupSwitch) joinWorkerGroup() error { return joinCgroup(e.workerFD) }
+func (s cgroupSwitch) joinWorkerGroup() error { return joinCgroup(s.workerFD) }
 
 // rejoinMonitorGroup moves this process back to its own group.
-func (e cgroupSwitch) rejoinMonitorGroup() error { return joinCgroup(e.monitorFD) }
+func (s cgroupSwitch) rejoinMonitorGroup() error { return joinCgroup(s.monitorFD) }
 
 // joinCgroup moves this process into the group whose cgroup.procs file is open as fd.
 func joinCgroup(fd int) error {
@@ -298,11 +298,11 @@ func joinCgroup(fd int) error {
 }
 
 // groupDirs returns the group directories of the worker and of its monitor, for a plan.
-func (g *cgroup) groupDirs() (worker, monitor []byte) {
-	if g == nil {
+func (c *cgroup) groupDirs() (worker, monitor []byte) {
+	if c == nil {
 		return nil, nil
 	}
-	return []byte(g.workerDir), []byte(g.monitorDir)
+	return []byte(c.workerDir), []byte(c.monitorDir)
 }
 
 // uncountedMemory returns a notice about what a memory limit does not count without a group.

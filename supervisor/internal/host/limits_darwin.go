@@ -6,6 +6,6 @@ var supportedLimits = ProcessLimits{}
 func setCPUAffinity([]int, int) error            { return nil }
 func setRlimits(int, *workerCommand, bool) error { return nil }
 
-func (s *monitorClient) measureUsage(int64) Usage       { return Usage{} }
-func (s *monitorClient) applyLimits(Usage, LimitUpdate) {}
-func (s *monitorClient) killMembers([]int)              {}
+func (m *monitorClient) measureUsage(int64) Usage       { return Usage{} }
+func (m *monitorClient) applyLimits(Usage, LimitUpdate) {}
+func (m *monitorClient) killMembers([]int)              {}

@@ -147,11 +147,11 @@ func sandboxTaskLimit() int64 {
 
 // taskLimit returns a bound for all tasks of the user, the worker's included, if the kernel counts
 // them that way; 0 means none.
-func (g *cgroup) taskLimit(l ProcessLimits, s *SandboxConfig) int {
+func (c *cgroup) taskLimit(l ProcessLimits, s *SandboxConfig) int {
 	switch {
 	case s.hasNamespaces() && hasTaskCountPerNamespace():
 		return 0
-	case l.Processes > 0 && g == nil: // the kernel counts those of a control group
+	case l.Processes > 0 && c == nil: // the kernel counts those of a control group
 		return countUserTasks() + max(taskLimitFactor*l.Processes, baseSandboxTasks)
 	case s != nil:
 		return countUserTasks() + int(sandboxTaskLimit())

@@ -4,6 +4,6 @@ package host
 var supportedLimits = ProcessLimits{Memory: 1, Processes: 1}
 
 // A job enforces its limits without the supervisor.
-func (s *monitorClient) measureUsage(int64) Usage       { return Usage{} }
-func (s *monitorClient) applyLimits(Usage, LimitUpdate) {}
-func (s *monitorClient) killMembers([]int)              {}
+func (m *monitorClient) measureUsage(int64) Usage       { return Usage{} }
+func (m *monitorClient) applyLimits(Usage, LimitUpdate) {}
+func (m *monitorClient) killMembers([]int)              {}

@@ -99,21 +99,21 @@ func newFailedEvent(step, path string, err error) monitorEvent {
 	return event
 }
 
-func (r *monitorEvent) setCause(err error) {
+func (e *monitorEvent) setCause(err error) {
 	if no, ok := errors.AsType[syscall.Errno](err); ok {
-		r.Errno = int(no)
+		e.Errno = int(no)
 	} else {
-		r.Text = err.Error()
+		e.Text = err.Error()
 	}
 }
 
 // startError converts an event of newFailedEvent back into its error.
-func (r *monitorEvent) startError() *StartError {
-	cause := errors.New(r.Text)
-	if r.Errno != 0 {
-		cause = syscall.Errno(r.Errno)
+func (e *monitorEvent) startError() *StartError {
+	cause := errors.New(e.Text)
+	if e.Errno != 0 {
+		cause = syscall.Errno(e.Errno)
 	}
-	return &StartError{Step: r.Step, Path: string(r.Path), Err: cause}
+	return &StartError{Step: e.Step, Path: string(e.Path), Err: cause}
 }
 
 func toStrings(b [][]byte) []string {

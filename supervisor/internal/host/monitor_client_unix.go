@@ -137,28 +137,28 @@ func (l *workerLaunch) startMonitor() (_ *monitorClient, err error) {
 }
 
 // startWorker sends the plan and waits for the answer, for Command.Timeout at most.
-func (s *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
+func (m *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 	c := l.command
 	if c.Sandbox != nil {
-		if s.sandboxPlan, err = c.Sandbox.Plan(); err != nil {
+		if m.sandboxPlan, err = c.Sandbox.Plan(); err != nil {
 			return 0, err
 		}
 	}
 	deadline := time.Now().Add(c.startTimeout())
-	s.down.out.SetWriteDeadline(deadline)
-	s.down.in.SetReadDeadline(deadline)
-	defer s.down.in.SetReadDeadline(time.Time{})
+	m.down.out.SetWriteDeadline(deadline)
+	m.down.in.SetReadDeadline(deadline)
+	defer m.down.in.SetReadDeadline(time.Time{})
 	ctx := c.Context
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	stopCancel := context.AfterFunc(ctx, func() {
-		s.down.out.SetWriteDeadline(time.Now())
-		s.down.in.SetReadDeadline(time.Now())
+		m.down.out.SetWriteDeadline(time.Now())
+		m.down.in.SetReadDeadline(time.Now())
 	})
 	defer stopCancel()
-	s.setUpCgroup(ctx, l)
-	group, home := s.cgroup.groupDirs()
+	m.setUpCgroup(ctx, l)
+	group, home := m.cgroup.groupDirs()
 	start := monitorCommand{Kind: commandStart, Plan: &workerCommand{
 		Path: []byte(c.Path),
 		Args: toByteSlices(append([]string{c.Path}, c.Args...)),
@@ -167,21 +167,21 @@ func (s *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 		Tag:  l.tag,
 
 		ChannelOnStdio: c.ChannelOnStdio,
-		Sandbox:        s.sandboxPlan,
+		Sandbox:        m.sandboxPlan,
 		Limits:         c.Limits,
 		CPUs:           c.CPUs,
 		WorkerCgroup:   group,
 		MonitorCgroup:  home,
-		MaxUserTasks:   s.cgroup.taskLimit(c.Limits, c.Sandbox),
+		MaxUserTasks:   m.cgroup.taskLimit(c.Limits, c.Sandbox),
 	}}
-	s.log.logCommand(start)
-	err = json.NewEncoder(s.down).Encode(start)
+	m.log.logCommand(start)
+	err = json.NewEncoder(m.down).Encode(start)
 	var event monitorEvent
 	if err == nil || errors.Is(err, syscall.EPIPE) { // a monitor that failed early has reported why
-		err = s.events.handleUntil(func(next monitorEvent) bool {
+		err = m.events.handleUntil(func(next monitorEvent) bool {
 			if next.Kind == eventDenied { // the worker may be faster than the monitor
-				s.earlyDenials = append(s.earlyDenials, next)
-				return len(s.earlyDenials) < maxEarlyDenials
+				m.earlyDenials = append(m.earlyDenials, next)
+				return len(m.earlyDenials) < maxEarlyDenials
 			}
 			if next.Kind == eventFilesChanged { // the plan is still new
 				return true
@@ -189,7 +189,7 @@ func (s *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 			event = next
 			return false
 		})
-		s.log.logEvent(event)
+		m.log.logEvent(event)
 	}
 	switch {
 	case !stopCancel():
@@ -198,10 +198,10 @@ func (s *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 		err = fmt.Errorf("it did not start the worker within %s; a slow machine needs a longer StartTimeout", c.startTimeout())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		err = errors.New("it ended before it started the worker: the limit on memory or processes is too low (ulimit -v, ulimit -u), or code runs before MonitorMain in main")
-	case len(s.earlyDenials) == maxEarlyDenials:
+	case len(m.earlyDenials) == maxEarlyDenials:
 		err = fmt.Errorf("the sandbox refused %d calls before the monitor had started the worker", maxEarlyDenials)
 	case err == nil && event.Kind == eventStarted:
-		s.notices = toStrings(event.Notices)
+		m.notices = toStrings(event.Notices)
 		return event.PID, nil
 	case err == nil:
 		return 0, event.startError()
@@ -210,27 +210,27 @@ func (s *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 }
 
 // setUpCgroup creates the worker's control group, or records what its memory limit does not count.
-func (s *monitorClient) setUpCgroup(ctx context.Context, l *workerLaunch) {
+func (m *monitorClient) setUpCgroup(ctx context.Context, l *workerLaunch) {
 	var err error
 	limits := l.command.Limits
-	if s.cgroup, err = newCgroup(ctx, s.tree.root, l.tag, limits, l.command.RuntimeDir); s.cgroup == nil {
+	if m.cgroup, err = newCgroup(ctx, m.tree.root, l.tag, limits, l.command.RuntimeDir); m.cgroup == nil {
 		l.uncountedMemory = uncountedMemory(l.command, err)
-	} else if s.sandboxPlan != nil && limits.Memory > 0 && limits.Disk == 0 { // a refusal by the sandbox's own limits is an error in the language
-		s.sandboxPlan.Shared, s.sandboxPlan.Objects = limits.Memory, limits.Memory
+	} else if m.sandboxPlan != nil && limits.Memory > 0 && limits.Disk == 0 { // a refusal by the sandbox's own limits is an error in the language
+		m.sandboxPlan.Shared, m.sandboxPlan.Objects = limits.Memory, limits.Memory
 	}
 }
 
 // abandonStart ends a monitor that did not start its worker, or not in time.
-func (s *monitorClient) abandonStart() {
-	s.down.out.Close() // tells the monitor to end everything
-	s.startWatchdog()
-	s.reapMonitor(false)
+func (m *monitorClient) abandonStart() {
+	m.down.out.Close() // tells the monitor to end everything
+	m.startWatchdog()
+	m.reapMonitor(false)
 }
 
 // startWatchdog starts the timer that kills a monitor if it does not end in time.
-func (s *monitorClient) startWatchdog() {
-	s.endOnce.Do(func() {
-		s.watchdog = time.AfterFunc(monitorEndTimeout, func() { s.monitor.kill() })
+func (m *monitorClient) startWatchdog() {
+	m.endOnce.Do(func() {
+		m.watchdog = time.AfterFunc(monitorEndTimeout, func() { m.monitor.kill() })
 	})
 }
 
@@ -243,29 +243,29 @@ var errPartialCommand = errors.New("host: the monitor received only part of a co
 // sendCommand sends a command. Small ones fit into the pipe at once or not at all. A grant may
 // be larger than the pipe, which is small if the user has many pipes: then it is written as
 // the monitor reads.
-func (s *monitorClient) sendCommand(command monitorCommand) error {
+func (m *monitorClient) sendCommand(command monitorCommand) error {
 	line, err := json.Marshal(command)
 	if err != nil {
 		return err
 	}
-	s.commandMu.Lock()
-	defer s.commandMu.Unlock()
-	if s.partialCommand {
+	m.commandMu.Lock()
+	defer m.commandMu.Unlock()
+	if m.partialCommand {
 		return errPartialCommand
 	}
-	s.log.logCommand(command)
+	m.log.logCommand(command)
 	line = append(line, '\n')
-	n, err := s.down.TryWrite(line)
+	n, err := m.down.TryWrite(line)
 	if err == nil && n < len(line) && (n > 0 || len(line) > pipeBufBytes) {
 		var more int
-		more, err = s.down.writeWithin(commandTimeout, line[n:])
+		more, err = m.down.writeWithin(commandTimeout, line[n:])
 		n += more
 	}
-	s.partialCommand = n > 0 && n < len(line)
+	m.partialCommand = n > 0 && n < len(line)
 	switch {
 	case errors.Is(err, syscall.EPIPE), errors.Is(err, os.ErrClosed):
 		return ErrEnded
-	case s.partialCommand:
+	case m.partialCommand:
 		return errPartialCommand
 	case errors.Is(err, os.ErrDeadlineExceeded), err == nil && n < len(line):
 		return errors.New("host: the monitor accepts no commands: it is stopped or stuck")
@@ -273,51 +273,51 @@ func (s *monitorClient) sendCommand(command monitorCommand) error {
 	return err
 }
 
-func (s *monitorClient) sendSignal(sig Signal, to Target) error {
-	return s.runCounted(func() error {
-		return s.sendCommand(monitorCommand{Kind: commandSignal, Signal: int(systemSignal(sig)), To: to})
+func (m *monitorClient) sendSignal(sig Signal, to Target) error {
+	return m.runCounted(func() error {
+		return m.sendCommand(monitorCommand{Kind: commandSignal, Signal: int(systemSignal(sig)), To: to})
 	})
 }
 
-func (s *monitorClient) killTree() {
-	if s.sendCommand(monitorCommand{Kind: commandKill}) != nil {
-		s.monitor.kill()
+func (m *monitorClient) killTree() {
+	if m.sendCommand(monitorCommand{Kind: commandKill}) != nil {
+		m.monitor.kill()
 	}
-	s.startWatchdog()
+	m.startWatchdog()
 }
 
 // setForeground asks the monitor to give the terminal to the worker's group and waits for
 // the answer, because the next turn must find it done.
-func (s *monitorClient) setForeground() error {
+func (m *monitorClient) setForeground() error {
 	select {
-	case <-s.foregroundAnswers: // of a request that timed out
+	case <-m.foregroundAnswers: // of a request that timed out
 	default:
 	}
-	if err := s.sendCommand(monitorCommand{Kind: commandSetForeground}); err != nil {
+	if err := m.sendCommand(monitorCommand{Kind: commandSetForeground}); err != nil {
 		return err
 	}
 	select {
-	case err := <-s.foregroundAnswers:
+	case err := <-m.foregroundAnswers:
 		return err
 	case <-time.After(time.Second):
 		return errors.New("the monitor did not answer within 1s")
 	}
 }
 
-func (s *monitorClient) run(ended func(Exit), notice func(string)) (remains []int) {
-	for _, n := range s.notices {
+func (m *monitorClient) run(ended func(Exit), notice func(string)) (remains []int) {
+	for _, n := range m.notices {
 		notice(n)
 	}
-	s.startHandling(ended, notice)
-	_ = s.events.handleUntil(s.handleEvent)
-	s.events.mu.Lock()
-	exited, empty, remains := s.hasExited, s.isEmpty, s.survivors
-	s.onExit = nil
-	s.events.mu.Unlock()
+	m.startHandling(ended, notice)
+	_ = m.events.handleUntil(m.handleEvent)
+	m.events.mu.Lock()
+	exited, empty, remains := m.hasExited, m.isEmpty, m.survivors
+	m.onExit = nil
+	m.events.mu.Unlock()
 	if !empty {
-		remains = s.reapMonitor(true)
+		remains = m.reapMonitor(true)
 	} else {
-		s.reapMonitor(false)
+		m.reapMonitor(false)
 	}
 	if !exited {
 		ended(Exit{Code: -1, Signal: "SIGKILL", MonitorKilled: true})
@@ -326,84 +326,84 @@ func (s *monitorClient) run(ended func(Exit), notice func(string)) (remains []in
 }
 
 // startHandling starts to handle events, first the denials from before the started event.
-func (s *monitorClient) startHandling(ended func(Exit), notice func(string)) {
-	s.events.mu.Lock()
-	defer s.events.mu.Unlock()
-	s.onExit, s.onNotice = ended, notice
-	for _, r := range s.earlyDenials {
-		s.handleEvent(r)
+func (m *monitorClient) startHandling(ended func(Exit), notice func(string)) {
+	m.events.mu.Lock()
+	defer m.events.mu.Unlock()
+	m.onExit, m.onNotice = ended, notice
+	for _, r := range m.earlyDenials {
+		m.handleEvent(r)
 	}
-	s.earlyDenials = nil
+	m.earlyDenials = nil
 }
 
 // drainEvents handles the available events. It does nothing before and after run.
-func (s *monitorClient) drainEvents() {
-	s.events.mu.Lock()
-	serving := s.onExit != nil
-	s.events.mu.Unlock()
-	if serving && s.isConfined {
-		s.events.handleAvailable(func(e monitorEvent) bool { return s.onExit == nil || s.handleEvent(e) })
+func (m *monitorClient) drainEvents() {
+	m.events.mu.Lock()
+	serving := m.onExit != nil
+	m.events.mu.Unlock()
+	if serving && m.isConfined {
+		m.events.handleAvailable(func(e monitorEvent) bool { return m.onExit == nil || m.handleEvent(e) })
 	}
 }
 
 // handleEvent handles one event. It returns false after the last one.
-func (s *monitorClient) handleEvent(event monitorEvent) (more bool) {
-	s.log.logEvent(event)
+func (m *monitorClient) handleEvent(event monitorEvent) (more bool) {
+	m.log.logEvent(event)
 	switch event.Kind {
 	case eventStopped:
-		s.onNotice("the worker was stopped (" + event.Signal + ") and continued")
+		m.onNotice("the worker was stopped (" + event.Signal + ") and continued")
 	case eventSignalSent:
-		s.confirmSent()
+		m.confirmSent()
 	case eventForegroundSet:
 		var err error
 		if event.Errno != 0 {
 			err = syscall.Errno(event.Errno)
 		}
 		select {
-		case s.foregroundAnswers <- err:
+		case m.foregroundAnswers <- err:
 		default:
 		}
 	case eventDenied:
-		if s.onDenial != nil && event.Denial != nil {
-			s.onDenial(event.Denial.toDenial())
+		if m.onDenial != nil && event.Denial != nil {
+			m.onDenial(event.Denial.toDenial())
 		}
 	case eventFilesChanged:
-		go s.protectNewSettings() // it may ask git
+		go m.protectNewSettings() // it may ask git
 	case eventGranted:
-		s.grants.handleAnswer(&event)
+		m.grants.handleAnswer(&event)
 	case eventExited:
-		s.startWatchdog()
-		s.hasExited = true
-		s.onExit(*event.Exit)
+		m.startWatchdog()
+		m.hasExited = true
+		m.onExit(*event.Exit)
 	case eventTreeEmpty:
-		if s.isEmpty = true; !s.isConfined { // otherwise the kernel lets nothing outlive the monitor
-			s.survivors = event.Survivors
+		if m.isEmpty = true; !m.isConfined { // otherwise the kernel lets nothing outlive the monitor
+			m.survivors = event.Survivors
 		}
 	}
-	return !s.isEmpty
+	return !m.isEmpty
 }
 
 // reapMonitor reaps the monitor and releases its resources. If killed is set, the monitor was
 // killed. The kernel has then killed the worker with it, and the rest of the tree is found by
 // session and tag.
-func (s *monitorClient) reapMonitor(killed bool) (remains []int) {
+func (m *monitorClient) reapMonitor(killed bool) (remains []int) {
 	if killed {
-		s.monitor.kill()
+		m.monitor.kill()
 	}
-	s.startWatchdog()
-	s.monitor.wait()
-	s.watchdog.Stop()
-	s.cgroup.removeDir()
-	s.down.Close()
+	m.startWatchdog()
+	m.monitor.wait()
+	m.watchdog.Stop()
+	m.cgroup.removeDir()
+	m.down.Close()
 	if killed {
-		remains = killRemaining(closeTimeout-monitorEndTimeout, s.tree.visitTable, time.Sleep)
+		remains = killRemaining(closeTimeout-monitorEndTimeout, m.tree.visitTable, time.Sleep)
 	}
 	return remains
 }
 
-func (s *monitorClient) memoryBytes() int64            { return s.tree.residentMemory() }
-func (s *monitorClient) findReaders() []TerminalReader { return s.pty.findReaders(s.tree.root, true) }
-func (s *monitorClient) canSeeReaders() bool           { return canSeeReaders(s.pty.workerGroup) }
+func (m *monitorClient) memoryBytes() int64            { return m.tree.residentMemory() }
+func (m *monitorClient) findReaders() []TerminalReader { return m.pty.findReaders(m.tree.root, true) }
+func (m *monitorClient) canSeeReaders() bool           { return canSeeReaders(m.pty.workerGroup) }
 
 func systemSignal(s Signal) syscall.Signal {
 	return [...]syscall.Signal{

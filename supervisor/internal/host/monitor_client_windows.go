@@ -63,10 +63,10 @@ func newMonitorClient() *monitorClient {
 }
 
 // runSteps runs the steps in order. If one fails, it undoes all of them.
-func (s *monitorClient) runSteps(steps []startStep) error {
+func (m *monitorClient) runSteps(steps []startStep) error {
 	for _, step := range steps {
 		if err := step.do(); err != nil {
-			s.abandonStart()
+			m.abandonStart()
 			if _, ok := errors.AsType[*StartError](err); !ok {
 				err = &StartError{Step: step.name, Err: err}
 			}
@@ -78,7 +78,7 @@ func (s *monitorClient) runSteps(steps []startStep) error {
 
 // startSteps returns the steps of a start. The monitor is put into the job before it gets its
 // first command, so user code never runs outside the job.
-func (s *monitorClient) startSteps(c *StartConfig) []startStep {
+func (m *monitorClient) startSteps(c *StartConfig) []startStep {
 	deadline := time.Now().Add(c.startTimeout())
 	size, sizeEnv := consoleSize(c)
 	return []startStep{
@@ -89,24 +89,24 @@ func (s *monitorClient) startSteps(c *StartConfig) []startStep {
 			return nil
 		}},
 		{"job", func() (err error) {
-			s.job, err = newJob(c.Limits)
+			m.job, err = newJob(c.Limits)
 			return err
 		}},
 		{"channel", func() (err error) {
-			s.channel, err = openChannel()
+			m.channel, err = openChannel()
 			return err
 		}},
 		{"environment", func() (err error) {
-			address := s.channel.out.name + "," + s.channel.in.name + "," + s.nonce
-			s.workerEnv, err = windowsEnvironment(slices.Concat(sizeEnv, c.Env, []string{channelVariable + "=" + address}), systemRoot())
+			address := m.channel.out.name + "," + m.channel.in.name + "," + m.nonce
+			m.workerEnv, err = windowsEnvironment(slices.Concat(sizeEnv, c.Env, []string{channelVariable + "=" + address}), systemRoot())
 			return err
 		}},
 		{"monitor", func() (err error) {
-			if s.commands, err = listenPipe(windows.PIPE_ACCESS_OUTBOUND); err == nil {
-				s.events, err = listenPipe(windows.PIPE_ACCESS_INBOUND)
+			if m.commands, err = listenPipe(windows.PIPE_ACCESS_OUTBOUND); err == nil {
+				m.events, err = listenPipe(windows.PIPE_ACCESS_INBOUND)
 			}
 			if err == nil && c.PipedOutput {
-				s.output, err = listenPipe(windows.PIPE_ACCESS_INBOUND)
+				m.output, err = listenPipe(windows.PIPE_ACCESS_INBOUND)
 			}
 			return err
 		}},
@@ -115,20 +115,20 @@ func (s *monitorClient) startSteps(c *StartConfig) []startStep {
 			if err != nil {
 				return err
 			}
-			s.console, err = openConsole(s.nonce,
-				windows.ComposeCommandLine([]string{self, monitorName, s.commands.name, s.events.name}),
+			m.console, err = openConsole(m.nonce,
+				windows.ComposeCommandLine([]string{self, monitorName, m.commands.name, m.events.name}),
 				monitorEnv(c.Env), size)
 			if err == nil {
-				s.monitorPID = s.console.pty.Pid()
+				m.monitorPID = m.console.pty.Pid()
 			}
 			return err
 		}},
 		{"job", func() (err error) {
-			s.monitor, err = s.job.addProcess(uint32(s.monitorPID))
+			m.monitor, err = m.job.addProcess(uint32(m.monitorPID))
 			return explainEarlyEnd(err)
 		}},
-		{"monitor", func() error { return explainEarlyEnd(s.awaitMonitor(deadline)) }},
-		{"monitor", func() error { return s.startWorker(c, deadline) }},
+		{"monitor", func() error { return explainEarlyEnd(m.awaitMonitor(deadline)) }},
+		{"monitor", func() error { return m.startWorker(c, deadline) }},
 	}
 }
 
@@ -146,43 +146,43 @@ func explainEarlyEnd(err error) error {
 }
 
 // awaitMonitor waits for the monitor to connect.
-func (s *monitorClient) awaitMonitor(deadline time.Time) error {
-	for _, p := range []*pipe{s.commands, s.events} {
-		if err := p.accept(func(pid int) bool { return pid == s.monitorPID }, deadline, s.monitor); err != nil {
+func (m *monitorClient) awaitMonitor(deadline time.Time) error {
+	for _, p := range []*pipe{m.commands, m.events} {
+		if err := p.accept(func(pid int) bool { return pid == m.monitorPID }, deadline, m.monitor); err != nil {
 			return err
 		}
 	}
-	s.decoder = json.NewDecoder(s.events.file)
+	m.decoder = json.NewDecoder(m.events.file)
 	return nil
 }
 
 // startWorker sends the plan and waits for the answer. Before it answers, the monitor reports
 // each step that it starts.
-func (s *monitorClient) startWorker(c *StartConfig, deadline time.Time) error {
-	s.commands.file.SetWriteDeadline(deadline)
-	s.events.file.SetReadDeadline(deadline)
-	defer s.events.file.SetReadDeadline(time.Time{})
+func (m *monitorClient) startWorker(c *StartConfig, deadline time.Time) error {
+	m.commands.file.SetWriteDeadline(deadline)
+	m.events.file.SetReadDeadline(deadline)
+	defer m.events.file.SetReadDeadline(time.Time{})
 	command := monitorCommand{Kind: commandStart, Plan: &workerCommand{
-		Path: []byte(c.Path), Args: toByteSlices(c.Args), Env: toByteSlices(s.workerEnv), Dir: []byte(c.Dir), Tag: s.nonce, ChannelOnStdio: c.ChannelOnStdio,
+		Path: []byte(c.Path), Args: toByteSlices(c.Args), Env: toByteSlices(m.workerEnv), Dir: []byte(c.Dir), Tag: m.nonce, ChannelOnStdio: c.ChannelOnStdio,
 	}}
-	if err := s.redirectStdio(c, command.Plan); err != nil {
+	if err := m.redirectStdio(c, command.Plan); err != nil {
 		return &StartError{Step: "monitor", Err: err}
 	}
-	s.log.logCommand(command)
-	err := json.NewEncoder(s.commands.file).Encode(command)
+	m.log.logCommand(command)
+	err := json.NewEncoder(m.commands.file).Encode(command)
 	at := monitorEvent{Step: "monitor"}
 	for err == nil {
 		var event monitorEvent
-		if err = s.decoder.Decode(&event); err != nil {
+		if err = m.decoder.Decode(&event); err != nil {
 			break
 		}
-		s.log.logEvent(event)
+		m.log.logEvent(event)
 		switch event.Kind {
 		case eventStep:
 			at = event
 		case eventStarted:
-			s.workerPID = event.PID
-			return s.readOutput(deadline)
+			m.workerPID = event.PID
+			return m.readOutput(deadline)
 		default:
 			return event.startError()
 		}
@@ -196,15 +196,15 @@ func (s *monitorClient) startWorker(c *StartConfig, deadline time.Time) error {
 }
 
 // redirectStdio gives the monitor the standard input and output that replace the terminal.
-func (s *monitorClient) redirectStdio(c *StartConfig, p *workerCommand) error {
-	if s.output != nil {
-		p.Output = s.output.name
+func (m *monitorClient) redirectStdio(c *StartConfig, p *workerCommand) error {
+	if m.output != nil {
+		p.Output = m.output.name
 	}
 	if c.Stdin == nil {
 		return nil
 	}
 	var theirs windows.Handle
-	err := windows.DuplicateHandle(windows.CurrentProcess(), windows.Handle(c.Stdin.Fd()), s.monitor, &theirs, 0, false, windows.DUPLICATE_SAME_ACCESS)
+	err := windows.DuplicateHandle(windows.CurrentProcess(), windows.Handle(c.Stdin.Fd()), m.monitor, &theirs, 0, false, windows.DUPLICATE_SAME_ACCESS)
 	if err != nil {
 		return fmt.Errorf("pass on the standard input: %w", err)
 	}
@@ -213,56 +213,56 @@ func (s *monitorClient) redirectStdio(c *StartConfig, p *workerCommand) error {
 }
 
 // readOutput starts to read piped output like that of the console. The monitor has opened the pipe.
-func (s *monitorClient) readOutput(deadline time.Time) error {
-	if s.output == nil {
+func (m *monitorClient) readOutput(deadline time.Time) error {
+	if m.output == nil {
 		return nil
 	}
-	if err := s.output.accept(func(pid int) bool { return pid == s.monitorPID }, deadline, s.monitor); err != nil {
+	if err := m.output.accept(func(pid int) bool { return pid == m.monitorPID }, deadline, m.monitor); err != nil {
 		return &StartError{Step: "monitor", Err: err}
 	}
-	s.console.readPiped(s.nonce, s.output.file)
+	m.console.readPiped(m.nonce, m.output.file)
 	return nil
 }
 
 // abandonStart ends and releases everything that a start has created so far.
-func (s *monitorClient) abandonStart() {
-	if s.job != nil {
-		s.job.terminateAll()
-		s.job.awaitEmpty(closeTimeout)
+func (m *monitorClient) abandonStart() {
+	if m.job != nil {
+		m.job.terminateAll()
+		m.job.awaitEmpty(closeTimeout)
 	}
-	if s.console != nil {
-		_ = s.console.close()
+	if m.console != nil {
+		_ = m.console.close()
 	}
-	if s.channel != nil {
-		close(s.channel.connected) // accept was not started
-		_ = s.channel.Close()
+	if m.channel != nil {
+		close(m.channel.connected) // accept was not started
+		_ = m.channel.Close()
 	}
-	s.releaseHandles()
+	m.releaseHandles()
 }
 
 // releaseHandles closes the handles that only this backend uses.
-func (s *monitorClient) releaseHandles() {
-	for _, p := range []*pipe{s.commands, s.events, s.output} {
+func (m *monitorClient) releaseHandles() {
+	for _, p := range []*pipe{m.commands, m.events, m.output} {
 		if p != nil {
 			_ = p.close()
 		}
 	}
-	if s.monitor != 0 {
-		_ = windows.CloseHandle(s.monitor)
+	if m.monitor != 0 {
+		_ = windows.CloseHandle(m.monitor)
 	}
-	if s.job != nil {
-		s.job.close()
+	if m.job != nil {
+		m.job.close()
 	}
 }
 
-func (s *monitorClient) sendCommand(command monitorCommand) error {
+func (m *monitorClient) sendCommand(command monitorCommand) error {
 	line, err := json.Marshal(command)
 	if err != nil {
 		return err
 	}
-	s.log.logCommand(command)
-	s.commands.file.SetWriteDeadline(time.Now().Add(commandTimeout))
-	_, err = s.commands.file.Write(append(line, '\n'))
+	m.log.logCommand(command)
+	m.commands.file.SetWriteDeadline(time.Now().Add(commandTimeout))
+	_, err = m.commands.file.Write(append(line, '\n'))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errors.New("host: the monitor accepts no commands: it is stopped or stuck")
@@ -273,94 +273,94 @@ func (s *monitorClient) sendCommand(command monitorCommand) error {
 }
 
 // sendSignal supports only what Windows does: interrupt and kill.
-func (s *monitorClient) sendSignal(sig Signal, to Target) error {
+func (m *monitorClient) sendSignal(sig Signal, to Target) error {
 	switch {
 	case sig == Kill && to == Group:
-		s.killTree()
+		m.killTree()
 		return nil
 	case to == Foreground: // a console has no groups: Group reaches all its processes
 		return nil
 	case sig == Interrupt, sig == Kill:
-		return s.runCounted(func() error { return s.sendCommand(monitorCommand{Kind: commandSignal, Signal: int(sig), To: to}) })
+		return m.runCounted(func() error { return m.sendCommand(monitorCommand{Kind: commandSignal, Signal: int(sig), To: to}) })
 	}
 	return fmt.Errorf("host: %s: %w", sig, errors.ErrUnsupported)
 }
 
-func (s *monitorClient) killTree() {
-	s.killCalled.Store(true)
-	s.job.terminateAll()
-	s.events.file.SetReadDeadline(time.Now().Add(hungMonitorTimeout)) // a process that is inside a driver may not end
+func (m *monitorClient) killTree() {
+	m.killCalled.Store(true)
+	m.job.terminateAll()
+	m.events.file.SetReadDeadline(time.Now().Add(hungMonitorTimeout)) // a process that is inside a driver may not end
 }
 
 // resetConsole asks the monitor to restore the console and waits for the answer, because the
 // next turn must find it done.
-func (s *monitorClient) resetConsole() error {
+func (m *monitorClient) resetConsole() error {
 	select {
-	case <-s.restoreAnswers: // of a request that timed out
+	case <-m.restoreAnswers: // of a request that timed out
 	default:
 	}
-	if err := s.sendCommand(monitorCommand{Kind: commandRestoreConsole}); err != nil {
+	if err := m.sendCommand(monitorCommand{Kind: commandRestoreConsole}); err != nil {
 		return err
 	}
 	select {
-	case <-s.restoreAnswers:
+	case <-m.restoreAnswers:
 		return nil
 	case <-time.After(time.Second):
 		return errors.New("the monitor did not answer within 1s")
 	}
 }
 
-func (s *monitorClient) run(ended func(Exit), notice func(string)) (remains []int) {
+func (m *monitorClient) run(ended func(Exit), notice func(string)) (remains []int) {
 	exited, limit := false, closeTimeout
 	for !exited {
 		var event monitorEvent
-		if err := s.decoder.Decode(&event); err != nil { // the monitor has ended, and its job must
+		if err := m.decoder.Decode(&event); err != nil { // the monitor has ended, and its job must
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				limit -= hungMonitorTimeout // it has not ended, although it was killed
 			}
 			break
 		}
-		s.log.logEvent(event)
+		m.log.logEvent(event)
 		switch event.Kind {
 		case eventSignalSent:
-			s.confirmSent()
+			m.confirmSent()
 		case eventConsoleRestored:
 			select {
-			case s.restoreAnswers <- struct{}{}:
+			case m.restoreAnswers <- struct{}{}:
 			default:
 			}
 		case eventExited:
 			exited = true
-			ended(s.withAccounting(*event.Exit))
-			s.console.awaitMarker(endMarker)
+			ended(m.withAccounting(*event.Exit))
+			m.console.awaitMarker(endMarker)
 		}
 	}
-	monitorKilled := !s.killCalled.Load()
-	s.job.terminateAll()
-	if !s.job.awaitEmpty(limit) {
-		remains = s.job.memberPIDs()
+	monitorKilled := !m.killCalled.Load()
+	m.job.terminateAll()
+	if !m.job.awaitEmpty(limit) {
+		remains = m.job.memberPIDs()
 	}
 	if !exited {
-		ended(s.withAccounting(Exit{Code: -1, Signal: "SIGKILL", MonitorKilled: monitorKilled}))
+		ended(m.withAccounting(Exit{Code: -1, Signal: "SIGKILL", MonitorKilled: monitorKilled}))
 	}
-	s.channel.stopAccepting()
+	m.channel.stopAccepting()
 	// All writers to the console are gone, so it ends, and the terminal with it.
-	if err := s.console.endConsole(); err != nil {
+	if err := m.console.endConsole(); err != nil {
 		notice(err.Error())
 	}
-	s.releaseHandles()
+	m.releaseHandles()
 	return remains
 }
 
 // withAccounting returns e with the job's memory figures.
-func (s *monitorClient) withAccounting(e Exit) Exit {
-	e.PeakRSS = s.job.peakMemory()
-	if s.job.memoryLimitReached.Load() {
-		e.MemoryLimit = s.job.limits.Memory
+func (m *monitorClient) withAccounting(e Exit) Exit {
+	e.PeakRSS = m.job.peakMemory()
+	if m.job.memoryLimitReached.Load() {
+		e.MemoryLimit = m.job.limits.Memory
 	}
 	return e
 }
 
-func (s *monitorClient) memoryBytes() int64            { return s.job.memoryBytes(s.monitorPID) }
-func (s *monitorClient) findReaders() []TerminalReader { return nil }
-func (s *monitorClient) canSeeReaders() bool           { return false }
+func (m *monitorClient) memoryBytes() int64            { return m.job.memoryBytes(m.monitorPID) }
+func (m *monitorClient) findReaders() []TerminalReader { return nil }
+func (m *monitorClient) canSeeReaders() bool           { return false }

@@ -110,9 +110,9 @@ func runMonitor() {
 }
 
 // prepareProcess sets what the worker inherits, before the plan is known.
-func (s *monitor) prepareProcess() {
+func (m *monitor) prepareProcess() {
 	// 1. The worker inherits 0, 1 and 2, and only those other descriptors that it needs.
-	s.exitOnError("descriptors", "", closeOnExec())
+	m.exitOnError("descriptors", "", closeOnExec())
 
 	// 2. Signals: the monitor survives signals that are meant for the worker, and the worker
 	// starts with default dispositions even if our parent ignored some. Handlers do both,
@@ -120,22 +120,22 @@ func (s *monitor) prepareProcess() {
 	// get one: each costs a tenth of a millisecond.
 	survived := append(ignoredSignals(), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
 	signal.Notify(make(chan os.Signal, 1), survived...) // never read
-	signal.Notify(s.childSignals, syscall.SIGCHLD)
+	signal.Notify(m.childSignals, syscall.SIGCHLD)
 
 	// 3. The worker inherits this thread's signal mask, which is empty.
-	s.exitOnError("signals", "", clearSignalMask())
+	m.exitOnError("signals", "", clearSignalMask())
 
 	// 4. The monitor adopts orphans of the tree, if the system supports that.
-	s.exitOnError("subreaper", "", adoptOrphans())
+	m.exitOnError("subreaper", "", adoptOrphans())
 }
 
 // prepareThread sets up the directory, processors and sandbox of this thread, which the worker
 // inherits.
-func (s *monitor) prepareThread(plan *workerCommand) cgroupSwitch {
+func (m *monitor) prepareThread(plan *workerCommand) cgroupSwitch {
 	// 6. The directory: changed here and not in the fork, so that a failure is not mistaken for one
 	// of exec.
 	if len(plan.Dir) > 0 {
-		s.exitOnError("chdir", string(plan.Dir), os.Chdir(string(plan.Dir)))
+		m.exitOnError("chdir", string(plan.Dir), os.Chdir(string(plan.Dir)))
 	}
 
 	// 7. The processors and the sandbox, of this thread and so of the worker. Go must not start
@@ -143,10 +143,10 @@ func (s *monitor) prepareThread(plan *workerCommand) cgroupSwitch {
 	if plan.Sandbox != nil || plan.Limits.CPUs > 0 || len(plan.CPUs) > 0 {
 		runtime.LockOSThread()
 	}
-	s.exitOnError("limits", "", setCPUAffinity(plan.CPUs, plan.Limits.CPUs))
+	m.exitOnError("limits", "", setCPUAffinity(plan.CPUs, plan.Limits.CPUs))
 	group, err := plan.openCgroupSwitch()
-	s.exitOnError("limits", string(plan.WorkerCgroup), err)
-	s.enterSandbox(plan)
+	m.exitOnError("limits", string(plan.WorkerCgroup), err)
+	m.enterSandbox(plan)
 	if plan.Limits.Disk > 0 { // a write beyond the limit is an error in the language, and does not end the worker
 		signal.Ignore(unix.SIGXFSZ)
 	}
@@ -155,53 +155,53 @@ func (s *monitor) prepareThread(plan *workerCommand) cgroupSwitch {
 
 // startWorker is step 8: it starts the worker in its own process group, and in its control group
 // from the first moment.
-func (s *monitor) startWorker(plan *workerCommand, group cgroupSwitch) {
-	s.exitOnError("limits", string(plan.WorkerCgroup), group.joinWorkerGroup())
+func (m *monitor) startWorker(plan *workerCommand, group cgroupSwitch) {
+	m.exitOnError("limits", string(plan.WorkerCgroup), group.joinWorkerGroup())
 	pid, err := syscall.ForkExec(string(plan.Path), toStrings(plan.Args), &syscall.ProcAttr{
 		Env:   toStrings(plan.Env),
 		Files: plan.fileDescriptors(),
 		Sys:   workerAttributes(),
 	})
-	s.exitOnError("exec", string(plan.Path), err)
-	s.exitOnError("limits", string(plan.MonitorCgroup), group.rejoinMonitorGroup())
-	s.worker = pid
-	s.tree = processTree{root: os.Getpid(), session: os.Getpid(), tag: plan.Tag}
+	m.exitOnError("exec", string(plan.Path), err)
+	m.exitOnError("limits", string(plan.MonitorCgroup), group.rejoinMonitorGroup())
+	m.worker = pid
+	m.tree = processTree{root: os.Getpid(), session: os.Getpid(), tag: plan.Tag}
 	unix.Close(fdWorkerIn)
 	unix.Close(fdWorkerOut)
 	limited := make(chan error, 1) // set by another thread: this one's filter would suspend the call, and the goroutine that answers it
-	go func() { limited <- setRlimits(pid, plan, s.sandbox != nil) }()
+	go func() { limited <- setRlimits(pid, plan, m.sandbox != nil) }()
 	if err := <-limited; err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: the worker has already ended
-		unix.Kill(-s.worker, unix.SIGKILL)
-		s.exitOnError("limits", "", err)
+		unix.Kill(-m.worker, unix.SIGKILL)
+		m.exitOnError("limits", "", err)
 	}
 }
 
 // releaseTerminal is step 9: it gives the terminal to the worker. If the worker was faster and has
 // touched it, SIGTTIN or SIGTTOU has stopped it, and handleWorkerStop continues it.
-func (s *monitor) releaseTerminal() {
+func (m *monitor) releaseTerminal() {
 	// Setting the group from the background needs SIGTTOU ignored. No process that could inherit
 	// that is started after this.
 	signal.Ignore(syscall.SIGTTOU)
-	if err := s.setForeground(); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {
-		unix.Kill(-s.worker, unix.SIGKILL)
-		s.exitOnError("foreground", "", err)
+	if err := m.setForeground(); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {
+		unix.Kill(-m.worker, unix.SIGKILL)
+		m.exitOnError("foreground", "", err)
 	} // ESRCH and EPERM: its group is gone, so the worker has already ended
 }
 
 // fileDescriptors returns the descriptors that the worker gets as its 0, 1, 2 and so on.
-func (p *workerCommand) fileDescriptors() []uintptr {
-	if p.ChannelOnStdio {
+func (c *workerCommand) fileDescriptors() []uintptr {
+	if c.ChannelOnStdio {
 		return []uintptr{fdWorkerIn, fdWorkerOut, 2}
 	}
 	return []uintptr{0, 1, 2, fdWorkerIn, fdWorkerOut}
 }
 
 // exitOnError ends the monitor with a report if a step failed.
-func (s *monitor) exitOnError(step, path string, err error) {
+func (m *monitor) exitOnError(step, path string, err error) {
 	if err == nil {
 		return
 	}
-	s.sendEvent(newFailedEvent(step, path, err))
+	m.sendEvent(newFailedEvent(step, path, err))
 	exit(1)
 }
 
@@ -211,17 +211,17 @@ func exit(code int) { syscall.Exit(code) }
 
 // sendEvent ignores errors: if the supervisor is gone, end of file on the other pipe ends
 // the monitor.
-func (s *monitor) sendEvent(event monitorEvent) {
-	s.eventMu.Lock()
-	defer s.eventMu.Unlock()
-	_ = s.eventEncoder.Encode(event)
+func (m *monitor) sendEvent(event monitorEvent) {
+	m.eventMu.Lock()
+	defer m.eventMu.Unlock()
+	_ = m.eventEncoder.Encode(event)
 }
 
 // receiveCommands forwards commands until the pipe ends. Those for the sandbox are handled here, so
 // that a grant need not wait for the worker's thread. Before they are, an earlier signal is sent,
 // because an interrupt must reach a suspended call before its refusal does. The goroutine ends
 // with the process.
-func (s *monitor) receiveCommands(down *json.Decoder) <-chan monitorCommand {
+func (m *monitor) receiveCommands(down *json.Decoder) <-chan monitorCommand {
 	c := make(chan monitorCommand)
 	go func() {
 		defer close(c)
@@ -230,11 +230,11 @@ func (s *monitor) receiveCommands(down *json.Decoder) <-chan monitorCommand {
 			if down.Decode(&command) != nil {
 				return
 			}
-			if s.handleSandboxCommand(command) {
+			if m.handleSandboxCommand(command) {
 				continue
 			}
 			c <- command
-			if s.sandbox != nil {
+			if m.sandbox != nil {
 				c <- monitorCommand{} // a no-op, received once the command was handled
 			}
 		}
@@ -243,65 +243,65 @@ func (s *monitor) receiveCommands(down *json.Decoder) <-chan monitorCommand {
 }
 
 // serve ends the process when the worker has ended or must end.
-func (s *monitor) serve() {
+func (m *monitor) serve() {
 	for {
 		select {
-		case <-s.childSignals:
-			s.reapChildren()
-			if s.worker == 0 {
-				s.endTree()
+		case <-m.childSignals:
+			m.reapChildren()
+			if m.worker == 0 {
+				m.endTree()
 			}
-		case command, ok := <-s.commands:
+		case command, ok := <-m.commands:
 			if !ok {
-				s.endTree()
+				m.endTree()
 			}
-			s.handleCommand(command)
-		case <-s.resumeTimer.C:
-			s.resumeWorker()
+			m.handleCommand(command)
+		case <-m.resumeTimer.C:
+			m.resumeWorker()
 		}
 	}
 }
 
-func (s *monitor) handleCommand(command monitorCommand) {
+func (m *monitor) handleCommand(command monitorCommand) {
 	switch command.Kind {
 	case commandSignal:
-		s.deliverSignal(syscall.Signal(command.Signal), command.To)
-		s.sendEvent(monitorEvent{Kind: eventSignalSent})
+		m.deliverSignal(syscall.Signal(command.Signal), command.To)
+		m.sendEvent(monitorEvent{Kind: eventSignalSent})
 	case commandSetForeground:
 		event := monitorEvent{Kind: eventForegroundSet}
-		if no, ok := errors.AsType[syscall.Errno](s.setForeground()); ok {
+		if no, ok := errors.AsType[syscall.Errno](m.setForeground()); ok {
 			event.Errno = int(no)
 		}
-		s.sendEvent(event)
+		m.sendEvent(event)
 	case commandKill:
-		s.endTree()
+		m.endTree()
 	}
 }
 
 // deliverSignal ignores errors: it fails only if the target is gone. It also resumes the terminal's
 // output, which code may have suspended (tcflow): a program that a signal ends may still print.
-func (s *monitor) deliverSignal(sig syscall.Signal, to Target) {
+func (m *monitor) deliverSignal(sig syscall.Signal, to Target) {
 	_ = resumeOutput(0)
 	switch to {
 	case Worker:
-		unix.Kill(s.worker, sig)
+		unix.Kill(m.worker, sig)
 	case Group:
-		unix.Kill(-s.worker, sig)
+		unix.Kill(-m.worker, sig)
 	case Foreground:
 		group, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
-		if err == nil && group > 0 && group != s.worker && group != unix.Getpgrp() {
+		if err == nil && group > 0 && group != m.worker && group != unix.Getpgrp() {
 			unix.Kill(-group, sig)
 		}
 	}
 }
 
 // setForeground makes the worker's group the foreground group of the terminal.
-func (s *monitor) setForeground() error {
-	return retryEINTR(func() error { return unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, s.worker) })
+func (m *monitor) setForeground() error {
+	return retryEINTR(func() error { return unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, m.worker) })
 }
 
 // reapChildren collects everything that has ended or stopped by now.
-func (s *monitor) reapChildren() {
+func (m *monitor) reapChildren() {
 	for {
 		var status syscall.WaitStatus
 		var usage syscall.Rusage
@@ -310,16 +310,16 @@ func (s *monitor) reapChildren() {
 		case err == syscall.EINTR:
 		case err != nil || pid == 0: // no children, or none has changed
 			return
-		case pid != s.worker: // an orphan that the monitor has adopted
+		case pid != m.worker: // an orphan that the monitor has adopted
 		case status.Stopped():
-			s.handleWorkerStop(status.StopSignal())
+			m.handleWorkerStop(status.StopSignal())
 		default:
 			e := newExit(status, &usage)
-			if e.Signal == "SIGKILL" && !s.isEnding && s.oomCounter.hasIncreased() {
-				e.OOM, e.MemoryLimit = true, s.oomCounter.limit
+			if e.Signal == "SIGKILL" && !m.isEnding && m.oomCounter.hasIncreased() {
+				e.OOM, e.MemoryLimit = true, m.oomCounter.limit
 			}
-			s.worker = 0
-			s.sendEvent(monitorEvent{Kind: eventExited, Exit: &e})
+			m.worker = 0
+			m.sendEvent(monitorEvent{Kind: eventExited, Exit: &e})
 		}
 	}
 }
@@ -327,49 +327,49 @@ func (s *monitor) reapChildren() {
 // handleWorkerStop continues a stopped worker, because there is no shell in which a user could do
 // so. A worker that stops repeatedly is continued after 1, 2, 4, … ms, up to 1 s, so that it
 // cannot keep the monitor busy.
-func (s *monitor) handleWorkerStop(sig syscall.Signal) {
-	if s.isEnding {
+func (m *monitor) handleWorkerStop(sig syscall.Signal) {
+	if m.isEnding {
 		return
 	}
 	group, _ := unix.IoctlGetInt(0, unix.TIOCGPGRP)
 	wantsTerminal := sig == syscall.SIGTTIN || sig == syscall.SIGTTOU
-	if wantsTerminal && group != s.worker {
-		_ = s.setForeground()
+	if wantsTerminal && group != m.worker {
+		_ = m.setForeground()
 	}
-	if !wantsTerminal || group != s.worker { // otherwise it was merely faster than step 9
-		s.sendEvent(monitorEvent{Kind: eventStopped, Signal: unix.SignalName(sig)})
+	if !wantsTerminal || group != m.worker { // otherwise it was merely faster than step 9
+		m.sendEvent(monitorEvent{Kind: eventStopped, Signal: unix.SignalName(sig)})
 	}
-	if time.Since(s.lastStop) > 2*time.Second {
-		s.stopCount = 0
+	if time.Since(m.lastStop) > 2*time.Second {
+		m.stopCount = 0
 	}
-	if s.stopCount == 0 {
-		s.resumeWorker()
+	if m.stopCount == 0 {
+		m.resumeWorker()
 	} else {
-		s.resumeTimer.Reset(time.Millisecond << min(s.stopCount-1, 10))
+		m.resumeTimer.Reset(time.Millisecond << min(m.stopCount-1, 10))
 	}
-	s.stopCount++
-	s.lastStop = time.Now()
+	m.stopCount++
+	m.lastStop = time.Now()
 }
 
 // resumeWorker continues the whole group, since terminals and shells stop groups.
-func (s *monitor) resumeWorker() {
-	if s.worker != 0 {
-		unix.Kill(-s.worker, unix.SIGCONT)
-		unix.Kill(s.worker, unix.SIGCONT) // in case it has left its group
+func (m *monitor) resumeWorker() {
+	if m.worker != 0 {
+		unix.Kill(-m.worker, unix.SIGCONT)
+		unix.Kill(m.worker, unix.SIGCONT) // in case it has left its group
 	}
 }
 
 // endTree kills everything, reports, and ends the process.
-func (s *monitor) endTree() {
-	s.isEnding = true
-	remains := killRemaining(killTimeout, s.tree.visitMembers, func(limit time.Duration) {
+func (m *monitor) endTree() {
+	m.isEnding = true
+	remains := killRemaining(killTimeout, m.tree.visitMembers, func(limit time.Duration) {
 		select {
-		case <-s.childSignals:
+		case <-m.childSignals:
 		case <-time.After(limit):
 		}
-		s.reapChildren()
+		m.reapChildren()
 	})
-	s.sendEvent(monitorEvent{Kind: eventTreeEmpty, Survivors: remains})
+	m.sendEvent(monitorEvent{Kind: eventTreeEmpty, Survivors: remains})
 	exit(0)
 }
 

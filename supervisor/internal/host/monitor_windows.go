@@ -130,10 +130,10 @@ func runMonitor() {
 }
 
 // runStep reports that a step starts, runs it, and ends the monitor with a report if it fails.
-func (s *monitor) runStep(name, path string, do func() error) {
-	s.sendEvent(monitorEvent{Kind: eventStep, Step: name, Path: []byte(path)})
+func (m *monitor) runStep(name, path string, do func() error) {
+	m.sendEvent(monitorEvent{Kind: eventStep, Step: name, Path: []byte(path)})
 	if err := do(); err != nil {
-		s.sendEvent(newFailedEvent(name, path, err))
+		m.sendEvent(newFailedEvent(name, path, err))
 		exit(1)
 	}
 }
@@ -143,46 +143,46 @@ func (s *monitor) runStep(name, path string, do func() error) {
 func exit(code uint32) { windows.ExitProcess(code) }
 
 // sendEvent ignores errors: if the supervisor is gone, the job ends the monitor.
-func (s *monitor) sendEvent(event monitorEvent) { _ = s.eventEncoder.Encode(event) }
+func (m *monitor) sendEvent(event monitorEvent) { _ = m.eventEncoder.Encode(event) }
 
 // openConsole opens the console by name. On Windows the names mean the standard handles,
 // which Wine does not give to a program in a pseudo console.
-func (s *monitor) openConsole() (err error) {
-	if s.in, err = os.OpenFile("CONIN$", os.O_RDWR, 0); err != nil {
+func (m *monitor) openConsole() (err error) {
+	if m.in, err = os.OpenFile("CONIN$", os.O_RDWR, 0); err != nil {
 		return err
 	}
-	if s.out, err = os.OpenFile("CONOUT$", os.O_RDWR, 0); err != nil {
+	if m.out, err = os.OpenFile("CONOUT$", os.O_RDWR, 0); err != nil {
 		return err
 	}
-	for i, f := range []*os.File{s.in, s.out} {
-		if err := windows.GetConsoleMode(windows.Handle(f.Fd()), &s.modes[i]); err != nil {
+	for i, f := range []*os.File{m.in, m.out} {
+		if err := windows.GetConsoleMode(windows.Handle(f.Fd()), &m.modes[i]); err != nil {
 			return err
 		}
 	}
-	s.modes[0] &^= windows.ENABLE_ECHO_INPUT
-	return s.restoreConsole()
+	m.modes[0] &^= windows.ENABLE_ECHO_INPUT
+	return m.restoreConsole()
 }
 
 // openPipes makes the channel the standard input and output of a program that does not know
 // REPL_IPC, which names both pipes.
-func (s *monitor) openPipes() error {
-	names := strings.Split(environ.Get(s.worker.Env, channelVariable), ",")
+func (m *monitor) openPipes() error {
+	names := strings.Split(environ.Get(m.worker.Env, channelVariable), ",")
 	if len(names) != 3 {
 		return errors.New("the environment names no channel")
 	}
-	s.worker.Env = environ.Without(s.worker.Env, channelVariable)
+	m.worker.Env = environ.Without(m.worker.Env, channelVariable)
 	in, err := os.OpenFile(names[0], os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
 	out, err := os.OpenFile(names[1], os.O_WRONLY, 0)
-	s.worker.Stdin, s.worker.Stdout = in, out
+	m.worker.Stdin, m.worker.Stdout = in, out
 	return err
 }
 
 // startWorker starts the worker. It runs a batch file through cmd.exe, as Windows itself would.
-func (s *monitor) startWorker(p *workerCommand) error {
-	if file := s.worker.Path; isBatch(file) {
+func (m *monitor) startWorker(p *workerCommand) error {
+	if file := m.worker.Path; isBatch(file) {
 		if _, err := os.Stat(file); err != nil {
 			return err
 		}
@@ -190,43 +190,43 @@ func (s *monitor) startWorker(p *workerCommand) error {
 		if err != nil {
 			return err
 		}
-		s.worker.Path = filepath.Join(dir, "cmd.exe")
-		line, err := batchLine(s.worker.Path, file, toStrings(p.Args))
+		m.worker.Path = filepath.Join(dir, "cmd.exe")
+		line, err := batchLine(m.worker.Path, file, toStrings(p.Args))
 		if err != nil {
 			return err
 		}
-		s.worker.SysProcAttr = &syscall.SysProcAttr{CmdLine: line}
+		m.worker.SysProcAttr = &syscall.SysProcAttr{CmdLine: line}
 	}
-	return s.worker.Start()
+	return m.worker.Start()
 }
 
 // redirectStdio replaces the console with the plan's standard input and output.
-func (s *monitor) redirectStdio(p *workerCommand) (err error) {
+func (m *monitor) redirectStdio(p *workerCommand) (err error) {
 	if p.Stdin != 0 {
-		s.worker.Stdin = os.NewFile(uintptr(p.Stdin), "stdin")
+		m.worker.Stdin = os.NewFile(uintptr(p.Stdin), "stdin")
 	}
 	if p.Output != "" {
-		s.output, err = os.OpenFile(p.Output, os.O_WRONLY, 0)
-		s.worker.Stdout, s.worker.Stderr = s.output, s.output
+		m.output, err = os.OpenFile(p.Output, os.O_WRONLY, 0)
+		m.worker.Stdout, m.worker.Stderr = m.output, m.output
 	}
 	return err
 }
 
 // restoreConsole sets the console to the state in which a worker starts. Modes and code pages
 // belong to the console: what a program such as chcp sets outlives it.
-func (s *monitor) restoreConsole() error {
+func (m *monitor) restoreConsole() error {
 	const utf8 = 65001
-	in, out := windows.Handle(s.in.Fd()), windows.Handle(s.out.Fd())
+	in, out := windows.Handle(m.in.Fd()), windows.Handle(m.out.Fd())
 	return errors.Join(
 		windows.SetConsoleCP(utf8),
 		windows.SetConsoleOutputCP(utf8),
-		windows.SetConsoleMode(in, s.modes[0]),
-		windows.SetConsoleMode(out, s.modes[1]),
+		windows.SetConsoleMode(in, m.modes[0]),
+		windows.SetConsoleMode(out, m.modes[1]),
 		windows.FlushConsoleInputBuffer(in))
 }
 
-func (s *monitor) createWakeEvent() error {
-	name := wakeEventName(s.tag)
+func (m *monitor) createWakeEvent() error {
+	name := wakeEventName(m.tag)
 	owner, err := ownerOnlySecurity()
 	if err != nil {
 		return err
@@ -235,7 +235,7 @@ func (s *monitor) createWakeEvent() error {
 	if err != nil {
 		return err
 	}
-	s.wakeEvent, err = windows.CreateEvent(owner, 0, 0, p)
+	m.wakeEvent, err = windows.CreateEvent(owner, 0, 0, p)
 	if errors.Is(err, windows.ERROR_ALREADY_EXISTS) {
 		return fmt.Errorf("the event %s belongs to another process", name)
 	}
@@ -243,46 +243,46 @@ func (s *monitor) createWakeEvent() error {
 }
 
 // awaitWorker waits for the end of the worker.
-func (s *monitor) awaitWorker() {
-	_ = s.worker.Wait()
-	state := s.worker.ProcessState
-	s.exits <- Exit{Code: state.ExitCode(), UserCPU: state.UserTime(), SystemCPU: state.SystemTime()}
+func (m *monitor) awaitWorker() {
+	_ = m.worker.Wait()
+	state := m.worker.ProcessState
+	m.exits <- Exit{Code: state.ExitCode(), UserCPU: state.UserTime(), SystemCPU: state.SystemTime()}
 }
 
 // serve ends the process when the supervisor is gone; the job, closed by then, ends
 // everything anyway. It continues when the worker is gone: the supervisor ends it with the
 // job.
-func (s *monitor) serve() {
+func (m *monitor) serve() {
 	for {
 		select {
-		case e := <-s.exits:
-			s.crashLog.writeIfCrashed(cmp.Or(s.output, s.out), e.Code)
-			s.writeMarker(endMarker)
-			s.sendEvent(monitorEvent{Kind: eventExited, Exit: &e})
-		case command, ok := <-s.commands:
+		case e := <-m.exits:
+			m.crashLog.writeIfCrashed(cmp.Or(m.output, m.out), e.Code)
+			m.writeMarker(endMarker)
+			m.sendEvent(monitorEvent{Kind: eventExited, Exit: &e})
+		case command, ok := <-m.commands:
 			if !ok {
 				exit(0)
 			}
-			s.handleCommand(command)
+			m.handleCommand(command)
 		}
 	}
 }
 
-func (s *monitor) handleCommand(command monitorCommand) {
+func (m *monitor) handleCommand(command monitorCommand) {
 	if command.Kind == commandSignal {
-		defer s.sendEvent(monitorEvent{Kind: eventSignalSent})
+		defer m.sendEvent(monitorEvent{Kind: eventSignalSent})
 	}
 	switch {
 	case command.Kind == commandWriteMarker:
-		s.writeMarker(command.Marker)
+		m.writeMarker(command.Marker)
 	case command.Kind == commandRestoreConsole:
-		s.crashLog.discardText()
-		_ = s.restoreConsole() // a console that is gone has nothing to restore
-		s.sendEvent(monitorEvent{Kind: eventConsoleRestored})
+		m.crashLog.discardText()
+		_ = m.restoreConsole() // a console that is gone has nothing to restore
+		m.sendEvent(monitorEvent{Kind: eventConsoleRestored})
 	case Signal(command.Signal) == Kill:
-		_ = s.worker.Process.Kill()
+		_ = m.worker.Process.Kill()
 	default:
-		s.deliverInterrupt(command.To)
+		m.deliverInterrupt(command.To)
 	}
 }
 
@@ -290,10 +290,10 @@ func (s *monitor) handleCommand(command monitorCommand) {
 // on the console. Otherwise all processes on the console get CTRL_C. They also get it if the
 // worker does not wait for the event, and if the last interrupt was sent by the event alone. The
 // reason is that C code, or a child that has started since, may know only CTRL_C.
-func (s *monitor) deliverInterrupt(to Target) {
-	byEvent := to == Worker && !s.interruptedByEvent || to == Group && s.isWorkerAlone()
-	woken := byEvent && s.wakeWorker()
-	s.interruptedByEvent = woken && to == Group
+func (m *monitor) deliverInterrupt(to Target) {
+	byEvent := to == Worker && !m.interruptedByEvent || to == Group && m.isWorkerAlone()
+	woken := byEvent && m.wakeWorker()
+	m.interruptedByEvent = woken && to == Group
 	if !woken {
 		_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_C_EVENT, 0) // to all processes on this console
 	}
@@ -301,7 +301,7 @@ func (s *monitor) deliverInterrupt(to Target) {
 
 // isWorkerAlone reports whether the worker is the only other program on the console. A child,
 // or the interpreter behind a launcher, counts as one more.
-func (s *monitor) isWorkerAlone() bool {
+func (m *monitor) isWorkerAlone() bool {
 	var there [3]uint32
 	n, _, _ := procGetConsoleProcessList.Call(uintptr(unsafe.Pointer(&there)), uintptr(len(there)))
 	return n == 2 // 0: unknown
@@ -309,23 +309,23 @@ func (s *monitor) isWorkerAlone() bool {
 
 // writeMarker writes a marker after all text that was written to the console so far. If there is
 // an output pipe, it then writes the marker there, in the form in which the console shows it.
-func (s *monitor) writeMarker(n uint64) {
-	title := markerTitlePrefix(s.tag) + strconv.FormatUint(n, 10)
+func (m *monitor) writeMarker(n uint64) {
+	title := markerTitlePrefix(m.tag) + strconv.FormatUint(n, 10)
 	if p, err := windows.UTF16PtrFromString(title); err == nil {
 		procSetConsoleTitle.Call(uintptr(unsafe.Pointer(p)))
 	}
-	if s.output != nil {
-		_, _ = s.output.WriteString("\x1b]0;" + title + "\a") // fails when the supervisor is gone
+	if m.output != nil {
+		_, _ = m.output.WriteString("\x1b]0;" + title + "\a") // fails when the supervisor is gone
 	}
 }
 
 // wakeWorker interrupts only the worker. It reports whether the worker was waiting for its
 // event. If the event is still set, the worker was not, and wakeWorker resets it.
-func (s *monitor) wakeWorker() bool {
-	if windows.SetEvent(s.wakeEvent) != nil {
+func (m *monitor) wakeWorker() bool {
+	if windows.SetEvent(m.wakeEvent) != nil {
 		return false
 	}
-	still, err := windows.WaitForSingleObject(s.wakeEvent, 0)
+	still, err := windows.WaitForSingleObject(m.wakeEvent, 0)
 	return err == nil && still != windows.WAIT_OBJECT_0
 }
 

@@ -5,11 +5,11 @@ import "syscall"
 // prepareSandbox does nothing: Start rejects sandboxes on macOS.
 func prepareSandbox(*syscall.SysProcAttr) {}
 
-func (s *monitor) enterSandbox(*workerCommand) {}
+func (m *monitor) enterSandbox(*workerCommand) {}
 
 // A sandboxHandle is always nil, because macOS has no sandbox that a monitor serves.
 type sandboxHandle *struct{}
 
-func (s *monitor) handleSandboxCommand(monitorCommand) bool { return false }
+func (m *monitor) handleSandboxCommand(monitorCommand) bool { return false }
 
-func (s *monitor) outerPID(pid int) int { return pid }
+func (m *monitor) outerPID(pid int) int { return pid }

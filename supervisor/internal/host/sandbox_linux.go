@@ -16,36 +16,36 @@ func prepareSandbox(a *syscall.SysProcAttr) { confine.SetNamespaces(a) }
 
 // enterSandbox confines this thread if the plan has a sandbox. Then it enters the working directory
 // again, because the old one belongs to the machine's file system and not to the sandbox's.
-func (s *monitor) enterSandbox(plan *workerCommand) {
+func (m *monitor) enterSandbox(plan *workerCommand) {
 	if plan.Sandbox == nil {
 		return
 	}
 	if plan.Sandbox.Rules != nil {
 		box, err := confine.Restrict(plan.Sandbox)
-		s.exitOnSandboxError(err)
+		m.exitOnSandboxError(err)
 		if box != nil {
-			s.exitOnError("sandbox: egress", "", box.OpenEgress(os.NewFile(fdEgress, "egress")))
+			m.exitOnError("sandbox: egress", "", box.OpenEgress(os.NewFile(fdEgress, "egress")))
 			box.Serve(func(confine.Denial) {}, func() {}) // reports only connections, which the supervisor refuses
 		}
 		return
 	}
 	dir, err := os.Getwd()
-	s.exitOnError("chdir", "", err)
+	m.exitOnError("chdir", "", err)
 	box, err := confine.Enter(plan.Sandbox)
-	s.exitOnSandboxError(err)
-	s.exitOnError("chdir", dir, os.Chdir(dir))
+	m.exitOnSandboxError(err)
+	m.exitOnError("chdir", dir, os.Chdir(dir))
 	if plan.Sandbox.Egress { // otherwise the descriptor is another file, which garbage collection would close
-		s.exitOnError("sandbox: egress", "", box.OpenEgress(os.NewFile(fdEgress, "egress")))
+		m.exitOnError("sandbox: egress", "", box.OpenEgress(os.NewFile(fdEgress, "egress")))
 	}
-	box.Serve(func(d confine.Denial) { s.sendEvent(monitorEvent{Kind: eventDenied, Denial: newDenialEvent(d)}) }, func() { s.sendEvent(monitorEvent{Kind: eventFilesChanged}) })
-	s.sandbox = box
-	s.notices = toByteSlices(box.Notices())
+	box.Serve(func(d confine.Denial) { m.sendEvent(monitorEvent{Kind: eventDenied, Denial: newDenialEvent(d)}) }, func() { m.sendEvent(monitorEvent{Kind: eventFilesChanged}) })
+	m.sandbox = box
+	m.notices = toByteSlices(box.Notices())
 }
 
 // exitOnSandboxError ends the monitor with a report if a step of the sandbox failed.
-func (s *monitor) exitOnSandboxError(err error) {
+func (m *monitor) exitOnSandboxError(err error) {
 	if e, ok := errors.AsType[*confine.StepError](err); ok {
-		s.exitOnError("sandbox: "+e.Step, e.Path, e.Err)
+		m.exitOnError("sandbox: "+e.Step, e.Path, e.Err)
 	}
 }
 
@@ -53,25 +53,25 @@ func (s *monitor) exitOnSandboxError(err error) {
 type sandboxHandle = *confine.ActiveSandbox
 
 // handleSandboxCommand carries out a command for the sandbox. It returns false for other commands.
-func (s *monitor) handleSandboxCommand(command monitorCommand) bool {
+func (m *monitor) handleSandboxCommand(command monitorCommand) bool {
 	switch {
-	case s.sandbox == nil:
+	case m.sandbox == nil:
 		return false
 	case command.Kind == commandAnswerCall:
-		s.sandbox.CloseQuestion(command.ID)
+		m.sandbox.CloseQuestion(command.ID)
 	case command.Kind == commandRefreshSandbox && command.Grant != nil:
-		s.sendEvent(monitorEvent{Kind: eventSignalSent, Notices: toByteSlices(s.sandbox.Refresh(command.Grant))})
+		m.sendEvent(monitorEvent{Kind: eventSignalSent, Notices: toByteSlices(m.sandbox.Refresh(command.Grant))})
 	case command.Kind == commandForgetDenials:
-		s.sandbox.ForgetDenials()
-		s.sendEvent(monitorEvent{Kind: eventSignalSent})
+		m.sandbox.ForgetDenials()
+		m.sendEvent(monitorEvent{Kind: eventSignalSent})
 	case command.Kind == commandGrant && command.Grant != nil:
-		s.sandbox.Grant(command.Grant, func(err error) {
+		m.sandbox.Grant(command.Grant, func(err error) {
 			event := monitorEvent{Kind: eventGranted, ID: command.ID}
 			if e, ok := errors.AsType[*confine.StepError](err); ok {
 				event.Step, event.Path = "grant: "+e.Step, []byte(e.Path)
 				event.setCause(e.Err)
 			}
-			s.sendEvent(event)
+			m.sendEvent(event)
 		})
 	default:
 		return false
@@ -81,11 +81,11 @@ func (s *monitor) handleSandboxCommand(command monitorCommand) bool {
 
 // outerPID returns the worker's pid as the supervisor sees it. This thread sees the
 // pids of its namespace; another thread sees the machine's.
-func (s *monitor) outerPID(worker int) int {
-	if s.sandbox == nil {
+func (m *monitor) outerPID(worker int) int {
+	if m.sandbox == nil {
 		return worker
 	}
-	s.sandbox.SetWorkerPID(worker)
+	m.sandbox.SetWorkerPID(worker)
 	found := make(chan int)
 	go func() {
 		own, _ := os.Readlink("/proc/self")
@@ -101,7 +101,7 @@ func (s *monitor) outerPID(worker int) int {
 	}()
 	pid := <-found
 	if pid == 0 {
-		s.exitOnError("sandbox: processes", "", fmt.Errorf("process %d of the sandbox is not visible from outside", worker))
+		m.exitOnError("sandbox: processes", "", fmt.Errorf("process %d of the sandbox is not visible from outside", worker))
 	}
 	return pid
 }

@@ -64,21 +64,21 @@ func unwrapPathError(err error) error {
 	return err
 }
 
-func (d *unmonitoredProcess) sendSignal(sig Signal, to Target) error {
+func (p *unmonitoredProcess) sendSignal(sig Signal, to Target) error {
 	s := systemSignal(sig)
 	var err error
 	switch to {
 	case Worker:
-		err = d.command.Process.Signal(s)
+		err = p.command.Process.Signal(s)
 	case Group:
-		err = unix.Kill(-d.tree.root, s)
+		err = unix.Kill(-p.tree.root, s)
 	case Foreground:
 		group := 0
-		err = d.pty.withMasterFD(func(fd int) (err error) {
+		err = p.pty.withMasterFD(func(fd int) (err error) {
 			group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 			return err
 		})
-		if err == nil && group > 0 && group != d.tree.root {
+		if err == nil && group > 0 && group != p.tree.root {
 			err = unix.Kill(-group, s)
 		}
 	}
@@ -89,33 +89,33 @@ func (d *unmonitoredProcess) sendSignal(sig Signal, to Target) error {
 }
 
 // signalsSent is nil: sendSignal returns only once the signal was sent.
-func (d *unmonitoredProcess) signalsSent() <-chan struct{} { return nil }
+func (p *unmonitoredProcess) signalsSent() <-chan struct{} { return nil }
 
-func (d *unmonitoredProcess) killTree() { d.killOnce.Do(func() { close(d.killed) }) }
+func (p *unmonitoredProcess) killTree() { p.killOnce.Do(func() { close(p.killed) }) }
 
-func (d *unmonitoredProcess) run(ended func(Exit), _ func(string)) (remains []int) {
+func (p *unmonitoredProcess) run(ended func(Exit), _ func(string)) (remains []int) {
 	done := make(chan struct{})
 	go func() { // ends with the worker; run waits for it unless even SIGKILL does not end it
 		defer close(done)
-		d.command.Wait()
+		p.command.Wait()
 	}()
 	each := func(visit func(pid, group int)) {
 		select {
 		case <-done:
 		default:
-			visit(d.tree.root, d.tree.root)
+			visit(p.tree.root, p.tree.root)
 		}
-		d.tree.visitTable(visit)
+		p.tree.visitTable(visit)
 	}
 	select {
 	case <-done:
-	case <-d.killed:
+	case <-p.killed:
 	}
 	var reported bool
 	report := func() {
 		if !reported {
 			reported = true
-			st := d.command.ProcessState
+			st := p.command.ProcessState
 			ended(newExit(st.Sys().(syscall.WaitStatus), st.SysUsage().(*syscall.Rusage)))
 		}
 	}
@@ -136,13 +136,13 @@ func (d *unmonitoredProcess) run(ended func(Exit), _ func(string)) (remains []in
 	return awaitProcessEnd(remains, dyingTimeout)
 }
 
-func (d *unmonitoredProcess) memoryBytes() int64 { return d.tree.residentMemory() }
-func (d *unmonitoredProcess) findReaders() []TerminalReader {
-	return d.pty.findReaders(d.tree.root, false)
+func (p *unmonitoredProcess) memoryBytes() int64 { return p.tree.residentMemory() }
+func (p *unmonitoredProcess) findReaders() []TerminalReader {
+	return p.pty.findReaders(p.tree.root, false)
 }
-func (d *unmonitoredProcess) canSeeReaders() bool { return canSeeReaders(d.tree.root) }
+func (p *unmonitoredProcess) canSeeReaders() bool { return canSeeReaders(p.tree.root) }
 
 // Without a monitor, nothing holds a tree together that could be limited.
-func (d *unmonitoredProcess) measureUsage(int64) Usage       { return Usage{} }
-func (d *unmonitoredProcess) applyLimits(Usage, LimitUpdate) {}
-func (d *unmonitoredProcess) killMembers([]int)              {}
+func (p *unmonitoredProcess) measureUsage(int64) Usage       { return Usage{} }
+func (p *unmonitoredProcess) applyLimits(Usage, LimitUpdate) {}
+func (p *unmonitoredProcess) killMembers([]int)              {}

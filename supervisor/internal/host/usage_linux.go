@@ -125,14 +125,14 @@ const taskCountInterval = time.Second
 // applyLimits adjusts the soft limits of each process. RLIMIT_DATA counts private writable memory,
 // and so not what a process only reserves. Each process may use all that is left; when little is
 // left, the processes that have grown since the last time share it.
-func (s *monitorClient) applyLimits(u Usage, a LimitUpdate) {
-	s.limitsMu.Lock()
-	defer s.limitsMu.Unlock()
+func (m *monitorClient) applyLimits(u Usage, a LimitUpdate) {
+	m.limitsMu.Lock()
+	defer m.limitsMu.Unlock()
 	growing := 0
 	now := make(map[int]int64, len(u.processes))
 	for _, p := range u.processes {
 		now[p.pid] = p.data
-		if p.data > s.lastDataBytes[p.pid] {
+		if p.data > m.lastDataBytes[p.pid] {
 			growing++
 		}
 	}
@@ -141,8 +141,8 @@ func (s *monitorClient) applyLimits(u Usage, a LimitUpdate) {
 		share /= int64(max(growing, 1))
 	}
 	share = max(share, a.SpareBytes)
-	alone := s.isConfined && hasTaskCountPerNamespace() // then the kernel counts the processes of this sandbox
-	limitChanged := !alone && s.updateTaskLimit(u)
+	alone := m.isConfined && hasTaskCountPerNamespace() // then the kernel counts the processes of this sandbox
+	limitChanged := !alone && m.updateTaskLimit(u)
 	for _, p := range u.processes {
 		if a.MaxProcessBytes > 0 {
 			setSoftLimit(p.pid, unix.RLIMIT_DATA, func(before uint64) uint64 {
@@ -155,22 +155,22 @@ func (s *monitorClient) applyLimits(u Usage, a LimitUpdate) {
 		case a.ForkPolicy == ForksRefused:
 			setSoftLimit(p.pid, unix.RLIMIT_NPROC, func(uint64) uint64 { return 1 })
 		case a.ForkPolicy == ForksAllowed || limitChanged:
-			setSoftLimit(p.pid, unix.RLIMIT_NPROC, func(uint64) uint64 { return s.maxTasks })
+			setSoftLimit(p.pid, unix.RLIMIT_NPROC, func(uint64) uint64 { return m.maxTasks })
 		}
 	}
-	s.lastDataBytes = now
+	m.lastDataBytes = now
 }
 
 // updateTaskLimit updates the bound for the tasks of this tree together with the user's other tasks. It
 // reports whether the bound is new. The other tasks come and go, and a fork bomb must always have the
 // same distance to the bound as at the start.
-func (s *monitorClient) updateTaskLimit(u Usage) bool {
-	if time.Since(s.tasksCountedAt) < taskCountInterval {
+func (m *monitorClient) updateTaskLimit(u Usage) bool {
+	if time.Since(m.tasksCountedAt) < taskCountInterval {
 		return false
 	}
-	s.tasksCountedAt, s.maxTasks = time.Now(), unix.RLIM_INFINITY
-	if n := s.cgroup.taskLimit(s.limits, s.sandboxConfig); n > 0 {
-		s.maxTasks = uint64(max(n-u.Tasks, 1))
+	m.tasksCountedAt, m.maxTasks = time.Now(), unix.RLIM_INFINITY
+	if n := m.cgroup.taskLimit(m.limits, m.sandboxConfig); n > 0 {
+		m.maxTasks = uint64(max(n-u.Tasks, 1))
 		return true
 	}
 	return false
@@ -186,22 +186,22 @@ func setSoftLimit(pid, resource int, to func(before uint64) uint64) {
 	_ = unix.Prlimit(pid, resource, &now, nil)
 }
 
-func (s *monitorClient) measureUsage(exact int64) Usage {
-	counted, ok := s.cgroup.memoryBytes()
+func (m *monitorClient) measureUsage(exact int64) Usage {
+	counted, ok := m.cgroup.memoryBytes()
 	if ok {
 		exact = math.MaxInt64
 	}
-	u := s.tree.measureUsage(exact)
+	u := m.tree.measureUsage(exact)
 	if ok {
 		u.Memory = counted
 	}
-	u.OOMKills = s.cgroup.countOOMKills()
+	u.OOMKills = m.cgroup.countOOMKills()
 	return u
 }
 
 // killMembers kills those of the given processes that belong to the tree. A handle for each keeps its
 // pid from being reused while the tree is searched.
-func (s *monitorClient) killMembers(pids []int) {
+func (m *monitorClient) killMembers(pids []int) {
 	handles := make(map[int]int, len(pids))
 	for _, pid := range pids {
 		if handle, err := unix.PidfdOpen(pid, 0); err == nil {
@@ -209,7 +209,7 @@ func (s *monitorClient) killMembers(pids []int) {
 			defer unix.Close(handle)
 		}
 	}
-	s.tree.visitMembers(func(pid, _ int) {
+	m.tree.visitMembers(func(pid, _ int) {
 		if handle, ok := handles[pid]; ok {
 			_ = unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0)
 		}

@@ -58,12 +58,12 @@ func displayTransient(d timeline.Display) map[string]string {
 const maxBlobBytes = 40 << 20
 
 // completeDisplay fetches the omitted data of a display, as far as a message has room for it.
-func (l *attachedSession) completeDisplay(ctx context.Context, d timeline.Display) timeline.Display {
+func (s *attachedSession) completeDisplay(ctx context.Context, d timeline.Display) timeline.Display {
 	room := int64(maxBlobBytes)
 	omitted := make(map[string]timeline.Blob)
 	data := maps.Clone(d.Data)
 	for mime, b := range d.Omitted {
-		whole, err := l.fetchBlob(ctx, b, room)
+		whole, err := s.fetchBlob(ctx, b, room)
 		if err != nil {
 			omitted[mime] = b
 			continue
@@ -79,9 +79,9 @@ func (l *attachedSession) completeDisplay(ctx context.Context, d timeline.Displa
 }
 
 // fetchBlob reads data by its digest.
-func (l *attachedSession) fetchBlob(ctx context.Context, b timeline.Blob, room int64) ([]byte, error) {
+func (s *attachedSession) fetchBlob(ctx context.Context, b timeline.Blob, room int64) ([]byte, error) {
 	if b.Digest == "" || b.Bytes > room {
 		return nil, session.Errorf(session.KindTooLarge, "%d bytes do not fit into a message", b.Bytes)
 	}
-	return session.ReadBlob(ctx, l.session, b)
+	return session.ReadBlob(ctx, s.session, b)
 }

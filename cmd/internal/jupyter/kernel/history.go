@@ -67,39 +67,39 @@ func (k *kernel) answerHistory(ctx context.Context, r *peerRequest) {
 }
 
 // listInputs returns the inputs so far, oldest first.
-func (p *executionHistory) listInputs(ctx context.Context, l *attachedSession) []historyInput {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.session != l {
-		p.session, p.nextTurn, p.inputs = l, 1, nil
+func (h *executionHistory) listInputs(ctx context.Context, l *attachedSession) []historyInput {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.session != l {
+		h.session, h.nextTurn, h.inputs = l, 1, nil
 	}
-	summaries, err := l.session.TurnSummaries(ctx, session.TurnSummariesQuery{From: p.nextTurn, Backward: true, Limit: session.MaxSummaries}) // every turn counts for the line numbers
+	summaries, err := l.session.TurnSummaries(ctx, session.TurnSummariesQuery{From: h.nextTurn, Backward: true, Limit: session.MaxSummaries}) // every turn counts for the line numbers
 	if err != nil {
-		return slices.Clone(p.inputs)
+		return slices.Clone(h.inputs)
 	}
 	for _, t := range summaries.Turns {
-		if t.Turn < p.nextTurn {
+		if t.Turn < h.nextTurn {
 			continue
 		}
-		p.nextTurn = t.Turn + 1
+		h.nextTurn = t.Turn + 1
 		if t.Silent || t.Turn == 0 || l.isHidden(t.Turn) {
 			continue
 		}
 		line := uint64(1)
-		if n := len(p.inputs); n > 0 && p.inputs[n-1].session == t.Generation {
-			line = p.inputs[n-1].line + 1
+		if n := len(h.inputs); n > 0 && h.inputs[n-1].session == t.Generation {
+			line = h.inputs[n-1].line + 1
 		}
-		p.inputs = append(p.inputs, historyInput{session: t.Generation, line: line, turn: t.Turn, firstLine: t.Code, first: t.First, last: t.Last})
+		h.inputs = append(h.inputs, historyInput{session: t.Generation, line: line, turn: t.Turn, firstLine: t.Code, first: t.First, last: t.Last})
 	}
-	if more := len(p.inputs) - maxHistory; more > 0 {
-		p.inputs = p.inputs[more:]
+	if more := len(h.inputs) - maxHistory; more > 0 {
+		h.inputs = h.inputs[more:]
 	}
-	for i := range p.inputs {
-		if at := &p.inputs[i]; at.code == "" {
+	for i := range h.inputs {
+		if at := &h.inputs[i]; at.code == "" {
 			at.code = inputCode(ctx, l, at)
 		}
 	}
-	return slices.Clone(p.inputs)
+	return slices.Clone(h.inputs)
 }
 
 // inputCode returns the whole code of an input, of which a turn summary has only the first line.

@@ -82,9 +82,9 @@ func (s *subscribers) servePeer(conn *zmtp.Conn) {
 
 // readSubscription reads the peer's next subscription and welcomes it. It returns false if the peer is
 // gone.
-func (p *subscriber) readSubscription() bool {
+func (sub *subscriber) readSubscription() bool {
 	for {
-		frames, err := p.conn.Receive()
+		frames, err := sub.conn.Receive()
 		if err != nil {
 			return false
 		}
@@ -92,18 +92,18 @@ func (p *subscriber) readSubscription() bool {
 			continue // the specification lets publishers ignore other messages
 		}
 		topic := string(frames[0][1:])
-		p.mu.Lock()
+		sub.mu.Lock()
 		if frames[0][0] == 0 {
-			delete(p.topics, topic)
-			p.mu.Unlock()
+			delete(sub.topics, topic)
+			sub.mu.Unlock()
 			continue
 		}
-		if len(p.topics) < maxQueuedMessages {
-			p.topics[topic] = struct{}{}
+		if len(sub.topics) < maxQueuedMessages {
+			sub.topics[topic] = struct{}{}
 		}
-		p.mu.Unlock()
+		sub.mu.Unlock()
 		content, _ := json.Marshal(map[string]string{"subscription": topic})
-		p.enqueue(iopubMessage{kind: "iopub_welcome", content: content, topic: topic})
+		sub.enqueue(iopubMessage{kind: "iopub_welcome", content: content, topic: topic})
 		return true
 	}
 }
@@ -173,105 +173,105 @@ func (s *subscribers) awaitSent(limit time.Duration) {
 	}
 }
 
-func (p *subscriber) enqueue(n iopubMessage) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.queue = append(p.queue, n)
-	if len(p.queue) > maxQueuedMessages {
-		p.queue = p.queue[1:]
+func (sub *subscriber) enqueue(n iopubMessage) {
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	sub.queue = append(sub.queue, n)
+	if len(sub.queue) > maxQueuedMessages {
+		sub.queue = sub.queue[1:]
 	}
-	p.idle = false
+	sub.idle = false
 	select {
-	case p.ready <- struct{}{}:
+	case sub.ready <- struct{}{}:
 	default:
 	}
 }
 
-func (p *subscriber) hasUnsent() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !p.idle
+func (sub *subscriber) hasUnsent() bool {
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	return !sub.idle
 }
 
 // flushQueue sends the queued messages that need not wait for an event.
-func (p *subscriber) flushQueue() error {
+func (sub *subscriber) flushQueue() error {
 	for {
-		n, ok := p.nextMessage()
+		n, ok := sub.nextMessage()
 		if !ok {
 			return nil
 		}
-		if err := p.sendMessage(n); err != nil {
+		if err := sub.sendMessage(n); err != nil {
 			return err
 		}
 	}
 }
 
 // nextMessage removes the next message from the queue, unless an event must be sent before it.
-func (p *subscriber) nextMessage() (n iopubMessage, ok bool) {
-	p.mu.Lock()
-	if len(p.queue) > 0 && !p.isEarly(p.queue[0]) {
-		n, ok = p.queue[0], true
-		p.queue = p.queue[1:]
+func (sub *subscriber) nextMessage() (n iopubMessage, ok bool) {
+	sub.mu.Lock()
+	if len(sub.queue) > 0 && !sub.isEarly(sub.queue[0]) {
+		n, ok = sub.queue[0], true
+		sub.queue = sub.queue[1:]
 	}
-	p.idle = len(p.queue) == 0 && !ok
-	idle := p.idle
-	p.mu.Unlock()
+	sub.idle = len(sub.queue) == 0 && !ok
+	idle := sub.idle
+	sub.mu.Unlock()
 	if idle {
-		p.kernel.subs.mu.Lock()
-		p.kernel.subs.signalSentLocked()
-		p.kernel.subs.mu.Unlock()
+		sub.kernel.subs.mu.Lock()
+		sub.kernel.subs.signalSentLocked()
+		sub.kernel.subs.mu.Unlock()
 	}
 	return n, ok
 }
 
 // isEarly reports whether an event that must precede a message has not been sent yet.
-func (p *subscriber) isEarly(n iopubMessage) bool {
+func (sub *subscriber) isEarly(n iopubMessage) bool {
 	switch {
 	case n.session == nil:
 		return false
-	case n.session == p.session:
-		return n.after > p.cursor && n.session.isAlive()
+	case n.session == sub.session:
+		return n.after > sub.cursor && n.session.isAlive()
 	}
-	return p.session == nil || n.session.number > p.session.number
+	return sub.session == nil || n.session.number > sub.session.number
 }
 
 // setCursor records up to which event the peer has been served.
-func (p *subscriber) setCursor(l *attachedSession, to timeline.Seq) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.session != l {
-		p.session, p.cursor = l, 0
+func (sub *subscriber) setCursor(l *attachedSession, to timeline.Seq) {
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	if sub.session != l {
+		sub.session, sub.cursor = l, 0
 	}
-	p.cursor = max(p.cursor, to)
+	sub.cursor = max(sub.cursor, to)
 }
 
 // sendMessage writes one message, if the peer has subscribed to its topic.
-func (p *subscriber) sendMessage(n iopubMessage) error {
+func (sub *subscriber) sendMessage(n iopubMessage) error {
 	topic := n.topic
 	if n.kind != "iopub_welcome" {
-		topic = "kernel." + p.kernel.id + "." + n.kind
-		if !p.isSubscribed(topic) {
+		topic = "kernel." + sub.kernel.id + "." + n.kind
+		if !sub.isSubscribed(topic) {
 			return nil
 		}
 	}
 	m := wire.Message{
 		Identities: [][]byte{[]byte(topic)},
-		Header:     wire.NewHeader(p.kernel.id, "kernel", n.kind), Content: n.content,
+		Header:     wire.NewHeader(sub.kernel.id, "kernel", n.kind), Content: n.content,
 	}
 	if n.parent != nil {
 		m.Parent = *n.parent
 	}
-	frames, err := p.kernel.codec.Encode(&m)
+	frames, err := sub.kernel.codec.Encode(&m)
 	if err != nil {
 		return err
 	}
-	return p.conn.Send(frames...)
+	return sub.conn.Send(frames...)
 }
 
-func (p *subscriber) isSubscribed(topic string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for t := range p.topics {
+func (sub *subscriber) isSubscribed(topic string) bool {
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	for t := range sub.topics {
 		if strings.HasPrefix(topic, t) {
 			return true
 		}
@@ -281,9 +281,9 @@ func (p *subscriber) isSubscribed(topic string) bool {
 
 // followSession sends the events of a session after a cursor, and of each session that replaces it, until
 // the peer or the kernel ends.
-func (p *subscriber) followSession(l *attachedSession, after timeline.Seq) {
+func (sub *subscriber) followSession(l *attachedSession, after timeline.Seq) {
 	for {
-		next, err := p.sendSession(l, after)
+		next, err := sub.sendSession(l, after)
 		if err != nil || next == nil {
 			return
 		}
@@ -292,8 +292,8 @@ func (p *subscriber) followSession(l *attachedSession, after timeline.Seq) {
 }
 
 // sendSession sends the events of one session, and returns the next session, or nil when the kernel ends.
-func (p *subscriber) sendSession(l *attachedSession, after timeline.Seq) (*attachedSession, error) {
-	ctx, stop := context.WithCancel(p.kernel.ctx)
+func (sub *subscriber) sendSession(l *attachedSession, after timeline.Seq) (*attachedSession, error) {
+	ctx, stop := context.WithCancel(sub.kernel.ctx)
 	defer stop()
 	events := make(chan timeline.Event) // unbuffered, so that the cursor advances as messages are sent
 	if l != nil {
@@ -302,38 +302,38 @@ func (p *subscriber) sendSession(l *attachedSession, after timeline.Seq) (*attac
 		defer stop()
 		reading.Go(func() { l.readEvents(ctx, after, events) })
 	}
-	s := &turnWriter{peer: p, session: l}
-	p.setCursor(l, after)
-	if err := p.flushQueue(); err != nil {
+	s := &turnWriter{peer: sub, session: l}
+	sub.setCursor(l, after)
+	if err := sub.flushQueue(); err != nil {
 		return nil, err
 	}
 	defer s.ensureTimer().Stop()
 	for {
-		now, changed := p.kernel.sessions.latestSession()
+		now, changed := sub.kernel.sessions.latestSession()
 		if now != l {
 			return now, s.flushText(true)
 		}
 		var err error
 		select {
-		case <-p.ready:
-			err = p.flushQueue()
+		case <-sub.ready:
+			err = sub.flushQueue()
 		case e := <-events:
-			if err = p.flushQueue(); err == nil { // a status may belong before the event, or after it
+			if err = sub.flushQueue(); err == nil { // a status may belong before the event, or after it
 				err = s.writeEvent(ctx, e)
 			}
-			p.setCursor(l, cursorAfter(e))
+			sub.setCursor(l, cursorAfter(e))
 			if err == nil {
-				err = p.flushQueue()
+				err = sub.flushQueue()
 			}
 		case <-s.ensureTimer().C:
 			s.timerRuns = false
 			err = s.flushText(false)
 		case <-changed:
-		case <-p.conn.Closed():
+		case <-sub.conn.Closed():
 			return nil, nil
 		case <-ctx.Done():
-			p.setCursor(l, math.MaxUint64) // no event precedes the last messages
-			return nil, p.flushQueue()
+			sub.setCursor(l, math.MaxUint64) // no event precedes the last messages
+			return nil, sub.flushQueue()
 		}
 		if err != nil {
 			return nil, err
@@ -350,9 +350,9 @@ func cursorAfter(e timeline.Event) timeline.Seq {
 }
 
 // readEvents passes on the events after a cursor until the session or ctx ends.
-func (l *attachedSession) readEvents(ctx context.Context, after timeline.Seq, events chan<- timeline.Event) {
+func (s *attachedSession) readEvents(ctx context.Context, after timeline.Seq, events chan<- timeline.Event) {
 	for ctx.Err() == nil {
-		for e, err := range l.session.Events(ctx, after) {
+		for e, err := range s.session.Events(ctx, after) {
 			if err != nil {
 				break
 			}
@@ -363,7 +363,7 @@ func (l *attachedSession) readEvents(ctx context.Context, after timeline.Seq, ev
 				return
 			}
 		}
-		_, _, changed, over := l.turnState(0)
+		_, _, changed, over := s.turnState(0)
 		if over != nil {
 			return // followEvents has recorded why
 		}

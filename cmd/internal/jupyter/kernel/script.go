@@ -41,117 +41,117 @@ type turnWriter struct {
 }
 
 // startTimer makes the pending text be sent after textDelay.
-func (s *turnWriter) startTimer() {
-	if !s.timerRuns {
-		s.timerRuns = true
-		s.ensureTimer().Reset(textDelay)
+func (tw *turnWriter) startTimer() {
+	if !tw.timerRuns {
+		tw.timerRuns = true
+		tw.ensureTimer().Reset(textDelay)
 	}
 }
 
 // takeEcho returns and clears the echo of a value, and stops its timer.
-func (s *turnWriter) takeEcho() string {
-	echo := strings.TrimSuffix(string(s.echo), "\n")
-	s.echo, s.timerRuns = nil, false
-	s.ensureTimer().Stop()
+func (tw *turnWriter) takeEcho() string {
+	echo := strings.TrimSuffix(string(tw.echo), "\n")
+	tw.echo, tw.timerRuns = nil, false
+	tw.ensureTimer().Stop()
 	return echo
 }
 
 // ensureTimer returns the timer that fires when text has waited long enough.
-func (s *turnWriter) ensureTimer() *time.Timer {
-	if s.flushTimer == nil {
-		s.flushTimer = time.NewTimer(time.Hour)
-		s.flushTimer.Stop()
+func (tw *turnWriter) ensureTimer() *time.Timer {
+	if tw.flushTimer == nil {
+		tw.flushTimer = time.NewTimer(time.Hour)
+		tw.flushTimer.Stop()
 	}
-	return s.flushTimer
+	return tw.flushTimer
 }
 
 // writeEvent sends the messages for an event.
-func (s *turnWriter) writeEvent(ctx context.Context, e timeline.Event) error {
+func (tw *turnWriter) writeEvent(ctx context.Context, e timeline.Event) error {
 	if e.Turn == 0 {
 		return nil // the start of a worker belongs to no cell
 	}
-	if s.turn == nil || s.turn.number != e.Turn {
-		if err := s.switchTurn(ctx, e); err != nil {
+	if tw.turn == nil || tw.turn.number != e.Turn {
+		if err := tw.switchTurn(ctx, e); err != nil {
 			return err
 		}
 	}
-	if s.turn.silent && s.turn.ownRequest == nil {
+	if tw.turn.silent && tw.turn.ownRequest == nil {
 		return nil // a tool evaluates something in the background
 	}
 	if text, ok := e.Body.(timeline.Text); ok {
-		return s.addText(text)
+		return tw.addText(text)
 	}
 	if d, ok := e.Body.(timeline.Display); ok && len(d.Omitted) > 0 {
-		e.Body = s.session.completeDisplay(ctx, d)
+		e.Body = tw.session.completeDisplay(ctx, d)
 	}
 	if d, ok := e.Body.(timeline.Display); ok && d.Result && !d.Update {
-		return s.writeResult(d)
+		return tw.writeResult(d)
 	}
 	if w, ok := e.Body.(timeline.InputRequested); ok {
-		s.cutPrompt(w)
+		tw.cutPrompt(w)
 	}
 	if _, ends := e.Body.(timeline.TurnEnded); !ends {
-		if err := s.flushErrors(); err != nil {
+		if err := tw.flushErrors(); err != nil {
 			return err
 		}
 	}
-	if err := s.flushText(true); err != nil {
+	if err := tw.flushText(true); err != nil {
 		return err
 	}
-	return s.writeOther(ctx, e)
+	return tw.writeOther(ctx, e)
 }
 
 // flushErrors sends error reports that did not end the turn, such as those of R's try().
-func (s *turnWriter) flushErrors() error {
-	if len(s.pendingErrors) == 0 {
+func (tw *turnWriter) flushErrors() error {
+	if len(tw.pendingErrors) == 0 {
 		return nil
 	}
-	text := string(s.pendingErrors)
-	s.pendingErrors, s.pendingStderr = nil, nil
-	return s.sendMessage("stream", streamContent("stderr", text))
+	text := string(tw.pendingErrors)
+	tw.pendingErrors, tw.pendingStderr = nil, nil
+	return tw.sendMessage("stream", streamContent("stderr", text))
 }
 
 // cutPrompt removes the prompt of an input request from the text: the front end that is asked shows it.
-func (s *turnWriter) cutPrompt(w timeline.InputRequested) {
-	shown := w.Prompt != "" && bytes.HasSuffix(s.text, []byte(w.Prompt))
-	if s.promptPrinted = shown && s.turn.ownRequest == nil; shown && !s.promptPrinted {
-		s.text = s.text[:len(s.text)-len(w.Prompt)]
-		s.skipNewline = w.Kind == timeline.InputKindSecret
+func (tw *turnWriter) cutPrompt(w timeline.InputRequested) {
+	shown := w.Prompt != "" && bytes.HasSuffix(tw.text, []byte(w.Prompt))
+	if tw.promptPrinted = shown && tw.turn.ownRequest == nil; shown && !tw.promptPrinted {
+		tw.text = tw.text[:len(tw.text)-len(w.Prompt)]
+		tw.skipNewline = w.Kind == timeline.InputKindSecret
 	}
 }
 
 // switchTurn sends what is left of the last turn and starts another one.
-func (s *turnWriter) switchTurn(ctx context.Context, e timeline.Event) error {
-	s.skipNewline = false
-	err := s.flushText(true)
-	if err == nil && s.turn != nil {
-		err = s.flushErrors()
+func (tw *turnWriter) switchTurn(ctx context.Context, e timeline.Event) error {
+	tw.skipNewline = false
+	err := tw.flushText(true)
+	if err == nil && tw.turn != nil {
+		err = tw.flushErrors()
 	}
-	s.trace, s.pendingErrors, s.pendingStderr, s.workerExit, s.pendingEnd = nil, nil, nil, nil, nil
-	if s.turn = s.session.awaitTurn(ctx, e.Turn, e.Seq); s.turn == nil {
-		s.turn = &sessionTurn{number: e.Turn, parent: s.session.parentHeader(e.Turn, ""), count: e.Turn, silent: e.Silent}
+	tw.trace, tw.pendingErrors, tw.pendingStderr, tw.workerExit, tw.pendingEnd = nil, nil, nil, nil, nil
+	if tw.turn = tw.session.awaitTurn(ctx, e.Turn, e.Seq); tw.turn == nil {
+		tw.turn = &sessionTurn{number: e.Turn, parent: tw.session.parentHeader(e.Turn, ""), count: e.Turn, silent: e.Silent}
 	}
 	return err
 }
 
 // writeOther sends the messages for an event that is not text.
-func (s *turnWriter) writeOther(ctx context.Context, e timeline.Event) error {
+func (tw *turnWriter) writeOther(ctx context.Context, e timeline.Event) error {
 	switch b := e.Body.(type) {
 	case timeline.TurnStarted:
-		return s.writeBegin()
+		return tw.writeBegin()
 	case timeline.TurnEnded:
-		return s.writeEnd(ctx, b)
+		return tw.writeEnd(ctx, b)
 	case timeline.Display:
-		return s.writeDisplay(b)
+		return tw.writeDisplay(b)
 	case timeline.OutputCleared:
-		return s.sendMessage("clear_output", map[string]bool{"wait": b.Wait})
+		return tw.sendMessage("clear_output", map[string]bool{"wait": b.Wait})
 	case timeline.InputLine:
-		return s.writeInputLine(b)
+		return tw.writeInputLine(b)
 	case timeline.WorkerExited:
-		s.workerExit = &b
-		if end := s.pendingEnd; end != nil {
-			s.pendingEnd = nil
-			return s.writeEnd(ctx, *end)
+		tw.workerExit = &b
+		if end := tw.pendingEnd; end != nil {
+			tw.pendingEnd = nil
+			return tw.writeEnd(ctx, *end)
 		}
 		return nil
 	case timeline.Notice, timeline.AccessDenied, timeline.AccessGranted, timeline.Limit, timeline.Gap, timeline.Omitted:
@@ -159,149 +159,149 @@ func (s *turnWriter) writeOther(ctx context.Context, e timeline.Event) error {
 		if text == "" {
 			return nil
 		}
-		return s.sendMessage("stream", streamContent("stderr", text+"\n"))
+		return tw.sendMessage("stream", streamContent("stderr", text+"\n"))
 	}
 	return nil
 }
 
-func (s *turnWriter) writeBegin() error {
-	t := s.turn
+func (tw *turnWriter) writeBegin() error {
+	t := tw.turn
 	if r := t.ownRequest; r == nil || !r.isAnnounced() {
-		if err := s.sendMessage("status", statusContent{"busy"}); err != nil {
+		if err := tw.sendMessage("status", statusContent{"busy"}); err != nil {
 			return err
 		}
 	}
 	if t.silent {
 		return nil
 	}
-	return s.sendMessage("execute_input", map[string]any{"code": t.code, "execution_count": t.count})
+	return tw.sendMessage("execute_input", map[string]any{"code": t.code, "execution_count": t.count})
 }
 
-func (s *turnWriter) writeEnd(ctx context.Context, b timeline.TurnEnded) error {
-	if b.Outcome == timeline.OutcomeEnded && s.workerExit == nil {
-		s.pendingEnd = &b // the WorkerExited event follows
+func (tw *turnWriter) writeEnd(ctx context.Context, b timeline.TurnEnded) error {
+	if b.Outcome == timeline.OutcomeEnded && tw.workerExit == nil {
+		tw.pendingEnd = &b // the WorkerExited event follows
 		return nil
 	}
-	f := newErrorContent(b, s.trace, s.workerExit)
+	f := newErrorContent(b, tw.trace, tw.workerExit)
 	if f != nil {
-		if err := s.sendMessage("error", f); err != nil {
+		if err := tw.sendMessage("error", f); err != nil {
 			return err
 		}
-		s.pendingErrors = s.pendingStderr // such as R's warnings "In addition"
+		tw.pendingErrors = tw.pendingStderr // such as R's warnings "In addition"
 	}
-	if err := s.flushErrors(); err != nil {
+	if err := tw.flushErrors(); err != nil {
 		return err
 	}
-	if r := s.turn.ownRequest; r != nil { // the reply goes first, for clients that take this status for the end
+	if r := tw.turn.ownRequest; r != nil { // the reply goes first, for clients that take this status for the end
 		select {
 		case <-r.replied:
-		case <-s.peer.conn.Closed():
+		case <-tw.peer.conn.Closed():
 		case <-ctx.Done():
 		}
 	}
-	return s.sendMessage("status", statusContent{"idle"})
+	return tw.sendMessage("status", statusContent{"idle"})
 }
 
 // writeInputLine shows an input line of another client. A front end itself shows the lines of its user.
-func (s *turnWriter) writeInputLine(b timeline.InputLine) error {
-	if s.turn.ownRequest != nil && b.Author == s.session.session.Author() {
+func (tw *turnWriter) writeInputLine(b timeline.InputLine) error {
+	if tw.turn.ownRequest != nil && b.Author == tw.session.session.Author() {
 		return nil
 	}
 	text := b.Text
 	if b.Secret {
 		text = "········"
 	}
-	if !s.promptPrinted {
+	if !tw.promptPrinted {
 		text = b.Prompt + text
 	}
-	return s.sendMessage("stream", streamContent("stdout", text+"\n"))
+	return tw.sendMessage("stream", streamContent("stdout", text+"\n"))
 }
 
 // addText collects text, and sends what must not wait.
-func (s *turnWriter) addText(t timeline.Text) error {
+func (tw *turnWriter) addText(t timeline.Text) error {
 	name := "stdout"
 	if t.Stream == timeline.Stderr {
 		name = "stderr"
 	}
-	if s.skipNewline && t.Kind == "" && len(t.Data) > 0 {
-		s.skipNewline = false
+	if tw.skipNewline && t.Kind == "" && len(t.Data) > 0 {
+		tw.skipNewline = false
 		t.Data = bytes.TrimPrefix(t.Data, []byte("\n"))
 	}
 	switch t.Kind {
 	case timeline.TextResult:
-		if s.turn.silent {
+		if tw.turn.silent {
 			return nil
 		}
-		if err := s.flushErrors(); err != nil {
+		if err := tw.flushErrors(); err != nil {
 			return err
 		}
-		if len(s.text) > 0 {
-			if err := s.flushText(true); err != nil {
+		if len(tw.text) > 0 {
+			if err := tw.flushText(true); err != nil {
 				return err
 			}
 		}
-		if len(s.echo) < maxEchoBytes {
-			s.echo = append(s.echo, t.Data...)
+		if len(tw.echo) < maxEchoBytes {
+			tw.echo = append(tw.echo, t.Data...)
 		}
-		s.timerRuns = true // wait for the rest: a second message for the same value would be another output
-		s.ensureTimer().Reset(echoDelay)
+		tw.timerRuns = true // wait for the rest: a second message for the same value would be another output
+		tw.ensureTimer().Reset(echoDelay)
 		return nil
 	case timeline.TextTraceback:
-		if len(s.trace) < maxTracebackBytes {
-			s.trace = append(s.trace, t.Data...)
+		if len(tw.trace) < maxTracebackBytes {
+			tw.trace = append(tw.trace, t.Data...)
 		}
-		if err := s.flushText(true); err != nil { // text before the traceback
+		if err := tw.flushText(true); err != nil { // text before the traceback
 			return err
 		}
-		s.pendingErrors = append(s.pendingErrors, t.Data...)
-		return s.limitText()
+		tw.pendingErrors = append(tw.pendingErrors, t.Data...)
+		return tw.limitText()
 	}
-	if len(s.pendingErrors) > 0 && name == "stderr" {
-		s.pendingErrors, s.pendingStderr = append(s.pendingErrors, t.Data...), append(s.pendingStderr, t.Data...)
-		return s.limitText()
+	if len(tw.pendingErrors) > 0 && name == "stderr" {
+		tw.pendingErrors, tw.pendingStderr = append(tw.pendingErrors, t.Data...), append(tw.pendingStderr, t.Data...)
+		return tw.limitText()
 	}
-	if err := s.flushErrors(); err != nil {
+	if err := tw.flushErrors(); err != nil {
 		return err
 	}
-	if len(s.echo) > 0 || name != s.stream && len(s.text) > 0 {
-		if err := s.flushText(true); err != nil {
+	if len(tw.echo) > 0 || name != tw.stream && len(tw.text) > 0 {
+		if err := tw.flushText(true); err != nil {
 			return err
 		}
 	}
-	s.startTimer()
-	s.stream, s.text = name, append(s.text, t.Data...)
-	if len(s.text) >= maxTextBytes {
-		return s.flushText(false)
+	tw.startTimer()
+	tw.stream, tw.text = name, append(tw.text, t.Data...)
+	if len(tw.text) >= maxTextBytes {
+		return tw.flushText(false)
 	}
 	return nil
 }
 
 // limitText sends the pending errors if they have become too large to wait.
-func (s *turnWriter) limitText() error {
-	if len(s.pendingErrors) < maxTracebackBytes {
+func (tw *turnWriter) limitText() error {
+	if len(tw.pendingErrors) < maxTracebackBytes {
 		return nil
 	}
-	return s.flushErrors()
+	return tw.flushErrors()
 }
 
 // flushText sends the pending text. Unless all is set, it retains the bytes of an incomplete character
 // at the end, whose rest may follow.
-func (s *turnWriter) flushText(all bool) error {
-	if len(s.echo) > 0 {
-		return s.sendMessage("execute_result", map[string]any{
-			"execution_count": s.turn.count, "data": map[string]string{"text/plain": s.takeEcho()}, "metadata": struct{}{},
+func (tw *turnWriter) flushText(all bool) error {
+	if len(tw.echo) > 0 {
+		return tw.sendMessage("execute_result", map[string]any{
+			"execution_count": tw.turn.count, "data": map[string]string{"text/plain": tw.takeEcho()}, "metadata": struct{}{},
 		})
 	}
-	n := len(s.text)
+	n := len(tw.text)
 	if !all {
-		n = completeLength(s.text)
+		n = completeLength(tw.text)
 	}
 	if n == 0 {
 		return nil
 	}
-	text := string(s.text[:n])
-	s.text = append(s.text[:0], s.text[n:]...)
-	return s.sendMessage("stream", streamContent(s.stream, text))
+	text := string(tw.text[:n])
+	tw.text = append(tw.text[:0], tw.text[n:]...)
+	return tw.sendMessage("stream", streamContent(tw.stream, text))
 }
 
 // completeLength returns the length of text without an incomplete character at its end.
@@ -321,43 +321,43 @@ func streamContent(name, text string) map[string]string {
 	return map[string]string{"name": name, "text": strings.ToValidUTF8(text, "\uFFFD")}
 }
 
-func (s *turnWriter) writeDisplay(d timeline.Display) error {
-	if s.turn.silent {
+func (tw *turnWriter) writeDisplay(d timeline.Display) error {
+	if tw.turn.silent {
 		return nil
 	}
 	kind := "display_data"
 	if d.Update {
 		kind = "update_display_data"
 	}
-	return s.sendMessage(kind, map[string]any{"data": mimeBundle(d), "metadata": displayMetadata(d), "transient": displayTransient(d)})
+	return tw.sendMessage(kind, map[string]any{"data": mimeBundle(d), "metadata": displayMetadata(d), "transient": displayTransient(d)})
 }
 
 // writeResult sends the value of the turn, whose echo has come before it.
-func (s *turnWriter) writeResult(d timeline.Display) error {
-	if s.turn.silent {
+func (tw *turnWriter) writeResult(d timeline.Display) error {
+	if tw.turn.silent {
 		return nil
 	}
-	echo := s.takeEcho()
-	if err := s.flushText(true); err != nil {
+	echo := tw.takeEcho()
+	if err := tw.flushText(true); err != nil {
 		return err
 	}
 	data := mimeBundle(d)
 	if _, ok := data["text/plain"]; !ok && echo != "" {
 		data["text/plain"] = echo
 	}
-	return s.sendMessage("execute_result", map[string]any{
-		"execution_count": s.turn.count, "data": data, "metadata": displayMetadata(d), "transient": displayTransient(d),
+	return tw.sendMessage("execute_result", map[string]any{
+		"execution_count": tw.turn.count, "data": data, "metadata": displayMetadata(d), "transient": displayTransient(d),
 	})
 }
 
 // sendMessage sends a message of the turn.
-func (s *turnWriter) sendMessage(kind string, content any) error {
+func (tw *turnWriter) sendMessage(kind string, content any) error {
 	raw, err := json.Marshal(content)
 	if err != nil {
 		return err
 	}
-	parent := s.turn.parent
-	return s.peer.sendMessage(iopubMessage{parent: &parent, kind: kind, content: raw})
+	parent := tw.turn.parent
+	return tw.peer.sendMessage(iopubMessage{parent: &parent, kind: kind, content: raw})
 }
 
 // An errorContent is the content of an error message.

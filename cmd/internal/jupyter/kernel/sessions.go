@@ -157,159 +157,159 @@ type sessionTurn struct {
 	ended          *timeline.TurnEnded
 }
 
-func (l *attachedSession) isAlive() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.endErr == nil
+func (s *attachedSession) isAlive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.endErr == nil
 }
 
 // submitTurn starts a turn for a request.
-func (l *attachedSession) submitTurn(ctx context.Context, j *queuedRequest, code string, silent bool) (uint64, error) {
-	l.submitMu.Lock()
-	defer l.submitMu.Unlock()
-	start := l.session.Submit
+func (s *attachedSession) submitTurn(ctx context.Context, j *queuedRequest, code string, silent bool) (uint64, error) {
+	s.submitMu.Lock()
+	defer s.submitMu.Unlock()
+	start := s.session.Submit
 	if silent {
-		start = l.session.SubmitSilent
+		start = s.session.SubmitSilent
 	}
 	n, err := start(ctx, code)
 	if err == nil {
-		l.mu.Lock()
-		l.submitted[n] = j
-		l.mu.Unlock()
+		s.mu.Lock()
+		s.submitted[n] = j
+		s.mu.Unlock()
 	}
 	return n, err
 }
 
 // followEvents reads the timeline for all peers, until the session ends or cannot be found any more.
-func (l *attachedSession) followEvents() {
-	for l.kernel.ctx.Err() == nil {
+func (s *attachedSession) followEvents() {
+	for s.kernel.ctx.Err() == nil {
 		var why error
-		for e, err := range l.session.Events(l.kernel.ctx, l.eventCursor()) {
+		for e, err := range s.session.Events(s.kernel.ctx, s.eventCursor()) {
 			if err != nil {
 				why = err
 				break
 			}
-			l.addEvent(e)
+			s.addEvent(e)
 			if _, ok := e.Body.(timeline.Gap); ok {
-				l.recoverOutcome()
+				s.recoverOutcome()
 			}
 		}
-		if l.kernel.ctx.Err() == nil && !l.isStillOpen(why) {
-			l.markEnded(why)
+		if s.kernel.ctx.Err() == nil && !s.isStillOpen(why) {
+			s.markEnded(why)
 			return
 		}
 		select {
 		case <-time.After(reconnectDelay):
-		case <-l.kernel.ctx.Done():
+		case <-s.kernel.ctx.Done():
 		}
 	}
 }
 
 // recoverOutcome queries the outcome of a turn whose end may be among dropped events.
-func (l *attachedSession) recoverOutcome() {
-	l.mu.Lock()
-	for n, j := range l.submitted {
+func (s *attachedSession) recoverOutcome() {
+	s.mu.Lock()
+	for n, j := range s.submitted {
 		if j != nil { // its start may be among them, too
-			l.turns[n], l.latest = l.assignCountLocked(sessionTurn{number: n, ownRequest: j, parent: j.Header, code: j.execute.Code}), max(l.latest, n)
-			delete(l.submitted, n)
+			s.turns[n], s.latest = s.assignCountLocked(sessionTurn{number: n, ownRequest: j, parent: j.Header, code: j.execute.Code}), max(s.latest, n)
+			delete(s.submitted, n)
 		}
 	}
-	l.mu.Unlock()
-	t, ok := l.activeTurn()
+	s.mu.Unlock()
+	t, ok := s.activeTurn()
 	if !ok {
 		return
 	}
-	reply, err := l.session.Wait(l.kernel.ctx, t.number, &session.WaitOptions{Poll: true, After: l.eventCursor()})
+	reply, err := s.session.Wait(s.kernel.ctx, t.number, &session.WaitOptions{Poll: true, After: s.eventCursor()})
 	if err != nil || reply.Outcome == "" {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.turns[t.number].ended = &timeline.TurnEnded{Outcome: reply.Outcome}
-	l.signalChangedLocked()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turns[t.number].ended = &timeline.TurnEnded{Outcome: reply.Outcome}
+	s.signalChangedLocked()
 }
 
 // isStillOpen reports whether the session still exists after its events have ended.
-func (l *attachedSession) isStillOpen(why error) bool {
+func (s *attachedSession) isStillOpen(why error) bool {
 	if session.KindOf(why) == session.KindClosed {
 		return false
 	}
-	info, err := l.session.Info(l.kernel.ctx)
-	return err == nil && info.OpenedAt.Equal(l.opened)
+	info, err := s.session.Info(s.kernel.ctx)
+	return err == nil && info.OpenedAt.Equal(s.opened)
 }
 
-func (l *attachedSession) eventCursor() timeline.Seq {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.seenUntil
+func (s *attachedSession) eventCursor() timeline.Seq {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seenUntil
 }
 
-func (l *attachedSession) markEnded(why error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (s *attachedSession) markEnded(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if why == nil {
 		why = session.ErrClosed
 	}
-	l.endErr = fmt.Errorf("the session has ended, and its variables are gone: %w", why)
-	t := l.turns[l.latest]
-	l.kernel.sessions.recordLoss(l.endErr, t != nil && t.ownRequest != nil && !t.isOver())
-	l.signalChangedLocked()
+	s.endErr = fmt.Errorf("the session has ended, and its variables are gone: %w", why)
+	t := s.turns[s.latest]
+	s.kernel.sessions.recordLoss(s.endErr, t != nil && t.ownRequest != nil && !t.isOver())
+	s.signalChangedLocked()
 }
 
-func (l *attachedSession) signalChangedLocked() {
-	close(l.changed)
-	l.changed = make(chan struct{})
+func (s *attachedSession) signalChangedLocked() {
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // addEvent updates the state by one event.
-func (l *attachedSession) addEvent(e timeline.Event) {
+func (s *attachedSession) addEvent(e timeline.Event) {
 	started, isStart := e.Body.(timeline.TurnStarted)
-	if isStart && started.Author == l.session.Author() {
+	if isStart && started.Author == s.session.Author() {
 		// It may be the turn that is being submitted: wait until its number is known.
-		l.submitMu.Lock()
-		defer l.submitMu.Unlock()
+		s.submitMu.Lock()
+		defer s.submitMu.Unlock()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.seenUntil = max(l.seenUntil, cursorAfter(e))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seenUntil = max(s.seenUntil, cursorAfter(e))
 	if isStart {
-		l.addTurnLocked(e, started)
-	} else if t := l.turns[e.Turn]; t != nil && (!e.BetweenTurns || t.awaitsExit()) {
+		s.addTurnLocked(e, started)
+	} else if t := s.turns[e.Turn]; t != nil && (!e.BetweenTurns || t.awaitsExit()) {
 		t.addEvent(e)
-		l.recordLossLocked(e, t.ownRequest != nil)
+		s.recordLossLocked(e, t.ownRequest != nil)
 	} else {
-		l.recordLossLocked(e, false)
+		s.recordLossLocked(e, false)
 		return // no request waits for it
 	}
-	l.signalChangedLocked()
+	s.signalChangedLocked()
 }
 
-func (l *attachedSession) addTurnLocked(e timeline.Event, started timeline.TurnStarted) {
-	if l.turns[e.Turn] != nil {
+func (s *attachedSession) addTurnLocked(e timeline.Event, started timeline.TurnStarted) {
+	if s.turns[e.Turn] != nil {
 		return // recoverOutcome has added it already
 	}
-	j := l.submitted[e.Turn]
-	delete(l.submitted, e.Turn)
-	if e.Generation != l.generation {
-		l.generation, l.count = e.Generation, 0
+	j := s.submitted[e.Turn]
+	delete(s.submitted, e.Turn)
+	if e.Generation != s.generation {
+		s.generation, s.count = e.Generation, 0
 	}
-	t := l.assignCountLocked(sessionTurn{number: e.Turn, author: started.Author, ownRequest: j, silent: e.Silent, code: string(started.Input)})
+	t := s.assignCountLocked(sessionTurn{number: e.Turn, author: started.Author, ownRequest: j, silent: e.Silent, code: string(started.Input)})
 	if !t.silent {
-		l.kernel.sessions.markUsed()
+		s.kernel.sessions.markUsed()
 	}
 	if j != nil {
 		t.parent = j.Header
 	} else {
-		t.parent = l.parentHeader(e.Turn, started.Author)
+		t.parent = s.parentHeader(e.Turn, started.Author)
 	}
-	l.turns[e.Turn], l.latest = t, e.Turn
-	delete(l.turns, e.Turn-maxKnownTurns)
+	s.turns[e.Turn], s.latest = t, e.Turn
+	delete(s.turns, e.Turn-maxKnownTurns)
 }
 
 // recordLossLocked records the end of a worker. reported says that the cell that it ended reports it.
-func (l *attachedSession) recordLossLocked(e timeline.Event, reported bool) {
+func (s *attachedSession) recordLossLocked(e timeline.Event, reported bool) {
 	if died, ok := e.Body.(timeline.WorkerExited); ok && !died.NeverReady {
-		l.kernel.sessions.recordLoss(&stateLossError{died}, reported)
+		s.kernel.sessions.recordLoss(&stateLossError{died}, reported)
 	}
 }
 
@@ -324,26 +324,26 @@ func (e *stateLossError) Error() string {
 func (e *stateLossError) isReset() bool { return e.died.Clean && e.died.Reason == "reset" }
 
 // assignCountLocked gives a turn its execution count. As in IPython, only a turn in the history increases it.
-func (l *attachedSession) assignCountLocked(t sessionTurn) *sessionTurn {
+func (s *attachedSession) assignCountLocked(t sessionTurn) *sessionTurn {
 	t.notInHistory = t.silent || t.number == 0 || strings.TrimSpace(t.code) == "" || t.ownRequest != nil && !t.ownRequest.execute.StoreHistory
 	if !t.notInHistory {
-		l.count++
+		s.count++
 	}
-	t.count = l.count
+	t.count = s.count
 	return &t
 }
 
 // isHidden reports whether a turn is known not to be in the history.
-func (l *attachedSession) isHidden(n uint64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	t := l.turns[n]
+func (s *attachedSession) isHidden(n uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.turns[n]
 	return t != nil && t.notInHistory
 }
 
 // parentHeader makes up the header of a request, for the outputs of a turn that no request of this
 // kernel started.
-func (l *attachedSession) parentHeader(n uint64, author string) wire.Header {
+func (s *attachedSession) parentHeader(n uint64, author string) wire.Header {
 	h := wire.NewHeader(author, author, "execute_request")
 	h.ID = fmt.Sprintf("turn-%d", n)
 	return h
@@ -378,11 +378,11 @@ func (t *sessionTurn) addEvent(e timeline.Event) {
 
 // awaitTurn returns a turn that has started, and waits until its start was seen. It returns nil if the
 // session ends before, or if the turn is no longer remembered.
-func (l *attachedSession) awaitTurn(ctx context.Context, n uint64, seq timeline.Seq) *sessionTurn {
+func (s *attachedSession) awaitTurn(ctx context.Context, n uint64, seq timeline.Seq) *sessionTurn {
 	for {
-		l.mu.Lock()
-		t, known, changed := l.turns[n], l.seenUntil >= seq || l.endErr != nil, l.changed
-		l.mu.Unlock()
+		s.mu.Lock()
+		t, known, changed := s.turns[n], s.seenUntil >= seq || s.endErr != nil, s.changed
+		s.mu.Unlock()
 		if t != nil || known {
 			return t
 		}
@@ -395,20 +395,20 @@ func (l *attachedSession) awaitTurn(ctx context.Context, n uint64, seq timeline.
 }
 
 // turnState returns a copy of what is known about a turn; ok is false if it has not been seen.
-func (l *attachedSession) turnState(n uint64) (t sessionTurn, ok bool, changed <-chan struct{}, over error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if at := l.turns[n]; at != nil {
+func (s *attachedSession) turnState(n uint64) (t sessionTurn, ok bool, changed <-chan struct{}, over error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := s.turns[n]; at != nil {
 		t, ok = *at, true
 	}
-	return t, ok, l.changed, l.endErr
+	return t, ok, s.changed, s.endErr
 }
 
 // activeTurn returns the turn that runs now, if its start was seen.
-func (l *attachedSession) activeTurn() (t sessionTurn, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if at := l.turns[l.latest]; at != nil && !at.isOver() {
+func (s *attachedSession) activeTurn() (t sessionTurn, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := s.turns[s.latest]; at != nil && !at.isOver() {
 		return *at, true
 	}
 	return sessionTurn{}, false

@@ -80,72 +80,72 @@ type executeContent struct {
 	StopOnError  bool              `json:"stop_on_error"`
 }
 
-func (s *requestQueue) initKernel(k *kernel) { s.kernel, s.ready = k, make(chan struct{}, 1) }
+func (q *requestQueue) initKernel(k *kernel) { q.kernel, q.ready = k, make(chan struct{}, 1) }
 
 // addRequest queues a request.
-func (s *requestQueue) addRequest(j *queuedRequest) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.queue) >= maxQueued {
+func (q *requestQueue) addRequest(j *queuedRequest) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.queue) >= maxQueued {
 		return errQueueFull
 	}
 	j.arrived = time.Now()
 	if j.execute != nil {
-		s.lastArrival = j.arrived
+		q.lastArrival = j.arrived
 	}
-	s.queue = append(s.queue, j)
+	q.queue = append(q.queue, j)
 	select {
-	case s.ready <- struct{}{}:
+	case q.ready <- struct{}{}:
 	default:
 	}
 	return nil
 }
 
 // runQueue answers requests until the kernel ends.
-func (s *requestQueue) runQueue() {
+func (q *requestQueue) runQueue() {
 	for {
-		j := s.nextRequest()
+		j := q.nextRequest()
 		if j == nil {
 			select {
-			case <-s.ready:
+			case <-q.ready:
 				continue
-			case <-s.kernel.ctx.Done():
+			case <-q.kernel.ctx.Done():
 				return
 			}
 		}
-		ctx, cancel := context.WithCancel(s.kernel.ctx)
-		s.mu.Lock()
-		s.current, s.cancel = j, cancel
-		s.mu.Unlock()
+		ctx, cancel := context.WithCancel(q.kernel.ctx)
+		q.mu.Lock()
+		q.current, q.cancel = j, cancel
+		q.mu.Unlock()
 		j.answer(ctx, j)
-		s.mu.Lock()
-		s.current, s.cancel = nil, nil
-		s.mu.Unlock()
+		q.mu.Lock()
+		q.current, q.cancel = nil, nil
+		q.mu.Unlock()
 		cancel()
-		if s.kernel.ctx.Err() != nil {
+		if q.kernel.ctx.Err() != nil {
 			return
 		}
 	}
 }
 
-func (s *requestQueue) nextRequest() *queuedRequest {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.queue) == 0 {
+func (q *requestQueue) nextRequest() *queuedRequest {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.queue) == 0 {
 		return nil
 	}
-	j := s.queue[0]
-	s.queue = s.queue[1:]
+	j := q.queue[0]
+	q.queue = q.queue[1:]
 	return j
 }
 
 // awaitBurst waits for the rest of the requests that a front end sends in a burst.
-func (s *requestQueue) awaitBurst() {
+func (q *requestQueue) awaitBurst() {
 	failed := time.Now()
 	for {
-		s.mu.Lock()
-		last := s.lastArrival
-		s.mu.Unlock()
+		q.mu.Lock()
+		last := q.lastArrival
+		q.mu.Unlock()
 		if last.Before(failed) {
 			last = failed
 		}
@@ -155,7 +155,7 @@ func (s *requestQueue) awaitBurst() {
 		}
 		select {
 		case <-time.After(remaining):
-		case <-s.kernel.ctx.Done():
+		case <-q.kernel.ctx.Done():
 			return
 		}
 	}
@@ -163,19 +163,19 @@ func (s *requestQueue) awaitBurst() {
 
 // removeAborted removes all execute requests from the queue, because the one before them has failed. It
 // records that failure, so that followsFailure recognizes requests that have not arrived yet.
-func (s *requestQueue) removeAborted(failed *queuedRequest) (aborted []*queuedRequest) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lastFailure = failedRequest{failed.Header.Session, sentTime(failed.peerRequest), time.Since(failed.arrived)}
-	remaining := s.queue[:0:0]
-	for _, j := range s.queue {
+func (q *requestQueue) removeAborted(failed *queuedRequest) (aborted []*queuedRequest) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.lastFailure = failedRequest{failed.Header.Session, sentTime(failed.peerRequest), time.Since(failed.arrived)}
+	remaining := q.queue[:0:0]
+	for _, j := range q.queue {
 		if j.execute != nil {
 			aborted = append(aborted, j)
 		} else {
 			remaining = append(remaining, j)
 		}
 	}
-	s.queue = remaining
+	q.queue = remaining
 	return aborted
 }
 
@@ -184,10 +184,10 @@ func (s *requestQueue) removeAborted(failed *queuedRequest) (aborted []*queuedRe
 // For the client, the time from the failed request to its reply is at least as long as it was here.
 // So a request that it made sooner after the failed one was made without that knowledge. Dates have a
 // resolution of a millisecond or better. A client that gives all its requests the same date has no clock.
-func (s *requestQueue) followsFailure(r *peerRequest) bool {
-	s.mu.Lock()
-	failed := s.lastFailure
-	s.mu.Unlock()
+func (q *requestQueue) followsFailure(r *peerRequest) bool {
+	q.mu.Lock()
+	failed := q.lastFailure
+	q.mu.Unlock()
 	made := sentTime(r)
 	if failed.sentAt.IsZero() || made.IsZero() || failed.session != r.Header.Session {
 		return false
@@ -432,7 +432,7 @@ func (k *kernel) announceBusy(j *queuedRequest) {
 	}
 }
 
-func (j *queuedRequest) isAnnounced() bool { return j.busyPublished.Load() }
+func (r *queuedRequest) isAnnounced() bool { return r.busyPublished.Load() }
 
 // attendTurn waits for the end of one of our turns, and asks the front end for input that it needs.
 func (k *kernel) attendTurn(j *queuedRequest, l *attachedSession, n uint64) (sessionTurn, error) {

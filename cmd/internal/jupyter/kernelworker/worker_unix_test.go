@@ -78,20 +78,20 @@ func openFakeKernel(t *testing.T, flags ...string) testSession {
 }
 
 // runInput runs an input until its turn is over or waits, and returns its events as text.
-func (r testSession) runInput(code string) (string, session.Reply) {
-	r.Helper()
-	turn, err := r.Submit(r.Context(), code)
+func (s testSession) runInput(code string) (string, session.Reply) {
+	s.Helper()
+	turn, err := s.Submit(s.Context(), code)
 	if err != nil {
-		r.Fatal(err)
+		s.Fatal(err)
 	}
-	return r.describeRest(turn, 0)
+	return s.describeRest(turn, 0)
 }
 
-func (r testSession) describeRest(turn uint64, after timeline.Seq) (string, session.Reply) {
-	r.Helper()
-	reply, err := r.Wait(r.Context(), turn, &session.WaitOptions{After: after})
+func (s testSession) describeRest(turn uint64, after timeline.Seq) (string, session.Reply) {
+	s.Helper()
+	reply, err := s.Wait(s.Context(), turn, &session.WaitOptions{After: after})
 	if err != nil {
-		r.Fatal(err)
+		s.Fatal(err)
 	}
 	isEarlier := func(e timeline.Event) bool { return e.Generation < reply.Generation } // a reply may start with the end of the last worker
 	return describeEvents(slices.DeleteFunc(slices.Clone(reply.Events), isEarlier)), reply
@@ -116,30 +116,30 @@ func describeEvents(events []timeline.Event) string {
 	return b.String()
 }
 
-func (r testSession) wantTurn(code, text string, outcome timeline.Outcome) session.Reply {
-	r.Helper()
-	got, reply := r.runInput(code)
+func (s testSession) wantTurn(code, text string, outcome timeline.Outcome) session.Reply {
+	s.Helper()
+	got, reply := s.runInput(code)
 	if got != text || reply.Outcome != outcome {
-		r.Errorf("%s: got %q, %s; want %q, %s", code, got, reply.Outcome, text, outcome)
+		s.Errorf("%s: got %q, %s; want %q, %s", code, got, reply.Outcome, text, outcome)
 	}
 	return reply
 }
 
 // wantRestart resets the session and waits for the new kernel. The kernel may be ready before the next
 // input or after it. Only in the latter case is the text of its start in the reply to that input.
-func (r testSession) wantRestart() {
-	r.Helper()
-	before := r.Log().LastSeq()
-	if err := r.Reset(r.Context()); err != nil {
-		r.Fatal(err)
+func (s testSession) wantRestart() {
+	s.Helper()
+	before := s.Log().LastSeq()
+	if err := s.Reset(s.Context()); err != nil {
+		s.Fatal(err)
 	}
-	if _, err := r.Wait(r.Context(), 0, nil); err != nil {
-		r.Fatal(err)
+	if _, err := s.Wait(s.Context(), 0, nil); err != nil {
+		s.Fatal(err)
 	}
-	if got := describeEvents(r.Log().EventsSince(before)); !strings.HasSuffix(got, "noise of the start\n") {
-		r.Errorf("the start of the new kernel: %q", got)
+	if got := describeEvents(s.Log().EventsSince(before)); !strings.HasSuffix(got, "noise of the start\n") {
+		s.Errorf("the start of the new kernel: %q", got)
 	}
-	r.wantTurn("print=new", "new\n", timeline.OutcomeOK)
+	s.wantTurn("print=new", "new\n", timeline.OutcomeOK)
 }
 
 func TestTurn(t *testing.T) {

@@ -61,9 +61,9 @@ func newTestRemote(t *testing.T, shell string, env ...string) testRemote {
 const programPadding = 400 << 10
 
 // installOptions installs a small real program at a remote end.
-func (f testRemote) installOptions(t *testing.T) Options {
+func (r testRemote) installOptions(t *testing.T) Options {
 	t.Helper()
-	from, err := exec.LookPath(cmp.Or(f.program, "echo"))
+	from, err := exec.LookPath(cmp.Or(r.program, "echo"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,15 +77,15 @@ func (f testRemote) installOptions(t *testing.T) Options {
 	if err := testexec.WriteExecutable(self, append(data, more...)); err != nil {
 		t.Fatal(err)
 	}
-	return Options{Prefix: f.prefix, Programs: ProgramFinder{Self: self, Build: map[string]string{"GOOS": "linux", "GOARCH": runtime.GOARCH, "CGO_ENABLED": "0"}}, Timeout: testTimeout}
+	return Options{Prefix: r.prefix, Programs: ProgramFinder{Self: self, Build: map[string]string{"GOOS": "linux", "GOARCH": runtime.GOARCH, "CGO_ENABLED": "0"}}, Timeout: testTimeout}
 }
 
 // listFiles returns all files below the home of a remote end.
-func (f testRemote) listFiles(t *testing.T) (names []string) {
+func (r testRemote) listFiles(t *testing.T) (names []string) {
 	t.Helper()
-	err := filepath.WalkDir(f.home, func(path string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(r.home, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
-			names = append(names, strings.TrimPrefix(path, f.home+"/"))
+			names = append(names, strings.TrimPrefix(path, r.home+"/"))
 		}
 		return err
 	})
@@ -96,10 +96,10 @@ func (f testRemote) listFiles(t *testing.T) (names []string) {
 }
 
 // wantRefused checks that an installation fails with these words, and leaves no files.
-func (f testRemote) wantRefused(t *testing.T, o Options, words ...string) {
+func (r testRemote) wantRefused(t *testing.T, o Options, words ...string) {
 	t.Helper()
 	wantError(t, o, words...)
-	if left := f.listFiles(t); len(left) > 0 {
+	if left := r.listFiles(t); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
 }
@@ -254,12 +254,12 @@ func TestInstall(t *testing.T) {
 }
 
 // addMounts runs the remote end in a mount namespace with its own mounts.
-func (f *testRemote) addMounts(t *testing.T, mounts string) {
+func (r *testRemote) addMounts(t *testing.T, mounts string) {
 	t.Helper()
 	if out, err := exec.Command("unshare", "-Urm", "true").CombinedOutput(); err != nil {
 		t.Skipf("no user namespaces here: %s", out)
 	}
-	f.prefix = slices.Concat([]string{"unshare", "-Urm", "/bin/sh", "-c", mounts + ` && exec "$@"`, "x"}, f.prefix)
+	r.prefix = slices.Concat([]string{"unshare", "-Urm", "/bin/sh", "-c", mounts + ` && exec "$@"`, "x"}, r.prefix)
 }
 
 // otherTempDirs are the directories outside the home that the script tries.

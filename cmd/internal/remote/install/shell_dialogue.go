@@ -63,45 +63,45 @@ func startDialogue(ctx context.Context, o Options, nonce string) (*shellDialogue
 }
 
 // limitStep gives the remote end d for its next step, in place of the last limit.
-func (t *shellDialogue) limitStep(d time.Duration, doing string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.currentStep, t.stepLimit = doing, d
-	t.timer.Reset(d)
+func (s *shellDialogue) limitStep(d time.Duration, doing string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.currentStep, s.stepLimit = doing, d
+	s.timer.Reset(d)
 }
 
-func (t *shellDialogue) stepExpired() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.lastAsked != nil {
-		if rest := t.stepLimit - time.Since(t.lastAsked()); rest > 0 {
-			t.timer.Reset(rest)
+func (s *shellDialogue) stepExpired() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lastAsked != nil {
+		if rest := s.stepLimit - time.Since(s.lastAsked()); rest > 0 {
+			s.timer.Reset(rest)
 			return
 		}
 	}
-	t.cancel(fmt.Errorf("the remote end %s for %s", t.currentStep, t.stepLimit))
+	s.cancel(fmt.Errorf("the remote end %s for %s", s.currentStep, s.stepLimit))
 }
 
 // endCommand ends the command and everything that it started, after the remote script had time to
 // exit and clean up.
-func (t *shellDialogue) endCommand() {
-	t.timer.Stop()
-	_ = t.CloseWrite()
-	t.hasExited()
-	t.cancel(nil)
-	t.Terminate()
+func (s *shellDialogue) endCommand() {
+	s.timer.Stop()
+	_ = s.CloseWrite()
+	s.hasExited()
+	s.cancel(nil)
+	s.Terminate()
 }
 
 // hasExited waits a moment for the command to exit.
-func (t *shellDialogue) hasExited() bool {
+func (s *shellDialogue) hasExited() bool {
 	timer := time.NewTimer(exitTimeout)
 	defer timer.Stop()
 	select {
-	case <-t.Done():
+	case <-s.Done():
 		return true
 	case <-timer.C:
 		return false
-	case <-t.ctx.Done():
+	case <-s.ctx.Done():
 		return false
 	}
 }
@@ -109,8 +109,8 @@ func (t *shellDialogue) hasExited() bool {
 // errRemoteClosed means that the remote end reads no more.
 var errRemoteClosed = errors.New("the remote end reads no more")
 
-func (t *shellDialogue) sendData(data []byte) error {
-	if _, err := t.Write(data); err != nil {
+func (s *shellDialogue) sendData(data []byte) error {
+	if _, err := s.Write(data); err != nil {
 		return errRemoteClosed
 	}
 	return nil
@@ -127,14 +127,14 @@ var errTerminal = errors.New("the command gives the remote end a terminal, which
 
 // readReply waits for a reply that starts with one of the words, separated by |. It returns the
 // fields after the word, at least the given number.
-func (t *shellDialogue) readReply(words string, fields int) ([]string, error) {
+func (s *shellDialogue) readReply(words string, fields int) ([]string, error) {
 	for {
-		text, err := t.LineReader().ReadSlice('\n')
-		line, ours := strings.CutPrefix(string(text), t.nonce+" ")
+		text, err := s.LineReader().ReadSlice('\n')
+		line, ours := strings.CutPrefix(string(text), s.nonce+" ")
 		if !ours {
-			t.noise = append(t.noise, text...)
-			t.noise = t.noise[max(0, len(t.noise)-shownNoiseBytes):]
-			if t.noiseBytes += len(text); t.noiseBytes > maxNoiseBytes {
+			s.noise = append(s.noise, text...)
+			s.noise = s.noise[max(0, len(s.noise)-shownNoiseBytes):]
+			if s.noiseBytes += len(text); s.noiseBytes > maxNoiseBytes {
 				return nil, fmt.Errorf("the remote end prints more than %d KiB of foreign output; check the startup files of its shell", maxNoiseBytes>>10)
 			}
 		}
@@ -156,55 +156,55 @@ func (t *shellDialogue) readReply(words string, fields int) ([]string, error) {
 		if !strings.Contains("|"+words+"|", "|"+word+"|") || len(got) < fields {
 			return nil, fmt.Errorf("unexpected reply %q from the remote end", word+" "+rest)
 		}
-		t.lastWord = word
+		s.lastWord = word
 		return got, nil
 	}
 }
 
 // describeFailure explains an error: by the limit that was exceeded, or by the command's output
 // when it ended.
-func (t *shellDialogue) describeFailure(err error) error {
+func (s *shellDialogue) describeFailure(err error) error {
 	var no *refusalError
-	if errors.As(err, &no) && t.ctx.Err() == nil {
+	if errors.As(err, &no) && s.ctx.Err() == nil {
 		return err
 	}
 	// A write may fail before the remote end's reason was read.
-	if t.ctx.Err() == nil && errors.Is(err, errRemoteClosed) {
-		if _, output := t.readReply("", 0); errors.As(output, &no) {
+	if s.ctx.Err() == nil && errors.Is(err, errRemoteClosed) {
+		if _, output := s.readReply("", 0); errors.As(output, &no) {
 			return output
 		}
 	}
-	if cause := context.Cause(t.ctx); cause != nil {
-		t.Terminate()
-		return t.quoteOutput(cause)
+	if cause := context.Cause(s.ctx); cause != nil {
+		s.Terminate()
+		return s.quoteOutput(cause)
 	}
 	if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, errRemoteClosed) {
 		return err
 	}
-	_ = t.CloseWrite()
-	if !t.hasExited() {
-		return t.quoteOutput(errors.New("the remote end has closed its output"))
+	_ = s.CloseWrite()
+	if !s.hasExited() {
+		return s.quoteOutput(errors.New("the remote end has closed its output"))
 	}
-	output, status := t.Stderr(), t.ExitState()
+	output, status := s.Stderr(), s.ExitState()
 	switch {
 	case strings.Contains(output, "is not recognized"):
 		err = errors.New(windowsHint)
 	case transportcmd.IsNotFound(status.ExitCode(), output, "sh"):
 		err = errors.New("the remote end has no sh; copy repl there by hand and name it in the remote: repl = \"PATH\"")
 	default:
-		err = fmt.Errorf("%s ended with %s before the program was installed", transportcmd.JoinWords(t.words), status)
+		err = fmt.Errorf("%s ended with %s before the program was installed", transportcmd.JoinWords(s.words), status)
 	}
-	return t.quoteOutput(err)
+	return s.quoteOutput(err)
 }
 
 // quoteOutput appends the output of the command and the remote end.
-func (t *shellDialogue) quoteOutput(err error) error {
-	for _, w := range []struct{ from, text string }{{"it said", t.Stderr()}, {"it printed", string(t.noise)}} {
+func (s *shellDialogue) quoteOutput(err error) error {
+	for _, w := range []struct{ from, text string }{{"it said", s.Stderr()}, {"it printed", string(s.noise)}} {
 		if text := text.OneLine(printableText(w.text)); text != "" {
 			err = fmt.Errorf("%w; %s: %s", err, w.from, text)
 		}
 	}
-	if advice := transportcmd.FailureHint(t.words, t.Stderr()); advice != "" {
+	if advice := transportcmd.FailureHint(s.words, s.Stderr()); advice != "" {
 		err = fmt.Errorf("%w; %s", err, advice)
 	}
 	return err
