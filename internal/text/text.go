@@ -1,11 +1,13 @@
 // Package text formats what people read: shortened text, sizes, durations and counts. It also tells
-// how similar two names are. It starts no goroutines.
+// how similar two names are, and compiles patterns on their first use. It starts no goroutines.
 package text
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -130,4 +132,10 @@ func groupDigits(n int) string {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
+}
+
+// Pattern returns a function that compiles a regular expression in its first call, and panics if it
+// is invalid. A process that never uses the pattern, such as a worker's monitor, saves its memory.
+func Pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

@@ -106,3 +106,16 @@ func TestCount(t *testing.T) {
 		}
 	}
 }
+
+func TestPattern(t *testing.T) {
+	valid, invalid := text.Pattern(`^a+$`), text.Pattern(`(`)
+	if first, second := valid(), valid(); !first.MatchString("aa") || first != second {
+		t.Error("a pattern is not compiled once")
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("an invalid pattern does not panic at its first use")
+		}
+	}()
+	invalid()
+}

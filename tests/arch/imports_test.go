@@ -17,7 +17,7 @@ var mayImport = map[string]string{
 	"workers":                       "internal/paths internal/text",
 	"supervisor/internal/egressipc": "",
 	"supervisor/internal/egress":    "workers supervisor/internal/egressipc internal/environ",
-	"supervisor/internal/confine":   "workers internal/shellword internal/systempath supervisor/internal/egressipc internal/paths",
+	"supervisor/internal/confine":   "workers internal/shellword internal/text internal/systempath supervisor/internal/egressipc internal/paths",
 	"supervisor/internal/host":      "supervisor/internal/confine supervisor/internal/egressipc internal/environ",
 
 	"workers/internal/discovery": "workers internal/toolenv internal/environ",

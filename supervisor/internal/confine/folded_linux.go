@@ -2,7 +2,6 @@ package confine
 
 import (
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -10,6 +9,8 @@ import (
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // foldPath maps a path to a form that is equal for all names which some filesystem treats as the
@@ -51,12 +52,12 @@ func dropInvisible(r rune) rune {
 
 // shortNamePattern matches the second names that FAT and NTFS give to files, such as GIT~1 for
 // .git.
-var shortNamePattern = regexp.MustCompile(`^[^.~]{1,6}~[0-9]{1,6}(\.[^.]{0,3})?$`)
+var shortNamePattern = text.Pattern(`^[^.~]{1,6}~[0-9]{1,6}(\.[^.]{0,3})?$`)
 
 // isShortName reports whether a name may be such a second name: it exists, but the directory does
 // not list it.
 func isShortName(dir, name string) bool {
-	if !strings.Contains(name, "~") || !shortNamePattern.MatchString(name) || presenceOf(dir+"/"+name) == missing {
+	if !strings.Contains(name, "~") || !shortNamePattern().MatchString(name) || presenceOf(dir+"/"+name) == missing {
 		return false
 	}
 	entries, err := os.ReadDir(dir)

@@ -2,9 +2,10 @@ package confine
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // A session may change plain git settings of a repository: settings that name no programs or files.
@@ -66,11 +67,11 @@ var ownSettableGit = map[string][]string{
 const workTreeSetting = "worktree"
 
 var (
-	gitSection = regexp.MustCompile(`^\[([A-Za-z0-9-]+)(?: "([^"\\[:cntrl:]]*)")?\]$`)
-	gitSetting = regexp.MustCompile(`^\t([A-Za-z][A-Za-z0-9-]*) = ([^"\\#;[:cntrl:]]*)$`)
-	gitFetch   = regexp.MustCompile(`^\+?refs/(heads|tags)/[^:]*:refs/(remotes|tags)/[^:]*$`)
-	gitUpdate  = regexp.MustCompile(`^(checkout|rebase|merge|none)$`)
-	gitWord    = regexp.MustCompile(`^[A-Za-z0-9-]*`)
+	gitSection = text.Pattern(`^\[([A-Za-z0-9-]+)(?: "([^"\\[:cntrl:]]*)")?\]$`)
+	gitSetting = text.Pattern(`^\t([A-Za-z][A-Za-z0-9-]*) = ([^"\\#;[:cntrl:]]*)$`)
+	gitFetch   = text.Pattern(`^\+?refs/(heads|tags)/[^:]*:refs/(remotes|tags)/[^:]*$`)
+	gitUpdate  = text.Pattern(`^(checkout|rebase|merge|none)$`)
+	gitWord    = text.Pattern(`^[A-Za-z0-9-]*`)
 )
 
 // gitLines are the lines of a git config file, sorted by what a session may do with them.
@@ -111,11 +112,11 @@ func (o gitOwner) isAllowedValue(section, name, value string) bool {
 	case strings.Contains(value, "::"), strings.HasPrefix(value, "-"): // a transport that is a program, or an option
 		return false
 	case section == "submodule" && name == "update":
-		return gitUpdate.MatchString(value) // else a program
+		return gitUpdate().MatchString(value) // else a program
 	case section == "core" && name == workTreeSetting:
 		return o.isWorkTreeOf(value) // a checkout writes in it
 	case name == "fetch":
-		return o.isOwn || gitFetch.MatchString(value)
+		return o.isOwn || gitFetch().MatchString(value)
 	}
 	return true
 }
@@ -133,22 +134,22 @@ func parseGitConfig(text []byte, o gitOwner) (lines gitLines, ok bool) {
 		case trimmed == "", o.isOwn && strings.ContainsAny(trimmed[:1], "#;"):
 			continue
 		case trimmed[0] == '[':
-			head := gitSection.FindStringSubmatch(l)
+			head := gitSection().FindStringSubmatch(l)
 			if strict = head != nil; strict {
 				section, sub = strings.ToLower(head[1]), head[2]
 				continue
 			}
 			section, sub = trimmed, ""
-			lines.unparsed[strings.ToLower(gitWord.FindString(trimmed[1:]))] = true
+			lines.unparsed[strings.ToLower(gitWord().FindString(trimmed[1:]))] = true
 		case strict:
-			if s := gitSetting.FindStringSubmatch(l); s != nil {
+			if s := gitSetting().FindStringSubmatch(l); s != nil {
 				if name := strings.ToLower(s[1]); o.isSettable(section, name) {
 					key := section + "\x00" + sub + "\x00" + name
 					lines.plain[key] = append(lines.plain[key], s[2])
 					continue
 				}
 			}
-			lines.unparsed[section+"\x00"+sub+"\x00"+strings.ToLower(gitWord.FindString(trimmed))] = true
+			lines.unparsed[section+"\x00"+sub+"\x00"+strings.ToLower(gitWord().FindString(trimmed))] = true
 		}
 		lines.opaque = append(lines.opaque, section+"\x00"+sub+"\x00"+l)
 	}
@@ -201,7 +202,7 @@ func firstDifference(a, b []string) string {
 
 // reportableGitName matches a part of a setting's name that may be reported: a longer one may hold
 // a login.
-var reportableGitName = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,64}$`)
+var reportableGitName = text.Pattern(`^[A-Za-z0-9._/-]{1,64}$`)
 
 // settingName returns the name of a setting, from its section, subsection and line. It never
 // returns the value.
@@ -214,10 +215,10 @@ func settingName(line string) string {
 	all := []string{part[0], part[1], strings.ToLower(strings.TrimSpace(name))}
 	if all[1] == "" {
 		all = slices.Delete(all, 1, 2)
-	} else if !reportableGitName.MatchString(all[1]) {
+	} else if !reportableGitName().MatchString(all[1]) {
 		all[1] = "…"
 	}
-	if !reportableGitName.MatchString(all[0]) || !reportableGitName.MatchString(all[len(all)-1]) {
+	if !reportableGitName().MatchString(all[0]) || !reportableGitName().MatchString(all[len(all)-1]) {
 		return ""
 	}
 	return strings.Join(all, ".")

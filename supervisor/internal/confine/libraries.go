@@ -8,11 +8,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // Interpreters find packages in more places than the default ones. Variables name them, and so do
@@ -41,8 +41,8 @@ func (h *homeBuilder) libraryDirs(o PlanInput) (dirs []string) {
 	if file := h.homePath(".Rprofile"); !h.isSessionWritable(file) {
 		h.sources = append(h.sources, file)
 		var named []string
-		for _, call := range libPathsCall.FindAllStringSubmatch(string(readSettingsFile(file)), -1) {
-			for _, text := range rString.FindAllString(call[1], -1) {
+		for _, call := range libPathsCall().FindAllStringSubmatch(string(readSettingsFile(file)), -1) {
+			for _, text := range rString().FindAllString(call[1], -1) {
 				named = append(named, h.expandSetting(text[1:len(text)-1])...)
 			}
 		}
@@ -80,8 +80,8 @@ func (h *homeBuilder) allowedDirs(by string, dirs []string) (allowed []string) {
 
 // libPathsCall matches an R call that names libraries, and rString a string in it.
 var (
-	libPathsCall = regexp.MustCompile(`\.libPaths\(([^#\n]*)`)
-	rString      = regexp.MustCompile(`"[^"\\]+"|'[^'\\]+'`)
+	libPathsCall = text.Pattern(`\.libPaths\(([^#\n]*)`)
+	rString      = text.Pattern(`"[^"\\]+"|'[^'\\]+'`)
 )
 
 // isSessionWritable reports whether a session can write a path, or a link that leads to it.
@@ -90,7 +90,7 @@ func (h *homeBuilder) isSessionWritable(path string) bool {
 }
 
 // rPathMark matches the placeholders that R replaces by its version or platform.
-var rPathMark = regexp.MustCompile(`%[vVpoaUS]`)
+var rPathMark = text.Pattern(`%[vVpoaUS]`)
 
 // expandSetting returns the paths that a setting can stand for.
 func (h *homeBuilder) expandSetting(path string) []string {
@@ -99,12 +99,12 @@ func (h *homeBuilder) expandSetting(path string) []string {
 			path = h.home + rest
 		}
 	}
-	at := rPathMark.FindStringIndex(path)
+	at := rPathMark().FindStringIndex(path)
 	if at == nil {
 		return []string{path}
 	}
 	base := path[:strings.LastIndexByte(path[:at[0]], '/')+1]
-	return globPaths(base, rPathMark.ReplaceAllString(path[len(base):], "*"))
+	return globPaths(base, rPathMark().ReplaceAllString(path[len(base):], "*"))
 }
 
 // globPaths returns the paths below a directory that match a pattern.
@@ -203,14 +203,14 @@ func editableDirs(site string, read records) (dirs []string) {
 }
 
 // absoluteText matches a Python string with an absolute path.
-var absoluteText = regexp.MustCompile(`"/[^"\\\n]+"|'/[^'\\\n]+'`)
+var absoluteText = text.Pattern(`"/[^"\\\n]+"|'/[^'\\\n]+'`)
 
 // finderDirs returns the paths in the code that finds packages installed in editable mode.
 // setuptools writes it as __editable___NAME_finder.py, and other build tools use similar names.
 func finderDirs(site string, read records) (found []string) {
 	finders := globPaths(site, "*editable*.py")
 	for _, finder := range finders[:min(len(finders), maxLibraries)] {
-		for _, text := range absoluteText.FindAllString(string(readSettingsFile(finder)), maxLibraries) {
+		for _, text := range absoluteText().FindAllString(string(readSettingsFile(finder)), maxLibraries) {
 			path := text[1 : len(text)-1]
 			st, err := os.Stat(path)
 			switch {

@@ -2,22 +2,22 @@ package confine
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A login is recognized by its name, by its own form, or by its position in an address.
 
 // assignmentPattern matches a name and its assignment, in settings, scripts, headers and code.
-var assignmentPattern = regexp.MustCompile("([A-Za-z_][\\w.-]*)[\"'`]?\\s*(?:=|:|<<?-)\\s*")
+var assignmentPattern = text.Pattern("([A-Za-z_][\\w.-]*)[\"'`]?\\s*(?:=|:|<<?-)\\s*")
 
 // hasSecret reports whether a text has a value with the name or form of a secret. Forms that can
 // begin anywhere are searched once in the whole text.
 func hasSecret(text string) bool {
-	for _, at := range assignmentPattern.FindAllStringSubmatchIndex(text, -1) {
+	for _, at := range assignmentPattern().FindAllStringSubmatchIndex(text, -1) {
 		value := strings.Trim(text[at[1]:], " \t\r\n\"'`;")
 		if value != "" && isSecret(text[at[2]:at[3]], value[:min(len(value), secretPrefixLen)]) {
 			return true
@@ -38,17 +38,17 @@ func isWordBreak(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`,;=${}[]
 func isSecretName(name string) bool { return isSecret(name, "") }
 
 func isSecret(name, value string) bool {
-	name = camelCaseBreak.ReplaceAllString(nameSeparators.Replace(name), "${1}_$2")
+	name = camelCaseBreak().ReplaceAllString(nameSeparators.Replace(name), "${1}_$2")
 	return len(workers.SecretVariables([]string{name + "=" + value})) > 0
 }
 
 var (
 	nameSeparators = strings.NewReplacer(".", "_", "-", "_")
-	camelCaseBreak = regexp.MustCompile(`([a-z])([A-Z])`)
+	camelCaseBreak = text.Pattern(`([a-z])([A-Z])`)
 )
 
 // condaToken matches a conda token in the path of an address.
-var condaToken = regexp.MustCompile(`(/t/)[^/\s"']+(/)`)
+var condaToken = text.Pattern(`(/t/)[^/\s"']+(/)`)
 
 // withoutLogins removes the logins from URLs.
 func withoutLogins(text []byte) []byte {
@@ -66,16 +66,16 @@ func withoutLogins(text []byte) []byte {
 		}
 		plain = append(plain, line[at:]...)
 	}
-	return condaToken.ReplaceAll(plain, []byte("$1$2"))
+	return condaToken().ReplaceAll(plain, []byte("$1$2"))
 }
 
 // schemeOf matches the scheme of a URL and a quote before it.
-var schemeOf = regexp.MustCompile(`(["'])[\w+.-]*://$`)
+var schemeOf = text.Pattern(`(["'])[\w+.-]*://$`)
 
 // quoteAround returns the quote that ends a URL, given the text before its host; 0 for none.
 // Apostrophes do not count, because they occur in any text.
 func quoteAround(before []byte) byte {
-	if quote := schemeOf.FindSubmatch(before); quote != nil {
+	if quote := schemeOf().FindSubmatch(before); quote != nil {
 		return quote[1][0]
 	}
 	if bytes.Count(before, []byte(`"`))%2 == 1 {
@@ -98,21 +98,21 @@ func lengthOfLogin(rest []byte, quote byte) int {
 		word = rest[:end]
 	}
 	length := bytes.LastIndexByte(word, '@') + 1
-	if length == 0 && spacedPassword.Match(rest) {
+	if length == 0 && spacedPassword().Match(rest) {
 		length = bytes.LastIndexByte(rest, '@') + 1
 	}
 	return length
 }
 
 // spacedPassword matches a password with a space in it; digits alone would be a port.
-var spacedPassword = regexp.MustCompile(`^[^\s:@]*:[^\s@]*[^\d\s@][^\s@]*\s[^@]*@`)
+var spacedPassword = text.Pattern(`^[^\s:@]*:[^\s@]*[^\d\s@][^\s@]*\s[^@]*@`)
 
 // schemelessLogin matches a login before a host without a scheme, as in proxy settings.
-var schemelessLogin = regexp.MustCompile("(^|[\\s\"'=])[^\\s\"'`=:/@${(]+:[^\\s/:]\\S*@")
+var schemelessLogin = text.Pattern("(^|[\\s\"'=])[^\\s\"'`=:/@${(]+:[^\\s/:]\\S*@")
 
 // withoutAnyLogin removes logins from URLs and from addresses without a scheme.
 func withoutAnyLogin(text []byte) []byte {
-	return schemelessLogin.ReplaceAll(withoutLogins(text), []byte("$1"))
+	return schemelessLogin().ReplaceAll(withoutLogins(text), []byte("$1"))
 }
 
 // redactLines removes the lines for which plain returns nil, and the lines in which such a value
@@ -146,21 +146,21 @@ func dropSecretLine(line []byte) []byte {
 // line.
 func redactVariables(text []byte) []byte {
 	return redactLines(text, func(line []byte) []byte { return dropSecretLine(withoutAnyLogin(line)) }, func(_, next string) bool {
-		return strings.TrimSpace(next) != "" && !variableLine.MatchString(next)
+		return strings.TrimSpace(next) != "" && !variableLine().MatchString(next)
 	})
 }
 
-var variableLine = regexp.MustCompile(`^\s*(#|(export\s+)?[A-Za-z_.][\w.]*\s*=\s*[^\s=])`)
+var variableLine = text.Pattern(`^\s*(#|(export\s+)?[A-Za-z_.][\w.]*\s*=\s*[^\s=])`)
 
 // redactScript removes the lines of a shell script that contain a secret, up to the end of a quoted
 // text.
 func redactScript(text []byte) []byte {
 	plain := func(line []byte) []byte { return dropSecretLine(withoutLogins(line)) }
-	return redactLines(text, plain, func(value, _ string) bool { return openQuotePattern.MatchString(value) })
+	return redactLines(text, plain, func(value, _ string) bool { return openQuotePattern().MatchString(value) })
 }
 
 // openQuotePattern matches lines of a shell script that continue in the next line.
-var openQuotePattern = regexp.MustCompile(`^(?:[^"'\\]|\\[^\n]|"(?:[^"\\]|\\(?s:.))*"|'[^']*')*(?:\\\n|"(?:[^"\\]|\\(?s:.))*|'[^']*)$`)
+var openQuotePattern = text.Pattern(`^(?:[^"'\\]|\\[^\n]|"(?:[^"\\]|\\(?s:.))*"|'[^']*')*(?:\\\n|"(?:[^"\\]|\\(?s:.))*|'[^']*)$`)
 
 // redactIndexes removes the lines of settings that contain a secret, and the tokens in the paths of
 // addresses.
@@ -171,13 +171,13 @@ func redactIndexes(text []byte) []byte {
 // redactSetting removes the logins from a line of settings. It returns nil for a line that is only
 // the name of a secret, whose value is in the next lines.
 func redactSetting(line []byte) []byte {
-	if name := nameOnlyPattern.FindSubmatch(line); name != nil && isSecretName(string(name[1])) {
+	if name := nameOnlyPattern().FindSubmatch(line); name != nil && isSecretName(string(name[1])) {
 		return nil
 	}
 	return dropSecretLine(withoutAnyLogin(line))
 }
 
-var nameOnlyPattern = regexp.MustCompile(`^[\s-]*["']?([\w.-]+)["']?\s*[=:]\s*["'|>+-]*\s*$`)
+var nameOnlyPattern = text.Pattern(`^[\s-]*["']?([\w.-]+)["']?\s*[=:]\s*["'|>+-]*\s*$`)
 
 // isContinued reports whether a value continues in the next line: by indentation, after a
 // backslash, in brackets, in triple quotes, or up to the end of a key.
@@ -195,23 +195,23 @@ func indentWidth(line string) int { return len(line) - len(strings.TrimLeft(line
 func redactRegistries(text []byte) []byte {
 	var result []byte
 	for line := range bytes.Lines(text) {
-		if key, _, _ := bytes.Cut(line, []byte("=")); !registryLogin.Match(key) {
+		if key, _, _ := bytes.Cut(line, []byte("=")); !registryLogin().Match(key) {
 			result = append(result, line...)
 		}
 	}
 	return redactLines(result, redactSetting, isContinued)
 }
 
-var registryLogin = regexp.MustCompile(`(?i)_auth|token|password|username|email|_?otp\b|^\s*(cert|key)\b`)
+var registryLogin = text.Pattern(`(?i)_auth|token|password|username|email|_?otp\b|^\s*(cert|key)\b`)
 
 // redactRepository removes the lines of a git config file that contain a secret, and the headers
 // that git sends.
 func redactRepository(text []byte) []byte {
 	return redactLines(text, func(line []byte) []byte {
 		switch {
-		case gitHeader.Match(line):
+		case gitHeader().Match(line):
 			return nil
-		case madeByClone.Match(line): // there may be hundreds of them
+		case madeByClone().Match(line): // there may be hundreds of them
 			return line
 		}
 		return redactSetting(line)
@@ -219,26 +219,26 @@ func redactRepository(text []byte) []byte {
 }
 
 var (
-	gitHeader   = regexp.MustCompile(`(?i)^\s*extraheader\s*=`)
-	madeByClone = regexp.MustCompile(`^(?:\[(?:core|remote "origin")\]|\s+(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|fetch)\s*=)`)
+	gitHeader   = text.Pattern(`(?i)^\s*extraheader\s*=`)
+	madeByClone = text.Pattern(`^(?:\[(?:core|remote "origin")\]|\s+(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|fetch)\s*=)`)
 )
 
 var (
 	// addressPath matches the path of an address and the part before it.
-	addressPath   = regexp.MustCompile(`(://[^/\s"']*)((?:/[^/\s"'?#,\]}]*)+)`)
-	tokenSegment  = regexp.MustCompile(`((?:^|[/\s"'])t/)[^/\s"',]+`)
-	longWord      = regexp.MustCompile(`[A-Za-z0-9]{16,}`)
-	letterPattern = regexp.MustCompile(`[A-Za-z]`)
+	addressPath   = text.Pattern(`(://[^/\s"']*)((?:/[^/\s"'?#,\]}]*)+)`)
+	tokenSegment  = text.Pattern(`((?:^|[/\s"'])t/)[^/\s"',]+`)
+	longWord      = text.Pattern(`[A-Za-z0-9]{16,}`)
+	letterPattern = text.Pattern(`[A-Za-z]`)
 )
 
 // withoutTokens removes what looks like a token from the paths of addresses.
 func withoutTokens(line []byte) []byte {
-	line = tokenSegment.ReplaceAll(line, []byte("$1"))
-	return addressPath.ReplaceAllFunc(line, func(address []byte) []byte {
-		found := addressPath.FindSubmatch(address)
+	line = tokenSegment().ReplaceAll(line, []byte("$1"))
+	return addressPath().ReplaceAllFunc(line, func(address []byte) []byte {
+		found := addressPath().FindSubmatch(address)
 		parts := strings.Split(string(found[2]), "/")
 		for i, part := range parts {
-			if hasSecret(part) || !strings.Contains(part, ".") && slices.ContainsFunc(longWord.FindAllString(part, -1), isMixed) {
+			if hasSecret(part) || !strings.Contains(part, ".") && slices.ContainsFunc(longWord().FindAllString(part, -1), isMixed) {
 				parts[i] = ""
 			}
 		}
@@ -249,9 +249,9 @@ func withoutTokens(line []byte) []byte {
 // isMixed reports whether a long word mixes letters and digits as no name does: in both cases, or
 // with digits in more than one position.
 func isMixed(word string) bool {
-	digits := digitRun.FindAllString(word, 2)
+	digits := digitRun().FindAllString(word, 2)
 	bothCases := word != strings.ToLower(word) && word != strings.ToUpper(word)
-	return letterPattern.MatchString(word) && (len(digits) == 2 || len(digits) == 1 && bothCases)
+	return letterPattern().MatchString(word) && (len(digits) == 2 || len(digits) == 1 && bothCases)
 }
 
-var digitRun = regexp.MustCompile(`[0-9]+`)
+var digitRun = text.Pattern(`[0-9]+`)

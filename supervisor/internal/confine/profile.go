@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // An R profile is code, so it is parsed as R does: into tokens, brackets and expressions. A value
@@ -59,27 +61,27 @@ type rEdit struct {
 // rTokenForms are the tokens of R except raw strings, in the order in which they are tried.
 var rTokenForms = []struct {
 	kind rKind
-	form *regexp.Regexp
+	form func() *regexp.Regexp
 }{
-	{0, regexp.MustCompile(`^[ \t\r\f\x{a0}]+`)},
-	{rLine, regexp.MustCompile(`^\n`)},
-	{rText, regexp.MustCompile(`(?s)^(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')`)},
-	{rName, regexp.MustCompile("(?s)^`(?:[^`\\\\]|\\\\.)*`")},
-	{rNumber, regexp.MustCompile(`^\.?[0-9][\w.]*`)},
-	{rName, regexp.MustCompile(`^[\pL._][\pL\pN._]*`)},
-	{rGrowing, regexp.MustCompile(`^(?:%[^%\n]*%|[=!<>]=|\|>|::+)`)},
-	{rLeft, regexp.MustCompile(`^(?:<<?-|:=|=)`)},
-	{rRight, regexp.MustCompile(`^->>?`)},
-	{rGrowing, regexp.MustCompile(`^[-+*/^~?!&|<>:$@\\]`)},
-	{rOpen, regexp.MustCompile(`^[(\[{]`)},
-	{rClose, regexp.MustCompile(`^[)\]}]`)},
-	{rComma, regexp.MustCompile(`^[,;]`)},
+	{0, text.Pattern(`^[ \t\r\f\x{a0}]+`)},
+	{rLine, text.Pattern(`^\n`)},
+	{rText, text.Pattern(`(?s)^(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')`)},
+	{rName, text.Pattern("(?s)^`(?:[^`\\\\]|\\\\.)*`")},
+	{rNumber, text.Pattern(`^\.?[0-9][\w.]*`)},
+	{rName, text.Pattern(`^[\pL._][\pL\pN._]*`)},
+	{rGrowing, text.Pattern(`^(?:%[^%\n]*%|[=!<>]=|\|>|::+)`)},
+	{rLeft, text.Pattern(`^(?:<<?-|:=|=)`)},
+	{rRight, text.Pattern(`^->>?`)},
+	{rGrowing, text.Pattern(`^[-+*/^~?!&|<>:$@\\]`)},
+	{rOpen, text.Pattern(`^[(\[{]`)},
+	{rClose, text.Pattern(`^[)\]}]`)},
+	{rComma, text.Pattern(`^[,;]`)},
 }
 
 var (
 	rWords   = []string{"if", "else", "for", "in", "while", "repeat", "function"}
-	rComment = regexp.MustCompile(`^#[^\n]*`)
-	rRaw     = regexp.MustCompile(`^[rR](["'])(-*)([(\[{])`)
+	rComment = text.Pattern(`^#[^\n]*`)
+	rRaw     = text.Pattern(`^[rR](["'])(-*)([(\[{])`)
 	rClosing = map[byte]byte{'(': ')', '[': ']', '{': '}'}
 )
 
@@ -120,11 +122,11 @@ func (p *rProfile) readTokens() {
 // comments; the length is 0 if there is no token.
 func (p *rProfile) tokenAt(at int) (rKind, int) {
 	rest := p.text[at:]
-	if comment := rComment.Find(rest); comment != nil {
+	if comment := rComment().Find(rest); comment != nil {
 		p.edits = append(p.edits, rEdit{at, at + len(comment), ""})
 		return 0, len(comment)
 	}
-	if raw := rRaw.FindSubmatch(rest); raw != nil {
+	if raw := rRaw().FindSubmatch(rest); raw != nil {
 		closing := string(rClosing[raw[3][0]]) + string(raw[2]) + string(raw[1])
 		body := bytes.Index(rest[len(raw[0]):], []byte(closing))
 		if body < 0 {
@@ -133,7 +135,7 @@ func (p *rProfile) tokenAt(at int) (rKind, int) {
 		return rText, len(raw[0]) + body + len(closing)
 	}
 	for _, f := range rTokenForms {
-		switch found := f.form.Find(rest); {
+		switch found := f.form().Find(rest); {
 		case found == nil:
 		case slices.Contains(rWords, string(found)):
 			return rGrowing, len(found)
@@ -293,14 +295,14 @@ func (p *rProfile) isSecret(i, end int) bool {
 		if kind := p.tokens[i].kind; kind != rText && kind != rName {
 			continue
 		}
-		if name := strings.Trim(p.tokenText(i), "\"'`"); wholeName.MatchString(name) && isSecretName(name) {
+		if name := strings.Trim(p.tokenText(i), "\"'`"); wholeName().MatchString(name) && isSecretName(name) {
 			return true
 		}
 	}
 	return false
 }
 
-var wholeName = regexp.MustCompile(`^[\w.-]+$`)
+var wholeName = text.Pattern(`^[\w.-]+$`)
 
 // rConstants are values that cannot be secrets.
 var rConstants = []string{"TRUE", "FALSE", "NULL", "NA", "T", "F"}
@@ -332,7 +334,7 @@ func (p *rProfile) trimLineEnds(i, end int) (from, to int) {
 func (p *rProfile) redactText(t rToken, empty bool) {
 	was := p.text[t.from:t.to]
 	before, after := 1, 1
-	if raw := rRaw.Find(was); raw != nil {
+	if raw := rRaw().Find(was); raw != nil {
 		before, after = len(raw), len(raw)-1
 	}
 	inner := was[before : len(was)-after]
