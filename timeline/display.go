@@ -162,8 +162,8 @@ func (d Display) describeTypes() string {
 	return what
 }
 
-// titledImage returns the image with its title, or nil.
-func (d Display) titledImage() *Image {
+// TitledImage returns the image with its title, or nil.
+func (d Display) TitledImage() *Image {
 	mime, data, ok := d.ImageData()
 	if !ok {
 		return nil
@@ -173,13 +173,14 @@ func (d Display) titledImage() *Image {
 
 // labelText describes the display in one line.
 func (d Display) labelText() string {
-	if i := d.titledImage(); i != nil {
-		return imageLabel(i)
+	if i := d.TitledImage(); i != nil {
+		return i.Label()
 	}
 	return "display: " + d.describeTypes()
 }
 
-func imageLabel(i *Image) string {
+// Label describes the image in one line: "image: TITLE, W x H, BYTES".
+func (i *Image) Label() string {
 	what := i.Title
 	if what == "" {
 		what = i.MIME

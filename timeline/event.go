@@ -71,6 +71,9 @@ const (
 	InputKindForm InputKind = "form"
 )
 
+// WantsLine reports whether a line of input answers such a request.
+func (k InputKind) WantsLine() bool { return k != InputKindPermission && k != InputKindForm }
+
 type (
 	// Text is raw bytes, exactly as written; a chunk may end inside a character.
 	Text struct {
@@ -364,7 +367,8 @@ func (g AccessGranted) String() string {
 	return s
 }
 
-func (d AccessDenied) noticeText() string {
+// NoticeText returns what readers are told about the denial: what was denied, and why.
+func (d AccessDenied) NoticeText() string {
 	s := "the sandbox refused: " + d.String()
 	if d.Call != "" {
 		s = "not allowed: " + d.String()
@@ -378,7 +382,8 @@ func (d AccessDenied) noticeText() string {
 	return s
 }
 
-func (g AccessGranted) noticeText() string {
+// NoticeText returns what readers are told about the grant: what was granted, and by whom.
+func (g AccessGranted) NoticeText() string {
 	who := g.Author
 	if who == "" {
 		who = "the user"

@@ -50,7 +50,7 @@ func (r Rendering) Text() string {
 		if s := b.String(); s != "" && !strings.HasSuffix(s, "\n") {
 			b.WriteByte('\n')
 		}
-		b.WriteString(labelLine(imageLabel(p.Image)) + "\n")
+		b.WriteString(labelLine(p.Image.Label()) + "\n")
 	}
 	return b.String()
 }
@@ -84,7 +84,7 @@ func Render(events []Event, opts *RenderOptions) Rendering {
 	}
 	for i, e := range events {
 		if b, ok := e.Body.(Omitted); ok && r.isRedrawn(b, events[i+1:]) {
-			r.write(r.lineStream, []byte(eraseLine))
+			r.write(int(r.lineStream), []byte(eraseLine))
 			r.inRedraw = true
 			continue
 		}
@@ -124,7 +124,7 @@ const (
 
 // A renderer collects rows, chooses which of them are shown, and writes them.
 type renderer struct {
-	transcriptPrinter
+	linePrinter
 	opts       RenderOptions
 	generation uint64 // of the last event
 	rows       []renderRow
@@ -163,9 +163,9 @@ func (r *renderer) addEvent(e Event) {
 	case Limit:
 		r.addLabel(b.String(), e.Line)
 	case AccessDenied:
-		r.addLabel(b.noticeText(), e.Line)
+		r.addLabel(b.NoticeText(), e.Line)
 	case AccessGranted:
-		r.addLabel(b.noticeText(), e.Line)
+		r.addLabel(b.NoticeText(), e.Line)
 	case Call:
 		r.addLabel(b.String(), e.Line)
 	case Interrupt:
@@ -180,7 +180,7 @@ func (r *renderer) addEvent(e Event) {
 		r.addExit(e, b)
 	case Gap:
 		r.flush()
-		r.addLabel(gapLabel(b), 0)
+		r.addLabel(b.NoticeText(), 0)
 		r.lineNumber = 0
 	case Omitted:
 		if b.Bytes == 0 {
@@ -191,11 +191,10 @@ func (r *renderer) addEvent(e Event) {
 		r.lineNumber = 0
 		r.rows = append(r.rows, renderRow{kind: omittedRow, omitted: omission{b.FirstLine, b.LastLine, 0, b.Bytes}})
 	case InputLine:
-		r.addInputLine(e, b)
-	case InputRequested, InputRequestEnded, Progress:
-		r.printEvent(e)
-		r.takeRows(textRow)
-	case Preparation, OutputCleared, FullScreenChanged: // relevant only while they last
+		r.addInputLine(b)
+	case InputRequested:
+		r.awaitsInput = b.Kind.WantsLine()
+	case Preparation, Progress, InputRequestEnded, OutputCleared, FullScreenChanged: // relevant only while they last
 	}
 }
 
@@ -205,14 +204,13 @@ func (r *renderer) addText(e Event, b Text) {
 		_, rest, found := bytes.Cut(b.Data, carriageReturn)
 		r.inRedraw = !found
 		b.Data = rest
-		e.Body = b
 	}
 	if len(b.Data) == 0 {
 		return
 	}
 	r.beginOutput(e)
 	r.lineStream = b.Stream
-	r.printEvent(e)
+	r.write(int(b.Stream), b.Data)
 	r.takeRows(textRow)
 	r.hasOutput = true
 }
@@ -237,14 +235,14 @@ func (r *renderer) addExit(e Event, b WorkerExited) {
 	if e.Generation < r.generation {
 		what = "session restarted"
 	}
-	r.addLabel(exitReport(what, b), e.Line)
+	r.addLabel(b.Report(what), e.Line)
 	r.exitShown = true
 	r.closeTurn()
 }
 
 // addInputLine adds an answered prompt, and the answer if another author gave it.
-func (r *renderer) addInputLine(e Event, b InputLine) {
-	r.printEvent(e)
+func (r *renderer) addInputLine(b InputLine) {
+	r.endInputLine(b.Prompt)
 	r.takeRows(textRow)
 	switch {
 	case b.Author == "" || b.Author == r.opts.Self:
@@ -340,7 +338,7 @@ func (r *renderer) addLabel(text string, number int) {
 	r.breakRow()
 	known := r.lineNumber
 	r.lineNumber = number
-	r.transcriptPrinter.printLabel(text)
+	r.printLabel(text)
 	r.takeRows(labelRow)
 	if number == 0 {
 		r.lineNumber = known
@@ -383,7 +381,7 @@ func (r *renderer) rowText(w *renderRow) []byte { return r.out[w.from:w.to] }
 
 // addDisplay adds an image or text, and removes the displays that it updates.
 func (r *renderer) addDisplay(e Event, d Display) {
-	image, text := d.titledImage(), d.Text()
+	image, text := d.TitledImage(), d.Text()
 	if image == nil && text == "" {
 		return
 	}

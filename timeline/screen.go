@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -40,7 +39,7 @@ type lineScreen struct {
 	lineContinued bool // out holds the beginning of the unfinished line
 	lineRewritten bool // part of the line was overwritten or erased
 
-	streams [2]decoder // by Stream
+	streams [2]decoder // standard output and standard error
 }
 
 // A decoder holds the unfinished character and escape sequence of one stream.
@@ -62,14 +61,6 @@ const (
 	stateString                          // after ESC ], P, X, ^ or _
 	stateStringEscape                    // ESC within such a string
 )
-
-// TerminalText returns text as a terminal would finally show it, by the rules of Render.
-func TerminalText(text string) string {
-	var p lineScreen
-	p.write(Stdout, []byte(text))
-	p.flush()
-	return string(p.out) + string(appendVisible(nil, p.line))
-}
 
 // A byte without a meaning is one cell of the line, like every character: the cursor moves over
 // all of it, and writing replaces all of it. Such a cell is one of these bytes, which never
@@ -116,32 +107,12 @@ func lastCell(line []byte) int {
 	return n
 }
 
-// LineSplitter splits the text of a session into lines, as Render and the output file show
-// them. The zero value is ready to use. It holds at most 64 KiB of the unfinished line.
-type LineSplitter struct{ screen lineScreen }
-
-// Add adds text and returns the lines that it completes.
-func (l *LineSplitter) Add(t Text) []string {
-	before := l.screen.finishedLines
-	l.screen.write(t.Stream, t.Data)
-	if l.screen.finishedLines == before {
-		l.screen.out = l.screen.out[:0] // the beginning of an overlong line
-		return nil
-	}
-	lines := strings.Split(string(l.screen.out), "\n")
-	l.screen.out = l.screen.out[:0]
-	return lines[:l.screen.finishedLines-before]
-}
-
-// OpenLine returns the unfinished line.
-func (l *LineSplitter) OpenLine() string { return string(l.screen.line) }
-
 // hasOpenLine reports whether the last line has text and is unfinished.
 func (l *lineScreen) hasOpenLine() bool { return len(l.line) > 0 || l.lineContinued }
 
-// write prints bytes of one stream.
-func (l *lineScreen) write(s Stream, data []byte) {
-	d := &l.streams[s&1]
+// write prints bytes of one stream: 0 is standard output and 1 is standard error.
+func (l *lineScreen) write(stream int, data []byte) {
+	d := &l.streams[stream&1]
 	for len(data) > 0 {
 		switch {
 		case d.state != stateText:
@@ -162,6 +133,25 @@ func (l *lineScreen) flush() {
 		l.showBytes(d.rune[:d.runeBytes])
 		d.runeBytes = 0
 	}
+}
+
+// isUnfinished reports whether text has not been taken yet, or what was written ends within a
+// line, a character or an escape sequence.
+func (l *lineScreen) isUnfinished() bool {
+	for _, d := range l.streams {
+		if d.state != stateText || d.runeBytes > 0 {
+			return true
+		}
+	}
+	return l.hasOpenLine() || len(l.out) > 0
+}
+
+// commitLine makes the unfinished line final: it goes to out, and later bytes continue it.
+func (l *lineScreen) commitLine() {
+	l.flush()
+	l.out = appendVisible(l.out, l.line)
+	l.lineContinued = l.hasOpenLine()
+	l.line, l.cursor, l.lineRewritten = l.line[:0], 0, false
 }
 
 // endLine ends the last line.

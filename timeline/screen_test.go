@@ -12,7 +12,7 @@ import (
 func screenText(chunks ...string) string {
 	var p lineScreen
 	for _, c := range chunks {
-		p.write(Stdout, []byte(c))
+		p.write(0, []byte(c))
 	}
 	p.flush()
 	return string(appendVisible(p.out, p.line))
@@ -73,10 +73,10 @@ func TestLineScreen(t *testing.T) {
 
 	t.Run("one stream does not break characters of the other", func(t *testing.T) {
 		var p lineScreen
-		p.write(Stdout, []byte("\xe2\x82"))
-		p.write(Stderr, []byte("\x1b[3"))
-		p.write(Stdout, []byte("\xac"))
-		p.write(Stderr, []byte("1mä"))
+		p.write(0, []byte("\xe2\x82"))
+		p.write(1, []byte("\x1b[3"))
+		p.write(0, []byte("\xac"))
+		p.write(1, []byte("1mä"))
 		if got := string(p.line); got != "€ä" {
 			t.Errorf("got %q, want €ä", got)
 		}
@@ -86,14 +86,14 @@ func TestLineScreen(t *testing.T) {
 		var p lineScreen
 		var got []byte
 		for range 1000 {
-			p.write(Stdout, bytes.Repeat([]byte("€"), 1000))
+			p.write(0, bytes.Repeat([]byte("€"), 1000))
 			got = append(got, p.out...)
 			p.out = p.out[:0]
 			if len(p.line) > maxLineBytes {
 				t.Fatalf("got %d bytes of unfinished line", len(p.line))
 			}
 		}
-		p.write(Stdout, []byte("\rX\n"))
+		p.write(0, []byte("\rX\n"))
 		got = append(got, p.out...)
 		if n := bytes.Count(got, []byte("€")); n != 999_999 || p.finishedLines != 1 || bytes.Count(got, newline) != 1 {
 			t.Errorf("got %d characters in %d lines, want all but one in 1", n, p.finishedLines)
@@ -115,11 +115,11 @@ func FuzzPrinter(f *testing.F) {
 	f.Add([]byte("abc\rä\r\x1b[5Cx\x1b[1K\n"), []byte("\x1b\x1b[\x1bP\x1b\\"), uint8(1))
 	f.Fuzz(func(t *testing.T, out, err []byte, size uint8) {
 		var whole, cut lineScreen
-		whole.write(Stdout, out)
-		whole.write(Stderr, err)
+		whole.write(0, out)
+		whole.write(1, err)
 		for s, data := range [][]byte{out, err} {
 			for chunk := range slices.Chunk(data, int(size)+1) {
-				cut.write(Stream(s), chunk)
+				cut.write(s, chunk)
 			}
 		}
 		whole.flush()
@@ -156,7 +156,7 @@ func BenchmarkPrinter(b *testing.B) {
 			b.SetBytes(int64(len(data)))
 			for b.Loop() {
 				p.out = p.out[:0]
-				p.write(Stdout, data)
+				p.write(0, data)
 			}
 		})
 	}

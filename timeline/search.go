@@ -270,17 +270,6 @@ func (s *lineSearch) searchRest() bool {
 	return true
 }
 
-// isUnfinished reports whether the printed text ends with an unfinished line, character or
-// escape sequence.
-func (p *transcriptPrinter) isUnfinished() bool {
-	for _, d := range p.streams {
-		if d.state != stateText || d.runeBytes > 0 {
-			return true
-		}
-	}
-	return p.hasOpenLine() || len(p.out) > 0
-}
-
 // excerptAround returns at most maxMatchBytes of a line, around the match.
 func excerptAround(line []byte, where []int) string {
 	if len(line) <= maxMatchBytes {

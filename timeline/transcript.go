@@ -1,7 +1,6 @@
 package timeline
 
 import (
-	"bytes"
 	"fmt"
 	_ "image/gif" // formats whose size can be shown
 	_ "image/jpeg"
@@ -13,10 +12,7 @@ import (
 
 // A transcriptPrinter converts events to the text of a session: the printed text, and one
 // bracketed line for each other event that is shown. Both output.txt and Render use it.
-type transcriptPrinter struct {
-	lineScreen
-	awaitsInput bool // an input request is open; its answer ends the line on the screen
-}
+type transcriptPrinter struct{ linePrinter }
 
 // printEvent adds an event.
 func (p *transcriptPrinter) printEvent(e Event) {
@@ -25,7 +21,7 @@ func (p *transcriptPrinter) printEvent(e Event) {
 	}
 	switch b := e.Body.(type) {
 	case Text:
-		p.write(b.Stream, b.Data)
+		p.write(int(b.Stream), b.Data)
 	case Display:
 		p.printDisplay(b)
 	case Notice:
@@ -33,18 +29,18 @@ func (p *transcriptPrinter) printEvent(e Event) {
 	case Limit:
 		p.printLabel(b.String())
 	case AccessDenied:
-		p.printLabel(b.noticeText())
+		p.printLabel(b.NoticeText())
 	case AccessGranted:
-		p.printLabel(b.noticeText())
+		p.printLabel(b.NoticeText())
 	case Call:
 		p.printLabel(b.String())
 	case WorkerExited:
 		p.endTurn()
-		p.printLabel(exitReport("session ended", b))
+		p.printLabel(b.Report("session ended"))
 	case Gap:
-		p.printLabel(gapLabel(b))
+		p.printLabel(b.NoticeText())
 	case InputRequested:
-		p.awaitsInput = b.Kind != InputKindPermission && b.Kind != InputKindForm // those are not answered with a line of input
+		p.awaitsInput = b.Kind.WantsLine()
 	case InputLine:
 		p.endInputLine(b.Prompt)
 	case TurnEnded:
@@ -57,8 +53,8 @@ func (p *transcriptPrinter) printEvent(e Event) {
 
 // printDisplay adds a display: a label for an image, otherwise its text.
 func (p *transcriptPrinter) printDisplay(d Display) {
-	if i := d.titledImage(); i != nil {
-		p.printLabel(imageLabel(i))
+	if i := d.TitledImage(); i != nil {
+		p.printLabel(i.Label())
 		return
 	}
 	if text := d.Text(); text != "" {
@@ -66,60 +62,8 @@ func (p *transcriptPrinter) printDisplay(d Display) {
 	}
 }
 
-// printParagraph adds text on lines of its own.
-func (p *transcriptPrinter) printParagraph(text string) {
-	p.breakLine()
-	p.write(Stdout, []byte(text))
-	p.flush()
-	p.breakLine()
-}
-
-// endTurn clears unfinished state of a turn.
-func (p *transcriptPrinter) endTurn() {
-	p.flush()
-	p.awaitsInput = false
-}
-
-// endInputLine ends the line that asked for input, as the Enter key does.
-func (p *transcriptPrinter) endInputLine(prompt string) {
-	if p.awaitsInput || p.lineEndsWith(prompt) {
-		p.breakLine()
-	}
-	p.awaitsInput = false
-}
-
-// lineEndsWith reports whether the last line ends with this prompt.
-func (p *transcriptPrinter) lineEndsWith(prompt string) bool {
-	if prompt == "" || len(p.line) == 0 {
-		return false
-	}
-	var q lineScreen
-	q.write(Stdout, []byte(prompt))
-	return len(q.line) > 0 && bytes.HasSuffix(p.line, q.line)
-}
-
-// printLabel adds a bracketed line.
-func (p *transcriptPrinter) printLabel(text string) {
-	p.breakLine()
-	p.out = append(p.out, labelLine(text)...)
-	p.out = append(p.out, '\n')
-	p.finishedLines++
-}
-
-// maxLabelBytes bounds a label, whose text may come from a runtime.
-const maxLabelBytes = 1000
-
-// labelLine turns any text into one printable, bracketed line.
-func labelLine(text string) string { return "[" + oneLine(text) + "]" }
-
-func oneLine(s string) string {
-	var p lineScreen
-	p.write(Stdout, []byte(text.OneLine(text.ShortenBytes(s, maxLabelBytes))))
-	p.flush()
-	return string(appendVisible(nil, p.line))
-}
-
-func gapLabel(g Gap) string {
+// NoticeText returns what readers are told about the gap.
+func (g Gap) NoticeText() string {
 	if g.Bytes == 0 {
 		return fmt.Sprintf("gap: %s lost", text.Count(int(g.To-g.From)+1, "event"))
 	}
@@ -134,21 +78,21 @@ func (e WorkerExited) FullReason() string {
 	return e.Reason + " (" + e.Message + ")"
 }
 
-// exitReport returns why a worker ended, with further facts about it. It begins with the words
-// in what.
-func exitReport(what string, g WorkerExited) string {
-	if g.NeverReady {
+// Report returns why a worker ended, with further facts about it. It begins with the words in
+// what, such as "session ended", unless the worker was never ready.
+func (e WorkerExited) Report(what string) string {
+	if e.NeverReady {
 		what = "session did not start"
 	}
-	s := what + ": " + g.FullReason()
-	if !g.NeverReady {
+	s := what + ": " + e.FullReason()
+	if !e.NeverReady {
 		s += ", state lost"
 	}
-	if g.LastLine != "" {
-		s += "; last line: " + strings.TrimSpace(g.LastLine)
+	if e.LastLine != "" {
+		s += "; last line: " + strings.TrimSpace(e.LastLine)
 	}
-	if g.PeakRSSBytes > 0 && !g.Clean && !g.NeverReady { // it may be the cause
-		s += "; peak memory " + FormatBytes(g.PeakRSSBytes)
+	if e.PeakRSSBytes > 0 && !e.Clean && !e.NeverReady { // it may be the cause
+		s += "; peak memory " + FormatBytes(e.PeakRSSBytes)
 	}
 	return s
 }
@@ -169,10 +113,7 @@ func (t *Transcript) Add(e Event) []byte {
 
 // Flush returns the unfinished last line. Later events do not change it any more.
 func (t *Transcript) Flush() []byte {
-	t.printer.flush()
-	t.printer.out = appendVisible(t.printer.out, t.printer.line)
-	t.printer.lineContinued = t.printer.hasOpenLine()
-	t.printer.line, t.printer.cursor, t.printer.lineRewritten = t.printer.line[:0], 0, false
+	t.printer.commitLine()
 	return t.takeText()
 }
 
