@@ -103,7 +103,7 @@ func (l *Log) runWriter(kick <-chan struct{}, s *fileWriter) {
 			}
 			if w.isFull {
 				l.forgetFiles()
-				if err := s.restartFiles(); !l.recordRestart(s.transcript.finishedLines, err) {
+				if err := s.restartFiles(); !l.recordRestart(s.transcript.FinishedLines, err) {
 					return
 				}
 			}
@@ -269,8 +269,8 @@ func (fw *fileWriter) restartFiles() error {
 		return err
 	}
 	label := fmt.Sprintf("gap: this file had reached its limit of %s: earlier output is not in it", FormatBytes(fw.maxFileBytes))
-	n, err := fw.output.Write([]byte(labelLine(label) + "\n"))
-	fw.outputSize, fw.transcript.finishedLines = int64(n), 1
+	n, err := fw.output.Write([]byte(LabelLine(label) + "\n"))
+	fw.outputSize, fw.transcript.FinishedLines = int64(n), 1
 	return err
 }
 
@@ -293,18 +293,18 @@ func (fw *fileWriter) closeIdleFiles() {
 	if cap(fw.records) > maxIdleBufferBytes {
 		fw.records = nil
 	}
-	if cap(fw.transcript.out) > maxIdleBufferBytes {
-		fw.transcript.out = nil
+	if cap(fw.transcript.Out) > maxIdleBufferBytes {
+		fw.transcript.Out = nil
 	}
-	if cap(fw.transcript.line) > maxIdleBufferBytes && len(fw.transcript.line) <= maxIdleBufferBytes {
-		fw.transcript.line = bytes.Clone(fw.transcript.line)
+	if cap(fw.transcript.Line) > maxIdleBufferBytes && len(fw.transcript.Line) <= maxIdleBufferBytes {
+		fw.transcript.Line = bytes.Clone(fw.transcript.Line)
 	}
 }
 
 // writeBatch writes events to both files, up to the first that no longer fits.
 func (fw *fileWriter) writeBatch(batch []entry) (batchResult, error) {
 	w := batchResult{lines: make([]int, 0, len(batch))}
-	fw.records, fw.transcript.out = fw.records[:0], fw.transcript.out[:0]
+	fw.records, fw.transcript.Out = fw.records[:0], fw.transcript.Out[:0]
 	for _, e := range batch {
 		if !fw.addEntry(e, &w) {
 			w.isFull = true
@@ -315,14 +315,14 @@ func (fw *fileWriter) writeBatch(batch []entry) (batchResult, error) {
 			break
 		}
 	}
-	w.end, w.finishedLines = fw.end, fw.transcript.finishedLines
-	if _, err := fw.output.Write(fw.transcript.out); err != nil {
+	w.end, w.finishedLines = fw.end, fw.transcript.FinishedLines
+	if _, err := fw.output.Write(fw.transcript.Out); err != nil {
 		return batchResult{}, err
 	}
 	if _, err := fw.events.Write(fw.records); err != nil {
 		return batchResult{}, err
 	}
-	fw.outputSize += int64(len(fw.transcript.out))
+	fw.outputSize += int64(len(fw.transcript.Out))
 	return w, nil
 }
 
@@ -331,9 +331,9 @@ func (fw *fileWriter) writeBatch(batch []entry) (batchResult, error) {
 func (fw *fileWriter) addEntry(e entry, w *batchResult) bool {
 	at := e.position
 	at.offset, at.lastStructural = fw.end.offset, fw.end.lastStructural
-	e.Line = fw.transcript.finishedLines + 1
+	e.Line = fw.transcript.FinishedLines + 1
 
-	printed, encoded := len(fw.transcript.out), len(fw.records)
+	printed, encoded := len(fw.transcript.Out), len(fw.records)
 	var placed []blobLocation
 	fw.records, placed = appendRecord(fw.records, e.Event, at, fw.blobs)
 	size := int64(len(fw.records) - encoded)
@@ -351,11 +351,11 @@ func (fw *fileWriter) addEntry(e entry, w *batchResult) bool {
 		fw.indexedOffset = at.offset
 		w.index = append(w.index, at)
 	}
-	if n := bytes.LastIndexByte(fw.transcript.out[printed:], '\n'); n >= 0 {
+	if n := bytes.LastIndexByte(fw.transcript.Out[printed:], '\n'); n >= 0 {
 		offset := fw.outputSize + int64(printed+n+1)
 		if offset-fw.markedOffset >= indexStride {
 			fw.markedOffset = offset
-			w.marks = append(w.marks, lineMark{fw.transcript.finishedLines + 1, offset})
+			w.marks = append(w.marks, lineMark{fw.transcript.FinishedLines + 1, offset})
 		}
 	}
 	return true
@@ -369,13 +369,13 @@ func (fw *fileWriter) printEvent(e Event) bool {
 		fw.transcript.printEvent(e)
 		return true
 	}
-	before, printed := fw.transcript, len(fw.transcript.out)
-	before.line = bytes.Clone(fw.transcript.line)
+	before, printed := fw.transcript, len(fw.transcript.Out)
+	before.Line = bytes.Clone(fw.transcript.Line)
 	fw.transcript.printEvent(e)
 	if fw.pendingOutputBytes() < room {
 		return true
 	}
-	before.out = fw.transcript.out[:printed]
+	before.Out = fw.transcript.Out[:printed]
 	fw.transcript = before
 	return false
 }
@@ -383,15 +383,15 @@ func (fw *fileWriter) printEvent(e Event) bool {
 // pendingOutputBytes returns the maximum size in output.txt of the events of a batch, including
 // the unfinished line.
 func (fw *fileWriter) pendingOutputBytes() int64 {
-	return int64(len(fw.transcript.out) + 2*len(fw.transcript.line)) // a cell may take twice as many bytes
+	return int64(len(fw.transcript.Out) + 2*len(fw.transcript.Line)) // a cell may take twice as many bytes
 }
 
 // maxGrowth bounds how many bytes one byte of text can become when printed: a cursor movement
 // of seven bytes may print maxColumn spaces.
-const maxGrowth = maxColumn / 6
+const maxGrowth = MaxColumn / 6
 
 // writeEndNotice writes the last line of output.txt, which says that the file ends there.
 func (fw *fileWriter) writeEndNotice() {
-	fw.transcript.endTurn()
-	fw.transcript.printLabel(fmt.Sprintf("gap: this file has reached its limit of %s: later output is not in it", FormatBytes(fw.maxFileBytes)))
+	fw.transcript.EndTurn()
+	fw.transcript.PrintLabel(fmt.Sprintf("gap: this file has reached its limit of %s: later output is not in it", FormatBytes(fw.maxFileBytes)))
 }

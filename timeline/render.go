@@ -50,7 +50,7 @@ func (r Rendering) Text() string {
 		if s := b.String(); s != "" && !strings.HasSuffix(s, "\n") {
 			b.WriteByte('\n')
 		}
-		b.WriteString(labelLine(p.Image.Label()) + "\n")
+		b.WriteString(LabelLine(p.Image.Label()) + "\n")
 	}
 	return b.String()
 }
@@ -84,7 +84,7 @@ func Render(events []Event, opts *RenderOptions) Rendering {
 	}
 	for i, e := range events {
 		if b, ok := e.Body.(Omitted); ok && r.isRedrawn(b, events[i+1:]) {
-			r.write(int(r.lineStream), []byte(eraseLine))
+			r.Write(int(r.lineStream), []byte(eraseLine))
 			r.inRedraw = true
 			continue
 		}
@@ -124,7 +124,7 @@ const (
 
 // A renderer collects rows, chooses which of them are shown, and writes them.
 type renderer struct {
-	linePrinter
+	LinePrinter
 	opts       RenderOptions
 	generation uint64 // of the last event
 	rows       []renderRow
@@ -155,7 +155,7 @@ func (r *renderer) addEvent(e Event) {
 	case TurnStarted:
 		r.startTurn(e, b)
 	case TurnEnded:
-		r.endTurn()
+		r.EndTurn()
 		r.closeLine()
 		r.closeTurn()
 	case Notice:
@@ -179,21 +179,21 @@ func (r *renderer) addEvent(e Event) {
 	case WorkerExited:
 		r.addExit(e, b)
 	case Gap:
-		r.flush()
+		r.Flush()
 		r.addLabel(b.NoticeText(), 0)
 		r.lineNumber = 0
 	case Omitted:
 		if b.Bytes == 0 {
 			return // only old structural events follow
 		}
-		r.flush()
+		r.Flush()
 		r.breakRow()
 		r.lineNumber = 0
 		r.rows = append(r.rows, renderRow{kind: omittedRow, omitted: omission{b.FirstLine, b.LastLine, 0, b.Bytes}})
 	case InputLine:
 		r.addInputLine(b)
 	case InputRequested:
-		r.awaitsInput = b.Kind.WantsLine()
+		r.AwaitsInput = b.Kind.WantsLine()
 	case Preparation, Progress, InputRequestEnded, OutputCleared, FullScreenChanged: // relevant only while they last
 	}
 }
@@ -210,7 +210,7 @@ func (r *renderer) addText(e Event, b Text) {
 	}
 	r.beginOutput(e)
 	r.lineStream = b.Stream
-	r.write(int(b.Stream), b.Data)
+	r.Write(int(b.Stream), b.Data)
 	r.takeRows(textRow)
 	r.hasOutput = true
 }
@@ -230,7 +230,7 @@ func (r *renderer) startTurn(e Event, b TurnStarted) {
 
 // addExit adds the exit report of a worker.
 func (r *renderer) addExit(e Event, b WorkerExited) {
-	r.endTurn()
+	r.EndTurn()
 	what := "session ended"
 	if e.Generation < r.generation {
 		what = "session restarted"
@@ -242,7 +242,7 @@ func (r *renderer) addExit(e Event, b WorkerExited) {
 
 // addInputLine adds an answered prompt, and the answer if another author gave it.
 func (r *renderer) addInputLine(b InputLine) {
-	r.endInputLine(b.Prompt)
+	r.EndInputLine(b.Prompt)
 	r.takeRows(textRow)
 	switch {
 	case b.Author == "" || b.Author == r.opts.Self:
@@ -278,7 +278,7 @@ var (
 // isRedrawn reports whether the omitted text was only earlier states of a line, such as a
 // progress bar, that is redrawn after it. A terminal would no longer show them.
 func (r *renderer) isRedrawn(b Omitted, behind []Event) bool {
-	if b.FirstLine == 0 || b.FirstLine != b.LastLine || !r.hasOpenLine() || !r.lineRewritten {
+	if b.FirstLine == 0 || b.FirstLine != b.LastLine || !r.HasOpenLine() || !r.LineRewritten {
 		return false
 	}
 	for _, e := range behind {
@@ -315,13 +315,13 @@ func (r *renderer) beginOutput(e Event) {
 
 // breakRow ends the last line if it has text.
 func (r *renderer) breakRow() {
-	r.breakLine()
+	r.BreakLine()
 	r.takeRows(textRow)
 }
 
 // closeLine is like breakRow, but if nothing follows, the line has no newline.
 func (r *renderer) closeLine() {
-	if !r.hasOpenLine() {
+	if !r.HasOpenLine() {
 		return
 	}
 	r.breakRow()
@@ -332,13 +332,13 @@ func (r *renderer) closeLine() {
 // addLabel adds a bracketed line. number is its line in the output file, or 0 if it is not
 // there.
 func (r *renderer) addLabel(text string, number int) {
-	if r.hasOpenLine() && number > 0 {
+	if r.HasOpenLine() && number > 0 {
 		number++
 	}
 	r.breakRow()
 	known := r.lineNumber
 	r.lineNumber = number
-	r.printLabel(text)
+	r.PrintLabel(text)
 	r.takeRows(labelRow)
 	if number == 0 {
 		r.lineNumber = known
@@ -348,7 +348,7 @@ func (r *renderer) addLabel(text string, number int) {
 // takeRows turns finished lines into rows.
 func (r *renderer) takeRows(kind rowKind) {
 	for {
-		n := bytes.IndexByte(r.out[r.takenBytes:], '\n')
+		n := bytes.IndexByte(r.Out[r.takenBytes:], '\n')
 		if n < 0 {
 			return
 		}
@@ -377,7 +377,7 @@ func (r *renderer) countRepeat(next *renderRow) bool {
 	return true
 }
 
-func (r *renderer) rowText(w *renderRow) []byte { return r.out[w.from:w.to] }
+func (r *renderer) rowText(w *renderRow) []byte { return r.Out[w.from:w.to] }
 
 // addDisplay adds an image or text, and removes the displays that it updates.
 func (r *renderer) addDisplay(e Event, d Display) {
@@ -406,7 +406,7 @@ func (r *renderer) addDisplay(e Event, d Display) {
 		}
 	} else {
 		r.lineStream = Stdout
-		r.printParagraph(text)
+		r.PrintParagraph(text)
 		r.takeRows(textRow)
 	}
 	r.displayID = ""
@@ -415,7 +415,7 @@ func (r *renderer) addDisplay(e Event, d Display) {
 
 // finishRows turns the unfinished line into a row.
 func (r *renderer) finishRows() {
-	r.flush()
+	r.Flush()
 	r.closeLine()
 	r.closeTurn()
 }

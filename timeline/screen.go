@@ -20,24 +20,24 @@ const (
 	maxControlBytes = 256
 	maxStringBytes  = 1 << 20
 
-	maxColumn = 1000 // rightmost column that a cursor movement may reach
+	MaxColumn = 1000 // rightmost column that a cursor movement may reach
 )
 
-// A lineScreen turns the bytes of both streams into lines, like a terminal that can rewrite
+// A LineScreen turns the bytes of both streams into lines, like a terminal that can rewrite
 // only its last line. It decodes UTF-8, applies \r, \b, erase-in-line and horizontal
 // cursor movements, drops other escape sequences, and shows meaningless bytes as \xNN.
 //
 // The result does not depend on how the bytes are split into chunks. Every newline byte ends
 // exactly one line, so lines can be counted in the raw bytes. Memory is bounded by maxLineBytes
 // as long as the caller takes out.
-type lineScreen struct {
-	out           []byte // final text, which the caller takes
-	line          []byte // the rest of the unfinished line, in cells; see byteCell
+type LineScreen struct {
+	Out           []byte // final text, which the caller takes
+	Line          []byte // the rest of the unfinished line, in cells; see byteCell
 	cursor        int    // byte offset of the cursor in line
-	finishedLines int    // number of finished lines
+	FinishedLines int    // number of finished lines
 
 	lineContinued bool // out holds the beginning of the unfinished line
-	lineRewritten bool // part of the line was overwritten or erased
+	LineRewritten bool // part of the line was overwritten or erased
 
 	streams [2]decoder // standard output and standard error
 }
@@ -107,11 +107,11 @@ func lastCell(line []byte) int {
 	return n
 }
 
-// hasOpenLine reports whether the last line has text and is unfinished.
-func (l *lineScreen) hasOpenLine() bool { return len(l.line) > 0 || l.lineContinued }
+// HasOpenLine reports whether the last line has text and is unfinished.
+func (l *LineScreen) HasOpenLine() bool { return len(l.Line) > 0 || l.lineContinued }
 
-// write prints bytes of one stream: 0 is standard output and 1 is standard error.
-func (l *lineScreen) write(stream int, data []byte) {
+// Write prints bytes of one stream: 0 is standard output and 1 is standard error.
+func (l *LineScreen) Write(stream int, data []byte) {
 	d := &l.streams[stream&1]
 	for len(data) > 0 {
 		switch {
@@ -125,8 +125,8 @@ func (l *lineScreen) write(stream int, data []byte) {
 	}
 }
 
-// flush shows incomplete characters and drops unfinished escape sequences.
-func (l *lineScreen) flush() {
+// Flush shows incomplete characters and drops unfinished escape sequences.
+func (l *LineScreen) Flush() {
 	for i := range l.streams {
 		d := &l.streams[i]
 		d.state = stateText
@@ -135,46 +135,46 @@ func (l *lineScreen) flush() {
 	}
 }
 
-// isUnfinished reports whether text has not been taken yet, or what was written ends within a
+// IsUnfinished reports whether text has not been taken yet, or what was written ends within a
 // line, a character or an escape sequence.
-func (l *lineScreen) isUnfinished() bool {
+func (l *LineScreen) IsUnfinished() bool {
 	for _, d := range l.streams {
 		if d.state != stateText || d.runeBytes > 0 {
 			return true
 		}
 	}
-	return l.hasOpenLine() || len(l.out) > 0
+	return l.HasOpenLine() || len(l.Out) > 0
 }
 
-// commitLine makes the unfinished line final: it goes to out, and later bytes continue it.
-func (l *lineScreen) commitLine() {
-	l.flush()
-	l.out = appendVisible(l.out, l.line)
-	l.lineContinued = l.hasOpenLine()
-	l.line, l.cursor, l.lineRewritten = l.line[:0], 0, false
+// CommitLine makes the unfinished line final: it goes to out, and later bytes continue it.
+func (l *LineScreen) CommitLine() {
+	l.Flush()
+	l.Out = appendVisible(l.Out, l.Line)
+	l.lineContinued = l.HasOpenLine()
+	l.Line, l.cursor, l.LineRewritten = l.Line[:0], 0, false
 }
 
 // endLine ends the last line.
-func (l *lineScreen) endLine() {
-	line := l.line
-	if l.lineRewritten {
+func (l *LineScreen) endLine() {
+	line := l.Line
+	if l.LineRewritten {
 		line = bytes.TrimRight(line, " ") // padding left by text that was longer
 	}
-	l.out = append(appendVisible(l.out, line), '\n')
-	l.line, l.cursor = l.line[:0], 0
-	l.lineContinued, l.lineRewritten = false, false
-	l.finishedLines++
+	l.Out = append(appendVisible(l.Out, line), '\n')
+	l.Line, l.cursor = l.Line[:0], 0
+	l.lineContinued, l.LineRewritten = false, false
+	l.FinishedLines++
 }
 
-// breakLine ends the last line if it has text.
-func (l *lineScreen) breakLine() {
-	if l.hasOpenLine() {
+// BreakLine ends the last line if it has text.
+func (l *LineScreen) BreakLine() {
+	if l.HasOpenLine() {
 		l.endLine()
 	}
 }
 
 // printText prints the beginning of data, up to something that changes d's state.
-func (l *lineScreen) printText(d *decoder, data []byte) []byte {
+func (l *LineScreen) printText(d *decoder, data []byte) []byte {
 	if n := plainPrefix(data); n > 0 {
 		l.copyPlain(data[:n])
 		return data[n:]
@@ -195,7 +195,7 @@ func (l *lineScreen) printText(d *decoder, data []byte) []byte {
 }
 
 // copyPlain prints text that plainPrefix accepted. Whole lines need no editing.
-func (l *lineScreen) copyPlain(data []byte) {
+func (l *LineScreen) copyPlain(data []byte) {
 	last := bytes.LastIndexByte(data, '\n')
 	if last < 0 {
 		l.putText(data)
@@ -203,14 +203,14 @@ func (l *lineScreen) copyPlain(data []byte) {
 	}
 	rest := data[last+1:]
 	data = data[:last+1]
-	if l.hasOpenLine() || l.lineRewritten {
+	if l.HasOpenLine() || l.LineRewritten {
 		first := bytes.IndexByte(data, '\n')
 		l.putText(data[:first])
 		l.endLine()
 		data = data[first+1:]
 	}
-	l.out = append(l.out, data...)
-	l.finishedLines += bytes.Count(data, newline)
+	l.Out = append(l.Out, data...)
+	l.FinishedLines += bytes.Count(data, newline)
 	l.putText(rest)
 }
 
@@ -245,7 +245,7 @@ func plainPrefix(data []byte) int {
 }
 
 // printRunes prints the non-ASCII characters at the beginning. It holds back an incomplete one.
-func (l *lineScreen) printRunes(d *decoder, data []byte) []byte {
+func (l *LineScreen) printRunes(d *decoder, data []byte) []byte {
 	n := 0
 	for n < len(data) && data[n] >= utf8.RuneSelf {
 		r, size := utf8.DecodeRune(data[n:])
@@ -266,7 +266,7 @@ func (l *lineScreen) printRunes(d *decoder, data []byte) []byte {
 }
 
 // resumeRune completes the character that d holds.
-func (l *lineScreen) resumeRune(d *decoder, data []byte) []byte {
+func (l *LineScreen) resumeRune(d *decoder, data []byte) []byte {
 	held := d.runeBytes
 	n := held + copy(d.rune[held:], data)
 	char := d.rune[:n]
@@ -284,7 +284,7 @@ func (l *lineScreen) resumeRune(d *decoder, data []byte) []byte {
 
 // showFirst prints the first character, visibly if it is a control character or
 // invalid, and returns its length.
-func (l *lineScreen) showFirst(data []byte) int {
+func (l *LineScreen) showFirst(data []byte) int {
 	r, size := utf8.DecodeRune(data)
 	switch {
 	case r == utf8.RuneError && size == 1:
@@ -301,44 +301,44 @@ func (l *lineScreen) showFirst(data []byte) int {
 func isControl(r rune) bool { return r >= 0x80 && r < 0xa0 }
 
 // showBytes prints bytes as \xNN.
-func (l *lineScreen) showBytes(data []byte) {
+func (l *LineScreen) showBytes(data []byte) {
 	for _, c := range data {
 		l.putCell(byteCell, c)
 	}
 }
 
-func (l *lineScreen) putCell(kind, c byte) {
+func (l *LineScreen) putCell(kind, c byte) {
 	const hex = "0123456789abcdef"
 	l.putText([]byte{kind, hex[c>>4], hex[c&15]})
 }
 
 // putText writes characters at the cursor, over those already there.
-func (l *lineScreen) putText(text []byte) {
+func (l *LineScreen) putText(text []byte) {
 	for len(text) > 0 {
-		if l.cursor < len(l.line) {
+		if l.cursor < len(l.Line) {
 			text = l.overwriteCells(text)
 			continue
 		}
-		n := min(len(text), max(0, maxLineBytes-len(l.line)))
+		n := min(len(text), max(0, maxLineBytes-len(l.Line)))
 		for n > 0 && n < len(text) && (!utf8.RuneStart(text[n]) || text[0] >= controlCell) {
 			n--
 		}
 		if n == 0 { // the line has reached its maximum length
-			l.out = appendVisible(l.out, l.line)
-			l.line, l.cursor, l.lineContinued = l.line[:0], 0, true
+			l.Out = appendVisible(l.Out, l.Line)
+			l.Line, l.cursor, l.lineContinued = l.Line[:0], 0, true
 			continue
 		}
-		l.line = append(l.line, text[:n]...)
-		l.cursor = len(l.line)
+		l.Line = append(l.Line, text[:n]...)
+		l.cursor = len(l.Line)
 		text = text[n:]
 	}
 }
 
 // overwriteCells overwrites existing characters one for one, and returns the characters that do
 // not fit into the existing line.
-func (l *lineScreen) overwriteCells(text []byte) []byte {
-	l.lineRewritten = true
-	old := l.line[l.cursor:]
+func (l *LineScreen) overwriteCells(text []byte) []byte {
+	l.LineRewritten = true
+	old := l.Line[l.cursor:]
 	i, j := 0, 0
 	for i < len(text) && j < len(old) {
 		i, j = i+firstCell(text[i:]), j+firstCell(old[j:])
@@ -346,23 +346,23 @@ func (l *lineScreen) overwriteCells(text []byte) []byte {
 	if i == j {
 		copy(old, text[:i])
 	} else {
-		l.line = slices.Replace(l.line, l.cursor, l.cursor+j, text[:i]...)
+		l.Line = slices.Replace(l.Line, l.cursor, l.cursor+j, text[:i]...)
 	}
 	l.cursor += i
 	return text[i:]
 }
 
 // moveLeft moves the cursor to the left.
-func (l *lineScreen) moveLeft(columns int) {
+func (l *LineScreen) moveLeft(columns int) {
 	for ; columns > 0 && l.cursor > 0; columns-- {
-		l.cursor -= lastCell(l.line[:l.cursor])
+		l.cursor -= lastCell(l.Line[:l.cursor])
 	}
 }
 
 // moveRight moves the cursor to the right, if necessary beyond the end of the line.
-func (l *lineScreen) moveRight(columns int) {
-	for ; columns > 0 && l.cursor < len(l.line); columns-- {
-		l.cursor += firstCell(l.line[l.cursor:])
+func (l *LineScreen) moveRight(columns int) {
+	for ; columns > 0 && l.cursor < len(l.Line); columns-- {
+		l.cursor += firstCell(l.Line[l.cursor:])
 	}
 	if columns > 0 {
 		l.putText(bytes.Repeat([]byte{' '}, columns))
@@ -370,7 +370,7 @@ func (l *lineScreen) moveRight(columns int) {
 }
 
 // consumeEscape consumes bytes of an escape sequence until it ends.
-func (l *lineScreen) consumeEscape(d *decoder, data []byte) []byte {
+func (l *LineScreen) consumeEscape(d *decoder, data []byte) []byte {
 	for i, c := range data {
 		d.length++
 		if c == '\n' || c == 0x18 || c == 0x1a { // CAN and SUB cancel
@@ -435,13 +435,13 @@ func (d *decoder) endSequence(data []byte, i int, belongs bool) []byte {
 }
 
 // applyControl applies the control sequences that only affect the last line.
-func (l *lineScreen) applyControl(final byte, params []byte) {
+func (l *LineScreen) applyControl(final byte, params []byte) {
 	first, _, _ := bytes.Cut(params, []byte{';'})
 	n, err := strconv.Atoi(string(first))
 	if err != nil && len(params) > 0 {
 		return // a private sequence, or not a number
 	}
-	n = min(n, maxColumn)
+	n = min(n, MaxColumn)
 	switch final {
 	case 'C':
 		l.moveRight(max(n, 1))
@@ -457,18 +457,18 @@ func (l *lineScreen) applyControl(final byte, params []byte) {
 
 // eraseCells blanks part of the line: mode 0 from the cursor on, 1 up to the cursor, 2
 // everything.
-func (l *lineScreen) eraseCells(mode int) {
+func (l *LineScreen) eraseCells(mode int) {
 	if mode == 0 || mode == 2 {
-		l.line = l.line[:l.cursor]
+		l.Line = l.Line[:l.cursor]
 	}
 	if mode == 1 || mode == 2 {
 		cells := 0
-		for i := 0; i < l.cursor; i += firstCell(l.line[i:]) {
+		for i := 0; i < l.cursor; i += firstCell(l.Line[i:]) {
 			cells++
 		}
 		blank := bytes.Repeat([]byte{' '}, cells)
-		l.line = slices.Replace(l.line, 0, l.cursor, blank...)
+		l.Line = slices.Replace(l.Line, 0, l.cursor, blank...)
 		l.cursor = len(blank)
 	}
-	l.lineRewritten = true
+	l.LineRewritten = true
 }

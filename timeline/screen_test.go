@@ -10,12 +10,12 @@ import (
 
 // screenText returns what a lineScreen makes of chunks.
 func screenText(chunks ...string) string {
-	var p lineScreen
+	var p LineScreen
 	for _, c := range chunks {
-		p.write(0, []byte(c))
+		p.Write(0, []byte(c))
 	}
-	p.flush()
-	return string(appendVisible(p.out, p.line))
+	p.Flush()
+	return string(appendVisible(p.Out, p.Line))
 }
 
 func TestLineScreen(t *testing.T) {
@@ -72,31 +72,31 @@ func TestLineScreen(t *testing.T) {
 	})
 
 	t.Run("one stream does not break characters of the other", func(t *testing.T) {
-		var p lineScreen
-		p.write(0, []byte("\xe2\x82"))
-		p.write(1, []byte("\x1b[3"))
-		p.write(0, []byte("\xac"))
-		p.write(1, []byte("1mä"))
-		if got := string(p.line); got != "€ä" {
+		var p LineScreen
+		p.Write(0, []byte("\xe2\x82"))
+		p.Write(1, []byte("\x1b[3"))
+		p.Write(0, []byte("\xac"))
+		p.Write(1, []byte("1mä"))
+		if got := string(p.Line); got != "€ä" {
 			t.Errorf("got %q, want €ä", got)
 		}
 	})
 
 	t.Run("an endless line takes bounded memory", func(t *testing.T) {
-		var p lineScreen
+		var p LineScreen
 		var got []byte
 		for range 1000 {
-			p.write(0, bytes.Repeat([]byte("€"), 1000))
-			got = append(got, p.out...)
-			p.out = p.out[:0]
-			if len(p.line) > maxLineBytes {
-				t.Fatalf("got %d bytes of unfinished line", len(p.line))
+			p.Write(0, bytes.Repeat([]byte("€"), 1000))
+			got = append(got, p.Out...)
+			p.Out = p.Out[:0]
+			if len(p.Line) > maxLineBytes {
+				t.Fatalf("got %d bytes of unfinished line", len(p.Line))
 			}
 		}
-		p.write(0, []byte("\rX\n"))
-		got = append(got, p.out...)
-		if n := bytes.Count(got, []byte("€")); n != 999_999 || p.finishedLines != 1 || bytes.Count(got, newline) != 1 {
-			t.Errorf("got %d characters in %d lines, want all but one in 1", n, p.finishedLines)
+		p.Write(0, []byte("\rX\n"))
+		got = append(got, p.Out...)
+		if n := bytes.Count(got, []byte("€")); n != 999_999 || p.FinishedLines != 1 || bytes.Count(got, newline) != 1 {
+			t.Errorf("got %d characters in %d lines, want all but one in 1", n, p.FinishedLines)
 		}
 	})
 
@@ -114,28 +114,28 @@ func FuzzPrinter(f *testing.F) {
 	f.Add([]byte("a\r\x1b[2K€\b\xff\n\x1b]0;t\x07"), []byte("\x1b[31m\xc3\xa4\r\n"), uint8(3))
 	f.Add([]byte("abc\rä\r\x1b[5Cx\x1b[1K\n"), []byte("\x1b\x1b[\x1bP\x1b\\"), uint8(1))
 	f.Fuzz(func(t *testing.T, out, err []byte, size uint8) {
-		var whole, cut lineScreen
-		whole.write(0, out)
-		whole.write(1, err)
+		var whole, cut LineScreen
+		whole.Write(0, out)
+		whole.Write(1, err)
 		for s, data := range [][]byte{out, err} {
 			for chunk := range slices.Chunk(data, int(size)+1) {
-				cut.write(s, chunk)
+				cut.Write(s, chunk)
 			}
 		}
-		whole.flush()
-		cut.flush()
-		if !bytes.Equal(whole.out, cut.out) || !bytes.Equal(whole.line, cut.line) {
-			t.Errorf("got %q + %q in chunks, %q + %q at once", cut.out, cut.line, whole.out, whole.line)
+		whole.Flush()
+		cut.Flush()
+		if !bytes.Equal(whole.Out, cut.Out) || !bytes.Equal(whole.Line, cut.Line) {
+			t.Errorf("got %q + %q in chunks, %q + %q at once", cut.Out, cut.Line, whole.Out, whole.Line)
 		}
-		if n := bytes.Count(out, newline) + bytes.Count(err, newline); whole.finishedLines != n || bytes.Count(whole.out, newline) != n {
-			t.Errorf("got %d lines, want %d", whole.finishedLines, n)
+		if n := bytes.Count(out, newline) + bytes.Count(err, newline); whole.FinishedLines != n || bytes.Count(whole.Out, newline) != n {
+			t.Errorf("got %d lines, want %d", whole.FinishedLines, n)
 		}
-		if !utf8.Valid(whole.out) {
-			t.Errorf("got invalid UTF-8: %q", whole.out)
+		if !utf8.Valid(whole.Out) {
+			t.Errorf("got invalid UTF-8: %q", whole.Out)
 		}
-		for _, r := range string(whole.out) {
+		for _, r := range string(whole.Out) {
 			if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
-				t.Errorf("got %q in %q", r, whole.out)
+				t.Errorf("got %q in %q", r, whole.Out)
 			}
 		}
 	})
@@ -152,11 +152,11 @@ func BenchmarkPrinter(b *testing.B) {
 	for name, line := range kinds {
 		b.Run(name, func(b *testing.B) {
 			data := []byte(strings.Repeat(line, 65536/len(line)))
-			var p lineScreen
+			var p LineScreen
 			b.SetBytes(int64(len(data)))
 			for b.Loop() {
-				p.out = p.out[:0]
-				p.write(0, data)
+				p.Out = p.Out[:0]
+				p.Write(0, data)
 			}
 		})
 	}

@@ -114,7 +114,7 @@ func (l *Log) Search(p Pattern, from Cursor, limit int) (found []Match, next Cur
 func (l *Log) runSearch(s lineSearch, from Cursor) (found []Match, next Cursor, over bool) {
 	l.appendPending()
 	l.syncWithin(lineNumberTimeout) // for the line numbers
-	s.skipLines, s.secrets, s.transcript.awaitsInput = from.Lines, l.knownSecrets(), from.AwaitsInput
+	s.skipLines, s.secrets, s.transcript.AwaitsInput = from.Lines, l.knownSecrets(), from.AwaitsInput
 	start := max(from.Seq, 1)
 	for after := start - 1; ; {
 		v := l.takeSnapshot(after, maxFollowBatch)
@@ -128,7 +128,7 @@ func (l *Log) runSearch(s lineSearch, from Cursor) (found []Match, next Cursor, 
 			}
 			next := s.nextCursor(after + 1)
 			if next.Seq <= start && next.Lines <= from.Lines { // there was only one line
-				next = Cursor{Seq: after + 1, AwaitsInput: s.transcript.awaitsInput}
+				next = Cursor{Seq: after + 1, AwaitsInput: s.transcript.AwaitsInput}
 			}
 			return s.matches, next, false
 		}
@@ -168,33 +168,33 @@ func (s *lineSearch) addEvent(e Event) bool {
 		return true
 	}
 	first := Match{Seq: s.origin.Seq, Turn: s.turn, Line: e.Line}
-	asked := s.transcript.awaitsInput
-	if !s.transcript.isUnfinished() {
+	asked := s.transcript.AwaitsInput
+	if !s.transcript.IsUnfinished() {
 		s.origin, s.turn = Cursor{Seq: e.Seq, AwaitsInput: asked}, e.Turn
 	}
-	if !s.transcript.hasOpenLine() {
+	if !s.transcript.HasOpenLine() {
 		first.Seq, first.Turn = e.Seq, e.Turn
 	}
 	_, isText := e.Body.(Text)
-	broken := !isText && s.transcript.hasOpenLine() // the event ends a line that it did not begin
+	broken := !isText && s.transcript.HasOpenLine() // the event ends a line that it did not begin
 	s.transcript.printEvent(e)
 	lines := 0
 	at := first
 	for {
-		line, rest, ended := bytes.Cut(s.transcript.out, newline)
+		line, rest, ended := bytes.Cut(s.transcript.Out, newline)
 		if !ended {
 			break
 		}
 		if !s.searchLine(at, line) {
 			return false
 		}
-		s.transcript.out = rest
+		s.transcript.Out = rest
 		lines++
 		if at = (Match{Seq: e.Seq, Turn: e.Turn}); e.Line > 0 {
 			at.Line = e.Line + lines
 		}
 	}
-	s.transcript.out = append([]byte(nil), s.transcript.out...)
+	s.transcript.Out = append([]byte(nil), s.transcript.Out...)
 	inputs := 0
 	for line := range bytes.Lines(inputOf(e.Body)) {
 		if !s.searchLine(Match{Seq: e.Seq, Turn: e.Turn, Input: true}, bytes.TrimRight(line, "\r\n")) {
@@ -254,18 +254,18 @@ func (s *lineSearch) searchLine(at Match, line []byte) bool {
 
 // nextCursor returns where to continue once the events before seq were searched.
 func (s *lineSearch) nextCursor(seq Seq) Cursor {
-	if s.stoppedInEvent || s.transcript.isUnfinished() {
+	if s.stoppedInEvent || s.transcript.IsUnfinished() {
 		return s.origin
 	}
-	return Cursor{Seq: seq, AwaitsInput: s.transcript.awaitsInput}
+	return Cursor{Seq: seq, AwaitsInput: s.transcript.AwaitsInput}
 }
 
 // searchRest searches the unfinished last line and reports whether everything was searched.
 func (s *lineSearch) searchRest() bool {
-	if s.transcript.isUnfinished() {
-		s.transcript.endTurn()
-		s.transcript.breakLine()
-		s.searchLine(Match{Seq: s.origin.Seq, Turn: s.turn}, bytes.TrimRight(s.transcript.out, "\n"))
+	if s.transcript.IsUnfinished() {
+		s.transcript.EndTurn()
+		s.transcript.BreakLine()
+		s.searchLine(Match{Seq: s.origin.Seq, Turn: s.turn}, bytes.TrimRight(s.transcript.Out, "\n"))
 	}
 	return true
 }

@@ -12,7 +12,7 @@ import (
 
 // A transcriptPrinter converts events to the text of a session: the printed text, and one
 // bracketed line for each other event that is shown. Both output.txt and Render use it.
-type transcriptPrinter struct{ linePrinter }
+type transcriptPrinter struct{ LinePrinter }
 
 // printEvent adds an event.
 func (p *transcriptPrinter) printEvent(e Event) {
@@ -21,31 +21,31 @@ func (p *transcriptPrinter) printEvent(e Event) {
 	}
 	switch b := e.Body.(type) {
 	case Text:
-		p.write(int(b.Stream), b.Data)
+		p.Write(int(b.Stream), b.Data)
 	case Display:
 		p.printDisplay(b)
 	case Notice:
-		p.printLabel(b.Message)
+		p.PrintLabel(b.Message)
 	case Limit:
-		p.printLabel(b.String())
+		p.PrintLabel(b.String())
 	case AccessDenied:
-		p.printLabel(b.NoticeText())
+		p.PrintLabel(b.NoticeText())
 	case AccessGranted:
-		p.printLabel(b.NoticeText())
+		p.PrintLabel(b.NoticeText())
 	case Call:
-		p.printLabel(b.String())
+		p.PrintLabel(b.String())
 	case WorkerExited:
-		p.endTurn()
-		p.printLabel(b.Report("session ended"))
+		p.EndTurn()
+		p.PrintLabel(b.Report("session ended"))
 	case Gap:
-		p.printLabel(b.NoticeText())
+		p.PrintLabel(b.NoticeText())
 	case InputRequested:
-		p.awaitsInput = b.Kind.WantsLine()
+		p.AwaitsInput = b.Kind.WantsLine()
 	case InputLine:
-		p.endInputLine(b.Prompt)
+		p.EndInputLine(b.Prompt)
 	case TurnEnded:
-		p.endTurn()
-		p.breakLine()
+		p.EndTurn()
+		p.BreakLine()
 	case TurnStarted, InputRequestEnded, Interrupt, Progress, Preparation, WorkerStarted, Omitted, OutputCleared, FullScreenChanged:
 		// Nothing to print: input is never echoed.
 	}
@@ -54,11 +54,11 @@ func (p *transcriptPrinter) printEvent(e Event) {
 // printDisplay adds a display: a label for an image, otherwise its text.
 func (p *transcriptPrinter) printDisplay(d Display) {
 	if i := d.TitledImage(); i != nil {
-		p.printLabel(i.Label())
+		p.PrintLabel(i.Label())
 		return
 	}
 	if text := d.Text(); text != "" {
-		p.printParagraph(text)
+		p.PrintParagraph(text)
 	}
 }
 
@@ -113,13 +113,13 @@ func (t *Transcript) Add(e Event) []byte {
 
 // Flush returns the unfinished last line. Later events do not change it any more.
 func (t *Transcript) Flush() []byte {
-	t.printer.commitLine()
+	t.printer.CommitLine()
 	return t.takeText()
 }
 
 // takeText returns the final text, which is valid until the next call.
 func (t *Transcript) takeText() []byte {
-	text := t.printer.out
-	t.printer.out = t.printer.out[:0]
+	text := t.printer.Out
+	t.printer.Out = t.printer.Out[:0]
 	return text
 }
