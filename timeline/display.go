@@ -3,6 +3,7 @@ package timeline
 import (
 	"bytes"
 	"fmt"
+	"github.com/turnstone-repl/turnstone/timeline/internal/screen"
 	"image"
 	"maps"
 	"slices"
@@ -122,7 +123,7 @@ func (d Display) Text() string {
 		return ""
 	}
 	if chart := describeChart(d.Data); chart != "" {
-		return "[" + oneLine(chart+"; repl view shows it") + "]"
+		return screen.LabelLine(chart + "; repl view shows it")
 	}
 	plain, hasPlain := d.Data[mimePlain]
 	switch markdown := d.Data[mimeMarkdown]; {
@@ -135,7 +136,7 @@ func (d Display) Text() string {
 	case len(d.Data) == 0 && len(d.Omitted) == 0:
 		return ""
 	}
-	return "[" + oneLine(d.describeTypes()+"; repl view shows it") + "]"
+	return screen.LabelLine(d.describeTypes() + "; repl view shows it")
 }
 
 // describeTypes describes a display that has no text: "text/html, 12 KB".

@@ -3,6 +3,7 @@ package timeline
 import (
 	"bytes"
 	"fmt"
+	"github.com/turnstone-repl/turnstone/timeline/internal/screen"
 	"io"
 	"os"
 	"path/filepath"
@@ -269,7 +270,7 @@ func (fw *fileWriter) restartFiles() error {
 		return err
 	}
 	label := fmt.Sprintf("gap: this file had reached its limit of %s: earlier output is not in it", FormatBytes(fw.maxFileBytes))
-	n, err := fw.output.Write([]byte(LabelLine(label) + "\n"))
+	n, err := fw.output.Write([]byte(screen.LabelLine(label) + "\n"))
 	fw.outputSize, fw.transcript.FinishedLines = int64(n), 1
 	return err
 }
@@ -364,8 +365,8 @@ func (fw *fileWriter) addEntry(e entry, w *batchResult) bool {
 // printEvent adds an event to output.txt. It returns false, without changing anything, if there
 // is no room for it, its unfinished line and the line of writeEndNotice.
 func (fw *fileWriter) printEvent(e Event) bool {
-	room := fw.maxFileBytes - fw.outputSize - maxLabelBytes
-	if used := fw.pendingOutputBytes(); used+payloadBytes(e.Body)*maxGrowth+maxLabelBytes < room {
+	room := fw.maxFileBytes - fw.outputSize - screen.MaxLabelBytes
+	if used := fw.pendingOutputBytes(); used+payloadBytes(e.Body)*maxGrowth+screen.MaxLabelBytes < room {
 		fw.transcript.printEvent(e)
 		return true
 	}
@@ -388,7 +389,7 @@ func (fw *fileWriter) pendingOutputBytes() int64 {
 
 // maxGrowth bounds how many bytes one byte of text can become when printed: a cursor movement
 // of seven bytes may print maxColumn spaces.
-const maxGrowth = MaxColumn / 6
+const maxGrowth = screen.MaxColumn / 6
 
 // writeEndNotice writes the last line of output.txt, which says that the file ends there.
 func (fw *fileWriter) writeEndNotice() {

@@ -1,10 +1,13 @@
 package timeline
 
-import "strings"
+import (
+	"github.com/turnstone-repl/turnstone/timeline/internal/screen"
+	"strings"
+)
 
 // TerminalText returns text as a terminal would finally show it, by the rules of Render.
 func TerminalText(text string) string {
-	var p LineScreen
+	var p screen.LineScreen
 	p.Write(0, []byte(text))
 	p.CommitLine()
 	return string(p.Out)
@@ -12,7 +15,7 @@ func TerminalText(text string) string {
 
 // LineSplitter splits the text of a session into lines, as Render and the output file show
 // them. The zero value is ready to use. It holds at most 64 KiB of the unfinished line.
-type LineSplitter struct{ screen LineScreen }
+type LineSplitter struct{ screen screen.LineScreen }
 
 // Add adds text and returns the lines that it completes.
 func (l *LineSplitter) Add(t Text) []string {
@@ -29,3 +32,5 @@ func (l *LineSplitter) Add(t Text) []string {
 
 // OpenLine returns the unfinished line.
 func (l *LineSplitter) OpenLine() string { return string(l.screen.Line) }
+
+var newline = []byte{'\n'}

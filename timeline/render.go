@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/internal/text"
+	"github.com/turnstone-repl/turnstone/timeline/internal/screen"
 )
 
 // RenderOptions bound a rendering and adapt it to its reader.
@@ -50,7 +51,7 @@ func (r Rendering) Text() string {
 		if s := b.String(); s != "" && !strings.HasSuffix(s, "\n") {
 			b.WriteByte('\n')
 		}
-		b.WriteString(LabelLine(p.Image.Label()) + "\n")
+		b.WriteString(screen.LabelLine(p.Image.Label()) + "\n")
 	}
 	return b.String()
 }
@@ -124,7 +125,7 @@ const (
 
 // A renderer collects rows, chooses which of them are shown, and writes them.
 type renderer struct {
-	LinePrinter
+	screen.LinePrinter
 	opts       RenderOptions
 	generation uint64 // of the last event
 	rows       []renderRow

@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/text"
+	"github.com/turnstone-repl/turnstone/timeline/internal/screen"
 )
 
 // A transcriptPrinter converts events to the text of a session: the printed text, and one
 // bracketed line for each other event that is shown. Both output.txt and Render use it.
-type transcriptPrinter struct{ LinePrinter }
+type transcriptPrinter struct{ screen.LinePrinter }
 
 // printEvent adds an event.
 func (p *transcriptPrinter) printEvent(e Event) {

@@ -1,4 +1,4 @@
-package timeline
+package screen
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
-// A LinePrinter is a lineScreen that also prints paragraphs, labels and the ends of input lines.
+// A LinePrinter is a LineScreen that also prints paragraphs, labels and the ends of input lines.
 type LinePrinter struct {
 	LineScreen
 	AwaitsInput bool // an input request is open; its answer ends the line on the screen
@@ -53,14 +53,14 @@ func (p *LinePrinter) PrintLabel(text string) {
 }
 
 // maxLabelBytes bounds a label, whose text may come from a runtime.
-const maxLabelBytes = 1000
+const MaxLabelBytes = 1000
 
 // LabelLine turns any text into one printable, bracketed line.
 func LabelLine(text string) string { return "[" + oneLine(text) + "]" }
 
 func oneLine(s string) string {
 	var p LineScreen
-	p.Write(0, []byte(text.OneLine(text.ShortenBytes(s, maxLabelBytes))))
+	p.Write(0, []byte(text.OneLine(text.ShortenBytes(s, MaxLabelBytes))))
 	p.Flush()
 	return string(appendVisible(nil, p.Line))
 }

@@ -1,4 +1,4 @@
-package timeline
+package screen
 
 import (
 	"bytes"
