@@ -82,7 +82,7 @@ try {
 
     Step 'R that is named by --with' { & $repl --lang r --with R6 -e 'packageVersion("R6")' }
     if (-not $Quick) {
-        Step 'tests' { go test -count=1 -timeout 20m ./ipc ./timeline ./workers/... ./session/... ./supervisor/... ./tests/r ./tests/python ./internal/namedpipe ./client }
+        Step 'tests' { go test -count=1 -timeout 20m ./ipc ./timeline/... ./workers/... ./session/... ./supervisor/... ./tests/r ./tests/python ./internal/namedpipe ./client }
         $env:TURNSTONE_TEST_REPL = $repl
         Step 'tests of the command' { go test -count=1 -timeout 20m ./cmd/... ./tests/e2e }
         Step 'R three times' { go test -count=3 -timeout 30m ./tests/r }

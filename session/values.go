@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/timeline/render"
 )
 
 // Info describes a session at one moment.
@@ -223,9 +224,9 @@ func (r *Reply) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Text renders the reply as timeline.Render does: shortened, for a model. Events has the whole
+// Text renders the reply as render.Render does: shortened, for a model. Events has the whole
 // reply.
-func (r Reply) Text() string { return timeline.Render(r.Events, nil).Text() }
+func (r Reply) Text() string { return render.Render(r.Events, nil).Text() }
 
 // InterruptResult is the effect of an interrupt.
 type InterruptResult string

@@ -68,18 +68,6 @@ func BenchmarkWindow100MB(b *testing.B) {
 	}
 }
 
-func BenchmarkRender128KiB(b *testing.B) {
-	var events []timeline.Event
-	for i := range 2000 {
-		events = append(events, textEvent(fmt.Appendf(nil, "%06d %s\n", i, strings.Repeat("x", 57))))
-	}
-	b.SetBytes(128 << 10)
-	b.ReportAllocs()
-	for b.Loop() {
-		timeline.Render(events, nil)
-	}
-}
-
 // newLongLog returns a log of 100 000 events in 20 000 turns, most of them on disk only.
 func newLongLog(b *testing.B) *timeline.Log {
 	b.Helper()

@@ -5,6 +5,7 @@ import (
 	"log"
 
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/timeline/render"
 )
 
 // A program reads a log from a cursor, and renders it as text.
@@ -21,7 +22,7 @@ func ExampleLog() {
 	for _, e := range l.EventsSince(known) {
 		fmt.Println(e.Seq, e.Type())
 	}
-	fmt.Print(timeline.Render(l.EventsSince(0), nil).Text())
+	fmt.Print(render.Render(l.EventsSince(0), nil).Text())
 	// Output:
 	// 3 turn_ended
 	// a

@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/timeline/render"
 )
 
 // readAllEvents returns all events so far.
@@ -67,7 +68,7 @@ func testReadWindows(t *testing.T, s session.Session) {
 		}
 	}
 	turn := readPage(t, s, session.ReadQuery{Turn: first.Turn})
-	if text := timeline.Render(turn.Events, nil).Text(); turn.HasEarlier || turn.HasLater || text != first.Text() {
+	if text := render.Render(turn.Events, nil).Text(); turn.HasEarlier || turn.HasLater || text != first.Text() {
 		t.Errorf("got %q, want %q", text, first.Text())
 	}
 	for _, e := range turn.Events {

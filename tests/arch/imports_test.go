@@ -11,9 +11,11 @@ import (
 // source may import. A package that is not listed fails: decide where it belongs.
 var mayImport = map[string]string{
 	"ipc":                           "",
-	"timeline":                      "internal/text",
-	"session":                       "timeline internal/text",
-	"session/sessiontest":           "session timeline workers",
+	"timeline":                      "internal/text timeline/internal/screen",
+	"timeline/internal/screen":      "internal/text",
+	"timeline/render":               "timeline timeline/internal/screen internal/text",
+	"session":                       "timeline internal/text timeline/render",
+	"session/sessiontest":           "session timeline workers timeline/render",
 	"workers":                       "internal/paths internal/text",
 	"supervisor/internal/egressipc": "",
 	"supervisor/internal/egress":    "workers supervisor/internal/egressipc internal/environ",
@@ -47,7 +49,7 @@ var mayImport = map[string]string{
 	"cmd/internal/rpcserver":          "internal/jsonrpc2 internal/text",
 	"cmd/internal/lineedit":           "",
 	"cmd/internal/console":            "session timeline cmd/internal/lineedit internal/paths internal/atomicfile",
-	"cmd/internal/mcpserver":          "session supervisor timeline workers internal/jsonrpc2 internal/systempath cmd/internal/browserprompt cmd/internal/mcptransport internal/paths internal/text",
+	"cmd/internal/mcpserver":          "session supervisor timeline workers internal/jsonrpc2 internal/systempath cmd/internal/browserprompt cmd/internal/mcptransport internal/paths internal/text timeline/render",
 	"cmd/internal/httpauth":           "",
 	"cmd/internal/webui":              "client session timeline cmd/internal/httpauth cmd/internal/console",
 	"cmd/internal/mcptransport":       "internal/jsonrpc2 cmd/internal/httpauth internal/text",
@@ -55,7 +57,7 @@ var mayImport = map[string]string{
 	"cmd/internal/jupyter/kernelspec": "internal/atomicfile",
 	"cmd/internal/jupyter/wire":       "",
 	"cmd/internal/jupyter/zmtp":       "",
-	"cmd/internal/jupyter/kernel":     "session timeline client cmd/internal/jupyter/wire cmd/internal/jupyter/zmtp",
+	"cmd/internal/jupyter/kernel":     "session timeline client cmd/internal/jupyter/wire cmd/internal/jupyter/zmtp timeline/render",
 	"cmd/internal/remote/install":     "internal/transportcmd internal/text",
 	"cmd/internal/installsource":      "internal/toolenv internal/paths",
 	"cmd/internal/install":            "cmd/internal/installsource internal/paths internal/atomicfile internal/userdirs internal/text",
@@ -64,9 +66,9 @@ var mayImport = map[string]string{
 	"cmd/internal/pkginstall":         "internal/paths internal/environ internal/text",
 	"cmd/internal/osservice":          "",
 	"internal/securefile":             "internal/atomicfile",
-	"cmd/internal/export":             "timeline",
+	"cmd/internal/export":             "timeline timeline/render",
 	"cmd/internal/mcpclient":          "session supervisor timeline cmd/internal/install internal/shellword internal/text",
-	"cmd/internal/cli": "session supervisor timeline workers workers/python workers/r workers/conformance workers/templates " +
+	"cmd/internal/cli": "session supervisor timeline workers workers/python workers/r workers/conformance workers/templates timeline/render " +
 		"client cmd/internal/browserprompt cmd/internal/httpauth cmd/internal/webui cmd/internal/console cmd/internal/lineedit cmd/internal/mcpserver cmd/internal/mcptransport cmd/internal/install cmd/internal/daemon " +
 		"cmd/internal/pkginstall cmd/internal/osservice cmd/internal/export internal/securefile cmd/internal/userconfig cmd/internal/mcpclient cmd/internal/jupyter/kernel cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/kernelworker cmd/internal/installsource cmd/internal/remote/bridge cmd/internal/remote/install internal/jsonrpc2 internal/transportcmd internal/daemonlock internal/shellword internal/text internal/paths internal/atomicfile internal/environ internal/userdirs",
 	"cmd/repl":         "cmd/internal/cli supervisor",

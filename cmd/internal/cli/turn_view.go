@@ -17,6 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/securefile"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/timeline/render"
 )
 
 // quickTurnTimeout is how long the first call waits for a turn whose whole output is wanted, before
@@ -248,7 +249,7 @@ func (v *turnView) writeEvent(e timeline.Event) error {
 
 // showSummary prints the beginning and the end of the output, and where all of it is.
 func (v *turnView) showSummary(ctx context.Context, reply session.Reply) (int, error) {
-	rendered := timeline.Render(v.turnEvents(reply), &timeline.RenderOptions{Self: commandAuthor(v.cmd.flags.Name())})
+	rendered := render.Render(v.turnEvents(reply), &render.RenderOptions{Self: commandAuthor(v.cmd.flags.Name())})
 	midline := false
 	for _, p := range rendered.Parts {
 		if p.Image != nil {

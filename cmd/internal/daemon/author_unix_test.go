@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/timeline/render"
 )
 
 func TestAuthor_InvalidNames(t *testing.T) {
@@ -45,7 +45,7 @@ func TestInterrupt_NamesAuthor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := timeline.Render(reply.Events, &timeline.RenderOptions{Self: "bot"}).Text(); !strings.Contains(got, "[interrupted by ada]") {
+	if got := render.Render(reply.Events, &render.RenderOptions{Self: "bot"}).Text(); !strings.Contains(got, "[interrupted by ada]") {
 		t.Errorf("the agent reads %q", got)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/timeline/render"
 )
 
 // chaosTime is how long TestChaos kills: go test -run Chaos -args -chaos 10m
@@ -382,7 +383,7 @@ func BenchmarkSixtyFourSessionsAndTheirWatchers(b *testing.B) {
 		for i := range sessions {
 			wg.Go(func() {
 				reply, err := c.StartTurn(b.Context(), client.StartParams{Session: fmt.Sprintf("s%d", i), Input: "print hello", WaitMS: processTimeout.Milliseconds()})
-				if err != nil || !strings.Contains(timeline.Render(reply.Events, nil).Text(), "hello") {
+				if err != nil || !strings.Contains(render.Render(reply.Events, nil).Text(), "hello") {
 					b.Errorf("got %+v, %v", reply, err)
 				}
 			})

@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/timeline/render"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -56,7 +56,7 @@ func (d *testDaemon) wantResult(c *client.Conn, name, code, want string) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if got := timeline.Render(reply.Events, nil).Text(); got != want {
+	if got := render.Render(reply.Events, nil).Text(); got != want {
 		d.t.Errorf("%s printed %q, want %q", name, got, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/timeline/render"
 )
 
 // A transcriptWriter writes everything that was typed and shown, as plain text.
@@ -26,7 +27,7 @@ func (w *transcriptWriter) writeTurn(t *exportedTurn) {
 	}
 	var part []timeline.Event
 	write := func(typed string) {
-		text := timeline.Render(part, &timeline.RenderOptions{MaxChars: maxTurnBytes}).Text() + typed
+		text := render.Render(part, &render.RenderOptions{MaxChars: maxTurnBytes}).Text() + typed
 		if text != "" && !strings.HasSuffix(text, "\n") {
 			text += "\n"
 		}

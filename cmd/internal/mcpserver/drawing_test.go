@@ -15,6 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/systempath"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/timeline/render"
 )
 
 func newDrawingEvent(svg string) timeline.Event {
@@ -90,7 +91,7 @@ func TestRasterizeDrawings(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		got := timeline.Render(rasterizeDrawings(ctx, given), nil).Text()
+		got := render.Render(rasterizeDrawings(ctx, given), nil).Text()
 		if took := time.Since(start); took > time.Minute {
 			t.Errorf("got %v, want less", took)
 		}
@@ -117,7 +118,7 @@ func TestRasterizeDrawings(t *testing.T) {
 	t.Run("leaves a drawing as text without rsvg-convert", func(t *testing.T) {
 		defer func(all []string) { systempath.Directories = all }(systempath.Directories)
 		systempath.Directories = []string{t.TempDir()}
-		got := timeline.Render(rasterizeDrawings(t.Context(), []timeline.Event{newDrawingEvent(svgHead + "</svg>")}), nil).Text()
+		got := render.Render(rasterizeDrawings(t.Context(), []timeline.Event{newDrawingEvent(svgHead + "</svg>")}), nil).Text()
 		if !strings.HasPrefix(got, "[image/svg+xml, ") {
 			t.Errorf("got %q", got)
 		}

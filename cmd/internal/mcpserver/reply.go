@@ -14,6 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/timeline/render"
 )
 
 // renderReply makes a result of new events: text and images in order, then one bracketed line if
@@ -111,7 +112,7 @@ const (
 )
 
 // renderText renders the text of a reply, within the client's budget.
-func (sc *sessionCall) renderText(r session.Reply) timeline.Rendering {
+func (sc *sessionCall) renderText(r session.Reply) render.Rendering {
 	most := sc.call.replyBudget()
 	rest := reservedStateChars
 	for _, e := range r.Events {
@@ -122,14 +123,14 @@ func (sc *sessionCall) renderText(r session.Reply) timeline.Rendering {
 	if areLinesAlike(r.Events) {
 		most.chars = min(most.chars, maxAlikeChars+rest)
 	}
-	o := timeline.RenderOptions{
+	o := render.RenderOptions{
 		MaxChars:   most.chars - rest,
 		OutputPath: sc.session.outputName(),
 		Self:       sc.session.Author(),
 		FoldFrames: true,
 	}
 	for {
-		rendering := timeline.Render(r.Events, &o)
+		rendering := render.Render(r.Events, &o)
 		size := 0
 		for _, p := range rendering.Parts {
 			size += len(p.Text)
@@ -144,7 +145,7 @@ func (sc *sessionCall) renderText(r session.Reply) timeline.Rendering {
 
 // unseenError returns an error of the turn that its output does not show, because user code has
 // closed or replaced the stream.
-func unseenError(r session.Reply, seen timeline.Rendering) string {
+func unseenError(r session.Reply, seen render.Rendering) string {
 	if r.Outcome != timeline.OutcomeError {
 		return ""
 	}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/timeline/render"
 )
 
 // Bounds of messages with text.
@@ -155,7 +156,7 @@ func (tw *turnWriter) writeOther(ctx context.Context, e timeline.Event) error {
 		}
 		return nil
 	case timeline.Notice, timeline.AccessDenied, timeline.AccessGranted, timeline.Limit, timeline.Gap, timeline.Omitted:
-		text := strings.TrimRight(timeline.Render([]timeline.Event{e}, nil).Text(), "\n")
+		text := strings.TrimRight(render.Render([]timeline.Event{e}, nil).Text(), "\n")
 		if text == "" {
 			return nil
 		}

@@ -1,4 +1,4 @@
-package timeline_test
+package render_test
 
 import (
 	"fmt"
@@ -6,15 +6,16 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/timeline/render"
 )
 
 // renderFolded returns the rendering of a turn that printed this.
-func renderFolded(printed string, frames bool) timeline.Rendering {
-	return timeline.Render([]timeline.Event{
+func renderFolded(printed string, frames bool) render.Rendering {
+	return render.Render([]timeline.Event{
 		{Turn: 1, Body: timeline.TurnStarted{}},
 		{Turn: 1, Line: 1, Body: timeline.Text{Stream: timeline.Stderr, Data: []byte(printed)}},
 		{Turn: 1, Body: timeline.TurnEnded{}},
-	}, &timeline.RenderOptions{FoldFrames: frames, OutputPath: "/o", MaxChars: 2000})
+	}, &render.RenderOptions{FoldFrames: frames, OutputPath: "/o", MaxChars: 2000})
 }
 
 func TestRenderFold(t *testing.T) {

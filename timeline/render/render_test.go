@@ -1,4 +1,4 @@
-package timeline_test
+package render_test
 
 import (
 	"bufio"
@@ -17,14 +17,15 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/timeline/render"
 )
 
-var update = flag.Bool("update", false, "rewrite the views in testdata/render")
+var update = flag.Bool("update", false, "rewrite the views in testdata/golden")
 
-// TestRenderGolden renders the events of each file in testdata/render. parseScript defines the
+// TestRenderGolden renders the events of each file in testdata/golden. parseScript defines the
 // words of the scripts.
 func TestRenderGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/render/*.txtar")
+	files, err := filepath.Glob("testdata/golden/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no cases: %v", err)
 	}
@@ -38,7 +39,7 @@ func TestRenderGolden(t *testing.T) {
 				t.Fatal("want the files events and view")
 			}
 			events, opts := parseScript(t, string(a.Files[0].Data))
-			got := timeline.Render(events, opts).Text()
+			got := render.Render(events, opts).Text()
 			if got != "" && !strings.HasSuffix(got, "\n") {
 				got += "(no newline)\n"
 			}
@@ -56,9 +57,9 @@ func TestRenderGolden(t *testing.T) {
 }
 
 // parseScript parses events from lines: a word, then quoted strings or numbers.
-func parseScript(t *testing.T, s string) (events []timeline.Event, opts *timeline.RenderOptions) {
+func parseScript(t *testing.T, s string) (events []timeline.Event, opts *render.RenderOptions) {
 	t.Helper()
-	opts = &timeline.RenderOptions{}
+	opts = &render.RenderOptions{}
 	var turn, generation, silent uint64 = 0, 1, 1 << 63
 	between := false
 	add := func(b timeline.Body) {
@@ -187,7 +188,7 @@ func newPNG() []byte {
 func TestRender(t *testing.T) {
 	t.Run("joins adjacent text and keeps images whole", func(t *testing.T) {
 		events, opts := parseScript(t, "turn\nout a\\n\nout b\nimage fig\nout c")
-		got := timeline.Render(events, opts)
+		got := render.Render(events, opts)
 		if len(got.Parts) != 3 || got.Parts[1].Image == nil || !bytes.Equal(got.Parts[1].Image.Data, newPNG()) {
 			t.Fatalf("got %+v", got.Parts)
 		}
@@ -200,7 +201,7 @@ func TestRender(t *testing.T) {
 	})
 
 	t.Run("renders no events as nothing", func(t *testing.T) {
-		if got := timeline.Render(nil, nil); len(got.Parts) != 0 || got.Text() != "" || got.Chars != 0 {
+		if got := render.Render(nil, nil); len(got.Parts) != 0 || got.Text() != "" || got.Chars != 0 {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -213,7 +214,7 @@ func TestRender(t *testing.T) {
 					events = append(events, textEvent(fmt.Appendf(nil, "%06d%s\n", i, strings.Repeat("é", width/2))))
 				}
 				events = append(events, textEvent([]byte("ValueError: the end\n")))
-				got := timeline.Render(events, &timeline.RenderOptions{MaxChars: most})
+				got := render.Render(events, &render.RenderOptions{MaxChars: most})
 				if got.Chars > most || got.Chars < most/2 && width < 100 || !got.Omitted {
 					t.Errorf("width %d: got %d characters of %d, omitted %v", width, got.Chars, most, got.Omitted)
 				}
@@ -244,14 +245,20 @@ func TestRender(t *testing.T) {
 			{"a long line behind a bar", "before\n\r1%\r2%" + long + "\nafter\n", "… "},
 		} {
 			for _, chunk := range []int{17, 4096, 1 << 20} {
-				l := newLog(t, &timeline.Options{Dir: t.TempDir()})
+				l, err := timeline.New(&timeline.Options{Dir: t.TempDir()})
+				if err != nil {
+					t.Fatal(err)
+				}
 				for rest := []byte(test.print); len(rest) > 0; {
 					n := min(len(rest), chunk)
 					l.Append(timeline.Event{Turn: 1, Body: timeline.Text{Data: rest[:n]}})
 					rest = rest[n:]
 				}
 				l.Sync()
-				got := timeline.Render(l.Window(0, 64<<10, 64<<10), nil).Text()
+				got := render.Render(l.Window(0, 64<<10, 64<<10), nil).Text()
+				if err := l.Close(); err != nil {
+					t.Error(err)
+				}
 				if elided := strings.Contains(got, " elided"); got != test.want && (test.want != "… " || !elided) {
 					t.Errorf("%s in pieces of %d: got %.200q … %.100q, want %q", test.name, chunk, got, got[max(0, len(got)-100):], test.want)
 				}
@@ -268,10 +275,26 @@ func TestRender(t *testing.T) {
 			events = append(events, show("bar", fmt.Sprintf("%d of 10000", i+1), true))
 		}
 		events = append(events, timeline.Event{Turn: 1, Body: timeline.OutputCleared{Wait: true}})
-		if got := timeline.Render(events, nil).Text(); got != "of an id that never was\n10000 of 10000\n" {
+		if got := render.Render(events, nil).Text(); got != "of an id that never was\n10000 of 10000\n" {
 			t.Errorf("got %.200q", got)
 		}
 	})
+}
+
+func textEvent(data []byte) timeline.Event {
+	return timeline.Event{Turn: 1, Body: timeline.Text{Data: data}}
+}
+
+func BenchmarkRender128KiB(b *testing.B) {
+	var events []timeline.Event
+	for i := range 2000 {
+		events = append(events, textEvent(fmt.Appendf(nil, "%06d %s\n", i, strings.Repeat("x", 57))))
+	}
+	b.SetBytes(128 << 10)
+	b.ReportAllocs()
+	for b.Loop() {
+		render.Render(events, nil)
+	}
 }
 
 // FuzzRender renders the same bytes, cut into events in two ways: the renderings must be equal
@@ -282,7 +305,7 @@ func FuzzRender(f *testing.F) {
 	f.Add([]byte(strings.Repeat("Traceback (most recent call last):\n  File \"/usr/lib/python3/x.py\", line 1\n    x\n", 9)), []byte("a\nb\na\nb\na\nb\na\nb\n"), uint8(2), uint16(100))
 	f.Add([]byte(strings.Repeat("€", 500)), []byte{}, uint8(5), uint16(50))
 	f.Fuzz(func(t *testing.T, out, err []byte, size uint8, most uint16) {
-		render := func(size int) timeline.Rendering {
+		render := func(size int) render.Rendering {
 			events := []timeline.Event{{Turn: 1, Body: timeline.TurnStarted{}}}
 			for s, data := range [][]byte{out, err, out} {
 				for len(data) > 0 {
@@ -292,7 +315,7 @@ func FuzzRender(f *testing.F) {
 				}
 			}
 			events = append(events, timeline.Event{Turn: 1, Body: timeline.TurnEnded{}})
-			return timeline.Render(events, &timeline.RenderOptions{MaxChars: int(most) + 1, FoldFrames: true})
+			return render.Render(events, &render.RenderOptions{MaxChars: int(most) + 1, FoldFrames: true})
 		}
 		whole, cut := render(1<<30), render(int(size)+1)
 		if whole.Text() != cut.Text() {

@@ -1,4 +1,4 @@
-package timeline
+package render
 
 import (
 	"bytes"

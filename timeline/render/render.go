@@ -1,4 +1,4 @@
-package timeline
+package render
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/internal/text"
+	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/timeline/internal/screen"
 )
 
@@ -37,7 +38,7 @@ type Rendering struct {
 // A Part is text or an image: exactly one is set.
 type Part struct {
 	Text  string
-	Image *Image
+	Image *timeline.Image
 }
 
 // Text returns all text joined, with images as "[image: title, W x H, bytes]".
@@ -71,7 +72,7 @@ func (r Rendering) Text() string {
 //
 // A display is shown as its image or as text; see Display.Text. An update replaces all earlier
 // displays with its ID. Unseen events are left out.
-func Render(events []Event, opts *RenderOptions) Rendering {
+func Render(events []timeline.Event, opts *RenderOptions) Rendering {
 	var o RenderOptions
 	if opts != nil {
 		o = *opts
@@ -84,7 +85,7 @@ func Render(events []Event, opts *RenderOptions) Rendering {
 		r.generation = events[len(events)-1].Generation
 	}
 	for i, e := range events {
-		if b, ok := e.Body.(Omitted); ok && r.isRedrawn(b, events[i+1:]) {
+		if b, ok := e.Body.(timeline.Omitted); ok && r.isRedrawn(b, events[i+1:]) {
 			r.Write(int(r.lineStream), []byte(eraseLine))
 			r.inRedraw = true
 			continue
@@ -101,13 +102,13 @@ func Render(events []Event, opts *RenderOptions) Rendering {
 type renderRow struct {
 	kind        rowKind
 	displayID   string // of the display that it shows; an update removes it
-	stream      Stream
+	stream      timeline.Stream
 	noNewline   bool // its newline was not printed by the runtime
 	markStderr  bool // to be marked as standard error
 	from, to    int  // its text in renderer.out
 	repeats     int  // number of equal lines
 	lineNumber  int  // in the output file; 0 when unknown
-	image       *Image
+	image       *timeline.Image
 	omitted     omission // for an omittedRow or a noteRow: the lines that it replaces
 	replacement string   // the shortened text of a very long line, or the text of a noteRow
 	isLossy     bool     // for a noteRow: it does not show everything that it replaces
@@ -130,10 +131,10 @@ type renderer struct {
 	generation uint64 // of the last event
 	rows       []renderRow
 
-	takenBytes int    // bytes of out that are already in rows
-	lineStream Stream // stream written last; a line belongs to the stream that finishes it
-	lineNumber int    // of the unfinished line in the output file; 0 when unknown
-	turnRows   int    // index of the first row of this turn
+	takenBytes int             // bytes of out that are already in rows
+	lineStream timeline.Stream // stream written last; a line belongs to the stream that finishes it
+	lineNumber int             // of the unfinished line in the output file; 0 when unknown
+	turnRows   int             // index of the first row of this turn
 
 	hasOutput      bool            // there was output after the last turn's label and before the next turn
 	betweenLabeled bool            // output between turns has its label
@@ -144,46 +145,46 @@ type renderer struct {
 }
 
 // addEvent adds the rows of an event, unless it is unseen.
-func (r *renderer) addEvent(e Event) {
+func (r *renderer) addEvent(e timeline.Event) {
 	if e.IsUnseen() {
 		return
 	}
 	switch b := e.Body.(type) {
-	case Text:
+	case timeline.Text:
 		r.addText(e, b)
-	case Display:
+	case timeline.Display:
 		r.addDisplay(e, b)
-	case TurnStarted:
+	case timeline.TurnStarted:
 		r.startTurn(e, b)
-	case TurnEnded:
+	case timeline.TurnEnded:
 		r.EndTurn()
 		r.closeLine()
 		r.closeTurn()
-	case Notice:
+	case timeline.Notice:
 		r.addLabel(b.Message, e.Line)
-	case Limit:
+	case timeline.Limit:
 		r.addLabel(b.String(), e.Line)
-	case AccessDenied:
+	case timeline.AccessDenied:
 		r.addLabel(b.NoticeText(), e.Line)
-	case AccessGranted:
+	case timeline.AccessGranted:
 		r.addLabel(b.NoticeText(), e.Line)
-	case Call:
+	case timeline.Call:
 		r.addLabel(b.String(), e.Line)
-	case Interrupt:
+	case timeline.Interrupt:
 		if b.Author != "" && b.Author != r.opts.Self {
 			r.addLabel("interrupted by "+b.Author, 0)
 		}
-	case WorkerStarted:
+	case timeline.WorkerStarted:
 		if e.Generation > 1 && !r.exitShown {
 			r.addLabel("session restarted: state lost", 0)
 		}
-	case WorkerExited:
+	case timeline.WorkerExited:
 		r.addExit(e, b)
-	case Gap:
+	case timeline.Gap:
 		r.Flush()
 		r.addLabel(b.NoticeText(), 0)
 		r.lineNumber = 0
-	case Omitted:
+	case timeline.Omitted:
 		if b.Bytes == 0 {
 			return // only old structural events follow
 		}
@@ -191,16 +192,16 @@ func (r *renderer) addEvent(e Event) {
 		r.breakRow()
 		r.lineNumber = 0
 		r.rows = append(r.rows, renderRow{kind: omittedRow, omitted: omission{b.FirstLine, b.LastLine, 0, b.Bytes}})
-	case InputLine:
+	case timeline.InputLine:
 		r.addInputLine(b)
-	case InputRequested:
+	case timeline.InputRequested:
 		r.AwaitsInput = b.Kind.WantsLine()
-	case Preparation, Progress, InputRequestEnded, OutputCleared, FullScreenChanged: // relevant only while they last
+	case timeline.Preparation, timeline.Progress, timeline.InputRequestEnded, timeline.OutputCleared, timeline.FullScreenChanged: // relevant only while they last
 	}
 }
 
 // addText adds output. The remainder of a redrawn line is dropped.
-func (r *renderer) addText(e Event, b Text) {
+func (r *renderer) addText(e timeline.Event, b timeline.Text) {
 	if r.inRedraw {
 		_, rest, found := bytes.Cut(b.Data, carriageReturn)
 		r.inRedraw = !found
@@ -217,7 +218,7 @@ func (r *renderer) addText(e Event, b Text) {
 }
 
 // startTurn ends the rows of the turn before, and labels the new one if readers could confuse the two.
-func (r *renderer) startTurn(e Event, b TurnStarted) {
+func (r *renderer) startTurn(e timeline.Event, b timeline.TurnStarted) {
 	r.betweenLabeled = false
 	r.closeTurn()
 	switch {
@@ -230,7 +231,7 @@ func (r *renderer) startTurn(e Event, b TurnStarted) {
 }
 
 // addExit adds the exit report of a worker.
-func (r *renderer) addExit(e Event, b WorkerExited) {
+func (r *renderer) addExit(e timeline.Event, b timeline.WorkerExited) {
 	r.EndTurn()
 	what := "session ended"
 	if e.Generation < r.generation {
@@ -242,7 +243,7 @@ func (r *renderer) addExit(e Event, b WorkerExited) {
 }
 
 // addInputLine adds an answered prompt, and the answer if another author gave it.
-func (r *renderer) addInputLine(b InputLine) {
+func (r *renderer) addInputLine(b timeline.InputLine) {
 	r.EndInputLine(b.Prompt)
 	r.takeRows(textRow)
 	switch {
@@ -278,20 +279,20 @@ var (
 
 // isRedrawn reports whether the omitted text was only earlier states of a line, such as a
 // progress bar, that is redrawn after it. A terminal would no longer show them.
-func (r *renderer) isRedrawn(b Omitted, behind []Event) bool {
+func (r *renderer) isRedrawn(b timeline.Omitted, behind []timeline.Event) bool {
 	if b.FirstLine == 0 || b.FirstLine != b.LastLine || !r.HasOpenLine() || !r.LineRewritten {
 		return false
 	}
 	for _, e := range behind {
 		switch next := e.Body.(type) {
-		case Text:
+		case timeline.Text:
 			i := bytes.IndexAny(next.Data, "\r\n")
 			if i < 0 {
 				continue
 			}
 			end := next.Data[i:]
 			return end[0] == '\r' && !bytes.HasPrefix(end, []byte("\r\n"))
-		case Progress:
+		case timeline.Progress:
 		default:
 			return false
 		}
@@ -300,7 +301,7 @@ func (r *renderer) isRedrawn(b Omitted, behind []Event) bool {
 }
 
 // beginOutput prepares for output and labels output between turns.
-func (r *renderer) beginOutput(e Event) {
+func (r *renderer) beginOutput(e timeline.Event) {
 	if e.BetweenTurns && !r.betweenLabeled {
 		since := fmt.Sprintf("turn %d", e.Turn)
 		if e.Turn == 0 {
@@ -381,7 +382,7 @@ func (r *renderer) countRepeat(next *renderRow) bool {
 func (r *renderer) rowText(w *renderRow) []byte { return r.Out[w.from:w.to] }
 
 // addDisplay adds an image or text, and removes the displays that it updates.
-func (r *renderer) addDisplay(e Event, d Display) {
+func (r *renderer) addDisplay(e timeline.Event, d timeline.Display) {
 	image, text := d.TitledImage(), d.Text()
 	if image == nil && text == "" {
 		return
@@ -406,7 +407,7 @@ func (r *renderer) addDisplay(e Event, d Display) {
 			r.lineNumber++ // the output file has a label
 		}
 	} else {
-		r.lineStream = Stdout
+		r.lineStream = timeline.Stdout
 		r.PrintParagraph(text)
 		r.takeRows(textRow)
 	}
@@ -427,7 +428,7 @@ func (r *renderer) finishRows() {
 func (r *renderer) closeTurn() {
 	rows := r.rows[r.turnRows:]
 	runs, last := 0, 0 // number of runs of one stream, and start of the last run
-	var stream Stream
+	var stream timeline.Stream
 	for i, w := range rows {
 		if w.kind == textRow && (runs == 0 || w.stream != stream) {
 			runs, last, stream = runs+1, i, w.stream
@@ -439,7 +440,7 @@ func (r *renderer) closeTurn() {
 	if runs >= 3 {
 		for i := range rows[:last] {
 			w := &rows[i]
-			w.markStderr = w.kind == textRow && w.stream == Stderr
+			w.markStderr = w.kind == textRow && w.stream == timeline.Stderr
 		}
 	}
 	if r.opts.FoldFrames {
