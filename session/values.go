@@ -224,9 +224,9 @@ func (r *Reply) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Text renders the reply as render.Render does: shortened, for a model. Events has the whole
+// Text renders the reply as render.Events does: shortened, for a model. Events has the whole
 // reply.
-func (r Reply) Text() string { return render.Render(r.Events, nil).Text() }
+func (r Reply) Text() string { return render.Events(r.Events, nil).Text() }
 
 // InterruptResult is the effect of an interrupt.
 type InterruptResult string

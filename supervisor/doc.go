@@ -20,7 +20,7 @@
 // Polls, interrupts and other sessions are served at once.
 //
 // The package does not know how input reaches a runtime or how a runtime is found (see package
-// workers), or how a timeline is displayed (see render.Render).
+// workers), or how a timeline is displayed (see timeline/render).
 //
 // # Goroutines
 //

@@ -1,22 +1,19 @@
-// Package timeline records the events of a session, in order and within bounds, and
-// renders them as text.
+// Package timeline records the events of a session, in order and within bounds.
 //
 // A [Log] takes events from any goroutine and numbers them. It keeps the newest in memory. With
 // a directory, it also writes all of them to two files. "events" serves readers that fall
 // behind; "output.txt" holds the text as lines, for users and their tools. [Log.Follow] yields
-// past and new events in one stream, [Log.Window] the beginning and the end of long output, and
-// [Render] turns events into text.
+// past and new events in one stream, and [Log.Window] the beginning and the end of long output.
+// Package timeline/render turns events into text.
 //
-// The package records turns, input requests and workers without acting on them. Only [Render]
-// looks into text, to shorten what readers skip, such as the frames of a traceback, and into
-// the data of charts, to describe them. [ReadFile] reads the log of a program that was killed.
+// The package records turns, input requests and workers without acting on them. It looks into the
+// data of charts to describe them. [ReadFile] reads the log of a program that was killed.
 //
 //	l, err := timeline.New(&timeline.Options{Dir: dir})
 //	...
 //	l.Append(timeline.Event{Turn: 1, Body: timeline.Text{Data: []byte("2\n")}})
 //	events := l.Window(cursor, 64<<10, 64<<10)
-//	view := timeline.Render(events, &timeline.RenderOptions{OutputPath: l.OutputPath()})
-//	fmt.Print(view.Text())
+//	fmt.Print(render.Events(events, &render.Options{OutputPath: l.OutputPath()}).Text())
 //
 // # Bounds
 //
@@ -32,7 +29,6 @@
 //	secrets             4 KiB a line, 16 KiB        others are shown; AddSecret returns an error
 //	batch of a follower 256 events                 events come from the file, or as a Gap
 //	Window              its arguments, 200 events   Omitted, Gap
-//	Render              RenderOptions.MaxChars      one line names what is omitted
 //
 // A write error, most often a full disk, turns the files off with one Notice; everything else
 // continues in memory. A reader gets a [Gap] for events that it missed.

@@ -22,7 +22,7 @@ func ExampleLog() {
 	for _, e := range l.EventsSince(known) {
 		fmt.Println(e.Seq, e.Type())
 	}
-	fmt.Print(render.Render(l.EventsSince(0), nil).Text())
+	fmt.Print(render.Events(l.EventsSince(0), nil).Text())
 	// Output:
 	// 3 turn_ended
 	// a

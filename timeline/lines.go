@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// TerminalText returns text as a terminal would finally show it, by the rules of Render.
+// TerminalText returns text as a terminal would finally show it, by the rules of package render.
 func TerminalText(text string) string {
 	var p screen.LineScreen
 	p.Write(0, []byte(text))
@@ -13,7 +13,7 @@ func TerminalText(text string) string {
 	return string(p.Out)
 }
 
-// LineSplitter splits the text of a session into lines, as Render and the output file show
+// LineSplitter splits the text of a session into lines, as package render and the output file show
 // them. The zero value is ready to use. It holds at most 64 KiB of the unfinished line.
 type LineSplitter struct{ screen screen.LineScreen }
 

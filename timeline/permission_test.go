@@ -66,7 +66,7 @@ func TestAccessEvents(t *testing.T) {
 			if err := json.Unmarshal(text, &again); err != nil || again.Body != body {
 				t.Errorf("got %+v from %s, %v", again.Body, text, err)
 			}
-			if got := strings.TrimSpace(render.Render([]timeline.Event{again}, nil).Text()); got != want {
+			if got := strings.TrimSpace(render.Events([]timeline.Event{again}, nil).Text()); got != want {
 				t.Errorf("%T is shown as %q, want %q", body, got, want)
 			}
 		}

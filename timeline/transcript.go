@@ -12,7 +12,7 @@ import (
 )
 
 // A transcriptPrinter converts events to the text of a session: the printed text, and one
-// bracketed line for each other event that is shown. Both output.txt and Render use it.
+// bracketed line for each other event that is shown. The output file, exports and searches use it.
 type transcriptPrinter struct{ screen.LinePrinter }
 
 // printEvent adds an event.

@@ -220,7 +220,7 @@ func TestRenderOmission(t *testing.T) {
 			}
 			l.Append(timeline.Event{Turn: 1, Body: timeline.TurnEnded{Outcome: "ok"}})
 			l.Sync() // Window itself waits only so long
-			got := render.Render(l.Window(after, 64<<10, 64<<10), &render.RenderOptions{OutputPath: l.OutputPath()}).Text()
+			got := render.Events(l.Window(after, 64<<10, 64<<10), &render.Options{OutputPath: l.OutputPath()}).Text()
 			m := regexp.MustCompile(`(?s)^(.*)… [\d,]+ lines \([\d.]+ [KM]B\) elided: lines (\d+)-(\d+) of (\S+) …\n(.*)$`).FindStringSubmatch(got)
 			if m == nil {
 				t.Fatalf("no lines are named in %q", regexp.MustCompile(`….*…`).FindAllString(got, -1))
@@ -246,7 +246,7 @@ func TestRenderOmission(t *testing.T) {
 			{Seq: 2, Turn: 1, Body: timeline.Omitted{From: 2, To: 9, Bytes: 900_000}},
 			{Seq: 10, Turn: 1, Body: timeline.Text{Data: []byte(strings.Repeat("later\nlines\n", 500))}},
 		}
-		got := render.Render(events, &render.RenderOptions{MaxChars: 1000, OutputPath: "/a/output.txt"}).Text()
+		got := render.Events(events, &render.Options{MaxChars: 1000, OutputPath: "/a/output.txt"}).Text()
 		if !regexp.MustCompile(`(?m)^… [\d.]+ KB elided: see /a/output\.txt …$`).MatchString(got) {
 			t.Errorf("the elision of %q counts what it cannot, or names no file", regexp.MustCompile(`….*…`).FindAllString(got, -1))
 		}

@@ -68,7 +68,7 @@ func testReadWindows(t *testing.T, s session.Session) {
 		}
 	}
 	turn := readPage(t, s, session.ReadQuery{Turn: first.Turn})
-	if text := render.Render(turn.Events, nil).Text(); turn.HasEarlier || turn.HasLater || text != first.Text() {
+	if text := render.Events(turn.Events, nil).Text(); turn.HasEarlier || turn.HasLater || text != first.Text() {
 		t.Errorf("got %q, want %q", text, first.Text())
 	}
 	for _, e := range turn.Events {

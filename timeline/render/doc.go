@@ -1,3 +1,4 @@
 // Package render turns the events of a session into the text and the images that a model reads,
-// within a budget. It folds what repeats, and says what it left out and where that is.
+// within a budget. It folds what repeats, shortens what readers skip, such as the frames of a
+// traceback, and says what it left out and where that is. It starts no goroutines.
 package render

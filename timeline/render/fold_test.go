@@ -11,11 +11,11 @@ import (
 
 // renderFolded returns the rendering of a turn that printed this.
 func renderFolded(printed string, frames bool) render.Rendering {
-	return render.Render([]timeline.Event{
+	return render.Events([]timeline.Event{
 		{Turn: 1, Body: timeline.TurnStarted{}},
 		{Turn: 1, Line: 1, Body: timeline.Text{Stream: timeline.Stderr, Data: []byte(printed)}},
 		{Turn: 1, Body: timeline.TurnEnded{}},
-	}, &render.RenderOptions{FoldFrames: frames, OutputPath: "/o", MaxChars: 2000})
+	}, &render.Options{FoldFrames: frames, OutputPath: "/o", MaxChars: 2000})
 }
 
 func TestRenderFold(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline/internal/screen"
 )
 
-// RenderOptions bound a rendering and adapt it to its reader.
-type RenderOptions struct {
+// Options bound a rendering and adapt it to its reader.
+type Options struct {
 	// MaxChars bounds the text, in characters. 0 means 20,000. The newest 20 labels of omitted
 	// text are kept in addition.
 	MaxChars int
@@ -57,7 +57,7 @@ func (r Rendering) Text() string {
 	return b.String()
 }
 
-// Render makes events readable for a model. nil means all defaults.
+// Events makes events readable for a model. nil means all defaults.
 //
 // Text is shown as a terminal would finally show it: \r and \b are applied, colours and other
 // escape sequences are dropped, and bytes that are not text are shown as \xNN. Ten or more
@@ -72,8 +72,8 @@ func (r Rendering) Text() string {
 //
 // A display is shown as its image or as text; see Display.Text. An update replaces all earlier
 // displays with its ID. Unseen events are left out.
-func Render(events []timeline.Event, opts *RenderOptions) Rendering {
-	var o RenderOptions
+func Events(events []timeline.Event, opts *Options) Rendering {
+	var o Options
 	if opts != nil {
 		o = *opts
 	}
@@ -127,7 +127,7 @@ const (
 // A renderer collects rows, chooses which of them are shown, and writes them.
 type renderer struct {
 	screen.LinePrinter
-	opts       RenderOptions
+	opts       Options
 	generation uint64 // of the last event
 	rows       []renderRow
 

@@ -39,7 +39,7 @@ func TestRenderGolden(t *testing.T) {
 				t.Fatal("want the files events and view")
 			}
 			events, opts := parseScript(t, string(a.Files[0].Data))
-			got := render.Render(events, opts).Text()
+			got := render.Events(events, opts).Text()
 			if got != "" && !strings.HasSuffix(got, "\n") {
 				got += "(no newline)\n"
 			}
@@ -57,9 +57,9 @@ func TestRenderGolden(t *testing.T) {
 }
 
 // parseScript parses events from lines: a word, then quoted strings or numbers.
-func parseScript(t *testing.T, s string) (events []timeline.Event, opts *render.RenderOptions) {
+func parseScript(t *testing.T, s string) (events []timeline.Event, opts *render.Options) {
 	t.Helper()
-	opts = &render.RenderOptions{}
+	opts = &render.Options{}
 	var turn, generation, silent uint64 = 0, 1, 1 << 63
 	between := false
 	add := func(b timeline.Body) {
@@ -188,7 +188,7 @@ func newPNG() []byte {
 func TestRender(t *testing.T) {
 	t.Run("joins adjacent text and keeps images whole", func(t *testing.T) {
 		events, opts := parseScript(t, "turn\nout a\\n\nout b\nimage fig\nout c")
-		got := render.Render(events, opts)
+		got := render.Events(events, opts)
 		if len(got.Parts) != 3 || got.Parts[1].Image == nil || !bytes.Equal(got.Parts[1].Image.Data, newPNG()) {
 			t.Fatalf("got %+v", got.Parts)
 		}
@@ -201,7 +201,7 @@ func TestRender(t *testing.T) {
 	})
 
 	t.Run("renders no events as nothing", func(t *testing.T) {
-		if got := render.Render(nil, nil); len(got.Parts) != 0 || got.Text() != "" || got.Chars != 0 {
+		if got := render.Events(nil, nil); len(got.Parts) != 0 || got.Text() != "" || got.Chars != 0 {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -214,7 +214,7 @@ func TestRender(t *testing.T) {
 					events = append(events, textEvent(fmt.Appendf(nil, "%06d%s\n", i, strings.Repeat("é", width/2))))
 				}
 				events = append(events, textEvent([]byte("ValueError: the end\n")))
-				got := render.Render(events, &render.RenderOptions{MaxChars: most})
+				got := render.Events(events, &render.Options{MaxChars: most})
 				if got.Chars > most || got.Chars < most/2 && width < 100 || !got.Omitted {
 					t.Errorf("width %d: got %d characters of %d, omitted %v", width, got.Chars, most, got.Omitted)
 				}
@@ -255,7 +255,7 @@ func TestRender(t *testing.T) {
 					rest = rest[n:]
 				}
 				l.Sync()
-				got := render.Render(l.Window(0, 64<<10, 64<<10), nil).Text()
+				got := render.Events(l.Window(0, 64<<10, 64<<10), nil).Text()
 				if err := l.Close(); err != nil {
 					t.Error(err)
 				}
@@ -275,7 +275,7 @@ func TestRender(t *testing.T) {
 			events = append(events, show("bar", fmt.Sprintf("%d of 10000", i+1), true))
 		}
 		events = append(events, timeline.Event{Turn: 1, Body: timeline.OutputCleared{Wait: true}})
-		if got := render.Render(events, nil).Text(); got != "of an id that never was\n10000 of 10000\n" {
+		if got := render.Events(events, nil).Text(); got != "of an id that never was\n10000 of 10000\n" {
 			t.Errorf("got %.200q", got)
 		}
 	})
@@ -293,7 +293,7 @@ func BenchmarkRender128KiB(b *testing.B) {
 	b.SetBytes(128 << 10)
 	b.ReportAllocs()
 	for b.Loop() {
-		render.Render(events, nil)
+		render.Events(events, nil)
 	}
 }
 
@@ -315,7 +315,7 @@ func FuzzRender(f *testing.F) {
 				}
 			}
 			events = append(events, timeline.Event{Turn: 1, Body: timeline.TurnEnded{}})
-			return render.Render(events, &render.RenderOptions{MaxChars: int(most) + 1, FoldFrames: true})
+			return render.Events(events, &render.Options{MaxChars: int(most) + 1, FoldFrames: true})
 		}
 		whole, cut := render(1<<30), render(int(size)+1)
 		if whole.Text() != cut.Text() {

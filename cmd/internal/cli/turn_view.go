@@ -249,7 +249,7 @@ func (v *turnView) writeEvent(e timeline.Event) error {
 
 // showSummary prints the beginning and the end of the output, and where all of it is.
 func (v *turnView) showSummary(ctx context.Context, reply session.Reply) (int, error) {
-	rendered := render.Render(v.turnEvents(reply), &render.RenderOptions{Self: commandAuthor(v.cmd.flags.Name())})
+	rendered := render.Events(v.turnEvents(reply), &render.Options{Self: commandAuthor(v.cmd.flags.Name())})
 	midline := false
 	for _, p := range rendered.Parts {
 		if p.Image != nil {

@@ -45,7 +45,7 @@ func TestInterrupt_NamesAuthor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := render.Render(reply.Events, &render.RenderOptions{Self: "bot"}).Text(); !strings.Contains(got, "[interrupted by ada]") {
+	if got := render.Events(reply.Events, &render.Options{Self: "bot"}).Text(); !strings.Contains(got, "[interrupted by ada]") {
 		t.Errorf("the agent reads %q", got)
 	}
 }

@@ -121,7 +121,7 @@ func (d *testDaemon) runCode(c *client.Conn, code, want string) session.Reply {
 	if err != nil {
 		d.t.Fatalf("%s: %v", code, err)
 	}
-	if got := render.Render(reply.Events, nil).Text(); got != want {
+	if got := render.Events(reply.Events, nil).Text(); got != want {
 		d.t.Fatalf("%s: got %q, want %q", code, got, want)
 	}
 	return reply
@@ -153,7 +153,7 @@ func TestDaemon(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := render.Render(reply.Events, nil).Text(); !strings.Contains(got, "bob\nafter\n") {
+		if got := render.Events(reply.Events, nil).Text(); !strings.Contains(got, "bob\nafter\n") {
 			t.Errorf("got %q", got)
 		}
 		_, err = second.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: s.InputRequest.ID, Input: "eve\n"})
@@ -304,7 +304,7 @@ func TestDaemon(t *testing.T) {
 				}
 				for range 5 {
 					reply, err := c.StartTurn(t.Context(), client.StartParams{Session: name, Input: "print hello", WaitMS: processTimeout.Milliseconds()})
-					if err != nil || !strings.Contains(render.Render(reply.Events, nil).Text(), "hello") {
+					if err != nil || !strings.Contains(render.Events(reply.Events, nil).Text(), "hello") {
 						t.Errorf("got %+v, %v", reply, err)
 					}
 				}
@@ -416,7 +416,7 @@ func TestStream(t *testing.T) {
 		r.runCode(c, "print two", "two\n")
 		events := collectEvents(t, w, isEndOfTurn(turn+1))
 		wantNoGaps(t, events, 1)
-		if got := render.Render(events, nil).Text(); !strings.Contains(got, "one\n") || !strings.Contains(got, "two\n") {
+		if got := render.Events(events, nil).Text(); !strings.Contains(got, "one\n") || !strings.Contains(got, "two\n") {
 			t.Errorf("got %q", got)
 		}
 	})
@@ -595,7 +595,7 @@ func TestWriteLock_OneHolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := render.Render(reply.Events, &render.RenderOptions{Self: "bot"}).Text(); got != "by bot\n" {
+	if got := render.Events(reply.Events, &render.Options{Self: "bot"}).Text(); got != "by bot\n" {
 		t.Errorf("got %q", got)
 	}
 }

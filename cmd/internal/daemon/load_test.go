@@ -383,7 +383,7 @@ func BenchmarkSixtyFourSessionsAndTheirWatchers(b *testing.B) {
 		for i := range sessions {
 			wg.Go(func() {
 				reply, err := c.StartTurn(b.Context(), client.StartParams{Session: fmt.Sprintf("s%d", i), Input: "print hello", WaitMS: processTimeout.Milliseconds()})
-				if err != nil || !strings.Contains(render.Render(reply.Events, nil).Text(), "hello") {
+				if err != nil || !strings.Contains(render.Events(reply.Events, nil).Text(), "hello") {
 					b.Errorf("got %+v, %v", reply, err)
 				}
 			})

@@ -56,7 +56,7 @@ func (d *testDaemon) wantResult(c *client.Conn, name, code, want string) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if got := render.Render(reply.Events, nil).Text(); got != want {
+	if got := render.Events(reply.Events, nil).Text(); got != want {
 		d.t.Errorf("%s printed %q, want %q", name, got, want)
 	}
 }

@@ -27,7 +27,7 @@ func (w *transcriptWriter) writeTurn(t *exportedTurn) {
 	}
 	var part []timeline.Event
 	write := func(typed string) {
-		text := render.Render(part, &render.RenderOptions{MaxChars: maxTurnBytes}).Text() + typed
+		text := render.Events(part, &render.Options{MaxChars: maxTurnBytes}).Text() + typed
 		if text != "" && !strings.HasSuffix(text, "\n") {
 			text += "\n"
 		}

@@ -91,7 +91,7 @@ func TestRasterizeDrawings(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		got := render.Render(rasterizeDrawings(ctx, given), nil).Text()
+		got := render.Events(rasterizeDrawings(ctx, given), nil).Text()
 		if took := time.Since(start); took > time.Minute {
 			t.Errorf("got %v, want less", took)
 		}
@@ -118,7 +118,7 @@ func TestRasterizeDrawings(t *testing.T) {
 	t.Run("leaves a drawing as text without rsvg-convert", func(t *testing.T) {
 		defer func(all []string) { systempath.Directories = all }(systempath.Directories)
 		systempath.Directories = []string{t.TempDir()}
-		got := render.Render(rasterizeDrawings(t.Context(), []timeline.Event{newDrawingEvent(svgHead + "</svg>")}), nil).Text()
+		got := render.Events(rasterizeDrawings(t.Context(), []timeline.Event{newDrawingEvent(svgHead + "</svg>")}), nil).Text()
 		if !strings.HasPrefix(got, "[image/svg+xml, ") {
 			t.Errorf("got %q", got)
 		}

@@ -123,14 +123,14 @@ func (sc *sessionCall) renderText(r session.Reply) render.Rendering {
 	if areLinesAlike(r.Events) {
 		most.chars = min(most.chars, maxAlikeChars+rest)
 	}
-	o := render.RenderOptions{
+	o := render.Options{
 		MaxChars:   most.chars - rest,
 		OutputPath: sc.session.outputName(),
 		Self:       sc.session.Author(),
 		FoldFrames: true,
 	}
 	for {
-		rendering := render.Render(r.Events, &o)
+		rendering := render.Events(r.Events, &o)
 		size := 0
 		for _, p := range rendering.Parts {
 			size += len(p.Text)

@@ -30,7 +30,7 @@ func TestAlternateScreen(t *testing.T) {
 				events = append(events, timeline.Event{Turn: 1, Body: timeline.Text{Data: []byte(piece)}})
 			}
 			rest, now := withoutAlternateScreen(events, test.before)
-			if got := render.Render(rest, nil).Text(); got != test.want || now != test.now {
+			if got := render.Events(rest, nil).Text(); got != test.want || now != test.now {
 				t.Errorf("%s: got %q, %v", test.name, got, now)
 			}
 			if _, now := withoutAlternateScreen(append(events, timeline.Event{Turn: 1, Body: timeline.TurnEnded{}}), test.before); now {

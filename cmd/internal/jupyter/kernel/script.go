@@ -156,7 +156,7 @@ func (tw *turnWriter) writeOther(ctx context.Context, e timeline.Event) error {
 		}
 		return nil
 	case timeline.Notice, timeline.AccessDenied, timeline.AccessGranted, timeline.Limit, timeline.Gap, timeline.Omitted:
-		text := strings.TrimRight(render.Render([]timeline.Event{e}, nil).Text(), "\n")
+		text := strings.TrimRight(render.Events([]timeline.Event{e}, nil).Text(), "\n")
 		if text == "" {
 			return nil
 		}
