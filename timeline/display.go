@@ -3,11 +3,13 @@ package timeline
 import (
 	"bytes"
 	"fmt"
-	"github.com/turnstone-repl/turnstone/timeline/internal/screen"
 	"image"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/timeline/internal/describe"
+	"github.com/turnstone-repl/turnstone/timeline/internal/screen"
 )
 
 // MIME types to which this package gives a meaning.
@@ -122,7 +124,7 @@ func (d Display) Text() string {
 	if _, _, ok := d.ImageData(); ok {
 		return ""
 	}
-	if chart := describeChart(d.Data); chart != "" {
+	if chart := describe.Chart(d.Data); chart != "" {
 		return screen.LabelLine(chart + "; repl view shows it")
 	}
 	plain, hasPlain := d.Data[mimePlain]

@@ -62,7 +62,7 @@ type Log struct {
 	dueSeq         Seq                    // guarded by mu; events up to this one are written without waiting for more
 	timerRunning   bool                   // guarded by mu; timer is running
 	writerProgress chan struct{}          // guarded by mu; closed when the writer has made progress; nil if no caller waits for it
-	redactor       *redactor              // guarded by mu; nil until there is a secret to redact
+	redactor       *textRedactor          // guarded by mu; nil until there is a secret to redact
 	turnIndex      turnIndex              // guarded by mu
 	blobs          map[digest]*storedBlob // guarded by mu; of the events in memory and in the file
 }
@@ -143,15 +143,16 @@ func (l *Log) Append(e Event) Event {
 	t, isText := e.Body.(Text)
 	if !isText {
 		if endsText(e.Body) {
-			l.appendPendingLocked(l.redactor.flush)
+			l.appendPendingLocked(l.redactor.Flush)
 		}
-		e.Body = l.redactor.redactBody(e.Body)
+		e.Body = redactBody(&l.redactor.SecretSet, e.Body)
 		return l.appendLocked(e)
 	}
-	if last, ok := l.redactor.lastEvent.Body.(Text); ok && (last.Stream != t.Stream || last.Kind != t.Kind) {
-		l.appendPendingLocked(l.redactor.flush)
+	if last, ok := l.redactor.lastText.Body.(Text); ok && (last.Stream != t.Stream || last.Kind != t.Kind) {
+		l.appendPendingLocked(l.redactor.Flush)
 	}
-	if t.Data = l.redactor.write(e); len(t.Data) == 0 {
+	l.redactor.lastText = e
+	if t.Data = l.redactor.Write(t.Data); len(t.Data) == 0 {
 		return e
 	}
 	e.Body = t
@@ -160,10 +161,10 @@ func (l *Log) Append(e Event) Event {
 
 // appendPendingLocked appends the text that get takes from the held-back tail.
 func (l *Log) appendPendingLocked(get func() []byte) {
-	if l.redactor == nil || len(l.redactor.pendingTail) == 0 {
+	if l.redactor == nil || !l.redactor.HasPending() {
 		return
 	}
-	e := l.redactor.lastEvent
+	e := l.redactor.lastText
 	if t := e.Body.(Text); !l.closed {
 		if t.Data = get(); len(t.Data) > 0 {
 			e.Body = t
@@ -180,9 +181,9 @@ func (l *Log) AddSecret(secret string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.redactor == nil {
-		l.redactor = &redactor{}
+		l.redactor = &textRedactor{}
 	}
-	return l.redactor.addSecret(secret)
+	return l.redactor.Add(secret)
 }
 
 // Redact returns a text with its secrets redacted, as the log would record it.
@@ -192,7 +193,7 @@ func (l *Log) Redact(text string) string {
 	if l.redactor == nil {
 		return text
 	}
-	return l.redactor.redact(text)
+	return l.redactor.Redact(text)
 }
 
 // sanitizeBody removes everything from a body that must not be in a log.
@@ -382,7 +383,7 @@ func (l *Log) appendPending() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.redactor != nil {
-		l.appendPendingLocked(l.redactor.takePending)
+		l.appendPendingLocked(l.redactor.TakePending)
 	}
 }
 
@@ -474,7 +475,7 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	if !l.closed {
 		if l.redactor != nil {
-			l.appendPendingLocked(l.redactor.flush)
+			l.appendPendingLocked(l.redactor.Flush)
 		}
 		l.closed = true
 		l.dueSeq = l.end.seq - 1

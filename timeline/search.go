@@ -8,6 +8,8 @@ import (
 	"regexp/syntax"
 	"strings"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/timeline/internal/redact"
 )
 
 // A Match is a line that a search found.
@@ -136,20 +138,20 @@ func (l *Log) runSearch(s lineSearch, from Cursor) (found []Match, next Cursor, 
 }
 
 // knownSecrets returns a copy of the secrets so far.
-func (l *Log) knownSecrets() secretSet {
+func (l *Log) knownSecrets() redact.SecretSet {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.redactor == nil {
-		return secretSet{}
+		return redact.SecretSet{}
 	}
-	return l.redactor.secretSet
+	return l.redactor.SecretSet
 }
 
 // A lineSearch is the state of a running Search.
 type lineSearch struct {
 	pattern   Pattern
 	limit     int
-	secrets   secretSet
+	secrets   redact.SecretSet
 	skipLines int   // lines that an earlier search covered
 	bytesLeft int64 // of maxSearchBytes
 	deadline  time.Time
@@ -240,7 +242,7 @@ func (s *lineSearch) searchLine(at Match, line []byte) bool {
 	if where == nil {
 		return true
 	}
-	if hidden := s.secrets.redact(string(line)); hidden != string(line) {
+	if hidden := s.secrets.Redact(string(line)); hidden != string(line) {
 		line = []byte(hidden)
 		if where = s.pattern.findIndex(line); where == nil {
 			return true

@@ -11,8 +11,10 @@ import (
 // source may import. A package that is not listed fails: decide where it belongs.
 var mayImport = map[string]string{
 	"ipc":                           "",
-	"timeline":                      "internal/text timeline/internal/screen",
+	"timeline":                      "internal/text timeline/internal/screen timeline/internal/redact timeline/internal/describe",
 	"timeline/internal/screen":      "internal/text",
+	"timeline/internal/redact":      "internal/text",
+	"timeline/internal/describe":    "internal/text",
 	"timeline/render":               "timeline timeline/internal/screen internal/text",
 	"session":                       "timeline internal/text timeline/render",
 	"session/sessiontest":           "session timeline workers timeline/render",

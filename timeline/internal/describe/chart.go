@@ -1,4 +1,4 @@
-package timeline
+package describe
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ import (
 // maxChartBytes bounds, in bytes, the JSON that is read for a description.
 const maxChartBytes = 16 << 20
 
-// describeChart returns a line about the chart in a bundle, or "".
-func describeChart(data map[string][]byte) string {
+// Chart returns a line about the chart in a bundle, or "".
+func Chart(data map[string][]byte) string {
 	for mime, spec := range data {
 		var say func(map[string]any) string
 		library := ""
@@ -35,7 +35,7 @@ func describeChart(data map[string][]byte) string {
 		}
 		var parsed map[string]any
 		if len(spec) > maxChartBytes || json.Unmarshal(spec, &parsed) != nil {
-			return library + " chart, " + FormatBytes(int64(len(spec)))
+			return library + " chart, " + text.Bytes(int64(len(spec)))
 		}
 		return library + " chart: " + say(parsed)
 	}
