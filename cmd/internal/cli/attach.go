@@ -127,7 +127,7 @@ func (a attachedSession) Events(ctx context.Context, after timeline.Seq) iter.Se
 			if a.rewriteEvent != nil {
 				e = a.rewriteEvent(e)
 			}
-			if !yield(c.sanitizeEvent(e), err) {
+			if !yield(sanitizeEvent(&c, e), err) {
 				return
 			}
 		}

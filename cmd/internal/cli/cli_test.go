@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // run is a command line that starts no runtime.
@@ -159,39 +157,6 @@ func TestVersion(t *testing.T) {
 		status, out, _ := runLine(t, way)
 		if status != 0 || !strings.HasPrefix(out, "repl ") || !strings.Contains(out, "(go1") {
 			t.Errorf("repl %s: got status %d and %q", way, status, out)
-		}
-	}
-}
-
-func TestExitStatus(t *testing.T) {
-	for end, want := range map[timeline.WorkerExited]struct{ unix, windows int }{
-		{ExitCode: 0}:                        {0, 0},
-		{ExitCode: 7}:                        {7, 7},
-		{ExitCode: 256}:                      {0, 256},
-		{ExitCode: 512}:                      {0, 512},
-		{ExitCode: 1603}:                     {67, 1603},
-		{ExitCode: 3010}:                     {194, 3010},
-		{ExitCode: 0xffffffff}:               {255, 0xffffffff}, // sys.exit(-1)
-		{ExitCode: 0xc0000005}:               {5, 0xc0000005},
-		{ExitCode: -1, Signal: "SIGKILL"}:    {137, 137},
-		{ExitCode: -1, Signal: "SIGTERM"}:    {143, 143},
-		{ExitCode: -1, Signal: "SIGSTRANGE"}: {1, 1},
-		{ExitCode: -1}:                       {1, 1},
-	} {
-		if got := maskedExitStatus(end, 0xff); got != want.unix {
-			t.Errorf("%+v on Unix: got %d, want %d", end, got, want.unix)
-		}
-		if got := maskedExitStatus(end, 0xffffffff); got != want.windows {
-			t.Errorf("%+v on Windows: got %d, want %d", end, got, want.windows)
-		}
-	}
-}
-
-func TestNearestName(t *testing.T) {
-	names := []string{"mcp", "doctor", "worker"}
-	for name, want := range map[string]string{"docter": "doctor", "wroker": "worker", "mpc": "mcp", "frobnicate": "", "script.py": ""} {
-		if got := nearestName(name, names); got != want {
-			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
 	}
 }

@@ -16,9 +16,6 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// statusUnreachable is the exit status when no daemon answers.
-const statusUnreachable = 3
-
 // socketUsage describes --socket for all commands.
 const socketUsage = "`PATH` the daemon's socket; default TURNSTONE_SOCKET, or the socket of your daemon on this host"
 
@@ -130,11 +127,4 @@ func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
-}
-
-// isFlagSet reports whether a flag was given.
-func isFlagSet(f *flag.FlagSet, name string) bool {
-	set := false
-	f.Visit(func(one *flag.Flag) { set = set || one.Name == name })
-	return set
 }

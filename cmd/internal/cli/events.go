@@ -45,7 +45,7 @@ func newEventPrinter() eventPrinter {
 		if e.IsUnseen() {
 			return nil
 		}
-		return printEvent(w, c.sanitizeEvent(e))
+		return printEvent(w, sanitizeEvent(&c, e))
 	}
 }
 

@@ -201,12 +201,6 @@ func (v *turnView) reportEarlier(e timeline.Event, reply session.Reply) bool {
 	return true
 }
 
-// Exit statuses for code that has not finished, so that a script does not go on.
-const (
-	statusRunning = 4
-	statusWaiting = 5
-)
-
 // replyStatus returns the exit status for a reply: an error of the code is a failure.
 func replyStatus(reply session.Reply) int {
 	switch reply.Outcome {

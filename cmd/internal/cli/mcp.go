@@ -203,7 +203,7 @@ func (m *mcpFlags) run(s streams, specs map[string]func(dir string) workers.Spec
 	ctx, readerGone := context.WithCancelCause(ctx)
 	defer readerGone(nil)
 	if out, ok := s.out.(*os.File); ok && m.web.address == "" { // the client whose calls are still running is gone
-		onReaderGone(out, func() { readerGone(&signalError{int(syscall.SIGPIPE)}) })
+		onReaderGone(out, func() { readerGone(&signalError{number: int(syscall.SIGPIPE)}) })
 	}
 	options := &mcpserver.Options{
 		Specs:      specs,

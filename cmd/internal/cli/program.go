@@ -144,7 +144,7 @@ func (r *programRun) runInputs(ctx context.Context, lang languageInfo, code stri
 	if reply.State != session.StateEnded {
 		return statusDone, nil
 	}
-	return exitStatus(console.LastWorkerExit(reply)), nil
+	return workerExitStatus(console.LastWorkerExit(reply)), nil
 }
 
 // answerUntilIdle answers the input requests of the code until nothing runs.
@@ -240,7 +240,7 @@ func (r *programRun) copyOutput() error {
 func writeOutput(w io.Writer, b []byte) error {
 	_, err := w.Write(b)
 	if errors.Is(err, syscall.EPIPE) {
-		return &signalError{int(syscall.SIGPIPE)}
+		return &signalError{number: int(syscall.SIGPIPE)}
 	} else if err != nil {
 		return fmt.Errorf("cannot write the program's output: %w", err)
 	}
@@ -278,7 +278,7 @@ func (r *programRun) handleCtrlC(ctx context.Context, end context.CancelCauseFun
 		case result == session.InterruptPending && withstood < 2:
 			withstood++
 		case result == session.InterruptPending, result == session.InterruptNotRunning:
-			end(&signalError{int(syscall.SIGINT)})
+			end(&signalError{number: int(syscall.SIGINT)})
 			return
 		}
 	}

@@ -11,7 +11,7 @@ func TestRenamed(t *testing.T) {
 		suggested := map[string]bool{}
 		for _, c := range allCommands() {
 			f, _ := c.flagSet()
-			for old, now := range renamedFlags {
+			for old, now := range renamedFlags() {
 				if f.Lookup(now) == nil || f.Lookup(old) != nil {
 					continue
 				}
@@ -22,7 +22,7 @@ func TestRenamed(t *testing.T) {
 				}
 			}
 		}
-		for old := range renamedFlags {
+		for old := range renamedFlags() {
 			if !suggested[old] {
 				t.Errorf("no command suggests anything for --%s", old)
 			}

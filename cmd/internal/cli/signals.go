@@ -8,8 +8,6 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
-
-	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // A signalError is the cause of a context that a signal cancelled.
@@ -34,7 +32,7 @@ func catchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 		case s := <-caught:
 			number, _ := s.(syscall.Signal)
 			signal.Stop(caught) // before the context shows that a signal came
-			cancel(&signalError{int(number)})
+			cancel(&signalError{number: int(number)})
 		case <-ctx.Done():
 		}
 	})
@@ -71,29 +69,4 @@ func signalStatus(ctx context.Context) (status int, ended bool) {
 		return 128 + e.number, true // as a shell reports it
 	}
 	return 0, false
-}
-
-// signalNumbers maps the signals that can end a worker to their numbers, by the names in exit
-// reports.
-var signalNumbers = map[string]syscall.Signal{
-	"SIGHUP": syscall.SIGHUP, "SIGINT": syscall.SIGINT, "SIGQUIT": syscall.SIGQUIT,
-	"SIGILL": syscall.SIGILL, "SIGTRAP": syscall.SIGTRAP, "SIGABRT": syscall.SIGABRT,
-	"SIGBUS": syscall.SIGBUS, "SIGFPE": syscall.SIGFPE, "SIGKILL": syscall.SIGKILL,
-	"SIGSEGV": syscall.SIGSEGV, "SIGPIPE": syscall.SIGPIPE, "SIGALRM": syscall.SIGALRM,
-	"SIGTERM": syscall.SIGTERM,
-}
-
-// exitStatus returns the exit status that stands for a worker's end: the worker's own, or 128 plus
-// the signal that ended it.
-func exitStatus(end timeline.WorkerExited) int { return maskedExitStatus(end, exitStatusMask) }
-
-// maskedExitStatus is exitStatus for systems whose statuses have the bits of mask.
-func maskedExitStatus(end timeline.WorkerExited, mask int) int {
-	if number, ok := signalNumbers[end.Signal]; ok {
-		return 128 + int(number)
-	}
-	if end.Signal != "" || end.ExitCode < 0 {
-		return statusFailed
-	}
-	return end.ExitCode & mask
 }

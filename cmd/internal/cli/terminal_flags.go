@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
+	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // Where inputs typed at a terminal are saved.
@@ -54,9 +55,12 @@ func (t *terminalFlags) terminalOptions(lang languageInfo, dir string) *console.
 		Colour:         !dumb && os.Getenv("NO_COLOR") == "",
 		ViKeys:         console.ReadViMode(os.Getenv),
 		EditorCommand:  console.FindEditor(os.Getenv),
-		ExitStatus:     exitStatus,
+		ExitStatus:     workerExitStatus,
 	}
 }
+
+// workerExitStatus returns the exit status that stands for a worker's end.
+func workerExitStatus(end timeline.WorkerExited) int { return exitStatus(end.ExitCode, end.Signal) }
 
 // isDumbTerminal reports whether the terminal can only show text. Windows has no TERM, but its
 // console can do more.

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
+)
+
+// A usageError describes a mistake in the command line.
+type usageError struct{ message string }
+
+func (e *usageError) Error() string { return e.message }
+
+func usageErrorf(format string, args ...any) error {
+	return &usageError{message: fmt.Sprintf(format, args...)}
+}
+
+// oneLine returns an error as one line, without the program's name, which is printed before it. The
+// error may quote names that code has made, so the line is made safe for a terminal.
+func oneLine(err error) string {
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "supervisor: "), "daemon: ")
+	return plainLine(strings.NewReplacer("\n", "; ", "\t", " ").Replace(text))
+}
+
+// newFlags returns a flag set that prints nothing.
+func newFlags(name string) *flag.FlagSet {
+	f := flag.NewFlagSet(name, flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.Usage = func() {}
+	return f
+}
+
+// parseFlags parses args and returns mistakes as a usageError.
+func parseFlags(f *flag.FlagSet, args []string) error {
+	err := f.Parse(args)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return err
+	}
+	command, _, _ := strings.Cut(f.Name(), " ")
+	if command == "repl" {
+		command = ""
+	}
+	return usageErrorf("%s (see repl help%s)", rewordFlagError(f, err), strings.TrimSuffix(" "+command, " "))
+}
+
+// interpreterFlagHints maps options of python and R that people type here to what they do in repl.
+var interpreterFlagHints = map[string]string{
+	"v": "repl version says which this is",
+	"f": "to run a file, give its name without an option",
+}
+
+// rewordFlagError rewords an error of package flag.
+func rewordFlagError(f *flag.FlagSet, err error) string {
+	text := err.Error()
+	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+		var known []string
+		f.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
+		text = "unknown option " + optionName(name)
+		if equivalent, ok := interpreterFlagHints[name]; ok && f.Name() == "repl" {
+			return text + "; " + equivalent
+		}
+		if n := renamedFlag(name, known); n != "" {
+			return text + "; did you mean " + optionName(n) + "?"
+		}
+		if n := nearestName(name, known); n != "" && len(name) > 1 {
+			return text + "; did you mean " + optionName(n) + "?"
+		}
+		return text
+	}
+	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
+		return optionName(name) + " needs a value"
+	}
+	return text
+}
+
+// optionName returns an option as people type it.
+func optionName(name string) string {
+	if len(name) == 1 && name != "r" { // -r is a word like --python
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// parseInterspersed parses flags in any position and returns the remaining arguments.
+func parseInterspersed(f *flag.FlagSet, args []string) (words []string, err error) {
+	for {
+		if err := parseFlags(f, args); err != nil {
+			return nil, err
+		}
+		if args = f.Args(); len(args) == 0 {
+			return words, nil
+		}
+		words, args = append(words, args[0]), args[1:]
+	}
+}
+
+// requireNoArgs refuses arguments after the flags.
+func requireNoArgs(f *flag.FlagSet) error {
+	if f.NArg() > 0 {
+		return usageErrorf("%s takes no argument %q", f.Name(), f.Arg(0))
+	}
+	return nil
+}
+
+// nearestName returns the name most similar to a misspelled one, or "" if none is close. Among
+// equally close names it prefers one of the same length, because letters are easily swapped.
+func nearestName(name string, names []string) string {
+	best, least := "", 3 // three slips or more mean another word
+	for _, n := range names {
+		d := text.Distance(name, n)
+		if d < least || d == least && best != "" && len(n) == len(name) && len(best) != len(name) {
+			best, least = n, d
+		}
+	}
+	return best
+}
+
+// isFlagSet reports whether a flag was given.
+func isFlagSet(f *flag.FlagSet, name string) bool {
+	set := false
+	f.Visit(func(one *flag.Flag) { set = set || one.Name == name })
+	return set
+}
+
+// renamedFlags maps each flag that was renamed before the first release to its current name. Older
+// notes and scripts still contain the old ones.
+func renamedFlags() map[string]string {
+	return map[string]string{
+		"accept":         "confirm-write",
+		"alive":          "silence-timeout",
+		"allow":          "allow-tool",
+		"approve":        "auto-approve",
+		"ask":            "ask-permission",
+		"call":           "tool",
+		"cull-idle":      "session-idle-timeout",
+		"deny":           "deny-tool",
+		"files":          "open-files",
+		"hold":           "exclusive",
+		"home":           "home-access",
+		"idle":           "session-idle-timeout",
+		"idle-exit":      "daemon-idle-timeout",
+		"image-size":     "max-image-size",
+		"keep":           "keep-on-shutdown",
+		"keyboard":       "lock-holder",
+		"login":          "login-env",
+		"no":             "deny",
+		"place":          "remote",
+		"places":         "remotes",
+		"readable":       "allow-read",
+		"restart-keeps":  "keep-on-restart",
+		"sandbox-accept": "sandbox-fallback",
+		"servers":        "mcp-servers",
+		"to":             "format",
+		"turn-limit":     "turn-timeout",
+		"warm-with":      "warm-code",
+		"writable":       "allow-write",
+	}
+}
+
+// renamedFlag returns the current name of a renamed flag if it is among the known ones, or "".
+func renamedFlag(name string, known []string) string {
+	if now := renamedFlags()[name]; slices.Contains(known, now) {
+		return now
+	}
+	return ""
+}
