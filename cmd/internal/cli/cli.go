@@ -32,7 +32,7 @@ func dispatchCommand(s streams, args []string) int {
 		if named, ok := findCommand(name); ok {
 			c, args = named, args[1:]
 		} else if name == kernelWorker { // started by repl itself
-			c, args = command{name: name, newAction: newKernelWorkerCommand}, args[1:]
+			c, args = commandInfo{name: name, newAction: newKernelWorkerCommand}, args[1:]
 		}
 	}
 	_, run := c.flagSet()
@@ -50,17 +50,17 @@ func dispatchCommand(s streams, args []string) int {
 		return 128 + int(syscall.SIGPIPE) // as a program ends that does not catch the signal
 	}
 	if err != nil {
-		fmt.Fprintf(s.err, "repl: %s\n", oneLine(err))
+		fmt.Fprintf(s.err, "repl: %s\n", errorLine(err))
 	}
 	return status
 }
 
 // findCommand finds a command by its name.
-func findCommand(name string) (command, bool) {
+func findCommand(name string) (commandInfo, bool) {
 	all := allCommands()[1:]
-	i := slices.IndexFunc(all, func(c command) bool { return c.name == name })
+	i := slices.IndexFunc(all, func(c commandInfo) bool { return c.name == name })
 	if i < 0 {
-		return command{}, false
+		return commandInfo{}, false
 	}
 	return all[i], true
 }

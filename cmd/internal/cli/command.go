@@ -13,9 +13,9 @@ import (
 // *usageError the exit status is 2.
 type action func(s streams, args []string) (status int, err error)
 
-// A command describes repl itself or a subcommand. Help, shell completion, the manual page and
+// A commandInfo describes repl itself or a subcommand. Help, shell completion, the manual page and
 // docs/commands.md are generated from it.
-type command struct {
+type commandInfo struct {
 	name    string // "" is repl alone
 	args    string // shown after the flags; see placeholderAt
 	summary string // one line
@@ -42,7 +42,7 @@ const (
 func commandGroups() []string { return []string{groupCode, groupSessions, groupAgents, groupMore} }
 
 // flagSet returns a new set of the command's flags, and its action.
-func (c command) flagSet() (*flag.FlagSet, action) {
+func (c commandInfo) flagSet() (*flag.FlagSet, action) {
 	f := newFlags(c.fullName())
 	if c.name != "" {
 		f = newFlags(c.name)
@@ -50,10 +50,10 @@ func (c command) flagSet() (*flag.FlagSet, action) {
 	return f, c.newAction(f)
 }
 
-func (c command) fullName() string { return strings.TrimSpace("repl " + c.name) }
+func (c commandInfo) fullName() string { return strings.TrimSpace("repl " + c.name) }
 
 // usageLine returns the command with its arguments.
-func (c command) usageLine() string {
+func (c commandInfo) usageLine() string {
 	text := c.fullName()
 	if len(c.flagOptions()) > 0 {
 		text += " [FLAG ...]"
@@ -61,8 +61,8 @@ func (c command) usageLine() string {
 	return strings.TrimSpace(text + " " + c.args)
 }
 
-// An option is a flag as the help shows it.
-type option struct {
+// A flagOption is a flag as the help shows it.
+type flagOption struct {
 	name     string
 	value    string // the placeholder; "" for a flag that has no value
 	optional bool   // the value may be omitted
@@ -70,17 +70,17 @@ type option struct {
 }
 
 // flagOptions returns the options of a command, by name.
-func (c command) flagOptions() []option {
+func (c commandInfo) flagOptions() []flagOption {
 	f, _ := c.flagSet()
-	var all []option
-	f.VisitAll(func(one *flag.Flag) { all = append(all, newOption(one)) })
+	var all []flagOption
+	f.VisitAll(func(one *flag.Flag) { all = append(all, newFlagOption(one)) })
 	return all
 }
 
-// newOption parses the description of a flag: the placeholder in back quotes, then its effect. It
-// adds the default, unless the description names it.
-func newOption(f *flag.Flag) option {
-	o := option{name: f.Name, usage: f.Usage}
+// newFlagOption parses the description of a flag: the placeholder in back quotes, then its effect.
+// It adds the default, unless the description names it.
+func newFlagOption(f *flag.Flag) flagOption {
+	o := flagOption{name: f.Name, usage: f.Usage}
 	if rest, ok := strings.CutPrefix(f.Usage, "`"); ok {
 		o.value, o.usage, _ = strings.Cut(rest, "` ")
 	}
@@ -97,7 +97,7 @@ func newOption(f *flag.Flag) option {
 }
 
 // typedForm returns the option in the form that a user types.
-func (o option) typedForm() string {
+func (o flagOption) typedForm() string {
 	switch {
 	case o.value == "":
 		return optionName(o.name)

@@ -11,9 +11,9 @@ import (
 )
 
 // allCommands returns all commands; repl alone is the first.
-func allCommands() []command {
+func allCommands() []commandInfo {
 	const code, ours, agents, more = groupCode, groupSessions, groupAgents, groupMore
-	return []command{
+	return []commandInfo{
 		{group: code, args: "[FILE [ARG ...]]", summary: "start Python or R here, or run a program", details: replText, newAction: newReplCommand},
 		{group: ours, name: "serve", summary: "keep sessions alive at a private socket", details: "It runs until Ctrl-C or repl daemon stop.", newAction: newServeCommand},
 		{group: ours, name: "list", summary: "list the sessions and their states", newAction: newListCommand},
@@ -50,8 +50,8 @@ func allCommands() []command {
 }
 
 // visibleCommands returns the commands that lists show.
-func visibleCommands() []command {
-	return slices.DeleteFunc(allCommands(), func(c command) bool { return c.hidden })
+func visibleCommands() []commandInfo {
+	return slices.DeleteFunc(allCommands(), func(c commandInfo) bool { return c.hidden })
 }
 
 const (

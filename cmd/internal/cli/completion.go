@@ -103,16 +103,16 @@ func completeWord(before []string, word string) []completionItem {
 
 // A completionLine is the part of a command line before the word to complete.
 type completionLine struct {
-	command       command
-	pendingOption *option // whose value comes next
-	argCount      int     // number of arguments so far
-	argsOnly      bool    // no flags may follow
+	command       commandInfo
+	pendingOption *flagOption // whose value comes next
+	argCount      int         // number of arguments so far
+	argsOnly      bool        // no flags may follow
 	target        daemonTarget
 }
 
-func newCompletionLine(c command, before []string) *completionLine {
+func newCompletionLine(c commandInfo, before []string) *completionLine {
 	l := &completionLine{command: c}
-	var last *option
+	var last *flagOption
 	for _, word := range before {
 		switch name, value, joined := strings.Cut(word, "="); {
 		case word == "=" && last != nil: // bash splits --flag=value into three words
@@ -138,7 +138,7 @@ func newCompletionLine(c command, before []string) *completionLine {
 	return l
 }
 
-func (l *completionLine) setTarget(o *option, value string) {
+func (l *completionLine) setTarget(o *flagOption, value string) {
 	switch o.name {
 	case "socket":
 		l.target.socket = filepath.Clean(value)
@@ -149,7 +149,7 @@ func (l *completionLine) setTarget(o *option, value string) {
 	}
 }
 
-func (l *completionLine) findOption(name string) *option {
+func (l *completionLine) findOption(name string) *flagOption {
 	for _, o := range l.command.flagOptions() {
 		if "-"+o.name == name || "--"+o.name == name {
 			return &o

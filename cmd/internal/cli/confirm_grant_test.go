@@ -51,7 +51,7 @@ func TestConfirmGrant_SanitizesOutput(t *testing.T) {
 func TestOneLine_SanitizesErrors(t *testing.T) {
 	t.Parallel()
 	err := session.Errorf(session.KindInvalid, "/x\x1b[8m\u202e cannot be allowed\n\tit is hidden")
-	if got, want := oneLine(err), "/x cannot be allowed;  it is hidden"; got != want {
+	if got, want := errorLine(err), "/x cannot be allowed;  it is hidden"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -222,7 +222,7 @@ func startJob(ctx context.Context, name string, p userconfig.Remote) (string, er
 	output, err := commandOutput(ctx, p.FillWords(p.StartWords, ""))
 	if err != nil {
 		if output != "" {
-			err = fmt.Errorf("%w: %s", err, oneLine(errors.New(output)))
+			err = fmt.Errorf("%w: %s", err, errorLine(errors.New(output)))
 		}
 		return "", fmt.Errorf("start of %s: %w", name, err)
 	}

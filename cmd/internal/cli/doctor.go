@@ -121,7 +121,7 @@ func examineServers(ctx context.Context, c *mcpServerFlags) (found []checkResult
 	for _, one := range set.CheckServers(ctx) {
 		f := checkResult{Name: one.Name, OK: one.Err == nil, Detail: one.Detail}
 		if one.Err != nil {
-			f.Detail = oneLine(one.Err)
+			f.Detail = errorLine(one.Err)
 		}
 		found = append(found, f)
 	}

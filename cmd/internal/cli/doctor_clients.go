@@ -66,7 +66,7 @@ func examineClients(ctx context.Context) []clientReport {
 			}
 			report := clientFile{File: file, Entries: []clientEntry{}}
 			if err != nil {
-				report.Problem = oneLine(err)
+				report.Problem = errorLine(err)
 			}
 			for _, e := range entries {
 				report.Entries = append(report.Entries, examineEntry(ctx, e, !project))

@@ -21,7 +21,7 @@ import (
 func examineMCP(ctx context.Context, policy probePolicy, lang, code string, clientArgs []string) []checkResult {
 	dir, clean, err := policy.startDir()
 	if err != nil {
-		return []checkResult{{Name: "the server", Detail: oneLine(err)}}
+		return []checkResult{{Name: "the server", Detail: errorLine(err)}}
 	}
 	defer clean()
 	clientArgs = append(slices.Clone(clientArgs), policy.serverArgs(dir)...)
@@ -45,7 +45,7 @@ func examineMCP(ctx context.Context, policy probePolicy, lang, code string, clie
 		}
 		detail, err := probeMCP(ctx, dir, clientArgs, policy.serverEnv(), code, era.meta, era.open)
 		if err != nil {
-			detail = oneLine(err)
+			detail = errorLine(err)
 		}
 		found = append(found, checkResult{Name: "protocol " + era.name, OK: err == nil, Detail: detail})
 	}

@@ -57,14 +57,14 @@ func newRuntimeCheck(ctx context.Context, c runtimeFlags, lang languageInfo, pol
 	}
 	var dialectErr error
 	if d.dialect, dialectErr = lang.dialect(); dialectErr != nil {
-		d.Notices = append(d.Notices, "fewer checks are possible: "+oneLine(dialectErr))
+		d.Notices = append(d.Notices, "fewer checks are possible: "+errorLine(dialectErr))
 	}
 	clean := func() {}
 	if err == nil {
 		clean, err = policy.restrictSpec(&spec, lang, c)
 	}
 	if err != nil {
-		d.Missing = oneLine(err)
+		d.Missing = errorLine(err)
 	} else {
 		defer clean()
 		d.probeSession(ctx, spec)
@@ -108,7 +108,7 @@ func (r *runtimeCheck) printCheck(p *lineBuilder) {
 func (r *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
 	sup, err := supervisor.New(nil)
 	if err != nil {
-		r.Probes = []checkResult{{Name: "the runtime starts", Detail: oneLine(err)}}
+		r.Probes = []checkResult{{Name: "the runtime starts", Detail: errorLine(err)}}
 		return
 	}
 	defer sup.Close()
@@ -118,7 +118,7 @@ func (r *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
 		err = opened.WaitPrepared(ctx)
 	}
 	if err != nil {
-		r.Probes = append(r.Probes, checkResult{Name: "the runtime starts", Detail: oneLine(err)})
+		r.Probes = append(r.Probes, checkResult{Name: "the runtime starts", Detail: errorLine(err)})
 		return
 	}
 	p := checkedSession{opened, r.dialect}
@@ -141,7 +141,7 @@ func (r *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
 		detail, err := probe.try(ctx)
 		cancel()
 		if err != nil {
-			detail = oneLine(err)
+			detail = errorLine(err)
 		}
 		r.Probes = append(r.Probes, checkResult{Name: probe.name, OK: err == nil, Detail: detail})
 		if i, _ := p.session.Info(ctx); i.RuntimeVersion != "" {

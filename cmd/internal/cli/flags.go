@@ -20,9 +20,9 @@ func usageErrorf(format string, args ...any) error {
 	return &usageError{message: fmt.Sprintf(format, args...)}
 }
 
-// oneLine returns an error as one line, without the program's name, which is printed before it. The
+// errorLine returns an error as one line, without the program's name, which is printed before it. The
 // error may quote names that code has made, so the line is made safe for a terminal.
-func oneLine(err error) string {
+func errorLine(err error) string {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "supervisor: "), "daemon: ")
 	return plainLine(strings.NewReplacer("\n", "; ", "\t", " ").Replace(text))
 }

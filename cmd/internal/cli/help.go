@@ -67,7 +67,7 @@ func topicText(topic string) (string, error) {
 }
 
 // showPage prints the page of a command.
-func showPage(s streams, c command) (int, error) {
+func showPage(s streams, c commandInfo) (int, error) {
 	text := c.helpText()
 	if c.name == "" {
 		var err error

@@ -6,7 +6,7 @@ import (
 )
 
 // helpText returns the full description of a command for a terminal.
-func (c command) helpText() string {
+func (c commandInfo) helpText() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n", c.usageLine(), c.summary)
 	if c.details != "" {

@@ -246,7 +246,7 @@ func (i *installRequest) runInstall(ctx context.Context, out io.Writer) (status 
 		r, err := apply(ctx, i.paths, i.server, i.options)
 		if err != nil {
 			status = statusFailed
-			fmt.Fprintf(out, "%s: FAILED: %s\n", c.Title, oneLine(err))
+			fmt.Fprintf(out, "%s: FAILED: %s\n", c.Title, errorLine(err))
 			continue
 		}
 		i.printReport(out, r)
@@ -256,7 +256,7 @@ func (i *installRequest) runInstall(ctx context.Context, out io.Writer) (status 
 	}
 	if !i.uninstall && i.sandbox.Confines() && configured > 0 {
 		if _, err := trySandboxHere(ctx, i.sandbox.AcceptMechanism); err != nil && ctx.Err() == nil {
-			fmt.Fprintf(out, "NOTE: sessions will be refused here: %s\n", oneLine(err))
+			fmt.Fprintf(out, "NOTE: sessions will be refused here: %s\n", errorLine(err))
 		}
 	}
 	if configured == 0 {

@@ -199,9 +199,9 @@ func examineKernels(context.Context) []kernelReport {
 	for _, k := range installedKernels() {
 		report := kernelReport{Name: jupyterPrefix + k.Name, Display: k.Display, Dir: k.Dir}
 		if k.Err != nil {
-			report.Problem = oneLine(k.Err)
+			report.Problem = errorLine(k.Err)
 		} else if s := kernelSpec(k.Name, "", runtimeSettings{}); s.Err != nil {
-			report.Problem = oneLine(s.Err)
+			report.Problem = errorLine(s.Err)
 		}
 		all = append(all, report)
 	}

@@ -130,7 +130,7 @@ func (c *remoteCheck) printNote(what, detail string) {
 
 // printFailure prints a step that failed, with a hint what to do, and returns the status.
 func (c *remoteCheck) printFailure(what string, err error, hint string) (int, error) {
-	fmt.Fprintf(c.out, "fail  %6.2f s  %s: %s\n", time.Since(c.stepStart).Seconds(), what, oneLine(err))
+	fmt.Fprintf(c.out, "fail  %6.2f s  %s: %s\n", time.Since(c.stepStart).Seconds(), what, errorLine(err))
 	if hint != "" {
 		fmt.Fprintf(c.out, "      hint: %s\n", hint)
 	}

@@ -31,7 +31,7 @@ func TestRenamed(t *testing.T) {
 
 	t.Run("an old command names the new one", func(t *testing.T) {
 		for old, now := range renamedCommands {
-			if slices.ContainsFunc(allCommands(), func(c command) bool { return c.name == old }) {
+			if slices.ContainsFunc(allCommands(), func(c commandInfo) bool { return c.name == old }) {
 				t.Errorf("repl %s exists", old)
 			}
 			if _, _, err := runLine(t, old); !strings.Contains(err, "did you mean repl "+now+"?") {

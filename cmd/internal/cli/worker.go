@@ -116,7 +116,7 @@ func (c *workerCheck) printResults(ctx context.Context, s streams, spec workers.
 		switch {
 		case r.Err != nil:
 			failed++
-			fmt.Fprintf(s.out, "failed   %s\n         %s\n", r.Name, oneLine(r.Err))
+			fmt.Fprintf(s.out, "failed   %s\n         %s\n", r.Name, errorLine(r.Err))
 		case r.Skipped != "":
 			skipped++
 			fmt.Fprintf(s.out, "skipped  %s: %s\n", r.Name, r.Skipped)
