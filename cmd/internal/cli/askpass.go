@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/internal/environ"
 )
 
@@ -75,14 +76,14 @@ func isAskpassCall(args []string) bool {
 }
 
 // runAskpass asks the user through the server and prints the answer for ssh.
-func runAskpass(s streams, at, prompt string) int {
+func runAskpass(s cmdkit.Streams, at, prompt string) int {
 	a, err := requestAnswer(at, askpassRequest{Prompt: prompt, Kind: os.Getenv("SSH_ASKPASS_PROMPT")})
 	if err != nil {
-		fmt.Fprintln(s.err, "repl:", err)
-		return statusFailed
+		fmt.Fprintln(s.Err, "repl:", err)
+		return cmdkit.StatusFailed
 	}
-	fmt.Fprintln(s.out, a.Text)
-	return statusDone
+	fmt.Fprintln(s.Out, a.Text)
+	return cmdkit.StatusDone
 }
 
 func requestAnswer(at string, q askpassRequest) (a askpassResponse, err error) {

@@ -9,13 +9,14 @@ import (
 	"strconv"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // newAttachCommand lets a user watch a session of the daemon and type into it.
-func newAttachCommand(f *flag.FlagSet) action {
+func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
 	r := newDaemonCommand(f)
 	watch := r.flags.Bool("watch", false, "only watch; needs no terminal")
 	exclusive := r.flags.Bool("exclusive", false, "keep the write lock: no other client may write while you are attached")
@@ -24,19 +25,19 @@ func newAttachCommand(f *flag.FlagSet) action {
 	var terminal terminalFlags
 	terminal.addFlags(r.flags)
 	r.log.addFlags(f)
-	return func(s streams, args []string) (int, error) {
+	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := r.parseArgs(args, "SESSION")
 		if err == nil {
 			err = terminal.validateHistory()
 		}
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		if *watch && *exclusive {
-			return statusUsage, usageErrorf("use either --watch or --exclusive, not both")
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("use either --watch or --exclusive, not both")
 		}
 		if *self == "" || !client.IsAuthor(*self) {
-			return statusUsage, usageErrorf("--as %q: use a name of up to %d bytes, without control or invisible characters", *self, client.MaxAuthorBytes)
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--as %q: use a name of up to %d bytes, without control or invisible characters", *self, client.MaxAuthorBytes)
 		}
 		if *watch {
 			return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
@@ -44,26 +45,26 @@ func newAttachCommand(f *flag.FlagSet) action {
 			})
 		}
 		if !console.IsUsable() {
-			return statusUsage, usageErrorf("attach needs a terminal; --watch shows the session without one")
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("attach needs a terminal; --watch shows the session without one")
 		}
 		if err := r.log.keepOffTerminal(f); err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			now, err := c.GetSession(ctx, words[0])
 			if err != nil {
-				return statusFailed, err
+				return cmdkit.StatusFailed, err
 			}
 			if err := r.refuseOwnTerminal(now); err != nil {
-				return statusFailed, err
+				return cmdkit.StatusFailed, err
 			}
-			if err := awaitPrepared(ctx, s.err, c.Session(now.Name), now); err != nil {
-				return statusFailed, err
+			if err := awaitPrepared(ctx, s.Err, c.Session(now.Name), now); err != nil {
+				return cmdkit.StatusFailed, err
 			}
 			own := r.link.Session(now.Name).WithAuthor(*self)
 			if *exclusive {
 				if err := own.TakeWriteLock(ctx, true); err != nil {
-					return statusFailed, err
+					return cmdkit.StatusFailed, err
 				}
 			}
 			lang := sessionLanguage(now.Language)
@@ -71,9 +72,9 @@ func newAttachCommand(f *flag.FlagSet) action {
 			o.Author, o.ReplayUntil, o.SessionStays = *self, now.LastSeq, true
 			status, err := console.Run(ctx, r.newAttachedSession(ctx, own.WithWriteLock(), now), o)
 			if err != nil {
-				return statusFailed, err
+				return cmdkit.StatusFailed, err
 			}
-			fmt.Fprintf(s.err, "[detached: %s goes on; repl close %s%s ends it]\n", now.Name, now.Name, r.sameTargetFlags())
+			fmt.Fprintf(s.Err, "[detached: %s goes on; repl close %s%s ends it]\n", now.Name, now.Name, r.sameTargetFlags())
 			return status, nil
 		})
 	}
@@ -82,10 +83,10 @@ func newAttachCommand(f *flag.FlagSet) action {
 // refuseOwnTerminal refuses to show a session at its own terminal: what it shows would be output of
 // the session, to be shown again.
 func (d *daemonCommand) refuseOwnTerminal(now session.Info) error {
-	if d.isRemote() || !hasSameTerminal(now.PID) {
+	if d.isRemote() || !cmdkit.HasSameTerminal(now.PID) {
 		return nil
 	}
-	return usageErrorf("this terminal belongs to session %s, which cannot show itself; use another terminal", now.Name)
+	return cmdkit.UsageErrorf("this terminal belongs to session %s, which cannot show itself; use another terminal", now.Name)
 }
 
 // An attachedSession adapts a session of the daemon to the terminal. It removes from the text of
@@ -113,7 +114,7 @@ func (d *daemonCommand) newAttachedSession(ctx context.Context, s *client.Sessio
 }
 
 func (a attachedSession) Events(ctx context.Context, after timeline.Seq) iter.Seq2[timeline.Event, error] {
-	var c terminalSanitizer
+	var c cmdkit.TerminalSanitizer
 	return func(yield func(timeline.Event, error) bool) {
 		if after < a.startAt.after {
 			after = a.startAt.after
@@ -137,7 +138,7 @@ func (a attachedSession) Events(ctx context.Context, after timeline.Seq) iter.Se
 // Info returns the state of the session, safe for a terminal.
 func (a attachedSession) Info(ctx context.Context) (session.Info, error) {
 	i, err := a.Session.Info(ctx)
-	i.Prompt, i.Continuation, i.InputRequest = plainText(i.Prompt), plainText(i.Continuation), plainInputRequest(i.InputRequest)
+	i.Prompt, i.Continuation, i.InputRequest = cmdkit.PlainText(i.Prompt), cmdkit.PlainText(i.Continuation), plainInputRequest(i.InputRequest)
 	return i, err
 }
 
@@ -147,12 +148,12 @@ func plainInputRequest(w *session.InputRequest) *session.InputRequest {
 		return nil
 	}
 	plain := *w
-	plain.Prompt, plain.Reader = plainText(w.Prompt), plainLine(w.Reader) // the text of a permission request quotes dangerous characters itself
+	plain.Prompt, plain.Reader = cmdkit.PlainText(w.Prompt), cmdkit.PlainLine(w.Reader) // the text of a permission request quotes dangerous characters itself
 	return &plain
 }
 
 func (a attachedSession) Wait(ctx context.Context, turn uint64, o *session.WaitOptions) (session.Reply, error) {
 	reply, err := a.Session.Wait(ctx, turn, o)
-	reply.Prompt, reply.InputRequest = plainText(reply.Prompt), plainInputRequest(reply.InputRequest)
+	reply.Prompt, reply.InputRequest = cmdkit.PlainText(reply.Prompt), plainInputRequest(reply.InputRequest)
 	return reply, err
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/remote/bridge"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
@@ -28,26 +29,26 @@ const minAliveTimeout = time.Second
 
 // newBridgeCommand connects standard input and output to the daemon of this machine. --via and
 // --remote run it at the remote end.
-func newBridgeCommand(f *flag.FlagSet) action {
+func newBridgeCommand(f *flag.FlagSet) cmdkit.Action {
 	socket := f.String("socket", "", socketUsage)
 	start := f.String("start", startAuto, "`auto|never` start a daemon if none answers; it exits after "+text.DurationWords(daemonIdleTimeout)+" without use")
 	login := f.Bool("login-env", false, "start the daemon with the environment of a login")
 	alive := f.Duration("silence-timeout", 0, "`DURATION` exit when nothing arrives for this long; 0 is never")
 	nonce := f.String("nonce", "", "`WORD` a random word for the greeting")
-	return func(s streams, args []string) (int, error) {
-		if err := parseFlags(f, args); err != nil {
-			return statusUsage, err
+	return func(s cmdkit.Streams, args []string) (int, error) {
+		if err := cmdkit.ParseFlags(f, args); err != nil {
+			return cmdkit.StatusUsage, err
 		}
-		if err := requireNoArgs(f); err != nil {
-			return statusUsage, err
+		if err := cmdkit.RequireNoArgs(f); err != nil {
+			return cmdkit.StatusUsage, err
 		}
 		switch {
 		case *start != startAuto && *start != startNever:
-			return statusUsage, usageErrorf("--start %s: use auto or never", *start)
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--start %s: use auto or never", *start)
 		case *alive != 0 && *alive < minAliveTimeout:
-			return statusUsage, usageErrorf("--silence-timeout %s: use at least %s, or 0 for never", *alive, minAliveTimeout)
-		case term.IsTerminal(int(s.in.Fd())) || term.IsTerminal(int(os.Stdout.Fd())):
-			return statusUsage, errors.New("bridge serves a program at the other end, but has a terminal here; the command that leads here must not allocate one (ssh -T, docker exec -i without -t, kubectl exec -i without -t)")
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--silence-timeout %s: use at least %s, or 0 for never", *alive, minAliveTimeout)
+		case term.IsTerminal(int(s.In.Fd())) || term.IsTerminal(int(os.Stdout.Fd())):
+			return cmdkit.StatusUsage, errors.New("bridge serves a program at the other end, but has a terminal here; the command that leads here must not allocate one (ssh -T, docker exec -i without -t, kubectl exec -i without -t)")
 		}
 		o := bridge.Options{Dialer: client.Socket(*socket), SocketPath: func() string { return *socket }, Nonce: *nonce, SilenceTimeout: *alive}
 		if *socket == "" {
@@ -61,19 +62,19 @@ func newBridgeCommand(f *flag.FlagSet) action {
 				if *login {
 					return restartInLoginShell(args)
 				}
-				return ensureDaemon(ctx, cmp.Or(*socket, persistentSocket(os.Getenv)), s.err)
+				return ensureDaemon(ctx, cmp.Or(*socket, persistentSocket(os.Getenv)), s.Err)
 			}
 		}
-		ctx, stop := catchSignals(os.Interrupt)
+		ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 		defer stop()
-		err := bridge.Run(ctx, o, s.in, s.out)
+		err := bridge.Run(ctx, o, s.In, s.Out)
 		switch {
 		case err == nil:
-			return statusDone, nil
+			return cmdkit.StatusDone, nil
 		case session.KindOf(err) == client.KindUnreachable:
-			return statusUnreachable, err
+			return cmdkit.StatusUnreachable, err
 		}
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 }
 

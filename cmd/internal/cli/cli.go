@@ -7,16 +7,18 @@ import (
 	"os"
 	"slices"
 	"syscall"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 )
 
 // Main runs the command line without the program's name and returns the exit
 // status. It uses the process's streams, signals and environment.
 func Main(args []string) int {
 	chooseTempDir()
-	return dispatchCommand(streams{in: streamOrNull(os.Stdin), out: streamOrNull(os.Stdout), err: streamOrNull(os.Stderr)}, args)
+	return dispatchCommand(cmdkit.Streams{In: cmdkit.StreamOrNull(os.Stdin), Out: cmdkit.StreamOrNull(os.Stdout), Err: cmdkit.StreamOrNull(os.Stderr)}, args)
 }
 
-func dispatchCommand(s streams, args []string) int {
+func dispatchCommand(s cmdkit.Streams, args []string) int {
 	if at := os.Getenv(askpassEnv); at != "" && isAskpassCall(args) {
 		return runAskpass(s, at, args[0])
 	}
@@ -32,35 +34,35 @@ func dispatchCommand(s streams, args []string) int {
 		if named, ok := findCommand(name); ok {
 			c, args = named, args[1:]
 		} else if name == kernelWorker { // started by repl itself
-			c, args = commandInfo{name: name, newAction: newKernelWorkerCommand}, args[1:]
+			c, args = cmdkit.CommandInfo{Name: name, NewAction: newKernelWorkerCommand}, args[1:]
 		}
 	}
-	_, run := c.flagSet()
+	_, run := c.FlagSet()
 	status, err := run(s, args)
-	var usage *usageError
+	var usage *cmdkit.UsageError
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		status, err = showPage(s, c)
 	case errors.As(err, &usage):
-		status = statusUsage
-	case err != nil && status == statusDone:
-		status = statusFailed
+		status = cmdkit.StatusUsage
+	case err != nil && status == cmdkit.StatusDone:
+		status = cmdkit.StatusFailed
 	}
-	if isBrokenPipe(s.out, err) {
+	if cmdkit.IsBrokenPipe(s.Out, err) {
 		return 128 + int(syscall.SIGPIPE) // as a program ends that does not catch the signal
 	}
 	if err != nil {
-		fmt.Fprintf(s.err, "repl: %s\n", errorLine(err))
+		fmt.Fprintf(s.Err, "repl: %s\n", cmdkit.ErrorLine(err))
 	}
 	return status
 }
 
 // findCommand finds a command by its name.
-func findCommand(name string) (commandInfo, bool) {
+func findCommand(name string) (cmdkit.CommandInfo, bool) {
 	all := allCommands()[1:]
-	i := slices.IndexFunc(all, func(c commandInfo) bool { return c.name == name })
+	i := slices.IndexFunc(all, func(c cmdkit.CommandInfo) bool { return c.Name == name })
 	if i < 0 {
-		return commandInfo{}, false
+		return cmdkit.CommandInfo{}, false
 	}
 	return all[i], true
 }

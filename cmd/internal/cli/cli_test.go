@@ -5,13 +5,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 )
 
 // run is a command line that starts no runtime.
 func runLine(t *testing.T, args ...string) (status int, out, err string) {
 	t.Helper()
 	var o, e strings.Builder
-	status = dispatchCommand(streams{in: os.Stdin, out: &o, err: &e}, args)
+	status = dispatchCommand(cmdkit.Streams{In: os.Stdin, Out: &o, Err: &e}, args)
 	return status, o.String(), e.String()
 }
 
@@ -114,8 +116,8 @@ func TestHelpPages(t *testing.T) {
 		}
 	}
 	for _, c := range visibleCommands() {
-		if !strings.Contains(all, "\n  repl "+c.name) {
-			t.Errorf("help does not show repl %s", c.name)
+		if !strings.Contains(all, "\n  repl "+c.Name) {
+			t.Errorf("help does not show repl %s", c.Name)
 		}
 	}
 	for _, way := range []string{"-h", "-help", "--help"} {

@@ -11,31 +11,32 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
 // newClientsCommand shows the clients of the daemon and their sessions.
-func newClientsCommand(f *flag.FlagSet) action {
+func newClientsCommand(f *flag.FlagSet) cmdkit.Action {
 	r := newDaemonCommand(f)
-	return func(s streams, args []string) (int, error) {
-		words, err := parseInterspersed(r.flags, args)
+	return func(s cmdkit.Streams, args []string) (int, error) {
+		words, err := cmdkit.ParseInterspersed(r.flags, args)
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		if len(words) > 1 {
-			return statusUsage, usageErrorf("repl clients takes at most one argument, not %q", words[1])
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("repl clients takes at most one argument, not %q", words[1])
 		}
 		session := strings.Join(words, "")
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			all, err := c.ListClients(ctx, session)
 			if err != nil {
-				return statusFailed, err
+				return cmdkit.StatusFailed, err
 			}
 			if r.json {
-				return statusDone, printJSON(s.out, all)
+				return cmdkit.StatusDone, printJSON(s.Out, all)
 			}
 			shown := 0
-			w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+			w := tabwriter.NewWriter(s.Out, 0, 8, 2, ' ', 0)
 			for _, a := range all {
 				if a.Self {
 					continue
@@ -43,12 +44,12 @@ func newClientsCommand(f *flag.FlagSet) action {
 				if shown++; shown == 1 {
 					fmt.Fprintln(w, "CLIENT\tPROCESS\tWHO\tSINCE\tSESSIONS")
 				}
-				fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", a.Client, a.PID, cmp.Or(plainLine(a.Author), "?"), time.Since(a.Since).Round(time.Second), attachmentText(a))
+				fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", a.Client, a.PID, cmp.Or(cmdkit.PlainLine(a.Author), "?"), time.Since(a.Since).Round(time.Second), attachmentText(a))
 			}
 			if shown == 0 {
-				fmt.Fprintln(s.err, "no other client is connected")
+				fmt.Fprintln(s.Err, "no other client is connected")
 			}
-			return statusDone, w.Flush()
+			return cmdkit.StatusDone, w.Flush()
 		})
 	}
 }
@@ -62,7 +63,7 @@ func attachmentText(a client.ConnectedClient) string {
 			uses = append(uses, "watches")
 		}
 		if one.Reader != "" {
-			uses = append(uses, "reads as "+plainLine(one.Reader))
+			uses = append(uses, "reads as "+cmdkit.PlainLine(one.Reader))
 		}
 		switch {
 		case one.LongLock:
@@ -79,23 +80,23 @@ func attachmentText(a client.ConnectedClient) string {
 }
 
 // newDetachCommand ends the connection of another client.
-func newDetachCommand(f *flag.FlagSet) action {
+func newDetachCommand(f *flag.FlagSet) cmdkit.Action {
 	r := newDaemonCommand(f)
 	lockHolder := r.flags.String("lock-holder", "", "`SESSION` the client that holds the write lock of that session, instead of CLIENT")
-	return func(_ streams, args []string) (int, error) {
-		words, err := parseInterspersed(r.flags, args)
+	return func(_ cmdkit.Streams, args []string) (int, error) {
+		words, err := cmdkit.ParseInterspersed(r.flags, args)
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		if len(words) != 1 && *lockHolder == "" || len(words) > 0 && *lockHolder != "" {
-			return statusUsage, usageErrorf("repl detach needs one CLIENT from the list of repl clients, or --lock-holder SESSION for the client that holds the write lock of that session")
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("repl detach needs one CLIENT from the list of repl clients, or --lock-holder SESSION for the client that holds the write lock of that session")
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			id := strings.Join(words, "")
 			if *lockHolder != "" {
 				all, err := c.ListClients(ctx, *lockHolder)
 				if err != nil {
-					return statusFailed, err
+					return cmdkit.StatusFailed, err
 				}
 				for _, a := range all {
 					for _, one := range a.Sessions {
@@ -105,33 +106,33 @@ func newDetachCommand(f *flag.FlagSet) action {
 					}
 				}
 				if id == "" {
-					return statusFailed, fmt.Errorf("no client holds the write lock of %s", *lockHolder)
+					return cmdkit.StatusFailed, fmt.Errorf("no client holds the write lock of %s", *lockHolder)
 				}
 			}
 			if err := c.DetachClient(ctx, client.DetachParams{Client: id, Author: currentAuthor()}); err != nil {
-				return statusFailed, err
+				return cmdkit.StatusFailed, err
 			}
-			return statusDone, nil
+			return cmdkit.StatusDone, nil
 		})
 	}
 }
 
 // newWaitCommand waits until a session is idle.
-func newWaitCommand(f *flag.FlagSet) action {
+func newWaitCommand(f *flag.FlagSet) cmdkit.Action {
 	r := newDaemonCommand(f)
 	limit := r.flags.Duration("timeout", 0, "`DURATION` give up after this time; 0 is never")
-	return func(s streams, args []string) (int, error) {
+	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := r.parseArgs(args, "SESSION")
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		if *limit < 0 {
-			return statusUsage, usageErrorf("--timeout %s: use a positive time, or 0 for no limit", *limit)
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--timeout %s: use a positive time, or 0 for no limit", *limit)
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			now, err := c.GetSession(ctx, words[0])
 			if err != nil {
-				return statusFailed, err
+				return cmdkit.StatusFailed, err
 			}
 			started, pause := time.Now(), time.Hour
 			for {
@@ -140,20 +141,20 @@ func newWaitCommand(f *flag.FlagSet) action {
 				}
 				reply, err := c.WaitTurn(ctx, client.WaitParams{Session: words[0], WaitMS: max(pause.Milliseconds(), 1), After: now.LastSeq})
 				if err != nil {
-					return statusFailed, err
+					return cmdkit.StatusFailed, err
 				}
 				switch {
 				case reply.InputRequest != nil:
-					fmt.Fprintf(s.err, "repl: waiting for input: %q (answer with repl input %s)\n", reply.InputRequest.Prompt, reply.Session)
-					return statusWaiting, nil
+					fmt.Fprintf(s.Err, "repl: waiting for input: %q (answer with repl input %s)\n", reply.InputRequest.Prompt, reply.Session)
+					return cmdkit.StatusWaiting, nil
 				case reply.State == session.StateIdle || reply.State == session.StateEnded:
 					if r.json {
-						return replyStatus(reply), printJSON(s.out, reply)
+						return replyStatus(reply), printJSON(s.Out, reply)
 					}
 					return replyStatus(reply), nil
 				case *limit > 0 && time.Since(started) >= *limit:
-					fmt.Fprintf(s.err, "repl: %s is still %s after %s\n", reply.Session, reply.State, *limit)
-					return statusRunning, nil
+					fmt.Fprintf(s.Err, "repl: %s is still %s after %s\n", reply.Session, reply.State, *limit)
+					return cmdkit.StatusRunning, nil
 				}
 			}
 		})

@@ -5,53 +5,54 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/workers/templates"
 )
 
 // allCommands returns all commands; repl alone is the first.
-func allCommands() []commandInfo {
-	const code, ours, agents, more = groupCode, groupSessions, groupAgents, groupMore
-	return []commandInfo{
-		{group: code, args: "[FILE [ARG ...]]", summary: "start Python or R here, or run a program", details: replText, newAction: newReplCommand},
-		{group: ours, name: "serve", summary: "keep sessions alive at a private socket", details: "It runs until Ctrl-C or repl daemon stop.", newAction: newServeCommand},
-		{group: ours, name: "list", summary: "list the sessions and their states", newAction: newListCommand},
-		{group: ours, name: "exec", args: "SESSION", summary: "run code in a session, created if needed", details: execText(), newAction: newExecCommand},
-		{group: ours, name: "input", args: "SESSION", summary: "answer an input request of a session", newAction: newInputCommand},
-		{group: ours, name: "grant", args: "[SESSION]", summary: "grant a session rights, or answer its request", details: grantText, newAction: newGrantCommand},
-		{group: ours, name: "attach", args: "SESSION", summary: "watch a session and type into it", details: attachText, newAction: newAttachCommand},
-		{group: ours, name: "view", args: "[SESSION]", summary: "open the sessions in your browser", details: viewText, newAction: newViewCommand},
-		{group: ours, name: "events", args: "SESSION", summary: "print a session's events; --json: one a line", newAction: newEventsCommand},
-		{group: ours, name: "export", args: "SESSION", summary: "write successful inputs as script or notebook", newAction: newExportCommand},
-		{group: ours, name: "files", args: "SESSION [FILE]", summary: "list or fetch the files that a session keeps", details: filesText, newAction: newFilesCommand},
-		{group: ours, name: "recover", args: "[NAME]", summary: "list crashed sessions, or write one's inputs", details: recoverText, newAction: newRecoverCommand},
-		{group: ours, name: "wait", args: "SESSION", summary: "wait until a session is idle", details: waitText(), newAction: newWaitCommand},
-		{group: ours, name: "interrupt", args: "SESSION", summary: "interrupt a session; its variables stay", newAction: newInterruptCommand},
-		{group: ours, name: "reset", args: "SESSION", summary: "restart the runtime; the variables are lost", newAction: newResetCommand},
-		{group: ours, name: "close", args: "SESSION", summary: "end a session", newAction: newCloseCommand},
-		{group: ours, name: "clients", args: "[SESSION]", summary: "list connected clients and their sessions", newAction: newClientsCommand},
-		{group: ours, name: "detach", args: "[CLIENT]", summary: "disconnect a client; its turns go on", details: "repl clients lists the CLIENTs.", newAction: newDetachCommand},
-		{group: ours, name: "daemon", args: "status|pause|resume|drain|stop", summary: "show, pause or stop the daemon", details: daemonText, newAction: newDaemonControlCommand},
-		{group: ours, name: "service", args: "install|uninstall|print [systemd|launchd]", summary: "let systemd or launchd start repl serve", details: "print also accepts the service manager of another system.", newAction: newServiceCommand},
-		{group: ours, name: "remote", args: "list|check|install|forget [REMOTE]", summary: "manage daemons on other machines", details: remoteText, newAction: newRemoteCommand},
-		{group: more, name: "bridge", hidden: true, summary: "what --via and --remote run at the remote end", details: bridgeText, newAction: newBridgeCommand},
-		{group: agents, name: "mcp", summary: "run an MCP server, on stdio or over HTTP", details: "Without --lang it offers all languages.", newAction: newMCPCommand},
-		{group: agents, name: "install", args: "[CLIENT ...]", summary: "configure a client to start repl mcp", details: installText(), newAction: newInstallCommand, argValues: installClientNames},
-		{group: agents, name: "jupyter", args: "install|list|remove|kernel [KERNEL ...]", summary: "offer sessions as Jupyter kernels", details: jupyterText, newAction: newJupyterCommand},
-		{group: more, name: "doctor", summary: "check runtimes, clients and the system", details: "It shows which runtimes are used and why. Without --lang it checks all\nlanguages.", newAction: newDoctorCommand},
-		{group: more, name: "sandbox", args: "[SESSION]", summary: "show what a session may do, or test a sandbox", details: "With SESSION it shows what the session sees, was granted and was refused.\nWithout it, it starts a program in a sandbox and reports what the sandbox\nenforces here, or which step this system refuses.", newAction: newSandboxCommand},
-		{group: more, name: "worker", args: "check COMMAND [ARG ...]|new TEMPLATE DIR", summary: "check a worker, or create one from a template", details: workerText(), newAction: newWorkerCommand},
-		{group: more, name: "completion", args: strings.Join(shellNames(), "|"), summary: "print the completion script for a shell", details: completionText, newAction: newCompletionCommand},
-		{group: more, name: "version", summary: "print the version and origin of this program", newAction: newVersionCommand},
-		{group: more, name: "upgrade", summary: "show how to upgrade; it changes nothing", newAction: newUpgradeCommand},
-		{group: more, name: "help", args: "[TOPIC]", summary: "show help for a topic or a command", details: "A TOPIC is repl, commands, sessions or a command.", newAction: newHelpCommand, argValues: helpTopics},
+func allCommands() []cmdkit.CommandInfo {
+	const code, ours, agents, more = cmdkit.GroupCode, cmdkit.GroupSessions, cmdkit.GroupAgents, cmdkit.GroupMore
+	return []cmdkit.CommandInfo{
+		{Group: code, Args: "[FILE [ARG ...]]", Summary: "start Python or R here, or run a program", Details: replText, NewAction: newReplCommand},
+		{Group: ours, Name: "serve", Summary: "keep sessions alive at a private socket", Details: "It runs until Ctrl-C or repl daemon stop.", NewAction: newServeCommand},
+		{Group: ours, Name: "list", Summary: "list the sessions and their states", NewAction: newListCommand},
+		{Group: ours, Name: "exec", Args: "SESSION", Summary: "run code in a session, created if needed", Details: execText(), NewAction: newExecCommand},
+		{Group: ours, Name: "input", Args: "SESSION", Summary: "answer an input request of a session", NewAction: newInputCommand},
+		{Group: ours, Name: "grant", Args: "[SESSION]", Summary: "grant a session rights, or answer its request", Details: grantText, NewAction: newGrantCommand},
+		{Group: ours, Name: "attach", Args: "SESSION", Summary: "watch a session and type into it", Details: attachText, NewAction: newAttachCommand},
+		{Group: ours, Name: "view", Args: "[SESSION]", Summary: "open the sessions in your browser", Details: viewText, NewAction: newViewCommand},
+		{Group: ours, Name: "events", Args: "SESSION", Summary: "print a session's events; --json: one a line", NewAction: newEventsCommand},
+		{Group: ours, Name: "export", Args: "SESSION", Summary: "write successful inputs as script or notebook", NewAction: newExportCommand},
+		{Group: ours, Name: "files", Args: "SESSION [FILE]", Summary: "list or fetch the files that a session keeps", Details: filesText, NewAction: newFilesCommand},
+		{Group: ours, Name: "recover", Args: "[NAME]", Summary: "list crashed sessions, or write one's inputs", Details: recoverText, NewAction: newRecoverCommand},
+		{Group: ours, Name: "wait", Args: "SESSION", Summary: "wait until a session is idle", Details: waitText(), NewAction: newWaitCommand},
+		{Group: ours, Name: "interrupt", Args: "SESSION", Summary: "interrupt a session; its variables stay", NewAction: newInterruptCommand},
+		{Group: ours, Name: "reset", Args: "SESSION", Summary: "restart the runtime; the variables are lost", NewAction: newResetCommand},
+		{Group: ours, Name: "close", Args: "SESSION", Summary: "end a session", NewAction: newCloseCommand},
+		{Group: ours, Name: "clients", Args: "[SESSION]", Summary: "list connected clients and their sessions", NewAction: newClientsCommand},
+		{Group: ours, Name: "detach", Args: "[CLIENT]", Summary: "disconnect a client; its turns go on", Details: "repl clients lists the CLIENTs.", NewAction: newDetachCommand},
+		{Group: ours, Name: "daemon", Args: "status|pause|resume|drain|stop", Summary: "show, pause or stop the daemon", Details: daemonText, NewAction: newDaemonControlCommand},
+		{Group: ours, Name: "service", Args: "install|uninstall|print [systemd|launchd]", Summary: "let systemd or launchd start repl serve", Details: "print also accepts the service manager of another system.", NewAction: newServiceCommand},
+		{Group: ours, Name: "remote", Args: "list|check|install|forget [REMOTE]", Summary: "manage daemons on other machines", Details: remoteText, NewAction: newRemoteCommand},
+		{Group: more, Name: "bridge", Hidden: true, Summary: "what --via and --remote run at the remote end", Details: bridgeText, NewAction: newBridgeCommand},
+		{Group: agents, Name: "mcp", Summary: "run an MCP server, on stdio or over HTTP", Details: "Without --lang it offers all languages.", NewAction: newMCPCommand},
+		{Group: agents, Name: "install", Args: "[CLIENT ...]", Summary: "configure a client to start repl mcp", Details: installText(), NewAction: newInstallCommand, ArgValues: installClientNames},
+		{Group: agents, Name: "jupyter", Args: "install|list|remove|kernel [KERNEL ...]", Summary: "offer sessions as Jupyter kernels", Details: jupyterText, NewAction: newJupyterCommand},
+		{Group: more, Name: "doctor", Summary: "check runtimes, clients and the system", Details: "It shows which runtimes are used and why. Without --lang it checks all\nlanguages.", NewAction: newDoctorCommand},
+		{Group: more, Name: "sandbox", Args: "[SESSION]", Summary: "show what a session may do, or test a sandbox", Details: "With SESSION it shows what the session sees, was granted and was refused.\nWithout it, it starts a program in a sandbox and reports what the sandbox\nenforces here, or which step this system refuses.", NewAction: newSandboxCommand},
+		{Group: more, Name: "worker", Args: "check COMMAND [ARG ...]|new TEMPLATE DIR", Summary: "check a worker, or create one from a template", Details: workerText(), NewAction: newWorkerCommand},
+		{Group: more, Name: "completion", Args: strings.Join(shellNames(), "|"), Summary: "print the completion script for a shell", Details: completionText, NewAction: newCompletionCommand},
+		{Group: more, Name: "version", Summary: "print the version and origin of this program", NewAction: newVersionCommand},
+		{Group: more, Name: "upgrade", Summary: "show how to upgrade; it changes nothing", NewAction: newUpgradeCommand},
+		{Group: more, Name: "help", Args: "[TOPIC]", Summary: "show help for a topic or a command", Details: "A TOPIC is repl, commands, sessions or a command.", NewAction: newHelpCommand, ArgValues: helpTopics},
 	}
 }
 
 // visibleCommands returns the commands that lists show.
-func visibleCommands() []commandInfo {
-	return slices.DeleteFunc(allCommands(), func(c commandInfo) bool { return c.hidden })
+func visibleCommands() []cmdkit.CommandInfo {
+	return slices.DeleteFunc(allCommands(), func(c cmdkit.CommandInfo) bool { return c.Hidden })
 }
 
 const (
@@ -118,24 +119,24 @@ Names of sessions come from the daemon, if one is running.`
 )
 
 func execText() string {
-	return wrapText(fmt.Sprintf("The code comes from -e or from standard input. --lang, --python, --r, "+
+	return cmdkit.WrapText(fmt.Sprintf("The code comes from -e or from standard input. --lang, --python, --r, "+
 		"--dir, --with and --session-idle-timeout are for a session that exec creates; without --lang it is Python. The exit "+
 		"status is %d when the code is still running after --wait, %d when it waits for input. "+
 		"Ctrl-C interrupts the code, and so does a signal that terminates exec. After a hangup, when the terminal is closed or "+
 		"the login is lost, the code goes on in the session. A terminal shows the beginning and the end of long output, and a "+
-		"line says where all of it is; a file or a pipe gets all of it as it arrives.", statusRunning, statusWaiting), 80)
+		"line says where all of it is; a file or a pipe gets all of it as it arrives.", cmdkit.StatusRunning, cmdkit.StatusWaiting), 80)
 }
 
 func waitText() string {
-	return wrapText(fmt.Sprintf("The exit status is %d when it is still running after --timeout, %d when it waits for input.", statusRunning, statusWaiting), 80)
+	return cmdkit.WrapText(fmt.Sprintf("The exit status is %d when it is still running after --timeout, %d when it waits for input.", cmdkit.StatusRunning, cmdkit.StatusWaiting), 80)
 }
 
 func workerText() string {
-	return wrapText("check tests whether a program follows the worker protocol. A TEMPLATE is one of "+strings.Join(templates.Names(), ", ")+". DIR must not exist. docs/workers.md explains how a worker becomes a language of repl.", 80)
+	return cmdkit.WrapText("check tests whether a program follows the worker protocol. A TEMPLATE is one of "+strings.Join(templates.Names(), ", ")+". DIR must not exist. docs/workers.md explains how a worker becomes a language of repl.", 80)
 }
 
 func installText() string {
-	return wrapText("A CLIENT is one of "+strings.Join(installClientNames(), ", ")+". The rest of its configuration is not changed.", 80)
+	return cmdkit.WrapText("A CLIENT is one of "+strings.Join(installClientNames(), ", ")+". The rest of its configuration is not changed.", 80)
 }
 
 // Descriptions of flags that several commands share.
@@ -191,7 +192,7 @@ func installClientNames() []string {
 func helpTopics() []string {
 	all := []string{pageRepl, pageCommands, pageSessions}
 	for _, c := range visibleCommands()[1:] {
-		all = append(all, c.name)
+		all = append(all, c.Name)
 	}
 	return all
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -28,30 +29,30 @@ const completionTimeout = time.Second
 
 // newCompletionCommand prints the script with which a shell completes this command. The scripts
 // contain no words of their own; they call repl completion words.
-func newCompletionCommand(f *flag.FlagSet) action {
+func newCompletionCommand(f *flag.FlagSet) cmdkit.Action {
 	word := f.String("word", "", "`TEXT` for the scripts: the text before the cursor, with \"words\" and the words before it")
-	return func(s streams, args []string) (int, error) {
-		if err := parseFlags(f, args); err != nil {
-			return statusUsage, err
+	return func(s cmdkit.Streams, args []string) (int, error) {
+		if err := cmdkit.ParseFlags(f, args); err != nil {
+			return cmdkit.StatusUsage, err
 		}
 		if f.Arg(0) == "words" {
-			if err := parseFlags(f, f.Args()[1:]); err != nil {
-				return statusUsage, err
+			if err := cmdkit.ParseFlags(f, f.Args()[1:]); err != nil {
+				return cmdkit.StatusUsage, err
 			}
 			for _, c := range completeWord(f.Args(), *word) {
-				fmt.Fprintf(s.out, "%s\t%s\n", c.word, plainLine(c.description))
+				fmt.Fprintf(s.Out, "%s\t%s\n", c.word, cmdkit.PlainLine(c.description))
 			}
-			return statusDone, nil
+			return cmdkit.StatusDone, nil
 		}
 		if f.NArg() != 1 {
-			return statusUsage, usageErrorf("completion needs one of %s", strings.Join(shellNames(), ", "))
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("completion needs one of %s", strings.Join(shellNames(), ", "))
 		}
 		text, err := completionScripts.ReadFile("completion/" + f.Arg(0))
 		if err != nil {
-			return statusUsage, usageErrorf("completion needs one of %s, not %q", strings.Join(shellNames(), ", "), f.Arg(0))
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("completion needs one of %s, not %q", strings.Join(shellNames(), ", "), f.Arg(0))
 		}
-		_, err = s.out.Write(text)
-		return statusDone, err
+		_, err = s.Out.Write(text)
+		return cmdkit.StatusDone, err
 	}
 }
 
@@ -72,20 +73,20 @@ func completeWord(before []string, word string) []completionItem {
 	prefix := ""
 	switch name, value, joined := strings.Cut(word, "="); {
 	case l.pendingOption != nil:
-		found = l.placeholderValues(l.pendingOption.value)
+		found = l.placeholderValues(l.pendingOption.Value)
 	case strings.HasPrefix(word, "-") && !l.argsOnly && joined:
 		if o := l.findOption(name); o != nil {
-			found, prefix, word = l.placeholderValues(o.value), name+"=", value
+			found, prefix, word = l.placeholderValues(o.Value), name+"=", value
 		}
 	case strings.HasPrefix(word, "-") && !l.argsOnly:
-		for _, o := range c.flagOptions() {
-			found = append(found, completionItem{optionName(o.name), o.usage})
+		for _, o := range c.FlagOptions() {
+			found = append(found, completionItem{cmdkit.OptionName(o.Name), o.Usage})
 		}
 	default:
 		found = l.placeholderValues(l.nextPlaceholder())
 		if first {
 			for _, c := range visibleCommands()[1:] {
-				found = append(found, completionItem{c.name, c.summary})
+				found = append(found, completionItem{c.Name, c.Summary})
 			}
 		}
 	}
@@ -103,16 +104,16 @@ func completeWord(before []string, word string) []completionItem {
 
 // A completionLine is the part of a command line before the word to complete.
 type completionLine struct {
-	command       commandInfo
-	pendingOption *flagOption // whose value comes next
-	argCount      int         // number of arguments so far
-	argsOnly      bool        // no flags may follow
+	command       cmdkit.CommandInfo
+	pendingOption *cmdkit.FlagOption // whose value comes next
+	argCount      int                // number of arguments so far
+	argsOnly      bool               // no flags may follow
 	target        daemonTarget
 }
 
-func newCompletionLine(c commandInfo, before []string) *completionLine {
+func newCompletionLine(c cmdkit.CommandInfo, before []string) *completionLine {
 	l := &completionLine{command: c}
-	var last *flagOption
+	var last *cmdkit.FlagOption
 	for _, word := range before {
 		switch name, value, joined := strings.Cut(word, "="); {
 		case word == "=" && last != nil: // bash splits --flag=value into three words
@@ -130,7 +131,7 @@ func newCompletionLine(c commandInfo, before []string) *completionLine {
 			last = l.findOption(name)
 			if last != nil && joined {
 				l.setTarget(last, value)
-			} else if last != nil && last.value != "" && !last.optional {
+			} else if last != nil && last.Value != "" && !last.Optional {
 				l.pendingOption = last
 			}
 		}
@@ -138,8 +139,8 @@ func newCompletionLine(c commandInfo, before []string) *completionLine {
 	return l
 }
 
-func (l *completionLine) setTarget(o *flagOption, value string) {
-	switch o.name {
+func (l *completionLine) setTarget(o *cmdkit.FlagOption, value string) {
+	switch o.Name {
 	case "socket":
 		l.target.socket = filepath.Clean(value)
 	case "via":
@@ -149,9 +150,9 @@ func (l *completionLine) setTarget(o *flagOption, value string) {
 	}
 }
 
-func (l *completionLine) findOption(name string) *flagOption {
-	for _, o := range l.command.flagOptions() {
-		if "-"+o.name == name || "--"+o.name == name {
+func (l *completionLine) findOption(name string) *cmdkit.FlagOption {
+	for _, o := range l.command.FlagOptions() {
+		if "-"+o.Name == name || "--"+o.Name == name {
 			return &o
 		}
 	}
@@ -161,14 +162,14 @@ func (l *completionLine) findOption(name string) *flagOption {
 // isProgramPlaceholder reports whether a placeholder stands for a program with arguments of its
 // own.
 func (l *completionLine) isProgramPlaceholder(placeholder string) bool {
-	return strings.Contains(l.command.args, placeholder+" [ARG ...]")
+	return strings.Contains(l.command.Args, placeholder+" [ARG ...]")
 }
 
 // nextPlaceholder returns the placeholder of the next argument, or "" if no more may follow.
 func (l *completionLine) nextPlaceholder() string { return l.placeholderAt(l.argCount) }
 
 func (l *completionLine) placeholderAt(at int) string {
-	all := strings.Fields(strings.NewReplacer("[", "", "]", "").Replace(l.command.args))
+	all := strings.Fields(strings.NewReplacer("[", "", "]", "").Replace(l.command.Args))
 	for i, p := range all {
 		repeats := i+1 < len(all) && all[i+1] == "..."
 		if i == at || repeats && at > i {
@@ -199,8 +200,8 @@ func (l *completionLine) placeholderValues(placeholder string) []completionItem 
 			}
 		}
 	case "CLIENT", "TOPIC":
-		if l.command.argValues != nil {
-			for _, w := range l.command.argValues() {
+		if l.command.ArgValues != nil {
+			for _, w := range l.command.ArgValues() {
 				found = append(found, completionItem{word: w})
 			}
 		}

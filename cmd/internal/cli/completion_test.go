@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 )
 
 func TestCompleteWord(t *testing.T) {
@@ -63,7 +65,7 @@ func TestCompletionScripts(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"completion"}, {"completion", "tcsh"}, {"completion", "../cli.go"}} {
-		if status, out, err := runLine(t, args...); status != statusUsage || out != "" || !strings.Contains(err, "bash, zsh") {
+		if status, out, err := runLine(t, args...); status != cmdkit.StatusUsage || out != "" || !strings.Contains(err, "bash, zsh") {
 			t.Errorf("%q: got status %d, %q and %q", args, status, out, err)
 		}
 	}

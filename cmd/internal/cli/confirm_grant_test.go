@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -30,7 +31,7 @@ func TestConfirmGrant_SanitizesOutput(t *testing.T) {
 		_ = out.Close()
 		var said strings.Builder
 		given := 0
-		err = confirmGrant(streams{in: in, err: &said}, session.Grant{Write: "/work/link"}, func(g session.Grant) error {
+		err = confirmGrant(cmdkit.Streams{In: in, Err: &said}, session.Grant{Write: "/work/link"}, func(g session.Grant) error {
 			if given++; g.Write == target {
 				return nil
 			}
@@ -51,7 +52,7 @@ func TestConfirmGrant_SanitizesOutput(t *testing.T) {
 func TestOneLine_SanitizesErrors(t *testing.T) {
 	t.Parallel()
 	err := session.Errorf(session.KindInvalid, "/x\x1b[8m\u202e cannot be allowed\n\tit is hidden")
-	if got, want := errorLine(err), "/x cannot be allowed;  it is hidden"; got != want {
+	if got, want := cmdkit.ErrorLine(err), "/x cannot be allowed;  it is hidden"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kballard/go-shellquote"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
 	"github.com/turnstone-repl/turnstone/cmd/internal/pkginstall"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
@@ -27,7 +28,7 @@ func userLanguages() ([]languageInfo, error) {
 	file := workersFile()
 	all, err := userconfig.ReadWorkers(file)
 	if err != nil {
-		return nil, usageErrorf("%v", err)
+		return nil, cmdkit.UsageErrorf("%v", err)
 	}
 	var own []languageInfo
 	owners := make(map[string]string) // a name or alias, and the language that owns it
@@ -39,7 +40,7 @@ func userLanguages() ([]languageInfo, error) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, n := range append([]string{name}, all[name].Aliases...) {
 			if of, ok := owners[n]; ok {
-				return nil, usageErrorf("%s: %s cannot be a name of %s: it is already a name of %s", file, n, name, of)
+				return nil, cmdkit.UsageErrorf("%s: %s cannot be a name of %s: it is already a name of %s", file, n, name, of)
 			}
 			owners[n] = name
 		}
@@ -64,7 +65,7 @@ func newWorkerLanguage(name string, w userconfig.CustomWorker, why string) langu
 			s := workers.Spec{Name: name, Env: append(slices.Clip(w.Env), more.env...), Dir: dir, PathSource: why}
 			s.Path, s.Args, s.Err = resolveCommand(w.Command)
 			if more.initFile != "" {
-				s.Err = usageErrorf("--init: %s is a custom worker; only the worker itself can run a file at its start", display)
+				s.Err = cmdkit.UsageErrorf("--init: %s is a custom worker; only the worker itself can run a file at its start", display)
 			}
 			return s
 		},
@@ -226,9 +227,9 @@ func (w workerFlag) singleWorker(lang string) (userWorker, bool, error) {
 	case len(w) == 0:
 		return userWorker{}, false, nil
 	case len(w) > 1:
-		return userWorker{}, false, usageErrorf("--worker: a single session needs a single worker")
+		return userWorker{}, false, cmdkit.UsageErrorf("--worker: a single session needs a single worker")
 	case lang != "" && lang != w[0].name:
-		return userWorker{}, false, usageErrorf("use either --lang %s or --worker, not both", lang)
+		return userWorker{}, false, cmdkit.UsageErrorf("use either --lang %s or --worker, not both", lang)
 	}
 	return w[0], true, nil
 }

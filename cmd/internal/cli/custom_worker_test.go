@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/internal/securefile"
 )
 
@@ -85,7 +86,7 @@ extension = "tcl"
 			if l, err := findLanguage("python"); err != nil || l.name != "python" {
 				t.Errorf("%s: python: %v", text, err)
 			}
-			if status, _, _ := runLine(t, "mcp"); status != statusUsage {
+			if status, _, _ := runLine(t, "mcp"); status != cmdkit.StatusUsage {
 				t.Errorf("%s: repl mcp offers less than the file says, in silence", text)
 			}
 		}

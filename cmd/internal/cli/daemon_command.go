@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -39,17 +40,17 @@ func newDaemonCommand(f *flag.FlagSet) *daemonCommand {
 
 // parseArgs parses flags in any position and returns the arguments, one for each name.
 func (d *daemonCommand) parseArgs(args []string, names ...string) ([]string, error) {
-	words, err := parseInterspersed(d.flags, args)
+	words, err := cmdkit.ParseInterspersed(d.flags, args)
 	switch {
 	case err != nil:
 		return nil, err
 	case len(words) < len(names):
 		if names[0] == "SESSION" {
-			return nil, usageErrorf("%s needs the name of a session; repl list shows them", d.flags.Name())
+			return nil, cmdkit.UsageErrorf("%s needs the name of a session; repl list shows them", d.flags.Name())
 		}
-		return nil, usageErrorf("%s needs one of %s", d.flags.Name(), strings.ReplaceAll(names[0], "|", ", "))
+		return nil, cmdkit.UsageErrorf("%s needs one of %s", d.flags.Name(), strings.ReplaceAll(names[0], "|", ", "))
 	case len(words) > len(names):
-		return nil, usageErrorf("%s takes no argument %q", d.flags.Name(), words[len(names)])
+		return nil, cmdkit.UsageErrorf("%s takes no argument %q", d.flags.Name(), words[len(names)])
 	}
 	return words, nil
 }
@@ -58,26 +59,26 @@ func (d *daemonCommand) parseArgs(args []string, names ...string) ([]string, err
 func (d *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Conn) (int, error)) (int, error) {
 	var err error
 	if d.logger, err = d.log.openLogger(nil); err != nil {
-		return statusUsage, err
+		return cmdkit.StatusUsage, err
 	}
 	if err := d.resolveTarget(); err != nil {
-		return statusUsage, err
+		return cmdkit.StatusUsage, err
 	}
-	ctx, stop := catchSignals(os.Interrupt)
+	ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 	defer stop()
 	dialer, err := d.dialer(ctx)
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	d.link = client.New(dialer, nil)
 	d.link.LogTo(d.logger)
 	defer d.link.Close()
 	c, err := d.link.Conn(ctx)
-	if signalled, ok := signalStatus(ctx); ok {
+	if signalled, ok := cmdkit.SignalStatus(ctx); ok {
 		return signalled, nil
 	}
 	if err != nil {
-		return statusUnreachable, err
+		return cmdkit.StatusUnreachable, err
 	}
 	if transport, ok := dialer.(*client.CommandDialer); ok {
 		transport.StopPrompting()
@@ -85,11 +86,11 @@ func (d *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Con
 	work, leave := detachableContext(ctx, d.link)
 	defer leave()
 	status, err := do(work, c)
-	if signalled, ok := signalStatus(ctx); ok {
+	if signalled, ok := cmdkit.SignalStatus(ctx); ok {
 		return signalled, nil
 	}
 	if session.KindOf(err) == client.KindUnreachable {
-		status = statusUnreachable
+		status = cmdkit.StatusUnreachable
 	}
 	return status, err
 }
@@ -100,7 +101,7 @@ func (d *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Con
 func detachableContext(ctx context.Context, link *client.Client) (work context.Context, stop func()) {
 	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stopWatching := context.AfterFunc(ctx, func() {
-		if status, _ := signalStatus(ctx); status == 128+int(syscall.SIGHUP) {
+		if status, _ := cmdkit.SignalStatus(ctx); status == 128+int(syscall.SIGHUP) {
 			link.Close()
 		}
 		end(context.Cause(ctx))

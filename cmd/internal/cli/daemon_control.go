@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 )
 
@@ -37,31 +38,31 @@ func unansweredError(err error) error {
 }
 
 // newDaemonControlCommand sends a command to the daemon's control plane and prints the answer.
-func newDaemonControlCommand(f *flag.FlagSet) action {
+func newDaemonControlCommand(f *flag.FlagSet) cmdkit.Action {
 	r := newDaemonCommand(f)
-	return func(s streams, args []string) (int, error) {
+	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := r.parseArgs(args, "status|pause|resume|drain|stop")
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		if err := r.resolveTarget(); err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
-		ctx, stop := catchSignals(os.Interrupt)
+		ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 		defer stop()
 		dialer, err := r.dialer(ctx)
 		if err != nil {
-			return statusFailed, err
+			return cmdkit.StatusFailed, err
 		}
 		conn, err := dialer.Dial(ctx)
 		if err != nil {
-			return statusUnreachable, err
+			return cmdkit.StatusUnreachable, err
 		}
 		defer closeAndWait(conn)
 		defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 		line, err := json.Marshal(map[string]string{"type": words[0]})
 		if err != nil {
-			return statusFailed, err
+			return cmdkit.StatusFailed, err
 		}
 		_ = conn.SetDeadline(time.Now().Add(answerTimeout))
 		_, err = conn.Write(append(line, '\n'))
@@ -70,11 +71,11 @@ func newDaemonControlCommand(f *flag.FlagSet) action {
 		if err == nil {
 			answer, err = answers.ReadBytes('\n')
 		}
-		if signalled, ok := signalStatus(ctx); ok {
+		if signalled, ok := cmdkit.SignalStatus(ctx); ok {
 			return signalled, nil
 		}
 		if err != nil {
-			return statusUnreachable, unansweredError(err)
+			return cmdkit.StatusUnreachable, unansweredError(err)
 		}
 		var reply struct {
 			OK    bool            `json:"ok"`
@@ -82,35 +83,35 @@ func newDaemonControlCommand(f *flag.FlagSet) action {
 			Data  json.RawMessage `json:"data"`
 		}
 		if err := json.Unmarshal(answer, &reply); err != nil {
-			return statusFailed, err
+			return cmdkit.StatusFailed, err
 		}
 		if !reply.OK {
-			return statusFailed, errors.New(reply.Error)
+			return cmdkit.StatusFailed, errors.New(reply.Error)
 		}
 		if words[0] == "stop" {
 			// The daemon closes the connection last. By then its sessions are gone and another
 			// daemon can start.
 			_ = conn.SetDeadline(time.Now().Add(stopTimeout))
 			_, err := answers.ReadByte()
-			if signalled, ok := signalStatus(ctx); ok {
+			if signalled, ok := cmdkit.SignalStatus(ctx); ok {
 				return signalled, nil
 			}
 			if errors.Is(err, os.ErrDeadlineExceeded) {
-				return statusFailed, fmt.Errorf("the daemon is still closing its sessions after %s", stopTimeout)
+				return cmdkit.StatusFailed, fmt.Errorf("the daemon is still closing its sessions after %s", stopTimeout)
 			}
 		}
 		switch {
 		case r.json:
-			return statusDone, printJSON(s.out, reply.Data)
+			return cmdkit.StatusDone, printJSON(s.Out, reply.Data)
 		case words[0] == "status":
 			var i daemonStatus
 			if err := json.Unmarshal(reply.Data, &i); err != nil {
-				return statusFailed, err
+				return cmdkit.StatusFailed, err
 			}
-			_, err = io.WriteString(s.out, i.summaryText(r.describeDaemon(conn)))
-			return statusDone, err
+			_, err = io.WriteString(s.Out, i.summaryText(r.describeDaemon(conn)))
+			return cmdkit.StatusDone, err
 		}
-		return statusDone, nil
+		return cmdkit.StatusDone, nil
 	}
 }
 
@@ -138,9 +139,9 @@ type daemonStatus struct {
 
 // warmPoolText describes the sessions that a daemon keeps ready.
 func warmPoolText(w client.WarmPool) string {
-	text := fmt.Sprintf("%d of %d %s in %s", w.Ready, w.Count, w.Language, plainLine(w.Dir))
+	text := fmt.Sprintf("%d of %d %s in %s", w.Ready, w.Count, w.Language, cmdkit.PlainLine(w.Dir))
 	if w.Failure != "" {
-		text += "; creating more failed: " + plainLine(w.Failure)
+		text += "; creating more failed: " + cmdkit.PlainLine(w.Failure)
 	}
 	return text
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/internal/shellword"
 	"github.com/turnstone-repl/turnstone/internal/transportcmd"
@@ -67,12 +68,12 @@ func (t *daemonTarget) addFlags(f *flag.FlagSet) {
 // resolveTarget adds the environment's choice to that of the flags, which must be parsed before.
 func (t *daemonTarget) resolveTarget() error {
 	if t.via != "" && t.remote != "" {
-		return usageErrorf("use either --via or --remote, not both")
+		return cmdkit.UsageErrorf("use either --via or --remote, not both")
 	}
 	if t.via == "" && t.remote == "" {
 		t.via, t.remote = os.Getenv("TURNSTONE_VIA"), os.Getenv("TURNSTONE_REMOTE")
 		if t.via != "" && t.remote != "" {
-			return usageErrorf("TURNSTONE_VIA and TURNSTONE_REMOTE are both set: use one of them")
+			return cmdkit.UsageErrorf("TURNSTONE_VIA and TURNSTONE_REMOTE are both set: use one of them")
 		}
 	}
 	if t.remote == userconfig.LocalRemote {
@@ -124,7 +125,7 @@ func (t *daemonTarget) dialer(ctx context.Context) (client.Dialer, error) {
 	case t.via != "":
 		words, err := transportcmd.SplitWords(t.via)
 		if err != nil {
-			return nil, usageErrorf("--via %v", err)
+			return nil, cmdkit.UsageErrorf("--via %v", err)
 		}
 		known, err := userconfig.ReadRemoteState(stateDir(), viaKey(words))
 		if err != nil {
@@ -160,7 +161,7 @@ func remotesFile() string { return userconfig.RemotesFile(os.Getenv) }
 func findRemote(name string) (userconfig.Remote, error) {
 	all, err := userconfig.ReadRemotes(remotesFile())
 	if err != nil {
-		return userconfig.Remote{}, usageErrorf("%v", err)
+		return userconfig.Remote{}, cmdkit.UsageErrorf("%v", err)
 	}
 	p, ok := all[name]
 	if ok {
@@ -168,12 +169,12 @@ func findRemote(name string) (userconfig.Remote, error) {
 	}
 	names := slices.Sorted(maps.Keys(all))
 	hint := "known: " + strings.Join(names, ", ")
-	if n := nearestName(name, names); n != "" {
+	if n := cmdkit.NearestName(name, names); n != "" {
 		hint = "did you mean " + n + "?"
 	} else if len(names) == 0 {
 		hint = "add [remotes." + name + "] with via = \"…\" to it"
 	}
-	return p, usageErrorf("unknown remote %q in %s; %s", name, remotesFile(), hint)
+	return p, cmdkit.UsageErrorf("unknown remote %q in %s; %s", name, remotesFile(), hint)
 }
 
 // remoteDialer returns the dialer for a named remote. It starts the remote's job if it needs one.
@@ -222,7 +223,7 @@ func startJob(ctx context.Context, name string, p userconfig.Remote) (string, er
 	output, err := commandOutput(ctx, p.FillWords(p.StartWords, ""))
 	if err != nil {
 		if output != "" {
-			err = fmt.Errorf("%w: %s", err, errorLine(errors.New(output)))
+			err = fmt.Errorf("%w: %s", err, cmdkit.ErrorLine(errors.New(output)))
 		}
 		return "", fmt.Errorf("start of %s: %w", name, err)
 	}

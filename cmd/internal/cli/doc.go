@@ -13,18 +13,15 @@
 // # Goroutines
 //
 //	name        started by       ends when                        owns
-//	signals     catchSignals     the command is over              signals that end the program
 //	output      runToExit        the session is closed            standard output and error
 //	Ctrl-C      runToExit        the program is over              Ctrl-C
 //	stdin       newStdinReader   its read of stdin returns        standard input
-//	progress    newProgressBar   close is called                  the progress bar
 //	questions   startAskpass     close is called                  pages with questions of ssh
 //	answers     probeMCP         the server's output ends         the output of doctor's server
 //	outages     withOutages      the events of a session end      outage reports
 //	links       serveView        the program exits                input of repl view
-//	reader      onReaderGone     the reader of a pipe is gone     the poll of that pipe
 //	cursor      readCursorSaver  the last position is saved       the saved position
 //
-// All but stdin, links and reader are waited for, because a read of standard input and a poll cannot
-// be stopped. cursor is waited for only briefly, in case the daemon is stuck.
+// All but stdin and links are waited for, because a read of standard input cannot be stopped.
+// cursor is waited for only briefly, in case the daemon is stuck.
 package cli

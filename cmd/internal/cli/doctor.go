@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 )
 
 // probeTimeout bounds each check of doctor.
@@ -46,34 +48,34 @@ type systemFeature struct {
 
 // newDoctorCommand shows which runtimes are used and why, tests them, and checks the clients and
 // the system.
-func newDoctorCommand(f *flag.FlagSet) action {
+func newDoctorCommand(f *flag.FlagSet) cmdkit.Action {
 	var c runtimeFlags
 	c.addFlags(f)
 	var servers mcpServerFlags
 	f.Var(&servers.sources, "mcp-servers", "`FILE` also start and check MCP servers whose tools code may call: those in this file of mcpServers, or those you approved in claude, codex, vscode or cursor; may be repeated")
 	asJSON := f.Bool("json", false, "print JSON, for programs")
-	return func(s streams, args []string) (int, error) {
-		if err := parseFlags(f, args); err != nil {
-			return statusUsage, err
+	return func(s cmdkit.Streams, args []string) (int, error) {
+		if err := cmdkit.ParseFlags(f, args); err != nil {
+			return cmdkit.StatusUsage, err
 		}
-		if err := requireNoArgs(f); err != nil {
-			return statusUsage, err
+		if err := cmdkit.RequireNoArgs(f); err != nil {
+			return cmdkit.StatusUsage, err
 		}
 		languages, named, err := c.languagesOrAll()
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		serverArgs, err := c.serverArgs(f)
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		if err := servers.resolveSources(); err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
-		ctx, stop := catchSignals(os.Interrupt)
+		ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 		defer stop()
 		d := doctorReport{Version: programVersion(), Build: buildSettings()}
-		policy := c.selectProbePolicy(ctx, isFlagSet(f, "sandbox"))
+		policy := c.selectProbePolicy(ctx, cmdkit.IsFlagSet(f, "sandbox"))
 		for _, l := range languages {
 			if ctx.Err() == nil {
 				d.Languages = append(d.Languages, newRuntimeCheck(ctx, c, l, policy))
@@ -83,7 +85,7 @@ func newDoctorCommand(f *flag.FlagSet) action {
 			d.MCP = examineMCP(ctx, policy, d.Languages[i].Language, d.Languages[i].codeForTwo(), serverArgs)
 		}
 		if d.Servers, err = examineServers(ctx, &servers); err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		if ctx.Err() == nil {
 			d.Kernels = examineKernels(ctx)
@@ -91,21 +93,21 @@ func newDoctorCommand(f *flag.FlagSet) action {
 			d.System = examineSystem(ctx)
 			d.Logout = examineLogout(ctx)
 		}
-		if status, ok := signalStatus(ctx); ok {
+		if status, ok := cmdkit.SignalStatus(ctx); ok {
 			return status, nil
 		}
 		if *asJSON {
-			out := json.NewEncoder(s.out)
+			out := json.NewEncoder(s.Out)
 			out.SetIndent("", "  ")
 			out.SetEscapeHTML(false)
 			err = out.Encode(d)
 		} else {
-			err = d.printReport(s.out)
+			err = d.printReport(s.Out)
 		}
 		if err == nil && d.hasFaults(named) {
-			return statusFailed, nil
+			return cmdkit.StatusFailed, nil
 		}
-		return statusDone, err
+		return cmdkit.StatusDone, err
 	}
 }
 
@@ -121,7 +123,7 @@ func examineServers(ctx context.Context, c *mcpServerFlags) (found []checkResult
 	for _, one := range set.CheckServers(ctx) {
 		f := checkResult{Name: one.Name, OK: one.Err == nil, Detail: one.Detail}
 		if one.Err != nil {
-			f.Detail = errorLine(one.Err)
+			f.Detail = cmdkit.ErrorLine(one.Err)
 		}
 		found = append(found, f)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
 )
 
@@ -66,7 +67,7 @@ func examineClients(ctx context.Context) []clientReport {
 			}
 			report := clientFile{File: file, Entries: []clientEntry{}}
 			if err != nil {
-				report.Problem = errorLine(err)
+				report.Problem = cmdkit.ErrorLine(err)
 			}
 			for _, e := range entries {
 				report.Entries = append(report.Entries, examineEntry(ctx, e, !project))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/internal/text"
 )
@@ -21,7 +22,7 @@ import (
 func examineMCP(ctx context.Context, policy probePolicy, lang, code string, clientArgs []string) []checkResult {
 	dir, clean, err := policy.startDir()
 	if err != nil {
-		return []checkResult{{Name: "the server", Detail: errorLine(err)}}
+		return []checkResult{{Name: "the server", Detail: cmdkit.ErrorLine(err)}}
 	}
 	defer clean()
 	clientArgs = append(slices.Clone(clientArgs), policy.serverArgs(dir)...)
@@ -45,7 +46,7 @@ func examineMCP(ctx context.Context, policy probePolicy, lang, code string, clie
 		}
 		detail, err := probeMCP(ctx, dir, clientArgs, policy.serverEnv(), code, era.meta, era.open)
 		if err != nil {
-			detail = errorLine(err)
+			detail = cmdkit.ErrorLine(err)
 		}
 		found = append(found, checkResult{Name: "protocol " + era.name, OK: err == nil, Detail: detail})
 	}

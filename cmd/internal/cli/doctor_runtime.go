@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
@@ -57,14 +58,14 @@ func newRuntimeCheck(ctx context.Context, c runtimeFlags, lang languageInfo, pol
 	}
 	var dialectErr error
 	if d.dialect, dialectErr = lang.dialect(); dialectErr != nil {
-		d.Notices = append(d.Notices, "fewer checks are possible: "+errorLine(dialectErr))
+		d.Notices = append(d.Notices, "fewer checks are possible: "+cmdkit.ErrorLine(dialectErr))
 	}
 	clean := func() {}
 	if err == nil {
 		clean, err = policy.restrictSpec(&spec, lang, c)
 	}
 	if err != nil {
-		d.Missing = errorLine(err)
+		d.Missing = cmdkit.ErrorLine(err)
 	} else {
 		defer clean()
 		d.probeSession(ctx, spec)
@@ -108,7 +109,7 @@ func (r *runtimeCheck) printCheck(p *lineBuilder) {
 func (r *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
 	sup, err := supervisor.New(nil)
 	if err != nil {
-		r.Probes = []checkResult{{Name: "the runtime starts", Detail: errorLine(err)}}
+		r.Probes = []checkResult{{Name: "the runtime starts", Detail: cmdkit.ErrorLine(err)}}
 		return
 	}
 	defer sup.Close()
@@ -118,7 +119,7 @@ func (r *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
 		err = opened.WaitPrepared(ctx)
 	}
 	if err != nil {
-		r.Probes = append(r.Probes, checkResult{Name: "the runtime starts", Detail: errorLine(err)})
+		r.Probes = append(r.Probes, checkResult{Name: "the runtime starts", Detail: cmdkit.ErrorLine(err)})
 		return
 	}
 	p := checkedSession{opened, r.dialect}
@@ -141,7 +142,7 @@ func (r *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
 		detail, err := probe.try(ctx)
 		cancel()
 		if err != nil {
-			detail = errorLine(err)
+			detail = cmdkit.ErrorLine(err)
 		}
 		r.Probes = append(r.Probes, checkResult{Name: probe.name, OK: err == nil, Detail: detail})
 		if i, _ := p.session.Info(ctx); i.RuntimeVersion != "" {

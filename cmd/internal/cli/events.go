@@ -11,19 +11,20 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // newEventsCommand prints a session's events as JSON lines, or its text.
-func newEventsCommand(f *flag.FlagSet) action {
+func newEventsCommand(f *flag.FlagSet) cmdkit.Action {
 	r := newDaemonCommand(f)
 	after := r.flags.Uint64("after", 0, "`N` only events after this number")
 	live := r.flags.Bool("follow", false, "also print new events, until Ctrl-C")
-	return func(s streams, args []string) (int, error) {
+	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := r.parseArgs(args, "SESSION")
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			show := newEventPrinter()
@@ -40,7 +41,7 @@ type eventPrinter = func(w io.Writer, e timeline.Event) error
 
 // newEventPrinter returns a printer of what a user sees of events, safe for a terminal.
 func newEventPrinter() eventPrinter {
-	var c terminalSanitizer
+	var c cmdkit.TerminalSanitizer
 	return func(w io.Writer, e timeline.Event) error {
 		if e.IsUnseen() {
 			return nil
@@ -102,37 +103,37 @@ func printEvent(w io.Writer, e timeline.Event) error {
 }
 
 // followEvents prints a session's events after a cursor: past ones, and with live also new ones.
-func (d *daemonCommand) followEvents(ctx context.Context, s streams, c *client.Conn, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
-	if live && isTerminal(s.out) {
+func (d *daemonCommand) followEvents(ctx context.Context, s cmdkit.Streams, c *client.Conn, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
+	if live && isTerminal(s.Out) {
 		now, err := c.GetSession(ctx, name)
 		if err == nil {
 			err = d.refuseOwnTerminal(now)
 		}
 		if err != nil {
-			return statusFailed, err
+			return cmdkit.StatusFailed, err
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if out, ok := s.out.(*os.File); ok && live {
-		onReaderGone(out, cancel) // the next event may take long
+	if out, ok := s.Out.(*os.File); ok && live {
+		cmdkit.OnReaderGone(out, cancel) // the next event may take long
 	}
 	w, err := c.Subscribe(ctx, client.SubscribeParams{Session: name, After: after, Author: currentAuthor()})
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	for last := after; live || last < w.Seq; {
 		e, err := w.Next(ctx)
 		if errors.Is(err, session.ErrClosed) || ctx.Err() != nil {
-			return statusDone, nil
+			return cmdkit.StatusDone, nil
 		}
 		if err == nil {
 			last = e.Seq
-			err = show(s.out, e)
+			err = show(s.Out, e)
 		}
 		if err != nil {
-			return statusFailed, err
+			return cmdkit.StatusFailed, err
 		}
 	}
-	return statusDone, nil
+	return cmdkit.StatusDone, nil
 }

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -52,26 +53,26 @@ func (e *execFlags) addFlags(f *flag.FlagSet) {
 }
 
 // newExecCommand runs code in a session of the daemon and creates the session if it does not exist.
-func newExecCommand(f *flag.FlagSet) action {
+func newExecCommand(f *flag.FlagSet) cmdkit.Action {
 	var o execFlags
 	o.addFlags(f)
-	return func(s streams, args []string) (int, error) {
+	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := o.daemon.parseArgs(args, "SESSION")
 		if err == nil {
 			err = o.resolveFlags()
 		}
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
-		if !isFlagSet(f, "e") {
-			text, err := readInput(s.in)
+		if !cmdkit.IsFlagSet(f, "e") {
+			text, err := readInput(s.In)
 			if err != nil {
-				return statusFailed, fmt.Errorf("cannot read the code from standard input: %w", err)
+				return cmdkit.StatusFailed, fmt.Errorf("cannot read the code from standard input: %w", err)
 			}
 			o.code = append(o.code, text)
 		}
 		if !utf8.ValidString(o.code.String()) {
-			return statusUsage, errNotUTF8
+			return cmdkit.StatusUsage, errNotUTF8
 		}
 		return o.daemon.runWithClient(func(ctx context.Context, conn *client.Conn) (int, error) {
 			return o.run(ctx, s, conn, words[0])
@@ -82,10 +83,10 @@ func newExecCommand(f *flag.FlagSet) action {
 // resolveFlags checks the flags and determines the language and the sandbox.
 func (e *execFlags) resolveFlags() (err error) {
 	if e.wait < 0 || e.wait > 24*time.Hour {
-		return usageErrorf("--wait %s: use 0 to 24h", e.wait)
+		return cmdkit.UsageErrorf("--wait %s: use 0 to 24h", e.wait)
 	}
 	if e.idleTimeout < 0 || e.idleTimeout > 0 && e.idleTimeout < time.Second {
-		return usageErrorf("--session-idle-timeout %s: use at least 1s, or 0 for the daemon's setting", e.idleTimeout)
+		return cmdkit.UsageErrorf("--session-idle-timeout %s: use at least 1s, or 0 for the daemon's setting", e.idleTimeout)
 	}
 	isCustom := false
 	if e.custom, isCustom, err = e.worker.singleWorker(e.lang); err != nil {
@@ -114,13 +115,13 @@ func (e *execFlags) resolveFlags() (err error) {
 }
 
 // run runs the code in a session and shows the turn.
-func (e *execFlags) run(ctx context.Context, s streams, conn *client.Conn, name string) (int, error) {
+func (e *execFlags) run(ctx context.Context, s cmdkit.Streams, conn *client.Conn, name string) (int, error) {
 	view := e.daemon.newTurnView(s, conn, e.wait)
 	start := client.StartParams{Session: name, Input: e.code.String(), Author: commandAuthor("exec"), WaitMS: view.firstWaitMS()}
 	if e.sandbox != nil || e.limits.Limits != (workers.Limits{}) { // before any code runs in a session with a weaker one
 		if now, err := conn.GetSession(ctx, name); err == nil {
 			if err := errors.Join(requireSandbox(e.sandbox, now), requireLimits(e.limits.Limits, now)); err != nil {
-				return statusFailed, err
+				return cmdkit.StatusFailed, err
 			}
 		}
 	}
@@ -132,7 +133,7 @@ func (e *execFlags) run(ctx context.Context, s streams, conn *client.Conn, name 
 	if session.KindOf(err) == session.KindClosed {
 		params, paramsErr := e.createParams(name)
 		if paramsErr != nil {
-			return statusFailed, paramsErr
+			return cmdkit.StatusFailed, paramsErr
 		}
 		if err = createSession(ctx, s, e.daemon.daemonTarget, conn, params); err == nil {
 			view.deadline = time.Now().Add(e.wait) // the session is open only now
@@ -141,7 +142,7 @@ func (e *execFlags) run(ctx context.Context, s streams, conn *client.Conn, name 
 		}
 	}
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	return view.showTurn(ctx, reply, 0)
 }
@@ -165,7 +166,7 @@ func (e *execFlags) createParams(name string) (p client.CreateParams, err error)
 }
 
 // errNotUTF8 rejects input that a request to a daemon would not carry unchanged.
-var errNotUTF8 = usageErrorf("the input is not UTF-8; convert it first, for example with iconv")
+var errNotUTF8 = cmdkit.UsageErrorf("the input is not UTF-8; convert it first, for example with iconv")
 
 // turnEvents returns the events of a reply, without those before its turn: they are not output of
 // the code.
@@ -189,10 +190,10 @@ func (v *turnView) reportEarlier(e timeline.Event, reply session.Reply) bool {
 		if e.Generation >= reply.Generation {
 			return false
 		}
-		fmt.Fprintf(v.streams.err, "repl: %s was restarted, and its variables are gone: %s\n", reply.Session, plainLine(b.FullReason()))
+		fmt.Fprintf(v.streams.Err, "repl: %s was restarted, and its variables are gone: %s\n", reply.Session, cmdkit.PlainLine(b.FullReason()))
 	case timeline.Notice:
 		if reply.Generation > 1 {
-			fmt.Fprintf(v.streams.err, "repl: %s\n", b.Message)
+			fmt.Fprintf(v.streams.Err, "repl: %s\n", b.Message)
 		}
 	case timeline.WorkerStarted:
 	default:
@@ -205,54 +206,54 @@ func (v *turnView) reportEarlier(e timeline.Event, reply session.Reply) bool {
 func replyStatus(reply session.Reply) int {
 	switch reply.Outcome {
 	case timeline.OutcomeError, timeline.OutcomeEnded:
-		return statusFailed
+		return cmdkit.StatusFailed
 	case timeline.OutcomeInterrupted:
 		return 130
 	case "": // no outcome yet
 		if reply.InputRequest != nil {
-			return statusWaiting
+			return cmdkit.StatusWaiting
 		}
-		return statusRunning
+		return cmdkit.StatusRunning
 	}
-	return statusDone
+	return cmdkit.StatusDone
 }
 
 // newInputCommand answers an input request of a session.
-func newInputCommand(f *flag.FlagSet) action {
+func newInputCommand(f *flag.FlagSet) cmdkit.Action {
 	r := newDaemonCommand(f)
 	var lines codeFlag
 	r.flags.Var(&lines, "e", "`TEXT` the answer, instead of a line from standard input; several -e are several lines")
 	eof := r.flags.Bool("eof", false, "send end of file, after the text if there is any")
 	wait := r.flags.Duration("wait", 24*time.Hour, "`DURATION` how long to wait for the end or an input request")
-	return func(s streams, args []string) (int, error) {
+	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := r.parseArgs(args, "SESSION")
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
-		if !isFlagSet(r.flags, "e") && !*eof {
-			line, err := bufio.NewReader(io.LimitReader(s.in, session.MaxInputBytes+1)).ReadString('\n')
+		if !cmdkit.IsFlagSet(r.flags, "e") && !*eof {
+			line, err := bufio.NewReader(io.LimitReader(s.In, session.MaxInputBytes+1)).ReadString('\n')
 			if err != nil && (!errors.Is(err, io.EOF) || line == "") {
-				return statusFailed, fmt.Errorf("cannot read the answer from standard input: %w", err)
+				return cmdkit.StatusFailed, fmt.Errorf("cannot read the answer from standard input: %w", err)
 			}
 			lines = append(lines, strings.TrimSuffix(line, "\n"))
 		}
 		text := lines.String()
 		if !utf8.ValidString(text) {
-			return statusUsage, errNotUTF8
+			return cmdkit.StatusUsage, errNotUTF8
 		}
-		if text != "" || isFlagSet(r.flags, "e") || !*eof {
+		if text != "" || cmdkit.IsFlagSet(r.flags, "e") || !*eof {
 			text += "\n"
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			now, err := c.GetSession(ctx, words[0])
 			if err != nil {
-				return statusFailed, err
+				return cmdkit.StatusFailed, err
 			}
 			if now.InputRequest == nil {
-				return statusFailed, fmt.Errorf("%s is not waiting for input: it is %s", words[0], now.State)
+				return cmdkit.StatusFailed, fmt.Errorf("%s is not waiting for input: it is %s", words[0], now.State)
 			}
 			if now.InputRequest.Form != nil {
-				return statusFailed, fmt.Errorf("%s asks the user; answer with repl attach %s", words[0], words[0])
+				return cmdkit.StatusFailed, fmt.Errorf("%s asks the user; answer with repl attach %s", words[0], words[0])
 			}
 			view := r.newTurnView(s, c, *wait)
 			reply, err := c.SendInput(ctx, client.InputParams{
@@ -260,7 +261,7 @@ func newInputCommand(f *flag.FlagSet) action {
 				WaitMS: view.firstWaitMS(), After: now.LastSeq,
 			})
 			if err != nil {
-				return statusFailed, err
+				return cmdkit.StatusFailed, err
 			}
 			return view.showTurn(ctx, reply, now.LastSeq)
 		})

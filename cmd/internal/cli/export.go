@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
 	"github.com/turnstone-repl/turnstone/internal/atomicfile"
 	"github.com/turnstone-repl/turnstone/internal/paths"
@@ -18,25 +19,25 @@ import (
 )
 
 // newExportCommand writes a session as a file for another program.
-func newExportCommand(f *flag.FlagSet) action {
+func newExportCommand(f *flag.FlagSet) cmdkit.Action {
 	r := newDaemonCommand(f)
 	format := r.flags.String("format", "", formatUsage())
 	path := r.flags.String("output", "", outputUsage)
-	return func(s streams, args []string) (int, error) {
+	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := r.parseArgs(args, "SESSION")
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			now, err := c.GetSession(ctx, words[0])
 			if err != nil {
-				return statusFailed, err
+				return cmdkit.StatusFailed, err
 			}
 			write := func(w io.Writer) error { return writeSession(ctx, c, w, now, *format) }
 			if *path == "" {
-				return statusDone, write(s.out)
+				return cmdkit.StatusDone, write(s.Out)
 			}
-			return statusDone, writeOutputFile(*path, write)
+			return cmdkit.StatusDone, writeOutputFile(*path, write)
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -18,7 +19,7 @@ func (sessionWithOddFile) Files(context.Context) ([]session.File, error) {
 func TestListFiles_SanitizesNames(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	if _, err := (&daemonCommand{}).listFiles(t.Context(), streams{out: &out}, sessionWithOddFile{}); err != nil {
+	if _, err := (&daemonCommand{}).listFiles(t.Context(), cmdkit.Streams{Out: &out}, sessionWithOddFile{}); err != nil {
 		t.Fatal(err)
 	}
 	if lines := strings.Split(out.String(), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[1], "ab    0 bytes ") {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/shellword"
@@ -34,7 +35,7 @@ type grantFlags struct {
 }
 
 // newGrantCommand lets a user widen the sandbox of a running session.
-func newGrantCommand(f *flag.FlagSet) action {
+func newGrantCommand(f *flag.FlagSet) cmdkit.Action {
 	r := newDaemonCommand(f)
 	var a grantFlags
 	f.StringVar(&a.write, "write", "", "`PATH` let the session write this directory or file")
@@ -45,8 +46,8 @@ func newGrantCommand(f *flag.FlagSet) action {
 	f.BoolVar(&a.always, "always", false, "also grant it to later sessions of this workspace")
 	f.BoolVar(&a.refuse, "deny", false, "refuse what the session asks for")
 	f.StringVar(&a.dir, "dir", "", "`DIR` the workspace, without SESSION; default this directory")
-	return func(s streams, args []string) (int, error) {
-		words, err := parseInterspersed(f, args)
+	return func(s cmdkit.Streams, args []string) (int, error) {
+		words, err := cmdkit.ParseInterspersed(f, args)
 		if err == nil {
 			err = r.resolveTarget()
 		}
@@ -55,16 +56,16 @@ func newGrantCommand(f *flag.FlagSet) action {
 			err = a.validateArgs(words)
 		}
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
-		if !term.IsTerminal(int(s.in.Fd())) {
-			return statusUsage, usageErrorf("grant needs a user at a terminal; programs may not grant rights to a session")
+		if !term.IsTerminal(int(s.In.Fd())) {
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("grant needs a user at a terminal; programs may not grant rights to a session")
 		}
 		if len(words) == 0 {
 			return a.saveGrant(s)
 		}
 		if words, err = r.parseArgs(args, "SESSION"); err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			return a.applyTo(ctx, s, c.Session(words[0]).WithAuthor(currentAuthor()))
@@ -85,17 +86,17 @@ func (f *grantFlags) countRights() (n int) {
 func (f *grantFlags) validateArgs(words []string) error {
 	switch {
 	case f.countRights() > 1:
-		return usageErrorf("use only one of --read, --write, --host and --tool at a time")
+		return cmdkit.UsageErrorf("use only one of --read, --write, --host and --tool at a time")
 	case f.accept != "" && f.write == "":
-		return usageErrorf("--confirm-write needs --write")
+		return cmdkit.UsageErrorf("--confirm-write needs --write")
 	case f.refuse && (f.countRights() > 0 || f.always):
-		return usageErrorf("--deny refuses what the session asks for, and cannot be combined with a right or --always")
+		return cmdkit.UsageErrorf("--deny refuses what the session asks for, and cannot be combined with a right or --always")
 	case len(words) == 0 && !(f.countRights() > 0 && f.always):
-		return usageErrorf("grant needs the name of a session (repl list shows them), or --always for the workspace of this directory")
+		return cmdkit.UsageErrorf("grant needs the name of a session (repl list shows them), or --always for the workspace of this directory")
 	case len(words) == 0 && f.isRemote:
-		return usageErrorf("--always without SESSION is for workspaces on this machine; name the session there")
+		return cmdkit.UsageErrorf("--always without SESSION is for workspaces on this machine; name the session there")
 	case len(words) > 0 && f.dir != "":
-		return usageErrorf("--dir is for --always without SESSION; a session has its own workspace")
+		return cmdkit.UsageErrorf("--dir is for --always without SESSION; a session has its own workspace")
 	}
 	return nil
 }
@@ -133,7 +134,7 @@ func (f *grantFlags) resolvePath(name, path string) (string, error) {
 
 // confirmGrant grants a right. If that needs a confirmation, it asks the user and grants it again,
 // for exactly the path that the user was shown.
-func confirmGrant(s streams, g session.Grant, give func(session.Grant) error) error {
+func confirmGrant(s cmdkit.Streams, g session.Grant, give func(session.Grant) error) error {
 	err := give(g)
 	asks, ok := errors.AsType[*session.Error](err)
 	if !ok || asks.Kind != session.KindUnconfirmed || asks.Grant == nil {
@@ -141,7 +142,7 @@ func confirmGrant(s streams, g session.Grant, give func(session.Grant) error) er
 	}
 	g = *asks.Grant
 	path := timeline.QuoteName(g.Read + g.Write)
-	fmt.Fprintf(s.err, "%s\n", timeline.EscapeInvisible(asks.Message)) // it names links that code may have made
+	fmt.Fprintf(s.Err, "%s\n", timeline.EscapeInvisible(asks.Message)) // it names links that code may have made
 	if g.Accept == "" {
 		err = confirmAnswer(s, fmt.Sprintf("Allow %s? [y/N] ", path), isYes)
 	} else {
@@ -156,9 +157,9 @@ func confirmGrant(s streams, g session.Grant, give func(session.Grant) error) er
 func isYes(answer string) bool { return slices.Contains([]string{"y", "yes"}, strings.ToLower(answer)) }
 
 // confirmAnswer asks the user, and returns an error unless the answer is accepted.
-func confirmAnswer(s streams, question string, isMeant func(answer string) bool) error {
-	fmt.Fprint(s.err, question)
-	line, err := bufio.NewReader(s.in).ReadString('\n')
+func confirmAnswer(s cmdkit.Streams, question string, isMeant func(answer string) bool) error {
+	fmt.Fprint(s.Err, question)
+	line, err := bufio.NewReader(s.In).ReadString('\n')
 	if err != nil && (!errors.Is(err, io.EOF) || line == "") {
 		return fmt.Errorf("cannot read the answer: %w", err)
 	}
@@ -176,29 +177,29 @@ func realDirectory(name, dir string) (string, error) {
 	}
 	real, err := paths.Real(absolute)
 	if err != nil {
-		return "", usageErrorf("%s %s: %v", name, dir, errors.Unwrap(err))
+		return "", cmdkit.UsageErrorf("%s %s: %v", name, dir, errors.Unwrap(err))
 	}
 	if i, err := os.Stat(real); err != nil || !i.IsDir() {
-		return "", usageErrorf("%s %s: not a directory", name, dir)
+		return "", cmdkit.UsageErrorf("%s %s: not a directory", name, dir)
 	}
 	return real, nil
 }
 
 // saveGrant saves a right for later sessions of a workspace.
-func (f *grantFlags) saveGrant(s streams) (int, error) {
+func (f *grantFlags) saveGrant(s cmdkit.Streams) (int, error) {
 	g, err := f.parseGrant()
 	if err != nil {
-		return statusUsage, err
+		return cmdkit.StatusUsage, err
 	}
 	workspace, err := realDirectory("--dir", cmp.Or(f.dir, "."))
 	if err != nil {
-		return statusUsage, err
+		return cmdkit.StatusUsage, err
 	}
 	if err := confirmGrant(s, g, func(g session.Grant) error { return saveGrantFor(workspace, g) }); err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
-	fmt.Fprintf(s.err, "repl: saved in %s for sessions in %s that start from now on\n", userConfigFile(), workspace)
-	return statusDone, nil
+	fmt.Fprintf(s.Err, "repl: saved in %s for sessions in %s that start from now on\n", userConfigFile(), workspace)
+	return cmdkit.StatusDone, nil
 }
 
 // saveGrantFor saves a right for a workspace, if its path may be granted.
@@ -213,32 +214,32 @@ func saveGrantFor(workspace string, g session.Grant) (err error) {
 }
 
 // applyTo grants a right to a session, or answers its permission request.
-func (f *grantFlags) applyTo(ctx context.Context, s streams, there session.Session) (int, error) {
+func (f *grantFlags) applyTo(ctx context.Context, s cmdkit.Streams, there session.Session) (int, error) {
 	g, err := f.parseGrant()
 	if err != nil {
-		return statusUsage, err
+		return cmdkit.StatusUsage, err
 	}
 	if f.countRights() == 0 {
 		return f.answerRequest(ctx, s, there)
 	}
 	if err := confirmGrant(s, g, func(g session.Grant) error { return there.Allow(ctx, g) }); err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
-	return statusDone, nil
+	return cmdkit.StatusDone, nil
 }
 
 // answerRequest answers a permission request, according to --deny or --always, or else as the user
 // answers.
-func (f *grantFlags) answerRequest(ctx context.Context, s streams, there session.Session) (int, error) {
+func (f *grantFlags) answerRequest(ctx context.Context, s cmdkit.Streams, there session.Session) (int, error) {
 	now, err := there.Info(ctx)
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	if now.InputRequest != nil && now.InputRequest.Form != nil {
-		return statusFailed, fmt.Errorf("%s asks for an answer, not for a permission; give it with repl attach %s", there.Name(), there.Name())
+		return cmdkit.StatusFailed, fmt.Errorf("%s asks for an answer, not for a permission; give it with repl attach %s", there.Name(), there.Name())
 	}
 	if now.InputRequest == nil || now.InputRequest.Permission == nil {
-		return statusFailed, fmt.Errorf("%s does not ask for a permission: it is %s; --write PATH grants it a directory or file", there.Name(), now.State)
+		return cmdkit.StatusFailed, fmt.Errorf("%s does not ask for a permission: it is %s; --write PATH grants it a directory or file", there.Name(), now.State)
 	}
 	p := *now.InputRequest.Permission
 	decision := console.Refuse
@@ -247,20 +248,20 @@ func (f *grantFlags) answerRequest(ctx context.Context, s streams, there session
 	case f.always:
 		decision = console.AllowAlways
 	default:
-		fmt.Fprintf(s.err, "%s\n%s", p.Question(), console.PermissionPrompt(p))
-		line, err := bufio.NewReader(s.in).ReadString('\n')
+		fmt.Fprintf(s.Err, "%s\n%s", p.Question(), console.PermissionPrompt(p))
+		line, err := bufio.NewReader(s.In).ReadString('\n')
 		if err != nil && (!errors.Is(err, io.EOF) || line == "") {
-			return statusFailed, fmt.Errorf("cannot read the answer: %w", err)
+			return cmdkit.StatusFailed, fmt.Errorf("cannot read the answer: %w", err)
 		}
 		var ok bool
 		if decision, ok = console.ParsePermissionChoice(p, line); !ok {
-			return statusUsage, usageErrorf("invalid answer %q; nothing was decided", strings.TrimSpace(line))
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("invalid answer %q; nothing was decided", strings.TrimSpace(line))
 		}
 	}
 	if err := console.ApplyPermissionChoice(ctx, there, p, decision); err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
-	return statusDone, nil
+	return cmdkit.StatusDone, nil
 }
 
 // laterGrantHint returns the command with which a user grants a right to later sessions. No other

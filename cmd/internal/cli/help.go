@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 )
 
 //go:embed help/*.txt
@@ -21,19 +23,19 @@ const (
 )
 
 // newHelpCommand prints help: one page for the essentials, and one for each topic and command.
-func newHelpCommand(f *flag.FlagSet) action {
+func newHelpCommand(f *flag.FlagSet) cmdkit.Action {
 	man := f.Bool("man", false, "print the manual page, for man -l -")
 	markdown := f.Bool("markdown", false, "print all commands as Markdown")
-	return func(s streams, args []string) (int, error) {
-		words, err := parseInterspersed(f, args)
+	return func(s cmdkit.Streams, args []string) (int, error) {
+		words, err := cmdkit.ParseInterspersed(f, args)
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		topic := strings.Join(words, " ")
 		text := ""
 		switch {
 		case *man && *markdown || topic != "" && (*man || *markdown):
-			return statusUsage, usageErrorf("use only one of --man, --markdown and a topic")
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("use only one of --man, --markdown and a topic")
 		case *man:
 			text, err = manualPage()
 		case *markdown:
@@ -44,10 +46,10 @@ func newHelpCommand(f *flag.FlagSet) action {
 			text, err = topicText(topic)
 		}
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
-		_, err = s.out.Write([]byte(text))
-		return statusDone, err
+		_, err = s.Out.Write([]byte(text))
+		return cmdkit.StatusDone, err
 	}
 }
 
@@ -57,26 +59,26 @@ func topicText(topic string) (string, error) {
 		return pageText(topic)
 	}
 	if c, ok := findCommand(topic); ok {
-		return c.helpText(), nil
+		return c.HelpText(), nil
 	}
 	hint := ""
-	if n := cmp.Or(renamedCommands[topic], nearestName(topic, helpTopics())); n != "" {
+	if n := cmp.Or(renamedCommands[topic], cmdkit.NearestName(topic, helpTopics())); n != "" {
 		hint = fmt.Sprintf("did you mean repl help %s? ", n)
 	}
-	return "", usageErrorf("no help topic %q; %stry repl help, repl help commands, repl help sessions, or repl help COMMAND", topic, hint)
+	return "", cmdkit.UsageErrorf("no help topic %q; %stry repl help, repl help commands, repl help sessions, or repl help COMMAND", topic, hint)
 }
 
 // showPage prints the page of a command.
-func showPage(s streams, c commandInfo) (int, error) {
-	text := c.helpText()
-	if c.name == "" {
+func showPage(s cmdkit.Streams, c cmdkit.CommandInfo) (int, error) {
+	text := c.HelpText()
+	if c.Name == "" {
 		var err error
 		if text, err = pageText(pageRepl); err != nil {
-			return statusFailed, err
+			return cmdkit.StatusFailed, err
 		}
 	}
-	_, err := s.out.Write([]byte(text))
-	return statusDone, err
+	_, err := s.Out.Write([]byte(text))
+	return cmdkit.StatusDone, err
 }
 
 // pageText returns a help page, with lists and figures filled in from the code.
@@ -86,10 +88,10 @@ func pageText(page string) (string, error) {
 	}
 	text, err := helpPages.ReadFile("help/" + page + ".txt")
 	return strings.NewReplacer(
-		"{sessions}\n", commandList(groupSessions),
-		"{running}", strconv.Itoa(statusRunning),
-		"{waiting}", strconv.Itoa(statusWaiting),
-		"{unreachable}", strconv.Itoa(statusUnreachable),
+		"{sessions}\n", commandList(cmdkit.GroupSessions),
+		"{running}", strconv.Itoa(cmdkit.StatusRunning),
+		"{waiting}", strconv.Itoa(cmdkit.StatusWaiting),
+		"{unreachable}", strconv.Itoa(cmdkit.StatusUnreachable),
 	).Replace(string(text)), err
 }
 
@@ -97,7 +99,7 @@ func pageText(page string) (string, error) {
 func commandsPage() string {
 	var b strings.Builder
 	b.WriteString("Every command. repl help COMMAND, or repl COMMAND --help, has the flags of one.\n")
-	for _, g := range commandGroups() {
+	for _, g := range cmdkit.CommandGroups() {
 		fmt.Fprintf(&b, "\n%s\n%s", g, commandList(g))
 	}
 	return b.String()
@@ -107,8 +109,8 @@ func commandsPage() string {
 func commandList(group string) string {
 	var b strings.Builder
 	for _, c := range visibleCommands() {
-		if c.group == group {
-			b.WriteString(helpEntry(strings.TrimSpace(c.fullName()+" "+c.args), c.summary, 32))
+		if c.Group == group {
+			b.WriteString(cmdkit.HelpEntry(strings.TrimSpace(c.FullName()+" "+c.Args), c.Summary, 32))
 		}
 	}
 	return b.String()
@@ -118,21 +120,21 @@ func commandList(group string) string {
 func commandsMarkdown() string {
 	var b strings.Builder
 	b.WriteString("# Commands\n\n`repl help --markdown` prints this page.\n")
-	for _, g := range commandGroups() {
+	for _, g := range cmdkit.CommandGroups() {
 		fmt.Fprintf(&b, "\n## %s\n", g)
 		for _, c := range visibleCommands() {
-			if c.group != g {
+			if c.Group != g {
 				continue
 			}
-			fmt.Fprintf(&b, "\n### %s\n\n```\n%s\n```\n\n%s.\n", c.fullName(), c.usageLine(), strings.TrimSuffix(c.summary, "?"))
-			if c.details != "" {
-				fmt.Fprintf(&b, "\n```\n%s\n```\n", c.details)
+			fmt.Fprintf(&b, "\n### %s\n\n```\n%s\n```\n\n%s.\n", c.FullName(), c.UsageLine(), strings.TrimSuffix(c.Summary, "?"))
+			if c.Details != "" {
+				fmt.Fprintf(&b, "\n```\n%s\n```\n", c.Details)
 			}
-			for i, o := range c.flagOptions() {
+			for i, o := range c.FlagOptions() {
 				if i == 0 {
 					b.WriteString("\n")
 				}
-				fmt.Fprintf(&b, "- `%s`: %s\n", o.typedForm(), o.usage)
+				fmt.Fprintf(&b, "- `%s`: %s\n", o.TypedForm(), o.Usage)
 			}
 		}
 	}
@@ -147,7 +149,7 @@ func manualPage() (string, error) {
 		if i > 0 {
 			b.WriteString(".br\n")
 		}
-		b.WriteString(escapeRoff(c.usageLine()))
+		b.WriteString(escapeRoff(c.UsageLine()))
 	}
 	for _, page := range []string{pageRepl, pageSessions} {
 		text, err := pageText(page)
@@ -158,12 +160,12 @@ func manualPage() (string, error) {
 	}
 	b.WriteString(".SH COMMANDS\n")
 	for _, c := range visibleCommands() {
-		fmt.Fprintf(&b, ".SS %s%s", escapeRoff(c.usageLine()), escapeRoff(c.summary))
-		if c.details != "" {
-			fmt.Fprintf(&b, ".PP\n.nf\n%s.fi\n", escapeRoff(c.details))
+		fmt.Fprintf(&b, ".SS %s%s", escapeRoff(c.UsageLine()), escapeRoff(c.Summary))
+		if c.Details != "" {
+			fmt.Fprintf(&b, ".PP\n.nf\n%s.fi\n", escapeRoff(c.Details))
 		}
-		for _, o := range c.flagOptions() {
-			fmt.Fprintf(&b, ".TP\n.B %s%s", escapeRoff(o.typedForm()), escapeRoff(o.usage))
+		for _, o := range c.FlagOptions() {
+			fmt.Fprintf(&b, ".TP\n.B %s%s", escapeRoff(o.TypedForm()), escapeRoff(o.Usage))
 		}
 	}
 	return b.String(), nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
@@ -19,25 +20,25 @@ func TestCommands(t *testing.T) {
 	t.Run("have complete descriptions", func(t *testing.T) {
 		placeholder := regexp.MustCompile(`^([A-Z]+(:[A-Z]+)?|[A-Za-z]+(\|[A-Za-z]+)+|auto)$`)
 		for _, c := range allCommands() {
-			if c.summary == "" || strings.Contains(c.summary, "\n") || !slices.Contains(commandGroups(), c.group) {
-				t.Errorf("%s: got %q in group %q", c.fullName(), c.summary, c.group)
+			if c.Summary == "" || strings.Contains(c.Summary, "\n") || !slices.Contains(cmdkit.CommandGroups(), c.Group) {
+				t.Errorf("%s: got %q in group %q", c.FullName(), c.Summary, c.Group)
 			}
-			for i, line := range strings.Split(c.helpText(), "\n") {
+			for i, line := range strings.Split(c.HelpText(), "\n") {
 				if len(line) > 80 {
-					t.Errorf("%s: line %d has %d characters: %q", c.fullName(), i+1, len(line), line)
+					t.Errorf("%s: line %d has %d characters: %q", c.FullName(), i+1, len(line), line)
 				}
 			}
-			f, _ := c.flagSet()
-			for _, o := range c.flagOptions() {
+			f, _ := c.FlagSet()
+			for _, o := range c.FlagOptions() {
 				takesValue := true
-				if b, ok := f.Lookup(o.name).Value.(interface{ IsBoolFlag() bool }); ok {
-					takesValue = !b.IsBoolFlag() || o.name == "daemon"
+				if b, ok := f.Lookup(o.Name).Value.(interface{ IsBoolFlag() bool }); ok {
+					takesValue = !b.IsBoolFlag() || o.Name == "daemon"
 				}
-				if o.usage == "" || strings.Contains(o.usage, "`") || takesValue != (o.value != "") {
-					t.Errorf("%s %s: placeholder %q and words %q", c.fullName(), optionName(o.name), o.value, o.usage)
+				if o.Usage == "" || strings.Contains(o.Usage, "`") || takesValue != (o.Value != "") {
+					t.Errorf("%s %s: placeholder %q and words %q", c.FullName(), cmdkit.OptionName(o.Name), o.Value, o.Usage)
 				}
-				if o.value != "" && !placeholder.MatchString(o.value) {
-					t.Errorf("%s %s: %q is no placeholder", c.fullName(), optionName(o.name), o.value)
+				if o.Value != "" && !placeholder.MatchString(o.Value) {
+					t.Errorf("%s %s: %q is no placeholder", c.FullName(), cmdkit.OptionName(o.Name), o.Value)
 				}
 			}
 		}
@@ -52,8 +53,8 @@ func TestCommands(t *testing.T) {
 		}
 		values := map[string]string{"COMMAND": "own='" + self + "'", "N": "1", "SIZE": "1G", "DURATION": "1h", "CODE": "1", "KIND": "python=1", "MECHANISM": "landlock", "DIR": t.TempDir()}
 		for _, c := range allCommands() {
-			for _, o := range c.flagOptions() {
-				form := strings.Fields(o.typedForm())
+			for _, o := range c.FlagOptions() {
+				form := strings.Fields(o.TypedForm())
 				if len(form) == 2 {
 					form[1], _, _ = strings.Cut(form[1], "|")
 					if v := values[form[1]]; v != "" {
@@ -61,11 +62,11 @@ func TestCommands(t *testing.T) {
 					}
 				}
 				form[0] = strings.NewReplacer("[", "", "]", "").Replace(form[0])
-				args := append(strings.Fields(c.name), append(form, "--no-such-flag")...)
-				if c.name == "" && (o.name == "c" || o.name == "m") { // all behind it belongs to the program
+				args := append(strings.Fields(c.Name), append(form, "--no-such-flag")...)
+				if c.Name == "" && (o.Name == "c" || o.Name == "m") { // all behind it belongs to the program
 					args = append([]string{"--no-such-flag"}, form...)
 				}
-				if status, _, err := runLine(t, args...); status != statusUsage || !strings.Contains(err, "unknown option --no-such-flag") {
+				if status, _, err := runLine(t, args...); status != cmdkit.StatusUsage || !strings.Contains(err, "unknown option --no-such-flag") {
 					t.Errorf("repl %q: got status %d and %q", args, status, err)
 				}
 			}
@@ -95,9 +96,9 @@ func TestHelp(t *testing.T) {
 			},
 			"serve":    {fmt.Sprintf("at most %d; default %d", daemon.MaxSessions, supervisor.DefaultMaxSessions)},
 			"service":  {"default " + text.DurationWords(serviceIdleTimeout)},
-			"exec":     {fmt.Sprintf("status is %d when the code is still running after --wait, %d when", statusRunning, statusWaiting)},
-			"wait":     {fmt.Sprintf("%d when it is still running", statusRunning)},
-			"sessions": {fmt.Sprintf("%d when no daemon answers", statusUnreachable), fmt.Sprintf("%d when it waits for input", statusWaiting)},
+			"exec":     {fmt.Sprintf("status is %d when the code is still running after --wait, %d when", cmdkit.StatusRunning, cmdkit.StatusWaiting)},
+			"wait":     {fmt.Sprintf("%d when it is still running", cmdkit.StatusRunning)},
+			"sessions": {fmt.Sprintf("%d when no daemon answers", cmdkit.StatusUnreachable), fmt.Sprintf("%d when it waits for input", cmdkit.StatusWaiting)},
 		} {
 			_, page, _ := runLine(t, "help", topic)
 			text := strings.Join(strings.Fields(page), " ")
@@ -117,8 +118,8 @@ func TestHelp(t *testing.T) {
 	t.Run("names only commands and flags that exist", func(t *testing.T) {
 		var flags []string
 		for _, c := range allCommands() {
-			for _, o := range c.flagOptions() {
-				flags = append(flags, optionName(o.name))
+			for _, o := range c.FlagOptions() {
+				flags = append(flags, cmdkit.OptionName(o.Name))
 			}
 		}
 		for _, topic := range []string{pageRepl, pageSessions} {
@@ -127,7 +128,7 @@ func TestHelp(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, c := range allCommands() {
-				text += c.details
+				text += c.Details
 			}
 			for _, named := range regexp.MustCompile(`(?m)^  repl ([a-z]+)( |$)`).FindAllStringSubmatch(text, -1) {
 				if _, ok := findCommand(named[1]); !ok {
@@ -144,9 +145,9 @@ func TestHelp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, o := range allCommands()[0].flagOptions() {
-			if !strings.Contains(text, optionName(o.name)+" ") {
-				t.Errorf("repl help does not name %s", optionName(o.name))
+		for _, o := range allCommands()[0].FlagOptions() {
+			if !strings.Contains(text, cmdkit.OptionName(o.Name)+" ") {
+				t.Errorf("repl help does not name %s", cmdkit.OptionName(o.Name))
 			}
 		}
 		for _, client := range installClientNames() {
@@ -179,12 +180,12 @@ func TestHelp(t *testing.T) {
 			}
 		}
 		for _, c := range visibleCommands() {
-			if !strings.Contains(text, "\n.SS "+escapeRoff(c.usageLine())) {
-				t.Errorf("the manual lacks %s", c.fullName())
+			if !strings.Contains(text, "\n.SS "+escapeRoff(c.UsageLine())) {
+				t.Errorf("the manual lacks %s", c.FullName())
 			}
-			for _, o := range c.flagOptions() {
-				if !strings.Contains(text, "\n.B "+escapeRoff(o.typedForm())+escapeRoff(o.usage)) {
-					t.Errorf("the manual lacks %s %s", c.fullName(), o.typedForm())
+			for _, o := range c.FlagOptions() {
+				if !strings.Contains(text, "\n.B "+escapeRoff(o.TypedForm())+escapeRoff(o.Usage)) {
+					t.Errorf("the manual lacks %s %s", c.FullName(), o.TypedForm())
 				}
 			}
 		}

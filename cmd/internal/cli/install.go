@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
 	"github.com/turnstone-repl/turnstone/internal/shellword"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -29,16 +30,16 @@ type installRequest struct {
 }
 
 // newInstallCommand adds this program to the configuration of agents and editors.
-func newInstallCommand(f *flag.FlagSet) action {
+func newInstallCommand(f *flag.FlagSet) cmdkit.Action {
 	parse := addInstallFlags(f)
-	return func(s streams, args []string) (int, error) {
+	return func(s cmdkit.Streams, args []string) (int, error) {
 		i, err := parse(args)
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		start, err := install.SelfCommand(os.Args[0])
 		if err != nil {
-			return statusFailed, err
+			return cmdkit.StatusFailed, err
 		}
 		i.server.Command, i.server.Args = start[0], slices.Concat(start[1:], i.server.Args)
 		if i.options.Project { // the file is shared with other machines, which have other paths
@@ -47,10 +48,10 @@ func newInstallCommand(f *flag.FlagSet) action {
 				i.server.Command = name
 			}
 		}
-		ctx, stop := catchSignals(os.Interrupt)
+		ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 		defer stop()
-		status, err := i.runInstall(ctx, s.out)
-		if signalled, ok := signalStatus(ctx); ok {
+		status, err := i.runInstall(ctx, s.Out)
+		if signalled, ok := cmdkit.SignalStatus(ctx); ok {
 			return signalled, nil
 		}
 		return status, err
@@ -75,7 +76,7 @@ func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, erro
 	f.Var(&env, "env", "`NAME` a variable that the client passes on from its environment; may be repeated")
 	scope := f.String("scope", "user", "`user|project` the configuration to change")
 	return func(args []string) (*installRequest, error) {
-		names, err := parseInterspersed(f, args)
+		names, err := cmdkit.ParseInterspersed(f, args)
 		if err != nil {
 			return nil, err
 		}
@@ -87,28 +88,28 @@ func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, erro
 		case "project":
 			i.options.Project = true
 		default:
-			return nil, usageErrorf("--scope %s: use user or project", *scope)
+			return nil, cmdkit.UsageErrorf("--scope %s: use user or project", *scope)
 		}
 		if !install.ValidName(i.server.Name) {
-			return nil, usageErrorf("--name %q: use up to 64 letters, digits, - and _", i.server.Name)
+			return nil, cmdkit.UsageErrorf("--name %q: use up to 64 letters, digits, - and _", i.server.Name)
 		}
 		if i.paths, err = install.FindConfigDirs(); err != nil {
 			return nil, err
 		}
 		for _, client := range i.clients {
 			if i.server.AutoApprove && !client.CanAutoApprove() && !i.all {
-				return nil, usageErrorf("--auto-approve: %s does not support this; choose when it asks you", client.Title)
+				return nil, cmdkit.UsageErrorf("--auto-approve: %s does not support this; choose when it asks you", client.Title)
 			}
 		}
 		i.server.Env = env
 		for _, name := range env {
 			if !variableName.MatchString(name) {
-				return nil, usageErrorf("--env %q: give only the name of a variable; the client passes on its value", name)
+				return nil, cmdkit.UsageErrorf("--env %q: give only the name of a variable; the client passes on its value", name)
 			}
 		}
 		for _, client := range i.clients {
 			if len(env) > 0 && !client.PassesEnv() && !i.all {
-				return nil, usageErrorf("--env: %s does not support this; use --env-file", client.Title)
+				return nil, cmdkit.UsageErrorf("--env: %s does not support this; use --env-file", client.Title)
 			}
 		}
 		if i.sandbox, err = c.sandboxFlags.buildSandbox(f); err != nil {
@@ -136,7 +137,7 @@ func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, erro
 func (i *installRequest) selectClients(names []string) error {
 	if i.all {
 		if len(names) > 0 {
-			return usageErrorf("use either --all or %s, not both", names[0])
+			return cmdkit.UsageErrorf("use either --all or %s, not both", names[0])
 		}
 		i.clients = install.Clients()
 		return nil
@@ -147,15 +148,15 @@ func (i *installRequest) selectClients(names []string) error {
 	}
 	offer := strings.Join(known, ", ") + ", or --all"
 	if len(names) == 0 {
-		return usageErrorf("install needs a client: %s", offer)
+		return cmdkit.UsageErrorf("install needs a client: %s", offer)
 	}
 	for _, name := range names {
 		c, ok := install.FindClient(name)
 		if !ok {
-			if n := nearestName(name, known); n != "" {
-				return usageErrorf("unknown client %q; did you mean %s? The clients are %s", name, n, offer)
+			if n := cmdkit.NearestName(name, known); n != "" {
+				return cmdkit.UsageErrorf("unknown client %q; did you mean %s? The clients are %s", name, n, offer)
 			}
-			return usageErrorf("unknown client %q; the clients are %s", name, offer)
+			return cmdkit.UsageErrorf("unknown client %q; the clients are %s", name, offer)
 		}
 		i.clients = append(i.clients, c)
 	}
@@ -180,9 +181,9 @@ func (r *runtimeFlags) serverArgs(f *flag.FlagSet) ([]string, error) {
 		}
 	}
 	if r.initFile != "" && r.lang == "" {
-		return nil, usageErrorf("--init: name the language of the file with --lang")
+		return nil, cmdkit.UsageErrorf("--init: name the language of the file with --lang")
 	}
-	chosen := newFlags("")
+	chosen := cmdkit.NewFlags("")
 	new(runtimeFlags).addFlags(chosen)
 	args := []string{"mcp"}
 	if r.sandbox, err = r.sandboxFlags.buildSandbox(f); err != nil {
@@ -227,7 +228,7 @@ func (i *installRequest) runInstall(ctx context.Context, out io.Writer) (status 
 	configured := 0
 	for _, c := range i.clients {
 		if ctx.Err() != nil {
-			return statusFailed, nil
+			return cmdkit.StatusFailed, nil
 		}
 		by, searched := c.FindInstalled(i.paths)
 		if i.all && by == "" {
@@ -245,8 +246,8 @@ func (i *installRequest) runInstall(ctx context.Context, out io.Writer) (status 
 		}
 		r, err := apply(ctx, i.paths, i.server, i.options)
 		if err != nil {
-			status = statusFailed
-			fmt.Fprintf(out, "%s: FAILED: %s\n", c.Title, errorLine(err))
+			status = cmdkit.StatusFailed
+			fmt.Fprintf(out, "%s: FAILED: %s\n", c.Title, cmdkit.ErrorLine(err))
 			continue
 		}
 		i.printReport(out, r)
@@ -256,11 +257,11 @@ func (i *installRequest) runInstall(ctx context.Context, out io.Writer) (status 
 	}
 	if !i.uninstall && i.sandbox.Confines() && configured > 0 {
 		if _, err := trySandboxHere(ctx, i.sandbox.AcceptMechanism); err != nil && ctx.Err() == nil {
-			fmt.Fprintf(out, "NOTE: sessions will be refused here: %s\n", errorLine(err))
+			fmt.Fprintf(out, "NOTE: sessions will be refused here: %s\n", cmdkit.ErrorLine(err))
 		}
 	}
 	if configured == 0 {
-		return statusFailed, errors.New("found no client; name one to configure it anyway")
+		return cmdkit.StatusFailed, errors.New("found no client; name one to configure it anyway")
 	}
 	return status, nil
 }

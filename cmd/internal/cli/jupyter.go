@@ -13,6 +13,7 @@ import (
 
 	"github.com/kballard/go-shellquote"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelspec"
 	jupyter "github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelworker"
@@ -40,12 +41,12 @@ func findKernel(kernel string) (languageInfo, error) {
 	found, err := kernelspec.Find(os.Getenv, kernel)
 	var missing *kernelspec.NotFoundError
 	if errors.As(err, &missing) {
-		if n := nearestName(kernel, missing.Installed); n != "" {
-			return languageInfo{}, usageErrorf("unknown Jupyter kernel %q; did you mean %s%s?", kernel, jupyterPrefix, n)
+		if n := cmdkit.NearestName(kernel, missing.Installed); n != "" {
+			return languageInfo{}, cmdkit.UsageErrorf("unknown Jupyter kernel %q; did you mean %s%s?", kernel, jupyterPrefix, n)
 		}
 	}
 	if err != nil {
-		return languageInfo{}, usageErrorf("--lang %s%s: %v", jupyterPrefix, kernel, err)
+		return languageInfo{}, cmdkit.UsageErrorf("--lang %s%s: %v", jupyterPrefix, kernel, err)
 	}
 	return kernelLanguage(found), nil
 }
@@ -60,7 +61,7 @@ func kernelLanguage(found kernelspec.KernelSpec) languageInfo {
 		newSpec: func(_, dir string, more runtimeSettings) workers.Spec {
 			s := kernelSpec(found.Name, dir, more)
 			if more.initFile != "" {
-				s.Err = usageErrorf("--init: %s is a Jupyter kernel; only the kernel itself can run a file at its start", display)
+				s.Err = cmdkit.UsageErrorf("--init: %s is a Jupyter kernel; only the kernel itself can run a file at its start", display)
 			}
 			return s
 		},
@@ -98,13 +99,13 @@ func kernelSpec(kernel, dir string, more runtimeSettings) workers.Spec {
 }
 
 // newKernelWorkerCommand runs the worker of a Jupyter kernel.
-func newKernelWorkerCommand(f *flag.FlagSet) action {
-	return func(_ streams, args []string) (int, error) {
-		if err := parseFlags(f, args); err != nil {
-			return statusUsage, err
+func newKernelWorkerCommand(f *flag.FlagSet) cmdkit.Action {
+	return func(_ cmdkit.Streams, args []string) (int, error) {
+		if err := cmdkit.ParseFlags(f, args); err != nil {
+			return cmdkit.StatusUsage, err
 		}
 		if f.NArg() < 1 || f.NArg() > 2 {
-			return statusUsage, usageErrorf("%s needs the name of a Jupyter kernel, or the directory of its kernelspec", kernelWorker)
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("%s needs the name of a Jupyter kernel, or the directory of its kernelspec", kernelWorker)
 		}
 		var found kernelspec.KernelSpec
 		var err error
@@ -114,7 +115,7 @@ func newKernelWorkerCommand(f *flag.FlagSet) action {
 			found, err = kernelspec.Find(os.Getenv, name)
 		}
 		if err != nil {
-			return statusUsage, usageErrorf("%v", err)
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("%v", err)
 		}
 		return jupyter.Run(jupyter.Options{Spec: found, Dir: f.Arg(1), Version: programVersion()}), nil
 	}
@@ -199,9 +200,9 @@ func examineKernels(context.Context) []kernelReport {
 	for _, k := range installedKernels() {
 		report := kernelReport{Name: jupyterPrefix + k.Name, Display: k.Display, Dir: k.Dir}
 		if k.Err != nil {
-			report.Problem = errorLine(k.Err)
+			report.Problem = cmdkit.ErrorLine(k.Err)
 		} else if s := kernelSpec(k.Name, "", runtimeSettings{}); s.Err != nil {
-			report.Problem = errorLine(s.Err)
+			report.Problem = cmdkit.ErrorLine(s.Err)
 		}
 		all = append(all, report)
 	}

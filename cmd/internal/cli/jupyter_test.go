@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -113,7 +114,7 @@ func TestJupyterKernel(t *testing.T) {
 	t.Run("the worker command reports a missing kernel", func(t *testing.T) {
 		withKernels(t, map[string]string{"turnstone-basic": usableKernelspec(t)})
 		for _, args := range [][]string{{kernelWorker}, {kernelWorker, "turnstone-none"}} {
-			if status, _, err := runLine(t, args...); status != statusUsage || !strings.Contains(err, "Jupyter kernel") {
+			if status, _, err := runLine(t, args...); status != cmdkit.StatusUsage || !strings.Contains(err, "Jupyter kernel") {
 				t.Errorf("%v: %d, %q", args, status, err)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelspec"
 	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
@@ -399,10 +400,10 @@ func findLanguage(name string) (languageInfo, error) {
 		return languageInfo{}, fileErr
 	}
 	long := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return len(n) < 3 }) // any word is close to a one-letter name
-	if n := nearestName(strings.ToLower(name), long); n != "" {
-		return languageInfo{}, usageErrorf("unknown language %q; did you mean %s?", name, n)
+	if n := cmdkit.NearestName(strings.ToLower(name), long); n != "" {
+		return languageInfo{}, cmdkit.UsageErrorf("unknown language %q; did you mean %s?", name, n)
 	}
-	return languageInfo{}, usageErrorf("unknown language %q (have %s); add one with --worker or in %s; a Jupyter kernel is %sNAME", name, strings.Join(names, ", "), workersFile(), jupyterPrefix)
+	return languageInfo{}, cmdkit.UsageErrorf("unknown language %q (have %s); add one with --worker or in %s; a Jupyter kernel is %sNAME", name, strings.Join(names, ", "), workersFile(), jupyterPrefix)
 }
 
 // sessionLanguage returns the language of an existing session. This command may know nothing about

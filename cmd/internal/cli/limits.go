@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -38,7 +39,7 @@ func (l *limitFlags) totalMemory() int64 {
 // validateLimits rejects limits that make no sense.
 func (l *limitFlags) validateLimits() error {
 	if err := l.Validate(); err != nil {
-		return usageErrorf("%s", strings.TrimPrefix(err.Error(), "workers: "))
+		return cmdkit.UsageErrorf("%s", strings.TrimPrefix(err.Error(), "workers: "))
 	}
 	return nil
 }

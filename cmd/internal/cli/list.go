@@ -8,42 +8,43 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
 // newListCommand lists the sessions of the daemon.
-func newListCommand(f *flag.FlagSet) action {
+func newListCommand(f *flag.FlagSet) cmdkit.Action {
 	r := newDaemonCommand(f)
-	return func(s streams, args []string) (int, error) {
+	return func(s cmdkit.Streams, args []string) (int, error) {
 		if _, err := r.parseArgs(args); err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			sessions, err := c.ListSessions(ctx)
 			if err != nil {
-				return statusFailed, err
+				return cmdkit.StatusFailed, err
 			}
 			if r.json {
-				return statusDone, printJSON(s.out, sessions)
+				return cmdkit.StatusDone, printJSON(s.Out, sessions)
 			}
 			now, err := c.DaemonInfo(ctx)
 			if err != nil {
-				return statusFailed, err
+				return cmdkit.StatusFailed, err
 			}
 			for _, w := range now.WarmPools {
-				fmt.Fprintln(s.err, "warm: "+warmPoolText(w))
+				fmt.Fprintln(s.Err, "warm: "+warmPoolText(w))
 			}
 			if len(sessions) == 0 {
-				fmt.Fprintln(s.err, "no session is open")
-				return statusDone, nil
+				fmt.Fprintln(s.Err, "no session is open")
+				return cmdkit.StatusDone, nil
 			}
-			w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+			w := tabwriter.NewWriter(s.Out, 0, 8, 2, ' ', 0)
 			fmt.Fprintln(w, "NAME\tLANGUAGE\tSTATE\tGENERATION\tTURN\tAGE\tMEMORY\tSANDBOX\tWATCHERS\tKEYBOARD")
 			for _, one := range sessions {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%d\t%s\n", one.Name, one.Language, stateText(one), one.Generation, one.Turn,
-					time.Since(one.OpenedAt).Round(time.Second), formatMegabytes(one.MemoryBytes), one.Confinement(), one.Watchers, plainLine(one.WriteLockHolder))
+					time.Since(one.OpenedAt).Round(time.Second), formatMegabytes(one.MemoryBytes), one.Confinement(), one.Watchers, cmdkit.PlainLine(one.WriteLockHolder))
 			}
-			return statusDone, w.Flush()
+			return cmdkit.StatusDone, w.Flush()
 		})
 	}
 }

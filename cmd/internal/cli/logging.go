@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 )
 
 // Variables that set the defaults of the flags.
@@ -32,7 +34,7 @@ func parseLogLevel(name string, defaultLevel slog.Level) (slog.Level, error) {
 	levels := map[string]slog.Level{"": defaultLevel, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 	level, ok := levels[name]
 	if !ok {
-		return 0, usageErrorf("--log-level %s: use debug, info, warn or error", name)
+		return 0, cmdkit.UsageErrorf("--log-level %s: use debug, info, warn or error", name)
 	}
 	return level, nil
 }
@@ -54,7 +56,7 @@ func (l *logFlags) openLogger(stderr io.Writer) (*slog.Logger, error) {
 	if l.file != "" {
 		to, err := openLog(l.file)
 		if err != nil {
-			return nil, usageErrorf("cannot write the log: %v", err)
+			return nil, cmdkit.UsageErrorf("cannot write the log: %v", err)
 		}
 		handlers = append(handlers, newTextHandler(to, level))
 	}
@@ -64,8 +66,8 @@ func (l *logFlags) openLogger(stderr io.Writer) (*slog.Logger, error) {
 // keepOffTerminal keeps log lines off a terminal that shows a session.
 func (l *logFlags) keepOffTerminal(f *flag.FlagSet) error {
 	if l.file == "" {
-		if isFlagSet(f, "log-level") {
-			return usageErrorf("--log-level needs --log FILE here, because the terminal belongs to the session")
+		if cmdkit.IsFlagSet(f, "log-level") {
+			return cmdkit.UsageErrorf("--log-level needs --log FILE here, because the terminal belongs to the session")
 		}
 		l.level = ""
 	}

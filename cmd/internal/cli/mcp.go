@@ -11,11 +11,13 @@ import (
 	"slices"
 	"syscall"
 
+	"golang.org/x/term"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpclient"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
-	"golang.org/x/term"
 )
 
 // clientSecrets returns variables that a client needs only itself but passes on to servers. Code
@@ -93,37 +95,37 @@ func (m *mcpFlags) addFlags(f *flag.FlagSet) {
 }
 
 // newMCPCommand serves agents over standard input and output, or over HTTP.
-func newMCPCommand(f *flag.FlagSet) action {
+func newMCPCommand(f *flag.FlagSet) cmdkit.Action {
 	var o mcpFlags
 	o.addFlags(f)
-	return func(s streams, args []string) (int, error) {
-		if err := parseFlags(f, args); err != nil {
-			return statusUsage, err
+	return func(s cmdkit.Streams, args []string) (int, error) {
+		if err := cmdkit.ParseFlags(f, args); err != nil {
+			return cmdkit.StatusUsage, err
 		}
-		if err := requireNoArgs(f); err != nil {
-			return statusUsage, err
+		if err := cmdkit.RequireNoArgs(f); err != nil {
+			return cmdkit.StatusUsage, err
 		}
 		if o.imageSize != 0 && o.imageSize != -1 && o.imageSize < minImageSize {
-			return statusUsage, usageErrorf("--max-image-size %d: use at least %d pixels, 0 for the default, or -1 to leave images as they are", o.imageSize, minImageSize)
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--max-image-size %d: use at least %d pixels, 0 for the default, or -1 to leave images as they are", o.imageSize, minImageSize)
 		}
 		if !slices.Contains(mcpserver.StdinPolicies(), mcpserver.StdinPolicy(o.stdin)) {
-			return statusUsage, usageErrorf("--stdin %s: use one of %v", o.stdin, mcpserver.StdinPolicies())
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--stdin %s: use one of %v", o.stdin, mcpserver.StdinPolicies())
 		}
 		setDefaultPath()
 		offered, err := o.runtime.offeredLanguages()
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		names, err := o.packages.canonicalNames(offered)
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		if err := o.resolveFlags(); err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		specs, err := o.specFinders(offered, names)
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		return o.run(s, specs, names)
 	}
@@ -144,11 +146,11 @@ func (m *mcpFlags) resolveFlags() (err error) {
 	}
 	switch {
 	case c.initFile != "" && c.lang == "":
-		return usageErrorf("--init: name the language of the file with --lang")
+		return cmdkit.UsageErrorf("--init: name the language of the file with --lang")
 	case m.daemon.enabled && (c.initFile != "" || c.envFile != ""):
-		return usageErrorf("--init and --env-file do not work with --daemon; they are for the server's own sessions")
+		return cmdkit.UsageErrorf("--init and --env-file do not work with --daemon; they are for the server's own sessions")
 	case m.daemon.enabled && len(m.servers.sources) > 0:
-		return usageErrorf("--mcp-servers does not work with --daemon; pass it to repl serve instead")
+		return cmdkit.UsageErrorf("--mcp-servers does not work with --daemon; pass it to repl serve instead")
 	}
 	c.sandbox, err = c.sandboxFlags.buildSandbox(m.flags)
 	return err
@@ -175,14 +177,14 @@ func (m *mcpFlags) specFinders(offered []languageInfo, packages []string) (map[s
 }
 
 // run serves until the client leaves or a signal arrives.
-func (m *mcpFlags) run(s streams, specs map[string]func(dir string) workers.Spec, packages []string) (int, error) {
+func (m *mcpFlags) run(s cmdkit.Streams, specs map[string]func(dir string) workers.Spec, packages []string) (int, error) {
 	c := &m.runtime
 	if c.dir == "" && !c.isRemote {
 		c.dir = projectDir()
 	}
-	logger, err := m.log.openLogger(s.err)
+	logger, err := m.log.openLogger(s.Err)
 	if err != nil {
-		return statusUsage, err
+		return cmdkit.StatusUsage, err
 	}
 	logger.Info("mcp server started", "version", programVersion())
 	defer logger.Info("mcp server stopped")
@@ -190,20 +192,20 @@ func (m *mcpFlags) run(s streams, specs map[string]func(dir string) workers.Spec
 	if m.web.address != "" {
 		callerOf = mcpserver.ClientOfSession
 	}
-	set, err := m.servers.newToolSet(s.err, logger, callerOf)
+	set, err := m.servers.newToolSet(s.Err, logger, callerOf)
 	if err != nil {
-		return statusUsage, err
+		return cmdkit.StatusUsage, err
 	}
 	defer set.Close()
-	ctx, stop := catchSignals(os.Interrupt)
+	ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 	defer stop()
-	if m.web.address == "" && term.IsTerminal(int(s.in.Fd())) {
-		fmt.Fprintln(s.err, "repl: waiting for messages of an MCP client; repl install configures a client to start this, and repl alone starts a session for you; Ctrl-D ends it")
+	if m.web.address == "" && term.IsTerminal(int(s.In.Fd())) {
+		fmt.Fprintln(s.Err, "repl: waiting for messages of an MCP client; repl install configures a client to start this, and repl alone starts a session for you; Ctrl-D ends it")
 	}
 	ctx, readerGone := context.WithCancelCause(ctx)
 	defer readerGone(nil)
-	if out, ok := s.out.(*os.File); ok && m.web.address == "" { // the client whose calls are still running is gone
-		onReaderGone(out, func() { readerGone(&signalError{number: int(syscall.SIGPIPE)}) })
+	if out, ok := s.Out.(*os.File); ok && m.web.address == "" { // the client whose calls are still running is gone
+		cmdkit.OnReaderGone(out, func() { readerGone(&cmdkit.SignalError{Number: int(syscall.SIGPIPE)}) })
 	}
 	options := &mcpserver.Options{
 		Specs:      specs,
@@ -214,24 +216,24 @@ func (m *mcpFlags) run(s streams, specs map[string]func(dir string) workers.Spec
 		Sandbox:    c.sandbox,
 		CanConfine: defaultAgentLevel != workers.Full,
 		With:       packages,
-		In:         s.in,
-		Out:        s.out,
+		In:         s.In,
+		Out:        s.Out,
 		Version:    programVersion(),
 		Logger:     logger,
 		Servers:    set.Groups(),
 	}
 	if m.daemon.enabled {
-		status, err := m.daemon.serve(ctx, options, *c, s.err)
-		if signalled, ok := signalStatus(ctx); ok {
+		status, err := m.daemon.serve(ctx, options, *c, s.Err)
+		if signalled, ok := cmdkit.SignalStatus(ctx); ok {
 			status = signalled
 		}
 		return status, err
 	}
-	err = m.serveOwnSessions(ctx, options, set, s.err)
-	if status, ok := signalStatus(ctx); ok {
+	err = m.serveOwnSessions(ctx, options, set, s.Err)
+	if status, ok := cmdkit.SignalStatus(ctx); ok {
 		return status, nil
 	}
-	return statusDone, err
+	return cmdkit.StatusDone, err
 }
 
 // serveOwnSessions serves sessions of this process, over HTTP or on the standard streams.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
@@ -96,13 +97,13 @@ func (d *daemonFlags) resolveDaemon(web httpFlags) error {
 	d.startsDaemon = true
 	switch {
 	case (d.isRemote() || len(d.remotes) > 0) && web.address != "":
-		return usageErrorf("--http serves only its own sessions; start it at the remote itself, or use --via, --remote and --remotes without it")
+		return cmdkit.UsageErrorf("--http serves only its own sessions; start it at the remote itself, or use --via, --remote and --remotes without it")
 	case d.enabled && web.address != "":
-		return usageErrorf("use either --daemon or --http, not both")
+		return cmdkit.UsageErrorf("use either --daemon or --http, not both")
 	case !d.enabled && (d.socket != "" || d.sessionPrefix != ""):
-		return usageErrorf("--socket and --name are for --daemon")
+		return cmdkit.UsageErrorf("--socket and --name are for --daemon")
 	case d.sessionPrefix != "" && (len(d.sessionPrefix) > maxBaseName || !session.IsValidName(d.sessionPrefix)):
-		return usageErrorf("--name %s: use up to %d letters, digits, dots, underscores and hyphens", d.sessionPrefix, maxBaseName)
+		return cmdkit.UsageErrorf("--name %s: use up to %d letters, digits, dots, underscores and hyphens", d.sessionPrefix, maxBaseName)
 	}
 	return nil
 }
@@ -116,7 +117,7 @@ func (d *daemonFlags) serve(ctx context.Context, o *mcpserver.Options, c runtime
 	}
 	defaultBackend, err := d.newBackend(ctx, o, c, starter)
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	hosts := newRemotesBackend(d, defaultBackend, func(ctx context.Context, remote string) (*daemonBackend, error) {
 		flags := daemonFlags{sessionPrefix: defaultBackend.baseName, daemonTarget: daemonTarget{remote: remote, startsDaemon: true}}
@@ -124,7 +125,7 @@ func (d *daemonFlags) serve(ctx context.Context, o *mcpserver.Options, c runtime
 	})
 	defer hosts.close()
 	o.Backend, o.Author = hosts, defaultBackend.baseName
-	return statusDone, mcpserver.Run(ctx, o)
+	return cmdkit.StatusDone, mcpserver.Run(ctx, o)
 }
 
 // newBackend returns a backend for the chosen daemon. It connects at the first use; only a remote's

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/internal/text"
@@ -48,25 +49,25 @@ func (hf *httpFlags) validateHTTP(f *flag.FlagSet) error {
 		f.Visit(func(set *flag.Flag) {
 			switch set.Name {
 			case "token-file", "http-host", "session-idle-timeout":
-				err = usageErrorf("--%s is for serving over HTTP; add --http 127.0.0.1:PORT", set.Name)
+				err = cmdkit.UsageErrorf("--%s is for serving over HTTP; add --http 127.0.0.1:PORT", set.Name)
 			}
 		})
 		return err
 	}
 	host, _, err := net.SplitHostPort(hf.address)
 	if err != nil {
-		return usageErrorf("--http needs an address and a port, such as 127.0.0.1:8765, not %q", hf.address)
+		return cmdkit.UsageErrorf("--http needs an address and a port, such as 127.0.0.1:8765, not %q", hf.address)
 	}
 	if hf.idleTimeout < mcpserver.MinIdleTimeout {
-		return usageErrorf("--session-idle-timeout must be %s or more, longer than a call may take, not %s", mcpserver.MinIdleTimeout, hf.idleTimeout)
+		return cmdkit.UsageErrorf("--session-idle-timeout must be %s or more, longer than a call may take, not %s", mcpserver.MinIdleTimeout, hf.idleTimeout)
 	}
 	for _, h := range hf.hosts {
 		if h == "" || strings.ContainsAny(h, ":/ ") {
-			return usageErrorf("--http-host needs a host name without a port, not %q", h)
+			return cmdkit.UsageErrorf("--http-host needs a host name without a port, not %q", h)
 		}
 	}
 	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) && len(hf.hosts) == 0 {
-		return usageErrorf("--http %s would let others on the network run code here, and read the token in transit; "+
+		return cmdkit.UsageErrorf("--http %s would let others on the network run code here, and read the token in transit; "+
 			"use 127.0.0.1, or name this host as its clients call it, with --http-host NAME", hf.address)
 	}
 	return nil
@@ -79,7 +80,7 @@ func (hf *httpFlags) serve(ctx context.Context, options *mcpserver.Options, stde
 		path = tokenPath()
 	}
 	if path == "" {
-		return usageErrorf("the token cannot be saved without a home directory; name a file with --token-file")
+		return cmdkit.UsageErrorf("the token cannot be saved without a home directory; name a file with --token-file")
 	}
 	secret, err := loadToken(path)
 	if err != nil {

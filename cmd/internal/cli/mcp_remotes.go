@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/session"
@@ -42,15 +43,15 @@ func (f *remotesFlag) resolveNames(target *daemonTarget) error {
 	var names []string
 	for _, name := range *f {
 		if name == userconfig.LocalRemote && target.isRemote() {
-			return usageErrorf("--remotes here: with --remote or --via, names without a remote mean sessions there; leave them out, and add the remote to --remotes")
+			return cmdkit.UsageErrorf("--remotes here: with --remote or --via, names without a remote mean sessions there; leave them out, and add the remote to --remotes")
 		}
 		if name == allRemotes {
 			all, err := userconfig.ReadRemotes(remotesFile())
 			if err != nil {
-				return usageErrorf("--remotes all: %v", err)
+				return cmdkit.UsageErrorf("--remotes all: %v", err)
 			}
 			if len(all) == 0 {
-				return usageErrorf("--remotes all: no remotes in %s", remotesFile())
+				return cmdkit.UsageErrorf("--remotes all: no remotes in %s", remotesFile())
 			}
 			names = append(names, slices.Sorted(maps.Keys(all))...)
 			continue

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpclient"
 )
@@ -59,16 +60,16 @@ func (m *mcpServerFlags) addFlags(f *flag.FlagSet) {
 // resolveSources rejects invalid values and makes the files absolute.
 func (m *mcpServerFlags) resolveSources() error {
 	if len(m.sources) == 0 && len(m.allow)+len(m.deny) > 0 {
-		return usageErrorf("--allow-tool and --deny-tool need --mcp-servers")
+		return cmdkit.UsageErrorf("--allow-tool and --deny-tool need --mcp-servers")
 	}
 	for _, pattern := range slices.Concat(m.allow, m.deny) {
 		if _, err := path.Match(pattern, ""); err != nil || !strings.Contains(pattern, ".") && pattern != "*" {
-			return usageErrorf("%q is not the name of a tool; write github.search_issues or 'github.*'", pattern)
+			return cmdkit.UsageErrorf("%q is not the name of a tool; write github.search_issues or 'github.*'", pattern)
 		}
 	}
 	for i, source := range m.sources {
 		if source == "" {
-			return usageErrorf("--mcp-servers needs a FILE, or one of %s", strings.Join(mcpclient.ClientNames(), ", "))
+			return cmdkit.UsageErrorf("--mcp-servers needs a FILE, or one of %s", strings.Join(mcpclient.ClientNames(), ", "))
 		}
 		if slices.Contains(mcpclient.ClientNames(), source) {
 			continue
@@ -96,7 +97,7 @@ func (m *mcpServerFlags) newToolSet(notes io.Writer, logger *slog.Logger, caller
 	for _, source := range m.sources {
 		list, skipped, err := mcpclient.LoadServers(source, dirs)
 		if err != nil {
-			return nil, usageErrorf("%v", err)
+			return nil, cmdkit.UsageErrorf("%v", err)
 		}
 		for _, line := range skipped {
 			fmt.Fprintln(notes, "repl:", line)
@@ -106,7 +107,7 @@ func (m *mcpServerFlags) newToolSet(notes io.Writer, logger *slog.Logger, caller
 	var names []string
 	for _, one := range o.Servers {
 		if slices.Contains(names, one.Group) {
-			return nil, usageErrorf("--mcp-servers: two servers are called %s; rename one", one.Group)
+			return nil, cmdkit.UsageErrorf("--mcp-servers: two servers are called %s; rename one", one.Group)
 		}
 		names = append(names, one.Group)
 	}

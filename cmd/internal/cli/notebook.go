@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernel"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelspec"
@@ -50,7 +51,7 @@ type jupyterFlags struct {
 }
 
 // newJupyterCommand offers sessions as Jupyter kernels.
-func newJupyterCommand(f *flag.FlagSet) action {
+func newJupyterCommand(f *flag.FlagSet) cmdkit.Action {
 	var j jupyterFlags
 	f.StringVar(&j.connectionFile, "f", "", "`FILE` kernel: the connection file")
 	f.StringVar(&j.session, "session", "", "`NAME` a session of the daemon; otherwise each kernel gets a new one")
@@ -65,16 +66,16 @@ func newJupyterCommand(f *flag.FlagSet) action {
 	f.StringVar(&j.name, "name", "", "`KERNEL` install: the kernel's name; default turnstone- and the language or session")
 	f.StringVar(&j.display, "display-name", "", "`TEXT` install: the name that users see")
 	j.target.addFlags(f)
-	return func(s streams, args []string) (int, error) {
+	return func(s cmdkit.Streams, args []string) (int, error) {
 		if len(args) > 0 && args[0] == "kernel" {
 			args = filterKernelArgs(f, args)
 		}
-		words, err := parseInterspersed(f, args)
+		words, err := cmdkit.ParseInterspersed(f, args)
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		if err := errors.Join(j.target.resolveTarget(), j.validateArgs(words)); err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		switch words[0] {
 		case "install":
@@ -116,21 +117,21 @@ func filterKernelArgs(f *flag.FlagSet, args []string) []string {
 func (j *jupyterFlags) validateArgs(words []string) error {
 	const use = "use repl jupyter install, list, remove KERNEL ..., or kernel -f FILE"
 	if len(words) == 0 || !slices.Contains([]string{"install", "list", "remove", "kernel"}, words[0]) {
-		return usageErrorf(use)
+		return cmdkit.UsageErrorf(use)
 	}
 	switch {
 	case len(words) > 1 && words[0] != "remove":
-		return usageErrorf("jupyter %s takes no argument %q", words[0], words[1])
+		return cmdkit.UsageErrorf("jupyter %s takes no argument %q", words[0], words[1])
 	case len(words) == 1 && words[0] == "remove":
-		return usageErrorf("jupyter remove needs the names of kernels; repl jupyter list shows them")
+		return cmdkit.UsageErrorf("jupyter remove needs the names of kernels; repl jupyter list shows them")
 	case words[0] == "kernel" && j.connectionFile == "":
-		return usageErrorf("jupyter kernel needs -f FILE, the connection file that Jupyter passes; see repl jupyter install")
+		return cmdkit.UsageErrorf("jupyter kernel needs -f FILE, the connection file that Jupyter passes; see repl jupyter install")
 	case j.userDir && j.prefix != "":
-		return usageErrorf("use either --user or --prefix, not both")
+		return cmdkit.UsageErrorf("use either --user or --prefix, not both")
 	case j.session != "" && !session.IsValidName(j.session):
-		return usageErrorf("--session %s: use up to 64 letters, digits, dots, underscores and hyphens", j.session)
+		return cmdkit.UsageErrorf("--session %s: use up to 64 letters, digits, dots, underscores and hyphens", j.session)
 	case j.name != "" && !kernelspec.IsKernelName(j.name):
-		return usageErrorf("--name %s: use lower case letters, digits, dots, underscores and hyphens", j.name)
+		return cmdkit.UsageErrorf("--name %s: use lower case letters, digits, dots, underscores and hyphens", j.name)
 	}
 	return nil
 }
@@ -145,36 +146,36 @@ func (j *jupyterFlags) kernelsDir() (string, error) {
 }
 
 // installKernels writes a kernelspec for each chosen language, or for a session.
-func (j *jupyterFlags) installKernels(s streams) (int, error) {
+func (j *jupyterFlags) installKernels(s cmdkit.Streams) (int, error) {
 	start, err := install.SelfCommand(os.Args[0])
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	dir, err := j.kernelsDir()
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	chosen, err := j.kernelLanguages(s)
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	if j.name != "" && len(chosen) > 1 {
-		return statusUsage, usageErrorf("--name %s is for a single kernel; add --lang", j.name)
+		return cmdkit.StatusUsage, cmdkit.UsageErrorf("--name %s is for a single kernel; add --lang", j.name)
 	}
 	for _, l := range chosen {
 		name, file := j.newKernelspec(l, start)
 		path, err := kernelspec.Write(dir, name, file)
 		if err != nil {
-			return statusFailed, err
+			return cmdkit.StatusFailed, err
 		}
-		fmt.Fprintf(s.out, "%s: %s\n", file.Display, path)
+		fmt.Fprintf(s.Out, "%s: %s\n", file.Display, path)
 	}
-	return statusDone, nil
+	return cmdkit.StatusDone, nil
 }
 
 // kernelLanguages returns the chosen languages, or all that have a runtime here. For a session it
 // returns the session's language, if known.
-func (j *jupyterFlags) kernelLanguages(s streams) ([]languageInfo, error) {
+func (j *jupyterFlags) kernelLanguages(s cmdkit.Streams) ([]languageInfo, error) {
 	if j.session != "" && j.runtime.lang == "" {
 		return []languageInfo{j.languageOfSession()}, nil
 	}
@@ -185,7 +186,7 @@ func (j *jupyterFlags) kernelLanguages(s streams) ([]languageInfo, error) {
 	var found []languageInfo
 	for _, l := range availableLanguages() {
 		if spec := l.newSpec("", "", runtimeSettings{}); spec.Err != nil {
-			fmt.Fprintf(s.err, "repl: no kernel for %s: %v\n", l.display, spec.Err)
+			fmt.Fprintf(s.Err, "repl: no kernel for %s: %v\n", l.display, spec.Err)
 			continue
 		}
 		found = append(found, l)
@@ -264,53 +265,53 @@ func (j *jupyterFlags) ownKernelspecs() []kernelspec.KernelSpec {
 	})
 }
 
-func (j *jupyterFlags) listKernels(s streams) (int, error) {
+func (j *jupyterFlags) listKernels(s cmdkit.Streams) (int, error) {
 	all := j.ownKernelspecs()
 	if len(all) == 0 {
-		fmt.Fprintln(s.err, "repl: no kernels of repl are installed; repl jupyter install creates some")
-		return statusDone, nil
+		fmt.Fprintln(s.Err, "repl: no kernels of repl are installed; repl jupyter install creates some")
+		return cmdkit.StatusDone, nil
 	}
 	for _, k := range all {
-		fmt.Fprintf(s.out, "%-24s %-28s %s\n", k.Name, k.Display, k.Dir)
+		fmt.Fprintf(s.Out, "%-24s %-28s %s\n", k.Name, k.Display, k.Dir)
 	}
-	return statusDone, nil
+	return cmdkit.StatusDone, nil
 }
 
-func (j *jupyterFlags) removeKernels(s streams, names []string) (int, error) {
+func (j *jupyterFlags) removeKernels(s cmdkit.Streams, names []string) (int, error) {
 	all := j.ownKernelspecs()
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(k kernelspec.KernelSpec) bool { return k.Name == strings.ToLower(name) })
 		if i < 0 {
-			return statusFailed, fmt.Errorf("repl has no kernel %s; repl jupyter list shows its kernels", name)
+			return cmdkit.StatusFailed, fmt.Errorf("repl has no kernel %s; repl jupyter list shows its kernels", name)
 		}
 		if err := kernelspec.Remove(all[i].Dir); err != nil {
-			return statusFailed, err
+			return cmdkit.StatusFailed, err
 		}
-		fmt.Fprintf(s.out, "removed %s\n", all[i].Dir)
+		fmt.Fprintf(s.Out, "removed %s\n", all[i].Dir)
 	}
-	return statusDone, nil
+	return cmdkit.StatusDone, nil
 }
 
 // runKernel serves a connection file until the front end shuts it down.
-func (j *jupyterFlags) runKernel(s streams) (int, error) {
+func (j *jupyterFlags) runKernel(s cmdkit.Streams) (int, error) {
 	connection, err := wire.ReadConnection(j.connectionFile)
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)
-	ctx, stop := catchSignals()
+	ctx, stop := cmdkit.CatchSignals()
 	defer stop()
 	starter, connected, err := j.openLinks(ctx, s)
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	defer starter.Close()
 	defer connected.Close()
 	params, err := j.createParams()
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	err = kernel.Run(ctx, kernel.Options{
 		Connection: connection,
@@ -332,18 +333,18 @@ func (j *jupyterFlags) runKernel(s streams) (int, error) {
 		ResetsSession:  !j.keepOnRestart,
 		PermissionHint: "Allow or refuse it with: repl grant " + params.Name,
 		Interrupts:     interrupts,
-		Notes:          s.err,
+		Notes:          s.Err,
 	})
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
-	return statusDone, nil
+	return cmdkit.StatusDone, nil
 }
 
 // openLinks returns two clients of the daemon. Only starter starts a daemon: a daemon that was
 // stopped is started again only when a cell needs it. For a remote both are the same, because each
 // would run a transport command.
-func (j *jupyterFlags) openLinks(ctx context.Context, s streams) (starter, connected *client.Client, err error) {
+func (j *jupyterFlags) openLinks(ctx context.Context, s cmdkit.Streams) (starter, connected *client.Client, err error) {
 	j.target.startsDaemon = true
 	dialer, err := j.target.dialer(ctx)
 	if err != nil {
@@ -353,7 +354,7 @@ func (j *jupyterFlags) openLinks(ctx context.Context, s streams) (starter, conne
 	if j.target.isRemote() {
 		return connected, connected, nil
 	}
-	return client.New(dialer, func(ctx context.Context) error { return ensureDaemon(ctx, j.target.localSocket(), s.err) }), connected, nil
+	return client.New(dialer, func(ctx context.Context) error { return ensureDaemon(ctx, j.target.localSocket(), s.Err) }), connected, nil
 }
 
 // createParams returns the parameters of this kernel's session.

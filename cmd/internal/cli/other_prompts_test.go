@@ -47,7 +47,7 @@ func TestSplitProgramArgs(t *testing.T) {
 		{"--dir -c", "--dir -c", ""},
 		{"-c", "-c", ""},
 	} {
-		f, _ := allCommands()[0].flagSet()
+		f, _ := allCommands()[0].FlagSet()
 		own, rest := splitProgramArgs(f, strings.Fields(test.args))
 		if strings.Join(own, " ") != test.own || strings.Join(rest, " ") != test.rest {
 			t.Errorf("%q: got %q and %q, want %q and %q", test.args, own, rest, test.own, test.rest)

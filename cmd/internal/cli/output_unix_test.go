@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 )
 
 func TestWriteOutputFile(t *testing.T) {
@@ -78,7 +80,7 @@ func TestBrokenPipe(t *testing.T) {
 	defer into.Close()
 	_ = read.Close()
 	var said strings.Builder
-	status := dispatchCommand(streams{in: os.Stdin, out: into, err: &said}, []string{"help", "--markdown"})
+	status := dispatchCommand(cmdkit.Streams{In: os.Stdin, Out: into, Err: &said}, []string{"help", "--markdown"})
 	if want := 128 + int(syscall.SIGPIPE); status != want || said.String() != "" {
 		t.Errorf("got status %d and %q, want %d", status, said.String(), want)
 	}

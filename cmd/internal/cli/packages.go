@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/pkginstall"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/session"
@@ -106,11 +107,11 @@ func withoutSecrets(environ []string) []string {
 
 // awaitPrepared shows the progress of a session's preparation until it is over or ctx ends.
 func awaitPrepared(ctx context.Context, w io.Writer, s session.Session, now session.Info) error {
-	b := newProgressBar(w)
-	defer b.close()
+	b := cmdkit.NewProgressBar(w)
+	defer b.Close()
 	return session.FollowPreparation(ctx, s, now, func(p timeline.Preparation) {
 		if p.Message != "" { // otherwise it may already be done
-			b.setProgress("preparing "+timeline.Preparation{Name: p.Name}.Text(), p.Done, p.Total, p.Message)
+			b.SetProgress("preparing "+timeline.Preparation{Name: p.Name}.Text(), p.Done, p.Total, p.Message)
 		}
 	})
 }
@@ -122,30 +123,30 @@ func (l packageList) canonicalNames(offered []languageInfo) ([]string, error) {
 		return nil, nil
 	}
 	if len(offered) != 1 {
-		return nil, usageErrorf("--with %s: name the language of the packages with --lang", l[0])
+		return nil, cmdkit.UsageErrorf("--with %s: name the language of the packages with --lang", l[0])
 	}
 	names, err := offered[0].packages.Canonical(l)
 	if err != nil {
-		return nil, usageErrorf("--with: %v", err)
+		return nil, cmdkit.UsageErrorf("--with: %v", err)
 	}
 	return names, nil
 }
 
 // createSession creates a session of the daemon, reports that it is new, and shows its preparation
 // until that is over. An existing session must have the packages.
-func createSession(ctx context.Context, s streams, w daemonTarget, c *client.Conn, p client.CreateParams) error {
+func createSession(ctx context.Context, s cmdkit.Streams, w daemonTarget, c *client.Conn, p client.CreateParams) error {
 	now, err := c.CreateSession(ctx, p)
 	if err == nil { // the user must learn that an older session of this name is gone
-		fmt.Fprintf(s.err, "repl: %s is a new session\n", p.Name)
+		fmt.Fprintf(s.Err, "repl: %s is a new session\n", p.Name)
 		if now.Notice != "" {
-			fmt.Fprintf(s.err, "repl: %s\n", now.Notice)
+			fmt.Fprintf(s.Err, "repl: %s\n", now.Notice)
 		}
 		if now.CrashedTranscript != "" {
 			how := fmt.Sprintf("its output is in %s, and %s %s%s writes its inputs", now.CrashedTranscript, recoverCommand, now.Name, w.sameTargetFlags())
 			if w.isRemote() {
 				how = fmt.Sprintf("%s %s%s %s", recoverCommand, now.Name, w.sameTargetFlags(), recoverHint)
 			}
-			fmt.Fprintf(s.err, "repl: %s is new; the session before it crashed when its daemon was killed; %s\n", now.Name, how)
+			fmt.Fprintf(s.Err, "repl: %s is new; the session before it crashed when its daemon was killed; %s\n", now.Name, how)
 		}
 	}
 	if session.KindOf(err) == session.KindExists {
@@ -156,7 +157,7 @@ func createSession(ctx context.Context, s streams, w daemonTarget, c *client.Con
 	if err != nil {
 		return err
 	}
-	return awaitPrepared(ctx, s.err, c.Session(p.Name), now)
+	return awaitPrepared(ctx, s.Err, c.Session(p.Name), now)
 }
 
 // checkPackages returns an error if a session lacks packages that are requested.
@@ -168,7 +169,7 @@ func checkPackages(session session.Info, with []string) error {
 	}
 	canonical, err := l.packages.Canonical(with)
 	if err != nil {
-		return usageErrorf("--with: %v", err)
+		return cmdkit.UsageErrorf("--with: %v", err)
 	}
 	for _, name := range canonical {
 		if !slices.Contains(has, name) {

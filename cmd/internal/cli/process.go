@@ -7,30 +7,31 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // runProcess runs a program that needs nothing of a session. The program is the runtime's own
 // process, and looks like that to a shell, a child and itself.
-func runProcess(s streams, lang languageInfo, spec workers.Spec, log *slog.Logger, g *programFlags) (int, error) {
+func runProcess(s cmdkit.Streams, lang languageInfo, spec workers.Spec, log *slog.Logger, g *programFlags) (int, error) {
 	if spec.Notice != "" {
-		fmt.Fprintf(s.err, "repl: %s\n", spec.Notice)
+		fmt.Fprintf(s.Err, "repl: %s\n", spec.Notice)
 	}
 	spec, status, err := prepareSpec(s, spec)
-	if err != nil || status != statusDone {
+	if err != nil || status != cmdkit.StatusDone {
 		return status, err
 	}
 	option, text, args := g.invocationArgs()
 	if option == "" && text != standardInput && spec.Dir != "" { // a file is named relative to the current directory
 		if text, err = filepath.Abs(text); err != nil {
-			return statusFailed, err
+			return cmdkit.StatusFailed, err
 		}
 	}
 	if err := enterSpec(spec); err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	log.Info("program started", "path", spec.Path)
-	status, err = execProgram(s, spec.Path, lang.processArgs(option, text, args))
+	status, err = cmdkit.ExecProgram(s, spec.Path, lang.processArgs(option, text, args))
 	if err != nil {
 		err = fmt.Errorf("cannot start %s: %w", spec.Path, err)
 	}
@@ -39,20 +40,20 @@ func runProcess(s streams, lang languageInfo, spec workers.Spec, log *slog.Logge
 
 // prepareSpec runs the preparations of a spec and shows their progress. After a signal it returns a
 // status.
-func prepareSpec(s streams, spec workers.Spec) (workers.Spec, int, error) {
+func prepareSpec(s cmdkit.Streams, spec workers.Spec) (workers.Spec, int, error) {
 	if len(spec.Preparations) == 0 {
-		return spec, statusDone, nil
+		return spec, cmdkit.StatusDone, nil
 	}
-	ctx, stop := catchSignals(os.Interrupt)
+	ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 	defer stop()
-	b := newProgressBar(s.err)
-	defer b.close()
+	b := cmdkit.NewProgressBar(s.Err)
+	defer b.Close()
 	title := "preparing " + spec.Preparations[0].Name
-	made, err := spec.RunPreparations(ctx, func(p workers.PreparationProgress) { b.setProgress(title, p.Done, p.Total, p.Message) })
-	if status, signalled := signalStatus(ctx); signalled {
+	made, err := spec.RunPreparations(ctx, func(p workers.PreparationProgress) { b.SetProgress(title, p.Done, p.Total, p.Message) })
+	if status, signalled := cmdkit.SignalStatus(ctx); signalled {
 		return made, status, nil
 	}
-	return made, statusDone, err
+	return made, cmdkit.StatusDone, err
 }
 
 // enterSpec applies the directory and the environment of a spec to this process.

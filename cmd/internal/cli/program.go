@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -28,9 +29,9 @@ type oneShotProgram struct {
 
 // runProgram runs a program as the language's own command would: only its output goes to our
 // streams, and its exit status becomes ours.
-func runProgram(s streams, lang languageInfo, spec workers.Spec, more localSessionOptions, p oneShotProgram) (int, error) {
+func runProgram(s cmdkit.Streams, lang languageInfo, spec workers.Spec, more localSessionOptions, p oneShotProgram) (int, error) {
 	if spec.Notice != "" {
-		fmt.Fprintf(s.err, "repl: %s\n", spec.Notice)
+		fmt.Fprintf(s.Err, "repl: %s\n", spec.Notice)
 	}
 	if spec.Sandbox.Confines() { // no user is available to answer
 		silent := *spec.Sandbox
@@ -41,12 +42,12 @@ func runProgram(s streams, lang languageInfo, spec workers.Spec, more localSessi
 	if input == nil {
 		empty, err := os.Open(os.DevNull)
 		if err != nil {
-			return statusFailed, err
+			return cmdkit.StatusFailed, err
 		}
 		defer empty.Close()
 		input = empty
 	}
-	spec.Program = workers.Program{PipedOutput: !isTerminal(s.out)}
+	spec.Program = workers.Program{PipedOutput: !isTerminal(s.Out)}
 	if !isTerminal(input) { // a program at another console could not read the keys of this one
 		spec.Program.Stdin = input
 	}
@@ -63,7 +64,7 @@ const interruptTimeout = 300 * time.Millisecond
 // A programRun is the state of a running program and its session.
 type programRun struct {
 	session  *supervisor.Session
-	streams  streams
+	streams  cmdkit.Streams
 	stdin    *stdinReader
 	confined bool
 	cursor   timeline.Seq // of answerUntilIdle
@@ -96,11 +97,11 @@ func (r *programRun) runToExit(ctx context.Context, lang languageInfo, code stri
 	unwritten := <-written
 	cancel(nil)
 	wg.Wait()
-	if status, ok := signalStatus(ctx); ok {
+	if status, ok := cmdkit.SignalStatus(ctx); ok {
 		return status, nil
 	}
 	if unwritten != nil {
-		return statusFailed, unwritten
+		return cmdkit.StatusFailed, unwritten
 	}
 	return status, err
 }
@@ -110,11 +111,11 @@ func (r *programRun) runToExit(ctx context.Context, lang languageInfo, code stri
 func (r *programRun) runInputs(ctx context.Context, lang languageInfo, code string) (int, error) {
 	reply, err := r.answerUntilIdle(ctx) // the start of the runtime
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	if reply.State == session.StateEnded {
 		i, _ := r.session.Info(ctx)
-		return statusFailed, fmt.Errorf("%s ended before it was ready: %s", i.Executable, console.LastWorkerExit(reply).Reason)
+		return cmdkit.StatusFailed, fmt.Errorf("%s ended before it was ready: %s", i.Executable, console.LastWorkerExit(reply).Reason)
 	}
 	var outcome timeline.Outcome
 	inputs := []string{code}
@@ -123,10 +124,10 @@ func (r *programRun) runInputs(ctx context.Context, lang languageInfo, code stri
 	}
 	for _, input := range inputs {
 		if _, err := r.session.SubmitMayExit(ctx, input); err != nil {
-			return statusFailed, err
+			return cmdkit.StatusFailed, err
 		}
 		if reply, err = r.answerUntilIdle(ctx); err != nil {
-			return statusFailed, err
+			return cmdkit.StatusFailed, err
 		}
 		if outcome == "" {
 			outcome = reply.Outcome
@@ -137,12 +138,12 @@ func (r *programRun) runInputs(ctx context.Context, lang languageInfo, code stri
 	}
 	switch outcome {
 	case timeline.OutcomeError:
-		return statusFailed, nil
+		return cmdkit.StatusFailed, nil
 	case timeline.OutcomeInterrupted:
 		return 128 + int(syscall.SIGINT), nil
 	}
 	if reply.State != session.StateEnded {
-		return statusDone, nil
+		return cmdkit.StatusDone, nil
 	}
 	return workerExitStatus(console.LastWorkerExit(reply)), nil
 }
@@ -165,7 +166,7 @@ func (r *programRun) answerUntilIdle(ctx context.Context) (session.Reply, error)
 			continue
 		}
 		if f := reply.InputRequest.Form; f != nil {
-			fmt.Fprintf(r.streams.err, "repl: declined, because no user is available to answer: %s\n", f.Question())
+			fmt.Fprintf(r.streams.Err, "repl: declined, because no user is available to answer: %s\n", f.Question())
 			if _, err := r.session.Answer(ctx, reply.InputRequest.ID, session.FormAnswer{Action: session.FormDecline}.Input()); err != nil && !errors.Is(err, session.ErrStale) {
 				return reply, err
 			}
@@ -191,9 +192,9 @@ func (r *programRun) copyOutput() error {
 	for e := range r.session.Events(context.Background(), 0) {
 		switch b := e.Body.(type) {
 		case timeline.Text:
-			w := r.streams.out
+			w := r.streams.Out
 			if b.Stream == timeline.Stderr {
-				w = r.streams.err
+				w = r.streams.Err
 			}
 			if err := writeOutput(w, b.Data); err != nil {
 				return err
@@ -203,36 +204,36 @@ func (r *programRun) copyOutput() error {
 			if r.stdin.savedState == nil || b.Kind == timeline.InputKindPermission || b.Kind == timeline.InputKindForm || strings.HasSuffix(line, b.Prompt) {
 				continue
 			}
-			if err := writeOutput(r.streams.out, []byte(b.Prompt)); err != nil {
+			if err := writeOutput(r.streams.Out, []byte(b.Prompt)); err != nil {
 				return err
 			}
 		case timeline.InputRequestEnded:
 			r.stdin.endRequest(b.Request)
 		case timeline.Notice:
 			if r.confined && e.Turn == 0 { // what the sandbox does not cover
-				fmt.Fprintf(r.streams.err, "repl: %s\n", b.Message)
+				fmt.Fprintf(r.streams.Err, "repl: %s\n", b.Message)
 			}
 		case timeline.Limit:
-			fmt.Fprintf(r.streams.err, "repl: %s\n", b)
+			fmt.Fprintf(r.streams.Err, "repl: %s\n", b)
 		case timeline.AccessDenied:
-			fmt.Fprintf(r.streams.err, "repl: %s: %s\n", denialPrefix(b), b)
+			fmt.Fprintf(r.streams.Err, "repl: %s: %s\n", denialPrefix(b), b)
 		case timeline.Display:
 			if _, _, ok := b.ImageData(); ok {
 				images++
 			} else if text := b.Text(); text != "" {
-				fmt.Fprintln(r.streams.out, text)
+				fmt.Fprintln(r.streams.Out, text)
 			}
 		case timeline.Gap:
-			fmt.Fprintf(r.streams.err, "repl: %d bytes of output were lost: standard output was too slow\n", b.Bytes)
+			fmt.Fprintf(r.streams.Err, "repl: %d bytes of output were lost: standard output was too slow\n", b.Bytes)
 		case timeline.WorkerExited:
 			exited := b.Signal == "" && b.ExitCode >= 0 // our own exit status shows it
 			if !b.Clean && e.Turn > 0 && !exited {
-				fmt.Fprintf(r.streams.err, "repl: %s\n", b.Reason)
+				fmt.Fprintf(r.streams.Err, "repl: %s\n", b.Reason)
 			}
 		}
 	}
 	if images > 0 {
-		fmt.Fprintf(r.streams.err, "repl: images are shown only at a terminal; %d were dropped\n", images)
+		fmt.Fprintf(r.streams.Err, "repl: images are shown only at a terminal; %d were dropped\n", images)
 	}
 	return nil
 }
@@ -240,7 +241,7 @@ func (r *programRun) copyOutput() error {
 func writeOutput(w io.Writer, b []byte) error {
 	_, err := w.Write(b)
 	if errors.Is(err, syscall.EPIPE) {
-		return &signalError{number: int(syscall.SIGPIPE)}
+		return &cmdkit.SignalError{Number: int(syscall.SIGPIPE)}
 	} else if err != nil {
 		return fmt.Errorf("cannot write the program's output: %w", err)
 	}
@@ -263,7 +264,7 @@ func lastLine(line string, b []byte) string {
 // Ctrl-C ends everything.
 func (r *programRun) handleCtrlC(ctx context.Context, end context.CancelCauseFunc) {
 	pressed := make(chan os.Signal, 1)
-	notifyUnlessIgnored(pressed, os.Interrupt)
+	cmdkit.NotifyUnlessIgnored(pressed, os.Interrupt)
 	defer signal.Stop(pressed)
 	for withstood := 0; ; {
 		select {
@@ -278,7 +279,7 @@ func (r *programRun) handleCtrlC(ctx context.Context, end context.CancelCauseFun
 		case result == session.InterruptPending && withstood < 2:
 			withstood++
 		case result == session.InterruptPending, result == session.InterruptNotRunning:
-			end(&signalError{number: int(syscall.SIGINT)})
+			end(&cmdkit.SignalError{Number: int(syscall.SIGINT)})
 			return
 		}
 	}

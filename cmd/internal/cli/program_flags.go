@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -55,20 +56,20 @@ func splitProgramArgs(f *flag.FlagSet, args []string) (own, rest []string) {
 // parseArgs parses the command line with flags f.
 func (p *programFlags) parseArgs(f *flag.FlagSet, args []string) error {
 	args, p.extraArgs = splitProgramArgs(f, args)
-	if err := parseFlags(f, args); err != nil {
+	if err := cmdkit.ParseFlags(f, args); err != nil {
 		return err
 	}
-	p.fileArgs, p.hasE, p.hasC = f.Args(), isFlagSet(f, "e"), isFlagSet(f, "c") || isFlagSet(f, "m")
+	p.fileArgs, p.hasE, p.hasC = f.Args(), cmdkit.IsFlagSet(f, "e"), cmdkit.IsFlagSet(f, "c") || cmdkit.IsFlagSet(f, "m")
 	p.hasProgram = p.hasE || p.hasC || len(p.fileArgs) > 0
 	switch {
 	case p.hasE && len(p.fileArgs) > 0:
-		return usageErrorf("use either -e or the file %q, not both", p.fileArgs[0])
+		return cmdkit.UsageErrorf("use either -e or the file %q, not both", p.fileArgs[0])
 	case p.hasE && p.hasC:
-		return usageErrorf("use either -e, or -c or -m, not both")
+		return cmdkit.UsageErrorf("use either -e, or -c or -m, not both")
 	case p.interactive && !console.IsUsable():
-		return usageErrorf("-i needs a terminal")
+		return cmdkit.UsageErrorf("-i needs a terminal")
 	case p.interactive && len(p.fileArgs) > 0 && p.fileArgs[0] == standardInput:
-		return usageErrorf("-i and %s both read standard input", standardInput)
+		return cmdkit.UsageErrorf("-i and %s both read standard input", standardInput)
 	case !p.hasE && len(p.fileArgs) > 0 && p.fileArgs[0] != standardInput:
 		return checkFile(p.fileArgs[0])
 	}
@@ -95,7 +96,7 @@ func (p *programFlags) invocationArgs() (option, text string, args []string) {
 // checkLanguage rejects a program that the language does not support.
 func (p *programFlags) checkLanguage(lang languageInfo) error {
 	if p.hasC && lang.optionInput == nil {
-		return usageErrorf("-c and -m are options of Python; use -e for code of %s", lang.display)
+		return cmdkit.UsageErrorf("-c and -m are options of Python; use -e for code of %s", lang.display)
 	}
 	return nil
 }

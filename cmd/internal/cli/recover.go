@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -51,7 +52,7 @@ type crashedSession struct {
 type recoverFlags struct{ format, path string }
 
 // newRecoverCommand lists crashed sessions, or writes the inputs or the transcript of one.
-func newRecoverCommand(f *flag.FlagSet) action {
+func newRecoverCommand(f *flag.FlagSet) cmdkit.Action {
 	r := &daemonCommand{flags: f}
 	r.daemonTarget.addFlags(f)
 	r.isAttended, r.startsDaemon = true, true // the daemon was killed
@@ -60,56 +61,56 @@ func newRecoverCommand(f *flag.FlagSet) action {
 	f.StringVar(&o.path, "output", "", outputUsage)
 	f.StringVar(&o.path, "o", "", "`FILE` same as --output")
 	dir := f.String("session-dir", "", "`DIR` the --session-dir of the killed daemon or server")
-	return func(s streams, args []string) (int, error) {
-		words, err := parseInterspersed(f, args)
+	return func(s cmdkit.Streams, args []string) (int, error) {
+		words, err := cmdkit.ParseInterspersed(f, args)
 		if err == nil {
 			err = r.resolveTarget()
 		}
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		asks := r.isRemote() || r.socket != ""
 		switch {
 		case len(words) > 1:
-			return statusUsage, usageErrorf("repl recover takes at most one argument, not %q", words[1])
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("repl recover takes at most one argument, not %q", words[1])
 		case !slices.Contains([]string{"script", "notebook", "text"}, o.format):
-			return statusUsage, usageErrorf("--format %s: use script, notebook or text", o.format)
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--format %s: use script, notebook or text", o.format)
 		case asks && *dir != "":
-			return statusUsage, usageErrorf("--session-dir is for files of this machine; a daemon reached with --via, --remote or --socket knows its own")
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--session-dir is for files of this machine; a daemon reached with --via, --remote or --socket knows its own")
 		case asks:
 			return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 				crashed, err := remoteCrashedSessions(ctx, c)
 				if err != nil {
-					return statusFailed, err
+					return cmdkit.StatusFailed, err
 				}
 				return o.runRecover(s, crashed, words)
 			})
 		}
 		crashed, err := localCrashedSessions(*dir)
 		if err != nil {
-			return statusFailed, err
+			return cmdkit.StatusFailed, err
 		}
 		return o.runRecover(s, crashed, words)
 	}
 }
 
 // runRecover lists the crashed sessions, or writes the named one.
-func (f recoverFlags) runRecover(s streams, crashed []crashedSession, words []string) (int, error) {
+func (f recoverFlags) runRecover(s cmdkit.Streams, crashed []crashedSession, words []string) (int, error) {
 	if len(words) == 0 {
-		return statusDone, listCrashed(s, crashed)
+		return cmdkit.StatusDone, listCrashed(s, crashed)
 	}
 	at := slices.IndexFunc(crashed, func(l crashedSession) bool { return l.Name == words[0] || l.ID == words[0] })
 	if at < 0 {
-		return statusFailed, fmt.Errorf("no session %q crashed in the last day; repl recover lists the crashed ones", words[0])
+		return cmdkit.StatusFailed, fmt.Errorf("no session %q crashed in the last day; repl recover lists the crashed ones", words[0])
 	}
 	write := func(w io.Writer) error {
 		w, flush := bufferedWriter(w)
 		return errors.Join(writeCrashed(w, crashed[at], f.format), flush())
 	}
 	if f.path == "" {
-		return statusDone, write(s.out)
+		return cmdkit.StatusDone, write(s.Out)
 	}
-	return statusDone, writeOutputFile(f.path, write)
+	return cmdkit.StatusDone, writeOutputFile(f.path, write)
 }
 
 // localCrashedSessions finds the crashed sessions of this machine. It needs no daemon.
@@ -149,12 +150,12 @@ func remoteCrashedSessions(ctx context.Context, c *client.Conn) (found []crashed
 	return found, err
 }
 
-func listCrashed(s streams, crashed []crashedSession) error {
+func listCrashed(s cmdkit.Streams, crashed []crashedSession) error {
 	if len(crashed) == 0 {
-		fmt.Fprintln(s.err, "no session crashed in the last day")
+		fmt.Fprintln(s.Err, "no session crashed in the last day")
 		return nil
 	}
-	w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+	w := tabwriter.NewWriter(s.Out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tLANGUAGE\tFOUND\tINPUTS\tID\tOUTPUT")
 	for _, l := range crashed {
 		fmt.Fprintf(w, "%s\t%s\t%s ago\t%d\t%s\t%s\n", l.Name, l.Language, time.Since(l.Found).Round(time.Second), l.Inputs, l.ID, l.OutputPath)

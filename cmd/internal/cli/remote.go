@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/internal/transportcmd"
 )
@@ -31,25 +32,25 @@ const (
 const checkRoundTrips = 5
 
 // newRemoteCommand lists remotes, and checks, installs or forgets one.
-func newRemoteCommand(f *flag.FlagSet) action {
+func newRemoteCommand(f *flag.FlagSet) cmdkit.Action {
 	via := f.String("via", "", "`COMMAND` check, install, forget: a remote that has no name")
 	dir := f.String("dir", "", "`DIR` install: try this directory there first")
 	asJSON := f.Bool("json", false, "list: print JSON, for programs")
-	return func(s streams, args []string) (int, error) {
-		words, err := parseInterspersed(f, args)
+	return func(s cmdkit.Streams, args []string) (int, error) {
+		words, err := cmdkit.ParseInterspersed(f, args)
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		const use = "use repl remote list, check REMOTE, install REMOTE, or forget REMOTE"
 		switch {
 		case len(words) == 1 && words[0] == actionList:
 			return listRemotes(s, *asJSON)
 		case len(words) == 0 || len(words) > 2 || !slices.Contains([]string{actionCheck, actionInstall, actionForget}, words[0]):
-			return statusUsage, usageErrorf(use)
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf(use)
 		}
 		w := daemonTarget{via: *via, remote: strings.Join(words[1:], ""), isAttended: true}
 		if (w.via == "") == (w.remote == "") {
-			return statusUsage, usageErrorf("remote %s needs the name of a remote, or --via COMMAND; repl remote list shows the names", words[0])
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("remote %s needs the name of a remote, or --via COMMAND; repl remote list shows the names", words[0])
 		}
 		switch words[0] {
 		case actionForget:
@@ -68,47 +69,47 @@ type remoteEntry struct {
 	userconfig.RemoteState
 }
 
-func listRemotes(s streams, asJSON bool) (int, error) {
+func listRemotes(s cmdkit.Streams, asJSON bool) (int, error) {
 	all, err := userconfig.ReadRemotes(remotesFile())
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	entries := []remoteEntry{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		known, err := userconfig.ReadRemoteState(stateDir(), name)
 		if err != nil {
-			return statusFailed, err
+			return cmdkit.StatusFailed, err
 		}
 		entries = append(entries, remoteEntry{name, all[name].Command, known})
 	}
 	if asJSON {
-		return statusDone, printJSON(s.out, entries)
+		return cmdkit.StatusDone, printJSON(s.Out, entries)
 	}
 	if len(entries) == 0 {
-		fmt.Fprintf(s.err, "repl: no remotes; write [remotes.NAME] and via = \"ssh HOST\" into %s\n", remotesFile())
-		return statusDone, nil
+		fmt.Fprintf(s.Err, "repl: no remotes; write [remotes.NAME] and via = \"ssh HOST\" into %s\n", remotesFile())
+		return cmdkit.StatusDone, nil
 	}
-	w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+	w := tabwriter.NewWriter(s.Out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "REMOTE\tJOB\tPROGRAM\tVIA")
 	for _, e := range entries {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Name, cmp.Or(e.Job, "-"), cmp.Or(all[e.Name].Program, e.Program, "repl"), e.Via)
 	}
-	return statusDone, w.Flush()
+	return cmdkit.StatusDone, w.Flush()
 }
 
 // forgetRemote removes the saved state of a remote. The file of remotes does not change.
-func forgetRemote(s streams, w *daemonTarget) (int, error) {
+func forgetRemote(s cmdkit.Streams, w *daemonTarget) (int, error) {
 	if w.remote != "" && !userconfig.IsRemoteName(w.remote) {
-		return statusUsage, usageErrorf("%q is not a valid remote name", w.remote)
+		return cmdkit.StatusUsage, cmdkit.UsageErrorf("%q is not a valid remote name", w.remote)
 	}
 	if _, err := transportcmd.SplitWords(w.via); w.via != "" && err != nil {
-		return statusUsage, usageErrorf("--via %v", err)
+		return cmdkit.StatusUsage, cmdkit.UsageErrorf("--via %v", err)
 	}
 	was, err := userconfig.RemoveRemoteState(stateDir(), w.remoteKey())
 	if err == nil && !was {
-		fmt.Fprintf(s.err, "repl: nothing is saved about %s\n", cmp.Or(w.remote, w.via))
+		fmt.Fprintf(s.Err, "repl: nothing is saved about %s\n", cmp.Or(w.remote, w.via))
 	}
-	return statusDone, err
+	return cmdkit.StatusDone, err
 }
 
 // A remoteCheck prints the steps of a check with their times.
@@ -130,18 +131,18 @@ func (c *remoteCheck) printNote(what, detail string) {
 
 // printFailure prints a step that failed, with a hint what to do, and returns the status.
 func (c *remoteCheck) printFailure(what string, err error, hint string) (int, error) {
-	fmt.Fprintf(c.out, "fail  %6.2f s  %s: %s\n", time.Since(c.stepStart).Seconds(), what, errorLine(err))
+	fmt.Fprintf(c.out, "fail  %6.2f s  %s: %s\n", time.Since(c.stepStart).Seconds(), what, cmdkit.ErrorLine(err))
 	if hint != "" {
 		fmt.Fprintf(c.out, "      hint: %s\n", hint)
 	}
-	return statusFailed, nil
+	return cmdkit.StatusFailed, nil
 }
 
 // checkRemote tests the connection to a remote step by step. It starts nothing there.
-func checkRemote(s streams, w *daemonTarget) (int, error) {
-	ctx, stop := catchSignals(os.Interrupt)
+func checkRemote(s cmdkit.Streams, w *daemonTarget) (int, error) {
+	ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 	defer stop()
-	c := &remoteCheck{s.out, time.Now()}
+	c := &remoteCheck{s.Out, time.Now()}
 	if w.remote != "" {
 		p, err := findRemote(w.remote)
 		if err != nil {
@@ -152,7 +153,7 @@ func checkRemote(s streams, w *daemonTarget) (int, error) {
 			return c.printFailure("job", err, "repl remote forget "+w.remote)
 		} else if p.NeedsJob() && known.Job == "" {
 			c.printNote("job", "not started; the first command for this remote starts it with "+p.Start)
-			return statusDone, nil
+			return cmdkit.StatusDone, nil
 		} else if p.NeedsJob() {
 			c.printNote("job", known.Job+" is saved; repl remote forget "+w.remote+" lets the next command start another")
 		}
@@ -175,7 +176,7 @@ func (c *remoteCheck) dialDaemon(ctx context.Context, transport *client.CommandD
 		c.printNote(far, describeRemoteEnd(refused.Greeting))
 		c.printNote(serves, refused.Greeting.Error)
 		c.printNote(serves, "repl exec SESSION"+w.sameTargetFlags()+" starts one")
-		return statusDone, nil
+		return cmdkit.StatusDone, nil
 	}
 	if err != nil {
 		return c.printFailure(get, err, hintFor(transport, err, w))
@@ -209,7 +210,7 @@ func (c *remoteCheck) measureRoundTrip(ctx context.Context, remoteConn *client.C
 	slices.Sort(took)
 	c.printStep("daemon", fmt.Sprintf("repl %s, process %d, %d sessions, at %s", i.Version, i.PID, i.Sessions, g.Socket))
 	c.printNote("round trip", fmt.Sprintf("%.1f ms, the median of %d", float64(took[checkRoundTrips/2].Microseconds())/1000, checkRoundTrips))
-	return statusDone, nil
+	return cmdkit.StatusDone, nil
 }
 
 func describeRemoteEnd(g client.Greeting) string {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/remote/install"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/internal/shellword"
@@ -106,39 +107,39 @@ func (t *daemonTarget) setInstaller(transport *client.CommandDialer, p userconfi
 
 // installRemote installs the program at a remote, and prints its path and which daemon is running
 // there.
-func installRemote(s streams, w *daemonTarget, dir string) (int, error) {
-	ctx, stop := catchSignals(os.Interrupt)
+func installRemote(s cmdkit.Streams, w *daemonTarget, dir string) (int, error) {
+	ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 	defer stop()
 	to, err := w.dialer(ctx)
 	if err != nil {
-		return statusUsage, err
+		return cmdkit.StatusUsage, err
 	}
 	transport, ok := to.(*client.CommandDialer)
 	if !ok {
-		return statusUsage, errors.New("no remote is given; this program is the local one")
+		return cmdkit.StatusUsage, errors.New("no remote is given; this program is the local one")
 	}
 	if transport.Program != "" && w.remote != "" {
 		if p, err := findRemote(w.remote); err == nil && p.Program != "" {
-			return statusUsage, usageErrorf("the remote names its program, repl = %q in %s; remove that line first", p.Program, remotesFile())
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("the remote names its program, repl = %q in %s; remove that line first", p.Program, remotesFile())
 		}
 	}
-	installed, err := remoteInstall{command: transport, remoteKey: w.remoteKey(), dir: dir, terminal: transport.Terminal, notes: s.err}.installProgram(ctx)
-	if signalled, ok := signalStatus(ctx); ok {
+	installed, err := remoteInstall{command: transport, remoteKey: w.remoteKey(), dir: dir, terminal: transport.Terminal, notes: s.Err}.installProgram(ctx)
+	if signalled, ok := cmdkit.SignalStatus(ctx); ok {
 		return signalled, nil
 	}
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
-	fmt.Fprintf(s.out, "%s: %s\n", installed.Path, installed.Version)
+	fmt.Fprintf(s.Out, "%s: %s\n", installed.Path, installed.Version)
 	if installed.Sent == 0 {
-		fmt.Fprintln(s.err, "repl: already installed")
+		fmt.Fprintln(s.Err, "repl: already installed")
 	}
 	if installed.Linked {
-		fmt.Fprintln(s.err, "repl: this program was built with cgo; it runs there because the C library is like the one here")
+		fmt.Fprintln(s.Err, "repl: this program was built with cgo; it runs there because the C library is like the one here")
 	}
 	transport.Program, transport.StartDaemon, transport.InstallProgram = installed.Path, false, nil
-	reportOtherVersion(ctx, s.err, transport, w)
-	return statusDone, nil
+	reportOtherVersion(ctx, s.Err, transport, w)
+	return cmdkit.StatusDone, nil
 }
 
 // reportOtherVersion reports a daemon of another version. That daemon goes on: it may have sessions

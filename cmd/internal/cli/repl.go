@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/internal/userdirs"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -117,7 +118,7 @@ func fileExists(path string) bool {
 func (r runtimeFlags) checkExecutable(only languageInfo) error {
 	for _, other := range availableLanguages() {
 		if name := r.interpreterFor(other); name != "" && other.name != only.name {
-			return usageErrorf("--%s %s does not match --lang %s", other.name, name, only.name)
+			return cmdkit.UsageErrorf("--%s %s does not match --lang %s", other.name, name, only.name)
 		}
 	}
 	return nil
@@ -130,12 +131,12 @@ func (r *runtimeFlags) resolvePaths() (err error) {
 	}
 	if r.envFile != "" {
 		if r.env, err = readEnvFile(r.envFile); err != nil {
-			return usageErrorf("--env-file: %v", err)
+			return cmdkit.UsageErrorf("--env-file: %v", err)
 		}
 	}
 	if r.initFile != "" {
 		if i, err := os.Stat(r.initFile); err != nil || i.IsDir() {
-			return usageErrorf("--init %s: no such file", r.initFile)
+			return cmdkit.UsageErrorf("--init %s: no such file", r.initFile)
 		}
 		if r.initFile, err = filepath.Abs(r.initFile); err != nil {
 			return err
@@ -148,7 +149,7 @@ func (r *runtimeFlags) resolvePaths() (err error) {
 		return requireAbsolute("--dir", r.dir)
 	}
 	if i, err := os.Stat(r.dir); err != nil || !i.IsDir() {
-		return usageErrorf("--dir %s: not a directory", r.dir)
+		return cmdkit.UsageErrorf("--dir %s: not a directory", r.dir)
 	}
 	r.dir, err = filepath.Abs(r.dir)
 	return err
@@ -168,7 +169,7 @@ func requireAbsolute(name, dir string) error {
 	if path.IsAbs(dir) || len(dir) > 2 && dir[1] == ':' && (dir[2] == '\\' || dir[2] == '/') {
 		return nil
 	}
-	return usageErrorf("%s %s: use an absolute path at the remote", name, dir)
+	return cmdkit.UsageErrorf("%s %s: use an absolute path at the remote", name, dir)
 }
 
 // languageSpec finds the runtime of a language. Naming an interpreter that does not work is a usage
@@ -177,7 +178,7 @@ func (r runtimeFlags) languageSpec(l languageInfo) (workers.Spec, error) {
 	s := l.newSpec(r.interpreterFor(l), r.dir, r.runtimeSettings())
 	s.Sandbox, s.Limits = r.sandbox, r.limits.Limits
 	if s.Err != nil && r.interpreterFor(l) != "" {
-		return s, usageErrorf("%v", s.Err)
+		return s, cmdkit.UsageErrorf("%v", s.Err)
 	}
 	return s, s.Err
 }
@@ -214,7 +215,7 @@ func (c *codeFlag) Set(part string) error {
 }
 
 // newReplCommand is the command without a subcommand: an interactive session, or one program.
-func newReplCommand(f *flag.FlagSet) action {
+func newReplCommand(f *flag.FlagSet) cmdkit.Action {
 	var c runtimeFlags
 	c.addFlags(f)
 	var g programFlags
@@ -227,33 +228,33 @@ func newReplCommand(f *flag.FlagSet) action {
 	terminal.addFlags(f)
 	var notes logFlags
 	notes.addFlags(f)
-	return func(s streams, args []string) (int, error) {
+	return func(s cmdkit.Streams, args []string) (int, error) {
 		if err := g.parseArgs(f, args); err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		if err := terminal.validateHistory(); err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		if (!g.hasProgram || g.interactive) && console.IsUsable() {
 			if err := notes.keepOffTerminal(f); err != nil {
-				return statusUsage, err
+				return cmdkit.StatusUsage, err
 			}
 		}
 		log, err := notes.openLogger(nil)
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		if err := servers.resolveSources(); err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
-		set, err := servers.newToolSet(s.err, log, nil)
+		set, err := servers.newToolSet(s.Err, log, nil)
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		defer set.Close()
 		more := localSessionOptions{log, set.Functions()}
 		if c.sandbox, err = c.sandboxFlags.buildSandbox(f); err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		c.isProgram = g.hasProgram || !console.IsUsable()
 		c.asProcess = g.hasProgram && !g.hasE && !g.interactive && len(servers.sources) == 0 && !c.needsSession()
@@ -262,15 +263,15 @@ func newReplCommand(f *flag.FlagSet) action {
 		}
 		lang, spec, err := c.resolveRuntime()
 		if err != nil {
-			return statusFailed, err
+			return cmdkit.StatusFailed, err
 		}
 		names, err := with.canonicalNames([]languageInfo{lang})
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		spec = lang.withPreparation(spec, names)
 		if err := g.checkLanguage(lang); err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		if c.asProcess && lang.processArgs != nil {
 			return runProcess(s, lang, spec, log, &g)
@@ -280,26 +281,26 @@ func newReplCommand(f *flag.FlagSet) action {
 }
 
 // runSession runs the program, or the prompt of a user, in a session of this process.
-func (p *programFlags) runSession(s streams, lang languageInfo, spec workers.Spec, more localSessionOptions, terminal terminalFlags) (int, error) {
+func (p *programFlags) runSession(s cmdkit.Streams, lang languageInfo, spec workers.Spec, more localSessionOptions, terminal terminalFlags) (int, error) {
 	first := ""
 	if p.hasProgram {
 		var err error
 		if first, err = p.programInput(lang, &spec); err != nil {
-			return statusFailed, err
+			return cmdkit.StatusFailed, err
 		}
 	}
 	switch {
 	case p.interactive, !p.hasProgram && console.IsUsable():
 		return runInteractive(s, lang, spec, more, terminal, first)
 	case p.hasProgram:
-		return runProgram(s, lang, spec, more, oneShotProgram{code: first, stdin: s.in})
+		return runProgram(s, lang, spec, more, oneShotProgram{code: first, stdin: s.In})
 	}
-	if term.IsTerminal(int(s.in.Fd())) {
-		fmt.Fprintln(s.err, "repl: the output is not a terminal, so this reads a whole program; Ctrl-D ends it")
+	if term.IsTerminal(int(s.In.Fd())) {
+		fmt.Fprintln(s.Err, "repl: the output is not a terminal, so this reads a whole program; Ctrl-D ends it")
 	}
-	text, err := readInput(s.in)
+	text, err := readInput(s.In)
 	if err != nil {
-		return statusFailed, fmt.Errorf("cannot read the program from standard input: %w", err)
+		return cmdkit.StatusFailed, fmt.Errorf("cannot read the program from standard input: %w", err)
 	}
 	return runProgram(s, lang, spec, more, oneShotProgram{code: text})
 }
@@ -319,30 +320,30 @@ func checkFile(name string) error {
 	case err == nil && isRunnableDir(name):
 		return nil
 	case err == nil:
-		return usageErrorf("%s is a directory without a __main__.py to run", name)
+		return cmdkit.UsageErrorf("%s is a directory without a __main__.py to run", name)
 	case !errors.Is(err, fs.ErrNotExist):
-		return usageErrorf("cannot run %s: %v", name, errors.Unwrap(err))
+		return cmdkit.UsageErrorf("cannot run %s: %v", name, errors.Unwrap(err))
 	}
 	if l, err := findLanguage(name); err == nil {
-		return usageErrorf("%q is neither a command nor a file; did you mean repl --lang %s?", name, l.name)
+		return cmdkit.UsageErrorf("%q is neither a command nor a file; did you mean repl --lang %s?", name, l.name)
 	}
 	var names []string
 	for _, c := range visibleCommands()[1:] {
-		names = append(names, c.name)
+		names = append(names, c.Name)
 	}
-	if n := cmp.Or(renamedCommands[name], nearestName(name, names)); n != "" {
-		return usageErrorf("%q is neither a command nor a file; did you mean repl %s?", name, n)
+	if n := cmp.Or(renamedCommands[name], cmdkit.NearestName(name, names)); n != "" {
+		return cmdkit.UsageErrorf("%q is neither a command nor a file; did you mean repl %s?", name, n)
 	}
-	return usageErrorf("%q is neither a command nor a file (see repl help)", name)
+	return cmdkit.UsageErrorf("%q is neither a command nor a file (see repl help)", name)
 }
 
 // runInteractive runs a session for a user at the terminal, after a first input if there is one.
-func runInteractive(s streams, lang languageInfo, spec workers.Spec, more localSessionOptions, terminal terminalFlags, first string) (int, error) {
+func runInteractive(s cmdkit.Streams, lang languageInfo, spec workers.Spec, more localSessionOptions, terminal terminalFlags, first string) (int, error) {
 	spec.UserTerminal = !isDumbTerminal()
 	return withSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		if first != "" {
 			if _, err := session.Submit(ctx, first); err != nil { // an exit leads to the prompt, as with python -i
-				return statusFailed, err
+				return cmdkit.StatusFailed, err
 			}
 		}
 		o := terminal.terminalOptions(lang, spec.Dir)
@@ -361,47 +362,47 @@ type localSessionOptions struct {
 
 // withSession calls use with a new session once it is prepared, and with a context that signals to
 // terminate cancel. After such a signal it returns the matching status.
-func withSession(s streams, spec workers.Spec, more localSessionOptions, use func(context.Context, *supervisor.Session) (int, error)) (int, error) {
-	ctx, stop := catchSignals()
+func withSession(s cmdkit.Streams, spec workers.Spec, more localSessionOptions, use func(context.Context, *supervisor.Session) (int, error)) (int, error) {
+	ctx, stop := cmdkit.CatchSignals()
 	defer stop()
 	// Only the user sees the output, and a program's output must not be changed.
 	sup, err := supervisor.New(&supervisor.Options{ShowSecrets: true, Logger: more.log, Functions: more.functions, Memory: (&limitFlags{spec.Limits}).totalMemory(), Grants: userConfigFile(), GrantHint: laterGrantHint})
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	defer sup.Close()
 	session, err := sup.Open(ctx, "main", spec)
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
-	if status, err := prepareSession(s, session); err != nil || status != statusDone {
+	if status, err := prepareSession(s, session); err != nil || status != cmdkit.StatusDone {
 		return status, err
 	}
 	status, err := use(ctx, session)
-	if signalled, ok := signalStatus(ctx); ok {
+	if signalled, ok := cmdkit.SignalStatus(ctx); ok {
 		status = signalled
 	}
 	return status, err
 }
 
 // prepareSession waits while a session is being prepared. Ctrl-C cancels it.
-func prepareSession(s streams, session *supervisor.Session) (int, error) {
-	ctx, stop := catchSignals(os.Interrupt)
+func prepareSession(s cmdkit.Streams, session *supervisor.Session) (int, error) {
+	ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 	defer stop()
 	now, err := session.Info(ctx)
 	if err == nil {
-		err = awaitPrepared(ctx, s.err, session, now)
+		err = awaitPrepared(ctx, s.Err, session, now)
 	}
-	if status, signalled := signalStatus(ctx); signalled {
+	if status, signalled := cmdkit.SignalStatus(ctx); signalled {
 		return status, nil
 	}
 	if err == nil {
 		err = session.WaitPrepared(ctx)
 	}
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
-	return statusDone, nil
+	return cmdkit.StatusDone, nil
 }
 
 // stateDir returns the directory for files that outlive the command, or "" without a home directory.

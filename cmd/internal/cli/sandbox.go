@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -71,29 +72,29 @@ func (sf *sandboxFlags) buildSandbox(f *flag.FlagSet) (*workers.Sandbox, error) 
 	sf.setDefaults(f, settings)
 	level, err := workers.ParseSandboxLevel(sf.level)
 	if err != nil {
-		return nil, usageErrorf("%s: %v", sf.valueOrigin(f, "sandbox"), err)
+		return nil, cmdkit.UsageErrorf("%s: %v", sf.valueOrigin(f, "sandbox"), err)
 	}
 	if level == workers.Full {
-		if len(sf.writable) > 0 || len(sf.acceptedPaths) > 0 || len(sf.readable) > 0 || len(sf.hosts) > 0 || isFlagSet(f, "home-access") || isFlagSet(f, "network") || isFlagSet(f, "ask-permission") || isFlagSet(f, "sandbox-fallback") {
-			return nil, usageErrorf("--allow-write, --confirm-write, --allow-read, --home-access, --network, --allow-host, --ask-permission and --sandbox-fallback need a sandbox; add --sandbox workspace")
+		if len(sf.writable) > 0 || len(sf.acceptedPaths) > 0 || len(sf.readable) > 0 || len(sf.hosts) > 0 || cmdkit.IsFlagSet(f, "home-access") || cmdkit.IsFlagSet(f, "network") || cmdkit.IsFlagSet(f, "ask-permission") || cmdkit.IsFlagSet(f, "sandbox-fallback") {
+			return nil, cmdkit.UsageErrorf("--allow-write, --confirm-write, --allow-read, --home-access, --network, --allow-host, --ask-permission and --sandbox-fallback need a sandbox; add --sandbox workspace")
 		}
 		return nil, nil
 	}
 	if sf.ask != askYes && sf.ask != askNo {
-		return nil, usageErrorf("%s %s: use yes or no", sf.valueOrigin(f, "ask-permission"), sf.ask)
+		return nil, cmdkit.UsageErrorf("%s %s: use yes or no", sf.valueOrigin(f, "ask-permission"), sf.ask)
 	}
 	accept, err := workers.ParseSandboxMechanism(sf.acceptMechanism)
 	if err != nil {
-		return nil, usageErrorf("%s: %v", sf.valueOrigin(f, "sandbox-fallback"), err)
+		return nil, cmdkit.UsageErrorf("%s: %v", sf.valueOrigin(f, "sandbox-fallback"), err)
 	}
 	if h := workers.HomeAccess(sf.home); h != workers.HomeDocuments && h != workers.HomeTools {
-		return nil, usageErrorf("%s %s: use documents or tools", sf.valueOrigin(f, "home-access"), sf.home)
+		return nil, cmdkit.UsageErrorf("%s %s: use documents or tools", sf.valueOrigin(f, "home-access"), sf.home)
 	}
 	s := &workers.Sandbox{Level: level, AcceptMechanism: accept, Network: workers.NetworkAccess(sf.network), Hosts: sf.hosts, AskUser: sf.ask == askYes, Home: workers.HomeAccess(sf.home)}
-	if s.Network == workers.NetworkList || !isFlagSet(f, "network") {
+	if s.Network == workers.NetworkList || !cmdkit.IsFlagSet(f, "network") {
 		s.Hosts = append(slices.Clone(settings.AllowHost), sf.hosts...)
 	}
-	if len(sf.hosts) > 0 && !isFlagSet(f, "network") {
+	if len(sf.hosts) > 0 && !cmdkit.IsFlagSet(f, "network") {
 		s.Network = workers.NetworkList
 	}
 	hideUserConfig(s)
@@ -107,10 +108,10 @@ func (sf *sandboxFlags) buildSandbox(f *flag.FlagSet) (*workers.Sandbox, error) 
 		return nil, err
 	}
 	if !slices.Contains([]workers.NetworkAccess{workers.NetworkNone, workers.NetworkList, workers.NetworkFull}, s.Network) {
-		return nil, usageErrorf("%s %s: use none, list or full", sf.valueOrigin(f, "network"), sf.network)
+		return nil, cmdkit.UsageErrorf("%s %s: use none, list or full", sf.valueOrigin(f, "network"), sf.network)
 	}
 	if err := s.Validate(); err != nil {
-		return nil, usageErrorf("%s: %s", sf.valueOrigin(f, "allow-host"), strings.TrimPrefix(err.Error(), "workers: "))
+		return nil, cmdkit.UsageErrorf("%s: %s", sf.valueOrigin(f, "allow-host"), strings.TrimPrefix(err.Error(), "workers: "))
 	}
 	return s, nil
 }
@@ -119,7 +120,7 @@ func (sf *sandboxFlags) buildSandbox(f *flag.FlagSet) (*workers.Sandbox, error) 
 func (sf *sandboxFlags) collectPaths(name string, saved, flagPaths []string) (all []string, err error) {
 	for _, path := range saved {
 		if !isDirOrFile(path) {
-			return nil, usageErrorf("%s in %s: %s is neither a directory nor a regular file", name, userConfigFile(), path)
+			return nil, cmdkit.UsageErrorf("%s in %s: %s is neither a directory nor a regular file", name, userConfigFile(), path)
 		}
 		all = append(all, path)
 	}
@@ -129,7 +130,7 @@ func (sf *sandboxFlags) collectPaths(name string, saved, flagPaths []string) (al
 		} else if isDirOrFile(path) {
 			path, err = filepath.Abs(path)
 		} else {
-			err = usageErrorf("--%s %s: neither a directory nor a regular file", name, path)
+			err = cmdkit.UsageErrorf("--%s %s: neither a directory nor a regular file", name, path)
 		}
 		if err != nil {
 			return nil, err
@@ -161,7 +162,7 @@ func (sf *sandboxFlags) setDefaults(f *flag.FlagSet, s userconfig.Settings) {
 		value *string
 		kept  string
 	}{"sandbox": {&sf.level, s.Sandbox}, "network": {&sf.network, s.Network}, "home-access": {&sf.home, s.Home}, "ask-permission": {&sf.ask, s.Ask}, "sandbox-fallback": {&sf.acceptMechanism, s.Accept}} {
-		if to.kept != "" && !isFlagSet(f, name) {
+		if to.kept != "" && !cmdkit.IsFlagSet(f, name) {
 			*to.value = to.kept
 		}
 	}
@@ -169,7 +170,7 @@ func (sf *sandboxFlags) setDefaults(f *flag.FlagSet, s userconfig.Settings) {
 
 // valueOrigin returns where the value of a flag comes from.
 func (sf *sandboxFlags) valueOrigin(f *flag.FlagSet, name string) string {
-	if isFlagSet(f, name) {
+	if cmdkit.IsFlagSet(f, name) {
 		return "--" + name
 	}
 	return name + " in " + string(userConfigFile())
@@ -254,38 +255,38 @@ func requireSandbox(s *workers.Sandbox, now session.Info) error {
 
 // newSandboxCommand shows what a session may do, what it was denied and what it was granted.
 // Without a session it shows what a sandbox guarantees here, or why it is not available.
-func newSandboxCommand(f *flag.FlagSet) action {
+func newSandboxCommand(f *flag.FlagSet) cmdkit.Action {
 	trySandbox := newSandboxTrial(f)
 	r := newDaemonCommand(f)
-	return func(s streams, args []string) (int, error) {
-		words, err := parseInterspersed(f, args)
+	return func(s cmdkit.Streams, args []string) (int, error) {
+		words, err := cmdkit.ParseInterspersed(f, args)
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		if len(words) == 0 {
-			if isFlagSet(f, "socket") || r.json {
-				return statusUsage, usageErrorf("--socket and --json need the name of a session")
+			if cmdkit.IsFlagSet(f, "socket") || r.json {
+				return cmdkit.StatusUsage, cmdkit.UsageErrorf("--socket and --json need the name of a session")
 			}
 			return trySandbox(s)
 		}
 		for _, name := range []string{"sandbox", "sandbox-fallback", "allow-write", "confirm-write", "allow-read", "home-access", "network", "allow-host", "ask-permission", "dir"} {
-			if isFlagSet(f, name) {
-				return statusUsage, usageErrorf("--%s is for a new session; repl grant %s --write PATH or --read PATH widens an existing one", name, words[0])
+			if cmdkit.IsFlagSet(f, name) {
+				return cmdkit.StatusUsage, cmdkit.UsageErrorf("--%s is for a new session; repl grant %s --write PATH or --read PATH widens an existing one", name, words[0])
 			}
 		}
 		if _, err := r.parseArgs(args, "SESSION"); err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			account, err := newPermissionReport(ctx, c, words[0])
 			if err != nil {
-				return statusFailed, err
+				return cmdkit.StatusFailed, err
 			}
 			if r.json {
-				return statusDone, printJSON(s.out, account)
+				return cmdkit.StatusDone, printJSON(s.Out, account)
 			}
-			account.print(s.out)
-			return statusDone, nil
+			account.print(s.Out)
+			return cmdkit.StatusDone, nil
 		})
 	}
 }
@@ -408,35 +409,35 @@ func joinFirst(names []string, more int) string {
 }
 
 // newSandboxTrial shows what a sandbox guarantees here, or why it is not available.
-func newSandboxTrial(f *flag.FlagSet) func(s streams) (int, error) {
+func newSandboxTrial(f *flag.FlagSet) func(s cmdkit.Streams) (int, error) {
 	var c sandboxFlags
 	c.addFlags(f)
 	f.Lookup("sandbox").DefValue = string(workers.Workspace)
 	c.level = string(workers.Workspace)
 	dir := f.String("dir", "", "`DIR` the working directory of the session")
-	return func(s streams) (int, error) {
+	return func(s cmdkit.Streams) (int, error) {
 		where := runtimeFlags{dir: *dir}
 		if err := where.resolvePaths(); err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		sandbox, err := c.buildSandbox(f)
 		if err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		if sandbox == nil {
-			fmt.Fprintln(s.out, "sandbox full: a session has all rights of its user")
-			return statusDone, nil
+			fmt.Fprintln(s.Out, "sandbox full: a session has all rights of its user")
+			return cmdkit.StatusDone, nil
 		}
-		ctx, stop := catchSignals(os.Interrupt)
+		ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 		defer stop()
 		lines, err := trySandboxIn(ctx, sandbox, where.dir)
 		if err != nil {
-			return statusFailed, err
+			return cmdkit.StatusFailed, err
 		}
 		for _, line := range lines {
-			fmt.Fprintln(s.out, line)
+			fmt.Fprintln(s.Out, line)
 		}
-		return statusDone, nil
+		return cmdkit.StatusDone, nil
 	}
 }
 

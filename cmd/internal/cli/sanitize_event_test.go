@@ -3,6 +3,7 @@ package cli
 import (
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -14,7 +15,7 @@ func TestSanitizeEvent_QuotedNames(t *testing.T) {
 		`call "a.\x1b[8m"`:        timeline.AccessGranted{Call: "a.\x1b[8m"},
 		`write "/x\u2800\x1b[2K"`: timeline.AccessGranted{Write: "/x\u2800\x1b[2K"},
 	} {
-		e := sanitizeEvent(new(terminalSanitizer), timeline.Event{Body: body})
+		e := sanitizeEvent(new(cmdkit.TerminalSanitizer), timeline.Event{Body: body})
 		if got := e.Body.(interface{ String() string }).String(); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}

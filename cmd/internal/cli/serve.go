@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelspec"
 	"github.com/turnstone-repl/turnstone/session"
@@ -41,7 +42,7 @@ type serveOptions struct {
 }
 
 // newServeCommand returns the command that keeps sessions alive for clients that connect to a socket.
-func newServeCommand(f *flag.FlagSet) action {
+func newServeCommand(f *flag.FlagSet) cmdkit.Action {
 	var o serveOptions
 	f.StringVar(&o.socket, "socket", client.DefaultSocket(os.Getenv), socketUsage)
 	f.StringVar(&o.sessionDir, "session-dir", "", sessionDirUsage)
@@ -56,42 +57,42 @@ func newServeCommand(f *flag.FlagSet) action {
 	o.servers.addFlags(f)
 	o.warm.addFlags(f)
 	f.BoolVar(&o.detach, "detach", false, "run in the background, beyond the terminal and the login")
-	return func(s streams, args []string) (int, error) {
-		if err := parseFlags(f, args); err != nil {
-			return statusUsage, err
+	return func(s cmdkit.Streams, args []string) (int, error) {
+		if err := cmdkit.ParseFlags(f, args); err != nil {
+			return cmdkit.StatusUsage, err
 		}
-		if err := requireNoArgs(f); err != nil {
-			return statusUsage, err
+		if err := cmdkit.RequireNoArgs(f); err != nil {
+			return cmdkit.StatusUsage, err
 		}
 		for name, d := range map[string]time.Duration{"daemon-idle-timeout": o.idleExitTimeout, "session-idle-timeout": o.sessionIdleTimeout} {
 			if d < 0 || d > 0 && d < time.Second {
-				return statusUsage, usageErrorf("--%s %s: use at least 1s, or 0 for never", name, d)
+				return cmdkit.StatusUsage, cmdkit.UsageErrorf("--%s %s: use at least 1s, or 0 for never", name, d)
 			}
 		}
 		if o.maxSessions < 1 || o.maxSessions > daemon.MaxSessions {
-			return statusUsage, usageErrorf("--max-sessions %d: use 1 to %d", o.maxSessions, daemon.MaxSessions)
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--max-sessions %d: use 1 to %d", o.maxSessions, daemon.MaxSessions)
 		}
 		if err := o.servers.resolveSources(); err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
 		if err := o.warm.validatePool(o.maxSessions); err != nil {
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		}
-		if isFlagSet(f, "memory") && supervisor.DefaultMemory() == 0 {
-			return statusUsage, usageErrorf("--memory: this system cannot limit the memory of all sessions together; omit it")
+		if cmdkit.IsFlagSet(f, "memory") && supervisor.DefaultMemory() == 0 {
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--memory: this system cannot limit the memory of all sessions together; omit it")
 		}
 		if o.memory == 0 {
 			o.memory = byteSize((&limitFlags{}).totalMemory())
 		}
 		if o.memory != 0 && o.memory < workers.MinMemoryBytes {
-			return statusUsage, usageErrorf("--memory %s: use at least %s", &o.memory, workers.FormatBytes(workers.MinMemoryBytes))
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--memory %s: use at least %s", &o.memory, workers.FormatBytes(workers.MinMemoryBytes))
 		}
 		for name, n := range map[string]int{"processes": o.processes, "cpus": o.cpus} {
-			if isFlagSet(f, name) && n < 1 {
-				return statusUsage, usageErrorf("--%s %d: use at least 1, or omit it", name, n)
+			if cmdkit.IsFlagSet(f, name) && n < 1 {
+				return cmdkit.StatusUsage, cmdkit.UsageErrorf("--%s %d: use at least 1, or omit it", name, n)
 			}
 		}
-		ctx, stop := catchSignals(os.Interrupt)
+		ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 		defer stop()
 		if o.detach {
 			return serveDetached(ctx, s, f)
@@ -101,7 +102,7 @@ func newServeCommand(f *flag.FlagSet) action {
 }
 
 // serveDetached starts the daemon as a separate process, and returns once it serves.
-func serveDetached(ctx context.Context, s streams, f *flag.FlagSet) (int, error) {
+func serveDetached(ctx context.Context, s cmdkit.Streams, f *flag.FlagSet) (int, error) {
 	socket, log := f.Lookup("socket").Value.String(), f.Lookup("log").Value.String()
 	var more []string
 	var err error
@@ -124,23 +125,23 @@ func serveDetached(ctx context.Context, s streams, f *flag.FlagSet) (int, error)
 		log, err = filepath.Abs(log)
 	}
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	if log == "" {
-		log = detachedLogPath(s.err)
+		log = detachedLogPath(s.Err)
 	}
-	i, err := startDaemon(ctx, socket, log, more, s.err)
-	if status, ok := signalStatus(ctx); ok {
+	i, err := startDaemon(ctx, socket, log, more, s.Err)
+	if status, ok := cmdkit.SignalStatus(ctx); ok {
 		return status, nil
 	}
 	if isSocketTaken(err) {
 		return statusAlreadyServed, err
 	}
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
-	fmt.Fprintf(s.err, "repl: process %d serves at %s and outlives this terminal; its log is %s; stop it with repl daemon stop\n", i.PID, actualSocket(i.PID, socket), log)
-	return statusDone, nil
+	fmt.Fprintf(s.Err, "repl: process %d serves at %s and outlives this terminal; its log is %s; stop it with repl daemon stop\n", i.PID, actualSocket(i.PID, socket), log)
+	return cmdkit.StatusDone, nil
 }
 
 // isSocketTaken reports whether a daemon failed to start because its socket is in use.
@@ -148,7 +149,7 @@ func isSocketTaken(err error) bool {
 	return errors.Is(err, daemon.ErrServed) || errors.Is(err, daemon.ErrInUse)
 }
 
-func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
+func (o *serveOptions) serve(ctx context.Context, s cmdkit.Streams) (int, error) {
 	// The socket is created first, so that clients that start together with the daemon wait in its
 	// queue.
 	l, err := daemon.Listen(o.socket)
@@ -156,12 +157,12 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 		return statusAlreadyServed, err
 	}
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	defer l.Close()
-	log, err := o.openLogger(s.err)
+	log, err := o.openLogger(s.Err)
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	if c, ok := any(l).(interface{ CrashedPID() int }); ok && c.CrashedPID() != 0 {
 		log.Warn("previous daemon crashed; run repl recover to see its sessions", "crashed_pid", c.CrashedPID())
@@ -169,9 +170,9 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 	if most := supervisor.MaxSessionsByFiles(); most > 0 && most < o.maxSessions {
 		log.Warn("open file limit is too low for --max-sessions; raise the hard limit (ulimit -Hn)", "sessions", most, "max_sessions", o.maxSessions)
 	}
-	set, err := o.servers.newToolSet(s.err, log, nil)
+	set, err := o.servers.newToolSet(s.Err, log, nil)
 	if err != nil {
-		return statusUsage, err
+		return cmdkit.StatusUsage, err
 	}
 	defer set.Close()
 	sup, err := supervisor.New(&supervisor.Options{
@@ -179,7 +180,7 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 		Logger: log, Grants: userConfigFile(), BeforeWrite: socketMover(l), GrantHint: func(name, _ string, g session.Grant) string { return grantCommand(name, g) },
 	})
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	defer sup.Close()
 	d, err := daemon.New(&daemon.Options{
@@ -196,18 +197,18 @@ func (o *serveOptions) serve(ctx context.Context, s streams) (int, error) {
 		Version:            programVersion(),
 	})
 	if err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
 	if !o.quiet {
-		fmt.Fprintf(s.err, "repl: serving at %s; stop with Ctrl-C, or repl daemon stop\n", l.Addr())
+		fmt.Fprintf(s.Err, "repl: serving at %s; stop with Ctrl-C, or repl daemon stop\n", l.Addr())
 	}
 	if err := d.Serve(ctx, l); err != nil {
-		return statusFailed, err
+		return cmdkit.StatusFailed, err
 	}
-	if status, ok := signalStatus(ctx); ok && ctx.Err() != nil {
+	if status, ok := cmdkit.SignalStatus(ctx); ok && ctx.Err() != nil {
 		return status, nil
 	}
-	return statusDone, nil
+	return cmdkit.StatusDone, nil
 }
 
 // socketMover makes the daemon move its socket out of directories that a session is about to write.

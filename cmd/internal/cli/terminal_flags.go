@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -31,7 +32,7 @@ func (t *terminalFlags) validateHistory() error {
 	case historyUser, historyProject, historyNone:
 		return nil
 	}
-	return usageErrorf("--history %q: use %s, %s or %s", t.history, historyUser, historyProject, historyNone)
+	return cmdkit.UsageErrorf("--history %q: use %s, %s or %s", t.history, historyUser, historyProject, historyNone)
 }
 
 // terminalOptions returns the options for a terminal that all commands share. dir is the directory
@@ -60,7 +61,9 @@ func (t *terminalFlags) terminalOptions(lang languageInfo, dir string) *console.
 }
 
 // workerExitStatus returns the exit status that stands for a worker's end.
-func workerExitStatus(end timeline.WorkerExited) int { return exitStatus(end.ExitCode, end.Signal) }
+func workerExitStatus(end timeline.WorkerExited) int {
+	return cmdkit.ExitStatus(end.ExitCode, end.Signal)
+}
 
 // isDumbTerminal reports whether the terminal can only show text. Windows has no TERM, but its
 // console can do more.

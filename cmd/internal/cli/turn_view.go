@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/internal/securefile"
 	"github.com/turnstone-repl/turnstone/session"
@@ -27,7 +28,7 @@ const quickTurnTimeout = 250 * time.Millisecond
 // A turnView shows the output and the outcome of a turn that a command has started or continues.
 type turnView struct {
 	cmd        *daemonCommand
-	streams    streams
+	streams    cmdkit.Streams
 	client     *client.Conn
 	showAll    bool      // all output is shown as it arrives; otherwise a reply may leave out the middle
 	deadline   time.Time // until when the command waits
@@ -40,8 +41,8 @@ type turnView struct {
 
 // newTurnView returns a view for a command that waits for a while. A terminal shows the beginning
 // and the end of long output; a file or a program gets all of it.
-func (d *daemonCommand) newTurnView(s streams, c *client.Conn, wait time.Duration) *turnView {
-	return &turnView{cmd: d, streams: s, client: c, deadline: time.Now().Add(wait), showAll: !d.json && !isTerminal(s.out)}
+func (d *daemonCommand) newTurnView(s cmdkit.Streams, c *client.Conn, wait time.Duration) *turnView {
+	return &turnView{cmd: d, streams: s, client: c, deadline: time.Now().Add(wait), showAll: !d.json && !isTerminal(s.Out)}
 }
 
 // firstWaitMS returns how long the call that starts the turn waits.
@@ -59,7 +60,7 @@ func (v *turnView) showTurn(ctx context.Context, reply session.Reply, after time
 	v.lastReply = reply
 	switch {
 	case v.cmd.json:
-		return replyStatus(reply), printJSON(v.streams.out, reply)
+		return replyStatus(reply), printJSON(v.streams.Out, reply)
 	case !v.showAll:
 		return v.showSummary(ctx, reply)
 	}
@@ -68,7 +69,7 @@ func (v *turnView) showTurn(ctx context.Context, reply session.Reply, after time
 	}
 	err := v.showAllEvents(ctx, after)
 	if err == nil {
-		_, err = v.streams.out.Write(v.transcript.Flush())
+		_, err = v.streams.Out.Write(v.transcript.Flush())
 	}
 	if err != nil {
 		return v.handleFailure(ctx, err)
@@ -88,11 +89,11 @@ func (v *turnView) handleFailure(ctx context.Context, err error) (int, error) {
 		_, _ = v.client.InterruptTurn(bounded, client.InterruptParams{Session: turn.Session, Turn: turn.Turn, Author: commandAuthor(v.cmd.flags.Name())})
 	case errors.Is(err, syscall.EPIPE):
 		if turn.Outcome == "" {
-			fmt.Fprintf(v.streams.err, "repl: the reader of the output is gone; turn %d goes on in %s\n", turn.Turn, turn.Session)
+			fmt.Fprintf(v.streams.Err, "repl: the reader of the output is gone; turn %d goes on in %s\n", turn.Turn, turn.Session)
 		}
 		return 128 + int(syscall.SIGPIPE), nil
 	}
-	return statusFailed, err
+	return cmdkit.StatusFailed, err
 }
 
 // cleanupCallTimeout bounds the last call of a command.
@@ -240,10 +241,10 @@ func (v *turnView) writeEvent(e timeline.Event) error {
 			return nil
 		}
 	case timeline.Gap:
-		fmt.Fprintf(v.streams.err, "repl: %s of the output are missing; the session has dropped them\n", timeline.FormatBytes(b.Bytes))
+		fmt.Fprintf(v.streams.Err, "repl: %s of the output are missing; the session has dropped them\n", timeline.FormatBytes(b.Bytes))
 		return nil
 	}
-	_, err := v.streams.out.Write(v.transcript.Add(e))
+	_, err := v.streams.Out.Write(v.transcript.Add(e))
 	return err
 }
 
@@ -257,15 +258,15 @@ func (v *turnView) showSummary(ctx context.Context, reply session.Reply) (int, e
 			continue
 		}
 		midline = !strings.HasSuffix(p.Text, "\n")
-		if _, err := io.WriteString(v.streams.out, p.Text); err != nil {
-			return statusFailed, err
+		if _, err := io.WriteString(v.streams.Out, p.Text); err != nil {
+			return cmdkit.StatusFailed, err
 		}
 	}
-	if midline && reply.Outcome == "" && isTerminal(v.streams.err) {
-		fmt.Fprintln(v.streams.err) // our own message is not part of the prompt
+	if midline && reply.Outcome == "" && isTerminal(v.streams.Err) {
+		fmt.Fprintln(v.streams.Err) // our own message is not part of the prompt
 	}
 	if rendered.Omitted || !v.isComplete(reply) && reply.Outcome != "" {
-		fmt.Fprintf(v.streams.err, "repl: the output was shortened; all of it is in %s\n", v.outputLocation(ctx, reply.Session))
+		fmt.Fprintf(v.streams.Err, "repl: the output was shortened; all of it is in %s\n", v.outputLocation(ctx, reply.Session))
 	}
 	v.reportState(reply)
 	return replyStatus(reply), nil
@@ -279,10 +280,10 @@ func (v *turnView) saveImage(mime string, data []byte) {
 		err = os.WriteFile(path, data, 0o600)
 	}
 	if err != nil {
-		fmt.Fprintf(v.streams.err, "repl: an image of %d bytes (%s) could not be saved: %v\n", len(data), mime, err)
+		fmt.Fprintf(v.streams.Err, "repl: an image of %d bytes (%s) could not be saved: %v\n", len(data), mime, err)
 		return
 	}
-	fmt.Fprintf(v.streams.err, "repl: image: %s, kept for a day\n", path)
+	fmt.Fprintf(v.streams.Err, "repl: image: %s, kept for a day\n", path)
 }
 
 // imageFile returns the path for the latest image, in an existing directory.
@@ -308,12 +309,12 @@ func (v *turnView) reportState(reply session.Reply) {
 	switch {
 	case reply.InputRequest != nil && reply.InputRequest.Permission != nil:
 		p := reply.InputRequest.Permission
-		fmt.Fprintf(v.streams.err, "repl: waiting for a permission: %s (allow it with %s, or refuse it with %s --deny)\n", p.AccessDenied, grantCommand(reply.Session, p.Grant)+v.cmd.sameTargetFlags(), "repl grant "+reply.Session+v.cmd.sameTargetFlags())
+		fmt.Fprintf(v.streams.Err, "repl: waiting for a permission: %s (allow it with %s, or refuse it with %s --deny)\n", p.AccessDenied, grantCommand(reply.Session, p.Grant)+v.cmd.sameTargetFlags(), "repl grant "+reply.Session+v.cmd.sameTargetFlags())
 	case reply.InputRequest != nil && reply.InputRequest.Form != nil:
-		fmt.Fprintf(v.streams.err, "repl: waiting for the user: %s (answer with repl attach %s)\n", reply.InputRequest.Form.Question(), reply.Session)
+		fmt.Fprintf(v.streams.Err, "repl: waiting for the user: %s (answer with repl attach %s)\n", reply.InputRequest.Form.Question(), reply.Session)
 	case reply.InputRequest != nil:
-		fmt.Fprintf(v.streams.err, "repl: waiting for input: %q (answer with repl input %s)\n", reply.InputRequest.Prompt, reply.Session)
+		fmt.Fprintf(v.streams.Err, "repl: waiting for input: %q (answer with repl input %s)\n", reply.InputRequest.Prompt, reply.Session)
 	case reply.Outcome == "":
-		fmt.Fprintf(v.streams.err, "repl: still running; repl events %s --follow shows further output, repl interrupt %s stops it\n", reply.Session, reply.Session)
+		fmt.Fprintf(v.streams.Err, "repl: still running; repl events %s --follow shows further output, repl interrupt %s stops it\n", reply.Session, reply.Session)
 	}
 }

@@ -6,43 +6,44 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/installsource"
 )
 
 // newVersionCommand prints the version for bug reports: tag, commit, and how the program was
 // installed.
-func newVersionCommand(f *flag.FlagSet) action {
-	return func(s streams, args []string) (int, error) {
-		if err := parseFlags(f, args); err != nil {
-			return statusUsage, err
+func newVersionCommand(f *flag.FlagSet) cmdkit.Action {
+	return func(s cmdkit.Streams, args []string) (int, error) {
+		if err := cmdkit.ParseFlags(f, args); err != nil {
+			return cmdkit.StatusUsage, err
 		}
-		if err := requireNoArgs(f); err != nil {
-			return statusUsage, err
+		if err := cmdkit.RequireNoArgs(f); err != nil {
+			return cmdkit.StatusUsage, err
 		}
-		fmt.Fprintln(s.out, versionLine())
+		fmt.Fprintln(s.Out, versionLine())
 		if from, err := ownOrigin(); err == nil {
-			fmt.Fprintf(s.out, "from %s; repl upgrade shows how to get a newer one\n", from.Name)
+			fmt.Fprintf(s.Out, "from %s; repl upgrade shows how to get a newer one\n", from.Name)
 		}
-		return statusDone, nil
+		return cmdkit.StatusDone, nil
 	}
 }
 
 // newUpgradeCommand prints the command that installs a newer version. It never runs it: installing
 // is up to the user.
-func newUpgradeCommand(f *flag.FlagSet) action {
-	return func(s streams, args []string) (int, error) {
-		if err := parseFlags(f, args); err != nil {
-			return statusUsage, err
+func newUpgradeCommand(f *flag.FlagSet) cmdkit.Action {
+	return func(s cmdkit.Streams, args []string) (int, error) {
+		if err := cmdkit.ParseFlags(f, args); err != nil {
+			return cmdkit.StatusUsage, err
 		}
-		if err := requireNoArgs(f); err != nil {
-			return statusUsage, err
+		if err := cmdkit.RequireNoArgs(f); err != nil {
+			return cmdkit.StatusUsage, err
 		}
 		from, err := ownOrigin()
 		if err != nil {
-			return statusFailed, err
+			return cmdkit.StatusFailed, err
 		}
-		fmt.Fprintf(s.out, "%s is from %s. To get the newest:\n\n    %s\n", versionLine(), from.Name, from.Upgrade)
-		return statusDone, nil
+		fmt.Fprintf(s.Out, "%s is from %s. To get the newest:\n\n    %s\n", versionLine(), from.Name, from.Upgrade)
+		return cmdkit.StatusDone, nil
 	}
 }
 

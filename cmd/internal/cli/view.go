@@ -12,37 +12,39 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/httpauth"
 	webpage "github.com/turnstone-repl/turnstone/cmd/internal/webui"
 	"github.com/turnstone-repl/turnstone/internal/atomicfile"
 	"github.com/turnstone-repl/turnstone/internal/securefile"
-	"golang.org/x/term"
 )
 
 // browserTimeout bounds the program that opens a browser. Some run as long as the browser does.
 const browserTimeout = 10 * time.Second
 
 // newViewCommand serves the sessions of the daemon as a web UI.
-func newViewCommand(f *flag.FlagSet) action {
+func newViewCommand(f *flag.FlagSet) cmdkit.Action {
 	r := newDaemonCommand(f)
 	noOpen := r.flags.Bool("no-open", false, "print the link without opening a browser")
 	port := r.flags.Int("port", 0, "`N` the local port; default a free one")
 	byAddress := r.flags.Bool("by-address", false, "use 127.0.0.1 in the link, for browsers that do not resolve names under localhost")
 	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "`NAME` the name that others see; default your user name and a number")
 	r.log.addFlags(f)
-	return func(s streams, args []string) (int, error) {
-		words, err := parseInterspersed(r.flags, args)
+	return func(s cmdkit.Streams, args []string) (int, error) {
+		words, err := cmdkit.ParseInterspersed(r.flags, args)
 		switch {
 		case err != nil:
-			return statusUsage, err
+			return cmdkit.StatusUsage, err
 		case len(words) > 1:
-			return statusUsage, usageErrorf("view takes no argument %q", words[1])
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("view takes no argument %q", words[1])
 		case *port < 0 || *port > 65535:
-			return statusUsage, usageErrorf("--port %d: use a port from 1 to 65535, or 0 for one that is free", *port)
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--port %d: use a port from 1 to 65535, or 0 for one that is free", *port)
 		case *self == "" || !client.IsAuthor(*self):
-			return statusUsage, usageErrorf("--as %q: use a name of up to %d bytes, without control or invisible characters", *self, client.MaxAuthorBytes)
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--as %q: use a name of up to %d bytes, without control or invisible characters", *self, client.MaxAuthorBytes)
 		}
 		name := ""
 		if len(words) == 1 {
@@ -51,7 +53,7 @@ func newViewCommand(f *flag.FlagSet) action {
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			if name != "" {
 				if _, err := c.GetSession(ctx, name); err != nil {
-					return statusFailed, err
+					return cmdkit.StatusFailed, err
 				}
 			}
 			served, err := webpage.Listen(ctx, &webpage.Options{
@@ -62,18 +64,18 @@ func newViewCommand(f *flag.FlagSet) action {
 				Formats: func(name string) []string { return sessionLanguage(name).export.Formats() },
 			})
 			if err != nil {
-				return statusFailed, fmt.Errorf("cannot serve the web UI: %w", err)
+				return cmdkit.StatusFailed, fmt.Errorf("cannot serve the web UI: %w", err)
 			}
-			return statusDone, serveView(ctx, s, served, name, !*noOpen && browserprompt.HasBrowser())
+			return cmdkit.StatusDone, serveView(ctx, s, served, name, !*noOpen && browserprompt.HasBrowser())
 		})
 	}
 }
 
 // serveView serves until ctx ends, and prints links: one at once, and one for each line of input.
-func serveView(ctx context.Context, s streams, served *webpage.Server, name string, open bool) error {
+func serveView(ctx context.Context, s cmdkit.Streams, served *webpage.Server, name string, open bool) error {
 	print := func() {
-		fmt.Fprintf(s.out, "%s\n", served.NewLoginLink(name))
-		fmt.Fprintf(s.err, "repl: this link admits one browser, once, within %d seconds\n", int(httpauth.LoginLinkTimeout.Seconds()))
+		fmt.Fprintf(s.Out, "%s\n", served.NewLoginLink(name))
+		fmt.Fprintf(s.Err, "repl: this link admits one browser, once, within %d seconds\n", int(httpauth.LoginLinkTimeout.Seconds()))
 	}
 	print()
 	hint := "Ctrl-C stops the web UI; the sessions go on"
@@ -85,11 +87,11 @@ func serveView(ctx context.Context, s streams, served *webpage.Server, name stri
 			}
 		}()
 	}
-	fmt.Fprintln(s.err, "repl: "+hint)
+	fmt.Fprintln(s.Err, "repl: "+hint)
 	if open {
 		remove, err := openBrowser(ctx, served.NewLoginLink(name))
 		if err != nil {
-			fmt.Fprintln(s.err, "repl: cannot open a browser: "+err.Error())
+			fmt.Fprintln(s.Err, "repl: cannot open a browser: "+err.Error())
 		}
 		defer remove()
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -48,17 +49,17 @@ func (w *warmPoolFlags) validatePool(maxSessions int) error {
 	}
 	switch {
 	case len(w.kinds) == 0 && (w.code != "" || w.dir != ""):
-		return usageErrorf("--warm-code and --warm-dir are for --warm")
+		return cmdkit.UsageErrorf("--warm-code and --warm-dir are for --warm")
 	case len(w.kinds) > 1 && w.code != "":
-		return usageErrorf("--warm-code is code of one language, but --warm names %d", len(w.kinds))
+		return cmdkit.UsageErrorf("--warm-code is code of one language, but --warm names %d", len(w.kinds))
 	case all >= maxSessions:
-		return usageErrorf("--warm keeps %d sessions ready, which leaves no room for others; --max-sessions is %d", all, maxSessions)
+		return cmdkit.UsageErrorf("--warm keeps %d sessions ready, which leaves no room for others; --max-sessions is %d", all, maxSessions)
 	}
 	if w.dir == "" {
 		return nil
 	}
 	if i, err := os.Stat(w.dir); err != nil || !i.IsDir() {
-		return usageErrorf("--warm-dir %s: not a directory", w.dir)
+		return cmdkit.UsageErrorf("--warm-dir %s: not a directory", w.dir)
 	}
 	var err error
 	w.dir, err = filepath.Abs(w.dir)

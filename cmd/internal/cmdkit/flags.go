@@ -1,4 +1,4 @@
-package cli
+package cmdkit
 
 import (
 	"errors"
@@ -11,32 +11,33 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
-// A usageError describes a mistake in the command line.
-type usageError struct{ message string }
+// A UsageError describes a mistake in the command line.
+type UsageError struct{ message string }
 
-func (e *usageError) Error() string { return e.message }
+func (e *UsageError) Error() string { return e.message }
 
-func usageErrorf(format string, args ...any) error {
-	return &usageError{message: fmt.Sprintf(format, args...)}
+// UsageErrorf returns a UsageError with a formatted message.
+func UsageErrorf(format string, args ...any) error {
+	return &UsageError{message: fmt.Sprintf(format, args...)}
 }
 
-// errorLine returns an error as one line, without the program's name, which is printed before it. The
+// ErrorLine returns an error as one line, without the program's name, which is printed before it. The
 // error may quote names that code has made, so the line is made safe for a terminal.
-func errorLine(err error) string {
+func ErrorLine(err error) string {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "supervisor: "), "daemon: ")
-	return plainLine(strings.NewReplacer("\n", "; ", "\t", " ").Replace(text))
+	return PlainLine(strings.NewReplacer("\n", "; ", "\t", " ").Replace(text))
 }
 
-// newFlags returns a flag set that prints nothing.
-func newFlags(name string) *flag.FlagSet {
+// NewFlags returns a flag set that prints nothing.
+func NewFlags(name string) *flag.FlagSet {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.Usage = func() {}
 	return f
 }
 
-// parseFlags parses args and returns mistakes as a usageError.
-func parseFlags(f *flag.FlagSet, args []string) error {
+// ParseFlags parses args and returns mistakes as a UsageError.
+func ParseFlags(f *flag.FlagSet, args []string) error {
 	err := f.Parse(args)
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return err
@@ -45,7 +46,7 @@ func parseFlags(f *flag.FlagSet, args []string) error {
 	if command == "repl" {
 		command = ""
 	}
-	return usageErrorf("%s (see repl help%s)", rewordFlagError(f, err), strings.TrimSuffix(" "+command, " "))
+	return UsageErrorf("%s (see repl help%s)", rewordFlagError(f, err), strings.TrimSuffix(" "+command, " "))
 }
 
 // interpreterFlagHints maps options of python and R that people type here to what they do in repl.
@@ -60,36 +61,36 @@ func rewordFlagError(f *flag.FlagSet, err error) string {
 	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
 		var known []string
 		f.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
-		text = "unknown option " + optionName(name)
+		text = "unknown option " + OptionName(name)
 		if equivalent, ok := interpreterFlagHints[name]; ok && f.Name() == "repl" {
 			return text + "; " + equivalent
 		}
 		if n := renamedFlag(name, known); n != "" {
-			return text + "; did you mean " + optionName(n) + "?"
+			return text + "; did you mean " + OptionName(n) + "?"
 		}
-		if n := nearestName(name, known); n != "" && len(name) > 1 {
-			return text + "; did you mean " + optionName(n) + "?"
+		if n := NearestName(name, known); n != "" && len(name) > 1 {
+			return text + "; did you mean " + OptionName(n) + "?"
 		}
 		return text
 	}
 	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
-		return optionName(name) + " needs a value"
+		return OptionName(name) + " needs a value"
 	}
 	return text
 }
 
-// optionName returns an option as people type it.
-func optionName(name string) string {
+// OptionName returns an option as people type it.
+func OptionName(name string) string {
 	if len(name) == 1 && name != "r" { // -r is a word like --python
 		return "-" + name
 	}
 	return "--" + name
 }
 
-// parseInterspersed parses flags in any position and returns the remaining arguments.
-func parseInterspersed(f *flag.FlagSet, args []string) (words []string, err error) {
+// ParseInterspersed parses flags in any position and returns the remaining arguments.
+func ParseInterspersed(f *flag.FlagSet, args []string) (words []string, err error) {
 	for {
-		if err := parseFlags(f, args); err != nil {
+		if err := ParseFlags(f, args); err != nil {
 			return nil, err
 		}
 		if args = f.Args(); len(args) == 0 {
@@ -99,17 +100,17 @@ func parseInterspersed(f *flag.FlagSet, args []string) (words []string, err erro
 	}
 }
 
-// requireNoArgs refuses arguments after the flags.
-func requireNoArgs(f *flag.FlagSet) error {
+// RequireNoArgs refuses arguments after the flags.
+func RequireNoArgs(f *flag.FlagSet) error {
 	if f.NArg() > 0 {
-		return usageErrorf("%s takes no argument %q", f.Name(), f.Arg(0))
+		return UsageErrorf("%s takes no argument %q", f.Name(), f.Arg(0))
 	}
 	return nil
 }
 
-// nearestName returns the name most similar to a misspelled one, or "" if none is close. Among
+// NearestName returns the name most similar to a misspelled one, or "" if none is close. Among
 // equally close names it prefers one of the same length, because letters are easily swapped.
-func nearestName(name string, names []string) string {
+func NearestName(name string, names []string) string {
 	best, least := "", 3 // three slips or more mean another word
 	for _, n := range names {
 		d := text.Distance(name, n)
@@ -120,16 +121,16 @@ func nearestName(name string, names []string) string {
 	return best
 }
 
-// isFlagSet reports whether a flag was given.
-func isFlagSet(f *flag.FlagSet, name string) bool {
+// IsFlagSet reports whether a flag was given.
+func IsFlagSet(f *flag.FlagSet, name string) bool {
 	set := false
 	f.Visit(func(one *flag.Flag) { set = set || one.Name == name })
 	return set
 }
 
-// renamedFlags maps each flag that was renamed before the first release to its current name. Older
+// RenamedFlags maps each flag that was renamed before the first release to its current name. Older
 // notes and scripts still contain the old ones.
-func renamedFlags() map[string]string {
+func RenamedFlags() map[string]string {
 	return map[string]string{
 		"accept":         "confirm-write",
 		"alive":          "silence-timeout",
@@ -164,7 +165,7 @@ func renamedFlags() map[string]string {
 
 // renamedFlag returns the current name of a renamed flag if it is among the known ones, or "".
 func renamedFlag(name string, known []string) string {
-	if now := renamedFlags()[name]; slices.Contains(known, now) {
+	if now := RenamedFlags()[name]; slices.Contains(known, now) {
 		return now
 	}
 	return ""

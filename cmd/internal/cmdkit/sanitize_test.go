@@ -1,4 +1,4 @@
-package cli
+package cmdkit
 
 import "testing"
 
@@ -18,19 +18,19 @@ func TestPlainText(t *testing.T) {
 		"\x00\x07\x7f\xff":                       "\ufffd",
 		"\x1b[\x1b[31mx":                         "\x1b[31mx",
 	} {
-		if got := plainText(in); got != want {
+		if got := PlainText(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
-		var c terminalSanitizer
+		var c TerminalSanitizer
 		got := ""
 		for i := range len(in) {
-			got += string(c.sanitize([]byte{in[i]}))
+			got += string(c.Sanitize([]byte{in[i]}))
 		}
 		if got != want {
 			t.Errorf("%q byte by byte: got %q, want %q", in, got, want)
 		}
 	}
-	if got := plainLine("\x1b[31mada\n\u202e"); got != "ada" {
+	if got := PlainLine("\x1b[31mada\n\u202e"); got != "ada" {
 		t.Errorf("a line: got %q", got)
 	}
 }

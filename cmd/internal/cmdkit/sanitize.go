@@ -1,4 +1,4 @@
-package cli
+package cmdkit
 
 import (
 	"strings"
@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// A terminalSanitizer removes everything from foreign text that acts on a terminal or deceives its
+// A TerminalSanitizer removes everything from foreign text that acts on a terminal or deceives its
 // reader. That is control sequences except colours and the like (SGR), control characters that
 // leave their line, invisible characters, and characters that change the direction of text. The
 // zero value is ready to use; text may arrive in pieces of any size.
-type terminalSanitizer struct {
+type TerminalSanitizer struct {
 	noColors bool // without colours
 	state    sanitizerState
 	csi      []byte // the bytes of a control sequence after its introducer
@@ -29,8 +29,8 @@ const (
 // maxSequenceBytes bounds a control sequence; a longer one is treated as text.
 const maxSequenceBytes = 64
 
-// sanitize returns the next piece of text, sanitized.
-func (s *terminalSanitizer) sanitize(b []byte) []byte {
+// Sanitize returns the next piece of text, sanitized.
+func (s *TerminalSanitizer) Sanitize(b []byte) []byte {
 	if len(s.partial) > 0 {
 		b = append(s.partial, b...)
 		s.partial = nil
@@ -48,7 +48,7 @@ func (s *terminalSanitizer) sanitize(b []byte) []byte {
 	return out
 }
 
-func (s *terminalSanitizer) appendRune(out []byte, r rune) []byte {
+func (s *TerminalSanitizer) appendRune(out []byte, r rune) []byte {
 	switch {
 	case r == 0x1b || r == 0x90 || r >= 0x98 && r <= 0x9f && r != 0x99 && r != 0x9a && r != 0x9c:
 		s.csi = s.csi[:0]
@@ -113,16 +113,16 @@ func isHarmless(r rune) bool {
 	return !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r)
 }
 
-// plainText returns a whole text, sanitized.
-func plainText(s string) string { return string(new(terminalSanitizer).sanitize([]byte(s))) }
+// PlainText returns a whole text, sanitized.
+func PlainText(s string) string { return string(new(TerminalSanitizer).Sanitize([]byte(s))) }
 
-// plainLine returns a name or a prompt, sanitized: a single line without colours.
-func plainLine(s string) string {
-	c := terminalSanitizer{noColors: true}
+// PlainLine returns a name or a prompt, sanitized: a single line without colours.
+func PlainLine(s string) string {
+	c := TerminalSanitizer{noColors: true}
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return -1
 		}
 		return r
-	}, string(c.sanitize([]byte(s))))
+	}, string(c.Sanitize([]byte(s))))
 }

@@ -1,16 +1,16 @@
-package cli
+package cmdkit
 
 import "syscall"
 
 // Exit statuses of the command itself. The last two are for code that has not finished, so that a
 // script does not go on.
 const (
-	statusDone        = 0
-	statusFailed      = 1
-	statusUsage       = 2
-	statusUnreachable = 3 // no daemon answers
-	statusRunning     = 4 // the code is still running
-	statusWaiting     = 5 // the code waits for input
+	StatusDone        = 0
+	StatusFailed      = 1
+	StatusUsage       = 2
+	StatusUnreachable = 3 // no daemon answers
+	StatusRunning     = 4 // the code is still running
+	StatusWaiting     = 5 // the code waits for input
 )
 
 // signalNumbers maps the signals that can end a worker to their numbers, by the names in exit
@@ -23,17 +23,17 @@ var signalNumbers = map[string]syscall.Signal{
 	"SIGTERM": syscall.SIGTERM,
 }
 
-// exitStatus returns the exit status that stands for the end of a worker, which had an exit code or
+// ExitStatus returns the exit status that stands for the end of a worker, which had an exit code or
 // was ended by a signal: the code, or 128 plus the number of the signal.
-func exitStatus(code int, signal string) int { return maskedExitStatus(code, signal, exitStatusMask) }
+func ExitStatus(code int, signal string) int { return maskedExitStatus(code, signal, exitStatusMask) }
 
-// maskedExitStatus is exitStatus for systems whose statuses have the bits of mask.
+// maskedExitStatus is ExitStatus for systems whose statuses have the bits of mask.
 func maskedExitStatus(code int, signal string, mask int) int {
 	if number, ok := signalNumbers[signal]; ok {
 		return 128 + int(number)
 	}
 	if signal != "" || code < 0 {
-		return statusFailed
+		return StatusFailed
 	}
 	return code & mask
 }

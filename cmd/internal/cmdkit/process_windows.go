@@ -1,4 +1,4 @@
-package cli
+package cmdkit
 
 import (
 	"errors"
@@ -11,21 +11,21 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// execProgram runs another program in place of this one, as far as Windows allows: with its streams
+// ExecProgram runs another program in place of this one, as far as Windows allows: with its streams
 // and its console, until it exits. The program ends with this one, even when this one is killed.
 // Its own children go on, as with python.exe.
-func execProgram(s streams, path string, args []string) (int, error) {
+func ExecProgram(s Streams, path string, args []string) (int, error) {
 	// The console sends Ctrl-C and its own end to both. The program must respond to them.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
 	job, err := newKillOnCloseJob()
 	if err != nil {
-		return statusFailed, err
+		return StatusFailed, err
 	}
 	defer windows.CloseHandle(job)
 	cmd := exec.Command(path, args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.in, s.out, s.err
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.In, s.Out, s.Err
 	if err := cmd.Start(); err != nil {
-		return statusFailed, err
+		return StatusFailed, err
 	}
 	_ = cmd.Process.WithHandle(func(handle uintptr) { // it may have exited
 		_ = windows.AssignProcessToJobObject(job, windows.Handle(handle))

@@ -1,4 +1,4 @@
-package cli
+package cmdkit
 
 import (
 	"context"
@@ -10,20 +10,20 @@ import (
 	"syscall"
 )
 
-// A signalError is the cause of a context that a signal cancelled.
-type signalError struct{ number int }
+// A SignalError is the cause of a context that a signal cancelled.
+type SignalError struct{ Number int }
 
-func (e *signalError) Error() string { return fmt.Sprintf("ended by signal %d", e.number) }
+func (e *SignalError) Error() string { return fmt.Sprintf("ended by signal %d", e.Number) }
 
-// catchSignals returns a context that the first termination signal cancels, so that the program can
+// CatchSignals returns a context that the first termination signal cancels, so that the program can
 // clean up. A second signal has its default action, in case the program hangs. A signal that was
 // ignored at the start stays ignored: nohup, and shells that run a program in the background, rely
 // on that. A broken pipe becomes a write error, since its signal does not say which pipe it is. The
 // caller must call stop.
-func catchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
+func CatchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	caught := make(chan os.Signal, 1)
-	notifyUnlessIgnored(caught, append(also, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)...)
+	NotifyUnlessIgnored(caught, append(also, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)...)
 	unheard := make(chan os.Signal, 1)
 	signal.Notify(unheard, syscall.SIGPIPE)
 	var wg sync.WaitGroup
@@ -32,7 +32,7 @@ func catchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 		case s := <-caught:
 			number, _ := s.(syscall.Signal)
 			signal.Stop(caught) // before the context shows that a signal came
-			cancel(&signalError{number: int(number)})
+			cancel(&SignalError{Number: int(number)})
 		case <-ctx.Done():
 		}
 	})
@@ -44,9 +44,9 @@ func catchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 	}
 }
 
-// notifyUnlessIgnored sends signals to caught, except those that the parent of the program has
+// NotifyUnlessIgnored sends signals to caught, except those that the parent of the program has
 // ignored.
-func notifyUnlessIgnored(caught chan<- os.Signal, signals ...os.Signal) {
+func NotifyUnlessIgnored(caught chan<- os.Signal, signals ...os.Signal) {
 	for _, s := range signals {
 		// The runtime tracks this only for SIGINT and SIGHUP. A shell without job control lets
 		// background jobs ignore SIGQUIT together with SIGINT (POSIX, 2.11).
@@ -62,11 +62,11 @@ func notifyUnlessIgnored(caught chan<- os.Signal, signals ...os.Signal) {
 	}
 }
 
-// signalStatus returns the exit status if a signal has ended ctx, which comes from catchSignals.
-func signalStatus(ctx context.Context) (status int, ended bool) {
-	var e *signalError
+// SignalStatus returns the exit status if a signal has ended ctx, which comes from CatchSignals.
+func SignalStatus(ctx context.Context) (status int, ended bool) {
+	var e *SignalError
 	if errors.As(context.Cause(ctx), &e) {
-		return 128 + e.number, true // as a shell reports it
+		return 128 + e.Number, true // as a shell reports it
 	}
 	return 0, false
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package cli
+package cmdkit
 
 // exitStatusMask has the bits of an exit status that reach a parent (POSIX, wait).
 const exitStatusMask = 0xff

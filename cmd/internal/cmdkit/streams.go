@@ -1,4 +1,4 @@
-package cli
+package cmdkit
 
 import (
 	"errors"
@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// streams holds the three standard streams of a command.
-type streams struct {
-	in       *os.File
-	out, err io.Writer
+// Streams holds the three standard streams of a command.
+type Streams struct {
+	In       *os.File
+	Out, Err io.Writer
 }
 
-// streamOrNull returns a standard stream, or the null device if it does not exist. On Windows, a
+// StreamOrNull returns a standard stream, or the null device if it does not exist. On Windows, a
 // program without a console may start others without streams. Elsewhere the Go runtime does this.
-func streamOrNull(f *os.File) *os.File {
+func StreamOrNull(f *os.File) *os.File {
 	if _, err := f.Stat(); err == nil {
 		return f
 	}
@@ -26,8 +26,8 @@ func streamOrNull(f *os.File) *os.File {
 	return f
 }
 
-// isBrokenPipe reports whether err comes from writing to w after its reader is gone, as with head.
-func isBrokenPipe(w io.Writer, err error) bool {
+// IsBrokenPipe reports whether err comes from writing to w after its reader is gone, as with head.
+func IsBrokenPipe(w io.Writer, err error) bool {
 	file, isFile := w.(*os.File)
 	pathErr, ok := errors.AsType[*fs.PathError](err)
 	return ok && isFile && pathErr.Path == file.Name() && errors.Is(pathErr, syscall.EPIPE)

@@ -1,12 +1,12 @@
 //go:build unix
 
-package cli
+package cmdkit
 
 import "golang.org/x/sys/unix"
 
-// hasSameTerminal reports whether this program runs at the same terminal as a process, even if that
+// HasSameTerminal reports whether this program runs at the same terminal as a process, even if that
 // process has left it: both belong to the same session of the system.
-func hasSameTerminal(pid int) bool {
+func HasSameTerminal(pid int) bool {
 	its, err := unix.Getsid(pid)
 	if err != nil || pid <= 0 {
 		return false

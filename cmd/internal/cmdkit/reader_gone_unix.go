@@ -1,6 +1,6 @@
 //go:build unix
 
-package cli
+package cmdkit
 
 import (
 	"os"
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onReaderGone calls f when a pipe, or a socket used as one, has lost its last reader. It waits in
+// OnReaderGone calls f when a pipe, or a socket used as one, has lost its last reader. It waits in
 // a goroutine that ends only then, or with the program, and costs a thread.
-func onReaderGone(pipe *os.File, f func()) {
+func OnReaderGone(pipe *os.File, f func()) {
 	if i, err := pipe.Stat(); err != nil || i.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
 		return
 	}

@@ -1,4 +1,4 @@
-package cli
+package cmdkit
 
 import (
 	"fmt"
@@ -22,9 +22,9 @@ const (
 	barIdleTimeout = 30 * time.Second
 )
 
-// A progressBar shows progress on a terminal, in one line that is removed at the end. If the output
+// A ProgressBar shows progress on a terminal, in one line that is removed at the end. If the output
 // is not a terminal, it shows nothing. It is safe for concurrent use.
-type progressBar struct {
+type ProgressBar struct {
 	out       *os.File // nil if nothing is shown
 	startedAt time.Time
 	stop      chan struct{}
@@ -38,9 +38,9 @@ type progressBar struct {
 	visible     bool      // guarded by mu: a line must be removed
 }
 
-// newProgressBar starts one goroutine, which ends with close.
-func newProgressBar(w io.Writer) *progressBar {
-	b := &progressBar{startedAt: time.Now(), stop: make(chan struct{})}
+// NewProgressBar starts one goroutine, which ends with Close.
+func NewProgressBar(w io.Writer) *ProgressBar {
+	b := &ProgressBar{startedAt: time.Now(), stop: make(chan struct{})}
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
 		return b
@@ -61,29 +61,29 @@ func newProgressBar(w io.Writer) *progressBar {
 	return b
 }
 
-// setProgress updates the bar. total is 0 while it is unknown.
-func (b *progressBar) setProgress(title string, done, total int64, message string) {
+// SetProgress updates the bar. total is 0 while it is unknown.
+func (b *ProgressBar) SetProgress(title string, done, total int64, message string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.title, b.done, b.total, b.message, b.updatedAt = title, done, total, message, time.Now()
 }
 
 // hideLine removes the line until the next update.
-func (b *progressBar) hideLine() {
+func (b *ProgressBar) hideLine() {
 	b.mu.Lock()
 	b.updatedAt = time.Time{}
 	b.mu.Unlock()
 	b.drawLine()
 }
 
-// close removes the line for good.
-func (b *progressBar) close() {
+// Close removes the line for good.
+func (b *ProgressBar) Close() {
 	close(b.stop)
 	b.wg.Wait()
 	b.hideLine()
 }
 
-func (b *progressBar) drawLine() {
+func (b *ProgressBar) drawLine() {
 	if b.out == nil {
 		return
 	}

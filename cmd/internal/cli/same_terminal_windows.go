@@ -1,4 +1,0 @@
-package cli
-
-// hasSameTerminal returns false: whether both use the same console is not known on Windows.
-func hasSameTerminal(int) bool { return false }

@@ -1,0 +1,27 @@
+// Package cmdkit is what every command of repl is built from: its streams, its flags, its errors of
+// usage, its exit status and its response to signals. It knows no command, no session and no
+// language. Package cli has the table of commands.
+//
+//	func newGreetCommand(f *flag.FlagSet) cmdkit.Action {
+//		name := f.String("name", "world", "`NAME` whom to greet")
+//		return func(s cmdkit.Streams, args []string) (int, error) {
+//			if err := cmdkit.ParseFlags(f, args); err != nil {
+//				return cmdkit.StatusUsage, err
+//			}
+//			_, err := fmt.Fprintln(s.Out, "hello", *name)
+//			return cmdkit.StatusDone, err
+//		}
+//	}
+//
+// What a command prints may come from code, which can write anything. A TerminalSanitizer removes
+// what would act on the terminal or deceive its reader.
+//
+// # Goroutines
+//
+//	name      started by      ends when                      owns
+//	signals   CatchSignals    the command is over            signals that end the program
+//	progress  NewProgressBar  Close is called                the progress bar
+//	reader    OnReaderGone    the reader of a pipe is gone   the poll of that pipe
+//
+// All but reader are waited for, because a poll cannot be stopped.
+package cmdkit
