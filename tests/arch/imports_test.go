@@ -22,7 +22,8 @@ var mayImport = map[string]string{
 	"supervisor/internal/egressipc": "",
 	"supervisor/internal/egress":    "workers supervisor/internal/egressipc internal/environ",
 	"supervisor/internal/confine":   "workers internal/shellword internal/text internal/systempath supervisor/internal/egressipc internal/paths",
-	"supervisor/internal/host":      "supervisor/internal/confine supervisor/internal/egressipc internal/environ",
+	"supervisor/internal/procinfo":  "",
+	"supervisor/internal/host":      "supervisor/internal/confine supervisor/internal/egressipc supervisor/internal/procinfo internal/environ",
 
 	"workers/internal/discovery": "workers internal/toolenv internal/environ",
 
@@ -121,6 +122,7 @@ var reasons = []struct{ from, to, because string }{
 	{"ipc", "", "the protocol stands alone, so that a worker in Go can use it"},
 	{"session", "", "what a session is for its caller depends on nobody who makes one"},
 	{"timeline", "", "the log knows events and nothing of who makes them"},
+	{"supervisor/internal/procinfo", "", "the process table knows nothing of workers"},
 	{"supervisor/internal/host", "", "platform code knows processes and terminals, not sessions"},
 	{"", "ipc", "only the supervisor and workers speak the worker protocol"},
 	{"", "cmd/", "commands are built on the library, not the other way round"},

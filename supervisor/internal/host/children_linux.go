@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
 	"golang.org/x/sys/unix"
 )
 
@@ -46,8 +47,8 @@ type threadFiles struct {
 func (c *childWatch) openLocked(pid int) {
 	c.opened = true
 	c.tasks, c.siblings, c.orphans = -1, -1, -1
-	monitor := parentPID(pid)
-	for _, tid := range threadIDs(monitor) {
+	monitor := procinfo.ParentPID(pid)
+	for _, tid := range procinfo.ThreadIDs(monitor) {
 		name := childrenFile(monitor, tid)
 		if b, err := os.ReadFile(name); err == nil && slices.Contains(strings.Fields(string(b)), strconv.Itoa(pid)) {
 			c.siblings = openProc(name)
@@ -64,7 +65,7 @@ func (c *childWatch) openLocked(pid int) {
 // openThreadsLocked opens the files of all threads that exist now.
 func (c *childWatch) openThreadsLocked(pid int) (ok bool) {
 	c.closeThreadsLocked()
-	tids := threadIDs(pid)
+	tids := procinfo.ThreadIDs(pid)
 	if len(tids) > maxThreads {
 		return false
 	}
@@ -114,16 +115,6 @@ func countChildren(fd int) int {
 	var b [24]byte
 	n, _ := unix.Pread(fd, b[:], 0)
 	return min(2, bytes.Count(b[:max(n, 0)], []byte{' '})) // one after each number
-}
-
-// parentPID returns 0 for an unknown process.
-func parentPID(pid int) int {
-	_, rest, _ := strings.Cut(readProc(pid, "stat"), ") ") // the name in parentheses may contain anything
-	if fields := strings.Fields(rest); len(fields) > 1 {
-		parent, _ := strconv.Atoi(fields[1])
-		return parent
-	}
-	return 0
 }
 
 func (c *childWatch) hasNoOtherReader(pid int, terminal tty) bool {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
 	"golang.org/x/sys/unix"
 )
 
@@ -112,7 +113,7 @@ func (c *cgroup) memoryBytes() (n int64, ok bool) {
 	if c == nil || c.hasMemoryFiles {
 		return 0, false
 	}
-	for line := range strings.Lines(readFile(filepath.Join(c.workerDir, "memory.stat"))) {
+	for line := range strings.Lines(procinfo.ReadFile(filepath.Join(c.workerDir, "memory.stat"))) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch name {
 		case "anon", "shmem", "sock", "kernel_stack", "pagetables", "slab_unreclaimable":
@@ -160,8 +161,8 @@ func delegatedGroup(dir string) (above, home string, err error) {
 func isDelegated(dir string) bool {
 	var mark [1]byte
 	n, err := unix.Getxattr(dir, "user.delegate", mark[:])
-	delegated := err == nil && n == 1 && mark[0] == '1' || controllerPath(readFile("/proc/self/cgroup"), "") == "/"
-	controllers := strings.Fields(readFile(filepath.Join(dir, "cgroup.controllers")))
+	delegated := err == nil && n == 1 && mark[0] == '1' || controllerPath(procinfo.ReadFile("/proc/self/cgroup"), "") == "/"
+	controllers := strings.Fields(procinfo.ReadFile(filepath.Join(dir, "cgroup.controllers")))
 	return delegated && slices.Contains(controllers, "memory") && slices.Contains(controllers, "pids")
 }
 
@@ -169,11 +170,11 @@ func isDelegated(dir string) bool {
 // other processes, nothing is moved.
 func moveProcesses(from, to string) error {
 	for range maxMoveRounds {
-		pids := strings.Fields(readFile(filepath.Join(from, "cgroup.procs")))
+		pids := strings.Fields(procinfo.ReadFile(filepath.Join(from, "cgroup.procs")))
 		if len(pids) == 0 {
 			return nil
 		}
-		if slices.ContainsFunc(pids, func(pid string) bool { return !isOwnProcess(parseInt(pid)) }) {
+		if slices.ContainsFunc(pids, func(pid string) bool { return !isOwnProcess(procinfo.ParseInt(pid)) }) {
 			return errNotDelegated
 		}
 		for _, pid := range pids {
@@ -187,7 +188,7 @@ func moveProcesses(from, to string) error {
 
 // isOwnProcess reports whether a process is this one or a descendant of it.
 func isOwnProcess(pid int) bool {
-	for ; pid > 1; pid = parentPID(pid) {
+	for ; pid > 1; pid = procinfo.ParentPID(pid) {
 		if pid == os.Getpid() {
 			return true
 		}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
 	"golang.org/x/sys/unix"
 )
 
@@ -136,7 +137,7 @@ func sandboxTaskLimit() int64 {
 	if unix.Getrlimit(unix.RLIMIT_NPROC, &own) == nil {
 		most = min(most, own.Cur/2)
 	}
-	if all, err := strconv.ParseUint(strings.TrimSpace(readFile("/proc/sys/kernel/threads-max")), 10, 64); err == nil {
+	if all, err := strconv.ParseUint(strings.TrimSpace(procinfo.ReadFile("/proc/sys/kernel/threads-max")), 10, 64); err == nil {
 		most = min(most, all/2)
 	}
 	if most < minSandboxTasks {
@@ -180,7 +181,7 @@ func countUserTasks() (n int) {
 	names, _ := d.Readdirnames(-1)
 	own := strconv.Itoa(os.Getuid())
 	for _, name := range names {
-		if pid := parseInt(name); pid > 0 {
+		if pid := procinfo.ParseInt(name); pid > 0 {
 			n += countTasks(pid, own)
 		}
 	}
@@ -189,14 +190,14 @@ func countUserTasks() (n int) {
 
 // countTasks returns the number of threads of a process, or 0 if it belongs to another user.
 func countTasks(pid int, user string) int {
-	for line := range strings.Lines(readProc(pid, "status")) {
+	for line := range strings.Lines(procinfo.ReadProc(pid, "status")) {
 		switch name, value, _ := strings.Cut(line, ":"); name {
 		case "Uid":
 			if f := strings.Fields(value); len(f) == 0 || f[0] != user {
 				return 0
 			}
 		case "Threads":
-			return parseInt(strings.TrimSpace(value))
+			return procinfo.ParseInt(strings.TrimSpace(value))
 		}
 	}
 	return 0

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,7 +15,7 @@ const HasSharedLimits = true
 // machine's, or the limit of its control group. 0 means unknown.
 func MachineMemory() int64 {
 	limit := int64(0)
-	for line := range strings.Lines(readFile("/proc/meminfo")) {
+	for line := range strings.Lines(procinfo.ReadFile("/proc/meminfo")) {
 		if value, ok := strings.CutPrefix(line, "MemTotal:"); ok {
 			limit = parseKilobytes(strings.TrimSpace(value))
 		}
@@ -24,7 +25,7 @@ func MachineMemory() int64 {
 	for _, file := range oomCounterFiles(string(groups), string(mounts)) {
 		for dir := filepath.Dir(file); len(dir) > len("/sys/fs"); dir = filepath.Dir(dir) {
 			for _, name := range []string{"memory.max", "memory.limit_in_bytes"} {
-				n, err := strconv.ParseInt(strings.TrimSpace(readFile(filepath.Join(dir, name))), 10, 64)
+				n, err := strconv.ParseInt(strings.TrimSpace(procinfo.ReadFile(filepath.Join(dir, name))), 10, 64)
 				if err == nil && n > 0 { // v2 says "max", and v1 a number larger than any machine
 					limit = min(limit, n)
 				}

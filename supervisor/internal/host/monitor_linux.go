@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,7 +26,7 @@ const maxrssUnit = 1024
 // runtime has set a handler is not among them.
 func ignoredSignals() []os.Signal {
 	var signals []os.Signal
-	for line := range strings.Lines(readFile("/proc/self/status")) { // not by pid, which is another one in a pid namespace
+	for line := range strings.Lines(procinfo.ReadFile("/proc/self/status")) { // not by pid, which is another one in a pid namespace
 		if mask, ok := strings.CutPrefix(line, "SigIgn:"); ok {
 			set, _ := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
 			for ; set != 0; set &= set - 1 {

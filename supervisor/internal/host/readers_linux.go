@@ -6,13 +6,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
 	"golang.org/x/sys/unix"
 )
 
 // canSeeReaders reports whether /proc/<pid>/syscall can be read. It shows the call that a thread is
 // blocked in, and its arguments. Some sandboxes lack the file, and some security settings deny it
 // even to the owner of the process.
-func canSeeReaders(worker int) bool { return readProc(worker, "syscall") != "" }
+func canSeeReaders(worker int) bool { return procinfo.ReadProc(worker, "syscall") != "" }
 
 // findReaders searches the descendants of root, and root itself unless it is a monitor.
 //
@@ -21,13 +22,13 @@ func canSeeReaders(worker int) bool { return readProc(worker, "syscall") != "" }
 // not wait for input: it waits to be continued.
 func (p *ptyMaster) findReaders(root int, isMonitor bool) []TerminalReader {
 	var found []TerminalReader
-	visitThreads(root, func(pid int, tid string) {
+	procinfo.VisitThreads(root, func(pid int, tid string) {
 		if pid == root && isMonitor {
 			return
 		}
-		call, ok := parseBlockedCall(readProc(pid, "task/"+tid+"/syscall"))
+		call, ok := parseBlockedCall(procinfo.ReadProc(pid, "task/"+tid+"/syscall"))
 		if ok && p.waitsForInput(pid, call) {
-			found = append(found, TerminalReader{PID: pid, TID: parseInt(tid)})
+			found = append(found, TerminalReader{PID: pid, TID: procinfo.ParseInt(tid)})
 		}
 	})
 	if len(found) == 0 {
@@ -38,11 +39,11 @@ func (p *ptyMaster) findReaders(root int, isMonitor bool) []TerminalReader {
 	for _, r := range found {
 		dir := "task/" + strconv.Itoa(r.TID)
 		r.Secret = secret
-		r.Command = strings.TrimSuffix(readProc(r.PID, dir+"/comm"), "\n")
+		r.Command = strings.TrimSuffix(procinfo.ReadProc(r.PID, dir+"/comm"), "\n")
 		r.Key = readerKey(r.PID, r.TID)
 		// The key must belong to the call that was seen above. A thread that was woken in between is
 		// left to the next search.
-		call, ok := parseBlockedCall(readProc(r.PID, dir+"/syscall"))
+		call, ok := parseBlockedCall(procinfo.ReadProc(r.PID, dir+"/syscall"))
 		if ok && p.waitsForInput(r.PID, call) && r.Key != "" && readerKey(r.PID, r.TID) == r.Key {
 			blocked = append(blocked, r)
 		}
@@ -60,17 +61,17 @@ func (p *ptyMaster) findReaders(root int, isMonitor bool) []TerminalReader {
 // made again, with another key, or never.
 func readerKey(pid, tid int) string {
 	dir := "task/" + strconv.Itoa(tid)
-	f := statFields(readProc(pid, dir+"/stat"))
-	if f == nil || f[statState] == "T" || f[statState] == "t" { // t: by a debugger
+	f := procinfo.ParseStat(procinfo.ReadProc(pid, dir+"/stat"))
+	if f == nil || f[procinfo.StatState] == "T" || f[procinfo.StatState] == "t" { // t: by a debugger
 		return ""
 	}
 	switches := 0
-	for line := range strings.Lines(readProc(pid, dir+"/status")) {
+	for line := range strings.Lines(procinfo.ReadProc(pid, dir+"/status")) {
 		if name, n, ok := strings.Cut(line, ":"); ok && strings.HasSuffix(name, "_ctxt_switches") {
-			switches += parseInt(strings.TrimSpace(n))
+			switches += procinfo.ParseInt(strings.TrimSpace(n))
 		}
 	}
-	return fmt.Sprintf("%d/%d/%s/%d", pid, tid, f[statStart], switches)
+	return fmt.Sprintf("%d/%d/%s/%d", pid, tid, f[procinfo.StatStart], switches)
 }
 
 // A blockedCall describes the system call that a thread is blocked in.
@@ -86,7 +87,7 @@ func parseBlockedCall(text string) (c blockedCall, ok bool) {
 	if len(f) < 7 {
 		return c, false
 	}
-	c.number = parseInt(f[0])
+	c.number = procinfo.ParseInt(f[0])
 	for i := range c.args {
 		c.args[i], _ = strconv.ParseUint(strings.TrimPrefix(f[i+1], "0x"), 16, 64)
 	}
@@ -162,13 +163,13 @@ func (p *ptyMaster) isInSelectSet(pid int, n, set uint64) bool {
 
 // isInEpollSet reads "tfd: 0 events: 19 data: …" lines.
 func (p *ptyMaster) isInEpollSet(pid, epfd int) bool {
-	for line := range strings.Lines(readProc(pid, "fdinfo/"+strconv.Itoa(epfd))) {
+	for line := range strings.Lines(procinfo.ReadProc(pid, "fdinfo/"+strconv.Itoa(epfd))) {
 		f := strings.Fields(line)
 		if len(f) < 4 || f[0] != "tfd:" {
 			continue
 		}
 		events, _ := strconv.ParseUint(f[3], 16, 64)
-		if events&unix.EPOLLIN != 0 && p.isThisTerminal(pid, parseInt(f[1])) {
+		if events&unix.EPOLLIN != 0 && p.isThisTerminal(pid, procinfo.ParseInt(f[1])) {
 			return true
 		}
 	}
@@ -195,8 +196,8 @@ func (p *ptyMaster) isThisTerminal(pid, fd int) bool {
 		return false
 	}
 	if st.Rdev == unix.Mkdev(5, 0) { // /dev/tty
-		f := statFields(readProc(pid, "stat"))
-		return f != nil && uint64(parseInt(f[statTerminal])) == statDevice(p.slave.Rdev)
+		f := procinfo.ParseStat(procinfo.ReadProc(pid, "stat"))
+		return f != nil && uint64(procinfo.ParseInt(f[procinfo.StatTerminal])) == statDevice(p.slave.Rdev)
 	}
 	return st.Rdev == p.slave.Rdev && st.Ino == p.slave.Ino && st.Dev == p.slave.Dev
 }

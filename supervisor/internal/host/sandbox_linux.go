@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
 )
 
 // prepareSandbox gives a monitor that is about to start the rights to create a sandbox.
@@ -90,9 +91,9 @@ func (m *monitor) outerPID(worker int) int {
 	go func() {
 		own, _ := os.Readlink("/proc/self")
 		outer := 0
-		visitThreads(parseInt(own), func(pid int, _ string) {
-			for line := range strings.Lines(readProc(pid, "status")) {
-				if f := strings.Fields(line); len(f) > 2 && f[0] == "NSpid:" && f[len(f)-1] == strconv.Itoa(worker) && strconv.Itoa(parentPID(pid)) == own {
+		procinfo.VisitThreads(procinfo.ParseInt(own), func(pid int, _ string) {
+			for line := range strings.Lines(procinfo.ReadProc(pid, "status")) {
+				if f := strings.Fields(line); len(f) > 2 && f[0] == "NSpid:" && f[len(f)-1] == strconv.Itoa(worker) && strconv.Itoa(procinfo.ParentPID(pid)) == own {
 					outer = pid
 				}
 			}

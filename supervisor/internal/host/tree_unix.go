@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,34 +22,28 @@ type processTree struct {
 // when their ancestry is lost.
 const tagVariable = "TURNSTONE_TAG"
 
-// A processRow holds the facts of the system's process table about one process.
-type processRow struct {
-	pid, parent, group, session int
-	zombie                      bool
-}
-
 // visitTable visits the tree as the process table shows it: all processes in its session or
 // with its tag, and all descendants of these and of root. It visits neither root nor zombies.
 // It is for systems where no monitor adopts orphans.
 func (t processTree) visitTable(visit func(pid, group int)) {
-	table := processTable()
+	table := procinfo.ListProcesses()
 	in := map[int]bool{t.root: true}
 	for _, p := range table {
-		if p.session == t.session || hasEnvironment(p.pid, tagVariable+"="+t.tag) {
-			in[p.pid] = true
+		if p.Session == t.session || procinfo.HasEnvironment(p.PID, tagVariable+"="+t.tag) {
+			in[p.PID] = true
 		}
 	}
 	for grown := true; grown; {
 		grown = false
 		for _, p := range table {
-			if in[p.parent] && !in[p.pid] {
-				in[p.pid], grown = true, true
+			if in[p.Parent] && !in[p.PID] {
+				in[p.PID], grown = true, true
 			}
 		}
 	}
 	for _, p := range table {
-		if in[p.pid] && p.pid != t.root && p.pid != os.Getpid() && !p.zombie {
-			visit(p.pid, p.group)
+		if in[p.PID] && p.PID != t.root && p.PID != os.Getpid() && !p.Zombie {
+			visit(p.PID, p.Group)
 		}
 	}
 }
@@ -86,9 +81,9 @@ const dyingTimeout = 3 * time.Second
 func awaitProcessEnd(pids []int, limit time.Duration) []int {
 	for deadline := time.Now().Add(limit); len(pids) > 0; time.Sleep(5 * time.Millisecond) {
 		var left []int
-		for _, p := range processTable() {
-			if slices.Contains(pids, p.pid) && !p.zombie {
-				left = append(left, p.pid)
+		for _, p := range procinfo.ListProcesses() {
+			if slices.Contains(pids, p.PID) && !p.Zombie {
+				left = append(left, p.PID)
 			}
 		}
 		if pids = left; time.Now().After(deadline) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
 	"golang.org/x/sys/unix"
 )
 
@@ -79,13 +80,13 @@ func memfdBytes(pid int, seen map[uint64]bool) (n int64) {
 // readProcessUsage reads one process; a zombie has no memory.
 func readProcessUsage(pid int) (p processUsage, ok bool) {
 	p.pid = pid
-	for line := range strings.Lines(readProc(pid, "status")) {
+	for line := range strings.Lines(procinfo.ReadProc(pid, "status")) {
 		name, value, _ := strings.Cut(line, ":")
 		switch name {
 		case "Name":
 			p.name = strings.TrimSpace(value)
 		case "Threads":
-			p.tasks = parseInt(strings.TrimSpace(value))
+			p.tasks = procinfo.ParseInt(strings.TrimSpace(value))
 		case "VmData":
 			p.data, ok = parseKilobytes(value), true
 		case "RssShmem":
@@ -100,7 +101,7 @@ func readProcessUsage(pid int) (p processUsage, ok bool) {
 
 // readProportionalMemory reads the memory of a process, including its share of what it shares with others.
 func readProportionalMemory(pid int) (p processUsage, ok bool) {
-	for line := range strings.Lines(readProc(pid, "smaps_rollup")) {
+	for line := range strings.Lines(procinfo.ReadProc(pid, "smaps_rollup")) {
 		name, value, _ := strings.Cut(line, ":")
 		switch name {
 		case "Pss_Shmem":
