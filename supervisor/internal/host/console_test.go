@@ -59,9 +59,9 @@ func TestConsoleSize(t *testing.T) {
 		size    TerminalSize
 		sizeEnv []string
 	}{
-		"an agent's": {StartConfig{}, TerminalSize{40, 1000}, sizeEnv},
-		"a user's":   {StartConfig{Interactive: true}, TerminalSize{40, 120}, nil},
-		"a size":     {StartConfig{Size: TerminalSize{30, 90}}, TerminalSize{30, 90}, nil},
+		"an agent's": {StartConfig{}, TerminalSize{Rows: 40, Cols: 1000}, sizeEnv},
+		"a user's":   {StartConfig{Interactive: true}, TerminalSize{Rows: 40, Cols: 120}, nil},
+		"a size":     {StartConfig{Size: TerminalSize{Rows: 30, Cols: 90}}, TerminalSize{Rows: 30, Cols: 90}, nil},
 	} {
 		if size, sizeEnv := consoleSize(&c.command); size != c.size || !slices.Equal(sizeEnv, c.sizeEnv) {
 			t.Errorf("%s: got %v and %q, want %v and %q", name, size, sizeEnv, c.size, c.sizeEnv)

@@ -10,11 +10,11 @@ type (
 
 func newCgroup(context.Context, int, string, ProcessLimits, string) (*cgroup, error) { return nil, nil }
 
-func (*cgroup) removeDir()                                     {}
-func (*cgroup) groupDirs() (_, _ []byte)                       { return nil, nil }
-func (*workerCommand) openCgroupSwitch() (cgroupSwitch, error) { return cgroupSwitch{}, nil }
-func (cgroupSwitch) joinWorkerGroup() error                    { return nil }
-func (cgroupSwitch) rejoinMonitorGroup() error                 { return nil }
+func (*cgroup) removeDir()                                  {}
+func (*cgroup) groupDirs() (_, _ []byte)                    { return nil, nil }
+func openCgroupSwitch(*workerCommand) (cgroupSwitch, error) { return cgroupSwitch{}, nil }
+func (cgroupSwitch) joinWorkerGroup() error                 { return nil }
+func (cgroupSwitch) rejoinMonitorGroup() error              { return nil }
 
 func (*cgroup) taskLimit(ProcessLimits, *SandboxConfig) int { return 0 }
 func uncountedMemory(*StartConfig, error) string            { return "" }

@@ -267,7 +267,7 @@ func awaitCgroup(ctx context.Context, pid, unit string) (dir string, err error) 
 // monitor is confined. Descriptors of -1 mean that there is no group.
 type cgroupSwitch struct{ workerFD, monitorFD int }
 
-func (c *workerCommand) openCgroupSwitch() (e cgroupSwitch, err error) {
+func openCgroupSwitch(c *workerCommand) (e cgroupSwitch, err error) {
 	e = cgroupSwitch{-1, -1}
 	if len(c.WorkerCgroup) == 0 {
 		return e, nil

@@ -14,17 +14,6 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 )
 
-// TerminalSize is the size of a terminal in character cells; the zero value means 40 rows and 120
-// columns.
-type TerminalSize struct{ Rows, Cols uint16 }
-
-func (s TerminalSize) orDefault() TerminalSize {
-	if s == (TerminalSize{}) {
-		return TerminalSize{Rows: 40, Cols: 120}
-	}
-	return s
-}
-
 // A StartConfig describes the process to start and its environment.
 type StartConfig struct {
 	Path string       // the executable, absolute; not looked up in PATH
@@ -113,7 +102,7 @@ func Start(c *StartConfig) (*WorkerProcess, error) {
 			return nil, &StartError{Step: "sandbox", Err: errors.New("a sandbox needs the monitor; call MonitorMain first in main")}
 		}
 	}
-	if err := c.Limits.checkSupported(len(c.CPUs) > 0); err != nil {
+	if err := checkLimits(c.Limits, len(c.CPUs) > 0); err != nil {
 		return nil, &StartError{Step: "limits", Err: err}
 	}
 	return start(c)

@@ -144,7 +144,7 @@ func (m *monitor) prepareThread(plan *workerCommand) cgroupSwitch {
 		runtime.LockOSThread()
 	}
 	m.exitOnError("limits", "", setCPUAffinity(plan.CPUs, plan.Limits.CPUs))
-	group, err := plan.openCgroupSwitch()
+	group, err := openCgroupSwitch(plan)
 	m.exitOnError("limits", string(plan.WorkerCgroup), err)
 	m.enterSandbox(plan)
 	if plan.Limits.Disk > 0 { // a write beyond the limit is an error in the language, and does not end the worker
@@ -159,7 +159,7 @@ func (m *monitor) startWorker(plan *workerCommand, group cgroupSwitch) {
 	m.exitOnError("limits", string(plan.WorkerCgroup), group.joinWorkerGroup())
 	pid, err := syscall.ForkExec(string(plan.Path), toStrings(plan.Args), &syscall.ProcAttr{
 		Env:   toStrings(plan.Env),
-		Files: plan.fileDescriptors(),
+		Files: workerDescriptors(plan),
 		Sys:   workerAttributes(),
 	})
 	m.exitOnError("exec", string(plan.Path), err)
@@ -188,8 +188,8 @@ func (m *monitor) releaseTerminal() {
 	} // ESRCH and EPERM: its group is gone, so the worker has already ended
 }
 
-// fileDescriptors returns the descriptors that the worker gets as its 0, 1, 2 and so on.
-func (c *workerCommand) fileDescriptors() []uintptr {
+// workerDescriptors returns the descriptors that the worker gets as its 0, 1, 2 and so on.
+func workerDescriptors(c *workerCommand) []uintptr {
 	if c.ChannelOnStdio {
 		return []uintptr{fdWorkerIn, fdWorkerOut, 2}
 	}

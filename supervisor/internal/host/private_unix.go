@@ -11,13 +11,6 @@ import (
 // PagerEnv makes programs show text whole, without waiting for keys.
 const PagerEnv = "PAGER=cat"
 
-// Causes of a failed start.
-const (
-	errNotDirectory = syscall.ENOTDIR
-	errExecFormat   = syscall.ENOEXEC
-	errTooLong      = syscall.E2BIG
-)
-
 // MaxOpenFiles returns how many open files this process may have. The Go runtime has raised the
 // soft limit to the hard one.
 func MaxOpenFiles() int {

@@ -9,13 +9,6 @@ import (
 // PagerEnv removes a pager: Windows has no cat, and programs show text whole if TERM is dumb.
 const PagerEnv = "PAGER"
 
-// Causes of a failed start.
-const (
-	errNotDirectory = windows.ERROR_DIRECTORY
-	errExecFormat   = windows.ERROR_BAD_EXE_FORMAT
-	errTooLong      = windows.ERROR_FILENAME_EXCED_RANGE
-)
-
 // IsOwnedByUser reports whether the file belongs to the user of this process. It is true on
 // Windows, where the temporary directory is the user's own.
 func IsOwnedByUser(os.FileInfo) bool { return true }

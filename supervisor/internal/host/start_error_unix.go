@@ -1,0 +1,12 @@
+//go:build linux || darwin
+
+package host
+
+import "syscall"
+
+// Causes of a failed start.
+const (
+	errNotDirectory = syscall.ENOTDIR
+	errExecFormat   = syscall.ENOEXEC
+	errTooLong      = syscall.E2BIG
+)

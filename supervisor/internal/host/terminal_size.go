@@ -1,0 +1,12 @@
+package host
+
+// TerminalSize is the size of a terminal in character cells; the zero value means 40 rows and 120
+// columns.
+type TerminalSize struct{ Rows, Cols uint16 }
+
+func (s TerminalSize) orDefault() TerminalSize {
+	if s == (TerminalSize{}) {
+		return TerminalSize{Rows: 40, Cols: 120}
+	}
+	return s
+}
