@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -89,7 +89,7 @@ func (s *Session) releaseCall(id uint64) {
 	s.mu.Lock()
 	defer s.unlock()
 	delete(s.pendingDecisions, id)
-	s.m.handleDenial(host.Denial{ID: id, Resolved: true}, session.Grant{})
+	s.m.handleDenial(monitorproto.Denial{ID: id, Resolved: true}, session.Grant{})
 }
 
 // MatchFunction reports whether a pattern covers a function, as in [session.Grant].Call. "github.*"

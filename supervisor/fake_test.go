@@ -11,6 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -26,14 +27,14 @@ type fakeProcess struct {
 
 	mu             sync.Mutex
 	received       []receivedItem
-	blockedReaders []host.TerminalReader
+	blockedReaders []monitorproto.TerminalReader
 	output         []byte // not yet read from its terminal
 	scanCount      int
-	pendingSignals chan struct{} // signals are in flight until it is closed; nil without signals
-	fatalSignal    host.Signal   // the signal that ended it
-	grantError     error         // the answer to Grant
-	lateGrant      func()        // callback of the last Grant
-	exit           host.Exit
+	pendingSignals chan struct{}       // signals are in flight until it is closed; nil without signals
+	fatalSignal    monitorproto.Signal // the signal that ended it
+	grantError     error               // the answer to Grant
+	lateGrant      func()              // callback of the last Grant
+	exit           monitorproto.Exit
 
 	usage         host.Usage
 	usageCalls    int              // number of calls of MeasureUsage
@@ -49,8 +50,8 @@ type receivedItem struct {
 
 // A sentSignal records a signal and its target.
 type sentSignal struct {
-	sig host.Signal
-	to  host.Target
+	sig monitorproto.Signal
+	to  monitorproto.Target
 }
 
 // runWithFakeWorker runs a test in fake time, with a session whose worker sends only what the test
@@ -91,7 +92,7 @@ func newFakeProcess(t *testing.T) (*fakeProcess, *launchResult) {
 		launchedAt:  time.Now(),
 		exited:      make(chan struct{}),
 		notices:     make(chan string),
-		fatalSignal: host.Kill,
+		fatalSignal: monitorproto.Kill,
 	}
 	go func() {
 		for {
@@ -147,7 +148,7 @@ func (p *fakeProcess) readyFrame() ipc.Message {
 func (p *fakeProcess) readBehindMarker() {
 	p.withLock(func() {
 		p.output = []byte("\x1b_0123456789abcdef;#1\x1b\\behind")
-		p.blockedReaders = []host.TerminalReader{{Key: "cat", Command: "cat"}}
+		p.blockedReaders = []monitorproto.TerminalReader{{Key: "cat", Command: "cat"}}
 	})
 }
 
@@ -177,7 +178,7 @@ func receivedFrames[M ipc.Message](all []receivedItem) (got []M, at []time.Durat
 	return got, at
 }
 
-func (p *fakeProcess) exitWith(e host.Exit) {
+func (p *fakeProcess) exitWith(e monitorproto.Exit) {
 	p.once.Do(func() {
 		p.exit = e
 		go func() { _ = p.conn.Close() }()
@@ -186,13 +187,13 @@ func (p *fakeProcess) exitWith(e host.Exit) {
 	})
 }
 
-func (p *fakeProcess) Signal(sig host.Signal, to host.Target) error {
+func (p *fakeProcess) Signal(sig monitorproto.Signal, to monitorproto.Target) error {
 	p.addReceived(sentSignal{sig, to})
 	p.mu.Lock()
-	ends := sig != host.Interrupt && sig >= p.fatalSignal
+	ends := sig != monitorproto.Interrupt && sig >= p.fatalSignal
 	p.mu.Unlock()
 	if ends {
-		p.exitWith(host.Exit{Signal: sig.String()})
+		p.exitWith(monitorproto.Exit{Signal: sig.String()})
 	}
 	return nil
 }
@@ -203,10 +204,10 @@ func (p *fakeProcess) SignalsSent() <-chan struct{} {
 	return p.pendingSignals
 }
 
-func (p *fakeProcess) Kill() { _ = p.Signal(host.Kill, host.Group) }
+func (p *fakeProcess) Kill() { _ = p.Signal(monitorproto.Kill, monitorproto.Group) }
 
 func (p *fakeProcess) Exited() <-chan struct{}           { return p.exited }
-func (p *fakeProcess) Exit() host.Exit                   { return p.exit }
+func (p *fakeProcess) Exit() monitorproto.Exit           { return p.exit }
 func (p *fakeProcess) Done() <-chan struct{}             { return p.exited }
 func (p *fakeProcess) Survivors() []int                  { return nil }
 func (p *fakeProcess) Notices() <-chan string            { return p.notices }
@@ -282,15 +283,15 @@ func (p *fakeProcess) AwaitOutput(take func() bool) error {
 	return io.EOF
 }
 
-func (p *fakeProcess) WriteInput(b []byte, _ bool) error { p.addReceived(string(b)); return nil }
-func (p *fakeProcess) SyncOutput()                       {}
-func (p *fakeProcess) Restore() error                    { return nil }
-func (p *fakeProcess) Resize(host.TerminalSize) error    { return nil }
-func (p *fakeProcess) IsRawMode() bool                   { return false }
-func (p *fakeProcess) HasForegroundJob() bool            { return false }
-func (p *fakeProcess) TypeKeys([]byte) error             { return nil }
+func (p *fakeProcess) WriteInput(b []byte, _ bool) error      { p.addReceived(string(b)); return nil }
+func (p *fakeProcess) SyncOutput()                            {}
+func (p *fakeProcess) Restore() error                         { return nil }
+func (p *fakeProcess) Resize(monitorproto.TerminalSize) error { return nil }
+func (p *fakeProcess) IsRawMode() bool                        { return false }
+func (p *fakeProcess) HasForegroundJob() bool                 { return false }
+func (p *fakeProcess) TypeKeys([]byte) error                  { return nil }
 
-func (p *fakeProcess) Readers() []host.TerminalReader {
+func (p *fakeProcess) Readers() []monitorproto.TerminalReader {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.scanCount++

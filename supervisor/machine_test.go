@@ -12,7 +12,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -72,8 +72,8 @@ func TestInterruptRetry(t *testing.T) {
 							signals = append(signals, sig)
 						}
 					}
-					first := []sentSignal{{host.Interrupt, host.Foreground}, {host.Interrupt, host.Group}}
-					again := slices.Repeat([]sentSignal{{host.Interrupt, host.Worker}}, len(want)-1)
+					first := []sentSignal{{monitorproto.Interrupt, monitorproto.Foreground}, {monitorproto.Interrupt, monitorproto.Group}}
+					again := slices.Repeat([]sentSignal{{monitorproto.Interrupt, monitorproto.Worker}}, len(want)-1)
 					if wanted := slices.Concat(first, again); !slices.Equal(signals, wanted) {
 						t.Errorf("got signals %v, want %v", signals, wanted)
 					}
@@ -196,7 +196,7 @@ func TestInterruptedInputRequest(t *testing.T) {
 		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 			p.sendReady()
 			turn := submitTurn(t, s, "cat")
-			p.withLock(func() { p.blockedReaders = []host.TerminalReader{{Key: "cat", Command: "cat"}} })
+			p.withLock(func() { p.blockedReaders = []monitorproto.TerminalReader{{Key: "cat", Command: "cat"}} })
 			p.advanceTime(time.Second)
 			if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
 				t.Fatalf("got input request %+v", r.InputRequest)
@@ -221,7 +221,7 @@ func TestInterruptedInputRequest(t *testing.T) {
 		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 			p.sendReady()
 			turn := submitTurn(t, s, "cat")
-			p.withLock(func() { p.blockedReaders = []host.TerminalReader{{Key: "cat", Command: "cat"}} })
+			p.withLock(func() { p.blockedReaders = []monitorproto.TerminalReader{{Key: "cat", Command: "cat"}} })
 			p.advanceTime(time.Second)
 			p.withLock(func() { p.pendingSignals = make(chan struct{}) })
 			go func() { _, _ = s.Interrupt(t.Context(), turn) }()
@@ -378,7 +378,7 @@ func TestStartTimeout(t *testing.T) {
 		for ready, ended := range map[time.Duration]bool{earlyInputTimeout - 100*ms: false, time.Minute: true} {
 			t.Run(ready.String(), func(t *testing.T) {
 				runWithFakeWorker(t, &Options{}, workers.Spec{EarlyInputError: "it was kept out"}, func(t *testing.T, s *Session, p *fakeProcess) {
-					p.withLock(func() { p.blockedReaders = []host.TerminalReader{{Key: "main", Command: "fake"}} })
+					p.withLock(func() { p.blockedReaders = []monitorproto.TerminalReader{{Key: "main", Command: "fake"}} })
 					p.advanceTime(ready)
 					if r := pollReply(t, s, 0); r.InputRequest != nil || (r.State == session.StateEnded) != ended {
 						t.Fatalf("got %v, input request %v", r.State, r.InputRequest)
@@ -497,7 +497,7 @@ func TestExit_TurnMayExit(t *testing.T) {
 	t.Run("is interrupted by a signal without a frame, then killed", func(t *testing.T) {
 		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 			turn := leave(t, s, p)
-			for _, want := range []host.Signal{host.Interrupt, host.Kill} {
+			for _, want := range []monitorproto.Signal{monitorproto.Interrupt, monitorproto.Kill} {
 				result := interruptInBackground(t, s, turn)
 				all := p.takeReceived()
 				if !slices.ContainsFunc(all, func(h receivedItem) bool { s, ok := h.what.(sentSignal); return ok && s.sig == want }) {
@@ -507,7 +507,7 @@ func TestExit_TurnMayExit(t *testing.T) {
 					t.Errorf("got frame %v for a worker that no longer reads", got)
 				}
 				p.advanceTime(interruptTimeout)
-				if got := <-result; want == host.Interrupt && got != session.InterruptPending {
+				if got := <-result; want == monitorproto.Interrupt && got != session.InterruptPending {
 					t.Errorf("got %q", got)
 				}
 			}
@@ -525,13 +525,13 @@ func TestExit_TurnMayExit(t *testing.T) {
 
 func TestStop_Escalation(t *testing.T) {
 	for step, test := range map[string]struct {
-		dies   host.Signal
+		dies   monitorproto.Signal
 		took   time.Duration
 		events string
 	}{
-		"SIGHUP":  {host.Hangup, 6 * time.Second, "0s SIGINT, 0s shutdown, 5s closed, 6s SIGHUP"},
-		"SIGTERM": {host.Terminate, 7 * time.Second, "0s SIGINT, 0s shutdown, 5s closed, 6s SIGHUP, 7s SIGKILL, 7s SIGTERM"},
-		"SIGKILL": {host.Kill, 8 * time.Second, "0s SIGINT, 0s shutdown, 5s closed, 6s SIGHUP, 7s SIGTERM, 8s SIGKILL"},
+		"SIGHUP":  {monitorproto.Hangup, 6 * time.Second, "0s SIGINT, 0s shutdown, 5s closed, 6s SIGHUP"},
+		"SIGTERM": {monitorproto.Terminate, 7 * time.Second, "0s SIGINT, 0s shutdown, 5s closed, 6s SIGHUP, 7s SIGKILL, 7s SIGTERM"},
+		"SIGKILL": {monitorproto.Kill, 8 * time.Second, "0s SIGINT, 0s shutdown, 5s closed, 6s SIGHUP, 7s SIGTERM, 8s SIGKILL"},
 	} {
 		t.Run(step, func(t *testing.T) {
 			runWithFakeWorker(t, &Options{StopGrace: 10 * time.Second}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {

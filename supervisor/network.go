@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egress"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -48,7 +48,7 @@ const hostCallBit = 1 << 62
 // if asking is allowed. The event is recorded before the session's connect call returns.
 func (s *Session) handleRefusedHost(ctx context.Context, destination, why string) bool {
 	s.mu.Lock()
-	d := host.Denial{Op: "connect", Host: destination}
+	d := monitorproto.Denial{Op: "connect", Host: destination}
 	if why != "" && s.m.isFirstReport(timeline.AccessDenied{Op: "connect", Host: destination, Detail: why}) {
 		s.m.recordNotice("the sandbox refused a connection to %s: %s", destination, why)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -49,7 +49,7 @@ type sandboxControl interface {
 }
 
 // handleDenial handles a call that the sandbox of a worker refused or suspended.
-func (s *Session) handleDenial(generation uint64, d host.Denial) {
+func (s *Session) handleDenial(generation uint64, d monitorproto.Denial) {
 	offer := session.Grant{}
 	if !d.Protected {
 		offer = s.grantToOffer(timeline.AccessDenied{Op: d.Op, Path: d.Path, Host: d.Host})
@@ -90,7 +90,7 @@ func (s *Session) canOffer(g session.Grant) bool {
 
 // handleDenial handles a report of the sandbox. offer is the grant that a user may give; zero means
 // none.
-func (m *sessionMachine) handleDenial(d host.Denial, offer session.Grant) {
+func (m *sessionMachine) handleDenial(d monitorproto.Denial, offer session.Grant) {
 	if d.Resolved {
 		m.dropUserRequests(func(a inputRequest) bool { return a.callID == d.ID })
 		return

@@ -17,6 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -78,11 +79,11 @@ func runInSandbox(t *testing.T, test func(*testing.T, *sandboxFixture)) {
 func (f *sandboxFixture) holdCall(op, path string) uint64 {
 	f.Helper()
 	f.nextCall++
-	f.reportDenial(host.Denial{ID: f.nextCall, Op: op, Path: path})
+	f.reportDenial(monitorproto.Denial{ID: f.nextCall, Op: op, Path: path})
 	return f.nextCall
 }
 
-func (f *sandboxFixture) reportDenial(d host.Denial) {
+func (f *sandboxFixture) reportDenial(d monitorproto.Denial) {
 	f.session.handleDenial(f.generation(), d)
 	synctest.Wait()
 }
@@ -146,7 +147,7 @@ func recordedBodies[B timeline.Body](s *Session) (all []B) {
 // resetWorker starts a new worker and a turn in it.
 func (f *sandboxFixture) resetWorker() {
 	f.Helper()
-	f.process.withLock(func() { f.process.fatalSignal = host.Hangup })
+	f.process.withLock(func() { f.process.fatalSignal = monitorproto.Hangup })
 	f.session.launcher = func(*host.StartConfig) (l *launchResult, err error) {
 		f.process, l = newFakeProcess(f.T)
 		return l, nil
@@ -343,15 +344,15 @@ func TestPermission(t *testing.T) {
 		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
 			x, y := c.holdCall("write", c.dirA+"/x"), c.holdCall("write", c.dirB+"/y")
 			c.wantQuestion(c.dirA + "/x")
-			c.reportDenial(host.Denial{ID: y, Resolved: true})
-			c.reportDenial(host.Denial{ID: x, Resolved: true})
-			c.reportDenial(host.Denial{ID: x, Resolved: true})
+			c.reportDenial(monitorproto.Denial{ID: y, Resolved: true})
+			c.reportDenial(monitorproto.Denial{ID: x, Resolved: true})
+			c.reportDenial(monitorproto.Denial{ID: x, Resolved: true})
 			if r := pollReply(c.T, c.session, c.turn); r.State != session.StateRunning || r.InputRequest != nil {
 				t.Errorf("got %+v", r)
 			}
 			c.wantAnswers()
-			c.reportDenial(host.Denial{ID: x, Op: "write", Path: c.dirA + "/x"})
-			c.reportDenial(host.Denial{ID: x, Op: "write", Path: c.dirA + "/x"})
+			c.reportDenial(monitorproto.Denial{ID: x, Op: "write", Path: c.dirA + "/x"})
+			c.reportDenial(monitorproto.Denial{ID: x, Op: "write", Path: c.dirA + "/x"})
 			c.answerPermission(c.wantQuestion(c.dirA+"/x"), false)
 			c.wantAnswers(answeredCall{x, false})
 		})
@@ -363,7 +364,7 @@ func TestPermission(t *testing.T) {
 			call := c.holdCall("write", c.dirA+"/x")
 			id := c.wantQuestion(c.dirA + "/x")
 			c.process.sendFrames(ipc.SessionEnd{Reason: ipc.EndExit})
-			c.reportDenial(host.Denial{ID: call, Resolved: true})
+			c.reportDenial(monitorproto.Denial{ID: call, Resolved: true})
 			if err := c.session.AnswerPermission(t.Context(), id, false); !errors.Is(err, session.ErrStale) {
 				t.Errorf("got %v", err)
 			}
@@ -379,7 +380,7 @@ func TestPermission(t *testing.T) {
 			if i, _ := c.session.Info(t.Context()); i.State != session.StateIdle {
 				t.Errorf("got %v", i.State)
 			}
-			c.reportDenial(host.Denial{Op: "write", Path: c.dirB + "/y", Program: "touch"})
+			c.reportDenial(monitorproto.Denial{Op: "write", Path: c.dirB + "/y", Program: "touch"})
 			if got := recordedBodies[timeline.AccessDenied](c.session); len(got) != 2 || got[1].ChildProgram != "touch" {
 				t.Errorf("got %+v", got)
 			}
@@ -544,7 +545,7 @@ func TestGrant(t *testing.T) {
 			var plans []*host.StartConfig
 			launch := c.session.launcher
 			c.session.launcher = func(cmd *host.StartConfig) (*launchResult, error) { plans = append(plans, cmd); return launch(cmd) }
-			c.process.withLock(func() { c.process.fatalSignal = host.Hangup })
+			c.process.withLock(func() { c.process.fatalSignal = monitorproto.Hangup })
 			if err := c.session.Reset(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -709,7 +710,7 @@ func TestPermissionInterrupt(t *testing.T) {
 			if err := c.session.AnswerPermission(t.Context(), id, true); !errors.Is(err, session.ErrStale) || !strings.Contains(err.Error(), "is closed: it was answered") {
 				t.Errorf("a late grant: got %v", err)
 			}
-			c.reportDenial(host.Denial{ID: call, Op: "write", Path: c.dirA + "/x"}) // the call restarted before the worker sent anything
+			c.reportDenial(monitorproto.Denial{ID: call, Op: "write", Path: c.dirA + "/x"}) // the call restarted before the worker sent anything
 			if p := c.shownPermission(); p != nil {
 				t.Errorf("asked before the interrupt took effect: %+v", p)
 			}
@@ -731,7 +732,7 @@ func TestPermissionInterrupt(t *testing.T) {
 			call := c.holdCall("write", c.dirA+"/x")
 			c.wantQuestion(c.dirA + "/x")
 			result := interruptInBackground(t, c.session, c.turn)
-			c.reportDenial(host.Denial{ID: call, Resolved: true})
+			c.reportDenial(monitorproto.Denial{ID: call, Resolved: true})
 			c.process.sendFrames(ipc.InterruptAck{Turn: c.turn, Seq: 1, Result: ipc.InterruptPending}, ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeInterrupted})
 			if got := <-result; got != session.InterruptIdle {
 				t.Errorf("got %q", got)
@@ -749,22 +750,22 @@ func TestPermission_EndOfTurn(t *testing.T) {
 		want []answeredCall
 	}{
 		"idle":  {func(c *sandboxFixture) { c.process.sendFrames(ipc.Idle{Turn: c.turn, Outcome: ipc.OutcomeOK}) }, []answeredCall{{1, false}, {2, false}}},
-		"death": {func(c *sandboxFixture) { c.process.exitWith(host.Exit{Code: 3}) }, nil},
+		"death": {func(c *sandboxFixture) { c.process.exitWith(monitorproto.Exit{Code: 3}) }, nil},
 		"reset": {func(c *sandboxFixture) {
-			c.process.withLock(func() { c.process.fatalSignal = host.Hangup })
+			c.process.withLock(func() { c.process.fatalSignal = monitorproto.Hangup })
 			if err := c.session.Reset(c.Context()); err != nil {
 				c.Fatal(err)
 			}
 		}, []answeredCall{{1, false}, {2, false}}},
 		"close": {func(c *sandboxFixture) {
-			c.process.withLock(func() { c.process.fatalSignal = host.Hangup })
+			c.process.withLock(func() { c.process.fatalSignal = monitorproto.Hangup })
 			if err := c.session.Close(c.Context()); err != nil {
 				c.Fatal(err)
 			}
 		}, []answeredCall{{1, false}, {2, false}}},
 		"the worker leaves": {func(c *sandboxFixture) {
 			c.process.sendFrames(ipc.SessionEnd{Reason: ipc.EndExit})
-			c.process.exitWith(host.Exit{})
+			c.process.exitWith(monitorproto.Exit{})
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -786,7 +787,7 @@ func TestPermission_EndOfTurn(t *testing.T) {
 				if len(waits) != 1 || len(ends) != 1 {
 					t.Errorf("got %d input requests and %d ends", len(waits), len(ends))
 				}
-				c.session.handleDenial(generation, host.Denial{ID: 9, Op: "write", Path: c.dirA + "/late"}) // must not panic, nor reach a later worker
+				c.session.handleDenial(generation, monitorproto.Denial{ID: 9, Op: "write", Path: c.dirA + "/late"}) // must not panic, nor reach a later worker
 				if i, _ := c.session.Info(t.Context()); i.InputRequest != nil {
 					t.Errorf("got %+v", i.InputRequest)
 				}
@@ -887,7 +888,7 @@ func TestBeforeWrite(t *testing.T) {
 			must("with one that may come late", c.workspace, c.dirA, c.dirB)
 			c.resetWorker()
 			must("in the next worker", c.workspace, c.dirA)
-			c.process.withLock(func() { c.process.fatalSignal = host.Hangup })
+			c.process.withLock(func() { c.process.fatalSignal = monitorproto.Hangup })
 			c.session.launcher = func(*host.StartConfig) (*launchResult, error) { return nil, errors.New("no") }
 			if err := c.session.Reset(t.Context()); err == nil {
 				t.Error("the session started")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // A launcher starts a worker's process and returns once it exists.
@@ -30,7 +31,7 @@ type process interface {
 	processLifecycle
 	processSandbox
 	processLimits
-	Signal(host.Signal, host.Target) error
+	Signal(monitorproto.Signal, monitorproto.Target) error
 	SignalsSent() <-chan struct{}
 }
 
@@ -38,7 +39,7 @@ type process interface {
 type processLifecycle interface {
 	Kill()
 	Exited() <-chan struct{}
-	Exit() host.Exit
+	Exit() monitorproto.Exit
 	Done() <-chan struct{}
 	Survivors() []int
 	Notices() <-chan string
@@ -66,7 +67,7 @@ type processLimits interface {
 type terminal interface {
 	terminalStream
 	Restore() error
-	Resize(host.TerminalSize) error
+	Resize(monitorproto.TerminalSize) error
 	IsRawMode() bool
 	HasForegroundJob() bool
 }
@@ -82,7 +83,7 @@ type terminalStream interface {
 
 // A readerFinder finds the programs that are blocked in a read of the terminal.
 type readerFinder interface {
-	Readers() []host.TerminalReader
+	Readers() []monitorproto.TerminalReader
 	HasNoOtherReader() bool
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -119,10 +120,10 @@ func (r *RunningProgram) WaitStderr() {
 func (r *RunningProgram) Close() error {
 	_ = r.ReadWriteCloser.Close()
 	for _, step := range []struct {
-		sig  host.Signal
+		sig  monitorproto.Signal
 		wait time.Duration
-	}{{wait: programStopGrace}, {host.Terminate, programTermGrace}} {
-		if step.sig == host.Terminate && r.process.Signal(host.Terminate, host.Group) != nil {
+	}{{wait: programStopGrace}, {monitorproto.Terminate, programTermGrace}} {
+		if step.sig == monitorproto.Terminate && r.process.Signal(monitorproto.Terminate, monitorproto.Group) != nil {
 			break
 		}
 		timer := time.NewTimer(step.wait)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // queryTimeout is how long a query may take before it is interrupted, and then how long the
@@ -178,6 +178,6 @@ func (w *worker) interruptQuery(id uint64) {
 		return // a turn started after the query and must not be interrupted
 	}
 	if w.conn.Send(ipc.Interrupt{Turn: 0, Seq: id, Level: 1}) == nil && w.s.m.ready.Capabilities.Interrupt == ipc.InterruptBySignal {
-		_ = w.proc.Signal(host.Interrupt, host.Worker)
+		_ = w.proc.Signal(monitorproto.Interrupt, monitorproto.Worker)
 	}
 }

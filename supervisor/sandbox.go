@@ -19,6 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/userdirs"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -58,7 +59,7 @@ func eachMechanism[T any](s *workers.Sandbox, try func(by workers.SandboxMechani
 		if before != nil {
 			return result, fmt.Errorf("%w; before that: %w", err, before)
 		}
-		if e, ok := errors.AsType[*host.StartError](err); !ok || !confine.IsUnsupported(e.Step, e.Err) {
+		if e, ok := errors.AsType[*monitorproto.StartError](err); !ok || !confine.IsUnsupported(e.Step, e.Err) {
 			return result, err
 		}
 	}

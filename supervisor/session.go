@@ -18,7 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egress"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -41,9 +41,9 @@ type Session struct {
 	lifecycle chan struct{}
 
 	mu                 sync.Mutex
-	m                  sessionMachine // guarded by mu, like all fields below
-	earlyDenials       []host.Denial  // of the worker being launched
-	spec               workers.Spec   // preparations add their results
+	m                  sessionMachine        // guarded by mu, like all fields below
+	earlyDenials       []monitorproto.Denial // of the worker being launched
+	spec               workers.Spec          // preparations add their results
 	openedAt           time.Time
 	crashedBefore      *CrashedSession // the crashed session that this one follows; nil without one
 	currentStart       *startAttempt   // the start under way; nil without one
@@ -361,7 +361,7 @@ func (s *Session) Resize(_ context.Context, size session.Size) error {
 	if w == nil {
 		return nil
 	}
-	return w.proc.terminal.Resize(host.TerminalSize(size))
+	return w.proc.terminal.Resize(monitorproto.TerminalSize(size))
 }
 
 // Reset implements session.Session.

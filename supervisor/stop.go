@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // stop runs the shutdown escalation until the process has exited, and returns the name of the step
@@ -21,14 +21,14 @@ func (w *worker) stop(grace time.Duration, busy bool) (step string) {
 		{"shutdown", 50, func() error {
 			_ = w.conn.Send(ipc.Shutdown{GraceMS: uint64(grace / 2 / time.Millisecond)})
 			if busy {
-				_ = w.proc.Signal(host.Interrupt, host.Foreground)
-				_ = w.proc.Signal(host.Interrupt, host.Worker)
+				_ = w.proc.Signal(monitorproto.Interrupt, monitorproto.Foreground)
+				_ = w.proc.Signal(monitorproto.Interrupt, monitorproto.Worker)
 			}
 			return nil
 		}},
 		{"channel", 10, w.conn.Close},
-		{"SIGHUP", 10, func() error { return w.proc.Signal(host.Hangup, host.Group) }},
-		{"SIGTERM", 10, func() error { return w.proc.Signal(host.Terminate, host.Group) }},
+		{"SIGHUP", 10, func() error { return w.proc.Signal(monitorproto.Hangup, monitorproto.Group) }},
+		{"SIGTERM", 10, func() error { return w.proc.Signal(monitorproto.Terminate, monitorproto.Group) }},
 		{"SIGKILL", 20, func() error { w.proc.Kill(); return nil }},
 	}
 	for _, r := range steps {

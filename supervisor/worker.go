@@ -20,6 +20,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -96,17 +97,17 @@ func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, 
 		Args: expandFilesDir(spec.Args, files),
 		Env:  s.newWorkerEnv(&spec, box.env, files),
 		Dir:  spec.Dir,
-		Size: host.TerminalSize(size),
+		Size: monitorproto.TerminalSize(size),
 
 		Interactive: spec.UserTerminal,
 		Stdin:       spec.Program.Stdin,
 		PipedOutput: spec.Program.PipedOutput,
 
-		Limits:     host.ProcessLimits{Memory: spec.Limits.Memory, Processes: s.limitEnforcer.taskLimit(spec.Limits), CPUs: spec.Limits.CPUs, Files: spec.Limits.Files, Disk: spec.Limits.Disk},
+		Limits:     monitorproto.ProcessLimits{Memory: spec.Limits.Memory, Processes: s.limitEnforcer.taskLimit(spec.Limits), CPUs: spec.Limits.CPUs, Files: spec.Limits.Files, Disk: spec.Limits.Disk},
 		CPUs:       s.limitEnforcer.cpus,
 		RuntimeDir: userdirs.Runtime(environ.Getenv(s.o.Env)),
 		Sandbox:    box.sandbox,
-		OnDenial:   func(d host.Denial) { s.handleDenial(generation, d) },
+		OnDenial:   func(d monitorproto.Denial) { s.handleDenial(generation, d) },
 		Timeout:    s.o.StartTimeout,
 		Logger:     log,
 	})
@@ -324,7 +325,7 @@ func (s *Session) InterruptJob() bool {
 	s.mu.Lock()
 	w := s.worker
 	s.mu.Unlock()
-	return w != nil && w.proc.terminal.HasForegroundJob() && w.proc.Signal(host.Interrupt, host.Foreground) == nil
+	return w != nil && w.proc.terminal.HasForegroundJob() && w.proc.Signal(monitorproto.Interrupt, monitorproto.Foreground) == nil
 }
 
 // handleFrame handles a frame. The stream merger calls it in order.
@@ -362,16 +363,16 @@ func (w *worker) performEffect(e machineEffect) {
 			s.m.failWorker(fmt.Errorf("cannot send the input: %w", err))
 		}
 	case doInterrupt:
-		w.sendInterrupt(e.message, host.Group)
+		w.sendInterrupt(e.message, monitorproto.Group)
 		if m := e.message.(ipc.Interrupt); m.Level > 1 {
 			w.cancelTurnCalls(m.Turn)
 		}
 	case doRepeatInterrupt: // at most one signal is in flight to a worker that has read a frame
 		if w.proc.SignalsSent() == nil {
-			w.sendInterrupt(e.message, host.Worker)
+			w.sendInterrupt(e.message, monitorproto.Worker)
 		}
 	case doSignal:
-		w.sendSignal(host.Group)
+		w.sendSignal(monitorproto.Group)
 	case doAwaitSignals:
 		notices, err := w.proc.RefreshSandbox()
 		for _, n := range notices {
@@ -421,7 +422,7 @@ func (w *worker) performEffect(e machineEffect) {
 // sendInterrupt sends the frame, which names the turn, and then the signal, which wakes the
 // runtime. The first signal goes to the whole foreground. Retries go to the worker alone, since
 // other processes would take them for new interrupts.
-func (w *worker) sendInterrupt(m ipc.Message, to host.Target) {
+func (w *worker) sendInterrupt(m ipc.Message, to monitorproto.Target) {
 	if err := w.conn.Send(m); err != nil {
 		return // the worker is ending; its exit is reported
 	}
@@ -429,14 +430,14 @@ func (w *worker) sendInterrupt(m ipc.Message, to host.Target) {
 }
 
 // sendSignal sends the interrupt signal to a worker that handles it.
-func (w *worker) sendSignal(to host.Target) {
+func (w *worker) sendSignal(to monitorproto.Target) {
 	if w.s.m.ready.Capabilities.Interrupt == ipc.InterruptBySelf {
 		return
 	}
-	if to == host.Group {
-		_ = w.proc.Signal(host.Interrupt, host.Foreground)
+	if to == monitorproto.Group {
+		_ = w.proc.Signal(monitorproto.Interrupt, monitorproto.Foreground)
 	}
-	_ = w.proc.Signal(host.Interrupt, to)
+	_ = w.proc.Signal(monitorproto.Interrupt, to)
 }
 
 // awaitSignals waits until the signals of the turn before t are sent: they arrive before the worker

@@ -10,20 +10,21 @@ import (
 // mayImport lists, for each package, the packages of this module that its
 // source may import. A package that is not listed fails: decide where it belongs.
 var mayImport = map[string]string{
-	"ipc":                           "",
-	"timeline":                      "internal/text timeline/internal/screen timeline/internal/redact timeline/internal/describe",
+	"ipc": "",
+	"timeline": "internal/text timeline/internal/screen timeline/internal/redact timeline/internal/describe",
 	"timeline/internal/screen":      "internal/text",
 	"timeline/internal/redact":      "internal/text",
 	"timeline/internal/describe":    "internal/text",
 	"timeline/render":               "timeline timeline/internal/screen internal/text",
-	"session":                       "timeline internal/text timeline/render",
-	"session/sessiontest":           "session timeline workers timeline/render",
-	"workers":                       "internal/paths internal/text",
+	"session": "timeline internal/text timeline/render",
+	"session/sessiontest": "session timeline workers timeline/render",
+	"workers": "internal/paths internal/text",
 	"supervisor/internal/egressipc": "",
-	"supervisor/internal/egress":    "workers supervisor/internal/egressipc internal/environ",
-	"supervisor/internal/confine":   "workers internal/shellword internal/text internal/systempath supervisor/internal/egressipc internal/paths",
-	"supervisor/internal/procinfo":  "",
-	"supervisor/internal/host":      "supervisor/internal/confine supervisor/internal/egressipc supervisor/internal/procinfo internal/environ",
+	"supervisor/internal/egress": "workers supervisor/internal/egressipc internal/environ",
+	"supervisor/internal/confine": "workers internal/shellword internal/text internal/systempath supervisor/internal/egressipc internal/paths",
+	"supervisor/internal/procinfo": "",
+	"supervisor/internal/host": "supervisor/internal/confine supervisor/internal/egressipc supervisor/internal/procinfo internal/environ supervisor/internal/monitorproto",
+	"supervisor/internal/monitorproto": "supervisor/internal/confine",
 
 	"workers/internal/discovery": "workers internal/toolenv internal/environ",
 
@@ -32,7 +33,7 @@ var mayImport = map[string]string{
 	"workers/conformance": "ipc workers internal/environ",
 	"workers/templates":   "",
 
-	"supervisor": "ipc timeline session workers internal/text supervisor/internal/confine supervisor/internal/egress supervisor/internal/host supervisor/internal/egressipc internal/paths internal/environ internal/userdirs",
+	"supervisor": "ipc timeline session workers internal/text supervisor/internal/confine supervisor/internal/egress supervisor/internal/host supervisor/internal/monitorproto supervisor/internal/egressipc internal/paths internal/environ internal/userdirs",
 
 	"internal/namedpipe":              "",
 	"internal/shellword":              "timeline",
@@ -71,10 +72,8 @@ var mayImport = map[string]string{
 	"internal/securefile":             "internal/atomicfile",
 	"cmd/internal/export":             "timeline timeline/render",
 	"cmd/internal/mcpclient":          "session supervisor timeline cmd/internal/install internal/shellword internal/text",
-	"cmd/internal/cli": "session supervisor timeline workers workers/python workers/r workers/conformance workers/templates timeline/render cmd/internal/cmdkit " +
 	"cmd/internal/cmdkit":             "internal/text",
-		"client cmd/internal/browserprompt cmd/internal/httpauth cmd/internal/webui cmd/internal/console cmd/internal/lineedit cmd/internal/mcpserver cmd/internal/mcptransport cmd/internal/install cmd/internal/daemon " +
-		"cmd/internal/pkginstall cmd/internal/osservice cmd/internal/export internal/securefile cmd/internal/userconfig cmd/internal/mcpclient cmd/internal/jupyter/kernel cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/kernelworker cmd/internal/installsource cmd/internal/remote/bridge cmd/internal/remote/install internal/jsonrpc2 internal/transportcmd internal/daemonlock internal/shellword internal/text internal/paths internal/atomicfile internal/environ internal/userdirs",
+	"cmd/internal/cli": "session supervisor timeline workers workers/python workers/r workers/conformance workers/templates timeline/render cmd/internal/cmdkit client cmd/internal/browserprompt cmd/internal/httpauth cmd/internal/webui cmd/internal/console cmd/internal/lineedit cmd/internal/mcpserver cmd/internal/mcptransport cmd/internal/install cmd/internal/daemon cmd/internal/pkginstall cmd/internal/osservice cmd/internal/export internal/securefile cmd/internal/userconfig cmd/internal/mcpclient cmd/internal/jupyter/kernel cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/kernelworker cmd/internal/installsource cmd/internal/remote/bridge cmd/internal/remote/install internal/jsonrpc2 internal/transportcmd internal/daemonlock internal/shellword internal/text internal/paths internal/atomicfile internal/environ internal/userdirs",
 	"cmd/repl":         "cmd/internal/cli supervisor",
 	"clients/generate": "",
 	"release":          "",
@@ -123,6 +122,7 @@ var reasons = []struct{ from, to, because string }{
 	{"session", "", "what a session is for its caller depends on nobody who makes one"},
 	{"timeline", "", "the log knows events and nothing of who makes them"},
 	{"supervisor/internal/procinfo", "", "the process table knows nothing of workers"},
+	{"supervisor/internal/monitorproto", "", "the two sides agree here, and neither is below the other"},
 	{"supervisor/internal/host", "", "platform code knows processes and terminals, not sessions"},
 	{"", "ipc", "only the supervisor and workers speak the worker protocol"},
 	{"", "cmd/", "commands are built on the library, not the other way round"},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // BenchmarkStart measures a start until its worker exists, which a caller waits for.
@@ -75,7 +76,7 @@ func BenchmarkSignal(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if err := w.Signal(host.Interrupt, host.Group); err != nil {
+		if err := w.Signal(monitorproto.Interrupt, monitorproto.Group); err != nil {
 			b.Fatal(err)
 		}
 		if _, err := c.Read(buf); err != nil {

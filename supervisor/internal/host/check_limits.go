@@ -3,11 +3,13 @@ package host
 import (
 	"errors"
 	"fmt"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // checkLimits returns an error for limits that this system does not have. It also returns one
 // if there is no monitor, which limits and a choice of processors need.
-func checkLimits(l ProcessLimits, cpus bool) error {
+func checkLimits(l monitorproto.ProcessLimits, cpus bool) error {
 	has := supportedLimits
 	for _, one := range []struct {
 		given, has bool
@@ -23,7 +25,7 @@ func checkLimits(l ProcessLimits, cpus bool) error {
 			return fmt.Errorf("limit on %s: %w on this system; remove it", one.what, errors.ErrUnsupported)
 		}
 	}
-	if (l != (ProcessLimits{}) || cpus) && !IsMonitorAvailable() {
+	if (l != (monitorproto.ProcessLimits{}) || cpus) && !IsMonitorAvailable() {
 		return errors.New("limits need the monitor; call MonitorMain first in main")
 	}
 	return nil

@@ -13,21 +13,22 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // Linux gives small pipes to a user who has many (pipe-user-pages-soft).
 func TestSendCommand(t *testing.T) {
 	t.Parallel()
-	large := monitorCommand{Kind: commandGrant, Grant: &confine.MountGrant{}}
+	large := monitorproto.MonitorCommand{Kind: monitorproto.CommandGrant, Grant: &confine.MountGrant{}}
 	for i := range 400 {
 		large.Grant.GitTargets = append(large.Grant.GitTargets, confine.Path(fmt.Sprintf("/srv/a/longer/path/number/%d", i)))
 	}
 	for _, c := range []struct {
 		name     string
-		commands []monitorCommand
+		commands []monitorproto.MonitorCommand
 	}{
-		{"passes whole through a smaller pipe", []monitorCommand{large}},
-		{"does not mix with others", []monitorCommand{large, large, {Kind: commandForgetDenials}, large}},
+		{"passes whole through a smaller pipe", []monitorproto.MonitorCommand{large}},
+		{"does not mix with others", []monitorproto.MonitorCommand{large, large, {Kind: monitorproto.CommandForgetDenials}, large}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -36,7 +37,7 @@ func TestSendCommand(t *testing.T) {
 			for _, o := range c.commands {
 				go func() {
 					err := s.sendCommand(o)
-					for err != nil && o.Kind == commandForgetDenials && !errors.Is(err, errPartialCommand) { // a small command does not wait for room
+					for err != nil && o.Kind == monitorproto.CommandForgetDenials && !errors.Is(err, errPartialCommand) { // a small command does not wait for room
 						err = s.sendCommand(o)
 					}
 					if err != nil {
@@ -47,11 +48,11 @@ func TestSendCommand(t *testing.T) {
 			}
 			lines := bufio.NewScanner(monitor)
 			for range c.commands {
-				var got monitorCommand
+				var got monitorproto.MonitorCommand
 				if !lines.Scan() || json.Unmarshal(lines.Bytes(), &got) != nil {
 					t.Fatalf("got %.100q, %v, want a command", lines.Text(), lines.Err())
 				}
-				if got.Kind == commandGrant && len(got.Grant.GitTargets) != len(large.Grant.GitTargets) {
+				if got.Kind == monitorproto.CommandGrant && len(got.Grant.GitTargets) != len(large.Grant.GitTargets) {
 					t.Errorf("got %d paths, want %d", len(got.Grant.GitTargets), len(large.Grant.GitTargets))
 				}
 			}
@@ -65,7 +66,7 @@ func TestSendCommand(t *testing.T) {
 	t.Run("fails if nothing reads it, and rejects later commands", func(t *testing.T) {
 		t.Parallel()
 		s, monitor := newTestMonitorClient(t)
-		for _, o := range []monitorCommand{large, {Kind: commandForgetDenials}, large} {
+		for _, o := range []monitorproto.MonitorCommand{large, {Kind: monitorproto.CommandForgetDenials}, large} {
 			if err := s.sendCommand(o); !errors.Is(err, errPartialCommand) {
 				t.Errorf("%s: got %v", o.Kind, err)
 			}
@@ -82,18 +83,18 @@ func TestSendCommand(t *testing.T) {
 		t.Parallel()
 		s, monitor := newTestMonitorClient(t)
 		full := 0
-		for s.sendCommand(monitorCommand{Kind: commandForgetDenials}) == nil {
+		for s.sendCommand(monitorproto.MonitorCommand{Kind: monitorproto.CommandForgetDenials}) == nil {
 			full++
 		}
 		lines := bufio.NewScanner(monitor)
 		for range full {
 			lines.Scan()
 		}
-		if err := s.sendCommand(monitorCommand{Kind: commandKill}); err != nil {
+		if err := s.sendCommand(monitorproto.MonitorCommand{Kind: monitorproto.CommandKill}); err != nil {
 			t.Fatal(err)
 		}
-		var got monitorCommand
-		if !lines.Scan() || json.Unmarshal(lines.Bytes(), &got) != nil || got.Kind != commandKill {
+		var got monitorproto.MonitorCommand
+		if !lines.Scan() || json.Unmarshal(lines.Bytes(), &got) != nil || got.Kind != monitorproto.CommandKill {
 			t.Errorf("got %q, %v", lines.Text(), lines.Err())
 		}
 	})

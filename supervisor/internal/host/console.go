@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // A noiseFilter removes control sequences that the pseudo console writes, not a program. At the start
@@ -63,13 +65,13 @@ const wideColumns = 1000
 // consoleSize returns the size of a command's pseudo console, and environment variables for the width
 // that programs should use, if that is less. Variables of the command take precedence. TQDM_NCOLS is
 // needed because tqdm ignores COLUMNS on Windows: its bar would fill the console.
-func consoleSize(c *StartConfig) (TerminalSize, []string) {
-	if c.Size != (TerminalSize{}) || c.Interactive {
-		return c.Size.orDefault(), nil
+func consoleSize(c *StartConfig) (monitorproto.TerminalSize, []string) {
+	if c.Size != (monitorproto.TerminalSize{}) || c.Interactive {
+		return c.Size.OrDefault(), nil
 	}
-	s := c.Size.orDefault()
+	s := c.Size.OrDefault()
 	env := []string{fmt.Sprintf("COLUMNS=%d", s.Cols), fmt.Sprintf("LINES=%d", s.Rows), fmt.Sprintf("TQDM_NCOLS=%d", s.Cols)}
-	return TerminalSize{Rows: s.Rows, Cols: wideColumns}, env
+	return monitorproto.TerminalSize{Rows: s.Rows, Cols: wideColumns}, env
 }
 
 // toKeystrokes returns text as a user would type it: Enter is a carriage return.

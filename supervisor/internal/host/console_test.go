@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 const (
@@ -56,12 +58,12 @@ func TestConsoleSize(t *testing.T) {
 	sizeEnv := []string{"COLUMNS=120", "LINES=40", "TQDM_NCOLS=120"}
 	for name, c := range map[string]struct {
 		command StartConfig
-		size    TerminalSize
+		size    monitorproto.TerminalSize
 		sizeEnv []string
 	}{
-		"an agent's": {StartConfig{}, TerminalSize{Rows: 40, Cols: 1000}, sizeEnv},
-		"a user's":   {StartConfig{Interactive: true}, TerminalSize{Rows: 40, Cols: 120}, nil},
-		"a size":     {StartConfig{Size: TerminalSize{Rows: 30, Cols: 90}}, TerminalSize{Rows: 30, Cols: 90}, nil},
+		"an agent's": {StartConfig{}, monitorproto.TerminalSize{Rows: 40, Cols: 1000}, sizeEnv},
+		"a user's":   {StartConfig{Interactive: true}, monitorproto.TerminalSize{Rows: 40, Cols: 120}, nil},
+		"a size":     {StartConfig{Size: monitorproto.TerminalSize{Rows: 30, Cols: 90}}, monitorproto.TerminalSize{Rows: 30, Cols: 90}, nil},
 	} {
 		if size, sizeEnv := consoleSize(&c.command); size != c.size || !slices.Equal(sizeEnv, c.sizeEnv) {
 			t.Errorf("%s: got %v and %q, want %v and %q", name, size, sizeEnv, c.size, c.sizeEnv)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/UserExistsError/conpty"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"golang.org/x/sys/windows"
 )
 
@@ -72,7 +73,7 @@ type outputSource struct {
 }
 
 // openConsole starts a program in a new pseudo console.
-func openConsole(tag, commandLine string, env []string, s TerminalSize) (*console, error) {
+func openConsole(tag, commandLine string, env []string, s monitorproto.TerminalSize) (*console, error) {
 	pty, err := conpty.Start(commandLine,
 		conpty.ConPtyDimensions(int(s.Cols), int(s.Rows)), conpty.ConPtyEnv(env))
 	if err != nil {
@@ -292,7 +293,7 @@ func (c *console) awaitMarker(marker uint64) {
 	}
 }
 
-func (c *console) setSize(s TerminalSize) error {
+func (c *console) setSize(s monitorproto.TerminalSize) error {
 	c.ptyMu.Lock()
 	defer c.ptyMu.Unlock()
 	if c.isFreed {

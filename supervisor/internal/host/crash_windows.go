@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"golang.org/x/sys/windows"
 )
 
@@ -83,4 +84,4 @@ func (c *crashLog) writeIfCrashed(out *os.File, status int) {
 
 // isCrash reports whether a status is that of a crash. 3 is that of abort, in Microsoft's
 // C library.
-func isCrash(status int) bool { return status > maxExitStatus || status == 3 }
+func isCrash(status int) bool { return status > monitorproto.MaxExitStatus || status == 3 }

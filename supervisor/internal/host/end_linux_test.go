@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // descendantsScript is a worker that starts every kind of descendant that is known to outlive its
@@ -107,10 +107,10 @@ func TestTreeEnd(t *testing.T) {
 			"close": func(t *testing.T, w testWorker) { w.Close() },
 			"kill":  func(t *testing.T, w testWorker) { w.Kill() },
 			"SIGKILL for the worker": func(t *testing.T, w testWorker) {
-				w.Signal(host.Kill, host.Worker)
+				w.Signal(monitorproto.Kill, monitorproto.Worker)
 			},
 			"the worker exits": func(t *testing.T, w testWorker) {
-				w.Signal(host.Terminate, host.Worker)
+				w.Signal(monitorproto.Terminate, monitorproto.Worker)
 			},
 			"the monitor is killed": func(t *testing.T, w testWorker) {
 				syscall.Kill(parentPID(t, w.PID()), syscall.SIGKILL)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/windows"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // waitDescendants returns the pids that the role "family" prints, by name.
@@ -86,7 +87,7 @@ func TestTreeEnd_Windows(t *testing.T) {
 	t.Run("ends every descendant with the worker", func(t *testing.T) {
 		w := startRole(t, "family")
 		g := newProcessWatch(t, waitDescendants(t, w.workerOutput))
-		if err := w.Signal(host.Kill, host.Worker); err != nil {
+		if err := w.Signal(monitorproto.Kill, monitorproto.Worker); err != nil {
 			t.Fatal(err)
 		}
 		waitClosed(t, "end of the family", w.Done())

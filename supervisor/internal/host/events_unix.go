@@ -10,6 +10,8 @@ import (
 	"io"
 	"sync"
 	"syscall"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // maxEventBytes bounds the size of one event in bytes.
@@ -25,7 +27,7 @@ type eventReader struct {
 }
 
 // handleUntil handles events until handle returns false, the pipe ends or its deadline passes.
-func (r *eventReader) handleUntil(handle func(monitorEvent) bool) (err error) {
+func (r *eventReader) handleUntil(handle func(monitorproto.MonitorEvent) bool) (err error) {
 	closed := r.raw.Read(func(fd uintptr) bool {
 		var done bool
 		done, err = r.drain(int(fd), handle)
@@ -35,17 +37,17 @@ func (r *eventReader) handleUntil(handle func(monitorEvent) bool) (err error) {
 }
 
 // handleAvailable handles the events that can be read now.
-func (r *eventReader) handleAvailable(handle func(monitorEvent) bool) {
+func (r *eventReader) handleAvailable(handle func(monitorproto.MonitorEvent) bool) {
 	_ = r.raw.Control(func(fd uintptr) { _, _ = r.drain(int(fd), handle) })
 }
 
-func (r *eventReader) drain(fd int, handle func(monitorEvent) bool) (done bool, err error) {
+func (r *eventReader) drain(fd int, handle func(monitorproto.MonitorEvent) bool) (done bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
 		line, rest, whole := bytes.Cut(r.pending, []byte{'\n'})
 		if whole {
-			var next monitorEvent
+			var next monitorproto.MonitorEvent
 			if err := json.Unmarshal(line, &next); err != nil {
 				return true, err
 			}

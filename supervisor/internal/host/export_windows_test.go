@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"golang.org/x/sys/windows"
 )
 
@@ -87,7 +88,7 @@ func StartWithHungMonitor(step, path string) (err error) {
 	if err := s.awaitMonitor(time.Time{}); err != nil {
 		return err
 	}
-	if err := json.NewEncoder(up).Encode(monitorEvent{Kind: eventStep, Step: step, Path: []byte(path)}); err != nil {
+	if err := json.NewEncoder(up).Encode(monitorproto.MonitorEvent{Kind: monitorproto.EventStep, Step: step, Path: []byte(path)}); err != nil {
 		return err
 	}
 	return s.startWorker(&StartConfig{}, time.Now().Add(50*time.Millisecond))
@@ -100,7 +101,9 @@ func JobLimits(p *WorkerProcess) (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
 }
 
 // NewJobLimits returns the limits for a job.
-func NewJobLimits(l ProcessLimits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION { return jobLimits(l) }
+func NewJobLimits(l monitorproto.ProcessLimits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
+	return jobLimits(l)
+}
 
 // PipeHandle returns the supervisor's end of the command pipe to a worker's monitor.
 func PipeHandle(p *WorkerProcess) windows.Handle { return p.backend.(*monitorClient).commands.handle }

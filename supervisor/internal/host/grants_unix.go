@@ -5,6 +5,8 @@ package host
 import (
 	"sync"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // grantTimeout bounds the time of a grant, which normally takes less than a millisecond.
@@ -35,7 +37,7 @@ func (g *pendingGrants) removeGrant(id uint64) {
 	delete(g.callbacks, id)
 }
 
-func (g *pendingGrants) handleAnswer(r *monitorEvent) {
+func (g *pendingGrants) handleAnswer(r *monitorproto.MonitorEvent) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	answer, ok := g.callbacks[r.ID]
@@ -46,7 +48,7 @@ func (g *pendingGrants) handleAnswer(r *monitorEvent) {
 	if r.Step == "" {
 		answer(nil)
 	} else {
-		answer(r.startError())
+		answer(r.StartError())
 	}
 }
 
@@ -62,12 +64,14 @@ func (g *pendingGrants) answerLater(id uint64, take func(error)) bool {
 }
 
 func (m *monitorClient) permitCall(id uint64, ok bool) error {
-	return m.sendCommand(monitorCommand{Kind: commandAnswerCall, ID: id, OK: ok})
+	return m.sendCommand(monitorproto.MonitorCommand{Kind: monitorproto.CommandAnswerCall, ID: id, OK: ok})
 }
 
 // forgetDenials counts as a signal, so that the next turn waits until the monitor has done it.
 func (m *monitorClient) forgetDenials() error {
-	return m.runCounted(func() error { return m.sendCommand(monitorCommand{Kind: commandForgetDenials}) })
+	return m.runCounted(func() error {
+		return m.sendCommand(monitorproto.MonitorCommand{Kind: monitorproto.CommandForgetDenials})
+	})
 }
 
 // refreshSandbox also counts as a signal.
@@ -79,13 +83,17 @@ func (m *monitorClient) refreshSandbox() (notices []string, err error) {
 	if changed == nil || !m.isConfined {
 		return notices, nil
 	}
-	return notices, m.runCounted(func() error { return m.sendCommand(monitorCommand{Kind: commandRefreshSandbox, Grant: changed}) })
+	return notices, m.runCounted(func() error {
+		return m.sendCommand(monitorproto.MonitorCommand{Kind: monitorproto.CommandRefreshSandbox, Grant: changed})
+	})
 }
 
 // protectNewSettings protects files that git's settings lead to since a turn started.
 func (m *monitorClient) protectNewSettings() {
 	if changed := m.sandboxPlan.TakeGitTargets(); changed != nil {
-		_ = m.runCounted(func() error { return m.sendCommand(monitorCommand{Kind: commandRefreshSandbox, Grant: changed}) }) // the monitor is gone if it fails
+		_ = m.runCounted(func() error {
+			return m.sendCommand(monitorproto.MonitorCommand{Kind: monitorproto.CommandRefreshSandbox, Grant: changed})
+		}) // the monitor is gone if it fails
 	}
 }
 
@@ -98,7 +106,7 @@ func (m *monitorClient) grantAccess(path string, read bool, is string, late func
 		return err
 	}
 	id, answer := m.grants.addGrant()
-	if err := m.sendCommand(monitorCommand{Kind: commandGrant, ID: id, Grant: g}); err != nil {
+	if err := m.sendCommand(monitorproto.MonitorCommand{Kind: monitorproto.CommandGrant, ID: id, Grant: g}); err != nil {
 		m.grants.removeGrant(id)
 		return err
 	}

@@ -1,6 +1,10 @@
 package host
 
-import "context"
+import (
+	"context"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+)
 
 // macOS has neither control groups nor limits that they could enforce.
 type (
@@ -8,13 +12,15 @@ type (
 	cgroupSwitch struct{}
 )
 
-func newCgroup(context.Context, int, string, ProcessLimits, string) (*cgroup, error) { return nil, nil }
+func newCgroup(context.Context, int, string, monitorproto.ProcessLimits, string) (*cgroup, error) {
+	return nil, nil
+}
 
-func (*cgroup) removeDir()                                  {}
-func (*cgroup) groupDirs() (_, _ []byte)                    { return nil, nil }
-func openCgroupSwitch(*workerCommand) (cgroupSwitch, error) { return cgroupSwitch{}, nil }
-func (cgroupSwitch) joinWorkerGroup() error                 { return nil }
-func (cgroupSwitch) rejoinMonitorGroup() error              { return nil }
+func (*cgroup) removeDir()                                               {}
+func (*cgroup) groupDirs() (_, _ []byte)                                 { return nil, nil }
+func openCgroupSwitch(*monitorproto.WorkerCommand) (cgroupSwitch, error) { return cgroupSwitch{}, nil }
+func (cgroupSwitch) joinWorkerGroup() error                              { return nil }
+func (cgroupSwitch) rejoinMonitorGroup() error                           { return nil }
 
-func (*cgroup) taskLimit(ProcessLimits, *SandboxConfig) int { return 0 }
-func uncountedMemory(*StartConfig, error) string            { return "" }
+func (*cgroup) taskLimit(monitorproto.ProcessLimits, *SandboxConfig) int { return 0 }
+func uncountedMemory(*StartConfig, error) string                         { return "" }

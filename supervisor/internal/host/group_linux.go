@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
 	"golang.org/x/sys/unix"
 )
@@ -42,7 +43,7 @@ var (
 
 // newCgroup creates the group of a worker whose monitor waits for its plan, if a limit needs one. The
 // error says why there is no group.
-func newCgroup(ctx context.Context, monitor int, tag string, l ProcessLimits, services string) (*cgroup, error) {
+func newCgroup(ctx context.Context, monitor int, tag string, l monitorproto.ProcessLimits, services string) (*cgroup, error) {
 	if l.Memory == 0 && l.Processes == 0 {
 		return nil, nil
 	}
@@ -69,10 +70,10 @@ func newCgroup(ctx context.Context, monitor int, tag string, l ProcessLimits, se
 
 // setLimits sets the group's limits. Programs are killed at the one on memory. The runtime is refused
 // memory before that, so that its language raises an error.
-func (c *cgroup) setLimits(l ProcessLimits) error {
+func (c *cgroup) setLimits(l monitorproto.ProcessLimits) error {
 	var err error
 	if l.Memory > 0 {
-		err = c.writeLimit("memory.max", HardMemoryLimit(l.Memory)+2*l.Disk)
+		err = c.writeLimit("memory.max", monitorproto.HardMemoryLimit(l.Memory)+2*l.Disk)
 		if swapErr := c.writeLimit("memory.swap.max", 0); !errors.Is(swapErr, os.ErrNotExist) { // not every kernel counts swap
 			err = errors.Join(err, swapErr)
 		}
@@ -267,7 +268,7 @@ func awaitCgroup(ctx context.Context, pid, unit string) (dir string, err error) 
 // monitor is confined. Descriptors of -1 mean that there is no group.
 type cgroupSwitch struct{ workerFD, monitorFD int }
 
-func openCgroupSwitch(c *workerCommand) (e cgroupSwitch, err error) {
+func openCgroupSwitch(c *monitorproto.WorkerCommand) (e cgroupSwitch, err error) {
 	e = cgroupSwitch{-1, -1}
 	if len(c.WorkerCgroup) == 0 {
 		return e, nil

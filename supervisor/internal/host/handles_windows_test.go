@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/windows"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // wantNoLeaks repeats a cycle and wants as many handles and goroutines after it as before.
@@ -96,8 +97,8 @@ func TestHandleLeaks(t *testing.T) {
 			var all sync.WaitGroup
 			for range 3 {
 				all.Go(func() { w.Kill(); w.Close() })
-				all.Go(func() { w.Signal(host.Interrupt, host.Worker) })
-				all.Go(func() { w.Terminal().Resize(host.TerminalSize{Rows: 20, Cols: 100}) })
+				all.Go(func() { w.Signal(monitorproto.Interrupt, monitorproto.Worker) })
+				all.Go(func() { w.Terminal().Resize(monitorproto.TerminalSize{Rows: 20, Cols: 100}) })
 				all.Go(func() { w.Channel().Read(make([]byte, 1)) })
 				all.Go(func() { w.MemoryBytes() })
 			}
@@ -120,7 +121,7 @@ func TestStartFailure_Windows(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			wantNoLeaks(t, func(t *testing.T) {
 				step, monitor, err := host.StartWithFailure(newRoleCommand("forever"), n)
-				e, ok := errors.AsType[*host.StartError](err)
+				e, ok := errors.AsType[*monitorproto.StartError](err)
 				if !ok || e.Step != step || !errors.Is(err, host.ErrInjected) {
 					t.Errorf("got %v, want the injected error of step %q", err, step)
 				}
@@ -168,7 +169,7 @@ func TestTerminalEnd_Windows(t *testing.T) {
 	t.Run("calls after the end return errors", func(t *testing.T) {
 		w := startRole(t, "exit", "0")
 		waitClosed(t, "end of its tree", w.Done())
-		if err := w.Terminal().Resize(host.TerminalSize{Rows: 20, Cols: 100}); !errors.Is(err, host.ErrEnded) {
+		if err := w.Terminal().Resize(monitorproto.TerminalSize{Rows: 20, Cols: 100}); !errors.Is(err, host.ErrEnded) {
 			t.Errorf("resize: got %v, want ErrEnded", err)
 		}
 		if err := w.Terminal().WriteInput([]byte("x"), false); !errors.Is(err, os.ErrClosed) {

@@ -12,15 +12,16 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // A StartConfig describes the process to start and its environment.
 type StartConfig struct {
-	Path string       // the executable, absolute; not looked up in PATH
-	Args []string     // without argv[0], which is Path
-	Env  []string     // the complete environment; REPL_IPC and TURNSTONE_TAG are added
-	Dir  string       // the working directory; "" means the caller's
-	Size TerminalSize // of the terminal
+	Path string                    // the executable, absolute; not looked up in PATH
+	Args []string                  // without argv[0], which is Path
+	Env  []string                  // the complete environment; REPL_IPC and TURNSTONE_TAG are added
+	Dir  string                    // the working directory; "" means the caller's
+	Size monitorproto.TerminalSize // of the terminal
 
 	// Interactive makes the terminal a user's: programs may read single keys, see Terminal.IsRawMode.
 	Interactive bool
@@ -36,7 +37,7 @@ type StartConfig struct {
 
 	// Limits bound what the worker and everything it starts may use. A limit that the system
 	// does not support fails the start at the step "limits".
-	Limits ProcessLimits
+	Limits monitorproto.ProcessLimits
 
 	// RuntimeDir is the directory where the user's services listen (XDG_RUNTIME_DIR). Their
 	// manager is asked for a control group if a limit needs one; with "" it is not asked.
@@ -53,7 +54,7 @@ type StartConfig struct {
 	// OnDenial is called for each call that the sandbox refuses. If the denial has an ID, the call
 	// waits until Process.Permit answers it. OnDenial must return soon: it delays the monitor's
 	// other events.
-	OnDenial func(Denial)
+	OnDenial func(monitorproto.Denial)
 
 	// Timeout bounds Start; 0 means 60 s.
 	Timeout time.Duration
@@ -96,14 +97,14 @@ func (c *StartConfig) startTimeout() time.Duration {
 func Start(c *StartConfig) (*WorkerProcess, error) {
 	if c.Sandbox != nil {
 		if err := confine.CheckSupported(c.Sandbox.Mechanism); err != nil {
-			return nil, &StartError{Step: "sandbox", Err: err}
+			return nil, &monitorproto.StartError{Step: "sandbox", Err: err}
 		}
 		if !IsMonitorAvailable() {
-			return nil, &StartError{Step: "sandbox", Err: errors.New("a sandbox needs the monitor; call MonitorMain first in main")}
+			return nil, &monitorproto.StartError{Step: "sandbox", Err: errors.New("a sandbox needs the monitor; call MonitorMain first in main")}
 		}
 	}
 	if err := checkLimits(c.Limits, len(c.CPUs) > 0); err != nil {
-		return nil, &StartError{Step: "limits", Err: err}
+		return nil, &monitorproto.StartError{Step: "limits", Err: err}
 	}
 	return start(c)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 func TestWorker(t *testing.T) {
@@ -88,9 +89,9 @@ func TestWorker(t *testing.T) {
 	t.Run("gets the terminal size of the command", func(t *testing.T) {
 		t.Parallel()
 		for _, c := range []struct {
-			size host.TerminalSize
+			size monitorproto.TerminalSize
 			want string
-		}{{host.TerminalSize{}, "40 120"}, {host.TerminalSize{Rows: 7, Cols: 33}, "7 33"}} {
+		}{{monitorproto.TerminalSize{}, "40 120"}, {monitorproto.TerminalSize{Rows: 7, Cols: 33}, "7 33"}} {
 			w := startCommand(t, &host.StartConfig{Path: findProgram(t, "stty"), Args: []string{"size"}, Size: c.size})
 			if got := strings.TrimSpace(w.waitAll(t)); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"golang.org/x/sys/windows"
 )
 
@@ -18,7 +19,7 @@ type job struct {
 	port               windows.Handle // receives messages about the job; closed by readMessages
 	emptied            chan struct{}  // holds one message: the job may be empty now
 	listenDone         chan struct{}  // closed when readMessages has ended; nil before it starts
-	limits             ProcessLimits
+	limits             monitorproto.ProcessLimits
 	memoryLimitReached atomic.Bool // the memory limit was reached
 
 	mu     sync.Mutex
@@ -47,7 +48,7 @@ const (
 const terminatedCode = 1
 
 // newJob creates a job with these limits.
-func newJob(l ProcessLimits) (_ *job, err error) {
+func newJob(l monitorproto.ProcessLimits) (_ *job, err error) {
 	j := &job{limits: l, emptied: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
@@ -77,7 +78,7 @@ func newJob(l ProcessLimits) (_ *job, err error) {
 
 // jobLimits returns the limits of a job. It ends its processes with its last handle, lets none
 // leave, and bounds the bytes that they commit and their number. The monitor counts as one.
-func jobLimits(given ProcessLimits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
+func jobLimits(given monitorproto.ProcessLimits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
 	var l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
 	// A crash ends a process at once, because no user could answer a dialog.
 	l.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION

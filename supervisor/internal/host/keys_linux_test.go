@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // startInteractive starts a script at an interactive terminal.
@@ -119,7 +120,7 @@ os.tcsetpgrp(0, os.getpgrp())
 print("over", status, flush=True)
 os.read(0, 1)`)
 	waitFor(t, "job in the foreground", w.Terminal().HasForegroundJob)
-	if err := w.Signal(host.Interrupt, host.Foreground); err != nil {
+	if err := w.Signal(monitorproto.Interrupt, monitorproto.Foreground); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.waitLine(t, "over "); got != "-2" {

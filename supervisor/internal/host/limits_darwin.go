@@ -1,10 +1,12 @@
 package host
 
-// supportedLimits are the limits that macOS supports: none that apply to another process.
-var supportedLimits = ProcessLimits{}
+import "github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 
-func setCPUAffinity([]int, int) error            { return nil }
-func setRlimits(int, *workerCommand, bool) error { return nil }
+// supportedLimits are the limits that macOS supports: none that apply to another process.
+var supportedLimits = monitorproto.ProcessLimits{}
+
+func setCPUAffinity([]int, int) error                         { return nil }
+func setRlimits(int, *monitorproto.WorkerCommand, bool) error { return nil }
 
 func (m *monitorClient) measureUsage(int64) Usage       { return Usage{} }
 func (m *monitorClient) applyLimits(Usage, LimitUpdate) {}

@@ -8,12 +8,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
 	"golang.org/x/sys/unix"
 )
 
 // supportedLimits are the limits that Linux supports.
-var supportedLimits = ProcessLimits{Memory: 1, Processes: 1, CPUs: 1, Files: 1, Disk: 1}
+var supportedLimits = monitorproto.ProcessLimits{Memory: 1, Processes: 1, CPUs: 1, Files: 1, Disk: 1}
 
 // setCPUAffinity puts this thread, and what it starts, on n of these processors; 0 means all of
 // them. Without processors, it chooses from those that the thread may use.
@@ -91,8 +92,8 @@ const (
 // setRlimits sets the limits that the kernel enforces for each process, or for each user in a
 // namespace, and that a worker's children inherit. The kernel counts the processes of a sandbox
 // separately, together with the threads of the monitor. Otherwise it counts all tasks of the
-// user. Then the supervisor counts, and workerCommand.MaxUserTasks stops a fork bomb that is faster.
-func setRlimits(pid int, p *workerCommand, boxed bool) error {
+// user. Then the supervisor counts, and WorkerCommand.MaxUserTasks stops a fork bomb that is faster.
+func setRlimits(pid int, p *monitorproto.WorkerCommand, boxed bool) error {
 	set := func(resource int, n int64) error {
 		var now unix.Rlimit
 		if err := unix.Prlimit(pid, resource, nil, &now); err != nil {
@@ -148,7 +149,7 @@ func sandboxTaskLimit() int64 {
 
 // taskLimit returns a bound for all tasks of the user, the worker's included, if the kernel counts
 // them that way; 0 means none.
-func (c *cgroup) taskLimit(l ProcessLimits, s *SandboxConfig) int {
+func (c *cgroup) taskLimit(l monitorproto.ProcessLimits, s *SandboxConfig) int {
 	switch {
 	case s.hasNamespaces() && hasTaskCountPerNamespace():
 		return 0

@@ -1,7 +1,9 @@
 package host
 
+import "github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+
 // supportedLimits are the limits that a job supports.
-var supportedLimits = ProcessLimits{Memory: 1, Processes: 1}
+var supportedLimits = monitorproto.ProcessLimits{Memory: 1, Processes: 1}
 
 // A job enforces its limits without the supervisor.
 func (m *monitorClient) measureUsage(int64) Usage       { return Usage{} }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -32,12 +33,12 @@ func TestStartEarlyDenial(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := json.NewEncoder(eventsIn)
-	for _, r := range []monitorEvent{
-		{Kind: eventDenied, Denial: newDenialEvent(Denial{Op: "open", Path: "/first"})},
-		{Kind: eventDenied, Denial: newDenialEvent(Denial{ID: 7, Op: "open", Path: "/suspended"})},
-		{Kind: eventStarted, PID: 42},
-		{Kind: eventDenied, Denial: newDenialEvent(Denial{Op: "open", Path: "/later"})},
-		{Kind: eventTreeEmpty},
+	for _, r := range []monitorproto.MonitorEvent{
+		{Kind: monitorproto.EventDenied, Denial: monitorproto.NewDenialEvent(monitorproto.Denial{Op: "open", Path: "/first"})},
+		{Kind: monitorproto.EventDenied, Denial: monitorproto.NewDenialEvent(monitorproto.Denial{ID: 7, Op: "open", Path: "/suspended"})},
+		{Kind: monitorproto.EventStarted, PID: 42},
+		{Kind: monitorproto.EventDenied, Denial: monitorproto.NewDenialEvent(monitorproto.Denial{Op: "open", Path: "/later"})},
+		{Kind: monitorproto.EventTreeEmpty},
 	} {
 		if err := to.Encode(r); err != nil {
 			t.Fatal(err)
@@ -46,12 +47,12 @@ func TestStartEarlyDenial(t *testing.T) {
 	eventsIn.Close()
 
 	var denied []string
-	s := &monitorClient{down: down, events: eventReader{raw: up}, onDenial: func(d Denial) { denied = append(denied, d.Path) }}
+	s := &monitorClient{down: down, events: eventReader{raw: up}, onDenial: func(d monitorproto.Denial) { denied = append(denied, d.Path) }}
 	pid, err := s.startWorker(&workerLaunch{command: &StartConfig{Path: "/bin/true", Timeout: time.Minute}})
 	if err != nil || pid != 42 || len(denied) != 0 {
 		t.Fatalf("got pid %d, error %v, denials %q, want a start and no denial before it is known", pid, err, denied)
 	}
-	s.startHandling(func(Exit) {}, func(string) {})
+	s.startHandling(func(monitorproto.Exit) {}, func(string) {})
 	_ = s.events.handleUntil(s.handleEvent)
 	if want := []string{"/first", "/suspended", "/later"}; !slices.Equal(denied, want) {
 		t.Errorf("got denials %q, want %q", denied, want)
@@ -68,10 +69,10 @@ func TestMonitorCommandOrder(t *testing.T) {
 		commands := s.receiveCommands(json.NewDecoder(in))
 		go func() {
 			to := json.NewEncoder(out)
-			_ = to.Encode(monitorCommand{Kind: commandSignal, Signal: int(syscall.SIGINT)})
-			_ = to.Encode(monitorCommand{Kind: commandForgetDenials})
+			_ = to.Encode(monitorproto.MonitorCommand{Kind: monitorproto.CommandSignal, Signal: int(syscall.SIGINT)})
+			_ = to.Encode(monitorproto.MonitorCommand{Kind: monitorproto.CommandForgetDenials})
 		}()
-		if o := <-commands; o.Kind != commandSignal {
+		if o := <-commands; o.Kind != monitorproto.CommandSignal {
 			t.Fatalf("got %+v", o)
 		}
 		synctest.Wait()
@@ -87,8 +88,8 @@ func TestMonitorCommandOrder(t *testing.T) {
 			t.Error("the sandbox's command did not wait until the signal was sent")
 		}
 		synctest.Wait()
-		if !strings.Contains(events.String(), eventSignalSent) {
-			t.Errorf("got events %q after the signal, want %q", &events, eventSignalSent)
+		if !strings.Contains(events.String(), monitorproto.EventSignalSent) {
+			t.Errorf("got events %q after the signal, want %q", &events, monitorproto.EventSignalSent)
 		}
 	})
 }
@@ -107,9 +108,9 @@ func TestGrantLateAnswer(t *testing.T) {
 		}
 	}
 	more := filepath.Join(base, "data", "more")
-	for name, r := range map[string]monitorEvent{
-		"granted": {Kind: eventGranted},
-		"refused": {Kind: eventGranted, Step: "mount", Errno: int(syscall.EIO)},
+	for name, r := range map[string]monitorproto.MonitorEvent{
+		"granted": {Kind: monitorproto.EventGranted},
+		"refused": {Kind: monitorproto.EventGranted, Step: "mount", Errno: int(syscall.EIO)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,9 +124,9 @@ func TestGrantLateAnswer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, monitor := newTestMonitorClient(t)
 				s.isConfined, s.sandboxPlan = true, plan
-				commands := make(chan monitorCommand, 1)
+				commands := make(chan monitorproto.MonitorCommand, 1)
 				go func() { // the command is larger than the pipe
-					var o monitorCommand
+					var o monitorproto.MonitorCommand
 					_ = json.NewDecoder(monitor).Decode(&o)
 					commands <- o
 				}()

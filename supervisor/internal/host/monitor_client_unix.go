@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // monitorEndTimeout bounds the time in which a monitor ends a tree, a little more than the
@@ -34,16 +35,16 @@ type monitorClient struct {
 	signalCounter
 	commandMu         sync.Mutex // held while a command is written
 	partialCommand    bool       // guarded by commandMu; the monitor has received only part of a command
-	log               monitorLog
+	log               monitorproto.MonitorLog
 	cgroup            *cgroup // nil without one
-	limits            ProcessLimits
+	limits            monitorproto.ProcessLimits
 	sandboxConfig     *SandboxConfig // nil without a sandbox
 	isConfined        bool
-	sandboxPlan       *confine.Plan  // nil without one
-	onDenial          func(Denial)   // may be nil
-	notices           []string       // of the sandbox
-	earlyDenials      []monitorEvent // denials from before the started event; for run
-	foregroundAnswers chan error     // answers to commandSetForeground; holds one
+	sandboxPlan       *confine.Plan               // nil without one
+	onDenial          func(monitorproto.Denial)   // may be nil
+	notices           []string                    // of the sandbox
+	earlyDenials      []monitorproto.MonitorEvent // denials from before the started event; for run
+	foregroundAnswers chan error                  // answers to CommandSetForeground; holds one
 	grants            pendingGrants
 	appliedLimits
 	exitFacts
@@ -65,7 +66,7 @@ const maxEarlyDenials = 10_000
 
 // An exitFacts collects what the monitor's last events say about a worker's end. events.mu guards it.
 type exitFacts struct {
-	onExit             func(Exit) // nil until run
+	onExit             func(monitorproto.Exit) // nil until run
 	onNotice           func(string)
 	hasExited, isEmpty bool
 	survivors          []int
@@ -88,7 +89,9 @@ func (l *workerLaunch) startMonitored() (backend, int, error) {
 }
 
 func (l *workerLaunch) startMonitor() (_ *monitorClient, err error) {
-	fail := func(err error) (*monitorClient, error) { return nil, &StartError{Step: "monitor", Err: err} }
+	fail := func(err error) (*monitorClient, error) {
+		return nil, &monitorproto.StartError{Step: "monitor", Err: err}
+	}
 	self, err := monitorExecutable()
 	if err != nil {
 		return fail(err)
@@ -122,7 +125,7 @@ func (l *workerLaunch) startMonitor() (_ *monitorClient, err error) {
 	if err != nil {
 		down.Close()
 		if l.command.Sandbox.hasNamespaces() {
-			return nil, &StartError{Step: "sandbox: user namespace", Err: unwrapPathError(err)}
+			return nil, &monitorproto.StartError{Step: "sandbox: user namespace", Err: unwrapPathError(err)}
 		}
 		return fail(err)
 	}
@@ -132,7 +135,7 @@ func (l *workerLaunch) startMonitor() (_ *monitorClient, err error) {
 		tree:              processTree{root: pid, session: pid, tag: l.tag},
 		foregroundAnswers: make(chan error, 1), isConfined: l.command.Sandbox.hasNamespaces(), onDenial: l.command.OnDenial,
 		limits: l.command.Limits, sandboxConfig: l.command.Sandbox, appliedLimits: appliedLimits{maxTasks: math.MaxUint64},
-		log: newMonitorLog(l.command.Logger),
+		log: monitorproto.NewMonitorLog(l.command.Logger),
 	}, nil
 }
 
@@ -159,10 +162,10 @@ func (m *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 	defer stopCancel()
 	m.setUpCgroup(ctx, l)
 	group, home := m.cgroup.groupDirs()
-	start := monitorCommand{Kind: commandStart, Plan: &workerCommand{
+	start := monitorproto.MonitorCommand{Kind: monitorproto.CommandStart, Plan: &monitorproto.WorkerCommand{
 		Path: []byte(c.Path),
-		Args: toByteSlices(append([]string{c.Path}, c.Args...)),
-		Env:  toByteSlices(l.env),
+		Args: monitorproto.ToByteSlices(append([]string{c.Path}, c.Args...)),
+		Env:  monitorproto.ToByteSlices(l.env),
 		Dir:  []byte(c.Dir),
 		Tag:  l.tag,
 
@@ -174,22 +177,22 @@ func (m *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 		MonitorCgroup:  home,
 		MaxUserTasks:   m.cgroup.taskLimit(c.Limits, c.Sandbox),
 	}}
-	m.log.logCommand(start)
+	m.log.LogCommand(start)
 	err = json.NewEncoder(m.down).Encode(start)
-	var event monitorEvent
+	var event monitorproto.MonitorEvent
 	if err == nil || errors.Is(err, syscall.EPIPE) { // a monitor that failed early has reported why
-		err = m.events.handleUntil(func(next monitorEvent) bool {
-			if next.Kind == eventDenied { // the worker may be faster than the monitor
+		err = m.events.handleUntil(func(next monitorproto.MonitorEvent) bool {
+			if next.Kind == monitorproto.EventDenied { // the worker may be faster than the monitor
 				m.earlyDenials = append(m.earlyDenials, next)
 				return len(m.earlyDenials) < maxEarlyDenials
 			}
-			if next.Kind == eventFilesChanged { // the plan is still new
+			if next.Kind == monitorproto.EventFilesChanged { // the plan is still new
 				return true
 			}
 			event = next
 			return false
 		})
-		m.log.logEvent(event)
+		m.log.LogEvent(event)
 	}
 	switch {
 	case !stopCancel():
@@ -200,13 +203,13 @@ func (m *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 		err = errors.New("it ended before it started the worker: the limit on memory or processes is too low (ulimit -v, ulimit -u), or code runs before MonitorMain in main")
 	case len(m.earlyDenials) == maxEarlyDenials:
 		err = fmt.Errorf("the sandbox refused %d calls before the monitor had started the worker", maxEarlyDenials)
-	case err == nil && event.Kind == eventStarted:
-		m.notices = toStrings(event.Notices)
+	case err == nil && event.Kind == monitorproto.EventStarted:
+		m.notices = monitorproto.ToStrings(event.Notices)
 		return event.PID, nil
 	case err == nil:
-		return 0, event.startError()
+		return 0, event.StartError()
 	}
-	return 0, &StartError{Step: "monitor", Err: err}
+	return 0, &monitorproto.StartError{Step: "monitor", Err: err}
 }
 
 // setUpCgroup creates the worker's control group, or records what its memory limit does not count.
@@ -243,7 +246,7 @@ var errPartialCommand = errors.New("host: the monitor received only part of a co
 // sendCommand sends a command. Small ones fit into the pipe at once or not at all. A grant may
 // be larger than the pipe, which is small if the user has many pipes: then it is written as
 // the monitor reads.
-func (m *monitorClient) sendCommand(command monitorCommand) error {
+func (m *monitorClient) sendCommand(command monitorproto.MonitorCommand) error {
 	line, err := json.Marshal(command)
 	if err != nil {
 		return err
@@ -253,7 +256,7 @@ func (m *monitorClient) sendCommand(command monitorCommand) error {
 	if m.partialCommand {
 		return errPartialCommand
 	}
-	m.log.logCommand(command)
+	m.log.LogCommand(command)
 	line = append(line, '\n')
 	n, err := m.down.TryWrite(line)
 	if err == nil && n < len(line) && (n > 0 || len(line) > pipeBufBytes) {
@@ -273,14 +276,14 @@ func (m *monitorClient) sendCommand(command monitorCommand) error {
 	return err
 }
 
-func (m *monitorClient) sendSignal(sig Signal, to Target) error {
+func (m *monitorClient) sendSignal(sig monitorproto.Signal, to monitorproto.Target) error {
 	return m.runCounted(func() error {
-		return m.sendCommand(monitorCommand{Kind: commandSignal, Signal: int(systemSignal(sig)), To: to})
+		return m.sendCommand(monitorproto.MonitorCommand{Kind: monitorproto.CommandSignal, Signal: int(systemSignal(sig)), To: to})
 	})
 }
 
 func (m *monitorClient) killTree() {
-	if m.sendCommand(monitorCommand{Kind: commandKill}) != nil {
+	if m.sendCommand(monitorproto.MonitorCommand{Kind: monitorproto.CommandKill}) != nil {
 		m.monitor.kill()
 	}
 	m.startWatchdog()
@@ -293,7 +296,7 @@ func (m *monitorClient) setForeground() error {
 	case <-m.foregroundAnswers: // of a request that timed out
 	default:
 	}
-	if err := m.sendCommand(monitorCommand{Kind: commandSetForeground}); err != nil {
+	if err := m.sendCommand(monitorproto.MonitorCommand{Kind: monitorproto.CommandSetForeground}); err != nil {
 		return err
 	}
 	select {
@@ -304,7 +307,7 @@ func (m *monitorClient) setForeground() error {
 	}
 }
 
-func (m *monitorClient) run(ended func(Exit), notice func(string)) (remains []int) {
+func (m *monitorClient) run(ended func(monitorproto.Exit), notice func(string)) (remains []int) {
 	for _, n := range m.notices {
 		notice(n)
 	}
@@ -320,13 +323,13 @@ func (m *monitorClient) run(ended func(Exit), notice func(string)) (remains []in
 		m.reapMonitor(false)
 	}
 	if !exited {
-		ended(Exit{Code: -1, Signal: "SIGKILL", MonitorKilled: true})
+		ended(monitorproto.Exit{Code: -1, Signal: "SIGKILL", MonitorKilled: true})
 	}
 	return awaitProcessEnd(remains, dyingTimeout)
 }
 
 // startHandling starts to handle events, first the denials from before the started event.
-func (m *monitorClient) startHandling(ended func(Exit), notice func(string)) {
+func (m *monitorClient) startHandling(ended func(monitorproto.Exit), notice func(string)) {
 	m.events.mu.Lock()
 	defer m.events.mu.Unlock()
 	m.onExit, m.onNotice = ended, notice
@@ -342,19 +345,19 @@ func (m *monitorClient) drainEvents() {
 	serving := m.onExit != nil
 	m.events.mu.Unlock()
 	if serving && m.isConfined {
-		m.events.handleAvailable(func(e monitorEvent) bool { return m.onExit == nil || m.handleEvent(e) })
+		m.events.handleAvailable(func(e monitorproto.MonitorEvent) bool { return m.onExit == nil || m.handleEvent(e) })
 	}
 }
 
 // handleEvent handles one event. It returns false after the last one.
-func (m *monitorClient) handleEvent(event monitorEvent) (more bool) {
-	m.log.logEvent(event)
+func (m *monitorClient) handleEvent(event monitorproto.MonitorEvent) (more bool) {
+	m.log.LogEvent(event)
 	switch event.Kind {
-	case eventStopped:
+	case monitorproto.EventStopped:
 		m.onNotice("the worker was stopped (" + event.Signal + ") and continued")
-	case eventSignalSent:
+	case monitorproto.EventSignalSent:
 		m.confirmSent()
-	case eventForegroundSet:
+	case monitorproto.EventForegroundSet:
 		var err error
 		if event.Errno != 0 {
 			err = syscall.Errno(event.Errno)
@@ -363,19 +366,19 @@ func (m *monitorClient) handleEvent(event monitorEvent) (more bool) {
 		case m.foregroundAnswers <- err:
 		default:
 		}
-	case eventDenied:
+	case monitorproto.EventDenied:
 		if m.onDenial != nil && event.Denial != nil {
-			m.onDenial(event.Denial.toDenial())
+			m.onDenial(event.Denial.ToDenial())
 		}
-	case eventFilesChanged:
+	case monitorproto.EventFilesChanged:
 		go m.protectNewSettings() // it may ask git
-	case eventGranted:
+	case monitorproto.EventGranted:
 		m.grants.handleAnswer(&event)
-	case eventExited:
+	case monitorproto.EventExited:
 		m.startWatchdog()
 		m.hasExited = true
 		m.onExit(*event.Exit)
-	case eventTreeEmpty:
+	case monitorproto.EventTreeEmpty:
 		if m.isEmpty = true; !m.isConfined { // otherwise the kernel lets nothing outlive the monitor
 			m.survivors = event.Survivors
 		}
@@ -401,13 +404,15 @@ func (m *monitorClient) reapMonitor(killed bool) (remains []int) {
 	return remains
 }
 
-func (m *monitorClient) memoryBytes() int64            { return m.tree.residentMemory() }
-func (m *monitorClient) findReaders() []TerminalReader { return m.pty.findReaders(m.tree.root, true) }
-func (m *monitorClient) canSeeReaders() bool           { return canSeeReaders(m.pty.workerGroup) }
+func (m *monitorClient) memoryBytes() int64 { return m.tree.residentMemory() }
+func (m *monitorClient) findReaders() []monitorproto.TerminalReader {
+	return m.pty.findReaders(m.tree.root, true)
+}
+func (m *monitorClient) canSeeReaders() bool { return canSeeReaders(m.pty.workerGroup) }
 
-func systemSignal(s Signal) syscall.Signal {
+func systemSignal(s monitorproto.Signal) syscall.Signal {
 	return [...]syscall.Signal{
-		Interrupt: syscall.SIGINT, Hangup: syscall.SIGHUP, Terminate: syscall.SIGTERM, Kill: syscall.SIGKILL,
+		monitorproto.Interrupt: syscall.SIGINT, monitorproto.Hangup: syscall.SIGHUP, monitorproto.Terminate: syscall.SIGTERM, monitorproto.Kill: syscall.SIGKILL,
 	}[s]
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"golang.org/x/sys/windows"
 )
 
@@ -35,8 +36,8 @@ type monitorClient struct {
 	workerPID  int
 
 	signalCounter
-	log            monitorLog
-	restoreAnswers chan struct{} // answers to commandRestoreConsole; holds one
+	log            monitorproto.MonitorLog
+	restoreAnswers chan struct{} // answers to CommandRestoreConsole; holds one
 	killCalled     atomic.Bool   // killTree was called
 }
 
@@ -48,12 +49,14 @@ type startStep struct {
 
 func start(c *StartConfig) (*WorkerProcess, error) {
 	s := newMonitorClient()
-	s.log = newMonitorLog(c.Logger)
+	s.log = monitorproto.NewMonitorLog(c.Logger)
 	if err := s.runSteps(s.startSteps(c)); err != nil {
 		return nil, err
 	}
 	s.console.requestReset = s.resetConsole
-	s.console.requestMarker = func(n uint64) error { return s.sendCommand(monitorCommand{Kind: commandWriteMarker, Marker: n}) }
+	s.console.requestMarker = func(n uint64) error {
+		return s.sendCommand(monitorproto.MonitorCommand{Kind: monitorproto.CommandWriteMarker, Marker: n})
+	}
 	go s.channel.accept(s.job.hasProcess) // ends when the worker has connected, or with stopAccepting
 	return newProcess(s.workerPID, s.nonce, true, s, s.channel, &Terminal{s.console}), nil
 }
@@ -67,8 +70,8 @@ func (m *monitorClient) runSteps(steps []startStep) error {
 	for _, step := range steps {
 		if err := step.do(); err != nil {
 			m.abandonStart()
-			if _, ok := errors.AsType[*StartError](err); !ok {
-				err = &StartError{Step: step.name, Err: err}
+			if _, ok := errors.AsType[*monitorproto.StartError](err); !ok {
+				err = &monitorproto.StartError{Step: step.name, Err: err}
 			}
 			return err
 		}
@@ -142,7 +145,7 @@ func explainEarlyEnd(err error) error {
 	default:
 		return err
 	}
-	return &StartError{Step: "monitor", Err: err}
+	return &monitorproto.StartError{Step: "monitor", Err: err}
 }
 
 // awaitMonitor waits for the monitor to connect.
@@ -162,29 +165,29 @@ func (m *monitorClient) startWorker(c *StartConfig, deadline time.Time) error {
 	m.commands.file.SetWriteDeadline(deadline)
 	m.events.file.SetReadDeadline(deadline)
 	defer m.events.file.SetReadDeadline(time.Time{})
-	command := monitorCommand{Kind: commandStart, Plan: &workerCommand{
-		Path: []byte(c.Path), Args: toByteSlices(c.Args), Env: toByteSlices(m.workerEnv), Dir: []byte(c.Dir), Tag: m.nonce, ChannelOnStdio: c.ChannelOnStdio,
+	command := monitorproto.MonitorCommand{Kind: monitorproto.CommandStart, Plan: &monitorproto.WorkerCommand{
+		Path: []byte(c.Path), Args: monitorproto.ToByteSlices(c.Args), Env: monitorproto.ToByteSlices(m.workerEnv), Dir: []byte(c.Dir), Tag: m.nonce, ChannelOnStdio: c.ChannelOnStdio,
 	}}
 	if err := m.redirectStdio(c, command.Plan); err != nil {
-		return &StartError{Step: "monitor", Err: err}
+		return &monitorproto.StartError{Step: "monitor", Err: err}
 	}
-	m.log.logCommand(command)
+	m.log.LogCommand(command)
 	err := json.NewEncoder(m.commands.file).Encode(command)
-	at := monitorEvent{Step: "monitor"}
+	at := monitorproto.MonitorEvent{Step: "monitor"}
 	for err == nil {
-		var event monitorEvent
+		var event monitorproto.MonitorEvent
 		if err = m.decoder.Decode(&event); err != nil {
 			break
 		}
-		m.log.logEvent(event)
+		m.log.LogEvent(event)
 		switch event.Kind {
-		case eventStep:
+		case monitorproto.EventStep:
 			at = event
-		case eventStarted:
+		case monitorproto.EventStarted:
 			m.workerPID = event.PID
 			return m.readOutput(deadline)
 		default:
-			return event.startError()
+			return event.StartError()
 		}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -192,11 +195,11 @@ func (m *monitorClient) startWorker(c *StartConfig, deadline time.Time) error {
 	} else {
 		err = fmt.Errorf("the monitor ended during the start: %w", err)
 	}
-	return &StartError{Step: at.Step, Path: string(at.Path), Err: err}
+	return &monitorproto.StartError{Step: at.Step, Path: string(at.Path), Err: err}
 }
 
 // redirectStdio gives the monitor the standard input and output that replace the terminal.
-func (m *monitorClient) redirectStdio(c *StartConfig, p *workerCommand) error {
+func (m *monitorClient) redirectStdio(c *StartConfig, p *monitorproto.WorkerCommand) error {
 	if m.output != nil {
 		p.Output = m.output.name
 	}
@@ -218,7 +221,7 @@ func (m *monitorClient) readOutput(deadline time.Time) error {
 		return nil
 	}
 	if err := m.output.accept(func(pid int) bool { return pid == m.monitorPID }, deadline, m.monitor); err != nil {
-		return &StartError{Step: "monitor", Err: err}
+		return &monitorproto.StartError{Step: "monitor", Err: err}
 	}
 	m.console.readPiped(m.nonce, m.output.file)
 	return nil
@@ -255,12 +258,12 @@ func (m *monitorClient) releaseHandles() {
 	}
 }
 
-func (m *monitorClient) sendCommand(command monitorCommand) error {
+func (m *monitorClient) sendCommand(command monitorproto.MonitorCommand) error {
 	line, err := json.Marshal(command)
 	if err != nil {
 		return err
 	}
-	m.log.logCommand(command)
+	m.log.LogCommand(command)
 	m.commands.file.SetWriteDeadline(time.Now().Add(commandTimeout))
 	_, err = m.commands.file.Write(append(line, '\n'))
 	switch {
@@ -273,15 +276,17 @@ func (m *monitorClient) sendCommand(command monitorCommand) error {
 }
 
 // sendSignal supports only what Windows does: interrupt and kill.
-func (m *monitorClient) sendSignal(sig Signal, to Target) error {
+func (m *monitorClient) sendSignal(sig monitorproto.Signal, to monitorproto.Target) error {
 	switch {
-	case sig == Kill && to == Group:
+	case sig == monitorproto.Kill && to == monitorproto.Group:
 		m.killTree()
 		return nil
-	case to == Foreground: // a console has no groups: Group reaches all its processes
+	case to == monitorproto.Foreground: // a console has no groups: Group reaches all its processes
 		return nil
-	case sig == Interrupt, sig == Kill:
-		return m.runCounted(func() error { return m.sendCommand(monitorCommand{Kind: commandSignal, Signal: int(sig), To: to}) })
+	case sig == monitorproto.Interrupt, sig == monitorproto.Kill:
+		return m.runCounted(func() error {
+			return m.sendCommand(monitorproto.MonitorCommand{Kind: monitorproto.CommandSignal, Signal: int(sig), To: to})
+		})
 	}
 	return fmt.Errorf("host: %s: %w", sig, errors.ErrUnsupported)
 }
@@ -299,7 +304,7 @@ func (m *monitorClient) resetConsole() error {
 	case <-m.restoreAnswers: // of a request that timed out
 	default:
 	}
-	if err := m.sendCommand(monitorCommand{Kind: commandRestoreConsole}); err != nil {
+	if err := m.sendCommand(monitorproto.MonitorCommand{Kind: monitorproto.CommandRestoreConsole}); err != nil {
 		return err
 	}
 	select {
@@ -310,26 +315,26 @@ func (m *monitorClient) resetConsole() error {
 	}
 }
 
-func (m *monitorClient) run(ended func(Exit), notice func(string)) (remains []int) {
+func (m *monitorClient) run(ended func(monitorproto.Exit), notice func(string)) (remains []int) {
 	exited, limit := false, closeTimeout
 	for !exited {
-		var event monitorEvent
+		var event monitorproto.MonitorEvent
 		if err := m.decoder.Decode(&event); err != nil { // the monitor has ended, and its job must
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				limit -= hungMonitorTimeout // it has not ended, although it was killed
 			}
 			break
 		}
-		m.log.logEvent(event)
+		m.log.LogEvent(event)
 		switch event.Kind {
-		case eventSignalSent:
+		case monitorproto.EventSignalSent:
 			m.confirmSent()
-		case eventConsoleRestored:
+		case monitorproto.EventConsoleRestored:
 			select {
 			case m.restoreAnswers <- struct{}{}:
 			default:
 			}
-		case eventExited:
+		case monitorproto.EventExited:
 			exited = true
 			ended(m.withAccounting(*event.Exit))
 			m.console.awaitMarker(endMarker)
@@ -341,7 +346,7 @@ func (m *monitorClient) run(ended func(Exit), notice func(string)) (remains []in
 		remains = m.job.memberPIDs()
 	}
 	if !exited {
-		ended(m.withAccounting(Exit{Code: -1, Signal: "SIGKILL", MonitorKilled: monitorKilled}))
+		ended(m.withAccounting(monitorproto.Exit{Code: -1, Signal: "SIGKILL", MonitorKilled: monitorKilled}))
 	}
 	m.channel.stopAccepting()
 	// All writers to the console are gone, so it ends, and the terminal with it.
@@ -353,7 +358,7 @@ func (m *monitorClient) run(ended func(Exit), notice func(string)) (remains []in
 }
 
 // withAccounting returns e with the job's memory figures.
-func (m *monitorClient) withAccounting(e Exit) Exit {
+func (m *monitorClient) withAccounting(e monitorproto.Exit) monitorproto.Exit {
 	e.PeakRSS = m.job.peakMemory()
 	if m.job.memoryLimitReached.Load() {
 		e.MemoryLimit = m.job.limits.Memory
@@ -361,6 +366,6 @@ func (m *monitorClient) withAccounting(e Exit) Exit {
 	return e
 }
 
-func (m *monitorClient) memoryBytes() int64            { return m.job.memoryBytes(m.monitorPID) }
-func (m *monitorClient) findReaders() []TerminalReader { return nil }
-func (m *monitorClient) canSeeReaders() bool           { return false }
+func (m *monitorClient) memoryBytes() int64                         { return m.job.memoryBytes(m.monitorPID) }
+func (m *monitorClient) findReaders() []monitorproto.TerminalReader { return nil }
+func (m *monitorClient) canSeeReaders() bool                        { return false }

@@ -3,6 +3,8 @@ package host
 import (
 	"os"
 	"syscall"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 func monitorExecutable() (string, error) { return os.Executable() }
@@ -47,8 +49,8 @@ func workerAttributes() *syscall.SysProcAttr {
 // An oomCounter counts nothing, because macOS has no out-of-memory killer.
 type oomCounter struct{ limit int64 }
 
-func newOOMCounter(*workerCommand) oomCounter { return oomCounter{} }
-func (oomCounter) hasIncreased() bool         { return false }
+func newOOMCounter(*monitorproto.WorkerCommand) oomCounter { return oomCounter{} }
+func (oomCounter) hasIncreased() bool                      { return false }
 
 // releaseImagePages does nothing: macOS reclaims the pages when memory is short.
 func releaseImagePages() {}

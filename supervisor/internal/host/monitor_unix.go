@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"golang.org/x/sys/unix"
 )
 
@@ -57,10 +58,10 @@ func init() {
 // alone reaps, so a pid that it signals is never stale.
 type monitor struct {
 	eventEncoder *json.Encoder
-	eventMu      sync.Mutex            // held while an event is written
-	commands     <-chan monitorCommand // closes when the supervisor is gone
-	childSignals chan os.Signal        // SIGCHLD; one pending is enough
-	resumeTimer  *time.Timer           // fires when a stopped worker may continue
+	eventMu      sync.Mutex                         // held while an event is written
+	commands     <-chan monitorproto.MonitorCommand // closes when the supervisor is gone
+	childSignals chan os.Signal                     // SIGCHLD; one pending is enough
+	resumeTimer  *time.Timer                        // fires when a stopped worker may continue
 
 	tree       processTree
 	worker     int // its pid and its process group; 0 once reaped
@@ -87,8 +88,8 @@ func runMonitor() {
 	// 5. The plan.
 	_ = unix.SetNonblock(fdCommands, true) // otherwise each read would block a thread
 	down := json.NewDecoder(os.NewFile(fdCommands, "down"))
-	var first monitorCommand
-	if err := down.Decode(&first); err != nil || first.Kind != commandStart || first.Plan == nil {
+	var first monitorproto.MonitorCommand
+	if err := down.Decode(&first); err != nil || first.Kind != monitorproto.CommandStart || first.Plan == nil {
 		exit(1) // no supervisor that would read an event
 	}
 	plan := first.Plan
@@ -98,7 +99,7 @@ func runMonitor() {
 	s.releaseTerminal()
 
 	// 10. Report the start, then serve.
-	s.sendEvent(monitorEvent{Kind: eventStarted, PID: s.outerPID(s.worker), Notices: s.notices})
+	s.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventStarted, PID: s.outerPID(s.worker), Notices: s.notices})
 	os.Chdir("/") // do not keep the user's directory busy after the worker has left it
 	s.oomCounter = newOOMCounter(plan)
 	if s.sandbox != nil {
@@ -131,7 +132,7 @@ func (m *monitor) prepareProcess() {
 
 // prepareThread sets up the directory, processors and sandbox of this thread, which the worker
 // inherits.
-func (m *monitor) prepareThread(plan *workerCommand) cgroupSwitch {
+func (m *monitor) prepareThread(plan *monitorproto.WorkerCommand) cgroupSwitch {
 	// 6. The directory: changed here and not in the fork, so that a failure is not mistaken for one
 	// of exec.
 	if len(plan.Dir) > 0 {
@@ -155,10 +156,10 @@ func (m *monitor) prepareThread(plan *workerCommand) cgroupSwitch {
 
 // startWorker is step 8: it starts the worker in its own process group, and in its control group
 // from the first moment.
-func (m *monitor) startWorker(plan *workerCommand, group cgroupSwitch) {
+func (m *monitor) startWorker(plan *monitorproto.WorkerCommand, group cgroupSwitch) {
 	m.exitOnError("limits", string(plan.WorkerCgroup), group.joinWorkerGroup())
-	pid, err := syscall.ForkExec(string(plan.Path), toStrings(plan.Args), &syscall.ProcAttr{
-		Env:   toStrings(plan.Env),
+	pid, err := syscall.ForkExec(string(plan.Path), monitorproto.ToStrings(plan.Args), &syscall.ProcAttr{
+		Env:   monitorproto.ToStrings(plan.Env),
 		Files: workerDescriptors(plan),
 		Sys:   workerAttributes(),
 	})
@@ -189,7 +190,7 @@ func (m *monitor) releaseTerminal() {
 }
 
 // workerDescriptors returns the descriptors that the worker gets as its 0, 1, 2 and so on.
-func workerDescriptors(c *workerCommand) []uintptr {
+func workerDescriptors(c *monitorproto.WorkerCommand) []uintptr {
 	if c.ChannelOnStdio {
 		return []uintptr{fdWorkerIn, fdWorkerOut, 2}
 	}
@@ -201,7 +202,7 @@ func (m *monitor) exitOnError(step, path string, err error) {
 	if err == nil {
 		return
 	}
-	m.sendEvent(newFailedEvent(step, path, err))
+	m.sendEvent(monitorproto.NewFailedEvent(step, path, err))
 	exit(1)
 }
 
@@ -211,7 +212,7 @@ func exit(code int) { syscall.Exit(code) }
 
 // sendEvent ignores errors: if the supervisor is gone, end of file on the other pipe ends
 // the monitor.
-func (m *monitor) sendEvent(event monitorEvent) {
+func (m *monitor) sendEvent(event monitorproto.MonitorEvent) {
 	m.eventMu.Lock()
 	defer m.eventMu.Unlock()
 	_ = m.eventEncoder.Encode(event)
@@ -221,12 +222,12 @@ func (m *monitor) sendEvent(event monitorEvent) {
 // that a grant need not wait for the worker's thread. Before they are, an earlier signal is sent,
 // because an interrupt must reach a suspended call before its refusal does. The goroutine ends
 // with the process.
-func (m *monitor) receiveCommands(down *json.Decoder) <-chan monitorCommand {
-	c := make(chan monitorCommand)
+func (m *monitor) receiveCommands(down *json.Decoder) <-chan monitorproto.MonitorCommand {
+	c := make(chan monitorproto.MonitorCommand)
 	go func() {
 		defer close(c)
 		for {
-			var command monitorCommand
+			var command monitorproto.MonitorCommand
 			if down.Decode(&command) != nil {
 				return
 			}
@@ -235,7 +236,7 @@ func (m *monitor) receiveCommands(down *json.Decoder) <-chan monitorCommand {
 			}
 			c <- command
 			if m.sandbox != nil {
-				c <- monitorCommand{} // a no-op, received once the command was handled
+				c <- monitorproto.MonitorCommand{} // a no-op, received once the command was handled
 			}
 		}
 	}()
@@ -262,32 +263,32 @@ func (m *monitor) serve() {
 	}
 }
 
-func (m *monitor) handleCommand(command monitorCommand) {
+func (m *monitor) handleCommand(command monitorproto.MonitorCommand) {
 	switch command.Kind {
-	case commandSignal:
+	case monitorproto.CommandSignal:
 		m.deliverSignal(syscall.Signal(command.Signal), command.To)
-		m.sendEvent(monitorEvent{Kind: eventSignalSent})
-	case commandSetForeground:
-		event := monitorEvent{Kind: eventForegroundSet}
+		m.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventSignalSent})
+	case monitorproto.CommandSetForeground:
+		event := monitorproto.MonitorEvent{Kind: monitorproto.EventForegroundSet}
 		if no, ok := errors.AsType[syscall.Errno](m.setForeground()); ok {
 			event.Errno = int(no)
 		}
 		m.sendEvent(event)
-	case commandKill:
+	case monitorproto.CommandKill:
 		m.endTree()
 	}
 }
 
 // deliverSignal ignores errors: it fails only if the target is gone. It also resumes the terminal's
 // output, which code may have suspended (tcflow): a program that a signal ends may still print.
-func (m *monitor) deliverSignal(sig syscall.Signal, to Target) {
+func (m *monitor) deliverSignal(sig syscall.Signal, to monitorproto.Target) {
 	_ = resumeOutput(0)
 	switch to {
-	case Worker:
+	case monitorproto.Worker:
 		unix.Kill(m.worker, sig)
-	case Group:
+	case monitorproto.Group:
 		unix.Kill(-m.worker, sig)
-	case Foreground:
+	case monitorproto.Foreground:
 		group, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
 		if err == nil && group > 0 && group != m.worker && group != unix.Getpgrp() {
 			unix.Kill(-group, sig)
@@ -319,7 +320,7 @@ func (m *monitor) reapChildren() {
 				e.OOM, e.MemoryLimit = true, m.oomCounter.limit
 			}
 			m.worker = 0
-			m.sendEvent(monitorEvent{Kind: eventExited, Exit: &e})
+			m.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventExited, Exit: &e})
 		}
 	}
 }
@@ -337,7 +338,7 @@ func (m *monitor) handleWorkerStop(sig syscall.Signal) {
 		_ = m.setForeground()
 	}
 	if !wantsTerminal || group != m.worker { // otherwise it was merely faster than step 9
-		m.sendEvent(monitorEvent{Kind: eventStopped, Signal: unix.SignalName(sig)})
+		m.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventStopped, Signal: unix.SignalName(sig)})
 	}
 	if time.Since(m.lastStop) > 2*time.Second {
 		m.stopCount = 0
@@ -369,7 +370,7 @@ func (m *monitor) endTree() {
 		}
 		m.reapChildren()
 	})
-	m.sendEvent(monitorEvent{Kind: eventTreeEmpty, Survivors: remains})
+	m.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventTreeEmpty, Survivors: remains})
 	exit(0)
 }
 
@@ -387,8 +388,8 @@ func closeOnExec() error {
 	return nil
 }
 
-func newExit(status syscall.WaitStatus, u *syscall.Rusage) Exit {
-	e := Exit{
+func newExit(status syscall.WaitStatus, u *syscall.Rusage) monitorproto.Exit {
+	e := monitorproto.Exit{
 		Code:      status.ExitStatus(),
 		PeakRSS:   int64(u.Maxrss) * maxrssUnit,
 		UserCPU:   time.Duration(u.Utime.Nano()),

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/windows"
 
 	"github.com/turnstone-repl/turnstone/internal/environ"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // monitorName is the first argument of a monitor; the names of its two pipes follow. The
@@ -54,14 +55,14 @@ type monitor struct {
 	crashLog           *crashLog
 	interruptedByEvent bool // the last interrupt was for all processes, but was sent by the event alone
 	tag                string
-	commands           <-chan monitorCommand // closes when the supervisor is gone
-	exits              chan Exit
+	commands           <-chan monitorproto.MonitorCommand // closes when the supervisor is gone
+	exits              chan monitorproto.Exit
 }
 
 // runMonitor is the whole life of a monitor. The order of its steps matters, and a step that
 // fails ends the start with an error that names it.
 func runMonitor() {
-	s := &monitor{exits: make(chan Exit, 1)}
+	s := &monitor{exits: make(chan monitorproto.Exit, 1)}
 
 	// 1. The monitor survives a CTRL_C that is meant for the worker. It handles the event
 	// instead of ignoring it, because children inherit that. It may itself have inherited it.
@@ -79,8 +80,8 @@ func runMonitor() {
 	}
 	s.eventEncoder = json.NewEncoder(up)
 	decoder := json.NewDecoder(down)
-	var first monitorCommand
-	if err := decoder.Decode(&first); err != nil || first.Kind != commandStart || first.Plan == nil {
+	var first monitorproto.MonitorCommand
+	if err := decoder.Decode(&first); err != nil || first.Kind != monitorproto.CommandStart || first.Plan == nil {
 		exit(1)
 	}
 	plan := first.Plan
@@ -112,7 +113,7 @@ func runMonitor() {
 	// 6. The worker. It inherits its standard handles and nothing else.
 	path := string(plan.Path)
 	s.worker = &exec.Cmd{
-		Path: path, Args: append([]string{path}, toStrings(plan.Args)...), Env: toStrings(plan.Env), Dir: dir,
+		Path: path, Args: append([]string{path}, monitorproto.ToStrings(plan.Args)...), Env: monitorproto.ToStrings(plan.Env), Dir: dir,
 		Stdin: s.in, Stdout: s.out, Stderr: s.out,
 	}
 	if plan.ChannelOnStdio {
@@ -123,7 +124,7 @@ func runMonitor() {
 	pid := s.worker.Process.Pid
 
 	// 7. Report the start, then serve.
-	s.sendEvent(monitorEvent{Kind: eventStarted, PID: pid})
+	s.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventStarted, PID: pid})
 	go s.awaitWorker() // ends with the worker
 	s.commands = receiveCommands(decoder)
 	s.serve()
@@ -131,9 +132,9 @@ func runMonitor() {
 
 // runStep reports that a step starts, runs it, and ends the monitor with a report if it fails.
 func (m *monitor) runStep(name, path string, do func() error) {
-	m.sendEvent(monitorEvent{Kind: eventStep, Step: name, Path: []byte(path)})
+	m.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventStep, Step: name, Path: []byte(path)})
 	if err := do(); err != nil {
-		m.sendEvent(newFailedEvent(name, path, err))
+		m.sendEvent(monitorproto.NewFailedEvent(name, path, err))
 		exit(1)
 	}
 }
@@ -143,7 +144,7 @@ func (m *monitor) runStep(name, path string, do func() error) {
 func exit(code uint32) { windows.ExitProcess(code) }
 
 // sendEvent ignores errors: if the supervisor is gone, the job ends the monitor.
-func (m *monitor) sendEvent(event monitorEvent) { _ = m.eventEncoder.Encode(event) }
+func (m *monitor) sendEvent(event monitorproto.MonitorEvent) { _ = m.eventEncoder.Encode(event) }
 
 // openConsole opens the console by name. On Windows the names mean the standard handles,
 // which Wine does not give to a program in a pseudo console.
@@ -181,7 +182,7 @@ func (m *monitor) openPipes() error {
 }
 
 // startWorker starts the worker. It runs a batch file through cmd.exe, as Windows itself would.
-func (m *monitor) startWorker(p *workerCommand) error {
+func (m *monitor) startWorker(p *monitorproto.WorkerCommand) error {
 	if file := m.worker.Path; isBatch(file) {
 		if _, err := os.Stat(file); err != nil {
 			return err
@@ -191,7 +192,7 @@ func (m *monitor) startWorker(p *workerCommand) error {
 			return err
 		}
 		m.worker.Path = filepath.Join(dir, "cmd.exe")
-		line, err := batchLine(m.worker.Path, file, toStrings(p.Args))
+		line, err := batchLine(m.worker.Path, file, monitorproto.ToStrings(p.Args))
 		if err != nil {
 			return err
 		}
@@ -201,7 +202,7 @@ func (m *monitor) startWorker(p *workerCommand) error {
 }
 
 // redirectStdio replaces the console with the plan's standard input and output.
-func (m *monitor) redirectStdio(p *workerCommand) (err error) {
+func (m *monitor) redirectStdio(p *monitorproto.WorkerCommand) (err error) {
 	if p.Stdin != 0 {
 		m.worker.Stdin = os.NewFile(uintptr(p.Stdin), "stdin")
 	}
@@ -246,7 +247,7 @@ func (m *monitor) createWakeEvent() error {
 func (m *monitor) awaitWorker() {
 	_ = m.worker.Wait()
 	state := m.worker.ProcessState
-	m.exits <- Exit{Code: state.ExitCode(), UserCPU: state.UserTime(), SystemCPU: state.SystemTime()}
+	m.exits <- monitorproto.Exit{Code: state.ExitCode(), UserCPU: state.UserTime(), SystemCPU: state.SystemTime()}
 }
 
 // serve ends the process when the supervisor is gone; the job, closed by then, ends
@@ -258,7 +259,7 @@ func (m *monitor) serve() {
 		case e := <-m.exits:
 			m.crashLog.writeIfCrashed(cmp.Or(m.output, m.out), e.Code)
 			m.writeMarker(endMarker)
-			m.sendEvent(monitorEvent{Kind: eventExited, Exit: &e})
+			m.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventExited, Exit: &e})
 		case command, ok := <-m.commands:
 			if !ok {
 				exit(0)
@@ -268,18 +269,18 @@ func (m *monitor) serve() {
 	}
 }
 
-func (m *monitor) handleCommand(command monitorCommand) {
-	if command.Kind == commandSignal {
-		defer m.sendEvent(monitorEvent{Kind: eventSignalSent})
+func (m *monitor) handleCommand(command monitorproto.MonitorCommand) {
+	if command.Kind == monitorproto.CommandSignal {
+		defer m.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventSignalSent})
 	}
 	switch {
-	case command.Kind == commandWriteMarker:
+	case command.Kind == monitorproto.CommandWriteMarker:
 		m.writeMarker(command.Marker)
-	case command.Kind == commandRestoreConsole:
+	case command.Kind == monitorproto.CommandRestoreConsole:
 		m.crashLog.discardText()
 		_ = m.restoreConsole() // a console that is gone has nothing to restore
-		m.sendEvent(monitorEvent{Kind: eventConsoleRestored})
-	case Signal(command.Signal) == Kill:
+		m.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventConsoleRestored})
+	case monitorproto.Signal(command.Signal) == monitorproto.Kill:
 		_ = m.worker.Process.Kill()
 	default:
 		m.deliverInterrupt(command.To)
@@ -290,10 +291,10 @@ func (m *monitor) handleCommand(command monitorCommand) {
 // on the console. Otherwise all processes on the console get CTRL_C. They also get it if the
 // worker does not wait for the event, and if the last interrupt was sent by the event alone. The
 // reason is that C code, or a child that has started since, may know only CTRL_C.
-func (m *monitor) deliverInterrupt(to Target) {
-	byEvent := to == Worker && !m.interruptedByEvent || to == Group && m.isWorkerAlone()
+func (m *monitor) deliverInterrupt(to monitorproto.Target) {
+	byEvent := to == monitorproto.Worker && !m.interruptedByEvent || to == monitorproto.Group && m.isWorkerAlone()
 	woken := byEvent && m.wakeWorker()
-	m.interruptedByEvent = woken && to == Group
+	m.interruptedByEvent = woken && to == monitorproto.Group
 	if !woken {
 		_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_C_EVENT, 0) // to all processes on this console
 	}
@@ -330,12 +331,12 @@ func (m *monitor) wakeWorker() bool {
 }
 
 // receiveCommands forwards commands until the pipe ends. The goroutine ends with the process.
-func receiveCommands(down *json.Decoder) <-chan monitorCommand {
-	c := make(chan monitorCommand)
+func receiveCommands(down *json.Decoder) <-chan monitorproto.MonitorCommand {
+	c := make(chan monitorproto.MonitorCommand)
 	go func() {
 		defer close(c)
 		for {
-			var command monitorCommand
+			var command monitorproto.MonitorCommand
 			if down.Decode(&command) != nil {
 				return
 			}

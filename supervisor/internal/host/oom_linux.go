@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // An oomCounter detects whether the kernel's out-of-memory killer has acted since the counter was
@@ -15,7 +17,7 @@ type oomCounter struct {
 	limit    int64 // bytes, of the worker's group; 0 without one
 }
 
-func newOOMCounter(p *workerCommand) oomCounter {
+func newOOMCounter(p *monitorproto.WorkerCommand) oomCounter {
 	if len(p.WorkerCgroup) > 0 {
 		return oomCounter{file: memoryEventsFile(string(p.WorkerCgroup)), limit: p.Limits.Memory}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // ErrEnded is returned by Signal when the worker has ended.
@@ -28,11 +29,11 @@ type WorkerProcess struct {
 	egressConn      *egressipc.Conn // nil unless connections may leave the sandbox
 	uncountedMemory string          // returned by UncountedMemory
 
-	exited    chan struct{} // closed once exit is set
-	exit      Exit          // written once, before exited closes
-	done      chan struct{} // closed when the tree has ended
-	survivors []int         // written once, before done closes
-	notices   chan string   // closed with done
+	exited    chan struct{}     // closed once exit is set
+	exit      monitorproto.Exit // written once, before exited closes
+	done      chan struct{}     // closed when the tree has ended
+	survivors []int             // written once, before done closes
+	notices   chan string       // closed with done
 	wg        sync.WaitGroup
 	closeOnce sync.Once
 	closeErr  error
@@ -40,7 +41,7 @@ type WorkerProcess struct {
 
 // A backend implements what depends on the system, and on whether there is a monitor.
 type backend interface {
-	sendSignal(Signal, Target) error
+	sendSignal(monitorproto.Signal, monitorproto.Target) error
 	// signalsSent is closed when every signal requested so far was sent; nil if that is so already.
 	signalsSent() <-chan struct{}
 	// killTree starts to kill the whole tree and returns; it may be repeated.
@@ -48,9 +49,9 @@ type backend interface {
 	// run serves the worker until nothing of it is left: within closeTimeout of its end or of
 	// killTree, plus dyingTimeout for processes that die slowly. It calls ended once, and
 	// returns the pids of the survivors.
-	run(ended func(Exit), notice func(string)) (remains []int)
+	run(ended func(monitorproto.Exit), notice func(string)) (remains []int)
 	// findReaders returns nil if readers cannot be seen.
-	findReaders() []TerminalReader
+	findReaders() []monitorproto.TerminalReader
 	canSeeReaders() bool
 	usageBackend
 	sandboxBackend
@@ -102,7 +103,7 @@ func newProcess(pid int, nonce string, hasMonitor bool, c backend, ch *Channel, 
 	}
 	p.wg.Go(func() {
 		p.survivors = c.run(
-			func(e Exit) { p.exit = e; close(p.exited) },
+			func(e monitorproto.Exit) { p.exit = e; close(p.exited) },
 			func(s string) {
 				select {
 				case p.notices <- s:
@@ -134,7 +135,7 @@ func (p *WorkerProcess) Channel() io.ReadWriteCloser { return p.channel }
 func (p *WorkerProcess) Terminal() *Terminal { return p.term }
 
 // Signal sends sig. It returns ErrEnded if the target has ended.
-func (p *WorkerProcess) Signal(sig Signal, to Target) error {
+func (p *WorkerProcess) Signal(sig monitorproto.Signal, to monitorproto.Target) error {
 	select {
 	case <-p.exited:
 		return ErrEnded
@@ -154,12 +155,12 @@ func (p *WorkerProcess) SignalsSent() <-chan struct{} { return p.backend.signals
 func (p *WorkerProcess) Exited() <-chan struct{} { return p.exited }
 
 // Exit returns how the worker ended, or the zero Exit before Exited is closed.
-func (p *WorkerProcess) Exit() Exit {
+func (p *WorkerProcess) Exit() monitorproto.Exit {
 	select {
 	case <-p.exited:
 		return p.exit
 	default:
-		return Exit{}
+		return monitorproto.Exit{}
 	}
 }
 
@@ -217,7 +218,7 @@ func (p *WorkerProcess) UncountedMemory() string { return p.uncountedMemory }
 
 // Readers returns the threads of the tree that are blocked reading the terminal while its
 // input queue is empty. It takes one snapshot, in about 100 µs.
-func (p *WorkerProcess) Readers() []TerminalReader { return p.backend.findReaders() }
+func (p *WorkerProcess) Readers() []monitorproto.TerminalReader { return p.backend.findReaders() }
 
 // HasNoOtherReader reports whether Readers could find only the worker's main thread: the
 // worker certainly has no children, and no second thread that waits for the terminal. It

@@ -1,15 +1,19 @@
 package host
 
-import "syscall"
+import (
+	"syscall"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+)
 
 // prepareSandbox does nothing: Start rejects sandboxes on macOS.
 func prepareSandbox(*syscall.SysProcAttr) {}
 
-func (m *monitor) enterSandbox(*workerCommand) {}
+func (m *monitor) enterSandbox(*monitorproto.WorkerCommand) {}
 
 // A sandboxHandle is always nil, because macOS has no sandbox that a monitor serves.
 type sandboxHandle *struct{}
 
-func (m *monitor) handleSandboxCommand(monitorCommand) bool { return false }
+func (m *monitor) handleSandboxCommand(monitorproto.MonitorCommand) bool { return false }
 
 func (m *monitor) outerPID(pid int) int { return pid }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
 )
 
@@ -17,7 +18,7 @@ func prepareSandbox(a *syscall.SysProcAttr) { confine.SetNamespaces(a) }
 
 // enterSandbox confines this thread if the plan has a sandbox. Then it enters the working directory
 // again, because the old one belongs to the machine's file system and not to the sandbox's.
-func (m *monitor) enterSandbox(plan *workerCommand) {
+func (m *monitor) enterSandbox(plan *monitorproto.WorkerCommand) {
 	if plan.Sandbox == nil {
 		return
 	}
@@ -38,9 +39,11 @@ func (m *monitor) enterSandbox(plan *workerCommand) {
 	if plan.Sandbox.Egress { // otherwise the descriptor is another file, which garbage collection would close
 		m.exitOnError("sandbox: egress", "", box.OpenEgress(os.NewFile(fdEgress, "egress")))
 	}
-	box.Serve(func(d confine.Denial) { m.sendEvent(monitorEvent{Kind: eventDenied, Denial: newDenialEvent(d)}) }, func() { m.sendEvent(monitorEvent{Kind: eventFilesChanged}) })
+	box.Serve(func(d confine.Denial) {
+		m.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventDenied, Denial: monitorproto.NewDenialEvent(d)})
+	}, func() { m.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventFilesChanged}) })
 	m.sandbox = box
-	m.notices = toByteSlices(box.Notices())
+	m.notices = monitorproto.ToByteSlices(box.Notices())
 }
 
 // exitOnSandboxError ends the monitor with a report if a step of the sandbox failed.
@@ -54,23 +57,23 @@ func (m *monitor) exitOnSandboxError(err error) {
 type sandboxHandle = *confine.ActiveSandbox
 
 // handleSandboxCommand carries out a command for the sandbox. It returns false for other commands.
-func (m *monitor) handleSandboxCommand(command monitorCommand) bool {
+func (m *monitor) handleSandboxCommand(command monitorproto.MonitorCommand) bool {
 	switch {
 	case m.sandbox == nil:
 		return false
-	case command.Kind == commandAnswerCall:
+	case command.Kind == monitorproto.CommandAnswerCall:
 		m.sandbox.CloseQuestion(command.ID)
-	case command.Kind == commandRefreshSandbox && command.Grant != nil:
-		m.sendEvent(monitorEvent{Kind: eventSignalSent, Notices: toByteSlices(m.sandbox.Refresh(command.Grant))})
-	case command.Kind == commandForgetDenials:
+	case command.Kind == monitorproto.CommandRefreshSandbox && command.Grant != nil:
+		m.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventSignalSent, Notices: monitorproto.ToByteSlices(m.sandbox.Refresh(command.Grant))})
+	case command.Kind == monitorproto.CommandForgetDenials:
 		m.sandbox.ForgetDenials()
-		m.sendEvent(monitorEvent{Kind: eventSignalSent})
-	case command.Kind == commandGrant && command.Grant != nil:
+		m.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventSignalSent})
+	case command.Kind == monitorproto.CommandGrant && command.Grant != nil:
 		m.sandbox.Grant(command.Grant, func(err error) {
-			event := monitorEvent{Kind: eventGranted, ID: command.ID}
+			event := monitorproto.MonitorEvent{Kind: monitorproto.EventGranted, ID: command.ID}
 			if e, ok := errors.AsType[*confine.StepError](err); ok {
 				event.Step, event.Path = "grant: "+e.Step, []byte(e.Path)
-				event.setCause(e.Err)
+				event.SetCause(e.Err)
 			}
 			m.sendEvent(event)
 		})

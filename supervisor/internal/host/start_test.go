@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 func TestStart(t *testing.T) {
@@ -56,7 +57,7 @@ func TestStart(t *testing.T) {
 					p.Close()
 					t.Fatal("got a process, want an error")
 				}
-				e, ok := errors.AsType[*host.StartError](err)
+				e, ok := errors.AsType[*monitorproto.StartError](err)
 				if !ok || e.Step != c.step || e.Path != c.path || !errors.Is(err, c.cause) {
 					t.Errorf("got %#v, want step %q, path %q, cause %v", err, c.step, c.path, c.cause)
 				}
@@ -129,8 +130,8 @@ func TestSignal(t *testing.T) {
 		t.Parallel()
 		w := startBash(t, "exit 0")
 		waitClosed(t, "exit", w.Exited())
-		for _, to := range []host.Target{host.Worker, host.Group, host.Foreground} {
-			if err := w.Signal(host.Kill, to); !errors.Is(err, host.ErrEnded) {
+		for _, to := range []monitorproto.Target{monitorproto.Worker, monitorproto.Group, monitorproto.Foreground} {
+			if err := w.Signal(monitorproto.Kill, to); !errors.Is(err, host.ErrEnded) {
 				t.Errorf("%s: got %v, want ErrEnded", to, err)
 			}
 		}
@@ -150,7 +151,7 @@ while os.read(3, 1):
     os.write(4, b"%d" % n)`)
 		w.waitLine(t, "ready")
 		for range 200 {
-			if err := w.Signal(host.Interrupt, host.Group); err != nil {
+			if err := w.Signal(monitorproto.Interrupt, monitorproto.Group); err != nil {
 				t.Fatal(err)
 			}
 			if sent := w.SignalsSent(); sent != nil {
@@ -170,13 +171,13 @@ while os.read(3, 1):
 		t.Parallel()
 		w := startBash(t, "trap 'echo got INT' INT; trap 'echo got HUP' HUP; trap 'echo got TERM' TERM; echo ready; while :; do read -t 1000 </dev/null; sleep 0.01; done")
 		w.waitLine(t, "ready")
-		for s, want := range map[host.Signal]string{host.Interrupt: "got INT", host.Hangup: "got HUP", host.Terminate: "got TERM"} {
-			if err := w.Signal(s, host.Worker); err != nil {
+		for s, want := range map[monitorproto.Signal]string{monitorproto.Interrupt: "got INT", monitorproto.Hangup: "got HUP", monitorproto.Terminate: "got TERM"} {
+			if err := w.Signal(s, monitorproto.Worker); err != nil {
 				t.Fatal(err)
 			}
 			w.waitLine(t, want)
 		}
-		if err := w.Signal(host.Kill, host.Worker); err != nil {
+		if err := w.Signal(monitorproto.Kill, monitorproto.Worker); err != nil {
 			t.Fatal(err)
 		}
 		waitClosed(t, "exit", w.Exited())
@@ -195,7 +196,7 @@ os.write(1, b"child ready\n" if child else b"worker ready\n")
 while 1: signal.pause()`)
 		w.waitLine(t, "child ready")
 		w.waitLine(t, "worker ready")
-		if err := w.Signal(host.Interrupt, host.Group); err != nil {
+		if err := w.Signal(monitorproto.Interrupt, monitorproto.Group); err != nil {
 			t.Fatal(err)
 		}
 		w.waitLine(t, "worker\n")
@@ -218,14 +219,14 @@ if pid == 0:
     while 1: time.sleep(1)
 while 1: signal.pause()`)
 		// No other group is in the foreground, so this signal reaches no process.
-		if err := w.Signal(host.Interrupt, host.Foreground); err != nil {
+		if err := w.Signal(monitorproto.Interrupt, monitorproto.Foreground); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Terminal().WriteInput([]byte("go\n"), false); err != nil {
 			t.Fatal(err)
 		}
 		w.waitLine(t, "ready")
-		if err := w.Signal(host.Interrupt, host.Foreground); err != nil {
+		if err := w.Signal(monitorproto.Interrupt, monitorproto.Foreground); err != nil {
 			t.Fatal(err)
 		}
 		w.waitLine(t, "front")

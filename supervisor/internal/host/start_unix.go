@@ -7,6 +7,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // A workerLaunch collects what a start needs, with or without a monitor.
@@ -55,13 +56,13 @@ func prepareStart(c *StartConfig) (*workerLaunch, error) {
 	}
 	l.env = append(l.env, tagVariable+"="+l.tag)
 	var err error
-	if l.pty, l.slave, err = openPTY(c.Size.orDefault(), c.Interactive); err != nil {
-		return nil, &StartError{Step: "terminal", Err: err}
+	if l.pty, l.slave, err = openPTY(c.Size.OrDefault(), c.Interactive); err != nil {
+		return nil, &monitorproto.StartError{Step: "terminal", Err: err}
 	}
 	if l.channel, l.workerIn, l.workerOut, err = openChannel(); err != nil {
 		l.pty.close()
 		l.slave.Close()
-		return nil, &StartError{Step: "channel", Err: err}
+		return nil, &monitorproto.StartError{Step: "channel", Err: err}
 	}
 	return l, nil
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/windows"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 func TestStart_Windows(t *testing.T) {
@@ -42,7 +43,7 @@ func TestStart_Windows(t *testing.T) {
 			{"missing program", host.StartConfig{Path: missing}, "exec", missing, fs.ErrNotExist, "install it"},
 			{"file in no known format", host.StartConfig{Path: garbage}, "exec", garbage, windows.ERROR_BAD_EXE_FORMAT, "program for this system"},
 			{"environment with a zero byte", host.StartConfig{Path: self, Env: []string{"A=\x00"}}, "environment", "", nil, "remove it"},
-			{"terminal without columns", host.StartConfig{Path: self, Size: host.TerminalSize{Rows: 1}}, "terminal", "", nil, "CreatePseudoConsole"},
+			{"terminal without columns", host.StartConfig{Path: self, Size: monitorproto.TerminalSize{Rows: 1}}, "terminal", "", nil, "CreatePseudoConsole"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				p, err := host.Start(&c.command)
@@ -50,7 +51,7 @@ func TestStart_Windows(t *testing.T) {
 					p.Close()
 					t.Fatal("got a process, want an error")
 				}
-				e, ok := errors.AsType[*host.StartError](err)
+				e, ok := errors.AsType[*monitorproto.StartError](err)
 				if !ok || e.Step != c.step || e.Path != c.path || c.cause != nil && !errors.Is(err, c.cause) {
 					t.Errorf("got %#v, want step %q, path %q, cause %v", err, c.step, c.path, c.cause)
 				}
@@ -81,7 +82,7 @@ func TestStart_Windows(t *testing.T) {
 
 	t.Run("names the step in which the monitor hangs", func(t *testing.T) {
 		err := host.StartWithHungMonitor("exec", `C:\slow.exe`)
-		e, ok := errors.AsType[*host.StartError](err)
+		e, ok := errors.AsType[*monitorproto.StartError](err)
 		if !ok || e.Step != "exec" || e.Path != `C:\slow.exe` || !strings.Contains(err.Error(), "StartTimeout") {
 			t.Errorf("got %v, want the step, its path, and a hint", err)
 		}
@@ -90,7 +91,7 @@ func TestStart_Windows(t *testing.T) {
 	t.Run("the job ends with its last handle, without breakaway", func(t *testing.T) {
 		const always = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION
 		for memory, flags := range map[int64]uint32{0: always, 512 << 20: always | windows.JOB_OBJECT_LIMIT_JOB_MEMORY} {
-			limits := host.NewJobLimits(host.ProcessLimits{Memory: memory})
+			limits := host.NewJobLimits(monitorproto.ProcessLimits{Memory: memory})
 			if !isWine() { // Wine does not show the arguments
 				c := newRoleCommand("forever")
 				c.Limits.Memory = memory
@@ -302,7 +303,7 @@ func TestSignal_Windows(t *testing.T) {
 		w := startRole(t, "parent")
 		w.waitLine(t, "parent ready")
 		w.waitLine(t, "ready")
-		if err := w.Signal(host.Interrupt, host.Group); err != nil {
+		if err := w.Signal(monitorproto.Interrupt, monitorproto.Group); err != nil {
 			t.Fatal(err)
 		}
 		w.waitLine(t, "parent interrupted")
@@ -317,7 +318,7 @@ func TestSignal_Windows(t *testing.T) {
 	t.Run("an interrupt wakes a worker that waits for its event", func(t *testing.T) {
 		w := startRole(t, "awake")
 		w.waitLine(t, "ready <nil>")
-		if err := w.Signal(host.Interrupt, host.Worker); err != nil {
+		if err := w.Signal(monitorproto.Interrupt, monitorproto.Worker); err != nil {
 			t.Fatal(err)
 		}
 		w.waitLine(t, "woken")
@@ -329,10 +330,10 @@ func TestSignal_Windows(t *testing.T) {
 		w := startRole(t, "awake")
 		w.waitLine(t, "ready <nil>")
 		for _, s := range []struct {
-			to   host.Target
+			to   monitorproto.Target
 			want string
-		}{{host.Group, "woken"}, {host.Worker, "CTRL_C"}, {host.Worker, "woken"}} {
-			if err := w.Signal(host.Interrupt, s.to); err != nil {
+		}{{monitorproto.Group, "woken"}, {monitorproto.Worker, "CTRL_C"}, {monitorproto.Worker, "woken"}} {
+			if err := w.Signal(monitorproto.Interrupt, s.to); err != nil {
 				t.Fatal(err)
 			}
 			w.waitLine(t, s.want)
@@ -342,7 +343,7 @@ func TestSignal_Windows(t *testing.T) {
 	t.Run("an interrupt uses the console if the worker does not wait", func(t *testing.T) {
 		w := startRole(t, "interrupted")
 		w.waitLine(t, "ready")
-		if err := w.Signal(host.Interrupt, host.Worker); err != nil {
+		if err := w.Signal(monitorproto.Interrupt, monitorproto.Worker); err != nil {
 			t.Fatal(err)
 		}
 		w.waitLine(t, "interrupted")
@@ -350,8 +351,8 @@ func TestSignal_Windows(t *testing.T) {
 
 	t.Run("returns ErrUnsupported for SIGHUP and SIGTERM", func(t *testing.T) {
 		w := startRole(t, "forever")
-		for _, sig := range []host.Signal{host.Hangup, host.Terminate} {
-			if err := w.Signal(sig, host.Group); !errors.Is(err, errors.ErrUnsupported) {
+		for _, sig := range []monitorproto.Signal{monitorproto.Hangup, monitorproto.Terminate} {
+			if err := w.Signal(sig, monitorproto.Group); !errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("%s: got %v, want ErrUnsupported", sig, err)
 			}
 		}
@@ -360,8 +361,8 @@ func TestSignal_Windows(t *testing.T) {
 	t.Run("returns ErrEnded after the end", func(t *testing.T) {
 		w := startRole(t, "exit", "0")
 		waitClosed(t, "exit", w.Exited())
-		for _, to := range []host.Target{host.Worker, host.Group, host.Foreground} {
-			if err := w.Signal(host.Kill, to); !errors.Is(err, host.ErrEnded) {
+		for _, to := range []monitorproto.Target{monitorproto.Worker, monitorproto.Group, monitorproto.Foreground} {
+			if err := w.Signal(monitorproto.Kill, to); !errors.Is(err, host.ErrEnded) {
 				t.Errorf("%s: got %v, want ErrEnded", to, err)
 			}
 		}
@@ -369,7 +370,7 @@ func TestSignal_Windows(t *testing.T) {
 
 	t.Run("reports the status of a killed worker", func(t *testing.T) {
 		w := startRole(t, "forever")
-		if err := w.Signal(host.Kill, host.Worker); err != nil {
+		if err := w.Signal(monitorproto.Kill, monitorproto.Worker); err != nil {
 			t.Fatal(err)
 		}
 		waitClosed(t, "exit", w.Exited())
@@ -420,7 +421,7 @@ func TestTerminal_Windows(t *testing.T) {
 			t.Skip("Wine's ResizePseudoConsole is not implemented")
 		}
 		w := startRole(t, "forever")
-		if err := w.Terminal().Resize(host.TerminalSize{Rows: 30, Cols: 100}); err != nil {
+		if err := w.Terminal().Resize(monitorproto.TerminalSize{Rows: 30, Cols: 100}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -1,5 +1,7 @@
 package host
 
+import "github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+
 // A Terminal is the supervisor's end of the worker's terminal. Its methods may be called
 // concurrently, except that only one WriteInput may run at a time. Restore ends a WriteInput in
 // progress.
@@ -25,7 +27,7 @@ type ttyInput interface {
 // A ttyState is the part of a tty that holds its modes, size and foreground group.
 type ttyState interface {
 	restoreState() error
-	setSize(TerminalSize) error
+	setSize(monitorproto.TerminalSize) error
 	isRawMode() bool
 	hasForegroundJob() bool
 }
@@ -56,7 +58,7 @@ func (t *Terminal) SyncOutput() { t.tty.syncOutput() }
 func (t *Terminal) Restore() error { return t.tty.restoreState() }
 
 // Resize sets the terminal's size. The system notifies the programs on it.
-func (t *Terminal) Resize(s TerminalSize) error { return t.tty.setSize(s.orDefault()) }
+func (t *Terminal) Resize(s monitorproto.TerminalSize) error { return t.tty.setSize(s.OrDefault()) }
 
 // IsRawMode reports whether a program reads each key as it is typed, as editors, pagers and shells
 // do. It is known only for an interactive terminal on Unix, as of the last TryRead.

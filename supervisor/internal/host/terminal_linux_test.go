@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // waitReader waits until a thread of the tree blocks in reading the terminal.
-func waitReader(t testing.TB, w testWorker) host.TerminalReader {
+func waitReader(t testing.TB, w testWorker) monitorproto.TerminalReader {
 	t.Helper()
-	var got []host.TerminalReader
+	var got []monitorproto.TerminalReader
 	waitFor(t, "reader of the terminal", func() bool {
 		got = w.Readers()
 		return len(got) > 0
@@ -34,7 +35,7 @@ func writeAnswer(t testing.TB, w testWorker, steps ...inputStep) (secrets []bool
 	t.Helper()
 	key := ""
 	for _, s := range steps {
-		var r host.TerminalReader
+		var r monitorproto.TerminalReader
 		waitFor(t, "new reader of the terminal", func() bool {
 			for _, r = range w.Readers() {
 				if r.Key != key {
@@ -171,7 +172,7 @@ say(b"read " + os.read(0, 100).strip())`)
 		if err := w.Terminal().Restore(); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Signal(host.Hangup, host.Worker); err != nil {
+		if err := w.Signal(monitorproto.Hangup, monitorproto.Worker); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.waitLine(t, "modes "); got != "same" {
@@ -222,7 +223,7 @@ func TestResize(t *testing.T) {
 	t.Parallel()
 	w := startBash(t, "trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done")
 	w.waitLine(t, "ready")
-	if err := w.Terminal().Resize(host.TerminalSize{Rows: 11, Cols: 22}); err != nil {
+	if err := w.Terminal().Resize(monitorproto.TerminalSize{Rows: 11, Cols: 22}); err != nil {
 		t.Fatal(err)
 	}
 	w.waitLine(t, "11 22")
@@ -383,7 +384,7 @@ time.sleep(1000)
 		first := waitReader(t, w)
 		writeAnswer(t, w, inputStep{text: "a\n"})
 		w.waitLine(t, "a")
-		var second host.TerminalReader
+		var second monitorproto.TerminalReader
 		waitFor(t, "second wait", func() bool {
 			r := w.Readers()
 			if len(r) == 0 {

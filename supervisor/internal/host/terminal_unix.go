@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"golang.org/x/sys/unix"
 )
 
@@ -52,7 +53,7 @@ type ptyMaster struct {
 }
 
 // openPTY opens a terminal, interactive or not. It also returns the slave, which the caller must close.
-func openPTY(size TerminalSize, interactive bool) (_ *ptyMaster, slave *os.File, err error) {
+func openPTY(size monitorproto.TerminalSize, interactive bool) (_ *ptyMaster, slave *os.File, err error) {
 	blocking, slave, err := pty.Open()
 	if err != nil {
 		return nil, nil, err
@@ -160,7 +161,7 @@ func (p *ptyMaster) awaitOutput(take func() bool) error {
 	return nil
 }
 
-func (p *ptyMaster) setSize(s TerminalSize) error {
+func (p *ptyMaster) setSize(s monitorproto.TerminalSize) error {
 	return p.withMasterFD(func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: s.Rows, Col: s.Cols})
 	})

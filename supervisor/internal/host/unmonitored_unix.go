@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,9 +31,9 @@ func (l *workerLaunch) startUnmonitored() (backend, int, error) {
 	c := l.command
 	if c.Dir != "" {
 		if st, err := os.Stat(c.Dir); err != nil {
-			return nil, 0, &StartError{Step: "chdir", Path: c.Dir, Err: unwrapPathError(err)}
+			return nil, 0, &monitorproto.StartError{Step: "chdir", Path: c.Dir, Err: unwrapPathError(err)}
 		} else if !st.IsDir() {
-			return nil, 0, &StartError{Step: "chdir", Path: c.Dir, Err: syscall.ENOTDIR}
+			return nil, 0, &monitorproto.StartError{Step: "chdir", Path: c.Dir, Err: syscall.ENOTDIR}
 		}
 	}
 	cmd := &exec.Cmd{
@@ -45,7 +46,7 @@ func (l *workerLaunch) startUnmonitored() (backend, int, error) {
 		cmd.Stdin, cmd.Stdout, cmd.ExtraFiles, cmd.SysProcAttr.Ctty = l.workerIn, l.workerOut, nil, 2
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, 0, &StartError{Step: "exec", Path: c.Path, Err: unwrapPathError(err)}
+		return nil, 0, &monitorproto.StartError{Step: "exec", Path: c.Path, Err: unwrapPathError(err)}
 	}
 	pid := cmd.Process.Pid
 	l.pty.workerGroup = pid
@@ -64,15 +65,15 @@ func unwrapPathError(err error) error {
 	return err
 }
 
-func (p *unmonitoredProcess) sendSignal(sig Signal, to Target) error {
+func (p *unmonitoredProcess) sendSignal(sig monitorproto.Signal, to monitorproto.Target) error {
 	s := systemSignal(sig)
 	var err error
 	switch to {
-	case Worker:
+	case monitorproto.Worker:
 		err = p.command.Process.Signal(s)
-	case Group:
+	case monitorproto.Group:
 		err = unix.Kill(-p.tree.root, s)
-	case Foreground:
+	case monitorproto.Foreground:
 		group := 0
 		err = p.pty.withMasterFD(func(fd int) (err error) {
 			group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
@@ -93,7 +94,7 @@ func (p *unmonitoredProcess) signalsSent() <-chan struct{} { return nil }
 
 func (p *unmonitoredProcess) killTree() { p.killOnce.Do(func() { close(p.killed) }) }
 
-func (p *unmonitoredProcess) run(ended func(Exit), _ func(string)) (remains []int) {
+func (p *unmonitoredProcess) run(ended func(monitorproto.Exit), _ func(string)) (remains []int) {
 	done := make(chan struct{})
 	go func() { // ends with the worker; run waits for it unless even SIGKILL does not end it
 		defer close(done)
@@ -131,13 +132,13 @@ func (p *unmonitoredProcess) run(ended func(Exit), _ func(string)) (remains []in
 	case <-done:
 		report()
 	default:
-		ended(Exit{Code: -1, Signal: "SIGKILL"})
+		ended(monitorproto.Exit{Code: -1, Signal: "SIGKILL"})
 	}
 	return awaitProcessEnd(remains, dyingTimeout)
 }
 
 func (p *unmonitoredProcess) memoryBytes() int64 { return p.tree.residentMemory() }
-func (p *unmonitoredProcess) findReaders() []TerminalReader {
+func (p *unmonitoredProcess) findReaders() []monitorproto.TerminalReader {
 	return p.pty.findReaders(p.tree.root, false)
 }
 func (p *unmonitoredProcess) canSeeReaders() bool { return canSeeReaders(p.tree.root) }

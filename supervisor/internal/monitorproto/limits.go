@@ -1,4 +1,4 @@
-package host
+package monitorproto
 
 // ProcessLimits bound what a worker and everything it starts may use; zero fields set no bound.
 type ProcessLimits struct {

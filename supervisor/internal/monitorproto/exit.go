@@ -1,4 +1,4 @@
-package host
+package monitorproto
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ func (e Exit) String() string {
 
 func (e Exit) describeStatus() string {
 	switch {
-	case e.Signal == "" && e.Code > maxExitStatus:
+	case e.Signal == "" && e.Code > MaxExitStatus:
 		return fmt.Sprintf("exit status %#x", e.Code) + statusName(e.Code)
 	case e.Signal == "":
 		return fmt.Sprintf("exit status %d", e.Code)
@@ -43,9 +43,9 @@ func (e Exit) describeStatus() string {
 	return "killed by " + e.Signal
 }
 
-// maxExitStatus is the largest exit status that a program is assumed to choose. On Windows, the
+// MaxExitStatus is the largest exit status that a program is assumed to choose. On Windows, the
 // status of a crash is an error number, which is larger.
-const maxExitStatus = 0x3fffffff
+const MaxExitStatus = 0x3fffffff
 
 // statusName explains the common status codes of crashes on Windows.
 func statusName(code int) string {

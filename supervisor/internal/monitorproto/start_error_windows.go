@@ -1,4 +1,4 @@
-package host
+package monitorproto
 
 import "golang.org/x/sys/windows"
 

@@ -1,39 +1,39 @@
-package host
+package monitorproto
 
 import (
 	"context"
 	"log/slog"
 )
 
-// A monitorLog logs the commands to a monitor and the events from it.
-type monitorLog struct{ *slog.Logger }
+// A MonitorLog logs the commands to a monitor and the events from it.
+type MonitorLog struct{ *slog.Logger }
 
-// newMonitorLog returns a log that writes nothing unless l is enabled for debug now.
-func newMonitorLog(l *slog.Logger) monitorLog {
+// NewMonitorLog returns a log that writes nothing unless l is enabled for debug now.
+func NewMonitorLog(l *slog.Logger) MonitorLog {
 	if l == nil || !l.Enabled(context.Background(), slog.LevelDebug) {
-		return monitorLog{}
+		return MonitorLog{}
 	}
-	return monitorLog{l}
+	return MonitorLog{l}
 }
 
-// logCommand logs a command. A worker's arguments and environment may be secret, so only their
+// LogCommand logs a command. A worker's arguments and environment may be secret, so only their
 // number is logged.
-func (l monitorLog) logCommand(command monitorCommand) {
+func (l MonitorLog) LogCommand(command MonitorCommand) {
 	switch {
 	case l.Logger == nil:
 	case command.Plan != nil:
 		l.Debug("monitor command", "command", command.Kind, "args", len(command.Plan.Args), "env", len(command.Plan.Env))
-	case command.Kind == commandSignal:
+	case command.Kind == CommandSignal:
 		l.Debug("monitor command", "command", command.Kind, "signal", command.Signal, "to", command.To.String())
-	case command.Kind == commandWriteMarker:
+	case command.Kind == CommandWriteMarker:
 		l.Debug("monitor command", "command", command.Kind, "marker", command.Marker)
 	default:
 		l.Debug("monitor command", "command", command.Kind)
 	}
 }
 
-// logEvent logs an event with its fields.
-func (l monitorLog) logEvent(event monitorEvent) {
+// LogEvent logs an event with its fields.
+func (l MonitorLog) LogEvent(event MonitorEvent) {
 	if l.Logger == nil {
 		return
 	}

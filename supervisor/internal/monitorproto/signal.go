@@ -1,4 +1,4 @@
-package host
+package monitorproto
 
 // A Signal identifies one of the signals that can be sent to a worker.
 type Signal uint8

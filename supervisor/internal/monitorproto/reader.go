@@ -1,4 +1,4 @@
-package host
+package monitorproto
 
 // A TerminalReader is a thread of the worker's tree that is blocked in reading the
 // terminal.
