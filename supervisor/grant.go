@@ -12,6 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -167,7 +168,7 @@ func (s *Session) grantToWorker(g session.Grant, id string, late func(*worker)) 
 		return session.Errorf(session.KindUnsupported, "the sandbox of a running session cannot be changed here; reset the session to apply the grant")
 	}
 	err := s.grantPath(w, g, id, late)
-	if errors.Is(err, host.ErrEnded) { // the next worker gets the grant
+	if errors.Is(err, monitorproto.ErrEnded) { // the next worker gets the grant
 		return nil
 	}
 	return err

@@ -378,7 +378,7 @@ func (w *worker) performEffect(e machineEffect) {
 		for _, n := range notices {
 			s.m.recordNotice("%s", n)
 		}
-		if err != nil && !errors.Is(err, host.ErrEnded) {
+		if err != nil && !errors.Is(err, monitorproto.ErrEnded) {
 			s.m.recordNotice("the sandbox may miss files that programs outside it replaced: %v", err)
 		}
 		if signals := w.proc.SignalsSent(); signals != nil {

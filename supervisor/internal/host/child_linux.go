@@ -43,9 +43,14 @@ func (c *childProcessState) kill() {
 
 // wait waits for the end of the child and reaps it. kill works in the meantime.
 func (c *childProcessState) wait() {
-	_ = retryEINTR(func() error { return unix.Waitid(unix.P_PID, c.id, nil, unix.WEXITED|unix.WNOWAIT, nil) })
+	for unix.Waitid(unix.P_PID, c.id, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = retryEINTR(func() error { _, err := unix.Wait4(c.id, nil, 0, nil); return err })
+	for {
+		if _, err := unix.Wait4(c.id, nil, 0, nil); err != unix.EINTR {
+			break
+		}
+	}
 	c.reaped = true
 }

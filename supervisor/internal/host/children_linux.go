@@ -117,7 +117,7 @@ func countChildren(fd int) int {
 	return min(2, bytes.Count(b[:max(n, 0)], []byte{' '})) // one after each number
 }
 
-func (c *childWatch) hasNoOtherReader(pid int, terminal tty) bool {
+func (c *childWatch) hasNoOtherReader(pid int, t *Terminal) bool {
 	openWatches.markUsed(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,8 +139,8 @@ func (c *childWatch) hasNoOtherReader(pid int, terminal tty) bool {
 		c.closeThreadsLocked()
 		return false
 	}
-	for _, t := range c.threads {
-		quiet, alive := t.checkQuiet(pid, terminal)
+	for _, thread := range c.threads {
+		quiet, alive := thread.checkQuiet(pid, t)
 		if !alive {
 			c.closeThreadsLocked() // a new thread may have taken its place
 		}
@@ -153,7 +153,7 @@ func (c *childWatch) hasNoOtherReader(pid int, terminal tty) bool {
 
 // checkQuiet reports whether the thread is quiet: it certainly has no children and does not
 // wait for the terminal. A thread that has ended is neither quiet nor alive.
-func (t threadFiles) checkQuiet(pid int, terminal tty) (quiet, alive bool) {
+func (t threadFiles) checkQuiet(pid int, terminal *Terminal) (quiet, alive bool) {
 	if countChildren(t.childrenFD) > 0 {
 		return false, true
 	}
@@ -162,7 +162,7 @@ func (t threadFiles) checkQuiet(pid int, terminal tty) (quiet, alive bool) {
 	}
 	var b [192]byte // a number and eight addresses
 	n, err := unix.Pread(t.syscallFD, b[:], 0)
-	p, ok := terminal.(*ptyMaster)
+	p, ok := terminal.tty.(*ptyMaster)
 	if err != nil || !ok {
 		return false, false
 	}

@@ -4,5 +4,5 @@ package host
 
 type childWatch struct{}
 
-func (*childWatch) hasNoOtherReader(int, tty) bool { return true } // readers are not seen here
-func (*childWatch) close()                         {}
+func (*childWatch) hasNoOtherReader(int, *Terminal) bool { return true } // readers are not seen here
+func (*childWatch) close()                               {}

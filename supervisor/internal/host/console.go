@@ -65,11 +65,11 @@ const wideColumns = 1000
 // consoleSize returns the size of a command's pseudo console, and environment variables for the width
 // that programs should use, if that is less. Variables of the command take precedence. TQDM_NCOLS is
 // needed because tqdm ignores COLUMNS on Windows: its bar would fill the console.
-func consoleSize(c *StartConfig) (monitorproto.TerminalSize, []string) {
-	if c.Size != (monitorproto.TerminalSize{}) || c.Interactive {
-		return c.Size.OrDefault(), nil
+func consoleSize(size monitorproto.TerminalSize, interactive bool) (monitorproto.TerminalSize, []string) {
+	s := size.OrDefault()
+	if size != (monitorproto.TerminalSize{}) || interactive {
+		return s, nil
 	}
-	s := c.Size.OrDefault()
 	env := []string{fmt.Sprintf("COLUMNS=%d", s.Cols), fmt.Sprintf("LINES=%d", s.Rows), fmt.Sprintf("TQDM_NCOLS=%d", s.Cols)}
 	return monitorproto.TerminalSize{Rows: s.Rows, Cols: wideColumns}, env
 }
@@ -83,9 +83,6 @@ func toKeystrokes(b []byte) []byte {
 // was written before the title was set. So the monitor sets a title to mark a position in the
 // output.
 
-// markerTitlePrefix returns the prefix of the titles that one worker's monitor sets.
-func markerTitlePrefix(tag string) string { return "turnstone " + tag + " " }
-
 // maxMarkerBytes bounds, in bytes, the number in such a title including the terminator.
 const maxMarkerBytes = 24
 
@@ -97,7 +94,7 @@ type markerFilter struct {
 }
 
 func newMarkerFilter(tag string) *markerFilter {
-	return &markerFilter{prefix: []byte("\x1b]0;" + markerTitlePrefix(tag))}
+	return &markerFilter{prefix: []byte("\x1b]0;" + monitorproto.MarkerTitlePrefix(tag))}
 }
 
 // stripMarkers returns the text without markers. It withholds an end that may be the start of a marker.

@@ -57,15 +57,16 @@ func TestNoiseFilter(t *testing.T) {
 func TestConsoleSize(t *testing.T) {
 	sizeEnv := []string{"COLUMNS=120", "LINES=40", "TQDM_NCOLS=120"}
 	for name, c := range map[string]struct {
-		command StartConfig
-		size    monitorproto.TerminalSize
-		sizeEnv []string
+		given       monitorproto.TerminalSize
+		interactive bool
+		size        monitorproto.TerminalSize
+		sizeEnv     []string
 	}{
-		"an agent's": {StartConfig{}, monitorproto.TerminalSize{Rows: 40, Cols: 1000}, sizeEnv},
-		"a user's":   {StartConfig{Interactive: true}, monitorproto.TerminalSize{Rows: 40, Cols: 120}, nil},
-		"a size":     {StartConfig{Size: monitorproto.TerminalSize{Rows: 30, Cols: 90}}, monitorproto.TerminalSize{Rows: 30, Cols: 90}, nil},
+		"an agent's": {monitorproto.TerminalSize{}, false, monitorproto.TerminalSize{Rows: 40, Cols: 1000}, sizeEnv},
+		"a user's":   {monitorproto.TerminalSize{}, true, monitorproto.TerminalSize{Rows: 40, Cols: 120}, nil},
+		"a size":     {monitorproto.TerminalSize{Rows: 30, Cols: 90}, false, monitorproto.TerminalSize{Rows: 30, Cols: 90}, nil},
 	} {
-		if size, sizeEnv := consoleSize(&c.command); size != c.size || !slices.Equal(sizeEnv, c.sizeEnv) {
+		if size, sizeEnv := consoleSize(c.given, c.interactive); size != c.size || !slices.Equal(sizeEnv, c.sizeEnv) {
 			t.Errorf("%s: got %v and %q, want %v and %q", name, size, sizeEnv, c.size, c.sizeEnv)
 		}
 	}

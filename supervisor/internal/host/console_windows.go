@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"reflect"
 	"slices"
@@ -24,9 +23,6 @@ const maxConsoleText = 1 << 20
 
 // drainTimeout bounds the time that a pseudo console may take to end.
 const drainTimeout = time.Second
-
-// endMarker is the marker after everything that a worker has written.
-const endMarker = math.MaxUint64
 
 // markerTimeout bounds the wait for a marker, which appears within milliseconds on an idle
 // machine. Once a console has missed it, nothing waits for that console's markers until it
@@ -104,6 +100,9 @@ func openConsole(tag, commandLine string, env []string, s monitorproto.TerminalS
 	})
 	return c, nil
 }
+
+// processID returns the process id of the program that was started in the console.
+func (c *console) processID() int { return c.pty.Pid() }
 
 // readPiped starts to read output from a pipe as well.
 func (c *console) readPiped(tag string, pipe *os.File) {
@@ -254,7 +253,7 @@ func (c *console) hasForegroundJob() bool { return false }
 func (c *console) typeKeys(b []byte) error { return c.writeInput(b, false) }
 
 func (c *console) restoreState() error {
-	if err := c.requestReset(); err != nil && !errors.Is(err, ErrEnded) {
+	if err := c.requestReset(); err != nil && !errors.Is(err, monitorproto.ErrEnded) {
 		return fmt.Errorf("host: restore the terminal: %w", err)
 	}
 	return nil
@@ -297,7 +296,7 @@ func (c *console) setSize(s monitorproto.TerminalSize) error {
 	c.ptyMu.Lock()
 	defer c.ptyMu.Unlock()
 	if c.isFreed {
-		return ErrEnded
+		return monitorproto.ErrEnded
 	}
 	return c.pty.Resize(int(s.Cols), int(s.Rows))
 }

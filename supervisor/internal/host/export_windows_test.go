@@ -107,12 +107,3 @@ func NewJobLimits(l monitorproto.ProcessLimits) windows.JOBOBJECT_EXTENDED_LIMIT
 
 // PipeHandle returns the supervisor's end of the command pipe to a worker's monitor.
 func PipeHandle(p *WorkerProcess) windows.Handle { return p.backend.(*monitorClient).commands.handle }
-
-// ReadConsole reads what a pseudo console writes to a pipe.
-func ReadConsole(out *os.File, b []byte) (int, error) {
-	raw, err := out.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	return (&console{out: out, outRaw: raw}).read(b)
-}

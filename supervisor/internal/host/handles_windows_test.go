@@ -169,7 +169,7 @@ func TestTerminalEnd_Windows(t *testing.T) {
 	t.Run("calls after the end return errors", func(t *testing.T) {
 		w := startRole(t, "exit", "0")
 		waitClosed(t, "end of its tree", w.Done())
-		if err := w.Terminal().Resize(monitorproto.TerminalSize{Rows: 20, Cols: 100}); !errors.Is(err, host.ErrEnded) {
+		if err := w.Terminal().Resize(monitorproto.TerminalSize{Rows: 20, Cols: 100}); !errors.Is(err, monitorproto.ErrEnded) {
 			t.Errorf("resize: got %v, want ErrEnded", err)
 		}
 		if err := w.Terminal().WriteInput([]byte("x"), false); !errors.Is(err, os.ErrClosed) {
@@ -177,33 +177,6 @@ func TestTerminalEnd_Windows(t *testing.T) {
 		}
 		if _, err := w.Terminal().TryRead(make([]byte, 1)); err != nil && err != io.EOF {
 			t.Errorf("read: got %v", err)
-		}
-	})
-
-	t.Run("an empty write is not the end of the output", func(t *testing.T) {
-		var r, w windows.Handle
-		if err := windows.CreatePipe(&r, &w, nil, 0); err != nil {
-			t.Fatal(err)
-		}
-		out := os.NewFile(uintptr(r), "out")
-		defer out.Close()
-		for _, text := range []string{"", "x"} {
-			var n uint32
-			if err := windows.WriteFile(w, []byte(text), &n, nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		windows.CloseHandle(w)
-		var got string
-		b := make([]byte, 10)
-		for {
-			n, err := host.ReadConsole(out, b)
-			if got += string(b[:n]); err != nil {
-				break
-			}
-		}
-		if got != "x" {
-			t.Errorf("got %q, want the text after the empty write", got)
 		}
 	})
 }

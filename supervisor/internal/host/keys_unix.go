@@ -30,12 +30,17 @@ func (p *ptyMaster) unpackPacket(b []byte, n *int) bool {
 func (p *ptyMaster) isRawMode() bool { return p.rawMode.Load() }
 
 func (p *ptyMaster) hasForegroundJob() bool {
-	group := p.workerGroup
-	err := p.withMasterFD(func(fd int) (err error) {
+	group, err := p.foregroundGroup()
+	return err == nil && group > 0 && group != p.workerGroup
+}
+
+// foregroundGroup returns the terminal's foreground process group.
+func (p *ptyMaster) foregroundGroup() (group int, err error) {
+	err = p.withMasterFD(func(fd int) (err error) {
 		group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 		return err
 	})
-	return err == nil && group > 0 && group != p.workerGroup
+	return group, err
 }
 
 // typeKeys does what the kernel leaves to this side under EXTPROC: it turns keys into signals, and

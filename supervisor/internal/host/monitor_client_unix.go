@@ -267,7 +267,7 @@ func (m *monitorClient) sendCommand(command monitorproto.MonitorCommand) error {
 	m.partialCommand = n > 0 && n < len(line)
 	switch {
 	case errors.Is(err, syscall.EPIPE), errors.Is(err, os.ErrClosed):
-		return ErrEnded
+		return monitorproto.ErrEnded
 	case m.partialCommand:
 		return errPartialCommand
 	case errors.Is(err, os.ErrDeadlineExceeded), err == nil && n < len(line):

@@ -58,7 +58,7 @@ func start(c *StartConfig) (*WorkerProcess, error) {
 		return s.sendCommand(monitorproto.MonitorCommand{Kind: monitorproto.CommandWriteMarker, Marker: n})
 	}
 	go s.channel.accept(s.job.hasProcess) // ends when the worker has connected, or with stopAccepting
-	return newProcess(s.workerPID, s.nonce, true, s, s.channel, &Terminal{s.console}), nil
+	return newProcess(s.workerPID, s.nonce, true, s, s.channel, newTerminal(s.console)), nil
 }
 
 func newMonitorClient() *monitorClient {
@@ -83,7 +83,7 @@ func (m *monitorClient) runSteps(steps []startStep) error {
 // first command, so user code never runs outside the job.
 func (m *monitorClient) startSteps(c *StartConfig) []startStep {
 	deadline := time.Now().Add(c.startTimeout())
-	size, sizeEnv := consoleSize(c)
+	size, sizeEnv := consoleSize(c.Size, c.Interactive)
 	return []startStep{
 		{"monitor", func() error {
 			if !IsMonitorAvailable() {
@@ -122,7 +122,7 @@ func (m *monitorClient) startSteps(c *StartConfig) []startStep {
 				windows.ComposeCommandLine([]string{self, monitorName, m.commands.name, m.events.name}),
 				monitorEnv(c.Env), size)
 			if err == nil {
-				m.monitorPID = m.console.pty.Pid()
+				m.monitorPID = m.console.processID()
 			}
 			return err
 		}},
@@ -270,7 +270,7 @@ func (m *monitorClient) sendCommand(command monitorproto.MonitorCommand) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errors.New("host: the monitor accepts no commands: it is stopped or stuck")
 	case err != nil:
-		return ErrEnded
+		return monitorproto.ErrEnded
 	}
 	return nil
 }
@@ -337,7 +337,7 @@ func (m *monitorClient) run(ended func(monitorproto.Exit), notice func(string)) 
 		case monitorproto.EventExited:
 			exited = true
 			ended(m.withAccounting(*event.Exit))
-			m.console.awaitMarker(endMarker)
+			m.console.awaitMarker(monitorproto.EndMarker)
 		}
 	}
 	monitorKilled := !m.killCalled.Load()

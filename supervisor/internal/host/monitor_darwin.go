@@ -4,6 +4,8 @@ import (
 	"os"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
@@ -57,3 +59,6 @@ func releaseImagePages() {}
 
 // growPipe does nothing: macOS grows a pipe automatically.
 func growPipe(fd, n int) {}
+
+// resumeOutput resumes suspended output, like tcflow(TCOON).
+func resumeOutput(fd int) error { return unix.IoctlSetInt(fd, unix.TIOCSTART, 0) }

@@ -113,3 +113,9 @@ func parseHex(digits []byte) (n uint64) {
 	}
 	return n
 }
+
+// resumeOutput resumes suspended output, like tcflow(TCOON).
+func resumeOutput(fd int) error {
+	const on = 1 // TCOON
+	return unix.IoctlSetInt(fd, unix.TCXONC, on)
+}

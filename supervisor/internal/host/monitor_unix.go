@@ -298,7 +298,11 @@ func (m *monitor) deliverSignal(sig syscall.Signal, to monitorproto.Target) {
 
 // setForeground makes the worker's group the foreground group of the terminal.
 func (m *monitor) setForeground() error {
-	return retryEINTR(func() error { return unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, m.worker) })
+	for {
+		if err := unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, m.worker); err != unix.EINTR {
+			return err
+		}
+	}
 }
 
 // reapChildren collects everything that has ended or stopped by now.

@@ -258,7 +258,7 @@ func (m *monitor) serve() {
 		select {
 		case e := <-m.exits:
 			m.crashLog.writeIfCrashed(cmp.Or(m.output, m.out), e.Code)
-			m.writeMarker(endMarker)
+			m.writeMarker(monitorproto.EndMarker)
 			m.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventExited, Exit: &e})
 		case command, ok := <-m.commands:
 			if !ok {
@@ -311,7 +311,7 @@ func (m *monitor) isWorkerAlone() bool {
 // writeMarker writes a marker after all text that was written to the console so far. If there is
 // an output pipe, it then writes the marker there, in the form in which the console shows it.
 func (m *monitor) writeMarker(n uint64) {
-	title := markerTitlePrefix(m.tag) + strconv.FormatUint(n, 10)
+	title := monitorproto.MarkerTitlePrefix(m.tag) + strconv.FormatUint(n, 10)
 	if p, err := windows.UTF16PtrFromString(title); err == nil {
 		procSetConsoleTitle.Call(uintptr(unsafe.Pointer(p)))
 	}

@@ -10,9 +10,6 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
-// ErrEnded is returned by Signal when the worker has ended.
-var ErrEnded = errors.New("host: the worker has ended")
-
 // closeTimeout bounds the time to end a process tree.
 const closeTimeout = 2 * time.Second
 
@@ -138,7 +135,7 @@ func (p *WorkerProcess) Terminal() *Terminal { return p.term }
 func (p *WorkerProcess) Signal(sig monitorproto.Signal, to monitorproto.Target) error {
 	select {
 	case <-p.exited:
-		return ErrEnded
+		return monitorproto.ErrEnded
 	default:
 	}
 	return p.backend.sendSignal(sig, to)
@@ -225,7 +222,7 @@ func (p *WorkerProcess) Readers() []monitorproto.TerminalReader { return p.backe
 // takes a few microseconds, plus one for each thread. For a worker with more than 16 threads
 // it is always false.
 func (p *WorkerProcess) HasNoOtherReader() bool {
-	return p.childWatch.hasNoOtherReader(p.pid, p.term.tty)
+	return p.childWatch.hasNoOtherReader(p.pid, p.term)
 }
 
 // CanSeeReaders reports whether Readers works on this system. The worker must be alive.
@@ -244,7 +241,7 @@ func (p *WorkerProcess) Close() error {
 		if p.egressConn != nil {
 			_ = p.egressConn.Close()
 		}
-		p.closeErr = errors.Join(p.channel.Close(), p.term.tty.close())
+		p.closeErr = errors.Join(p.channel.Close(), p.term.Close())
 	})
 	return p.closeErr
 }

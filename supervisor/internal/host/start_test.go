@@ -131,7 +131,7 @@ func TestSignal(t *testing.T) {
 		w := startBash(t, "exit 0")
 		waitClosed(t, "exit", w.Exited())
 		for _, to := range []monitorproto.Target{monitorproto.Worker, monitorproto.Group, monitorproto.Foreground} {
-			if err := w.Signal(monitorproto.Kill, to); !errors.Is(err, host.ErrEnded) {
+			if err := w.Signal(monitorproto.Kill, to); !errors.Is(err, monitorproto.ErrEnded) {
 				t.Errorf("%s: got %v, want ErrEnded", to, err)
 			}
 		}

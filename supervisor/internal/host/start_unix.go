@@ -42,7 +42,7 @@ func start(c *StartConfig) (*WorkerProcess, error) {
 		}
 		return nil, err
 	}
-	p := newProcess(pid, l.nonce, IsMonitorAvailable(), backend, l.channel, &Terminal{l.pty})
+	p := newProcess(pid, l.nonce, IsMonitorAvailable(), backend, l.channel, newTerminal(l.pty))
 	p.egressConn, p.uncountedMemory = l.egressConn, l.uncountedMemory
 	return p, nil
 }

@@ -362,7 +362,7 @@ func TestSignal_Windows(t *testing.T) {
 		w := startRole(t, "exit", "0")
 		waitClosed(t, "exit", w.Exited())
 		for _, to := range []monitorproto.Target{monitorproto.Worker, monitorproto.Group, monitorproto.Foreground} {
-			if err := w.Signal(monitorproto.Kill, to); !errors.Is(err, host.ErrEnded) {
+			if err := w.Signal(monitorproto.Kill, to); !errors.Is(err, monitorproto.ErrEnded) {
 				t.Errorf("%s: got %v, want ErrEnded", to, err)
 			}
 		}

@@ -7,6 +7,9 @@ import "github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 // progress.
 type Terminal struct{ tty tty }
 
+// newTerminal returns the terminal whose master end is t.
+func newTerminal(t tty) *Terminal { return &Terminal{t} }
+
 // A tty implements a Terminal on one operating system.
 type tty interface {
 	tryRead(b []byte) (int, error)
@@ -68,6 +71,9 @@ func (t *Terminal) IsRawMode() bool { return t.tty.isRawMode() }
 // signal under the modes that the program has chosen becomes that signal. TypeKeys fails if no
 // program reads any key for a second; the rest is lost.
 func (t *Terminal) TypeKeys(b []byte) error { return t.tty.typeKeys(b) }
+
+// Close releases the terminal; calls in progress return.
+func (t *Terminal) Close() error { return t.tty.close() }
 
 // HasForegroundJob reports whether a program has put its own process group in the foreground, as a
 // shell does with its jobs. It is known only on Unix.

@@ -17,6 +17,3 @@ func discardInput(fd int) error {
 	const input = 1 // FREAD of <sys/fcntl.h>
 	return unix.IoctlSetPointerInt(fd, unix.TIOCFLUSH, input)
 }
-
-// resumeOutput resumes suspended output, like tcflow(TCOON).
-func resumeOutput(fd int) error { return unix.IoctlSetInt(fd, unix.TIOCSTART, 0) }

@@ -13,9 +13,3 @@ const (
 const needsPushAfterText = false
 
 func discardInput(fd int) error { return unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH) }
-
-// resumeOutput resumes suspended output, like tcflow(TCOON).
-func resumeOutput(fd int) error {
-	const on = 1 // TCOON
-	return unix.IoctlSetInt(fd, unix.TCXONC, on)
-}

@@ -74,17 +74,14 @@ func (p *unmonitoredProcess) sendSignal(sig monitorproto.Signal, to monitorproto
 	case monitorproto.Group:
 		err = unix.Kill(-p.tree.root, s)
 	case monitorproto.Foreground:
-		group := 0
-		err = p.pty.withMasterFD(func(fd int) (err error) {
-			group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
-			return err
-		})
+		var group int
+		group, err = p.pty.foregroundGroup()
 		if err == nil && group > 0 && group != p.tree.root {
 			err = unix.Kill(-group, s)
 		}
 	}
 	if errors.Is(err, os.ErrProcessDone) || errors.Is(err, unix.ESRCH) {
-		return ErrEnded
+		return monitorproto.ErrEnded
 	}
 	return err
 }
