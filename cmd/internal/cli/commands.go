@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
-	"github.com/turnstone-repl/turnstone/cmd/internal/install"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/workers/templates"
 )
 
@@ -137,55 +135,6 @@ func workerText() string {
 
 func installText() string {
 	return cmdkit.WrapText("A CLIENT is one of "+strings.Join(installClientNames(), ", ")+". The rest of its configuration is not changed.", 80)
-}
-
-// Descriptions of flags that several commands share.
-const (
-	codeUsage       = "`CODE` run this code; several -e are the lines of one program"
-	withUsage       = "`PACKAGE` make a package available to this session only, named as for pip or install.packages; may be repeated"
-	sessionDirUsage = "`DIR` where transcripts are kept while sessions live"
-	workerUsage     = "`COMMAND` add a language: NAME=COMMAND starts a program that speaks the worker protocol"
-	outputUsage     = "`FILE` write to this file instead of standard output"
-)
-
-func langUsage() string {
-	return "`" + languageChoices() + "` the language"
-}
-
-func languageChoices() string {
-	var names []string
-	for _, l := range availableLanguages() {
-		names = append(names, l.name)
-	}
-	return strings.Join(names, "|")
-}
-
-func formatUsage() string {
-	var all []string
-	for _, l := range availableLanguages() {
-		for _, f := range l.export.Formats() {
-			if !slices.Contains(all, f) {
-				all = append(all, f)
-			}
-		}
-	}
-	return "`" + strings.Join(all, "|") + "` the format; default a script"
-}
-
-func stdinUsage() string {
-	var all []string
-	for _, p := range mcpserver.StdinPolicies() {
-		all = append(all, string(p))
-	}
-	return "`" + strings.Join(all, "|") + "` who answers when code reads input: auto (the model, but you for secrets), model, ask (you), or deny (end of file)"
-}
-
-func installClientNames() []string {
-	var names []string
-	for _, c := range install.Clients() {
-		names = append(names, c.Name)
-	}
-	return names
 }
 
 // helpTopics returns the arguments of repl help.

@@ -56,10 +56,6 @@ func newCompletionCommand(f *flag.FlagSet) cmdkit.Action {
 	}
 }
 
-// A completionItem holds a possible completion and its description. The words :files and :dirs tell
-// the shell to add files or directories.
-type completionItem struct{ word, description string }
-
 // completeWord returns the completions of a word, given the words before it.
 func completeWord(before []string, word string) []completionItem {
 	c, first := allCommands()[0], len(before) == 0
@@ -80,13 +76,13 @@ func completeWord(before []string, word string) []completionItem {
 		}
 	case strings.HasPrefix(word, "-") && !l.argsOnly:
 		for _, o := range c.FlagOptions() {
-			found = append(found, completionItem{cmdkit.OptionName(o.Name), o.Usage})
+			found = append(found, completionItem{word: cmdkit.OptionName(o.Name), description: o.Usage})
 		}
 	default:
 		found = l.placeholderValues(l.nextPlaceholder())
 		if first {
 			for _, c := range visibleCommands()[1:] {
-				found = append(found, completionItem{c.Name, c.Summary})
+				found = append(found, completionItem{word: c.Name, description: c.Summary})
 			}
 		}
 	}
@@ -96,7 +92,7 @@ func completeWord(before []string, word string) []completionItem {
 		case strings.HasPrefix(f.word, ":"):
 			matching = append(matching, f)
 		case strings.HasPrefix(f.word, word):
-			matching = append(matching, completionItem{prefix + f.word, f.description})
+			matching = append(matching, completionItem{word: prefix + f.word, description: f.description})
 		}
 	}
 	return matching
@@ -184,11 +180,11 @@ func (l *completionLine) placeholderValues(placeholder string) []completionItem 
 	var found []completionItem
 	switch placeholder {
 	case "FILE", "PATH", "PYTHON", "R", "COMMAND", "ARG":
-		return []completionItem{{":files", ""}}
+		return []completionItem{{word: ":files"}}
 	case "DIR":
-		return []completionItem{{":dirs", ""}}
+		return []completionItem{{word: ":dirs"}}
 	case "MECHANISM":
-		return []completionItem{{string(workers.Landlock), "Linux without user namespaces"}}
+		return []completionItem{{word: string(workers.Landlock), description: "Linux without user namespaces"}}
 	case "SESSION":
 		return l.sessionItems()
 	case "REMOTES":
@@ -196,7 +192,7 @@ func (l *completionLine) placeholderValues(placeholder string) []completionItem 
 	case "REMOTE":
 		if all, err := userconfig.ReadRemotes(remotesFile()); err == nil {
 			for _, name := range append(slices.Sorted(maps.Keys(all)), userconfig.LocalRemote) {
-				found = append(found, completionItem{name, all[name].Command})
+				found = append(found, completionItem{word: name, description: all[name].Command})
 			}
 		}
 	case "CLIENT", "TOPIC":
@@ -241,7 +237,7 @@ func (l *completionLine) sessionItems() []completionItem {
 	}
 	var found []completionItem
 	for _, s := range all {
-		found = append(found, completionItem{s.Name, strings.TrimSpace(s.Language + " " + stateText(s))})
+		found = append(found, completionItem{word: s.Name, description: strings.TrimSpace(s.Language + " " + stateText(s))})
 	}
 	return found
 }

@@ -2,13 +2,9 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
-	"io"
 	"log/slog"
 	"os"
-	"os/user"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -16,9 +12,6 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/session"
 )
-
-// socketUsage describes --socket for all commands.
-const socketUsage = "`PATH` the daemon's socket; default TURNSTONE_SOCKET, or the socket of your daemon on this host"
 
 // A daemonCommand holds what all commands that talk to a daemon share.
 type daemonCommand struct {
@@ -110,22 +103,4 @@ func detachableContext(ctx context.Context, link *client.Client) (work context.C
 		stopWatching()
 		end(nil)
 	}
-}
-
-// commandAuthor returns the author of a command's turns. It differs from the user's own name,
-// because a script may run the command while the user watches.
-func commandAuthor(command string) string { return currentAuthor() + " (" + command + ")" }
-
-// currentAuthor returns the author of this user's turns.
-func currentAuthor() string {
-	if u, err := user.Current(); err == nil && u.Username != "" {
-		return u.Username
-	}
-	return "uid " + strconv.Itoa(os.Getuid())
-}
-
-func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -182,12 +181,8 @@ func (d *doctorReport) hasFaults(named bool) bool {
 		slices.ContainsFunc(d.MCP, failed) || slices.ContainsFunc(d.Servers, failed) || slices.ContainsFunc(d.Clients, clientReport.isFaulty)
 }
 
-// A lineBuilder builds a text line by line.
-type lineBuilder struct{ strings.Builder }
-
-func (b *lineBuilder) addLine(format string, args ...any) { fmt.Fprintf(b, format+"\n", args...) }
-
-func (b *lineBuilder) addResults(list []checkResult) {
+// addResults adds a line for each result.
+func addResults(b *lineBuilder, list []checkResult) {
 	for _, f := range list {
 		mark := "ok    "
 		if !f.OK {
@@ -208,11 +203,11 @@ func (d *doctorReport) printReport(w io.Writer) error {
 	printKernels(&p, d.Kernels)
 	if len(d.MCP) > 0 {
 		p.addLine("\nMCP server, as a client starts it")
-		p.addResults(d.MCP)
+		addResults(&p, d.MCP)
 	}
 	if len(d.Servers) > 0 {
 		p.addLine("\nMCP servers, for code in sessions")
-		p.addResults(d.Servers)
+		addResults(&p, d.Servers)
 	}
 	p.addLine("\nClients")
 	printClients(&p, d.Clients)

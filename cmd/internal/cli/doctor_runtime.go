@@ -99,7 +99,7 @@ func (r *runtimeCheck) printCheck(p *lineBuilder) {
 		}
 		p.addLine("  %s %s: %s", mark, c.Source, tail)
 	}
-	p.addResults(r.Probes)
+	addResults(p, r.Probes)
 	for _, n := range r.Notices {
 		p.addLine("  note    %s", n)
 	}

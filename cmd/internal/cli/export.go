@@ -1,19 +1,15 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"flag"
 	"io"
 	"iter"
-	"os"
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
-	"github.com/turnstone-repl/turnstone/internal/atomicfile"
-	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -90,35 +86,4 @@ func pastEvents(ctx context.Context, s session.Session, readErr *error) iter.Seq
 			q.After = p.Last
 		}
 	}
-}
-
-func bufferedWriter(w io.Writer) (io.Writer, func() error) {
-	b := bufio.NewWriterSize(w, 64<<10)
-	return b, b.Flush
-}
-
-// writeOutputFile writes a file completely or not at all. Our own output, such as /dev/stdout, is
-// appended to. Other pipes and devices are written directly, and a link leads to its file.
-func writeOutputFile(path string, write func(io.Writer) error) error {
-	info, err := os.Stat(path)
-	if stdout, e := os.Stdout.Stat(); err == nil && e == nil && os.SameFile(info, stdout) {
-		return write(os.Stdout)
-	}
-	if err == nil && !info.Mode().IsRegular() {
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		err = write(f)
-		return errors.Join(err, f.Close())
-	}
-	f, err := atomicfile.Create(paths.RealOrSame(path), 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Abort()
-	if err := write(f); err != nil {
-		return err
-	}
-	return f.Commit()
 }

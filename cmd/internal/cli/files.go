@@ -5,20 +5,15 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
-
-const filesCommand = "repl files"
 
 // newFilesCommand lists the files that a session keeps, or writes one. Files of a remote session
 // arrive over the daemon's own connection.
@@ -56,11 +51,6 @@ func newFilesCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusDone, writeOutputFile(*path, write)
 		})
 	}
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 func (d *daemonCommand) listFiles(ctx context.Context, s cmdkit.Streams, there session.Session) (int, error) {

@@ -315,3 +315,11 @@ func (i *installRequest) absolutePath() string {
 	}
 	return ""
 }
+
+func installClientNames() []string {
+	var names []string
+	for _, c := range install.Clients() {
+		names = append(names, c.Name)
+	}
+	return names
+}

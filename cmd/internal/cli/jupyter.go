@@ -180,7 +180,7 @@ func kernelItems() []completionItem {
 	var found []completionItem
 	for _, k := range installedKernels() {
 		if k.Err == nil {
-			found = append(found, completionItem{jupyterPrefix + k.Name, k.Display})
+			found = append(found, completionItem{word: jupyterPrefix + k.Name, description: k.Display})
 		}
 	}
 	return found

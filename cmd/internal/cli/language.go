@@ -448,3 +448,27 @@ func (l langFlag) Set(name string) error {
 	*l.name = name
 	return nil
 }
+
+func langUsage() string {
+	return "`" + languageChoices() + "` the language"
+}
+
+func languageChoices() string {
+	var names []string
+	for _, l := range availableLanguages() {
+		names = append(names, l.name)
+	}
+	return strings.Join(names, "|")
+}
+
+func formatUsage() string {
+	var all []string
+	for _, l := range availableLanguages() {
+		for _, f := range l.export.Formats() {
+			if !slices.Contains(all, f) {
+				all = append(all, f)
+			}
+		}
+	}
+	return "`" + strings.Join(all, "|") + "` the format; default a script"
+}

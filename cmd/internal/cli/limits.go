@@ -3,8 +3,6 @@ package cli
 import (
 	"flag"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -63,37 +61,4 @@ func requireLimits(l workers.Limits, now session.Info) error {
 		has = "no limits"
 	}
 	return fmt.Errorf("session %s is open with %s, not %s; close it, or use another name", now.Name, has, l)
-}
-
-// A byteSize is a flag value in bytes: 512M, 8G, 1.5GiB.
-type byteSize int64
-
-func (s *byteSize) String() string {
-	n := int64(*s)
-	for i := len(sizeUnits) - 1; n != 0 && i >= 0; i-- {
-		if unit := int64(1) << (10 * i); n%unit == 0 {
-			return strconv.FormatInt(n/unit, 10) + strings.TrimSpace(sizeUnits[i:i+1])
-		}
-	}
-	return ""
-}
-
-// sizeUnits are the first letters of the units, each 1024 times the one before.
-const sizeUnits = " KMGT"
-
-func (s *byteSize) Set(text string) error {
-	number := strings.TrimRight(strings.ToUpper(strings.TrimSpace(text)), "IB")
-	power := 0
-	if n := len(number); n > 0 {
-		if i := strings.IndexByte(sizeUnits, number[n-1]); i > 0 {
-			number, power = number[:n-1], i
-		}
-	}
-	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	v = math.Round(math.Ldexp(v, 10*power))
-	if err != nil || !(v > 0 && v < math.MaxInt64/2) {
-		return fmt.Errorf("invalid size %q; write 512M or 8G", text)
-	}
-	*s = byteSize(v)
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"golang.org/x/term"
@@ -248,4 +249,12 @@ func (m *mcpFlags) serveOwnSessions(ctx context.Context, options *mcpserver.Opti
 		return m.web.serve(ctx, options, stderr)
 	}
 	return mcpserver.Run(ctx, options)
+}
+
+func stdinUsage() string {
+	var all []string
+	for _, p := range mcpserver.StdinPolicies() {
+		all = append(all, string(p))
+	}
+	return "`" + strings.Join(all, "|") + "` who answers when code reads input: auto (the model, but you for secrets), model, ask (you), or deny (end of file)"
 }

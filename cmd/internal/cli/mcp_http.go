@@ -25,16 +25,6 @@ type httpFlags struct {
 	idleTimeout time.Duration
 }
 
-// A stringList is the value of a flag that may be repeated.
-type stringList []string
-
-func (l *stringList) String() string { return strings.Join(*l, ",") }
-
-func (l *stringList) Set(name string) error {
-	*l = append(*l, name)
-	return nil
-}
-
 func (hf *httpFlags) addFlags(f *flag.FlagSet) {
 	f.StringVar(&hf.address, "http", "", "`ADDRESS:PORT` serve any number of clients over HTTP instead; they need the token of --token-file")
 	f.StringVar(&hf.tokenFile, "token-file", "", "`FILE` the file of the token, created if missing")

@@ -15,20 +15,6 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpclient"
 )
 
-// A commaList is the value of a flag that may be repeated, or given once with commas.
-type commaList []string
-
-func (l *commaList) String() string { return strings.Join(*l, ",") }
-
-func (l *commaList) Set(value string) error {
-	for one := range strings.SplitSeq(value, ",") {
-		if one = strings.TrimSpace(one); one != "" {
-			*l = append(*l, one)
-		}
-	}
-	return nil
-}
-
 // A sourceList is the value of --mcp-servers. Since a path may contain a comma, only names of
 // clients can be separated by one.
 type sourceList []string

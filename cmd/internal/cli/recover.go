@@ -22,12 +22,6 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// recoverCommand is the command that recovers a crashed session.
-const recoverCommand = "repl recover"
-
-// recoverHint says what that command does where no file can be named.
-const recoverHint = "writes its inputs, and with --format text also its output"
-
 // crashNoticeRewriter returns a function that rewrites events of a remote session for this machine.
 // The notice that the session before crashed names a file of the remote machine, and the command
 // without the remote.

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 
@@ -17,7 +16,6 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
-	"github.com/turnstone-repl/turnstone/internal/userdirs"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -155,23 +153,6 @@ func (r *runtimeFlags) resolvePaths() (err error) {
 	return err
 }
 
-// workingDir returns the working directory for a session of the daemon, which has another one.
-func workingDir() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("the working directory, where the session would start, is gone or not accessible: %w; change to another one", err)
-	}
-	return dir, nil
-}
-
-// requireAbsolute rejects a relative path for a remote.
-func requireAbsolute(name, dir string) error {
-	if path.IsAbs(dir) || len(dir) > 2 && dir[1] == ':' && (dir[2] == '\\' || dir[2] == '/') {
-		return nil
-	}
-	return cmdkit.UsageErrorf("%s %s: use an absolute path at the remote", name, dir)
-}
-
 // languageSpec finds the runtime of a language. Naming an interpreter that does not work is a usage
 // error.
 func (r runtimeFlags) languageSpec(l languageInfo) (workers.Spec, error) {
@@ -202,16 +183,6 @@ func (r *runtimeFlags) addFlags(f *flag.FlagSet) {
 func (r *runtimeFlags) addInterpreterFlags(f *flag.FlagSet) {
 	f.StringVar(&r.python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
 	f.StringVar(&r.r, "r", "", "`R` an R executable, the directory of an installation, or a version such as 4.3")
-}
-
-// A codeFlag is the value of -e, which may be repeated. All values together are one program.
-type codeFlag []string
-
-func (c *codeFlag) String() string { return strings.Join(*c, "\n") }
-
-func (c *codeFlag) Set(part string) error {
-	*c = append(*c, part)
-	return nil
 }
 
 // newReplCommand is the command without a subcommand: an interactive session, or one program.
@@ -403,14 +374,4 @@ func prepareSession(s cmdkit.Streams, session *supervisor.Session) (int, error) 
 		return cmdkit.StatusFailed, err
 	}
 	return cmdkit.StatusDone, nil
-}
-
-// stateDir returns the directory for files that outlive the command, or "" without a home directory.
-func stateDir() string {
-	home, _ := os.UserHomeDir()
-	dir := userdirs.State(os.Getenv, home)
-	if dir == "" {
-		return ""
-	}
-	return filepath.Join(dir, "turnstone")
 }

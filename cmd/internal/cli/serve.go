@@ -24,10 +24,6 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// statusAlreadyServed is the exit status when the socket is already in use. It tells service
-// managers not to start this daemon again and again.
-const statusAlreadyServed = 3
-
 // serveOptions holds the flags of repl serve.
 type serveOptions struct {
 	socket, sessionDir                  string
@@ -135,7 +131,7 @@ func serveDetached(ctx context.Context, s cmdkit.Streams, f *flag.FlagSet) (int,
 		return status, nil
 	}
 	if isSocketTaken(err) {
-		return statusAlreadyServed, err
+		return cmdkit.StatusAlreadyServed, err
 	}
 	if err != nil {
 		return cmdkit.StatusFailed, err
@@ -154,7 +150,7 @@ func (o *serveOptions) serve(ctx context.Context, s cmdkit.Streams) (int, error)
 	// queue.
 	l, err := daemon.Listen(o.socket)
 	if isSocketTaken(err) {
-		return statusAlreadyServed, err
+		return cmdkit.StatusAlreadyServed, err
 	}
 	if err != nil {
 		return cmdkit.StatusFailed, err

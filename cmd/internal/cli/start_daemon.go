@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 	"github.com/turnstone-repl/turnstone/session"
@@ -71,7 +72,7 @@ func startDaemon(ctx context.Context, socket, log string, more []string, notes i
 			tail, _ := io.ReadAll(io.NewSectionReader(output, 0, maxLastOutputBytes))
 			text := strings.TrimSpace(string(tail))
 			var exit *exec.ExitError
-			if errors.As(err, &exit) && exit.ExitCode() == statusAlreadyServed {
+			if errors.As(err, &exit) && exit.ExitCode() == cmdkit.StatusAlreadyServed {
 				return none, socketTakenError(text)
 			}
 			return none, fmt.Errorf("repl serve failed: %v: %s", err, text)

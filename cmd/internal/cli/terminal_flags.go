@@ -65,10 +65,6 @@ func workerExitStatus(end timeline.WorkerExited) int {
 	return cmdkit.ExitStatus(end.ExitCode, end.Signal)
 }
 
-// isDumbTerminal reports whether the terminal can only show text. Windows has no TERM, but its
-// console can do more.
-func isDumbTerminal() bool { return os.Getenv("TERM") == "dumb" }
-
 // historyPath returns the history file of a language, or "" if no history is saved.
 func (t *terminalFlags) historyPath(lang, dir string) string {
 	state := stateDir()

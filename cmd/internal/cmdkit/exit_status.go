@@ -13,6 +13,10 @@ const (
 	StatusWaiting     = 5 // the code waits for input
 )
 
+// StatusAlreadyServed is the exit status of a daemon whose socket is already in use. It tells service
+// managers not to start this daemon again and again.
+const StatusAlreadyServed = 3
+
 // signalNumbers maps the signals that can end a worker to their numbers, by the names in exit
 // reports.
 var signalNumbers = map[string]syscall.Signal{

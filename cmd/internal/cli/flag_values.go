@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// A stringList is the value of a flag that may be repeated.
+type stringList []string
+
+func (l *stringList) String() string { return strings.Join(*l, ",") }
+
+func (l *stringList) Set(name string) error {
+	*l = append(*l, name)
+	return nil
+}
+
+// A commaList is the value of a flag that may be repeated, or given once with commas.
+type commaList []string
+
+func (l *commaList) String() string { return strings.Join(*l, ",") }
+
+func (l *commaList) Set(value string) error {
+	for one := range strings.SplitSeq(value, ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			*l = append(*l, one)
+		}
+	}
+	return nil
+}
+
+// A codeFlag is the value of -e, which may be repeated. All values together are one program.
+type codeFlag []string
+
+func (c *codeFlag) String() string { return strings.Join(*c, "\n") }
+
+func (c *codeFlag) Set(part string) error {
+	*c = append(*c, part)
+	return nil
+}
+
+// A byteSize is a flag value in bytes: 512M, 8G, 1.5GiB.
+type byteSize int64
+
+func (s *byteSize) String() string {
+	n := int64(*s)
+	for i := len(sizeUnits) - 1; n != 0 && i >= 0; i-- {
+		if unit := int64(1) << (10 * i); n%unit == 0 {
+			return strconv.FormatInt(n/unit, 10) + strings.TrimSpace(sizeUnits[i:i+1])
+		}
+	}
+	return ""
+}
+
+// sizeUnits are the first letters of the units, each 1024 times the one before.
+const sizeUnits = " KMGT"
+
+func (s *byteSize) Set(text string) error {
+	number := strings.TrimRight(strings.ToUpper(strings.TrimSpace(text)), "IB")
+	power := 0
+	if n := len(number); n > 0 {
+		if i := strings.IndexByte(sizeUnits, number[n-1]); i > 0 {
+			number, power = number[:n-1], i
+		}
+	}
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	v = math.Round(math.Ldexp(v, 10*power))
+	if err != nil || !(v > 0 && v < math.MaxInt64/2) {
+		return fmt.Errorf("invalid size %q; write 512M or 8G", text)
+	}
+	*s = byteSize(v)
+	return nil
+}
