@@ -72,11 +72,11 @@ var mayImport = map[string]string{
 	"internal/securefile":             "internal/atomicfile",
 	"cmd/internal/export":             "timeline timeline/render",
 	"cmd/internal/mcpclient":          "session supervisor timeline cmd/internal/install internal/shellword internal/text",
-	"cmd/internal/cmdkit":             "internal/text",
-	"cmd/internal/cli":                "session supervisor timeline workers workers/python workers/r workers/conformance workers/templates timeline/render cmd/internal/cmdkit client cmd/internal/browserprompt cmd/internal/httpauth cmd/internal/webui cmd/internal/console cmd/internal/lineedit cmd/internal/mcpserver cmd/internal/mcptransport cmd/internal/install cmd/internal/daemon cmd/internal/pkginstall cmd/internal/osservice cmd/internal/export internal/securefile cmd/internal/userconfig cmd/internal/mcpclient cmd/internal/jupyter/kernel cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/kernelworker cmd/internal/installsource cmd/internal/remote/bridge cmd/internal/remote/install internal/jsonrpc2 internal/transportcmd internal/daemonlock internal/shellword internal/text internal/paths internal/atomicfile internal/environ internal/userdirs",
-	"cmd/repl":                        "cmd/internal/cli supervisor",
-	"clients/generate":                "",
-	"release":                         "",
+	"cmd/internal/cmdkit": "internal/text internal/paths internal/atomicfile internal/userdirs",
+	"cmd/internal/cli": "session supervisor timeline workers workers/python workers/r workers/conformance workers/templates timeline/render cmd/internal/cmdkit client cmd/internal/browserprompt cmd/internal/httpauth cmd/internal/webui cmd/internal/console cmd/internal/lineedit cmd/internal/mcpserver cmd/internal/mcptransport cmd/internal/install cmd/internal/daemon cmd/internal/pkginstall cmd/internal/osservice cmd/internal/export internal/securefile cmd/internal/userconfig cmd/internal/mcpclient cmd/internal/jupyter/kernel cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/kernelworker cmd/internal/installsource cmd/internal/remote/bridge cmd/internal/remote/install internal/jsonrpc2 internal/transportcmd internal/daemonlock internal/shellword internal/text internal/paths internal/atomicfile internal/environ internal/userdirs " +
+	"cmd/repl": "cmd/internal/cli supervisor",
+	"clients/generate": "",
+	"release": "",
 
 	"cmd/internal/jupyter/kernelworker": "ipc cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/zmtp internal/text",
 

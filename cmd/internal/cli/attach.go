@@ -21,7 +21,7 @@ func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
 	watch := r.flags.Bool("watch", false, "only watch; needs no terminal")
 	exclusive := r.flags.Bool("exclusive", false, "keep the write lock: no other client may write while you are attached")
 	// A user may attach twice, and each terminal must show what is typed at the other.
-	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "`NAME` the name that others see; default your user name and a number")
+	self := r.flags.String("as", cmdkit.CommandAuthor(strconv.Itoa(os.Getpid())), "`NAME` the name that others see; default your user name and a number")
 	var terminal terminalFlags
 	terminal.addFlags(r.flags)
 	r.log.addFlags(f)

@@ -30,7 +30,7 @@ const minAliveTimeout = time.Second
 // newBridgeCommand connects standard input and output to the daemon of this machine. --via and
 // --remote run it at the remote end.
 func newBridgeCommand(f *flag.FlagSet) cmdkit.Action {
-	socket := f.String("socket", "", socketUsage)
+	socket := f.String("socket", "", cmdkit.SocketUsage)
 	start := f.String("start", startAuto, "`auto|never` start a daemon if none answers; it exits after "+text.DurationWords(daemonIdleTimeout)+" without use")
 	login := f.Bool("login-env", false, "start the daemon with the environment of a login")
 	alive := f.Duration("silence-timeout", 0, "`DURATION` exit when nothing arrives for this long; 0 is never")

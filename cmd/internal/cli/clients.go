@@ -33,7 +33,7 @@ func newClientsCommand(f *flag.FlagSet) cmdkit.Action {
 				return cmdkit.StatusFailed, err
 			}
 			if r.json {
-				return cmdkit.StatusDone, printJSON(s.Out, all)
+				return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, all)
 			}
 			shown := 0
 			w := tabwriter.NewWriter(s.Out, 0, 8, 2, ' ', 0)
@@ -109,7 +109,7 @@ func newDetachCommand(f *flag.FlagSet) cmdkit.Action {
 					return cmdkit.StatusFailed, fmt.Errorf("no client holds the write lock of %s", *lockHolder)
 				}
 			}
-			if err := c.DetachClient(ctx, client.DetachParams{Client: id, Author: currentAuthor()}); err != nil {
+			if err := c.DetachClient(ctx, client.DetachParams{Client: id, Author: cmdkit.CurrentAuthor()}); err != nil {
 				return cmdkit.StatusFailed, err
 			}
 			return cmdkit.StatusDone, nil
@@ -149,7 +149,7 @@ func newWaitCommand(f *flag.FlagSet) cmdkit.Action {
 					return cmdkit.StatusWaiting, nil
 				case reply.State == session.StateIdle || reply.State == session.StateEnded:
 					if r.json {
-						return replyStatus(reply), printJSON(s.Out, reply)
+						return replyStatus(reply), cmdkit.PrintJSON(s.Out, reply)
 					}
 					return replyStatus(reply), nil
 				case *limit > 0 && time.Since(started) >= *limit:

@@ -40,7 +40,7 @@ func newCompletionCommand(f *flag.FlagSet) cmdkit.Action {
 				return cmdkit.StatusUsage, err
 			}
 			for _, c := range completeWord(f.Args(), *word) {
-				fmt.Fprintf(s.Out, "%s\t%s\n", c.word, cmdkit.PlainLine(c.description))
+				fmt.Fprintf(s.Out, "%s\t%s\n", c.Word, cmdkit.PlainLine(c.Description))
 			}
 			return cmdkit.StatusDone, nil
 		}
@@ -57,7 +57,7 @@ func newCompletionCommand(f *flag.FlagSet) cmdkit.Action {
 }
 
 // completeWord returns the completions of a word, given the words before it.
-func completeWord(before []string, word string) []completionItem {
+func completeWord(before []string, word string) []cmdkit.CompletionItem {
 	c, first := allCommands()[0], len(before) == 0
 	if !first {
 		if named, ok := findCommand(before[0]); ok {
@@ -65,7 +65,7 @@ func completeWord(before []string, word string) []completionItem {
 		}
 	}
 	l := newCompletionLine(c, before)
-	var found []completionItem
+	var found []cmdkit.CompletionItem
 	prefix := ""
 	switch name, value, joined := strings.Cut(word, "="); {
 	case l.pendingOption != nil:
@@ -76,23 +76,23 @@ func completeWord(before []string, word string) []completionItem {
 		}
 	case strings.HasPrefix(word, "-") && !l.argsOnly:
 		for _, o := range c.FlagOptions() {
-			found = append(found, completionItem{word: cmdkit.OptionName(o.Name), description: o.Usage})
+			found = append(found, cmdkit.CompletionItem{Word: cmdkit.OptionName(o.Name), Description: o.Usage})
 		}
 	default:
 		found = l.placeholderValues(l.nextPlaceholder())
 		if first {
 			for _, c := range visibleCommands()[1:] {
-				found = append(found, completionItem{word: c.Name, description: c.Summary})
+				found = append(found, cmdkit.CompletionItem{Word: c.Name, Description: c.Summary})
 			}
 		}
 	}
-	var matching []completionItem
+	var matching []cmdkit.CompletionItem
 	for _, f := range found {
 		switch {
-		case strings.HasPrefix(f.word, ":"):
+		case strings.HasPrefix(f.Word, ":"):
 			matching = append(matching, f)
-		case strings.HasPrefix(f.word, word):
-			matching = append(matching, completionItem{word: prefix + f.word, description: f.description})
+		case strings.HasPrefix(f.Word, word):
+			matching = append(matching, cmdkit.CompletionItem{Word: prefix + f.Word, Description: f.Description})
 		}
 	}
 	return matching
@@ -176,29 +176,29 @@ func (l *completionLine) placeholderAt(at int) string {
 }
 
 // placeholderValues returns the values of a placeholder. Words in lower case stand for themselves.
-func (l *completionLine) placeholderValues(placeholder string) []completionItem {
-	var found []completionItem
+func (l *completionLine) placeholderValues(placeholder string) []cmdkit.CompletionItem {
+	var found []cmdkit.CompletionItem
 	switch placeholder {
 	case "FILE", "PATH", "PYTHON", "R", "COMMAND", "ARG":
-		return []completionItem{{word: ":files"}}
+		return []cmdkit.CompletionItem{{Word: ":files"}}
 	case "DIR":
-		return []completionItem{{word: ":dirs"}}
+		return []cmdkit.CompletionItem{{Word: ":dirs"}}
 	case "MECHANISM":
-		return []completionItem{{word: string(workers.Landlock), description: "Linux without user namespaces"}}
+		return []cmdkit.CompletionItem{{Word: string(workers.Landlock), Description: "Linux without user namespaces"}}
 	case "SESSION":
 		return l.sessionItems()
 	case "REMOTES":
-		found = append(l.placeholderValues("REMOTE"), completionItem{word: allRemotes})
+		found = append(l.placeholderValues("REMOTE"), cmdkit.CompletionItem{Word: allRemotes})
 	case "REMOTE":
 		if all, err := userconfig.ReadRemotes(remotesFile()); err == nil {
 			for _, name := range append(slices.Sorted(maps.Keys(all)), userconfig.LocalRemote) {
-				found = append(found, completionItem{word: name, description: all[name].Command})
+				found = append(found, cmdkit.CompletionItem{Word: name, Description: all[name].Command})
 			}
 		}
 	case "CLIENT", "TOPIC":
 		if l.command.ArgValues != nil {
 			for _, w := range l.command.ArgValues() {
-				found = append(found, completionItem{word: w})
+				found = append(found, cmdkit.CompletionItem{Word: w})
 			}
 		}
 	default:
@@ -207,7 +207,7 @@ func (l *completionLine) placeholderValues(placeholder string) []completionItem 
 		}
 		for w := range strings.SplitSeq(placeholder, "|") {
 			if w != "" && w != "FILE" && strings.ToUpper(placeholder) != placeholder {
-				found = append(found, completionItem{word: w})
+				found = append(found, cmdkit.CompletionItem{Word: w})
 			}
 		}
 	}
@@ -216,7 +216,7 @@ func (l *completionLine) placeholderValues(placeholder string) []completionItem 
 
 // sessionItems returns the sessions of the daemon if it answers in time. It does not ask a remote:
 // pressing Tab is no reason to log in somewhere.
-func (l *completionLine) sessionItems() []completionItem {
+func (l *completionLine) sessionItems() []cmdkit.CompletionItem {
 	if l.target.resolveTarget() != nil || l.target.isRemote() {
 		return nil
 	}
@@ -235,9 +235,9 @@ func (l *completionLine) sessionItems() []completionItem {
 	if err != nil {
 		return nil
 	}
-	var found []completionItem
+	var found []cmdkit.CompletionItem
 	for _, s := range all {
-		found = append(found, completionItem{word: s.Name, description: strings.TrimSpace(s.Language + " " + stateText(s))})
+		found = append(found, cmdkit.CompletionItem{Word: s.Name, Description: strings.TrimSpace(s.Language + " " + stateText(s))})
 	}
 	return found
 }

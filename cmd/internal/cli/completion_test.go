@@ -48,8 +48,8 @@ func TestCompleteWord(t *testing.T) {
 	} {
 		var got []string
 		for _, o := range completeWord(strings.Fields(test.before), test.word) {
-			if !strings.HasPrefix(o.word, jupyterPrefix) || test.word != "" { // kernels of this machine
-				got = append(got, o.word)
+			if !strings.HasPrefix(o.Word, jupyterPrefix) || test.word != "" { // kernels of this machine
+				got = append(got, o.Word)
 			}
 		}
 		if !slices.Equal(got, strings.Fields(test.want)) && strings.Join(got, " ") != test.want {

@@ -102,7 +102,7 @@ func newDaemonControlCommand(f *flag.FlagSet) cmdkit.Action {
 		}
 		switch {
 		case r.json:
-			return cmdkit.StatusDone, printJSON(s.Out, reply.Data)
+			return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, reply.Data)
 		case words[0] == "status":
 			var i daemonStatus
 			if err := json.Unmarshal(reply.Data, &i); err != nil {
@@ -148,20 +148,20 @@ func warmPoolText(w client.WarmPool) string {
 
 // summaryText formats the status for a terminal.
 func (s daemonStatus) summaryText(socket string) string {
-	var p lineBuilder
-	p.addLine("repl %s serves at %s (process %d, for %s)", s.Version, socket, s.PID, time.Since(s.Started).Round(time.Second))
-	p.addLine("sessions:  %d", s.Sessions)
+	var p cmdkit.LineBuilder
+	p.AddLine("repl %s serves at %s (process %d, for %s)", s.Version, socket, s.PID, time.Since(s.Started).Round(time.Second))
+	p.AddLine("sessions:  %d", s.Sessions)
 	for _, w := range s.WarmPools {
-		p.addLine("warm:      %s", warmPoolText(w))
+		p.AddLine("warm:      %s", warmPoolText(w))
 	}
-	p.addLine("clients:   %d", s.Connections)
-	p.addLine("languages: %s", strings.Join(s.Languages, ", "))
-	p.addLine("last used: %s ago", (time.Duration(s.IdleMS) * time.Millisecond).Round(time.Second))
+	p.AddLine("clients:   %d", s.Connections)
+	p.AddLine("languages: %s", strings.Join(s.Languages, ", "))
+	p.AddLine("last used: %s ago", (time.Duration(s.IdleMS) * time.Millisecond).Round(time.Second))
 	switch {
 	case s.Draining:
-		p.addLine("draining:  accepts no new work, and exits when the running work is done")
+		p.AddLine("draining:  accepts no new work, and exits when the running work is done")
 	case s.Paused:
-		p.addLine("paused:    accepts no new work until repl daemon resume")
+		p.AddLine("paused:    accepts no new work until repl daemon resume")
 	}
 	return p.String()
 }

@@ -60,7 +60,7 @@ type daemonTarget struct {
 }
 
 func (t *daemonTarget) addFlags(f *flag.FlagSet) {
-	f.StringVar(&t.socket, "socket", "", socketUsage)
+	f.StringVar(&t.socket, "socket", "", cmdkit.SocketUsage)
 	f.StringVar(&t.via, "via", "", viaUsage)
 	f.StringVar(&t.remote, "remote", "", remoteUsage)
 }
@@ -127,7 +127,7 @@ func (t *daemonTarget) dialer(ctx context.Context) (client.Dialer, error) {
 		if err != nil {
 			return nil, cmdkit.UsageErrorf("--via %v", err)
 		}
-		known, err := userconfig.ReadRemoteState(stateDir(), viaKey(words))
+		known, err := userconfig.ReadRemoteState(cmdkit.StateDir(), viaKey(words))
 		if err != nil {
 			return nil, err
 		}
@@ -179,7 +179,7 @@ func findRemote(name string) (userconfig.Remote, error) {
 
 // remoteDialer returns the dialer for a named remote. It starts the remote's job if it needs one.
 func (t *daemonTarget) remoteDialer(ctx context.Context, name string, p userconfig.Remote) (client.Dialer, error) {
-	known, err := userconfig.ReadRemoteState(stateDir(), name)
+	known, err := userconfig.ReadRemoteState(cmdkit.StateDir(), name)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (t *daemonTarget) remoteDialer(ctx context.Context, name string, p userconf
 			return nil, err
 		}
 		known.Started = time.Now()
-		if err := userconfig.WriteRemoteState(stateDir(), name, known); err != nil {
+		if err := userconfig.WriteRemoteState(cmdkit.StateDir(), name, known); err != nil {
 			return nil, fmt.Errorf("job %s of %s was started, but cannot be saved: %w", known.Job, name, err)
 		}
 	}

@@ -73,7 +73,7 @@ func newDoctorCommand(f *flag.FlagSet) cmdkit.Action {
 		}
 		ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 		defer stop()
-		d := doctorReport{Version: programVersion(), Build: buildSettings()}
+		d := doctorReport{Version: cmdkit.ProgramVersion(), Build: cmdkit.BuildSettings()}
 		policy := c.selectProbePolicy(ctx, cmdkit.IsFlagSet(f, "sandbox"))
 		for _, l := range languages {
 			if ctx.Err() == nil {
@@ -182,46 +182,46 @@ func (d *doctorReport) hasFaults(named bool) bool {
 }
 
 // addResults adds a line for each result.
-func addResults(b *lineBuilder, list []checkResult) {
+func addResults(b *cmdkit.LineBuilder, list []checkResult) {
 	for _, f := range list {
 		mark := "ok    "
 		if !f.OK {
 			mark = "FAILED"
 		}
-		b.addLine("  %s  %s: %s", mark, f.Name, f.Detail)
+		b.AddLine("  %s  %s: %s", mark, f.Name, f.Detail)
 	}
 }
 
 // printReport prints the report for a terminal.
 func (d *doctorReport) printReport(w io.Writer) error {
-	var p lineBuilder
-	p.addLine("repl %s (%s)", d.Version, d.Build)
+	var p cmdkit.LineBuilder
+	p.AddLine("repl %s (%s)", d.Version, d.Build)
 	for _, l := range d.Languages {
-		p.addLine("")
+		p.AddLine("")
 		l.printCheck(&p)
 	}
 	printKernels(&p, d.Kernels)
 	if len(d.MCP) > 0 {
-		p.addLine("\nMCP server, as a client starts it")
+		p.AddLine("\nMCP server, as a client starts it")
 		addResults(&p, d.MCP)
 	}
 	if len(d.Servers) > 0 {
-		p.addLine("\nMCP servers, for code in sessions")
+		p.AddLine("\nMCP servers, for code in sessions")
 		addResults(&p, d.Servers)
 	}
-	p.addLine("\nClients")
+	p.AddLine("\nClients")
 	printClients(&p, d.Clients)
-	p.addLine("\nSandbox and limits on this system")
+	p.AddLine("\nSandbox and limits on this system")
 	for _, f := range d.System {
 		mark := "yes"
 		if !f.Available {
 			mark = "no "
 		}
-		p.addLine("  %s  %s: %s", mark, f.Name, f.Detail)
+		p.AddLine("  %s  %s: %s", mark, f.Name, f.Detail)
 	}
 	if f := d.Logout; f != nil {
-		p.addLine("\nrepl serve after logout")
-		p.addLine("  %s  %s", f.Name, f.Detail)
+		p.AddLine("\nrepl serve after logout")
+		p.AddLine("  %s  %s", f.Name, f.Detail)
 	}
 	_, err := io.WriteString(w, p.String())
 	return err

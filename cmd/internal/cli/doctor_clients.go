@@ -135,14 +135,14 @@ func examineCommand(ctx context.Context, command string, trusted bool) (detail s
 	switch {
 	case err != nil || !strings.HasPrefix(firstLine, "repl "):
 		return fmt.Sprintf("%s does not identify itself as repl (%.60q)", path, firstLine), false
-	case firstLine == versionLine():
+	case firstLine == cmdkit.VersionLine():
 		return "another file with the same version", true
 	}
 	return "another version: " + firstLine, true
 }
 
 // printClients prints the reports for a terminal.
-func printClients(p *lineBuilder, reports []clientReport) {
+func printClients(p *cmdkit.LineBuilder, reports []clientReport) {
 	var absent []string
 	for _, r := range reports {
 		if r.Found == "" && len(r.Files) == 0 {
@@ -151,23 +151,23 @@ func printClients(p *lineBuilder, reports []clientReport) {
 		for _, f := range r.Files {
 			switch {
 			case f.Problem != "":
-				p.addLine("  note    %s: %s", r.title, f.Problem)
+				p.AddLine("  note    %s: %s", r.title, f.Problem)
 			case len(f.Entries) == 0:
-				p.addLine("  -       %s: not in %s (repl install %s)", r.title, f.File, r.Client)
+				p.AddLine("  -       %s: not in %s (repl install %s)", r.title, f.File, r.Client)
 			}
 			for _, e := range f.Entries {
 				mark := "ok    "
 				if !e.OK {
 					mark = "FAILED"
 				}
-				p.addLine("  %s  %s: %q in %s starts %s: %s", mark, r.title, e.Name, f.File, strings.Join(append([]string{e.Command}, e.Args...), " "), e.Detail)
+				p.AddLine("  %s  %s: %q in %s starts %s: %s", mark, r.title, e.Name, f.File, strings.Join(append([]string{e.Command}, e.Args...), " "), e.Detail)
 				for _, n := range e.Notes {
-					p.addLine("  note    %s: %s", r.title, n)
+					p.AddLine("  note    %s: %s", r.title, n)
 				}
 			}
 		}
 	}
 	if len(absent) > 0 {
-		p.addLine("  not on this machine: %s", strings.Join(absent, ", "))
+		p.AddLine("  not on this machine: %s", strings.Join(absent, ", "))
 	}
 }

@@ -186,7 +186,7 @@ func (p *mcpProbe) initialize() error {
 	var result struct{ ProtocolVersion string }
 	err := p.request("initialize", map[string]any{
 		"protocolVersion": "2025-06-18", "capabilities": map[string]any{},
-		"clientInfo": map[string]any{"name": "repl doctor", "version": programVersion()},
+		"clientInfo": map[string]any{"name": "repl doctor", "version": cmdkit.ProgramVersion()},
 	}, &result)
 	if err == nil && result.ProtocolVersion != "2025-06-18" {
 		err = fmt.Errorf("it answered with protocol %q", result.ProtocolVersion)

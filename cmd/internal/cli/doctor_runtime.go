@@ -82,26 +82,26 @@ func (r *runtimeCheck) codeForTwo() string {
 }
 
 // printCheck prints the results for a terminal.
-func (r *runtimeCheck) printCheck(p *lineBuilder) {
+func (r *runtimeCheck) printCheck(p *cmdkit.LineBuilder) {
 	if r.Missing != "" {
-		p.addLine("%s: not found: %s", r.display, r.Missing)
+		p.AddLine("%s: not found: %s", r.display, r.Missing)
 	} else {
-		p.addLine("%s: %s %s", r.display, r.Executable, r.Runtime)
-		p.addLine("  because: %s", r.Why)
+		p.AddLine("%s: %s %s", r.display, r.Executable, r.Runtime)
+		p.AddLine("  because: %s", r.Why)
 	}
 	if len(r.Candidates) > 0 {
-		p.addLine("  searched:")
+		p.AddLine("  searched:")
 	}
 	for _, c := range r.Candidates {
 		mark, tail := "-", c.Note
 		if c.Chosen {
 			mark, tail = "*", c.Path
 		}
-		p.addLine("  %s %s: %s", mark, c.Source, tail)
+		p.AddLine("  %s %s: %s", mark, c.Source, tail)
 	}
 	addResults(p, r.Probes)
 	for _, n := range r.Notices {
-		p.addLine("  note    %s", n)
+		p.AddLine("  note    %s", n)
 	}
 }
 

@@ -104,7 +104,7 @@ func printEvent(w io.Writer, e timeline.Event) error {
 
 // followEvents prints a session's events after a cursor: past ones, and with live also new ones.
 func (d *daemonCommand) followEvents(ctx context.Context, s cmdkit.Streams, c *client.Conn, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
-	if live && isTerminal(s.Out) {
+	if live && cmdkit.IsTerminal(s.Out) {
 		now, err := c.GetSession(ctx, name)
 		if err == nil {
 			err = d.refuseOwnTerminal(now)
@@ -118,7 +118,7 @@ func (d *daemonCommand) followEvents(ctx context.Context, s cmdkit.Streams, c *c
 	if out, ok := s.Out.(*os.File); ok && live {
 		cmdkit.OnReaderGone(out, cancel) // the next event may take long
 	}
-	w, err := c.Subscribe(ctx, client.SubscribeParams{Session: name, After: after, Author: currentAuthor()})
+	w, err := c.Subscribe(ctx, client.SubscribeParams{Session: name, After: after, Author: cmdkit.CurrentAuthor()})
 	if err != nil {
 		return cmdkit.StatusFailed, err
 	}

@@ -22,7 +22,7 @@ import (
 // execFlags holds the flags of repl exec, and what resolveFlags makes of them.
 type execFlags struct {
 	daemon      *daemonCommand
-	code        codeFlag
+	code        cmdkit.CodeFlag
 	wait        time.Duration
 	lang        string
 	worker      workerFlag
@@ -39,16 +39,16 @@ type execFlags struct {
 
 func (e *execFlags) addFlags(f *flag.FlagSet) {
 	e.daemon = newDaemonCommand(f)
-	f.Var(&e.code, "e", codeUsage)
+	f.Var(&e.code, "e", cmdkit.CodeUsage)
 	f.DurationVar(&e.wait, "wait", 24*time.Hour, "`DURATION` how long to wait for the end or an input request")
 	f.Var(langFlag{&e.lang}, "lang", langUsage())
-	f.Var(&e.worker, "worker", workerUsage)
+	f.Var(&e.worker, "worker", cmdkit.WorkerUsage)
 	e.runtime.addInterpreterFlags(f)
 	f.StringVar(&e.runtime.dir, "dir", "", "`DIR` the working directory of a session that exec creates; default this directory, or the daemon's at a remote")
 	f.DurationVar(&e.idleTimeout, "session-idle-timeout", 0, "`DURATION` close a session that exec creates after this time without use; 0 is the daemon's setting")
 	e.confinement.addFlags(f)
 	e.limits.addFlags(f)
-	f.Var(&e.packages, "with", withUsage)
+	f.Var(&e.packages, "with", cmdkit.WithUsage)
 	e.daemon.log.addFlags(f)
 }
 
@@ -117,7 +117,7 @@ func (e *execFlags) resolveFlags() (err error) {
 // run runs the code in a session and shows the turn.
 func (e *execFlags) run(ctx context.Context, s cmdkit.Streams, conn *client.Conn, name string) (int, error) {
 	view := e.daemon.newTurnView(s, conn, e.wait)
-	start := client.StartParams{Session: name, Input: e.code.String(), Author: commandAuthor("exec"), WaitMS: view.firstWaitMS()}
+	start := client.StartParams{Session: name, Input: e.code.String(), Author: cmdkit.CommandAuthor("exec"), WaitMS: view.firstWaitMS()}
 	if e.sandbox != nil || e.limits.Limits != (workers.Limits{}) { // before any code runs in a session with a weaker one
 		if now, err := conn.GetSession(ctx, name); err == nil {
 			if err := errors.Join(requireSandbox(e.sandbox, now), requireLimits(e.limits.Limits, now)); err != nil {
@@ -150,7 +150,7 @@ func (e *execFlags) run(ctx context.Context, s cmdkit.Streams, conn *client.Conn
 // createParams returns the parameters of a session that exec creates.
 func (e *execFlags) createParams(name string) (p client.CreateParams, err error) {
 	if e.runtime.dir == "" && !e.runtime.isRemote {
-		if e.runtime.dir, err = workingDir(); err != nil {
+		if e.runtime.dir, err = cmdkit.WorkingDir(); err != nil {
 			return p, err
 		}
 	}
@@ -221,7 +221,7 @@ func replyStatus(reply session.Reply) int {
 // newInputCommand answers an input request of a session.
 func newInputCommand(f *flag.FlagSet) cmdkit.Action {
 	r := newDaemonCommand(f)
-	var lines codeFlag
+	var lines cmdkit.CodeFlag
 	r.flags.Var(&lines, "e", "`TEXT` the answer, instead of a line from standard input; several -e are several lines")
 	eof := r.flags.Bool("eof", false, "send end of file, after the text if there is any")
 	wait := r.flags.Duration("wait", 24*time.Hour, "`DURATION` how long to wait for the end or an input request")
@@ -257,7 +257,7 @@ func newInputCommand(f *flag.FlagSet) cmdkit.Action {
 			}
 			view := r.newTurnView(s, c, *wait)
 			reply, err := c.SendInput(ctx, client.InputParams{
-				Session: words[0], InputRequest: now.InputRequest.ID, Input: text, EOF: *eof, Author: commandAuthor("input"),
+				Session: words[0], InputRequest: now.InputRequest.ID, Input: text, EOF: *eof, Author: cmdkit.CommandAuthor("input"),
 				WaitMS: view.firstWaitMS(), After: now.LastSeq,
 			})
 			if err != nil {

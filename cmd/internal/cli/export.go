@@ -18,7 +18,7 @@ import (
 func newExportCommand(f *flag.FlagSet) cmdkit.Action {
 	r := newDaemonCommand(f)
 	format := r.flags.String("format", "", formatUsage())
-	path := r.flags.String("output", "", outputUsage)
+	path := r.flags.String("output", "", cmdkit.OutputUsage)
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := r.parseArgs(args, "SESSION")
 		if err != nil {
@@ -33,7 +33,7 @@ func newExportCommand(f *flag.FlagSet) cmdkit.Action {
 			if *path == "" {
 				return cmdkit.StatusDone, write(s.Out)
 			}
-			return cmdkit.StatusDone, writeOutputFile(*path, write)
+			return cmdkit.StatusDone, cmdkit.WriteOutputFile(*path, write)
 		})
 	}
 }
@@ -44,7 +44,7 @@ func writeSession(ctx context.Context, c *client.Conn, w io.Writer, now session.
 	if format == "" {
 		format = l.export.Formats()[0]
 	}
-	w, flush := bufferedWriter(w)
+	w, flush := cmdkit.BufferedWriter(w)
 	on := c.Session(now.Name)
 	from := export.SessionFacts{
 		Name: now.Name, Runtime: now.RuntimeVersion, Language: l.export,

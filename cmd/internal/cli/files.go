@@ -19,7 +19,7 @@ import (
 // arrive over the daemon's own connection.
 func newFilesCommand(f *flag.FlagSet) cmdkit.Action {
 	r := newDaemonCommand(f)
-	path := r.flags.String("output", "", outputUsage)
+	path := r.flags.String("output", "", cmdkit.OutputUsage)
 	r.flags.StringVar(path, "o", "", "`FILE` same as --output")
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := cmdkit.ParseInterspersed(r.flags, args)
@@ -32,7 +32,7 @@ func newFilesCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--output needs the name of a file after the session; repl files %s lists the files", words[0])
 		case len(words) == 2 && r.json:
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--json is for the list of files")
-		case len(words) == 2 && *path == "" && !strings.HasSuffix(words[1], timeline.OutputName) && isTerminal(s.Out):
+		case len(words) == 2 && *path == "" && !strings.HasSuffix(words[1], timeline.OutputName) && cmdkit.IsTerminal(s.Out):
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("%s may not be text; write it to a file with -o FILE", words[1])
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
@@ -48,7 +48,7 @@ func newFilesCommand(f *flag.FlagSet) cmdkit.Action {
 			if *path == "" {
 				return cmdkit.StatusDone, write(s.Out)
 			}
-			return cmdkit.StatusDone, writeOutputFile(*path, write)
+			return cmdkit.StatusDone, cmdkit.WriteOutputFile(*path, write)
 		})
 	}
 }
@@ -59,7 +59,7 @@ func (d *daemonCommand) listFiles(ctx context.Context, s cmdkit.Streams, there s
 		return cmdkit.StatusFailed, err
 	}
 	if d.json {
-		return cmdkit.StatusDone, printJSON(s.Out, files)
+		return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, files)
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "FILE\tSIZE\tCHANGED")

@@ -68,7 +68,7 @@ func newGrantCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusUsage, err
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
-			return a.applyTo(ctx, s, c.Session(words[0]).WithAuthor(currentAuthor()))
+			return a.applyTo(ctx, s, c.Session(words[0]).WithAuthor(cmdkit.CurrentAuthor()))
 		})
 	}
 }
@@ -120,7 +120,7 @@ func (f *grantFlags) parseGrant() (g session.Grant, err error) {
 // here; the granting side resolves where it leads.
 func (f *grantFlags) resolvePath(name, path string) (string, error) {
 	if f.isRemote {
-		return path, requireAbsolute(name, path)
+		return path, cmdkit.RequireAbsolute(name, path)
 	}
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path), nil

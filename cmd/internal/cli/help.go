@@ -144,7 +144,7 @@ func commandsMarkdown() string {
 // manualPage returns the manual page, in roff.
 func manualPage() (string, error) {
 	var b strings.Builder
-	b.WriteString(".TH REPL 1 \"\" \"Turnstone " + programVersion() + "\"\n.SH NAME\nrepl \\- keep language sessions alive\n.SH SYNOPSIS\n")
+	b.WriteString(".TH REPL 1 \"\" \"Turnstone " + cmdkit.ProgramVersion() + "\"\n.SH NAME\nrepl \\- keep language sessions alive\n.SH SYNOPSIS\n")
 	for i, c := range visibleCommands() {
 		if i > 0 {
 			b.WriteString(".br\n")

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/internal/securefile"
 )
 
@@ -21,7 +22,7 @@ const (
 // beyond the bounds. "" means that none is available. The directory depends only on the session and
 // its remote, so that a restarted client finds the images it knows.
 func sessionImageDir(remote, session string) string {
-	state := stateDir()
+	state := cmdkit.StateDir()
 	if state == "" {
 		return ""
 	}

@@ -71,7 +71,7 @@ func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, erro
 	f.BoolVar(&i.server.AutoApprove, "auto-approve", false, "let the client run the tools without asking, if it has a setting for that")
 	f.StringVar(&i.server.Name, "name", "turnstone", "`NAME` the name of the entry")
 	var with packageList
-	f.Var(&with, "with", withUsage)
+	f.Var(&with, "with", cmdkit.WithUsage)
 	var env packageList
 	f.Var(&env, "env", "`NAME` a variable that the client passes on from its environment; may be repeated")
 	scope := f.String("scope", "user", "`user|project` the configuration to change")
@@ -198,7 +198,7 @@ func (r *runtimeFlags) serverArgs(f *flag.FlagSet) ([]string, error) {
 			}
 			return
 		}
-		if hosts, ok := set.Value.(*stringList); ok {
+		if hosts, ok := set.Value.(*cmdkit.StringList); ok {
 			for _, host := range *hosts {
 				args = append(args, "--"+set.Name, host)
 			}

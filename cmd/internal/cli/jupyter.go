@@ -117,7 +117,7 @@ func newKernelWorkerCommand(f *flag.FlagSet) cmdkit.Action {
 		if err != nil {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("%v", err)
 		}
-		return jupyter.Run(jupyter.Options{Spec: found, Dir: f.Arg(1), Version: programVersion()}), nil
+		return jupyter.Run(jupyter.Options{Spec: found, Dir: f.Arg(1), Version: cmdkit.ProgramVersion()}), nil
 	}
 }
 
@@ -176,11 +176,11 @@ func javaScriptDialect() conformance.Dialect {
 }
 
 // kernelItems returns the names of kernels for shell completion.
-func kernelItems() []completionItem {
-	var found []completionItem
+func kernelItems() []cmdkit.CompletionItem {
+	var found []cmdkit.CompletionItem
 	for _, k := range installedKernels() {
 		if k.Err == nil {
-			found = append(found, completionItem{word: jupyterPrefix + k.Name, description: k.Display})
+			found = append(found, cmdkit.CompletionItem{Word: jupyterPrefix + k.Name, Description: k.Display})
 		}
 	}
 	return found
@@ -210,17 +210,17 @@ func examineKernels(context.Context) []kernelReport {
 }
 
 // printKernels prints the list for a terminal.
-func printKernels(p *lineBuilder, all []kernelReport) {
+func printKernels(p *cmdkit.LineBuilder, all []kernelReport) {
 	if len(all) == 0 {
 		return
 	}
-	p.addLine("\nJupyter kernels, as languages")
+	p.AddLine("\nJupyter kernels, as languages")
 	width := len(slices.MaxFunc(all, func(a, b kernelReport) int { return cmp.Compare(len(a.Name), len(b.Name)) }).Name)
 	for _, k := range all {
 		tail := k.Display + ", " + k.Dir
 		if k.Problem != "" {
 			tail = "cannot be used: " + k.Problem
 		}
-		p.addLine("  %-*s  %s", width, k.Name, tail)
+		p.AddLine("  %-*s  %s", width, k.Name, tail)
 	}
 }

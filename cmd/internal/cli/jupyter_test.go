@@ -91,7 +91,7 @@ func TestJupyterKernel(t *testing.T) {
 		withKernels(t, map[string]string{"turnstone-basic": usableKernelspec(t), "turnstone-bad": `{}`})
 		offers := map[string]string{}
 		for _, o := range completeWord([]string{"--lang"}, "jupyter:turnstone") {
-			offers[o.word] = o.description
+			offers[o.Word] = o.Description
 		}
 		if len(offers) != 1 || offers["jupyter:turnstone-basic"] != "Basic" {
 			t.Error(offers)
@@ -104,7 +104,7 @@ func TestJupyterKernel(t *testing.T) {
 		if problem, ok := listed["jupyter:turnstone-basic"]; !ok || problem != "" || listed["jupyter:turnstone-bad"] == "" {
 			t.Errorf("%+v", all)
 		}
-		var p lineBuilder
+		var p cmdkit.LineBuilder
 		printKernels(&p, all)
 		if text := p.String(); !strings.Contains(text, "jupyter:turnstone-basic") || !strings.Contains(text, "cannot be used") {
 			t.Error(text)

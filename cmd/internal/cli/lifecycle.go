@@ -21,7 +21,7 @@ func newInterruptCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusUsage, err
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
-			result, err := c.Session(words[0]).As(currentAuthor()).Interrupt(ctx, *turn)
+			result, err := c.Session(words[0]).As(cmdkit.CurrentAuthor()).Interrupt(ctx, *turn)
 			switch {
 			case err != nil:
 				return cmdkit.StatusFailed, err

@@ -17,11 +17,11 @@ import (
 type limitFlags struct{ workers.Limits }
 
 func (l *limitFlags) addFlags(f *flag.FlagSet) {
-	f.Var((*byteSize)(&l.Memory), "memory", "`SIZE` memory that the session may use, such as 8G")
+	f.Var((*cmdkit.ByteSize)(&l.Memory), "memory", "`SIZE` memory that the session may use, such as 8G")
 	f.IntVar(&l.Processes, "processes", 0, "`N` processes that the session may have, counting threads")
 	f.IntVar(&l.CPUs, "cpus", 0, "`N` processors that the session may use at a time")
 	f.IntVar(&l.Files, "open-files", 0, "`N` files that each process may have open")
-	f.Var((*byteSize)(&l.Disk), "disk", "`SIZE` limit for /tmp and the copies of caches of a sandboxed session, and for each file that a session writes, such as 2G")
+	f.Var((*cmdkit.ByteSize)(&l.Disk), "disk", "`SIZE` limit for /tmp and the copies of caches of a sandboxed session, and for each file that a session writes, such as 2G")
 	f.DurationVar(&l.Turn, "turn-timeout", 0, "`DURATION` interrupt an input that runs longer than this, such as 30m")
 }
 

@@ -25,7 +25,7 @@ func newListCommand(f *flag.FlagSet) cmdkit.Action {
 				return cmdkit.StatusFailed, err
 			}
 			if r.json {
-				return cmdkit.StatusDone, printJSON(s.Out, sessions)
+				return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, sessions)
 			}
 			now, err := c.DaemonInfo(ctx)
 			if err != nil {

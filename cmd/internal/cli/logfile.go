@@ -5,12 +5,14 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 )
 
 // maxLogBytes bounds a log file. One older file is kept next to it.
 const maxLogBytes = 1 << 20
 
-// daemonLogName is the log file of a daemon in stateDir.
+// daemonLogName is the log file of a daemon in cmdkit.StateDir.
 const daemonLogName = "serve.log"
 
 // A logFile is a program's log, including its crash output. Several programs may share a file: each
@@ -83,7 +85,7 @@ func (l *logFile) makeRoom(n int64) error {
 // defaultLogPath returns the path of a daemon's log if the user gave none, or "" if the user has no
 // directory for it.
 func defaultLogPath() string {
-	dir := stateDir()
+	dir := cmdkit.StateDir()
 	if dir == "" {
 		return ""
 	}

@@ -85,12 +85,12 @@ func (m *mcpFlags) addFlags(f *flag.FlagSet) {
 	m.flags = f
 	m.runtime.addFlags(f)
 	m.runtime.sandboxFlags.useAgentDefaults(f)
-	f.StringVar(&m.sessionDir, "session-dir", "", sessionDirUsage)
+	f.StringVar(&m.sessionDir, "session-dir", "", cmdkit.SessionDirUsage)
 	f.IntVar(&m.imageSize, "max-image-size", 0, fmt.Sprintf("`N` shrink larger images to this many pixels a side; 0 is %d, -1 never shrinks", mcpserver.DefaultImageSide))
 	f.StringVar(&m.stdin, "stdin", string(mcpserver.StdinAuto), stdinUsage())
 	m.daemon.addFlags(f)
 	m.web.addFlags(f)
-	f.Var(&m.packages, "with", withUsage+"; needs --lang")
+	f.Var(&m.packages, "with", cmdkit.WithUsage+"; needs --lang")
 	m.servers.addFlags(f)
 	m.log.addFlags(f)
 }
@@ -187,7 +187,7 @@ func (m *mcpFlags) run(s cmdkit.Streams, specs map[string]func(dir string) worke
 	if err != nil {
 		return cmdkit.StatusUsage, err
 	}
-	logger.Info("mcp server started", "version", programVersion())
+	logger.Info("mcp server started", "version", cmdkit.ProgramVersion())
 	defer logger.Info("mcp server stopped")
 	var callerOf func(string) string
 	if m.web.address != "" {
@@ -219,7 +219,7 @@ func (m *mcpFlags) run(s cmdkit.Streams, specs map[string]func(dir string) worke
 		With:       packages,
 		In:         s.In,
 		Out:        s.Out,
-		Version:    programVersion(),
+		Version:    cmdkit.ProgramVersion(),
 		Logger:     logger,
 		Servers:    set.Groups(),
 	}
@@ -239,7 +239,7 @@ func (m *mcpFlags) run(s cmdkit.Streams, specs map[string]func(dir string) worke
 
 // serveOwnSessions serves sessions of this process, over HTTP or on the standard streams.
 func (m *mcpFlags) serveOwnSessions(ctx context.Context, options *mcpserver.Options, set *mcpclient.ServerSet, stderr io.Writer) error {
-	sup, err := supervisor.New(&supervisor.Options{Dir: m.sessionDir, ScrubEnv: clientSecrets(), RecoverCommand: recoverCommand, Logger: options.Logger, Memory: m.runtime.limits.totalMemory(), Grants: userConfigFile(), GrantHint: laterGrantHint, Functions: set.Functions()})
+	sup, err := supervisor.New(&supervisor.Options{Dir: m.sessionDir, ScrubEnv: clientSecrets(), RecoverCommand: cmdkit.RecoverCommand, Logger: options.Logger, Memory: m.runtime.limits.totalMemory(), Grants: userConfigFile(), GrantHint: laterGrantHint, Functions: set.Functions()})
 	if err != nil {
 		return err
 	}

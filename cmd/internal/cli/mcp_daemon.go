@@ -211,7 +211,7 @@ func (b *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow
 	}
 	if p.Dir == "" && !b.isRemote {
 		var err error
-		if p.Dir, err = workingDir(); err != nil {
+		if p.Dir, err = cmdkit.WorkingDir(); err != nil {
 			return nil, err
 		}
 	}
@@ -318,7 +318,7 @@ func (b *daemonBackend) openedSession(s *client.Session, read timeline.Seq, now 
 	if b.isRemote {
 		opened.IsRemote, opened.ImageDir = true, sessionImageDir(b.targetFlags, s.Name())
 		opened.RewriteEvent = crashNoticeRewriter(now, b.targetFlags)
-		opened.FetchCommand = filesCommand + " " + s.Name() + " " + timeline.OutputName + b.targetFlags
+		opened.FetchCommand = cmdkit.FilesCommand + " " + s.Name() + " " + timeline.OutputName + b.targetFlags
 	}
 	if b.link.IsRemote() { // every round trip costs time there: a mark is sent with the next turn
 		opened.Link, opened.SaveCursor = b.link, s.NoteReadCursor

@@ -21,7 +21,7 @@ import (
 type httpFlags struct {
 	address     string // "" means no HTTP
 	tokenFile   string
-	hosts       stringList
+	hosts       cmdkit.StringList
 	idleTimeout time.Duration
 }
 

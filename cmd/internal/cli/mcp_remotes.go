@@ -158,7 +158,7 @@ func isJobMissing(remote string) (bool, error) {
 	if err != nil || !p.NeedsJob() {
 		return false, err
 	}
-	known, err := userconfig.ReadRemoteState(stateDir(), remote)
+	known, err := userconfig.ReadRemoteState(cmdkit.StateDir(), remote)
 	return known.Job == "", err
 }
 

@@ -34,7 +34,7 @@ func (l *sourceList) Set(value string) error {
 // mcpServerFlags says which tools of MCP servers code may call.
 type mcpServerFlags struct {
 	sources     sourceList
-	allow, deny commaList
+	allow, deny cmdkit.CommaList
 }
 
 func (m *mcpServerFlags) addFlags(f *flag.FlagSet) {
@@ -72,7 +72,7 @@ func (m *mcpServerFlags) resolveSources() error {
 // newToolSet returns the servers without starting them. [mcpclient.Options] explains callerOf. It
 // prints a line for each server that is left out.
 func (m *mcpServerFlags) newToolSet(notes io.Writer, logger *slog.Logger, callerOf func(string) string) (*mcpclient.ServerSet, error) {
-	o := mcpclient.Options{CallerOf: callerOf, Allow: m.allow, Deny: m.deny, Version: programVersion(), Logger: logger}
+	o := mcpclient.Options{CallerOf: callerOf, Allow: m.allow, Deny: m.deny, Version: cmdkit.ProgramVersion(), Logger: logger}
 	if len(m.sources) == 0 {
 		return mcpclient.NewServerSet(o), nil
 	}

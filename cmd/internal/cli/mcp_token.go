@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/internal/securefile"
 )
 
@@ -21,7 +22,7 @@ const (
 // tokenPath returns the default token file of repl mcp --http, or "" if there is no directory for
 // it. Its directory holds only secrets.
 func tokenPath() string {
-	dir := stateDir()
+	dir := cmdkit.StateDir()
 	if dir == "" {
 		return ""
 	}

@@ -58,7 +58,7 @@ func newJupyterCommand(f *flag.FlagSet) cmdkit.Action {
 	f.Var(langFlag{&j.runtime.lang}, "lang", langUsage())
 	f.StringVar(&j.runtime.python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
 	f.StringVar(&j.runtime.r, "r", "", "`R` an R executable, the directory of an installation, or a version such as 4.3")
-	f.Var(&j.packages, "with", withUsage)
+	f.Var(&j.packages, "with", cmdkit.WithUsage)
 	f.BoolVar(&j.keepOnShutdown, "keep-on-shutdown", false, "keep the session after a shutdown, as with --session")
 	f.BoolVar(&j.keepOnRestart, "keep-on-restart", false, "keep the variables at a restart; only the kernel's own process restarts")
 	f.BoolVar(&j.userDir, "user", false, "install: for this user; the default")
@@ -325,10 +325,10 @@ func (j *jupyterFlags) runKernel(s cmdkit.Streams) (int, error) {
 			if err != nil {
 				return nil, now, err
 			}
-			return connected.Session(now.Name).WithAuthor(commandAuthor("jupyter")), now, nil
+			return connected.Session(now.Name).WithAuthor(cmdkit.CommandAuthor("jupyter")), now, nil
 		},
 		Language:       jupyterLanguage,
-		Version:        programVersion(),
+		Version:        cmdkit.ProgramVersion(),
 		EndsSession:    j.session == "" && !j.keepOnShutdown,
 		ResetsSession:  !j.keepOnRestart,
 		PermissionHint: "Allow or refuse it with: repl grant " + params.Name,
@@ -372,7 +372,7 @@ func (j *jupyterFlags) createParams() (client.CreateParams, error) {
 	}
 	var err error
 	if p.Dir = j.target.remoteDir; !j.target.isRemote() {
-		p.Dir, err = workingDir()
+		p.Dir, err = cmdkit.WorkingDir()
 	}
 	if err != nil || p.Language == "" {
 		return p, err

@@ -25,7 +25,7 @@ func TestWriteOutputFile(t *testing.T) {
 			_, err := io.WriteString(w, "hello")
 			return err
 		}
-		if err := writeOutputFile(filepath.Join("/dev/fd", strconv.Itoa(int(into.Fd()))), hello); err != nil {
+		if err := cmdkit.WriteOutputFile(filepath.Join("/dev/fd", strconv.Itoa(int(into.Fd()))), hello); err != nil {
 			t.Error(err)
 		}
 		_ = into.Close()
@@ -41,7 +41,7 @@ func TestWriteOutputFile(t *testing.T) {
 		if err := os.Symlink(file, link); err != nil {
 			t.Fatal(err)
 		}
-		if err := writeOutputFile(link, hello); err != nil {
+		if err := cmdkit.WriteOutputFile(link, hello); err != nil {
 			t.Error(err)
 		}
 		if got, err := os.ReadFile(file); err != nil || string(got) != "hello" {
@@ -59,7 +59,7 @@ func TestWriteOutputFile(t *testing.T) {
 		defer func(before *os.File) { os.Stdout = before }(os.Stdout)
 		os.Stdout = out
 		for _, text := range []string{"one ", "two"} {
-			if err := writeOutputFile(out.Name(), func(w io.Writer) error {
+			if err := cmdkit.WriteOutputFile(out.Name(), func(w io.Writer) error {
 				_, err := io.WriteString(w, text)
 				return err
 			}); err != nil {

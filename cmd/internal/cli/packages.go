@@ -142,9 +142,9 @@ func createSession(ctx context.Context, s cmdkit.Streams, w daemonTarget, c *cli
 			fmt.Fprintf(s.Err, "repl: %s\n", now.Notice)
 		}
 		if now.CrashedTranscript != "" {
-			how := fmt.Sprintf("its output is in %s, and %s %s%s writes its inputs", now.CrashedTranscript, recoverCommand, now.Name, w.sameTargetFlags())
+			how := fmt.Sprintf("its output is in %s, and %s %s%s writes its inputs", now.CrashedTranscript, cmdkit.RecoverCommand, now.Name, w.sameTargetFlags())
 			if w.isRemote() {
-				how = fmt.Sprintf("%s %s%s %s", recoverCommand, now.Name, w.sameTargetFlags(), recoverHint)
+				how = fmt.Sprintf("%s %s%s %s", cmdkit.RecoverCommand, now.Name, w.sameTargetFlags(), cmdkit.RecoverHint)
 			}
 			fmt.Fprintf(s.Err, "repl: %s is new; the session before it crashed when its daemon was killed; %s\n", now.Name, how)
 		}

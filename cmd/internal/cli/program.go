@@ -47,8 +47,8 @@ func runProgram(s cmdkit.Streams, lang languageInfo, spec workers.Spec, more loc
 		defer empty.Close()
 		input = empty
 	}
-	spec.Program = workers.Program{PipedOutput: !isTerminal(s.Out)}
-	if !isTerminal(input) { // a program at another console could not read the keys of this one
+	spec.Program = workers.Program{PipedOutput: !cmdkit.IsTerminal(s.Out)}
+	if !cmdkit.IsTerminal(input) { // a program at another console could not read the keys of this one
 		spec.Program.Stdin = input
 	}
 	return withSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {

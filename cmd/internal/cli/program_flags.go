@@ -16,7 +16,7 @@ const standardInput = "-"
 
 // programFlags holds the program on a command line, given by -e, -c, -m or as a file.
 type programFlags struct {
-	code                   codeFlag
+	code                   cmdkit.CodeFlag
 	cCode, module          string
 	interactive            bool
 	fileArgs               []string // FILE and its arguments
@@ -25,7 +25,7 @@ type programFlags struct {
 }
 
 func (p *programFlags) addFlags(f *flag.FlagSet) {
-	f.Var(&p.code, "e", codeUsage)
+	f.Var(&p.code, "e", cmdkit.CodeUsage)
 	f.StringVar(&p.cCode, "c", "", "`CODE` run this code as python -c does: values are not shown, and further words are its arguments")
 	f.StringVar(&p.module, "m", "", "`MODULE` run a module as python -m does; further words are its arguments")
 	f.BoolVar(&p.interactive, "i", false, "continue at the prompt afterwards, in the same session")

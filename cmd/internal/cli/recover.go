@@ -28,7 +28,7 @@ import (
 func crashNoticeRewriter(now session.Info, again string) func(timeline.Event) timeline.Event {
 	return func(e timeline.Event) timeline.Event {
 		if n, ok := e.Body.(timeline.Notice); ok && now.CrashedTranscript != "" && strings.Contains(n.Message, now.CrashedTranscript) {
-			e.Body = timeline.Notice{Message: fmt.Sprintf("the session %s before this one crashed when its daemon was killed: %s %s", now.Name, recoverCommand+" "+now.Name+again, recoverHint)}
+			e.Body = timeline.Notice{Message: fmt.Sprintf("the session %s before this one crashed when its daemon was killed: %s %s", now.Name, cmdkit.RecoverCommand+" "+now.Name+again, cmdkit.RecoverHint)}
 		}
 		return e
 	}
@@ -52,7 +52,7 @@ func newRecoverCommand(f *flag.FlagSet) cmdkit.Action {
 	r.isAttended, r.startsDaemon = true, true // the daemon was killed
 	var o recoverFlags
 	f.StringVar(&o.format, "format", "script", "`script|notebook|text` the format")
-	f.StringVar(&o.path, "output", "", outputUsage)
+	f.StringVar(&o.path, "output", "", cmdkit.OutputUsage)
 	f.StringVar(&o.path, "o", "", "`FILE` same as --output")
 	dir := f.String("session-dir", "", "`DIR` the --session-dir of the killed daemon or server")
 	return func(s cmdkit.Streams, args []string) (int, error) {
@@ -98,13 +98,13 @@ func (f recoverFlags) runRecover(s cmdkit.Streams, crashed []crashedSession, wor
 		return cmdkit.StatusFailed, fmt.Errorf("no session %q crashed in the last day; repl recover lists the crashed ones", words[0])
 	}
 	write := func(w io.Writer) error {
-		w, flush := bufferedWriter(w)
+		w, flush := cmdkit.BufferedWriter(w)
 		return errors.Join(writeCrashed(w, crashed[at], f.format), flush())
 	}
 	if f.path == "" {
 		return cmdkit.StatusDone, write(s.Out)
 	}
-	return cmdkit.StatusDone, writeOutputFile(f.path, write)
+	return cmdkit.StatusDone, cmdkit.WriteOutputFile(f.path, write)
 }
 
 // localCrashedSessions finds the crashed sessions of this machine. It needs no daemon.
@@ -130,7 +130,7 @@ func remoteCrashedSessions(ctx context.Context, c *client.Conn) (found []crashed
 				return err
 			}
 			defer os.RemoveAll(dir)
-			err = writeOutputFile(filepath.Join(dir, timeline.EventsName), func(w io.Writer) error {
+			err = cmdkit.WriteOutputFile(filepath.Join(dir, timeline.EventsName), func(w io.Writer) error {
 				return session.CopyFile(w, func(offset int64) (session.FilePart, error) {
 					return c.ReadFile(ctx, client.FileParams{FilesParams: client.FilesParams{Crashed: l.ID}, Path: timeline.EventsName, Offset: offset})
 				})

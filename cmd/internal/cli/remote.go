@@ -76,14 +76,14 @@ func listRemotes(s cmdkit.Streams, asJSON bool) (int, error) {
 	}
 	entries := []remoteEntry{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		known, err := userconfig.ReadRemoteState(stateDir(), name)
+		known, err := userconfig.ReadRemoteState(cmdkit.StateDir(), name)
 		if err != nil {
 			return cmdkit.StatusFailed, err
 		}
 		entries = append(entries, remoteEntry{name, all[name].Command, known})
 	}
 	if asJSON {
-		return cmdkit.StatusDone, printJSON(s.Out, entries)
+		return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, entries)
 	}
 	if len(entries) == 0 {
 		fmt.Fprintf(s.Err, "repl: no remotes; write [remotes.NAME] and via = \"ssh HOST\" into %s\n", remotesFile())
@@ -105,7 +105,7 @@ func forgetRemote(s cmdkit.Streams, w *daemonTarget) (int, error) {
 	if _, err := transportcmd.SplitWords(w.via); w.via != "" && err != nil {
 		return cmdkit.StatusUsage, cmdkit.UsageErrorf("--via %v", err)
 	}
-	was, err := userconfig.RemoveRemoteState(stateDir(), w.remoteKey())
+	was, err := userconfig.RemoveRemoteState(cmdkit.StateDir(), w.remoteKey())
 	if err == nil && !was {
 		fmt.Fprintf(s.Err, "repl: nothing is saved about %s\n", cmp.Or(w.remote, w.via))
 	}
@@ -149,7 +149,7 @@ func checkRemote(s cmdkit.Streams, w *daemonTarget) (int, error) {
 			return c.printFailure("remote", err, "")
 		}
 		c.printStep("remote", w.remote+" in "+remotesFile())
-		if known, err := userconfig.ReadRemoteState(stateDir(), w.remote); err != nil {
+		if known, err := userconfig.ReadRemoteState(cmdkit.StateDir(), w.remote); err != nil {
 			return c.printFailure("job", err, "repl remote forget "+w.remote)
 		} else if p.NeedsJob() && known.Job == "" {
 			c.printNote("job", "not started; the first command for this remote starts it with "+p.Start)

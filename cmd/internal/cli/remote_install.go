@@ -58,7 +58,7 @@ func (i remoteInstall) installProgram(ctx context.Context) (install.InstalledPro
 	if err != nil {
 		return install.InstalledProgram{}, err
 	}
-	known, err := userconfig.ReadRemoteState(stateDir(), i.remoteKey)
+	known, err := userconfig.ReadRemoteState(cmdkit.StateDir(), i.remoteKey)
 	if err != nil {
 		return install.InstalledProgram{}, err
 	}
@@ -80,7 +80,7 @@ func (i remoteInstall) installProgram(ctx context.Context) (install.InstalledPro
 		return installed, err
 	}
 	known.Program = installed.Path
-	if err := userconfig.WriteRemoteState(stateDir(), i.remoteKey, known); err != nil {
+	if err := userconfig.WriteRemoteState(cmdkit.StateDir(), i.remoteKey, known); err != nil {
 		return installed, fmt.Errorf("repl is installed there at %s, but that cannot be saved: %w", installed.Path, err)
 	}
 	return installed, nil
@@ -151,7 +151,7 @@ func reportOtherVersion(ctx context.Context, notes io.Writer, transport *client.
 	}
 	defer closeAndWait(conn)
 	g := conn.(interface{ Greeting() client.Greeting }).Greeting()
-	if g.Version == programVersion() {
+	if g.Version == cmdkit.ProgramVersion() {
 		return
 	}
 	use := "and is used unchanged"

@@ -144,7 +144,7 @@ func (r *runtimeFlags) resolvePaths() (err error) {
 		return nil
 	}
 	if r.isRemote {
-		return requireAbsolute("--dir", r.dir)
+		return cmdkit.RequireAbsolute("--dir", r.dir)
 	}
 	if i, err := os.Stat(r.dir); err != nil || !i.IsDir() {
 		return cmdkit.UsageErrorf("--dir %s: not a directory", r.dir)
@@ -171,7 +171,7 @@ func (r runtimeFlags) runtimeSettings() runtimeSettings {
 // addFlags adds the flags that choose and configure the runtime.
 func (r *runtimeFlags) addFlags(f *flag.FlagSet) {
 	f.Var(langFlag{&r.lang}, "lang", langUsage())
-	f.Var(&r.worker, "worker", workerUsage)
+	f.Var(&r.worker, "worker", cmdkit.WorkerUsage)
 	r.addInterpreterFlags(f)
 	f.StringVar(&r.dir, "dir", "", "`DIR` the working directory of the session")
 	f.StringVar(&r.initFile, "init", "", "`FILE` run this file whenever the session starts")
@@ -192,7 +192,7 @@ func newReplCommand(f *flag.FlagSet) cmdkit.Action {
 	var g programFlags
 	g.addFlags(f)
 	var with packageList
-	f.Var(&with, "with", withUsage)
+	f.Var(&with, "with", cmdkit.WithUsage)
 	var servers mcpServerFlags
 	servers.addFlags(f)
 	var terminal terminalFlags
@@ -310,7 +310,7 @@ func checkFile(name string) error {
 
 // runInteractive runs a session for a user at the terminal, after a first input if there is one.
 func runInteractive(s cmdkit.Streams, lang languageInfo, spec workers.Spec, more localSessionOptions, terminal terminalFlags, first string) (int, error) {
-	spec.UserTerminal = !isDumbTerminal()
+	spec.UserTerminal = !cmdkit.IsDumbTerminal()
 	return withSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		if first != "" {
 			if _, err := session.Submit(ctx, first); err != nil { // an exit leads to the prompt, as with python -i

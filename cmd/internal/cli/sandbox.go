@@ -26,7 +26,7 @@ type sandboxFlags struct {
 	acceptMechanism, home string
 	writable, readable    pathListFlag
 	acceptedPaths         pathListFlag
-	hosts                 stringList
+	hosts                 cmdkit.StringList
 	isRemote              bool // the session is on another machine
 }
 
@@ -126,7 +126,7 @@ func (sf *sandboxFlags) collectPaths(name string, saved, flagPaths []string) (al
 	}
 	for _, path := range flagPaths {
 		if sf.isRemote {
-			err = requireAbsolute("--"+name, path)
+			err = cmdkit.RequireAbsolute("--"+name, path)
 		} else if isDirOrFile(path) {
 			path, err = filepath.Abs(path)
 		} else {
@@ -283,7 +283,7 @@ func newSandboxCommand(f *flag.FlagSet) cmdkit.Action {
 				return cmdkit.StatusFailed, err
 			}
 			if r.json {
-				return cmdkit.StatusDone, printJSON(s.Out, account)
+				return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, account)
 			}
 			account.print(s.Out)
 			return cmdkit.StatusDone, nil

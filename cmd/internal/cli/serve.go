@@ -30,7 +30,7 @@ type serveOptions struct {
 	log                                 logFlags
 	idleExitTimeout, sessionIdleTimeout time.Duration
 	maxSessions                         int
-	memory                              byteSize // for all sessions together, like the next two
+	memory                              cmdkit.ByteSize // for all sessions together, like the next two
 	processes, cpus                     int
 	quiet, detach                       bool
 	servers                             mcpServerFlags
@@ -40,8 +40,8 @@ type serveOptions struct {
 // newServeCommand returns the command that keeps sessions alive for clients that connect to a socket.
 func newServeCommand(f *flag.FlagSet) cmdkit.Action {
 	var o serveOptions
-	f.StringVar(&o.socket, "socket", client.DefaultSocket(os.Getenv), socketUsage)
-	f.StringVar(&o.sessionDir, "session-dir", "", sessionDirUsage)
+	f.StringVar(&o.socket, "socket", client.DefaultSocket(os.Getenv), cmdkit.SocketUsage)
+	f.StringVar(&o.sessionDir, "session-dir", "", cmdkit.SessionDirUsage)
 	o.log.addFlagsWithDefault(f, "default "+logEnv+", or standard error and "+daemonLogName+" in the user's state directory")
 	f.DurationVar(&o.idleExitTimeout, "daemon-idle-timeout", 0, "`DURATION` exit after this time without use; 0 is never")
 	f.DurationVar(&o.sessionIdleTimeout, "session-idle-timeout", 0, "`DURATION` close a session after this time without use; 0 is never")
@@ -78,7 +78,7 @@ func newServeCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--memory: this system cannot limit the memory of all sessions together; omit it")
 		}
 		if o.memory == 0 {
-			o.memory = byteSize((&limitFlags{}).totalMemory())
+			o.memory = cmdkit.ByteSize((&limitFlags{}).totalMemory())
 		}
 		if o.memory != 0 && o.memory < workers.MinMemoryBytes {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--memory %s: use at least %s", &o.memory, workers.FormatBytes(workers.MinMemoryBytes))
@@ -172,7 +172,7 @@ func (o *serveOptions) serve(ctx context.Context, s cmdkit.Streams) (int, error)
 	}
 	defer set.Close()
 	sup, err := supervisor.New(&supervisor.Options{
-		Functions: set.Functions(), Dir: o.sessionDir, ScrubEnv: clientSecrets(), RecoverCommand: recoverCommand, MaxSessions: o.maxSessions, Memory: int64(o.memory), Processes: o.processes, CPUs: o.cpus,
+		Functions: set.Functions(), Dir: o.sessionDir, ScrubEnv: clientSecrets(), RecoverCommand: cmdkit.RecoverCommand, MaxSessions: o.maxSessions, Memory: int64(o.memory), Processes: o.processes, CPUs: o.cpus,
 		Logger: log, Grants: userConfigFile(), BeforeWrite: socketMover(l), GrantHint: func(name, _ string, g session.Grant) string { return grantCommand(name, g) },
 	})
 	if err != nil {
@@ -190,7 +190,7 @@ func (o *serveOptions) serve(ctx context.Context, s cmdkit.Streams) (int, error)
 		WarmMemory:         int64(o.memory) / 4,
 		StartStamp:         startStamp,
 		Logger:             log,
-		Version:            programVersion(),
+		Version:            cmdkit.ProgramVersion(),
 	})
 	if err != nil {
 		return cmdkit.StatusFailed, err
@@ -237,7 +237,7 @@ func (o *serveOptions) openLogger(stderr io.Writer) (*slog.Logger, error) {
 	}
 	path := defaultLogPath()
 	stderrLevel := level
-	if path != "" && o.log.level == "" && isTerminal(stderr) {
+	if path != "" && o.log.level == "" && cmdkit.IsTerminal(stderr) {
 		stderrLevel = slog.LevelWarn // the user may type at that terminal; the file has everything
 	}
 	stderrHandler := newTextHandler(stderr, stderrLevel)

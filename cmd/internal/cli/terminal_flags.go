@@ -38,7 +38,7 @@ func (t *terminalFlags) validateHistory() error {
 // terminalOptions returns the options for a terminal that all commands share. dir is the directory
 // of the session; "" means the current one.
 func (t *terminalFlags) terminalOptions(lang languageInfo, dir string) *console.Options {
-	dumb := isDumbTerminal()
+	dumb := cmdkit.IsDumbTerminal()
 	syntax := lang.syntax
 	if dumb && syntax != nil { // it could not show that an indentation is removed
 		plain := *syntax
@@ -67,7 +67,7 @@ func workerExitStatus(end timeline.WorkerExited) int {
 
 // historyPath returns the history file of a language, or "" if no history is saved.
 func (t *terminalFlags) historyPath(lang, dir string) string {
-	state := stateDir()
+	state := cmdkit.StateDir()
 	if state == "" || t.history == historyNone {
 		return ""
 	}

@@ -42,7 +42,7 @@ type turnView struct {
 // newTurnView returns a view for a command that waits for a while. A terminal shows the beginning
 // and the end of long output; a file or a program gets all of it.
 func (d *daemonCommand) newTurnView(s cmdkit.Streams, c *client.Conn, wait time.Duration) *turnView {
-	return &turnView{cmd: d, streams: s, client: c, deadline: time.Now().Add(wait), showAll: !d.json && !isTerminal(s.Out)}
+	return &turnView{cmd: d, streams: s, client: c, deadline: time.Now().Add(wait), showAll: !d.json && !cmdkit.IsTerminal(s.Out)}
 }
 
 // firstWaitMS returns how long the call that starts the turn waits.
@@ -60,7 +60,7 @@ func (v *turnView) showTurn(ctx context.Context, reply session.Reply, after time
 	v.lastReply = reply
 	switch {
 	case v.cmd.json:
-		return replyStatus(reply), printJSON(v.streams.Out, reply)
+		return replyStatus(reply), cmdkit.PrintJSON(v.streams.Out, reply)
 	case !v.showAll:
 		return v.showSummary(ctx, reply)
 	}
@@ -86,7 +86,7 @@ func (v *turnView) handleFailure(ctx context.Context, err error) (int, error) {
 	case ctx.Err() != nil:
 		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), cleanupCallTimeout)
 		defer stop()
-		_, _ = v.client.InterruptTurn(bounded, client.InterruptParams{Session: turn.Session, Turn: turn.Turn, Author: commandAuthor(v.cmd.flags.Name())})
+		_, _ = v.client.InterruptTurn(bounded, client.InterruptParams{Session: turn.Session, Turn: turn.Turn, Author: cmdkit.CommandAuthor(v.cmd.flags.Name())})
 	case errors.Is(err, syscall.EPIPE):
 		if turn.Outcome == "" {
 			fmt.Fprintf(v.streams.Err, "repl: the reader of the output is gone; turn %d goes on in %s\n", turn.Turn, turn.Session)
@@ -107,7 +107,7 @@ func (v *turnView) showAllEvents(ctx context.Context, after timeline.Seq) error 
 	}
 	limited, stop := context.WithDeadline(ctx, v.deadline)
 	defer stop()
-	w, err := v.client.Subscribe(limited, client.SubscribeParams{Session: v.lastReply.Session, After: after, Author: commandAuthor(v.cmd.flags.Name())})
+	w, err := v.client.Subscribe(limited, client.SubscribeParams{Session: v.lastReply.Session, After: after, Author: cmdkit.CommandAuthor(v.cmd.flags.Name())})
 	if err != nil {
 		return v.handleTimeout(ctx, limited, err)
 	}
@@ -250,7 +250,7 @@ func (v *turnView) writeEvent(e timeline.Event) error {
 
 // showSummary prints the beginning and the end of the output, and where all of it is.
 func (v *turnView) showSummary(ctx context.Context, reply session.Reply) (int, error) {
-	rendered := render.Events(v.turnEvents(reply), &render.Options{Self: commandAuthor(v.cmd.flags.Name())})
+	rendered := render.Events(v.turnEvents(reply), &render.Options{Self: cmdkit.CommandAuthor(v.cmd.flags.Name())})
 	midline := false
 	for _, p := range rendered.Parts {
 		if p.Image != nil {
@@ -262,7 +262,7 @@ func (v *turnView) showSummary(ctx context.Context, reply session.Reply) (int, e
 			return cmdkit.StatusFailed, err
 		}
 	}
-	if midline && reply.Outcome == "" && isTerminal(v.streams.Err) {
+	if midline && reply.Outcome == "" && cmdkit.IsTerminal(v.streams.Err) {
 		fmt.Fprintln(v.streams.Err) // our own message is not part of the prompt
 	}
 	if rendered.Omitted || !v.isComplete(reply) && reply.Outcome != "" {

@@ -19,7 +19,7 @@ func newVersionCommand(f *flag.FlagSet) cmdkit.Action {
 		if err := cmdkit.RequireNoArgs(f); err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		fmt.Fprintln(s.Out, versionLine())
+		fmt.Fprintln(s.Out, cmdkit.VersionLine())
 		if from, err := ownOrigin(); err == nil {
 			fmt.Fprintf(s.Out, "from %s; repl upgrade shows how to get a newer one\n", from.Name)
 		}
@@ -41,7 +41,7 @@ func newUpgradeCommand(f *flag.FlagSet) cmdkit.Action {
 		if err != nil {
 			return cmdkit.StatusFailed, err
 		}
-		fmt.Fprintf(s.Out, "%s is from %s. To get the newest:\n\n    %s\n", versionLine(), from.Name, from.Upgrade)
+		fmt.Fprintf(s.Out, "%s is from %s. To get the newest:\n\n    %s\n", cmdkit.VersionLine(), from.Name, from.Upgrade)
 		return cmdkit.StatusDone, nil
 	}
 }

@@ -32,7 +32,7 @@ func newViewCommand(f *flag.FlagSet) cmdkit.Action {
 	noOpen := r.flags.Bool("no-open", false, "print the link without opening a browser")
 	port := r.flags.Int("port", 0, "`N` the local port; default a free one")
 	byAddress := r.flags.Bool("by-address", false, "use 127.0.0.1 in the link, for browsers that do not resolve names under localhost")
-	self := r.flags.String("as", commandAuthor(strconv.Itoa(os.Getpid())), "`NAME` the name that others see; default your user name and a number")
+	self := r.flags.String("as", cmdkit.CommandAuthor(strconv.Itoa(os.Getpid())), "`NAME` the name that others see; default your user name and a number")
 	r.log.addFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := cmdkit.ParseInterspersed(r.flags, args)
@@ -57,7 +57,7 @@ func newViewCommand(f *flag.FlagSet) cmdkit.Action {
 				}
 			}
 			served, err := webpage.Listen(ctx, &webpage.Options{
-				Link: r.link, Author: *self, Port: *port, UseAddress: *byAddress, Version: programVersion(), Logger: r.logger,
+				Link: r.link, Author: *self, Port: *port, UseAddress: *byAddress, Version: cmdkit.ProgramVersion(), Logger: r.logger,
 				Export: func(ctx context.Context, w io.Writer, name, format string) error {
 					return exportSession(ctx, r.link, w, name, format)
 				},
@@ -102,7 +102,7 @@ func serveView(ctx context.Context, s cmdkit.Streams, served *webpage.Server, na
 // machine can read the arguments of programs. remove removes that file.
 func openBrowser(ctx context.Context, link string) (remove func(), err error) {
 	remove = func() {}
-	dir := stateDir()
+	dir := cmdkit.StateDir()
 	if dir == "" {
 		return remove, errors.New("the file that leads it to the page needs a home directory")
 	}

@@ -108,3 +108,7 @@ func (o FlagOption) TypedForm() string {
 	}
 	return OptionName(o.Name) + " " + o.Value
 }
+
+// A CompletionItem holds a possible completion and its description. The words :files and :dirs tell
+// the shell to add files or directories.
+type CompletionItem struct{ Word, Description string }

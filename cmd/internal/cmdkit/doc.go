@@ -1,6 +1,6 @@
 // Package cmdkit is what every command of repl is built from: its streams, its flags, its errors of
-// usage, its exit status and its response to signals. It knows no command, no session and no
-// language. Package cli has the table of commands.
+// usage, its exit status and its response to signals. It runs no command, and knows no session and
+// no language. Package cli has the table of commands.
 //
 //	func newGreetCommand(f *flag.FlagSet) cmdkit.Action {
 //		name := f.String("name", "world", "`NAME` whom to greet")
@@ -15,6 +15,9 @@
 //
 // What a command prints may come from code, which can write anything. A TerminalSanitizer removes
 // what would act on the terminal or deceive its reader.
+//
+// A message of one command may tell the user to run another. The names that it needs are constants
+// here, because the groups of commands do not import each other.
 //
 // # Goroutines
 //

@@ -1,4 +1,4 @@
-package cli
+package cmdkit
 
 import (
 	"fmt"
@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// A stringList is the value of a flag that may be repeated.
-type stringList []string
+// A StringList is the value of a flag that may be repeated.
+type StringList []string
 
-func (l *stringList) String() string { return strings.Join(*l, ",") }
+func (l *StringList) String() string { return strings.Join(*l, ",") }
 
-func (l *stringList) Set(name string) error {
+func (l *StringList) Set(name string) error {
 	*l = append(*l, name)
 	return nil
 }
 
-// A commaList is the value of a flag that may be repeated, or given once with commas.
-type commaList []string
+// A CommaList is the value of a flag that may be repeated, or given once with commas.
+type CommaList []string
 
-func (l *commaList) String() string { return strings.Join(*l, ",") }
+func (l *CommaList) String() string { return strings.Join(*l, ",") }
 
-func (l *commaList) Set(value string) error {
+func (l *CommaList) Set(value string) error {
 	for one := range strings.SplitSeq(value, ",") {
 		if one = strings.TrimSpace(one); one != "" {
 			*l = append(*l, one)
@@ -31,20 +31,20 @@ func (l *commaList) Set(value string) error {
 	return nil
 }
 
-// A codeFlag is the value of -e, which may be repeated. All values together are one program.
-type codeFlag []string
+// A CodeFlag is the value of -e, which may be repeated. All values together are one program.
+type CodeFlag []string
 
-func (c *codeFlag) String() string { return strings.Join(*c, "\n") }
+func (c *CodeFlag) String() string { return strings.Join(*c, "\n") }
 
-func (c *codeFlag) Set(part string) error {
+func (c *CodeFlag) Set(part string) error {
 	*c = append(*c, part)
 	return nil
 }
 
-// A byteSize is a flag value in bytes: 512M, 8G, 1.5GiB.
-type byteSize int64
+// A ByteSize is a flag value in bytes: 512M, 8G, 1.5GiB.
+type ByteSize int64
 
-func (s *byteSize) String() string {
+func (s *ByteSize) String() string {
 	n := int64(*s)
 	for i := len(sizeUnits) - 1; n != 0 && i >= 0; i-- {
 		if unit := int64(1) << (10 * i); n%unit == 0 {
@@ -57,7 +57,7 @@ func (s *byteSize) String() string {
 // sizeUnits are the first letters of the units, each 1024 times the one before.
 const sizeUnits = " KMGT"
 
-func (s *byteSize) Set(text string) error {
+func (s *ByteSize) Set(text string) error {
 	number := strings.TrimRight(strings.ToUpper(strings.TrimSpace(text)), "IB")
 	power := 0
 	if n := len(number); n > 0 {
@@ -70,6 +70,6 @@ func (s *byteSize) Set(text string) error {
 	if err != nil || !(v > 0 && v < math.MaxInt64/2) {
 		return fmt.Errorf("invalid size %q; write 512M or 8G", text)
 	}
-	*s = byteSize(v)
+	*s = ByteSize(v)
 	return nil
 }

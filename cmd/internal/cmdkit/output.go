@@ -1,4 +1,4 @@
-package cli
+package cmdkit
 
 import (
 	"bufio"
@@ -13,22 +13,22 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
-// printJSON prints a value as indented JSON.
-func printJSON(w io.Writer, v any) error {
+// PrintJSON prints a value as indented JSON.
+func PrintJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
 
-// bufferedWriter returns a writer to w with a large buffer, and the function that flushes it.
-func bufferedWriter(w io.Writer) (io.Writer, func() error) {
+// BufferedWriter returns a writer to w with a large buffer, and the function that flushes it.
+func BufferedWriter(w io.Writer) (io.Writer, func() error) {
 	b := bufio.NewWriterSize(w, 64<<10)
 	return b, b.Flush
 }
 
-// writeOutputFile writes a file completely or not at all. Our own output, such as /dev/stdout, is
+// WriteOutputFile writes a file completely or not at all. Our own output, such as /dev/stdout, is
 // appended to. Other pipes and devices are written directly, and a link leads to its file.
-func writeOutputFile(path string, write func(io.Writer) error) error {
+func WriteOutputFile(path string, write func(io.Writer) error) error {
 	info, err := os.Stat(path)
 	if stdout, e := os.Stdout.Stat(); err == nil && e == nil && os.SameFile(info, stdout) {
 		return write(os.Stdout)
@@ -52,8 +52,8 @@ func writeOutputFile(path string, write func(io.Writer) error) error {
 	return f.Commit()
 }
 
-// A lineBuilder builds a text line by line.
-type lineBuilder struct{ strings.Builder }
+// A LineBuilder builds a text line by line.
+type LineBuilder struct{ strings.Builder }
 
-// addLine adds a formatted line.
-func (b *lineBuilder) addLine(format string, args ...any) { fmt.Fprintf(b, format+"\n", args...) }
+// AddLine adds a formatted line.
+func (b *LineBuilder) AddLine(format string, args ...any) { fmt.Fprintf(b, format+"\n", args...) }

@@ -1,15 +1,15 @@
-package cli
+package cmdkit
 
 import (
 	"fmt"
 	"runtime/debug"
 )
 
-// versionLine is the first line that repl version prints.
-func versionLine() string { return fmt.Sprintf("repl %s (%s)", programVersion(), buildSettings()) }
+// VersionLine is the first line that repl version prints.
+func VersionLine() string { return fmt.Sprintf("repl %s (%s)", ProgramVersion(), BuildSettings()) }
 
-// programVersion returns the version of the module, as the go command recorded it.
-func programVersion() string {
+// ProgramVersion returns the version of the module, as the go command recorded it.
+func ProgramVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
 		return "dev"
@@ -20,8 +20,8 @@ func programVersion() string {
 // shortCommitDigits is how many digits of a commit are shown.
 const shortCommitDigits = 12
 
-// buildSettings returns how the program was built: "commit 0123456789ab, go1.26.1 linux/amd64".
-func buildSettings() string {
+// BuildSettings returns how the program was built: "commit 0123456789ab, go1.26.1 linux/amd64".
+func BuildSettings() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown build"

@@ -1,0 +1,20 @@
+package cmdkit
+
+// Commands that messages name, so that a group of commands can refer to another.
+const (
+	RecoverCommand = "repl recover" // recovers a crashed session
+	FilesCommand   = "repl files"   // fetches a file of a session
+)
+
+// RecoverHint says what RecoverCommand does where no file can be named.
+const RecoverHint = "writes its inputs, and with --format text also its output"
+
+// Descriptions of flags that several commands share.
+const (
+	SocketUsage     = "`PATH` the daemon's socket; default TURNSTONE_SOCKET, or the socket of your daemon on this host"
+	CodeUsage       = "`CODE` run this code; several -e are the lines of one program"
+	WithUsage       = "`PACKAGE` make a package available to this session only, named as for pip or install.packages; may be repeated"
+	SessionDirUsage = "`DIR` where transcripts are kept while sessions live"
+	WorkerUsage     = "`COMMAND` add a language: NAME=COMMAND starts a program that speaks the worker protocol"
+	OutputUsage     = "`FILE` write to this file instead of standard output"
+)
