@@ -17,12 +17,12 @@ import (
 // descriptors each. A worker with more threads always needs the full search of Readers.
 const maxThreads = 16
 
-// A childWatch checks, in a few microseconds, whether anything but the worker's main thread
+// A ChildWatch checks, in a few microseconds, whether anything but the worker's main thread
 // could be reading the terminal. That may be a child of the worker, an orphan adopted by the
 // monitor, or another thread. It keeps files of /proc open. An open file stays bound to its process
 // or thread, even if the number is reused. The files are bare descriptors because each is
 // read before every turn, in one system call.
-type childWatch struct {
+type ChildWatch struct {
 	mu         sync.Mutex // held while files are read, so that none is closed in the meantime
 	closed     bool       // nothing is opened any more; guarded by mu, like everything below
 	opened     bool
@@ -44,7 +44,7 @@ type threadFiles struct {
 	syscallFD  int // its current system call; -1 for the main thread, which waits for frames
 }
 
-func (c *childWatch) openLocked(pid int) {
+func (c *ChildWatch) openLocked(pid int) {
 	c.opened = true
 	c.tasks, c.siblings, c.orphans = -1, -1, -1
 	monitor := procinfo.ParentPID(pid)
@@ -63,7 +63,7 @@ func (c *childWatch) openLocked(pid int) {
 }
 
 // openThreadsLocked opens the files of all threads that exist now.
-func (c *childWatch) openThreadsLocked(pid int) (ok bool) {
+func (c *ChildWatch) openThreadsLocked(pid int) (ok bool) {
 	c.closeThreadsLocked()
 	tids := procinfo.ThreadIDs(pid)
 	if len(tids) > maxThreads {
@@ -82,7 +82,7 @@ func (c *childWatch) openThreadsLocked(pid int) (ok bool) {
 	return ok
 }
 
-func (c *childWatch) closeThreadsLocked() {
+func (c *ChildWatch) closeThreadsLocked() {
 	for _, t := range c.threads {
 		closeProc(t.childrenFD)
 		closeProc(t.syscallFD)
@@ -117,7 +117,7 @@ func countChildren(fd int) int {
 	return min(2, bytes.Count(b[:max(n, 0)], []byte{' '})) // one after each number
 }
 
-func (c *childWatch) hasNoOtherReader(pid int, t *Terminal) bool {
+func (c *ChildWatch) HasNoOtherReader(pid int, t *Terminal) bool {
 	openWatches.markUsed(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,7 +162,7 @@ func (t threadFiles) checkQuiet(pid int, terminal *Terminal) (quiet, alive bool)
 	}
 	var b [192]byte // a number and eight addresses
 	n, err := unix.Pread(t.syscallFD, b[:], 0)
-	p, ok := terminal.tty.(*ptyMaster)
+	p, ok := terminal.tty.(*Master)
 	if err != nil || !ok {
 		return false, false
 	}
@@ -170,8 +170,8 @@ func (t threadFiles) checkQuiet(pid int, terminal *Terminal) (quiet, alive bool)
 	return !blocked || !p.waitsForInput(pid, call), true
 }
 
-// close closes the files permanently.
-func (c *childWatch) close() {
+// Close closes the files permanently.
+func (c *ChildWatch) Close() {
 	openWatches.removeWatch(c)
 	c.closeFiles()
 	c.mu.Lock()
@@ -180,7 +180,7 @@ func (c *childWatch) close() {
 }
 
 // closeFiles closes the files until they are needed again.
-func (c *childWatch) closeFiles() {
+func (c *ChildWatch) closeFiles() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.opened {
@@ -202,12 +202,12 @@ var openWatches openWatchList
 // An openWatchList is ordered by last use, the most recent at its end.
 type openWatchList struct {
 	mu   sync.Mutex
-	list []*childWatch // guarded by mu
+	list []*ChildWatch // guarded by mu
 }
 
 // markUsed moves c to the end, and closes the files of the first entry if there are too many.
-func (l *openWatchList) markUsed(c *childWatch) {
-	var first *childWatch
+func (l *openWatchList) markUsed(c *ChildWatch) {
+	var first *ChildWatch
 	l.mu.Lock()
 	switch i := slices.Index(l.list, c); {
 	case i >= 0:
@@ -226,7 +226,7 @@ func (l *openWatchList) markUsed(c *childWatch) {
 	}
 }
 
-func (l *openWatchList) removeWatch(c *childWatch) {
+func (l *openWatchList) removeWatch(c *ChildWatch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i := slices.Index(l.list, c); i >= 0 {

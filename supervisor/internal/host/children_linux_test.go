@@ -13,7 +13,7 @@ func TestChildWatchLimit(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = worker.Process.Kill(); _ = worker.Wait() })
 	const extra = 5
-	all := make([]childWatch, maxOpenWatches+extra)
+	all := make([]ChildWatch, maxOpenWatches+extra)
 	open := func() (n int) {
 		for i := range all {
 			all[i].mu.Lock()
@@ -25,7 +25,7 @@ func TestChildWatchLimit(t *testing.T) {
 		return n
 	}
 	for i := range all {
-		all[i].hasNoOtherReader(worker.Process.Pid, &Terminal{})
+		all[i].HasNoOtherReader(worker.Process.Pid, &Terminal{})
 		if !all[i].opened {
 			t.Fatalf("watch %d has no open files after its use", i)
 		}
@@ -36,16 +36,16 @@ func TestChildWatchLimit(t *testing.T) {
 	if all[0].opened {
 		t.Error("the first watch still has its files open")
 	}
-	if all[0].hasNoOtherReader(worker.Process.Pid, &Terminal{}); !all[0].opened {
+	if all[0].HasNoOtherReader(worker.Process.Pid, &Terminal{}); !all[0].opened {
 		t.Error("the first watch did not open its files again")
 	}
 	for i := range all {
-		all[i].close()
+		all[i].Close()
 	}
 	if n := open(); n > 0 {
 		t.Errorf("got %d watches with open files after they were closed", n)
 	}
-	if all[0].hasNoOtherReader(worker.Process.Pid, &Terminal{}); all[0].opened {
+	if all[0].HasNoOtherReader(worker.Process.Pid, &Terminal{}); all[0].opened {
 		t.Error("a closed watch has opened its files again")
 	}
 }

@@ -2,7 +2,7 @@
 
 package host
 
-type childWatch struct{}
+type ChildWatch struct{}
 
-func (*childWatch) hasNoOtherReader(int, *Terminal) bool { return true } // readers are not seen here
-func (*childWatch) close()                               {}
+func (*ChildWatch) HasNoOtherReader(int, *Terminal) bool { return true } // readers are not seen here
+func (*ChildWatch) Close()                               {}

@@ -29,14 +29,14 @@ const drainTimeout = time.Second
 // shows one.
 const markerTimeout = time.Second
 
-// A console is the supervisor's end of a pseudo console. Its pipes have only blocking reads,
+// A Console is the supervisor's end of a pseudo console. Its pipes have only blocking reads,
 // so a goroutine reads ahead, from start to end. Another does so for the pipe that programs may
 // have for their output instead of the pseudo console.
 //
 // The library closes its handles in one call, even while they are in use. Windows soon reuses the
 // number of a closed handle, for example for the pipe of another session. So the pipes are read
 // and written through our own copies.
-type console struct {
+type Console struct {
 	pty           *conpty.ConPty
 	in            *os.File // input for the worker's side; our copy, closed after pty
 	out           *os.File // its output; likewise
@@ -69,13 +69,13 @@ type outputSource struct {
 }
 
 // openConsole starts a program in a new pseudo console.
-func openConsole(tag, commandLine string, env []string, s monitorproto.TerminalSize) (*console, error) {
+func openConsole(tag, commandLine string, env []string, s monitorproto.TerminalSize) (*Console, error) {
 	pty, err := conpty.Start(commandLine,
 		conpty.ConPtyDimensions(int(s.Cols), int(s.Rows)), conpty.ConPtyEnv(env))
 	if err != nil {
 		return nil, err
 	}
-	c := &console{pty: pty, changed: make(chan struct{})}
+	c := &Console{pty: pty, changed: make(chan struct{})}
 	if c.in, err = duplicateEnd(pty, "cmdIn"); err == nil {
 		if c.out, err = duplicateEnd(pty, "cmdOut"); err == nil {
 			c.outRaw, err = c.out.SyscallConn()
@@ -102,15 +102,15 @@ func openConsole(tag, commandLine string, env []string, s monitorproto.TerminalS
 }
 
 // processID returns the process id of the program that was started in the console.
-func (c *console) processID() int { return c.pty.Pid() }
+func (c *Console) processID() int { return c.pty.Pid() }
 
 // readPiped starts to read output from a pipe as well.
-func (c *console) readPiped(tag string, pipe *os.File) {
+func (c *Console) readPiped(tag string, pipe *os.File) {
 	c.outputPipe = pipe
 	c.startPump(tag, pipe.Read, func(b []byte) []byte { return b })
 }
 
-func (c *console) startPump(tag string, read func([]byte) (int, error), clean func([]byte) []byte) {
+func (c *Console) startPump(tag string, read func([]byte) (int, error), clean func([]byte) []byte) {
 	s := &outputSource{filter: newMarkerFilter(tag), pumpDone: make(chan struct{})}
 	c.mu.Lock()
 	c.sources = append(c.sources, s)
@@ -139,7 +139,7 @@ func duplicateEnd(pty *conpty.ConPty, field string) (*os.File, error) {
 
 var errOtherLibrary = errors.New("this program was built with a conpty other than v0.1.4; pin that version")
 
-func (c *console) pumpOutput(s *outputSource, read func([]byte) (int, error), clean func([]byte) []byte) {
+func (c *Console) pumpOutput(s *outputSource, read func([]byte) (int, error), clean func([]byte) []byte) {
 	defer close(s.pumpDone)
 	b := make([]byte, 32<<10)
 	for {
@@ -171,7 +171,7 @@ func (c *console) pumpOutput(s *outputSource, read func([]byte) (int, error), cl
 
 // read waits for output. A program may write 0 bytes on purpose, which os.File.Read
 // would take for the end.
-func (c *console) read(b []byte) (n int, err error) {
+func (c *Console) read(b []byte) (n int, err error) {
 	closed := c.outRaw.Read(func(handle uintptr) bool {
 		var got uint32
 		err = windows.ReadFile(windows.Handle(handle), b, &got, nil)
@@ -182,20 +182,20 @@ func (c *console) read(b []byte) (n int, err error) {
 }
 
 // isMarkerShownLocked reports whether every source has shown a marker, or ended.
-func (c *console) isMarkerShownLocked(marker uint64) bool {
+func (c *Console) isMarkerShownLocked(marker uint64) bool {
 	return !slices.ContainsFunc(c.sources, func(s *outputSource) bool { return s.shownMarker < marker && !s.ended })
 }
 
-func (c *console) hasEndedLocked() bool {
+func (c *Console) hasEndedLocked() bool {
 	return !slices.ContainsFunc(c.sources, func(s *outputSource) bool { return !s.ended })
 }
 
-func (c *console) notifyLocked() {
+func (c *Console) notifyLocked() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
-func (c *console) tryRead(b []byte) (int, error) {
+func (c *Console) tryRead(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := len(c.text)
@@ -213,7 +213,7 @@ func (c *console) tryRead(b []byte) (int, error) {
 	return 0, nil
 }
 
-func (c *console) awaitOutput(take func() bool) error {
+func (c *Console) awaitOutput(take func() bool) error {
 	for {
 		c.mu.Lock()
 		changed, quit := c.changed, c.isClosed
@@ -228,7 +228,7 @@ func (c *console) awaitOutput(take func() bool) error {
 	}
 }
 
-func (c *console) writeInput(b []byte, eof bool) error {
+func (c *Console) writeInput(b []byte, eof bool) error {
 	b = toKeystrokes(b)
 	if eof {
 		b = append(b, "\x1a\r"...)
@@ -243,23 +243,23 @@ func (c *console) writeInput(b []byte, eof bool) error {
 }
 
 // unreadInput returns 0, because the number is unknown; restoreState discards unread input anyway.
-func (c *console) unreadInput() int { return 0 }
+func (c *Console) unreadInput() int { return 0 }
 
 // isRawMode is false: a pseudo console does not report how its programs read.
-func (c *console) isRawMode() bool { return false }
+func (c *Console) isRawMode() bool { return false }
 
-func (c *console) hasForegroundJob() bool { return false }
+func (c *Console) hasForegroundJob() bool { return false }
 
-func (c *console) typeKeys(b []byte) error { return c.writeInput(b, false) }
+func (c *Console) typeKeys(b []byte) error { return c.writeInput(b, false) }
 
-func (c *console) restoreState() error {
+func (c *Console) restoreState() error {
 	if err := c.requestReset(); err != nil && !errors.Is(err, monitorproto.ErrEnded) {
 		return fmt.Errorf("host: restore the terminal: %w", err)
 	}
 	return nil
 }
 
-func (c *console) syncOutput() {
+func (c *Console) syncOutput() {
 	c.mu.Lock()
 	c.requestedMarker++
 	marker := c.requestedMarker
@@ -270,7 +270,7 @@ func (c *console) syncOutput() {
 }
 
 // awaitMarker waits until the console has shown a marker, and so all text before it.
-func (c *console) awaitMarker(marker uint64) {
+func (c *Console) awaitMarker(marker uint64) {
 	limit := time.NewTimer(markerTimeout)
 	defer limit.Stop()
 	for {
@@ -292,7 +292,7 @@ func (c *console) awaitMarker(marker uint64) {
 	}
 }
 
-func (c *console) setSize(s monitorproto.TerminalSize) error {
+func (c *Console) setSize(s monitorproto.TerminalSize) error {
 	c.ptyMu.Lock()
 	defer c.ptyMu.Unlock()
 	if c.isFreed {
@@ -304,7 +304,7 @@ func (c *console) setSize(s monitorproto.TerminalSize) error {
 // endConsole ends the pseudo console; text that was read stays. pumpOutput continues in the
 // meantime, because before Windows 11 24H2 a pseudo console ends only once its output is read.
 // The library's Close must be called only once.
-func (c *console) endConsole() error {
+func (c *Console) endConsole() error {
 	c.endOnce.Do(func() {
 		c.mu.Lock()
 		c.writersGone = true
@@ -324,7 +324,7 @@ func (c *console) endConsole() error {
 // releaseConsole closes everything. The library closes its ends for the worker's side, which ends
 // a read and a write in progress. That may take arbitrarily long; afterwards the library's handles
 // and our copies are closed.
-func (c *console) releaseConsole() error {
+func (c *Console) releaseConsole() error {
 	c.ptyMu.Lock()
 	c.isFreed = true
 	c.ptyMu.Unlock()
@@ -341,8 +341,8 @@ func (c *console) releaseConsole() error {
 	return errors.Join(err, c.in.Close(), c.out.Close())
 }
 
-// close discards the remaining text and ends the console.
-func (c *console) close() error {
+// Close discards the remaining text and ends the console.
+func (c *Console) Close() error {
 	c.mu.Lock()
 	c.isClosed, c.text = true, nil
 	c.notifyLocked()

@@ -19,7 +19,7 @@ func TestConsoleEmptyWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &console{out: out, outRaw: raw}
+	c := &Console{out: out, outRaw: raw}
 	for _, text := range []string{"", "x"} {
 		var n uint32
 		if err := windows.WriteFile(w, []byte(text), &n, nil); err != nil {

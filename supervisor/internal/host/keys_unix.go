@@ -13,7 +13,7 @@ import (
 
 // unpackPacket removes the header of a packet, and reports whether text is left. A packet without
 // text means that something about the terminal has changed.
-func (p *ptyMaster) unpackPacket(b []byte, n *int) bool {
+func (p *Master) unpackPacket(b []byte, n *int) bool {
 	const text = 0 // TIOCPKT_DATA
 	if b[0] == text {
 		*n = copy(b, b[1:*n])
@@ -27,15 +27,15 @@ func (p *ptyMaster) unpackPacket(b []byte, n *int) bool {
 	return *n > 0
 }
 
-func (p *ptyMaster) isRawMode() bool { return p.rawMode.Load() }
+func (p *Master) isRawMode() bool { return p.rawMode.Load() }
 
-func (p *ptyMaster) hasForegroundJob() bool {
+func (p *Master) hasForegroundJob() bool {
 	group, err := p.foregroundGroup()
 	return err == nil && group > 0 && group != p.workerGroup
 }
 
 // foregroundGroup returns the terminal's foreground process group.
-func (p *ptyMaster) foregroundGroup() (group int, err error) {
+func (p *Master) foregroundGroup() (group int, err error) {
 	err = p.withMasterFD(func(fd int) (err error) {
 		group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 		return err
@@ -45,7 +45,7 @@ func (p *ptyMaster) foregroundGroup() (group int, err error) {
 
 // typeKeys does what the kernel leaves to this side under EXTPROC: it turns keys into signals, and
 // carriage returns into newlines. If a program has switched EXTPROC off, the kernel does so.
-func (p *ptyMaster) typeKeys(b []byte) error {
+func (p *Master) typeKeys(b []byte) error {
 	modes, err := p.currentModes()
 	if err != nil {
 		return fmt.Errorf("host: type keys: %w", err)
@@ -95,7 +95,7 @@ func keySignal(modes *unix.Termios, key byte) unix.Signal {
 }
 
 // writeKeys writes keys as fast as they are read.
-func (p *ptyMaster) writeKeys(b []byte) error {
+func (p *Master) writeKeys(b []byte) error {
 	p.mayHaveInput.Store(true)
 	for len(b) > 0 {
 		p.inputMu.Lock()

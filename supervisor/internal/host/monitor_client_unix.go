@@ -29,7 +29,7 @@ type monitorClient struct {
 	monitor childProcess
 	down    *Channel // commands to the monitor, events from it
 	events  eventReader
-	pty     *ptyMaster
+	pty     *Master
 	tree    processTree
 
 	signalCounter

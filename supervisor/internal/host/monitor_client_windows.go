@@ -23,7 +23,7 @@ const hungMonitorTimeout = closeTimeout / 2
 type monitorClient struct {
 	noSandbox
 	job        *job
-	console    *console
+	console    *Console
 	channel    *Channel
 	output     *pipe // of a command with piped output
 	commands   *pipe // to the monitor
@@ -234,7 +234,7 @@ func (m *monitorClient) abandonStart() {
 		m.job.awaitEmpty(closeTimeout)
 	}
 	if m.console != nil {
-		_ = m.console.close()
+		_ = m.console.Close()
 	}
 	if m.channel != nil {
 		close(m.channel.connected) // accept was not started

@@ -22,7 +22,7 @@ type WorkerProcess struct {
 	backend         backend
 	channel         *Channel
 	term            *Terminal
-	childWatch      childWatch
+	childWatch      ChildWatch
 	egressConn      *egressipc.Conn // nil unless connections may leave the sandbox
 	uncountedMemory string          // returned by UncountedMemory
 
@@ -222,7 +222,7 @@ func (p *WorkerProcess) Readers() []monitorproto.TerminalReader { return p.backe
 // takes a few microseconds, plus one for each thread. For a worker with more than 16 threads
 // it is always false.
 func (p *WorkerProcess) HasNoOtherReader() bool {
-	return p.childWatch.hasNoOtherReader(p.pid, p.term)
+	return p.childWatch.HasNoOtherReader(p.pid, p.term)
 }
 
 // CanSeeReaders reports whether Readers works on this system. The worker must be alive.
@@ -237,7 +237,7 @@ func (p *WorkerProcess) Close() error {
 	p.closeOnce.Do(func() {
 		p.Kill()
 		p.wg.Wait()
-		p.childWatch.close()
+		p.childWatch.Close()
 		if p.egressConn != nil {
 			_ = p.egressConn.Close()
 		}

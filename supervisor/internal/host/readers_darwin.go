@@ -5,4 +5,4 @@ import "github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 // canSeeReaders is false: macOS does not show what a thread of another process waits for.
 func canSeeReaders(int) bool { return false }
 
-func (p *ptyMaster) findReaders(root int, monitor bool) []monitorproto.TerminalReader { return nil }
+func (p *Master) findReaders(root int, monitor bool) []monitorproto.TerminalReader { return nil }

@@ -21,7 +21,7 @@ func canSeeReaders(worker int) bool { return procinfo.ReadProc(worker, "syscall"
 // Only an indefinite wait counts: a read, or a poll, select or epoll_wait without a timeout.
 // With a timeout, the program has other things to do. A thread that is stopped in its call does
 // not wait for input: it waits to be continued.
-func (p *ptyMaster) findReaders(root int, isMonitor bool) []monitorproto.TerminalReader {
+func (p *Master) findReaders(root int, isMonitor bool) []monitorproto.TerminalReader {
 	var found []monitorproto.TerminalReader
 	procinfo.VisitThreads(root, func(pid int, tid string) {
 		if pid == root && isMonitor {
@@ -97,7 +97,7 @@ func parseBlockedCall(text string) (c blockedCall, ok bool) {
 
 // waitsForInput reports whether the call waits for input from this terminal, without a
 // timeout.
-func (p *ptyMaster) waitsForInput(pid int, c blockedCall) bool {
+func (p *Master) waitsForInput(pid int, c blockedCall) bool {
 	a := c.args
 	switch inputCalls[c.number] {
 	case callRead: // fd, …
@@ -132,7 +132,7 @@ const (
 // maxPolledFDs bounds the descriptors of one call that are examined.
 const maxPolledFDs = 1024
 
-func (p *ptyMaster) isInPollSet(pid int, fds, n uint64) bool {
+func (p *Master) isInPollSet(pid int, fds, n uint64) bool {
 	const size = 8 // struct pollfd: fd int32, events int16, revents int16
 	b := make([]byte, size*min(n, maxPolledFDs))
 	if len(b) == 0 || !readMemory(pid, fds, b) {
@@ -147,7 +147,7 @@ func (p *ptyMaster) isInPollSet(pid int, fds, n uint64) bool {
 	return false
 }
 
-func (p *ptyMaster) isInSelectSet(pid int, n, set uint64) bool {
+func (p *Master) isInSelectSet(pid int, n, set uint64) bool {
 	n = min(n, maxPolledFDs)
 	b := make([]byte, (n+63)/64*8)
 	if len(b) == 0 || set == 0 || !readMemory(pid, set, b) {
@@ -163,7 +163,7 @@ func (p *ptyMaster) isInSelectSet(pid int, n, set uint64) bool {
 }
 
 // isInEpollSet reads "tfd: 0 events: 19 data: …" lines.
-func (p *ptyMaster) isInEpollSet(pid, epfd int) bool {
+func (p *Master) isInEpollSet(pid, epfd int) bool {
 	for line := range strings.Lines(procinfo.ReadProc(pid, "fdinfo/"+strconv.Itoa(epfd))) {
 		f := strings.Fields(line)
 		if len(f) < 4 || f[0] != "tfd:" {
@@ -188,7 +188,7 @@ func readMemory(pid int, address uint64, b []byte) bool {
 
 // isThisTerminal reports whether a descriptor of a process is this terminal: its slave,
 // or /dev/tty in a process whose controlling terminal it is.
-func (p *ptyMaster) isThisTerminal(pid, fd int) bool {
+func (p *Master) isThisTerminal(pid, fd int) bool {
 	if fd < 0 {
 		return false
 	}

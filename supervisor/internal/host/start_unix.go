@@ -15,7 +15,7 @@ type workerLaunch struct {
 	command             *StartConfig
 	env                 []string
 	tag, nonce          string
-	pty                 *ptyMaster
+	pty                 *Master
 	channel             *Channel
 	egressConn          *egressipc.Conn // of a sandbox, if it has one
 	uncountedMemory     string          // what the memory limit does not count
@@ -36,7 +36,7 @@ func start(c *StartConfig) (*WorkerProcess, error) {
 	backend, pid, err := launch()
 	if err != nil {
 		l.channel.Close()
-		l.pty.close()
+		l.pty.Close()
 		if l.egressConn != nil {
 			l.egressConn.Close()
 		}
@@ -56,11 +56,11 @@ func prepareStart(c *StartConfig) (*workerLaunch, error) {
 	}
 	l.env = append(l.env, tagVariable+"="+l.tag)
 	var err error
-	if l.pty, l.slave, err = openPTY(c.Size.OrDefault(), c.Interactive); err != nil {
+	if l.pty, l.slave, err = OpenMaster(c.Size.OrDefault(), c.Interactive); err != nil {
 		return nil, &monitorproto.StartError{Step: "terminal", Err: err}
 	}
 	if l.channel, l.workerIn, l.workerOut, err = openChannel(); err != nil {
-		l.pty.close()
+		l.pty.Close()
 		l.slave.Close()
 		return nil, &monitorproto.StartError{Step: "channel", Err: err}
 	}

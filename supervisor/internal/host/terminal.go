@@ -17,7 +17,7 @@ type tty interface {
 	syncOutput()
 	ttyInput
 	ttyState
-	close() error
+	Close() error
 }
 
 // A ttyInput is the part of a tty that programs on the terminal read.
@@ -73,7 +73,7 @@ func (t *Terminal) IsRawMode() bool { return t.tty.isRawMode() }
 func (t *Terminal) TypeKeys(b []byte) error { return t.tty.typeKeys(b) }
 
 // Close releases the terminal; calls in progress return.
-func (t *Terminal) Close() error { return t.tty.close() }
+func (t *Terminal) Close() error { return t.tty.Close() }
 
 // HasForegroundJob reports whether a program has put its own process group in the foreground, as a
 // shell does with its jobs. It is known only on Unix.

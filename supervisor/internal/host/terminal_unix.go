@@ -24,7 +24,7 @@ const inputTimeout = time.Second
 // truncates a longer line.
 const maxUnreadInput = 4000
 
-// A ptyMaster is the master end of a worker's pseudo terminal.
+// A Master is the master end of a worker's pseudo terminal.
 //
 // Its modes are unusual. EXTPROC tells the kernel that this side processes input as a terminal
 // driver would. So the kernel neither echoes nor interprets input, not even control characters.
@@ -35,7 +35,7 @@ const maxUnreadInput = 4000
 // An interactive terminal has OPOST on, because a program that draws decides by it how to reach
 // the next line. There the kernel also reports each change of the modes to this side in a packet
 // (TIOCPKT), which it does only for a terminal with EXTPROC.
-type ptyMaster struct {
+type Master struct {
 	master        *os.File // nonblocking, in the poller
 	raw           syscall.RawConn
 	name          string       // of the slave
@@ -52,8 +52,8 @@ type ptyMaster struct {
 	workerGroup  int        // the worker's process group
 }
 
-// openPTY opens a terminal, interactive or not. It also returns the slave, which the caller must close.
-func openPTY(size monitorproto.TerminalSize, interactive bool) (_ *ptyMaster, slave *os.File, err error) {
+// OpenMaster opens a terminal, interactive or not. It also returns the slave, which the caller must close.
+func OpenMaster(size monitorproto.TerminalSize, interactive bool) (_ *Master, slave *os.File, err error) {
 	blocking, slave, err := pty.Open()
 	if err != nil {
 		return nil, nil, err
@@ -64,7 +64,7 @@ func openPTY(size monitorproto.TerminalSize, interactive bool) (_ *ptyMaster, sl
 			slave.Close()
 		}
 	}()
-	p := &ptyMaster{name: slave.Name(), packetMode: interactive}
+	p := &Master{name: slave.Name(), packetMode: interactive}
 	fd := int(slave.Fd())
 	if err := unix.Fstat(fd, &p.slave); err != nil {
 		return nil, nil, err
@@ -111,12 +111,12 @@ func openPTY(size monitorproto.TerminalSize, interactive bool) (_ *ptyMaster, sl
 	return p, slave, nil
 }
 
-func (p *ptyMaster) syncOutput() {}
+func (p *Master) syncOutput() {}
 
-func (p *ptyMaster) close() error { return p.master.Close() }
+func (p *Master) Close() error { return p.master.Close() }
 
 // withMasterFD runs f on the master's descriptor, which stays open until f returns.
-func (p *ptyMaster) withMasterFD(f func(fd int) error) error {
+func (p *Master) withMasterFD(f func(fd int) error) error {
 	var err error
 	if closed := p.raw.Control(func(fd uintptr) {
 		err = retryEINTR(func() error { return f(int(fd)) })
@@ -135,7 +135,7 @@ func retryEINTR(f func() error) error {
 	}
 }
 
-func (p *ptyMaster) tryRead(b []byte) (n int, err error) {
+func (p *Master) tryRead(b []byte) (n int, err error) {
 	err = p.withMasterFD(func(fd int) (err error) {
 		n, err = unix.Read(fd, b)
 		for p.packetMode && err == nil && n > 0 && !p.unpackPacket(b, &n) {
@@ -154,20 +154,20 @@ func (p *ptyMaster) tryRead(b []byte) (n int, err error) {
 	return 0, err
 }
 
-func (p *ptyMaster) awaitOutput(take func() bool) error {
+func (p *Master) awaitOutput(take func() bool) error {
 	if p.raw.Read(func(uintptr) bool { return take() }) != nil {
 		return io.EOF
 	}
 	return nil
 }
 
-func (p *ptyMaster) setSize(s monitorproto.TerminalSize) error {
+func (p *Master) setSize(s monitorproto.TerminalSize) error {
 	return p.withMasterFD(func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: s.Rows, Col: s.Cols})
 	})
 }
 
-func (p *ptyMaster) writeInput(b []byte, eof bool) error {
+func (p *Master) writeInput(b []byte, eof bool) error {
 	p.inputMu.Lock()
 	round, ahead := p.restoreCount, p.bytesAhead
 	p.inputMu.Unlock()
@@ -198,7 +198,7 @@ func (p *ptyMaster) writeInput(b []byte, eof bool) error {
 	return p.writeEOF(round)
 }
 
-func (p *ptyMaster) writeEOF(round int) error {
+func (p *Master) writeEOF(round int) error {
 	modes, err := p.currentModes()
 	if err == nil {
 		_, err = p.write([]byte{modes.Cc[unix.VEOF]}, round)
@@ -213,7 +213,7 @@ func (p *ptyMaster) writeEOF(round int) error {
 var errRestored = errors.New("the terminal was restored in the meantime")
 
 // write writes b at once: it fails if there is no room for inputTimeout.
-func (p *ptyMaster) write(b []byte, round int) (int, error) {
+func (p *Master) write(b []byte, round int) (int, error) {
 	p.inputMu.Lock()
 	defer p.inputMu.Unlock()
 	if p.restoreCount != round {
@@ -229,7 +229,7 @@ func (p *ptyMaster) write(b []byte, round int) (int, error) {
 
 // awaitEmpty waits until all input was read. It returns false if nothing was read for
 // inputTimeout.
-func (p *ptyMaster) awaitEmpty(round int) bool {
+func (p *Master) awaitEmpty(round int) bool {
 	queued := p.unreadInput()
 	interval := 20 * time.Microsecond
 	for moved := time.Now(); queued > 0; {
@@ -250,7 +250,7 @@ func (p *ptyMaster) awaitEmpty(round int) bool {
 	return true
 }
 
-func (p *ptyMaster) unreadInput() int {
+func (p *Master) unreadInput() int {
 	if !p.mayHaveInput.Load() {
 		return 0
 	}
@@ -272,7 +272,7 @@ func countUnread(fd int) (int, error) {
 
 // withSlaveFD opens the slave for one call of f only: if a slave stayed open here, this side would
 // not see that the worker's side has closed.
-func (p *ptyMaster) withSlaveFD(f func(fd int) error) error {
+func (p *Master) withSlaveFD(f func(fd int) error) error {
 	var fd int
 	err := retryEINTR(func() (err error) {
 		fd, err = unix.Open(p.name, unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -285,7 +285,7 @@ func (p *ptyMaster) withSlaveFD(f func(fd int) error) error {
 	return retryEINTR(func() error { return f(fd) })
 }
 
-func (p *ptyMaster) currentModes() (*unix.Termios, error) {
+func (p *Master) currentModes() (*unix.Termios, error) {
 	var modes *unix.Termios
 	err := p.withMasterFD(func(fd int) (err error) {
 		modes, err = unix.IoctlGetTermios(fd, ioctlGetModes)
@@ -295,12 +295,12 @@ func (p *ptyMaster) currentModes() (*unix.Termios, error) {
 }
 
 // isEchoOff reports whether the reader wants a line that is not echoed, such as a password.
-func (p *ptyMaster) isEchoOff() bool {
+func (p *Master) isEchoOff() bool {
 	m, err := p.currentModes()
 	return err == nil && m.Lflag&unix.ECHO == 0 && m.Lflag&unix.ICANON != 0
 }
 
-func (p *ptyMaster) restoreState() error {
+func (p *Master) restoreState() error {
 	group := p.workerGroup
 	err := p.withMasterFD(func(fd int) (err error) {
 		if p.setForeground != nil {
@@ -323,7 +323,7 @@ func (p *ptyMaster) restoreState() error {
 
 // discardUnread discards unread input. It uses the slave, because on the master it would
 // discard output.
-func (p *ptyMaster) discardUnread() error {
+func (p *Master) discardUnread() error {
 	if !p.mayHaveInput.Load() {
 		return nil
 	}

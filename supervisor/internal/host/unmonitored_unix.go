@@ -21,7 +21,7 @@ import (
 type unmonitoredProcess struct {
 	noSandbox
 	command  *exec.Cmd
-	pty      *ptyMaster
+	pty      *Master
 	tree     processTree
 	killOnce sync.Once
 	killed   chan struct{}
