@@ -23,8 +23,9 @@ var mayImport = map[string]string{
 	"supervisor/internal/egress":       "workers supervisor/internal/egressipc internal/environ",
 	"supervisor/internal/confine":      "workers internal/shellword internal/text internal/systempath supervisor/internal/egressipc internal/paths",
 	"supervisor/internal/procinfo":     "",
-	"supervisor/internal/host":         "supervisor/internal/confine supervisor/internal/egressipc supervisor/internal/procinfo internal/environ supervisor/internal/monitorproto",
+	"supervisor/internal/host":         "supervisor/internal/confine supervisor/internal/egressipc supervisor/internal/procinfo internal/environ supervisor/internal/monitorproto supervisor/internal/pty",
 	"supervisor/internal/monitorproto": "supervisor/internal/confine",
+	"supervisor/internal/pty":          "supervisor/internal/monitorproto supervisor/internal/procinfo",
 
 	"workers/internal/discovery": "workers internal/toolenv internal/environ",
 
@@ -72,11 +73,11 @@ var mayImport = map[string]string{
 	"internal/securefile":             "internal/atomicfile",
 	"cmd/internal/export":             "timeline timeline/render",
 	"cmd/internal/mcpclient":          "session supervisor timeline cmd/internal/install internal/shellword internal/text",
-	"cmd/internal/cmdkit": "internal/text internal/paths internal/atomicfile internal/userdirs",
-	"cmd/internal/cli": "session supervisor timeline workers workers/python workers/r workers/conformance workers/templates timeline/render cmd/internal/cmdkit client cmd/internal/browserprompt cmd/internal/httpauth cmd/internal/webui cmd/internal/console cmd/internal/lineedit cmd/internal/mcpserver cmd/internal/mcptransport cmd/internal/install cmd/internal/daemon cmd/internal/pkginstall cmd/internal/osservice cmd/internal/export internal/securefile cmd/internal/userconfig cmd/internal/mcpclient cmd/internal/jupyter/kernel cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/kernelworker cmd/internal/installsource cmd/internal/remote/bridge cmd/internal/remote/install internal/jsonrpc2 internal/transportcmd internal/daemonlock internal/shellword internal/text internal/paths internal/atomicfile internal/environ internal/userdirs " +
-	"cmd/repl": "cmd/internal/cli supervisor",
-	"clients/generate": "",
-	"release": "",
+	"cmd/internal/cmdkit":             "internal/text internal/paths internal/atomicfile internal/userdirs",
+	"cmd/internal/cli":                "session supervisor timeline workers workers/python workers/r workers/conformance workers/templates timeline/render cmd/internal/cmdkit client cmd/internal/browserprompt cmd/internal/httpauth cmd/internal/webui cmd/internal/console cmd/internal/lineedit cmd/internal/mcpserver cmd/internal/mcptransport cmd/internal/install cmd/internal/daemon cmd/internal/pkginstall cmd/internal/osservice cmd/internal/export internal/securefile cmd/internal/userconfig cmd/internal/mcpclient cmd/internal/jupyter/kernel cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/kernelworker cmd/internal/installsource cmd/internal/remote/bridge cmd/internal/remote/install internal/jsonrpc2 internal/transportcmd internal/daemonlock internal/shellword internal/text internal/paths internal/atomicfile internal/environ internal/userdirs",
+	"cmd/repl":                        "cmd/internal/cli supervisor",
+	"clients/generate":                "",
+	"release":                         "",
 
 	"cmd/internal/jupyter/kernelworker": "ipc cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/zmtp internal/text",
 
@@ -123,6 +124,7 @@ var reasons = []struct{ from, to, because string }{
 	{"timeline", "", "the log knows events and nothing of who makes them"},
 	{"supervisor/internal/procinfo", "", "the process table knows nothing of workers"},
 	{"supervisor/internal/monitorproto", "", "the two sides agree here, and neither is below the other"},
+	{"supervisor/internal/pty", "", "a terminal knows nothing of the processes that start or end on it"},
 	{"supervisor/internal/host", "", "platform code knows processes and terminals, not sessions"},
 	{"", "ipc", "only the supervisor and workers speak the worker protocol"},
 	{"", "cmd/", "commands are built on the library, not the other way round"},
@@ -187,8 +189,8 @@ func TestImports(t *testing.T) {
 		t.Parallel()
 		owners := map[string]string{
 			"github.com/modelcontextprotocol/go-sdk": "cmd/internal/mcpserver cmd/internal/mcptransport cmd/internal/mcpclient",
-			"github.com/UserExistsError/conpty":      "supervisor/internal/host",
-			"github.com/creack/pty":                  "supervisor/internal/host workers/conformance",
+			"github.com/UserExistsError/conpty":      "supervisor/internal/pty",
+			"github.com/creack/pty":                  "supervisor/internal/pty workers/conformance",
 			"github.com/go-zeromq/zmq4":              "cmd/internal/jupyter/zmtp",
 			"github.com/vmihailenco/msgpack":         "ipc",
 			"golang.org/x/image":                     "cmd/internal/webui cmd/internal/mcpserver",

@@ -17,6 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 )
 
 // monitorEndTimeout bounds the time in which a monitor ends a tree, a little more than the
@@ -29,7 +30,7 @@ type monitorClient struct {
 	monitor childProcess
 	down    *Channel // commands to the monitor, events from it
 	events  eventReader
-	pty     *Master
+	pty     *pty.Master
 	tree    processTree
 
 	signalCounter
@@ -83,8 +84,8 @@ func (l *workerLaunch) startMonitored() (backend, int, error) {
 		s.abandonStart()
 		return nil, 0, err
 	}
-	l.pty.workerGroup = pid
-	l.pty.setForeground = s.setForeground
+	l.pty.WorkerGroup = pid
+	l.pty.SetForeground = s.setForeground
 	return s, pid, nil
 }
 
@@ -406,9 +407,9 @@ func (m *monitorClient) reapMonitor(killed bool) (remains []int) {
 
 func (m *monitorClient) memoryBytes() int64 { return m.tree.residentMemory() }
 func (m *monitorClient) findReaders() []monitorproto.TerminalReader {
-	return m.pty.findReaders(m.tree.root, true)
+	return m.pty.FindReaders(m.tree.root, true)
 }
-func (m *monitorClient) canSeeReaders() bool { return canSeeReaders(m.pty.workerGroup) }
+func (m *monitorClient) canSeeReaders() bool { return pty.CanSeeReaders(m.pty.WorkerGroup) }
 
 func systemSignal(s monitorproto.Signal) syscall.Signal {
 	return [...]syscall.Signal{

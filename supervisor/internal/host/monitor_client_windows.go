@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 	"golang.org/x/sys/windows"
 )
 
@@ -23,7 +24,7 @@ const hungMonitorTimeout = closeTimeout / 2
 type monitorClient struct {
 	noSandbox
 	job        *job
-	console    *Console
+	console    *pty.Console
 	channel    *Channel
 	output     *pipe // of a command with piped output
 	commands   *pipe // to the monitor
@@ -53,12 +54,12 @@ func start(c *StartConfig) (*WorkerProcess, error) {
 	if err := s.runSteps(s.startSteps(c)); err != nil {
 		return nil, err
 	}
-	s.console.requestReset = s.resetConsole
-	s.console.requestMarker = func(n uint64) error {
+	s.console.RequestReset = s.resetConsole
+	s.console.RequestMarker = func(n uint64) error {
 		return s.sendCommand(monitorproto.MonitorCommand{Kind: monitorproto.CommandWriteMarker, Marker: n})
 	}
 	go s.channel.accept(s.job.hasProcess) // ends when the worker has connected, or with stopAccepting
-	return newProcess(s.workerPID, s.nonce, true, s, s.channel, newTerminal(s.console)), nil
+	return newProcess(s.workerPID, s.nonce, true, s, s.channel, pty.NewTerminal(s.console)), nil
 }
 
 func newMonitorClient() *monitorClient {
@@ -83,7 +84,7 @@ func (m *monitorClient) runSteps(steps []startStep) error {
 // first command, so user code never runs outside the job.
 func (m *monitorClient) startSteps(c *StartConfig) []startStep {
 	deadline := time.Now().Add(c.startTimeout())
-	size, sizeEnv := consoleSize(c.Size, c.Interactive)
+	size, sizeEnv := pty.ConsoleSize(c.Size, c.Interactive)
 	return []startStep{
 		{"monitor", func() error {
 			if !IsMonitorAvailable() {
@@ -118,11 +119,11 @@ func (m *monitorClient) startSteps(c *StartConfig) []startStep {
 			if err != nil {
 				return err
 			}
-			m.console, err = openConsole(m.nonce,
+			m.console, err = pty.OpenConsole(m.nonce,
 				windows.ComposeCommandLine([]string{self, monitorName, m.commands.name, m.events.name}),
 				monitorEnv(c.Env), size)
 			if err == nil {
-				m.monitorPID = m.console.processID()
+				m.monitorPID = m.console.ProcessID()
 			}
 			return err
 		}},
@@ -223,7 +224,7 @@ func (m *monitorClient) readOutput(deadline time.Time) error {
 	if err := m.output.accept(func(pid int) bool { return pid == m.monitorPID }, deadline, m.monitor); err != nil {
 		return &monitorproto.StartError{Step: "monitor", Err: err}
 	}
-	m.console.readPiped(m.nonce, m.output.file)
+	m.console.ReadPiped(m.nonce, m.output.file)
 	return nil
 }
 
@@ -337,7 +338,7 @@ func (m *monitorClient) run(ended func(monitorproto.Exit), notice func(string)) 
 		case monitorproto.EventExited:
 			exited = true
 			ended(m.withAccounting(*event.Exit))
-			m.console.awaitMarker(monitorproto.EndMarker)
+			m.console.AwaitMarker(monitorproto.EndMarker)
 		}
 	}
 	monitorKilled := !m.killCalled.Load()
@@ -350,7 +351,7 @@ func (m *monitorClient) run(ended func(monitorproto.Exit), notice func(string)) 
 	}
 	m.channel.stopAccepting()
 	// All writers to the console are gone, so it ends, and the terminal with it.
-	if err := m.console.endConsole(); err != nil {
+	if err := m.console.EndConsole(); err != nil {
 		notice(err.Error())
 	}
 	m.releaseHandles()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 )
 
 // closeTimeout bounds the time to end a process tree.
@@ -21,8 +22,8 @@ type WorkerProcess struct {
 	hasMonitor      bool
 	backend         backend
 	channel         *Channel
-	term            *Terminal
-	childWatch      ChildWatch
+	term            *pty.Terminal
+	childWatch      pty.ChildWatch
 	egressConn      *egressipc.Conn // nil unless connections may leave the sandbox
 	uncountedMemory string          // returned by UncountedMemory
 
@@ -91,7 +92,7 @@ var ErrGrantPending = errors.New("host: the monitor did not answer a grant in ti
 
 var errNoSandbox = errors.New("host: the worker has no sandbox")
 
-func newProcess(pid int, nonce string, hasMonitor bool, c backend, ch *Channel, t *Terminal) *WorkerProcess {
+func newProcess(pid int, nonce string, hasMonitor bool, c backend, ch *Channel, t *pty.Terminal) *WorkerProcess {
 	p := &WorkerProcess{
 		pid: pid, nonce: nonce, hasMonitor: hasMonitor, backend: c, channel: ch, term: t,
 		exited:  make(chan struct{}),
@@ -129,7 +130,7 @@ func (p *WorkerProcess) Nonce() string { return p.nonce }
 func (p *WorkerProcess) Channel() io.ReadWriteCloser { return p.channel }
 
 // Terminal returns the supervisor's end of the worker's terminal.
-func (p *WorkerProcess) Terminal() *Terminal { return p.term }
+func (p *WorkerProcess) Terminal() *pty.Terminal { return p.term }
 
 // Signal sends sig. It returns ErrEnded if the target has ended.
 func (p *WorkerProcess) Signal(sig monitorproto.Signal, to monitorproto.Target) error {

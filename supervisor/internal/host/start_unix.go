@@ -8,6 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 )
 
 // A workerLaunch collects what a start needs, with or without a monitor.
@@ -15,7 +16,7 @@ type workerLaunch struct {
 	command             *StartConfig
 	env                 []string
 	tag, nonce          string
-	pty                 *Master
+	pty                 *pty.Master
 	channel             *Channel
 	egressConn          *egressipc.Conn // of a sandbox, if it has one
 	uncountedMemory     string          // what the memory limit does not count
@@ -42,7 +43,7 @@ func start(c *StartConfig) (*WorkerProcess, error) {
 		}
 		return nil, err
 	}
-	p := newProcess(pid, l.nonce, IsMonitorAvailable(), backend, l.channel, newTerminal(l.pty))
+	p := newProcess(pid, l.nonce, IsMonitorAvailable(), backend, l.channel, pty.NewTerminal(l.pty))
 	p.egressConn, p.uncountedMemory = l.egressConn, l.uncountedMemory
 	return p, nil
 }
@@ -56,7 +57,7 @@ func prepareStart(c *StartConfig) (*workerLaunch, error) {
 	}
 	l.env = append(l.env, tagVariable+"="+l.tag)
 	var err error
-	if l.pty, l.slave, err = OpenMaster(c.Size.OrDefault(), c.Interactive); err != nil {
+	if l.pty, l.slave, err = pty.OpenMaster(c.Size.OrDefault(), c.Interactive); err != nil {
 		return nil, &monitorproto.StartError{Step: "terminal", Err: err}
 	}
 	if l.channel, l.workerIn, l.workerOut, err = openChannel(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,7 +22,7 @@ import (
 type unmonitoredProcess struct {
 	noSandbox
 	command  *exec.Cmd
-	pty      *Master
+	pty      *pty.Master
 	tree     processTree
 	killOnce sync.Once
 	killed   chan struct{}
@@ -49,7 +50,7 @@ func (l *workerLaunch) startUnmonitored() (backend, int, error) {
 		return nil, 0, &monitorproto.StartError{Step: "exec", Path: c.Path, Err: unwrapPathError(err)}
 	}
 	pid := cmd.Process.Pid
-	l.pty.workerGroup = pid
+	l.pty.WorkerGroup = pid
 	return &unmonitoredProcess{
 		command: cmd, pty: l.pty,
 		tree:   processTree{root: pid, session: pid, tag: l.tag},
@@ -75,7 +76,7 @@ func (p *unmonitoredProcess) sendSignal(sig monitorproto.Signal, to monitorproto
 		err = unix.Kill(-p.tree.root, s)
 	case monitorproto.Foreground:
 		var group int
-		group, err = p.pty.foregroundGroup()
+		group, err = p.pty.ForegroundGroup()
 		if err == nil && group > 0 && group != p.tree.root {
 			err = unix.Kill(-group, s)
 		}
@@ -136,9 +137,9 @@ func (p *unmonitoredProcess) run(ended func(monitorproto.Exit), _ func(string)) 
 
 func (p *unmonitoredProcess) memoryBytes() int64 { return p.tree.residentMemory() }
 func (p *unmonitoredProcess) findReaders() []monitorproto.TerminalReader {
-	return p.pty.findReaders(p.tree.root, false)
+	return p.pty.FindReaders(p.tree.root, false)
 }
-func (p *unmonitoredProcess) canSeeReaders() bool { return canSeeReaders(p.tree.root) }
+func (p *unmonitoredProcess) canSeeReaders() bool { return pty.CanSeeReaders(p.tree.root) }
 
 // Without a monitor, nothing holds a tree together that could be limited.
 func (p *unmonitoredProcess) measureUsage(int64) Usage       { return Usage{} }

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package host
+package pty
 
 import (
 	"errors"
@@ -42,14 +42,14 @@ type Master struct {
 	slave         unix.Stat_t  // of the slave: finds the processes that have it open
 	modes         unix.Termios // at the start
 	mayHaveInput  atomic.Bool  // input may be unread
-	setForeground func() error // gives the terminal to the worker's group; nil: not possible
+	SetForeground func() error // gives the terminal to the worker's group; nil: not possible
 	packetMode    bool         // the terminal is interactive
 	rawMode       atomic.Bool  // a program reads single keys; only known in packet mode
 
 	inputMu      sync.Mutex // held while one piece is written, never while waiting for a reader
 	restoreCount int        // counts Restores; a WriteInput ends when it changes
 	bytesAhead   int        // bytes written since the queue was last seen empty
-	workerGroup  int        // the worker's process group
+	WorkerGroup  int        // the worker's process group
 }
 
 // OpenMaster opens a terminal, interactive or not. It also returns the slave, which the caller must close.
@@ -113,6 +113,7 @@ func OpenMaster(size monitorproto.TerminalSize, interactive bool) (_ *Master, sl
 
 func (p *Master) syncOutput() {}
 
+// Close closes the master; calls in progress return.
 func (p *Master) Close() error { return p.master.Close() }
 
 // withMasterFD runs f on the master's descriptor, which stays open until f returns.
@@ -301,15 +302,15 @@ func (p *Master) isEchoOff() bool {
 }
 
 func (p *Master) restoreState() error {
-	group := p.workerGroup
+	group := p.WorkerGroup
 	err := p.withMasterFD(func(fd int) (err error) {
-		if p.setForeground != nil {
+		if p.SetForeground != nil {
 			group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 		}
 		return err
 	})
-	if err == nil && group != p.workerGroup {
-		err = p.setForeground()
+	if err == nil && group != p.WorkerGroup {
+		err = p.SetForeground()
 	}
 	modes, merr := p.currentModes()
 	if merr == nil && *modes != p.modes {

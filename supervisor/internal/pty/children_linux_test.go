@@ -1,4 +1,4 @@
-package host
+package pty
 
 import (
 	"os/exec"

@@ -1,4 +1,4 @@
-package host
+package pty
 
 import "golang.org/x/sys/unix"
 

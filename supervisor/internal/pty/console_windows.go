@@ -1,4 +1,4 @@
-package host
+package pty
 
 import (
 	"cmp"
@@ -41,8 +41,8 @@ type Console struct {
 	in            *os.File // input for the worker's side; our copy, closed after pty
 	out           *os.File // its output; likewise
 	outRaw        syscall.RawConn
-	requestReset  func() error       // restores modes and discards unread input; set once the monitor runs
-	requestMarker func(uint64) error // requests a marker from the monitor; set with requestReset
+	RequestReset  func() error       // restores modes and discards unread input; set once the monitor runs
+	RequestMarker func(uint64) error // requests a marker from the monitor; set with RequestReset
 	outputPipe    *os.File           // output that is not drawn, or nil; its owner closes it after the console
 	endOnce       sync.Once
 	endErr        error
@@ -68,8 +68,8 @@ type outputSource struct {
 	pumpDone    chan struct{} // closed when pumpOutput has ended
 }
 
-// openConsole starts a program in a new pseudo console.
-func openConsole(tag, commandLine string, env []string, s monitorproto.TerminalSize) (*Console, error) {
+// OpenConsole starts a program in a new pseudo console.
+func OpenConsole(tag, commandLine string, env []string, s monitorproto.TerminalSize) (*Console, error) {
 	pty, err := conpty.Start(commandLine,
 		conpty.ConPtyDimensions(int(s.Cols), int(s.Rows)), conpty.ConPtyEnv(env))
 	if err != nil {
@@ -101,11 +101,11 @@ func openConsole(tag, commandLine string, env []string, s monitorproto.TerminalS
 	return c, nil
 }
 
-// processID returns the process id of the program that was started in the console.
-func (c *Console) processID() int { return c.pty.Pid() }
+// ProcessID returns the process id of the program that was started in the console.
+func (c *Console) ProcessID() int { return c.pty.Pid() }
 
-// readPiped starts to read output from a pipe as well.
-func (c *Console) readPiped(tag string, pipe *os.File) {
+// ReadPiped starts to read output from a pipe as well.
+func (c *Console) ReadPiped(tag string, pipe *os.File) {
 	c.outputPipe = pipe
 	c.startPump(tag, pipe.Read, func(b []byte) []byte { return b })
 }
@@ -253,7 +253,7 @@ func (c *Console) hasForegroundJob() bool { return false }
 func (c *Console) typeKeys(b []byte) error { return c.writeInput(b, false) }
 
 func (c *Console) restoreState() error {
-	if err := c.requestReset(); err != nil && !errors.Is(err, monitorproto.ErrEnded) {
+	if err := c.RequestReset(); err != nil && !errors.Is(err, monitorproto.ErrEnded) {
 		return fmt.Errorf("host: restore the terminal: %w", err)
 	}
 	return nil
@@ -264,13 +264,13 @@ func (c *Console) syncOutput() {
 	c.requestedMarker++
 	marker := c.requestedMarker
 	c.mu.Unlock()
-	if c.requestMarker(marker) == nil {
-		c.awaitMarker(marker)
+	if c.RequestMarker(marker) == nil {
+		c.AwaitMarker(marker)
 	}
 }
 
-// awaitMarker waits until the console has shown a marker, and so all text before it.
-func (c *Console) awaitMarker(marker uint64) {
+// AwaitMarker waits until the console has shown a marker, and so all text before it.
+func (c *Console) AwaitMarker(marker uint64) {
 	limit := time.NewTimer(markerTimeout)
 	defer limit.Stop()
 	for {
@@ -301,10 +301,10 @@ func (c *Console) setSize(s monitorproto.TerminalSize) error {
 	return c.pty.Resize(int(s.Cols), int(s.Rows))
 }
 
-// endConsole ends the pseudo console; text that was read stays. pumpOutput continues in the
+// EndConsole ends the pseudo console; text that was read stays. pumpOutput continues in the
 // meantime, because before Windows 11 24H2 a pseudo console ends only once its output is read.
 // The library's Close must be called only once.
-func (c *Console) endConsole() error {
+func (c *Console) EndConsole() error {
 	c.endOnce.Do(func() {
 		c.mu.Lock()
 		c.writersGone = true
@@ -347,5 +347,5 @@ func (c *Console) Close() error {
 	c.isClosed, c.text = true, nil
 	c.notifyLocked()
 	c.mu.Unlock()
-	return c.endConsole()
+	return c.EndConsole()
 }

@@ -1,4 +1,4 @@
-package host
+package pty
 
 import (
 	"encoding/binary"
@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canSeeReaders reports whether /proc/<pid>/syscall can be read. It shows the call that a thread is
+// CanSeeReaders reports whether /proc/<pid>/syscall can be read. It shows the call that a thread is
 // blocked in, and its arguments. Some sandboxes lack the file, and some security settings deny it
 // even to the owner of the process.
-func canSeeReaders(worker int) bool { return procinfo.ReadProc(worker, "syscall") != "" }
+func CanSeeReaders(worker int) bool { return procinfo.ReadProc(worker, "syscall") != "" }
 
-// findReaders searches the descendants of root, and root itself unless it is a monitor.
+// FindReaders searches the descendants of root, and root itself unless it is a monitor.
 //
 // Only an indefinite wait counts: a read, or a poll, select or epoll_wait without a timeout.
 // With a timeout, the program has other things to do. A thread that is stopped in its call does
 // not wait for input: it waits to be continued.
-func (p *Master) findReaders(root int, isMonitor bool) []monitorproto.TerminalReader {
+func (p *Master) FindReaders(root int, isMonitor bool) []monitorproto.TerminalReader {
 	var found []monitorproto.TerminalReader
 	procinfo.VisitThreads(root, func(pid int, tid string) {
 		if pid == root && isMonitor {

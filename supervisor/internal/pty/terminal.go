@@ -1,4 +1,10 @@
-package host
+// Package pty is the supervisor's end of a worker's terminal: a pseudo terminal on Unix, a pseudo
+// console on Windows. It reads output, writes input, and finds the threads that are blocked in
+// reading the terminal.
+//
+// The package starts no worker and sends no signal. Parts that only a monitor can do are functions
+// that its caller sets: Master.SetForeground, Console.RequestReset and Console.RequestMarker.
+package pty
 
 import "github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 
@@ -7,8 +13,8 @@ import "github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 // progress.
 type Terminal struct{ tty tty }
 
-// newTerminal returns the terminal whose master end is t.
-func newTerminal(t tty) *Terminal { return &Terminal{t} }
+// NewTerminal returns the terminal whose master end is t.
+func NewTerminal(t tty) *Terminal { return &Terminal{t} }
 
 // A tty implements a Terminal on one operating system.
 type tty interface {

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package host
+package pty
 
 import (
 	"errors"
@@ -30,12 +30,12 @@ func (p *Master) unpackPacket(b []byte, n *int) bool {
 func (p *Master) isRawMode() bool { return p.rawMode.Load() }
 
 func (p *Master) hasForegroundJob() bool {
-	group, err := p.foregroundGroup()
-	return err == nil && group > 0 && group != p.workerGroup
+	group, err := p.ForegroundGroup()
+	return err == nil && group > 0 && group != p.WorkerGroup
 }
 
-// foregroundGroup returns the terminal's foreground process group.
-func (p *Master) foregroundGroup() (group int, err error) {
+// ForegroundGroup returns the terminal's foreground process group.
+func (p *Master) ForegroundGroup() (group int, err error) {
 	err = p.withMasterFD(func(fd int) (err error) {
 		group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 		return err

@@ -1,4 +1,4 @@
-package host
+package pty
 
 import (
 	"slices"
@@ -66,7 +66,7 @@ func TestConsoleSize(t *testing.T) {
 		"a user's":   {monitorproto.TerminalSize{}, true, monitorproto.TerminalSize{Rows: 40, Cols: 120}, nil},
 		"a size":     {monitorproto.TerminalSize{Rows: 30, Cols: 90}, false, monitorproto.TerminalSize{Rows: 30, Cols: 90}, nil},
 	} {
-		if size, sizeEnv := consoleSize(c.given, c.interactive); size != c.size || !slices.Equal(sizeEnv, c.sizeEnv) {
+		if size, sizeEnv := ConsoleSize(c.given, c.interactive); size != c.size || !slices.Equal(sizeEnv, c.sizeEnv) {
 			t.Errorf("%s: got %v and %q, want %v and %q", name, size, sizeEnv, c.size, c.sizeEnv)
 		}
 	}

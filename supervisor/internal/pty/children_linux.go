@@ -1,4 +1,4 @@
-package host
+package pty
 
 import (
 	"bytes"
@@ -117,6 +117,7 @@ func countChildren(fd int) int {
 	return min(2, bytes.Count(b[:max(n, 0)], []byte{' '})) // one after each number
 }
 
+// HasNoOtherReader reports whether nothing but the main thread of a worker can be reading its terminal.
 func (c *ChildWatch) HasNoOtherReader(pid int, t *Terminal) bool {
 	openWatches.markUsed(c)
 	c.mu.Lock()

@@ -1,4 +1,4 @@
-package host
+package pty
 
 import (
 	"bytes"
@@ -62,10 +62,10 @@ func (f *noiseFilter) stripNoise(b []byte) (text, answer []byte) {
 // program (a maintainer in microsoft/terminal, issue 20626; observed under Wine).
 const wideColumns = 1000
 
-// consoleSize returns the size of a command's pseudo console, and environment variables for the width
+// ConsoleSize returns the size of a command's pseudo console, and environment variables for the width
 // that programs should use, if that is less. Variables of the command take precedence. TQDM_NCOLS is
 // needed because tqdm ignores COLUMNS on Windows: its bar would fill the console.
-func consoleSize(size monitorproto.TerminalSize, interactive bool) (monitorproto.TerminalSize, []string) {
+func ConsoleSize(size monitorproto.TerminalSize, interactive bool) (monitorproto.TerminalSize, []string) {
 	s := size.OrDefault()
 	if size != (monitorproto.TerminalSize{}) || interactive {
 		return s, nil
