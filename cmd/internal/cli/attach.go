@@ -41,7 +41,7 @@ func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
 		}
 		if *watch {
 			return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
-				return r.followEvents(ctx, s, c, words[0], 0, true, newEventPrinter())
+				return followEvents(ctx, r, s, c, words[0], 0, true, newEventPrinter())
 			})
 		}
 		if !console.IsUsable() {
@@ -55,7 +55,7 @@ func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
 			if err != nil {
 				return cmdkit.StatusFailed, err
 			}
-			if err := r.refuseOwnTerminal(now); err != nil {
+			if err := refuseOwnTerminal(r, now); err != nil {
 				return cmdkit.StatusFailed, err
 			}
 			if err := awaitPrepared(ctx, s.Err, c.Session(now.Name), now); err != nil {
@@ -70,7 +70,7 @@ func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
 			lang := sessionLanguage(now.Language)
 			o := terminal.terminalOptions(lang, now.Dir)
 			o.Author, o.ReplayUntil, o.SessionStays = *self, now.LastSeq, true
-			status, err := console.Run(ctx, r.newAttachedSession(ctx, own.WithWriteLock(), now), o)
+			status, err := console.Run(ctx, newAttachedSession(ctx, r, own.WithWriteLock(), now), o)
 			if err != nil {
 				return cmdkit.StatusFailed, err
 			}
@@ -82,7 +82,7 @@ func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
 
 // refuseOwnTerminal refuses to show a session at its own terminal: what it shows would be output of
 // the session, to be shown again.
-func (d *daemonCommand) refuseOwnTerminal(now session.Info) error {
+func refuseOwnTerminal(d *daemonCommand, now session.Info) error {
 	if d.isRemote() || !cmdkit.HasSameTerminal(now.PID) {
 		return nil
 	}
@@ -102,7 +102,7 @@ type attachedSession struct {
 }
 
 // newAttachedSession adapts a session for the terminal. now is its current state.
-func (d *daemonCommand) newAttachedSession(ctx context.Context, s *client.Session, now session.Info) attachedSession {
+func newAttachedSession(ctx context.Context, d *daemonCommand, s *client.Session, now session.Info) attachedSession {
 	a := attachedSession{Session: s, outages: outagesOf(d.link), remoteName: d.link.RemoteName()}
 	if d.isRemote() {
 		a.rewriteEvent = crashNoticeRewriter(now, d.sameTargetFlags())

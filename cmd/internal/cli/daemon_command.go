@@ -5,12 +5,14 @@ import (
 	"flag"
 	"log/slog"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // A daemonCommand holds what all commands that talk to a daemon share.
@@ -103,4 +105,27 @@ func detachableContext(ctx context.Context, link *client.Client) (work context.C
 		stopWatching()
 		end(nil)
 	}
+}
+
+// replyStatus returns the exit status for a reply: an error of the code is a failure.
+func replyStatus(reply session.Reply) int {
+	switch reply.Outcome {
+	case timeline.OutcomeError, timeline.OutcomeEnded:
+		return cmdkit.StatusFailed
+	case timeline.OutcomeInterrupted:
+		return 130
+	case "": // no outcome yet
+		if reply.InputRequest != nil {
+			return cmdkit.StatusWaiting
+		}
+		return cmdkit.StatusRunning
+	}
+	return cmdkit.StatusDone
+}
+
+var nonNameChars = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// sessionNamePart returns a text as a part of a session's name, or "" if none of it can be one.
+func sessionNamePart(text string) string {
+	return strings.Trim(nonNameChars.ReplaceAllString(text, "-"), "-.")
 }

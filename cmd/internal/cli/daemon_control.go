@@ -108,23 +108,15 @@ func newDaemonControlCommand(f *flag.FlagSet) cmdkit.Action {
 			if err := json.Unmarshal(reply.Data, &i); err != nil {
 				return cmdkit.StatusFailed, err
 			}
-			_, err = io.WriteString(s.Out, i.summaryText(r.describeDaemon(conn)))
+			_, err = io.WriteString(s.Out, i.summaryText(describeDaemon(&r.daemonTarget, conn)))
 			return cmdkit.StatusDone, err
 		}
 		return cmdkit.StatusDone, nil
 	}
 }
 
-// closeAndWait closes a connection and waits for its transport command to exit, if it has one.
-func closeAndWait(conn net.Conn) {
-	_ = conn.Close()
-	if transport, ok := conn.(interface{ Terminate() }); ok {
-		transport.Terminate()
-	}
-}
-
 // describeDaemon returns the socket and host of the daemon of a connection.
-func (t *daemonTarget) describeDaemon(conn net.Conn) string {
+func describeDaemon(t *daemonTarget, conn net.Conn) string {
 	if transport, ok := conn.(interface{ Greeting() client.Greeting }); ok {
 		return transport.Greeting().Socket + " on " + transport.Greeting().Host
 	}
@@ -135,15 +127,6 @@ func (t *daemonTarget) describeDaemon(conn net.Conn) string {
 type daemonStatus struct {
 	client.DaemonInfo
 	IdleMS int64 `json:"idle_ms"`
-}
-
-// warmPoolText describes the sessions that a daemon keeps ready.
-func warmPoolText(w client.WarmPool) string {
-	text := fmt.Sprintf("%d of %d %s in %s", w.Ready, w.Count, w.Language, cmdkit.PlainLine(w.Dir))
-	if w.Failure != "" {
-		text += "; creating more failed: " + cmdkit.PlainLine(w.Failure)
-	}
-	return text
 }
 
 // summaryText formats the status for a terminal.

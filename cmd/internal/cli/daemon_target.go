@@ -3,10 +3,12 @@ package cli
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -263,4 +265,47 @@ func commandOutput(ctx context.Context, words []string) (string, error) {
 		return p.Stderr(), fmt.Errorf("%s failed: %v", words[0], s)
 	}
 	return strings.TrimSpace(string(text)), nil
+}
+
+// openTimeout bounds opening a session, including starting the daemon but not preparing the
+// session.
+const openTimeout = 30 * time.Second
+
+// viaKey returns the key under which the state of an unnamed remote is saved. Names of remotes
+// contain no plus sign.
+func viaKey(words []string) string {
+	return fmt.Sprintf("+%x", sha256.Sum256([]byte(transportcmd.JoinWords(words))))[:17]
+}
+
+// remoteKey returns the key under which the state of the remote is saved.
+func (t *daemonTarget) remoteKey() string {
+	if t.remote != "" {
+		return t.remote
+	}
+	words, _ := transportcmd.SplitWords(t.via) // dialer has already split it
+	return viaKey(words)
+}
+
+// remoteArg returns the remote as an argument of repl remote, with a space before it.
+func (t *daemonTarget) remoteArg() string {
+	if t.remote != "" {
+		return " " + t.remote
+	}
+	return " --via " + shellword.Quote(t.via)
+}
+
+// defaultRemote returns the remote of sessions whose names have none, or "" if it has no name.
+func (t *daemonTarget) defaultRemote() string {
+	if t.isRemote() {
+		return t.remote
+	}
+	return userconfig.LocalRemote
+}
+
+// closeAndWait closes a connection and waits for its transport command to exit, if it has one.
+func closeAndWait(conn net.Conn) {
+	_ = conn.Close()
+	if transport, ok := conn.(interface{ Terminate() }); ok {
+		transport.Terminate()
+	}
 }

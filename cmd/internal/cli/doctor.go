@@ -10,13 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 )
-
-// probeTimeout bounds each check of doctor.
-const probeTimeout = 10 * time.Second
 
 // A doctorReport holds the results of all checks of doctor.
 type doctorReport struct {
@@ -64,7 +60,7 @@ func newDoctorCommand(f *flag.FlagSet) cmdkit.Action {
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		serverArgs, err := c.serverArgs(f)
+		serverArgs, err := clientServerArgs(&c, f)
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
@@ -74,7 +70,7 @@ func newDoctorCommand(f *flag.FlagSet) cmdkit.Action {
 		ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 		defer stop()
 		d := doctorReport{Version: cmdkit.ProgramVersion(), Build: cmdkit.BuildSettings()}
-		policy := c.selectProbePolicy(ctx, cmdkit.IsFlagSet(f, "sandbox"))
+		policy := selectProbePolicy(ctx, &c, cmdkit.IsFlagSet(f, "sandbox"))
 		for _, l := range languages {
 			if ctx.Err() == nil {
 				d.Languages = append(d.Languages, newRuntimeCheck(ctx, c, l, policy))
@@ -130,38 +126,6 @@ func examineServers(ctx context.Context, c *mcpServerFlags) (found []checkResult
 		found = append(found, checkResult{Name: "note", OK: true, Detail: strings.TrimSpace(strings.TrimPrefix(line, "repl:"))})
 	}
 	return found, nil
-}
-
-// chosenLanguages returns the languages of --worker and --lang.
-func (r runtimeFlags) chosenLanguages() (chosen []languageInfo, err error) {
-	for _, own := range r.worker {
-		chosen = append(chosen, own.toLanguage())
-	}
-	if r.lang == "" {
-		return chosen, nil
-	}
-	l, err := findLanguage(r.lang)
-	if err == nil {
-		err = r.checkExecutable(l)
-	}
-	return append(chosen, l), err
-}
-
-// languagesOrAll returns the chosen languages, or all if none is chosen.
-func (r runtimeFlags) languagesOrAll() (languages []languageInfo, named bool, err error) {
-	if languages, err = r.chosenLanguages(); err != nil || r.lang != "" {
-		return languages, true, err
-	}
-	for _, l := range availableLanguages() {
-		if r.interpreterFor(l) != "" {
-			languages = append(languages, l)
-		}
-	}
-	if len(languages) > 0 {
-		return languages, true, nil
-	}
-	languages, err = allLanguages()
-	return languages, false, err
 }
 
 // hasFaults reports whether something that should work does not. A language that was not named may

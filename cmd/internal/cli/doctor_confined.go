@@ -19,7 +19,9 @@ type probePolicy struct {
 	noSandbox error            // why a sandbox is not available
 }
 
-func (r *runtimeFlags) selectProbePolicy(ctx context.Context, chosen bool) probePolicy {
+// selectProbePolicy returns how doctor starts programs: in the sandbox that the user chose, or in a
+// strict one if there is any.
+func selectProbePolicy(ctx context.Context, r *runtimeFlags, chosen bool) probePolicy {
 	if chosen {
 		return probePolicy{sandbox: r.sandbox, trusted: true}
 	}
@@ -85,4 +87,17 @@ func (p probePolicy) restrictSpec(spec *workers.Spec, lang languageInfo, flags r
 	}
 	spec.Dir = dir
 	return clean, nil
+}
+
+func examineSandbox(ctx context.Context) systemFeature {
+	f := systemFeature{Name: "sandbox"}
+	if _, err := trySandboxHere(ctx, ""); err != nil {
+		f.Detail = err.Error()
+		if lines, err := trySandboxHere(ctx, weakerMechanism); err == nil && len(lines) > 0 && weakerMechanism != "" {
+			f.Detail += "; with --sandbox-fallback " + string(weakerMechanism) + ": " + lines[0]
+		}
+		return f
+	}
+	f.Available, f.Detail = true, "sessions can be sandboxed, as by default in repl mcp"
+	return f
 }

@@ -31,7 +31,7 @@ func newEventsCommand(f *flag.FlagSet) cmdkit.Action {
 			if r.json {
 				show = func(w io.Writer, e timeline.Event) error { return json.NewEncoder(w).Encode(e) }
 			}
-			return r.followEvents(ctx, s, c, words[0], timeline.Seq(*after), *live, show)
+			return followEvents(ctx, r, s, c, words[0], timeline.Seq(*after), *live, show)
 		})
 	}
 }
@@ -103,11 +103,11 @@ func printEvent(w io.Writer, e timeline.Event) error {
 }
 
 // followEvents prints a session's events after a cursor: past ones, and with live also new ones.
-func (d *daemonCommand) followEvents(ctx context.Context, s cmdkit.Streams, c *client.Conn, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
+func followEvents(ctx context.Context, d *daemonCommand, s cmdkit.Streams, c *client.Conn, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
 	if live && cmdkit.IsTerminal(s.Out) {
 		now, err := c.GetSession(ctx, name)
 		if err == nil {
-			err = d.refuseOwnTerminal(now)
+			err = refuseOwnTerminal(d, now)
 		}
 		if err != nil {
 			return cmdkit.StatusFailed, err

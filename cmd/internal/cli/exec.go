@@ -116,7 +116,7 @@ func (e *execFlags) resolveFlags() (err error) {
 
 // run runs the code in a session and shows the turn.
 func (e *execFlags) run(ctx context.Context, s cmdkit.Streams, conn *client.Conn, name string) (int, error) {
-	view := e.daemon.newTurnView(s, conn, e.wait)
+	view := newTurnView(e.daemon, s, conn, e.wait)
 	start := client.StartParams{Session: name, Input: e.code.String(), Author: cmdkit.CommandAuthor("exec"), WaitMS: view.firstWaitMS()}
 	if e.sandbox != nil || e.limits.Limits != (workers.Limits{}) { // before any code runs in a session with a weaker one
 		if now, err := conn.GetSession(ctx, name); err == nil {
@@ -202,22 +202,6 @@ func (v *turnView) reportEarlier(e timeline.Event, reply session.Reply) bool {
 	return true
 }
 
-// replyStatus returns the exit status for a reply: an error of the code is a failure.
-func replyStatus(reply session.Reply) int {
-	switch reply.Outcome {
-	case timeline.OutcomeError, timeline.OutcomeEnded:
-		return cmdkit.StatusFailed
-	case timeline.OutcomeInterrupted:
-		return 130
-	case "": // no outcome yet
-		if reply.InputRequest != nil {
-			return cmdkit.StatusWaiting
-		}
-		return cmdkit.StatusRunning
-	}
-	return cmdkit.StatusDone
-}
-
 // newInputCommand answers an input request of a session.
 func newInputCommand(f *flag.FlagSet) cmdkit.Action {
 	r := newDaemonCommand(f)
@@ -255,7 +239,7 @@ func newInputCommand(f *flag.FlagSet) cmdkit.Action {
 			if now.InputRequest.Form != nil {
 				return cmdkit.StatusFailed, fmt.Errorf("%s asks the user; answer with repl attach %s", words[0], words[0])
 			}
-			view := r.newTurnView(s, c, *wait)
+			view := newTurnView(r, s, c, *wait)
 			reply, err := c.SendInput(ctx, client.InputParams{
 				Session: words[0], InputRequest: now.InputRequest.ID, Input: text, EOF: *eof, Author: cmdkit.CommandAuthor("input"),
 				WaitMS: view.firstWaitMS(), After: now.LastSeq,

@@ -38,7 +38,7 @@ func newFilesCommand(f *flag.FlagSet) cmdkit.Action {
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			opened := c.Session(words[0])
 			if len(words) == 1 {
-				return r.listFiles(ctx, s, opened)
+				return listFiles(ctx, r, s, opened)
 			}
 			write := func(w io.Writer) error {
 				return session.CopyFile(w, func(offset int64) (session.FilePart, error) {
@@ -53,7 +53,8 @@ func newFilesCommand(f *flag.FlagSet) cmdkit.Action {
 	}
 }
 
-func (d *daemonCommand) listFiles(ctx context.Context, s cmdkit.Streams, there session.Session) (int, error) {
+// listFiles prints the files of a session.
+func listFiles(ctx context.Context, d *daemonCommand, s cmdkit.Streams, there session.Session) (int, error) {
 	files, err := there.Files(ctx)
 	if err != nil {
 		return cmdkit.StatusFailed, err

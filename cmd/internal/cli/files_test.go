@@ -19,7 +19,7 @@ func (sessionWithOddFile) Files(context.Context) ([]session.File, error) {
 func TestListFiles_SanitizesNames(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	if _, err := (&daemonCommand{}).listFiles(t.Context(), cmdkit.Streams{Out: &out}, sessionWithOddFile{}); err != nil {
+	if _, err := listFiles(t.Context(), &daemonCommand{}, cmdkit.Streams{Out: &out}, sessionWithOddFile{}); err != nil {
 		t.Fatal(err)
 	}
 	if lines := strings.Split(out.String(), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[1], "ab    0 bytes ") {

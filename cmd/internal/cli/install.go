@@ -115,7 +115,7 @@ func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, erro
 		if i.sandbox, err = c.sandboxFlags.buildSandbox(f); err != nil {
 			return nil, err
 		}
-		if i.server.Args, err = c.serverArgs(f); err != nil {
+		if i.server.Args, err = clientServerArgs(&c, f); err != nil {
 			return nil, err
 		}
 		languages, _, err := c.languagesOrAll()
@@ -163,9 +163,9 @@ func (i *installRequest) selectClients(names []string) error {
 	return nil
 }
 
-// serverArgs returns the arguments with which a client starts the server: the choices in f, with
+// clientServerArgs returns the arguments with which a client starts the server: the choices in f, with
 // paths that do not depend on the client's working directory.
-func (r *runtimeFlags) serverArgs(f *flag.FlagSet) ([]string, error) {
+func clientServerArgs(r *runtimeFlags, f *flag.FlagSet) ([]string, error) {
 	languages, _, err := r.languagesOrAll()
 	if err == nil {
 		err = r.resolvePaths()

@@ -3,100 +3,15 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"os"
-	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/kballard/go-shellquote"
-
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
-	"github.com/turnstone-repl/turnstone/cmd/internal/export"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelspec"
 	jupyter "github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelworker"
-	"github.com/turnstone-repl/turnstone/cmd/internal/pkginstall"
-	"github.com/turnstone-repl/turnstone/workers"
-	"github.com/turnstone-repl/turnstone/workers/conformance"
 )
-
-// jupyterPrefix marks the name of a Jupyter kernel where a language is expected.
-const jupyterPrefix = "jupyter:"
-
-// kernelWorker is the hidden command that is the worker of a Jupyter kernel.
-const kernelWorker = "kernel-worker"
-
-// cutKernelPrefix returns the kernel that a language name stands for, in lower case.
-func cutKernelPrefix(name string) (kernel string, ok bool) {
-	return strings.CutPrefix(strings.ToLower(name), jupyterPrefix)
-}
-
-// installedKernels returns the Jupyter kernels of this machine.
-func installedKernels() []kernelspec.KernelSpec { return kernelspec.List(os.Getenv) }
-
-// findKernel returns the language of an installed kernel.
-func findKernel(kernel string) (languageInfo, error) {
-	found, err := kernelspec.Find(os.Getenv, kernel)
-	var missing *kernelspec.NotFoundError
-	if errors.As(err, &missing) {
-		if n := cmdkit.NearestName(kernel, missing.Installed); n != "" {
-			return languageInfo{}, cmdkit.UsageErrorf("unknown Jupyter kernel %q; did you mean %s%s?", kernel, jupyterPrefix, n)
-		}
-	}
-	if err != nil {
-		return languageInfo{}, cmdkit.UsageErrorf("--lang %s%s: %v", jupyterPrefix, kernel, err)
-	}
-	return kernelLanguage(found), nil
-}
-
-// kernelLanguage returns the language of a kernel. For an existing session, found needs only a
-// name.
-func kernelLanguage(found kernelspec.KernelSpec) languageInfo {
-	name, display := jupyterPrefix+found.Name, cmp.Or(found.Display, found.Name)
-	more := defaultsByLanguage()[strings.ToLower(found.Language)]
-	return languageInfo{
-		name: name, display: display, continuation: "... ",
-		newSpec: func(_, dir string, more runtimeSettings) workers.Spec {
-			s := kernelSpec(found.Name, dir, more)
-			if more.initFile != "" {
-				s.Err = cmdkit.UsageErrorf("--init: %s is a Jupyter kernel; only the kernel itself can run a file at its start", display)
-			}
-			return s
-		},
-		fileInput:  workerFileInput,
-		candidates: func(string, string) []workers.Candidate { return nil },
-		export: export.NotebookLanguage{
-			Display: display, Extension: cmp.Or(more.extension, "txt"), Comment: cmp.Or(more.comment, "#"),
-			Kernel: found.Name, JupyterName: cmp.Or(found.Language, found.Name),
-		},
-		packages: pkginstall.UnsupportedTool(display),
-		dialect:  func() (conformance.Dialect, error) { return more.dialect, nil },
-	}
-}
-
-// kernelSpec returns how to start a kernel in a session's environment. Its worker is this program.
-func kernelSpec(kernel, dir string, more runtimeSettings) workers.Spec {
-	s := workers.Spec{Name: jupyterPrefix + kernel, Env: more.env, Dir: dir}
-	getenv := func(name string) string { value, _ := more.lookupEnv(name); return value }
-	found, err := kernelspec.Find(getenv, kernel)
-	if err != nil {
-		s.Err = err
-		return s
-	}
-	command := found.Command("")
-	if _, err := exec.LookPath(command[0]); err != nil {
-		s.Err = errors.New("the kernelspec " + found.Dir + " cannot be started: " + err.Error())
-		return s
-	}
-	s.Path, s.Err = os.Executable()
-	// Any file creates the private directory, which holds the kernel's connection file and sockets.
-	s.Args = []string{kernelWorker, found.Dir, workers.FilesDir}
-	s.Files = map[string][]byte{"kernel": []byte(found.Dir + "\n")}
-	s.PathSource = "the kernelspec " + found.Dir
-	return s
-}
 
 // newKernelWorkerCommand runs the worker of a Jupyter kernel.
 func newKernelWorkerCommand(f *flag.FlagSet) cmdkit.Action {
@@ -118,60 +33,6 @@ func newKernelWorkerCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("%v", err)
 		}
 		return jupyter.Run(jupyter.Options{Spec: found, Dir: f.Arg(1), Version: cmdkit.ProgramVersion()}), nil
-	}
-}
-
-// languageDefaults holds what a kernelspec does not say about a language.
-type languageDefaults struct {
-	extension, comment string
-	dialect            conformance.Dialect
-}
-
-// defaultsByLanguage returns the defaults by the language's name in kernels, in lower case. Other
-// languages work without any.
-func defaultsByLanguage() map[string]languageDefaults {
-	python, r := conformance.PythonDialect(), conformance.RDialect()
-	python.Exit = "import os; os._exit(3)"       // a kernel catches SystemExit
-	python.Shell = func(command string) string { // a child's own output might overtake the kernel's
-		return "import subprocess; print(subprocess.run(" + strconv.QuoteToASCII(command) + ", shell=True, stdout=-1, text=True).stdout, end='')"
-	}
-	python.Call, r.Call = nil, nil
-	python.Define, r.Define = "", ""
-	r.Exit = "" // IRkernel exits without a status
-	script := javaScriptDialect()
-	return map[string]languageDefaults{
-		"python":     {"py", "#", python},
-		"r":          {"R", "#", r},
-		"bash":       {"sh", "#", bashDialect()},
-		"typescript": {"ts", "//", script},
-		"javascript": {"js", "//", script},
-		"julia":      {"jl", "#", conformance.Dialect{}},
-		"rust":       {"rs", "//", conformance.Dialect{}},
-		"go":         {"go", "//", conformance.Dialect{}},
-		"ruby":       {"rb", "#", conformance.Dialect{}},
-		"octave":     {"m", "%", conformance.Dialect{}},
-		"scala":      {"scala", "//", conformance.Dialect{}},
-	}
-}
-
-func bashDialect() conformance.Dialect {
-	return conformance.Dialect{
-		Print: func(text string) string { return "printf '%s\\n' " + shellquote.Join(text) },
-		Error: "false",
-		Sleep: "sleep 3600",
-		Loop:  "while :; do :; done",
-		Whole: "x=1",
-		Word:  "compge", Match: "compgen",
-	}
-}
-
-func javaScriptDialect() conformance.Dialect {
-	return conformance.Dialect{
-		Print: func(text string) string { return "console.log(" + strconv.Quote(text) + ")" },
-		Error: "throw new TypeError('no')",
-		Sleep: "await new Promise(done => setTimeout(done, 3600e3))",
-		Whole: "var x = 1", Partial: "function f() {",
-		Word: "Arra", Match: "Array",
 	}
 }
 

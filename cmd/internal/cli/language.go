@@ -472,3 +472,25 @@ func formatUsage() string {
 	}
 	return "`" + strings.Join(all, "|") + "` the format; default a script"
 }
+
+// hasLanguage reports whether a daemon currently has a language. It looks for a Jupyter kernel only
+// if one is asked for.
+func hasLanguage(name string) bool {
+	if kernel, ok := strings.CutPrefix(name, jupyterPrefix); ok {
+		return slices.ContainsFunc(installedKernels(), func(k kernelspec.KernelSpec) bool { return k.Name == kernel })
+	}
+	return slices.ContainsFunc(availableLanguages(), func(l languageInfo) bool { return l.name == name })
+}
+
+// languageNames returns the languages that a daemon has. It finds the Jupyter kernels with its own
+// environment.
+func languageNames() []string {
+	var names []string
+	for _, l := range availableLanguages() {
+		names = append(names, l.name)
+	}
+	for _, k := range installedKernels() {
+		names = append(names, jupyterPrefix+k.Name)
+	}
+	return names
+}

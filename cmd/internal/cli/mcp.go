@@ -21,21 +21,6 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// clientSecrets returns variables that a client needs only itself but passes on to servers. Code
-// that has them can act as the client. The user's own keys, such as OPENAI_API_KEY, stay, because
-// the code may need them. docs/mcp.md names the source of each variable.
-func clientSecrets() []string {
-	return []string{
-		"CLAUDE_CODE_MESSAGING_*",
-		"CLAUDE_CODE_OAUTH_*",
-		"CLAUDE_CODE_SESSION_ACCESS_TOKEN",
-		"GEMINI_CLI_IDE_AUTH_TOKEN",
-		"CODEX_API_KEY",
-		"CODEX_ACCESS_TOKEN",
-		"OPENCODE_SERVER_PASSWORD",
-	}
-}
-
 // projectDir returns the project's directory according to Claude Code, or "" if it names none.
 // Claude Code may start the server in another directory.
 func projectDir() string {
@@ -58,14 +43,6 @@ func setDefaultPath() {
 
 // minImageSize is the smallest size at which a model can read anything in an image.
 const minImageSize = 64
-
-// offeredLanguages returns the languages for an agent: the chosen ones, or all.
-func (r runtimeFlags) offeredLanguages() ([]languageInfo, error) {
-	if chosen, err := r.chosenLanguages(); err != nil || len(chosen) > 0 {
-		return chosen, err
-	}
-	return allLanguages()
-}
 
 // mcpFlags holds the flags of repl mcp.
 type mcpFlags struct {

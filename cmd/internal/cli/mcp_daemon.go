@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -26,10 +25,6 @@ import (
 )
 
 const (
-	// daemonIdleTimeout is how long a daemon that a client started stays without use. An agent that
-	// starts again the next morning finds its session.
-	daemonIdleTimeout = 24 * time.Hour
-
 	// markTimeout bounds saving how far a client has read.
 	markTimeout = 2 * time.Second
 
@@ -57,10 +52,6 @@ type daemonBackend struct {
 	packages    []string // required in its sessions
 	closeAll    func()   // closes the connection and everything that supports it
 }
-
-// openTimeout bounds opening a session, including starting the daemon but not preparing the
-// session.
-const openTimeout = 30 * time.Second
 
 // daemonFlags says whether sessions are in a daemon, and in which one.
 type daemonFlags struct {
@@ -167,8 +158,6 @@ func mcpClientName() string {
 	return "mcp"
 }
 
-var nonNameChars = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
-
 // directoryName returns the part of a session's name that stands for a directory. It differs for
 // directories with the same base name.
 func directoryName(dir string) string {
@@ -178,7 +167,7 @@ func directoryName(dir string) string {
 	if absolute, err := filepath.Abs(dir); err == nil {
 		dir = absolute
 	}
-	name := strings.Trim(nonNameChars.ReplaceAllString(filepath.Base(dir), "-"), "-.")
+	name := sessionNamePart(filepath.Base(dir))
 	if name == "" {
 		name = "root"
 	}

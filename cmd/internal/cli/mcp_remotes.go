@@ -70,20 +70,6 @@ func (f *remotesFlag) resolveNames(target *daemonTarget) error {
 	return nil
 }
 
-// defaultRemote returns the remote of sessions whose names have none, or "" if it has no name.
-func (t *daemonTarget) defaultRemote() string {
-	if t.isRemote() {
-		return t.remote
-	}
-	return userconfig.LocalRemote
-}
-
-// forRemotes returns the flags for the additional remotes. They keep no directories or programs,
-// which exist only at the default daemon.
-func (r runtimeFlags) forRemotes() runtimeFlags {
-	return runtimeFlags{lang: r.lang, limits: r.limits, sandbox: r.remoteSandbox, isRemote: true}
-}
-
 // A remotesBackend keeps the sessions of an MCP server in several daemons: the default one, and one
 // at each remote that the user allows. It connects to a remote when a call names it or asks for all
 // sessions. Each remote has its own connection.

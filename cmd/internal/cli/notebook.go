@@ -407,7 +407,7 @@ func notebookEnv(environ []string) map[string]string {
 // and after the connection file, which stays the same over restarts.
 func notebookSessionName(notebook, connection string) string {
 	name := strings.TrimSuffix(filepath.Base(filepath.FromSlash(notebook)), ".ipynb")
-	name = strings.Trim(nonNameChars.ReplaceAllString(name, "-"), "-.")
+	name = sessionNamePart(name)
 	if notebook == "" || name == "" {
 		name = "jupyter"
 	}

@@ -178,3 +178,18 @@ func checkPackages(session session.Info, with []string) error {
 	}
 	return nil
 }
+
+// clientSecrets returns variables that a client needs only itself but passes on to servers. Code
+// that has them can act as the client. The user's own keys, such as OPENAI_API_KEY, stay, because
+// the code may need them. docs/mcp.md names the source of each variable.
+func clientSecrets() []string {
+	return []string{
+		"CLAUDE_CODE_MESSAGING_*",
+		"CLAUDE_CODE_OAUTH_*",
+		"CLAUDE_CODE_SESSION_ACCESS_TOKEN",
+		"GEMINI_CLI_IDE_AUTH_TOKEN",
+		"CODEX_API_KEY",
+		"CODEX_ACCESS_TOKEN",
+		"OPENCODE_SERVER_PASSWORD",
+	}
+}

@@ -284,11 +284,3 @@ func (r *programRun) handleCtrlC(ctx context.Context, end context.CancelCauseFun
 		}
 	}
 }
-
-// denialPrefix begins the line about a denial.
-func denialPrefix(d timeline.AccessDenied) string {
-	if d.Call != "" {
-		return "not allowed"
-	}
-	return "the sandbox refused"
-}

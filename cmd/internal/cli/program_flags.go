@@ -70,10 +70,16 @@ func (p *programFlags) parseArgs(f *flag.FlagSet, args []string) error {
 		return cmdkit.UsageErrorf("-i needs a terminal")
 	case p.interactive && len(p.fileArgs) > 0 && p.fileArgs[0] == standardInput:
 		return cmdkit.UsageErrorf("-i and %s both read standard input", standardInput)
-	case !p.hasE && len(p.fileArgs) > 0 && p.fileArgs[0] != standardInput:
-		return checkFile(p.fileArgs[0])
 	}
 	return nil
+}
+
+// namedFile returns the file that the command line names, if there is one.
+func (p *programFlags) namedFile() (name string, ok bool) {
+	if p.hasE || len(p.fileArgs) == 0 || p.fileArgs[0] == standardInput {
+		return "", false
+	}
+	return p.fileArgs[0], true
 }
 
 // isFile reports whether the program is a file.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -21,18 +20,6 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
-
-// crashNoticeRewriter returns a function that rewrites events of a remote session for this machine.
-// The notice that the session before crashed names a file of the remote machine, and the command
-// without the remote.
-func crashNoticeRewriter(now session.Info, again string) func(timeline.Event) timeline.Event {
-	return func(e timeline.Event) timeline.Event {
-		if n, ok := e.Body.(timeline.Notice); ok && now.CrashedTranscript != "" && strings.Contains(n.Message, now.CrashedTranscript) {
-			e.Body = timeline.Notice{Message: fmt.Sprintf("the session %s before this one crashed when its daemon was killed: %s %s", now.Name, cmdkit.RecoverCommand+" "+now.Name+again, cmdkit.RecoverHint)}
-		}
-		return e
-	}
-}
 
 // A crashedSession is a session whose daemon or server was killed, on this machine or at a remote.
 type crashedSession struct {

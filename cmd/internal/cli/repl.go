@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/term"
 
@@ -18,172 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
-	"github.com/turnstone-repl/turnstone/workers/python"
 )
-
-// runtimeFlags holds the flags that all commands which start a runtime share.
-type runtimeFlags struct {
-	lang, python, r, dir string
-	worker               workerFlag
-	initFile, envFile    string
-	env                  []string // from envFile
-	sandboxFlags         sandboxFlags
-	sandbox              *workers.Sandbox // from sandboxFlags
-	remoteSandbox        *workers.Sandbox // likewise, for sessions at additional remotes
-	limits               limitFlags
-	isRemote             bool // the session is on another machine
-	isProgram            bool // it runs a whole program
-	asProcess            bool // the program is the runtime's own process, if the language supports that
-}
-
-// resolveRuntime checks the flags and finds the runtime.
-func (r runtimeFlags) resolveRuntime() (languageInfo, workers.Spec, error) {
-	if r.lang == "" && r.python == "" && r.r != "" {
-		r.lang = "r"
-	}
-	custom, ok, err := r.worker.singleWorker(r.lang)
-	if err != nil {
-		return languageInfo{}, workers.Spec{}, err
-	}
-	if ok {
-		r.lang = custom.name
-	}
-	l, err := r.findLanguage(r.lang)
-	if err != nil {
-		return l, workers.Spec{}, err
-	}
-	if err := r.checkExecutable(l); err != nil {
-		return l, workers.Spec{}, err
-	}
-	if err := r.resolvePaths(); err != nil {
-		return l, workers.Spec{}, err
-	}
-	s, err := r.languageSpec(l)
-	return l, s, err
-}
-
-// findLanguage finds a language by its name, including those of --worker.
-func (r runtimeFlags) findLanguage(name string) (languageInfo, error) {
-	if custom, ok := r.worker.findWorker(name); ok {
-		return custom.toLanguage(), nil
-	}
-	return findLanguage(name)
-}
-
-// needsSession reports whether a flag needs the supervisor.
-func (r runtimeFlags) needsSession() bool {
-	return r.sandbox.Confines() || r.limits.Limits != (workers.Limits{}) || r.initFile != ""
-}
-
-// hasNoLanguage reports whether no flag names a language.
-func (r runtimeFlags) hasNoLanguage() bool {
-	return r.lang == "" && r.python == "" && r.r == "" && len(r.worker) == 0
-}
-
-// interpreterFor returns the runtime that was named for a language, or "".
-func (r runtimeFlags) interpreterFor(l languageInfo) string {
-	return map[string]string{"python": r.python, "r": r.r}[l.name]
-}
-
-// runtimeInDaemon returns the runtime for a session that a daemon creates. It is the named one, or
-// for Python the active environment, because the daemon has an environment of its own. "" leaves
-// the choice to the daemon. A local environment means nothing at a remote.
-func (r runtimeFlags) runtimeInDaemon(l languageInfo) string {
-	named := r.interpreterFor(l)
-	switch here, err := filepath.Abs(named); {
-	case r.isRemote || named == "" && l.name != "python":
-		return named
-	case named == "":
-	case err == nil && r.dir == "" && fileExists(here): // the daemon works in another directory
-		return here
-	default:
-		return named
-	}
-	found, searched, err := python.Find(python.FindOptions{Dir: r.dir})
-	if err != nil || !strings.HasPrefix(searched[len(searched)-1].Source, "active ") {
-		return ""
-	}
-	return found.Path
-}
-
-// fileExists reports whether a path exists.
-func fileExists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
-// checkExecutable rejects --python or --r for a language that the command line excludes.
-func (r runtimeFlags) checkExecutable(only languageInfo) error {
-	for _, other := range availableLanguages() {
-		if name := r.interpreterFor(other); name != "" && other.name != only.name {
-			return cmdkit.UsageErrorf("--%s %s does not match --lang %s", other.name, name, only.name)
-		}
-	}
-	return nil
-}
-
-// resolvePaths checks the limits and the named directory and files, and makes the paths absolute.
-func (r *runtimeFlags) resolvePaths() (err error) {
-	if err := r.limits.validateLimits(); err != nil {
-		return err
-	}
-	if r.envFile != "" {
-		if r.env, err = readEnvFile(r.envFile); err != nil {
-			return cmdkit.UsageErrorf("--env-file: %v", err)
-		}
-	}
-	if r.initFile != "" {
-		if i, err := os.Stat(r.initFile); err != nil || i.IsDir() {
-			return cmdkit.UsageErrorf("--init %s: no such file", r.initFile)
-		}
-		if r.initFile, err = filepath.Abs(r.initFile); err != nil {
-			return err
-		}
-	}
-	if r.dir == "" {
-		return nil
-	}
-	if r.isRemote {
-		return cmdkit.RequireAbsolute("--dir", r.dir)
-	}
-	if i, err := os.Stat(r.dir); err != nil || !i.IsDir() {
-		return cmdkit.UsageErrorf("--dir %s: not a directory", r.dir)
-	}
-	r.dir, err = filepath.Abs(r.dir)
-	return err
-}
-
-// languageSpec finds the runtime of a language. Naming an interpreter that does not work is a usage
-// error.
-func (r runtimeFlags) languageSpec(l languageInfo) (workers.Spec, error) {
-	s := l.newSpec(r.interpreterFor(l), r.dir, r.runtimeSettings())
-	s.Sandbox, s.Limits = r.sandbox, r.limits.Limits
-	if s.Err != nil && r.interpreterFor(l) != "" {
-		return s, cmdkit.UsageErrorf("%v", s.Err)
-	}
-	return s, s.Err
-}
-
-func (r runtimeFlags) runtimeSettings() runtimeSettings {
-	return runtimeSettings{env: r.env, initFile: r.initFile, isProgram: r.isProgram, asProcess: r.asProcess}
-}
-
-// addFlags adds the flags that choose and configure the runtime.
-func (r *runtimeFlags) addFlags(f *flag.FlagSet) {
-	f.Var(langFlag{&r.lang}, "lang", langUsage())
-	f.Var(&r.worker, "worker", cmdkit.WorkerUsage)
-	r.addInterpreterFlags(f)
-	f.StringVar(&r.dir, "dir", "", "`DIR` the working directory of the session")
-	f.StringVar(&r.initFile, "init", "", "`FILE` run this file whenever the session starts")
-	r.sandboxFlags.addFlags(f)
-	r.limits.addFlags(f)
-	f.StringVar(&r.envFile, "env-file", "", "`FILE` variables for the session, in lines NAME=VALUE")
-}
-
-func (r *runtimeFlags) addInterpreterFlags(f *flag.FlagSet) {
-	f.StringVar(&r.python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
-	f.StringVar(&r.r, "r", "", "`R` an R executable, the directory of an installation, or a version such as 4.3")
-}
 
 // newReplCommand is the command without a subcommand: an interactive session, or one program.
 func newReplCommand(f *flag.FlagSet) cmdkit.Action {
@@ -202,6 +36,11 @@ func newReplCommand(f *flag.FlagSet) cmdkit.Action {
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		if err := g.parseArgs(f, args); err != nil {
 			return cmdkit.StatusUsage, err
+		}
+		if name, ok := g.namedFile(); ok {
+			if err := checkFile(name); err != nil {
+				return cmdkit.StatusUsage, err
+			}
 		}
 		if err := terminal.validateHistory(); err != nil {
 			return cmdkit.StatusUsage, err
@@ -247,12 +86,12 @@ func newReplCommand(f *flag.FlagSet) cmdkit.Action {
 		if c.asProcess && lang.processArgs != nil {
 			return runProcess(s, lang, spec, log, &g)
 		}
-		return g.runSession(s, lang, spec, more, terminal)
+		return runProgramSession(s, &g, lang, spec, more, terminal)
 	}
 }
 
-// runSession runs the program, or the prompt of a user, in a session of this process.
-func (p *programFlags) runSession(s cmdkit.Streams, lang languageInfo, spec workers.Spec, more localSessionOptions, terminal terminalFlags) (int, error) {
+// runProgramSession runs the program, or the prompt of a user, in a session of this process.
+func runProgramSession(s cmdkit.Streams, p *programFlags, lang languageInfo, spec workers.Spec, more localSessionOptions, terminal terminalFlags) (int, error) {
 	first := ""
 	if p.hasProgram {
 		var err error

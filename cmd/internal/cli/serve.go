@@ -11,14 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
-	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelspec"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -267,28 +265,6 @@ func cacheNames(list func() []string) func() []string {
 		}
 		return names
 	}
-}
-
-// hasLanguage reports whether a daemon currently has a language. It looks for a Jupyter kernel only
-// if one is asked for.
-func hasLanguage(name string) bool {
-	if kernel, ok := strings.CutPrefix(name, jupyterPrefix); ok {
-		return slices.ContainsFunc(installedKernels(), func(k kernelspec.KernelSpec) bool { return k.Name == kernel })
-	}
-	return slices.ContainsFunc(availableLanguages(), func(l languageInfo) bool { return l.name == name })
-}
-
-// languageNames returns the languages that a daemon has. It finds the Jupyter kernels with its own
-// environment.
-func languageNames() []string {
-	var names []string
-	for _, l := range availableLanguages() {
-		names = append(names, l.name)
-	}
-	for _, k := range installedKernels() {
-		names = append(names, jupyterPrefix+k.Name)
-	}
-	return names
 }
 
 // specFor finds the runtime that a client of the daemon asks for, with its packages.

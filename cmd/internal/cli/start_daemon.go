@@ -18,6 +18,10 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
+// daemonIdleTimeout is how long a daemon that a client started stays without use. An agent that
+// starts again the next morning finds its session.
+const daemonIdleTimeout = 24 * time.Hour
+
 // maxLastOutputBytes bounds how much of a failed daemon's last output is quoted.
 const maxLastOutputBytes = 4 << 10
 

@@ -41,7 +41,7 @@ type turnView struct {
 
 // newTurnView returns a view for a command that waits for a while. A terminal shows the beginning
 // and the end of long output; a file or a program gets all of it.
-func (d *daemonCommand) newTurnView(s cmdkit.Streams, c *client.Conn, wait time.Duration) *turnView {
+func newTurnView(d *daemonCommand, s cmdkit.Streams, c *client.Conn, wait time.Duration) *turnView {
 	return &turnView{cmd: d, streams: s, client: c, deadline: time.Now().Add(wait), showAll: !d.json && !cmdkit.IsTerminal(s.Out)}
 }
 

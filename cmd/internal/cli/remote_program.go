@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/remote/install"
+	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
+)
+
+// minPromptTimeout is the least time that the remote end gets to answer if the user at the terminal
+// may be asked something first.
+const minPromptTimeout = 2 * time.Minute
+
+// sendablePrograms finds the programs that can be sent to a remote: this one, and those for other
+// systems next to it or in the cache.
+func sendablePrograms() (install.ProgramFinder, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return install.ProgramFinder{}, fmt.Errorf("cannot find the path of this program: %w", err)
+	}
+	p := install.ProgramFinder{Self: self, Dirs: []string{filepath.Dir(self)}}
+	if cache, err := os.UserCacheDir(); err == nil {
+		p.Dirs = append(p.Dirs, filepath.Join(cache, "turnstone", "programs"))
+	}
+	return p, nil
+}
+
+// A remoteInstall copies the program to a remote.
+type remoteInstall struct {
+	command   *client.CommandDialer
+	remoteKey string // the key of the saved state
+	dir       string // a directory there to try first; "" is the last one
+
+	terminal *os.File  // the user's; nil for none
+	notes    io.Writer // gets one line before the program is sent
+}
+
+// installProgram installs the program at the remote and saves where.
+func (i remoteInstall) installProgram(ctx context.Context) (install.InstalledProgram, error) {
+	from, err := sendablePrograms()
+	if err != nil {
+		return install.InstalledProgram{}, err
+	}
+	known, err := userconfig.ReadRemoteState(cmdkit.StateDir(), i.remoteKey)
+	if err != nil {
+		return install.InstalledProgram{}, err
+	}
+	if i.dir != "" {
+		known.Dir = i.dir
+	}
+	o := install.Options{
+		Prefix: i.command.Prefix, Env: i.command.Env, LastAsked: i.command.LastPrompt, Terminal: i.terminal, Dir: known.Dir, Programs: from, Timeout: i.command.GreetingTimeout,
+		OnSend: func(bytes int, dir string) {
+			fmt.Fprintf(i.notes, "repl: installing repl at %s: sending %.1f MB to %s\n", i.command.DisplayName(), float64(bytes)/1e6, dir)
+		},
+	}
+	if i.terminal != nil {
+		o.Timeout = max(o.Timeout, minPromptTimeout)
+		o.Stderr = i.notes
+	}
+	installed, err := install.Install(ctx, o)
+	if err != nil {
+		return installed, err
+	}
+	known.Program = installed.Path
+	if err := userconfig.WriteRemoteState(cmdkit.StateDir(), i.remoteKey, known); err != nil {
+		return installed, fmt.Errorf("repl is installed there at %s, but that cannot be saved: %w", installed.Path, err)
+	}
+	return installed, nil
+}
+
+// setInstaller lets a command install the program if it is missing at the remote. That happens if
+// the remote's settings allow it, if it was installed there before, or for a user at the terminal.
+// Others must not find our programs at a remote.
+func (t *daemonTarget) setInstaller(transport *client.CommandDialer, p userconfig.Remote, key string, known userconfig.RemoteState) {
+	watched := transport.Terminal != nil && transport.Stderr != nil
+	d := remoteInstall{command: transport, remoteKey: key, terminal: transport.Terminal, notes: os.Stderr}
+	install := "repl remote install" + t.remoteArg()
+	transport.InstallProgram = func(ctx context.Context) (string, error) {
+		switch {
+		case p.Program != "":
+			return "", fmt.Errorf("correct repl = %q of the remote in %s, or remove the line; then %s installs the program", p.Program, remotesFile(), install)
+		case !p.Install && known.Program == "" && !watched:
+			return "", fmt.Errorf("%s installs it", install)
+		}
+		installed, err := d.installProgram(ctx)
+		return installed.Path, err
+	}
+}
