@@ -18,7 +18,7 @@ func MonitorPID(p *WorkerProcess) int { return p.backend.(*monitorClient).monito
 // CountHandles returns how many handles this process has, among the first 2048 possible ones.
 // GetProcessHandleCount returns 0 under Wine.
 func CountHandles() (count int) {
-	information := kernel32.NewProc("GetHandleInformation")
+	information := windows.NewLazySystemDLL("kernel32.dll").NewProc("GetHandleInformation")
 	for h := uintptr(4); h <= 4*2048; h += 4 {
 		var flags uint32
 		if ok, _, _ := information.Call(h, uintptr(unsafe.Pointer(&flags))); ok != 0 {
@@ -45,7 +45,7 @@ func StartWithFailure(c *StartConfig, n int) (name string, monitor int, err erro
 // StartAndDie runs a start up to step n, and then ends this process.
 func StartAndDie(c *StartConfig, n int) error {
 	s, steps := stepsWithInjection(c, n, func() error {
-		return windows.TerminateProcess(windows.CurrentProcess(), terminatedCode)
+		return windows.TerminateProcess(windows.CurrentProcess(), 1)
 	})
 	return s.runSteps(steps)
 }
@@ -96,8 +96,7 @@ func StartWithHungMonitor(step, path string) (err error) {
 
 // JobLimits returns the limits of a worker's job as the system reports them.
 func JobLimits(p *WorkerProcess) (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION) {
-	p.backend.(*monitorClient).job.queryInfo(windows.JobObjectExtendedLimitInformation, unsafe.Pointer(&l), unsafe.Sizeof(l))
-	return l
+	return p.backend.(*monitorClient).job.currentLimits()
 }
 
 // NewJobLimits returns the limits for a job.

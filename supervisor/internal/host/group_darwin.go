@@ -22,5 +22,4 @@ func openCgroupSwitch(*monitorproto.WorkerCommand) (cgroupSwitch, error) { retur
 func (cgroupSwitch) joinWorkerGroup() error                              { return nil }
 func (cgroupSwitch) rejoinMonitorGroup() error                           { return nil }
 
-func (*cgroup) taskLimit(monitorproto.ProcessLimits, *SandboxConfig) int { return 0 }
-func uncountedMemory(*StartConfig, error) string                         { return "" }
+func uncountedMemory(int64, bool, error) string { return "" }

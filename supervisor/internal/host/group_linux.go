@@ -307,13 +307,14 @@ func (c *cgroup) groupDirs() (worker, monitor []byte) {
 	return []byte(c.workerDir), []byte(c.monitorDir)
 }
 
-// uncountedMemory returns a notice about what a memory limit does not count without a group.
-func uncountedMemory(c *StartConfig, why error) string {
-	if c.Limits.Memory == 0 {
+// uncountedMemory returns a notice about what a memory limit does not count without a group; why says
+// why there is none.
+func uncountedMemory(limit int64, sandboxed bool, why error) string {
+	if limit == 0 {
 		return ""
 	}
 	what := "data buffered in sockets and pipes"
-	if c.Sandbox == nil { // a sandbox counts these, or has none
+	if !sandboxed { // a sandbox counts these, or has none
 		what += ", and System V shared memory that no process has attached"
 	}
 	return fmt.Sprintf("the memory limit does not count %s: no control group is available (%v)", what, why)

@@ -44,6 +44,9 @@ const (
 	jobClosed = 1 << 16
 )
 
+// errProcessEnded is returned for a process that ended before it could be put into its job.
+var errProcessEnded = errors.New("the process has ended")
+
 // terminatedCode is the exit status of processes that the job ends.
 const terminatedCode = 1
 
@@ -119,7 +122,7 @@ func (j *job) readMessages() {
 
 // addProcess puts a process into the job and returns a handle to wait for it. The caller must
 // hold a handle of the process, so that its id stays valid. If addProcess fails, it ends the
-// process; errAcceptStopped means that the process had already ended.
+// process; errProcessEnded means that the process had ended before.
 func (j *job) addProcess(pid uint32) (windows.Handle, error) {
 	h, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE|windows.PROCESS_DUP_HANDLE|windows.SYNCHRONIZE, false, pid)
 	if err != nil {
@@ -128,7 +131,7 @@ func (j *job) addProcess(pid uint32) (windows.Handle, error) {
 	if err := windows.AssignProcessToJobObject(j.handle, h); err != nil {
 		defer windows.CloseHandle(h)
 		if ended, _ := windows.WaitForSingleObject(h, 0); ended == windows.WAIT_OBJECT_0 {
-			return 0, errAcceptStopped
+			return 0, errProcessEnded
 		}
 		_ = windows.TerminateProcess(h, terminatedCode)
 		return 0, fmt.Errorf("assign process %d: %w", pid, err)
@@ -213,11 +216,7 @@ func (j *job) hasProcess(pid int) bool {
 // peakMemory returns the most memory that one process of the job has used, in bytes; 0 when
 // the system did not count.
 func (j *job) peakMemory() int64 {
-	var limits windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
-	if !j.queryInfo(windows.JobObjectExtendedLimitInformation, unsafe.Pointer(&limits), unsafe.Sizeof(limits)) {
-		return 0
-	}
-	return int64(limits.PeakProcessMemoryUsed)
+	return int64(j.currentLimits().PeakProcessMemoryUsed)
 }
 
 // memoryBytes returns the sum of the working sets of all members except one, in bytes.
@@ -235,6 +234,20 @@ func (j *job) memoryBytes(but int) int64 {
 		_ = windows.CloseHandle(h)
 	}
 	return sum
+}
+
+// reachedMemoryLimit returns the memory limit of the job in bytes if it was reached, otherwise 0.
+func (j *job) reachedMemoryLimit() int64 {
+	if !j.memoryLimitReached.Load() {
+		return 0
+	}
+	return j.limits.Memory
+}
+
+// currentLimits returns the limits of the job as the system reports them.
+func (j *job) currentLimits() (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION) {
+	j.queryInfo(windows.JobObjectExtendedLimitInformation, unsafe.Pointer(&l), unsafe.Sizeof(l))
+	return l
 }
 
 // close ends the remaining processes, and readMessages. It is called once.
@@ -271,10 +284,7 @@ func workingSet(process windows.Handle) int64 {
 
 // Functions that x/sys lacks.
 var (
-	kernel32                  = windows.NewLazySystemDLL("kernel32.dll")
-	procGetProcessMemoryInfo  = kernel32.NewProc("K32GetProcessMemoryInfo")
-	procIsProcessInJob        = kernel32.NewProc("IsProcessInJob")
-	procGetConsoleProcessList = kernel32.NewProc("GetConsoleProcessList")
-	procSetConsoleTitle       = kernel32.NewProc("SetConsoleTitleW")
-	procSetConsoleCtrlHandler = kernel32.NewProc("SetConsoleCtrlHandler")
+	kernel32                 = windows.NewLazySystemDLL("kernel32.dll")
+	procGetProcessMemoryInfo = kernel32.NewProc("K32GetProcessMemoryInfo")
+	procIsProcessInJob       = kernel32.NewProc("IsProcessInJob")
 )

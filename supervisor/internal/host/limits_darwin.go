@@ -7,7 +7,3 @@ var supportedLimits = monitorproto.ProcessLimits{}
 
 func setCPUAffinity([]int, int) error                         { return nil }
 func setRlimits(int, *monitorproto.WorkerCommand, bool) error { return nil }
-
-func (m *monitorClient) measureUsage(int64) Usage       { return Usage{} }
-func (m *monitorClient) applyLimits(Usage, LimitUpdate) {}
-func (m *monitorClient) killMembers([]int)              {}

@@ -147,15 +147,13 @@ func sandboxTaskLimit() int64 {
 	return int64(most)
 }
 
-// taskLimit returns a bound for all tasks of the user, the worker's included, if the kernel counts
-// them that way; 0 means none.
-func (c *cgroup) taskLimit(l monitorproto.ProcessLimits, s *SandboxConfig) int {
+// taskLimit returns a bound for all tasks of the user, the worker's included; 0 means none. It is for
+// kernels that count them together: see hasTaskCountPerNamespace.
+func (c *cgroup) taskLimit(l monitorproto.ProcessLimits, sandboxed bool) int {
 	switch {
-	case s.hasNamespaces() && hasTaskCountPerNamespace():
-		return 0
 	case l.Processes > 0 && c == nil: // the kernel counts those of a control group
 		return countUserTasks() + max(taskLimitFactor*l.Processes, baseSandboxTasks)
-	case s != nil:
+	case sandboxed:
 		return countUserTasks() + int(sandboxTaskLimit())
 	}
 	return 0

@@ -17,7 +17,7 @@ func MachineMemory() int64 {
 	limit := int64(0)
 	for line := range strings.Lines(procinfo.ReadFile("/proc/meminfo")) {
 		if value, ok := strings.CutPrefix(line, "MemTotal:"); ok {
-			limit = parseKilobytes(strings.TrimSpace(value))
+			limit = procinfo.ParseKilobytes(strings.TrimSpace(value))
 		}
 	}
 	groups, _ := os.ReadFile("/proc/self/cgroup")

@@ -176,7 +176,7 @@ func (m *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 		CPUs:           c.CPUs,
 		WorkerCgroup:   group,
 		MonitorCgroup:  home,
-		MaxUserTasks:   m.cgroup.taskLimit(c.Limits, c.Sandbox),
+		MaxUserTasks:   userTaskLimit(m.cgroup, c.Limits, c.Sandbox),
 	}}
 	m.log.LogCommand(start)
 	err = json.NewEncoder(m.down).Encode(start)
@@ -218,7 +218,7 @@ func (m *monitorClient) setUpCgroup(ctx context.Context, l *workerLaunch) {
 	var err error
 	limits := l.command.Limits
 	if m.cgroup, err = newCgroup(ctx, m.tree.root, l.tag, limits, l.command.RuntimeDir); m.cgroup == nil {
-		l.uncountedMemory = uncountedMemory(l.command, err)
+		l.uncountedMemory = uncountedMemory(limits.Memory, l.command.Sandbox != nil, err)
 	} else if m.sandboxPlan != nil && limits.Memory > 0 && limits.Disk == 0 { // a refusal by the sandbox's own limits is an error in the language
 		m.sandboxPlan.Shared, m.sandboxPlan.Objects = limits.Memory, limits.Memory
 	}

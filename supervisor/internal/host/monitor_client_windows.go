@@ -139,7 +139,7 @@ func (m *monitorClient) startSteps(c *StartConfig) []startStep {
 // explainEarlyEnd explains why the monitor ended, or did not connect, before its first command.
 func explainEarlyEnd(err error) error {
 	switch {
-	case errors.Is(err, errAcceptStopped):
+	case errors.Is(err, errAcceptStopped), errors.Is(err, errProcessEnded):
 		err = errors.New("it ended before its first command; does any code run before MonitorMain in main?")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = errors.New("it did not connect in time; does any code run before MonitorMain in main? A slow machine needs a longer StartTimeout")
@@ -361,8 +361,8 @@ func (m *monitorClient) run(ended func(monitorproto.Exit), notice func(string)) 
 // withAccounting returns e with the job's memory figures.
 func (m *monitorClient) withAccounting(e monitorproto.Exit) monitorproto.Exit {
 	e.PeakRSS = m.job.peakMemory()
-	if m.job.memoryLimitReached.Load() {
-		e.MemoryLimit = m.job.limits.Memory
+	if limit := m.job.reachedMemoryLimit(); limit > 0 {
+		e.MemoryLimit = limit
 	}
 	return e
 }

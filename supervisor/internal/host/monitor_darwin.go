@@ -5,8 +5,6 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 func monitorExecutable() (string, error) { return os.Executable() }
@@ -47,12 +45,6 @@ func surviveSignals() {}
 func workerAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
-
-// An oomCounter counts nothing, because macOS has no out-of-memory killer.
-type oomCounter struct{ limit int64 }
-
-func newOOMCounter(*monitorproto.WorkerCommand) oomCounter { return oomCounter{} }
-func (oomCounter) hasIncreased() bool                      { return false }
 
 // releaseImagePages does nothing: macOS reclaims the pages when memory is short.
 func releaseImagePages() {}

@@ -345,3 +345,11 @@ func receiveCommands(down *json.Decoder) <-chan monitorproto.MonitorCommand {
 	}()
 	return c
 }
+
+// Functions that x/sys lacks.
+var (
+	consoleFunctions          = windows.NewLazySystemDLL("kernel32.dll")
+	procGetConsoleProcessList = consoleFunctions.NewProc("GetConsoleProcessList")
+	procSetConsoleTitle       = consoleFunctions.NewProc("SetConsoleTitleW")
+	procSetConsoleCtrlHandler = consoleFunctions.NewProc("SetConsoleCtrlHandler")
+)

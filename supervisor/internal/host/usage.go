@@ -31,10 +31,6 @@ type LimitUpdate struct {
 	ApplyInSandbox bool
 }
 
-// retainedBytes is what a process keeps of its earlier allowance when nothing is left. A runtime
-// that frees memory to show an error can use it for that.
-const retainedBytes = 8 << 20
-
 // ForkPolicy says whether a tree may start processes and threads.
 type ForkPolicy int
 
@@ -43,39 +39,3 @@ const (
 	ForksAllowed                     // as at the start
 	ForksRefused
 )
-
-// MeasureUsage measures the tree. Its processes share memory after a fork. If they use exact bytes
-// or more, shared memory is counted once, which takes milliseconds for each gigabyte.
-func (p *WorkerProcess) MeasureUsage(exact int64) Usage { return p.backend.measureUsage(exact) }
-
-// ApplyLimits applies update a to the process tree that u describes.
-func (p *WorkerProcess) ApplyLimits(u Usage, a LimitUpdate) { p.backend.applyLimits(u, a) }
-
-// EndLargest kills the largest process of the tree except the worker, if it uses at least this
-// many bytes. It returns the name of that process, or "".
-func (p *WorkerProcess) EndLargest(u Usage, bytes int64) string {
-	var largest processUsage
-	for _, one := range u.processes {
-		if one.pid != p.pid && one.memory > largest.memory {
-			largest = one
-		}
-	}
-	if largest.memory < bytes || largest.pid == 0 {
-		return ""
-	}
-	p.backend.killMembers([]int{largest.pid})
-	return largest.name
-}
-
-// EndNewest kills the newest processes of the tree except the worker, until there are this many
-// tasks fewer.
-func (p *WorkerProcess) EndNewest(u Usage, tasks int) {
-	var pids []int
-	for i := len(u.processes) - 1; i >= 0 && tasks > 0; i-- {
-		if one := u.processes[i]; one.pid != p.pid {
-			tasks -= one.tasks
-			pids = append(pids, one.pid)
-		}
-	}
-	p.backend.killMembers(pids)
-}

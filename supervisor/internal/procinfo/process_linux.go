@@ -160,3 +160,9 @@ func ParentPID(pid int) int {
 	}
 	return 0
 }
+
+// ParseKilobytes returns the bytes of a value such as "  123 kB".
+func ParseKilobytes(value string) int64 {
+	n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+	return n << 10
+}
