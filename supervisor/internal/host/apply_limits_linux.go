@@ -28,8 +28,8 @@ func (m *monitorClient) applyLimits(u Usage, a LimitUpdate) {
 	growing := 0
 	now := make(map[int]int64, len(u.processes))
 	for _, p := range u.processes {
-		now[p.pid] = p.data
-		if p.data > m.lastDataBytes[p.pid] {
+		now[p.PID] = p.data
+		if p.data > m.lastDataBytes[p.PID] {
 			growing++
 		}
 	}
@@ -42,7 +42,7 @@ func (m *monitorClient) applyLimits(u Usage, a LimitUpdate) {
 	limitChanged := !alone && m.updateTaskLimit(u)
 	for _, p := range u.processes {
 		if a.MaxProcessBytes > 0 {
-			setSoftLimit(p.pid, unix.RLIMIT_DATA, func(before uint64) uint64 {
+			setSoftLimit(p.PID, unix.RLIMIT_DATA, func(before uint64) uint64 {
 				retained := min(before, uint64(p.data+retainedBytes))
 				return max(retained, uint64(min(p.data+share, a.MaxProcessBytes+a.SpareBytes+int64(p.tasks)*threadStackBytes)))
 			})
@@ -50,9 +50,9 @@ func (m *monitorClient) applyLimits(u Usage, a LimitUpdate) {
 		switch {
 		case alone && !a.ApplyInSandbox:
 		case a.ForkPolicy == ForksRefused:
-			setSoftLimit(p.pid, unix.RLIMIT_NPROC, func(uint64) uint64 { return 1 })
+			setSoftLimit(p.PID, unix.RLIMIT_NPROC, func(uint64) uint64 { return 1 })
 		case a.ForkPolicy == ForksAllowed || limitChanged:
-			setSoftLimit(p.pid, unix.RLIMIT_NPROC, func(uint64) uint64 { return m.maxTasks })
+			setSoftLimit(p.PID, unix.RLIMIT_NPROC, func(uint64) uint64 { return m.maxTasks })
 		}
 	}
 	m.lastDataBytes = now
@@ -75,7 +75,7 @@ func (m *monitorClient) updateTaskLimit(u Usage) bool {
 
 // userTaskLimit returns a bound for all tasks of the user, the worker's included, if the kernel counts
 // them that way; 0 means none.
-func userTaskLimit(g *cgroup, l monitorproto.ProcessLimits, s *SandboxConfig) int {
+func userTaskLimit(g *Cgroup, l monitorproto.ProcessLimits, s *SandboxConfig) int {
 	if s.hasNamespaces() && hasTaskCountPerNamespace() {
 		return 0
 	}

@@ -8,18 +8,18 @@ import (
 
 // macOS has neither control groups nor limits that they could enforce.
 type (
-	cgroup       struct{}
-	cgroupSwitch struct{}
+	Cgroup       struct{}
+	CgroupSwitch struct{}
 )
 
-func newCgroup(context.Context, int, string, monitorproto.ProcessLimits, string) (*cgroup, error) {
+func newCgroup(context.Context, int, string, monitorproto.ProcessLimits, string) (*Cgroup, error) {
 	return nil, nil
 }
 
-func (*cgroup) removeDir()                                               {}
-func (*cgroup) groupDirs() (_, _ []byte)                                 { return nil, nil }
-func openCgroupSwitch(*monitorproto.WorkerCommand) (cgroupSwitch, error) { return cgroupSwitch{}, nil }
-func (cgroupSwitch) joinWorkerGroup() error                              { return nil }
-func (cgroupSwitch) rejoinMonitorGroup() error                           { return nil }
+func (*Cgroup) removeDir()                                               {}
+func (*Cgroup) groupDirs() (_, _ []byte)                                 { return nil, nil }
+func openCgroupSwitch(*monitorproto.WorkerCommand) (CgroupSwitch, error) { return CgroupSwitch{}, nil }
+func (CgroupSwitch) joinWorkerGroup() error                              { return nil }
+func (CgroupSwitch) rejoinMonitorGroup() error                           { return nil }
 
 func uncountedMemory(int64, bool, error) string { return "" }

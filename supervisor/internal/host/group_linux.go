@@ -17,10 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A cgroup is a control group (version 2) for a worker and all processes that it starts. The kernel
+// A Cgroup is a control group (version 2) for a worker and all processes that it starts. The kernel
 // counts memory in it that is not visible in any process, such as data buffered in sockets. The
 // monitor stays outside, so that a full group neither kills nor blocks it. A nil cgroup means no group.
-type cgroup struct {
+type Cgroup struct {
 	workerDir      string // of the worker
 	monitorDir     string // of its monitor
 	hasMemoryFiles bool   // files of the session are in memory that its limit does not count
@@ -43,7 +43,7 @@ var (
 
 // newCgroup creates the group of a worker whose monitor waits for its plan, if a limit needs one. The
 // error says why there is no group.
-func newCgroup(ctx context.Context, monitor int, tag string, l monitorproto.ProcessLimits, services string) (*cgroup, error) {
+func newCgroup(ctx context.Context, monitor int, tag string, l monitorproto.ProcessLimits, services string) (*Cgroup, error) {
 	if l.Memory == 0 && l.Processes == 0 {
 		return nil, nil
 	}
@@ -57,7 +57,7 @@ func newCgroup(ctx context.Context, monitor int, tag string, l monitorproto.Proc
 			return nil, err
 		}
 	}
-	g := &cgroup{workerDir: filepath.Join(above, "worker-"+tag), monitorDir: home, hasMemoryFiles: l.Disk > 0}
+	g := &Cgroup{workerDir: filepath.Join(above, "worker-"+tag), monitorDir: home, hasMemoryFiles: l.Disk > 0}
 	if err := os.Mkdir(g.workerDir, 0o755); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func newCgroup(ctx context.Context, monitor int, tag string, l monitorproto.Proc
 
 // setLimits sets the group's limits. Programs are killed at the one on memory. The runtime is refused
 // memory before that, so that its language raises an error.
-func (c *cgroup) setLimits(l monitorproto.ProcessLimits) error {
+func (c *Cgroup) setLimits(l monitorproto.ProcessLimits) error {
 	var err error
 	if l.Memory > 0 {
 		err = c.writeLimit("memory.max", monitorproto.HardMemoryLimit(l.Memory)+2*l.Disk)
@@ -84,7 +84,7 @@ func (c *cgroup) setLimits(l monitorproto.ProcessLimits) error {
 	return err
 }
 
-func (c *cgroup) writeLimit(name string, n int64) error {
+func (c *Cgroup) writeLimit(name string, n int64) error {
 	return writeKernelFile(filepath.Join(c.workerDir, name), strconv.FormatInt(n, 10))
 }
 
@@ -102,7 +102,7 @@ func writeKernelFile(name, text string) error {
 }
 
 // removeDir removes the group if it is empty. Its scope ends with the monitor.
-func (c *cgroup) removeDir() {
+func (c *Cgroup) removeDir() {
 	if c != nil {
 		_ = unix.Rmdir(c.workerDir)
 	}
@@ -110,7 +110,7 @@ func (c *cgroup) removeDir() {
 
 // memoryBytes returns the bytes of memory that the group uses, the kernel's included, without those backed
 // by a file on a disk.
-func (c *cgroup) memoryBytes() (n int64, ok bool) {
+func (c *Cgroup) memoryBytes() (n int64, ok bool) {
 	if c == nil || c.hasMemoryFiles {
 		return 0, false
 	}
@@ -126,7 +126,7 @@ func (c *cgroup) memoryBytes() (n int64, ok bool) {
 }
 
 // countOOMKills returns how many processes of the group the kernel has killed for lack of memory.
-func (c *cgroup) countOOMKills() int {
+func (c *Cgroup) countOOMKills() int {
 	if c == nil {
 		return 0
 	}
@@ -264,12 +264,12 @@ func awaitCgroup(ctx context.Context, pid, unit string) (dir string, err error) 
 	}
 }
 
-// A cgroupSwitch moves a monitor into the group of its worker, and back. Its files are opened before the
+// A CgroupSwitch moves a monitor into the group of its worker, and back. Its files are opened before the
 // monitor is confined. Descriptors of -1 mean that there is no group.
-type cgroupSwitch struct{ workerFD, monitorFD int }
+type CgroupSwitch struct{ workerFD, monitorFD int }
 
-func openCgroupSwitch(c *monitorproto.WorkerCommand) (e cgroupSwitch, err error) {
-	e = cgroupSwitch{-1, -1}
+func openCgroupSwitch(c *monitorproto.WorkerCommand) (e CgroupSwitch, err error) {
+	e = CgroupSwitch{-1, -1}
 	if len(c.WorkerCgroup) == 0 {
 		return e, nil
 	}
@@ -284,10 +284,10 @@ func openProcsFile(dir []byte) (int, error) {
 }
 
 // joinWorkerGroup moves this process into the worker's group, so that its new children start there.
-func (s cgroupSwitch) joinWorkerGroup() error { return joinCgroup(s.workerFD) }
+func (s CgroupSwitch) joinWorkerGroup() error { return joinCgroup(s.workerFD) }
 
 // rejoinMonitorGroup moves this process back to its own group.
-func (s cgroupSwitch) rejoinMonitorGroup() error { return joinCgroup(s.monitorFD) }
+func (s CgroupSwitch) rejoinMonitorGroup() error { return joinCgroup(s.monitorFD) }
 
 // joinCgroup moves this process into the group whose cgroup.procs file is open as fd.
 func joinCgroup(fd int) error {
@@ -300,7 +300,7 @@ func joinCgroup(fd int) error {
 }
 
 // groupDirs returns the group directories of the worker and of its monitor, for a plan.
-func (c *cgroup) groupDirs() (worker, monitor []byte) {
+func (c *Cgroup) groupDirs() (worker, monitor []byte) {
 	if c == nil {
 		return nil, nil
 	}

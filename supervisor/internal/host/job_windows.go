@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// A job contains all processes of one session. It ends them when terminateAll is called, and when
+// A Job contains all processes of one session. It ends them when terminateAll is called, and when
 // its last handle closes, which the kernel does for a supervisor that was killed. No process
 // can leave it.
-type job struct {
+type Job struct {
 	port               windows.Handle // receives messages about the job; closed by readMessages
 	emptied            chan struct{}  // holds one message: the job may be empty now
 	listenDone         chan struct{}  // closed when readMessages has ended; nil before it starts
@@ -51,11 +51,11 @@ var errProcessEnded = errors.New("the process has ended")
 const terminatedCode = 1
 
 // newJob creates a job with these limits.
-func newJob(l monitorproto.ProcessLimits) (_ *job, err error) {
-	j := &job{limits: l, emptied: make(chan struct{}, 1)}
+func newJob(l monitorproto.ProcessLimits) (_ *Job, err error) {
+	j := &Job{limits: l, emptied: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
-			j.close()
+			j.Close()
 		}
 	}()
 	if j.handle, err = windows.CreateJobObject(nil, nil); err != nil {
@@ -98,7 +98,7 @@ func jobLimits(given monitorproto.ProcessLimits) windows.JOBOBJECT_EXTENDED_LIMI
 
 // readMessages reads the messages of the kernel, which would otherwise pile up: there is one for
 // each process that starts or ends. It ends with close.
-func (j *job) readMessages() {
+func (j *Job) readMessages() {
 	defer close(j.listenDone)
 	for {
 		var message uint32
@@ -123,7 +123,7 @@ func (j *job) readMessages() {
 // addProcess puts a process into the job and returns a handle to wait for it. The caller must
 // hold a handle of the process, so that its id stays valid. If addProcess fails, it ends the
 // process; errProcessEnded means that the process had ended before.
-func (j *job) addProcess(pid uint32) (windows.Handle, error) {
+func (j *Job) addProcess(pid uint32) (windows.Handle, error) {
 	h, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE|windows.PROCESS_DUP_HANDLE|windows.SYNCHRONIZE, false, pid)
 	if err != nil {
 		return 0, fmt.Errorf("open process %d: %w", pid, err)
@@ -139,7 +139,7 @@ func (j *job) addProcess(pid uint32) (windows.Handle, error) {
 	return h, nil
 }
 
-func (j *job) terminateAll() {
+func (j *Job) terminateAll() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.handle != 0 {
@@ -149,7 +149,7 @@ func (j *job) terminateAll() {
 
 // queryInfo fills info with facts about the job, or returns false. A list that is too long for info
 // is truncated.
-func (j *job) queryInfo(class int32, info unsafe.Pointer, size uintptr) bool {
+func (j *Job) queryInfo(class int32, info unsafe.Pointer, size uintptr) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.handle == 0 {
@@ -161,7 +161,7 @@ func (j *job) queryInfo(class int32, info unsafe.Pointer, size uintptr) bool {
 
 // awaitEmpty waits until no process is left, at most for limit. It queries the job again after
 // each message.
-func (j *job) awaitEmpty(limit time.Duration) bool {
+func (j *Job) awaitEmpty(limit time.Duration) bool {
 	over := time.NewTimer(limit)
 	defer over.Stop()
 	for {
@@ -181,7 +181,7 @@ func (j *job) awaitEmpty(limit time.Duration) bool {
 const maxMembers = 4096
 
 // memberPIDs returns the pids of the job.
-func (j *job) memberPIDs() []int {
+func (j *Job) memberPIDs() []int {
 	var list struct {
 		assigned, listed uint32
 		pids             [maxMembers]uintptr
@@ -197,7 +197,7 @@ func (j *job) memberPIDs() []int {
 }
 
 // hasProcess reports whether a process belongs to the job.
-func (j *job) hasProcess(pid int) bool {
+func (j *Job) hasProcess(pid int) bool {
 	process, err := windows.OpenProcess(windows.PROCESS_QUERY_INFORMATION, false, uint32(pid))
 	if err != nil {
 		return false
@@ -215,12 +215,12 @@ func (j *job) hasProcess(pid int) bool {
 
 // peakMemory returns the most memory that one process of the job has used, in bytes; 0 when
 // the system did not count.
-func (j *job) peakMemory() int64 {
+func (j *Job) peakMemory() int64 {
 	return int64(j.currentLimits().PeakProcessMemoryUsed)
 }
 
 // memoryBytes returns the sum of the working sets of all members except one, in bytes.
-func (j *job) memoryBytes(but int) int64 {
+func (j *Job) memoryBytes(but int) int64 {
 	var sum int64
 	for _, pid := range j.memberPIDs() {
 		if pid == but {
@@ -237,7 +237,7 @@ func (j *job) memoryBytes(but int) int64 {
 }
 
 // reachedMemoryLimit returns the memory limit of the job in bytes if it was reached, otherwise 0.
-func (j *job) reachedMemoryLimit() int64 {
+func (j *Job) reachedMemoryLimit() int64 {
 	if !j.memoryLimitReached.Load() {
 		return 0
 	}
@@ -245,13 +245,13 @@ func (j *job) reachedMemoryLimit() int64 {
 }
 
 // currentLimits returns the limits of the job as the system reports them.
-func (j *job) currentLimits() (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION) {
+func (j *Job) currentLimits() (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION) {
 	j.queryInfo(windows.JobObjectExtendedLimitInformation, unsafe.Pointer(&l), unsafe.Sizeof(l))
 	return l
 }
 
-// close ends the remaining processes, and readMessages. It is called once.
-func (j *job) close() {
+// Close ends the remaining processes, and readMessages. It is called once.
+func (j *Job) Close() {
 	j.mu.Lock()
 	if j.handle != 0 {
 		_ = windows.CloseHandle(j.handle)

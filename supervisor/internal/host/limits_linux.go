@@ -149,7 +149,7 @@ func sandboxTaskLimit() int64 {
 
 // taskLimit returns a bound for all tasks of the user, the worker's included; 0 means none. It is for
 // kernels that count them together: see hasTaskCountPerNamespace.
-func (c *cgroup) taskLimit(l monitorproto.ProcessLimits, sandboxed bool) int {
+func (c *Cgroup) taskLimit(l monitorproto.ProcessLimits, sandboxed bool) int {
 	switch {
 	case l.Processes > 0 && c == nil: // the kernel counts those of a control group
 		return countUserTasks() + max(taskLimitFactor*l.Processes, baseSandboxTasks)

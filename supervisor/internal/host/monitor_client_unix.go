@@ -31,13 +31,13 @@ type monitorClient struct {
 	down    *Channel // commands to the monitor, events from it
 	events  eventReader
 	pty     *pty.Master
-	tree    processTree
+	tree    ProcessTree
 
 	signalCounter
 	commandMu         sync.Mutex // held while a command is written
 	partialCommand    bool       // guarded by commandMu; the monitor has received only part of a command
 	log               monitorproto.MonitorLog
-	cgroup            *cgroup // nil without one
+	cgroup            *Cgroup // nil without one
 	limits            monitorproto.ProcessLimits
 	sandboxConfig     *SandboxConfig // nil without a sandbox
 	isConfined        bool
@@ -133,7 +133,7 @@ func (l *workerLaunch) startMonitor() (_ *monitorClient, err error) {
 	pid := monitor.pid()
 	return &monitorClient{
 		monitor: monitor, down: down, events: eventReader{raw: up}, pty: l.pty,
-		tree:              processTree{root: pid, session: pid, tag: l.tag},
+		tree:              ProcessTree{root: pid, session: pid, tag: l.tag},
 		foregroundAnswers: make(chan error, 1), isConfined: l.command.Sandbox.hasNamespaces(), onDenial: l.command.OnDenial,
 		limits: l.command.Limits, sandboxConfig: l.command.Sandbox, appliedLimits: appliedLimits{maxTasks: math.MaxUint64},
 		log: monitorproto.NewMonitorLog(l.command.Logger),

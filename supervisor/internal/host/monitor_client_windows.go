@@ -23,7 +23,7 @@ const hungMonitorTimeout = closeTimeout / 2
 // monitorClient is the backend of a worker that was started by its monitor.
 type monitorClient struct {
 	noSandbox
-	job        *job
+	job        *Job
 	console    *pty.Console
 	channel    *Channel
 	output     *pipe // of a command with piped output
@@ -255,7 +255,7 @@ func (m *monitorClient) releaseHandles() {
 		_ = windows.CloseHandle(m.monitor)
 	}
 	if m.job != nil {
-		m.job.close()
+		m.job.Close()
 	}
 }
 

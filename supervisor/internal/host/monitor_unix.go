@@ -63,10 +63,10 @@ type monitor struct {
 	childSignals chan os.Signal                     // SIGCHLD; one pending is enough
 	resumeTimer  *time.Timer                        // fires when a stopped worker may continue
 
-	tree       processTree
+	tree       ProcessTree
 	worker     int // its pid and its process group; 0 once reaped
 	isEnding   bool
-	oomCounter oomCounter
+	oomCounter OOMCounter
 	sandbox    sandboxHandle // nil without one
 	notices    [][]byte      // of the sandbox
 	stopCount  int           // stops in a row
@@ -101,7 +101,7 @@ func runMonitor() {
 	// 10. Report the start, then serve.
 	s.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventStarted, PID: s.outerPID(s.worker), Notices: s.notices})
 	os.Chdir("/") // do not keep the user's directory busy after the worker has left it
-	s.oomCounter = newOOMCounter(plan)
+	s.oomCounter = NewOOMCounter(plan)
 	if s.sandbox != nil {
 		surviveSignals()
 	}
@@ -132,7 +132,7 @@ func (m *monitor) prepareProcess() {
 
 // prepareThread sets up the directory, processors and sandbox of this thread, which the worker
 // inherits.
-func (m *monitor) prepareThread(plan *monitorproto.WorkerCommand) cgroupSwitch {
+func (m *monitor) prepareThread(plan *monitorproto.WorkerCommand) CgroupSwitch {
 	// 6. The directory: changed here and not in the fork, so that a failure is not mistaken for one
 	// of exec.
 	if len(plan.Dir) > 0 {
@@ -156,7 +156,7 @@ func (m *monitor) prepareThread(plan *monitorproto.WorkerCommand) cgroupSwitch {
 
 // startWorker is step 8: it starts the worker in its own process group, and in its control group
 // from the first moment.
-func (m *monitor) startWorker(plan *monitorproto.WorkerCommand, group cgroupSwitch) {
+func (m *monitor) startWorker(plan *monitorproto.WorkerCommand, group CgroupSwitch) {
 	m.exitOnError("limits", string(plan.WorkerCgroup), group.joinWorkerGroup())
 	pid, err := syscall.ForkExec(string(plan.Path), monitorproto.ToStrings(plan.Args), &syscall.ProcAttr{
 		Env:   monitorproto.ToStrings(plan.Env),
@@ -166,7 +166,7 @@ func (m *monitor) startWorker(plan *monitorproto.WorkerCommand, group cgroupSwit
 	m.exitOnError("exec", string(plan.Path), err)
 	m.exitOnError("limits", string(plan.MonitorCgroup), group.rejoinMonitorGroup())
 	m.worker = pid
-	m.tree = processTree{root: os.Getpid(), session: os.Getpid(), tag: plan.Tag}
+	m.tree = ProcessTree{root: os.Getpid(), session: os.Getpid(), tag: plan.Tag}
 	unix.Close(fdWorkerIn)
 	unix.Close(fdWorkerOut)
 	limited := make(chan error, 1) // set by another thread: this one's filter would suspend the call, and the goroutine that answers it

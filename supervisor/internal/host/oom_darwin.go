@@ -2,8 +2,8 @@ package host
 
 import "github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 
-// An oomCounter counts nothing, because macOS has no out-of-memory killer.
-type oomCounter struct{ limit int64 }
+// An OOMCounter counts nothing, because macOS has no out-of-memory killer.
+type OOMCounter struct{ limit int64 }
 
-func newOOMCounter(*monitorproto.WorkerCommand) oomCounter { return oomCounter{} }
-func (oomCounter) hasIncreased() bool                      { return false }
+func NewOOMCounter(*monitorproto.WorkerCommand) OOMCounter { return OOMCounter{} }
+func (OOMCounter) hasIncreased() bool                      { return false }

@@ -9,29 +9,29 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
-// An oomCounter detects whether the kernel's out-of-memory killer has acted since the counter was
+// An OOMCounter detects whether the kernel's out-of-memory killer has acted since the counter was
 // created. It looks at the worker's group, or at the memory cgroup (v1 or v2) of this process.
-type oomCounter struct {
+type OOMCounter struct {
 	file     string // memory.events or memory.oom_control; "" without one
 	baseline int
 	limit    int64 // bytes, of the worker's group; 0 without one
 }
 
-func newOOMCounter(p *monitorproto.WorkerCommand) oomCounter {
+func NewOOMCounter(p *monitorproto.WorkerCommand) OOMCounter {
 	if len(p.WorkerCgroup) > 0 {
-		return oomCounter{file: memoryEventsFile(string(p.WorkerCgroup)), limit: p.Limits.Memory}
+		return OOMCounter{file: memoryEventsFile(string(p.WorkerCgroup)), limit: p.Limits.Memory}
 	}
 	groups, _ := os.ReadFile("/proc/self/cgroup")
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
 	for _, file := range oomCounterFiles(string(groups), string(mounts)) {
 		if n, ok := readOOMKills(file); ok {
-			return oomCounter{file: file, baseline: n}
+			return OOMCounter{file: file, baseline: n}
 		}
 	}
-	return oomCounter{}
+	return OOMCounter{}
 }
 
-func (c oomCounter) hasIncreased() bool {
+func (c OOMCounter) hasIncreased() bool {
 	n, ok := readOOMKills(c.file)
 	return ok && n > c.baseline
 }

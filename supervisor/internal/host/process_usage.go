@@ -10,16 +10,16 @@ func (p *WorkerProcess) ApplyLimits(u Usage, a LimitUpdate) { p.backend.applyLim
 // EndLargest kills the largest process of the tree except the worker, if it uses at least this
 // many bytes. It returns the name of that process, or "".
 func (p *WorkerProcess) EndLargest(u Usage, bytes int64) string {
-	var largest processUsage
+	var largest ProcessUsage
 	for _, one := range u.processes {
-		if one.pid != p.pid && one.memory > largest.memory {
+		if one.PID != p.pid && one.memory > largest.memory {
 			largest = one
 		}
 	}
-	if largest.memory < bytes || largest.pid == 0 {
+	if largest.memory < bytes || largest.PID == 0 {
 		return ""
 	}
-	p.backend.killMembers([]int{largest.pid})
+	p.backend.killMembers([]int{largest.PID})
 	return largest.name
 }
 
@@ -28,9 +28,9 @@ func (p *WorkerProcess) EndLargest(u Usage, bytes int64) string {
 func (p *WorkerProcess) EndNewest(u Usage, tasks int) {
 	var pids []int
 	for i := len(u.processes) - 1; i >= 0 && tasks > 0; i-- {
-		if one := u.processes[i]; one.pid != p.pid {
+		if one := u.processes[i]; one.PID != p.pid {
 			tasks -= one.tasks
-			pids = append(pids, one.pid)
+			pids = append(pids, one.PID)
 		}
 	}
 	p.backend.killMembers(pids)

@@ -11,7 +11,7 @@ import (
 
 // visitMembers visits every descendant of root, parents first, zombies included. Nothing
 // escapes, because root adopts orphans.
-func (t processTree) visitMembers(visit func(pid, group int)) {
+func (t ProcessTree) visitMembers(visit func(pid, group int)) {
 	last := t.root
 	procinfo.VisitThreads(t.root, func(pid int, _ string) {
 		if pid == last {
@@ -27,7 +27,7 @@ func (t processTree) visitMembers(visit func(pid, group int)) {
 }
 
 // residentMemory returns the resident set of the tree in bytes, without root.
-func (t processTree) residentMemory() int64 {
+func (t ProcessTree) residentMemory() int64 {
 	var pages int64
 	t.visitMembers(func(pid, _ int) { pages += residentPages(pid) })
 	return pages * int64(os.Getpagesize())

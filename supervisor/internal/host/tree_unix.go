@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A processTree identifies a worker and everything it started.
-type processTree struct {
+// A ProcessTree identifies a worker and everything it started.
+type ProcessTree struct {
 	root    int    // the monitor, or the worker without a monitor
 	session int    // the terminal's session; the same number as root
 	tag     string // the value of TURNSTONE_TAG in the environment of the tree
@@ -25,7 +25,7 @@ const tagVariable = "TURNSTONE_TAG"
 // visitTable visits the tree as the process table shows it: all processes in its session or
 // with its tag, and all descendants of these and of root. It visits neither root nor zombies.
 // It is for systems where no monitor adopts orphans.
-func (t processTree) visitTable(visit func(pid, group int)) {
+func (t ProcessTree) visitTable(visit func(pid, group int)) {
 	table := procinfo.ListProcesses()
 	in := map[int]bool{t.root: true}
 	for _, p := range table {

@@ -23,7 +23,7 @@ type unmonitoredProcess struct {
 	noSandbox
 	command  *exec.Cmd
 	pty      *pty.Master
-	tree     processTree
+	tree     ProcessTree
 	killOnce sync.Once
 	killed   chan struct{}
 }
@@ -53,7 +53,7 @@ func (l *workerLaunch) startUnmonitored() (backend, int, error) {
 	l.pty.WorkerGroup = pid
 	return &unmonitoredProcess{
 		command: cmd, pty: l.pty,
-		tree:   processTree{root: pid, session: pid, tag: l.tag},
+		tree:   ProcessTree{root: pid, session: pid, tag: l.tag},
 		killed: make(chan struct{}),
 	}, pid, nil
 }

@@ -5,12 +5,12 @@ type Usage struct {
 	Memory    int64 // bytes not backed by a file: heap, stacks, shared memory, swapped out
 	Tasks     int   // processes with their threads
 	OOMKills  int   // processes that the kernel has killed for lack of memory, if it counts them
-	processes []processUsage
+	processes []ProcessUsage
 }
 
-// A processUsage records what one process of a tree uses.
-type processUsage struct {
-	pid, tasks   int
+// A ProcessUsage records what one process of a tree uses.
+type ProcessUsage struct {
+	PID, tasks   int
 	name         string
 	data, memory int64 // bytes: its private writable memory, and what it uses
 	mapped       int64 // bytes of memory that are in files in memory

@@ -10,7 +10,7 @@ import (
 
 // measureUsage measures the tree, parents before their children. A file in memory that is open but not
 // mapped counts once. Since most open files are also mapped, the larger of the two sums counts.
-func (t processTree) measureUsage(exact int64) Usage {
+func (t ProcessTree) measureUsage(exact int64) Usage {
 	var u Usage
 	var several bool
 	var open, mapped int64
@@ -30,9 +30,9 @@ func (t processTree) measureUsage(exact int64) Usage {
 	if several && u.Memory >= exact {
 		u.Memory, mapped = 0, 0
 		for i, one := range u.processes {
-			if own, ok := readProportionalMemory(one.pid); ok {
+			if own, ok := readProportionalMemory(one.PID); ok {
 				u.processes[i].memory, u.processes[i].mapped = own.memory, own.mapped
-			} else if _, alive := readProcessUsage(one.pid); !alive {
+			} else if _, alive := readProcessUsage(one.PID); !alive {
 				u.processes[i].memory, u.processes[i].mapped = 0, 0 // the process has ended
 			}
 			u.Memory += u.processes[i].memory
@@ -73,8 +73,8 @@ func memfdBytes(pid int, seen map[uint64]bool) (n int64) {
 }
 
 // readProcessUsage reads one process; a zombie has no memory.
-func readProcessUsage(pid int) (p processUsage, ok bool) {
-	p.pid = pid
+func readProcessUsage(pid int) (p ProcessUsage, ok bool) {
+	p.PID = pid
 	for line := range strings.Lines(procinfo.ReadProc(pid, "status")) {
 		name, value, _ := strings.Cut(line, ":")
 		switch name {
@@ -95,7 +95,7 @@ func readProcessUsage(pid int) (p processUsage, ok bool) {
 }
 
 // readProportionalMemory reads the memory of a process, including its share of what it shares with others.
-func readProportionalMemory(pid int) (p processUsage, ok bool) {
+func readProportionalMemory(pid int) (p ProcessUsage, ok bool) {
 	for line := range strings.Lines(procinfo.ReadProc(pid, "smaps_rollup")) {
 		name, value, _ := strings.Cut(line, ":")
 		switch name {
@@ -121,7 +121,7 @@ func setSoftLimit(pid, resource int, to func(before uint64) uint64) {
 
 // killMembers kills those of the given processes that belong to the tree. A handle for each keeps its
 // pid from being reused while the tree is searched.
-func (t processTree) killMembers(pids []int) {
+func (t ProcessTree) killMembers(pids []int) {
 	handles := make(map[int]int, len(pids))
 	for _, pid := range pids {
 		if handle, err := unix.PidfdOpen(pid, 0); err == nil {
