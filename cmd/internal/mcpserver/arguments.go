@@ -14,6 +14,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
 
@@ -21,7 +22,7 @@ const (
 	// defaultTimeout bounds how long a call waits for its turn. Every known client waits longer
 	// for an answer.
 	defaultTimeout = 45 * time.Second
-	maxTimeout     = 600 * time.Second
+	maxTimeout     = clientprofile.LongestCall
 )
 
 // The argument types of the tools, with the JSON names of their schemas.

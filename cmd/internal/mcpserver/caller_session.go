@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -22,7 +23,7 @@ type callerSession struct {
 	dir  string // the chosen working directory; may be ""
 	used bool   // guarded by sessions.mu; a call has named it
 
-	codex *codexState // of the call for which it was opened; may be nil
+	codex *clientprofile.CodexState // of the call for which it was opened; may be nil
 
 	lastCall time.Time   // guarded by sessions.mu; time of the last call that named it
 	expiry   *time.Timer // guarded by sessions.mu; nil without an idle timeout

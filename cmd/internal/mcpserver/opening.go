@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -33,7 +35,7 @@ func (s *sessions) countOpeningLocked() (n int) {
 }
 
 // openLocked starts a session without waiting for it. It replaces an unused one of that name.
-func (s *sessions) openLocked(name, lang, dir string, codex *codexState) *callerSession {
+func (s *sessions) openLocked(name, lang, dir string, codex *clientprofile.CodexState) *callerSession {
 	v, unused := newCallerSession(name, lang, dir, &s.mu), s.byName[name]
 	v.codex = codex
 	s.byName[name] = v
@@ -67,7 +69,7 @@ func (s *sessions) openLocked(name, lang, dir string, codex *codexState) *caller
 func (s *sessions) openLocal(ctx context.Context, v *callerSession, lang string) (*SessionHandle, error) {
 	spec := s.specs[lang](cmp.Or(v.dir, s.processDir)) // by name, because a directory may be removed and recreated
 	limit := s.clientLimitFor(v.codex, v.dir)
-	spec.Sandbox = limit.narrow(spec.Sandbox)
+	spec.Sandbox = limit.Narrow(spec.Sandbox)
 	opened, err := s.supervisor.Open(ctx, s.namePrefix+v.name, spec)
 	if errors.Is(err, session.ErrLimit) && s.makeRoom() {
 		opened, err = s.supervisor.Open(ctx, s.namePrefix+v.name, spec)
@@ -87,8 +89,8 @@ func (s *sessions) openLocal(ctx context.Context, v *callerSession, lang string)
 
 // newSessionNotice returns the notice about a new session: its packages, a runtime other than the
 // requested one, and the limits of the client on its sandbox.
-func (s *sessions) newSessionNotice(runtimeNotice string, l clientLimit) string {
-	notices := l.notices
+func (s *sessions) newSessionNotice(runtimeNotice string, l clientprofile.SandboxLimit) string {
+	notices := l.Notices
 	if runtimeNotice != "" {
 		notices = append(notices, runtimeNotice)
 	}
@@ -120,7 +122,7 @@ func withCallerName(name string, err error) error {
 // continues where the client stopped.
 func (s *sessions) openOnBackend(ctx context.Context, v *callerSession) (*SessionHandle, error) {
 	limit := s.clientLimitFor(v.codex, v.dir)
-	opened, err := s.backend.Open(ctx, v.name, v.lang, cmp.Or(v.dir, s.processDir), limit.narrow, v.preparing.setProgress)
+	opened, err := s.backend.Open(ctx, v.name, v.lang, cmp.Or(v.dir, s.processDir), limit.Narrow, v.preparing.setProgress)
 	if errors.Is(err, session.ErrClosed) {
 		return nil, s.missingSessionError(ctx, v.name)
 	}
@@ -191,4 +193,21 @@ func (s *sessions) makeRoom() bool {
 		}
 	}
 	return false
+}
+
+// clientLimitFor returns the client's limit for a session in dir, which may be "".
+func (s *sessions) clientLimitFor(codex *clientprofile.CodexState, dir string) clientprofile.SandboxLimit {
+	return codex.LimitFor(paths.RealOrSame(cmp.Or(dir, s.processDir)), s.sandbox, s.canConfine)
+}
+
+// clientLimitRefusal returns why code must not run here now, or "": the client has lowered its
+// limit since the session was opened. A running worker's sandbox cannot be narrowed.
+func (sc *sessionCall) clientLimitRefusal() string {
+	l := sc.sessions.clientLimitFor(sc.call.codex, cmp.Or(sc.session.InitialInfo.Dir, sc.caller.dir))
+	now, narrowed := l.Intersect(sc.session.Sandbox)
+	if !narrowed {
+		return ""
+	}
+	return "this session has the sandbox " + sc.session.Sandbox.String() + ", and Codex now allows " + now.String() +
+		`: session "new" creates one with that; repl_reset with close ends this one, and its variables are lost`
 }

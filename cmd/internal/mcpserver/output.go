@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -207,8 +208,8 @@ func (sc *sessionCall) showLineFrom(ctx context.Context, number, from int) *mcp.
 	}
 	most := sc.call.replyBudget()
 	rest := line[from-1:]
-	shown := rest[:min(len(rest), most.chars-reservedStateChars)]
-	for most.bytes > 0 && len(string(shown)) > most.bytes-reservedStateChars {
+	shown := rest[:min(len(rest), most.Chars-reservedStateChars)]
+	for most.Bytes > 0 && len(string(shown)) > most.Bytes-reservedStateChars {
 		shown = shown[:len(shown)*3/4]
 	}
 	text := fmt.Sprintf("%d: %s", number, string(shown))
@@ -237,13 +238,13 @@ type numberedLines struct {
 	count int // of the lines, at least one
 }
 
-func newNumberedLines(lines []timeline.Line, most textBudget) numberedLines {
+func newNumberedLines(lines []timeline.Line, most clientprofile.TextBudget) numberedLines {
 	var b strings.Builder
 	chars := reservedStateChars
 	for i, l := range lines {
 		text := fmt.Sprintf("%d: %s", l.Number, shortenLine(l))
 		chars += utf8.RuneCountInString(text) + 1
-		full := chars > most.chars || most.bytes > 0 && b.Len()+len(text) > most.bytes-reservedStateChars
+		full := chars > most.Chars || most.Bytes > 0 && b.Len()+len(text) > most.Bytes-reservedStateChars
 		if i > 0 && full {
 			return numberedLines{b.String(), i}
 		}

@@ -234,7 +234,7 @@ func (sc *sessionCall) takeTurn(ctx context.Context) (bool, *mcp.CallToolResult)
 	default:
 		sc.call.sessionTicket.Leave()
 		until := sc.deadline
-		if timeout := sc.call.clientProfile().queueTimeout; timeout > 0 {
+		if timeout := sc.call.clientProfile().QueueTimeout; timeout > 0 {
 			until = earlierTime(until, time.Now().Add(timeout))
 		}
 		if !sc.awaitWithProgress(ctx, h.decided, until) && sc.caller.dropQueued(h) {

@@ -50,7 +50,7 @@ func (s *server) handleRepl(ctx context.Context, r *toolRequest, arguments json.
 	now := time.Now()
 	var notices []string
 	v, err := r.joinSession(ctx, func() (v *callerSession, err error) {
-		v, notices, err = s.sessions.resolveAndOpen(args.Session, args.Lang, cmp.Or(r.codex.workingDir(), s.roots.projectDir(ctx, s, r)), r.codex)
+		v, notices, err = s.sessions.resolveAndOpen(args.Session, args.Lang, cmp.Or(r.codex.WorkingDir(), s.roots.projectDir(ctx, s, r)), r.codex)
 		return v, err
 	})
 	switch {

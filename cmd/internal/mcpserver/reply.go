@@ -20,7 +20,7 @@ import (
 // renderReply makes a result of new events: text and images in order, then one bracketed line if
 // the caller must know more.
 func (sc *sessionCall) renderReply(ctx context.Context, r session.Reply) *mcp.CallToolResult {
-	if !sc.call.clientProfile().showsRawResult {
+	if !sc.call.clientProfile().ShowsRawResult {
 		r.Events = rasterizeDrawings(ctx, r.Events)
 	}
 	if rewrite := sc.session.RewriteEvent; rewrite != nil {
@@ -33,7 +33,7 @@ func (sc *sessionCall) renderReply(ctx context.Context, r session.Reply) *mcp.Ca
 	sc.hasOutput = hasEvent[timeline.Text](r)
 	r.Events, sc.fullScreen = withoutAlternateScreen(dropRepeatedStarts(r.Events, sc.caller.hasFailedStart()), sc.fullScreen)
 	rendering := sc.renderText(r)
-	c := content{noImages: sc.call.clientProfile().showsRawResult}
+	c := content{noImages: sc.call.clientProfile().ShowsRawResult}
 	if sc.firstLine != "" {
 		c.addLine("[" + sc.firstLine + "]")
 	}
@@ -121,10 +121,10 @@ func (sc *sessionCall) renderText(r session.Reply) render.Rendering {
 		}
 	}
 	if areLinesAlike(r.Events) {
-		most.chars = min(most.chars, maxAlikeChars+rest)
+		most.Chars = min(most.Chars, maxAlikeChars+rest)
 	}
 	o := render.Options{
-		MaxChars:   most.chars - rest,
+		MaxChars:   most.Chars - rest,
 		OutputPath: sc.session.outputName(),
 		Self:       sc.session.Author(),
 		FoldFrames: true,
@@ -136,7 +136,7 @@ func (sc *sessionCall) renderText(r session.Reply) render.Rendering {
 			size += len(p.Text)
 		}
 		// A character has at most four bytes, so a quarter of the bound always fits.
-		if most.bytes == 0 || size <= most.bytes-rest || o.MaxChars < most.bytes/4 {
+		if most.Bytes == 0 || size <= most.Bytes-rest || o.MaxChars < most.Bytes/4 {
 			return rendering
 		}
 		o.MaxChars = o.MaxChars * 3 / 4

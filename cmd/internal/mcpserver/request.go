@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 )
 
@@ -14,7 +15,7 @@ type toolRequest struct {
 	sdk  *mcp.CallToolRequest
 	beat *heartbeat // of the whole call
 
-	codex *codexState // nil from other clients
+	codex *clientprofile.CodexState // nil from other clients
 
 	defaultCallWait time.Duration // Options.CallWait
 
@@ -37,6 +38,39 @@ func (r *toolRequest) joinSession(ctx context.Context, find func() (*callerSessi
 		r.MarkStarted()
 	}
 	return v, err
+}
+
+// clientProfile returns the profile of the client, or a zero one.
+func (r *toolRequest) clientProfile() clientprofile.Profile {
+	if info := r.sdk.ClientInfo(); info != nil {
+		return clientprofile.ForClient(info.Name)
+	}
+	return clientprofile.Profile{}
+}
+
+// replyBudget returns the bounds of the text that reaches the client's model.
+func (r *toolRequest) replyBudget() clientprofile.TextBudget { return r.clientProfile().ReplyBudget() }
+
+// maxCallTime returns how long the client waits for a call.
+func (r *toolRequest) maxCallTime() time.Duration {
+	return r.clientProfile().MaxCallTime(r.defaultCallWait)
+}
+
+// boundedTimeout returns how long a call waits: as long as it asks for, within bounds, but never
+// longer than its client waits.
+func (r *toolRequest) boundedTimeout(name string, ms *float64) (time.Duration, error) {
+	asked, err := parseTimeout(name, ms)
+	return min(asked, r.maxCallTime()), err
+}
+
+// protectText makes the client show its model the first text of a result.
+func (r *toolRequest) protectText(result *mcp.CallToolResult) {
+	if len(result.Content) == 0 {
+		return
+	}
+	if first, ok := result.Content[0].(*mcp.TextContent); ok {
+		first.Text = r.clientProfile().ProtectText(first.Text)
+	}
 }
 
 // leaveQueues lets the next call in each queue start.

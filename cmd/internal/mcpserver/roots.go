@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 )
 
@@ -45,7 +46,7 @@ func (c *clientRoots) projectDir(ctx context.Context, s *server, r *toolRequest)
 		return ""
 	}
 	for _, root := range list.Roots {
-		if dir := directoryFromURI(root.URI); dir != "" {
+		if dir := clientprofile.DirectoryFromURI(root.URI); dir != "" {
 			c.dir = dir
 			break
 		}

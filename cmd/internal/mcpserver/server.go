@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -52,7 +53,7 @@ type Options struct {
 	Stdin StdinPolicy
 
 	// CallWait is how long an unknown client is assumed to wait for a call. A call is answered by
-	// then, whatever it waits for. 0 means DefaultCallWait.
+	// then, whatever it waits for. 0 means clientprofile.DefaultCallWait.
 	CallWait time.Duration
 
 	// ImageSide is the longest side of an image in a reply, in pixels; larger images are shrunk.
@@ -195,7 +196,7 @@ func (s *server) NewSDKServer(sessionID func() string) *mcp.Server {
 		// The default capabilities would include logging and changing lists of tools.
 		Capabilities: &mcp.ServerCapabilities{
 			Tools:        &mcp.ToolCapabilities{},
-			Experimental: map[string]any{codexSandboxCapability: struct{}{}},
+			Experimental: map[string]any{clientprofile.CodexCapability: struct{}{}},
 		},
 		GetSessionID: sessionID,
 		//lint:ignore SA1019 see clientRoots

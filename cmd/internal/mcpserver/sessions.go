@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/text"
@@ -121,7 +122,7 @@ type sessionTarget struct {
 
 // resolveAndOpen returns the session of that name and language. It creates a missing one in dir, the
 // client's directory, which may be "". notices has facts about it that the caller does not expect.
-func (s *sessions) resolveAndOpen(name, lang, dir string, codex *codexState) (v *callerSession, notices []string, err error) {
+func (s *sessions) resolveAndOpen(name, lang, dir string, codex *clientprofile.CodexState) (v *callerSession, notices []string, err error) {
 	t, err := s.parseTarget(name, lang, dir)
 	if err != nil {
 		return nil, nil, err
@@ -205,13 +206,13 @@ func (s *sessions) resolveLanguageLocked(t *sessionTarget) error {
 
 // reuseLocked returns an existing session for a call. It replaces a session that was opened ahead in
 // another directory, or with more rights than the client allows.
-func (s *sessions) reuseLocked(v *callerSession, t *sessionTarget, codex *codexState) (*callerSession, []string, error) {
+func (s *sessions) reuseLocked(v *callerSession, t *sessionTarget, codex *clientprofile.CodexState) (*callerSession, []string, error) {
 	if t.lang != "" && t.lang != v.lang {
 		return nil, nil, fmt.Errorf("session %q runs %s: leave lang out, or use another session for %s", t.name, v.lang, t.lang)
 	}
 	var notices []string
 	moved := t.dir != v.dir
-	_, narrowed := s.clientLimitFor(codex, t.dir).intersect(s.sandbox)
+	_, narrowed := s.clientLimitFor(codex, t.dir).Intersect(s.sandbox)
 	if !v.used && (moved || narrowed) {
 		v = s.openLocked(t.name, v.lang, t.dir, codex)
 		if s.backend == nil && moved {
@@ -334,7 +335,7 @@ func (s *sessions) freeNameLocked(lang string) string {
 }
 
 // find returns the existing session of that name, or the default one.
-func (s *sessions) find(name string, codex *codexState) (*callerSession, error) {
+func (s *sessions) find(name string, codex *clientprofile.CodexState) (*callerSession, error) {
 	remote, name, err := s.splitRemote(name)
 	if err != nil {
 		return nil, err
@@ -353,7 +354,7 @@ func (s *sessions) find(name string, codex *codexState) (*callerSession, error) 
 		return v, nil
 	}
 	if s.backend != nil && name != "" && !s.closed { // the backend may have it
-		v := s.openLocked(name, "", s.workingDirFor(codex.workingDir()), codex)
+		v := s.openLocked(name, "", s.workingDirFor(codex.WorkingDir()), codex)
 		v.used = true
 		return v, nil
 	}

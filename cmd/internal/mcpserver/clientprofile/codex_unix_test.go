@@ -1,6 +1,6 @@
 //go:build unix
 
-package mcpserver
+package clientprofile
 
 import (
 	"encoding/json"
@@ -87,7 +87,7 @@ func TestCodexState(t *testing.T) {
 		"older read-only":    {`{"sandboxPolicy": {"type": "read-only"}}`, &reads, ""},
 		"older full":         {`{"sandboxPolicy": {"type": "danger-full-access"}}`, &workers.Sandbox{Level: workers.Full, Network: workers.NetworkFull}, ""},
 	} {
-		got, unenforced := codexStateOf(newCodexMeta(t, dir, row.state)).allowedSandbox("/elsewhere")
+		got, unenforced := CodexStateOf(newCodexMeta(t, dir, row.state)).allowedSandbox("/elsewhere")
 		if !reflect.DeepEqual(got, row.want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, row.want)
 		}
@@ -95,7 +95,7 @@ func TestCodexState(t *testing.T) {
 			t.Errorf("%s: unenforced rules %q, want %q", name, rules, row.unenforced)
 		}
 	}
-	if got, _ := codexStateOf(nil).allowedSandbox(dir); got != nil {
+	if got, _ := CodexStateOf(nil).allowedSandbox(dir); got != nil {
 		t.Errorf("a client without a policy: got %+v", got)
 	}
 }

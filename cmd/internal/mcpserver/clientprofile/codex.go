@@ -1,4 +1,4 @@
-package mcpserver
+package clientprofile
 
 import (
 	"encoding/json"
@@ -13,12 +13,12 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// codexSandboxCapability is a capability of Codex. A server that declares it receives, with each
+// CodexCapability is a capability of Codex. A server that declares it receives, with each
 // call, the sandbox that the user chose and the user's directory.
-const codexSandboxCapability = "codex/sandbox-state-meta"
+const CodexCapability = "codex/sandbox-state-meta"
 
-// A codexState is the user's choice of sandbox, as Codex reports it with a call.
-type codexState struct {
+// A CodexState is the user's choice of sandbox, as Codex reports it with a call.
+type CodexState struct {
 	Cwd     string           `json:"sandboxCwd"`
 	Profile *json.RawMessage `json:"permissionProfile"`
 	Policy  *codexPolicy     `json:"sandboxPolicy"` // from older versions, which have no profile
@@ -52,31 +52,31 @@ type codexPolicy struct {
 	Network  bool     `json:"network_access"`
 }
 
-// codexStateOf decodes the state that came with a call, or returns nil. A state that cannot be
+// CodexStateOf decodes the state that came with a call, or returns nil. A state that cannot be
 // decoded allows nothing.
-func codexStateOf(meta map[string]any) *codexState {
-	value, ok := meta[codexSandboxCapability]
+func CodexStateOf(meta map[string]any) *CodexState {
+	value, ok := meta[CodexCapability]
 	if !ok {
 		return nil
 	}
-	var s codexState
+	var s CodexState
 	if text, err := json.Marshal(value); err == nil {
 		_ = json.Unmarshal(text, &s) // other fields stay empty
 	}
 	return &s
 }
 
-// workingDir returns the user's directory, or "".
-func (s *codexState) workingDir() string {
+// WorkingDir returns the user's directory, or "".
+func (s *CodexState) WorkingDir() string {
 	if s == nil {
 		return ""
 	}
-	return directoryFromURI(s.Cwd)
+	return DirectoryFromURI(s.Cwd)
 }
 
-// directoryFromURI returns the directory in a file URL or an absolute path, or "" if there is
+// DirectoryFromURI returns the directory in a file URL or an absolute path, or "" if there is
 // none.
-func directoryFromURI(address string) string {
+func DirectoryFromURI(address string) string {
 	var paths []string
 	if u, err := url.Parse(address); err == nil && u.Scheme == "file" && (u.Host == "" || strings.EqualFold(u.Host, "localhost")) {
 		paths = append(paths, u.Path)
@@ -97,12 +97,12 @@ func directoryFromURI(address string) string {
 // allowedSandbox returns the sandbox of Codex's own commands, for a session that works in dir.
 // unenforced describes the rules that no session can enforce. A nil sandbox means that Codex sets
 // none.
-func (s *codexState) allowedSandbox(dir string) (theirs *workers.Sandbox, unenforced []string) {
+func (s *CodexState) allowedSandbox(dir string) (theirs *workers.Sandbox, unenforced []string) {
 	switch {
 	case s == nil || s.Profile == nil && s.Policy == nil:
 		return nil, nil
 	case s.Profile == nil:
-		return s.Policy.allowedSandbox(s.workingDir(), dir)
+		return s.Policy.allowedSandbox(s.WorkingDir(), dir)
 	}
 	var p codexProfile
 	if json.Unmarshal(*s.Profile, &p) != nil {
@@ -121,7 +121,7 @@ func (s *codexState) allowedSandbox(dir string) (theirs *workers.Sandbox, unenfo
 	case p.Type != "managed" || p.Files.Type != "restricted":
 		return theirs, []string{"its sandbox has an unknown type, so this one is read-only"}
 	}
-	unenforced = p.addFileRules(theirs, s.workingDir())
+	unenforced = p.addFileRules(theirs, s.WorkingDir())
 	theirs.Writable = realDirs(theirs.Writable, dir)
 	return theirs, unenforced
 }

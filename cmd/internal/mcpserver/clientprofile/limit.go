@@ -1,0 +1,46 @@
+package clientprofile
+
+import "github.com/turnstone-repl/turnstone/workers"
+
+// A SandboxLimit holds the limits that a client sets for its own commands. No session for it may
+// exceed them.
+type SandboxLimit struct {
+	Notices []string // for the model, once
+
+	sandbox *workers.Sandbox // nil: the client sets no limit
+	dir     string           // the session's working directory
+}
+
+// LimitFor returns the limit for a session that works in dir, without links, and would otherwise
+// have the sandbox ours. canConfine means that sessions can be confined on this system.
+func (s *CodexState) LimitFor(dir string, ours *workers.Sandbox, canConfine bool) SandboxLimit {
+	l := SandboxLimit{dir: dir}
+	var unenforced []string
+	l.sandbox, unenforced = s.allowedSandbox(dir)
+	_, narrows := l.Intersect(ours)
+	switch {
+	case narrows && !canConfine:
+		l.sandbox, l.Notices = nil, []string{"Codex confines its own commands, but sessions on this system cannot be confined"}
+		return l
+	case narrows:
+		l.Notices = append(l.Notices, "the sandbox is limited to what Codex allows its own commands")
+	}
+	for _, rule := range unenforced {
+		l.Notices = append(l.Notices, "a rule of Codex is not enforced: "+rule)
+	}
+	return l
+}
+
+// Intersect narrows a sandbox to the limit, and reports whether the limit takes anything from it.
+func (l SandboxLimit) Intersect(s *workers.Sandbox) (policy *workers.Sandbox, narrowed bool) {
+	if l.sandbox == nil {
+		return s, false
+	}
+	return s.Intersect(l.sandbox, l.dir)
+}
+
+// Narrow returns what the limit leaves of a sandbox.
+func (l SandboxLimit) Narrow(s *workers.Sandbox) *workers.Sandbox {
+	policy, _ := l.Intersect(s)
+	return policy
+}
