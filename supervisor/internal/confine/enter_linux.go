@@ -86,7 +86,7 @@ func Enter(p *Plan) (*ActiveSandbox, error) {
 	b.checkStep("rights", "", dropRights())
 	if b.firstError == nil {
 		var err error
-		b.notifyFD, err = installFilter(p)
+		b.notifyFD, err = installFilter(len(p.Unreadable) > 0, reportedObjectCalls(p))
 		b.checkStep("filter", "", err)
 	}
 	if b.firstError != nil {
@@ -414,10 +414,6 @@ func isFile(path string) bool {
 	})
 	return regular && !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ENOENT)
 }
-
-// isOptional reports whether the sandbox is as tight without a mount, because it only shows files
-// of the machine.
-func (m Mount) isOptional() bool { return m.Kind == grantableBind || m.Kind == overlayMount }
 
 // maxParentDirSize bounds a directory that contains only mount points. The session writes nothing
 // there.

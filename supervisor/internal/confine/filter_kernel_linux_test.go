@@ -25,7 +25,7 @@ func TestFilter_Kernel(t *testing.T) {
 			if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 				return err
 			}
-			if _, err := loadFilter(filterFor(a, &Plan{}), 0); err != nil {
+			if _, err := loadFilter(filterFor(a, false, nil), 0); err != nil {
 				return err
 			}
 			for _, call := range slices.Concat(forbiddenCalls, unsupportedCalls) {

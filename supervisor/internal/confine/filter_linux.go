@@ -128,14 +128,15 @@ func (p *bpfProgram) onCall(a architecture, name string, body func(*bpfProgram))
 }
 
 // filterFor returns the filter of an architecture for a session with mounts and namespaces. It
-// allows all calls that it does not name, because mounts and capabilities protect files.
-func filterFor(a architecture, plan *Plan) bpfProgram {
+// allows all calls that it does not name, because mounts and capabilities protect files. It reports
+// opens to read if reads is true, and the calls of objects.
+func filterFor(a architecture, reads bool, objects []string) bpfProgram {
 	p := newFilter(a)
 	for name, flags := range map[string]uint32{"open": 1, "openat": 2} { // first, so that opening to read stays cheap
 		p.onCall(a, name, func(p *bpfProgram) {
 			p.add(opLoad, argumentOffset(flags), 0, 0)
 			p.returnIf(opJumpAnyBit, writeFlags, unix.SECCOMP_RET_USER_NOTIF)
-			if len(plan.Unreadable) > 0 { // all opens but those with O_PATH, whose descriptor is opened by name later
+			if reads { // all opens but those with O_PATH, whose descriptor is opened by name later
 				p.add(opJumpAnyBit, unix.O_PATH, 1, 0)
 				p.add(opReturn, unix.SECCOMP_RET_USER_NOTIF, 0, 0)
 			}
@@ -149,10 +150,8 @@ func filterFor(a architecture, plan *Plan) bpfProgram {
 			p.returnIf(opJumpEqual, nr, unix.SECCOMP_RET_USER_NOTIF)
 		}
 	}
-	if plan.Objects > 0 {
-		for name := range ipcObjectKinds {
-			p.returnIf(opJumpEqual, a.calls[name], unix.SECCOMP_RET_USER_NOTIF)
-		}
+	for _, name := range objects {
+		p.returnIf(opJumpEqual, a.calls[name], unix.SECCOMP_RET_USER_NOTIF)
 	}
 	p.onCall(a, "prlimit64", func(p *bpfProgram) { // for another process, which may be the monitor
 		p.add(opLoad, argumentOffset(0), 0, 0)
@@ -164,11 +163,11 @@ func filterFor(a architecture, plan *Plan) bpfProgram {
 
 // noNamespaceFilterFor returns the filter for a session that shares the machine's namespaces. It
 // must not reach what is in them by sockets, shared memory or message queues.
-func noNamespaceFilterFor(a architecture, plan *Plan) bpfProgram {
+func noNamespaceFilterFor(a architecture, network, egress bool) bpfProgram {
 	p := newFilter(a)
 	p.forbidCommonCalls(a)
-	p.onCall(a, "socket", func(p *bpfProgram) { allowSharedSockets(p, plan) })
-	if plan.Egress {
+	p.onCall(a, "socket", func(p *bpfProgram) { allowSharedSockets(p, network, egress) })
+	if egress {
 		p.requireEgress(a)
 	}
 	for _, name := range sharedObjectCalls {
@@ -289,17 +288,17 @@ func allowSockets(p *bpfProgram) {
 // allowSharedSockets allows no Unix sockets, whose names a filter cannot read, and network sockets
 // only to a session with the whole network. A session with egress has TCP sockets over IPv4, which
 // the monitor connects. IPv6 has headers that send a packet elsewhere, and is not needed for that.
-func allowSharedSockets(p *bpfProgram, plan *Plan) {
+func allowSharedSockets(p *bpfProgram, network, egress bool) {
 	p.add(opLoad, argumentOffset(0), 0, 0)
 	families := []uint32{unix.AF_NETLINK}
 	switch {
-	case plan.Network:
+	case network:
 		families = append(families, unix.AF_INET, unix.AF_INET6)
-	case plan.Egress:
+	case egress:
 		families = append(families, unix.AF_INET)
 	}
 	p.returnUnless(errnoResult(unix.EACCES), families...)
-	if plan.Egress {
+	if egress {
 		p.onValue(unix.AF_INET, func(p *bpfProgram) {
 			p.add(opLoad, argumentOffset(1), 0, 0)
 			p.add(opAnd, 0xf, 0, 0)
@@ -355,29 +354,29 @@ func (p *bpfProgram) onSocketOption(level uint32, body func(*bpfProgram)) {
 }
 
 // installNoNamespaceFilter installs the filter of noNamespaceFilterFor on the calling thread. It
-// returns the descriptor on which the kernel reports connects, or -1 if the plan has no egress.
-func installNoNamespaceFilter(plan *Plan) (int, error) {
+// returns the descriptor on which the kernel reports connects, or -1 if there is no egress.
+func installNoNamespaceFilter(network, egress bool) (int, error) {
 	if err := supportedFilter(); err != nil {
 		return -1, err
 	}
-	p, flags := noNamespaceFilterFor(architectures[runtime.GOARCH], plan), uintptr(0)
-	if plan.Egress {
+	p, flags := noNamespaceFilterFor(architectures[runtime.GOARCH], network, egress), uintptr(0)
+	if egress {
 		flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
 	}
 	fd, err := loadFilter(p, flags)
-	if err != nil || !plan.Egress {
+	if err != nil || !egress {
 		return -1, err
 	}
 	return fd, nil
 }
 
-// installFilter installs the filter on the calling thread. It returns the descriptor on which the
-// kernel reports calls that wait for an answer.
-func installFilter(plan *Plan) (int, error) {
+// installFilter installs the filter of filterFor on the calling thread. It returns the descriptor on
+// which the kernel reports calls that wait for an answer.
+func installFilter(reads bool, objects []string) (int, error) {
 	if err := supportedFilter(); err != nil {
 		return -1, err
 	}
-	return loadFilter(filterFor(architectures[runtime.GOARCH], plan), unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
+	return loadFilter(filterFor(architectures[runtime.GOARCH], reads, objects), unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
 }
 
 func loadFilter(p bpfProgram, flags uintptr) (int, error) {

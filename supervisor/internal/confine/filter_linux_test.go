@@ -104,7 +104,7 @@ func TestFilter(t *testing.T) {
 	t.Run("answers each call as listed", func(t *testing.T) {
 		t.Parallel()
 		eachArchitecture(t, func(t *testing.T, a architecture) {
-			p := filterFor(a, &Plan{})
+			p := filterFor(a, false, nil)
 			eperm, enosys := errnoResult(unix.EPERM), errnoResult(unix.ENOSYS)
 			const allow, report = unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_USER_NOTIF
 			for _, row := range []struct {
@@ -182,7 +182,7 @@ func TestFilter(t *testing.T) {
 	t.Run("reports opens to read only if something is hidden", func(t *testing.T) {
 		t.Parallel()
 		eachArchitecture(t, func(t *testing.T, a architecture) {
-			p := filterFor(a, &Plan{Unreadable: []Path{"/srv/keys"}})
+			p := filterFor(a, true, nil)
 			for flags, want := range map[uint64]uint32{
 				unix.O_RDONLY: unix.SECCOMP_RET_USER_NOTIF, unix.O_RDWR: unix.SECCOMP_RET_USER_NOTIF, unix.O_DIRECTORY: unix.SECCOMP_RET_USER_NOTIF,
 				unix.O_PATH: unix.SECCOMP_RET_ALLOW,
@@ -199,7 +199,7 @@ func TestFilter(t *testing.T) {
 	t.Run("reaches nothing shared without namespaces", func(t *testing.T) {
 		t.Parallel()
 		eachArchitecture(t, func(t *testing.T, a architecture) {
-			without, with := noNamespaceFilterFor(a, &Plan{}), noNamespaceFilterFor(a, &Plan{Network: true})
+			without, with := noNamespaceFilterFor(a, false, false), noNamespaceFilterFor(a, true, false)
 			const allow = unix.SECCOMP_RET_ALLOW
 			eperm, enosys, eacces := errnoResult(unix.EPERM), errnoResult(unix.ENOSYS), errnoResult(unix.EACCES)
 			for _, row := range []struct {
@@ -261,7 +261,7 @@ func TestFilter(t *testing.T) {
 	t.Run("leaves connects to the monitor if there is egress", func(t *testing.T) {
 		t.Parallel()
 		eachArchitecture(t, func(t *testing.T, a architecture) {
-			p, without := noNamespaceFilterFor(a, &Plan{Egress: true}), noNamespaceFilterFor(a, &Plan{})
+			p, without := noNamespaceFilterFor(a, false, true), noNamespaceFilterFor(a, false, false)
 			const allow = unix.SECCOMP_RET_ALLOW
 			eacces, none, fast := errnoResult(unix.EACCES), errnoResult(unix.ENOPROTOOPT), errnoResult(unix.EOPNOTSUPP)
 			for _, row := range []struct {
@@ -322,7 +322,7 @@ func TestFilter(t *testing.T) {
 				if len(numbers) < 300 {
 					t.Fatalf("only %d calls are known", len(numbers))
 				}
-				p := filterFor(a, &Plan{})
+				p := filterFor(a, false, nil)
 				want := func(call string) uint32 {
 					switch {
 					case slices.Contains(forbiddenCalls, call):
@@ -365,7 +365,7 @@ func TestFilter(t *testing.T) {
 	t.Run("is accepted by the kernel", func(t *testing.T) {
 		t.Parallel()
 		eachArchitecture(t, func(t *testing.T, a architecture) {
-			p := filterFor(a, &Plan{})
+			p := filterFor(a, false, nil)
 			if len(p) > 4096 { // BPF_MAXINSNS
 				t.Errorf("the filter has %d instructions", len(p))
 			}

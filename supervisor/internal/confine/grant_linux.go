@@ -38,7 +38,7 @@ func (sb *ActiveSandbox) applyGrant(g *MountGrant) error {
 	t.enterMounts(sb.mountNS)
 	t.runSteps(func() {
 		if g.ParentDir != "" {
-			t.checkStep("mount", t.target, g.makeMountPoint(whole))
+			t.checkStep("mount", t.target, makeGrantMountPoint(g, whole))
 		}
 	})
 	if t.firstError == nil {
@@ -56,9 +56,9 @@ func (sb *ActiveSandbox) applyGrant(g *MountGrant) error {
 	return nil
 }
 
-// makeMountPoint makes a mount point for a grant in a directory of the session, which may already
-// contain a file of that name. It follows no links.
-func (g *MountGrant) makeMountPoint(whole int) error {
+// makeGrantMountPoint makes a mount point for a grant in a directory of the session, which may
+// already contain a file of that name. It follows no links.
+func makeGrantMountPoint(g *MountGrant, whole int) error {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	seen, err := unix.Openat2(unix.AT_FDCWD, string(g.ParentDir), &how)
 	if err != nil {
@@ -114,11 +114,6 @@ func (t *grantTransaction) openForMount(path string) int {
 
 func (t *grantTransaction) enterMounts(mounts int) {
 	t.runSteps(func() { t.checkStep("mounts", "", unix.Setns(mounts, unix.CLONE_NEWNS)) })
-}
-
-// isSessionOnly reports whether a mount shows content that only the session has.
-func (k MountKind) isSessionOnly() bool {
-	return k == overlayMount || k == replacedFile || k.isEmptyDir()
 }
 
 // cloneOwn clones, in the worker's mount namespace, the mounts that show content of the session. In

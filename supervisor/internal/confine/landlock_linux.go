@@ -75,7 +75,7 @@ func Restrict(p *Plan) (*ActiveSandbox, error) {
 	if _, _, no := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(set), 0, 0); no != 0 {
 		return failed("landlock", "", no)
 	}
-	calls, err := installNoNamespaceFilter(p)
+	calls, err := installNoNamespaceFilter(p.Network, p.Egress)
 	if err != nil {
 		return failed("filter", "", err)
 	}

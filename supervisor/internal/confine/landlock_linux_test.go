@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,11 +23,14 @@ func TestCheckConnect_ForbiddenCall(t *testing.T) {
 			result <- err
 			return
 		}
-		var p bpfProgram
-		p.add(opLoad, offsetNumber, 0, 0)
-		p.returnIf(opJumpEqual, unix.SYS_PIDFD_GETFD, errnoResult(unix.EPERM))
-		p.add(opReturn, unix.SECCOMP_RET_ALLOW, 0, 0)
-		if _, err := loadFilter(p, 0); err != nil {
+		p := []unix.SockFilter{
+			{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
+			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PIDFD_GETFD, Jf: 1},
+			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		}
+		prog := unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}
+		if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)), 0, 0); err != nil {
 			result <- err
 			return
 		}

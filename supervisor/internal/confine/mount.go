@@ -79,3 +79,12 @@ func (p *planner) nearestKind(path string) MountKind {
 	}
 	return ""
 }
+
+// isOptional reports whether the sandbox is as tight without a mount, because it only shows files
+// of the machine.
+func (m Mount) isOptional() bool { return m.Kind == grantableBind || m.Kind == overlayMount }
+
+// isSessionOnly reports whether a mount shows content that only the session has.
+func (k MountKind) isSessionOnly() bool {
+	return k == overlayMount || k == replacedFile || k.isEmptyDir()
+}

@@ -1,7 +1,9 @@
 package confine
 
 import (
+	"maps"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -31,6 +33,14 @@ var ipcObjectKinds = map[string]ipcObjectKind{
 	"shmget": {"shm", 1, 3, 1, 2},
 	"semget": {"sem", 1, 3, semBytes, 2},
 	"msgget": {"msg", -1, -1, queueBytes, 1},
+}
+
+// reportedObjectCalls returns the calls that make such objects, if the plan limits their memory.
+func reportedObjectCalls(p *Plan) []string {
+	if p.Objects <= 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(ipcObjectKinds))
 }
 
 // ipcObjectCalls returns ipcObjectKinds by the number of the call.

@@ -398,13 +398,6 @@ func (w *mountWatch) pinMounts(mounts []Mount) {
 	}
 }
 
-// A stamp is a summary of a file's metadata that changes whenever the file does.
-type stamp struct {
-	device, inode     uint64
-	size              int64
-	modified, changed int64 // in nanoseconds; no program can set changed
-}
-
 // A record is the stamp of a file when it was last checked; it is zero if the file did not exist.
 type record struct {
 	stamp

@@ -162,7 +162,7 @@ func (sb *ActiveSandbox) gitOwnerOf(git, name string, own bool) gitOwner {
 		common = path.Dir(path.Dir(git))
 	}
 	added := name == "config.worktree" && sb.accessOf(common+"/config") == accessNone
-	return gitOwner{own, added, func(tree string) bool {
+	return gitOwner{isOwn: own, isAddedTree: added, isWorkTreeOf: func(tree string) bool {
 		if !path.IsAbs(tree) {
 			tree = path.Join(git, tree)
 		}

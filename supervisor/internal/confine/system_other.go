@@ -4,25 +4,12 @@ package confine
 
 import (
 	"errors"
-	"io/fs"
-	"os"
 
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // TrialProgram is a program that does nothing, used to try a sandbox; there is none on this system.
 const TrialProgram = ""
-
-// stampOf returns the stamp of a file, or zero if it does not exist.
-func stampOf(name string) stamp {
-	st, err := os.Stat(name)
-	if err != nil {
-		return stamp{}
-	}
-	return stamp{size: st.Size(), modified: st.ModTime().UnixNano(), changed: st.ModTime().UnixNano()}
-}
-
-func sameFilesystem(a, b string) bool { return false }
 
 // Mechanisms returns the mechanisms to try, in order, for a user who accepts the given one.
 func Mechanisms(workers.SandboxMechanism) []workers.SandboxMechanism {
@@ -37,26 +24,3 @@ func CheckSupported(workers.SandboxMechanism) error {
 // CheckConnect returns an error, because no monitor can connect on behalf of its worker on this
 // system.
 func CheckConnect() error { return errors.ErrUnsupported }
-
-// fileIdentity returns "", because no session on this system has repositories to remember.
-func fileIdentity(string) string { return "" }
-
-func localIdentity(name string) string { return fileIdentity(name) }
-
-// lstatType returns the file type like Lstat.
-func lstatType(path string) (fs.FileMode, error) {
-	st, err := os.Lstat(path)
-	if err != nil {
-		return 0, err
-	}
-	return st.Mode().Type(), nil
-}
-
-// isWritable reports whether the user may make names in a directory.
-func isWritable(string) bool { return true }
-
-// openNoLinks opens a file for reading; no session on this system could put a link in its path.
-func openNoLinks(path string) (*os.File, error) { return os.OpenFile(path, nonblockingRead, 0) }
-
-// isOwned reports whether the user owns a directory.
-func isOwned(string) bool { return true }
