@@ -37,7 +37,7 @@ func (s *Session) readUserConfig(path string) []byte {
 	if dir == "" {
 		dir, _ = os.Getwd()
 	}
-	return confine.ReadUserSettings(s.spec.Sandbox, confine.PlanInput{Home: environ.Get(s.o.Env, "HOME"), Dir: dir}, path)
+	return confine.ReadUserSettings(s.spec.Sandbox, confine.Origin{Home: environ.Get(s.o.Env, "HOME"), Dir: dir}, path)
 }
 
 // hostCallBit marks the IDs of pending calls that this process counts, such as connections and

@@ -526,8 +526,8 @@ func resolveGrantPath(path string) (found, id string, err error) {
 }
 
 // newOrigin returns what is known of the machine before a session starts.
-func (o *Options) newOrigin() confine.PlanInput {
-	return confine.PlanInput{Home: environ.Get(o.Env, "HOME"), Path: environ.Get(o.Env, "PATH"), Env: o.Env, Sessions: o.Dir, Directories: movedHomeDirs(o.Env), Account: accountHome()}
+func (o *Options) newOrigin() confine.Origin {
+	return confine.Origin{Home: environ.Get(o.Env, "HOME"), Path: environ.Get(o.Env, "PATH"), Env: o.Env, Sessions: o.Dir, Directories: movedHomeDirs(o.Env), Account: accountHome()}
 }
 
 func specWorkspace(spec *workers.Spec) string {

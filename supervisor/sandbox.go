@@ -138,7 +138,7 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 	if by != "" { // git fails on settings that it may not read, but accepts a missing file
 		c.env = append(c.env, "GIT_CONFIG_GLOBAL="+confine.SettingsIn(settings, ".gitconfig"))
 	}
-	origin := confine.PlanInput{
+	origin := confine.Origin{
 		Home: home, Path: environ.Get(o.Env, "PATH"), Env: o.Env, Directories: directories, Dir: dir, Program: spec.Path,
 		State: state, Sessions: o.Dir, Files: []string{files, homes},
 		Replaced: replaced, Settings: settings, Account: accountHome(), Events: o.events,
@@ -202,7 +202,7 @@ func (c *confinement) prepareEgress(policy *workers.Sandbox, by workers.SandboxM
 
 // newSandboxPlan plans the sandbox of a worker for a mechanism. The notices say first what the
 // mechanism lacks.
-func newSandboxPlan(policy *workers.Sandbox, origin confine.PlanInput, by workers.SandboxMechanism, spec *workers.Spec, hasEgress bool, o *Options) (*confine.Plan, []string, error) {
+func newSandboxPlan(policy *workers.Sandbox, origin confine.Origin, by workers.SandboxMechanism, spec *workers.Spec, hasEgress bool, o *Options) (*confine.Plan, []string, error) {
 	plan, notices, err := confine.NewPlan(policy, origin)
 	if err != nil {
 		return nil, nil, err

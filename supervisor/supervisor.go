@@ -117,7 +117,7 @@ type Options struct {
 	// in COLUMNS.
 	Size session.Size
 
-	events *confine.FileEvents // of all sessions with a sandbox
+	events *confine.ChangeEvents // of all sessions with a sandbox
 }
 
 // A Supervisor opens sessions and closes all of them. It is safe for concurrent use.
@@ -140,7 +140,7 @@ func New(opts *Options) (*Supervisor, error) {
 	if opts != nil {
 		o = *opts
 	}
-	o.events = new(confine.FileEvents)
+	o.events = new(confine.ChangeEvents)
 	if o.StartTimeout == 0 {
 		o.StartTimeout = DefaultStartTimeout
 	}

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FileEvents reports whether files have changed since the last check, without a system call for
+// ChangeEvents reports whether files have changed since the last check, without a system call for
 // each file. All sessions of a program share one inotify instance, because a user has few of them
 // (fs.inotify.max_user_instances).
 //
 // No goroutine waits for events: a turn reads those in the queue, and an idle session costs
 // nothing. The kernel queues at most 16 384 events (max_queued_events) and reports an overflow. The
 // zero value is ready, and nil watches nothing.
-type FileEvents struct {
+type ChangeEvents struct {
 	mu           sync.Mutex
 	opened       bool
 	fd           int              // -1 without an instance
@@ -38,7 +38,7 @@ const (
 // eventMarks are the event counts of a set of paths at one moment. nil means that the paths are not
 // watched yet.
 type eventMarks struct {
-	events      *FileEvents // nil if they cannot be watched
+	events      *ChangeEvents // nil if they cannot be watched
 	eventCounts map[int32]uint64
 	overflows   uint64
 }
@@ -46,7 +46,7 @@ type eventMarks struct {
 // watchPaths watches paths, whether they exist or not, and the directories above them. The marks
 // are never quiet if a path leads through a symbolic link or is on a filesystem that other machines
 // may change.
-func (e *FileEvents) watchPaths(paths []string) *eventMarks {
+func (e *ChangeEvents) watchPaths(paths []string) *eventMarks {
 	if e == nil {
 		return &eventMarks{}
 	}
@@ -69,7 +69,7 @@ func (e *FileEvents) watchPaths(paths []string) *eventMarks {
 
 // watchWithParents watches the directories above a path before the path itself, so that a
 // replacement of the path is noticed.
-func (e *FileEvents) watchWithParents(path string, m *eventMarks, known map[string]bool) bool {
+func (e *ChangeEvents) watchWithParents(path string, m *eventMarks, known map[string]bool) bool {
 	if known[path] {
 		return true
 	}
@@ -79,7 +79,7 @@ func (e *FileEvents) watchWithParents(path string, m *eventMarks, known map[stri
 }
 
 // openInotify opens the inotify instance, unless it is open.
-func (e *FileEvents) openInotify() bool {
+func (e *ChangeEvents) openInotify() bool {
 	if !e.opened {
 		e.opened = true
 		e.eventCounts, e.staleWatches, e.watchUsers = map[int32]uint64{}, map[int32]bool{}, map[int32]int{}
@@ -92,7 +92,7 @@ func (e *FileEvents) openInotify() bool {
 }
 
 // Close closes the inotify instance. From then on every file is checked.
-func (e *FileEvents) Close() {
+func (e *ChangeEvents) Close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.openInotify() {
@@ -102,7 +102,7 @@ func (e *FileEvents) Close() {
 }
 
 // addWatch adds a watch to marks. It reports whether a change of the path will be noticed.
-func (e *FileEvents) addWatch(path string, m *eventMarks) bool {
+func (e *ChangeEvents) addWatch(path string, m *eventMarks) bool {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
 		return err == unix.ENOENT || err == unix.ENOTDIR // the watch of the directory above notices its creation
@@ -143,7 +143,7 @@ func isLocal(path string) bool {
 }
 
 // readEvents counts the queued events.
-func (e *FileEvents) readEvents() {
+func (e *ChangeEvents) readEvents() {
 	var buffer [16 << 10]byte
 	for {
 		n, err := unix.Read(e.fd, buffer[:])
@@ -181,7 +181,7 @@ func inotifyEvents(read []byte) iter.Seq2[int32, uint32] {
 }
 
 // catchUp sets the marks to the present counts.
-func (e *FileEvents) catchUp(m *eventMarks) {
+func (e *ChangeEvents) catchUp(m *eventMarks) {
 	m.overflows = e.overflows
 	for wd := range m.eventCounts {
 		m.eventCounts[wd] = e.eventCounts[wd]
@@ -190,7 +190,7 @@ func (e *FileEvents) catchUp(m *eventMarks) {
 
 // releaseMarks removes the watches that only these marks use, and closes the instance when no watch
 // remains.
-func (e *FileEvents) releaseMarks(m *eventMarks) {
+func (e *ChangeEvents) releaseMarks(m *eventMarks) {
 	for wd := range m.eventCounts {
 		if e.watchUsers[wd]--; e.watchUsers[wd] <= 0 {
 			if e.fd >= 0 {

@@ -12,7 +12,7 @@ import (
 )
 
 // A turn checks files again after any event that could change them or the meaning of their paths.
-func TestFileEvents(t *testing.T) {
+func TestChangeEvents(t *testing.T) {
 	t.Parallel()
 	rename := func(from, to string) func(dir string) error {
 		return func(dir string) error { return os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)) }
@@ -46,7 +46,7 @@ func TestFileEvents(t *testing.T) {
 			if err := os.Link(filepath.Join(dir, "a/b/file"), filepath.Join(dir, "other/linked")); err != nil {
 				t.Fatal(err)
 			}
-			var e FileEvents
+			var e ChangeEvents
 			t.Cleanup(e.Close)
 			m := e.watchPaths([]string{filepath.Join(dir, "a/b/file"), filepath.Join(dir, "a/absent"), filepath.Join(dir, "none/below/file"), filepath.Join(dir, "a/b")})
 			if m.events == nil {
@@ -74,7 +74,7 @@ func TestFileEvents(t *testing.T) {
 		if err := os.Symlink("a", dir+"/link"); err != nil {
 			t.Fatal(err)
 		}
-		var e FileEvents
+		var e ChangeEvents
 		t.Cleanup(e.Close)
 		if m := e.watchPaths([]string{dir + "/link/file"}); m.events != nil {
 			t.Error("the path is watched")
@@ -92,7 +92,7 @@ func TestFileEvents(t *testing.T) {
 		if err != nil || limit == 0 || limit > 1<<17 {
 			return // the queue is too long for a test
 		}
-		var e FileEvents
+		var e ChangeEvents
 		t.Cleanup(e.Close)
 		m, other := e.watchPaths([]string{dir + "/a/file"}), e.watchPaths([]string{dir + "/b"})
 		if m.events == nil || other.events == nil {
@@ -111,7 +111,7 @@ func TestFileEvents(t *testing.T) {
 		t.Parallel()
 		dir := paths.RealOrEmpty(t.TempDir())
 		writeText(t, dir+"/file", "")
-		var e FileEvents
+		var e ChangeEvents
 		t.Cleanup(e.Close)
 		one, two := e.watchPaths([]string{dir + "/file"}), e.watchPaths([]string{dir + "/file"})
 		if one.events == nil || two.events == nil {

@@ -2,15 +2,15 @@
 
 package confine
 
-// FileEvents watches nothing on this system, so that every file is checked on each turn.
-type FileEvents struct{}
+// ChangeEvents watches nothing on this system, so that every file is checked on each turn.
+type ChangeEvents struct{}
 
 // Close does nothing.
-func (*FileEvents) Close() {}
+func (*ChangeEvents) Close() {}
 
 type eventMarks struct{}
 
-func (*FileEvents) watchPaths([]string) *eventMarks { return nil }
+func (*ChangeEvents) watchPaths([]string) *eventMarks { return nil }
 
 func (*eventMarks) areQuiet() bool { return false }
 

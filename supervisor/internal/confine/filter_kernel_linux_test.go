@@ -13,7 +13,7 @@ import (
 // that no kernel would accept.
 func TestFilter_Kernel(t *testing.T) {
 	t.Parallel()
-	if err := supportedFilter(); err != nil {
+	if err := checkArchitecture(); err != nil {
 		t.Skip(err)
 	}
 	a := architectures[runtime.GOARCH]

@@ -63,8 +63,8 @@ const (
 	x32CallBit     = 1 << 30
 )
 
-// supportedFilter returns an error if there is no filter for this architecture.
-func supportedFilter() error {
+// checkArchitecture returns an error if there is no filter for this architecture.
+func checkArchitecture() error {
 	if _, ok := architectures[runtime.GOARCH]; !ok {
 		return fmt.Errorf("a sandbox: %w on %s", errors.ErrUnsupported, runtime.GOARCH)
 	}
@@ -356,7 +356,7 @@ func (p *bpfProgram) onSocketOption(level uint32, body func(*bpfProgram)) {
 // installNoNamespaceFilter installs the filter of noNamespaceFilterFor on the calling thread. It
 // returns the descriptor on which the kernel reports connects, or -1 if there is no egress.
 func installNoNamespaceFilter(network, egress bool) (int, error) {
-	if err := supportedFilter(); err != nil {
+	if err := checkArchitecture(); err != nil {
 		return -1, err
 	}
 	p, flags := noNamespaceFilterFor(architectures[runtime.GOARCH], network, egress), uintptr(0)
@@ -373,7 +373,7 @@ func installNoNamespaceFilter(network, egress bool) (int, error) {
 // installFilter installs the filter of filterFor on the calling thread. It returns the descriptor on
 // which the kernel reports calls that wait for an answer.
 func installFilter(reads bool, objects []string) (int, error) {
-	if err := supportedFilter(); err != nil {
+	if err := checkArchitecture(); err != nil {
 		return -1, err
 	}
 	return loadFilter(filterFor(architectures[runtime.GOARCH], reads, objects), unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)

@@ -67,11 +67,11 @@ var ownSettableGit = map[string][]string{
 const workTreeSetting = "worktree"
 
 var (
-	gitSection = text.Pattern(`^\[([A-Za-z0-9-]+)(?: "([^"\\[:cntrl:]]*)")?\]$`)
-	gitSetting = text.Pattern(`^\t([A-Za-z][A-Za-z0-9-]*) = ([^"\\#;[:cntrl:]]*)$`)
-	gitFetch   = text.Pattern(`^\+?refs/(heads|tags)/[^:]*:refs/(remotes|tags)/[^:]*$`)
-	gitUpdate  = text.Pattern(`^(checkout|rebase|merge|none)$`)
-	gitWord    = text.Pattern(`^[A-Za-z0-9-]*`)
+	gitSection  = text.Pattern(`^\[([A-Za-z0-9-]+)(?: "([^"\\[:cntrl:]]*)")?\]$`)
+	gitSetting  = text.Pattern(`^\t([A-Za-z][A-Za-z0-9-]*) = ([^"\\#;[:cntrl:]]*)$`)
+	gitFetch    = text.Pattern(`^\+?refs/(heads|tags)/[^:]*:refs/(remotes|tags)/[^:]*$`)
+	gitUpdate   = text.Pattern(`^(checkout|rebase|merge|none)$`)
+	wordPattern = text.Pattern(`^[A-Za-z0-9-]*`)
 )
 
 // gitLines are the lines of a git config file, sorted by what a session may do with them.
@@ -81,9 +81,9 @@ type gitLines struct {
 	unparsed map[string]bool     // settings and sections in a form that git does not write
 }
 
-// A gitOwner describes whose repository a config file belongs to, which decides what a session may
+// A repoOwner describes whose repository a config file belongs to, which decides what a session may
 // set in it.
-type gitOwner struct {
+type repoOwner struct {
 	isOwn        bool                   // the session made it
 	isAddedTree  bool                   // the config file is that of an added work tree in a repository of another owner
 	isWorkTreeOf func(tree string) bool // reports whether a path is the work tree of the repository
@@ -94,7 +94,7 @@ type gitOwner struct {
 var remoteSections = []string{"branch", "remote", "submodule"}
 
 // isSettable reports whether a session may set a setting to some value.
-func (o gitOwner) isSettable(section, name string) bool {
+func (o repoOwner) isSettable(section, name string) bool {
 	if o.isAddedTree && slices.Contains(remoteSections, section) {
 		return false
 	}
@@ -102,12 +102,12 @@ func (o gitOwner) isSettable(section, name string) bool {
 }
 
 // isAddOnly reports whether a setting must not change once it exists.
-func (o gitOwner) isAddOnly(section, name string) bool {
+func (o repoOwner) isAddOnly(section, name string) bool {
 	return !o.isOwn && slices.Contains(addableGit[section], name)
 }
 
 // isAllowedValue reports whether a setting may have a value.
-func (o gitOwner) isAllowedValue(section, name, value string) bool {
+func (o repoOwner) isAllowedValue(section, name, value string) bool {
 	switch value = strings.TrimSpace(value); { // as git does
 	case strings.Contains(value, "::"), strings.HasPrefix(value, "-"): // a transport that is a program, or an option
 		return false
@@ -122,7 +122,7 @@ func (o gitOwner) isAllowedValue(section, name, value string) bool {
 }
 
 // parseGitConfig parses a git config file. ok is false if the text could be misunderstood.
-func parseGitConfig(text []byte, o gitOwner) (lines gitLines, ok bool) {
+func parseGitConfig(text []byte, o repoOwner) (lines gitLines, ok bool) {
 	lines.plain, lines.unparsed = map[string][]string{}, map[string]bool{}
 	section, sub, strict := "", "", false
 	for line := range bytes.Lines(text) {
@@ -140,7 +140,7 @@ func parseGitConfig(text []byte, o gitOwner) (lines gitLines, ok bool) {
 				continue
 			}
 			section, sub = trimmed, ""
-			lines.unparsed[strings.ToLower(gitWord().FindString(trimmed[1:]))] = true
+			lines.unparsed[strings.ToLower(wordPattern().FindString(trimmed[1:]))] = true
 		case strict:
 			if s := gitSetting().FindStringSubmatch(l); s != nil {
 				if name := strings.ToLower(s[1]); o.isSettable(section, name) {
@@ -149,7 +149,7 @@ func parseGitConfig(text []byte, o gitOwner) (lines gitLines, ok bool) {
 					continue
 				}
 			}
-			lines.unparsed[section+"\x00"+sub+"\x00"+strings.ToLower(gitWord().FindString(trimmed))] = true
+			lines.unparsed[section+"\x00"+sub+"\x00"+strings.ToLower(wordPattern().FindString(trimmed))] = true
 		}
 		lines.opaque = append(lines.opaque, section+"\x00"+sub+"\x00"+l)
 	}
@@ -158,7 +158,7 @@ func parseGitConfig(text []byte, o gitOwner) (lines gitLines, ok bool) {
 
 // refusedSetting reports whether a session must not replace the old settings by the new ones. It
 // names the first setting that is the reason, or "" if it is unknown.
-func refusedSetting(old, now []byte, o gitOwner) (setting string, refused bool) {
+func refusedSetting(old, now []byte, o repoOwner) (setting string, refused bool) {
 	before, ok := parseGitConfig(old, o)
 	after, ok2 := parseGitConfig(now, o)
 	if !ok || !ok2 {

@@ -76,7 +76,7 @@ func TestGitConfigChange(t *testing.T) {
 	// files of others.
 	t.Run("allows more in the session's own repository", func(t *testing.T) {
 		t.Parallel()
-		own := gitOwner{isOwn: true, isWorkTreeOf: func(tree string) bool { return tree == "../tree" }}
+		own := repoOwner{isOwn: true, isWorkTreeOf: func(tree string) bool { return tree == "../tree" }}
 		const plain = "# a comment\n[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tworktree = ../tree\n[remote \"o\"]\n\turl = ../b\n\tfetch = +refs/*:refs/*\n\tmirror = true\n[submodule \"s\"]\n\tupdate = rebase\n"
 		for _, c := range [][2]string{{"", plain}, {plain, ""}, {plain, strings.Replace(plain, "../b", "../c", 1)}, {settingsBefore, strings.Replace(settingsBefore, "example.org", "example.com", 1)}} {
 			if setting, refused := refusedSetting([]byte(c[0]), []byte(c[1]), own); refused {
@@ -96,12 +96,12 @@ func TestGitConfigChange(t *testing.T) {
 	// Settings of a work tree in a foreign repository do not change where it is pushed.
 	t.Run("keeps push targets of another owner's work tree", func(t *testing.T) {
 		t.Parallel()
-		added := gitOwner{isOwn: true, isAddedTree: true}
+		added := repoOwner{isOwn: true, isAddedTree: true}
 		if setting, refused := refusedSetting(nil, []byte("[core]\n\tsparseCheckout = true\n[index]\n\tsparse = true\n"), added); refused {
 			t.Errorf("%s was refused", setting)
 		}
 		for _, now := range []string{"[remote \"origin\"]\n\tpushurl = x\n", "[remote \"origin\"]\n\turl = x\n", "[remote]\n\tpushDefault = x\n", "[branch \"main\"]\n\tremote = x\n", "[submodule \"s\"]\n\turl = x\n"} {
-			for _, o := range []gitOwner{added, {isAddedTree: true}} {
+			for _, o := range []repoOwner{added, {isAddedTree: true}} {
 				if _, refused := refusedSetting(nil, []byte(now), o); !refused {
 					t.Errorf("%q was allowed", now)
 				}
@@ -152,8 +152,8 @@ func TestGitConfigChange(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))
 		for _, c := range []struct {
 			before, from string
-			owner        gitOwner
-		}{{settingsBefore, settingsBefore, gitOwner{}}, {"", "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = https://example.org/a\n", gitOwner{isOwn: true}}} {
+			owner        repoOwner
+		}{{settingsBefore, settingsBefore, repoOwner{}}, {"", "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = https://example.org/a\n", repoOwner{isOwn: true}}} {
 			isPlain := func(entry string) bool {
 				key, _, _ := strings.Cut(entry, "\n")
 				section, rest, _ := strings.Cut(key, ".")
@@ -196,6 +196,6 @@ func TestGitConfigChange(t *testing.T) {
 
 // isAllowedChange reports whether a session may replace old settings by new ones.
 func isAllowedChange(old, now []byte) bool {
-	_, refused := refusedSetting(old, now, gitOwner{})
+	_, refused := refusedSetting(old, now, repoOwner{})
 	return !refused
 }

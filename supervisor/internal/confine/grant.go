@@ -33,7 +33,7 @@ var ErrReplaced = errors.New("it was replaced after you were asked")
 
 // Identity returns a text that distinguishes a file or directory from any other that has its path
 // later. It is "" if the path does not exist, and on systems without grants for running sessions.
-func Identity(path string) string { return fileIdentity(path) }
+func Identity(path string) string { return identityOf(path) }
 
 // maxGrantBytes bounds the JSON of a grant, because a command to the monitor must fit into a pipe.
 const maxGrantBytes = 48 << 10
@@ -90,7 +90,7 @@ func (p *Plan) NewGrant(path string, read bool, id string) (*MountGrant, error) 
 		g.protectDirs([]string{found}, maxSearchedEntries)
 		g.protectNamed(p.userProtected, []string{found})
 	}
-	if grant.Identity = fileIdentity(found); id != "" && id != grant.Identity {
+	if grant.Identity = identityOf(found); id != "" && id != grant.Identity {
 		return nil, ErrReplaced
 	}
 	grant.Absent, grant.GitTargets, grant.gitViews = g.absent, g.gitTargets, g.gitViews

@@ -187,7 +187,7 @@ func (t *grantTransaction) cloneTarget() (fd int, err error) {
 	if fd, err = clonePlanPath(t.target); err != nil {
 		return -1, err
 	}
-	if err = t.isConfirmed(openFileIdentity(fd, t.target)); err != nil {
+	if err = t.isConfirmed(openIdentity(fd, t.target)); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}

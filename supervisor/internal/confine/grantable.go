@@ -18,7 +18,7 @@ import (
 // absolute path without symbolic links. programs is the reason why the user must confirm it:
 // programs outside would run or read what is written there. It only inspects paths, and takes less
 // than a millisecond.
-func CheckGrantable(s *workers.Sandbox, o PlanInput, dir string) (programs string, err error) {
+func CheckGrantable(s *workers.Sandbox, o Origin, dir string) (programs string, err error) {
 	p := &planner{home: cmp.Or(paths.RealOrEmpty(o.homeDir()), o.homeDir()), directories: o.Directories, tempDirs: []string{"/tmp", "/var/tmp"}}
 	refuse := func(why string) error {
 		return fmt.Errorf("the sandbox never makes %s writable: it %s; name another directory", dir, why)
@@ -58,7 +58,7 @@ func hasTrustedName(path string) bool {
 
 // checkIntended returns an error if programs outside would run or read what is written into a path,
 // unless the user has accepted that path. found is the path without links.
-func (p *planner) checkIntended(s *workers.Sandbox, o PlanInput, path, found string, work []string) error {
+func (p *planner) checkIntended(s *workers.Sandbox, o Origin, path, found string, work []string) error {
 	accepted := func(a string) bool { return paths.Contains(filepath.Clean(a), found) }
 	isClosed := func(c hiddenPath) bool { return paths.Contains(c.name, found) } // hidden paths are never granted
 	if isInAny(found, work) || slices.ContainsFunc(s.AcceptPaths, accepted) || slices.ContainsFunc(p.hiddenPaths, isClosed) {
@@ -88,7 +88,7 @@ var systemDirs = []string{
 
 // runReason returns why programs outside would run or read what is written into a file or
 // directory, or "".
-func (p *planner) runReason(path string, o PlanInput) string {
+func (p *planner) runReason(path string, o Origin) string {
 	meets := func(dir string) bool {
 		found := paths.RealOrEmpty(dir)
 		return found != "" && filepath.IsAbs(dir) && (paths.Contains(found, path) || paths.Contains(path, found))

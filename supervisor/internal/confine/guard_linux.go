@@ -249,7 +249,7 @@ func (sb *ActiveSandbox) isOwnWithin(git, below string) bool {
 func (sb *ActiveSandbox) isOwnRepo(name string) bool {
 	sb.ownMu.Lock()
 	defer sb.ownMu.Unlock()
-	return len(sb.ownRepos) > 0 && sb.ownRepos[fileIdentity(name)] // the list never contains ""
+	return len(sb.ownRepos) > 0 && sb.ownRepos[identityOf(name)] // the list never contains ""
 }
 
 // isForeign reports whether a name may exist that the session did not make.
@@ -283,7 +283,7 @@ func (sb *ActiveSandbox) recordCreated(full string) {
 	}
 	sb.ownMu.Lock()
 	defer sb.ownMu.Unlock()
-	id := fileIdentity(full)
+	id := identityOf(full)
 	if id == "" || sb.ownRepos[id] || len(sb.ownRepos) >= maxOwnRepos || isLast && !slices.Contains(sb.freshDirs, id) {
 		return
 	}

@@ -76,7 +76,7 @@ func (sb *ActiveSandbox) questionFor(n *seccompNotif, d Denial) *permissionQuest
 	}
 	sb.questionCount++
 	sb.lastQuestionID++
-	q = &permissionQuestion{id: sb.lastQuestionID, calls: []uint64{n.ID}, file: fileIdentity(d.Path), dir: fileIdentity(path.Dir(d.Path)), done: make(chan struct{})}
+	q = &permissionQuestion{id: sb.lastQuestionID, calls: []uint64{n.ID}, file: identityOf(d.Path), dir: identityOf(path.Dir(d.Path)), done: make(chan struct{})}
 	sb.openQuestions[d] = q
 	sb.mu.Unlock()
 	ask := d

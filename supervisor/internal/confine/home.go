@@ -102,7 +102,7 @@ const (
 )
 
 // buildHome adds the home directory and the mounts in it.
-func (p *planner) buildHome(s *workers.Sandbox, o PlanInput, work []string) {
+func (p *planner) buildHome(s *workers.Sandbox, o Origin, work []string) {
 	first := p.knownDocuments == nil
 	if first {
 		p.knownDocuments = map[string]bool{}

@@ -23,12 +23,12 @@ func sameFilesystem(a, b string) bool {
 	return unix.Stat(a, &x) == nil && unix.Stat(b, &y) == nil && x.Dev == y.Dev
 }
 
-// fileIdentity returns a text that distinguishes a file from all others, even from one that reuses
+// identityOf returns a text that distinguishes a file from all others, even from one that reuses
 // its inode number. It returns "" if the file does not exist.
-func fileIdentity(name string) string { return identityAt(unix.AT_FDCWD, name, 0, name) }
+func identityOf(name string) string { return identityAt(unix.AT_FDCWD, name, 0, name) }
 
-// openFileIdentity is fileIdentity for an open file with this name.
-func openFileIdentity(fd int, name string) string {
+// openIdentity is identityOf for an open file with this name.
+func openIdentity(fd int, name string) string {
 	return identityAt(fd, "", unix.AT_EMPTY_PATH, name)
 }
 
@@ -44,13 +44,13 @@ func identityAt(dir int, path string, flags int, name string) string {
 	return id + "/" + strconv.FormatInt(st.Btime.Sec, 36) + "." + strconv.Itoa(int(st.Btime.Nsec))
 }
 
-// localIdentity is fileIdentity, except that for a mount point it uses only what the kernel knows,
+// localIdentity is identityOf, except that for a mount point it uses only what the kernel knows,
 // because a network filesystem may not answer.
 func localIdentity(name string) string {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st)
 	if err != nil || st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
-		return fileIdentity(name)
+		return identityOf(name)
 	}
 	return fmt.Sprintf("%d:%d/%d", st.Dev_major, st.Dev_minor, st.Ino)
 }

@@ -19,10 +19,10 @@ func stampOf(name string) stamp {
 
 func sameFilesystem(a, b string) bool { return false }
 
-// fileIdentity returns "", because no session on this system has repositories to remember.
-func fileIdentity(string) string { return "" }
+// identityOf returns "", because no session on this system has repositories to remember.
+func identityOf(string) string { return "" }
 
-func localIdentity(name string) string { return fileIdentity(name) }
+func localIdentity(name string) string { return identityOf(name) }
 
 // lstatType returns the file type like Lstat.
 func lstatType(path string) (fs.FileMode, error) {
@@ -37,7 +37,9 @@ func lstatType(path string) (fs.FileMode, error) {
 func isWritable(string) bool { return true }
 
 // openNoLinks opens a file for reading; no session on this system could put a link in its path.
-func openNoLinks(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) }
+func openNoLinks(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
 
 // isOwned reports whether the user owns a directory.
 func isOwned(string) bool { return true }

@@ -29,7 +29,7 @@ const (
 )
 
 // libraryDirs returns the directories that variables and files name, unresolved.
-func (h *homeBuilder) libraryDirs(o PlanInput) (dirs []string) {
+func (h *homeBuilder) libraryDirs(o Origin) (dirs []string) {
 	dirs = h.variableDirs(o.Env)
 	if file := h.homePath(".Renviron"); !h.isSessionWritable(file) {
 		var variables []string
@@ -142,7 +142,7 @@ func (h *homeBuilder) findPackages(dir string, search func(read records) []strin
 
 // siteDirs returns the directories with the installed packages of the session's interpreter, and
 // the user's own site directory.
-func (h *homeBuilder) siteDirs(o PlanInput) (sites []string) {
+func (h *homeBuilder) siteDirs(o Origin) (sites []string) {
 	bases := []string{h.homePath(".local")}
 	for _, program := range []string{filepath.Clean(o.Program), paths.RealOrEmpty(o.Program)} {
 		bases = append(bases, filepath.Dir(filepath.Dir(program)), filepath.Join(filepath.Dir(filepath.Dir(program)), "local"))

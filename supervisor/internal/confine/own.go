@@ -31,5 +31,5 @@ func readOwnRepos(state string) map[string]bool {
 
 // isOwnRepo reports whether the session made a git directory, or the .git file that names one.
 func (p *planner) isOwnRepo(git string) bool {
-	return len(p.ownRepos) > 0 && p.ownRepos[fileIdentity(git)]
+	return len(p.ownRepos) > 0 && p.ownRepos[identityOf(git)]
 }

@@ -48,8 +48,8 @@ type Plan struct {
 	tempDirs      []string
 }
 
-// A PlanInput holds the facts that a plan needs besides the sandbox itself.
-type PlanInput struct {
+// An Origin holds the facts that a plan needs besides the sandbox itself.
+type Origin struct {
 	Home     string   // the user's home; Account is used if a home cannot be built from it
 	Path     string   // the user's PATH
 	Dir      string   // the worker's working directory, absolute
@@ -72,7 +72,7 @@ type PlanInput struct {
 	Env []string
 
 	// Events saves checking files when a turn starts; nil checks each time.
-	Events *FileEvents
+	Events *ChangeEvents
 
 	// OtherHomes are further home directories of the user; nil means those of Windows.
 	OtherHomes []string
@@ -87,7 +87,7 @@ type PlanInput struct {
 }
 
 // homeDir returns the user's home directory. If HOME names none, tools use that of the account.
-func (i *PlanInput) homeDir() string {
+func (i *Origin) homeDir() string {
 	if filepath.IsAbs(i.Home) && filepath.Clean(i.Home) != "/" {
 		return i.Home
 	}
@@ -96,7 +96,7 @@ func (i *PlanInput) homeDir() string {
 
 // otherHomeDir returns the other directory that tools may take for the home directory: that of the
 // account, or HOME. It returns "" if there is none.
-func (i *PlanInput) otherHomeDir() string {
+func (i *Origin) otherHomeDir() string {
 	for _, dir := range []string{i.Home, i.Account} {
 		if dir = paths.RealOrEmpty(dir); filepath.IsAbs(dir) && dir != paths.RealOrEmpty(i.homeDir()) {
 			return dir
@@ -109,7 +109,7 @@ func (i *PlanInput) otherHomeDir() string {
 const maxMounts = 2000
 
 // NewPlan returns the plan, and notices for the user of the session.
-func NewPlan(s *workers.Sandbox, o PlanInput) (_ *Plan, notices []string, err error) {
+func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error) {
 	if err := s.Validate(); err != nil {
 		return nil, nil, err
 	}
@@ -168,7 +168,7 @@ func NewPlan(s *workers.Sandbox, o PlanInput) (_ *Plan, notices []string, err er
 
 // WritablePaths returns the paths without links that a session with this sandbox would write. It
 // leaves out paths that no plan makes writable.
-func WritablePaths(s *workers.Sandbox, o PlanInput) []string {
+func WritablePaths(s *workers.Sandbox, o Origin) []string {
 	p := newPlanner(o)
 	work, _ := p.workspaceDirs(s, o)
 	for _, d := range s.Writable {
@@ -179,7 +179,7 @@ func WritablePaths(s *workers.Sandbox, o PlanInput) []string {
 	return work
 }
 
-func newPlanner(o PlanInput) *planner {
+func newPlanner(o Origin) *planner {
 	p := &planner{mounts: map[string]Mount{}, packageIndexes: map[string]*packageIndex{}, home: realOrAbsent(o.homeDir()), directories: o.Directories, gitEnv: gitVariables(o.Env), ownRepos: readOwnRepos(paths.RealOrEmpty(o.State))}
 	if o.Temporary == nil {
 		o.Temporary = []string{"/tmp", "/var/tmp"}
@@ -194,7 +194,7 @@ func newPlanner(o PlanInput) *planner {
 
 // addMounts adds the mounts of a session that writes the work directories. protect adds the
 // protected paths in them.
-func (p *planner) addMounts(s *workers.Sandbox, o PlanInput, work []string, written *settingsWriter, protect func()) error {
+func (p *planner) addMounts(s *workers.Sandbox, o Origin, work []string, written *settingsWriter, protect func()) error {
 	for _, d := range p.tempDirs {
 		p.set(d, emptyDir)
 	}
@@ -273,7 +273,7 @@ type planner struct {
 	strict     bool     // paths that cannot be shown are errors
 	addedPaths []string // paths that the user has shown since the session's start
 
-	directories    map[string]string        // as in a PlanInput
+	directories    map[string]string        // as in an Origin
 	missingDirs    []string                 // directories without a mount point when the session started
 	excludedPaths  []string                 // hidden paths
 	knownDocuments map[string]bool          // documents that the session sees; nil before the first search
@@ -323,7 +323,7 @@ func (p *planner) tooWideReason(dir string) string {
 }
 
 // workspaceDirs returns the real paths that the sandbox's level makes writable.
-func (p *planner) workspaceDirs(s *workers.Sandbox, o PlanInput) ([]string, error) {
+func (p *planner) workspaceDirs(s *workers.Sandbox, o Origin) ([]string, error) {
 	if s.Level != workers.Workspace {
 		return nil, nil
 	}
@@ -388,7 +388,7 @@ func isDir(path string) bool {
 }
 
 // addLayers adds overlays for the directories of which the session writes a copy.
-func (p *planner) addLayers(s *workers.Sandbox, o PlanInput, work []string) {
+func (p *planner) addLayers(s *workers.Sandbox, o Origin, work []string) {
 	root := ""
 	if p.home != "" {
 		// pyenv and conda install a runtime's packages below the home directory.
@@ -470,7 +470,7 @@ func isInAny(path string, dirs []string) bool {
 
 // showRuntime lets the worker read its directory and its runtime even if they are in a directory
 // for temporary files.
-func (p *planner) showRuntime(o PlanInput) {
+func (p *planner) showRuntime(o Origin) {
 	dirs := []string{paths.RealOrEmpty(o.Dir)}
 	for _, program := range []string{filepath.Clean(o.Program), paths.RealOrEmpty(o.Program)} {
 		shown := filepath.Dir(program)

@@ -44,8 +44,8 @@ func writeText(t *testing.T, path, text string) {
 	}
 }
 
-func (f homeFixture) planInput() PlanInput {
-	return PlanInput{Home: f.home, Dir: f.work, Program: "/bin/sh", State: f.state, Sessions: f.sessions, Temporary: []string{f.tmp}}
+func (f homeFixture) planInput() Origin {
+	return Origin{Home: f.home, Dir: f.work, Program: "/bin/sh", State: f.state, Sessions: f.sessions, Temporary: []string{f.tmp}}
 }
 
 func (f homeFixture) wantPlan(t *testing.T, s *workers.Sandbox) (map[string]MountKind, []string) {

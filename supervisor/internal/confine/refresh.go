@@ -34,7 +34,7 @@ type mountWatch struct {
 	unsentTargets  []Path // additions to Plan.GitTargets that no grant has carried yet
 	unreadable     []Path // hidden paths next to files that the session sees
 
-	events *FileEvents
+	events *ChangeEvents
 	marks  *turnMarks
 }
 
@@ -66,7 +66,7 @@ const (
 	maxRefreshPaths, maxRefreshBytes = 100, 20 << 10
 )
 
-func newMountWatch(p *planner, settings *settingsWriter, work []string, events *FileEvents, replan func(work, added []string) (*planner, error)) *mountWatch {
+func newMountWatch(p *planner, settings *settingsWriter, work []string, events *ChangeEvents, replan func(work, added []string) (*planner, error)) *mountWatch {
 	w := &mountWatch{events: events, marks: &turnMarks{}, home: p.home, workDirs: slices.Clone(work), replan: replan, seenMounts: map[string]seenMount{}, pinnedMounts: map[string]Mount{}, settings: settings, gitViews: p.gitViews}
 	for path, m := range p.mounts {
 		if w.mayChange(p, m) {

@@ -17,7 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-func (f homeFixture) newPlan(t testing.TB, o PlanInput) *Plan {
+func (f homeFixture) newPlan(t testing.TB, o Origin) *Plan {
 	t.Helper()
 	p, _, err := NewPlan(workspaceSandbox(), o)
 	if err != nil {

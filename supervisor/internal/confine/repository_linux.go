@@ -156,13 +156,13 @@ func findHook(dir int, below string) (name string, found bool) {
 }
 
 // gitOwnerOf returns the owner of a settings file with this name in a git directory.
-func (sb *ActiveSandbox) gitOwnerOf(git, name string, own bool) gitOwner {
+func (sb *ActiveSandbox) gitOwnerOf(git, name string, own bool) repoOwner {
 	common := git
 	if isWorkTree(git) {
 		common = path.Dir(path.Dir(git))
 	}
 	added := name == "config.worktree" && sb.accessOf(common+"/config") == accessNone
-	return gitOwner{isOwn: own, isAddedTree: added, isWorkTreeOf: func(tree string) bool {
+	return repoOwner{isOwn: own, isAddedTree: added, isWorkTreeOf: func(tree string) bool {
 		if !path.IsAbs(tree) {
 			tree = path.Join(git, tree)
 		}

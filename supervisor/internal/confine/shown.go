@@ -22,7 +22,7 @@ type hiddenPath struct {
 }
 
 // addHiddenPaths adds the paths that no session may see.
-func (p *planner) addHiddenPaths(s *workers.Sandbox, o PlanInput) {
+func (p *planner) addHiddenPaths(s *workers.Sandbox, o Origin) {
 	add := func(kind hiddenPath, listed []string) {
 		for _, h := range listed {
 			hidden := kind
@@ -62,7 +62,7 @@ func checkShow(hidden []hiddenPath, path string) error {
 
 // CheckShow returns an error if no user may show a session a path, which is absolute and without
 // symbolic links.
-func CheckShow(s *workers.Sandbox, o PlanInput, path string) error {
+func CheckShow(s *workers.Sandbox, o Origin, path string) error {
 	p := &planner{home: paths.RealOrEmpty(o.homeDir()), directories: o.Directories, tempDirs: []string{"/tmp", "/var/tmp"}}
 	p.addHiddenPaths(s, o)
 	if why := p.tooWideReason(path); why != "" {
@@ -90,7 +90,7 @@ func (p *planner) resolveShowable(path string) (string, error) {
 }
 
 // revealPaths adds the paths that the user shows to the session.
-func (p *planner) revealPaths(named []string, o PlanInput, work []string) error {
+func (p *planner) revealPaths(named []string, o Origin, work []string) error {
 	h := &homeBuilder{planner: p, work: work, state: paths.RealOrEmpty(o.State), resolvedDirs: map[string]string{}}
 	for _, path := range named {
 		p.checkedPaths = append(p.checkedPaths, filepath.Clean(path))

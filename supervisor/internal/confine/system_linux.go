@@ -13,7 +13,7 @@ func Mechanisms(accepted workers.SandboxMechanism) []workers.SandboxMechanism {
 // CheckSupported returns an error if no worker can be confined on this system by the mechanism. nil
 // does not promise success.
 func CheckSupported(workers.SandboxMechanism) error {
-	return supportedFilter()
+	return checkArchitecture()
 }
 
 // TrialProgram is a program that does nothing, used to try a sandbox.

@@ -59,7 +59,7 @@ func TestReadUserSettings(t *testing.T) {
 	}
 	for _, s := range []*workers.Sandbox{{Level: workers.Workspace}, {Level: workers.ReadOnly}, {Level: workers.Workspace, Workspace: w.work}} {
 		s.Writable = []string{w.home + "/named"}
-		o := PlanInput{Home: w.home, Dir: w.work}
+		o := Origin{Home: w.home, Dir: w.work}
 		for name, want := range map[string]string{".npmrc": "text", ".linked": "text", ".into": "", ".through": "", ".over": "", "work/pip.conf": "", "work/link": "", ".named": "", "none": ""} {
 			if got := string(ReadUserSettings(s, o, w.home+"/"+name)); got != want {
 				t.Errorf("%s: got %q, want %q", name, got, want)
@@ -70,7 +70,7 @@ func TestReadUserSettings(t *testing.T) {
 			t.Errorf("of a session in the home directory: got %q", got)
 		}
 	}
-	if got := ReadUserSettings(workspaceSandbox(), PlanInput{Home: w.home, Dir: w.work}, ""); got != nil {
+	if got := ReadUserSettings(workspaceSandbox(), Origin{Home: w.home, Dir: w.work}, ""); got != nil {
 		t.Errorf("without a name: got %q", got)
 	}
 }

@@ -114,7 +114,7 @@ func TestGrantLateAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			plan, _, err := confine.NewPlan(&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, confine.PlanInput{
+			plan, _, err := confine.NewPlan(&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, confine.Origin{
 				Home: filepath.Join(base, "home"), Dir: filepath.Join(base, "work"), Program: "/bin/true", State: filepath.Join(base, "state"),
 				Sessions: filepath.Join(base, "sessions"), Temporary: []string{filepath.Join(base, "tmp")},
 			})

@@ -28,7 +28,7 @@ func TestStartSandboxSymlink(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	plan, _, err := confine.NewPlan(&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, confine.PlanInput{
+	plan, _, err := confine.NewPlan(&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, confine.Origin{
 		Home: filepath.Join(base, "home"), Dir: work, Program: "/bin/true", State: filepath.Join(base, "state"),
 		Sessions: filepath.Join(base, "sessions"), Temporary: []string{filepath.Join(base, "tmp")},
 	})
