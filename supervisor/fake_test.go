@@ -12,6 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -36,9 +37,9 @@ type fakeProcess struct {
 	lateGrant      func()              // callback of the last Grant
 	exit           monitorproto.Exit
 
-	usage         host.Usage
-	usageCalls    int              // number of calls of MeasureUsage
-	lastAllowance host.LimitUpdate // argument of the last ApplyLimits
+	usage         proctree.Usage
+	usageCalls    int                  // number of calls of MeasureUsage
+	lastAllowance proctree.LimitUpdate // argument of the last ApplyLimits
 	once          sync.Once
 }
 
@@ -246,21 +247,21 @@ func (p *fakeProcess) Grant(path string, read bool, _ string, late func()) error
 }
 func (p *fakeProcess) Close() error { return nil }
 
-func (p *fakeProcess) MeasureUsage(int64) host.Usage {
+func (p *fakeProcess) MeasureUsage(int64) proctree.Usage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.usageCalls++
 	return p.usage
 }
 
-func (p *fakeProcess) ApplyLimits(_ host.Usage, a host.LimitUpdate) {
+func (p *fakeProcess) ApplyLimits(_ proctree.Usage, a proctree.LimitUpdate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lastAllowance = a
 }
 
-func (p *fakeProcess) EndLargest(host.Usage, int64) string { return "" }
-func (p *fakeProcess) EndNewest(_ host.Usage, tasks int)   { p.addReceived(tasks) }
+func (p *fakeProcess) EndLargest(proctree.Usage, int64) string { return "" }
+func (p *fakeProcess) EndNewest(_ proctree.Usage, tasks int)   { p.addReceived(tasks) }
 
 func (p *fakeProcess) TryRead(b []byte) (int, error) {
 	p.mu.Lock()

@@ -11,8 +11,8 @@ import (
 
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -78,7 +78,7 @@ type limitedWorker struct {
 	turnEnded         atomic.Bool                    // the worker has reported it, perhaps before the session knows
 
 	mu              sync.Mutex
-	usage           host.Usage
+	usage           proctree.Usage
 	peakMemory      int64 // during the turn
 	turn            uint64
 	currentInterval time.Duration // the interval while nothing grows
@@ -241,7 +241,7 @@ func (lw *limitedWorker) measureUsage(e *limitEnforcer, turn uint64) {
 // enforceLimits bounds the process tree by what remains, and reports or kills what exceeds the
 // limits.
 func (lw *limitedWorker) enforceLimits(all, total resourceAmount) {
-	var update host.LimitUpdate
+	var update proctree.LimitUpdate
 	used, limit, byTotal := lw.usage.Memory, lw.limits.Memory, false
 	update.RemainingBytes = limit - used
 	if left := all.memory - total.memory; all.memory > 0 && (limit == 0 || left < update.RemainingBytes) {
@@ -298,7 +298,7 @@ func (lw *limitedWorker) hasToEnd(used, limit int64) bool {
 // exceeds the limit anyway. whole reports that the total of all sessions decided; no kernel
 // mechanism counts their processes together. An idle session is not held to the total, because
 // nothing would release it again.
-func (lw *limitedWorker) forkPolicy(all, total int) (may host.ForkPolicy, byTotal bool) {
+func (lw *limitedWorker) forkPolicy(all, total int) (may proctree.ForkPolicy, byTotal bool) {
 	used, limit := lw.usage.Tasks, lw.limits.Processes
 	if all > 0 && !lw.measuredAtRest && !lw.turnEnded.Load() && (limit == 0 || all-total < limit-used) {
 		used, limit, byTotal = total, all, true
@@ -308,11 +308,11 @@ func (lw *limitedWorker) forkPolicy(all, total int) (may host.ForkPolicy, byTota
 	switch {
 	case limit == 0 || excess < 0:
 		if !lw.forksRefused {
-			return host.ForksUnchanged, false
+			return proctree.ForksUnchanged, false
 		}
 		byTotal = lw.refusedByTotal
 		lw.forksRefused, lw.refusedByTotal = false, false
-		return host.ForksAllowed, byTotal
+		return proctree.ForksAllowed, byTotal
 	case excess > limit/4+8 && (!byTotal || lw.usage.Tasks*4 >= used): // a session with fewer is not the cause
 		if byTotal {
 			excess = excess*lw.usage.Tasks/used + 1 // other sessions lose their share
@@ -324,7 +324,7 @@ func (lw *limitedWorker) forkPolicy(all, total int) (may host.ForkPolicy, byTota
 		lw.w.recordLimit(event)
 	}
 	lw.forksRefused, lw.refusedByTotal = true, lw.refusedByTotal || byTotal
-	return host.ForksRefused, lw.refusedByTotal
+	return proctree.ForksRefused, lw.refusedByTotal
 }
 
 // nextInterval returns the time until the next measurement.

@@ -8,11 +8,12 @@ import (
 
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // lastForkAllowance returns the fork fields of the last limit update.
-func (p *fakeProcess) lastForkAllowance() (a host.LimitUpdate) {
+func (p *fakeProcess) lastForkAllowance() (a proctree.LimitUpdate) {
 	p.withLock(func() { a.ForkPolicy, a.ApplyInSandbox = p.lastAllowance.ForkPolicy, p.lastAllowance.ApplyInSandbox })
 	return a
 }
@@ -42,9 +43,9 @@ func TestProcessLimit_AllSessions(t *testing.T) {
 			p[i].sendReady()
 		}
 		tasks := func(i, n int) { p[i].withLock(func() { p[i].usage.Tasks = n }) }
-		want := func(i int, may host.ForkPolicy, uncounted bool) {
+		want := func(i int, may proctree.ForkPolicy, uncounted bool) {
 			t.Helper()
-			if got, want := p[i].lastForkAllowance(), (host.LimitUpdate{ForkPolicy: may, ApplyInSandbox: uncounted}); got != want {
+			if got, want := p[i].lastForkAllowance(), (proctree.LimitUpdate{ForkPolicy: may, ApplyInSandbox: uncounted}); got != want {
 				t.Errorf("session %d was allowed %+v, want %+v", i, got, want)
 			}
 		}
@@ -52,7 +53,7 @@ func TestProcessLimit_AllSessions(t *testing.T) {
 		tasks(0, 80)
 		turn := submitTurn(t, s[0], "fork")
 		p[0].advanceTime(time.Second)
-		want(0, host.ForksUnchanged, false)
+		want(0, proctree.ForksUnchanged, false)
 		p[0].sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeOK})
 		p[0].advanceTime(time.Second)
 
@@ -63,7 +64,7 @@ func TestProcessLimit_AllSessions(t *testing.T) {
 		tasks(1, 31) // below its own limit, but above the total with the other session
 		turn = submitTurn(t, s[1], "fork")
 		p[1].advanceTime(2 * time.Second)
-		want(1, host.ForksRefused, true)
+		want(1, proctree.ForksRefused, true)
 		if got := recordedLimits(s[1]); !slices.Equal(got, []string{"processes: 101 of 100 by all sessions together; no more can be started"}) {
 			t.Errorf("got %q", got)
 		}
@@ -71,12 +72,12 @@ func TestProcessLimit_AllSessions(t *testing.T) {
 		p[1].advanceTime(2 * time.Second)
 		tasks(1, 29)
 		p[1].advanceTime(2 * time.Second)
-		want(1, host.ForksUnchanged, false)
+		want(1, proctree.ForksUnchanged, false)
 		tasks(1, 35)
 		p[1].advanceTime(2 * time.Second)
-		want(1, host.ForksRefused, true)
+		want(1, proctree.ForksRefused, true)
 		p[1].sendFrames(ipc.Idle{Turn: turn, Outcome: ipc.OutcomeOK})
-		want(1, host.ForksAllowed, true) // while it is idle, nothing would release it again
+		want(1, proctree.ForksAllowed, true) // while it is idle, nothing would release it again
 
 		tasks(1, 80)
 		submitTurn(t, s[1], "fork")

@@ -6,6 +6,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 )
 
 // A launcher starts a worker's process and returns once it exists.
@@ -56,10 +57,10 @@ type processSandbox interface {
 // processLimits has the methods of a process that measure and limit its memory and tasks.
 type processLimits interface {
 	MemoryBytes() int64
-	MeasureUsage(exact int64) host.Usage
-	ApplyLimits(host.Usage, host.LimitUpdate)
-	EndLargest(u host.Usage, bytes int64) string
-	EndNewest(u host.Usage, tasks int)
+	MeasureUsage(exact int64) proctree.Usage
+	ApplyLimits(proctree.Usage, proctree.LimitUpdate)
+	EndLargest(u proctree.Usage, bytes int64) string
+	EndNewest(u proctree.Usage, tasks int)
 }
 
 // A terminal is the terminal that a worker and its children write to and read from; [host.Terminal]

@@ -16,6 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -153,10 +154,10 @@ func New(opts *Options) (*Supervisor, error) {
 	if o.StartTimeout < 0 || o.StopGrace < 0 || o.MaxSessions < 0 || o.Processes < 0 || o.CPUs < 0 {
 		return nil, errors.New("supervisor: options must not be negative")
 	}
-	if (o.Processes > 0 || o.CPUs > 0) && !host.HasSharedLimits {
+	if (o.Processes > 0 || o.CPUs > 0) && !proctree.HasSharedLimits {
 		return nil, errors.New("supervisor: limits on the processes and processors of all sessions together are not supported on this system; leave them out")
 	}
-	cpus, err := host.PickCPUs(o.CPUs)
+	cpus, err := proctree.PickCPUs(o.CPUs)
 	if err != nil {
 		return nil, fmt.Errorf("supervisor: limit on processors: %w", err)
 	}
@@ -189,7 +190,7 @@ func New(opts *Options) (*Supervisor, error) {
 // DefaultMemory returns a memory limit for all sessions of a machine together, in bytes, that
 // leaves enough for the rest of the system. It is three quarters of the machine's memory, or of the
 // memory of its control group, and 0 if that is unknown.
-func DefaultMemory() int64 { return host.MachineMemory() / 4 * 3 }
+func DefaultMemory() int64 { return proctree.MachineMemory() / 4 * 3 }
 
 // Numbers of file descriptors. A session with egress has two more than others, and its start needs
 // some for a moment; reservedFiles are for the program itself.

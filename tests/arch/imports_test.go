@@ -23,9 +23,10 @@ var mayImport = map[string]string{
 	"supervisor/internal/egress":       "workers supervisor/internal/egressipc internal/environ",
 	"supervisor/internal/confine":      "workers internal/shellword internal/text internal/systempath supervisor/internal/egressipc internal/paths",
 	"supervisor/internal/procinfo":     "",
-	"supervisor/internal/host":         "supervisor/internal/confine supervisor/internal/egressipc supervisor/internal/procinfo internal/environ supervisor/internal/monitorproto supervisor/internal/pty",
+	"supervisor/internal/host":         "supervisor/internal/confine supervisor/internal/egressipc supervisor/internal/procinfo internal/environ supervisor/internal/monitorproto supervisor/internal/pty supervisor/internal/proctree",
 	"supervisor/internal/monitorproto": "supervisor/internal/confine",
 	"supervisor/internal/pty":          "supervisor/internal/monitorproto supervisor/internal/procinfo",
+	"supervisor/internal/proctree":     "supervisor/internal/monitorproto supervisor/internal/procinfo",
 
 	"workers/internal/discovery": "workers internal/toolenv internal/environ",
 
@@ -34,7 +35,7 @@ var mayImport = map[string]string{
 	"workers/conformance": "ipc workers internal/environ",
 	"workers/templates":   "",
 
-	"supervisor": "ipc timeline session workers internal/text supervisor/internal/confine supervisor/internal/egress supervisor/internal/host supervisor/internal/monitorproto supervisor/internal/egressipc internal/paths internal/environ internal/userdirs",
+	"supervisor": "ipc timeline session workers internal/text supervisor/internal/confine supervisor/internal/egress supervisor/internal/host supervisor/internal/monitorproto supervisor/internal/egressipc internal/paths internal/environ internal/userdirs supervisor/internal/proctree",
 
 	"internal/namedpipe":              "",
 	"internal/shellword":              "timeline",
@@ -127,6 +128,7 @@ var reasons = []struct{ from, to, because string }{
 	{"supervisor/internal/procinfo", "", "the process table knows nothing of workers"},
 	{"supervisor/internal/monitorproto", "", "the two sides agree here, and neither is below the other"},
 	{"supervisor/internal/pty", "", "a terminal knows nothing of the processes that start or end on it"},
+	{"supervisor/internal/proctree", "", "it knows processes, not how a worker starts or what it says"},
 	{"supervisor/internal/host", "", "platform code knows processes and terminals, not sessions"},
 	{"", "ipc", "only the supervisor and workers speak the worker protocol"},
 	{"", "cmd/", "commands are built on the library, not the other way round"},

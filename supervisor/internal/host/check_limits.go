@@ -5,12 +5,13 @@ import (
 	"fmt"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 )
 
 // checkLimits returns an error for limits that this system does not have. It also returns one
 // if there is no monitor, which limits and a choice of processors need.
 func checkLimits(l monitorproto.ProcessLimits, cpus bool) error {
-	has := supportedLimits
+	has := proctree.SupportedLimits
 	for _, one := range []struct {
 		given, has bool
 		what       string

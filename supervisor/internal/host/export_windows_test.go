@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"golang.org/x/sys/windows"
 )
 
@@ -96,12 +97,12 @@ func StartWithHungMonitor(step, path string) (err error) {
 
 // JobLimits returns the limits of a worker's job as the system reports them.
 func JobLimits(p *WorkerProcess) (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION) {
-	return p.backend.(*monitorClient).job.currentLimits()
+	return p.backend.(*monitorClient).job.CurrentLimits()
 }
 
 // NewJobLimits returns the limits for a job.
 func NewJobLimits(l monitorproto.ProcessLimits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
-	return jobLimits(l)
+	return proctree.JobLimits(l)
 }
 
 // PipeHandle returns the supervisor's end of the command pipe to a worker's monitor.

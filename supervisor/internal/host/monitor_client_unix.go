@@ -17,6 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 )
 
@@ -31,13 +32,13 @@ type monitorClient struct {
 	down    *Channel // commands to the monitor, events from it
 	events  eventReader
 	pty     *pty.Master
-	tree    ProcessTree
+	tree    proctree.ProcessTree
 
 	signalCounter
 	commandMu         sync.Mutex // held while a command is written
 	partialCommand    bool       // guarded by commandMu; the monitor has received only part of a command
 	log               monitorproto.MonitorLog
-	cgroup            *Cgroup // nil without one
+	cgroup            *proctree.Cgroup // nil without one
 	limits            monitorproto.ProcessLimits
 	sandboxConfig     *SandboxConfig // nil without a sandbox
 	isConfined        bool
@@ -133,7 +134,7 @@ func (l *workerLaunch) startMonitor() (_ *monitorClient, err error) {
 	pid := monitor.pid()
 	return &monitorClient{
 		monitor: monitor, down: down, events: eventReader{raw: up}, pty: l.pty,
-		tree:              ProcessTree{root: pid, session: pid, tag: l.tag},
+		tree:              proctree.ProcessTree{Root: pid, Session: pid, Tag: l.tag},
 		foregroundAnswers: make(chan error, 1), isConfined: l.command.Sandbox.hasNamespaces(), onDenial: l.command.OnDenial,
 		limits: l.command.Limits, sandboxConfig: l.command.Sandbox, appliedLimits: appliedLimits{maxTasks: math.MaxUint64},
 		log: monitorproto.NewMonitorLog(l.command.Logger),
@@ -162,7 +163,7 @@ func (m *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 	})
 	defer stopCancel()
 	m.setUpCgroup(ctx, l)
-	group, home := m.cgroup.groupDirs()
+	group, home := m.cgroup.GroupDirs()
 	start := monitorproto.MonitorCommand{Kind: monitorproto.CommandStart, Plan: &monitorproto.WorkerCommand{
 		Path: []byte(c.Path),
 		Args: monitorproto.ToByteSlices(append([]string{c.Path}, c.Args...)),
@@ -217,8 +218,8 @@ func (m *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 func (m *monitorClient) setUpCgroup(ctx context.Context, l *workerLaunch) {
 	var err error
 	limits := l.command.Limits
-	if m.cgroup, err = newCgroup(ctx, m.tree.root, l.tag, limits, l.command.RuntimeDir); m.cgroup == nil {
-		l.uncountedMemory = uncountedMemory(limits.Memory, l.command.Sandbox != nil, err)
+	if m.cgroup, err = proctree.NewCgroup(ctx, m.tree.Root, l.tag, limits, l.command.RuntimeDir); m.cgroup == nil {
+		l.uncountedMemory = proctree.UncountedMemory(limits.Memory, l.command.Sandbox != nil, err)
 	} else if m.sandboxPlan != nil && limits.Memory > 0 && limits.Disk == 0 { // a refusal by the sandbox's own limits is an error in the language
 		m.sandboxPlan.Shared, m.sandboxPlan.Objects = limits.Memory, limits.Memory
 	}
@@ -326,7 +327,7 @@ func (m *monitorClient) run(ended func(monitorproto.Exit), notice func(string)) 
 	if !exited {
 		ended(monitorproto.Exit{Code: -1, Signal: "SIGKILL", MonitorKilled: true})
 	}
-	return awaitProcessEnd(remains, dyingTimeout)
+	return proctree.AwaitProcessEnd(remains, proctree.DyingTimeout)
 }
 
 // startHandling starts to handle events, first the denials from before the started event.
@@ -397,17 +398,17 @@ func (m *monitorClient) reapMonitor(killed bool) (remains []int) {
 	m.startWatchdog()
 	m.monitor.wait()
 	m.watchdog.Stop()
-	m.cgroup.removeDir()
+	m.cgroup.RemoveDir()
 	m.down.Close()
 	if killed {
-		remains = killRemaining(closeTimeout-monitorEndTimeout, m.tree.visitTable, time.Sleep)
+		remains = proctree.KillRemaining(closeTimeout-monitorEndTimeout, m.tree.VisitTable, time.Sleep)
 	}
 	return remains
 }
 
-func (m *monitorClient) memoryBytes() int64 { return m.tree.residentMemory() }
+func (m *monitorClient) memoryBytes() int64 { return m.tree.ResidentMemory() }
 func (m *monitorClient) findReaders() []monitorproto.TerminalReader {
-	return m.pty.FindReaders(m.tree.root, true)
+	return m.pty.FindReaders(m.tree.Root, true)
 }
 func (m *monitorClient) canSeeReaders() bool { return pty.CanSeeReaders(m.pty.WorkerGroup) }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 	"golang.org/x/sys/windows"
 )
@@ -23,7 +24,7 @@ const hungMonitorTimeout = closeTimeout / 2
 // monitorClient is the backend of a worker that was started by its monitor.
 type monitorClient struct {
 	noSandbox
-	job        *Job
+	job        *proctree.Job
 	console    *pty.Console
 	channel    *Channel
 	output     *pipe // of a command with piped output
@@ -58,7 +59,7 @@ func start(c *StartConfig) (*WorkerProcess, error) {
 	s.console.RequestMarker = func(n uint64) error {
 		return s.sendCommand(monitorproto.MonitorCommand{Kind: monitorproto.CommandWriteMarker, Marker: n})
 	}
-	go s.channel.accept(s.job.hasProcess) // ends when the worker has connected, or with stopAccepting
+	go s.channel.accept(s.job.HasProcess) // ends when the worker has connected, or with stopAccepting
 	return newProcess(s.workerPID, s.nonce, true, s, s.channel, pty.NewTerminal(s.console)), nil
 }
 
@@ -93,7 +94,7 @@ func (m *monitorClient) startSteps(c *StartConfig) []startStep {
 			return nil
 		}},
 		{"job", func() (err error) {
-			m.job, err = newJob(c.Limits)
+			m.job, err = proctree.NewJob(c.Limits)
 			return err
 		}},
 		{"channel", func() (err error) {
@@ -128,7 +129,7 @@ func (m *monitorClient) startSteps(c *StartConfig) []startStep {
 			return err
 		}},
 		{"job", func() (err error) {
-			m.monitor, err = m.job.addProcess(uint32(m.monitorPID))
+			m.monitor, err = m.job.AddProcess(uint32(m.monitorPID))
 			return explainEarlyEnd(err)
 		}},
 		{"monitor", func() error { return explainEarlyEnd(m.awaitMonitor(deadline)) }},
@@ -139,7 +140,7 @@ func (m *monitorClient) startSteps(c *StartConfig) []startStep {
 // explainEarlyEnd explains why the monitor ended, or did not connect, before its first command.
 func explainEarlyEnd(err error) error {
 	switch {
-	case errors.Is(err, errAcceptStopped), errors.Is(err, errProcessEnded):
+	case errors.Is(err, errAcceptStopped), errors.Is(err, proctree.ErrProcessEnded):
 		err = errors.New("it ended before its first command; does any code run before MonitorMain in main?")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = errors.New("it did not connect in time; does any code run before MonitorMain in main? A slow machine needs a longer StartTimeout")
@@ -231,8 +232,8 @@ func (m *monitorClient) readOutput(deadline time.Time) error {
 // abandonStart ends and releases everything that a start has created so far.
 func (m *monitorClient) abandonStart() {
 	if m.job != nil {
-		m.job.terminateAll()
-		m.job.awaitEmpty(closeTimeout)
+		m.job.TerminateAll()
+		m.job.AwaitEmpty(closeTimeout)
 	}
 	if m.console != nil {
 		_ = m.console.Close()
@@ -294,7 +295,7 @@ func (m *monitorClient) sendSignal(sig monitorproto.Signal, to monitorproto.Targ
 
 func (m *monitorClient) killTree() {
 	m.killCalled.Store(true)
-	m.job.terminateAll()
+	m.job.TerminateAll()
 	m.events.file.SetReadDeadline(time.Now().Add(hungMonitorTimeout)) // a process that is inside a driver may not end
 }
 
@@ -342,9 +343,9 @@ func (m *monitorClient) run(ended func(monitorproto.Exit), notice func(string)) 
 		}
 	}
 	monitorKilled := !m.killCalled.Load()
-	m.job.terminateAll()
-	if !m.job.awaitEmpty(limit) {
-		remains = m.job.memberPIDs()
+	m.job.TerminateAll()
+	if !m.job.AwaitEmpty(limit) {
+		remains = m.job.MemberPIDs()
 	}
 	if !exited {
 		ended(m.withAccounting(monitorproto.Exit{Code: -1, Signal: "SIGKILL", MonitorKilled: monitorKilled}))
@@ -360,13 +361,13 @@ func (m *monitorClient) run(ended func(monitorproto.Exit), notice func(string)) 
 
 // withAccounting returns e with the job's memory figures.
 func (m *monitorClient) withAccounting(e monitorproto.Exit) monitorproto.Exit {
-	e.PeakRSS = m.job.peakMemory()
-	if limit := m.job.reachedMemoryLimit(); limit > 0 {
+	e.PeakRSS = m.job.PeakMemory()
+	if limit := m.job.ReachedMemoryLimit(); limit > 0 {
 		e.MemoryLimit = limit
 	}
 	return e
 }
 
-func (m *monitorClient) memoryBytes() int64                         { return m.job.memoryBytes(m.monitorPID) }
+func (m *monitorClient) memoryBytes() int64                         { return m.job.MemoryBytes(m.monitorPID) }
 func (m *monitorClient) findReaders() []monitorproto.TerminalReader { return nil }
 func (m *monitorClient) canSeeReaders() bool                        { return false }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"golang.org/x/sys/unix"
 )
 
@@ -63,10 +64,10 @@ type monitor struct {
 	childSignals chan os.Signal                     // SIGCHLD; one pending is enough
 	resumeTimer  *time.Timer                        // fires when a stopped worker may continue
 
-	tree       ProcessTree
+	tree       proctree.ProcessTree
 	worker     int // its pid and its process group; 0 once reaped
 	isEnding   bool
-	oomCounter OOMCounter
+	oomCounter proctree.OOMCounter
 	sandbox    sandboxHandle // nil without one
 	notices    [][]byte      // of the sandbox
 	stopCount  int           // stops in a row
@@ -101,7 +102,7 @@ func runMonitor() {
 	// 10. Report the start, then serve.
 	s.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventStarted, PID: s.outerPID(s.worker), Notices: s.notices})
 	os.Chdir("/") // do not keep the user's directory busy after the worker has left it
-	s.oomCounter = NewOOMCounter(plan)
+	s.oomCounter = proctree.NewOOMCounter(plan)
 	if s.sandbox != nil {
 		surviveSignals()
 	}
@@ -132,7 +133,7 @@ func (m *monitor) prepareProcess() {
 
 // prepareThread sets up the directory, processors and sandbox of this thread, which the worker
 // inherits.
-func (m *monitor) prepareThread(plan *monitorproto.WorkerCommand) CgroupSwitch {
+func (m *monitor) prepareThread(plan *monitorproto.WorkerCommand) proctree.CgroupSwitch {
 	// 6. The directory: changed here and not in the fork, so that a failure is not mistaken for one
 	// of exec.
 	if len(plan.Dir) > 0 {
@@ -144,8 +145,8 @@ func (m *monitor) prepareThread(plan *monitorproto.WorkerCommand) CgroupSwitch {
 	if plan.Sandbox != nil || plan.Limits.CPUs > 0 || len(plan.CPUs) > 0 {
 		runtime.LockOSThread()
 	}
-	m.exitOnError("limits", "", setCPUAffinity(plan.CPUs, plan.Limits.CPUs))
-	group, err := openCgroupSwitch(plan)
+	m.exitOnError("limits", "", proctree.SetCPUAffinity(plan.CPUs, plan.Limits.CPUs))
+	group, err := proctree.OpenCgroupSwitch(plan)
 	m.exitOnError("limits", string(plan.WorkerCgroup), err)
 	m.enterSandbox(plan)
 	if plan.Limits.Disk > 0 { // a write beyond the limit is an error in the language, and does not end the worker
@@ -156,21 +157,21 @@ func (m *monitor) prepareThread(plan *monitorproto.WorkerCommand) CgroupSwitch {
 
 // startWorker is step 8: it starts the worker in its own process group, and in its control group
 // from the first moment.
-func (m *monitor) startWorker(plan *monitorproto.WorkerCommand, group CgroupSwitch) {
-	m.exitOnError("limits", string(plan.WorkerCgroup), group.joinWorkerGroup())
+func (m *monitor) startWorker(plan *monitorproto.WorkerCommand, group proctree.CgroupSwitch) {
+	m.exitOnError("limits", string(plan.WorkerCgroup), group.JoinWorkerGroup())
 	pid, err := syscall.ForkExec(string(plan.Path), monitorproto.ToStrings(plan.Args), &syscall.ProcAttr{
 		Env:   monitorproto.ToStrings(plan.Env),
 		Files: workerDescriptors(plan),
 		Sys:   workerAttributes(),
 	})
 	m.exitOnError("exec", string(plan.Path), err)
-	m.exitOnError("limits", string(plan.MonitorCgroup), group.rejoinMonitorGroup())
+	m.exitOnError("limits", string(plan.MonitorCgroup), group.RejoinMonitorGroup())
 	m.worker = pid
-	m.tree = ProcessTree{root: os.Getpid(), session: os.Getpid(), tag: plan.Tag}
+	m.tree = proctree.ProcessTree{Root: os.Getpid(), Session: os.Getpid(), Tag: plan.Tag}
 	unix.Close(fdWorkerIn)
 	unix.Close(fdWorkerOut)
 	limited := make(chan error, 1) // set by another thread: this one's filter would suspend the call, and the goroutine that answers it
-	go func() { limited <- setRlimits(pid, plan, m.sandbox != nil) }()
+	go func() { limited <- proctree.SetRlimits(pid, plan, m.sandbox != nil) }()
 	if err := <-limited; err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: the worker has already ended
 		unix.Kill(-m.worker, unix.SIGKILL)
 		m.exitOnError("limits", "", err)
@@ -320,8 +321,8 @@ func (m *monitor) reapChildren() {
 			m.handleWorkerStop(status.StopSignal())
 		default:
 			e := newExit(status, &usage)
-			if e.Signal == "SIGKILL" && !m.isEnding && m.oomCounter.hasIncreased() {
-				e.OOM, e.MemoryLimit = true, m.oomCounter.limit
+			if e.Signal == "SIGKILL" && !m.isEnding && m.oomCounter.HasIncreased() {
+				e.OOM, e.MemoryLimit = true, m.oomCounter.Limit
 			}
 			m.worker = 0
 			m.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventExited, Exit: &e})
@@ -367,7 +368,7 @@ func (m *monitor) resumeWorker() {
 // endTree kills everything, reports, and ends the process.
 func (m *monitor) endTree() {
 	m.isEnding = true
-	remains := killRemaining(killTimeout, m.tree.visitMembers, func(limit time.Duration) {
+	remains := proctree.KillRemaining(killTimeout, m.tree.VisitMembers, func(limit time.Duration) {
 		select {
 		case <-m.childSignals:
 		case <-time.After(limit):

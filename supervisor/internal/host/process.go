@@ -8,6 +8,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 )
 
@@ -59,8 +60,8 @@ type backend interface {
 type usageBackend interface {
 	memoryBytes() int64
 	// measureUsage, applyLimits and killMembers do nothing if the system has no such limits.
-	measureUsage(exact int64) Usage
-	applyLimits(Usage, LimitUpdate)
+	measureUsage(exact int64) proctree.Usage
+	applyLimits(proctree.Usage, proctree.LimitUpdate)
 	killMembers(pids []int)
 }
 

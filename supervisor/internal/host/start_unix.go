@@ -8,6 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 )
 
@@ -51,11 +52,11 @@ func start(c *StartConfig) (*WorkerProcess, error) {
 // prepareStart creates the terminal and the channel.
 func prepareStart(c *StartConfig) (*workerLaunch, error) {
 	l := &workerLaunch{command: c, tag: randomHex(), nonce: randomHex()}
-	l.env = environ.Without(c.Env, channelVariable, tagVariable)
+	l.env = environ.Without(c.Env, channelVariable, proctree.TagVariable)
 	if !c.ChannelOnStdio {
 		l.env = append(l.env, channelVariable+"=3,4,"+l.nonce)
 	}
-	l.env = append(l.env, tagVariable+"="+l.tag)
+	l.env = append(l.env, proctree.TagVariable+"="+l.tag)
 	var err error
 	if l.pty, l.slave, err = pty.OpenMaster(c.Size.OrDefault(), c.Interactive); err != nil {
 		return nil, &monitorproto.StartError{Step: "terminal", Err: err}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 	"golang.org/x/sys/unix"
 )
@@ -23,7 +24,7 @@ type unmonitoredProcess struct {
 	noSandbox
 	command  *exec.Cmd
 	pty      *pty.Master
-	tree     ProcessTree
+	tree     proctree.ProcessTree
 	killOnce sync.Once
 	killed   chan struct{}
 }
@@ -53,7 +54,7 @@ func (l *workerLaunch) startUnmonitored() (backend, int, error) {
 	l.pty.WorkerGroup = pid
 	return &unmonitoredProcess{
 		command: cmd, pty: l.pty,
-		tree:   ProcessTree{root: pid, session: pid, tag: l.tag},
+		tree:   proctree.ProcessTree{Root: pid, Session: pid, Tag: l.tag},
 		killed: make(chan struct{}),
 	}, pid, nil
 }
@@ -73,11 +74,11 @@ func (p *unmonitoredProcess) sendSignal(sig monitorproto.Signal, to monitorproto
 	case monitorproto.Worker:
 		err = p.command.Process.Signal(s)
 	case monitorproto.Group:
-		err = unix.Kill(-p.tree.root, s)
+		err = unix.Kill(-p.tree.Root, s)
 	case monitorproto.Foreground:
 		var group int
 		group, err = p.pty.ForegroundGroup()
-		if err == nil && group > 0 && group != p.tree.root {
+		if err == nil && group > 0 && group != p.tree.Root {
 			err = unix.Kill(-group, s)
 		}
 	}
@@ -102,9 +103,9 @@ func (p *unmonitoredProcess) run(ended func(monitorproto.Exit), _ func(string)) 
 		select {
 		case <-done:
 		default:
-			visit(p.tree.root, p.tree.root)
+			visit(p.tree.Root, p.tree.Root)
 		}
-		p.tree.visitTable(visit)
+		p.tree.VisitTable(visit)
 	}
 	select {
 	case <-done:
@@ -118,7 +119,7 @@ func (p *unmonitoredProcess) run(ended func(monitorproto.Exit), _ func(string)) 
 			ended(newExit(st.Sys().(syscall.WaitStatus), st.SysUsage().(*syscall.Rusage)))
 		}
 	}
-	remains = killRemaining(closeTimeout, each, func(limit time.Duration) {
+	remains = proctree.KillRemaining(closeTimeout, each, func(limit time.Duration) {
 		select {
 		case <-done:
 			report()
@@ -132,16 +133,16 @@ func (p *unmonitoredProcess) run(ended func(monitorproto.Exit), _ func(string)) 
 	default:
 		ended(monitorproto.Exit{Code: -1, Signal: "SIGKILL"})
 	}
-	return awaitProcessEnd(remains, dyingTimeout)
+	return proctree.AwaitProcessEnd(remains, proctree.DyingTimeout)
 }
 
-func (p *unmonitoredProcess) memoryBytes() int64 { return p.tree.residentMemory() }
+func (p *unmonitoredProcess) memoryBytes() int64 { return p.tree.ResidentMemory() }
 func (p *unmonitoredProcess) findReaders() []monitorproto.TerminalReader {
-	return p.pty.FindReaders(p.tree.root, false)
+	return p.pty.FindReaders(p.tree.Root, false)
 }
-func (p *unmonitoredProcess) canSeeReaders() bool { return pty.CanSeeReaders(p.tree.root) }
+func (p *unmonitoredProcess) canSeeReaders() bool { return pty.CanSeeReaders(p.tree.Root) }
 
 // Without a monitor, nothing holds a tree together that could be limited.
-func (p *unmonitoredProcess) measureUsage(int64) Usage       { return Usage{} }
-func (p *unmonitoredProcess) applyLimits(Usage, LimitUpdate) {}
-func (p *unmonitoredProcess) killMembers([]int)              {}
+func (p *unmonitoredProcess) measureUsage(int64) proctree.Usage                { return proctree.Usage{} }
+func (p *unmonitoredProcess) applyLimits(proctree.Usage, proctree.LimitUpdate) {}
+func (p *unmonitoredProcess) killMembers([]int)                                {}

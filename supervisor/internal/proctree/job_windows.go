@@ -1,4 +1,4 @@
-package host
+package proctree
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// A Job contains all processes of one session. It ends them when terminateAll is called, and when
+// A Job contains all processes of one session. It ends them when TerminateAll is called, and when
 // its last handle closes, which the kernel does for a supervisor that was killed. No process
 // can leave it.
 type Job struct {
@@ -44,14 +44,14 @@ const (
 	jobClosed = 1 << 16
 )
 
-// errProcessEnded is returned for a process that ended before it could be put into its job.
-var errProcessEnded = errors.New("the process has ended")
+// ErrProcessEnded is returned for a process that ended before it could be put into its job.
+var ErrProcessEnded = errors.New("the process has ended")
 
 // terminatedCode is the exit status of processes that the job ends.
 const terminatedCode = 1
 
-// newJob creates a job with these limits.
-func newJob(l monitorproto.ProcessLimits) (_ *Job, err error) {
+// NewJob creates a job with these limits.
+func NewJob(l monitorproto.ProcessLimits) (_ *Job, err error) {
 	j := &Job{limits: l, emptied: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
@@ -61,7 +61,7 @@ func newJob(l monitorproto.ProcessLimits) (_ *Job, err error) {
 	if j.handle, err = windows.CreateJobObject(nil, nil); err != nil {
 		return nil, err
 	}
-	limits := jobLimits(l)
+	limits := JobLimits(l)
 	if _, err := windows.SetInformationJobObject(j.handle, windows.JobObjectExtendedLimitInformation,
 		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))); err != nil {
 		return nil, err
@@ -79,9 +79,9 @@ func newJob(l monitorproto.ProcessLimits) (_ *Job, err error) {
 	return j, nil
 }
 
-// jobLimits returns the limits of a job. It ends its processes with its last handle, lets none
+// JobLimits returns the limits of a job. It ends its processes with its last handle, lets none
 // leave, and bounds the bytes that they commit and their number. The monitor counts as one.
-func jobLimits(given monitorproto.ProcessLimits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
+func JobLimits(given monitorproto.ProcessLimits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
 	var l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
 	// A crash ends a process at once, because no user could answer a dialog.
 	l.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION
@@ -120,10 +120,10 @@ func (j *Job) readMessages() {
 	}
 }
 
-// addProcess puts a process into the job and returns a handle to wait for it. The caller must
-// hold a handle of the process, so that its id stays valid. If addProcess fails, it ends the
-// process; errProcessEnded means that the process had ended before.
-func (j *Job) addProcess(pid uint32) (windows.Handle, error) {
+// AddProcess puts a process into the job and returns a handle to wait for it. The caller must
+// hold a handle of the process, so that its id stays valid. If AddProcess fails, it ends the
+// process; ErrProcessEnded means that the process had ended before.
+func (j *Job) AddProcess(pid uint32) (windows.Handle, error) {
 	h, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE|windows.PROCESS_DUP_HANDLE|windows.SYNCHRONIZE, false, pid)
 	if err != nil {
 		return 0, fmt.Errorf("open process %d: %w", pid, err)
@@ -131,7 +131,7 @@ func (j *Job) addProcess(pid uint32) (windows.Handle, error) {
 	if err := windows.AssignProcessToJobObject(j.handle, h); err != nil {
 		defer windows.CloseHandle(h)
 		if ended, _ := windows.WaitForSingleObject(h, 0); ended == windows.WAIT_OBJECT_0 {
-			return 0, errProcessEnded
+			return 0, ErrProcessEnded
 		}
 		_ = windows.TerminateProcess(h, terminatedCode)
 		return 0, fmt.Errorf("assign process %d: %w", pid, err)
@@ -139,7 +139,8 @@ func (j *Job) addProcess(pid uint32) (windows.Handle, error) {
 	return h, nil
 }
 
-func (j *Job) terminateAll() {
+// TerminateAll ends all processes of the job.
+func (j *Job) TerminateAll() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.handle != 0 {
@@ -159,9 +160,9 @@ func (j *Job) queryInfo(class int32, info unsafe.Pointer, size uintptr) bool {
 	return err == nil || errors.Is(err, windows.ERROR_MORE_DATA)
 }
 
-// awaitEmpty waits until no process is left, at most for limit. It queries the job again after
+// AwaitEmpty waits until no process is left, at most for limit. It queries the job again after
 // each message.
-func (j *Job) awaitEmpty(limit time.Duration) bool {
+func (j *Job) AwaitEmpty(limit time.Duration) bool {
 	over := time.NewTimer(limit)
 	defer over.Stop()
 	for {
@@ -180,8 +181,8 @@ func (j *Job) awaitEmpty(limit time.Duration) bool {
 // maxMembers bounds the list of a job's processes.
 const maxMembers = 4096
 
-// memberPIDs returns the pids of the job.
-func (j *Job) memberPIDs() []int {
+// MemberPIDs returns the pids of the job.
+func (j *Job) MemberPIDs() []int {
 	var list struct {
 		assigned, listed uint32
 		pids             [maxMembers]uintptr
@@ -196,8 +197,8 @@ func (j *Job) memberPIDs() []int {
 	return pids
 }
 
-// hasProcess reports whether a process belongs to the job.
-func (j *Job) hasProcess(pid int) bool {
+// HasProcess reports whether a process belongs to the job.
+func (j *Job) HasProcess(pid int) bool {
 	process, err := windows.OpenProcess(windows.PROCESS_QUERY_INFORMATION, false, uint32(pid))
 	if err != nil {
 		return false
@@ -213,16 +214,16 @@ func (j *Job) hasProcess(pid int) bool {
 	return ok != 0 && belongs != 0
 }
 
-// peakMemory returns the most memory that one process of the job has used, in bytes; 0 when
+// PeakMemory returns the most memory that one process of the job has used, in bytes; 0 when
 // the system did not count.
-func (j *Job) peakMemory() int64 {
-	return int64(j.currentLimits().PeakProcessMemoryUsed)
+func (j *Job) PeakMemory() int64 {
+	return int64(j.CurrentLimits().PeakProcessMemoryUsed)
 }
 
-// memoryBytes returns the sum of the working sets of all members except one, in bytes.
-func (j *Job) memoryBytes(but int) int64 {
+// MemoryBytes returns the sum of the working sets of all members except one, in bytes.
+func (j *Job) MemoryBytes(but int) int64 {
 	var sum int64
-	for _, pid := range j.memberPIDs() {
+	for _, pid := range j.MemberPIDs() {
 		if pid == but {
 			continue
 		}
@@ -236,16 +237,16 @@ func (j *Job) memoryBytes(but int) int64 {
 	return sum
 }
 
-// reachedMemoryLimit returns the memory limit of the job in bytes if it was reached, otherwise 0.
-func (j *Job) reachedMemoryLimit() int64 {
+// ReachedMemoryLimit returns the memory limit of the job in bytes if it was reached, otherwise 0.
+func (j *Job) ReachedMemoryLimit() int64 {
 	if !j.memoryLimitReached.Load() {
 		return 0
 	}
 	return j.limits.Memory
 }
 
-// currentLimits returns the limits of the job as the system reports them.
-func (j *Job) currentLimits() (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION) {
+// CurrentLimits returns the limits of the job as the system reports them.
+func (j *Job) CurrentLimits() (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION) {
 	j.queryInfo(windows.JobObjectExtendedLimitInformation, unsafe.Pointer(&l), unsafe.Sizeof(l))
 	return l
 }

@@ -1,18 +1,24 @@
-package host
+// Package proctree knows a worker and everything it started as one tree of processes: who belongs to
+// it, what it uses, what it may use, and how all of it ends.
+//
+// On Linux a tree is the descendants of its monitor, and a control group if a limit needs one. On
+// Windows it is a job. On macOS it is found by ancestry, session and a tag in the environment. The
+// package starts no worker. The supervisor and the monitor both use it.
+package proctree
 
 // A Usage records what a worker and everything it started use at one moment.
 type Usage struct {
 	Memory    int64 // bytes not backed by a file: heap, stacks, shared memory, swapped out
 	Tasks     int   // processes with their threads
 	OOMKills  int   // processes that the kernel has killed for lack of memory, if it counts them
-	processes []ProcessUsage
+	Processes []ProcessUsage
 }
 
 // A ProcessUsage records what one process of a tree uses.
 type ProcessUsage struct {
-	PID, tasks   int
-	name         string
-	data, memory int64 // bytes: its private writable memory, and what it uses
+	PID, Tasks   int
+	Name         string
+	Data, Memory int64 // bytes: its private writable memory, and what it uses
 	mapped       int64 // bytes of memory that are in files in memory
 }
 

@@ -1,4 +1,4 @@
-package host
+package proctree
 
 import (
 	"os"
@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// visitMembers visits every descendant of root, parents first, zombies included. Nothing
+// VisitMembers visits every descendant of root, parents first, zombies included. Nothing
 // escapes, because root adopts orphans.
-func (t ProcessTree) visitMembers(visit func(pid, group int)) {
-	last := t.root
-	procinfo.VisitThreads(t.root, func(pid int, _ string) {
+func (t ProcessTree) VisitMembers(visit func(pid, group int)) {
+	last := t.Root
+	procinfo.VisitThreads(t.Root, func(pid int, _ string) {
 		if pid == last {
 			return // another thread
 		}
@@ -26,10 +26,10 @@ func (t ProcessTree) visitMembers(visit func(pid, group int)) {
 	})
 }
 
-// residentMemory returns the resident set of the tree in bytes, without root.
-func (t ProcessTree) residentMemory() int64 {
+// ResidentMemory returns the resident set of the tree in bytes, without root.
+func (t ProcessTree) ResidentMemory() int64 {
 	var pages int64
-	t.visitMembers(func(pid, _ int) { pages += residentPages(pid) })
+	t.VisitMembers(func(pid, _ int) { pages += residentPages(pid) })
 	return pages * int64(os.Getpagesize())
 }
 

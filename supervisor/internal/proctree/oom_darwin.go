@@ -1,9 +1,12 @@
-package host
+package proctree
 
 import "github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 
 // An OOMCounter counts nothing, because macOS has no out-of-memory killer.
-type OOMCounter struct{ limit int64 }
+type OOMCounter struct{ Limit int64 }
 
+// NewOOMCounter returns a counter that stays at zero.
 func NewOOMCounter(*monitorproto.WorkerCommand) OOMCounter { return OOMCounter{} }
-func (OOMCounter) hasIncreased() bool                      { return false }
+
+// HasIncreased is always false.
+func (OOMCounter) HasIncreased() bool { return false }

@@ -1,4 +1,4 @@
-package host
+package proctree
 
 import (
 	"context"
@@ -41,9 +41,9 @@ var (
 	errNotDelegated = errors.New("this program has no control group of its own")
 )
 
-// newCgroup creates the group of a worker whose monitor waits for its plan, if a limit needs one. The
+// NewCgroup creates the group of a worker whose monitor waits for its plan, if a limit needs one. The
 // error says why there is no group.
-func newCgroup(ctx context.Context, monitor int, tag string, l monitorproto.ProcessLimits, services string) (*Cgroup, error) {
+func NewCgroup(ctx context.Context, monitor int, tag string, l monitorproto.ProcessLimits, services string) (*Cgroup, error) {
 	if l.Memory == 0 && l.Processes == 0 {
 		return nil, nil
 	}
@@ -62,7 +62,7 @@ func newCgroup(ctx context.Context, monitor int, tag string, l monitorproto.Proc
 		return nil, err
 	}
 	if err := g.setLimits(l); err != nil {
-		g.removeDir()
+		g.RemoveDir()
 		return nil, err
 	}
 	return g, nil
@@ -101,16 +101,16 @@ func writeKernelFile(name, text string) error {
 	return nil
 }
 
-// removeDir removes the group if it is empty. Its scope ends with the monitor.
-func (c *Cgroup) removeDir() {
+// RemoveDir removes the group if it is empty. Its scope ends with the monitor.
+func (c *Cgroup) RemoveDir() {
 	if c != nil {
 		_ = unix.Rmdir(c.workerDir)
 	}
 }
 
-// memoryBytes returns the bytes of memory that the group uses, the kernel's included, without those backed
+// MemoryBytes returns the bytes of memory that the group uses, the kernel's included, without those backed
 // by a file on a disk.
-func (c *Cgroup) memoryBytes() (n int64, ok bool) {
+func (c *Cgroup) MemoryBytes() (n int64, ok bool) {
 	if c == nil || c.hasMemoryFiles {
 		return 0, false
 	}
@@ -125,8 +125,8 @@ func (c *Cgroup) memoryBytes() (n int64, ok bool) {
 	return n, ok
 }
 
-// countOOMKills returns how many processes of the group the kernel has killed for lack of memory.
-func (c *Cgroup) countOOMKills() int {
+// CountOOMKills returns how many processes of the group the kernel has killed for lack of memory.
+func (c *Cgroup) CountOOMKills() int {
 	if c == nil {
 		return 0
 	}
@@ -268,7 +268,8 @@ func awaitCgroup(ctx context.Context, pid, unit string) (dir string, err error) 
 // monitor is confined. Descriptors of -1 mean that there is no group.
 type CgroupSwitch struct{ workerFD, monitorFD int }
 
-func openCgroupSwitch(c *monitorproto.WorkerCommand) (e CgroupSwitch, err error) {
+// OpenCgroupSwitch opens the files of the groups that the command names.
+func OpenCgroupSwitch(c *monitorproto.WorkerCommand) (e CgroupSwitch, err error) {
 	e = CgroupSwitch{-1, -1}
 	if len(c.WorkerCgroup) == 0 {
 		return e, nil
@@ -283,11 +284,11 @@ func openProcsFile(dir []byte) (int, error) {
 	return unix.Open(filepath.Join(string(dir), "cgroup.procs"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
 }
 
-// joinWorkerGroup moves this process into the worker's group, so that its new children start there.
-func (s CgroupSwitch) joinWorkerGroup() error { return joinCgroup(s.workerFD) }
+// JoinWorkerGroup moves this process into the worker's group, so that its new children start there.
+func (s CgroupSwitch) JoinWorkerGroup() error { return joinCgroup(s.workerFD) }
 
-// rejoinMonitorGroup moves this process back to its own group.
-func (s CgroupSwitch) rejoinMonitorGroup() error { return joinCgroup(s.monitorFD) }
+// RejoinMonitorGroup moves this process back to its own group.
+func (s CgroupSwitch) RejoinMonitorGroup() error { return joinCgroup(s.monitorFD) }
 
 // joinCgroup moves this process into the group whose cgroup.procs file is open as fd.
 func joinCgroup(fd int) error {
@@ -299,17 +300,17 @@ func joinCgroup(fd int) error {
 	return err
 }
 
-// groupDirs returns the group directories of the worker and of its monitor, for a plan.
-func (c *Cgroup) groupDirs() (worker, monitor []byte) {
+// GroupDirs returns the group directories of the worker and of its monitor, for a plan.
+func (c *Cgroup) GroupDirs() (worker, monitor []byte) {
 	if c == nil {
 		return nil, nil
 	}
 	return []byte(c.workerDir), []byte(c.monitorDir)
 }
 
-// uncountedMemory returns a notice about what a memory limit does not count without a group; why says
+// UncountedMemory returns a notice about what a memory limit does not count without a group; why says
 // why there is none.
-func uncountedMemory(limit int64, sandboxed bool, why error) string {
+func UncountedMemory(limit int64, sandboxed bool, why error) string {
 	if limit == 0 {
 		return ""
 	}

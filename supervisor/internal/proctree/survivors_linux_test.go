@@ -1,4 +1,4 @@
-package host
+package proctree
 
 import (
 	"os/exec"
@@ -17,11 +17,11 @@ func TestAwaitProcessEnd(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 	}
-	if got, want := awaitProcessEnd([]int{stays.Process.Pid}, 0), []int{stays.Process.Pid}; !slices.Equal(got, want) {
+	if got, want := AwaitProcessEnd([]int{stays.Process.Pid}, 0), []int{stays.Process.Pid}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	left := make(chan []int)
-	go func() { left <- awaitProcessEnd([]int{dies.Process.Pid, zombie.Process.Pid}, time.Hour) }()
+	go func() { left <- AwaitProcessEnd([]int{dies.Process.Pid, zombie.Process.Pid}, time.Hour) }()
 	if err := dies.Process.Kill(); err != nil { // afterwards it is still a zombie
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package host
+package proctree
 
 import (
 	"os"
@@ -14,12 +14,13 @@ import (
 type OOMCounter struct {
 	file     string // memory.events or memory.oom_control; "" without one
 	baseline int
-	limit    int64 // bytes, of the worker's group; 0 without one
+	Limit    int64 // bytes, of the worker's group; 0 without one
 }
 
+// NewOOMCounter returns a counter for the worker of a command, which starts with the count of now.
 func NewOOMCounter(p *monitorproto.WorkerCommand) OOMCounter {
 	if len(p.WorkerCgroup) > 0 {
-		return OOMCounter{file: memoryEventsFile(string(p.WorkerCgroup)), limit: p.Limits.Memory}
+		return OOMCounter{file: memoryEventsFile(string(p.WorkerCgroup)), Limit: p.Limits.Memory}
 	}
 	groups, _ := os.ReadFile("/proc/self/cgroup")
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
@@ -31,7 +32,8 @@ func NewOOMCounter(p *monitorproto.WorkerCommand) OOMCounter {
 	return OOMCounter{}
 }
 
-func (c OOMCounter) hasIncreased() bool {
+// HasIncreased reports whether the killer has acted since.
+func (c OOMCounter) HasIncreased() bool {
 	n, ok := readOOMKills(c.file)
 	return ok && n > c.baseline
 }

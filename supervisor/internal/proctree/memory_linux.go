@@ -1,11 +1,12 @@
-package host
+package proctree
 
 import (
-	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
 )
 
 // HasSharedLimits says whether this system limits what all sessions use together.

@@ -1,4 +1,4 @@
-package host
+package proctree
 
 import (
 	"fmt"
@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// supportedLimits are the limits that Linux supports.
-var supportedLimits = monitorproto.ProcessLimits{Memory: 1, Processes: 1, CPUs: 1, Files: 1, Disk: 1}
+// SupportedLimits are the limits that Linux supports.
+var SupportedLimits = monitorproto.ProcessLimits{Memory: 1, Processes: 1, CPUs: 1, Files: 1, Disk: 1}
 
-// setCPUAffinity puts this thread, and what it starts, on n of these processors; 0 means all of
+// SetCPUAffinity puts this thread, and what it starts, on n of these processors; 0 means all of
 // them. Without processors, it chooses from those that the thread may use.
-func setCPUAffinity(among []int, n int) (err error) {
+func SetCPUAffinity(among []int, n int) (err error) {
 	if len(among) == 0 && n == 0 {
 		return nil
 	}
@@ -89,11 +89,11 @@ const (
 	taskLimitFactor = 4
 )
 
-// setRlimits sets the limits that the kernel enforces for each process, or for each user in a
+// SetRlimits sets the limits that the kernel enforces for each process, or for each user in a
 // namespace, and that a worker's children inherit. The kernel counts the processes of a sandbox
 // separately, together with the threads of the monitor. Otherwise it counts all tasks of the
 // user. Then the supervisor counts, and WorkerCommand.MaxUserTasks stops a fork bomb that is faster.
-func setRlimits(pid int, p *monitorproto.WorkerCommand, boxed bool) error {
+func SetRlimits(pid int, p *monitorproto.WorkerCommand, boxed bool) error {
 	set := func(resource int, n int64) error {
 		var now unix.Rlimit
 		if err := unix.Prlimit(pid, resource, nil, &now); err != nil {
@@ -119,7 +119,7 @@ func setRlimits(pid int, p *monitorproto.WorkerCommand, boxed bool) error {
 	}
 	switch {
 	case p.MaxUserTasks > 0: // soft, because it changes with what else the user starts
-		setSoftLimit(pid, unix.RLIMIT_NPROC, func(uint64) uint64 { return uint64(p.MaxUserTasks) })
+		SetSoftLimit(pid, unix.RLIMIT_NPROC, func(uint64) uint64 { return uint64(p.MaxUserTasks) })
 	case boxed && l.Processes > 0:
 		own, _ := os.ReadDir("/proc/self/task") // not by pid: this thread may see the /proc of the machine, where our pid is another process
 		return set(unix.RLIMIT_NPROC, int64(l.Processes+len(own)))
@@ -147,9 +147,9 @@ func sandboxTaskLimit() int64 {
 	return int64(most)
 }
 
-// taskLimit returns a bound for all tasks of the user, the worker's included; 0 means none. It is for
-// kernels that count them together: see hasTaskCountPerNamespace.
-func (c *Cgroup) taskLimit(l monitorproto.ProcessLimits, sandboxed bool) int {
+// TaskLimit returns a bound for all tasks of the user, the worker's included; 0 means none. It is for
+// kernels that count them together: see HasTaskCountPerNamespace.
+func (c *Cgroup) TaskLimit(l monitorproto.ProcessLimits, sandboxed bool) int {
 	switch {
 	case l.Processes > 0 && c == nil: // the kernel counts those of a control group
 		return countUserTasks() + max(taskLimitFactor*l.Processes, baseSandboxTasks)
@@ -159,8 +159,8 @@ func (c *Cgroup) taskLimit(l monitorproto.ProcessLimits, sandboxed bool) int {
 	return 0
 }
 
-// hasTaskCountPerNamespace reports whether this kernel counts the processes of each user namespace: 5.14 and newer.
-func hasTaskCountPerNamespace() bool {
+// HasTaskCountPerNamespace reports whether this kernel counts the processes of each user namespace: 5.14 and newer.
+func HasTaskCountPerNamespace() bool {
 	var name unix.Utsname
 	if unix.Uname(&name) != nil {
 		return false

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package host
+package proctree
 
 // HasSharedLimits says whether this system limits what all sessions use together.
 const HasSharedLimits = false

@@ -1,4 +1,4 @@
-package host
+package proctree
 
 import (
 	"strconv"
@@ -8,35 +8,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// measureUsage measures the tree, parents before their children. A file in memory that is open but not
+// MeasureUsage measures the tree, parents before their children. A file in memory that is open but not
 // mapped counts once. Since most open files are also mapped, the larger of the two sums counts.
-func (t ProcessTree) measureUsage(exact int64) Usage {
+func (t ProcessTree) MeasureUsage(exact int64) Usage {
 	var u Usage
 	var several bool
 	var open, mapped int64
 	files := map[uint64]bool{}
-	t.visitMembers(func(pid, _ int) {
+	t.VisitMembers(func(pid, _ int) {
 		one, ok := readProcessUsage(pid)
 		if !ok {
 			return
 		}
-		u.processes = append(u.processes, one)
-		u.Tasks += one.tasks
-		u.Memory += one.memory
+		u.Processes = append(u.Processes, one)
+		u.Tasks += one.Tasks
+		u.Memory += one.Memory
 		mapped += one.mapped
 		open += memfdBytes(pid, files)
-		several = len(u.processes) > 1
+		several = len(u.Processes) > 1
 	})
 	if several && u.Memory >= exact {
 		u.Memory, mapped = 0, 0
-		for i, one := range u.processes {
+		for i, one := range u.Processes {
 			if own, ok := readProportionalMemory(one.PID); ok {
-				u.processes[i].memory, u.processes[i].mapped = own.memory, own.mapped
+				u.Processes[i].Memory, u.Processes[i].mapped = own.Memory, own.mapped
 			} else if _, alive := readProcessUsage(one.PID); !alive {
-				u.processes[i].memory, u.processes[i].mapped = 0, 0 // the process has ended
+				u.Processes[i].Memory, u.Processes[i].mapped = 0, 0 // the process has ended
 			}
-			u.Memory += u.processes[i].memory
-			mapped += u.processes[i].mapped
+			u.Memory += u.Processes[i].Memory
+			mapped += u.Processes[i].mapped
 		}
 	}
 	u.Memory += max(open-mapped, 0)
@@ -79,16 +79,16 @@ func readProcessUsage(pid int) (p ProcessUsage, ok bool) {
 		name, value, _ := strings.Cut(line, ":")
 		switch name {
 		case "Name":
-			p.name = strings.TrimSpace(value)
+			p.Name = strings.TrimSpace(value)
 		case "Threads":
-			p.tasks = procinfo.ParseInt(strings.TrimSpace(value))
+			p.Tasks = procinfo.ParseInt(strings.TrimSpace(value))
 		case "VmData":
-			p.data, ok = procinfo.ParseKilobytes(value), true
+			p.Data, ok = procinfo.ParseKilobytes(value), true
 		case "RssShmem":
 			p.mapped = procinfo.ParseKilobytes(value)
-			p.memory += p.mapped
+			p.Memory += p.mapped
 		case "RssAnon", "VmSwap":
-			p.memory += procinfo.ParseKilobytes(value)
+			p.Memory += procinfo.ParseKilobytes(value)
 		}
 	}
 	return p, ok
@@ -101,16 +101,16 @@ func readProportionalMemory(pid int) (p ProcessUsage, ok bool) {
 		switch name {
 		case "Pss_Shmem":
 			p.mapped = procinfo.ParseKilobytes(value)
-			p.memory += p.mapped
+			p.Memory += p.mapped
 		case "Pss_Anon", "SwapPss":
-			p.memory, ok = p.memory+procinfo.ParseKilobytes(value), true
+			p.Memory, ok = p.Memory+procinfo.ParseKilobytes(value), true
 		}
 	}
 	return p, ok
 }
 
-// setSoftLimit sets a soft limit of a process, within its hard limit and our own soft one.
-func setSoftLimit(pid, resource int, to func(before uint64) uint64) {
+// SetSoftLimit sets a soft limit of a process, within its hard limit and our own soft one.
+func SetSoftLimit(pid, resource int, to func(before uint64) uint64) {
 	var ours, now unix.Rlimit
 	if unix.Getrlimit(resource, &ours) != nil || unix.Prlimit(pid, resource, nil, &now) != nil {
 		return // it has ended, or belongs to another user
@@ -119,9 +119,9 @@ func setSoftLimit(pid, resource int, to func(before uint64) uint64) {
 	_ = unix.Prlimit(pid, resource, &now, nil)
 }
 
-// killMembers kills those of the given processes that belong to the tree. A handle for each keeps its
+// KillMembers kills those of the given processes that belong to the tree. A handle for each keeps its
 // pid from being reused while the tree is searched.
-func (t ProcessTree) killMembers(pids []int) {
+func (t ProcessTree) KillMembers(pids []int) {
 	handles := make(map[int]int, len(pids))
 	for _, pid := range pids {
 		if handle, err := unix.PidfdOpen(pid, 0); err == nil {
@@ -129,7 +129,7 @@ func (t ProcessTree) killMembers(pids []int) {
 			defer unix.Close(handle)
 		}
 	}
-	t.visitMembers(func(pid, _ int) {
+	t.VisitMembers(func(pid, _ int) {
 		if handle, ok := handles[pid]; ok {
 			_ = unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0)
 		}

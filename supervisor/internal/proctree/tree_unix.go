@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package host
+package proctree
 
 import (
 	"os"
@@ -13,23 +13,23 @@ import (
 
 // A ProcessTree identifies a worker and everything it started.
 type ProcessTree struct {
-	root    int    // the monitor, or the worker without a monitor
-	session int    // the terminal's session; the same number as root
-	tag     string // the value of TURNSTONE_TAG in the environment of the tree
+	Root    int    // the monitor, or the worker without a monitor
+	Session int    // the terminal's session; the same number as root
+	Tag     string // the value of TURNSTONE_TAG in the environment of the tree
 }
 
-// tagVariable is the environment variable that marks the processes of a tree. It finds them
+// TagVariable is the environment variable that marks the processes of a tree. It finds them
 // when their ancestry is lost.
-const tagVariable = "TURNSTONE_TAG"
+const TagVariable = "TURNSTONE_TAG"
 
-// visitTable visits the tree as the process table shows it: all processes in its session or
+// VisitTable visits the tree as the process table shows it: all processes in its session or
 // with its tag, and all descendants of these and of root. It visits neither root nor zombies.
 // It is for systems where no monitor adopts orphans.
-func (t ProcessTree) visitTable(visit func(pid, group int)) {
+func (t ProcessTree) VisitTable(visit func(pid, group int)) {
 	table := procinfo.ListProcesses()
-	in := map[int]bool{t.root: true}
+	in := map[int]bool{t.Root: true}
 	for _, p := range table {
-		if p.Session == t.session || procinfo.HasEnvironment(p.PID, tagVariable+"="+t.tag) {
+		if p.Session == t.Session || procinfo.HasEnvironment(p.PID, TagVariable+"="+t.Tag) {
 			in[p.PID] = true
 		}
 	}
@@ -42,19 +42,19 @@ func (t ProcessTree) visitTable(visit func(pid, group int)) {
 		}
 	}
 	for _, p := range table {
-		if in[p.PID] && p.PID != t.root && p.PID != os.Getpid() && !p.Zombie {
+		if in[p.PID] && p.PID != t.Root && p.PID != os.Getpid() && !p.Zombie {
 			visit(p.PID, p.Group)
 		}
 	}
 }
 
-// killRemaining kills the processes that each visits, repeatedly, until none are left or limit
+// KillRemaining kills the processes that each visits, repeatedly, until none are left or limit
 // has passed. It returns those of the last visit. pause waits for a change, at most for the
 // given time.
 //
 // Whole groups are killed as well, because the kernel signals all members of a group together.
 // Otherwise processes that only fork would stay ahead, each gone by the time its pid is read.
-func killRemaining(limit time.Duration, each func(visit func(pid, group int)), pause func(time.Duration)) []int {
+func KillRemaining(limit time.Duration, each func(visit func(pid, group int)), pause func(time.Duration)) []int {
 	own := unix.Getpgrp()
 	for deadline := time.Now().Add(limit); ; {
 		var left []int
@@ -72,13 +72,13 @@ func killRemaining(limit time.Duration, each func(visit func(pid, group int)), p
 	}
 }
 
-// dyingTimeout bounds the wait for processes that SIGKILL has reached. They cannot refuse it,
+// DyingTimeout bounds the wait for processes that SIGKILL has reached. They cannot refuse it,
 // but releasing gigabytes takes seconds.
-const dyingTimeout = 3 * time.Second
+const DyingTimeout = 3 * time.Second
 
-// awaitProcessEnd waits, for limit at most, until these processes are gone. It returns those
+// AwaitProcessEnd waits, for limit at most, until these processes are gone. It returns those
 // that still exist.
-func awaitProcessEnd(pids []int, limit time.Duration) []int {
+func AwaitProcessEnd(pids []int, limit time.Duration) []int {
 	for deadline := time.Now().Add(limit); len(pids) > 0; time.Sleep(5 * time.Millisecond) {
 		var left []int
 		for _, p := range procinfo.ListProcesses() {

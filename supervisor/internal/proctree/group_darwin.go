@@ -1,0 +1,36 @@
+package proctree
+
+import (
+	"context"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+)
+
+// macOS has neither control groups nor limits that they could enforce.
+type (
+	Cgroup       struct{}
+	CgroupSwitch struct{}
+)
+
+// NewCgroup creates nothing.
+func NewCgroup(context.Context, int, string, monitorproto.ProcessLimits, string) (*Cgroup, error) {
+	return nil, nil
+}
+
+// RemoveDir does nothing.
+func (*Cgroup) RemoveDir() {}
+
+// GroupDirs returns no directories.
+func (*Cgroup) GroupDirs() (_, _ []byte) { return nil, nil }
+
+// OpenCgroupSwitch opens nothing.
+func OpenCgroupSwitch(*monitorproto.WorkerCommand) (CgroupSwitch, error) { return CgroupSwitch{}, nil }
+
+// JoinWorkerGroup does nothing.
+func (CgroupSwitch) JoinWorkerGroup() error { return nil }
+
+// RejoinMonitorGroup does nothing.
+func (CgroupSwitch) RejoinMonitorGroup() error { return nil }
+
+// UncountedMemory returns "": there is no memory limit that could miss anything.
+func UncountedMemory(int64, bool, error) string { return "" }

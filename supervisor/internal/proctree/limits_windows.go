@@ -1,0 +1,6 @@
+package proctree
+
+import "github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+
+// SupportedLimits are the limits that a job supports.
+var SupportedLimits = monitorproto.ProcessLimits{Memory: 1, Processes: 1}
