@@ -65,16 +65,6 @@ type askpassResponse struct {
 	Text     string `json:"text,omitempty"`
 }
 
-// isAskpassCall reports whether the arguments come from ssh: a single one that is not the name of a
-// command.
-func isAskpassCall(args []string) bool {
-	if len(args) != 1 {
-		return false
-	}
-	_, isCommand := findCommand(args[0])
-	return !isCommand && !strings.HasPrefix(args[0], "-")
-}
-
 // runAskpass asks the user through the server and prints the answer for ssh.
 func runAskpass(s cmdkit.Streams, at, prompt string) int {
 	a, err := requestAnswer(at, askpassRequest{Prompt: prompt, Kind: os.Getenv("SSH_ASKPASS_PROMPT")})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
@@ -65,4 +66,14 @@ func findCommand(name string) (cmdkit.CommandInfo, bool) {
 		return cmdkit.CommandInfo{}, false
 	}
 	return all[i], true
+}
+
+// isAskpassCall reports whether the arguments come from ssh: a single one that is not the name of a
+// command.
+func isAskpassCall(args []string) bool {
+	if len(args) != 1 {
+		return false
+	}
+	_, isCommand := findCommand(args[0])
+	return !isCommand && !strings.HasPrefix(args[0], "-")
 }

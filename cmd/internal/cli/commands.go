@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +14,7 @@ import (
 func allCommands() []cmdkit.CommandInfo {
 	const code, ours, agents, more = cmdkit.GroupCode, cmdkit.GroupSessions, cmdkit.GroupAgents, cmdkit.GroupMore
 	return []cmdkit.CommandInfo{
-		{Group: code, Args: "[FILE [ARG ...]]", Summary: "start Python or R here, or run a program", Details: replText, NewAction: newReplCommand},
+		{Group: code, Args: "[FILE [ARG ...]]", Summary: "start Python or R here, or run a program", Details: replText, NewAction: newRootCommand},
 		{Group: ours, Name: "serve", Summary: "keep sessions alive at a private socket", Details: "It runs until Ctrl-C or repl daemon stop.", NewAction: newServeCommand},
 		{Group: ours, Name: "list", Summary: "list the sessions and their states", NewAction: newListCommand},
 		{Group: ours, Name: "exec", Args: "SESSION", Summary: "run code in a session, created if needed", Details: execText(), NewAction: newExecCommand},
@@ -47,6 +48,9 @@ func allCommands() []cmdkit.CommandInfo {
 		{Group: more, Name: "help", Args: "[TOPIC]", Summary: "show help for a topic or a command", Details: "A TOPIC is repl, commands, sessions or a command.", NewAction: newHelpCommand, ArgValues: helpTopics},
 	}
 }
+
+// newRootCommand is repl alone.
+func newRootCommand(f *flag.FlagSet) cmdkit.Action { return newReplCommand(f, nearestCommand) }
 
 // visibleCommands returns the commands that lists show.
 func visibleCommands() []cmdkit.CommandInfo {

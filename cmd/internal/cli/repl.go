@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -20,7 +19,8 @@ import (
 )
 
 // newReplCommand is the command without a subcommand: an interactive session, or one program.
-func newReplCommand(f *flag.FlagSet) cmdkit.Action {
+// nearestCommand returns the command that a misspelled word may mean, or "".
+func newReplCommand(f *flag.FlagSet, nearestCommand func(name string) string) cmdkit.Action {
 	var c runtimeFlags
 	c.addFlags(f)
 	var g programFlags
@@ -38,7 +38,7 @@ func newReplCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusUsage, err
 		}
 		if name, ok := g.namedFile(); ok {
-			if err := checkFile(name); err != nil {
+			if err := checkFile(name, nearestCommand); err != nil {
 				return cmdkit.StatusUsage, err
 			}
 		}
@@ -122,7 +122,7 @@ func isRunnableDir(dir string) bool {
 }
 
 // checkFile returns an error if a word is neither a command nor a file.
-func checkFile(name string) error {
+func checkFile(name string, nearestCommand func(name string) string) error {
 	info, err := os.Stat(name)
 	switch {
 	case err == nil && !info.IsDir():
@@ -137,11 +137,7 @@ func checkFile(name string) error {
 	if l, err := findLanguage(name); err == nil {
 		return cmdkit.UsageErrorf("%q is neither a command nor a file; did you mean repl --lang %s?", name, l.name)
 	}
-	var names []string
-	for _, c := range visibleCommands()[1:] {
-		names = append(names, c.Name)
-	}
-	if n := cmp.Or(renamedCommands[name], cmdkit.NearestName(name, names)); n != "" {
+	if n := nearestCommand(name); n != "" {
 		return cmdkit.UsageErrorf("%q is neither a command nor a file; did you mean repl %s?", name, n)
 	}
 	return cmdkit.UsageErrorf("%q is neither a command nor a file (see repl help)", name)
