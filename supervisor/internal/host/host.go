@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
@@ -109,9 +108,6 @@ func Start(c *StartConfig) (*WorkerProcess, error) {
 	return start(c)
 }
 
-// channelVariable is the environment variable that passes a worker its channel and nonce.
-const channelVariable = "REPL_IPC"
-
 // monitorMainCalled records that main called MonitorMain. It is a package variable because
 // the call leaves no other trace.
 var monitorMainCalled atomic.Bool
@@ -134,12 +130,4 @@ func randomHex() string {
 	var b [8]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
-}
-
-// coverageEnv returns the GOCOVERDIR entry of env, which names the directory for coverage data.
-func coverageEnv(env []string) []string {
-	if dir, ok := environ.Lookup(env, "GOCOVERDIR"); ok {
-		return []string{"GOCOVERDIR=" + dir}
-	}
-	return nil
 }

@@ -103,7 +103,7 @@ func (m *monitorClient) startSteps(c *StartConfig) []startStep {
 		}},
 		{"environment", func() (err error) {
 			address := m.channel.out.name + "," + m.channel.in.name + "," + m.nonce
-			m.workerEnv, err = windowsEnvironment(slices.Concat(sizeEnv, c.Env, []string{channelVariable + "=" + address}), systemRoot())
+			m.workerEnv, err = windowsEnvironment(slices.Concat(sizeEnv, c.Env, []string{monitorproto.ChannelVariable + "=" + address}), systemRoot())
 			return err
 		}},
 		{"monitor", func() (err error) {

@@ -21,9 +21,6 @@ func (c childProcess) pid() int { return c.Pid }
 func (c childProcess) kill()    { _ = c.Kill() }
 func (c childProcess) wait()    { _, _ = c.Wait() }
 
-// maxrssUnit is the unit of Rusage.Maxrss in bytes.
-const maxrssUnit = 1
-
 // ignoredSignals returns every signal that can be ignored: macOS does not tell which ones are.
 func ignoredSignals() []os.Signal {
 	var signals []os.Signal
@@ -48,9 +45,6 @@ func workerAttributes() *syscall.SysProcAttr {
 
 // releaseImagePages does nothing: macOS reclaims the pages when memory is short.
 func releaseImagePages() {}
-
-// growPipe does nothing: macOS grows a pipe automatically.
-func growPipe(fd, n int) {}
 
 // resumeOutput resumes suspended output, like tcflow(TCOON).
 func resumeOutput(fd int) error { return unix.IoctlSetInt(fd, unix.TIOCSTART, 0) }

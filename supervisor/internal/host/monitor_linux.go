@@ -19,9 +19,6 @@ import (
 // was replaced or deleted.
 func monitorExecutable() (string, error) { return "/proc/self/exe", nil }
 
-// maxrssUnit is the unit of Rusage.Maxrss in bytes.
-const maxrssUnit = 1024
-
 // ignoredSignals returns the signals that this process ignores. A signal for which the
 // runtime has set a handler is not among them.
 func ignoredSignals() []os.Signal {

@@ -320,7 +320,7 @@ func (m *monitor) reapChildren() {
 		case status.Stopped():
 			m.handleWorkerStop(status.StopSignal())
 		default:
-			e := newExit(status, &usage)
+			e := monitorproto.NewExit(status, &usage)
 			if e.Signal == "SIGKILL" && !m.isEnding && m.oomCounter.HasIncreased() {
 				e.OOM, e.MemoryLimit = true, m.oomCounter.Limit
 			}
@@ -391,17 +391,4 @@ func closeOnExec() error {
 		}
 	}
 	return nil
-}
-
-func newExit(status syscall.WaitStatus, u *syscall.Rusage) monitorproto.Exit {
-	e := monitorproto.Exit{
-		Code:      status.ExitStatus(),
-		PeakRSS:   int64(u.Maxrss) * maxrssUnit,
-		UserCPU:   time.Duration(u.Utime.Nano()),
-		SystemCPU: time.Duration(u.Stime.Nano()),
-	}
-	if status.Signaled() {
-		e.Code, e.Signal = -1, unix.SignalName(status.Signal())
-	}
-	return e
 }

@@ -167,11 +167,11 @@ func (m *monitor) openConsole() (err error) {
 // openPipes makes the channel the standard input and output of a program that does not know
 // REPL_IPC, which names both pipes.
 func (m *monitor) openPipes() error {
-	names := strings.Split(environ.Get(m.worker.Env, channelVariable), ",")
+	names := strings.Split(environ.Get(m.worker.Env, monitorproto.ChannelVariable), ",")
 	if len(names) != 3 {
 		return errors.New("the environment names no channel")
 	}
-	m.worker.Env = environ.Without(m.worker.Env, channelVariable)
+	m.worker.Env = environ.Without(m.worker.Env, monitorproto.ChannelVariable)
 	in, err := os.OpenFile(names[0], os.O_RDONLY, 0)
 	if err != nil {
 		return err

@@ -1,13 +1,8 @@
 package host
 
 import (
-	"syscall"
-
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
-
-// prepareSandbox does nothing: Start rejects sandboxes on macOS.
-func prepareSandbox(*syscall.SysProcAttr) {}
 
 func (m *monitor) enterSandbox(*monitorproto.WorkerCommand) {}
 

@@ -6,15 +6,11 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
 )
-
-// prepareSandbox gives a monitor that is about to start the rights to create a sandbox.
-func prepareSandbox(a *syscall.SysProcAttr) { confine.SetNamespaces(a) }
 
 // enterSandbox confines this thread if the plan has a sandbox. Then it enters the working directory
 // again, because the old one belongs to the machine's file system and not to the sandbox's.

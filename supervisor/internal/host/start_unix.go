@@ -52,9 +52,9 @@ func start(c *StartConfig) (*WorkerProcess, error) {
 // prepareStart creates the terminal and the channel.
 func prepareStart(c *StartConfig) (*workerLaunch, error) {
 	l := &workerLaunch{command: c, tag: randomHex(), nonce: randomHex()}
-	l.env = environ.Without(c.Env, channelVariable, proctree.TagVariable)
+	l.env = environ.Without(c.Env, monitorproto.ChannelVariable, proctree.TagVariable)
 	if !c.ChannelOnStdio {
-		l.env = append(l.env, channelVariable+"=3,4,"+l.nonce)
+		l.env = append(l.env, monitorproto.ChannelVariable+"=3,4,"+l.nonce)
 	}
 	l.env = append(l.env, proctree.TagVariable+"="+l.tag)
 	var err error

@@ -116,7 +116,7 @@ func (p *unmonitoredProcess) run(ended func(monitorproto.Exit), _ func(string)) 
 		if !reported {
 			reported = true
 			st := p.command.ProcessState
-			ended(newExit(st.Sys().(syscall.WaitStatus), st.SysUsage().(*syscall.Rusage)))
+			ended(monitorproto.NewExit(st.Sys().(syscall.WaitStatus), st.SysUsage().(*syscall.Rusage)))
 		}
 	}
 	remains = proctree.KillRemaining(closeTimeout, each, func(limit time.Duration) {

@@ -137,3 +137,6 @@ func ToByteSlices(s []string) [][]byte {
 	}
 	return b
 }
+
+// ChannelVariable is the environment variable that passes a worker its channel and nonce.
+const ChannelVariable = "REPL_IPC"

@@ -1,0 +1,4 @@
+package host
+
+// growPipe does nothing: macOS grows a pipe automatically.
+func growPipe(fd, n int) {}
