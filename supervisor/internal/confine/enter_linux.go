@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 )
 
 // SetNamespaces makes a new process the first one of a pid namespace. It also gets a user
@@ -86,7 +87,7 @@ func Enter(p *Plan) (*ActiveSandbox, error) {
 	b.checkStep("rights", "", dropRights())
 	if b.firstError == nil {
 		var err error
-		b.notifyFD, err = installFilter(len(p.Unreadable) > 0, reportedObjectCalls(p))
+		b.notifyFD, err = seccomp.InstallFilter(len(p.Unreadable) > 0, reportedObjectCalls(p))
 		b.checkStep("filter", "", err)
 	}
 	if b.firstError != nil {

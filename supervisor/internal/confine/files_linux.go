@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 	"golang.org/x/sys/unix"
 )
 
@@ -60,7 +61,7 @@ func fileCalls() map[int32]*fileCall {
 		"lremovexattr": {"", "change", at(-1, 0), -1},
 		"fremovexattr": {"", "change", nil, -1},
 	} {
-		if nr, ok := architectures[runtime.GOARCH].calls[name]; ok {
+		if nr, ok := seccomp.Architectures[runtime.GOARCH].Calls[name]; ok {
 			f.name = name
 			calls[int32(nr)] = &f
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 	"golang.org/x/sys/unix"
 )
 
@@ -75,7 +76,7 @@ func Restrict(p *Plan) (*ActiveSandbox, error) {
 	if _, _, no := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(set), 0, 0); no != 0 {
 		return failed("landlock", "", no)
 	}
-	calls, err := installNoNamespaceFilter(p.Network, p.Egress)
+	calls, err := seccomp.InstallNoNamespaceFilter(p.Network, p.Egress)
 	if err != nil {
 		return failed("filter", "", err)
 	}

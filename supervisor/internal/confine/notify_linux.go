@@ -7,6 +7,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 	"golang.org/x/sys/unix"
 )
 
@@ -116,7 +117,7 @@ func (sb *ActiveSandbox) receiveCalls() {
 	}
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(sb.notifyFD), ioctlNotifSetFlags, notifSyncWakeUp) // Linux 6.6 and newer; it only saves time
 	calls, objects := fileCalls(), ipcObjectCalls()
-	limits := int32(architectures[runtime.GOARCH].calls["prlimit64"])
+	limits := int32(seccomp.Architectures[runtime.GOARCH].Calls["prlimit64"])
 	var n seccompNotif
 	var names [2]userPath // reused for each call, to keep the monitor's heap small
 	for made := 1; ; {

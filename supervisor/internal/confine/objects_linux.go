@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 	"golang.org/x/sys/unix"
 )
 
@@ -47,7 +48,7 @@ func reportedObjectCalls(p *Plan) []string {
 func ipcObjectCalls() map[int32]ipcObjectKind {
 	calls := map[int32]ipcObjectKind{}
 	for name, k := range ipcObjectKinds {
-		calls[int32(architectures[runtime.GOARCH].calls[name])] = k
+		calls[int32(seccomp.Architectures[runtime.GOARCH].Calls[name])] = k
 	}
 	return calls
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 	"golang.org/x/sys/unix"
 )
 
@@ -224,7 +225,7 @@ func (sb *ActiveSandbox) openOrCreate(n *seccompNotif, file string, flags int, m
 				return -1, err
 			}
 			defer unix.Close(fd)
-			if flags&writeFlags != 0 {
+			if flags&seccomp.WriteFlags != 0 {
 				if err := sb.checkWrite(fd); err != nil {
 					return -1, err
 				}
@@ -294,7 +295,7 @@ func (sb *ActiveSandbox) openOnce(n *seccompNotif, dir, last string, flags, open
 				unix.Close(fd)
 				return -1, unix.EISDIR
 			}
-			if err == nil && flags&writeFlags != 0 && sb.isRestricted(s.fullPath) { // a repository was made around it a moment ago
+			if err == nil && flags&seccomp.WriteFlags != 0 && sb.isRestricted(s.fullPath) { // a repository was made around it a moment ago
 				unix.Close(fd)
 				return -1, protectedNameError{path: s.fullPath}
 			}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 )
 
 // A mount over a hidden file ends when a program outside replaces the file, as editors do when they
@@ -45,7 +46,7 @@ func (sb *ActiveSandbox) isHiddenLocked(full string) bool {
 
 // opensToRead reports whether a call opens a file without changing anything.
 func (f *fileCall) opensToRead(n *seccompNotif) bool {
-	return f.flags >= 0 && n.Data.Args[f.flags]&writeFlags == 0
+	return f.flags >= 0 && n.Data.Args[f.flags]&seccomp.WriteFlags == 0
 }
 
 // openToRead opens a file on behalf of a program. It never waits: a pipe without a writer is left

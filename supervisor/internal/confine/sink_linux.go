@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 	"golang.org/x/sys/unix"
 )
 
@@ -39,7 +40,7 @@ type settingsDraft struct {
 // needsDraft reports whether an open gets a draft. In a foreign repository, that is so only if the
 // whole text is to be replaced.
 func (sb *ActiveSandbox) needsDraft(s nameInDir, flags int) bool {
-	return flags&writeFlags != 0 && sb.isSettingsTarget(s) && (flags&unix.O_TRUNC != 0 || sb.accessOf(s.fullPath) == accessRemove)
+	return flags&seccomp.WriteFlags != 0 && sb.isSettingsTarget(s) && (flags&unix.O_TRUNC != 0 || sb.accessOf(s.fullPath) == accessRemove)
 }
 
 // openDraft opens a draft in place of a settings file, with the present text unless the open

@@ -1,6 +1,9 @@
 package confine
 
-import "github.com/turnstone-repl/turnstone/workers"
+import (
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
+	"github.com/turnstone-repl/turnstone/workers"
+)
 
 // Mechanisms returns the mechanisms to try, in order, for a user who accepts the given one.
 func Mechanisms(accepted workers.SandboxMechanism) []workers.SandboxMechanism {
@@ -13,7 +16,7 @@ func Mechanisms(accepted workers.SandboxMechanism) []workers.SandboxMechanism {
 // CheckSupported returns an error if no worker can be confined on this system by the mechanism. nil
 // does not promise success.
 func CheckSupported(workers.SandboxMechanism) error {
-	return checkArchitecture()
+	return seccomp.CheckArchitecture()
 }
 
 // TrialProgram is a program that does nothing, used to try a sandbox.

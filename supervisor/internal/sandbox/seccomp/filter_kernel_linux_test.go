@@ -1,4 +1,4 @@
-package confine
+package seccomp
 
 import (
 	"os"
@@ -13,10 +13,10 @@ import (
 // that no kernel would accept.
 func TestFilter_Kernel(t *testing.T) {
 	t.Parallel()
-	if err := checkArchitecture(); err != nil {
+	if err := CheckArchitecture(); err != nil {
 		t.Skip(err)
 	}
-	a := architectures[runtime.GOARCH]
+	a := Architectures[runtime.GOARCH]
 	answers := map[string]unix.Errno{}
 	done := make(chan error)
 	go func() {
@@ -29,7 +29,7 @@ func TestFilter_Kernel(t *testing.T) {
 				return err
 			}
 			for _, call := range slices.Concat(forbiddenCalls, unsupportedCalls) {
-				if nr, ok := a.calls[call]; ok && (call != "vhangup" || os.Getuid() != 0) {
+				if nr, ok := a.Calls[call]; ok && (call != "vhangup" || os.Getuid() != 0) {
 					_, _, answers[call] = unix.RawSyscall6(uintptr(nr), ^uintptr(0), ^uintptr(0), ^uintptr(0), ^uintptr(0), ^uintptr(0), ^uintptr(0))
 				}
 			}

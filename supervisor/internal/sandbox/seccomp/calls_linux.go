@@ -1,9 +1,9 @@
-package confine
+package seccomp
 
-// architectures has the numbers of system calls by architecture. A missing call does not exist on
+// Architectures has the numbers of system calls by architecture. A missing call does not exist on
 // that architecture. A test compares the numbers with golang.org/x/sys.
-var architectures = map[string]architecture{
-	"amd64": {auditArch: 0xc000003e, calls: map[string]uint32{
+var Architectures = map[string]architecture{
+	"amd64": {auditArch: 0xc000003e, Calls: map[string]uint32{
 		"mount":              165,
 		"umount2":            166,
 		"pivot_root":         155,
@@ -119,7 +119,7 @@ var architectures = map[string]architecture{
 		"io_setup":           206,
 		"fcntl":              72,
 	}},
-	"arm64": {auditArch: 0xc00000b7, calls: map[string]uint32{
+	"arm64": {auditArch: 0xc00000b7, Calls: map[string]uint32{
 		"mount":              40,
 		"umount2":            39,
 		"pivot_root":         41,

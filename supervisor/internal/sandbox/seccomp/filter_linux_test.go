@@ -1,4 +1,4 @@
-package confine
+package seccomp
 
 import (
 	"encoding/binary"
@@ -72,7 +72,7 @@ func wantNumbers(t *testing.T, name string) map[string]uint32 {
 }
 
 func eachArchitecture(t *testing.T, test func(t *testing.T, a architecture)) {
-	for name, a := range architectures {
+	for name, a := range Architectures {
 		t.Run(name, func(t *testing.T) { test(t, a) })
 	}
 }
@@ -82,21 +82,21 @@ func TestFilter(t *testing.T) {
 
 	t.Run("uses the kernel's call numbers", func(t *testing.T) {
 		t.Parallel()
-		for name, a := range architectures {
+		for name, a := range Architectures {
 			numbers := wantNumbers(t, name)
 			calls := slices.Concat([]string{"unshare", "clone", "ioctl", "socket", "socketpair", "open", "openat"}, forbiddenCalls, sharedObjectCalls, notifiedCalls, unsupportedCalls, slices.Collect(maps.Keys(otherProcessCalls)), []string{"listen", "setsockopt", "fcntl"}, slices.Collect(maps.Keys(sendCalls)), slices.Collect(maps.Keys(modeArguments)))
 			for _, call := range calls {
 				is, there := numbers[call]
-				has, listed := a.calls[call]
+				has, listed := a.Calls[call]
 				if is != has || there != listed {
 					t.Errorf("%s on %s: got %d (%t), want %d (%t)", call, name, has, listed, is, there)
 				}
 			}
 		}
-		if got, want := architectures["amd64"].auditArch, uint32(unix.AUDIT_ARCH_X86_64); got != want {
+		if got, want := Architectures["amd64"].auditArch, uint32(unix.AUDIT_ARCH_X86_64); got != want {
 			t.Errorf("got %#x for amd64, want %#x", got, want)
 		}
-		if got, want := architectures["arm64"].auditArch, uint32(unix.AUDIT_ARCH_AARCH64); got != want {
+		if got, want := Architectures["arm64"].auditArch, uint32(unix.AUDIT_ARCH_AARCH64); got != want {
 			t.Errorf("got %#x for arm64, want %#x", got, want)
 		}
 	})
@@ -167,7 +167,7 @@ func TestFilter(t *testing.T) {
 				{"prlimit64", []uint64{0, unix.RLIMIT_NOFILE}, allow},
 				{"prlimit64", []uint64{1, unix.RLIMIT_NOFILE}, report},
 			} {
-				nr, ok := a.calls[row.call]
+				nr, ok := a.Calls[row.call]
 				if !ok {
 					t.Fatalf("%s has no number", row.call)
 				}
@@ -187,7 +187,7 @@ func TestFilter(t *testing.T) {
 				unix.O_RDONLY: unix.SECCOMP_RET_USER_NOTIF, unix.O_RDWR: unix.SECCOMP_RET_USER_NOTIF, unix.O_DIRECTORY: unix.SECCOMP_RET_USER_NOTIF,
 				unix.O_PATH: unix.SECCOMP_RET_ALLOW,
 			} {
-				if got := p.runVM(t, a, a.calls["openat"], 0, 0, flags); got != want {
+				if got := p.runVM(t, a, a.Calls["openat"], 0, 0, flags); got != want {
 					t.Errorf("flags %#x: got %#x, want %#x", flags, got, want)
 				}
 			}
@@ -239,7 +239,7 @@ func TestFilter(t *testing.T) {
 				{"mknodat", []uint64{0, 0, unix.S_IFREG | 0o4755}, eperm, eperm},
 				{"fcntl", []uint64{0, unix.F_SETLEASE}, eperm, eperm},
 			} {
-				nr, ok := a.calls[row.call]
+				nr, ok := a.Calls[row.call]
 				if !ok {
 					t.Fatalf("%s has no number", row.call)
 				}
@@ -300,12 +300,12 @@ func TestFilter(t *testing.T) {
 				{"mount", nil, errnoResult(unix.EPERM)},
 				{"msgrcv", nil, errnoResult(unix.ENOSYS)},
 			} {
-				if got := p.runVM(t, a, a.calls[row.call], row.args...); got != row.want {
+				if got := p.runVM(t, a, a.Calls[row.call], row.args...); got != row.want {
 					t.Errorf("%s%x: got %#x, want %#x", row.call, row.args, got, row.want)
 				}
 			}
 			for _, call := range []string{"connect", "listen", "setsockopt", "sendto"} { // without egress there is no socket for them, and no monitor would answer
-				if got := without.runVM(t, a, a.calls[call]); got != allow {
+				if got := without.runVM(t, a, a.Calls[call]); got != allow {
 					t.Errorf("without egress, %s: got %#x", call, got)
 				}
 			}
@@ -316,7 +316,7 @@ func TestFilter(t *testing.T) {
 	// machine's own architecture only.
 	t.Run("answers every call that the kernel has", func(t *testing.T) {
 		t.Parallel()
-		for name, a := range architectures {
+		for name, a := range Architectures {
 			t.Run(name, func(t *testing.T) {
 				numbers := wantNumbers(t, name)
 				if len(numbers) < 300 {

@@ -1,4 +1,4 @@
-package confine
+package seccomp
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 // An architecture holds what a seccomp filter needs to know of a processor architecture.
 type architecture struct {
 	auditArch uint32 // AUDIT_ARCH of the kernel
-	calls     map[string]uint32
+	Calls     map[string]uint32
 }
 
 var (
@@ -58,14 +58,14 @@ var notifiedCalls = []string{
 
 const (
 	namespaceFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
-	writeFlags     = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
+	WriteFlags     = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
 	cloneNewTime   = 0x80 // CLONE_NEWTIME, for unshare; in clone it is part of a signal's number
 	x32CallBit     = 1 << 30
 )
 
-// checkArchitecture returns an error if there is no filter for this architecture.
-func checkArchitecture() error {
-	if _, ok := architectures[runtime.GOARCH]; !ok {
+// CheckArchitecture returns an error if there is no filter for this architecture.
+func CheckArchitecture() error {
+	if _, ok := Architectures[runtime.GOARCH]; !ok {
 		return fmt.Errorf("a sandbox: %w on %s", errors.ErrUnsupported, runtime.GOARCH)
 	}
 	return nil
@@ -119,7 +119,7 @@ func (p *bpfProgram) onValue(value uint32, body func(*bpfProgram)) {
 
 // onCall runs the instructions of body for one system call, if the architecture has it.
 func (p *bpfProgram) onCall(a architecture, name string, body func(*bpfProgram)) {
-	if nr, ok := a.calls[name]; ok {
+	if nr, ok := a.Calls[name]; ok {
 		p.onValue(nr, func(p *bpfProgram) {
 			body(p)
 			p.add(opLoad, offsetNumber, 0, 0)
@@ -135,7 +135,7 @@ func filterFor(a architecture, reads bool, objects []string) bpfProgram {
 	for name, flags := range map[string]uint32{"open": 1, "openat": 2} { // first, so that opening to read stays cheap
 		p.onCall(a, name, func(p *bpfProgram) {
 			p.add(opLoad, argumentOffset(flags), 0, 0)
-			p.returnIf(opJumpAnyBit, writeFlags, unix.SECCOMP_RET_USER_NOTIF)
+			p.returnIf(opJumpAnyBit, WriteFlags, unix.SECCOMP_RET_USER_NOTIF)
 			if reads { // all opens but those with O_PATH, whose descriptor is opened by name later
 				p.add(opJumpAnyBit, unix.O_PATH, 1, 0)
 				p.add(opReturn, unix.SECCOMP_RET_USER_NOTIF, 0, 0)
@@ -146,12 +146,12 @@ func filterFor(a architecture, reads bool, objects []string) bpfProgram {
 	p.forbidCommonCalls(a)
 	p.onCall(a, "socket", allowSockets)
 	for _, name := range notifiedCalls {
-		if nr, ok := a.calls[name]; ok {
+		if nr, ok := a.Calls[name]; ok {
 			p.returnIf(opJumpEqual, nr, unix.SECCOMP_RET_USER_NOTIF)
 		}
 	}
 	for _, name := range objects {
-		p.returnIf(opJumpEqual, a.calls[name], unix.SECCOMP_RET_USER_NOTIF)
+		p.returnIf(opJumpEqual, a.Calls[name], unix.SECCOMP_RET_USER_NOTIF)
 	}
 	p.onCall(a, "prlimit64", func(p *bpfProgram) { // for another process, which may be the monitor
 		p.add(opLoad, argumentOffset(0), 0, 0)
@@ -171,7 +171,7 @@ func noNamespaceFilterFor(a architecture, network, egress bool) bpfProgram {
 		p.requireEgress(a)
 	}
 	for _, name := range sharedObjectCalls {
-		p.returnIf(opJumpEqual, a.calls[name], errnoResult(unix.ENOSYS))
+		p.returnIf(opJumpEqual, a.Calls[name], errnoResult(unix.ENOSYS))
 	}
 	for name, process := range otherProcessCalls {
 		p.onCall(a, name, func(p *bpfProgram) {
@@ -217,12 +217,12 @@ func newFilter(a architecture) bpfProgram {
 // forbidCommonCalls forbids the calls that no session may make.
 func (p *bpfProgram) forbidCommonCalls(a architecture) {
 	for _, name := range forbiddenCalls {
-		if nr, ok := a.calls[name]; ok {
+		if nr, ok := a.Calls[name]; ok {
 			p.returnIf(opJumpEqual, nr, errnoResult(unix.EPERM))
 		}
 	}
 	for _, name := range unsupportedCalls {
-		p.returnIf(opJumpEqual, a.calls[name], errnoResult(unix.ENOSYS))
+		p.returnIf(opJumpEqual, a.Calls[name], errnoResult(unix.ENOSYS))
 	}
 	p.onCall(a, "unshare", func(p *bpfProgram) {
 		p.add(opLoad, argumentOffset(0), 0, 0)
@@ -318,8 +318,8 @@ func allowSharedSockets(p *bpfProgram, network, egress bool) {
 // socket gets a peer: listening, and sending with "fast open". It also forbids options that
 // redirect a connected socket: a device, or a source route.
 func (p *bpfProgram) requireEgress(a architecture) {
-	p.returnIf(opJumpEqual, a.calls["connect"], unix.SECCOMP_RET_USER_NOTIF)
-	p.returnIf(opJumpEqual, a.calls["listen"], errnoResult(unix.EACCES))
+	p.returnIf(opJumpEqual, a.Calls["connect"], unix.SECCOMP_RET_USER_NOTIF)
+	p.returnIf(opJumpEqual, a.Calls["listen"], errnoResult(unix.EACCES))
 	for name, flags := range sendCalls {
 		p.onCall(a, name, func(p *bpfProgram) {
 			p.add(opLoad, argumentOffset(flags), 0, 0)
@@ -353,13 +353,13 @@ func (p *bpfProgram) onSocketOption(level uint32, body func(*bpfProgram)) {
 	})
 }
 
-// installNoNamespaceFilter installs the filter of noNamespaceFilterFor on the calling thread. It
+// InstallNoNamespaceFilter installs the filter of noNamespaceFilterFor on the calling thread. It
 // returns the descriptor on which the kernel reports connects, or -1 if there is no egress.
-func installNoNamespaceFilter(network, egress bool) (int, error) {
-	if err := checkArchitecture(); err != nil {
+func InstallNoNamespaceFilter(network, egress bool) (int, error) {
+	if err := CheckArchitecture(); err != nil {
 		return -1, err
 	}
-	p, flags := noNamespaceFilterFor(architectures[runtime.GOARCH], network, egress), uintptr(0)
+	p, flags := noNamespaceFilterFor(Architectures[runtime.GOARCH], network, egress), uintptr(0)
 	if egress {
 		flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER
 	}
@@ -370,13 +370,13 @@ func installNoNamespaceFilter(network, egress bool) (int, error) {
 	return fd, nil
 }
 
-// installFilter installs the filter of filterFor on the calling thread. It returns the descriptor on
+// InstallFilter installs the filter of filterFor on the calling thread. It returns the descriptor on
 // which the kernel reports calls that wait for an answer.
-func installFilter(reads bool, objects []string) (int, error) {
-	if err := checkArchitecture(); err != nil {
+func InstallFilter(reads bool, objects []string) (int, error) {
+	if err := CheckArchitecture(); err != nil {
 		return -1, err
 	}
-	return loadFilter(filterFor(architectures[runtime.GOARCH], reads, objects), unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
+	return loadFilter(filterFor(Architectures[runtime.GOARCH], reads, objects), unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
 }
 
 func loadFilter(p bpfProgram, flags uintptr) (int, error) {
