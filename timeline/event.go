@@ -28,7 +28,7 @@ type Event struct {
 }
 
 // A Body is the content of an event: one of the structs below, by value.
-type Body interface{ isBody() }
+type Body interface{ kind() *eventKind }
 
 // Stream identifies the output stream of the runtime. Text that child processes write to the
 // terminal counts as Stdout.
@@ -419,25 +419,3 @@ func (c Call) String() string {
 
 // MaxInputBytes bounds TurnStarted.Input, in bytes.
 const MaxInputBytes = 64 << 10
-
-func (Text) isBody()              {}
-func (Display) isBody()           {}
-func (OutputCleared) isBody()     {}
-func (FullScreenChanged) isBody() {}
-func (TurnStarted) isBody()       {}
-func (TurnEnded) isBody()         {}
-func (InputRequested) isBody()    {}
-func (InputRequestEnded) isBody() {}
-func (InputLine) isBody()         {}
-func (Interrupt) isBody()         {}
-func (Progress) isBody()          {}
-func (Preparation) isBody()       {}
-func (Call) isBody()              {}
-func (Notice) isBody()            {}
-func (Limit) isBody()             {}
-func (AccessDenied) isBody()      {}
-func (AccessGranted) isBody()     {}
-func (WorkerStarted) isBody()     {}
-func (WorkerExited) isBody()      {}
-func (Gap) isBody()               {}
-func (Omitted) isBody()           {}

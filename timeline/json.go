@@ -3,6 +3,9 @@ package timeline
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
+	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -92,33 +95,13 @@ type eventJSON struct {
 	EndLine   int `json:"end_line,omitempty"`
 }
 
-// The event types in JSON.
-const (
-	typeText              = "text"
-	typeDisplay           = "display"
-	typeOutputCleared     = "output_cleared"
-	typeFullScreenChanged = "full_screen_changed"
-	typeInputLine         = "input_line"
-	typeTurnStarted       = "turn_started"
-	typeTurnEnded         = "turn_ended"
-	typeInputRequested    = "input_requested"
-	typeInputRequestEnded = "input_request_ended"
-	typeInterrupt         = "interrupt"
-	typeProgress          = "progress"
-	typePreparation       = "preparation"
-	typeCall              = "call"
-	typeNotice            = "notice"
-	typeAccessDenied      = "access_denied"
-	typeAccessGranted     = "access_granted"
-	typeLimit             = "limit"
-	typeWorkerStarted     = "worker_started"
-	typeWorkerExited      = "worker_exited"
-	typeGap               = "gap"     // events that were lost
-	typeOmitted           = "omitted" // events that were left out and can be requested
-)
-
 // Type returns the name of the event's type, as in JSON.
-func (e Event) Type() string { return e.toJSON().Type }
+func (e Event) Type() string {
+	if e.Body == nil {
+		return ""
+	}
+	return e.Body.kind().name
+}
 
 // MarshalJSON encodes the event as docs/daemon.md describes.
 func (e Event) MarshalJSON() ([]byte, error) { return json.Marshal(e.toJSON()) }
@@ -135,9 +118,13 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 
 func (e Event) toJSON() eventJSON {
 	w := eventJSON{Seq: e.Seq, At: e.At, Generation: e.Generation, Turn: e.Turn, BetweenTurns: e.BetweenTurns, Silent: e.Silent, Line: e.Line}
+	if e.Body == nil {
+		return w
+	}
+	kind := e.Body.kind()
+	w.Type = kind.name
 	switch b := e.Body.(type) {
 	case Text:
-		w.Type = typeText
 		if b.Stream == Stderr {
 			w.Stream = "stderr"
 		}
@@ -147,65 +134,30 @@ func (e Event) toJSON() eventJSON {
 			w.Data.bytes = b.Data
 		}
 		w.Kind = string(b.Kind)
+		return w
 	case Display:
-		w.Type, w.Data.types, w.ID, w.Update, w.Result, w.Title, w.Omitted = typeDisplay, b.Data, b.ID, b.Update, b.Result, b.Title, b.Omitted
+		w.Data.types, w.ID, w.Update, w.Result, w.Title, w.Omitted = b.Data, b.ID, b.Update, b.Result, b.Title, b.Omitted
 		if json.Valid(b.Meta) {
 			w.Meta = b.Meta
 		}
 		w.Message = b.labelText() // a client that does not know the type shows it as a notice
-	case OutputCleared:
-		w.Type, w.Wait = typeOutputCleared, b.Wait
-	case FullScreenChanged:
-		w.Type, w.On = typeFullScreenChanged, b.On
-	case InputLine:
-		w.Type, w.Prompt, w.Text, w.Secret, w.Author = typeInputLine, b.Prompt, b.Text, b.Secret, b.Author
-	case TurnStarted:
-		w.Type, w.Input, w.Bytes, w.Author = typeTurnStarted, string(b.Input), int64(b.InputBytes), b.Author
-	case TurnEnded:
-		w.Type, w.Outcome, w.Name, w.Message, w.Prompt, w.ElapsedMS = typeTurnEnded, b.Outcome, b.Name, b.Message, b.Prompt, b.Elapsed.Milliseconds()
-		w.ExitCode, w.Signal = b.Code, b.Signal
-	case InputRequested:
-		w.Type, w.Prompt, w.Kind, w.Terminal, w.Reader = typeInputRequested, b.Prompt, string(b.Kind), b.Terminal, b.Reader
-		w.PermissionID = b.PermissionID
-		w.setDenied(b.Denied)
-	case InputRequestEnded:
-		w.Type, w.InputRequest = typeInputRequestEnded, b.Request
-	case Interrupt:
-		w.Type, w.Level, w.Author = typeInterrupt, b.Level, b.Author
-	case Progress:
-		w.Type, w.Progress, w.Total, w.Message = typeProgress, b.Progress, b.Total, b.Message
-	case Preparation:
-		w.Type, w.Name, w.Progress, w.Total, w.Message = typePreparation, b.Name, float64(b.Done), float64(b.Total), b.Message
-	case Call:
-		w.Type, w.Name, w.Count, w.Failed, w.Cancelled = typeCall, b.Name, b.Count, b.Failed, b.Cancelled
-		w.Sent, w.Received, w.ElapsedMS = b.Sent, b.Received, b.Elapsed.Milliseconds()
-	case Notice:
-		w.Type, w.Message = typeNotice, b.Message
-	case AccessDenied:
-		w.Type = typeAccessDenied
-		w.setDenied(b)
-	case AccessGranted:
-		w.Type, w.Read, w.Write, w.Host, w.Call, w.Always, w.Author = typeAccessGranted, b.Read, b.Write, b.Host, b.Call, b.Always, b.Author
+		return w
 	case Limit:
-		w.Type, w.Kind, w.Used, w.Max, w.AllSessions, w.Step, w.Program = typeLimit, string(b.Kind), b.Used, b.Max, b.AllSessions, b.Step, b.Program
-		w.Message = b.String() // a client that does not know the type shows it as a notice
-	case WorkerStarted:
-		w.Type, w.Worker = typeWorkerStarted, b.Worker
-	case WorkerExited:
-		w.Type, w.Reason, w.ExitCode, w.Signal, w.Message = typeWorkerExited, b.Reason, b.ExitCode, b.Signal, b.Message
-		w.Clean, w.NeverReady, w.LastLine, w.PeakRSSBytes = b.Clean, b.NeverReady, b.LastLine, b.PeakRSSBytes
-	case Gap:
-		w.Type, w.From, w.To, w.Bytes = typeGap, b.From, b.To, b.Bytes
-	case Omitted:
-		w.Type, w.From, w.To, w.Bytes, w.FirstLine, w.EndLine = typeOmitted, b.From, b.To, b.Bytes, b.FirstLine, b.LastLine
+		w.Message = b.String() // likewise
 	}
-	return w
+	return w.withFields(kind, e.Body)
+}
+
+// withFields returns the event with the fields of a body. It allocates, which a Text does without.
+func (j eventJSON) withFields(kind *eventKind, body Body) eventJSON {
+	kind.visit(body, jsonFields{reflect.ValueOf(&j).Elem(), true})
+	return j
 }
 
 func (j eventJSON) toEvent() Event {
 	e := Event{Seq: j.Seq, At: j.At, Generation: j.Generation, Turn: j.Turn, BetweenTurns: j.BetweenTurns, Silent: j.Silent, Line: j.Line}
 	switch j.Type {
-	case typeText:
+	case kindText.name:
 		b := Text{Data: j.Data.bytes, Kind: TextKind(j.Kind)}
 		if j.Stream == "stderr" {
 			b.Stream = Stderr
@@ -214,48 +166,115 @@ func (j eventJSON) toEvent() Event {
 			b.Data = []byte(j.Text)
 		}
 		e.Body = b
-	case typeDisplay:
+		return e
+	case kindDisplay.name:
 		e.Body = Display{Data: j.Data.types, Meta: j.Meta, ID: j.ID, Update: j.Update, Result: j.Result, Title: j.Title, Omitted: j.Omitted}
-	case typeOutputCleared:
-		e.Body = OutputCleared{Wait: j.Wait}
-	case typeFullScreenChanged:
-		e.Body = FullScreenChanged{On: j.On}
-	case typeInputLine:
-		e.Body = InputLine{Prompt: j.Prompt, Text: j.Text, Secret: j.Secret, Author: j.Author}
-	case typeTurnStarted:
-		e.Body = TurnStarted{Input: []byte(j.Input), InputBytes: int(j.Bytes), Author: j.Author}
-	case typeTurnEnded:
-		e.Body = TurnEnded{Outcome: j.Outcome, Name: j.Name, Message: j.Message, Code: j.ExitCode, Signal: j.Signal, Prompt: j.Prompt, Elapsed: time.Duration(j.ElapsedMS) * time.Millisecond}
-	case typeInputRequested:
-		e.Body = InputRequested{Prompt: j.Prompt, Kind: InputKind(j.Kind), Terminal: j.Terminal, Reader: j.Reader, PermissionID: j.PermissionID, Denied: j.toDenied()}
-	case typeInputRequestEnded:
-		e.Body = InputRequestEnded{Request: j.InputRequest}
-	case typeInterrupt:
-		e.Body = Interrupt{Level: j.Level, Author: j.Author}
-	case typeProgress:
-		e.Body = Progress{Progress: j.Progress, Total: j.Total, Message: j.Message}
-	case typePreparation:
-		e.Body = Preparation{Name: j.Name, Done: int64(j.Progress), Total: int64(j.Total), Message: j.Message}
-	case typeAccessDenied:
-		e.Body = j.toDenied()
-	case typeAccessGranted:
-		e.Body = AccessGranted{Read: j.Read, Write: j.Write, Host: j.Host, Call: j.Call, Always: j.Always, Author: j.Author}
-	case typeLimit:
-		e.Body = Limit{Kind: LimitKind(j.Kind), Used: j.Used, Max: j.Max, AllSessions: j.AllSessions, Step: j.Step, Program: j.Program}
-	case typeCall:
-		e.Body = Call{Name: j.Name, Count: j.Count, Failed: j.Failed, Cancelled: j.Cancelled, Sent: j.Sent, Received: j.Received, Elapsed: time.Duration(j.ElapsedMS) * time.Millisecond}
-	case typeWorkerStarted:
-		e.Body = WorkerStarted{Worker: j.Worker}
-	case typeWorkerExited:
-		e.Body = WorkerExited{Reason: j.Reason, ExitCode: j.ExitCode, Signal: j.Signal, Message: j.Message, Clean: j.Clean, NeverReady: j.NeverReady, LastLine: j.LastLine, PeakRSSBytes: j.PeakRSSBytes}
-	case typeGap:
-		e.Body = Gap{From: j.From, To: j.To, Bytes: j.Bytes}
-	case typeOmitted:
-		e.Body = Omitted{From: j.From, To: j.To, Bytes: j.Bytes, FirstLine: j.FirstLine, LastLine: j.EndLine}
-	default:
-		e.Body = Notice{Message: j.Message}
+		return e
 	}
+	for _, k := range eventKinds {
+		if k.name == j.Type {
+			e.Body = j.readFields(k)
+			return e
+		}
+	}
+	e.Body = Notice{Message: j.Message}
 	return e
+}
+
+func (j eventJSON) readFields(kind *eventKind) Body {
+	return kind.visit(nil, jsonFields{reflect.ValueOf(&j).Elem(), false})
+}
+
+// jsonFields copies the fields of a body to or from those of an eventJSON with the same name.
+type jsonFields struct {
+	event   reflect.Value // of an eventJSON
+	writing bool
+}
+
+// jsonNames maps the names in JSON to the fields of an eventJSON.
+var jsonNames = sync.OnceValue(func() map[string]int {
+	t, names := reflect.TypeFor[eventJSON](), make(map[string]int)
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		names[name] = i
+	}
+	return names
+})
+
+func (f jsonFields) field(name string) reflect.Value {
+	i, ok := jsonNames()[name]
+	if !ok {
+		panic("timeline: eventJSON has no field " + name)
+	}
+	return f.event.Field(i)
+}
+
+func (f jsonFields) visitText(name string, v *string) {
+	if f.writing {
+		f.field(name).SetString(*v)
+	} else {
+		*v = f.field(name).String()
+	}
+}
+
+func (f jsonFields) visitBytes(name string, v *[]byte) {
+	if f.writing {
+		f.field(name).SetString(string(*v))
+	} else {
+		*v = []byte(f.field(name).String())
+	}
+}
+
+func (f jsonFields) visitBool(name string, v *bool) {
+	if f.writing {
+		f.field(name).SetBool(*v)
+	} else {
+		*v = f.field(name).Bool()
+	}
+}
+
+func (f jsonFields) visitInt(name string, v *int) {
+	n := int64(*v)
+	f.visitInt64(name, &n)
+	*v = int(n)
+}
+
+// visitInt64 also serves numbers that have fractions in other kinds of events.
+func (f jsonFields) visitInt64(name string, v *int64) {
+	switch field := f.field(name); {
+	case field.CanFloat() && f.writing:
+		field.SetFloat(float64(*v))
+	case field.CanFloat():
+		*v = int64(field.Float())
+	case f.writing:
+		field.SetInt(*v)
+	default:
+		*v = field.Int()
+	}
+}
+
+func (f jsonFields) visitUint(name string, v *uint64) {
+	if f.writing {
+		f.field(name).SetUint(*v)
+	} else {
+		*v = f.field(name).Uint()
+	}
+}
+
+func (f jsonFields) visitFloat(name string, v *float64) {
+	if f.writing {
+		f.field(name).SetFloat(*v)
+	} else {
+		*v = f.field(name).Float()
+	}
+}
+
+func (f jsonFields) visitDuration(name string, v *time.Duration) {
+	ms := v.Milliseconds()
+	f.visitInt64(name, &ms)
+	if !f.writing {
+		*v = time.Duration(ms) * time.Millisecond
+	}
 }
 
 // dataJSON holds bytes, in base64, or the types of a display. A type is its text or, if that is
@@ -310,12 +329,4 @@ func (d *dataJSON) UnmarshalJSON(b []byte) error {
 		}
 	}
 	return nil
-}
-
-func (j *eventJSON) setDenied(d AccessDenied) {
-	j.Op, j.Path, j.Host, j.ChildProgram, j.Hint, j.Call, j.Detail, j.Destructive = d.Op, d.Path, d.Host, d.ChildProgram, d.Hint, d.Call, d.Detail, d.Destructive
-}
-
-func (j eventJSON) toDenied() AccessDenied {
-	return AccessDenied{Op: j.Op, Path: j.Path, Host: j.Host, ChildProgram: j.ChildProgram, Hint: j.Hint, Call: j.Call, Detail: j.Detail, Destructive: j.Destructive}
 }

@@ -22,86 +22,12 @@ import (
 //	line: varint; at: varint, nanoseconds since 1970
 //	previous: varint, offset of the previous structural record, -1 if none; not in
 //	          records of text and displays
-//	the fields of the body in the order of bodyFields: numbers as varints,
+//	the fields of the body in the order of its eventKind: numbers as varints,
 //	texts with their length before them; data of a display with minBlobBytes or more
 //	has its digest before it, and the second time only its offset in the file
 //
 // The file has no version. Only the process that wrote it reads it, and ReadFile, whose caller
 // knows the writer.
-const (
-	kindText byte = iota + 1
-	kindTurnStarted
-	kindTurnEnded
-	kindInputRequested
-	kindInputRequestEnded
-	kindInputLine
-	kindInterrupt
-	kindProgress
-	kindNotice
-	kindWorkerStarted
-	kindWorkerExited
-	kindPreparation
-	kindAccessDenied
-	kindAccessGranted
-	kindLimit
-	kindCall
-	kindDisplay
-	kindOutputCleared
-	kindFullScreenChanged
-)
-
-func recordKind(b Body) byte {
-	switch b.(type) {
-	case Text:
-		return kindText
-	case Display:
-		return kindDisplay
-	case OutputCleared:
-		return kindOutputCleared
-	case FullScreenChanged:
-		return kindFullScreenChanged
-	case TurnStarted:
-		return kindTurnStarted
-	case TurnEnded:
-		return kindTurnEnded
-	case InputRequested:
-		return kindInputRequested
-	case InputRequestEnded:
-		return kindInputRequestEnded
-	case InputLine:
-		return kindInputLine
-	case Interrupt:
-		return kindInterrupt
-	case Progress:
-		return kindProgress
-	case Notice:
-		return kindNotice
-	case WorkerStarted:
-		return kindWorkerStarted
-	case WorkerExited:
-		return kindWorkerExited
-	case Preparation:
-		return kindPreparation
-	case Limit:
-		return kindLimit
-	case AccessDenied:
-		return kindAccessDenied
-	case AccessGranted:
-		return kindAccessGranted
-	case Call:
-		return kindCall
-	}
-	return 0
-}
-
-// isStructural reports whether an event is kept when the output around it is left out.
-func isStructural(b Body) bool {
-	switch b.(type) {
-	case Text, Display:
-		return false
-	}
-	return true
-}
 
 // A blobLocation says where data is in the events file.
 type blobLocation struct {
@@ -159,16 +85,20 @@ type codec struct {
 }
 
 func (c *codec) eventFields(e *Event, previous *int64) {
-	kind, at := recordKind(e.Body), e.At.UnixNano()
+	var kind byte
+	if e.Body != nil {
+		kind = e.Body.kind().number
+	}
+	at := e.At.UnixNano()
 	c.byteField(&kind)
 	c.flagFields(&e.BetweenTurns, &e.Silent)
-	c.uintField((*uint64)(&e.Seq))
-	c.uintField(&e.Generation)
-	c.uintField(&e.Turn)
-	c.intField(&e.Line)
-	c.int64Field(&at)
-	if kind != kindText && kind != kindDisplay {
-		c.int64Field(previous)
+	c.visitUint("", (*uint64)(&e.Seq))
+	c.visitUint("", &e.Generation)
+	c.visitUint("", &e.Turn)
+	c.visitInt("", &e.Line)
+	c.visitInt64("", &at)
+	if kind != kindText.number && kind != kindDisplay.number {
+		c.visitInt64("", previous)
 	}
 	body := c.bodyFields(kind, e.Body)
 	if !c.writing {
@@ -179,182 +109,30 @@ func (c *codec) eventFields(e *Event, previous *int64) {
 // bodyFields encodes or decodes the fields of a body and returns the result.
 func (c *codec) bodyFields(kind byte, body Body) Body {
 	switch kind {
-	case kindText, kindDisplay, kindOutputCleared, kindFullScreenChanged:
-		return c.outputFields(kind, body)
-	case kindTurnStarted, kindTurnEnded, kindInputRequested, kindInputRequestEnded, kindInputLine, kindInterrupt, kindProgress:
-		return c.turnFields(kind, body)
-	case kindNotice, kindWorkerStarted, kindWorkerExited, kindLimit, kindPreparation:
-		return c.workerFields(kind, body)
-	case kindAccessDenied, kindAccessGranted, kindCall:
-		return c.accessFields(kind, body)
+	case kindText.number:
+		b, _ := body.(Text)
+		c.textKindField(&b)
+		c.visitBytes("", &b.Data)
+		return b
+	case kindDisplay.number:
+		b, _ := body.(Display)
+		c.bundleField(&b)
+		c.visitBytes("", &b.Meta)
+		c.visitText("", &b.ID)
+		c.flagFields(&b.Update, &b.Result)
+		c.visitText("", &b.Title)
+		return b
+	}
+	for _, k := range eventKinds {
+		if k.number == kind && kind != 0 {
+			v := *c // as a visitor it is allocated; a Text, of which there are many, needs none
+			body = k.visit(body, &v)
+			*c = v
+			return body
+		}
 	}
 	c.malformed = true
 	return nil
-}
-
-// outputFields encodes or decodes the fields of output.
-func (c *codec) outputFields(kind byte, body Body) Body {
-	switch kind {
-	case kindText:
-		b, _ := body.(Text)
-		c.textKindField(&b)
-		c.bytesField(&b.Data)
-		return b
-	case kindDisplay:
-		b, _ := body.(Display)
-		c.bundleField(&b)
-		c.bytesField(&b.Meta)
-		c.stringField(&b.ID)
-		c.flagFields(&b.Update, &b.Result)
-		c.stringField(&b.Title)
-		return b
-	case kindOutputCleared:
-		b, _ := body.(OutputCleared)
-		c.boolField(&b.Wait)
-		return b
-	default: // kindFullScreenChanged
-		b, _ := body.(FullScreenChanged)
-		c.boolField(&b.On)
-		return b
-	}
-}
-
-// turnFields encodes or decodes the fields of an event in the course of a turn.
-func (c *codec) turnFields(kind byte, body Body) Body {
-	switch kind {
-	case kindTurnStarted:
-		b, _ := body.(TurnStarted)
-		c.bytesField(&b.Input)
-		c.intField(&b.InputBytes)
-		c.stringField(&b.Author)
-		return b
-	case kindTurnEnded:
-		b, _ := body.(TurnEnded)
-		c.stringField((*string)(&b.Outcome))
-		c.stringField(&b.Name)
-		c.stringField(&b.Message)
-		c.stringField(&b.Prompt)
-		c.int64Field((*int64)(&b.Elapsed))
-		code := int64(b.Code)
-		c.int64Field(&code)
-		c.stringField(&b.Signal)
-		b.Code = int(code)
-		return b
-	case kindInputRequested:
-		b, _ := body.(InputRequested)
-		c.stringField(&b.Prompt)
-		c.stringField((*string)(&b.Kind))
-		c.boolField(&b.Terminal)
-		c.stringField(&b.Reader)
-		c.uintField(&b.PermissionID)
-		c.deniedFields(&b.Denied)
-		return b
-	case kindInputRequestEnded:
-		b, _ := body.(InputRequestEnded)
-		c.uintField((*uint64)(&b.Request))
-		return b
-	case kindInputLine:
-		b, _ := body.(InputLine)
-		c.stringField(&b.Prompt)
-		c.stringField(&b.Text)
-		c.boolField(&b.Secret)
-		c.stringField(&b.Author)
-		return b
-	case kindInterrupt:
-		b, _ := body.(Interrupt)
-		c.intField(&b.Level)
-		c.stringField(&b.Author)
-		return b
-	default: // kindProgress
-		b, _ := body.(Progress)
-		c.floatField(&b.Progress)
-		c.floatField(&b.Total)
-		c.stringField(&b.Message)
-		return b
-	}
-}
-
-// workerFields encodes or decodes the fields of an event about the worker and its limits.
-func (c *codec) workerFields(kind byte, body Body) Body {
-	switch kind {
-	case kindNotice:
-		b, _ := body.(Notice)
-		c.stringField(&b.Message)
-		return b
-	case kindWorkerStarted:
-		b, _ := body.(WorkerStarted)
-		c.stringField(&b.Worker)
-		return b
-	case kindWorkerExited:
-		b, _ := body.(WorkerExited)
-		code := int64(b.ExitCode)
-		c.stringField(&b.Reason)
-		c.int64Field(&code)
-		c.stringField(&b.Signal)
-		c.stringField(&b.Message)
-		c.boolField(&b.Clean)
-		c.boolField(&b.NeverReady)
-		c.stringField(&b.LastLine)
-		c.int64Field(&b.PeakRSSBytes)
-		b.ExitCode = int(code)
-		return b
-	case kindLimit:
-		b, _ := body.(Limit)
-		c.stringField((*string)(&b.Kind))
-		c.int64Field(&b.Used)
-		c.int64Field(&b.Max)
-		c.boolField(&b.AllSessions)
-		c.stringField((*string)(&b.Step))
-		c.stringField(&b.Program)
-		return b
-	default: // kindPreparation
-		b, _ := body.(Preparation)
-		c.stringField(&b.Name)
-		c.stringField(&b.Message)
-		c.int64Field(&b.Done)
-		c.int64Field(&b.Total)
-		return b
-	}
-}
-
-// accessFields encodes or decodes the fields of an event about what code accesses and calls.
-func (c *codec) accessFields(kind byte, body Body) Body {
-	switch kind {
-	case kindAccessDenied:
-		b, _ := body.(AccessDenied)
-		c.deniedFields(&b)
-		return b
-	case kindAccessGranted:
-		b, _ := body.(AccessGranted)
-		c.stringField(&b.Write)
-		c.stringField(&b.Host)
-		c.stringField(&b.Call)
-		c.boolField(&b.Always)
-		c.stringField(&b.Author)
-		c.stringField(&b.Read)
-		return b
-	default: // kindCall
-		b, _ := body.(Call)
-		c.stringField(&b.Name)
-		c.intField(&b.Count)
-		c.intField(&b.Failed)
-		c.intField(&b.Cancelled)
-		c.int64Field(&b.Sent)
-		c.int64Field(&b.Received)
-		c.int64Field((*int64)(&b.Elapsed))
-		return b
-	}
-}
-
-func (c *codec) deniedFields(v *AccessDenied) {
-	c.stringField(&v.Op)
-	c.stringField(&v.Path)
-	c.stringField(&v.Host)
-	c.stringField(&v.ChildProgram)
-	c.stringField(&v.Hint)
-	c.stringField(&v.Call)
-	c.stringField(&v.Detail)
-	c.boolField(&v.Destructive)
 }
 
 func (c *codec) byteField(v *byte) {
@@ -368,7 +146,7 @@ func (c *codec) byteField(v *byte) {
 	}
 }
 
-func (c *codec) boolField(v *bool) {
+func (c *codec) visitBool(_ string, v *bool) {
 	var b byte
 	if *v {
 		b = 1
@@ -409,13 +187,13 @@ func (c *codec) textKindField(t *Text) {
 // bundleField encodes or decodes bytes by MIME type.
 func (c *codec) bundleField(d *Display) {
 	n := uint64(len(d.Data))
-	c.uintField(&n)
+	c.visitUint("", &n)
 	if c.writing {
 		for _, mime := range slices.Sorted(maps.Keys(d.Data)) {
 			data := d.Data[mime]
-			c.stringField(&mime)
+			c.visitText("", &mime)
 			if len(data) < minBlobBytes {
-				c.bytesField(&data)
+				c.visitBytes("", &data)
 			} else {
 				sum, ok := d.digests[mime]
 				if !ok {
@@ -433,7 +211,7 @@ func (c *codec) bundleField(d *Display) {
 	d.Data = make(map[string][]byte)
 	for ; n > 0 && !c.malformed; n-- {
 		var mime string
-		c.stringField(&mime)
+		c.visitText("", &mime)
 		c.readData(d, mime)
 	}
 }
@@ -441,11 +219,11 @@ func (c *codec) bundleField(d *Display) {
 // writeBlob writes the size of data, its digest, and either its offset in the file or the data.
 func (c *codec) writeBlob(sum digest, data []byte) {
 	size := uint64(len(data))
-	c.uintField(&size)
+	c.visitUint("", &size)
 	c.buf = append(c.buf, sum[:]...)
 	at, ok := c.findBlob(sum, size)
 	if ok {
-		c.int64Field(&at.offset)
+		c.visitInt64("", &at.offset)
 	} else {
 		at = c.writeInline(data)
 	}
@@ -454,7 +232,7 @@ func (c *codec) writeBlob(sum digest, data []byte) {
 
 func (c *codec) writeInline(data []byte) fileRange {
 	mark := int64(markInline)
-	c.int64Field(&mark)
+	c.visitInt64("", &mark)
 	r := fileRange{c.base + int64(len(c.buf)), uint64(len(data))}
 	c.buf = append(c.buf, data...)
 	return r
@@ -480,14 +258,14 @@ func (c *codec) addBlob(b blobLocation) {
 // readData reads the data of one display type.
 func (c *codec) readData(d *Display, mime string) {
 	var size uint64
-	if c.uintField(&size); size < minBlobBytes {
+	if c.visitUint("", &size); size < minBlobBytes {
 		d.Data[mime] = c.takeBytes(size)
 		return
 	}
 	var sum digest
 	var offset int64
 	copy(sum[:], c.takeBytes(uint64(len(sum))))
-	c.int64Field(&offset)
+	c.visitInt64("", &offset)
 	if offset == markInline {
 		d.Data[mime] = c.takeBytes(size)
 	} else {
@@ -514,7 +292,7 @@ func (c *codec) takeBytes(n uint64) []byte {
 	return data
 }
 
-func (c *codec) uintField(v *uint64) {
+func (c *codec) visitUint(_ string, v *uint64) {
 	if c.writing {
 		c.buf = binary.AppendUvarint(c.buf, *v)
 		return
@@ -524,7 +302,7 @@ func (c *codec) uintField(v *uint64) {
 	c.skipBytes(n)
 }
 
-func (c *codec) int64Field(v *int64) {
+func (c *codec) visitInt64(_ string, v *int64) {
 	if c.writing {
 		c.buf = binary.AppendVarint(c.buf, *v)
 		return
@@ -534,9 +312,9 @@ func (c *codec) int64Field(v *int64) {
 	c.skipBytes(n)
 }
 
-func (c *codec) intField(v *int) {
+func (c *codec) visitInt(_ string, v *int) {
 	n := int64(*v)
-	c.int64Field(&n)
+	c.visitInt64("", &n)
 	*v = int(n)
 }
 
@@ -549,15 +327,17 @@ func (c *codec) skipBytes(n int) {
 	c.buf = c.buf[n:]
 }
 
-func (c *codec) floatField(v *float64) {
+func (c *codec) visitFloat(_ string, v *float64) {
 	n := math.Float64bits(*v)
-	c.uintField(&n)
+	c.visitUint("", &n)
 	*v = math.Float64frombits(n)
 }
 
-func (c *codec) bytesField(v *[]byte) {
+func (c *codec) visitDuration(_ string, v *time.Duration) { c.visitInt64("", (*int64)(v)) }
+
+func (c *codec) visitBytes(_ string, v *[]byte) {
 	n := uint64(len(*v))
-	c.uintField(&n)
+	c.visitUint("", &n)
 	switch {
 	case c.writing:
 		c.buf = append(c.buf, *v...)
@@ -568,13 +348,13 @@ func (c *codec) bytesField(v *[]byte) {
 	}
 }
 
-func (c *codec) stringField(v *string) {
+func (c *codec) visitText(_ string, v *string) {
 	if c.writing { // without a copy
 		c.buf = binary.AppendUvarint(c.buf, uint64(len(*v)))
 		c.buf = append(c.buf, *v...)
 		return
 	}
 	var b []byte
-	c.bytesField(&b)
+	c.visitBytes("", &b)
 	*v = string(b)
 }

@@ -47,7 +47,7 @@ func FuzzReadRecord(f *testing.F) {
 		all = append(all, one...)
 	}
 	f.Add(all)
-	f.Add([]byte{0xff, 0xff, 0xff, 0xff, kindText})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, kindText.number})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		events, previous, _ := readRecords(data)
 		var again []byte
