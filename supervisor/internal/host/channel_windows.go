@@ -11,14 +11,14 @@ import (
 )
 
 // listenPipe creates a pipe; access is the direction from this side's view.
-func listenPipe(access uint32) (*pipe, error) {
-	return listenPipeAt(`\\.\pipe\turnstone-`+randomHex()+randomHex(), access)
+func listenPipe(access uint32) (*Pipe, error) {
+	return ListenAt(`\\.\pipe\turnstone-`+randomHex()+randomHex(), access)
 }
 
 // Channel is the supervisor's end of the worker's private channel. Reads and writes wait
 // until the worker connects.
 type Channel struct {
-	in, out    *pipe
+	in, out    *Pipe
 	connected  chan struct{} // closed when the worker has connected, or never will
 	connectErr error         // valid once connected is closed
 	closeOnce  sync.Once
@@ -38,7 +38,7 @@ func openChannel() (_ *Channel, err error) {
 		if c.out, err = listenPipe(windows.PIPE_ACCESS_OUTBOUND); err == nil {
 			return c, nil
 		}
-		c.in.close()
+		c.in.Close()
 	}
 	windows.CloseHandle(c.stopEvent)
 	return nil, err
@@ -47,8 +47,8 @@ func openChannel() (_ *Channel, err error) {
 // accept waits for the worker, until stopAccepting.
 func (c *Channel) accept(belongs func(pid int) bool) {
 	defer close(c.connected)
-	for _, p := range []*pipe{c.out, c.in} {
-		if err := p.accept(belongs, time.Time{}, c.stopEvent); err != nil {
+	for _, p := range []*Pipe{c.out, c.in} {
+		if err := p.AwaitClient(belongs, time.Time{}, c.stopEvent); err != nil {
 			c.connectErr = io.EOF
 			if !errors.Is(err, errAcceptStopped) {
 				c.connectErr = fmt.Errorf("host: the worker's channel: %w", err)
@@ -85,7 +85,7 @@ func (c *Channel) Write(b []byte) (int, error) {
 	}
 	total := 0
 	for total < len(b) {
-		n, err := c.out.file.Write(b[total:min(len(b), total+pipeBufferBytes)])
+		n, err := c.out.file.Write(b[total:min(len(b), total+BufferBytes)])
 		total += n
 		if err != nil {
 			return total, err
@@ -101,7 +101,7 @@ func (c *Channel) Close() error {
 		<-c.connected
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.closeErr = errors.Join(c.out.close(), c.in.close(), windows.CloseHandle(c.stopEvent))
+		c.closeErr = errors.Join(c.out.Close(), c.in.Close(), windows.CloseHandle(c.stopEvent))
 		c.stopEvent = 0
 	})
 	return c.closeErr

@@ -24,7 +24,7 @@ func crashPipeName(nonce string) string { return `\\.\pipe\turnstone-crash-` + n
 // program cannot know whether it will survive. So whether to show the text is known only once the
 // worker has ended.
 type crashLog struct {
-	pipe      *pipe
+	pipe      *Pipe
 	connected atomic.Bool   // the worker has connected
 	done      chan struct{} // closed when no more text can follow
 
@@ -33,7 +33,7 @@ type crashLog struct {
 }
 
 func newCrashLog(nonce string) (*crashLog, error) {
-	p, err := listenPipeAt(crashPipeName(nonce), windows.PIPE_ACCESS_INBOUND)
+	p, err := ListenAt(crashPipeName(nonce), windows.PIPE_ACCESS_INBOUND)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func newCrashLog(nonce string) (*crashLog, error) {
 
 func (c *crashLog) read() {
 	defer close(c.done)
-	if c.pipe.accept(func(int) bool { return true }, time.Time{}) != nil { // it may be behind a launcher
+	if c.pipe.AwaitClient(func(int) bool { return true }, time.Time{}) != nil { // it may be behind a launcher
 		return
 	}
 	c.connected.Store(true)

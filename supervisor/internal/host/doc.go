@@ -70,14 +70,14 @@
 //	handle                    opened          closed by, once
 //	job                       newJob          job.close: releaseHandles, in run or abandonStart
 //	its completion port       newJob          readMessages, for which job.close waits
-//	four named pipes          listenPipe      pipe.close: of the channel Channel.Close, else releaseHandles
+//	four named pipes          listenPipe      Pipe.Close: of the channel Channel.Close, else releaseHandles
 //	event that ends accept    openChannel     Channel.Close, when accept has ended
-//	event of a connection     pipe.accept     pipe.accept, when no connection is pending
+//	event of a connection     Pipe.AwaitClient Pipe.AwaitClient, when no connection is pending
 //	process of the monitor    job.addProcess  releaseHandles
 //	console, its 4 pipe ends  conpty.Start    releaseConsole, which alone calls conpty's Close
 //	copies of 2 of them       duplicateEnd    releaseConsole, after that; os.File waits for the last use
 //	connecting process        job.hasProcess  job.hasProcess
-//	console, event, pipes     runMonitor      the end of the monitor
+//	console, event, pipes     Run             the end of the monitor
 //
 // # Bounds
 //

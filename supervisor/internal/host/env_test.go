@@ -8,8 +8,8 @@ import (
 // A command built with -cover also measures its monitors. Nothing else of the worker's environment
 // reaches a monitor.
 func TestMonitorEnv(t *testing.T) {
-	plain := monitorEnv([]string{"HOME=/root", "GODEBUG=x=1"})
-	covered := monitorEnv([]string{"HOME=/root", "GOCOVERDIR=/tmp/c", "GODEBUG=x=1"})
+	plain := Env([]string{"HOME=/root", "GODEBUG=x=1"})
+	covered := Env([]string{"HOME=/root", "GOCOVERDIR=/tmp/c", "GODEBUG=x=1"})
 	if want := append(slices.Clone(plain), "GOCOVERDIR=/tmp/c"); !slices.Equal(covered, want) {
 		t.Errorf("got %q, want %q", covered, want)
 	}

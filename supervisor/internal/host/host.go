@@ -116,8 +116,8 @@ var monitorMainCalled atomic.Bool
 // TestMain). In the process that Start re-executes as a monitor it never returns; everywhere
 // else it costs a string comparison.
 func MonitorMain() {
-	if isMonitor() {
-		runMonitor()
+	if IsMonitor() {
+		Run()
 	}
 	monitorMainCalled.Store(true)
 }

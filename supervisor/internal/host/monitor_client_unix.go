@@ -94,7 +94,7 @@ func (l *workerLaunch) startMonitor() (_ *monitorClient, err error) {
 	fail := func(err error) (*monitorClient, error) {
 		return nil, &monitorproto.StartError{Step: "monitor", Err: err}
 	}
-	self, err := monitorExecutable()
+	self, err := Executable()
 	if err != nil {
 		return fail(err)
 	}
@@ -123,7 +123,7 @@ func (l *workerLaunch) startMonitor() (_ *monitorClient, err error) {
 		defer theirs.Close()
 		l.egressConn, files = ours, append(files, theirs) // fdEgress
 	}
-	monitor, err := startChild(self, []string{monitorName}, &os.ProcAttr{Env: monitorEnv(l.env), Files: files, Sys: attr})
+	monitor, err := startChild(self, []string{Name}, &os.ProcAttr{Env: Env(l.env), Files: files, Sys: attr})
 	if err != nil {
 		down.Close()
 		if l.command.Sandbox.hasNamespaces() {

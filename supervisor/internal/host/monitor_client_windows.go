@@ -27,9 +27,9 @@ type monitorClient struct {
 	job        *proctree.Job
 	console    *pty.Console
 	channel    *Channel
-	output     *pipe // of a command with piped output
-	commands   *pipe // to the monitor
-	events     *pipe // from the monitor
+	output     *Pipe // of a command with piped output
+	commands   *Pipe // to the monitor
+	events     *Pipe // from the monitor
 	decoder    *json.Decoder
 	monitor    windows.Handle // the monitor's process, to wait for
 	monitorPID int
@@ -121,8 +121,8 @@ func (m *monitorClient) startSteps(c *StartConfig) []startStep {
 				return err
 			}
 			m.console, err = pty.OpenConsole(m.nonce,
-				windows.ComposeCommandLine([]string{self, monitorName, m.commands.name, m.events.name}),
-				monitorEnv(c.Env), size)
+				windows.ComposeCommandLine([]string{self, Name, m.commands.name, m.events.name}),
+				Env(c.Env), size)
 			if err == nil {
 				m.monitorPID = m.console.ProcessID()
 			}
@@ -152,8 +152,8 @@ func explainEarlyEnd(err error) error {
 
 // awaitMonitor waits for the monitor to connect.
 func (m *monitorClient) awaitMonitor(deadline time.Time) error {
-	for _, p := range []*pipe{m.commands, m.events} {
-		if err := p.accept(func(pid int) bool { return pid == m.monitorPID }, deadline, m.monitor); err != nil {
+	for _, p := range []*Pipe{m.commands, m.events} {
+		if err := p.AwaitClient(func(pid int) bool { return pid == m.monitorPID }, deadline, m.monitor); err != nil {
 			return err
 		}
 	}
@@ -222,7 +222,7 @@ func (m *monitorClient) readOutput(deadline time.Time) error {
 	if m.output == nil {
 		return nil
 	}
-	if err := m.output.accept(func(pid int) bool { return pid == m.monitorPID }, deadline, m.monitor); err != nil {
+	if err := m.output.AwaitClient(func(pid int) bool { return pid == m.monitorPID }, deadline, m.monitor); err != nil {
 		return &monitorproto.StartError{Step: "monitor", Err: err}
 	}
 	m.console.ReadPiped(m.nonce, m.output.file)
@@ -247,9 +247,9 @@ func (m *monitorClient) abandonStart() {
 
 // releaseHandles closes the handles that only this backend uses.
 func (m *monitorClient) releaseHandles() {
-	for _, p := range []*pipe{m.commands, m.events, m.output} {
+	for _, p := range []*Pipe{m.commands, m.events, m.output} {
 		if p != nil {
-			_ = p.close()
+			_ = p.Close()
 		}
 	}
 	if m.monitor != 0 {

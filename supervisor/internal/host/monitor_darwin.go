@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func monitorExecutable() (string, error) { return os.Executable() }
+func Executable() (string, error) { return os.Executable() }
 
 // A childProcess is a process that was started by this one.
 type childProcess struct{ *os.Process }

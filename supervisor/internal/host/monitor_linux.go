@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// monitorExecutable returns a path to this very program, which works even after its file
+// Executable returns a path to this very program, which works even after its file
 // was replaced or deleted.
-func monitorExecutable() (string, error) { return "/proc/self/exe", nil }
+func Executable() (string, error) { return "/proc/self/exe", nil }
 
 // ignoredSignals returns the signals that this process ignores. A signal for which the
 // runtime has set a handler is not among them.

@@ -18,17 +18,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// monitorName is argv[0] of a monitor. A monitor gets no other argument, and only monitorEnv
+// Name is argv[0] of a monitor. A monitor gets no other argument, and only Env
 // as its environment. The worker's arguments and environment come over a pipe, so that a
 // user's settings for Go programs do not reach the monitor.
-const monitorName = "turnstone-monitor"
+const Name = "turnstone-monitor"
 
-// monitorEnv keeps a monitor small and quiet. It collects garbage only after tens of
+// Env keeps a monitor small and quiet. It collects garbage only after tens of
 // thousands of commands, instead of every two minutes. It has one processor, so it need not
 // open the files that say how many its control group allows. worker is the worker's
 // environment, which names the directory for coverage data if the program was built to
 // measure coverage.
-func monitorEnv(worker []string) []string {
+func Env(worker []string) []string {
 	return append([]string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0", "GOGC=off", "GOMEMLIMIT=24MiB"}, coverageEnv(worker)...)
 }
 
@@ -44,13 +44,13 @@ const (
 // killTimeout is how long the monitor tries to kill a tree.
 const killTimeout = time.Second
 
-func isMonitor() bool { return len(os.Args) == 1 && os.Args[0] == monitorName }
+func IsMonitor() bool { return len(os.Args) == 1 && os.Args[0] == Name }
 
 // init runs a monitor before most of the program is initialized. That would take more memory
 // than all the rest of a monitor, in every session. See MonitorMain.
 func init() {
-	if isMonitor() {
-		runMonitor()
+	if IsMonitor() {
+		Run()
 	}
 }
 
@@ -74,10 +74,10 @@ type monitor struct {
 	lastStop   time.Time
 }
 
-// runMonitor is the whole life of a monitor. The order of its steps matters, and a step that fails
+// Run is the whole life of a monitor. The order of its steps matters, and a step that fails
 // ends the start with an error that names it. The supervisor made the session and its terminal, in
 // the fork.
-func runMonitor() {
+func Run() {
 	s := &monitor{
 		eventEncoder: json.NewEncoder(os.NewFile(fdEvents, "up")),
 		childSignals: make(chan os.Signal, 1),

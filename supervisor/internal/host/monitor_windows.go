@@ -20,14 +20,14 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
-// monitorName is the first argument of a monitor; the names of its two pipes follow. The
+// Name is the first argument of a monitor; the names of its two pipes follow. The
 // worker's plan comes over the first of them.
-const monitorName = "turnstone-monitor"
+const Name = "turnstone-monitor"
 
-// monitorEnv keeps a monitor small and quiet, and free of a user's settings for Go programs.
+// Env keeps a monitor small and quiet, and free of a user's settings for Go programs.
 // worker is the worker's environment, which names the directory for coverage data if the
 // program was built to measure coverage.
-func monitorEnv(worker []string) []string {
+func Env(worker []string) []string {
 	return append([]string{"GOGC=off", "GOMAXPROCS=1", "GOMEMLIMIT=24MiB", "SystemRoot=" + systemRoot()}, coverageEnv(worker)...)
 }
 
@@ -40,7 +40,7 @@ func systemRoot() string {
 // wakeEventName returns the name of the event that interrupts only the worker.
 func wakeEventName(nonce string) string { return `Local\turnstone-interrupt-` + nonce }
 
-func isMonitor() bool { return len(os.Args) == 4 && os.Args[1] == monitorName }
+func IsMonitor() bool { return len(os.Args) == 4 && os.Args[1] == Name }
 
 // A monitor is the parent of one worker. It shares the worker's console, which is the only
 // way to interrupt a program on Windows, and reports how the worker ended. The job ends
@@ -59,9 +59,9 @@ type monitor struct {
 	exits              chan monitorproto.Exit
 }
 
-// runMonitor is the whole life of a monitor. The order of its steps matters, and a step that
+// Run is the whole life of a monitor. The order of its steps matters, and a step that
 // fails ends the start with an error that names it.
-func runMonitor() {
+func Run() {
 	s := &monitor{exits: make(chan monitorproto.Exit, 1)}
 
 	// 1. The monitor survives a CTRL_C that is meant for the worker. It handles the event

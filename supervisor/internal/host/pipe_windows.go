@@ -11,27 +11,27 @@ import (
 )
 
 // pipeBufferBytes is the size of the buffer of each pipe.
-const pipeBufferBytes = 64 << 10
+const BufferBytes = 64 << 10
 
 // errAcceptStopped is returned by an accept that was stopped.
 var errAcceptStopped = errors.New("no process connected")
 
-// A pipe is the supervisor's end of a one-way named pipe for exactly one process. Only the
+// A Pipe is the supervisor's end of a one-way named pipe for exactly one process. Only the
 // user's own processes on this machine can connect, and accept rejects all but the right one.
-type pipe struct {
+type Pipe struct {
 	name       string
 	handle     windows.Handle     // owned until file is set
 	file       *os.File           // set by accept, from then on the owner of handle
 	overlapped windows.Overlapped // here, not on a stack: the kernel writes to it later
 }
 
-// listenPipeAt creates a pipe with this path; access is the direction from this side's view.
-func listenPipeAt(path string, access uint32) (*pipe, error) {
+// ListenAt creates a pipe with this path; access is the direction from this side's view.
+func ListenAt(path string, access uint32) (*Pipe, error) {
 	owner, err := ownerOnlySecurity()
 	if err != nil {
 		return nil, err
 	}
-	p := &pipe{name: path}
+	p := &Pipe{name: path}
 	name, err := windows.UTF16PtrFromString(p.name)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func listenPipeAt(path string, access uint32) (*pipe, error) {
 	p.handle, err = windows.CreateNamedPipe(name,
 		access|windows.FILE_FLAG_OVERLAPPED|windows.FILE_FLAG_FIRST_PIPE_INSTANCE,
 		windows.PIPE_TYPE_BYTE|windows.PIPE_READMODE_BYTE|windows.PIPE_WAIT|windows.PIPE_REJECT_REMOTE_CLIENTS,
-		1, pipeBufferBytes, pipeBufferBytes, 0, owner)
+		1, BufferBytes, BufferBytes, 0, owner)
 	if err != nil {
 		return nil, fmt.Errorf("create a named pipe: %w", err)
 	}
@@ -61,9 +61,9 @@ func ownerOnlySecurity() (*windows.SecurityAttributes, error) {
 	return sa, nil
 }
 
-// accept waits until a process for which belongs is true has connected. It fails at the
+// AwaitClient waits until a process for which belongs is true has connected. It fails at the
 // deadline (zero: none), or when one of stops is signalled.
-func (p *pipe) accept(belongs func(pid int) bool, deadline time.Time, stops ...windows.Handle) error {
+func (p *Pipe) AwaitClient(belongs func(pid int) bool, deadline time.Time, stops ...windows.Handle) error {
 	event, err := windows.CreateEvent(nil, 1, 0, nil)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (p *pipe) accept(belongs func(pid int) bool, deadline time.Time, stops ...w
 }
 
 // awaitConnection waits for the connection that has been started.
-func (p *pipe) awaitConnection(event windows.Handle, deadline time.Time, stops []windows.Handle) error {
+func (p *Pipe) awaitConnection(event windows.Handle, deadline time.Time, stops []windows.Handle) error {
 	limit := uint32(windows.INFINITE)
 	if !deadline.IsZero() {
 		limit = uint32(max(0, time.Until(deadline).Milliseconds()))
@@ -117,7 +117,7 @@ func (p *pipe) awaitConnection(event windows.Handle, deadline time.Time, stops [
 	return errAcceptStopped
 }
 
-func (p *pipe) close() error {
+func (p *Pipe) Close() error {
 	if p.file != nil {
 		return p.file.Close()
 	}
