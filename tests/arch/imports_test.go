@@ -57,7 +57,7 @@ var mayImport = map[string]string{
 	"cmd/internal/rpcserver":          "internal/jsonrpc2 internal/text",
 	"cmd/internal/lineedit":           "",
 	"cmd/internal/console":            "session timeline cmd/internal/lineedit internal/paths internal/atomicfile",
-	"cmd/internal/mcpserver":          "session supervisor timeline workers internal/jsonrpc2 internal/systempath cmd/internal/browserprompt cmd/internal/mcptransport cmd/internal/mcpserver/clientprofile internal/paths internal/text timeline/render",
+	"cmd/internal/mcpserver":          "session supervisor timeline workers internal/jsonrpc2 internal/systempath cmd/internal/browserprompt cmd/internal/mcptransport cmd/internal/mcpserver/clientprofile internal/paths internal/text timeline/render cmd/internal/mcpserver/backend",
 	"cmd/internal/httpauth":           "",
 	"cmd/internal/webui":              "client session timeline cmd/internal/httpauth cmd/internal/console",
 	"cmd/internal/mcptransport":       "internal/jsonrpc2 cmd/internal/httpauth internal/text",
@@ -77,7 +77,7 @@ var mayImport = map[string]string{
 	"cmd/internal/export":             "timeline timeline/render",
 	"cmd/internal/mcpclient":          "session supervisor timeline cmd/internal/install internal/shellword internal/text",
 	"cmd/internal/cmdkit":             "internal/text internal/paths internal/atomicfile internal/userdirs",
-	"cmd/internal/cli":                "session supervisor timeline workers workers/python workers/r workers/conformance workers/templates timeline/render cmd/internal/cmdkit client cmd/internal/browserprompt cmd/internal/httpauth cmd/internal/webui cmd/internal/console cmd/internal/lineedit cmd/internal/mcpserver cmd/internal/mcptransport cmd/internal/install cmd/internal/daemon cmd/internal/pkginstall cmd/internal/osservice cmd/internal/export internal/securefile cmd/internal/userconfig cmd/internal/mcpclient cmd/internal/jupyter/kernel cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/kernelworker cmd/internal/installsource cmd/internal/remote/bridge cmd/internal/remote/install internal/jsonrpc2 internal/transportcmd internal/daemonlock internal/shellword internal/text internal/paths internal/atomicfile internal/environ internal/userdirs",
+	"cmd/internal/cli":                "session supervisor timeline workers workers/python workers/r workers/conformance workers/templates timeline/render cmd/internal/cmdkit client cmd/internal/browserprompt cmd/internal/httpauth cmd/internal/webui cmd/internal/console cmd/internal/lineedit cmd/internal/mcpserver cmd/internal/mcptransport cmd/internal/install cmd/internal/daemon cmd/internal/pkginstall cmd/internal/osservice cmd/internal/export internal/securefile cmd/internal/userconfig cmd/internal/mcpclient cmd/internal/jupyter/kernel cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/kernelworker cmd/internal/installsource cmd/internal/remote/bridge cmd/internal/remote/install internal/jsonrpc2 internal/transportcmd internal/daemonlock internal/shellword internal/text internal/paths internal/atomicfile internal/environ internal/userdirs cmd/internal/mcpserver/backend",
 	"cmd/repl":                        "cmd/internal/cli supervisor",
 	"clients/generate":                "",
 	"release":                         "",
@@ -85,6 +85,7 @@ var mayImport = map[string]string{
 	"cmd/internal/jupyter/kernelworker": "ipc cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/zmtp internal/text",
 
 	"cmd/internal/mcpserver/clientprofile": "workers internal/paths",
+	"cmd/internal/mcpserver/backend":       "session supervisor timeline workers",
 
 	"examples/functions": "supervisor workers workers/python workers/r",
 

@@ -18,6 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -175,10 +176,10 @@ func directoryName(dir string) string {
 	return fmt.Sprintf("%s-%x", name[:min(len(name), 30)], sum[:2])
 }
 
-// Open implements mcpserver.Backend for one daemon.
-func (b *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(string)) (*mcpserver.SessionHandle, error) {
+// Open implements backend.Backend for one daemon.
+func (b *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(string)) (*backend.SessionHandle, error) {
 	switch {
-	case name == mcpserver.MainSession:
+	case name == backend.MainSession:
 		name = b.baseName
 	case b.isLanguage(name): // the default session of the language
 		name = b.baseName + "-" + name
@@ -234,7 +235,7 @@ func (b *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow
 	}
 	if err != nil {
 		if len(now.Packages) > 0 && session.KindOf(err) == session.KindStart {
-			err = &mcpserver.PrepareError{Err: err}
+			err = &backend.PrepareError{Err: err}
 		}
 		return nil, err
 	}
@@ -264,7 +265,7 @@ func (b *daemonBackend) missingPackages(has []string) ([]string, error) {
 	return slices.DeleteFunc(slices.Clone(b.packages), func(name string) bool { return slices.Contains(has, name) }), nil
 }
 
-// Sessions implements mcpserver.Backend for one daemon.
+// Sessions implements backend.Backend for one daemon.
 func (b *daemonBackend) Sessions(ctx context.Context) ([]session.Info, error) {
 	all, err := b.link.ListSessions(ctx)
 	for i, s := range all {
@@ -272,7 +273,7 @@ func (b *daemonBackend) Sessions(ctx context.Context) ([]session.Info, error) {
 		own = strings.TrimPrefix(own, "-")
 		switch {
 		case ok && own == "":
-			all[i].Name = mcpserver.MainSession
+			all[i].Name = backend.MainSession
 		case ok && b.isLanguage(own):
 			all[i].Name = own
 		}
@@ -282,13 +283,13 @@ func (b *daemonBackend) Sessions(ctx context.Context) ([]session.Info, error) {
 
 // openedSession wraps a session of the daemon for the MCP server, which reads it from read on under
 // its own name.
-func (b *daemonBackend) openedSession(s *client.Session, read timeline.Seq, now session.Info) *mcpserver.SessionHandle {
+func (b *daemonBackend) openedSession(s *client.Session, read timeline.Seq, now session.Info) *backend.SessionHandle {
 	mark := &readCursorSaver{save: func(seq timeline.Seq) {
 		ctx, cancel := context.WithTimeout(context.Background(), markTimeout)
 		defer cancel()
 		_, _ = s.SaveReadCursor(ctx, seq)
 	}}
-	opened := &mcpserver.SessionHandle{
+	opened := &backend.SessionHandle{
 		Session:     s,
 		InitialInfo: now,
 		OutputPath:  func() string { return now.OutputPath },

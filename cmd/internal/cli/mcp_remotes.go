@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -126,7 +126,7 @@ func (b *remotesBackend) backendFor(ctx context.Context, remote string, starts b
 	}
 	if p.backend == nil && !starts {
 		if absent, err := isJobMissing(remote); err != nil || absent {
-			return nil, cmp.Or(err, fmt.Errorf("%s needs a job, which is not started; a session there, such as %q, starts it", remote, remote+"/"+mcpserver.MainSession))
+			return nil, cmp.Or(err, fmt.Errorf("%s needs a job, which is not started; a session there, such as %q, starts it", remote, remote+"/"+backend.MainSession))
 		}
 	}
 	if p.backend == nil {
@@ -148,11 +148,11 @@ func isJobMissing(remote string) (bool, error) {
 	return known.Job == "", err
 }
 
-// Remotes implements mcpserver.Backend.
+// Remotes implements backend.Backend.
 func (b *remotesBackend) Remotes() []string { return b.names }
 
-// Open implements mcpserver.Backend.
-func (b *remotesBackend) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(string)) (*mcpserver.SessionHandle, error) {
+// Open implements backend.Backend.
+func (b *remotesBackend) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(string)) (*backend.SessionHandle, error) {
 	remote, sessionName, found := strings.Cut(name, "/")
 	if !found {
 		return b.defaultBackend.Open(ctx, name, lang, dir, narrow, report)
@@ -164,7 +164,7 @@ func (b *remotesBackend) Open(ctx context.Context, name, lang, dir string, narro
 	return backend.Open(ctx, sessionName, lang, dir, narrow, report)
 }
 
-// Sessions implements mcpserver.Backend.
+// Sessions implements backend.Backend.
 func (b *remotesBackend) Sessions(ctx context.Context, remote string) ([]session.Info, error) {
 	backend, err := b.backendFor(ctx, remote, false)
 	if err != nil {

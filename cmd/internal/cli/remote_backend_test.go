@@ -17,6 +17,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/testkit/faultdial"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -25,7 +26,7 @@ import (
 // A remoteTestBackend has the sessions of a daemon elsewhere, as the command does.
 type remoteTestBackend struct{ link *client.Client }
 
-func (b remoteTestBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.SessionHandle, error) {
+func (b remoteTestBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*backend.SessionHandle, error) {
 	there, now, made, err := b.link.OpenSession(ctx, client.CreateParams{Name: name, Language: "fake"})
 	if err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ func (b remoteTestBackend) Open(ctx context.Context, name, _, _ string, _ func(*
 	if err != nil {
 		return nil, err
 	}
-	return &mcpserver.SessionHandle{
+	return &backend.SessionHandle{
 		Session: s, InitialInfo: now, IsNew: made, LastSeen: read, Link: b.link, SaveCursor: s.NoteReadCursor,
 		OutputPath: func() string { return "" },
 		Leave:      func(ctx context.Context) error { return s.FlushReadCursor(ctx) },

@@ -296,7 +296,7 @@ func (sc *sessionCall) awaitRequestOver(ctx context.Context, requestID timeline.
 				return
 			}
 		case timeline.Gap: // the gap may contain the end
-			if now := sc.session.infoOrEnded(ctx).InputRequest; now == nil || now.ID != requestID {
+			if now := sc.session.InfoOrEnded(ctx).InputRequest; now == nil || now.ID != requestID {
 				return
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/session"
@@ -31,8 +32,8 @@ type callerSession struct {
 	preparing     preparation
 	cancelOpening context.CancelFunc // stops opening the session
 
-	opened  chan struct{}  // closed when session or err is set
-	session *SessionHandle // nil if opening failed
+	opened  chan struct{}          // closed when session or err is set
+	session *backend.SessionHandle // nil if opening failed
 	err     error
 
 	images imageStore // of an open session
@@ -103,7 +104,7 @@ func newCallerSession(name, lang, dir string, mu *sync.Mutex) *callerSession {
 }
 
 // handleIfOpen returns the session if it is open.
-func (cs *callerSession) handleIfOpen() (*SessionHandle, bool) {
+func (cs *callerSession) handleIfOpen() (*backend.SessionHandle, bool) {
 	select {
 	case <-cs.opened:
 		return cs.session, cs.err == nil
@@ -114,7 +115,7 @@ func (cs *callerSession) handleIfOpen() (*SessionHandle, bool) {
 
 // waitOpen waits until the session is open or the deadline passes. ok is false if it passed or
 // ctx ended.
-func (cs *callerSession) waitOpen(ctx context.Context, deadline time.Time) (s *SessionHandle, ok bool, err error) {
+func (cs *callerSession) waitOpen(ctx context.Context, deadline time.Time) (s *backend.SessionHandle, ok bool, err error) {
 	select {
 	case <-cs.opened: // needs no timer
 		return cs.session, true, cs.err
@@ -164,7 +165,7 @@ func (cs *callerSession) close(logger *slog.Logger) {
 func (cs *callerSession) discardUnused(logger *slog.Logger) {
 	cs.cancelOpening()
 	<-cs.opened
-	if ctx := context.Background(); cs.err == nil && cs.session.IsNew && cs.session.infoOrEnded(ctx).Turn == 0 {
+	if ctx := context.Background(); cs.err == nil && cs.session.IsNew && cs.session.InfoOrEnded(ctx).Turn == 0 {
 		_ = cs.session.Close(ctx)
 	}
 	cs.close(logger)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
 	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
@@ -95,8 +96,8 @@ type setup struct {
 	callWait   time.Duration
 	neverReads bool // the client never reads
 	log        io.Writer
-	sandbox    *workers.Sandbox  // of specs
-	backend    mcpserver.Backend // nil: the sessions are the server's own
+	sandbox    *workers.Sandbox // of specs
+	backend    backend.Backend  // nil: the sessions are the server's own
 
 	prepare func(context.Context, func(workers.PreparationProgress)) (workers.PreparationResult, error) // prepares every session
 	with    []string

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/session"
@@ -18,8 +19,8 @@ func (s *sessions) openAhead() {
 	if s.defaultLang != "" {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if !s.closed && s.byName[MainSession] == nil { // unless a call was faster
-			s.openLocked(MainSession, s.defaultLang, s.dir, nil)
+		if !s.closed && s.byName[backend.MainSession] == nil { // unless a call was faster
+			s.openLocked(backend.MainSession, s.defaultLang, s.dir, nil)
 		}
 	}
 }
@@ -46,11 +47,7 @@ func (s *sessions) openLocked(name, lang, dir string, codex *clientprofile.Codex
 		if unused != nil {
 			unused.discardUnused(s.logger)
 		}
-		if s.backend != nil {
-			v.session, v.err = s.openOnBackend(ctx, v)
-		} else {
-			v.session, v.err = s.openLocal(ctx, v, lang)
-		}
+		v.session, v.err = s.openOnBackend(ctx, v)
 		if v.err != nil {
 			level := slog.LevelError
 			if ctx.Err() != nil { // the caller has left, or wants another session
@@ -64,27 +61,6 @@ func (s *sessions) openLocked(name, lang, dir string, codex *clientprofile.Codex
 		close(v.opened)
 	})
 	return v
-}
-
-func (s *sessions) openLocal(ctx context.Context, v *callerSession, lang string) (*SessionHandle, error) {
-	spec := s.specs[lang](cmp.Or(v.dir, s.processDir)) // by name, because a directory may be removed and recreated
-	limit := s.clientLimitFor(v.codex, v.dir)
-	spec.Sandbox = limit.Narrow(spec.Sandbox)
-	opened, err := s.supervisor.Open(ctx, s.namePrefix+v.name, spec)
-	if errors.Is(err, session.ErrLimit) && s.makeRoom() {
-		opened, err = s.supervisor.Open(ctx, s.namePrefix+v.name, spec)
-	}
-	if err != nil {
-		return nil, withCallerName(v.name, err)
-	}
-	if err := s.waitPrepared(ctx, v, opened); err != nil {
-		_ = opened.Close(context.Background())
-		return nil, err
-	}
-	v.setNotice(s.newSessionNotice(spec.Notice, limit))
-	o := newLocalHandle(opened, s.author)
-	o.Sandbox = spec.Sandbox
-	return o, nil
 }
 
 // newSessionNotice returns the notice about a new session: its packages, a runtime other than the
@@ -105,35 +81,27 @@ func (s *sessions) packagesNotice() string {
 	return joinNames(s.packages, "and", "") + " can be used in this session"
 }
 
-// withCallerName rewords the error of a failed opening with the session's name as the caller
-// knows it.
-func withCallerName(name string, err error) error {
-	reported, ok := errors.AsType[*session.Error](err)
-	switch {
-	case ok && (reported.Kind == session.KindStart || reported.Kind == session.KindSpec) && reported.Cause != nil:
-		return &session.Error{Kind: reported.Kind, Message: fmt.Sprintf("session %q did not start: %v", name, reported.Cause), Cause: reported.Cause}
-	case ok && reported.Kind == session.KindName:
-		return &session.Error{Kind: reported.Kind, Message: fmt.Sprintf("%q is not a session name: use 1 to 64 letters, digits, dots, dashes and underscores", name)}
-	}
-	return err
-}
-
 // openOnBackend opens a session on the backend. If this client has used it before, reading
 // continues where the client stopped.
-func (s *sessions) openOnBackend(ctx context.Context, v *callerSession) (*SessionHandle, error) {
+func (s *sessions) openOnBackend(ctx context.Context, v *callerSession) (*backend.SessionHandle, error) {
 	limit := s.clientLimitFor(v.codex, v.dir)
-	opened, err := s.backend.Open(ctx, v.name, v.lang, cmp.Or(v.dir, s.processDir), limit.Narrow, v.preparing.setProgress)
-	if errors.Is(err, session.ErrClosed) {
+	workingDir := cmp.Or(v.dir, s.processDir) // by name, because a directory may be removed and recreated
+	opened, err := s.backend.Open(ctx, v.name, v.lang, workingDir, limit.Narrow, v.preparing.setProgress)
+	if errors.Is(err, session.ErrClosed) && !s.ownsAll() {
 		return nil, s.missingSessionError(ctx, v.name)
 	}
 	if err != nil {
 		return nil, err
 	}
 	info := opened.InitialInfo
+	if s.ownsAll() { // the call that opened it has the other notices
+		v.setNotice(s.newSessionNotice(info.Notice, limit))
+		return opened, nil
+	}
 	var notices []string
 	dir := v.dir
 	if opened.IsNew {
-		if v.name != MainSession && v.name != v.lang {
+		if v.name != backend.MainSession && v.name != v.lang {
 			notices = append(notices, fmt.Sprintf("new session %q", v.name))
 		}
 		if notice := s.newSessionNotice(info.Notice, limit); notice != "" {
@@ -187,7 +155,7 @@ func (s *sessions) missingSessionError(ctx context.Context, name string) error {
 func (s *sessions) makeRoom() bool {
 	for _, v := range s.allSessions() {
 		opened, ok := v.handleIfOpen()
-		if ok && opened.infoOrEnded(s.ctx).State == session.StateEnded {
+		if ok && opened.InfoOrEnded(s.ctx).State == session.StateEnded {
 			s.removeSession(v)
 			return opened.Leave(context.Background()) == nil
 		}

@@ -85,7 +85,7 @@ func (s *server) resumeCall(ctx context.Context, r *toolRequest, deadline time.T
 	if answer, ok := r.sdk.Params.InputResponses[answerKey].(*mcp.ElicitResult); ok {
 		a.decision = &userDecision{p, answer}
 	}
-	if now := opened.infoOrEnded(ctx); !now.State.IsActive() || now.Turn != p.turn {
+	if now := opened.InfoOrEnded(ctx); !now.State.IsActive() || now.Turn != p.turn {
 		return a.replyNow(ctx, a.currentReply)
 	}
 	a.owner = a.caller.takeOverTurn(r.ToolCall)

@@ -128,7 +128,7 @@ func (sc *sessionCall) decidePermission(ctx context.Context, w *session.InputReq
 		return true, nil
 	case ctx.Err() != nil:
 		return false, nil
-	case sc.session.infoOrEnded(ctx).InputRequest == nil: // it was allowed, but did not fully work
+	case sc.session.InfoOrEnded(ctx).InputRequest == nil: // it was allowed, but did not fully work
 		sc.addNotice("%s", err)
 		return true, nil
 	}

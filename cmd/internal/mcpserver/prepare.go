@@ -8,16 +8,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 )
-
-// A PrepareError reports failed preparation, with the last output of the failed tool.
-type PrepareError struct{ Err error }
-
-func (e *PrepareError) Error() string { return e.Err.Error() }
-func (e *PrepareError) Unwrap() error { return e.Err }
 
 // maxOpening bounds the sessions of one client that are not open yet, because a session in
 // preparation counts toward no other limit.
@@ -56,21 +48,10 @@ func (p *preparation) describeProgress() string {
 	return fmt.Sprintf("preparing %.1f s: %s", time.Since(p.since).Seconds(), p.progress)
 }
 
-// waitPrepared waits while a session of this server is being prepared.
-func (s *sessions) waitPrepared(ctx context.Context, v *callerSession, opened *supervisor.Session) error {
-	now, _ := opened.Info(ctx) // cannot fail in this process
-	_ = session.FollowPreparation(ctx, opened, now, func(p timeline.Preparation) { v.preparing.setProgress(p.Text()) })
-	err := opened.WaitPrepared(ctx)
-	if err != nil && ctx.Err() == nil && len(s.packages) > 0 {
-		return &PrepareError{err}
-	}
-	return withCallerName(v.name, err)
-}
-
 // waitOpened waits until a session is open or the deadline passes, and reports the progress to
 // the client in the meantime. Without a session it returns a result, which is nil if ctx ended.
 // later says what the model should do if the session is not open by then.
-func (s *server) waitOpened(ctx context.Context, r *toolRequest, v *callerSession, deadline time.Time, later string) (*SessionHandle, *mcp.CallToolResult) {
+func (s *server) waitOpened(ctx context.Context, r *toolRequest, v *callerSession, deadline time.Time, later string) (*backend.SessionHandle, *mcp.CallToolResult) {
 	for {
 		session, ok, err := v.waitOpen(ctx, r.beat.nextCheck(deadline))
 		late := !time.Now().Before(deadline)

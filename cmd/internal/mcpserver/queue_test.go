@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -279,12 +279,12 @@ type slowBackend struct {
 	pollReleased chan struct{} // ends a poll
 }
 
-func (b *slowBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*mcpserver.SessionHandle, error) {
+func (b *slowBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*backend.SessionHandle, error) {
 	s, err := b.sup.Open(ctx, name, fakeworker.NewSpec(testBinary(), nil))
 	if err != nil {
 		return nil, err
 	}
-	return &mcpserver.SessionHandle{Session: slowSession{s, b}, OutputPath: s.Log().OutputPath, Leave: s.Close, IsNew: true}, nil
+	return &backend.SessionHandle{Session: slowSession{s, b}, OutputPath: s.Log().OutputPath, Leave: s.Close, IsNew: true}, nil
 }
 
 type slowSession struct {

@@ -9,16 +9,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 const (
-	// remoteSeparator separates a remote from the name of a session on it. No session's own name
-	// contains it.
-	remoteSeparator = "/"
-
 	// listSessionsTimeout bounds listing the sessions on one remote of a backend.
 	listSessionsTimeout = 10 * time.Second
 
@@ -29,20 +26,20 @@ const (
 // splitRemote splits a session's name into the remote with its slash, and the session's own name.
 // prefix is "" for the default remote.
 func (s *sessions) splitRemote(name string) (prefix, own string, err error) {
-	remote, own, found := strings.Cut(name, remoteSeparator)
-	if !found || s.backend == nil {
+	remote, own, found := strings.Cut(name, backend.RemoteSeparator)
+	remotes := s.backend.Remotes()
+	if !found || len(remotes) == 0 {
 		return "", name, nil
 	}
-	remotes := s.backend.Remotes()
 	switch isDefault := remote != "" && remote == remotes[0]; {
 	case !isDefault && !slices.Contains(remotes[1:], remote):
 		return "", "", fmt.Errorf("session %q: %s", name, remoteNotAllowed(remote, remotes[1:]))
 	case own == "":
-		return "", "", fmt.Errorf("session %q lacks a name after the remote: use %q", name, name+MainSession)
+		return "", "", fmt.Errorf("session %q lacks a name after the remote: use %q", name, name+backend.MainSession)
 	case isDefault:
 		return "", own, nil
 	}
-	return remote + remoteSeparator, own, nil
+	return remote + backend.RemoteSeparator, own, nil
 }
 
 // remoteNotAllowed says that the user does not allow a remote, and which ones they allow.
@@ -77,7 +74,7 @@ func (s *sessions) listRemoteSessions(ctx context.Context) (all []session.Info, 
 
 // sessionsOnSameRemote describes the sessions on the remote of a session.
 func (s *sessions) sessionsOnSameRemote(ctx context.Context, name string) ([]session.Info, error) {
-	remote, _, found := strings.Cut(name, remoteSeparator)
+	remote, _, found := strings.Cut(name, backend.RemoteSeparator)
 	if !found {
 		remote = s.backend.Remotes()[0]
 	}

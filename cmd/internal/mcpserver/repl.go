@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -105,7 +106,7 @@ type sessionCall struct {
 	*server
 	call          *toolRequest
 	caller        *callerSession
-	session       *SessionHandle
+	session       *backend.SessionHandle
 	receivedAt    time.Time // arrival of the call
 	deadline      time.Time
 	replyDeadline time.Time           // when the call must be answered, because its client waits no longer
@@ -166,7 +167,7 @@ func (sc *sessionCall) interruptNow(ctx context.Context) error {
 	case session.InterruptNotRunning, session.InterruptStale:
 		sc.addNotice("nothing was running")
 	case session.InterruptPending:
-		sc.ignoredInterrupts = sc.caller.countIgnoredInterrupt(sc.session.infoOrEnded(ctx).Turn)
+		sc.ignoredInterrupts = sc.caller.countIgnoredInterrupt(sc.session.InfoOrEnded(ctx).Turn)
 	case session.InterruptIdle, session.InterruptWaiting:
 	}
 	return err
@@ -215,7 +216,7 @@ func isRefusal(err error) bool {
 // fetched again: that would be another round trip, and requests never change.
 func (sc *sessionCall) submitAnswer(ctx context.Context, requestID timeline.Seq, text string, eof bool) *mcp.CallToolResult {
 	if w := sc.caller.requestIfShown(requestID); w == nil || !sc.stdin.allowsModel(w) {
-		if w := sc.session.infoOrEnded(ctx).InputRequest; w != nil && w.ID == requestID && !sc.stdin.allowsModel(w) && (text != "" || w.NeedsUser()) {
+		if w := sc.session.InfoOrEnded(ctx).InputRequest; w != nil && w.ID == requestID && !sc.stdin.allowsModel(w) && (text != "" || w.NeedsUser()) {
 			sc.refuseInput("")
 			return sc.replyNow(ctx, sc.currentReply)
 		}

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -125,7 +126,7 @@ func (sc *sessionCall) renderText(r session.Reply) render.Rendering {
 	}
 	o := render.Options{
 		MaxChars:   most.Chars - rest,
-		OutputPath: sc.session.outputName(),
+		OutputPath: sc.session.TranscriptName(),
 		Self:       sc.session.Author(),
 		FoldFrames: true,
 	}
@@ -483,7 +484,7 @@ const startAdvice = "the next input tries again; if that fails too, tell the use
 
 // openErrorResult returns why a session could not be opened.
 func (s *server) openErrorResult(err error) *mcp.CallToolResult {
-	if failed, ok := errors.AsType[*PrepareError](err); ok {
+	if failed, ok := errors.AsType[*backend.PrepareError](err); ok {
 		return errorResult(fmt.Errorf("%w\n[no session was opened and nothing was run. The next call tries again; if that fails too, tell the user, who chose this when starting the server (--with)]", failed))
 	}
 	if !errors.Is(err, session.ErrLimit) {

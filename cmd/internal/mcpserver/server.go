@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -26,7 +27,7 @@ type Options struct {
 
 	// Backend provides the sessions instead; they remain when the server ends. Then only the
 	// language names in Specs are used.
-	Backend Backend
+	Backend backend.Backend
 
 	// Specs has, for each language, a func that returns how to start its worker in a directory;
 	// "" leaves the directory to it. It is called when a session is opened, and may search for

@@ -15,29 +15,21 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-const (
-	// MainSession is the session of the default language, for calls that name none. The session
-	// of any other language has the language's name.
-	MainSession = "main"
-
-	// newSession asks for a session with an unused name.
-	newSession = "new"
-)
+// newSession asks for a session with an unused name.
+const newSession = "new"
 
 // sessions holds the sessions that one caller has opened, by name.
 type sessions struct {
-	supervisor  *supervisor.Supervisor
-	author      string
-	backend     Backend // provides the sessions; nil: this server opens them
+	backend     backend.Backend // provides the sessions
 	specs       map[string]func(dir string) workers.Spec
 	sandbox     *workers.Sandbox // of each session, unless the client allows less
 	canConfine  bool             // sessions can be confined as a client may ask
@@ -47,7 +39,6 @@ type sessions struct {
 	languages   []string         // sorted
 	defaultLang string           // the language of calls that name none; "" if there are several
 	logger      *slog.Logger
-	namePrefix  string          // of the sessions' names in the supervisor
 	shared      bool            // by callers that cannot be distinguished, so each call names its session
 	idleTimeout time.Duration   // how long a session lives without a call; 0 means forever
 	opening     sync.WaitGroup  // counts goroutines that open a session or end an idle one
@@ -66,9 +57,7 @@ const maxEndedNames = 256
 
 func newSessions(o *Options, c mcptransport.ServedClient) *sessions {
 	s := &sessions{
-		supervisor:  o.Supervisor,
 		backend:     o.Backend,
-		author:      o.Author,
 		specs:       o.Specs,
 		sandbox:     o.Sandbox,
 		canConfine:  o.CanConfine,
@@ -82,8 +71,12 @@ func newSessions(o *Options, c mcptransport.ServedClient) *sessions {
 		byName:      make(map[string]*callerSession),
 		endedNames:  make(map[string]bool),
 	}
-	if c.Number > 0 {
-		s.namePrefix = fmt.Sprintf("c%d%s", c.Number, clientSeparator) // one supervisor serves all clients
+	if s.backend == nil {
+		local := &backend.Local{Supervisor: o.Supervisor, Specs: o.Specs, Author: o.Author, Prepares: len(o.With) > 0, MakeRoom: s.makeRoom}
+		if c.Number > 0 {
+			local.NamePrefix = fmt.Sprintf("c%d%s", c.Number, clientSeparator) // one supervisor serves all clients
+		}
+		s.backend = local
 	}
 	if len(s.languages) == 1 {
 		s.defaultLang = s.languages[0]
@@ -92,6 +85,10 @@ func newSessions(o *Options, c mcptransport.ServedClient) *sessions {
 	s.processDir, _ = os.Getwd() // clients never name the directory ""
 	return s
 }
+
+// ownsAll reports whether the backend's sessions all belong to this caller, so that there are none
+// but the opened ones.
+func (s *sessions) ownsAll() bool { return len(s.backend.Remotes()) == 0 }
 
 var errNoSessionName = errors.New(`session is required, because nothing else distinguishes your calls from others: pass "new" to create a session, then pass the name in the reply with every call`)
 
@@ -166,7 +163,7 @@ func (s *sessions) parseTarget(name, lang, dir string) (*sessionTarget, error) {
 	}
 	return &sessionTarget{
 		remote: remote, name: remote + own, lang: lang, dir: s.workingDirFor(dir),
-		isNamed: name != "", isNew: own == newSession, isRemoteMain: remote != "" && own == MainSession,
+		isNamed: name != "", isNew: own == newSession, isRemoteMain: remote != "" && own == backend.MainSession,
 	}, nil
 }
 
@@ -195,7 +192,7 @@ func (s *sessions) resolveLanguageLocked(t *sessionTarget) error {
 		t.lang = s.assumedLanguage(t.dir)
 	}
 	switch {
-	case t.lang != "", s.backend != nil && t.isNamed && !t.isNew:
+	case t.lang != "", !s.ownsAll() && t.isNamed && !t.isNew:
 	case t.name == "":
 		return fmt.Errorf("session is required; existing sessions: %s", joinNames(slices.Sorted(maps.Keys(s.byName)), "and", ""))
 	default:
@@ -215,7 +212,7 @@ func (s *sessions) reuseLocked(v *callerSession, t *sessionTarget, codex *client
 	_, narrowed := s.clientLimitFor(codex, t.dir).Intersect(s.sandbox)
 	if !v.used && (moved || narrowed) {
 		v = s.openLocked(t.name, v.lang, t.dir, codex)
-		if s.backend == nil && moved {
+		if s.ownsAll() && moved {
 			notices = append(notices, "it works in "+v.dir)
 		}
 	}
@@ -224,10 +221,10 @@ func (s *sessions) reuseLocked(v *callerSession, t *sessionTarget, codex *client
 	return v, notices, nil
 }
 
-// newTargetNoticesLocked returns the notices about a session that was just opened. For a session of a
-// backend there are none: only openOnBackend learns whether it is new.
+// newTargetNoticesLocked returns the notices about a session that was just opened. There are none if
+// it may have existed before: only openOnBackend learns whether it is new.
 func (s *sessions) newTargetNoticesLocked(t *sessionTarget) (notices []string) {
-	if s.backend != nil {
+	if !s.ownsAll() {
 		return nil
 	}
 	switch {
@@ -294,7 +291,7 @@ func (s *sessions) workingDirFor(dir string) string {
 // only one on the default remote, or else "".
 func (s *sessions) defaultSessionLocked() string {
 	if s.defaultLang != "" {
-		return MainSession
+		return backend.MainSession
 	}
 	if names := s.defaultRemoteNamesLocked(); len(names) == 1 {
 		return names[0]
@@ -305,7 +302,7 @@ func (s *sessions) defaultSessionLocked() string {
 // defaultRemoteNamesLocked returns the names of the sessions on the default remote.
 func (s *sessions) defaultRemoteNamesLocked() (names []string) {
 	for name := range s.byName {
-		if !strings.Contains(name, remoteSeparator) {
+		if !strings.Contains(name, backend.RemoteSeparator) {
 			names = append(names, name)
 		}
 	}
@@ -314,7 +311,7 @@ func (s *sessions) defaultRemoteNamesLocked() (names []string) {
 
 func (s *sessions) defaultName(lang string) string {
 	if lang == s.defaultLang {
-		return MainSession
+		return backend.MainSession
 	}
 	return sessionName(lang)
 }
@@ -324,7 +321,7 @@ func sessionName(lang string) string { return strings.ReplaceAll(lang, ":", "-")
 
 func (s *sessions) freeNameLocked(lang string) string {
 	lang = sessionName(lang)
-	if s.shared || s.backend != nil { // a number could be the session of another caller
+	if s.shared || !s.ownsAll() { // a number could be the session of another caller
 		return lang + "-" + strings.ToLower(rand.Text()[:8])
 	}
 	for n := 2; ; n++ {
@@ -353,7 +350,7 @@ func (s *sessions) find(name string, codex *clientprofile.CodexState) (*callerSe
 		s.touchLocked(v)
 		return v, nil
 	}
-	if s.backend != nil && name != "" && !s.closed { // the backend may have it
+	if !s.ownsAll() && name != "" && !s.closed { // the backend may have it
 		v := s.openLocked(name, "", s.workingDirFor(codex.WorkingDir()), codex)
 		v.used = true
 		return v, nil
@@ -383,7 +380,7 @@ func (s *sessions) allSessions() []*callerSession {
 // yet. A backend describes all its sessions, including those of other clients; unreached names
 // the remotes that do not answer. An error means that no remote answers.
 func (s *sessions) describeSessions(ctx context.Context) (all []session.Info, opening []*callerSession, unreached []string, err error) {
-	if s.backend != nil {
+	if !s.ownsAll() {
 		if all, unreached, err = s.listRemoteSessions(ctx); err != nil {
 			return nil, nil, nil, err
 		}
@@ -393,8 +390,8 @@ func (s *sessions) describeSessions(ctx context.Context) (all []session.Info, op
 		switch {
 		case !ok && !slices.ContainsFunc(all, func(i session.Info) bool { return i.Name == v.name }):
 			opening = append(opening, v)
-		case ok && s.backend == nil:
-			i := opened.infoOrEnded(ctx)
+		case ok && s.ownsAll():
+			i := opened.InfoOrEnded(ctx)
 			i.Name, i.Language = v.name, v.lang // the caller's name; the language is known before the worker is ready
 			all = append(all, i)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
 )
 
@@ -133,11 +134,12 @@ func (s *server) languageNames() string {
 // remotesDescription says how sessions on other remotes are named, or returns "" if there are
 // none.
 func (s *server) remotesDescription() string {
-	if s.options.Backend == nil || len(s.options.Backend.Remotes()) < 2 {
+	remotes := s.sessions.backend.Remotes()
+	if len(remotes) < 2 {
 		return ""
 	}
-	remotes := s.options.Backend.Remotes()[1:]
-	return fmt.Sprintf("; %q is one on a remote: %s", remotes[0]+remoteSeparator+MainSession, joinFirstNames(remotes, 100))
+	remotes = remotes[1:]
+	return fmt.Sprintf("; %q is one on a remote: %s", remotes[0]+backend.RemoteSeparator+backend.MainSession, joinFirstNames(remotes, 100))
 }
 
 // joinFirstNames joins names of at most most characters in total. Otherwise it returns the first

@@ -1,20 +1,32 @@
-package mcpserver
+package backend
 
 import (
 	"context"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A Backend provides sessions that outlive this server and that other clients may also use.
+const (
+	// MainSession is the session of the default language, for calls that name none. The session
+	// of any other language has the language's name.
+	MainSession = "main"
+
+	// RemoteSeparator separates a remote from the name of a session on it. No session's own name
+	// contains it.
+	RemoteSeparator = "/"
+)
+
+// A Backend provides the sessions of one client.
 type Backend interface {
 	// Remotes returns the names of the daemons that have the sessions. The first is the default,
 	// and may be "". A session on another remote has the remote's name and a slash before its
 	// own, as in "gpu/main".
+	//
+	// There are none if all sessions belong to the client and end with the server. Otherwise they
+	// outlive it, and other clients may also use them.
 	Remotes() []string
 
 	// Open returns the session of that name. It creates a missing one in dir, or returns
@@ -68,36 +80,37 @@ type SessionHandle struct {
 	LastSeen        timeline.Seq // the client's cursor when it left the session; 0 for a new client
 
 	// Link is the connection to a session of a Backend; nil if it cannot break.
-	Link BackendLink
+	Link Link
 
 	// SaveCursor stores that the client has read everything up to seq, for its next visit.
 	// Answers do not wait long for it. It may be nil.
 	SaveCursor func(seq timeline.Seq)
 }
 
-// A BackendLink is a connection to remote sessions, which may break and recover.
-type BackendLink interface {
+// A PrepareError reports failed preparation, with the last output of the failed tool.
+type PrepareError struct{ Err error }
+
+func (e *PrepareError) Error() string { return e.Err.Error() }
+func (e *PrepareError) Unwrap() error { return e.Err }
+
+// A Link is a connection to remote sessions, which may break and recover.
+type Link interface {
 	RemoteName() string                      // the remote end
 	DownSince() (since time.Time, down bool) // whether it is down now
 	Downtime(since time.Time) time.Duration  // how long it was down since a time
 }
 
-// newLocalHandle returns a session of this server, which ends with the server.
-func newLocalHandle(s *supervisor.Session, author string) *SessionHandle {
-	return &SessionHandle{Session: s.As(author), OutputPath: s.Log().OutputPath, Leave: s.Close, IsNew: true}
-}
-
-// outputName returns how replies name the rendered transcript: a file that the client can read,
+// TranscriptName returns how replies name the rendered transcript: a file that the client can read,
 // or the tool that reads it.
-func (h *SessionHandle) outputName() string {
+func (h *SessionHandle) TranscriptName() string {
 	if h.IsRemote {
 		return "repl_output"
 	}
 	return h.OutputPath()
 }
 
-// infoOrEnded describes the session. An unreachable session counts as ended.
-func (h *SessionHandle) infoOrEnded(ctx context.Context) session.Info {
+// InfoOrEnded describes the session. An unreachable session counts as ended.
+func (h *SessionHandle) InfoOrEnded(ctx context.Context) session.Info {
 	i, err := h.Info(ctx)
 	if err != nil {
 		return session.Info{Name: h.Name(), State: session.StateEnded}
