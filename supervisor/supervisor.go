@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -118,7 +118,7 @@ type Options struct {
 	// in COLUMNS.
 	Size session.Size
 
-	events *confine.ChangeEvents // of all sessions with a sandbox
+	events *filestate.ChangeEvents // of all sessions with a sandbox
 }
 
 // A Supervisor opens sessions and closes all of them. It is safe for concurrent use.
@@ -141,7 +141,7 @@ func New(opts *Options) (*Supervisor, error) {
 	if opts != nil {
 		o = *opts
 	}
-	o.events = new(confine.ChangeEvents)
+	o.events = new(filestate.ChangeEvents)
 	if o.StartTimeout == 0 {
 		o.StartTimeout = DefaultStartTimeout
 	}

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 )
 
 // The monitor makes each call that makes, opens for writing, moves or removes a name, on behalf of
@@ -264,7 +266,7 @@ func (sb *ActiveSandbox) withNewName(file string, moving bool, do func(nameInDir
 		tried = true
 		return sb.createChecked(s, do)
 	})
-	if denied, isDenied := err.(protectedNameError); isDenied && !tried && isPresent(denied.path) {
+	if denied, isDenied := err.(protectedNameError); isDenied && !tried && filestate.IsPresent(denied.path) {
 		return unix.EEXIST
 	}
 	return err

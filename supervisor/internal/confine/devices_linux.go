@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 )
 
 // A session gets these devices of the machine: those without data of other users, and compute
@@ -47,7 +49,7 @@ func isComputeDevice(n *seccompNotif, f *fileCall, file string) bool {
 		return false
 	}
 	first, _, _ := strings.Cut(name, "/")
-	return checksOpener(first) && isPresent("/dev/"+first) // the path could be changed by a second thread
+	return checksOpener(first) && filestate.IsPresent("/dev/"+first) // the path could be changed by a second thread
 }
 
 // checksOpener reports whether the driver of a device checks which program opens it.

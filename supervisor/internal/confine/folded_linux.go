@@ -11,6 +11,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/turnstone-repl/turnstone/internal/text"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 )
 
 // foldPath maps a path to a form that is equal for all names which some filesystem treats as the
@@ -57,7 +58,7 @@ var shortNamePattern = text.Pattern(`^[^.~]{1,6}~[0-9]{1,6}(\.[^.]{0,3})?$`)
 // isShortName reports whether a name may be such a second name: it exists, but the directory does
 // not list it.
 func isShortName(dir, name string) bool {
-	if !strings.Contains(name, "~") || !shortNamePattern().MatchString(name) || presenceOf(dir+"/"+name) == missing {
+	if !strings.Contains(name, "~") || !shortNamePattern().MatchString(name) || filestate.PresenceOf(dir+"/"+name) == filestate.Missing {
 		return false
 	}
 	entries, err := os.ReadDir(dir)

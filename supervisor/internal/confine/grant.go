@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 )
 
 // A MountGrant gives a running session access to one more file or directory.
@@ -33,7 +34,7 @@ var ErrReplaced = errors.New("it was replaced after you were asked")
 
 // Identity returns a text that distinguishes a file or directory from any other that has its path
 // later. It is "" if the path does not exist, and on systems without grants for running sessions.
-func Identity(path string) string { return identityOf(path) }
+func Identity(path string) string { return filestate.IdentityOf(path) }
 
 // maxGrantBytes bounds the JSON of a grant, because a command to the monitor must fit into a pipe.
 const maxGrantBytes = 48 << 10
@@ -90,7 +91,7 @@ func (p *Plan) NewGrant(path string, read bool, id string) (*MountGrant, error) 
 		g.protectDirs([]string{found}, maxSearchedEntries)
 		g.protectNamed(p.userProtected, []string{found})
 	}
-	if grant.Identity = identityOf(found); id != "" && id != grant.Identity {
+	if grant.Identity = filestate.IdentityOf(found); id != "" && id != grant.Identity {
 		return nil, ErrReplaced
 	}
 	grant.Absent, grant.GitTargets, grant.gitViews = g.absent, g.gitTargets, g.gitViews

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 )
 
 // Grant gives the session access to a file or directory. It calls answer when the session has
@@ -187,7 +188,7 @@ func (t *grantTransaction) cloneTarget() (fd int, err error) {
 	if fd, err = clonePlanPath(t.target); err != nil {
 		return -1, err
 	}
-	if err = t.isConfirmed(openIdentity(fd, t.target)); err != nil {
+	if err = t.isConfirmed(filestate.OpenIdentity(fd, t.target)); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/shellword"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -146,7 +147,7 @@ func isLibrary(path string) bool {
 			return true
 		}
 		for _, mark := range []string{"pyvenv.cfg", "conda-meta", "Meta/package.rds"} { // of Python, conda and R
-			if isPresent(filepath.Join(path, mark)) {
+			if filestate.IsPresent(filepath.Join(path, mark)) {
 				return true
 			}
 		}

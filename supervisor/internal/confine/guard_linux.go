@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 )
 
 // A writeGuard decides at each call, by name, what a session may change in the directories that it
@@ -182,7 +183,7 @@ func (sb *ActiveSandbox) accessOfDotGit(git, below string) pathAccess {
 		return sb.accessInGitDir(git, below)
 	}
 	st, err := os.Lstat(git)
-	if presenceOfError(err) == missing || err == nil && st.IsDir() || sb.isOwnRepo(git) {
+	if filestate.PresenceOfError(err) == filestate.Missing || err == nil && st.IsDir() || sb.isOwnRepo(git) {
 		return accessFull
 	}
 	return accessNone // a .git file names the repository
@@ -249,16 +250,16 @@ func (sb *ActiveSandbox) isOwnWithin(git, below string) bool {
 func (sb *ActiveSandbox) isOwnRepo(name string) bool {
 	sb.ownMu.Lock()
 	defer sb.ownMu.Unlock()
-	return len(sb.ownRepos) > 0 && sb.ownRepos[identityOf(name)] // the list never contains ""
+	return len(sb.ownRepos) > 0 && sb.ownRepos[filestate.IdentityOf(name)] // the list never contains ""
 }
 
 // isForeign reports whether a name may exist that the session did not make.
 func (sb *ActiveSandbox) isForeign(name string) bool {
-	return presenceOf(name) != missing && !sb.isOwnRepo(name)
+	return filestate.PresenceOf(name) != filestate.Missing && !sb.isOwnRepo(name)
 }
 
 // canBeGitDir reports whether a directory may be a git directory.
-func canBeGitDir(dir string) bool { return gitDirPresence(dir) != missing }
+func canBeGitDir(dir string) bool { return gitDirPresence(dir) != filestate.Missing }
 
 // isForeignBare reports whether a directory may be a bare repository that the session did not make.
 func (sb *ActiveSandbox) isForeignBare(dir string) bool {
@@ -283,7 +284,7 @@ func (sb *ActiveSandbox) recordCreated(full string) {
 	}
 	sb.ownMu.Lock()
 	defer sb.ownMu.Unlock()
-	id := identityOf(full)
+	id := filestate.IdentityOf(full)
 	if id == "" || sb.ownRepos[id] || len(sb.ownRepos) >= maxOwnRepos || isLast && !slices.Contains(sb.freshDirs, id) {
 		return
 	}
@@ -298,7 +299,7 @@ func (sb *ActiveSandbox) recordCreated(full string) {
 
 // recordFreshDir records that the session made a directory.
 func (sb *ActiveSandbox) recordFreshDir(s nameInDir) {
-	id := identityAt(s.dir, s.name, 0, s.fullPath)
+	id := filestate.IdentityAt(s.dir, s.name, 0, s.fullPath)
 	if id == "" || !sb.isWritablePath(s.fullPath) {
 		return
 	}
@@ -434,7 +435,7 @@ func (sb *ActiveSandbox) hasForeignRepo(full string, limit int) bool {
 	for queue := []string{full}; len(queue) > 0; queue = queue[1:] {
 		dir := queue[0]
 		entries, err := os.ReadDir(dir)
-		if left -= len(entries); left < 0 || presenceOfError(err) == unknown && !isInaccessible(os.Getuid(), dir) {
+		if left -= len(entries); left < 0 || filestate.PresenceOfError(err) == filestate.Unknown && !isInaccessible(os.Getuid(), dir) {
 			return true
 		}
 		for _, e := range entries {
@@ -466,7 +467,7 @@ func isInaccessible(uid int, dir string) bool {
 func (sb *ActiveSandbox) mustBeEmpty(full string, moving bool) bool {
 	name := foldPath(path.Base(full))
 	switch {
-	case (name == ".git" || name == "head") && !isPresent(full):
+	case (name == ".git" || name == "head") && !filestate.IsPresent(full):
 		return sb.hasForeignRepo(path.Dir(full), maxWalkedNames)
 	case moving:
 		return sb.isHooks(full) || gitDirNames[name] && sb.isInForeignGit(full) || sb.isAboveName(full)

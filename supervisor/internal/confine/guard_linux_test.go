@@ -16,26 +16,6 @@ func newGuardedSandbox(t *testing.T) (b *ActiveSandbox, work string) {
 	return b, work
 }
 
-// A filesystem error that a session can cause does not mean that a file is missing.
-func TestPresence(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	writeText(t, dir+"/file", "")
-	for link, to := range map[string]string{"link": "nowhere", "circle": "circle"} {
-		if err := os.Symlink(to, dir+"/"+link); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, want := range map[string]presence{
-		"file": present, "link": present, "nothing": missing, "file/x": missing, "link/x": missing, "circle/x": unknown, strings.Repeat("a", 256): unknown,
-		strings.Repeat("a/", 2048): unknown,
-	} {
-		if got := presenceOf(dir + "/" + name); got != want {
-			t.Errorf("%.20s: got %d, want %d", name, got, want)
-		}
-	}
-}
-
 func TestGuardUnknown(t *testing.T) {
 	t.Parallel()
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 )
 
 // pendingCheckInterval is how often a question checks whether its programs still wait. Nothing
@@ -76,7 +78,7 @@ func (sb *ActiveSandbox) questionFor(n *seccompNotif, d Denial) *permissionQuest
 	}
 	sb.questionCount++
 	sb.lastQuestionID++
-	q = &permissionQuestion{id: sb.lastQuestionID, calls: []uint64{n.ID}, file: identityOf(d.Path), dir: identityOf(path.Dir(d.Path)), done: make(chan struct{})}
+	q = &permissionQuestion{id: sb.lastQuestionID, calls: []uint64{n.ID}, file: filestate.IdentityOf(d.Path), dir: filestate.IdentityOf(path.Dir(d.Path)), done: make(chan struct{})}
 	sb.openQuestions[d] = q
 	sb.mu.Unlock()
 	ask := d

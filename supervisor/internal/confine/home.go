@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -296,14 +297,14 @@ func (h *homeBuilder) linkTarget(path string) string {
 func (h *homeBuilder) showPath(path string, k MountKind) {
 	h.checkedPaths = append(h.checkedPaths, path)
 	within := h.resolveParent(path)
-	mode, err := lstatType(path)
+	mode, err := filestate.LstatType(path)
 	if err != nil {
 		return
 	}
 	named := path
 	if path = within; mode == fs.ModeSymlink {
 		if path = h.resolvePath(path); path != "" {
-			mode, err = lstatType(path)
+			mode, err = filestate.LstatType(path)
 		}
 	}
 	switch {
@@ -392,7 +393,7 @@ func (h *homeBuilder) narrowDirs(dirs []string) {
 // nothing of the user's.
 func (h *homeBuilder) isOfMachine(dir string) bool {
 	meets := func(place string) bool { return paths.Contains(place, dir) || paths.Contains(dir, place) }
-	return !isWritable(dir) || !paths.Contains(h.home, dir) && slices.ContainsFunc(slices.Concat(systemDirs, kernelDirs), meets)
+	return !filestate.IsWritable(dir) || !paths.Contains(h.home, dir) && slices.ContainsFunc(slices.Concat(systemDirs, kernelDirs), meets)
 }
 
 // isInBuiltHome reports whether a path is in the built home directory, or in a directory that a

@@ -7,8 +7,10 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 )
 
 const (
@@ -243,7 +245,7 @@ func (e protectedNameError) newDenial(f *fileCall, by string) Denial {
 	switch {
 	case e.setting != "":
 		d.Op, d.Setting = "set", e.setting
-	case (f.op == "write" || f.op == "rename") && !isPresent(e.path):
+	case (f.op == "write" || f.op == "rename") && !filestate.IsPresent(e.path):
 		d.Op = "create"
 	}
 	return d

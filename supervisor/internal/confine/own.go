@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"os"
 	"path/filepath"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 )
 
 // maxOwnRepos bounds the repositories that a session made and may change as a whole.
@@ -31,5 +33,5 @@ func readOwnRepos(state string) map[string]bool {
 
 // isOwnRepo reports whether the session made a git directory, or the .git file that names one.
 func (p *planner) isOwnRepo(git string) bool {
-	return len(p.ownRepos) > 0 && p.ownRepos[identityOf(git)]
+	return len(p.ownRepos) > 0 && p.ownRepos[filestate.IdentityOf(git)]
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -72,7 +73,7 @@ type Origin struct {
 	Env []string
 
 	// Events saves checking files when a turn starts; nil checks each time.
-	Events *ChangeEvents
+	Events *filestate.ChangeEvents
 
 	// OtherHomes are further home directories of the user; nil means those of Windows.
 	OtherHomes []string
@@ -437,7 +438,7 @@ func (p *planner) addLayer(dir, state string) {
 	if p.home != "" && paths.Contains(p.home, dir) {
 		first, _, _ := strings.Cut(strings.TrimPrefix(dir, p.home+"/"), "/")
 		for _, above := range []string{filepath.Join(p.home, first), p.home} {
-			if !paths.Contains(above, state) && sameFilesystem(dir, above) {
+			if !paths.Contains(above, state) && filestate.SameFilesystem(dir, above) {
 				from = above
 			}
 		}
@@ -453,7 +454,7 @@ func (p *planner) dropUnmountable() {
 		if place.Kind != writableParent || p.isEmptyAt(path) {
 			return false
 		}
-		if p.strict && !isPresent(path) {
+		if p.strict && !filestate.IsPresent(path) {
 			p.missingDirs = append(p.missingDirs, path)
 		}
 		return !isDir(path) || slices.Contains(p.missingDirs, path)

@@ -13,7 +13,9 @@ import (
 	"unicode"
 
 	"github.com/kballard/go-shellquote"
+
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -203,7 +205,7 @@ func (s *repoSearch) preventReplacement(dir, base string) {
 	for dir != base && paths.Contains(base, dir) {
 		dir = filepath.Dir(dir)
 		for _, n := range []string{".git", "HEAD"} {
-			if path := filepath.Join(dir, n); !isPresent(path) { // an existing one is a repository itself
+			if path := filepath.Join(dir, n); !filestate.IsPresent(path) { // an existing one is a repository itself
 				s.protectPath(path, base)
 			}
 		}
@@ -213,7 +215,7 @@ func (s *repoSearch) preventReplacement(dir, base string) {
 // hasHooks reports whether a directory may contain hooks that git runs.
 func hasHooks(dir string) bool {
 	entries, err := os.ReadDir(dir)
-	return presenceOfError(err) == unknown || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !strings.HasSuffix(e.Name(), ".sample") })
+	return filestate.PresenceOfError(err) == filestate.Unknown || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !strings.HasSuffix(e.Name(), ".sample") })
 }
 
 // protectGitDir protects a git directory, and those of its submodules and work trees.
@@ -246,27 +248,27 @@ func (s *repoSearch) protectGitDir(git, base string) {
 
 // gitDirPresence reports whether a directory is a git directory: that of a bare repository or of a
 // linked work tree. A directory with linked work trees counts without a HEAD.
-func gitDirPresence(dir string) presence {
-	if objects := presenceOf(dir + "/objects"); objects != missing {
-		return min(objects, max(headPresence(dir), presenceOf(dir+"/worktrees")))
+func gitDirPresence(dir string) filestate.Presence {
+	if objects := filestate.PresenceOf(dir + "/objects"); objects != filestate.Missing {
+		return min(objects, max(headPresence(dir), filestate.PresenceOf(dir+"/worktrees")))
 	}
 	return linkedTreePresence(dir)
 }
 
-func isGitDir(dir string) bool { return gitDirPresence(dir) == present }
+func isGitDir(dir string) bool { return gitDirPresence(dir) == filestate.Present }
 
 // linkedTreePresence reports whether a directory is the git directory of a linked work tree.
-func linkedTreePresence(git string) presence {
-	return min(presenceOf(git+"/commondir"), headPresence(git))
+func linkedTreePresence(git string) filestate.Presence {
+	return min(filestate.PresenceOf(git+"/commondir"), headPresence(git))
 }
 
 // headPresence reports whether a directory contains a file HEAD.
-func headPresence(git string) presence {
+func headPresence(git string) filestate.Presence {
 	st, err := os.Lstat(git + "/HEAD")
 	if err == nil && st.IsDir() {
-		return missing
+		return filestate.Missing
 	}
-	return presenceOfError(err)
+	return filestate.PresenceOfError(err)
 }
 
 // protectPath protects a path, even if it does not exist. It pins every directory between path and
@@ -368,7 +370,7 @@ func (s *repoSearch) pathsInSettings(work, config string) (paths map[string]stri
 			return paths, read
 		}
 		file := files[0]
-		if read[file] || !isPresent(file) || s.queryGit(work, config, paths, read, "--file", file) {
+		if read[file] || !filestate.IsPresent(file) || s.queryGit(work, config, paths, read, "--file", file) {
 			continue
 		}
 		for path, what := range s.parseSettings(file, work) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 )
 
 // A mountWatch remembers which mounts of the machine a session sees, and which files and names
@@ -34,20 +35,20 @@ type mountWatch struct {
 	unsentTargets  []Path // additions to Plan.GitTargets that no grant has carried yet
 	unreadable     []Path // hidden paths next to files that the session sees
 
-	events *ChangeEvents
+	events *filestate.ChangeEvents
 	marks  *turnMarks
 }
 
 // turnMarks are event marks of what was found unchanged, which is not checked again until an event
 // arrives.
 type turnMarks struct {
-	sources    *eventMarks // of dirRecords and fileRecords
-	gitConfigs *eventMarks // of the files that git has read
+	sources    *filestate.EventMarks // of dirRecords and fileRecords
+	gitConfigs *filestate.EventMarks // of the files that git has read
 }
 
 func (m *turnMarks) unwatchAll() {
-	m.sources.unwatch()
-	m.gitConfigs.unwatch()
+	m.sources.Unwatch()
+	m.gitConfigs.Unwatch()
 	*m = turnMarks{}
 }
 
@@ -66,7 +67,7 @@ const (
 	maxRefreshPaths, maxRefreshBytes = 100, 20 << 10
 )
 
-func newMountWatch(p *planner, settings *settingsWriter, work []string, events *ChangeEvents, replan func(work, added []string) (*planner, error)) *mountWatch {
+func newMountWatch(p *planner, settings *settingsWriter, work []string, events *filestate.ChangeEvents, replan func(work, added []string) (*planner, error)) *mountWatch {
 	w := &mountWatch{events: events, marks: &turnMarks{}, home: p.home, workDirs: slices.Clone(work), replan: replan, seenMounts: map[string]seenMount{}, pinnedMounts: map[string]Mount{}, settings: settings, gitViews: p.gitViews}
 	for path, m := range p.mounts {
 		if w.mayChange(p, m) {
@@ -76,7 +77,7 @@ func newMountWatch(p *planner, settings *settingsWriter, work []string, events *
 		}
 	}
 	for _, dir := range work {
-		w.seenMounts[dir] = seenMount{Mount{Path: Path(dir), Kind: writableBind}, localIdentity(dir)}
+		w.seenMounts[dir] = seenMount{Mount{Path: Path(dir), Kind: writableBind}, filestate.LocalIdentity(dir)}
 	}
 	w.recordSources(p)
 	runtime.AddCleanup(w, (*turnMarks).unwatchAll, w.marks)
@@ -112,9 +113,9 @@ func (w *mountWatch) isRelocated(p Mount) bool {
 func (w *mountWatch) mountIdentity(p Mount) string {
 	switch path := string(p.Path); {
 	case p.Kind == replacedFile:
-		return localIdentity(string(p.Source))
+		return filestate.LocalIdentity(string(p.Source))
 	case p.Kind == grantableBind, p.Kind == overlayMount, p.Kind == maskedPath, p.Kind == readOnlyParent && (path == w.home || p.Reason != "" && !paths.Contains(w.home, path)), w.isRelocated(p):
-		return localIdentity(path)
+		return filestate.LocalIdentity(path)
 	}
 	return ""
 }
@@ -168,15 +169,15 @@ func (p *Plan) addGitTargets(g *MountGrant) {
 
 // rereadGitViews reads the git settings that have changed.
 func (w *mountWatch) rereadGitViews(home string) {
-	if w.marks.gitConfigs.areQuiet() {
+	if w.marks.gitConfigs.AreQuiet() {
 		return
 	}
-	if w.marks.gitConfigs = w.marks.gitConfigs.renewedMarks(); w.marks.gitConfigs == nil { // before the check, so that later changes are noticed
+	if w.marks.gitConfigs = w.marks.gitConfigs.RenewedMarks(); w.marks.gitConfigs == nil { // before the check, so that later changes are noticed
 		var origins []string
 		for _, v := range w.gitViews {
 			origins = slices.AppendSeq(origins, maps.Keys(v.origins))
 		}
-		w.marks.gitConfigs = w.events.watchPaths(origins)
+		w.marks.gitConfigs = w.events.WatchPaths(origins)
 	}
 	for _, v := range w.gitViews {
 		if v.isStale() {
@@ -205,11 +206,11 @@ func (p *Plan) addUnreadable(g *MountGrant, hidden []Path) (notices []string) {
 // isStale checks some directories and files, and the recorded names in directories that have
 // changed. Other names do not matter: in a home directory, programs make some all the time.
 func (w *mountWatch) isStale() bool {
-	if w.marks.sources.areQuiet() {
+	if w.marks.sources.AreQuiet() {
 		return false
 	}
-	if w.marks.sources = w.marks.sources.renewedMarks(); w.marks.sources == nil {
-		w.marks.sources = w.events.watchPaths(slices.AppendSeq(slices.Collect(maps.Keys(w.dirRecords)), maps.Keys(w.fileRecords)))
+	if w.marks.sources = w.marks.sources.RenewedMarks(); w.marks.sources == nil {
+		w.marks.sources = w.events.WatchPaths(slices.AppendSeq(slices.Collect(maps.Keys(w.dirRecords)), maps.Keys(w.fileRecords)))
 	}
 	stale := w.fileRecords.isStale()
 	for dir := range w.dirRecords {
@@ -218,7 +219,7 @@ func (w *mountWatch) isStale() bool {
 		}
 		w.dirRecords.recordFile(dir)
 		for _, name := range w.namesByDir[dir] {
-			stale = stale || localIdentity(name) != w.nameIdentities[name]
+			stale = stale || filestate.LocalIdentity(name) != w.nameIdentities[name]
 		}
 	}
 	if stale {
@@ -248,7 +249,7 @@ func (w *mountWatch) recordSources(p *planner) {
 // recordAbsent records a missing file by the name in its directory, because many missing files
 // share a directory.
 func (w *mountWatch) recordAbsent(file string) {
-	if w.fileRecords[file] == (record{}) && filepath.IsAbs(file) && !isPresent(file) {
+	if w.fileRecords[file] == (record{}) && filepath.IsAbs(file) && !filestate.IsPresent(file) {
 		delete(w.fileRecords, file)
 		w.recordName(file)
 	}
@@ -266,7 +267,7 @@ func (w *mountWatch) recordName(path string) {
 		w.recordName(dir)
 	}
 	if _, noted := w.dirRecords[dir]; !noted {
-		if !isPresent(dir) { // its own name shows when it appears
+		if !filestate.IsPresent(dir) { // its own name shows when it appears
 			w.recordName(dir)
 			return
 		}
@@ -276,7 +277,7 @@ func (w *mountWatch) recordName(path string) {
 	if s := w.seenMounts[path]; s.id != "" && s.Kind != replacedFile {
 		w.nameIdentities[path] = s.id
 	} else {
-		w.nameIdentities[path] = localIdentity(path)
+		w.nameIdentities[path] = filestate.LocalIdentity(path)
 	}
 }
 
@@ -295,7 +296,7 @@ func (w *mountWatch) addChanges(g *MountGrant) (notices []string) {
 		}
 	}
 	for _, dir := range w.workDirs {
-		now[dir] = seenMount{Mount{Path: Path(dir), Kind: writableBind}, localIdentity(dir)}
+		now[dir] = seenMount{Mount{Path: Path(dir), Kind: writableBind}, filestate.LocalIdentity(dir)}
 	}
 	left, whole := maxRefreshBytes, true
 	for _, path := range slices.Sorted(maps.Keys(mergedKeys(w.seenMounts, now))) {
@@ -380,7 +381,7 @@ func (p *Plan) RecordGrant(g *MountGrant) {
 		w.pinnedMounts[dir] = m
 		w.pinMounts(g.Mounts)
 	}
-	w.seenMounts[dir] = seenMount{m, localIdentity(dir)}
+	w.seenMounts[dir] = seenMount{m, filestate.LocalIdentity(dir)}
 	w.recordName(dir)
 	w.marks.unwatchAll()
 	if room := maxViews - len(w.gitViews); room > 0 {
@@ -400,7 +401,7 @@ func (w *mountWatch) pinMounts(mounts []Mount) {
 
 // A record is the stamp of a file when it was last checked; it is zero if the file did not exist.
 type record struct {
-	stamp
+	filestate.Stamp
 	isRecent bool // it had just changed, so it is checked again
 }
 
@@ -408,13 +409,13 @@ type record struct {
 type records map[string]record
 
 func (r records) recordFile(name string) {
-	now := stampOf(name)
-	r[name] = record{now, now != stamp{} && time.Since(time.Unix(0, now.changed)) < minFileAge}
+	now := filestate.StampOf(name)
+	r[name] = record{now, now != filestate.Stamp{} && time.Since(time.Unix(0, now.Changed)) < minFileAge}
 }
 
 func (r records) hasChanged(name string) bool {
 	was := r[name]
-	return was.isRecent || stampOf(name) != was.stamp
+	return was.isRecent || filestate.StampOf(name) != was.Stamp
 }
 
 func (r records) isStale() bool {

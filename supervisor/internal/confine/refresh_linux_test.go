@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -550,14 +551,14 @@ func TestRecords_TimeSetBack(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config")
 	writeText(t, file, "one")
-	was := stampOf(file)
-	r := records{file: record{stamp: was}}
+	was := filestate.StampOf(file)
+	r := records{file: record{Stamp: was}}
 	if r.hasChanged(file) {
 		t.Fatal("an unchanged file counts as changed")
 	}
-	for stampOf(file).changed == was.changed { // the clock of some filesystems is coarse
+	for filestate.StampOf(file).Changed == was.Changed { // the clock of some filesystems is coarse
 		writeText(t, file, "two")
-		if err := os.Chtimes(file, time.Time{}, time.Unix(0, was.modified)); err != nil {
+		if err := os.Chtimes(file, time.Time{}, time.Unix(0, was.Modified)); err != nil {
 			t.Fatal(err)
 		}
 	}

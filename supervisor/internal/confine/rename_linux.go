@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 )
 
 func (sb *ActiveSandbox) renamePath(f *fileCall, args *[6]uint64, paths [2]string) error {
@@ -58,7 +60,7 @@ func (sb *ActiveSandbox) renamePath(f *fileCall, args *[6]uint64, paths [2]strin
 			return unix.EXDEV // mv then copies, and the copy is checked
 		case replacesDir && !isDir:
 			return unix.EISDIR
-		case isDir && !replacesDir && isPresent(denied.path):
+		case isDir && !replacesDir && filestate.IsPresent(denied.path):
 			return unix.ENOTDIR
 		}
 	}

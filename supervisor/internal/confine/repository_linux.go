@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 )
 
 // Git runs the hooks of each repository that it visits, and programs that its settings name. A
@@ -26,12 +28,12 @@ func isWorkTree(git string) bool { return path.Base(path.Dir(git)) == "worktrees
 // hasWorkTree reports whether a directory may be the git directory of a linked work tree, or
 // contain some. Elsewhere they would belong to another repository.
 func hasWorkTree(full string) bool {
-	mayBeLinked := func(dir string) bool { return linkedTreePresence(dir) != missing }
+	mayBeLinked := func(dir string) bool { return linkedTreePresence(dir) != filestate.Missing }
 	if foldPath(path.Base(full)) != "worktrees" {
 		return mayBeLinked(full)
 	}
 	entries, err := os.ReadDir(full)
-	return presenceOfError(err) == unknown || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return mayBeLinked(full + "/" + e.Name()) })
+	return filestate.PresenceOfError(err) == filestate.Unknown || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return mayBeLinked(full + "/" + e.Name()) })
 }
 
 // checkCreated checks what a call has made. It is also called for unprotected names, because a
@@ -51,7 +53,7 @@ func (sb *ActiveSandbox) checkCreatedPath(s nameInDir, moved bool) error {
 		return protectedNameError{path: s.fullPath}
 	}
 	switch {
-	case gitDirParts[name] && canBeGitDir(above) && (name != "worktrees" || headPresence(above) != present): // otherwise it was a repository before
+	case gitDirParts[name] && canBeGitDir(above) && (name != "worktrees" || headPresence(above) != filestate.Present): // otherwise it was a repository before
 		if err := sb.checkGitDir(s.dir, path.Dir(s.fullPath)); err != nil {
 			return err
 		}

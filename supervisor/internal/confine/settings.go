@@ -18,6 +18,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/systempath"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -151,7 +152,7 @@ func (s *settingsWriter) writeFiles() error {
 			if st, err := os.Stat(found); err != nil || !st.Mode().IsRegular() {
 				continue
 			}
-			if text := readText(openNoLinks(found)); text == nil || !bytes.Equal(f.redact(text), text) {
+			if text := readText(filestate.OpenNoLinks(found)); text == nil || !bytes.Equal(f.redact(text), text) {
 				texts[name] = append(f.redact(text), '\n') // empty for a file that is too large
 			}
 		}

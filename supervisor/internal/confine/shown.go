@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -27,7 +28,7 @@ func (p *planner) addHiddenPaths(s *workers.Sandbox, o Origin) {
 		for _, h := range listed {
 			hidden := kind
 			hidden.name = filepath.Clean(h)
-			if isPresent(h) {
+			if filestate.IsPresent(h) {
 				hidden.realPath = paths.RealOrEmpty(h)
 			}
 			p.hiddenPaths = append(p.hiddenPaths, hidden)

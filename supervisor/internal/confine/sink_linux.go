@@ -6,8 +6,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 )
 
 // Some programs write git settings in place: cp, tar and libraries. They get an unnamed file
@@ -179,7 +181,7 @@ func (sb *ActiveSandbox) applyDrafts() {
 	}
 	var events [maxDrafts * unix.SizeofInotifyEvent]byte // the events have no names
 	n, _ := unix.Read(sb.drafts.fd, events[:])
-	for watch := range inotifyEvents(events[:max(n, 0)]) {
+	for watch := range filestate.InotifyEvents(events[:max(n, 0)]) {
 		d := sb.drafts.open[watch]
 		if d == nil {
 			continue

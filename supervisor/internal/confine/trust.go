@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -64,7 +65,7 @@ func (p *planner) isUserMade(path string) bool {
 // isReplaceable reports whether programs of the user can replace a path.
 func isReplaceable(path string) bool {
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
-		if isWritable(dir) {
+		if filestate.IsWritable(dir) {
 			return true
 		}
 		if dir == filepath.Dir(dir) {
@@ -76,7 +77,7 @@ func isReplaceable(path string) bool {
 // isBelowUserDir reports whether the user owns a directory above a path.
 func isBelowUserDir(path string) bool {
 	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if isOwned(dir) {
+		if filestate.IsOwned(dir) {
 			return true
 		}
 	}
@@ -138,7 +139,7 @@ func ReadUserSettings(s *workers.Sandbox, o Origin, path string) []byte {
 	if isInAny(found, untrusted) || hasLinkIn(path, untrusted) {
 		return nil
 	}
-	return readText(openNoLinks(found))
+	return readText(filestate.OpenNoLinks(found))
 }
 
 // findFile returns the path of one of the user's settings files without links. It returns "" if a
@@ -157,4 +158,6 @@ func (s *settingsWriter) findFile(path string) string {
 
 // readFile reads one of the user's settings files; a file that findFile rejects counts as missing.
 // A session may put a link in its place after that, which is not followed.
-func (s *settingsWriter) readFile(path string) []byte { return readText(openNoLinks(s.findFile(path))) }
+func (s *settingsWriter) readFile(path string) []byte {
+	return readText(filestate.OpenNoLinks(s.findFile(path)))
+}

@@ -1,4 +1,4 @@
-package confine
+package filestate
 
 import (
 	"fmt"
@@ -9,30 +9,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stampOf returns the stamp of a file, or zero if it does not exist.
-func stampOf(name string) stamp {
+// StampOf returns the stamp of a file, or zero if it does not exist.
+func StampOf(name string) Stamp {
 	var st unix.Stat_t
 	if unix.Stat(name, &st) != nil {
-		return stamp{}
+		return Stamp{}
 	}
-	return stamp{uint64(st.Dev), st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano()}
+	return Stamp{uint64(st.Dev), st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano()}
 }
 
-func sameFilesystem(a, b string) bool {
+// SameFilesystem reports whether two files exist on one filesystem.
+func SameFilesystem(a, b string) bool {
 	var x, y unix.Stat_t
 	return unix.Stat(a, &x) == nil && unix.Stat(b, &y) == nil && x.Dev == y.Dev
 }
 
-// identityOf returns a text that distinguishes a file from all others, even from one that reuses
+// IdentityOf returns a text that distinguishes a file from all others, even from one that reuses
 // its inode number. It returns "" if the file does not exist.
-func identityOf(name string) string { return identityAt(unix.AT_FDCWD, name, 0, name) }
+func IdentityOf(name string) string { return IdentityAt(unix.AT_FDCWD, name, 0, name) }
 
-// openIdentity is identityOf for an open file with this name.
-func openIdentity(fd int, name string) string {
-	return identityAt(fd, "", unix.AT_EMPTY_PATH, name)
+// OpenIdentity is IdentityOf for an open file with this name.
+func OpenIdentity(fd int, name string) string {
+	return IdentityAt(fd, "", unix.AT_EMPTY_PATH, name)
 }
 
-func identityAt(dir int, path string, flags int, name string) string {
+// IdentityAt is IdentityOf for a path in an open directory, or for the open file itself; name is
+// what the file is called.
+func IdentityAt(dir int, path string, flags int, name string) string {
 	var st unix.Statx_t
 	if unix.Statx(dir, path, unix.AT_SYMLINK_NOFOLLOW|flags, unix.STATX_INO|unix.STATX_BTIME, &st) != nil {
 		return ""
@@ -44,19 +47,19 @@ func identityAt(dir int, path string, flags int, name string) string {
 	return id + "/" + strconv.FormatInt(st.Btime.Sec, 36) + "." + strconv.Itoa(int(st.Btime.Nsec))
 }
 
-// localIdentity is identityOf, except that for a mount point it uses only what the kernel knows,
+// LocalIdentity is IdentityOf, except that for a mount point it uses only what the kernel knows,
 // because a network filesystem may not answer.
-func localIdentity(name string) string {
+func LocalIdentity(name string) string {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st)
 	if err != nil || st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
-		return identityOf(name)
+		return IdentityOf(name)
 	}
 	return fmt.Sprintf("%d:%d/%d", st.Dev_major, st.Dev_minor, st.Ino)
 }
 
-// lstatType returns the file type like Lstat, but without querying network filesystems.
-func lstatType(path string) (fs.FileMode, error) {
+// LstatType returns the file type like Lstat, but without querying network filesystems.
+func LstatType(path string) (fs.FileMode, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &st); err != nil {
 		return 0, err
@@ -72,11 +75,11 @@ func lstatType(path string) (fs.FileMode, error) {
 	return fs.ModeIrregular, nil
 }
 
-// isWritable reports whether the user may make names in a directory.
-func isWritable(dir string) bool { return unix.Access(dir, unix.W_OK) == nil }
+// IsWritable reports whether the user may make names in a directory.
+func IsWritable(dir string) bool { return unix.Access(dir, unix.W_OK) == nil }
 
-// openNoLinks opens a file for reading, if its path contains no symbolic link.
-func openNoLinks(path string) (*os.File, error) {
+// OpenNoLinks opens a file for reading, if its path contains no symbolic link.
+func OpenNoLinks(path string) (*os.File, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err != nil {
 		return nil, err
@@ -84,8 +87,8 @@ func openNoLinks(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// isOwned reports whether the user owns a directory, and so could make it writable.
-func isOwned(dir string) bool {
+// IsOwned reports whether the user owns a directory, and so could make it writable.
+func IsOwned(dir string) bool {
 	var st unix.Stat_t
 	return unix.Stat(dir, &st) != nil || int(st.Uid) == unix.Geteuid()
 }

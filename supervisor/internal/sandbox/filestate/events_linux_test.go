@@ -1,4 +1,4 @@
-package confine
+package filestate
 
 import (
 	"os"
@@ -10,6 +10,16 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 )
+
+func writeTestFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // A turn checks files again after any event that could change them or the meaning of their paths.
 func TestChangeEvents(t *testing.T) {
@@ -41,26 +51,26 @@ func TestChangeEvents(t *testing.T) {
 			t.Parallel()
 			dir := paths.RealOrEmpty(t.TempDir())
 			for _, name := range []string{"a/b/file", "a/b/new", "other/x"} {
-				writeText(t, filepath.Join(dir, name), "one")
+				writeTestFile(t, filepath.Join(dir, name), "one")
 			}
 			if err := os.Link(filepath.Join(dir, "a/b/file"), filepath.Join(dir, "other/linked")); err != nil {
 				t.Fatal(err)
 			}
 			var e ChangeEvents
 			t.Cleanup(e.Close)
-			m := e.watchPaths([]string{filepath.Join(dir, "a/b/file"), filepath.Join(dir, "a/absent"), filepath.Join(dir, "none/below/file"), filepath.Join(dir, "a/b")})
+			m := e.WatchPaths([]string{filepath.Join(dir, "a/b/file"), filepath.Join(dir, "a/absent"), filepath.Join(dir, "none/below/file"), filepath.Join(dir, "a/b")})
 			if m.events == nil {
 				return // the temporary filesystem does not report all changes
 			}
 			if err := c.change(dir); err != nil {
 				t.Fatal(err)
 			}
-			quiet := m.areQuiet()
+			quiet := m.AreQuiet()
 			for tries := 0; c.quiet && !quiet && tries < 1000; tries++ { // other tests make names next to this directory
-				if m = m.renewedMarks(); m == nil {
+				if m = m.RenewedMarks(); m == nil {
 					t.Fatal("a directory above was replaced")
 				}
-				quiet = m.areQuiet()
+				quiet = m.AreQuiet()
 			}
 			if quiet != c.quiet {
 				t.Errorf("quiet: got %t, want %t", quiet, c.quiet)
@@ -70,13 +80,13 @@ func TestChangeEvents(t *testing.T) {
 	t.Run("a path with a link is not watched", func(t *testing.T) {
 		t.Parallel()
 		dir := paths.RealOrEmpty(t.TempDir())
-		writeText(t, dir+"/a/file", "")
+		writeTestFile(t, dir+"/a/file", "")
 		if err := os.Symlink("a", dir+"/link"); err != nil {
 			t.Fatal(err)
 		}
 		var e ChangeEvents
 		t.Cleanup(e.Close)
-		if m := e.watchPaths([]string{dir + "/link/file"}); m.events != nil {
+		if m := e.WatchPaths([]string{dir + "/link/file"}); m.events != nil {
 			t.Error("the path is watched")
 		}
 		if len(e.watchUsers) > 0 {
@@ -86,7 +96,7 @@ func TestChangeEvents(t *testing.T) {
 	t.Run("more events than the kernel keeps", func(t *testing.T) {
 		t.Parallel()
 		dir := paths.RealOrEmpty(t.TempDir())
-		writeText(t, dir+"/a/file", "")
+		writeTestFile(t, dir+"/a/file", "")
 		text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
 		limit, _ := strconv.Atoi(string(text[:max(len(text)-1, 0)]))
 		if err != nil || limit == 0 || limit > 1<<17 {
@@ -94,7 +104,7 @@ func TestChangeEvents(t *testing.T) {
 		}
 		var e ChangeEvents
 		t.Cleanup(e.Close)
-		m, other := e.watchPaths([]string{dir + "/a/file"}), e.watchPaths([]string{dir + "/b"})
+		m, other := e.WatchPaths([]string{dir + "/a/file"}), e.WatchPaths([]string{dir + "/b"})
 		if m.events == nil || other.events == nil {
 			return // the temporary filesystem does not report all changes
 		}
@@ -103,26 +113,26 @@ func TestChangeEvents(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if other.areQuiet() {
+		if other.AreQuiet() {
 			t.Error("lost events are not reported")
 		}
 	})
 	t.Run("watches end with their marks", func(t *testing.T) {
 		t.Parallel()
 		dir := paths.RealOrEmpty(t.TempDir())
-		writeText(t, dir+"/file", "")
+		writeTestFile(t, dir+"/file", "")
 		var e ChangeEvents
 		t.Cleanup(e.Close)
-		one, two := e.watchPaths([]string{dir + "/file"}), e.watchPaths([]string{dir + "/file"})
+		one, two := e.WatchPaths([]string{dir + "/file"}), e.WatchPaths([]string{dir + "/file"})
 		if one.events == nil || two.events == nil {
 			return // the temporary filesystem does not report all changes
 		}
-		one.unwatch()
-		writeText(t, dir+"/file", "two")
-		if two.areQuiet() {
+		one.Unwatch()
+		writeTestFile(t, dir+"/file", "two")
+		if two.AreQuiet() {
 			t.Error("a watch that others use has ended")
 		}
-		two.unwatch()
+		two.Unwatch()
 		if len(e.watchUsers)+len(e.eventCounts) > 0 {
 			t.Errorf("%d watches remain", len(e.watchUsers))
 		}

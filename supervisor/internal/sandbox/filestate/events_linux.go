@@ -1,4 +1,4 @@
-package confine
+package filestate
 
 import (
 	"encoding/binary"
@@ -35,33 +35,33 @@ const (
 	goneEvents = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 )
 
-// eventMarks are the event counts of a set of paths at one moment. nil means that the paths are not
+// EventMarks are the event counts of a set of paths at one moment. nil means that the paths are not
 // watched yet.
-type eventMarks struct {
+type EventMarks struct {
 	events      *ChangeEvents // nil if they cannot be watched
 	eventCounts map[int32]uint64
 	overflows   uint64
 }
 
-// watchPaths watches paths, whether they exist or not, and the directories above them. The marks
+// WatchPaths watches paths, whether they exist or not, and the directories above them. The marks
 // are never quiet if a path leads through a symbolic link or is on a filesystem that other machines
 // may change.
-func (e *ChangeEvents) watchPaths(paths []string) *eventMarks {
+func (e *ChangeEvents) WatchPaths(paths []string) *EventMarks {
 	if e == nil {
-		return &eventMarks{}
+		return &EventMarks{}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.openInotify() {
-		return &eventMarks{}
+		return &EventMarks{}
 	}
 	e.readEvents()
-	m := &eventMarks{events: e, eventCounts: map[int32]uint64{}, overflows: e.overflows}
+	m := &EventMarks{events: e, eventCounts: map[int32]uint64{}, overflows: e.overflows}
 	known := map[string]bool{}
 	for _, path := range paths {
 		if filepath.IsAbs(path) && !e.watchWithParents(filepath.Clean(path), m, known) {
 			e.releaseMarks(m)
-			return &eventMarks{}
+			return &EventMarks{}
 		}
 	}
 	return m
@@ -69,7 +69,7 @@ func (e *ChangeEvents) watchPaths(paths []string) *eventMarks {
 
 // watchWithParents watches the directories above a path before the path itself, so that a
 // replacement of the path is noticed.
-func (e *ChangeEvents) watchWithParents(path string, m *eventMarks, known map[string]bool) bool {
+func (e *ChangeEvents) watchWithParents(path string, m *EventMarks, known map[string]bool) bool {
 	if known[path] {
 		return true
 	}
@@ -102,7 +102,7 @@ func (e *ChangeEvents) Close() {
 }
 
 // addWatch adds a watch to marks. It reports whether a change of the path will be noticed.
-func (e *ChangeEvents) addWatch(path string, m *eventMarks) bool {
+func (e *ChangeEvents) addWatch(path string, m *EventMarks) bool {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
 		return err == unix.ENOENT || err == unix.ENOTDIR // the watch of the directory above notices its creation
@@ -153,7 +153,7 @@ func (e *ChangeEvents) readEvents() {
 		if err != nil || n <= 0 {
 			return
 		}
-		for wd, mask := range inotifyEvents(buffer[:n]) {
+		for wd, mask := range InotifyEvents(buffer[:n]) {
 			switch {
 			case mask&unix.IN_Q_OVERFLOW != 0:
 				e.overflows++
@@ -167,8 +167,8 @@ func (e *ChangeEvents) readEvents() {
 	}
 }
 
-// inotifyEvents returns the watch and mask of each event in the bytes of a read.
-func inotifyEvents(read []byte) iter.Seq2[int32, uint32] {
+// InotifyEvents returns the watch and mask of each event in the bytes of a read.
+func InotifyEvents(read []byte) iter.Seq2[int32, uint32] {
 	return func(yield func(watch int32, mask uint32) bool) {
 		for at := 0; at+unix.SizeofInotifyEvent <= len(read); {
 			watch, mask := int32(binary.NativeEndian.Uint32(read[at:])), binary.NativeEndian.Uint32(read[at+4:])
@@ -181,7 +181,7 @@ func inotifyEvents(read []byte) iter.Seq2[int32, uint32] {
 }
 
 // catchUp sets the marks to the present counts.
-func (e *ChangeEvents) catchUp(m *eventMarks) {
+func (e *ChangeEvents) catchUp(m *EventMarks) {
 	m.overflows = e.overflows
 	for wd := range m.eventCounts {
 		m.eventCounts[wd] = e.eventCounts[wd]
@@ -190,7 +190,7 @@ func (e *ChangeEvents) catchUp(m *eventMarks) {
 
 // releaseMarks removes the watches that only these marks use, and closes the instance when no watch
 // remains.
-func (e *ChangeEvents) releaseMarks(m *eventMarks) {
+func (e *ChangeEvents) releaseMarks(m *EventMarks) {
 	for wd := range m.eventCounts {
 		if e.watchUsers[wd]--; e.watchUsers[wd] <= 0 {
 			if e.fd >= 0 {
@@ -208,8 +208,8 @@ func (e *ChangeEvents) releaseMarks(m *eventMarks) {
 	}
 }
 
-// areQuiet reports whether no event was counted for the paths since the marks were set.
-func (m *eventMarks) areQuiet() bool {
+// AreQuiet reports whether no event was counted for the paths since the marks were set.
+func (m *EventMarks) AreQuiet() bool {
 	if m == nil || m.events == nil {
 		return false
 	}
@@ -227,9 +227,9 @@ func (m *eventMarks) areQuiet() bool {
 	return true
 }
 
-// renewedMarks returns marks of the same paths as of now, or nil if one of them may have become
+// RenewedMarks returns marks of the same paths as of now, or nil if one of them may have become
 // another file or directory.
-func (m *eventMarks) renewedMarks() *eventMarks {
+func (m *EventMarks) RenewedMarks() *EventMarks {
 	if m == nil || m.events == nil {
 		return m
 	}
@@ -246,8 +246,8 @@ func (m *eventMarks) renewedMarks() *eventMarks {
 	return m
 }
 
-// unwatch releases the watches of the marks.
-func (m *eventMarks) unwatch() {
+// Unwatch releases the watches of the marks.
+func (m *EventMarks) Unwatch() {
 	if m == nil || m.events == nil {
 		return
 	}
