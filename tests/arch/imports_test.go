@@ -21,11 +21,12 @@ var mayImport = map[string]string{
 	"workers":                               "internal/paths internal/text",
 	"supervisor/internal/egressipc":         "",
 	"supervisor/internal/egress":            "workers supervisor/internal/egressipc internal/environ",
-	"supervisor/internal/confine":           "workers internal/shellword internal/text internal/systempath supervisor/internal/egressipc internal/paths supervisor/internal/sandbox/seccomp supervisor/internal/sandbox/filestate",
+	"supervisor/internal/confine":           "workers internal/shellword internal/text internal/systempath supervisor/internal/egressipc internal/paths supervisor/internal/sandbox/seccomp supervisor/internal/sandbox/filestate supervisor/internal/sandbox/gitconfig",
 	"supervisor/internal/procinfo":          "",
 	"supervisor/internal/host":              "supervisor/internal/confine supervisor/internal/egressipc supervisor/internal/procinfo internal/environ supervisor/internal/monitorproto supervisor/internal/pty supervisor/internal/proctree",
 	"supervisor/internal/monitorproto":      "supervisor/internal/confine",
 	"supervisor/internal/sandbox/filestate": "",
+	"supervisor/internal/sandbox/gitconfig": "internal/text",
 	"supervisor/internal/pty":               "supervisor/internal/monitorproto supervisor/internal/procinfo",
 	"supervisor/internal/proctree":          "supervisor/internal/monitorproto supervisor/internal/procinfo",
 

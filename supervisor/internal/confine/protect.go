@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/gitconfig"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -439,7 +440,7 @@ func (s *repoSearch) parseSettings(file, work string) map[string]string {
 // merges, and other commands. Git runs them by a shell from the top of the work tree. Any word may
 // be a program, may be made later, or may be in a directory that another word names.
 func (s *repoSearch) programsIn(key, value, work string) (programs []string) {
-	automatic := automaticSections[wordPattern().FindString(key)]
+	automatic := automaticSections[gitconfig.WordPattern().FindString(key)]
 	words := shellWords(value, automatic)
 	dirs := []string{work}
 	if automatic {

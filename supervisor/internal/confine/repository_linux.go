@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/gitconfig"
 )
 
 // Git runs the hooks of each repository that it visits, and programs that its settings name. A
@@ -99,7 +100,7 @@ func (sb *ActiveSandbox) checkGitDir(dir int, git string) error {
 		if name == "commondir" {
 			refused = strings.TrimSpace(string(text)) != commondirText || !isWorkTree(git)
 		} else {
-			k.setting, refused = refusedSetting(nil, text, sb.gitOwnerOf(git, name, true))
+			k.setting, refused = gitconfig.RefusedSetting(nil, text, sb.gitOwnerOf(git, name, true))
 		}
 		if refused {
 			return k
@@ -158,13 +159,13 @@ func findHook(dir int, below string) (name string, found bool) {
 }
 
 // gitOwnerOf returns the owner of a settings file with this name in a git directory.
-func (sb *ActiveSandbox) gitOwnerOf(git, name string, own bool) repoOwner {
+func (sb *ActiveSandbox) gitOwnerOf(git, name string, own bool) gitconfig.RepoOwner {
 	common := git
 	if isWorkTree(git) {
 		common = path.Dir(path.Dir(git))
 	}
 	added := name == "config.worktree" && sb.accessOf(common+"/config") == accessNone
-	return repoOwner{isOwn: own, isAddedTree: added, isWorkTreeOf: func(tree string) bool {
+	return gitconfig.RepoOwner{IsOwn: own, IsAddedTree: added, IsWorkTreeOf: func(tree string) bool {
 		if !path.IsAbs(tree) {
 			tree = path.Join(git, tree)
 		}
@@ -230,7 +231,7 @@ func (sb *ActiveSandbox) checkAndPutSettings(to nameInDir, text []byte, mode uin
 	case err != unix.ENOENT:
 		return protectedNameError{path: to.fullPath}
 	}
-	if setting, refused := refusedSetting(oldText, text, sb.gitOwnerOf(path.Dir(to.fullPath), to.name, sb.accessOf(to.fullPath) != accessNone)); refused {
+	if setting, refused := gitconfig.RefusedSetting(oldText, text, sb.gitOwnerOf(path.Dir(to.fullPath), to.name, sb.accessOf(to.fullPath) != accessNone)); refused {
 		return protectedNameError{to.fullPath, setting}
 	}
 	return putSettings(to.dir, to.name, text, mode)

@@ -1,4 +1,4 @@
-package confine
+package gitconfig
 
 import (
 	"bytes"
@@ -71,7 +71,7 @@ var (
 	gitSetting  = text.Pattern(`^\t([A-Za-z][A-Za-z0-9-]*) = ([^"\\#;[:cntrl:]]*)$`)
 	gitFetch    = text.Pattern(`^\+?refs/(heads|tags)/[^:]*:refs/(remotes|tags)/[^:]*$`)
 	gitUpdate   = text.Pattern(`^(checkout|rebase|merge|none)$`)
-	wordPattern = text.Pattern(`^[A-Za-z0-9-]*`)
+	WordPattern = text.Pattern(`^[A-Za-z0-9-]*`)
 )
 
 // gitLines are the lines of a git config file, sorted by what a session may do with them.
@@ -81,12 +81,12 @@ type gitLines struct {
 	unparsed map[string]bool     // settings and sections in a form that git does not write
 }
 
-// A repoOwner describes whose repository a config file belongs to, which decides what a session may
+// A RepoOwner describes whose repository a config file belongs to, which decides what a session may
 // set in it.
-type repoOwner struct {
-	isOwn        bool                   // the session made it
-	isAddedTree  bool                   // the config file is that of an added work tree in a repository of another owner
-	isWorkTreeOf func(tree string) bool // reports whether a path is the work tree of the repository
+type RepoOwner struct {
+	IsOwn        bool                   // the session made it
+	IsAddedTree  bool                   // the config file is that of an added work tree in a repository of another owner
+	IsWorkTreeOf func(tree string) bool // reports whether a path is the work tree of the repository
 }
 
 // remoteSections are the sections that decide where a push goes. Settings of one work tree are read
@@ -94,35 +94,35 @@ type repoOwner struct {
 var remoteSections = []string{"branch", "remote", "submodule"}
 
 // isSettable reports whether a session may set a setting to some value.
-func (o repoOwner) isSettable(section, name string) bool {
-	if o.isAddedTree && slices.Contains(remoteSections, section) {
+func (o RepoOwner) isSettable(section, name string) bool {
+	if o.IsAddedTree && slices.Contains(remoteSections, section) {
 		return false
 	}
-	return slices.Contains(settableGit[section], name) || slices.Contains(addableGit[section], name) || o.isOwn && slices.Contains(ownSettableGit[section], name)
+	return slices.Contains(settableGit[section], name) || slices.Contains(addableGit[section], name) || o.IsOwn && slices.Contains(ownSettableGit[section], name)
 }
 
 // isAddOnly reports whether a setting must not change once it exists.
-func (o repoOwner) isAddOnly(section, name string) bool {
-	return !o.isOwn && slices.Contains(addableGit[section], name)
+func (o RepoOwner) isAddOnly(section, name string) bool {
+	return !o.IsOwn && slices.Contains(addableGit[section], name)
 }
 
 // isAllowedValue reports whether a setting may have a value.
-func (o repoOwner) isAllowedValue(section, name, value string) bool {
+func (o RepoOwner) isAllowedValue(section, name, value string) bool {
 	switch value = strings.TrimSpace(value); { // as git does
 	case strings.Contains(value, "::"), strings.HasPrefix(value, "-"): // a transport that is a program, or an option
 		return false
 	case section == "submodule" && name == "update":
 		return gitUpdate().MatchString(value) // else a program
 	case section == "core" && name == workTreeSetting:
-		return o.isWorkTreeOf(value) // a checkout writes in it
+		return o.IsWorkTreeOf(value) // a checkout writes in it
 	case name == "fetch":
-		return o.isOwn || gitFetch().MatchString(value)
+		return o.IsOwn || gitFetch().MatchString(value)
 	}
 	return true
 }
 
 // parseGitConfig parses a git config file. ok is false if the text could be misunderstood.
-func parseGitConfig(text []byte, o repoOwner) (lines gitLines, ok bool) {
+func parseGitConfig(text []byte, o RepoOwner) (lines gitLines, ok bool) {
 	lines.plain, lines.unparsed = map[string][]string{}, map[string]bool{}
 	section, sub, strict := "", "", false
 	for line := range bytes.Lines(text) {
@@ -131,7 +131,7 @@ func parseGitConfig(text []byte, o repoOwner) (lines gitLines, ok bool) {
 			return lines, false // it continues in the next line
 		}
 		switch trimmed := strings.Trim(l, " \t\r"); {
-		case trimmed == "", o.isOwn && strings.ContainsAny(trimmed[:1], "#;"):
+		case trimmed == "", o.IsOwn && strings.ContainsAny(trimmed[:1], "#;"):
 			continue
 		case trimmed[0] == '[':
 			head := gitSection().FindStringSubmatch(l)
@@ -140,7 +140,7 @@ func parseGitConfig(text []byte, o repoOwner) (lines gitLines, ok bool) {
 				continue
 			}
 			section, sub = trimmed, ""
-			lines.unparsed[strings.ToLower(wordPattern().FindString(trimmed[1:]))] = true
+			lines.unparsed[strings.ToLower(WordPattern().FindString(trimmed[1:]))] = true
 		case strict:
 			if s := gitSetting().FindStringSubmatch(l); s != nil {
 				if name := strings.ToLower(s[1]); o.isSettable(section, name) {
@@ -149,16 +149,16 @@ func parseGitConfig(text []byte, o repoOwner) (lines gitLines, ok bool) {
 					continue
 				}
 			}
-			lines.unparsed[section+"\x00"+sub+"\x00"+strings.ToLower(wordPattern().FindString(trimmed))] = true
+			lines.unparsed[section+"\x00"+sub+"\x00"+strings.ToLower(WordPattern().FindString(trimmed))] = true
 		}
 		lines.opaque = append(lines.opaque, section+"\x00"+sub+"\x00"+l)
 	}
 	return lines, true
 }
 
-// refusedSetting reports whether a session must not replace the old settings by the new ones. It
+// RefusedSetting reports whether a session must not replace the old settings by the new ones. It
 // names the first setting that is the reason, or "" if it is unknown.
-func refusedSetting(old, now []byte, o repoOwner) (setting string, refused bool) {
+func RefusedSetting(old, now []byte, o RepoOwner) (setting string, refused bool) {
 	before, ok := parseGitConfig(old, o)
 	after, ok2 := parseGitConfig(now, o)
 	if !ok || !ok2 {

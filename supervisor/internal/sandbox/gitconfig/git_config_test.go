@@ -1,9 +1,10 @@
 //go:build !windows
 
-package confine
+package gitconfig
 
 import (
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -76,10 +77,10 @@ func TestGitConfigChange(t *testing.T) {
 	// files of others.
 	t.Run("allows more in the session's own repository", func(t *testing.T) {
 		t.Parallel()
-		own := repoOwner{isOwn: true, isWorkTreeOf: func(tree string) bool { return tree == "../tree" }}
+		own := RepoOwner{IsOwn: true, IsWorkTreeOf: func(tree string) bool { return tree == "../tree" }}
 		const plain = "# a comment\n[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tworktree = ../tree\n[remote \"o\"]\n\turl = ../b\n\tfetch = +refs/*:refs/*\n\tmirror = true\n[submodule \"s\"]\n\tupdate = rebase\n"
 		for _, c := range [][2]string{{"", plain}, {plain, ""}, {plain, strings.Replace(plain, "../b", "../c", 1)}, {settingsBefore, strings.Replace(settingsBefore, "example.org", "example.com", 1)}} {
-			if setting, refused := refusedSetting([]byte(c[0]), []byte(c[1]), own); refused {
+			if setting, refused := RefusedSetting([]byte(c[0]), []byte(c[1]), own); refused {
 				t.Errorf("%q was refused because of %s", c[1], setting)
 			}
 		}
@@ -87,7 +88,7 @@ func TestGitConfigChange(t *testing.T) {
 			settingsBefore, "[core]\n\tfsmonitor = x\n", "[core]\n\tworktree = ../other\n", "[core]\n\thooksPath = x\n", "[submodule \"s\"]\n\tupdate = !x\n", "[include]\n\tpath = x\n", "[alias]\n\tx = y\n", "[remote \"o\"]\n\turl = ext::x\n",
 			"[remote \"o\"]\n\tpushurl = -x\n", "[remote \"o\"]\n\turl =  -x\n", "[core]\n\tbare = true # \\\n\tfsmonitor = x\n", "# a comment\\\n[core]\n\tbare = true\n", "[core]\n\teditor = x\n", "[uploadpack]\n\tpackObjectsHook = x\n", "[gpg]\n\tprogram = x\n", "[user]\n\tname = \"A\"\n",
 		} {
-			if _, refused := refusedSetting(nil, []byte(now), own); !refused {
+			if _, refused := RefusedSetting(nil, []byte(now), own); !refused {
 				t.Errorf("%q was allowed", now)
 			}
 		}
@@ -96,13 +97,13 @@ func TestGitConfigChange(t *testing.T) {
 	// Settings of a work tree in a foreign repository do not change where it is pushed.
 	t.Run("keeps push targets of another owner's work tree", func(t *testing.T) {
 		t.Parallel()
-		added := repoOwner{isOwn: true, isAddedTree: true}
-		if setting, refused := refusedSetting(nil, []byte("[core]\n\tsparseCheckout = true\n[index]\n\tsparse = true\n"), added); refused {
+		added := RepoOwner{IsOwn: true, IsAddedTree: true}
+		if setting, refused := RefusedSetting(nil, []byte("[core]\n\tsparseCheckout = true\n[index]\n\tsparse = true\n"), added); refused {
 			t.Errorf("%s was refused", setting)
 		}
 		for _, now := range []string{"[remote \"origin\"]\n\tpushurl = x\n", "[remote \"origin\"]\n\turl = x\n", "[remote]\n\tpushDefault = x\n", "[branch \"main\"]\n\tremote = x\n", "[submodule \"s\"]\n\turl = x\n"} {
-			for _, o := range []repoOwner{added, {isAddedTree: true}} {
-				if _, refused := refusedSetting(nil, []byte(now), o); !refused {
+			for _, o := range []RepoOwner{added, {IsAddedTree: true}} {
+				if _, refused := RefusedSetting(nil, []byte(now), o); !refused {
 					t.Errorf("%q was allowed", now)
 				}
 			}
@@ -138,7 +139,9 @@ func TestGitConfigChange(t *testing.T) {
 		}
 		file := filepath.Join(t.TempDir(), "config")
 		list := func(text string) (all []string) {
-			writeText(t, file, text)
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
 			out, err := exec.Command("git", "config", "--file", file, "-z", "--list").Output()
 			if err != nil {
 				return nil // git reads nothing of it, and runs nothing
@@ -152,8 +155,8 @@ func TestGitConfigChange(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))
 		for _, c := range []struct {
 			before, from string
-			owner        repoOwner
-		}{{settingsBefore, settingsBefore, repoOwner{}}, {"", "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = https://example.org/a\n", repoOwner{isOwn: true}}} {
+			owner        RepoOwner
+		}{{settingsBefore, settingsBefore, RepoOwner{}}, {"", "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = https://example.org/a\n", RepoOwner{IsOwn: true}}} {
 			isPlain := func(entry string) bool {
 				key, _, _ := strings.Cut(entry, "\n")
 				section, rest, _ := strings.Cut(key, ".")
@@ -176,7 +179,7 @@ func TestGitConfigChange(t *testing.T) {
 					}
 					now = now[:at] + piece + now[at:]
 				}
-				if _, refused := refusedSetting([]byte(c.before), []byte(now), c.owner); refused || now == c.before {
+				if _, refused := RefusedSetting([]byte(c.before), []byte(now), c.owner); refused || now == c.before {
 					continue
 				}
 				if let++; let > 200 {
@@ -196,6 +199,6 @@ func TestGitConfigChange(t *testing.T) {
 
 // isAllowedChange reports whether a session may replace old settings by new ones.
 func isAllowedChange(old, now []byte) bool {
-	_, refused := refusedSetting(old, now, repoOwner{})
+	_, refused := RefusedSetting(old, now, RepoOwner{})
 	return !refused
 }
