@@ -14,7 +14,7 @@ import (
 // the newest tick of each session. A stream of a [Client] survives the end of its connection.
 // Next is for one goroutine, the other methods for any.
 type ChangeStream struct {
-	client *Client // nil without a Client
+	calls  caller
 	params SubscribeParams
 	wake   chan struct{}
 
@@ -34,8 +34,8 @@ type ChangeStream struct {
 // changed, at most ten a second for each session. If all sessions are watched, the last tick of
 // a session is Closed.
 func (c *Conn) SubscribeChanges(ctx context.Context, name string) (*ChangeStream, error) {
-	t := &ChangeStream{client: c.client, params: SubscribeParams{Session: name, ChangesOnly: true}, wake: make(chan struct{}, 1), openSessions: make(map[string]bool)}
-	if _, err := c.subscribeReceiver(ctx, disconnect{}, t.params, t, t.setPosition); err != nil {
+	t := &ChangeStream{calls: c.over, params: SubscribeParams{Session: name, ChangesOnly: true}, wake: make(chan struct{}, 1), openSessions: make(map[string]bool)}
+	if _, err := c.over.subscribeReceiver(ctx, lostStream{}, t.params, t); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -79,12 +79,8 @@ func (s *ChangeStream) Next(ctx context.Context) (session.Tick, error) {
 		}
 		err, before := s.err, s.position
 		s.mu.Unlock()
-		if isDisconnect(err) && s.client != nil {
-			before.release()
-			if err := s.losses.recordLoss(ctx, MethodSubscribe, err); err != nil {
-				return session.Tick{}, err
-			}
-			if _, err := s.client.facade.subscribeReceiver(ctx, disconnect{before.conn, err}, s.params, s, s.setPosition); err != nil {
+		if isDisconnect(err) {
+			if _, err := s.calls.subscribeReceiver(ctx, lostStream{at: before, err: err, losses: &s.losses}, s.params, s); err != nil {
 				return session.Tick{}, err
 			}
 			s.mayHaveMissed = s.params.Session == ""
@@ -104,7 +100,7 @@ func (s *ChangeStream) Next(ctx context.Context) (session.Tick, error) {
 // reportMissedCloses generates the last tick of each session that was closed while the
 // connection was down.
 func (s *ChangeStream) reportMissedCloses(ctx context.Context) error {
-	now, err := s.client.ListSessions(ctx)
+	now, err := listSessions(ctx, s.calls)
 	if err != nil {
 		return err
 	}

@@ -24,9 +24,6 @@ const maxLocalRetries = 3
 // stuckTimeout is the time after which a daemon that does not answer counts as stuck.
 const stuckTimeout = 4 * time.Second
 
-// lateAnswerGrace is how long after the requested wait the answer of a daemon may arrive.
-const lateAnswerGrace = 3 * time.Second
-
 // A Client maintains a connection to one daemon. It connects when a caller needs it, and
 // reconnects after a lost connection: then calls are resumed and take effect only once, and
 // subscriptions continue where they were. It is safe for concurrent use.
@@ -39,25 +36,25 @@ type Client struct {
 	facade      *Conn                           // its calls use the client's connections
 	ctx         context.Context                 // ends with Close
 	stop        context.CancelFunc
+	done        chan struct{} // closed by Close
 
+	callbacks        callbacks
 	lastRequest      atomic.Uint64 // number of the last request ID
 	reconnectTimeout atomic.Int64  // see SetReconnectTimeout
 
-	mu            sync.Mutex
-	conn          *Conn                     // guarded by mu; nil before the first connection and after a loss
-	epoch         uint64                    // guarded by mu; number of connections so far
-	attempt       *attempt                  // guarded by mu; nil when not dialling
-	failures      int                       // guarded by mu; failed attempts since the connection was lost
-	lastError     error                     // guarded by mu; error of the last attempt; nil after success
-	reached       bool                      // guarded by mu; a daemon was reached before
-	outage        Outage                    // guarded by mu; the current outage; its From is zero if there is none
-	pastOutages   []Outage                  // guarded by mu; the most recent past outages
-	endNoted      chan struct{}             // guarded by mu; closed when the end of the last connection has been handled
-	closed        bool                      // guarded by mu
-	onProgress    func(PreparationProgress) // guarded by mu
-	onOutage      func(Outage)              // guarded by mu
-	turnCallbacks map[string]func(uint64)   // guarded by mu; callbacks for the turn of a request
-	helloFirst    bool                      // guarded by mu; wait for the hello's answer: a hello that was sent together with calls was refused
+	mu          sync.Mutex
+	conn        *daemonConn   // guarded by mu; nil before the first connection and after a loss
+	epoch       uint64        // guarded by mu; number of connections so far
+	attempt     *attempt      // guarded by mu; nil when not dialling
+	failures    int           // guarded by mu; failed attempts since the connection was lost
+	lastError   error         // guarded by mu; error of the last attempt; nil after success
+	reached     bool          // guarded by mu; a daemon was reached before
+	outage      Outage        // guarded by mu; the current outage; its From is zero if there is none
+	pastOutages []Outage      // guarded by mu; the most recent past outages
+	endNoted    chan struct{} // guarded by mu; closed when the end of the last connection has been handled
+	closed      bool          // guarded by mu
+	onOutage    func(Outage)  // guarded by mu
+	helloFirst  bool          // guarded by mu; wait for the hello's answer: a hello that was sent together with calls was refused
 }
 
 // An Outage is a period without a connection.
@@ -74,7 +71,7 @@ const maxOutages = 32
 type attempt struct {
 	done         chan struct{} // closed when the other fields are set
 	startsDaemon bool          // it starts a daemon if none is running
-	conn         *Conn
+	conn         *daemonConn
 	err          error
 }
 
@@ -87,10 +84,10 @@ func New(d Dialer, start func(ctx context.Context) error) *Client {
 	}
 	l := &Client{
 		dialer: d, startDaemon: start, remote: !isLocal(d), id: rand.Text(),
-		log: slog.New(slog.DiscardHandler), turnCallbacks: make(map[string]func(uint64)),
+		log: slog.New(slog.DiscardHandler), done: make(chan struct{}),
 	}
 	l.ctx, l.stop = context.WithCancel(context.Background())
-	l.facade = &Conn{client: l, done: make(chan struct{})}
+	l.facade = &Conn{over: sharedConn{l}}
 	return l
 }
 
@@ -108,20 +105,13 @@ func (cl *Client) Close() {
 		_ = c.Close()
 	}
 	if first {
-		close(cl.facade.done)
+		close(cl.done)
 	}
 }
 
 // OnProgress sets a callback for the progress of preparations, as [Conn.OnProgress]. nil
 // removes it.
-func (cl *Client) OnProgress(f func(PreparationProgress)) {
-	cl.mu.Lock()
-	defer cl.mu.Unlock()
-	cl.onProgress = f
-	if cl.conn != nil {
-		cl.conn.OnProgress(f)
-	}
-}
+func (cl *Client) OnProgress(f func(PreparationProgress)) { cl.callbacks.OnProgress(f) }
 
 // OnOutage sets a callback for the loss of the connection and for its return. f must not block.
 // nil removes it.
@@ -200,7 +190,7 @@ func (cl *Client) Downtime(since time.Time) (down time.Duration) {
 
 // acquireConn returns a connection. If there is none, it dials until it is connected, the
 // failure is final, or ctx ends. starts allows starting a daemon.
-func (cl *Client) acquireConn(ctx context.Context, starts bool) (*Conn, error) {
+func (cl *Client) acquireConn(ctx context.Context, starts bool) (*daemonConn, error) {
 	for {
 		c, a, err := cl.currentConn(starts)
 		if c != nil || err != nil {
@@ -262,14 +252,14 @@ func (cl *Client) unreachableError(ctx context.Context) error {
 
 // currentConn returns the connection, unless it is known to be lost; otherwise the attempt to
 // make one.
-func (cl *Client) currentConn(starts bool) (*Conn, *attempt, error) {
+func (cl *Client) currentConn(starts bool) (*daemonConn, *attempt, error) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	if cl.closed {
 		return nil, nil, &session.Error{Kind: KindUnreachable, Message: "the connection to the daemon is closed"}
 	}
 	if cl.conn != nil {
-		if cl.conn.isOpen() {
+		if cl.conn.IsOpen() {
 			return cl.conn, nil, nil
 		}
 		cl.conn = nil
@@ -296,7 +286,7 @@ func (cl *Client) runAttempt(a *attempt, noted <-chan struct{}) {
 		}
 	}
 	cl.mu.Unlock()
-	var c *Conn
+	var c *daemonConn
 	err := sleepContext(cl.ctx, pause)
 	if err == nil {
 		c, err = cl.dialDaemon(cl.ctx, a.startsDaemon)
@@ -312,12 +302,11 @@ func (cl *Client) runAttempt(a *attempt, noted <-chan struct{}) {
 		cl.failures++
 	} else {
 		cl.conn, cl.reached = c, true
-		if cl.failures++; c.hasHelloAnswer() { // otherwise the connection may still fail
+		if cl.failures++; c.HasHelloAnswer() { // otherwise the connection may still fail
 			cl.failures = 0
 		}
 		over = cl.endOutageLocked()
 		c.LogTo(cl.log)
-		c.OnProgress(cl.onProgress)
 		cl.endNoted = make(chan struct{})
 		go cl.watchConn(c, cl.endNoted)
 	}
@@ -347,10 +336,11 @@ func (cl *Client) endOutageLocked() Outage {
 }
 
 // watchConn waits for the end of a connection and handles it.
-func (cl *Client) watchConn(c *Conn, noted chan<- struct{}) {
+func (cl *Client) watchConn(c *daemonConn, noted chan<- struct{}) {
 	defer close(noted)
-	<-c.conn.Context().Done()
-	o := c.newOutage()
+	<-c.Ending()
+	from, cause := c.Loss()
+	o := Outage{From: from, Cause: cause}
 	cl.mu.Lock()
 	watch := cl.onOutage
 	if cl.closed {
@@ -369,7 +359,7 @@ func (cl *Client) watchConn(c *Conn, noted chan<- struct{}) {
 
 // dialDaemon connects. A local daemon that is not running, or not yet, is dialled again, and
 // started before that if starts is set.
-func (cl *Client) dialDaemon(ctx context.Context, starts bool) (*Conn, error) {
+func (cl *Client) dialDaemon(ctx context.Context, starts bool) (*daemonConn, error) {
 	started := time.Now()
 	c, err := cl.openConn(ctx)
 	if cl.remote && !starts {

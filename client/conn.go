@@ -2,72 +2,45 @@ package client
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-const (
-	// dialTimeout bounds connecting to a daemon.
-	dialTimeout = 5 * time.Second
+// A caller makes calls and subscribes: over one connection, or over those that a Client makes
+// one after the other.
+type caller interface {
+	callMethod(ctx context.Context, method string, params, result any) error
 
-	// maxLineBytes bounds what the daemon may send in one line, in bytes. The daemon itself
-	// sends at most 16 MiB.
-	maxLineBytes = 20 << 20
+	// subscribeReceiver subscribes for w, which has lost the connection in before; the zero lostStream
+	// means none.
+	subscribeReceiver(ctx context.Context, before lostStream, p SubscribeParams, w streamReceiver) (timeline.Seq, error)
 
-	// stallTimeout bounds writing one line to a daemon that does not read, and cancelTimeout
-	// bounds how long a cancelled call waits for the daemon's final answer. The daemon
-	// interrupts a turn within 2 s.
-	stallTimeout  = 10 * time.Second
-	cancelTimeout = 3 * time.Second
+	// canReconnect reports whether calls and subscriptions survive the end of a connection.
+	canReconnect() bool
 
-	// probeInterval is how often a silent daemon that owes an answer is asked whether it is
-	// alive, and how long it has to answer before the connection is dropped.
-	probeInterval = 10 * time.Second
+	// newRequestID returns an ID for a call and its repetitions; "" if none are made.
+	newRequestID() string
 
-	// keepAliveInterval is how long a remote daemon may be silent, while the connection is
-	// needed, before it is asked whether it is alive. After the same time again the connection
-	// is dropped.
-	keepAliveInterval = 5 * time.Second
-
-	// maxQueuedBytes is how much may be queued for the reader of a subscription before its
-	// stream is paused, which costs the daemon nothing. The stream continues once half of that
-	// is read. In the meantime up to a megabyte that the daemon has queued, and one
-	// notification, may still arrive.
-	maxQueuedBytes = 4 << 20
-
-	// messageOverhead is the approximate memory of a notification in addition to its text.
-	messageOverhead = 512
-)
-
-// A Conn is one connection to a daemon, or stands for the changing connections of a [Client].
-// It is safe for concurrent use.
-type Conn struct {
-	client *Client // the Client that makes the calls; then, of the other fields, only done is used
-	conn   *jsonrpc2.Conn
-	done   chan struct{} // closed when the connection has ended
-	log    atomic.Pointer[slog.Logger]
-
-	helloDone chan struct{} // of a Client: closed when the hello is answered or the connection has ended
-
-	daemon         daemonInstance     // of a Client: set before use
-	knownToDaemon  bool               // of a Client: set by the hello; the daemon remembers its earlier requests
-	onTurnAccepted func(TurnAccepted) // of a Client: set before use
-
-	mu            sync.Mutex
-	receivers     map[string]streamReceiver // guarded by mu
-	earlyBacklogs map[string]*backlog       // guarded by mu: for subscriptions whose reply is not read yet
-	onProgress    func(PreparationProgress) // guarded by mu
-	err           error                     // guarded by mu: why the connection ended
+	// watchTurn calls f with the turn of a request before the call ends, until stop is called.
+	watchTurn(request string, f func(turn uint64)) (stop func())
 }
+
+// An endpoint is a caller that a Conn can also close and observe.
+type endpoint interface {
+	caller
+	Close() error
+	Done() <-chan struct{}
+	LogTo(l *slog.Logger)
+	OnProgress(f func(PreparationProgress))
+}
+
+// A Conn has the calls of a daemon: over one connection that is not made again, or over the
+// changing ones of a [Client]. It is safe for concurrent use.
+type Conn struct{ over endpoint }
 
 // Dial connects to a daemon, checks within 5 s that it speaks this package's [Protocol], and
 // never starts one. A nil d is the user's own daemon, as [DefaultDialer] of os.Getenv. An error
@@ -82,232 +55,90 @@ func Dial(ctx context.Context, d Dialer) (*Conn, error) {
 	}
 	ctx, stop := context.WithTimeout(ctx, dialTimeout)
 	defer stop()
-	c := NewConn(conn)
-	if err := c.checkDaemon(ctx, d); err != nil {
+	c := newSingleConn(conn)
+	if err := c.CheckDaemon(ctx, d); err != nil {
 		_ = c.Close()
 		return nil, err
 	}
-	return c, nil
-}
-
-// checkDaemon checks that the other end is a daemon of this protocol. A greeting says so;
-// otherwise the daemon is asked.
-func (c *Conn) checkDaemon(ctx context.Context, d Dialer) error {
-	if over, ok := c.conn.Stream().(interface{ Greeting() Greeting }); ok {
-		g := over.Greeting()
-		return checkProtocol(g.Version, g.Protocol, d)
-	}
-	defer context.AfterFunc(ctx, func() { c.conn.Drop(context.Cause(ctx)) })() // a silent daemon sends no error
-	i, err := c.DaemonInfo(ctx)
-	switch {
-	case err == nil:
-		return checkProtocol(i.Version, i.Protocol, d)
-	case session.KindOf(err) == KindUnreachable:
-		return err
-	default:
-		return notDaemonError(ctx, d, err)
-	}
-}
-
-// checkProtocol returns an error for a daemon with a different protocol.
-func checkProtocol(version string, protocol int, d Dialer) error {
-	if protocol == Protocol {
-		return nil
-	}
-	return &session.Error{Kind: KindProtocol, Message: fmt.Sprintf(
-		"the daemon at %s is version %s and speaks protocol %d; this program speaks %d: end it with repl daemon drain, and start the one that belongs to this program", d, version, protocol, Protocol)}
+	return &Conn{over: c}, nil
 }
 
 // NewConn returns a Conn to the daemon at the other end of a network connection.
-func NewConn(conn net.Conn) *Conn { return newConn(conn, false) }
-
-// newConn is NewConn. A remote connection is probed while it is needed.
-func newConn(conn net.Conn, remote bool) *Conn {
-	c := &Conn{
-		done:          make(chan struct{}),
-		helloDone:     make(chan struct{}),
-		receivers:     make(map[string]streamReceiver),
-		earlyBacklogs: make(map[string]*backlog),
-	}
-	o := jsonrpc2.Options{
-		MaxLine: maxLineBytes, MaxSend: jsonrpc2.MaxRequestBytes, StallTimeout: stallTimeout, CancelTimeout: cancelTimeout,
-		OnMessage: c.handleNotification, OnMalformed: c.handleMalformed,
-	}
-	if over, ok := conn.(*commandConn); ok && over.command.KeepAlive > 0 {
-		o.Heartbeat, o.HeartbeatInterval = MethodPing, over.command.KeepAlive/pingsPerKeepAlive
-	}
-	if remote {
-		o.KeepAlive, o.KeepAliveInterval = MethodPing, keepAliveInterval
-	} else {
-		o.Probe, o.ProbeInterval = MethodInfo, probeInterval
-	}
-	c.conn = jsonrpc2.New(conn, &o)
-	go c.read()
-	return c
-}
-
-// handleMalformed ends the connection, unless the malformed line was printed by the transport
-// command and contains no part of a message.
-func (c *Conn) handleMalformed(line []byte, p *jsonrpc2.Problem) {
-	if over, ok := c.conn.Stream().(*commandConn); ok && over.canSkip(line) {
-		return
-	}
-	c.conn.Drop(fmt.Errorf("malformed message: %s (%.100q)", p.Text, line))
-}
+func NewConn(conn net.Conn) *Conn { return &Conn{over: newSingleConn(conn)} }
 
 // Close ends the connection, and the transport command if there is one. The sessions stay
 // alive.
-func (c *Conn) Close() error {
-	if c.client != nil {
-		c.client.Close()
-		return nil
-	}
-	c.conn.Drop(jsonrpc2.ErrClosed)
-	<-c.done
-	if over, ok := c.conn.Stream().(*commandConn); ok {
-		over.Terminate()
-	}
-	return nil
-}
+func (c *Conn) Close() error { return c.over.Close() }
 
 // Done is closed when the connection has ended, whichever side ended it.
-func (c *Conn) Done() <-chan struct{} { return c.done }
+func (c *Conn) Done() <-chan struct{} { return c.over.Done() }
 
 // LogTo logs the end of the connection, and at debug level each line in both directions: its
-// method, ID and size, never its contents. nil logs nothing.
-func (c *Conn) LogTo(l *slog.Logger) {
-	if c.client != nil {
-		return // its Client has its own log
-	}
-	c.log.Store(l)
-	c.conn.LogTo(l)
-}
+// method, ID and size, never its contents. nil logs nothing. A [Client] has its own log.
+func (c *Conn) LogTo(l *slog.Logger) { c.over.LogTo(l) }
 
 // OnProgress makes the connection call f for each progress notification of a preparation, one
 // at a time. f runs in the goroutine that reads replies, so it must not wait for a reply. nil
 // removes the callback.
-func (c *Conn) OnProgress(f func(PreparationProgress)) {
-	if c.client != nil {
-		c.client.OnProgress(f)
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.onProgress = f
-}
+func (c *Conn) OnProgress(f func(PreparationProgress)) { c.over.OnProgress(f) }
 
 // Call calls a method. When ctx ends, the daemon cancels the call, and interrupts or abandons
 // its work as the method defines. If a stuck daemon does not confirm that, Call returns 3 s
 // after ctx ended. If a daemon is stuck and ctx does not end, Call drops the connection within
 // 30 s.
 func (c *Conn) Call(ctx context.Context, method string, params, result any) error {
-	if c.client != nil {
-		return c.client.callWithRetry(ctx, method, params, result)
-	}
-	raw, err := c.conn.Call(ctx, method, params)
-	if err = callError(err); err != nil || result == nil {
-		return err
-	}
-	return json.Unmarshal(raw, result)
+	return c.over.callMethod(ctx, method, params, result)
 }
 
-// callError converts the error of a call for the caller.
-func callError(err error) error {
-	if refused, ok := errors.AsType[*jsonrpc2.Error](err); ok {
-		var e session.Error
-		_ = json.Unmarshal(refused.Data, &e) // on failure the message still says what happened
-		e.Message = refused.Message
-		if e.Kind == KindUnknownMethod {
-			e.Message += ": the daemon is older than this program, and goes on until it is ended (repl daemon stop)"
-		}
-		return &e
-	}
-	if ended, ok := errors.AsType[*jsonrpc2.EndedError](err); ok {
-		return connectionEndedError(ended.Cause)
-	}
-	if long, ok := errors.AsType[*jsonrpc2.SizeError](err); ok {
-		return &session.Error{Kind: session.KindTooLarge, Message: long.Error(), Cause: err}
-	}
-	return err
+// Session returns the session with this name, on this connection. The daemon is not contacted
+// before a method of it is called.
+func (c *Conn) Session(name string) *Session {
+	return &Session{calls: c.over, name: name, pendingCursor: &pendingReadCursor{}}
 }
 
-// connectionEndedError returns the error of a call on a connection that has ended.
-func connectionEndedError(why error) error {
-	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("the connection to the daemon ended: %v", why), Cause: why}
+// ---- one connection
+
+// A singleConn is one connection, whose calls and subscriptions end with it.
+type singleConn struct {
+	*daemonConn
+	callbacks
 }
 
-// read reads from the daemon until the connection ends.
-func (c *Conn) read() {
-	defer close(c.done)
-	why := c.conn.Read()
-	c.conn.Drop(why)
-	_ = c.conn.FinishWriting() // its error repeats the reason
-	if l := c.log.Load(); l != nil && !errors.Is(why, jsonrpc2.ErrClosed) {
-		l.Info("connection to daemon ended", "error", why)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.err = connectionEndedError(why)
-	for _, w := range c.receivers {
-		w.closeWithError(c.err)
-	}
+func newSingleConn(conn net.Conn) *singleConn {
+	c := &singleConn{}
+	c.daemonConn = newDaemonConn(conn, connectionOptions(conn, false, c.callbacks.handleNotification))
+	return c
 }
 
-// handleNotification handles a notification. It never calls a callback while holding the lock.
-func (c *Conn) handleNotification(m *jsonrpc2.Message) {
-	switch m.Method {
-	case MethodSnapshot, MethodEvent, MethodChange, MethodEnded:
-		var p struct {
-			Subscription string `json:"subscription"`
-		}
-		if json.Unmarshal(m.Params, &p) != nil {
-			return
-		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if w := c.receivers[p.Subscription]; w != nil {
-			w.enqueue(m)
-		} else {
-			c.bufferEarlyLocked(p.Subscription, m)
-		}
-	case MethodTurnAccepted:
-		var b TurnAccepted
-		if json.Unmarshal(m.Params, &b) == nil && c.onTurnAccepted != nil {
-			c.onTurnAccepted(b)
-		}
-	case MethodProgress:
-		var p PreparationProgress
-		if json.Unmarshal(m.Params, &p) != nil {
-			return
-		}
-		c.mu.Lock()
-		f := c.onProgress
-		c.mu.Unlock()
-		if f != nil {
-			f(p)
-		}
+// connectionOptions returns the options of a connection. A remote one is probed while it is
+// needed.
+func connectionOptions(conn net.Conn, remote bool, handle func(*jsonrpc2.Message)) options {
+	o := options{protocol: Protocol, remote: remote, onNotification: handle}
+	if over, ok := conn.(interface{ Greeting() Greeting }); ok {
+		g := over.Greeting()
+		o.greeting = &daemonGreeting{Version: g.Version, Protocol: g.Protocol, PID: g.PID, Started: g.Started}
 	}
+	if over, ok := conn.(*commandConn); ok {
+		o.canSkip, o.afterClose = over.canSkip, over.Terminate
+		o.heartbeat = over.command.KeepAlive / pingsPerKeepAlive
+	}
+	return o
 }
 
-// maxEarlySubscriptions bounds the subscriptions with notifications that arrived before their
-// reply was read.
-const maxEarlySubscriptions = 64
-
-// bufferEarlyLocked stores a notification of a subscription whose reply is not read yet.
-func (c *Conn) bufferEarlyLocked(id string, m *jsonrpc2.Message) {
-	b := c.earlyBacklogs[id]
-	switch {
-	case b == nil && len(c.earlyBacklogs) >= maxEarlySubscriptions:
-	case b == nil:
-		b = &backlog{}
-		c.earlyBacklogs[id] = b
-		b.add(m)
-	case b.bytes > maxQueuedBytes:
-		b.overflowed = true
-	default:
-		b.add(m)
-	}
+func (c *singleConn) callMethod(ctx context.Context, method string, params, result any) error {
+	return c.Call(ctx, method, params, result)
 }
+
+func (c *singleConn) subscribeReceiver(ctx context.Context, before lostStream, p SubscribeParams, w streamReceiver) (timeline.Seq, error) {
+	if before.err != nil {
+		return 0, before.err
+	}
+	return subscribeOver(ctx, c.daemonConn, p, w)
+}
+
+func (c *singleConn) canReconnect() bool { return false }
+
+func (c *singleConn) newRequestID() string { return "" }
 
 // ---- methods
 
@@ -325,10 +156,14 @@ func (c *Conn) CreateSession(ctx context.Context, p CreateParams) (s session.Inf
 
 // ListSessions describes all sessions, by name.
 func (c *Conn) ListSessions(ctx context.Context) ([]session.Info, error) {
+	return listSessions(ctx, c.over)
+}
+
+func listSessions(ctx context.Context, c caller) ([]session.Info, error) {
 	var r struct {
 		Sessions []session.Info `json:"sessions"`
 	}
-	err := c.Call(ctx, MethodList, struct{}{}, &r)
+	err := c.callMethod(ctx, MethodList, struct{}{}, &r)
 	return r.Sessions, err
 }
 
@@ -369,19 +204,27 @@ func (c *Conn) CloseSession(ctx context.Context, name string) error {
 // StartTurn runs code, and waits for it if p.WaitMS is set. If ctx ends before the turn is
 // over, the turn is interrupted.
 func (c *Conn) StartTurn(ctx context.Context, p StartParams) (r session.Reply, err error) {
+	return startTurn(ctx, c.over, p)
+}
+
+func startTurn(ctx context.Context, c caller, p StartParams) (r session.Reply, err error) {
 	if len(p.Input) > session.MaxInputBytes {
 		return r, session.NewTooLargeError(len(p.Input))
 	}
-	err = c.Call(ctx, MethodStart, p, &r)
+	err = c.callMethod(ctx, MethodStart, p, &r)
 	return r, err
 }
 
 // SendInput answers an input request, and waits for what follows if p.WaitMS is set.
 func (c *Conn) SendInput(ctx context.Context, p InputParams) (r session.Reply, err error) {
+	return sendInput(ctx, c.over, p)
+}
+
+func sendInput(ctx context.Context, c caller, p InputParams) (r session.Reply, err error) {
 	if len(p.Input) > session.MaxInputBytes {
 		return r, session.NewTooLargeError(len(p.Input))
 	}
-	err = c.Call(ctx, MethodInput, p, &r)
+	err = c.callMethod(ctx, MethodInput, p, &r)
 	return r, err
 }
 

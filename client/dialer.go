@@ -61,8 +61,3 @@ func dialAt(ctx context.Context, getenv func(string) string, socket string) (net
 	}
 	return nil, &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("no daemon answers at %s (%v); start one with repl serve", socket, err)}
 }
-
-// stuckError is the error for a program that listens but does not answer.
-func stuckError(d Dialer) *session.Error {
-	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("%s did not answer within %s: the daemon there is stopped or stuck", d, dialTimeout)}
-}

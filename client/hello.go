@@ -11,86 +11,135 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// KindUnknownMethod is the kind of the error of an older daemon that does not know a method.
-const KindUnknownMethod session.Kind = "unknown_method"
+// The methods and the kinds of errors that a connection itself knows. Package client lists all.
+const (
+	methodInfo     = "server/info"
+	methodPing     = "server/ping"
+	methodHello    = "client/hello"
+	methodSnapshot = "stream/snapshot"
+	methodEvent    = "stream/event"
+	methodChange   = "stream/change"
+	methodEnded    = "stream/ended"
+
+	kindUnreachable   session.Kind = "unreachable"
+	kindProtocol      session.Kind = "protocol"
+	kindUnknownMethod session.Kind = "unknown_method"
+)
 
 // A daemonInstance is one run of a daemon.
 type daemonInstance struct {
-	pid     int
-	started time.Time
+	PID     int
+	Started time.Time
 }
 
-func instanceOf(i DaemonInfo) daemonInstance { return daemonInstance{i.PID, i.Started} }
-
-func (i daemonInstance) equals(o daemonInstance) bool {
-	return i.pid == o.pid && i.started.Equal(o.started)
+// IsSame reports whether both are the same run.
+func (i daemonInstance) IsSame(o daemonInstance) bool {
+	return i.PID == o.PID && i.Started.Equal(o.Started)
 }
 
-// openConn connects once and sends the hello of this client.
-func (cl *Client) openConn(ctx context.Context) (*Conn, error) {
-	conn, err := cl.dialer.Dial(ctx)
-	if err != nil {
-		return nil, err
+// A daemonGreeting is what a daemon, or the transport that leads to it, says of the daemon.
+type daemonGreeting struct {
+	Version  string    `json:"version"`
+	Protocol int       `json:"protocol"`
+	PID      int       `json:"pid"`
+	Started  time.Time `json:"started"`
+	Known    bool      `json:"known"` // the daemon knows the client, which keeps its state
+}
+
+func (g *daemonGreeting) instance() daemonInstance {
+	return daemonInstance{PID: g.PID, Started: g.Started}
+}
+
+// CheckDaemon checks that the other end is a daemon of this protocol. A greeting says so;
+// otherwise the daemon is asked. d describes the daemon.
+func (c *daemonConn) CheckDaemon(ctx context.Context, d fmt.Stringer) error {
+	if g := c.options.greeting; g != nil {
+		return c.checkProtocol(g, d)
 	}
-	c := newConn(conn, cl.remote)
-	c.onTurnAccepted = cl.reportTurnAccepted
-	cl.mu.Lock()
-	cl.epoch++
-	epoch := cl.epoch
-	cl.mu.Unlock()
-	hello, err := c.conn.StartCall(MethodHello, HelloParams{ID: cl.id, Epoch: epoch})
-	switch g, ok := c.dialGreeting(); {
-	case err != nil:
-	case ok && !cl.isHelloFirst():
-		if err = checkProtocol(g.Version, g.Protocol, cl.dialer); err == nil {
-			c.daemon = daemonInstance{g.PID, g.Started}
-			go cl.awaitHelloLater(c, hello)
-		}
+	defer context.AfterFunc(ctx, func() { c.rpc.Drop(context.Cause(ctx)) })() // a silent daemon sends no error
+	var g daemonGreeting
+	err := c.Call(ctx, methodInfo, struct{}{}, &g)
+	switch {
+	case err == nil:
+		return c.checkProtocol(&g, d)
+	case session.KindOf(err) == kindUnreachable:
+		return err
 	default:
-		if c.daemon, err = c.awaitHello(ctx, cl.dialer, hello); err == nil {
-			close(c.helloDone)
-		}
+		return notDaemonError(ctx, d, err)
 	}
+}
+
+// checkProtocol returns an error for a daemon with a different protocol.
+func (c *daemonConn) checkProtocol(g *daemonGreeting, d fmt.Stringer) error {
+	if g.Protocol == c.options.protocol {
+		return nil
+	}
+	return &session.Error{Kind: kindProtocol, Message: fmt.Sprintf(
+		"the daemon at %s is version %s and speaks protocol %d; this program speaks %d: end it with repl daemon drain, and start the one that belongs to this program", d, g.Version, g.Protocol, c.options.protocol)}
+}
+
+// SayHello sends the hello with these params, as the first call. If a greeting has identified
+// the daemon, and first is not set, it does not wait for the answer, because the daemon handles
+// calls in order: onAnswer then gets the error of a hello whose answer came later, or nil.
+func (c *daemonConn) SayHello(ctx context.Context, d fmt.Stringer, params any, first bool, onAnswer func(error)) error {
+	hello, err := c.rpc.StartCall(methodHello, params)
 	if err != nil {
-		_ = c.Close()
-		return nil, err
+		return err
 	}
-	return c, nil
+	if g := c.options.greeting; g != nil && g.PID != 0 && !g.Started.IsZero() && !first {
+		if err := c.checkProtocol(g, d); err != nil {
+			return err
+		}
+		c.daemon = g.instance()
+		go c.awaitHelloLater(d, hello, onAnswer)
+		return nil
+	}
+	if c.daemon, err = c.awaitHello(ctx, d, hello); err == nil {
+		close(c.helloDone)
+	}
+	return err
 }
 
-// dialGreeting returns the greeting from the remote end, if it identifies a daemon.
-func (c *Conn) dialGreeting() (g Greeting, ok bool) {
-	over, ok := c.conn.Stream().(interface{ Greeting() Greeting })
-	if ok {
-		g = over.Greeting()
-	}
-	return g, ok && g.PID != 0 && !g.Started.IsZero()
-}
-
-// awaitHelloLater waits for the answer to a hello while calls after it have already been sent:
-// the daemon handles them in order. If the hello is refused, the next attempt waits for its
-// answer before other calls, and fails with its error.
-func (cl *Client) awaitHelloLater(c *Conn, hello *jsonrpc2.PendingRequest) {
+// awaitHelloLater waits for the answer to a hello while calls after it have already been sent.
+func (c *daemonConn) awaitHelloLater(d fmt.Stringer, hello *jsonrpc2.PendingRequest, onAnswer func(error)) {
 	defer close(c.helloDone)
-	there, err := c.awaitHello(context.Background(), cl.dialer, hello)
-	if err == nil && !there.equals(c.daemon) {
+	there, err := c.awaitHello(context.Background(), d, hello)
+	if err == nil && !there.IsSame(c.daemon) {
 		err = errors.New("another daemon has just started there")
 	}
-	cut := session.KindOf(err) == KindUnreachable && errors.Unwrap(err) != nil // the connection was lost, nothing was refused
-	cl.mu.Lock()
-	if err == nil {
-		cl.failures = 0
-	} else if !cut {
-		cl.helloFirst = true
-	}
-	cl.mu.Unlock()
+	onAnswer(err)
 	if err != nil {
-		c.conn.Drop(err)
+		c.rpc.Drop(err)
 	}
 }
 
-// hasHelloAnswer reports whether the daemon has answered the hello.
-func (c *Conn) hasHelloAnswer() bool {
+// awaitHello waits for the answer to a hello, and checks that the other end is a daemon of this
+// protocol.
+func (c *daemonConn) awaitHello(ctx context.Context, d fmt.Stringer, hello *jsonrpc2.PendingRequest) (i daemonInstance, err error) {
+	ctx, stop := context.WithTimeout(ctx, dialTimeout)
+	defer stop()
+	defer context.AfterFunc(ctx, func() { c.rpc.Drop(context.Cause(ctx)) })() // a silent daemon sends no error
+	var g daemonGreeting
+	raw, err := c.rpc.AwaitAnswer(ctx, hello)
+	if err = callError(err); err == nil {
+		err = json.Unmarshal(raw, &g)
+	}
+	switch {
+	case err == nil:
+		c.knownToDaemon = g.Known
+		return g.instance(), c.checkProtocol(&g, d)
+	case session.KindOf(err) == kindUnreachable && !errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return i, err
+	default: // possibly a timeout: the connection may already have been dropped because of it
+		return i, notDaemonError(ctx, d, err)
+	}
+}
+
+// HelloDone is closed when the hello is answered. HasHelloAnswer reports whether it is.
+func (c *daemonConn) HelloDone() <-chan struct{} { return c.helloDone }
+
+// HasHelloAnswer reports whether the daemon has answered the hello.
+func (c *daemonConn) HasHelloAnswer() bool {
 	select {
 	case <-c.helloDone:
 		return true
@@ -99,88 +148,26 @@ func (c *Conn) hasHelloAnswer() bool {
 	}
 }
 
-func (cl *Client) isHelloFirst() bool {
-	cl.mu.Lock()
-	defer cl.mu.Unlock()
-	return cl.helloFirst
-}
+// Daemon is the run of the daemon that the hello was sent to.
+func (c *daemonConn) Daemon() daemonInstance { return c.daemon }
 
-// awaitHello waits for the answer to a hello, and checks that the other end is a daemon of this
-// protocol.
-func (c *Conn) awaitHello(ctx context.Context, d Dialer, hello *jsonrpc2.PendingRequest) (i daemonInstance, err error) {
-	ctx, stop := context.WithTimeout(ctx, dialTimeout)
-	defer stop()
-	defer context.AfterFunc(ctx, func() { c.conn.Drop(context.Cause(ctx)) })() // a silent daemon sends no error
-	var h HelloReply
-	raw, err := c.conn.AwaitAnswer(ctx, hello)
-	if err = callError(err); err == nil {
-		err = json.Unmarshal(raw, &h)
-	}
-	switch {
-	case err == nil:
-		c.knownToDaemon = h.Known
-		return instanceOf(h.DaemonInfo), checkProtocol(h.Version, h.Protocol, d)
-	case session.KindOf(err) == KindUnreachable && !errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return i, err
-	default: // possibly a timeout: the connection may already have been dropped because of it
-		return i, notDaemonError(ctx, d, err)
-	}
+// IsKnownToDaemon reports whether the daemon remembers earlier requests of this client. It waits
+// for the answer to the hello, which has a time limit.
+func (c *daemonConn) IsKnownToDaemon() bool {
+	<-c.helloDone
+	return c.knownToDaemon
 }
 
 // notDaemonError returns the error for a program that listens but does not answer, or not like
 // a daemon.
-func notDaemonError(ctx context.Context, d Dialer, err error) error {
+func notDaemonError(ctx context.Context, d fmt.Stringer, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return stuckError(d)
 	}
-	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("the program that listens at %s does not answer like a daemon: %v", d, err)}
+	return &session.Error{Kind: kindUnreachable, Message: fmt.Sprintf("the program that listens at %s does not answer like a daemon: %v", d, err)}
 }
 
-// isOpen reports whether the connection is not known to have ended.
-func (c *Conn) isOpen() bool { return c.conn.Context().Err() == nil }
-
-// checkSameDaemon returns an error if a connection leads to a different run of the daemon than
-// the previous one, and a call with this method cannot continue there.
-func (c *Conn) checkSameDaemon(before *Conn, method string) error {
-	switch method {
-	case MethodInfo, MethodPing, MethodList, MethodClients:
-		return nil
-	}
-	if c.daemon.equals(before.daemon) {
-		return nil
-	}
-	return &session.Error{Kind: KindOutcomeUnknown, Message: fmt.Sprintf(
-		"the daemon was restarted at %s and its sessions are gone; %s was not retried and may already have run", c.daemon.started.Local().Format(time.TimeOnly), method)}
-}
-
-// checkRemembered returns an error if a call whose effect must happen only once cannot be
-// repeated, because the daemon has had too many other clients since. It waits for the answer to
-// the hello, which has a time limit.
-func (c *Conn) checkRemembered(method string) error {
-	<-c.helloDone
-	if c.knownToDaemon {
-		return nil
-	}
-	return &session.Error{Kind: KindOutcomeUnknown, Message: "the daemon forgot this client while the connection was down; " + method + " was not retried and may already have run"}
-}
-
-// newOutage returns the outage that begins with the end of the connection.
-func (c *Conn) newOutage() Outage {
-	why := c.conn.CloseCause()
-	o := Outage{From: time.Now(), Cause: why}
-	if _, silent := errors.AsType[*jsonrpc2.TimeoutError](why); silent {
-		o.From = c.conn.LastActivity()
-	}
-	return o
-}
-
-// reportTurnAccepted reports to the caller of a request which turn it has started.
-func (cl *Client) reportTurnAccepted(b TurnAccepted) {
-	cl.mu.Lock()
-	f := cl.turnCallbacks[b.Request]
-	delete(cl.turnCallbacks, b.Request)
-	cl.mu.Unlock()
-	if f != nil {
-		f(b.Turn)
-	}
+// stuckError is the error for a program that listens but does not answer.
+func stuckError(d fmt.Stringer) *session.Error {
+	return &session.Error{Kind: kindUnreachable, Message: fmt.Sprintf("%s did not answer within %s: the daemon there is stopped or stuck", d, dialTimeout)}
 }

@@ -41,7 +41,7 @@ func TestOnProgress(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ours, theirs := net.Pipe()
 			l := New(Socket(""), nil)
-			l.conn = NewConn(ours)
+			l.conn = l.newConnection(ours)
 			defer l.Close()
 			reported := make(chan PreparationProgress, 1)
 			l.OnProgress(func(h PreparationProgress) { reported <- h })

@@ -26,14 +26,14 @@ type waitingParams interface {
 // newRequestID returns an ID for a call and its repetitions.
 func (cl *Client) newRequestID() string { return strconv.FormatUint(cl.lastRequest.Add(1), 36) }
 
-// callWithRetry makes a call, and repeats it if its connection is lost before the answer: until
+// callMethod makes a call, and repeats it if its connection is lost before the answer: until
 // its context ends, or the time for which it waits is over. Its effect happens only once.
-func (cl *Client) callWithRetry(ctx context.Context, method string, params, result any) error {
+func (cl *Client) callMethod(ctx context.Context, method string, params, result any) error {
 	t := &retryState{client: cl, params: params, startTime: time.Now(), method: method}
 	if r, ok := params.(retryableParams); ok {
 		t.params = r.withRequestID(cl.newRequestID())
 	}
-	err := t.runWithRetry(ctx, func(c *Conn) error { return t.callOnce(ctx, c, result) })
+	err := t.runWithRetry(ctx, func(c *daemonConn) error { return t.callOnce(ctx, c, result) })
 	if errors.Is(err, context.DeadlineExceeded) && session.KindOf(err) == "" {
 		err = fmt.Errorf("the daemon does not respond: %w", err)
 	}
@@ -42,7 +42,7 @@ func (cl *Client) callWithRetry(ctx context.Context, method string, params, resu
 
 // runWithRetry calls do with a connection, and again with the next one while a retry makes
 // sense.
-func (s *retryState) runWithRetry(ctx context.Context, do func(*Conn) error) error {
+func (s *retryState) runWithRetry(ctx context.Context, do func(*daemonConn) error) error {
 	for {
 		c, err := s.acquireConn(ctx)
 		if err != nil && s.lossErr != nil && !s.client.remote && session.KindOf(err) == KindUnreachable {
@@ -52,7 +52,7 @@ func (s *retryState) runWithRetry(ctx context.Context, do func(*Conn) error) err
 			return err
 		}
 		if err = do(c); hasEnded(err) {
-			c.awaitEnd(ctx) // a later call must not use this connection
+			c.AwaitEnd(ctx) // a later call must not use this connection
 		}
 		s.lastConn, s.lossErr = c, err
 		if !s.canRetry(ctx, c, err) {
@@ -103,8 +103,8 @@ type retryState struct {
 	method    string
 	params    any
 	startTime time.Time
-	lastConn  *Conn // the connection on which it was last sent
-	lossErr   error // why it got no answer there
+	lastConn  *daemonConn // the connection on which it was last sent
+	lossErr   error       // why it got no answer there
 	losses    lossCounter
 }
 
@@ -118,7 +118,7 @@ func (s *retryState) timeLeft() (left time.Duration, bounded bool) {
 }
 
 // acquireConn returns a connection on which the call can be made.
-func (s *retryState) acquireConn(ctx context.Context) (*Conn, error) {
+func (s *retryState) acquireConn(ctx context.Context) (*daemonConn, error) {
 	if left, bounded := s.timeLeft(); bounded {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, max(left, 0))
@@ -128,15 +128,15 @@ func (s *retryState) acquireConn(ctx context.Context) (*Conn, error) {
 	if err != nil || s.lastConn == nil {
 		return c, err
 	}
-	err = c.checkSameDaemon(s.lastConn, s.method)
+	err = checkSameDaemon(c, s.lastConn, s.method)
 	if _, once := s.params.(retryableParams); once && err == nil {
-		err = c.checkRemembered(s.method)
+		err = checkRemembered(c, s.method)
 	}
 	return c, err
 }
 
 // callOnce makes the call once.
-func (s *retryState) callOnce(ctx context.Context, c *Conn, result any) error {
+func (s *retryState) callOnce(ctx context.Context, c *daemonConn, result any) error {
 	params := s.params
 	if p, ok := params.(waitingParams); ok && p.waitTime() > 0 {
 		left, _ := s.timeLeft()
@@ -145,59 +145,45 @@ func (s *retryState) callOnce(ctx context.Context, c *Conn, result any) error {
 		}
 		if s.client.remote {
 			var stop context.CancelFunc
-			ctx, stop = c.withLateDeadline(ctx, max(left, 0))
+			ctx, stop = c.WithLateDeadline(ctx, max(left, 0))
 			defer stop()
 		}
 	}
 	err := c.Call(ctx, s.method, params, result)
 	if err != nil && errors.Is(context.Cause(ctx), errLateAnswer) {
 		return &session.Error{Kind: KindUnreachable, Cause: context.DeadlineExceeded,
-			Message: fmt.Sprintf("%s has not responded since %s", s.client.RemoteName(), c.conn.LastActivity().Format(time.TimeOnly))}
+			Message: fmt.Sprintf("%s has not responded since %s", s.client.RemoteName(), c.LastActivity().Format(time.TimeOnly))}
 	}
 	return err
 }
 
-var errLateAnswer = errors.New("the answer is late")
-
-// withLateDeadline ends ctx when the answer to a call that waits for this long is late. While
-// data arrives, it may be part of a long answer.
-func (c *Conn) withLateDeadline(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
-	ctx, end := context.WithCancelCause(ctx)
-	var look func()
-	look = func() {
-		switch rest := lateAnswerGrace - time.Since(c.conn.LastActivity()); {
-		case ctx.Err() != nil:
-		case rest > 0:
-			time.AfterFunc(rest, look)
-		default:
-			end(errLateAnswer)
-		}
+// checkSameDaemon returns an error if a connection leads to a different run of the daemon than
+// the previous one, and a call with this method cannot continue there.
+func checkSameDaemon(c, before *daemonConn, method string) error {
+	switch method {
+	case MethodInfo, MethodPing, MethodList, MethodClients:
+		return nil
 	}
-	first := time.AfterFunc(wait+lateAnswerGrace, look)
-	return ctx, func() {
-		first.Stop()
-		end(nil)
+	if c.Daemon().IsSame(before.Daemon()) {
+		return nil
 	}
+	return &session.Error{Kind: KindOutcomeUnknown, Message: fmt.Sprintf(
+		"the daemon was restarted at %s and its sessions are gone; %s was not retried and may already have run", c.Daemon().Started.Local().Format(time.TimeOnly), method)}
 }
 
-// connEndTimeout bounds the wait for the end of a connection on which a call has failed.
-const connEndTimeout = 5 * time.Second
+// checkRemembered returns an error if a call whose effect must happen only once cannot be
+// repeated, because the daemon has had too many other clients since.
+func checkRemembered(c *daemonConn, method string) error {
+	if c.IsKnownToDaemon() {
+		return nil
+	}
+	return &session.Error{Kind: KindOutcomeUnknown, Message: "the daemon forgot this client while the connection was down; " + method + " was not retried and may already have run"}
+}
 
 // hasEnded reports whether an error says that the daemon of a connection has ended.
 func hasEnded(err error) bool {
 	kind := session.KindOf(err)
 	return (kind == KindUnreachable || kind == KindShuttingDown) && !errors.Is(err, context.DeadlineExceeded)
-}
-
-// awaitEnd waits until the end of the connection is known.
-func (c *Conn) awaitEnd(ctx context.Context) {
-	late := time.NewTimer(connEndTimeout)
-	defer late.Stop()
-	select {
-	case <-c.conn.Context().Done():
-	case <-ctx.Done():
-	case <-late.C:
-	}
 }
 
 func (cl *Client) isConnected() bool {
@@ -207,10 +193,10 @@ func (cl *Client) isConnected() bool {
 }
 
 // canRetry reports whether a call may be made again.
-func (s *retryState) canRetry(ctx context.Context, c *Conn, err error) bool {
+func (s *retryState) canRetry(ctx context.Context, c *daemonConn, err error) bool {
 	if err != nil {
 		select {
-		case <-c.helloDone: // the preceding hello may have been refused for the same reason
+		case <-c.HelloDone(): // the preceding hello may have been refused for the same reason
 		case <-ctx.Done():
 		}
 	}
@@ -220,5 +206,5 @@ func (s *retryState) canRetry(ctx context.Context, c *Conn, err error) bool {
 	case kind != KindUnreachable:
 		return false
 	}
-	return !c.isOpen()
+	return !c.IsOpen()
 }

@@ -25,7 +25,7 @@ const (
 // A Session calls one session of a daemon by name. It has no state except its name and its
 // author. An error is of KindUnreachable if the daemon is gone.
 type Session struct {
-	conn          *Conn
+	calls         caller
 	name          string
 	author        string
 	pendingCursor *pendingReadCursor
@@ -38,19 +38,23 @@ var (
 	_ session.TurnStarter = (*Session)(nil)
 )
 
-// Session returns the session with this name, on this connection. The daemon is not contacted
-// before a method of it is called.
-func (c *Conn) Session(name string) *Session {
-	return &Session{conn: c, name: name, pendingCursor: &pendingReadCursor{}}
+// callSession calls a method for its result, and explains the error of a call that took too long.
+func callSession[R any](ctx context.Context, s *Session, method string, params any) (r R, err error) {
+	err = s.explainError(s.calls.callMethod(ctx, method, params, &r))
+	return r, err
 }
 
-// callSession calls do, and explains the error of a call that took too long.
-func callSession[R any](s *Session, do func(*Conn) (R, error)) (R, error) {
-	r, err := do(s.conn)
-	if errors.Is(err, context.DeadlineExceeded) && s.conn.client == nil {
-		err = fmt.Errorf("the daemon does not respond: %w", err)
+// callWithoutResult calls a method that has no result.
+func (s *Session) callWithoutResult(ctx context.Context, method string, params any) error {
+	return s.explainError(s.calls.callMethod(ctx, method, params, nil))
+}
+
+// explainError explains the error of a call that took too long. A caller that reconnects does it.
+func (s *Session) explainError(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && !s.calls.canReconnect() {
+		return fmt.Errorf("the daemon does not respond: %w", err)
 	}
-	return r, err
+	return err
 }
 
 // Name implements session.Session.
@@ -64,18 +68,18 @@ func (s *Session) As(author string) session.Session { return s.WithAuthor(author
 
 // WithAuthor is As with the type *Session as its result.
 func (s *Session) WithAuthor(author string) *Session {
-	return &Session{conn: s.conn, name: s.name, author: author, pendingCursor: &pendingReadCursor{}, writeLock: s.writeLock}
+	return &Session{calls: s.calls, name: s.name, author: author, pendingCursor: &pendingReadCursor{}, writeLock: s.writeLock}
 }
 
 // WithWriteLock returns the same session: no other client may write during a turn that it
 // starts.
 func (s *Session) WithWriteLock() *Session {
-	return &Session{conn: s.conn, name: s.name, author: s.author, pendingCursor: s.pendingCursor, writeLock: true}
+	return &Session{calls: s.calls, name: s.name, author: s.author, pendingCursor: s.pendingCursor, writeLock: true}
 }
 
 // Info implements session.Session.
 func (s *Session) Info(ctx context.Context) (session.Info, error) {
-	return callSession(s, func(c *Conn) (session.Info, error) { return c.GetSession(ctx, s.name) })
+	return callSession[session.Info](ctx, s, MethodGet, NameParams{Session: s.name})
 }
 
 // Submit implements session.Session.
@@ -95,16 +99,14 @@ func (s *Session) SubmitMayExit(ctx context.Context, code string) (uint64, error
 
 func (s *Session) startTurn(ctx context.Context, p StartParams) (uint64, error) {
 	p.Session, p.Author = s.name, s.author
-	r, err := callSession(s, func(c *Conn) (session.Reply, error) { return c.StartTurn(ctx, p) })
-	return r.Turn, err
+	r, err := startTurn(ctx, s.calls, p)
+	return r.Turn, s.explainError(err)
 }
 
 // Answer implements session.Session.
 func (s *Session) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {
-	r, err := callSession(s, func(c *Conn) (session.Reply, error) {
-		return c.SendInput(ctx, InputParams{Session: s.name, InputRequest: wait, Input: string(in.Data), EOF: in.EOF, Author: s.author})
-	})
-	return r.Turn, err
+	r, err := sendInput(ctx, s.calls, InputParams{Session: s.name, InputRequest: wait, Input: string(in.Data), EOF: in.EOF, Author: s.author})
+	return r.Turn, s.explainError(err)
 }
 
 // Wait implements session.Session. The daemon itself bounds the reply.
@@ -123,9 +125,7 @@ func (s *Session) Wait(ctx context.Context, turn uint64, o *session.WaitOptions)
 			pause = min(pause, max(time.Until(deadline), 1)) // 0 would be a poll
 		}
 		asked := time.Now()
-		reply, err := callSession(s, func(c *Conn) (session.Reply, error) {
-			return c.WaitTurn(ctx, WaitParams{Session: s.name, Turn: turn, WaitMS: toMillis(pause), After: opts.After})
-		})
+		reply, err := callSession[session.Reply](ctx, s, MethodWait, WaitParams{Session: s.name, Turn: turn, WaitMS: toMillis(pause), After: opts.After})
 		if err != nil {
 			return session.Reply{}, err
 		}
@@ -148,48 +148,37 @@ func (s *Session) Wait(ctx context.Context, turn uint64, o *session.WaitOptions)
 
 // Interrupt implements session.Session.
 func (s *Session) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {
-	r, err := callSession(s, func(c *Conn) (InterruptReply, error) {
-		return c.InterruptTurn(ctx, InterruptParams{Session: s.name, Turn: turn, Active: turn == 0, Author: s.author})
-	})
+	r, err := callSession[InterruptReply](ctx, s, MethodInterrupt, InterruptParams{Session: s.name, Turn: turn, Active: turn == 0, Author: s.author})
 	return r.Result, err
 }
 
 // Allow implements session.Session.
 func (s *Session) Allow(ctx context.Context, g session.Grant) error {
-	_, err := callSession(s, func(c *Conn) (struct{}, error) {
-		return struct{}{}, c.GrantAccess(ctx, GrantParams{Session: s.name, Grant: g, Author: s.author})
-	})
-	return err
+	return s.callWithoutResult(ctx, MethodGrant, GrantParams{Session: s.name, Grant: g, Author: s.author})
 }
 
 // AnswerPermission implements session.Session.
 func (s *Session) AnswerPermission(ctx context.Context, id uint64, ok bool) error {
-	_, err := callSession(s, func(c *Conn) (struct{}, error) {
-		return struct{}{}, c.AnswerPermission(ctx, AnswerPermissionParams{Session: s.name, Permission: id, OK: ok, Author: s.author})
-	})
-	return err
+	return s.callWithoutResult(ctx, MethodAnswerPermission, AnswerPermissionParams{Session: s.name, Permission: id, OK: ok, Author: s.author})
 }
 
 // Reset implements session.Session.
 func (s *Session) Reset(ctx context.Context) error {
-	_, err := callSession(s, func(c *Conn) (session.Info, error) { return c.ResetSession(ctx, s.name) })
+	_, err := callSession[session.Info](ctx, s, MethodReset, EndParams{Session: s.name})
 	return err
 }
 
 // Close implements session.Session. It ends the session for all clients.
 func (s *Session) Close(ctx context.Context) error {
-	_, err := callSession(s, func(c *Conn) (struct{}, error) { return struct{}{}, c.CloseSession(ctx, s.name) })
-	return err
+	return s.callWithoutResult(ctx, MethodClose, EndParams{Session: s.name})
 }
 
 // Events implements session.Session. It also ends when the daemon is gone.
 func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[timeline.Event, error] {
 	return func(yield func(timeline.Event, error) bool) {
-		w, err := callSession(s, func(c *Conn) (*Subscription, error) {
-			return c.Subscribe(ctx, SubscribeParams{Session: s.name, After: after, Author: s.author})
-		})
+		w, err := newSubscription(ctx, s.calls, SubscribeParams{Session: s.name, After: after, Author: s.author})
 		if err != nil {
-			yield(timeline.Event{}, err)
+			yield(timeline.Event{}, s.explainError(err))
 			return
 		}
 		defer func() {
@@ -208,97 +197,75 @@ func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[time
 
 // Read implements session.Session.
 func (s *Session) Read(ctx context.Context, q session.ReadQuery) (session.EventPage, error) {
-	return callSession(s, func(c *Conn) (session.EventPage, error) {
-		return c.ReadEvents(ctx, ReadParams{Session: s.name, ReadQuery: q})
-	})
+	return callSession[session.EventPage](ctx, s, MethodRead, ReadParams{Session: s.name, ReadQuery: q})
 }
 
 // TurnSummaries implements session.Session.
 func (s *Session) TurnSummaries(ctx context.Context, q session.TurnSummariesQuery) (session.TurnSummaries, error) {
-	return callSession(s, func(c *Conn) (session.TurnSummaries, error) {
-		return c.ReadOutline(ctx, OutlineParams{Session: s.name, TurnSummariesQuery: q})
-	})
+	return callSession[session.TurnSummaries](ctx, s, MethodOutline, OutlineParams{Session: s.name, TurnSummariesQuery: q})
 }
 
 // Blob implements session.Session.
 func (s *Session) Blob(ctx context.Context, digest string, offset int64, limit int) (session.BlobPart, error) {
-	return callSession(s, func(c *Conn) (session.BlobPart, error) {
-		return c.ReadBlob(ctx, BlobParams{Session: s.name, Digest: digest, Offset: offset, Limit: limit})
-	})
+	return callSession[session.BlobPart](ctx, s, MethodBlob, BlobParams{Session: s.name, Digest: digest, Offset: offset, Limit: limit})
 }
 
 // Files implements session.Session.
 func (s *Session) Files(ctx context.Context) ([]session.File, error) {
-	return callSession(s, func(c *Conn) ([]session.File, error) {
-		return c.ListFiles(ctx, FilesParams{Session: s.name})
-	})
+	r, err := callSession[FileList](ctx, s, MethodFiles, FilesParams{Session: s.name})
+	return r.Files, err
 }
 
 // File implements session.Session.
 func (s *Session) File(ctx context.Context, path string, offset int64, limit int) (session.FilePart, error) {
-	return callSession(s, func(c *Conn) (session.FilePart, error) {
-		return c.ReadFile(ctx, FileParams{FilesParams: FilesParams{Session: s.name}, Path: path, Offset: offset, Limit: limit})
-	})
+	return callSession[session.FilePart](ctx, s, MethodFile, FileParams{FilesParams: FilesParams{Session: s.name}, Path: path, Offset: offset, Limit: limit})
 }
 
 // Search implements session.Session.
 func (s *Session) Search(ctx context.Context, q session.SearchQuery) (session.SearchResult, error) {
-	return callSession(s, func(c *Conn) (session.SearchResult, error) {
-		return c.SearchLines(ctx, SearchParams{Session: s.name, SearchQuery: q})
-	})
+	return callSession[session.SearchResult](ctx, s, MethodSearch, SearchParams{Session: s.name, SearchQuery: q})
 }
 
 // Output implements session.Session.
 func (s *Session) Output(ctx context.Context, q session.OutputQuery) (session.Output, error) {
-	return callSession(s, func(c *Conn) (session.Output, error) {
-		return c.ReadOutput(ctx, OutputParams{Session: s.name, OutputQuery: q})
-	})
+	return callSession[session.Output](ctx, s, MethodOutput, OutputParams{Session: s.name, OutputQuery: q})
 }
 
 // Complete implements session.Session.
 func (s *Session) Complete(ctx context.Context, text string, cursor int) (session.Completion, error) {
-	return callSession(s, func(c *Conn) (session.Completion, error) {
-		return c.CompleteText(ctx, QueryParams{Session: s.name, Text: text, Cursor: cursor})
-	})
+	return callSession[session.Completion](ctx, s, MethodComplete, QueryParams{Session: s.name, Text: text, Cursor: cursor})
 }
 
 // Inspect implements session.Session.
 func (s *Session) Inspect(ctx context.Context, text string, cursor int) (session.Inspection, error) {
-	return callSession(s, func(c *Conn) (session.Inspection, error) {
-		return c.InspectText(ctx, QueryParams{Session: s.name, Text: text, Cursor: cursor})
-	})
+	return callSession[session.Inspection](ctx, s, MethodInspect, QueryParams{Session: s.name, Text: text, Cursor: cursor})
 }
 
 // Parse implements session.Session.
 func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, error) {
-	p, err := callSession(s, func(c *Conn) (ParseReply, error) {
-		return c.ParseText(ctx, QueryParams{Session: s.name, Text: text})
-	})
+	p, err := callSession[ParseReply](ctx, s, MethodParse, QueryParams{Session: s.name, Text: text})
 	return p.Status, err
 }
 
 // Destinations implements session.Session.
 func (s *Session) Destinations(ctx context.Context) ([]session.Destination, error) {
-	r, err := callSession(s, func(c *Conn) (Destinations, error) { return c.ListDestinations(ctx, s.name) })
+	r, err := callSession[Destinations](ctx, s, MethodDestinations, NameParams{Session: s.name})
 	return r.Destinations, err
 }
 
 // Visibility implements session.Session.
 func (s *Session) Visibility(ctx context.Context) (session.Visibility, error) {
-	return callSession(s, func(c *Conn) (session.Visibility, error) { return c.VisibleHome(ctx, s.name) })
+	return callSession[session.Visibility](ctx, s, MethodVisibleHome, NameParams{Session: s.name})
 }
 
 // Variables implements session.Session.
 func (s *Session) Variables(ctx context.Context) (session.Variables, error) {
-	return callSession(s, func(c *Conn) (session.Variables, error) { return c.ListVariables(ctx, s.name) })
+	return callSession[session.Variables](ctx, s, MethodVariables, NameParams{Session: s.name})
 }
 
 // Resize implements session.Session. With several clients the latest size counts.
 func (s *Session) Resize(ctx context.Context, size session.Size) error {
-	_, err := callSession(s, func(c *Conn) (struct{}, error) {
-		return struct{}{}, c.ResizeTerminal(ctx, ResizeParams{Session: s.name, Rows: int(size.Rows), Cols: int(size.Cols)})
-	})
-	return err
+	return s.callWithoutResult(ctx, MethodResize, ResizeParams{Session: s.name, Rows: int(size.Rows), Cols: int(size.Cols)})
 }
 
 // ReadAs lets a reader continue where it stopped. It reads under its own name, or under a
@@ -306,9 +273,7 @@ func (s *Session) Resize(ctx context.Context, size session.Size) error {
 // prepared. The returned session writes under the same name. read is how far the reader had
 // read.
 func (s *Session) ReadAs(ctx context.Context, reader string) (as *Session, read timeline.Seq, err error) {
-	m, err := callSession(s, func(c *Conn) (ReadCursor, error) {
-		return c.SaveReadCursor(ctx, ReadCursorParams{Session: s.name, Reader: reader, Own: true})
-	})
+	m, err := callSession[ReadCursor](ctx, s, MethodReadCursor, ReadCursorParams{Session: s.name, Reader: reader, Own: true})
 	if err != nil {
 		return s, 0, err
 	}
@@ -317,24 +282,16 @@ func (s *Session) ReadAs(ctx context.Context, reader string) (as *Session, read 
 
 // SaveReadCursor stores how far the author has read, and returns it; 0 only asks.
 func (s *Session) SaveReadCursor(ctx context.Context, seq timeline.Seq) (timeline.Seq, error) {
-	m, err := callSession(s, func(c *Conn) (ReadCursor, error) {
-		return c.SaveReadCursor(ctx, ReadCursorParams{Session: s.name, Reader: s.author, Seq: seq})
-	})
+	m, err := callSession[ReadCursor](ctx, s, MethodReadCursor, ReadCursorParams{Session: s.name, Reader: s.author, Seq: seq})
 	return m.Seq, err
 }
 
 // TakeWriteLock takes the write lock, see Conn.TakeWriteLock.
 func (s *Session) TakeWriteLock(ctx context.Context, long bool) error {
-	_, err := callSession(s, func(c *Conn) (struct{}, error) {
-		return struct{}{}, c.TakeWriteLock(ctx, s.name, s.author, long)
-	})
-	return err
+	return s.callWithoutResult(ctx, MethodTakeWriteLock, WriteLockParams{Session: s.name, Author: s.author, Long: long})
 }
 
 // ReleaseWriteLock releases the write lock, if this process has it.
 func (s *Session) ReleaseWriteLock(ctx context.Context) error {
-	_, err := callSession(s, func(c *Conn) (struct{}, error) {
-		return struct{}{}, c.ReleaseWriteLock(ctx, s.name, s.author)
-	})
-	return err
+	return s.callWithoutResult(ctx, MethodReleaseWriteLock, WriteLockParams{Session: s.name, Author: s.author})
 }

@@ -3,43 +3,22 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"sync"
-	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A streamReceiver receives the notifications of a subscription. It must not block.
+// A streamReceiver receives the notifications of a subscription. Enqueue and closeWithError
+// must not block.
 type streamReceiver interface {
 	enqueue(m *jsonrpc2.Message)
 	closeWithError(err error)
-}
 
-// A backlog is a bounded queue of notifications.
-type backlog struct {
-	messages   []*jsonrpc2.Message
-	bytes      int
-	overflowed bool // later notifications were dropped
-}
-
-func (b *backlog) add(m *jsonrpc2.Message) {
-	b.messages = append(b.messages, m)
-	b.bytes += len(m.Params) + messageOverhead
-}
-
-// popOldest removes and returns the oldest notification; nil if there is none.
-func (b *backlog) popOldest() *jsonrpc2.Message {
-	if len(b.messages) == 0 {
-		return nil
-	}
-	m := b.messages[0]
-	b.messages[0] = nil
-	b.messages = b.messages[1:]
-	b.bytes -= len(m.Params) + messageOverhead
-	return m
+	// setPosition gets the new position before any notification, and reports whether the
+	// subscription is still open.
+	setPosition(to streamPosition) (wanted bool)
 }
 
 // A Subscription reads a session's timeline from the daemon, event by event. The daemon sends only
@@ -48,7 +27,7 @@ func (b *backlog) popOldest() *jsonrpc2.Message {
 type Subscription struct {
 	Seq timeline.Seq // the snapshot reaches up to it
 
-	client    *Client // nil without a Client
+	calls     caller
 	params    SubscribeParams
 	wake      chan struct{}
 	buffered  []timeline.Event // of the goroutine that calls Next
@@ -78,50 +57,43 @@ const (
 
 // A streamPosition is the current connection of a subscription and its ID there.
 type streamPosition struct {
-	conn    *Conn
+	conn    *daemonConn
 	id      string
 	release func() // stops probing the connection
 }
 
-// A disconnect is the loss of a subscription's connection.
-type disconnect struct {
-	conn *Conn // the connection; nil if there was none
-	err  error
+// A lostStream describes how a subscription lost its connection. It is zero if there was none.
+type lostStream struct {
+	at     streamPosition
+	err    error
+	losses *lossCounter
 }
 
 // Subscribe watches a session from a cursor; 0 is its beginning.
 func (c *Conn) Subscribe(ctx context.Context, p SubscribeParams) (*Subscription, error) {
-	w := &Subscription{client: c.client, params: p, lastSeq: p.After, wake: make(chan struct{}, 1), flowLock: make(chan struct{}, 1)}
-	seq, err := c.subscribeReceiver(ctx, disconnect{}, p, w, w.setPosition)
+	return newSubscription(ctx, c.over, p)
+}
+
+func newSubscription(ctx context.Context, c caller, p SubscribeParams) (*Subscription, error) {
+	w := &Subscription{calls: c, params: p, lastSeq: p.After, wake: make(chan struct{}, 1), flowLock: make(chan struct{}, 1)}
+	seq, err := c.subscribeReceiver(ctx, lostStream{}, p, w)
 	w.Seq = seq
 	return w, err
 }
 
-// subscribeReceiver subscribes for w, on the current connection or, for a Client, on a new one.
-// before describes how w lost its previous connection. move receives the new position before
-// any notification, and reports whether w is still open.
-func (c *Conn) subscribeReceiver(ctx context.Context, before disconnect, p SubscribeParams, w streamReceiver, move func(streamPosition) bool) (timeline.Seq, error) {
+// subscribeOver subscribes for w over one connection.
+func subscribeOver(ctx context.Context, c *daemonConn, p SubscribeParams, w streamReceiver) (timeline.Seq, error) {
 	var r SubscribeReply
-	do := func(c *Conn) error {
-		if err := c.Call(ctx, MethodSubscribe, p, &r); err != nil {
-			return err
-		}
-		to := streamPosition{c, r.Subscription, c.conn.AddKeepAlive()}
-		wanted := move(to)
-		c.addReceiver(r.Subscription, w)
-		if !wanted {
-			return to.unsubscribe(ctx, w)
-		}
-		return nil
+	if err := c.Call(ctx, MethodSubscribe, p, &r); err != nil {
+		return r.Seq, err
 	}
-	var err error
-	if c.client != nil {
-		t := &retryState{client: c.client, method: MethodSubscribe, params: p, startTime: time.Now(), lastConn: before.conn, lossErr: before.err}
-		err = t.runWithRetry(ctx, do)
-	} else {
-		err = do(c)
+	to := streamPosition{conn: c, id: r.Subscription, release: c.AddKeepAlive()}
+	wanted := w.setPosition(to)
+	c.AddReceiver(r.Subscription, receiver{Enqueue: w.enqueue, End: w.closeWithError})
+	if !wanted {
+		return r.Seq, to.unsubscribe(ctx, w)
 	}
-	return r.Seq, err
+	return r.Seq, nil
 }
 
 // ID is the name of the subscription in the daemon. It changes with the connection.
@@ -141,53 +113,27 @@ func (sub *Subscription) setPosition(to streamPosition) (wanted bool) {
 	return sub.err == nil
 }
 
-// resubscribe continues the subscription on another connection.
+// resubscribe continues the subscription on another connection, if its caller makes one.
 func (sub *Subscription) resubscribe(ctx context.Context, why error) error {
 	sub.mu.Lock()
 	before := sub.position
 	sub.mu.Unlock()
-	before.release()
 	if sub.lastSeq > sub.resumedAt { // it makes progress
 		sub.resumedAt, sub.losses = sub.lastSeq, lossCounter{}
 	}
-	if err := sub.losses.recordLoss(ctx, MethodSubscribe, why); err != nil {
-		return err
-	}
 	p := sub.params
 	p.After = sub.lastSeq
-	if _, err := sub.client.facade.subscribeReceiver(ctx, disconnect{before.conn, why}, p, sub, sub.setPosition); err != nil {
+	if _, err := sub.calls.subscribeReceiver(ctx, lostStream{at: before, err: why, losses: &sub.losses}, p, sub); err != nil {
 		return err
 	}
 	return sub.syncFlow(ctx)
-}
-
-// addReceiver delivers the notifications of a subscription to w, including those that arrived
-// before its reply was read.
-func (c *Conn) addReceiver(id string, w streamReceiver) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.receivers[id] = w
-	if b := c.earlyBacklogs[id]; b != nil {
-		for _, m := range b.messages {
-			w.enqueue(m)
-		}
-		if b.overflowed {
-			w.closeWithError(errors.New("client: too many notifications arrived before the reply; subscribe again after the last event that you have seen"))
-		}
-		delete(c.earlyBacklogs, id)
-	}
-	if c.err != nil {
-		w.closeWithError(c.err)
-	}
 }
 
 // unsubscribe ends a subscription in the daemon.
 func (p streamPosition) unsubscribe(ctx context.Context, w streamReceiver) error {
 	w.closeWithError(session.ErrClosed)
 	err := p.conn.Call(ctx, MethodUnsubscribe, SubscriptionParams{p.id}, nil)
-	p.conn.mu.Lock()
-	delete(p.conn.receivers, p.id)
-	p.conn.mu.Unlock()
+	p.conn.RemoveReceiver(p.id)
 	p.release()
 	return err
 }
@@ -203,7 +149,7 @@ func (sub *Subscription) Next(ctx context.Context) (timeline.Event, error) {
 	}
 	for len(sub.buffered) == 0 {
 		m, err := sub.nextMessage(ctx)
-		if isDisconnect(err) && sub.client != nil {
+		if isDisconnect(err) {
 			if err := sub.resubscribe(ctx, err); err != nil {
 				return timeline.Event{}, err
 			}
@@ -252,8 +198,8 @@ func endReason(m *jsonrpc2.Message) error {
 func (sub *Subscription) nextMessage(ctx context.Context) (*jsonrpc2.Message, error) {
 	for {
 		sub.mu.Lock()
-		if m := sub.backlog.popOldest(); m != nil {
-			if sub.isFull && sub.backlog.bytes <= maxQueuedBytes/2 {
+		if m := sub.backlog.PopOldest(); m != nil {
+			if sub.isFull && sub.backlog.Size() <= maxQueuedBytes/2 {
 				sub.isFull = false
 				go sub.adjustFlow()
 			}
@@ -280,8 +226,8 @@ func (sub *Subscription) enqueue(m *jsonrpc2.Message) {
 	if sub.err != nil {
 		return
 	}
-	sub.backlog.add(m)
-	if !sub.isFull && sub.backlog.bytes > maxQueuedBytes {
+	sub.backlog.Add(m)
+	if !sub.isFull && sub.backlog.Size() > maxQueuedBytes {
 		sub.isFull = true
 		go sub.adjustFlow()
 	}
@@ -362,7 +308,7 @@ func (sub *Subscription) setPaused(ctx context.Context, paused bool) error {
 	sub.mu.Lock()
 	sub.paused = paused
 	sub.mu.Unlock()
-	if err := sub.syncFlow(ctx); sub.client == nil || !isDisconnect(err) {
+	if err := sub.syncFlow(ctx); !sub.calls.canReconnect() || !isDisconnect(err) {
 		return err
 	}
 	return nil

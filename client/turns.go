@@ -18,7 +18,7 @@ func (s *Session) StartTurn(code string, onStart func(turn uint64)) session.Pend
 	t := s.newPendingTurn(onStart)
 	t.startOnly = func(ctx context.Context) (uint64, error) { return s.Submit(ctx, code) }
 	t.startAndWait = func(ctx context.Context, o waitingCall) (session.Reply, error) {
-		return s.conn.StartTurn(ctx, StartParams{
+		return startTurn(ctx, s.calls, StartParams{
 			Session: s.name, Input: code, Author: s.author, WriteLock: s.writeLock,
 			After: o.after, ReadCursor: o.readCursor, WaitMS: o.waitMS, Continues: true, Request: t.request,
 		})
@@ -32,7 +32,7 @@ func (s *Session) StartAnswer(request timeline.Seq, in session.Input, onStart fu
 	t := s.newPendingTurn(onStart)
 	t.startOnly = func(ctx context.Context) (uint64, error) { return s.Answer(ctx, request, in) }
 	t.startAndWait = func(ctx context.Context, o waitingCall) (session.Reply, error) {
-		return s.conn.SendInput(ctx, InputParams{
+		return sendInput(ctx, s.calls, InputParams{
 			Session: s.name, InputRequest: request, Input: string(in.Data), EOF: in.EOF, Author: s.author,
 			After: o.after, ReadCursor: o.readCursor, WaitMS: o.waitMS, Continues: true, Request: t.request,
 		})
@@ -41,17 +41,13 @@ func (s *Session) StartAnswer(request timeline.Seq, in session.Input, onStart fu
 }
 
 func (s *Session) newPendingTurn(onStart func(uint64)) *pendingTurn {
-	t := &pendingTurn{session: s, onStart: onStart}
-	if l := s.conn.client; l != nil {
-		t.request = l.newRequestID()
-	}
-	return t
+	return &pendingTurn{session: s, onStart: onStart, request: s.calls.newRequestID()}
 }
 
 // A pendingTurn is a turn that is being started or answered.
 type pendingTurn struct {
 	session *Session
-	request string // "" without a Client
+	request string // "" if its calls are not repeated
 	onStart func(uint64)
 
 	startOnly    func(context.Context) (turn uint64, err error)            // starts it without waiting
@@ -74,8 +70,8 @@ func (t *pendingTurn) Turn() uint64 { return t.turn.Load() }
 // Wait implements session.PendingTurn.
 func (t *pendingTurn) Wait(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
 	if !t.started.Load() {
-		if l := t.session.conn.client; l != nil && o != nil && (o.Poll || o.Timeout > 0) {
-			return t.callAndWait(ctx, l, *o)
+		if t.request != "" && o != nil && (o.Poll || o.Timeout > 0) {
+			return t.callAndWait(ctx, *o)
 		}
 		turn, err := t.startOnly(ctx)
 		if err != nil {
@@ -87,15 +83,8 @@ func (t *pendingTurn) Wait(ctx context.Context, o *session.WaitOptions) (session
 }
 
 // callAndWait starts the turn, unless it has started, and waits for it.
-func (t *pendingTurn) callAndWait(ctx context.Context, l *Client, o session.WaitOptions) (session.Reply, error) {
-	l.mu.Lock()
-	l.turnCallbacks[t.request] = t.markStarted
-	l.mu.Unlock()
-	defer func() {
-		l.mu.Lock()
-		delete(l.turnCallbacks, t.request)
-		l.mu.Unlock()
-	}()
+func (t *pendingTurn) callAndWait(ctx context.Context, o session.WaitOptions) (session.Reply, error) {
+	defer t.session.calls.watchTurn(t.request, t.markStarted)()
 	p := waitingCall{after: o.After, readCursor: t.session.pendingCursor.takeSeq()}
 	if !o.Poll {
 		p.waitMS = toMillis(min(o.Timeout, maxPollTimeout))

@@ -89,6 +89,9 @@ const (
 	KindUnknownSubscription session.Kind = "unknown_subscription" // unknown subscription
 )
 
+// KindUnknownMethod is the kind of the error of an older daemon that does not know a method.
+const KindUnknownMethod session.Kind = "unknown_method"
+
 // DaemonInfo describes the daemon: its program, its process and how much it serves.
 type DaemonInfo struct {
 	Version     string     `json:"version"`

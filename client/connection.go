@@ -1,0 +1,250 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+const (
+	// dialTimeout bounds connecting to a daemon.
+	dialTimeout = 5 * time.Second
+
+	// maxLineBytes bounds what the daemon may send in one line, in bytes. The daemon itself
+	// sends at most 16 MiB.
+	maxLineBytes = 20 << 20
+
+	// stallTimeout bounds writing one line to a daemon that does not read, and cancelTimeout
+	// bounds how long a cancelled call waits for the daemon's final answer. The daemon
+	// interrupts a turn within 2 s.
+	stallTimeout  = 10 * time.Second
+	cancelTimeout = 3 * time.Second
+
+	// probeInterval is how often a silent daemon that owes an answer is asked whether it is
+	// alive, and how long it has to answer before the connection is dropped.
+	probeInterval = 10 * time.Second
+
+	// keepAliveInterval is how long a remote daemon may be silent, while the connection is
+	// needed, before it is asked whether it is alive. After the same time again the connection
+	// is dropped.
+	keepAliveInterval = 5 * time.Second
+
+	// lateAnswerGrace is how long after the requested wait the answer of a daemon may arrive.
+	lateAnswerGrace = 3 * time.Second
+
+	// connectionEndTimeout bounds the wait for the end of a connection on which a call has
+	// failed.
+	connectionEndTimeout = 5 * time.Second
+)
+
+// The options of a connection are set before it is used.
+type options struct {
+	protocol  int             // the version of the protocol that the daemon must speak
+	remote    bool            // the connection is probed while it is needed
+	heartbeat time.Duration   // something is sent this often; 0 means never
+	greeting  *daemonGreeting // what the other end has said of the daemon; nil if nothing
+
+	canSkip        func(line []byte) bool    // whether a line that is no message can be skipped; nil means no
+	afterClose     func()                    // ends the transport; may be nil
+	onNotification func(m *jsonrpc2.Message) // gets the notifications that belong to no subscription
+}
+
+// A daemonConn is one connection to a daemon. It is safe for concurrent use.
+type daemonConn struct {
+	rpc     *jsonrpc2.Conn
+	options options
+	done    chan struct{} // closed when the connection has ended
+	log     atomic.Pointer[slog.Logger]
+
+	helloDone     chan struct{}  // closed when the hello is answered or the connection has ended
+	daemon        daemonInstance // set by the hello, before use
+	knownToDaemon bool           // set by the hello; the daemon remembers earlier requests
+
+	mu            sync.Mutex
+	receivers     map[string]receiver // guarded by mu
+	earlyBacklogs map[string]*backlog // guarded by mu: for subscriptions whose reply is not read yet
+	err           error               // guarded by mu: why the connection ended
+}
+
+// newDaemonConn returns a connection over stream, and starts its reader and writer.
+func newDaemonConn(stream net.Conn, o options) *daemonConn {
+	c := &daemonConn{
+		options:       o,
+		done:          make(chan struct{}),
+		helloDone:     make(chan struct{}),
+		receivers:     make(map[string]receiver),
+		earlyBacklogs: make(map[string]*backlog),
+	}
+	r := jsonrpc2.Options{
+		MaxLine: maxLineBytes, MaxSend: jsonrpc2.MaxRequestBytes, StallTimeout: stallTimeout, CancelTimeout: cancelTimeout,
+		OnMessage: c.handleNotification, OnMalformed: c.handleMalformed,
+	}
+	if o.heartbeat > 0 {
+		r.Heartbeat, r.HeartbeatInterval = methodPing, o.heartbeat
+	}
+	if o.remote {
+		r.KeepAlive, r.KeepAliveInterval = methodPing, keepAliveInterval
+	} else {
+		r.Probe, r.ProbeInterval = methodInfo, probeInterval
+	}
+	c.rpc = jsonrpc2.New(stream, &r)
+	go c.read()
+	return c
+}
+
+// handleMalformed ends the connection, unless the malformed line was printed by the transport
+// and contains no part of a message.
+func (c *daemonConn) handleMalformed(line []byte, p *jsonrpc2.Problem) {
+	if c.options.canSkip != nil && c.options.canSkip(line) {
+		return
+	}
+	c.rpc.Drop(fmt.Errorf("malformed message: %s (%.100q)", p.Text, line))
+}
+
+// Close ends the connection and its transport. The sessions stay alive.
+func (c *daemonConn) Close() error {
+	c.rpc.Drop(jsonrpc2.ErrClosed)
+	<-c.done
+	if c.options.afterClose != nil {
+		c.options.afterClose()
+	}
+	return nil
+}
+
+// Done is closed when the connection has ended, whichever side ended it.
+func (c *daemonConn) Done() <-chan struct{} { return c.done }
+
+// Ending is closed when the connection is about to end, before what is left is handled.
+func (c *daemonConn) Ending() <-chan struct{} { return c.rpc.Context().Done() }
+
+// IsOpen reports whether the connection is not known to have ended.
+func (c *daemonConn) IsOpen() bool { return c.rpc.Context().Err() == nil }
+
+// LogTo logs the end of the connection, and at debug level each line in both directions: its
+// method, ID and size, never its contents. nil logs nothing.
+func (c *daemonConn) LogTo(l *slog.Logger) {
+	c.log.Store(l)
+	c.rpc.LogTo(l)
+}
+
+// LastActivity returns when something last arrived.
+func (c *daemonConn) LastActivity() time.Time { return c.rpc.LastActivity() }
+
+// Loss returns why the connection has ended, and the time from which nothing arrived.
+func (c *daemonConn) Loss() (from time.Time, cause error) {
+	cause = c.rpc.CloseCause()
+	if _, silent := errors.AsType[*jsonrpc2.TimeoutError](cause); silent {
+		return c.rpc.LastActivity(), cause
+	}
+	return time.Now(), cause
+}
+
+// AwaitEnd waits until the end of the connection is known.
+func (c *daemonConn) AwaitEnd(ctx context.Context) {
+	late := time.NewTimer(connectionEndTimeout)
+	defer late.Stop()
+	select {
+	case <-c.rpc.Context().Done():
+	case <-ctx.Done():
+	case <-late.C:
+	}
+}
+
+// ---- calls
+
+// Call calls a method. When ctx ends, the daemon cancels the call. A stuck daemon is given up
+// within a time limit.
+func (c *daemonConn) Call(ctx context.Context, method string, params, result any) error {
+	raw, err := c.rpc.Call(ctx, method, params)
+	if err = callError(err); err != nil || result == nil {
+		return err
+	}
+	return json.Unmarshal(raw, result)
+}
+
+// callError converts the error of a call for the caller.
+func callError(err error) error {
+	if refused, ok := errors.AsType[*jsonrpc2.Error](err); ok {
+		var e session.Error
+		_ = json.Unmarshal(refused.Data, &e) // on failure the message still says what happened
+		e.Message = refused.Message
+		if e.Kind == kindUnknownMethod {
+			e.Message += ": the daemon is older than this program, and goes on until it is ended (repl daemon stop)"
+		}
+		return &e
+	}
+	if ended, ok := errors.AsType[*jsonrpc2.EndedError](err); ok {
+		return connectionEndedError(ended.Cause)
+	}
+	if long, ok := errors.AsType[*jsonrpc2.SizeError](err); ok {
+		return &session.Error{Kind: session.KindTooLarge, Message: long.Error(), Cause: err}
+	}
+	return err
+}
+
+// connectionEndedError returns the error of a call on a connection that has ended.
+func connectionEndedError(why error) error {
+	return &session.Error{Kind: kindUnreachable, Message: fmt.Sprintf("the connection to the daemon ended: %v", why), Cause: why}
+}
+
+// errLateAnswer is the cause of a context that ended because an answer is late.
+var errLateAnswer = errors.New("the answer is late")
+
+// WithLateDeadline ends ctx when the answer to a call that waits for this long is late. While
+// data arrives, it may be part of a long answer.
+func (c *daemonConn) WithLateDeadline(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	var look func()
+	look = func() {
+		switch rest := lateAnswerGrace - time.Since(c.rpc.LastActivity()); {
+		case ctx.Err() != nil:
+		case rest > 0:
+			time.AfterFunc(rest, look)
+		default:
+			end(errLateAnswer)
+		}
+	}
+	first := time.AfterFunc(wait+lateAnswerGrace, look)
+	return ctx, func() {
+		first.Stop()
+		end(nil)
+	}
+}
+
+// ---- reading
+
+// read reads from the daemon until the connection ends.
+func (c *daemonConn) read() {
+	defer close(c.done)
+	why := c.rpc.Read()
+	c.rpc.Drop(why)
+	_ = c.rpc.FinishWriting() // its error repeats the reason
+	if l := c.log.Load(); l != nil && !errors.Is(why, jsonrpc2.ErrClosed) {
+		l.Info("connection to daemon ended", "error", why)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = connectionEndedError(why)
+	for _, w := range c.receivers {
+		w.End(c.err)
+	}
+}
+
+// handleNotification handles a notification.
+func (c *daemonConn) handleNotification(m *jsonrpc2.Message) {
+	switch m.Method {
+	case methodSnapshot, methodEvent, methodChange, methodEnded:
+		c.deliverToReceiver(m)
+	default:
+		c.options.onNotification(m)
+	}
+}
