@@ -1,14 +1,11 @@
 package client_test
 
 import (
-	"os"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
-	"github.com/turnstone-repl/turnstone/tests/states"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 )
 
 func TestMain(m *testing.M) {
-	parallel.AllowParallel()
-	os.Exit(states.RunIsolated(m.Run))
+	testmain.Run(m, testmain.Options{PrivateState: true})
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -23,7 +24,7 @@ import (
 // leaveCrashedSession leaves a session in dir whose program was killed.
 func leaveCrashedSession(t *testing.T, dir, command string) {
 	t.Helper()
-	cmd := exec.Command(executablePath())
+	cmd := exec.Command(testexec.OwnPath())
 	cmd.Env = append(os.Environ(), hostEnv+"="+dir, recoverCommandEnv+"="+command)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

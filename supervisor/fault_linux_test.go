@@ -251,7 +251,7 @@ func TestSupervisor_LeavesNoProcesses(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"killed", "ended"} {
 		t.Run(how, func(t *testing.T) {
-			cmd := exec.Command(executablePath())
+			cmd := exec.Command(testexec.OwnPath())
 			dir := t.TempDir()
 			cmd.Env = append(os.Environ(), hostEnv+"="+dir)
 			cmd.Stderr = os.Stderr

@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -22,15 +23,11 @@ import (
 const testTimeout = 60 * time.Second
 
 func TestMain(m *testing.M) {
-	supervisor.MonitorMain()
-	if fakeworker.IsRequested() {
-		fakeworker.Main()
-	}
-	if dir := os.Getenv(hostEnv); dir != "" {
-		runHost(dir)
-	}
-	parallel.AllowParallel()
-	os.Exit(sandboxcheck.RunTests(m))
+	testmain.Run(m, testmain.Options{
+		Monitor:  supervisor.MonitorMain,
+		Programs: []testmain.Program{fakeworker.Program, {Variable: hostEnv, Main: runHost}},
+		RunAll:   sandboxcheck.RunTests,
+	})
 }
 
 // hostEnv makes the test binary a program that embeds a supervisor and then does nothing, so that a
@@ -40,15 +37,14 @@ const hostEnv = "SUPERVISOR_TEST_HOST"
 // recoverCommandEnv makes the test program set Options.RecoverCommand.
 const recoverCommandEnv = "SUPERVISOR_TEST_RECOVER"
 
-func runHost(dir string) {
-	_ = os.Unsetenv(hostEnv)
+func runHost(dir string) (status int) {
 	sup, err := supervisor.New(&supervisor.Options{Dir: dir, RecoverCommand: os.Getenv(recoverCommandEnv)})
 	if err == nil && os.Getenv(recoverCommandEnv) != "" { // a session without user turns
 		err = runToolSession(sup)
 	}
 	if err == nil {
 		var s *supervisor.Session
-		if s, err = sup.Open(context.Background(), "main", fakeworker.NewSpec(executablePath(), nil)); err == nil {
+		if s, err = sup.Open(context.Background(), "main", fakeworker.NewSpec(testexec.OwnPath(), nil)); err == nil {
 			var turn uint64
 			if turn, err = s.Submit(context.Background(), "fork\nfork\nprint up"); err == nil {
 				_, err = s.Wait(context.Background(), turn, nil)
@@ -59,15 +55,15 @@ func runHost(dir string) {
 	}
 	if err != nil {
 		fmt.Println(err)
-		os.Exit(1)
+		return 1
 	}
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the test closes it or kills this process
-	os.Exit(0)                           // without Close
+	return 0                             // without Close
 }
 
 // runToolSession opens a session and runs a silent turn in it.
 func runToolSession(sup *supervisor.Supervisor) error {
-	s, err := sup.Open(context.Background(), "tool", fakeworker.NewSpec(executablePath(), nil))
+	s, err := sup.Open(context.Background(), "tool", fakeworker.NewSpec(testexec.OwnPath(), nil))
 	if err != nil {
 		return err
 	}
@@ -80,18 +76,10 @@ func runToolSession(sup *supervisor.Supervisor) error {
 	return err
 }
 
-func executablePath() string {
-	path, err := os.Executable()
-	if err != nil {
-		panic(err)
-	}
-	return path
-}
-
 // fakeSpec returns a spec of a worker without a language. It disables the second that a program
 // waits on exit under the race detector, which no real worker does.
 func fakeSpec(o *fakeworker.Options) workers.Spec {
-	spec := fakeworker.NewSpec(executablePath(), o)
+	spec := fakeworker.NewSpec(testexec.OwnPath(), o)
 	spec.Env = append(spec.Env, "GORACE=atexit_sleep_ms=0")
 	return spec
 }

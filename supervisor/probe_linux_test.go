@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
 // New output is noticed at once, even if a turn was silent for an hour. A reader without output is
@@ -31,10 +32,7 @@ func TestReaderScan_AfterLongSilence(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = sup.Close() })
-			self, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
+			self := testexec.OwnPath()
 			s, err := sup.Open(t.Context(), "main", fakeworker.NewSpec(self, nil))
 			if err != nil {
 				t.Fatal(err)

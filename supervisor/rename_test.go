@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 )
@@ -20,11 +21,11 @@ func TestRename(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sup.Close() })
-	s, err := sup.Open(t.Context(), "before", fakeworker.NewSpec(executablePath(), nil))
+	s, err := sup.Open(t.Context(), "before", fakeworker.NewSpec(testexec.OwnPath(), nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sup.Open(t.Context(), "other", fakeworker.NewSpec(executablePath(), nil)); err != nil {
+	if _, err := sup.Open(t.Context(), "other", fakeworker.NewSpec(testexec.OwnPath(), nil)); err != nil {
 		t.Fatal(err)
 	}
 	if err := sup.Rename(s, "other"); !errors.Is(err, session.ErrExists) {
@@ -50,7 +51,7 @@ func TestRename(t *testing.T) {
 	if found, _ := sup.Session("after"); found != s {
 		t.Error("the new name does not find the session")
 	}
-	if _, err := sup.Open(t.Context(), "before", fakeworker.NewSpec(executablePath(), nil)); err != nil {
+	if _, err := sup.Open(t.Context(), "before", fakeworker.NewSpec(testexec.OwnPath(), nil)); err != nil {
 		t.Errorf("the old name is still taken: %v", err)
 	}
 	if err := s.Close(t.Context()); err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -736,7 +737,7 @@ func TestOpen(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = sup.Close() })
 		for _, name := range []string{"CON.x", "nul.1", "com1.a", "aux.", "prn...", "LPT9", "nul"} {
-			if _, err := sup.Open(t.Context(), name, fakeworker.NewSpec(executablePath(), nil)); err != nil {
+			if _, err := sup.Open(t.Context(), name, fakeworker.NewSpec(testexec.OwnPath(), nil)); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -2,25 +2,21 @@ package conformance_test
 
 import (
 	"context"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 )
 
 func TestMain(m *testing.M) {
-	if fakeworker.IsRequested() {
-		fakeworker.Main()
-	}
-	parallel.AllowParallel()
-	os.Exit(m.Run())
+	testmain.Run(m, testmain.Options{Programs: []testmain.Program{fakeworker.Program}})
 }
 
 // fakeDialect returns the language of the fake worker.
@@ -44,15 +40,6 @@ func fakeDialect() conformance.Dialect {
 		Define:   "print",
 		Variable: "answer",
 	}
-}
-
-func testBinary(t *testing.T) string {
-	t.Helper()
-	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 func runChecks(t *testing.T, spec workers.Spec, d conformance.Dialect, timeout time.Duration) []conformance.Result {
@@ -87,7 +74,7 @@ func TestRun(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				for _, r := range runChecks(t, fakeworker.NewSpec(testBinary(t), &o), fakeDialect(), time.Minute) {
+				for _, r := range runChecks(t, fakeworker.NewSpec(testexec.OwnPath(), &o), fakeDialect(), time.Minute) {
 					if r.Err != nil || r.Skipped != "" && !strings.Contains(r.Skipped, "does not offer sync markers") {
 						t.Errorf("%s: %v %s", r.Name, r.Err, r.Skipped)
 					}
@@ -99,7 +86,7 @@ func TestRun(t *testing.T) {
 	// A start may take long, and most checks need none of their own.
 	t.Run("reuses an idle worker for the next check", func(t *testing.T) {
 		t.Parallel()
-		spec := fakeworker.NewSpec(testBinary(t), nil)
+		spec := fakeworker.NewSpec(testexec.OwnPath(), nil)
 		starts := 0
 		spec.Preparations = []workers.Preparation{{Key: "start", Run: func(context.Context, func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 			starts++
@@ -124,7 +111,7 @@ func TestRun(t *testing.T) {
 			}
 			return "print " + text
 		}
-		results := runChecks(t, fakeworker.NewSpec(testBinary(t), nil), d, time.Minute)
+		results := runChecks(t, fakeworker.NewSpec(testexec.OwnPath(), nil), d, time.Minute)
 		const promise = "output of a turn comes before its idle"
 		if got := brokenPromises(results); !slices.Equal(got, []string{promise}) {
 			t.Fatalf("broken are %q, want only %q", got, promise)
@@ -138,7 +125,7 @@ func TestRun(t *testing.T) {
 
 	t.Run("skips checks of capabilities that the worker lacks", func(t *testing.T) {
 		t.Parallel()
-		results := runChecks(t, fakeworker.NewSpec(testBinary(t), &fakeworker.Options{NoMarkers: true, NoQuery: true, NoCalls: true}), fakeDialect(), time.Minute)
+		results := runChecks(t, fakeworker.NewSpec(testexec.OwnPath(), &fakeworker.Options{NoMarkers: true, NoQuery: true, NoCalls: true}), fakeDialect(), time.Minute)
 		var skipped int
 		for _, r := range results {
 			if r.Err != nil {
@@ -155,7 +142,7 @@ func TestRun(t *testing.T) {
 
 	t.Run("skips what needs a dialect if there is none", func(t *testing.T) {
 		t.Parallel()
-		for _, r := range runChecks(t, fakeworker.NewSpec(testBinary(t), nil), conformance.Dialect{}, time.Minute) {
+		for _, r := range runChecks(t, fakeworker.NewSpec(testexec.OwnPath(), nil), conformance.Dialect{}, time.Minute) {
 			if r.Err != nil {
 				t.Errorf("%s: %v", r.Name, r.Err)
 			}
@@ -251,7 +238,7 @@ func TestRun(t *testing.T) {
 				if f.change != nil {
 					f.change(&d)
 				}
-				results := runChecks(t, fakeworker.NewSpec(testBinary(t), &f.options), d, 2*time.Second)
+				results := runChecks(t, fakeworker.NewSpec(testexec.OwnPath(), &f.options), d, 2*time.Second)
 				if i := slices.IndexFunc(results, func(r conformance.Result) bool { return r.Name == f.want }); i >= 0 && results[i].Skipped != "" {
 					t.Skipf("not on this system: %s", results[i].Skipped)
 				}

@@ -10,20 +10,19 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
 	"github.com/turnstone-repl/turnstone/internal/testkit/faultdial"
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/states"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
 func TestMain(m *testing.M) {
-	supervisor.MonitorMain()
-	if fakeworker.IsRequested() {
-		fakeworker.Main()
-	}
-	parallel.AllowParallel()
-	os.Exit(states.RunIsolated(m.Run))
+	testmain.Run(m, testmain.Options{
+		Monitor:      supervisor.MonitorMain,
+		Programs:     []testmain.Program{fakeworker.Program},
+		PrivateState: true,
+	})
 }
 
 // testTimeout bounds every wait for a process.
@@ -47,15 +46,13 @@ func startTestDaemon(t *testing.T) *testDaemon {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sup.Close() })
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	d, err := daemon.New(&daemon.Options{
 		Supervisor: sup, Version: "test",
 		Languages:   func() []string { return []string{"fake"} },
 		HasLanguage: func(name string) bool { return name == "fake" },
-		FindSpec:    func(client.CreateParams) (workers.Spec, error) { return fakeworker.NewSpec(self, nil), nil },
+		FindSpec: func(client.CreateParams) (workers.Spec, error) {
+			return fakeworker.NewSpec(testexec.OwnPath(), nil), nil
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

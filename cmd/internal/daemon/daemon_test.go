@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"strings"
 	"sync"
@@ -16,26 +15,23 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/tests/states"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/timeline/render"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
 func TestMain(m *testing.M) {
-	supervisor.MonitorMain()
-	if fakeworker.IsRequested() {
-		fakeworker.Main()
-	}
-	if socket := os.Getenv(chaosEnv); socket != "" {
-		runChaosClient(socket)
-	}
-	parallel.AllowParallel()
-	os.Exit(states.RunIsolated(func() int { return sandboxcheck.RunTests(m) }))
+	testmain.Run(m, testmain.Options{
+		Monitor:      supervisor.MonitorMain,
+		Programs:     []testmain.Program{fakeworker.Program, {Variable: chaosEnv, Main: runChaosClient}},
+		PrivateState: true,
+		RunAll:       sandboxcheck.RunTests,
+	})
 }
 
 // processTimeout bounds every wait for a process.
@@ -56,16 +52,14 @@ func startDaemon(t testing.TB, change func(*daemon.Options)) *testDaemon {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sup.Close() })
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	o := &daemon.Options{
 		Supervisor:  sup,
 		Languages:   func() []string { return []string{"fake"} },
 		HasLanguage: func(name string) bool { return name == "fake" },
-		FindSpec:    func(client.CreateParams) (workers.Spec, error) { return fakeworker.NewSpec(self, nil), nil },
-		Version:     "test",
+		FindSpec: func(client.CreateParams) (workers.Spec, error) {
+			return fakeworker.NewSpec(testexec.OwnPath(), nil), nil
+		},
+		Version: "test",
 	}
 	if change != nil {
 		change(o)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/timeline/render"
@@ -156,12 +157,12 @@ func readToTurnEnd(lines *bufio.Reader, turn uint64) bool {
 }
 
 // runChaosClient uses the daemon in all ways until it is killed.
-func runChaosClient(socket string) {
+func runChaosClient(socket string) (status int) {
 	ctx := context.Background()
 	for {
 		c, err := client.Dial(ctx, client.Socket(socket))
 		if err != nil {
-			os.Exit(1)
+			return 1
 		}
 		c.OnProgress(func(client.PreparationProgress) {})
 		for range 20 {
@@ -226,10 +227,7 @@ func TestChaos_RandomKills(t *testing.T) {
 			events = append(events, e)
 		}
 	}()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testexec.OwnPath()
 	workers := make(map[int]bool)
 	var clients []*exec.Cmd
 	acknowledged, kills := 0, 0

@@ -10,6 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline/render"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -18,10 +19,7 @@ import (
 // newWarmDaemon starts a daemon with warm sessions. Its FindSpec uses the directory of the client.
 func newWarmDaemon(t testing.TB, change func(*daemon.Options)) *testDaemon {
 	return startDaemon(t, func(o *daemon.Options) {
-		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
+		self := testexec.OwnPath()
 		o.FindSpec = func(p client.CreateParams) (workers.Spec, error) {
 			s := fakeworker.NewSpec(self, nil)
 			s.Dir = p.Dir

@@ -21,8 +21,9 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -36,20 +37,19 @@ const deadline = 60 * time.Second
 const serveRole = "MCPSERVER_TEST_SERVE"
 
 func TestMain(m *testing.M) {
-	supervisor.MonitorMain()
-	if fakeworker.IsRequested() {
-		fakeworker.Main()
+	testmain.Run(m, testmain.Options{
+		Monitor:  supervisor.MonitorMain,
+		Programs: []testmain.Program{fakeworker.Program, {Variable: serveRole, Main: runServer}},
+		RunAll:   sandboxcheck.RunTests,
+	})
+}
+
+func runServer(lang string) (status int) {
+	if err := serveStdio(lang); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	if lang := os.Getenv(serveRole); lang != "" {
-		_ = os.Unsetenv(serveRole) // workers must not inherit the role
-		if err := serveStdio(lang); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	parallel.AllowParallel()
-	os.Exit(sandboxcheck.RunTests(m))
+	return 0
 }
 
 func serveStdio(lang string) error {
@@ -78,13 +78,7 @@ func serveStdio(lang string) error {
 	})
 }
 
-func testBinary() string {
-	path, err := os.Executable()
-	if err != nil {
-		panic(err)
-	}
-	return path
-}
+func testBinary() string { return testexec.OwnPath() }
 
 // A setup configures the server of a test; the zero value has one fake language.
 type setup struct {

@@ -3,14 +3,10 @@
 // scripts, one command a line. It makes mistakes on command.
 //
 //	func TestMain(m *testing.M) {
-//		if fakeworker.IsRequested() {
-//			fakeworker.Main()
-//		}
-//		os.Exit(m.Run())
+//		testmain.Run(m, testmain.Options{Programs: []testmain.Program{fakeworker.Program}})
 //	}
 //
-//	self, _ := os.Executable()
-//	spec := fakeworker.NewSpec(self, nil)
+//	spec := fakeworker.NewSpec(testexec.OwnPath(), nil)
 //
 // # Commands
 //
@@ -70,6 +66,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -104,8 +101,8 @@ type Options struct {
 	Mode      ipc.InterruptMode // who signals on an interrupt; "" means ipc.InterruptBySignal
 }
 
-// NewSpec returns the spec of a fake worker: the program self, whose TestMain calls Main. o may be
-// nil.
+// NewSpec returns the spec of a fake worker: the program self, whose TestMain has Program. o may
+// be nil.
 func NewSpec(self string, o *Options) workers.Spec {
 	if o == nil {
 		o = &Options{}
@@ -136,15 +133,16 @@ func NewSpec(self string, o *Options) workers.Spec {
 	}
 }
 
-// IsRequested reports whether this process was started by a [Spec].
-func IsRequested() bool { return os.Getenv(roleEnv) != "" }
+// Program is the fake worker among the programs of a test binary. It runs in a process that was
+// started by a [Spec].
+var Program = testmain.Program{Variable: roleEnv, Main: runProgram}
 
 // lingerArgument is the value of roleEnv for a process that does nothing, forever.
 const lingerArgument = "lingers"
 
-// Main runs the worker. It never returns.
-func Main() {
-	if os.Getenv(roleEnv) == lingerArgument {
+// runProgram runs the worker and returns its exit status.
+func runProgram(role string) (status int) {
+	if role == lingerArgument {
 		never := make(chan os.Signal, 1)
 		signal.Notify(never)
 		for range never {
@@ -153,13 +151,13 @@ func Main() {
 	start := os.Getenv(startEnv)
 	offer := strings.Split(os.Getenv(offerEnv), ",")
 	channel := os.Getenv("REPL_IPC")
-	for _, name := range []string{roleEnv, startEnv, offerEnv, "REPL_IPC"} {
+	for _, name := range []string{startEnv, offerEnv, "REPL_IPC"} {
 		os.Unsetenv(name)
 	}
 	w, err := openWorker(channel, offer, start == "leak")
 	if err != nil {
 		os.Stderr.WriteString("fakeworker: " + err.Error() + "\n")
-		os.Exit(70)
+		return 70
 	}
-	os.Exit(w.runWorker(start))
+	return w.runWorker(start)
 }

@@ -23,3 +23,12 @@ func BlockForever() {
 		time.Sleep(time.Hour)
 	}
 }
+
+// OwnPath returns the path of this test binary, which can be other programs too: see testmain.
+func OwnPath() string {
+	path, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return path
+}

@@ -1,0 +1,12 @@
+// Package testmain is the main function of test binaries: it runs a package's tests, or one of the
+// programs that tests start by running the test binary again.
+//
+//	func TestMain(m *testing.M) {
+//		testmain.Run(m, testmain.Options{
+//			Monitor:  supervisor.MonitorMain,
+//			Programs: []testmain.Program{fakeworker.Program, {Variable: relayEnv, Main: runRelay}},
+//		})
+//	}
+//
+// It starts no goroutines.
+package testmain
