@@ -21,6 +21,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -29,8 +30,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	supervisor.MonitorMain()
-	os.Exit(m.Run())
+	testmain.Run(m, testmain.Options{Monitor: supervisor.MonitorMain, Serial: true})
 }
 
 // pythonPath is the Python that every variant of every benchmark uses.

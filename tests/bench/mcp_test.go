@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 )
 
 // BenchmarkToolsList measures the time from the start of "repl mcp" to its answer to tools/list,
@@ -16,8 +18,8 @@ import (
 // no interpreter.
 func BenchmarkToolsList(b *testing.B) {
 	binary := filepath.Join(b.TempDir(), "repl")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "../../cmd/repl").CombinedOutput(); err != nil {
-		b.Fatalf("cannot build the command: %v\n%s", err, out)
+	if err := replbin.Build(binary); err != nil {
+		b.Fatal(err)
 	}
 	var listed, nothing []time.Duration
 	for b.Loop() {

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 )
 
 func TestClientLibraries(t *testing.T) {
@@ -41,7 +43,7 @@ func runScript(t *testing.T, dir string, env []string, argv ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
 	cmd.Dir = dir
-	cmd.Env = append(append(os.Environ(), "REPL="+os.Getenv(binaryEnv)), env...)
+	cmd.Env = append(append(os.Environ(), "REPL="+replbin.Path()), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%q: %v\n%s", argv, err, out)
 	}

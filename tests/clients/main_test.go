@@ -14,14 +14,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 )
 
 const (
 	// clientsEnv names the directory of the installed clients; the script run sets it.
 	clientsEnv = "TURNSTONE_TEST_CLIENTS"
-
-	// binaryEnv names the built command; TestMain sets it.
-	binaryEnv = "CLIENTS_BINARY"
 
 	// markEnv marks every process of one test.
 	markEnv = "CLIENTS_TEST"
@@ -35,37 +35,26 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == issuesArgument {
-		serveIssues(os.Args[2])
-		return
+	o := testmain.Options{
+		Commands:  map[string]func([]string) int{issuesArgument: serveIssues},
+		Serial:    true,
+		BuildRepl: true,
 	}
 	if os.Getenv(clientsEnv) == "" {
-		fmt.Println("tests/clients: not run here: they drive real clients, which tests/clients/run installs first")
-		os.Exit(0)
+		o = testmain.Options{Commands: o.Commands, RunAll: skipAll}
 	}
-	os.Exit(buildAndRun(m))
+	testmain.Run(m, o)
 }
 
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "clients-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "repl")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "../../cmd/repl").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "cannot build the command: %v\n%s", err, out)
-		return 1
-	}
-	os.Setenv(binaryEnv, binary)
-	return m.Run()
+func skipAll(*testing.M) (status int) {
+	fmt.Println("tests/clients: not run here: they drive real clients, which tests/clients/run installs first")
+	return 0
 }
 
 // replCommand is the command line of the server under test.
 func replCommand(more ...string) []string {
 	// The system's Python has the packages that scripts/setup-dev installs.
-	return append([]string{os.Getenv(binaryEnv), "mcp", "--lang", "python", "--python", "/usr/bin/python3"}, more...)
+	return append([]string{replbin.Path(), "mcp", "--lang", "python", "--python", "/usr/bin/python3"}, more...)
 }
 
 // installedFile returns the only matching file below the clients' node_modules.

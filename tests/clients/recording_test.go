@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 )
 
 // recordingEnv names the file for the recording of the README, in the format of asciinema.
@@ -54,7 +56,7 @@ func TestReadmeRecording(t *testing.T) {
 		replCall("import matplotlib.pyplot as plt\ncolumn = input('Which column shall I plot? ')\nvalues = [float(r[column]) for r in rows]\nplt.hist(values); plt.title(column); plt.show()\nprint(f'{column}: mean {sum(values) / len(values):.1f}')"))
 	_, agent := codexCLI.configure(t, p, m, agentOptions{server: []string{"--daemon=auto", "--name", "people"}})
 	p.addProgram(t, "codex", agent.Args, agent.Env)
-	p.addProgram(t, "repl", []string{os.Getenv(binaryEnv)}, user)
+	p.addProgram(t, "repl", []string{replbin.Path()}, user)
 
 	s := startRecording(t, p)
 	s.waitText("$")
@@ -124,7 +126,7 @@ func startRecording(t *testing.T, p testHome) *recordedShell {
 		_ = exec.Command("tmux", "-S", s.socket, "kill-server").Run()
 		_ = cmd.Wait()
 		_ = tty.Close()
-		if out, err := runToEnd(t, p.newCommand([]string{os.Getenv(binaryEnv), "daemon", "stop"})); err != nil {
+		if out, err := runToEnd(t, p.newCommand([]string{replbin.Path(), "daemon", "stop"})); err != nil {
 			t.Logf("the daemon: %v: %s", err, out)
 		}
 	})

@@ -39,7 +39,7 @@ type issuePage struct {
 }
 
 // serveIssues serves two tools that answer, and others that only cost a model their definitions.
-func serveIssues(tools string) {
+func serveIssues(args []string) (status int) {
 	const pageSize = 100
 	s := mcp.NewServer(&mcp.Implementation{Name: "issues", Version: "1"}, nil)
 	mcp.AddTool(s, &mcp.Tool{Name: "list_issues", Description: "Lists the issues of the repository, 100 on a page, the oldest first."},
@@ -58,7 +58,7 @@ func serveIssues(tools string) {
 		}) (*mcp.CallToolResult, issue, error) {
 			return nil, newIssue(in.Number), nil
 		})
-	count, err := strconv.Atoi(tools)
+	count, err := strconv.Atoi(args[0])
 	for i := 2; i < count; i++ {
 		s.AddTool(&mcp.Tool{
 			Name:        fmt.Sprintf("change_setting_%d", i),
@@ -74,6 +74,7 @@ func serveIssues(tools string) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
+	return 0
 }
 
 // savingsTests are tasks with the server's tools, by calls of the model and by code.

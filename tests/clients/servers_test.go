@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 )
 
 // referenceServers writes the configuration of the reference servers, limited to the project, and
@@ -95,7 +97,7 @@ func TestServers(t *testing.T) {
 			steps   []serverStep
 		}{
 			"python": {replCommand(), stepsInPython},
-			"R":      {[]string{os.Getenv(binaryEnv), "mcp", "--lang", "r"}, stepsInR},
+			"R":      {[]string{replbin.Path(), "mcp", "--lang", "r"}, stepsInR},
 		} {
 			t.Run(name, func(t *testing.T) {
 				p := newTestHome(t)

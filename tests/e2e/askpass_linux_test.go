@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
@@ -48,7 +49,7 @@ func newSSHServer(t *testing.T, passphrase string) *sshServer {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	env := "PATH=" + filepath.Dir(replBinary()) + ":/usr/bin:/bin"
+	env := "PATH=" + filepath.Dir(replbin.Path()) + ":/usr/bin:/bin"
 	for _, name := range []string{"TMPDIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "TURNSTONE_SOCKET"} {
 		env += " " + name + "=" + s.remote.envValue(name)
 	}
@@ -293,7 +294,7 @@ func TestRemoteInstall_RealSSH(t *testing.T) {
 		t.Fatal(err)
 	}
 	cache := t.TempDir()
-	s.writeFile(t, "sshd_config", strings.NewReplacer("PATH="+filepath.Dir(replBinary())+":", "PATH=", "XDG_CACHE_HOME="+s.remote.envValue("XDG_CACHE_HOME"), "XDG_CACHE_HOME="+cache).Replace(string(config)))
+	s.writeFile(t, "sshd_config", strings.NewReplacer("PATH="+filepath.Dir(replbin.Path())+":", "PATH=", "XDG_CACHE_HOME="+s.remote.envValue("XDG_CACHE_HOME"), "XDG_CACHE_HOME="+cache).Replace(string(config)))
 	if r := h.runRepl(t, "", "list", "--via", s.via); r.status != 3 || !strings.Contains(r.stderr, "repl remote install --via '"+s.via+"' installs it") {
 		t.Errorf("before: %v", r)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/windows"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
@@ -114,7 +115,7 @@ func runWithStreams(t *testing.T, change func(*syscall.StartupInfo), args ...str
 	if err := syscall.SetHandleInformation(null, syscall.HANDLE_FLAG_INHERIT, syscall.HANDLE_FLAG_INHERIT); err != nil {
 		t.Fatal(err)
 	}
-	line, err := syscall.UTF16PtrFromString(windows.ComposeCommandLine(append([]string{replBinary()}, args...)))
+	line, err := syscall.UTF16PtrFromString(windows.ComposeCommandLine(append([]string{replbin.Path()}, args...)))
 	if err != nil {
 		t.Fatal(err)
 	}

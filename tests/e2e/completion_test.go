@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 )
 
 // completeInShell lets a shell complete a line, with the shell's own functions, and returns the
@@ -32,7 +34,7 @@ func (h home) completeInShell(t *testing.T, shell, script string) []string {
 func newPathWithRepl(t *testing.T) string {
 	t.Helper()
 	bin := t.TempDir()
-	if err := os.Symlink(replBinary(), filepath.Join(bin, "repl")); err != nil {
+	if err := os.Symlink(replbin.Path(), filepath.Join(bin, "repl")); err != nil {
 		t.Fatal(err)
 	}
 	return bin + ":" + os.Getenv("PATH")

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 )
 
 // An exitWork is work that a runtime does when it exits: it reports its start, and continues when a
@@ -114,7 +116,7 @@ func TestTerminal_CtrlZ(t *testing.T) {
 			t.Skip("bash is not installed")
 		}
 		h := newHome(t)
-		h.env = append(h.env, "PS1=$ ", "REPL="+replBinary())
+		h.env = append(h.env, "PS1=$ ", "REPL="+replbin.Path())
 		p := h.startProgram(t, exec.CommandContext(t.Context(), bash, "--norc", "--noprofile", "-i"))
 		p.waitText("$ ")
 		p.enterLine(`sh -c '"$REPL"; echo wrapper en''d'`)
@@ -141,7 +143,7 @@ func TestTerminal_CtrlZ(t *testing.T) {
 			t.Skip("bash is not installed")
 		}
 		h := newHome(t)
-		h.env = append(h.env, "PS1=$ ", "REPL="+replBinary())
+		h.env = append(h.env, "PS1=$ ", "REPL="+replbin.Path())
 		p := h.startProgram(t, exec.CommandContext(t.Context(), bash, "--norc", "--noprofile", "-i"))
 		p.waitText("$ ")
 		p.enterLine(`sh -c 'echo "pid $$ of repl"; exec "$REPL"'`)
@@ -319,7 +321,7 @@ func TestProgramFile(t *testing.T) {
 				_ = cmd.Run()
 				return result{stdout.String(), stderr.String(), exitStatusOf(t, cmd)}
 			}
-			wantResult(t, of(`"`+replBinary()+`" --python "`+python+`"`+options), of(`"`+python+`"`))
+			wantResult(t, of(`"`+replbin.Path()+`" --python "`+python+`"`+options), of(`"`+python+`"`))
 		}
 		for name, script := range inBoth {
 			t.Run(name, func(t *testing.T) {

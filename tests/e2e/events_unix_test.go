@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 )
 
 func TestEvents(t *testing.T) {
@@ -40,13 +42,13 @@ func TestEvents(t *testing.T) {
 		h := newDaemonHome(t)
 		h.startDaemon(t)
 		for _, args := range []string{"attach main", "attach --watch main", "events --follow main"} {
-			code := fmt.Sprintf("import subprocess; subprocess.run([%q] + %q.split()).returncode", replBinary(), args)
+			code := fmt.Sprintf("import subprocess; subprocess.run([%q] + %q.split()).returncode", replbin.Path(), args)
 			got := h.runRepl(t, "", "exec", "main", "-e", code)
 			if !strings.Contains(got.stdout, "which cannot show itself") || !strings.HasSuffix(got.stdout, "\n2\n") {
 				t.Errorf("%s: got %v, want a refusal", args, got)
 			}
 		}
-		toFile := fmt.Sprintf("subprocess.run([%q, 'events', 'main'], stdout=subprocess.DEVNULL).returncode", replBinary())
+		toFile := fmt.Sprintf("subprocess.run([%q, 'events', 'main'], stdout=subprocess.DEVNULL).returncode", replbin.Path())
 		if got := h.runRepl(t, "", "exec", "main", "-e", toFile); got.stdout != "0\n" {
 			t.Errorf("events up to now: got %v", got)
 		}

@@ -17,7 +17,7 @@ import (
 // birdServerEnv turns this program into an MCP server with a tool that asks for a bird.
 const birdServerEnv = "TURNSTONE_E2E_BIRDS"
 
-func runBirdServer() {
+func runBirdServer(string) (status int) {
 	server := mcp.NewServer(&mcp.Implementation{Name: "birds", Version: "1"}, nil)
 	server.AddTool(&mcp.Tool{Name: "pick", InputSchema: json.RawMessage(`{"type":"object","properties":{}}`)}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		answer, ok := r.Params.InputResponses["bird"].(*mcp.ElicitResult)
@@ -31,6 +31,7 @@ func runBirdServer() {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("got %s %v", answer.Action, answer.Content)}}}, nil
 	})
 	_ = server.Run(context.Background(), &mcp.StdioTransport{})
+	return 0
 }
 
 // writeBirdServerConfig writes the configuration of the server and returns the flags for it.

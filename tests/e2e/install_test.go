@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 )
 
@@ -38,7 +39,7 @@ func TestInstall(t *testing.T) {
 			t.Fatal(err)
 		}
 		link := filepath.Join(bin, "repl")
-		if err := os.Symlink(os.Getenv(binaryEnv), link); err != nil {
+		if err := os.Symlink(replbin.Path(), link); err != nil {
 			t.Fatal(err)
 		}
 		h.env = append(h.env, "PATH="+bin+":"+os.Getenv("PATH"))
@@ -167,7 +168,7 @@ func TestInstall(t *testing.T) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Link(os.Getenv(binaryEnv), filepath.Join(dir, "repl")); err != nil {
+		if err := os.Link(replbin.Path(), filepath.Join(dir, "repl")); err != nil {
 			t.Skipf("no link across these directories: %v", err)
 		}
 		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "repl"), "install", "cursor")

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 )
 
 func TestServe(t *testing.T) {
@@ -24,7 +26,7 @@ func TestServe(t *testing.T) {
 	t.Run("keeps ignoring signals that were ignored at its start", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
-		cmd := exec.Command("sh", "-c", `trap '' HUP INT QUIT; exec "$0" serve`, replBinary())
+		cmd := exec.Command("sh", "-c", `trap '' HUP INT QUIT; exec "$0" serve`, replbin.Path())
 		cmd.Env = h.env
 		errs, err := cmd.StderrPipe()
 		if err != nil {
@@ -180,7 +182,7 @@ func runAndCloseTerminal(t *testing.T, h home, commandLine string) {
 		t.Skip("bash is not installed")
 	}
 	shell := exec.Command("bash", "--norc", "--noprofile", "-i")
-	shell.Env = append(h.env, "PS1=ready>", "REPL="+replBinary())
+	shell.Env = append(h.env, "PS1=ready>", "REPL="+replbin.Path())
 	tty, err := pty.Start(shell)
 	if err != nil {
 		t.Fatal(err)

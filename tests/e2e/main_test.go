@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/environ"
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 )
 
@@ -38,7 +39,7 @@ func (h home) command(t *testing.T, args ...string) *exec.Cmd {
 
 // commandWithin returns repl with args. It is killed at the end of a context.
 func (h home) commandWithin(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, replBinary(), args...)
+	cmd := exec.CommandContext(ctx, replbin.Path(), args...)
 	cmd.Dir, cmd.Env = h.dir, h.env
 	return cmd
 }

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -13,46 +12,26 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 )
 
-// binary is the built command, and cache the workers' compiled code. TestMain writes both once.
-const (
-	binaryEnv = "E2E_BINARY"
-	cacheEnv  = "E2E_CACHE"
-)
+// cacheEnv names the directory of the workers' compiled code, for this process and those that tests
+// start.
+const cacheEnv = "E2E_CACHE"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(birdServerEnv) != "" {
-		runBirdServer()
-		return
-	}
-	parallel.AllowParallel()
-	os.Exit(buildAndRun(m))
+	testmain.Run(m, testmain.Options{
+		Programs:  []testmain.Program{{Variable: birdServerEnv, Main: runBirdServer}},
+		BuildRepl: true,
+		Prepare: func(dir string) error {
+			if os.Getenv(cacheEnv) != "" {
+				return nil
+			}
+			return os.Setenv(cacheEnv, filepath.Join(dir, "cache"))
+		},
+	})
 }
-
-func buildAndRun(m *testing.M) int {
-	if replBinary() != "" { // a test has started this program
-		return m.Run()
-	}
-	dir, err := os.MkdirTemp("", "e2e-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "repl")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "../../cmd/repl").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "cannot build the command: %v\n%s", err, out)
-		return 1
-	}
-	os.Setenv(binaryEnv, binary)
-	os.Setenv(cacheEnv, filepath.Join(dir, "cache"))
-	return m.Run()
-}
-
-func replBinary() string { return os.Getenv(binaryEnv) }
 
 func newHome(t *testing.T) home {
 	t.Helper()

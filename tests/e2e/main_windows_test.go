@@ -11,6 +11,10 @@ import (
 	"testing"
 
 	"golang.org/x/sys/windows"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 )
 
 // interruptEnv turns this program into one that types Ctrl-C at the console of the process with
@@ -18,14 +22,19 @@ import (
 const interruptEnv = "E2E_INTERRUPT"
 
 func TestMain(m *testing.M) {
-	if pid, err := strconv.Atoi(os.Getenv(interruptEnv)); err == nil {
-		if err := sendConsoleCtrlC(pid); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+	testmain.Run(m, testmain.Options{Programs: []testmain.Program{{Variable: interruptEnv, Main: runInterrupt}}, Serial: true})
+}
+
+func runInterrupt(process string) (status int) {
+	pid, err := strconv.Atoi(process)
+	if err == nil {
+		err = sendConsoleCtrlC(pid)
 	}
-	os.Exit(m.Run())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }
 
 func sendConsoleCtrlC(pid int) error {
@@ -40,22 +49,9 @@ func sendConsoleCtrlC(pid int) error {
 	return windows.GenerateConsoleCtrlEvent(windows.CTRL_C_EVENT, 0)
 }
 
-// replBinary returns the path of the built command. The machine that runs these tests may have no
-// Go to build it.
-func replBinary() string {
-	path := os.Getenv("TURNSTONE_TEST_REPL")
-	if path == "" {
-		return ""
-	}
-	if whole, err := filepath.Abs(path); err == nil { // the path may lack its drive
-		path = whole
-	}
-	return path
-}
-
 func newHome(t *testing.T) home {
 	t.Helper()
-	if replBinary() == "" {
+	if replbin.Path() == "" {
 		t.Skip("TURNSTONE_TEST_REPL does not name a repl.exe")
 	}
 	h := home{dir: t.TempDir(), tmp: t.TempDir()}
@@ -92,11 +88,7 @@ func withOwnConsole(cmd *exec.Cmd) *exec.Cmd {
 
 // stopProgram asks a program to exit.
 func stopProgram(cmd *exec.Cmd) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	helper := exec.Command(self)
+	helper := exec.Command(testexec.OwnPath())
 	helper.Env = append(os.Environ(), interruptEnv+"="+strconv.Itoa(cmd.Process.Pid))
 	if out, err := helper.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)

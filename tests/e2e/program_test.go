@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
@@ -135,7 +136,7 @@ raise SystemExit(7)
 		h.env = append(h.env, "PS1=$ ")
 		p := h.startProgram(t, exec.CommandContext(t.Context(), bash, "--norc", "--noprofile", "-i"))
 		p.waitText("$ ")
-		p.enterLine(replBinary() + " keys.py")
+		p.enterLine(replbin.Path() + " keys.py")
 		p.waitText("[True, True, True] True\r\n")
 		p.typeKeys(ctrlC)
 		p.waitText("met 1\r\n")

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
@@ -134,7 +135,7 @@ func TestR(t *testing.T) {
 					_ = cmd.Run()
 					return result{stdout.String(), stderr.String(), exitStatusOf(t, cmd)}
 				}
-				wantResult(t, of(replBinary()), of(rscript))
+				wantResult(t, of(replbin.Path()), of(rscript))
 			})
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/session"
 )
@@ -24,7 +25,7 @@ import (
 func newRemoteCommand(t *testing.T, there home, first ...string) string {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "remote end")
-	text := "#!/bin/sh\nPATH=" + filepath.Dir(replBinary()) + ":$PATH\nTURNSTONE_SOCKET=" + there.socket() + "\nXDG_STATE_HOME='" + there.envValue("XDG_STATE_HOME") + "'\nexport PATH TURNSTONE_SOCKET XDG_STATE_HOME\n" +
+	text := "#!/bin/sh\nPATH=" + filepath.Dir(replbin.Path()) + ":$PATH\nTURNSTONE_SOCKET=" + there.socket() + "\nXDG_STATE_HOME='" + there.envValue("XDG_STATE_HOME") + "'\nexport PATH TURNSTONE_SOCKET XDG_STATE_HOME\n" +
 		"echo welcome to far; printf 'a prompt> '\necho a banner >&2\n" + strings.Join(first, "\n") + "\nexec \"$@\"\n"
 	if err := testexec.WriteExecutable(script, []byte(text)); err != nil {
 		t.Fatal(err)
@@ -180,7 +181,7 @@ func TestRemote(t *testing.T) {
 		if err := testexec.WriteExecutable(wrapper, []byte("#!/bin/sh\nexec script -qec \"$*\" /dev/null\n")); err != nil {
 			t.Fatal(err)
 		}
-		r := h.runRepl(t, "", "list", "--via", wrapper+" env PATH="+filepath.Dir(replBinary()))
+		r := h.runRepl(t, "", "list", "--via", wrapper+" env PATH="+filepath.Dir(replbin.Path()))
 		if r.status != 3 || !strings.Contains(r.stderr, "must not allocate") || !strings.Contains(r.stderr, "ssh -T") {
 			t.Errorf("got %v", r)
 		}
@@ -253,7 +254,7 @@ echo $! $far > ids.$$ && mv ids.$$ ids$$
 wait $far`
 		const alive = 10 * time.Second
 		link := client.New(&client.CommandDialer{
-			Name: "gpu", Prefix: []string{"sh", "-c", script, "sh"}, Program: replBinary(), Socket: there.socket(),
+			Name: "gpu", Prefix: []string{"sh", "-c", script, "sh"}, Program: replbin.Path(), Socket: there.socket(),
 			GreetingTimeout: testTimeout, KeepAlive: alive, Env: there.env,
 		}, nil)
 		defer link.Close()

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/shellword"
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -157,7 +158,7 @@ func TestSandbox(t *testing.T) {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		elsewhere := filepath.Join(filepath.Dir(replBinary()), "cache-"+filepath.Base(h.tmp)) // next to a program, so only readable
+		elsewhere := filepath.Join(filepath.Dir(replbin.Path()), "cache-"+filepath.Base(h.tmp)) // next to a program, so only readable
 		for what, dir := range map[string]string{
 			"missing in a read-only directory": elsewhere, "missing in the workspace": filepath.Join(h.dir, "a/b"),
 			"missing among temporary files": filepath.Join(h.tmp, "a/b"), "missing on the machine": "/turnstone-nothing/a",

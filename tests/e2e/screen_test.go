@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 )
 
 // rawKeysCode is a program, in the runtime itself, that reads each key until a q.
@@ -152,7 +154,7 @@ def key(change="setcbreak", stream="sys.stdin"):
 		h.env = append(h.env, "PS1=$ ", "TERM=xterm-256color")
 		p := h.startProgram(t, exec.CommandContext(context.Background(), bash, "--norc", "--noprofile", "-i"))
 		p.waitText("$ ")
-		p.enterLine(replBinary())
+		p.enterLine(replbin.Path())
 		p.waitText("Ctrl-D ends.")
 		p.waitText(">>> ")
 		p.pasteDefinitions(rawKeysCode)
@@ -186,7 +188,7 @@ def key(change="setcbreak", stream="sys.stdin"):
 		h.env = append(h.env, "PS1=$ ", "TERM=xterm-256color")
 		p := h.startProgram(t, exec.CommandContext(context.Background(), bash, "--norc", "--noprofile", "-i"))
 		p.waitText("$ ")
-		p.enterLine(replBinary())
+		p.enterLine(replbin.Path())
 		p.waitText("Ctrl-D ends.")
 		p.waitText(">>> ")
 		p.pasteDefinitions(cursesCode)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 )
 
@@ -38,7 +39,7 @@ func TestScript(t *testing.T) {
 				Files: []string{file},
 				Setup: func(env *testscript.Env) error {
 					env.Vars = append(env.Vars, h.env...)
-					env.Setenv("PATH", filepath.Dir(replBinary())+string(filepath.ListSeparator)+os.Getenv("PATH"))
+					env.Setenv("PATH", filepath.Dir(replbin.Path())+string(filepath.ListSeparator)+os.Getenv("PATH"))
 					return nil
 				},
 				Condition: func(name string) (bool, error) {

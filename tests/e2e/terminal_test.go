@@ -17,6 +17,7 @@ import (
 	"github.com/creack/pty"
 	"golang.org/x/term"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
@@ -580,7 +581,7 @@ func TestTerminalInterrupt(t *testing.T) {
 		h.env = append(h.env, "PS1=$ ")
 		p := h.startProgram(t, exec.CommandContext(t.Context(), bash, "--norc", "--noprofile", "-i"))
 		p.waitText("$ ")
-		p.enterLine(replBinary())
+		p.enterLine(replbin.Path())
 		p.waitText("Ctrl-D ends.")
 		p.waitText(">>> ")
 		p.enterLine("exec(open('wait.py').read())")

@@ -15,11 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 )
 
 const (
-	// binaryEnv names the built command; TestMain sets it.
+	// binaryEnv names the built command for the scripts.
 	binaryEnv = "JUPYTER_BINARY"
 
 	// markEnv marks every process of one test.
@@ -30,24 +31,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	parallel.AllowParallel()
-	os.Exit(buildAndRun(m))
-}
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "jupyter-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "repl")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "../../cmd/repl").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "cannot build the command: %v\n%s", err, out)
-		return 1
-	}
-	os.Setenv(binaryEnv, binary)
-	return m.Run()
+	testmain.Run(m, testmain.Options{BuildRepl: true})
 }
 
 // venvPython returns the interpreter of the virtual environment with Jupyter's clients.
@@ -91,8 +75,8 @@ func newJupyterHome(t testing.TB) jupyterHome {
 		}
 		p.env = append(p.env, name+"="+dir)
 	}
-	p.env = append(p.env, markEnv+"="+home, "PATH="+filepath.Dir(os.Getenv(binaryEnv))+":"+os.Getenv("PATH"),
-		binaryEnv+"="+os.Getenv(binaryEnv), "LANG=C.UTF-8", "PYTHONPATH=", "PYDEVD_DISABLE_FILE_VALIDATION=1")
+	p.env = append(p.env, markEnv+"="+home, "PATH="+filepath.Dir(replbin.Path())+":"+os.Getenv("PATH"),
+		binaryEnv+"="+replbin.Path(), "LANG=C.UTF-8", "PYTHONPATH=", "PYDEVD_DISABLE_FILE_VALIDATION=1")
 	p.runRepl(t, "jupyter", "install", "--lang", "python", "--python", interpreter)
 	if _, err := exec.LookPath("R"); err == nil {
 		p.runRepl(t, "jupyter", "install", "--lang", "r")
@@ -138,7 +122,7 @@ func (h jupyterHome) findProcesses() (pids []int) {
 func (h jupyterHome) newCommand(name string, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	if name == "repl" {
-		name = os.Getenv(binaryEnv)
+		name = replbin.Path()
 	}
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Cancel = func() error { defer cancel(); return cmd.Process.Signal(syscall.SIGTERM) }

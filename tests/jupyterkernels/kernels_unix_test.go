@@ -5,7 +5,6 @@ package jupyterkernels_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,37 +13,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-var replPath string // the built command
-
 func TestMain(m *testing.M) {
-	supervisor.MonitorMain()
-	parallel.AllowParallel()
-	os.Exit(buildAndRun(m))
-}
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "kernels-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	replPath = filepath.Join(dir, "repl")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", replPath, "github.com/turnstone-repl/turnstone/cmd/repl")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+	testmain.Run(m, testmain.Options{Monitor: supervisor.MonitorMain, BuildRepl: true})
 }
 
 // An interrupt while IRkernel waits for a line of input ends the kernel: it escapes R's handlers. A
@@ -137,7 +116,7 @@ func TestKernels(t *testing.T) {
 			if k.lateOutput {
 				return
 			}
-			check := exec.CommandContext(t.Context(), replPath, "worker", "check", "--timeout", "60s", "--dialect", "jupyter:"+k.name, replPath, "kernel-worker", k.name)
+			check := exec.CommandContext(t.Context(), replbin.Path(), "worker", "check", "--timeout", "60s", "--dialect", "jupyter:"+k.name, replbin.Path(), "kernel-worker", k.name)
 			// Kernels with Jedi share a cache, and find no completions while another one writes to it.
 			check.Env = append(os.Environ(), "JUPYTER_PATH="+filepath.Join(kernelsDir(t), "share", "jupyter"), "XDG_CACHE_HOME="+t.TempDir())
 			out, err := check.Output()
@@ -221,7 +200,7 @@ func (k *testKernel) openSession(t *testing.T, sandbox *workers.Sandbox) kernelS
 	}
 	t.Cleanup(func() { _ = sup.Close() })
 	s, err := sup.Open(t.Context(), "main", workers.Spec{
-		Name: "jupyter:" + k.name, Path: replPath, Args: []string{"kernel-worker", k.specDir(t), workers.FilesDir},
+		Name: "jupyter:" + k.name, Path: replbin.Path(), Args: []string{"kernel-worker", k.specDir(t), workers.FilesDir},
 		Files: map[string][]byte{"kernel": nil}, Dir: t.TempDir(), Sandbox: sandbox,
 	})
 	if err != nil {

@@ -22,39 +22,19 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
 // testTimeout bounds every wait for a condition. A test that comes near it has failed.
 const testTimeout = 4 * time.Minute
 
-// binaryEnv names the built command, and shotsEnv a directory for screenshots.
-const (
-	binaryEnv = "PAGE_BINARY"
-	shotsEnv  = "TURNSTONE_TEST_SHOTS"
-)
+// shotsEnv names a directory for screenshots.
+const shotsEnv = "TURNSTONE_TEST_SHOTS"
 
 func TestMain(m *testing.M) {
-	parallel.AllowParallel()
-	os.Exit(buildAndRun(m))
-}
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "page-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "repl")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "../../cmd/repl").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "cannot build the command: %v\n%s", err, out)
-		return 1
-	}
-	os.Setenv(binaryEnv, binary)
-	defer stopBrowser()
-	return m.Run()
+	testmain.Run(m, testmain.Options{BuildRepl: true, AtEnd: stopBrowser})
 }
 
 // chromium starts the browser of all tests once. Each test has its own browser context with its own
@@ -100,7 +80,7 @@ type testDaemon struct {
 }
 
 func (d *testDaemon) newCommand(args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(d.t.Context(), os.Getenv(binaryEnv), args...)
+	cmd := exec.CommandContext(d.t.Context(), replbin.Path(), args...)
 	cmd.Dir = d.dir
 	cmd.Env = append(os.Environ(), "TURNSTONE_SOCKET="+d.socket, "TMPDIR="+d.dir, "XDG_STATE_HOME="+filepath.Join(d.dir, "state"),
 		"XDG_CONFIG_HOME="+filepath.Join(d.dir, "config"), "VIRTUAL_ENV=", "CONDA_PREFIX=", "PYTHONSTARTUP=", "PYTHONPATH=", "DISPLAY=", "WAYLAND_DISPLAY=")
