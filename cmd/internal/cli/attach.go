@@ -24,7 +24,7 @@ func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
 	self := r.flags.String("as", cmdkit.CommandAuthor(strconv.Itoa(os.Getpid())), "`NAME` the name that others see; default your user name and a number")
 	var terminal terminalFlags
 	terminal.addFlags(r.flags)
-	r.log.addFlags(f)
+	r.log.AddFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := r.parseArgs(args, "SESSION")
 		if err == nil {
@@ -47,7 +47,7 @@ func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
 		if !console.IsUsable() {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("attach needs a terminal; --watch shows the session without one")
 		}
-		if err := r.log.keepOffTerminal(f); err != nil {
+		if err := r.log.KeepOffTerminal(f); err != nil {
 			return cmdkit.StatusUsage, err
 		}
 		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {

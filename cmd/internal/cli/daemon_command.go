@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -21,8 +22,8 @@ type daemonCommand struct {
 	daemonTarget
 	link   *client.Client // set by runWithClient
 	json   bool
-	log    logFlags     // only some commands define its flags
-	logger *slog.Logger // set by runWithClient
+	log    cmdflags.LogFlags // only some commands define its flags
+	logger *slog.Logger      // set by runWithClient
 }
 
 func newDaemonCommand(f *flag.FlagSet) *daemonCommand {
@@ -53,7 +54,7 @@ func (d *daemonCommand) parseArgs(args []string, names ...string) ([]string, err
 // runWithClient connects to the daemon and calls do with a context that a signal cancels.
 func (d *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Conn) (int, error)) (int, error) {
 	var err error
-	if d.logger, err = d.log.openLogger(nil); err != nil {
+	if d.logger, err = d.log.OpenLogger(nil); err != nil {
 		return cmdkit.StatusUsage, err
 	}
 	if err := d.resolveTarget(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -29,7 +30,7 @@ type execFlags struct {
 	runtime     runtimeFlags
 	idleTimeout time.Duration
 	confinement sandboxFlags
-	limits      limitFlags
+	limits      cmdflags.LimitFlags
 	packages    packageList
 
 	custom   userWorker   // of --worker, or its zero value
@@ -47,9 +48,9 @@ func (e *execFlags) addFlags(f *flag.FlagSet) {
 	f.StringVar(&e.runtime.dir, "dir", "", "`DIR` the working directory of a session that exec creates; default this directory, or the daemon's at a remote")
 	f.DurationVar(&e.idleTimeout, "session-idle-timeout", 0, "`DURATION` close a session that exec creates after this time without use; 0 is the daemon's setting")
 	e.confinement.addFlags(f)
-	e.limits.addFlags(f)
+	e.limits.AddFlags(f)
 	f.Var(&e.packages, "with", cmdkit.WithUsage)
-	e.daemon.log.addFlags(f)
+	e.daemon.log.AddFlags(f)
 }
 
 // newExecCommand runs code in a session of the daemon and creates the session if it does not exist.
@@ -120,7 +121,7 @@ func (e *execFlags) run(ctx context.Context, s cmdkit.Streams, conn *client.Conn
 	start := client.StartParams{Session: name, Input: e.code.String(), Author: cmdkit.CommandAuthor("exec"), WaitMS: view.firstWaitMS()}
 	if e.sandbox != nil || e.limits.Limits != (workers.Limits{}) { // before any code runs in a session with a weaker one
 		if now, err := conn.GetSession(ctx, name); err == nil {
-			if err := errors.Join(requireSandbox(e.sandbox, now), requireLimits(e.limits.Limits, now)); err != nil {
+			if err := errors.Join(requireSandbox(e.sandbox, now), cmdflags.RequireLimits(e.limits.Limits, now)); err != nil {
 				return cmdkit.StatusFailed, err
 			}
 		}
@@ -156,7 +157,7 @@ func (e *execFlags) createParams(name string) (p client.CreateParams, err error)
 	}
 	p = client.CreateParams{
 		Name: name, Language: cmp.Or(e.custom.name, e.lang), Command: e.custom.command, Runtime: e.runtime.runtimeInDaemon(e.language),
-		Dir: cmp.Or(e.runtime.dir, e.daemon.remoteDir), Packages: e.packages, SessionIdleTimeoutMS: e.idleTimeout.Milliseconds(), Limits: e.limits.clientLimits(),
+		Dir: cmp.Or(e.runtime.dir, e.daemon.remoteDir), Packages: e.packages, SessionIdleTimeoutMS: e.idleTimeout.Milliseconds(), Limits: e.limits.ClientLimits(),
 	}
 	setSandboxParams(e.sandbox, &p)
 	if !e.runtime.isRemote {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpclient"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
@@ -55,7 +56,7 @@ type mcpFlags struct {
 	web        httpFlags
 	packages   packageList
 	servers    mcpServerFlags
-	log        logFlags
+	log        cmdflags.LogFlags
 }
 
 func (m *mcpFlags) addFlags(f *flag.FlagSet) {
@@ -69,7 +70,7 @@ func (m *mcpFlags) addFlags(f *flag.FlagSet) {
 	m.web.addFlags(f)
 	f.Var(&m.packages, "with", cmdkit.WithUsage+"; needs --lang")
 	m.servers.addFlags(f)
-	m.log.addFlags(f)
+	m.log.AddFlags(f)
 }
 
 // newMCPCommand serves agents over standard input and output, or over HTTP.
@@ -160,7 +161,7 @@ func (m *mcpFlags) run(s cmdkit.Streams, specs map[string]func(dir string) worke
 	if c.dir == "" && !c.isRemote {
 		c.dir = projectDir()
 	}
-	logger, err := m.log.openLogger(s.Err)
+	logger, err := m.log.OpenLogger(s.Err)
 	if err != nil {
 		return cmdkit.StatusUsage, err
 	}
@@ -216,7 +217,7 @@ func (m *mcpFlags) run(s cmdkit.Streams, specs map[string]func(dir string) worke
 
 // serveOwnSessions serves sessions of this process, over HTTP or on the standard streams.
 func (m *mcpFlags) serveOwnSessions(ctx context.Context, options *mcpserver.Options, set *mcpclient.ServerSet, stderr io.Writer) error {
-	sup, err := supervisor.New(&supervisor.Options{Dir: m.sessionDir, ScrubEnv: clientSecrets(), RecoverCommand: cmdkit.RecoverCommand, Logger: options.Logger, Memory: m.runtime.limits.totalMemory(), Grants: userConfigFile(), GrantHint: laterGrantHint, Functions: set.Functions()})
+	sup, err := supervisor.New(&supervisor.Options{Dir: m.sessionDir, ScrubEnv: clientSecrets(), RecoverCommand: cmdkit.RecoverCommand, Logger: options.Logger, Memory: m.runtime.limits.TotalMemory(), Grants: userConfigFile(), GrantHint: laterGrantHint, Functions: set.Functions()})
 	if err != nil {
 		return err
 	}

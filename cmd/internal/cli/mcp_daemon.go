@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
@@ -187,7 +188,7 @@ func (b *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow
 	if b.isRemote {
 		dir = ""
 	}
-	p := client.CreateParams{Name: name, Language: lang, Dir: dir, Limits: b.runtime.limits.clientLimits()}
+	p := client.CreateParams{Name: name, Language: lang, Dir: dir, Limits: b.runtime.limits.ClientLimits()}
 	sandbox := narrow(b.runtime.sandbox)
 	if configured := b.runtime.sandbox; sandbox != configured && (configured == nil || len(sandbox.Hidden) > len(configured.Hidden)) && len(sandbox.Hidden) > 0 {
 		return nil, errors.New("the client hides some files from its own commands, which sessions of a daemon cannot do; start repl mcp without --daemon")
@@ -219,7 +220,7 @@ func (b *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow
 	defer cancel()
 	opened, now, made, err := b.link.OpenSession(bounded, p)
 	if err == nil && !made {
-		err = errors.Join(requireSandbox(sandbox, now), requireLimits(b.runtime.limits.Limits, now))
+		err = errors.Join(requireSandbox(sandbox, now), cmdflags.RequireLimits(b.runtime.limits.Limits, now))
 	}
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -31,8 +32,8 @@ func newReplCommand(f *flag.FlagSet, nearestCommand func(name string) string) cm
 	servers.addFlags(f)
 	var terminal terminalFlags
 	terminal.addFlags(f)
-	var notes logFlags
-	notes.addFlags(f)
+	var notes cmdflags.LogFlags
+	notes.AddFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		if err := g.parseArgs(f, args); err != nil {
 			return cmdkit.StatusUsage, err
@@ -46,11 +47,11 @@ func newReplCommand(f *flag.FlagSet, nearestCommand func(name string) string) cm
 			return cmdkit.StatusUsage, err
 		}
 		if (!g.hasProgram || g.interactive) && console.IsUsable() {
-			if err := notes.keepOffTerminal(f); err != nil {
+			if err := notes.KeepOffTerminal(f); err != nil {
 				return cmdkit.StatusUsage, err
 			}
 		}
-		log, err := notes.openLogger(nil)
+		log, err := notes.OpenLogger(nil)
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
@@ -172,7 +173,7 @@ func withSession(s cmdkit.Streams, spec workers.Spec, more localSessionOptions, 
 	ctx, stop := cmdkit.CatchSignals()
 	defer stop()
 	// Only the user sees the output, and a program's output must not be changed.
-	sup, err := supervisor.New(&supervisor.Options{ShowSecrets: true, Logger: more.log, Functions: more.functions, Memory: (&limitFlags{spec.Limits}).totalMemory(), Grants: userConfigFile(), GrantHint: laterGrantHint})
+	sup, err := supervisor.New(&supervisor.Options{ShowSecrets: true, Logger: more.log, Functions: more.functions, Memory: (&cmdflags.LimitFlags{Limits: spec.Limits}).TotalMemory(), Grants: userConfigFile(), GrantHint: laterGrantHint})
 	if err != nil {
 		return cmdkit.StatusFailed, err
 	}

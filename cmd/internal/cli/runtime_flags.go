@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -20,7 +21,7 @@ type runtimeFlags struct {
 	sandboxFlags         sandboxFlags
 	sandbox              *workers.Sandbox // from sandboxFlags
 	remoteSandbox        *workers.Sandbox // likewise, for sessions at additional remotes
-	limits               limitFlags
+	limits               cmdflags.LimitFlags
 	isRemote             bool // the session is on another machine
 	isProgram            bool // it runs a whole program
 	asProcess            bool // the program is the runtime's own process, if the language supports that
@@ -34,7 +35,7 @@ func (r *runtimeFlags) addFlags(f *flag.FlagSet) {
 	f.StringVar(&r.dir, "dir", "", "`DIR` the working directory of the session")
 	f.StringVar(&r.initFile, "init", "", "`FILE` run this file whenever the session starts")
 	r.sandboxFlags.addFlags(f)
-	r.limits.addFlags(f)
+	r.limits.AddFlags(f)
 	f.StringVar(&r.envFile, "env-file", "", "`FILE` variables for the session, in lines NAME=VALUE")
 }
 
@@ -125,7 +126,7 @@ func (r runtimeFlags) checkExecutable(only languageInfo) error {
 
 // resolvePaths checks the limits and the named directory and files, and makes the paths absolute.
 func (r *runtimeFlags) resolvePaths() (err error) {
-	if err := r.limits.validateLimits(); err != nil {
+	if err := r.limits.ValidateLimits(); err != nil {
 		return err
 	}
 	if r.envFile != "" {

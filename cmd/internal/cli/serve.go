@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/session"
@@ -25,7 +26,7 @@ import (
 // serveOptions holds the flags of repl serve.
 type serveOptions struct {
 	socket, sessionDir                  string
-	log                                 logFlags
+	log                                 cmdflags.LogFlags
 	idleExitTimeout, sessionIdleTimeout time.Duration
 	maxSessions                         int
 	memory                              cmdkit.ByteSize // for all sessions together, like the next two
@@ -40,7 +41,7 @@ func newServeCommand(f *flag.FlagSet) cmdkit.Action {
 	var o serveOptions
 	f.StringVar(&o.socket, "socket", client.DefaultSocket(os.Getenv), cmdkit.SocketUsage)
 	f.StringVar(&o.sessionDir, "session-dir", "", cmdkit.SessionDirUsage)
-	o.log.addFlagsWithDefault(f, "default "+logEnv+", or standard error and "+daemonLogName+" in the user's state directory")
+	o.log.AddFlagsWithDefault(f, "default "+cmdflags.LogEnv+", or standard error and "+cmdflags.DaemonLogName+" in the user's state directory")
 	f.DurationVar(&o.idleExitTimeout, "daemon-idle-timeout", 0, "`DURATION` exit after this time without use; 0 is never")
 	f.DurationVar(&o.sessionIdleTimeout, "session-idle-timeout", 0, "`DURATION` close a session after this time without use; 0 is never")
 	f.IntVar(&o.maxSessions, "max-sessions", supervisor.DefaultMaxSessions, fmt.Sprintf("`N` maximum number of sessions; at most %d", daemon.MaxSessions))
@@ -76,7 +77,7 @@ func newServeCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--memory: this system cannot limit the memory of all sessions together; omit it")
 		}
 		if o.memory == 0 {
-			o.memory = cmdkit.ByteSize((&limitFlags{}).totalMemory())
+			o.memory = cmdkit.ByteSize((&cmdflags.LimitFlags{}).TotalMemory())
 		}
 		if o.memory != 0 && o.memory < workers.MinMemoryBytes {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--memory %s: use at least %s", &o.memory, workers.FormatBytes(workers.MinMemoryBytes))
@@ -222,33 +223,33 @@ func (o *serveOptions) openLogger(stderr io.Writer) (*slog.Logger, error) {
 	if o.quiet {
 		defaultLevel = slog.LevelWarn
 	}
-	level, err := parseLogLevel(o.log.level, defaultLevel)
+	level, err := cmdflags.ParseLogLevel(o.log.Level, defaultLevel)
 	if err != nil {
 		return nil, err
 	}
-	if o.log.file != "" {
-		to, err := openLog(o.log.file)
+	if o.log.File != "" {
+		to, err := cmdflags.OpenLog(o.log.File)
 		if err != nil {
 			return nil, fmt.Errorf("cannot write the log: %w", err)
 		}
-		return newLogger(newTextHandler(to, level)), nil
+		return cmdflags.NewLogger(cmdflags.NewTextHandler(to, level)), nil
 	}
-	path := defaultLogPath()
+	path := cmdflags.DefaultLogPath()
 	stderrLevel := level
-	if path != "" && o.log.level == "" && cmdkit.IsTerminal(stderr) {
+	if path != "" && o.log.Level == "" && cmdkit.IsTerminal(stderr) {
 		stderrLevel = slog.LevelWarn // the user may type at that terminal; the file has everything
 	}
-	stderrHandler := newTextHandler(stderr, stderrLevel)
+	stderrHandler := cmdflags.NewTextHandler(stderr, stderrLevel)
 	if path == "" {
-		return newLogger(stderrHandler), nil
+		return cmdflags.NewLogger(stderrHandler), nil
 	}
-	to, err := openLog(path)
+	to, err := cmdflags.OpenLog(path)
 	if err != nil {
-		log := newLogger(newTextHandler(stderr, level))
+		log := cmdflags.NewLogger(cmdflags.NewTextHandler(stderr, level))
 		log.Warn("cannot open log", "error", err)
 		return log, nil
 	}
-	return newLogger(stderrHandler, newTextHandler(to, level)), nil
+	return cmdflags.NewLogger(stderrHandler, cmdflags.NewTextHandler(to, level)), nil
 }
 
 // cacheNames calls list at most once a second, because scanning the Jupyter directories takes
@@ -289,6 +290,6 @@ func specFor(p client.CreateParams) (workers.Spec, error) {
 		env = append(env, name+"="+p.Env[name])
 	}
 	s := l.newSpec(p.Runtime, c.dir, runtimeSettings{env: env})
-	s.Sandbox, s.Limits = sandboxFromParams(p), limitsFromClient(p.Limits)
+	s.Sandbox, s.Limits = sandboxFromParams(p), cmdflags.LimitsFromClient(p.Limits)
 	return l.withPreparation(s, names), errors.Join(s.Sandbox.Validate(), s.Limits.Validate())
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/internal/daemonlock"
@@ -103,7 +104,7 @@ func socketTakenError(output string) error {
 // its standard error is not visible to anyone. If no file can be used, it prints a note and returns
 // [os.DevNull], since sessions matter more.
 func detachedLogPath(notes io.Writer) string {
-	path := defaultLogPath()
+	path := cmdflags.DefaultLogPath()
 	if path == "" {
 		return os.DevNull
 	}

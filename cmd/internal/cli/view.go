@@ -25,7 +25,7 @@ func newViewCommand(f *flag.FlagSet) cmdkit.Action {
 	port := r.flags.Int("port", 0, "`N` the local port; default a free one")
 	byAddress := r.flags.Bool("by-address", false, "use 127.0.0.1 in the link, for browsers that do not resolve names under localhost")
 	self := r.flags.String("as", cmdkit.CommandAuthor(strconv.Itoa(os.Getpid())), "`NAME` the name that others see; default your user name and a number")
-	r.log.addFlags(f)
+	r.log.AddFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := cmdkit.ParseInterspersed(r.flags, args)
 		switch {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
@@ -20,7 +21,7 @@ func newWorkerCommand(f *flag.FlagSet) cmdkit.Action {
 	var c workerCheck
 	f.StringVar(&c.dialect, "dialect", "", "`"+languageChoices()+"|FILE` the code for the checks: that of a language, or a JSON file; checks without code are skipped")
 	f.DurationVar(&c.timeout, "timeout", 10*time.Second, "`DURATION` time limit for each answer")
-	c.log.addFlags(f)
+	c.log.AddFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		if err := cmdkit.ParseFlags(f, args); err != nil {
 			return cmdkit.StatusUsage, err
@@ -58,7 +59,7 @@ func writeWorkerTemplate(s cmdkit.Streams, args []string) (int, error) {
 type workerCheck struct {
 	dialect string
 	timeout time.Duration
-	log     logFlags
+	log     cmdflags.LogFlags
 }
 
 // loadDialect returns the dialect of a language, or reads it from a file.
@@ -85,7 +86,7 @@ func (c *workerCheck) runChecks(s cmdkit.Streams, command []string) (int, error)
 	if len(command) == 0 {
 		return cmdkit.StatusUsage, cmdkit.UsageErrorf("worker check needs the command of a worker")
 	}
-	log, err := c.log.openLogger(nil)
+	log, err := c.log.OpenLogger(nil)
 	if err != nil {
 		return cmdkit.StatusUsage, err
 	}

@@ -1,4 +1,4 @@
-package cli
+package cmdflags
 
 import (
 	"flag"
@@ -13,10 +13,11 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// limitFlags holds the user's limits for each session.
-type limitFlags struct{ workers.Limits }
+// LimitFlags holds the user's limits for each session.
+type LimitFlags struct{ workers.Limits }
 
-func (l *limitFlags) addFlags(f *flag.FlagSet) {
+// AddFlags adds the flags of the limits.
+func (l *LimitFlags) AddFlags(f *flag.FlagSet) {
 	f.Var((*cmdkit.ByteSize)(&l.Memory), "memory", "`SIZE` memory that the session may use, such as 8G")
 	f.IntVar(&l.Processes, "processes", 0, "`N` processes that the session may have, counting threads")
 	f.IntVar(&l.CPUs, "cpus", 0, "`N` processors that the session may use at a time")
@@ -25,34 +26,35 @@ func (l *limitFlags) addFlags(f *flag.FlagSet) {
 	f.DurationVar(&l.Turn, "turn-timeout", 0, "`DURATION` interrupt an input that runs longer than this, such as 30m")
 }
 
-// totalMemory returns the memory that all sessions may use together: three quarters of the
+// TotalMemory returns the memory that all sessions may use together: three quarters of the
 // machine's, or more if a single session may have more.
-func (l *limitFlags) totalMemory() int64 {
+func (l *LimitFlags) TotalMemory() int64 {
 	if all := supervisor.DefaultMemory(); all >= workers.MinMemoryBytes {
 		return max(all, l.Memory)
 	}
 	return 0
 }
 
-// validateLimits rejects limits that make no sense.
-func (l *limitFlags) validateLimits() error {
+// ValidateLimits rejects limits that make no sense.
+func (l *LimitFlags) ValidateLimits() error {
 	if err := l.Validate(); err != nil {
 		return cmdkit.UsageErrorf("%s", strings.TrimPrefix(err.Error(), "workers: "))
 	}
 	return nil
 }
 
-// clientLimits converts the limits for a request to a daemon.
-func (l *limitFlags) clientLimits() client.SessionLimits {
+// ClientLimits converts the limits for a request to a daemon.
+func (l *LimitFlags) ClientLimits() client.SessionLimits {
 	return client.SessionLimits{Memory: l.Memory, Processes: l.Processes, CPUs: l.CPUs, Files: l.Files, Disk: l.Disk, TurnMS: l.Turn.Milliseconds()}
 }
 
-func limitsFromClient(l client.SessionLimits) workers.Limits {
+// LimitsFromClient converts the limits in a request to a daemon.
+func LimitsFromClient(l client.SessionLimits) workers.Limits {
 	return workers.Limits{Memory: l.Memory, Processes: l.Processes, CPUs: l.CPUs, Files: l.Files, Disk: l.Disk, Turn: time.Duration(l.TurnMS) * time.Millisecond}
 }
 
-// requireLimits returns an error if a session has other limits than the user asks for.
-func requireLimits(l workers.Limits, now session.Info) error {
+// RequireLimits returns an error if a session has other limits than the user asks for.
+func RequireLimits(l workers.Limits, now session.Info) error {
 	if l == (workers.Limits{}) || now.Limits == l.String() {
 		return nil
 	}

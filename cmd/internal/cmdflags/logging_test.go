@@ -1,4 +1,4 @@
-package cli
+package cmdflags
 
 import (
 	"bytes"
@@ -36,7 +36,7 @@ func TestLogFile(t *testing.T) {
 		}
 		var all sync.WaitGroup
 		for i := range programs {
-			l, err := openLog(path)
+			l, err := OpenLog(path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func TestLogFile(t *testing.T) {
 	t.Run("is private and is made again after it was removed", func(t *testing.T) {
 		t.Parallel()
 		path := filepath.Join(newLogDir(t), "log")
-		l, err := openLog(path)
+		l, err := OpenLog(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,26 +101,26 @@ func TestOpenLogger(t *testing.T) {
 	file := filepath.Join(dir, "log")
 	for i, c := range []struct {
 		name         string
-		choice       logFlags
+		choice       LogFlags
 		said, stderr string // the levels
 	}{
-		{"warnings are on standard error", logFlags{}, "", "WARN ERROR"},
-		{"a file has what happens, too", logFlags{file: file}, "INFO WARN ERROR", "WARN ERROR"},
-		{"as much as was asked for", logFlags{file: file, level: "debug"}, "DEBUG INFO WARN ERROR", "WARN ERROR"},
-		{"a level without a file is for standard error", logFlags{level: "info"}, "", "INFO WARN ERROR"},
+		{"warnings are on standard error", LogFlags{}, "", "WARN ERROR"},
+		{"a file has what happens, too", LogFlags{File: file}, "INFO WARN ERROR", "WARN ERROR"},
+		{"as much as was asked for", LogFlags{File: file, Level: "debug"}, "DEBUG INFO WARN ERROR", "WARN ERROR"},
+		{"a level without a file is for standard error", LogFlags{Level: "info"}, "", "INFO WARN ERROR"},
 	} {
-		if c.choice.file != "" {
-			c.choice.file += strconv.Itoa(i)
+		if c.choice.File != "" {
+			c.choice.File += strconv.Itoa(i)
 		}
 		var stderr bytes.Buffer
-		log, err := c.choice.openLogger(&stderr)
+		log, err := c.choice.OpenLogger(&stderr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
 			log.Log(t.Context(), level, "word")
 		}
-		text, _ := os.ReadFile(c.choice.file)
+		text, _ := os.ReadFile(c.choice.File)
 		if got := logLevels(string(text)); got != c.said {
 			t.Errorf("%s: the file has %q, want %q", c.name, got, c.said)
 		}
@@ -128,10 +128,10 @@ func TestOpenLogger(t *testing.T) {
 			t.Errorf("%s: standard error has %q, want %q", c.name, got, c.stderr)
 		}
 	}
-	if _, err := (&logFlags{level: "much"}).openLogger(nil); err == nil {
+	if _, err := (&LogFlags{Level: "much"}).OpenLogger(nil); err == nil {
 		t.Error("a level that there is not was taken")
 	}
-	log, err := (&logFlags{}).openLogger(nil)
+	log, err := (&LogFlags{}).OpenLogger(nil)
 	if err != nil || log.Enabled(t.Context(), slog.LevelError) {
 		t.Errorf("a command that prints its own messages also logs to standard error: %v", err)
 	}

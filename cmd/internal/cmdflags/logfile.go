@@ -1,4 +1,4 @@
-package cli
+package cmdflags
 
 import (
 	"os"
@@ -12,26 +12,26 @@ import (
 // maxLogBytes bounds a log file. One older file is kept next to it.
 const maxLogBytes = 1 << 20
 
-// daemonLogName is the log file of a daemon in cmdkit.StateDir.
-const daemonLogName = "serve.log"
+// DaemonLogName is the log file of a daemon in cmdkit.StateDir.
+const DaemonLogName = "serve.log"
 
-// A logFile is a program's log, including its crash output. Several programs may share a file: each
+// A LogFile is a program's log, including its crash output. Several programs may share a file: each
 // writes whole lines.
-type logFile struct {
+type LogFile struct {
 	path string
 
 	mu   sync.Mutex
 	file *os.File // guarded by mu
 }
 
-// openLog opens a log file, and creates it and its directory if they do not exist.
-func openLog(path string) (*logFile, error) {
-	l := &logFile{path: path}
+// OpenLog opens a log file, and creates it and its directory if they do not exist.
+func OpenLog(path string) (*LogFile, error) {
+	l := &LogFile{path: path}
 	return l, l.open(0)
 }
 
 // open opens the file with additional flags. The caller holds mu, or no other goroutine has l yet.
-func (l *logFile) open(how int) error {
+func (l *LogFile) open(how int) error {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (l *logFile) open(how int) error {
 }
 
 // Write writes a line.
-func (l *logFile) Write(b []byte) (int, error) {
+func (l *LogFile) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.makeRoom(int64(len(b))); err != nil {
@@ -59,7 +59,7 @@ func (l *logFile) Write(b []byte) (int, error) {
 
 // makeRoom makes sure that n bytes fit. Another program may have written to the file, or moved it,
 // in the meantime.
-func (l *logFile) makeRoom(n int64) error {
+func (l *LogFile) makeRoom(n int64) error {
 	current, err := os.Stat(l.path)
 	opened, err2 := l.file.Stat()
 	switch {
@@ -82,12 +82,12 @@ func (l *logFile) makeRoom(n int64) error {
 	return l.open(how)
 }
 
-// defaultLogPath returns the path of a daemon's log if the user gave none, or "" if the user has no
+// DefaultLogPath returns the path of a daemon's log if the user gave none, or "" if the user has no
 // directory for it.
-func defaultLogPath() string {
+func DefaultLogPath() string {
 	dir := cmdkit.StateDir()
 	if dir == "" {
 		return ""
 	}
-	return filepath.Join(dir, daemonLogName)
+	return filepath.Join(dir, DaemonLogName)
 }

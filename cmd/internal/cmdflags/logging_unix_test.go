@@ -1,6 +1,6 @@
 //go:build unix
 
-package cli
+package cmdflags
 
 // keepsOpenFiles says that the system neither moves nor removes a file that is open, and
 // has no mode of it.

@@ -1,3 +1,3 @@
-package cli
+package cmdflags
 
 const keepsOpenFiles = true

@@ -1,0 +1,11 @@
+// Package cmdflags has groups of flags that several commands of repl share: where a command logs,
+// and the limits of a session. Each group is a struct. AddFlags defines its flags, and further
+// methods check the values and make of them what other packages take.
+//
+//	var log cmdflags.LogFlags
+//	log.AddFlags(f)
+//	// after the flags are parsed:
+//	logger, err := log.OpenLogger(s.Err)
+//
+// A log may be shared by several programs, and never has code, output or secrets in it.
+package cmdflags
