@@ -23,12 +23,14 @@ var mayImport = map[string]string{
 	"supervisor/internal/egress":            "workers supervisor/internal/egressipc internal/environ",
 	"supervisor/internal/confine":           "workers internal/shellword internal/text internal/systempath supervisor/internal/egressipc internal/paths supervisor/internal/sandbox/seccomp supervisor/internal/sandbox/filestate supervisor/internal/sandbox/gitconfig",
 	"supervisor/internal/procinfo":          "",
-	"supervisor/internal/host":              "supervisor/internal/confine supervisor/internal/egressipc supervisor/internal/procinfo internal/environ supervisor/internal/monitorproto supervisor/internal/pty supervisor/internal/proctree",
+	"supervisor/internal/host":              "supervisor/internal/confine supervisor/internal/egressipc internal/environ supervisor/internal/monitorproto supervisor/internal/pty supervisor/internal/proctree supervisor/internal/monitor supervisor/internal/winpipe",
 	"supervisor/internal/monitorproto":      "supervisor/internal/confine",
 	"supervisor/internal/sandbox/filestate": "",
 	"supervisor/internal/sandbox/gitconfig": "internal/text",
 	"supervisor/internal/pty":               "supervisor/internal/monitorproto supervisor/internal/procinfo",
 	"supervisor/internal/proctree":          "supervisor/internal/monitorproto supervisor/internal/procinfo",
+	"supervisor/internal/winpipe":           "",
+	"supervisor/internal/monitor":           "supervisor/internal/confine supervisor/internal/monitorproto supervisor/internal/procinfo supervisor/internal/proctree supervisor/internal/winpipe internal/environ",
 
 	"supervisor/internal/sandbox/seccomp": "",
 

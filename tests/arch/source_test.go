@@ -33,7 +33,7 @@ func TestSource(t *testing.T) {
 		t.Parallel()
 		tr := load(t)
 		c := check(t, exceptions{
-			"supervisor/internal/host": "the monitor must not initialize the rest of the program first; in other processes it compares a string (ADR 87)",
+			"supervisor/internal/monitor": "the monitor must not initialize the rest of the program first; in other processes it compares a string (ADR 87)",
 		})
 		for _, p := range tr.pkgs {
 			for _, f := range p.files {
@@ -73,8 +73,8 @@ func TestSource(t *testing.T) {
 			"workers/conformance Environ":        "the worker that is checked inherits the environment",
 			"workers/internal/discovery Environ": "discovery looks where the user would; FindOptions.Env replaces it",
 			"client Getenv":                      "the user's daemon is where their environment says; the getenv of Usual replaces it",
-			"supervisor/internal/host Args":      "the stage is a program of its own",
-			"supervisor/internal/host Chdir":     "the stage is a program of its own",
+			"supervisor/internal/monitor Args":   "the stage is a program of its own",
+			"supervisor/internal/monitor Chdir":  "the stage is a program of its own",
 		})
 		for _, p := range tr.pkgs {
 			if p.name == "release" || p.name == "clients/generate" || strings.HasPrefix(p.name, "cmd/") || isTestCode(p.name) || strings.HasPrefix(p.name, "examples/") {

@@ -7,18 +7,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/winpipe"
 	"golang.org/x/sys/windows"
 )
 
 // listenPipe creates a pipe; access is the direction from this side's view.
-func listenPipe(access uint32) (*Pipe, error) {
-	return ListenAt(`\\.\pipe\turnstone-`+randomHex()+randomHex(), access)
+func listenPipe(access uint32) (*winpipe.Pipe, error) {
+	return winpipe.ListenAt(`\\.\pipe\turnstone-`+randomHex()+randomHex(), access)
 }
 
 // Channel is the supervisor's end of the worker's private channel. Reads and writes wait
 // until the worker connects.
 type Channel struct {
-	in, out    *Pipe
+	in, out    *winpipe.Pipe
 	connected  chan struct{} // closed when the worker has connected, or never will
 	connectErr error         // valid once connected is closed
 	closeOnce  sync.Once
@@ -47,10 +48,10 @@ func openChannel() (_ *Channel, err error) {
 // accept waits for the worker, until stopAccepting.
 func (c *Channel) accept(belongs func(pid int) bool) {
 	defer close(c.connected)
-	for _, p := range []*Pipe{c.out, c.in} {
+	for _, p := range []*winpipe.Pipe{c.out, c.in} {
 		if err := p.AwaitClient(belongs, time.Time{}, c.stopEvent); err != nil {
 			c.connectErr = io.EOF
-			if !errors.Is(err, errAcceptStopped) {
+			if !errors.Is(err, winpipe.ErrAcceptStopped) {
 				c.connectErr = fmt.Errorf("host: the worker's channel: %w", err)
 			}
 			return
@@ -72,7 +73,7 @@ func (c *Channel) Read(b []byte) (int, error) {
 	if <-c.connected; c.connectErr != nil {
 		return 0, c.connectErr
 	}
-	n, err := c.in.file.Read(b)
+	n, err := c.in.File.Read(b)
 	if n == 0 && errors.Is(err, windows.ERROR_BROKEN_PIPE) {
 		err = io.EOF
 	}
@@ -85,7 +86,7 @@ func (c *Channel) Write(b []byte) (int, error) {
 	}
 	total := 0
 	for total < len(b) {
-		n, err := c.out.file.Write(b[total:min(len(b), total+BufferBytes)])
+		n, err := c.out.File.Write(b[total:min(len(b), total+winpipe.BufferBytes)])
 		total += n
 		if err != nil {
 			return total, err

@@ -20,7 +20,7 @@
 //	            └─ terminal ◀───────────────────────▶ 0, 1, 2
 //
 // The monitor is the program itself, re-executed under the name "turnstone-monitor";
-// monitor_unix.go lists its steps in order. It exists because only a parent can report how
+// monitor_unix.go of package monitor lists its steps in order. It exists because only a parent can report how
 // a worker ended, signal it without the risk of a reused pid, continue it after a stop and
 // collect its orphans. It also outlives a killed supervisor just long enough to end the
 // tree. Without a monitor (see Process.HasMonitor) the supervisor is the parent, and its

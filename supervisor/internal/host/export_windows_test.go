@@ -76,12 +76,12 @@ func StartWithHungMonitor(step, path string) (err error) {
 	if s.events, err = listenPipe(windows.PIPE_ACCESS_INBOUND); err != nil {
 		return err
 	}
-	down, err := os.OpenFile(s.commands.name, os.O_RDONLY, 0)
+	down, err := os.OpenFile(s.commands.Name, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
 	defer down.Close()
-	up, err := os.OpenFile(s.events.name, os.O_WRONLY, 0)
+	up, err := os.OpenFile(s.events.Name, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -106,4 +106,4 @@ func NewJobLimits(l monitorproto.ProcessLimits) windows.JOBOBJECT_EXTENDED_LIMIT
 }
 
 // PipeHandle returns the supervisor's end of the command pipe to a worker's monitor.
-func PipeHandle(p *WorkerProcess) windows.Handle { return p.backend.(*monitorClient).commands.handle }
+func PipeHandle(p *WorkerProcess) windows.Handle { return p.backend.(*monitorClient).commands.Handle }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitor"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
@@ -116,8 +117,8 @@ var monitorMainCalled atomic.Bool
 // TestMain). In the process that Start re-executes as a monitor it never returns; everywhere
 // else it costs a string comparison.
 func MonitorMain() {
-	if IsMonitor() {
-		Run()
+	if monitor.IsMonitor() {
+		monitor.Run()
 	}
 	monitorMainCalled.Store(true)
 }

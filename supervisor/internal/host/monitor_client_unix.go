@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitor"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
@@ -24,7 +25,7 @@ import (
 // monitorEndTimeout bounds the time in which a monitor ends a tree, a little more than the
 // monitor allows itself. Then the monitor is killed, and the rest of closeTimeout is for the
 // processes that are left.
-const monitorEndTimeout = killTimeout + killTimeout/2
+const monitorEndTimeout = monitor.KillTimeout + monitor.KillTimeout/2
 
 // monitorClient is the backend of a worker that was started by its monitor.
 type monitorClient struct {
@@ -94,7 +95,7 @@ func (l *workerLaunch) startMonitor() (_ *monitorClient, err error) {
 	fail := func(err error) (*monitorClient, error) {
 		return nil, &monitorproto.StartError{Step: "monitor", Err: err}
 	}
-	self, err := Executable()
+	self, err := monitor.Executable()
 	if err != nil {
 		return fail(err)
 	}
@@ -123,7 +124,7 @@ func (l *workerLaunch) startMonitor() (_ *monitorClient, err error) {
 		defer theirs.Close()
 		l.egressConn, files = ours, append(files, theirs) // fdEgress
 	}
-	monitor, err := startChild(self, []string{Name}, &os.ProcAttr{Env: Env(l.env), Files: files, Sys: attr})
+	monitor, err := startChild(self, []string{monitor.Name}, &os.ProcAttr{Env: monitor.Env(l.env), Files: files, Sys: attr})
 	if err != nil {
 		down.Close()
 		if l.command.Sandbox.hasNamespaces() {

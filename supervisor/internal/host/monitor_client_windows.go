@@ -9,9 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitor"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/winpipe"
 	"golang.org/x/sys/windows"
 )
 
@@ -27,9 +29,9 @@ type monitorClient struct {
 	job        *proctree.Job
 	console    *pty.Console
 	channel    *Channel
-	output     *Pipe // of a command with piped output
-	commands   *Pipe // to the monitor
-	events     *Pipe // from the monitor
+	output     *winpipe.Pipe // of a command with piped output
+	commands   *winpipe.Pipe // to the monitor
+	events     *winpipe.Pipe // from the monitor
 	decoder    *json.Decoder
 	monitor    windows.Handle // the monitor's process, to wait for
 	monitorPID int
@@ -102,8 +104,8 @@ func (m *monitorClient) startSteps(c *StartConfig) []startStep {
 			return err
 		}},
 		{"environment", func() (err error) {
-			address := m.channel.out.name + "," + m.channel.in.name + "," + m.nonce
-			m.workerEnv, err = windowsEnvironment(slices.Concat(sizeEnv, c.Env, []string{monitorproto.ChannelVariable + "=" + address}), systemRoot())
+			address := m.channel.out.Name + "," + m.channel.in.Name + "," + m.nonce
+			m.workerEnv, err = windowsEnvironment(slices.Concat(sizeEnv, c.Env, []string{monitorproto.ChannelVariable + "=" + address}), monitor.SystemRoot())
 			return err
 		}},
 		{"monitor", func() (err error) {
@@ -121,8 +123,8 @@ func (m *monitorClient) startSteps(c *StartConfig) []startStep {
 				return err
 			}
 			m.console, err = pty.OpenConsole(m.nonce,
-				windows.ComposeCommandLine([]string{self, Name, m.commands.name, m.events.name}),
-				Env(c.Env), size)
+				windows.ComposeCommandLine([]string{self, monitor.Name, m.commands.Name, m.events.Name}),
+				monitor.Env(c.Env), size)
 			if err == nil {
 				m.monitorPID = m.console.ProcessID()
 			}
@@ -140,7 +142,7 @@ func (m *monitorClient) startSteps(c *StartConfig) []startStep {
 // explainEarlyEnd explains why the monitor ended, or did not connect, before its first command.
 func explainEarlyEnd(err error) error {
 	switch {
-	case errors.Is(err, errAcceptStopped), errors.Is(err, proctree.ErrProcessEnded):
+	case errors.Is(err, winpipe.ErrAcceptStopped), errors.Is(err, proctree.ErrProcessEnded):
 		err = errors.New("it ended before its first command; does any code run before MonitorMain in main?")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = errors.New("it did not connect in time; does any code run before MonitorMain in main? A slow machine needs a longer StartTimeout")
@@ -152,21 +154,21 @@ func explainEarlyEnd(err error) error {
 
 // awaitMonitor waits for the monitor to connect.
 func (m *monitorClient) awaitMonitor(deadline time.Time) error {
-	for _, p := range []*Pipe{m.commands, m.events} {
+	for _, p := range []*winpipe.Pipe{m.commands, m.events} {
 		if err := p.AwaitClient(func(pid int) bool { return pid == m.monitorPID }, deadline, m.monitor); err != nil {
 			return err
 		}
 	}
-	m.decoder = json.NewDecoder(m.events.file)
+	m.decoder = json.NewDecoder(m.events.File)
 	return nil
 }
 
 // startWorker sends the plan and waits for the answer. Before it answers, the monitor reports
 // each step that it starts.
 func (m *monitorClient) startWorker(c *StartConfig, deadline time.Time) error {
-	m.commands.file.SetWriteDeadline(deadline)
-	m.events.file.SetReadDeadline(deadline)
-	defer m.events.file.SetReadDeadline(time.Time{})
+	m.commands.File.SetWriteDeadline(deadline)
+	m.events.File.SetReadDeadline(deadline)
+	defer m.events.File.SetReadDeadline(time.Time{})
 	command := monitorproto.MonitorCommand{Kind: monitorproto.CommandStart, Plan: &monitorproto.WorkerCommand{
 		Path: []byte(c.Path), Args: monitorproto.ToByteSlices(c.Args), Env: monitorproto.ToByteSlices(m.workerEnv), Dir: []byte(c.Dir), Tag: m.nonce, ChannelOnStdio: c.ChannelOnStdio,
 	}}
@@ -174,7 +176,7 @@ func (m *monitorClient) startWorker(c *StartConfig, deadline time.Time) error {
 		return &monitorproto.StartError{Step: "monitor", Err: err}
 	}
 	m.log.LogCommand(command)
-	err := json.NewEncoder(m.commands.file).Encode(command)
+	err := json.NewEncoder(m.commands.File).Encode(command)
 	at := monitorproto.MonitorEvent{Step: "monitor"}
 	for err == nil {
 		var event monitorproto.MonitorEvent
@@ -203,7 +205,7 @@ func (m *monitorClient) startWorker(c *StartConfig, deadline time.Time) error {
 // redirectStdio gives the monitor the standard input and output that replace the terminal.
 func (m *monitorClient) redirectStdio(c *StartConfig, p *monitorproto.WorkerCommand) error {
 	if m.output != nil {
-		p.Output = m.output.name
+		p.Output = m.output.Name
 	}
 	if c.Stdin == nil {
 		return nil
@@ -225,7 +227,7 @@ func (m *monitorClient) readOutput(deadline time.Time) error {
 	if err := m.output.AwaitClient(func(pid int) bool { return pid == m.monitorPID }, deadline, m.monitor); err != nil {
 		return &monitorproto.StartError{Step: "monitor", Err: err}
 	}
-	m.console.ReadPiped(m.nonce, m.output.file)
+	m.console.ReadPiped(m.nonce, m.output.File)
 	return nil
 }
 
@@ -247,7 +249,7 @@ func (m *monitorClient) abandonStart() {
 
 // releaseHandles closes the handles that only this backend uses.
 func (m *monitorClient) releaseHandles() {
-	for _, p := range []*Pipe{m.commands, m.events, m.output} {
+	for _, p := range []*winpipe.Pipe{m.commands, m.events, m.output} {
 		if p != nil {
 			_ = p.Close()
 		}
@@ -266,8 +268,8 @@ func (m *monitorClient) sendCommand(command monitorproto.MonitorCommand) error {
 		return err
 	}
 	m.log.LogCommand(command)
-	m.commands.file.SetWriteDeadline(time.Now().Add(commandTimeout))
-	_, err = m.commands.file.Write(append(line, '\n'))
+	m.commands.File.SetWriteDeadline(time.Now().Add(commandTimeout))
+	_, err = m.commands.File.Write(append(line, '\n'))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errors.New("host: the monitor accepts no commands: it is stopped or stuck")
@@ -296,7 +298,7 @@ func (m *monitorClient) sendSignal(sig monitorproto.Signal, to monitorproto.Targ
 func (m *monitorClient) killTree() {
 	m.killCalled.Store(true)
 	m.job.TerminateAll()
-	m.events.file.SetReadDeadline(time.Now().Add(hungMonitorTimeout)) // a process that is inside a driver may not end
+	m.events.File.SetReadDeadline(time.Now().Add(hungMonitorTimeout)) // a process that is inside a driver may not end
 }
 
 // resetConsole asks the monitor to restore the console and waits for the answer, because the

@@ -1,4 +1,4 @@
-package host
+package monitor
 
 import (
 	"os"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/winpipe"
 	"golang.org/x/sys/windows"
 )
 
@@ -24,7 +25,7 @@ func crashPipeName(nonce string) string { return `\\.\pipe\turnstone-crash-` + n
 // program cannot know whether it will survive. So whether to show the text is known only once the
 // worker has ended.
 type crashLog struct {
-	pipe      *Pipe
+	pipe      *winpipe.Pipe
 	connected atomic.Bool   // the worker has connected
 	done      chan struct{} // closed when no more text can follow
 
@@ -33,7 +34,7 @@ type crashLog struct {
 }
 
 func newCrashLog(nonce string) (*crashLog, error) {
-	p, err := ListenAt(crashPipeName(nonce), windows.PIPE_ACCESS_INBOUND)
+	p, err := winpipe.ListenAt(crashPipeName(nonce), windows.PIPE_ACCESS_INBOUND)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +51,7 @@ func (c *crashLog) read() {
 	c.connected.Store(true)
 	b := make([]byte, 4<<10)
 	for {
-		n, err := c.pipe.file.Read(b)
+		n, err := c.pipe.File.Read(b)
 		c.mu.Lock()
 		c.text = append(c.text, b[:n]...)
 		c.text = c.text[max(0, len(c.text)-maxCrashLogBytes):]

@@ -1,4 +1,4 @@
-package host
+package monitor
 
 import (
 	"cmp"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/winpipe"
 )
 
 // Name is the first argument of a monitor; the names of its two pipes follow. The
@@ -28,11 +29,11 @@ const Name = "turnstone-monitor"
 // worker is the worker's environment, which names the directory for coverage data if the
 // program was built to measure coverage.
 func Env(worker []string) []string {
-	return append([]string{"GOGC=off", "GOMAXPROCS=1", "GOMEMLIMIT=24MiB", "SystemRoot=" + systemRoot()}, coverageEnv(worker)...)
+	return append([]string{"GOGC=off", "GOMAXPROCS=1", "GOMEMLIMIT=24MiB", "SystemRoot=" + SystemRoot()}, coverageEnv(worker)...)
 }
 
 // systemRoot returns the directory of Windows, or "" if it is unknown.
-func systemRoot() string {
+func SystemRoot() string {
 	dir, _ := windows.GetSystemWindowsDirectory()
 	return dir
 }
@@ -228,7 +229,7 @@ func (m *monitor) restoreConsole() error {
 
 func (m *monitor) createWakeEvent() error {
 	name := wakeEventName(m.tag)
-	owner, err := ownerOnlySecurity()
+	owner, err := winpipe.OwnerOnlySecurity()
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package host
+package monitor
 
 import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"

@@ -1,4 +1,4 @@
-package host
+package monitor
 
 import (
 	"os"
@@ -8,18 +8,6 @@ import (
 )
 
 func Executable() (string, error) { return os.Executable() }
-
-// A childProcess is a process that was started by this one.
-type childProcess struct{ *os.Process }
-
-func startChild(path string, args []string, attr *os.ProcAttr) (childProcess, error) {
-	p, err := os.StartProcess(path, args, attr)
-	return childProcess{p}, err
-}
-
-func (c childProcess) pid() int { return c.Pid }
-func (c childProcess) kill()    { _ = c.Kill() }
-func (c childProcess) wait()    { _, _ = c.Wait() }
 
 // ignoredSignals returns every signal that can be ignored: macOS does not tell which ones are.
 func ignoredSignals() []os.Signal {

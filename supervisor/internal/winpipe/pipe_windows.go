@@ -1,4 +1,4 @@
-package host
+package winpipe
 
 import (
 	"errors"
@@ -14,29 +14,29 @@ import (
 const BufferBytes = 64 << 10
 
 // errAcceptStopped is returned by an accept that was stopped.
-var errAcceptStopped = errors.New("no process connected")
+var ErrAcceptStopped = errors.New("no process connected")
 
 // A Pipe is the supervisor's end of a one-way named pipe for exactly one process. Only the
 // user's own processes on this machine can connect, and accept rejects all but the right one.
 type Pipe struct {
-	name       string
-	handle     windows.Handle     // owned until file is set
-	file       *os.File           // set by accept, from then on the owner of handle
+	Name       string
+	Handle     windows.Handle     // owned until file is set
+	File       *os.File           // set by accept, from then on the owner of handle
 	overlapped windows.Overlapped // here, not on a stack: the kernel writes to it later
 }
 
 // ListenAt creates a pipe with this path; access is the direction from this side's view.
 func ListenAt(path string, access uint32) (*Pipe, error) {
-	owner, err := ownerOnlySecurity()
+	owner, err := OwnerOnlySecurity()
 	if err != nil {
 		return nil, err
 	}
-	p := &Pipe{name: path}
-	name, err := windows.UTF16PtrFromString(p.name)
+	p := &Pipe{Name: path}
+	name, err := windows.UTF16PtrFromString(p.Name)
 	if err != nil {
 		return nil, err
 	}
-	p.handle, err = windows.CreateNamedPipe(name,
+	p.Handle, err = windows.CreateNamedPipe(name,
 		access|windows.FILE_FLAG_OVERLAPPED|windows.FILE_FLAG_FIRST_PIPE_INSTANCE,
 		windows.PIPE_TYPE_BYTE|windows.PIPE_READMODE_BYTE|windows.PIPE_WAIT|windows.PIPE_REJECT_REMOTE_CLIENTS,
 		1, BufferBytes, BufferBytes, 0, owner)
@@ -47,7 +47,7 @@ func ListenAt(path string, access uint32) (*Pipe, error) {
 }
 
 // ownerOnlySecurity allows access to the user of this process only.
-func ownerOnlySecurity() (*windows.SecurityAttributes, error) {
+func OwnerOnlySecurity() (*windows.SecurityAttributes, error) {
 	user, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
 		return nil, fmt.Errorf("get the user of this process: %w", err)
@@ -71,7 +71,7 @@ func (p *Pipe) AwaitClient(belongs func(pid int) bool, deadline time.Time, stops
 	defer windows.CloseHandle(event)
 	for {
 		p.overlapped = windows.Overlapped{HEvent: event}
-		err := windows.ConnectNamedPipe(p.handle, &p.overlapped)
+		err := windows.ConnectNamedPipe(p.Handle, &p.overlapped)
 		switch {
 		case err == nil, errors.Is(err, windows.ERROR_PIPE_CONNECTED):
 		case errors.Is(err, windows.ERROR_IO_PENDING):
@@ -79,17 +79,17 @@ func (p *Pipe) AwaitClient(belongs func(pid int) bool, deadline time.Time, stops
 				return err
 			}
 		case errors.Is(err, windows.ERROR_NO_DATA): // a client connected and left again
-			_ = windows.DisconnectNamedPipe(p.handle)
+			_ = windows.DisconnectNamedPipe(p.Handle)
 			continue
 		default:
 			return fmt.Errorf("wait for a client: %w", err)
 		}
 		var pid uint32
-		if windows.GetNamedPipeClientProcessId(p.handle, &pid) == nil && belongs(int(pid)) {
-			p.file = os.NewFile(uintptr(p.handle), p.name)
+		if windows.GetNamedPipeClientProcessId(p.Handle, &pid) == nil && belongs(int(pid)) {
+			p.File = os.NewFile(uintptr(p.Handle), p.Name)
 			return nil
 		}
-		_ = windows.DisconnectNamedPipe(p.handle)
+		_ = windows.DisconnectNamedPipe(p.Handle)
 	}
 }
 
@@ -102,10 +102,10 @@ func (p *Pipe) awaitConnection(event windows.Handle, deadline time.Time, stops [
 	got, err := windows.WaitForMultipleObjects(append([]windows.Handle{event}, stops...), false, limit)
 	var n uint32
 	if err == nil && got == windows.WAIT_OBJECT_0 {
-		return windows.GetOverlappedResult(p.handle, &p.overlapped, &n, false)
+		return windows.GetOverlappedResult(p.Handle, &p.overlapped, &n, false)
 	}
-	_ = windows.CancelIoEx(p.handle, &p.overlapped)
-	if windows.GetOverlappedResult(p.handle, &p.overlapped, &n, true) == nil {
+	_ = windows.CancelIoEx(p.Handle, &p.overlapped)
+	if windows.GetOverlappedResult(p.Handle, &p.overlapped, &n, true) == nil {
 		return nil // connected at the last moment
 	}
 	switch {
@@ -114,12 +114,12 @@ func (p *Pipe) awaitConnection(event windows.Handle, deadline time.Time, stops [
 	case err != nil:
 		return err
 	}
-	return errAcceptStopped
+	return ErrAcceptStopped
 }
 
 func (p *Pipe) Close() error {
-	if p.file != nil {
-		return p.file.Close()
+	if p.File != nil {
+		return p.File.Close()
 	}
-	return windows.CloseHandle(p.handle)
+	return windows.CloseHandle(p.Handle)
 }

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package host
+package monitor
 
 import (
 	"encoding/json"
@@ -42,7 +42,7 @@ const (
 )
 
 // killTimeout is how long the monitor tries to kill a tree.
-const killTimeout = time.Second
+const KillTimeout = time.Second
 
 func IsMonitor() bool { return len(os.Args) == 1 && os.Args[0] == Name }
 
@@ -368,7 +368,7 @@ func (m *monitor) resumeWorker() {
 // endTree kills everything, reports, and ends the process.
 func (m *monitor) endTree() {
 	m.isEnding = true
-	remains := proctree.KillRemaining(killTimeout, m.tree.VisitMembers, func(limit time.Duration) {
+	remains := proctree.KillRemaining(KillTimeout, m.tree.VisitMembers, func(limit time.Duration) {
 		select {
 		case <-m.childSignals:
 		case <-time.After(limit):
