@@ -59,7 +59,6 @@ func TestSizes(t *testing.T) {
 			"cmd/internal/mcpserver":        "divided into back ends, order, replies and client profiles",
 			"supervisor":                    "the session machine is one subject, whose methods belong together",
 			"supervisor/internal/confine":   "divided into plan, filters and the sandbox itself",
-			"supervisor/internal/host":      "divided at the process boundary",
 			"workers/conformance/checks.go": "one list of checks",
 		})
 		for _, p := range tr.pkgs {

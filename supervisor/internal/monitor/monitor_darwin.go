@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Executable returns the path of this program.
 func Executable() (string, error) { return os.Executable() }
 
 // ignoredSignals returns every signal that can be ignored: macOS does not tell which ones are.

@@ -41,9 +41,10 @@ const (
 	fdEgress    = 7 // through which connections leave a sandbox, if it allows them
 )
 
-// killTimeout is how long the monitor tries to kill a tree.
+// KillTimeout is how long the monitor tries to kill a tree.
 const KillTimeout = time.Second
 
+// IsMonitor reports whether this process was started as a monitor.
 func IsMonitor() bool { return len(os.Args) == 1 && os.Args[0] == Name }
 
 // init runs a monitor before most of the program is initialized. That would take more memory

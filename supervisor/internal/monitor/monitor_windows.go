@@ -32,7 +32,7 @@ func Env(worker []string) []string {
 	return append([]string{"GOGC=off", "GOMAXPROCS=1", "GOMEMLIMIT=24MiB", "SystemRoot=" + SystemRoot()}, coverageEnv(worker)...)
 }
 
-// systemRoot returns the directory of Windows, or "" if it is unknown.
+// SystemRoot returns the directory of Windows, or "" if it is unknown.
 func SystemRoot() string {
 	dir, _ := windows.GetSystemWindowsDirectory()
 	return dir
@@ -41,6 +41,7 @@ func SystemRoot() string {
 // wakeEventName returns the name of the event that interrupts only the worker.
 func wakeEventName(nonce string) string { return `Local\turnstone-interrupt-` + nonce }
 
+// IsMonitor reports whether this process was started as a monitor.
 func IsMonitor() bool { return len(os.Args) == 4 && os.Args[1] == Name }
 
 // A monitor is the parent of one worker. It shares the worker's console, which is the only

@@ -13,7 +13,7 @@ import (
 // pipeBufferBytes is the size of the buffer of each pipe.
 const BufferBytes = 64 << 10
 
-// errAcceptStopped is returned by an accept that was stopped.
+// ErrAcceptStopped is returned by an accept that was stopped.
 var ErrAcceptStopped = errors.New("no process connected")
 
 // A Pipe is the supervisor's end of a one-way named pipe for exactly one process. Only the
@@ -46,7 +46,7 @@ func ListenAt(path string, access uint32) (*Pipe, error) {
 	return p, nil
 }
 
-// ownerOnlySecurity allows access to the user of this process only.
+// OwnerOnlySecurity allows access to the user of this process only.
 func OwnerOnlySecurity() (*windows.SecurityAttributes, error) {
 	user, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
@@ -117,6 +117,7 @@ func (p *Pipe) awaitConnection(event windows.Handle, deadline time.Time, stops [
 	return ErrAcceptStopped
 }
 
+// Close closes the pipe.
 func (p *Pipe) Close() error {
 	if p.File != nil {
 		return p.File.Close()
