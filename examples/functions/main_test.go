@@ -7,11 +7,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -19,8 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	supervisor.MonitorMain()
-	os.Exit(m.Run())
+	testmain.Run(m, testmain.Options{Monitor: supervisor.MonitorMain, Serial: true})
 }
 
 // newModelServer returns a server of a model that knows one rare bird.

@@ -18,6 +18,8 @@ import (
 	"golang.org/x/sys/windows"
 
 	"github.com/turnstone-repl/turnstone/internal/namedpipe"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 )
 
 // listenEnv names a pipe at which this program listens, and says so, instead of
@@ -25,19 +27,19 @@ import (
 const listenEnv = "PIPE_TEST_LISTEN"
 
 func TestMain(m *testing.M) {
-	name := os.Getenv(listenEnv)
-	if name == "" {
-		os.Exit(m.Run())
-	}
+	testmain.Run(m, testmain.Options{Programs: []testmain.Program{{Variable: listenEnv, Main: runListener}}, Serial: true})
+}
+
+func runListener(name string) (status int) {
 	l, err := namedpipe.Listen(name)
 	if err != nil {
 		fmt.Println(err)
-		os.Exit(1)
+		return 1
 	}
 	fmt.Println("listening")
 	for {
 		if _, err := l.Accept(); err != nil {
-			os.Exit(1)
+			return 1
 		}
 	}
 }
@@ -241,11 +243,7 @@ func TestListener(t *testing.T) {
 
 func TestListen(t *testing.T) {
 	t.Run("names the process that has the pipe", func(t *testing.T) {
-		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.CommandContext(t.Context(), self)
+		cmd := exec.CommandContext(t.Context(), testexec.OwnPath())
 		cmd.Env = append(os.Environ(), listenEnv+"="+newPipeName(t))
 		out, err := cmd.StdoutPipe()
 		if err != nil {

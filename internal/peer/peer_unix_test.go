@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/tests/owners"
 )
 
@@ -30,39 +31,37 @@ const relayEnv = "PEER_TEST_RELAY"
 // connectEnv makes this program one that connects a socket, its third file, and ends.
 const connectEnv = "PEER_TEST_CONNECT"
 
-func runConnect() {
-	if to := os.Getenv(connectEnv); to != "" {
-		if err := syscall.Connect(3, &syscall.SockaddrUnix{Name: to}); err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+func runConnect(to string) (status int) {
+	if err := syscall.Connect(3, &syscall.SockaddrUnix{Name: to}); err != nil {
+		fmt.Println(err)
+		return 1
 	}
+	return 0
 }
 
 func TestMain(m *testing.M) {
-	if from, to, ok := strings.Cut(os.Getenv(relayEnv), ":"); ok {
-		runRelay(from, to)
-	}
-	runConnect()
-	os.Exit(m.Run())
+	testmain.Run(m, testmain.Options{
+		Programs: []testmain.Program{{Variable: relayEnv, Main: runRelay}, {Variable: connectEnv, Main: runConnect}},
+		Serial:   true,
+	})
 }
 
-func runRelay(from, to string) {
+func runRelay(sockets string) (status int) {
+	from, to, _ := strings.Cut(sockets, ":")
 	l, err := net.Listen("unix", from)
 	if err != nil {
 		fmt.Println(err)
-		os.Exit(1)
+		return 1
 	}
 	fmt.Println("listening")
 	for {
 		near, err := l.Accept()
 		if err != nil {
-			os.Exit(1)
+			return 1
 		}
 		far, err := net.Dial("unix", to)
 		if err != nil {
-			os.Exit(1)
+			return 1
 		}
 		go func() { _, _ = io.Copy(far, near) }()
 		go func() { _, _ = io.Copy(near, far) }()

@@ -11,6 +11,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 )
 
 // newTestHome returns a home directory without clients and a PATH without commands.
@@ -567,15 +570,17 @@ type fakeClient struct {
 const fakeVariable = "TURNSTONE_TEST_FAKE"
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv(fakeVariable); text != "" {
-		var f fakeClient
-		if err := json.Unmarshal([]byte(text), &f); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(2)
-		}
-		os.Exit(f.runFake(os.Args[1:]))
-	}
-	os.Exit(m.Run())
+	testmain.Run(m, testmain.Options{
+		Programs: []testmain.Program{{Variable: fakeVariable, Main: func(text string) (status int) {
+			var f fakeClient
+			if err := json.Unmarshal([]byte(text), &f); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 2
+			}
+			return f.runFake(os.Args[1:])
+		}}},
+		Serial: true,
+	})
 }
 
 func (f fakeClient) runFake(args []string) int {
@@ -609,10 +614,7 @@ func (f fakeClient) runFake(args []string) int {
 // installFakeClient puts a command on PATH, in the form that npm uses.
 func installFakeClient(t *testing.T, p ConfigDirs, name string, f fakeClient) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testexec.OwnPath()
 	text, err := json.Marshal(f)
 	if err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/supervisor"
 )
 
@@ -19,13 +19,13 @@ import (
 const rudeServerVariable = "TURNSTONE_RUDE"
 
 func TestMain(m *testing.M) {
-	supervisor.MonitorMain()
-	if behavior, ok := os.LookupEnv(rudeServerVariable); ok {
-		runRudeServer(behavior)
-		return
-	}
-	parallel.AllowParallel()
-	os.Exit(m.Run())
+	testmain.Run(m, testmain.Options{
+		Monitor: supervisor.MonitorMain,
+		Programs: []testmain.Program{{Variable: rudeServerVariable, Main: func(behavior string) (status int) {
+			runRudeServer(behavior)
+			return 0
+		}}},
+	})
 }
 
 type request struct {

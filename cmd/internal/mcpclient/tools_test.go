@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -21,10 +22,7 @@ import (
 // newRudeSet returns a ServerSet of servers with these behaviors, each named after its behavior.
 func newRudeSet(t *testing.T, o Options, behaviors ...string) *ServerSet {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testexec.OwnPath()
 	for _, behavior := range behaviors {
 		o.Servers = append(o.Servers, ServerConfig{Name: behavior, Group: behavior, Command: self, Env: []string{rudeServerVariable + "=" + behavior, "PATH=" + os.Getenv("PATH")}})
 	}

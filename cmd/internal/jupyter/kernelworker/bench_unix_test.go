@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelspec"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/wire"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -88,10 +89,7 @@ func isIdleStatus(m wire.Message) bool {
 
 // newSessionExecute returns a function that executes code as a turn of a session.
 func newSessionExecute(b *testing.B, dir string) func() {
-	program, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
+	program := testexec.OwnPath()
 	sup, err := supervisor.New(nil)
 	if err != nil {
 		b.Fatal(err)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelspec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -20,20 +22,20 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	supervisor.MonitorMain()
-	if len(os.Args) > 2 {
-		switch os.Args[1] {
-		case "fake-kernel":
-			os.Exit(runFakeKernel(os.Args[2], os.Args[3:]...))
-		case "kernel-worker":
-			s, err := kernelspec.Read(os.Args[2])
-			if err != nil {
-				panic(err)
-			}
-			os.Exit(Run(Options{Spec: s, Dir: os.Args[3]}))
-		}
-	}
-	os.Exit(m.Run())
+	testmain.Run(m, testmain.Options{
+		Monitor: supervisor.MonitorMain,
+		Commands: map[string]func([]string) int{
+			"fake-kernel": func(args []string) (status int) { return runFakeKernel(args[0], args[1:]...) },
+			"kernel-worker": func(args []string) (status int) {
+				s, err := kernelspec.Read(args[0])
+				if err != nil {
+					panic(err)
+				}
+				return Run(Options{Spec: s, Dir: args[1]})
+			},
+		},
+		Serial: true,
+	})
 }
 
 // A testSession is a session whose worker runs a fake kernel.
@@ -45,10 +47,7 @@ type testSession struct {
 // openFakeKernel starts a fake kernel with these words after its command.
 func openFakeKernel(t *testing.T, flags ...string) testSession {
 	t.Helper()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := testexec.OwnPath()
 	spec, err := json.Marshal(map[string]any{
 		"argv": append([]string{program, "fake-kernel", "{connection_file}"}, flags...), "display_name": "Fake", "language": "fake",
 	})

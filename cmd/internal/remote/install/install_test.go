@@ -397,10 +397,7 @@ func TestInstallDamage(t *testing.T) {
 
 	t.Run("discards a program damaged in transit", func(t *testing.T) {
 		t.Parallel()
-		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
+		self := testexec.OwnPath()
 		for _, shell := range testShells {
 			for how, words := range map[string]string{"cuts": "it did not arrive whole", "changes": "it "} {
 				t.Run(shell+" "+how, func(t *testing.T) {
@@ -446,10 +443,7 @@ func TestInstallTimeout(t *testing.T) {
 
 	t.Run("gives up on a remote that stops reading", func(t *testing.T) {
 		t.Parallel()
-		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
+		self := testexec.OwnPath()
 		f := newTestRemote(t, "bash")
 		o := f.installOptions(t)
 		o.Prefix = slices.Concat([]string{self, "relay", "freezes"}, f.prefix)

@@ -7,17 +7,15 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 )
 
 // TestMain runs this binary as a relay that damages the program in transit, if requested.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 3 && os.Args[1] == "relay" {
-		os.Exit(relayCommand(os.Args[2], os.Args[3:]))
-	}
-	parallel.AllowParallel()
-	os.Exit(m.Run())
+	testmain.Run(m, testmain.Options{Commands: map[string]func([]string) int{
+		"relay": func(args []string) (status int) { return relayCommand(args[0], args[1:]) },
+	}})
 }
 
 // relayedBytes is the number of bytes before a relay does damage: more than the size of the script.
