@@ -101,7 +101,7 @@ var mayImport = map[string]string{
 	"tests/r":                       "timeline workers workers/r session supervisor internal/testkit/sandboxcheck internal/testkit/sessionkit",
 	"tests/bench":                   "session ipc timeline workers workers/python workers/r supervisor internal/testkit/fakeworker",
 	"tests/escapes":                 "session timeline workers workers/python supervisor internal/testkit/sandboxcheck internal/testkit/sessionkit",
-	"internal/testkit/sandboxcheck": "workers",
+	"internal/testkit/sandboxcheck": "workers internal/testkit/testexec",
 	"tests/jupyterkernels":          "session timeline workers supervisor",
 	"tests/templates":               "session timeline workers workers/conformance workers/templates supervisor",
 	"tests/jupyter":                 "",

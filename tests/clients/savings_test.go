@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
 // issuesArgument makes this program a server of issues; the next argument is its number of tools.
@@ -116,10 +118,7 @@ var showOne = []string{"import turnstone\nturnstone.search('get issue', limit=3)
 // The test counts everything that a model reads for a task, once with the server in the agent's
 // configuration and once behind repl mcp.
 func TestTokens_ToolsByCode(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testexec.OwnPath()
 	rows := make([]string, len(savingsTests))
 	t.Run("tasks", func(t *testing.T) {
 		for i, s := range savingsTests {

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
 // birdServerEnv turns this program into an MCP server with a tool that asks for a bird.
@@ -37,10 +39,7 @@ func runBirdServer(string) (status int) {
 // writeBirdServerConfig writes the configuration of the server and returns the flags for it.
 func (h home) writeBirdServerConfig(t *testing.T) []string {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := testexec.OwnPath()
 	text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"birds": map[string]any{"command": self, "env": map[string]string{birdServerEnv: "1"}}}})
 	if err != nil {
 		t.Fatal(err)

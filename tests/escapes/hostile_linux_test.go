@@ -139,11 +139,7 @@ print(len(refused), set(refused))
 	t.Run("leave no process behind when the supervisor is killed", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
-		program, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.CommandContext(t.Context(), program)
+		cmd := exec.CommandContext(t.Context(), testexec.OwnPath())
 		cmd.Env = append(m.env, holdEnv+"="+m.work)
 		out, err := cmd.StdoutPipe()
 		if err == nil {
@@ -190,8 +186,13 @@ print(len(refused), set(refused))
 // for the user.
 const holdEnv = "ESCAPES_HOLD"
 
-func runHeldSession() error {
-	ctx, work := context.Background(), os.Getenv(holdEnv)
+func runHeldSession(work string) (status int) {
+	fmt.Println(holdSession(work))
+	return 1
+}
+
+func holdSession(work string) error {
+	ctx := context.Background()
 	sup, err := supervisor.New(&supervisor.Options{Dir: filepath.Join(work, "..", "..", "sessions")})
 	if err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -17,7 +17,7 @@ import (
 // tryEnv makes this program try a sandbox in the directory that it names.
 const tryEnv = "ESCAPES_TRY"
 
-func runTrySandbox() int {
+func runTrySandbox(work string) (status int) {
 	dir, err := os.MkdirTemp("", "try-")
 	if text := os.Getenv(faultEnv); text != "" && err == nil {
 		err = installFault(text)
@@ -27,7 +27,7 @@ func runTrySandbox() int {
 		var sup *supervisor.Supervisor
 		if sup, err = supervisor.New(&supervisor.Options{Dir: filepath.Join(dir, "sessions")}); err == nil {
 			var notices []string
-			notices, err = sup.TrySandbox(context.Background(), &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, os.Getenv(tryEnv))
+			notices, err = sup.TrySandbox(context.Background(), &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, work)
 			if err == nil {
 				fmt.Println("started:", strings.Join(notices, "; "))
 			}
@@ -40,18 +40,13 @@ func runTrySandbox() int {
 }
 
 func TestMain(m *testing.M) {
-	supervisor.MonitorMain()
 	if os.Getenv(noNamespacesEnv) == "prepare" {
 		fmt.Println(forbidNamespaces())
 		os.Exit(1)
 	}
-	if os.Getenv(tryEnv) != "" {
-		os.Exit(runTrySandbox())
-	}
-	if os.Getenv(holdEnv) != "" {
-		fmt.Println(runHeldSession())
-		os.Exit(1)
-	}
-	parallel.AllowParallel()
-	os.Exit(sandboxcheck.RunUnprivileged(m))
+	testmain.Run(m, testmain.Options{
+		Monitor:  supervisor.MonitorMain,
+		Programs: []testmain.Program{{Variable: tryEnv, Main: runTrySandbox}, {Variable: holdEnv, Main: runHeldSession}},
+		RunAll:   sandboxcheck.RunUnprivileged,
+	})
 }

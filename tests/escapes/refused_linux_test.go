@@ -8,16 +8,14 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // runTry runs this program to try a sandbox, from a shell that may prepare something first.
 func (m *machine) runTry(t *testing.T, prepare string, attributes *syscall.SysProcAttr) string {
 	t.Helper()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := testexec.OwnPath()
 	cmd := exec.Command("sh", "-c", prepare+` && exec "$0"`, program)
 	cmd.Env = append(m.env, tryEnv+"="+m.work)
 	cmd.SysProcAttr = attributes
@@ -57,10 +55,7 @@ func TestTrySandbox(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		r := openSession(t, m, newSandbox(m))
-		program, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := testexec.OwnPath()
 		got := r.RunCode(t, "r = subprocess.run(['"+program+"'], env=dict(__import__('os').environ, "+tryEnv+"='"+m.work+"'), capture_output=True, text=True); print(r.stdout + r.stderr)").OutputText(timeline.Stdout, timeline.Stderr)
 		if !strings.HasPrefix(got, "refused: ") || !strings.Contains(got, "sandbox: user namespace: operation not permitted") {
 			t.Errorf("got %q, want a refusal at its first step", got)

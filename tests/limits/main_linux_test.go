@@ -8,6 +8,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -16,8 +17,7 @@ import (
 
 // The kernel does not limit the processes of root.
 func TestMain(m *testing.M) {
-	supervisor.MonitorMain()
-	os.Exit(sandboxcheck.RunUnprivileged(m))
+	testmain.Run(m, testmain.Options{Monitor: supervisor.MonitorMain, RunAll: sandboxcheck.RunUnprivileged, Serial: true})
 }
 
 // withAndWithoutSandbox runs a test without a sandbox and with one.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -20,9 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	supervisor.MonitorMain()
-	parallel.AllowParallel()
-	os.Exit(m.Run())
+	testmain.Run(m, testmain.Options{Monitor: supervisor.MonitorMain})
 }
 
 // newSpec writes a template and returns the Spec of its worker.

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
 // namespaceAttributes are the attributes of a process in its own user namespace. It has the same
@@ -76,10 +78,7 @@ func RerunInNamespaces(t *testing.T, variable string, namespaces uintptr, capabi
 		return true
 	}
 	RequireNamespaces(t)
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := testexec.OwnPath()
 	cmd := exec.CommandContext(t.Context(), program, "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), variable)
 	cmd.SysProcAttr = namespaceAttributes(capabilities...)
