@@ -90,7 +90,7 @@ var mayImport = map[string]string{
 	"cmd/internal/jupyter/kernelworker": "ipc cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/zmtp internal/text",
 
 	"cmd/internal/mcpserver/clientprofile": "workers internal/paths",
-	"cmd/internal/mcpserver/backend":       "session supervisor timeline workers",
+	"cmd/internal/mcpserver/backend":       "client session supervisor timeline workers",
 
 	"examples/functions": "supervisor workers workers/python workers/r",
 

@@ -20,8 +20,6 @@
 //	answers     probeMCP         the server's output ends         the output of doctor's server
 //	outages     withOutages      the events of a session end      outage reports
 //	links       serveView        the program exits                input of repl view
-//	cursor      readCursorSaver  the last position is saved       the saved position
 //
 // All but stdin and links are waited for, because a read of standard input cannot be stopped.
-// cursor is waited for only briefly, in case the daemon is stuck.
 package cli

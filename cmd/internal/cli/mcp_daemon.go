@@ -11,8 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
@@ -27,32 +25,17 @@ import (
 )
 
 const (
-	// markTimeout bounds saving how far a client has read.
-	markTimeout = 2 * time.Second
-
-	// markWaitTimeout bounds how long an answer waits for the mark to be saved. Unless the daemon
-	// is stuck, the mark is saved before the answer: a client that is killed right after an answer
-	// does not get it again.
-	markWaitTimeout = 100 * time.Millisecond
-
 	// remoteReconnectTimeout is how long a request about a session waits for an unreachable remote. Running
 	// code is waited for as long as the call allows.
 	remoteReconnectTimeout = 10 * time.Second
-
-	// finalMarkTimeout bounds the wait for the mark when the client leaves.
-	finalMarkTimeout = 200 * time.Millisecond
 )
 
-// A daemonBackend keeps the sessions of an MCP server in a daemon, so that a restarted server finds
-// them again.
-type daemonBackend struct {
-	link        *client.Client
+// A daemonChoices has what the user chose for the sessions that an MCP server keeps in a daemon.
+type daemonChoices struct {
 	targetFlags string // for repl attach, unless the daemon is the default one
 	isRemote    bool   // the daemon is on another machine, where local directories mean nothing
-	baseName    string // the client's main session; the names of its other sessions start with it
 	runtime     runtimeFlags
 	packages    []string // required in its sessions
-	closeAll    func()   // closes the connection and everything that supports it
 }
 
 // daemonFlags says whether sessions are in a daemon, and in which one.
@@ -108,22 +91,26 @@ func (d *daemonFlags) serve(ctx context.Context, o *mcpserver.Options, c runtime
 	if d.autoStart && !d.isRemote() {
 		starter = func(ctx context.Context) error { return ensureDaemon(ctx, d.localSocket(), notes) }
 	}
-	defaultBackend, err := d.newBackend(ctx, o, c, starter)
+	defaultDaemon, err := d.newBackend(ctx, o, c, starter)
 	if err != nil {
 		return cmdkit.StatusFailed, err
 	}
-	hosts := newRemotesBackend(d, defaultBackend, func(ctx context.Context, remote string) (*daemonBackend, error) {
-		flags := daemonFlags{sessionPrefix: defaultBackend.baseName, daemonTarget: daemonTarget{remote: remote, startsDaemon: true}}
-		return flags.newBackend(ctx, o, c.forRemotes(), nil)
-	})
-	defer hosts.close()
-	o.Backend, o.Author = hosts, defaultBackend.baseName
+	hosts := &backend.DaemonSet{
+		DefaultRemote: d.defaultRemote(), DefaultDaemon: defaultDaemon, IsJobMissing: isJobMissing,
+		Connect: func(ctx context.Context, remote string) (*backend.SingleDaemon, error) {
+			flags := daemonFlags{sessionPrefix: defaultDaemon.BaseName, daemonTarget: daemonTarget{remote: remote, startsDaemon: true}}
+			return flags.newBackend(ctx, o, c.forRemotes(), nil)
+		},
+	}
+	hosts.AllowRemotes(d.remotes)
+	defer hosts.Close()
+	o.Backend, o.Author = hosts, defaultDaemon.BaseName
 	return cmdkit.StatusDone, mcpserver.Run(ctx, o)
 }
 
 // newBackend returns a backend for the chosen daemon. It connects at the first use; only a remote's
 // job is started at once.
-func (d *daemonFlags) newBackend(ctx context.Context, o *mcpserver.Options, c runtimeFlags, starter func(context.Context) error) (*daemonBackend, error) {
+func (d *daemonFlags) newBackend(ctx context.Context, o *mcpserver.Options, c runtimeFlags, starter func(context.Context) error) (*backend.SingleDaemon, error) {
 	dialer, err := d.dialer(ctx)
 	if err != nil {
 		return nil, err
@@ -133,17 +120,19 @@ func (d *daemonFlags) newBackend(ctx context.Context, o *mcpserver.Options, c ru
 		noMoreAsking = startAskpass(transport, o.Logger)
 	}
 	c.dir = cmp.Or(c.dir, d.remoteDir)
-	h := &daemonBackend{
-		link: client.New(dialer, starter), targetFlags: d.sameTargetFlags(), isRemote: d.isRemote(),
-		baseName: cmp.Or(d.sessionPrefix, mcpClientName()+"-"+directoryName(c.dir)), runtime: c, packages: o.With,
-	}
-	h.link.LogTo(o.Logger)
-	h.link.SetReconnectTimeout(remoteReconnectTimeout)
-	h.closeAll = func() {
-		h.link.Close()
-		noMoreAsking()
-	}
-	return h, nil
+	link := client.New(dialer, starter)
+	link.LogTo(o.Logger)
+	link.SetReconnectTimeout(remoteReconnectTimeout)
+	return &backend.SingleDaemon{
+		Client:   link,
+		BaseName: cmp.Or(d.sessionPrefix, mcpClientName()+"-"+directoryName(c.dir)),
+		Packages: o.With,
+		Choices:  &daemonChoices{targetFlags: d.sameTargetFlags(), isRemote: d.isRemote(), runtime: c, packages: o.With},
+		Close: func() {
+			link.Close()
+			noMoreAsking()
+		},
+	}, nil
 }
 
 // maxBaseName leaves room after --name for the name of a language.
@@ -177,200 +166,69 @@ func directoryName(dir string) string {
 	return fmt.Sprintf("%s-%x", name[:min(len(name), 30)], sum[:2])
 }
 
-// Open implements backend.Backend for one daemon.
-func (b *daemonBackend) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(string)) (*backend.SessionHandle, error) {
-	switch {
-	case name == backend.MainSession:
-		name = b.baseName
-	case b.isLanguage(name): // the default session of the language
-		name = b.baseName + "-" + name
-	}
-	if b.isRemote {
-		dir = ""
-	}
-	p := client.CreateParams{Name: name, Language: lang, Dir: dir, Limits: b.runtime.limits.ClientLimits()}
-	sandbox := narrow(b.runtime.sandbox)
-	if configured := b.runtime.sandbox; sandbox != configured && (configured == nil || len(sandbox.Hidden) > len(configured.Hidden)) && len(sandbox.Hidden) > 0 {
-		return nil, errors.New("the client hides some files from its own commands, which sessions of a daemon cannot do; start repl mcp without --daemon")
-	}
-	setSandboxParams(sandbox, &p)
-	if p.Dir == "" {
-		p.Dir = b.runtime.dir
-	}
-	if !b.isRemote {
-		p.Env = loginEnv(sandbox)
-	}
-	if p.Dir == "" && !b.isRemote {
-		var err error
-		if p.Dir, err = cmdkit.WorkingDir(); err != nil {
-			return nil, err
-		}
-	}
-	if custom, ok := b.runtime.worker.findWorker(lang); ok {
-		p.Command = custom.command
-	} else if l, err := findLanguage(lang); err == nil {
-		c := b.runtime
-		c.isRemote, c.dir = b.isRemote, p.Dir
-		p.Runtime = c.runtimeInDaemon(l)
-	}
-	if lang != "" {
-		p.Packages = b.packages
-	}
-	bounded, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	opened, now, made, err := b.link.OpenSession(bounded, p)
-	if err == nil && !made {
-		err = errors.Join(requireSandbox(sandbox, now), cmdflags.RequireLimits(b.runtime.limits.Limits, now))
-	}
-	if err != nil {
-		return nil, err
-	}
-	preparing := now.State == session.StatePreparing
-	err = session.FollowPreparation(ctx, opened, now, func(p timeline.Preparation) { report(p.Text()) })
-	if err != nil && ctx.Err() != nil {
-		return nil, err
-	}
-	s, read, err := opened.ReadAs(ctx, b.baseName) // the session says why its preparation failed
-	if err == nil && preparing {
-		now, err = s.Info(ctx)
-	}
-	if err != nil {
-		if len(now.Packages) > 0 && session.KindOf(err) == session.KindStart {
-			err = &backend.PrepareError{Err: err}
-		}
-		return nil, err
-	}
-	o := b.openedSession(s, read, now)
-	o.IsNew, o.Sandbox = made, sandbox
-	if !made && len(b.packages) > 0 {
-		o.MissingPackages, err = b.missingPackages(now.Packages)
-	}
-	return o, err
-}
-
-// isLanguage reports whether a name is the name of a language.
-func (b *daemonBackend) isLanguage(name string) bool {
-	_, isCustom := b.runtime.worker.findWorker(name)
+// IsLanguage implements backend.DaemonChoices.
+func (c *daemonChoices) IsLanguage(name string) bool {
+	_, isCustom := c.runtime.worker.findWorker(name)
 	return isCustom || slices.Contains(languageNames(), name)
 }
 
-// missingPackages returns the packages that the client requires and an existing session lacks.
-func (b *daemonBackend) missingPackages(has []string) ([]string, error) {
-	l, err := findLanguage(b.runtime.lang)
+// NewParams implements backend.DaemonChoices.
+func (c *daemonChoices) NewParams(lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox) (client.CreateParams, *workers.Sandbox, error) {
+	if c.isRemote {
+		dir = ""
+	}
+	p := client.CreateParams{Language: lang, Dir: dir, Limits: c.runtime.limits.ClientLimits()}
+	sandbox := narrow(c.runtime.sandbox)
+	if configured := c.runtime.sandbox; sandbox != configured && (configured == nil || len(sandbox.Hidden) > len(configured.Hidden)) && len(sandbox.Hidden) > 0 {
+		return p, nil, errors.New("the client hides some files from its own commands, which sessions of a daemon cannot do; start repl mcp without --daemon")
+	}
+	setSandboxParams(sandbox, &p)
+	if p.Dir == "" {
+		p.Dir = c.runtime.dir
+	}
+	if !c.isRemote {
+		p.Env = loginEnv(sandbox)
+	}
+	if p.Dir == "" && !c.isRemote {
+		var err error
+		if p.Dir, err = cmdkit.WorkingDir(); err != nil {
+			return p, nil, err
+		}
+	}
+	if custom, ok := c.runtime.worker.findWorker(lang); ok {
+		p.Command = custom.command
+	} else if l, err := findLanguage(lang); err == nil {
+		r := c.runtime
+		r.isRemote, r.dir = c.isRemote, p.Dir
+		p.Runtime = r.runtimeInDaemon(l)
+	}
+	return p, sandbox, nil
+}
+
+// CheckExisting implements backend.DaemonChoices.
+func (c *daemonChoices) CheckExisting(sandbox *workers.Sandbox, now session.Info) error {
+	return errors.Join(requireSandbox(sandbox, now), cmdflags.RequireLimits(c.runtime.limits.Limits, now))
+}
+
+// MissingPackages implements backend.DaemonChoices.
+func (c *daemonChoices) MissingPackages(has []string) ([]string, error) {
+	l, err := findLanguage(c.runtime.lang)
 	if err != nil {
 		return nil, err
 	}
 	if has, err = l.packages.Canonical(has); err != nil { // a session of another language
-		return b.packages, nil
+		return c.packages, nil
 	}
-	return slices.DeleteFunc(slices.Clone(b.packages), func(name string) bool { return slices.Contains(has, name) }), nil
+	return slices.DeleteFunc(slices.Clone(c.packages), func(name string) bool { return slices.Contains(has, name) }), nil
 }
 
-// Sessions implements backend.Backend for one daemon.
-func (b *daemonBackend) Sessions(ctx context.Context) ([]session.Info, error) {
-	all, err := b.link.ListSessions(ctx)
-	for i, s := range all {
-		own, ok := strings.CutPrefix(s.Name, b.baseName)
-		own = strings.TrimPrefix(own, "-")
-		switch {
-		case ok && own == "":
-			all[i].Name = backend.MainSession
-		case ok && b.isLanguage(own):
-			all[i].Name = own
-		}
-	}
-	return all, err
-}
-
-// openedSession wraps a session of the daemon for the MCP server, which reads it from read on under
-// its own name.
-func (b *daemonBackend) openedSession(s *client.Session, read timeline.Seq, now session.Info) *backend.SessionHandle {
-	mark := &readCursorSaver{save: func(seq timeline.Seq) {
-		ctx, cancel := context.WithTimeout(context.Background(), markTimeout)
-		defer cancel()
-		_, _ = s.SaveReadCursor(ctx, seq)
-	}}
-	opened := &backend.SessionHandle{
-		Session:     s,
-		InitialInfo: now,
-		OutputPath:  func() string { return now.OutputPath },
-		Leave: func(context.Context) error { // the session stays for later clients
-			mark.waitSaved(finalMarkTimeout)
-			return nil
-		},
-		AttachCommand: "repl attach " + s.Name() + b.targetFlags,
-		AllowCommand:  func(g session.Grant) string { return "repl grant " + s.Name() + b.targetFlags + " " + rightOption(g) },
-		LastSeen:      read,
-		SaveCursor: func(seq timeline.Seq) {
-			mark.saveAt(seq)
-			mark.waitSaved(markWaitTimeout)
-		},
-	}
-	if b.isRemote {
-		opened.IsRemote, opened.ImageDir = true, sessionImageDir(b.targetFlags, s.Name())
-		opened.RewriteEvent = crashNoticeRewriter(now, b.targetFlags)
-		opened.FetchCommand = cmdkit.FilesCommand + " " + s.Name() + " " + timeline.OutputName + b.targetFlags
-	}
-	if b.link.IsRemote() { // every round trip costs time there: a mark is sent with the next turn
-		opened.Link, opened.SaveCursor = b.link, s.NoteReadCursor
-		opened.Leave = func(ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, finalMarkTimeout)
-			defer cancel()
-			_ = s.FlushReadCursor(ctx)
-			return nil
-		}
-	}
-	return opened
-}
-
-// A readCursorSaver saves in the background how far a client has read. An answer does not wait for
-// a daemon that is stuck, and of several moves only the last must be saved.
-type readCursorSaver struct {
-	save func(timeline.Seq)
-
-	mu    sync.Mutex
-	seq   timeline.Seq  // guarded by mu: the last position
-	saved chan struct{} // guarded by mu: closed when the position is saved; nil if it has never moved
-	busy  bool          // guarded by mu
-}
-
-func (s *readCursorSaver) saveAt(seq timeline.Seq) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.seq = seq
-	if s.busy {
-		return
-	}
-	s.busy, s.saved = true, make(chan struct{})
-	go func() {
-		for sent := timeline.Seq(0); ; {
-			s.mu.Lock()
-			next := s.seq
-			if next == sent {
-				s.busy = false
-				close(s.saved)
-				s.mu.Unlock()
-				return
-			}
-			s.mu.Unlock()
-			s.save(next)
-			sent = next
-		}
-	}()
-}
-
-// waitSaved waits until the last position is saved, at most for limit.
-func (s *readCursorSaver) waitSaved(limit time.Duration) {
-	s.mu.Lock()
-	moved := s.saved
-	s.mu.Unlock()
-	if moved == nil {
-		return
-	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-moved:
-	case <-timer.C:
+// AddCommands implements backend.DaemonChoices.
+func (c *daemonChoices) AddCommands(h *backend.SessionHandle, name string, now session.Info) {
+	h.AttachCommand = "repl attach " + name + c.targetFlags
+	h.AllowCommand = func(g session.Grant) string { return "repl grant " + name + c.targetFlags + " " + rightOption(g) }
+	if c.isRemote {
+		h.IsRemote, h.ImageDir = true, sessionImageDir(c.targetFlags, name)
+		h.RewriteEvent = crashNoticeRewriter(now, c.targetFlags)
+		h.FetchCommand = cmdkit.FilesCommand + " " + name + " " + timeline.OutputName + c.targetFlags
 	}
 }
