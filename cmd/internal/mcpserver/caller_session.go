@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/callorder"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/session"
@@ -60,27 +61,25 @@ type callerSession struct {
 	notice string      // guarded by mu; the first line of the next reply; may be ""
 
 	readPosition
-	turnQueue
+	turnOrder
 }
 
 // A readPosition says what a caller has seen of a session: everything up to the cursor.
 type readPosition struct {
-	cursor         timeline.Seq         // guarded by mu; the caller knows all events up to it
-	shownRequestID timeline.Seq         // guarded by mu; the last input request that the caller was shown; 0 without one
-	shownRequest   session.InputRequest // guarded by mu; that request, which never changes; meaningless while shownRequestID is 0
-	staleUpTo      uint64               // guarded by mu; the inputs of calls up to this number do not answer that request
-	staleReason    callOutcome          // guarded by mu; the outcome of an earlier call that is the reason
+	cursor         timeline.Seq          // guarded by mu; the caller knows all events up to it
+	shownRequestID timeline.Seq          // guarded by mu; the last input request that the caller was shown; 0 without one
+	shownRequest   session.InputRequest  // guarded by mu; that request, which never changes; meaningless while shownRequestID is 0
+	staleUpTo      uint64                // guarded by mu; the inputs of calls up to this number do not answer that request
+	staleReason    callorder.CallOutcome // guarded by mu; the outcome of an earlier call that is the reason
 
 	fullScreen  bool // guarded by mu; at the cursor, the terminal is on its alternate screen
 	startFailed bool // guarded by mu; the last worker before the cursor did not start
 }
 
-// A turnQueue orders the calls of a caller that run code in a session.
-type turnQueue struct {
-	owner        *turnOwner    // guarded by mu; nil if no call owns the turn
-	queued       []*queuedCall // guarded by mu; in order, at most maxQueued; nil without an owner
-	rejectedUpTo uint64        // guarded by mu; the inputs of calls up to this number are refused
-	rejectReason string        // guarded by mu; why they are refused
+// A turnOrder says which call owns the turn of a session, which ones wait for it, and how many
+// interrupts had no effect.
+type turnOrder struct {
+	turns callorder.TurnQueue[*turnClaim] // guarded by mu
 
 	ignoredInterruptsTurn uint64 // guarded by mu; the last turn that an interrupt had no effect on
 	ignoredInterrupts     int    // guarded by mu; the number of these interrupts
@@ -190,7 +189,7 @@ func (cs *callerSession) cursorAndRequest() (cursor, shown timeline.Seq) {
 // code. early is set if the input is neither, and is the outcome of an earlier call. Either that
 // call waits for input, and this one was sent before its caller knew; or it was cancelled, and
 // may have been meant as the answer.
-func (cs *callerSession) requestAnsweredBy(c *mcptransport.ToolCall) (requestID timeline.Seq, early callOutcome) {
+func (cs *callerSession) requestAnsweredBy(c *mcptransport.ToolCall) (requestID timeline.Seq, early callorder.CallOutcome) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	switch number := c.Number(); {
@@ -198,7 +197,7 @@ func (cs *callerSession) requestAnsweredBy(c *mcptransport.ToolCall) (requestID 
 	case number <= cs.staleUpTo:
 		early = cs.staleReason
 	case c.FollowsLostCall():
-		early = outcomeCancelled
+		early = callorder.OutcomeCancelled
 	}
 	return cs.shownRequestID, early
 }
@@ -209,7 +208,7 @@ func (cs *callerSession) noteCancelled(c *mcptransport.ToolCall) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if last := c.NewestOverlapping(); c.IsCancelled() && cs.shownRequestID != 0 && last > cs.staleUpTo {
-		cs.staleUpTo, cs.staleReason = last, outcomeCancelled
+		cs.staleUpTo, cs.staleReason = last, callorder.OutcomeCancelled
 	}
 }
 
@@ -257,7 +256,7 @@ func (cs *callerSession) advanceCursor(c *mcptransport.ToolCall, r session.Reply
 	case r.InputRequest == nil:
 		cs.shownRequestID = 0
 	case r.InputRequest.ID != cs.shownRequestID:
-		cs.shownRequestID, cs.shownRequest, cs.staleUpTo, cs.staleReason = r.InputRequest.ID, *r.InputRequest, c.NewestOverlapping(), outcomeWaitsForInput
+		cs.shownRequestID, cs.shownRequest, cs.staleUpTo, cs.staleReason = r.InputRequest.ID, *r.InputRequest, c.NewestOverlapping(), callorder.OutcomeWaitsForInput
 	}
 	return true
 }
@@ -392,7 +391,7 @@ type answerInProgress struct {
 
 	mu    sync.Mutex
 	ended bool       // guarded by mu
-	owner *turnOwner // guarded by mu; nil until the answer is known to be accepted
+	owner *turnClaim // guarded by mu; nil until the answer is known to be accepted
 }
 
 // beginAnswer starts the answer to an input request, unless an earlier call has answered it. The
@@ -423,7 +422,7 @@ func (p *answerInProgress) markAccepted() {
 
 // acceptedOwner returns the ownership of the turn, or nil until the answer is known to be
 // accepted.
-func (p *answerInProgress) acceptedOwner() *turnOwner {
+func (p *answerInProgress) acceptedOwner() *turnClaim {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.owner

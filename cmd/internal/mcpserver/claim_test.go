@@ -5,12 +5,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/callorder"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 )
 
 // newQueuedCalls makes four calls claim the turn of a session. The first one gets it; the others
 // are queued.
-func newQueuedCalls() (v *callerSession, arrivals *mcptransport.Queue, calls []*queuedCall) {
+func newQueuedCalls() (v *callerSession, arrivals *mcptransport.Queue, calls []*turnClaim) {
 	v = newCallerSession("main", "fake", "", new(sync.Mutex))
 	arrivals = new(mcptransport.Queue)
 	for range 4 {
@@ -21,7 +22,7 @@ func newQueuedCalls() (v *callerSession, arrivals *mcptransport.Queue, calls []*
 
 // readDecisions returns the decision about each input: "queued", "runs" or the reason for a
 // refusal.
-func readDecisions(calls []*queuedCall) (all [4]string) {
+func readDecisions(calls []*turnClaim) (all [4]string) {
 	for i, h := range calls {
 		select {
 		case <-h.decided:
@@ -46,7 +47,7 @@ func TestClaimTurn(t *testing.T) {
 			if got := readDecisions(calls); got != want {
 				t.Errorf("after %d: got %q, want %q", i, got, want)
 			}
-			v.releaseTurn(calls[i].turnOwner, "")
+			v.releaseTurn(calls[i], "")
 		}
 	})
 
@@ -64,8 +65,8 @@ func TestClaimTurn(t *testing.T) {
 		v, _, calls := newQueuedCalls()
 		calls[2].call.Cancel()
 		v.dropQueued(calls[2])
-		v.releaseTurn(calls[0].turnOwner, "")
-		v.releaseTurn(calls[1].turnOwner, "")
+		v.releaseTurn(calls[0], "")
+		v.releaseTurn(calls[1], "")
 		if got, want := readDecisions(calls), [4]string{"runs", "runs", "queued", "runs"}; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -75,7 +76,7 @@ func TestClaimTurn(t *testing.T) {
 		v, arrivals, calls := newQueuedCalls()
 		calls[0].call.Deliver(true)
 		after := v.claimTurn(&mcptransport.ToolCall{Arrival: arrivals.Join()})
-		v.releaseTurn(calls[0].turnOwner, "failed")
+		v.releaseTurn(calls[0], "failed")
 		why := "an earlier call, which was not answered yet, failed"
 		if got, want := readDecisions(calls), [4]string{"runs", why, why, why}; got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -91,14 +92,14 @@ func TestClaimTurn(t *testing.T) {
 func TestAnswerInProgress(t *testing.T) {
 	t.Parallel()
 	v, arrivals, _ := newQueuedCalls()
-	v.owner, v.shownRequestID = nil, 7
+	v.turns, v.shownRequestID = callorder.TurnQueue[*turnClaim]{}, 7
 	late, err := v.beginAnswer(&mcptransport.ToolCall{Arrival: arrivals.Join()}, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
 	late.finishAnswer()
 	late.markAccepted()
-	if late.acceptedOwner() != nil || v.owner != nil {
+	if _, owned := v.turns.Owner(); late.acceptedOwner() != nil || owned {
 		t.Error("a call that has ended owns the turn")
 	}
 	h, err := v.beginAnswer(&mcptransport.ToolCall{Arrival: arrivals.Join()}, 7)
@@ -107,7 +108,7 @@ func TestAnswerInProgress(t *testing.T) {
 	}
 	h.markAccepted()
 	h.finishAnswer()
-	if h.acceptedOwner() == nil || v.owner != h.acceptedOwner() || v.shownRequestID != 0 {
+	if owner, _ := v.turns.Owner(); h.acceptedOwner() == nil || owner != h.acceptedOwner() || v.shownRequestID != 0 {
 		t.Error("the call that has answered does not own the turn")
 	}
 	if _, err := v.beginAnswer(&mcptransport.ToolCall{Arrival: arrivals.Join()}, 7); !errors.Is(err, errAlreadyAnswered) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/callorder"
 )
 
 // isUnreachable reports whether err means that the session was not reached within the call's
@@ -40,7 +41,7 @@ func (sc *sessionCall) replyUnreachable(err error) *mcp.CallToolResult {
 	case sc.starting != nil:
 		text += "; it is not known whether your input was run: the next call will show it"
 	}
-	sc.outcome = outcomeStillRuns
+	sc.outcome = callorder.OutcomeStillRuns
 	return textResult("[" + text + "]")
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/callorder"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -60,7 +61,7 @@ func (sc *sessionCall) returnQuestion(w *session.InputRequest) (bool, *mcp.CallT
 	if err != nil {
 		return false, errorResult(err)
 	}
-	sc.outcome = outcomeWaitsForUser
+	sc.outcome = callorder.OutcomeWaitsForUser
 	handle := sc.addPending(&pendingQuestion{caller: sc.caller, requestID: w.ID, turn: w.Turn, question: q, notices: sc.notices, ran: sc.ran})
 	return false, &mcp.CallToolResult{
 		InputRequests: mcp.InputRequestMap{answerKey: q.params},

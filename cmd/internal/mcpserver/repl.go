@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/callorder"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -89,8 +90,8 @@ func (sc *sessionCall) handleInput(ctx context.Context, input string, eof bool) 
 		return sc.pollTurn(ctx)
 	}
 	switch requestID, early := sc.caller.requestAnsweredBy(sc.call.ToolCall); {
-	case early != outcomeDone:
-		sc.refuseInput(early.refusalReason())
+	case early != callorder.OutcomeDone:
+		sc.refuseInput(early.RefusalReason())
 		return sc.replyNow(ctx, sc.currentReply)
 	case requestID != 0:
 		return sc.submitAnswer(ctx, requestID, input, eof)
@@ -128,9 +129,9 @@ type sessionCall struct {
 	refusal           string // why, if the state does not say it
 	ignoredInterrupts int    // ineffective interrupts of the running turn, if the last is from this call
 
-	owner              *turnOwner  // of the turn, if it is this call
-	outcome            callOutcome // of the call, for the inputs queued behind it
-	releasesOnDelivery bool        // the delivery of the reply releases the turn
+	owner              *turnClaim            // of the turn, if it is this call
+	outcome            callorder.CallOutcome // of the call, for the inputs queued behind it
+	releasesOnDelivery bool                  // the delivery of the reply releases the turn
 }
 
 // refuseInput records that the input was not used. If reason is "", the state of the session says
@@ -400,7 +401,7 @@ func (sc *sessionCall) replyWith(ctx context.Context, wait waitFunc, r session.R
 	sc.fullScreen = sc.caller.isFullScreen()
 	result := sc.renderReply(ctx, r)
 	if sc.outcome = replyOutcome(r); sc.refused {
-		sc.outcome = outcomeNotRun
+		sc.outcome = callorder.OutcomeNotRun
 	}
 	sc.releasesOnDelivery = true
 	finish := sync.OnceFunc(func() {
