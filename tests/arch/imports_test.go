@@ -61,7 +61,7 @@ var mayImport = map[string]string{
 	"cmd/internal/rpcserver":          "internal/jsonrpc2 internal/text",
 	"cmd/internal/lineedit":           "",
 	"cmd/internal/console":            "session timeline cmd/internal/lineedit internal/paths internal/atomicfile",
-	"cmd/internal/mcpserver":          "session supervisor timeline workers internal/jsonrpc2 internal/systempath cmd/internal/browserprompt cmd/internal/mcptransport cmd/internal/mcpserver/clientprofile internal/paths internal/text timeline/render cmd/internal/mcpserver/backend cmd/internal/mcpserver/callorder",
+	"cmd/internal/mcpserver":          "session supervisor timeline workers internal/jsonrpc2 cmd/internal/browserprompt cmd/internal/mcptransport cmd/internal/mcpserver/clientprofile internal/paths internal/text cmd/internal/mcpserver/backend cmd/internal/mcpserver/callorder cmd/internal/mcpserver/reply",
 	"cmd/internal/httpauth":           "",
 	"cmd/internal/webui":              "client session timeline cmd/internal/httpauth cmd/internal/console",
 	"cmd/internal/mcptransport":       "internal/jsonrpc2 cmd/internal/httpauth internal/text",
@@ -91,6 +91,7 @@ var mayImport = map[string]string{
 
 	"cmd/internal/mcpserver/clientprofile": "workers internal/paths",
 	"cmd/internal/mcpserver/callorder":     "",
+	"cmd/internal/mcpserver/reply":         "session timeline timeline/render internal/systempath internal/text cmd/internal/mcpserver/clientprofile",
 	"cmd/internal/mcpserver/backend":       "client session supervisor timeline workers",
 
 	"examples/functions": "supervisor workers workers/python workers/r",

@@ -56,7 +56,6 @@ func TestSizes(t *testing.T) {
 	t.Run("files and packages", func(t *testing.T) {
 		c := check(t, exceptions{
 			"cmd/internal/cli":              "divided into groups of commands",
-			"cmd/internal/mcpserver":        "divided into back ends, order, replies and client profiles",
 			"supervisor":                    "the session machine is one subject, whose methods belong together",
 			"supervisor/internal/confine":   "divided into plan, filters and the sandbox itself",
 			"workers/conformance/checks.go": "one list of checks",

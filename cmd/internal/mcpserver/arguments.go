@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
 
@@ -205,9 +206,7 @@ func (s *server) reportIgnored(r *toolRequest, result *mcp.CallToolResult) {
 			s.reportedNames = make(map[string]bool)
 		}
 		s.reportedNames[name] = true
-		c := content{blocks: result.Content}
-		c.addLine(fmt.Sprintf("[unknown argument %q was ignored]", name))
-		result.Content = c.blocks
+		result.Content = reply.AddLine(result.Content, fmt.Sprintf("[unknown argument %q was ignored]", name))
 	}
 }
 

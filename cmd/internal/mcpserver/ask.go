@@ -9,13 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
-	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -55,7 +54,7 @@ func (r *toolRequest) questionKind(w *session.InputRequest) questionKind {
 // resolveInputRequest handles an input request that the model must not answer. It returns true
 // when the request is over and the call can continue to wait for the turn. Otherwise there is a
 // result, which is nil if ctx ended.
-func (sc *sessionCall) resolveInputRequest(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
+func (sc *sessionCall) resolveInputRequest(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *reply.Heartbeat) (bool, *mcp.CallToolResult) {
 	if w.NeedsUser() {
 		return sc.resolveUserRequest(ctx, wait, w, beat)
 	}
@@ -84,7 +83,7 @@ func (sc *sessionCall) resolveInputRequest(ctx context.Context, wait waitFunc, w
 
 // askUserOnce asks the user the question for w, unless it is open already. Its results are those
 // of resolveInputRequest.
-func (sc *sessionCall) askUserOnce(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
+func (sc *sessionCall) askUserOnce(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *reply.Heartbeat) (bool, *mcp.CallToolResult) {
 	if open := sc.caller.openQuestionFor(w.ID); open != nil {
 		return sc.awaitUser(ctx, wait, w, beat, func() *openQuestion { return open })
 	}
@@ -100,14 +99,14 @@ func (sc *sessionCall) askUserOnce(ctx context.Context, wait waitFunc, w *sessio
 
 // askUser asks the user, or waits for an answer on a page, and applies the answer. Its results
 // are those of resolveInputRequest.
-func (sc *sessionCall) askUser(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat, q *userQuestion) (bool, *mcp.CallToolResult) {
+func (sc *sessionCall) askUser(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *reply.Heartbeat, q *userQuestion) (bool, *mcp.CallToolResult) {
 	defer q.dropUnasked()
 	return sc.awaitUser(ctx, wait, w, beat, func() *openQuestion { return sc.startQuestion(ctx, w, q) })
 }
 
 // awaitUser waits until a question is answered or its input request is over. When the call must
 // end, it replies and leaves the question open. Its results are those of resolveInputRequest.
-func (sc *sessionCall) awaitUser(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat, open func() *openQuestion) (bool, *mcp.CallToolResult) {
+func (sc *sessionCall) awaitUser(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *reply.Heartbeat, open func() *openQuestion) (bool, *mcp.CallToolResult) {
 	select {
 	case sc.caller.userWaitToken <- struct{}{}:
 	default: // another call waits for the user
@@ -229,7 +228,7 @@ func (sc *sessionCall) runQuestion(ctx, asking context.Context, w *session.Input
 }
 
 // awaitAnswer waits until a question is over or the call must end.
-func (sc *sessionCall) awaitAnswer(ctx context.Context, beat *heartbeat, o *openQuestion) questionOutcome {
+func (sc *sessionCall) awaitAnswer(ctx context.Context, beat *reply.Heartbeat, o *openQuestion) questionOutcome {
 	limit := sc.replyDeadline
 	if o.expiry == nil {
 		limit = earlierTime(limit, sc.deadline)
@@ -238,13 +237,13 @@ func (sc *sessionCall) awaitAnswer(ctx context.Context, beat *heartbeat, o *open
 	}
 	sc.caller.setQuestionAwaited(o, true)
 	for {
-		timer := time.NewTimer(time.Until(beat.nextCheck(limit)))
+		timer := time.NewTimer(time.Until(beat.NextCheck(limit)))
 		select {
 		case <-o.done:
 		case <-ctx.Done():
 		case <-timer.C:
 			if time.Now().Before(limit) {
-				if elapsed, due := beat.beatIfDue(); due {
+				if elapsed, due := beat.BeatIfDue(); due {
 					sc.call.ReportProgress(elapsed.Seconds(), "the user is being asked")
 				}
 				continue
@@ -270,7 +269,7 @@ func (o *openQuestion) isDone() bool {
 
 // awaitAnswerElsewhere waits for a user who answers without a question from this server. Its
 // results are those of resolveInputRequest.
-func (sc *sessionCall) awaitAnswerElsewhere(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
+func (sc *sessionCall) awaitAnswerElsewhere(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *reply.Heartbeat) (bool, *mcp.CallToolResult) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	o := &openQuestion{requestID: w.ID, done: make(chan struct{}), outcome: questionOutcome{err: errRequestOver}}
@@ -434,7 +433,7 @@ func (sc *sessionCall) newQuestion(w *session.InputRequest) (*userQuestion, erro
 		about += " that must stay secret. The answer goes to the code, not into the conversation. If the code prints it unchanged, the model sees [secret]"
 		colon = ". The question is: "
 	}
-	message, prompt := about, oneLine(w.Prompt)
+	message, prompt := about, reply.OneLine(w.Prompt)
 	if prompt != "" {
 		message += colon + prompt
 	}
@@ -469,20 +468,4 @@ func (sc *sessionCall) newPageQuestion(message string, p *browserprompt.Page) (*
 		return nil, fmt.Errorf("cannot create the page for the user's answer: %w", err)
 	}
 	return &userQuestion{params: &mcp.ElicitParams{Mode: "url", Message: message, URL: address, ElicitationID: rand.Text()}, removePage: remove}, nil
-}
-
-// maxPromptChars bounds the end of a prompt that is shown in a question or a state line.
-const maxPromptChars = 300
-
-// oneLine returns the end of a prompt as one line.
-func oneLine(prompt string) string { return text.ShortenStart(withoutControls(prompt), maxPromptChars) }
-
-// withoutControls returns text as one line, without control characters.
-func withoutControls(text string) string {
-	return strings.TrimSpace(strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) {
-			return ' '
-		}
-		return c
-	}, timeline.TerminalText(text)))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/callorder"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -37,7 +38,7 @@ type callerSession struct {
 	session *backend.SessionHandle // nil if opening failed
 	err     error
 
-	images imageStore // of an open session
+	images reply.ImageStore // of an open session
 
 	// reportToken holds one token. A call takes it before it creates a reply with new events, and
 	// returns it once it is certain whether the client gets that reply. So the client gets no
@@ -134,13 +135,11 @@ func (cs *callerSession) waitOpen(ctx context.Context, deadline time.Time) (s *b
 
 // imageStore returns the image store of an open session. It is next to the transcript, or on the
 // client's machine if the session is remote.
-func (cs *callerSession) imageStore() *imageStore {
-	cs.images.mu.Lock()
-	defer cs.images.mu.Unlock()
+func (cs *callerSession) imageStore() *reply.ImageStore {
 	if cs.session.IsRemote {
-		cs.images.dir, cs.images.createsDir = cs.session.ImageDir, true
-	} else if path := cs.session.OutputPath(); cs.images.dir == "" && path != "" {
-		cs.images.dir = filepath.Dir(path)
+		cs.images.UseDir(cs.session.ImageDir, true)
+	} else if path := cs.session.OutputPath(); path != "" {
+		cs.images.UseDir(filepath.Dir(path), false)
 	}
 	return &cs.images
 }
@@ -249,8 +248,8 @@ func (cs *callerSession) advanceCursor(c *mcptransport.ToolCall, r session.Reply
 	}
 	cs.cursor = r.Next
 	cs.fullScreen = fullScreen
-	if hasEvent[timeline.WorkerExited](r) {
-		cs.startFailed = hasFailedStart(r)
+	if reply.HasEvent[timeline.WorkerExited](r) {
+		cs.startFailed = reply.HasFailedStart(r)
 	}
 	switch {
 	case r.InputRequest == nil:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -183,7 +184,7 @@ func (s *server) listVariables(ctx context.Context, r *toolRequest, name string)
 	_ = table.Flush() // cannot fail
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	shown, most := len(lines), a.call.replyBudget()
-	for size := len(b.String()); size > most.Chars-reservedStateChars && shown > 1; shown-- {
+	for size := len(b.String()); size > most.Chars-reply.ReservedStateChars && shown > 1; shown-- {
 		size -= len(lines[shown-1]) + 1
 	}
 	text := strings.Join(lines[:shown], "\n")

@@ -8,13 +8,10 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
-	"github.com/turnstone-repl/turnstone/internal/text"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -23,9 +20,6 @@ const (
 	// maxShownLines bounds the lines that grep and lines show at once, in addition to the
 	// client's budget.
 	maxShownLines = 400
-
-	// maxLineChars bounds one shown line.
-	maxLineChars = 2_000
 )
 
 // handleOutput implements the tool repl_output. It waits for a turn, or reads old output without
@@ -155,14 +149,14 @@ func (sc *sessionCall) grepOutput(ctx context.Context, pattern string) *mcp.Call
 		return textResult(fmt.Sprintf("[none of %d lines matches]", output.Total))
 	}
 	for i := range found {
-		found[i].Text = excerptAround(found[i].Text, re)
+		found[i].Text = reply.ExcerptAround(found[i].Text, re)
 	}
-	shown := newNumberedLines(found[:min(len(found), maxShownLines)], sc.call.replyBudget())
-	if shown.count < len(found) {
-		last := found[shown.count-1].Number
-		return textResult(fmt.Sprintf("%s\n[more lines match after line %d: use a narrower grep, or lines]", shown.text, last))
+	shown := reply.NumberLines(found[:min(len(found), maxShownLines)], sc.call.replyBudget())
+	if shown.Count < len(found) {
+		last := found[shown.Count-1].Number
+		return textResult(fmt.Sprintf("%s\n[more lines match after line %d: use a narrower grep, or lines]", shown.Text, last))
 	}
-	return textResult(shown.text)
+	return textResult(shown.Text)
 }
 
 func (sc *sessionCall) showLines(ctx context.Context, which string) *mcp.CallToolResult {
@@ -186,11 +180,11 @@ func (sc *sessionCall) showLines(ctx context.Context, which string) *mcp.CallToo
 	if err != nil {
 		return errorResult(err)
 	}
-	shown := newNumberedLines(output.Lines, sc.call.replyBudget())
-	if last := from + shown.count - 1; last < to {
-		return textResult(fmt.Sprintf("%s\n[lines %d-%d follow]", shown.text, last+1, to))
+	shown := reply.NumberLines(output.Lines, sc.call.replyBudget())
+	if last := from + shown.Count - 1; last < to {
+		return textResult(fmt.Sprintf("%s\n[lines %d-%d follow]", shown.Text, last+1, to))
 	}
-	return textResult(shown.text)
+	return textResult(shown.Text)
 }
 
 // showLineFrom shows one line from a character on.
@@ -208,13 +202,13 @@ func (sc *sessionCall) showLineFrom(ctx context.Context, number, from int) *mcp.
 	}
 	most := sc.call.replyBudget()
 	rest := line[from-1:]
-	shown := rest[:min(len(rest), most.Chars-reservedStateChars)]
-	for most.Bytes > 0 && len(string(shown)) > most.Bytes-reservedStateChars {
+	shown := rest[:min(len(rest), most.Chars-reply.ReservedStateChars)]
+	for most.Bytes > 0 && len(string(shown)) > most.Bytes-reply.ReservedStateChars {
 		shown = shown[:len(shown)*3/4]
 	}
 	text := fmt.Sprintf("%d: %s", number, string(shown))
 	if next := from + len(shown); next <= len(line) {
-		text += fmt.Sprintf("\n[%s]", continuationHint(number, next, len(line)))
+		text += fmt.Sprintf("\n[%s]", reply.ContinuationHint(number, next, len(line)))
 	}
 	return textResult(text)
 }
@@ -225,57 +219,4 @@ func (sc *sessionCall) fullLineSource() string {
 		return timeline.OutputName + " there; this command fetches it: " + sc.session.FetchCommand
 	}
 	return sc.session.OutputPath()
-}
-
-// continuationHint says how to read the rest of a line.
-func continuationHint(number, next, all int) string {
-	return fmt.Sprintf(`%d more characters: lines "%d:%d"`, all-next+1, number, next)
-}
-
-// A numberedLines is the text of the numbered lines that fit the budget.
-type numberedLines struct {
-	text  string
-	count int // of the lines, at least one
-}
-
-func newNumberedLines(lines []timeline.Line, most clientprofile.TextBudget) numberedLines {
-	var b strings.Builder
-	chars := reservedStateChars
-	for i, l := range lines {
-		text := fmt.Sprintf("%d: %s", l.Number, shortenLine(l))
-		chars += utf8.RuneCountInString(text) + 1
-		full := chars > most.Chars || most.Bytes > 0 && b.Len()+len(text) > most.Bytes-reservedStateChars
-		if i > 0 && full {
-			return numberedLines{b.String(), i}
-		}
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(text)
-	}
-	return numberedLines{b.String(), len(lines)}
-}
-
-// excerptAround cuts the start of a very long line, up to shortly before the match.
-func excerptAround(s string, re *regexp.Regexp) string {
-	const before = 200 // bytes
-	at := re.FindStringIndex(s)
-	if at == nil || at[0] <= before || len(s) <= maxLineChars {
-		return s
-	}
-	return "…" + strings.ToValidUTF8(s[at[0]-before:], "")
-}
-
-// shortenLine cuts a very long line. If the line is shown from its start, it adds how to read the
-// rest.
-func shortenLine(l timeline.Line) string {
-	chars := utf8.RuneCountInString(l.Text)
-	if chars <= maxLineChars {
-		return l.Text
-	}
-	begin := text.Shorten(l.Text, maxLineChars)
-	if strings.HasPrefix(begin, "…") { // the text around a match
-		return begin
-	}
-	return begin + " [" + continuationHint(l.Number, maxLineChars+1, chars) + "]"
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -42,7 +43,7 @@ func (sc *sessionCall) canAskUser(w *session.InputRequest) bool {
 // resolveUserRequest handles an input request that only a user may answer: for a permission, or
 // with a form. Its results are those of resolveInputRequest. If no user is available, the request
 // is refused at once.
-func (sc *sessionCall) resolveUserRequest(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *heartbeat) (bool, *mcp.CallToolResult) {
+func (sc *sessionCall) resolveUserRequest(ctx context.Context, wait waitFunc, w *session.InputRequest, beat *reply.Heartbeat) (bool, *mcp.CallToolResult) {
 	if p := sc.decision; p != nil && p.requestID == w.ID {
 		sc.decision = nil
 		if !isAnsweredOnPage(p.question, p.answer) {
@@ -72,7 +73,7 @@ func (sc *sessionCall) declineForUser(ctx context.Context, w *session.InputReque
 	if w.Permission != nil {
 		return sc.decidePermission(ctx, w, choiceDeny)
 	}
-	sc.addNotice("no user is available to answer, so this was declined: %s", oneLine(w.Form.Question()))
+	sc.addNotice("no user is available to answer, so this was declined: %s", reply.OneLine(w.Form.Question()))
 	return sc.answerRequest(ctx, w, sc.session, session.FormAnswer{Action: session.FormDecline}.Input())
 }
 
@@ -150,14 +151,6 @@ func applyChoice(ctx context.Context, user session.Session, p session.Permission
 		return user.AnswerPermission(ctx, p.ID, decision == choiceAllowSession)
 	}
 	return user.Allow(ctx, *p.Wider)
-}
-
-// permissionText describes a request for a permission.
-func permissionText(w *session.InputRequest) string {
-	if w.Permission.Call != "" {
-		return "waiting for a permission: code wants to " + w.Permission.AccessDenied.String()
-	}
-	return "waiting for a permission: the sandbox blocks " + w.Permission.AccessDenied.String()
 }
 
 // userRequestAdvice says what the model can do about an input request that only a user may

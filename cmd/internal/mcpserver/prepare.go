@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/reply"
 )
 
 // maxOpening bounds the sessions of one client that are not open yet, because a session in
@@ -53,13 +54,13 @@ func (p *preparation) describeProgress() string {
 // later says what the model should do if the session is not open by then.
 func (s *server) waitOpened(ctx context.Context, r *toolRequest, v *callerSession, deadline time.Time, later string) (*backend.SessionHandle, *mcp.CallToolResult) {
 	for {
-		session, ok, err := v.waitOpen(ctx, r.beat.nextCheck(deadline))
+		session, ok, err := v.waitOpen(ctx, r.beat.NextCheck(deadline))
 		late := !time.Now().Before(deadline)
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil
 		case ok || late:
-			if !r.beat.waitQuiet(ctx) {
+			if !r.beat.WaitQuiet(ctx) {
 				return nil, nil
 			}
 		}
@@ -70,10 +71,10 @@ func (s *server) waitOpened(ctx context.Context, r *toolRequest, v *callerSessio
 			return session, nil
 		case late:
 			result := textResult(fmt.Sprintf("[session %q is not open yet, %s: %s]", v.name, v.preparing.describeProgress(), later))
-			result.IsError = strings.HasPrefix(later, inputNotRun)
+			result.IsError = strings.HasPrefix(later, reply.InputNotRun)
 			return nil, result
 		}
-		if elapsed, due := r.beat.beatIfDue(); due {
+		if elapsed, due := r.beat.BeatIfDue(); due {
 			r.ReportProgress(elapsed.Seconds(), v.preparing.describeProgress())
 		}
 	}

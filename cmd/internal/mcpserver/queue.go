@@ -156,7 +156,7 @@ func (sc *sessionCall) awaitWithProgress(ctx context.Context, ready <-chan struc
 	}
 	beat := sc.call.beat
 	for {
-		timer := time.NewTimer(time.Until(beat.nextCheck(deadline)))
+		timer := time.NewTimer(time.Until(beat.NextCheck(deadline)))
 		select {
 		case <-ready:
 			timer.Stop()
@@ -169,7 +169,7 @@ func (sc *sessionCall) awaitWithProgress(ctx context.Context, ready <-chan struc
 		if !time.Now().Before(deadline) {
 			return false
 		}
-		if elapsed, due := beat.beatIfDue(); due {
+		if elapsed, due := beat.BeatIfDue(); due {
 			sc.call.ReportProgress(elapsed.Seconds(), "an earlier call comes first")
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/callorder"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -61,7 +62,7 @@ func (s *server) handleRepl(ctx context.Context, r *toolRequest, arguments json.
 	case err != nil:
 		return errorResult(err)
 	}
-	session, result := s.waitOpened(ctx, r, v, now.Add(max(timeout, minOpenTimeout)), inputNotRun+"; repl_output waits")
+	session, result := s.waitOpened(ctx, r, v, now.Add(max(timeout, minOpenTimeout)), reply.InputNotRun+"; repl_output waits")
 	if session == nil {
 		return result
 	}
@@ -122,7 +123,6 @@ type sessionCall struct {
 
 	restarted  bool // the call has restarted the interpreter
 	foundMatch bool // the line that the call waits for has appeared
-	hasOutput  bool // the reply has output, even if it is not shown
 	fullScreen bool // the terminal is on its alternate screen at the start of the reply, later at its end
 
 	refused           bool   // the input was not used
@@ -325,7 +325,7 @@ func (sc *sessionCall) currentReply(ctx context.Context, o *session.WaitOptions)
 func (sc *sessionCall) awaitReply(ctx context.Context, wait waitFunc) *mcp.CallToolResult {
 	beat := sc.call.beat
 	for {
-		o := &session.WaitOptions{Timeout: time.Until(beat.nextCheck(sc.deadline))}
+		o := &session.WaitOptions{Timeout: time.Until(beat.NextCheck(sc.deadline))}
 		o.Poll = o.Timeout <= 0
 		o.After, _ = sc.caller.cursorAndRequest()
 		r, err := wait(ctx, o)
@@ -334,7 +334,7 @@ func (sc *sessionCall) awaitReply(ctx context.Context, wait waitFunc) *mcp.CallT
 			if !time.Now().Before(sc.deadline) {
 				return sc.replyUnreachable(err)
 			}
-			if elapsed, due := beat.beatIfDue(); due {
+			if elapsed, due := beat.BeatIfDue(); due {
 				sc.call.ReportProgress(elapsed.Seconds(), sc.session.Link.RemoteName()+" cannot be reached")
 			}
 			continue
@@ -348,20 +348,20 @@ func (sc *sessionCall) awaitReply(ctx context.Context, wait waitFunc) *mcp.CallT
 			return sc.sessionErrorResult(ctx, err)
 		case r.InputRequest != nil && !sc.stdin.allowsModel(r.InputRequest):
 			if resolved, result := sc.resolveInputRequest(ctx, wait, r.InputRequest, beat); !resolved {
-				if result != nil && !beat.waitQuiet(ctx) {
+				if result != nil && !beat.WaitQuiet(ctx) {
 					return nil
 				}
 				return result
 			}
 			continue
 		case sc.isFinal(r) || sc.foundMatch || !time.Now().Before(sc.deadline):
-			if !beat.waitQuiet(ctx) {
+			if !beat.WaitQuiet(ctx) {
 				return nil
 			}
 			return sc.replyWith(ctx, wait, r, o.After)
 		}
-		if elapsed, due := beat.beatIfDue(); due {
-			sc.call.ReportProgress(elapsed.Seconds(), progressText(r)+lastOutputLine(r))
+		if elapsed, due := beat.BeatIfDue(); due {
+			sc.call.ReportProgress(elapsed.Seconds(), reply.ProgressText(r)+reply.LastOutputLine(r))
 		}
 	}
 }

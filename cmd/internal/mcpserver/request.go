@@ -6,6 +6,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 )
 
@@ -13,7 +14,7 @@ import (
 type toolRequest struct {
 	*mcptransport.ToolCall
 	sdk  *mcp.CallToolRequest
-	beat *heartbeat // of the whole call
+	beat *reply.Heartbeat // of the whole call
 
 	codex *clientprofile.CodexState // nil from other clients
 

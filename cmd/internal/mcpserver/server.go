@@ -14,6 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -78,6 +79,9 @@ type Options struct {
 	// Version is the version of the program, for display in the client; "" means "dev".
 	Version string
 }
+
+// DefaultImageSide bounds the longest side of an image in a reply, in pixels.
+const DefaultImageSide = reply.DefaultImageSide
 
 // defaultAuthor is the author of the turns of clients without a name.
 const defaultAuthor = "mcp"

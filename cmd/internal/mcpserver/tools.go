@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
+	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/reply"
 )
 
 // maxResultChars is the size up to which clients should show results to the model, if they would
@@ -42,7 +43,7 @@ func (s *server) addTools(to *mcp.Server) {
 			Meta:        mcp.Meta{"anthropic/alwaysLoad": true, "anthropic/maxResultSizeChars": maxResultChars},
 		}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			if c, ok := s.calls.FindCall(ctx, req); ok {
-				r := &toolRequest{ToolCall: c, sdk: req, codex: clientprofile.CodexStateOf(req.Params.Meta), beat: newHeartbeat(c.WantsProgress()), defaultCallWait: s.options.CallWait}
+				r := &toolRequest{ToolCall: c, sdk: req, codex: clientprofile.CodexStateOf(req.Params.Meta), beat: reply.NewHeartbeat(c.WantsProgress()), defaultCallWait: s.options.CallWait}
 				defer r.leaveQueues()
 				if result := h(ctx, r, req.Params.Arguments); result != nil {
 					s.reportIgnored(r, result)

@@ -1,4 +1,4 @@
-package mcpserver
+package reply
 
 import (
 	"bytes"
@@ -63,7 +63,7 @@ func TestImage(t *testing.T) {
 			var c content
 			i := newTestImage(t, 3000, 1500, mime)
 			dir := t.TempDir()
-			c.addImage(i, 1568, &imageStore{dir: dir})
+			c.addImage(i, 1568, &ImageStore{dir: dir})
 			text, block := readShownImage(t, &c)
 			before, path, ok := strings.Cut(strings.TrimSuffix(text, "]"), "; original in ")
 			if before != `[image "wave", 3000 x 1500, shown smaller` || !ok {
@@ -95,7 +95,7 @@ func TestImage(t *testing.T) {
 			var c content
 			i := newTestImage(t, test.width, test.height, "image/png")
 			dir := t.TempDir()
-			c.addImage(i, test.side, &imageStore{dir: dir})
+			c.addImage(i, test.side, &ImageStore{dir: dir})
 			text, block := readShownImage(t, &c)
 			if strings.Contains(text, "smaller") || !bytes.Equal(block.Data, i.Data) {
 				t.Errorf("%s: got %q", name, text)
@@ -113,7 +113,7 @@ func TestImage(t *testing.T) {
 		} {
 			var c content
 			dir := t.TempDir()
-			c.addImage(i, 1568, &imageStore{dir: dir})
+			c.addImage(i, 1568, &ImageStore{dir: dir})
 			text, block := readShownImage(t, &c)
 			if !strings.Contains(text, want) || !strings.Contains(text, "; original in "+dir) || block != nil {
 				t.Errorf("got %q, want %q", text, want)
@@ -127,7 +127,7 @@ func TestImage(t *testing.T) {
 		good := newTestImage(t, 100, 90, "image/png").Data
 		profile := []byte("\x00\x00\x00\x03iCCPabc\x00\x00\x00\x01")
 		var c content
-		c.addImage(&timeline.Image{MIME: "image/png", Data: slices.Concat(good[:head], profile, good[head:])}, 1568, &imageStore{})
+		c.addImage(&timeline.Image{MIME: "image/png", Data: slices.Concat(good[:head], profile, good[head:])}, 1568, &ImageStore{})
 		if text, block := readShownImage(t, &c); block == nil || !bytes.Equal(block.Data, good) {
 			t.Errorf("got %q, %v", text, block != nil)
 		}
@@ -151,7 +151,7 @@ func TestImage(t *testing.T) {
 			t.Helper()
 			var c content
 			dir := t.TempDir()
-			c.addImage(i, 1568, &imageStore{dir: dir})
+			c.addImage(i, 1568, &ImageStore{dir: dir})
 			text, block := readShownImage(t, &c)
 			if !strings.Contains(text, "not shown: the "+want) || !strings.Contains(text, "; original in "+dir) || block != nil {
 				t.Errorf("%s: got %q, %v", what, text, block != nil)
@@ -159,7 +159,7 @@ func TestImage(t *testing.T) {
 		}
 		for _, i := range whole {
 			var c content
-			c.addImage(i, 1568, &imageStore{})
+			c.addImage(i, 1568, &ImageStore{})
 			if _, block := readShownImage(t, &c); block == nil {
 				t.Fatalf("%s: an intact image is not shown", i.MIME)
 			}
@@ -186,7 +186,7 @@ func TestImage(t *testing.T) {
 		i := newTestImage(t, 100, 90, "image/jpeg")
 		i.MIME = "image/png"
 		var c content
-		c.addImage(i, 1568, &imageStore{})
+		c.addImage(i, 1568, &ImageStore{})
 		if _, block := readShownImage(t, &c); block == nil || block.MIMEType != "image/jpeg" {
 			t.Errorf("got %v", block)
 		}
@@ -208,7 +208,7 @@ func TestImage(t *testing.T) {
 		}
 		var c content
 		dir := t.TempDir()
-		c.addImage(&timeline.Image{MIME: "image/png", Data: b.Bytes()}, 1568, &imageStore{dir: dir})
+		c.addImage(&timeline.Image{MIME: "image/png", Data: b.Bytes()}, 1568, &ImageStore{dir: dir})
 		text, block := readShownImage(t, &c)
 		if !strings.HasPrefix(text, "[image, 1200 x 1200, shown as JPEG; original in "+dir) || block == nil || block.MIMEType != "image/jpeg" {
 			t.Fatalf("got %q", text)
@@ -235,7 +235,7 @@ func TestImage(t *testing.T) {
 		}
 		c := content{readingTime: allImagesTimeout} // other images have used up the time
 		dir := t.TempDir()
-		c.addImage(bomb, 1568, &imageStore{dir: dir})
+		c.addImage(bomb, 1568, &ImageStore{dir: dir})
 		if text, block := readShownImage(t, &c); !strings.HasPrefix(text, "[image, 8000 x 8000, not shown: decoding takes too long; original in "+dir) || block != nil {
 			t.Errorf("got %q, %v", text, block != nil)
 		}
@@ -269,7 +269,7 @@ func TestImage(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			var c content
-			c.addImage(&timeline.Image{MIME: test.mime, Data: test.data}, 1568, &imageStore{})
+			c.addImage(&timeline.Image{MIME: test.mime, Data: test.data}, 1568, &ImageStore{})
 			runtime.ReadMemStats(&after)
 			if text, _ := readShownImage(t, &c); !strings.Contains(text, test.want) {
 				t.Errorf("%s: got %q", name, text)
@@ -360,7 +360,7 @@ func newHugeImage(t *testing.T) *timeline.Image {
 }
 
 func TestImageStore(t *testing.T) {
-	g := &imageStore{dir: t.TempDir(), maxBytes: 1000}
+	g := &ImageStore{dir: t.TempDir(), maxBytes: 1000}
 	data := func(fill byte) []byte { return bytes.Repeat([]byte{fill}, 500) }
 	first := g.saveImage(data(1), ".png")
 	if again := g.saveImage(data(1), ".png"); again != first || first == "" {
@@ -378,7 +378,7 @@ func TestImageStore(t *testing.T) {
 	if got := g.saveImage(make([]byte, 1001), ".png"); got != "" {
 		t.Errorf("got %q for an image beyond the limit", got)
 	}
-	if got := (&imageStore{}).saveImage([]byte("x"), ".png"); got != "" {
+	if got := (&ImageStore{}).saveImage([]byte("x"), ".png"); got != "" {
 		t.Errorf("got %q without a directory", got)
 	}
 }

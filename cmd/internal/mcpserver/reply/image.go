@@ -1,4 +1,4 @@
-package mcpserver
+package reply
 
 import (
 	"bytes"
@@ -57,7 +57,7 @@ var imageExtensions = map[string]string{
 
 // addImage adds a line about an image, and within the bounds the image itself. An image that is
 // changed or not shown is saved to a file.
-func (c *content) addImage(i *timeline.Image, side int, files *imageStore) {
+func (c *content) addImage(i *timeline.Image, side int, files *ImageStore) {
 	about := "image"
 	if i.Title != "" {
 		about += fmt.Sprintf(" %q", i.Title)
@@ -199,7 +199,7 @@ func decodeImage(i *timeline.Image, most time.Duration) (decoded image.Image, fo
 func isDeepColor(m color.Model) bool { return m == color.RGBA64Model || m == color.NRGBA64Model }
 
 // addUnnamedCount adds the number of images that were not named.
-func (c *content) addUnnamedCount(files *imageStore) {
+func (c *content) addUnnamedCount(files *ImageStore) {
 	if c.namedImages <= maxNamedImages {
 		return
 	}
@@ -237,8 +237,8 @@ func encodeImage(m image.Image, format string) (*timeline.Image, error) {
 	return &timeline.Image{MIME: "image/" + format, Data: b.Bytes()}, err
 }
 
-// An imageStore stores images in files of a session, which are removed with it.
-type imageStore struct {
+// An ImageStore stores images in files of a session, which are removed with it.
+type ImageStore struct {
 	dir        string // "" stores nothing
 	createsDir bool   // creates dir if it is missing
 	maxBytes   int    // 0 means maxStoredBytes
@@ -253,9 +253,19 @@ type storedImage struct {
 	bytes int
 }
 
+// UseDir sets the directory for the images, unless it is known already. creates means that it is
+// created if it is missing.
+func (s *ImageStore) UseDir(dir string, creates bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dir == "" {
+		s.dir, s.createsDir = dir, creates
+	}
+}
+
 // saveImage stores an image and returns the path of the file, or "" if it cannot be stored. Equal
 // images are stored once. The oldest files are removed to make room.
-func (s *imageStore) saveImage(data []byte, extension string) string {
+func (s *ImageStore) saveImage(data []byte, extension string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	most := s.maxBytes

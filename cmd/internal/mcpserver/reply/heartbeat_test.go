@@ -1,4 +1,4 @@
-package mcpserver
+package reply
 
 import (
 	"context"
@@ -10,12 +10,12 @@ import (
 func TestHeartbeat(t *testing.T) {
 	t.Run("beats after one second and then every five", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			b := newHeartbeat(true)
+			b := NewHeartbeat(true)
 			start := time.Now()
 			var beats []time.Duration
 			for deadline := start.Add(12 * time.Second); time.Now().Before(deadline); {
-				time.Sleep(time.Until(b.nextCheck(deadline)))
-				if elapsed, due := b.beatIfDue(); due {
+				time.Sleep(time.Until(b.NextCheck(deadline)))
+				if elapsed, due := b.BeatIfDue(); due {
 					beats = append(beats, elapsed)
 				}
 			}
@@ -32,10 +32,10 @@ func TestHeartbeat(t *testing.T) {
 	})
 
 	t.Run("skips a beat right before the deadline", func(t *testing.T) {
-		b := newHeartbeat(true)
+		b := NewHeartbeat(true)
 		for _, d := range []time.Duration{500 * time.Millisecond, time.Second, time.Second + minAnswerDelay} {
 			deadline := b.start.Add(d)
-			if got := b.nextCheck(deadline); !got.Equal(deadline) {
+			if got := b.NextCheck(deadline); !got.Equal(deadline) {
 				t.Errorf("deadline after %s: got a beat after %s", d, got.Sub(b.start))
 			}
 		}
@@ -43,13 +43,13 @@ func TestHeartbeat(t *testing.T) {
 
 	t.Run("never beats when disabled", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			b := newHeartbeat(false)
+			b := NewHeartbeat(false)
 			deadline := time.Now().Add(time.Minute)
-			if got := b.nextCheck(deadline); !got.Equal(deadline) {
+			if got := b.NextCheck(deadline); !got.Equal(deadline) {
 				t.Errorf("got %s", got)
 			}
 			time.Sleep(30 * time.Second)
-			if _, due := b.beatIfDue(); due {
+			if _, due := b.BeatIfDue(); due {
 				t.Error("it beats")
 			}
 		})
@@ -57,10 +57,10 @@ func TestHeartbeat(t *testing.T) {
 
 	t.Run("delays an answer only right after a beat", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			b := newHeartbeat(true)
+			b := NewHeartbeat(true)
 			waited := func() time.Duration {
 				start := time.Now()
-				if !b.waitQuiet(t.Context()) {
+				if !b.WaitQuiet(t.Context()) {
 					t.Error("waitQuiet gave up")
 				}
 				return time.Since(start)
@@ -69,7 +69,7 @@ func TestHeartbeat(t *testing.T) {
 				t.Errorf("without a beat: waited for %s", got)
 			}
 			time.Sleep(time.Second)
-			b.beatIfDue()
+			b.BeatIfDue()
 			time.Sleep(40 * time.Millisecond)
 			if got := waited(); got != 60*time.Millisecond {
 				t.Errorf("40 ms after a beat: waited for %s, want 60ms", got)
@@ -78,10 +78,10 @@ func TestHeartbeat(t *testing.T) {
 				t.Errorf("100 ms after a beat: waited for %s", got)
 			}
 			time.Sleep(5 * time.Second)
-			b.beatIfDue()
+			b.BeatIfDue()
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			if b.waitQuiet(ctx) {
+			if b.WaitQuiet(ctx) {
 				t.Error("waitQuiet ignores the end of the call")
 			}
 		})

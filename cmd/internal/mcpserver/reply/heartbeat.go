@@ -1,4 +1,4 @@
-package mcpserver
+package reply
 
 import (
 	"context"
@@ -16,31 +16,31 @@ const (
 	minAnswerDelay = 100 * time.Millisecond
 )
 
-// A heartbeat tells a call when to send its client the next progress.
-type heartbeat struct {
+// A Heartbeat tells a call when to send its client the next progress.
+type Heartbeat struct {
 	enabled  bool
 	start    time.Time
 	lastBeat time.Time // zero before the first
 	nextBeat time.Time
 }
 
-func newHeartbeat(on bool) *heartbeat {
+func NewHeartbeat(on bool) *Heartbeat {
 	now := time.Now()
-	return &heartbeat{enabled: on, start: now, nextBeat: now.Add(firstBeatDelay)}
+	return &Heartbeat{enabled: on, start: now, nextBeat: now.Add(firstBeatDelay)}
 }
 
-// nextCheck returns when to check again: at the next beat, but not after the deadline. A beat
+// NextCheck returns when to check again: at the next beat, but not after the deadline. A beat
 // just before the deadline is skipped.
-func (h *heartbeat) nextCheck(deadline time.Time) time.Time {
+func (h *Heartbeat) NextCheck(deadline time.Time) time.Time {
 	if h.enabled && h.nextBeat.Add(minAnswerDelay).Before(deadline) {
 		return h.nextBeat
 	}
 	return deadline
 }
 
-// beatIfDue reports whether a beat is due, and how long the call has taken, which grows with each
+// BeatIfDue reports whether a beat is due, and how long the call has taken, which grows with each
 // beat.
-func (h *heartbeat) beatIfDue() (elapsed time.Duration, due bool) {
+func (h *Heartbeat) BeatIfDue() (elapsed time.Duration, due bool) {
 	now := time.Now()
 	if !h.enabled || now.Before(h.nextBeat) {
 		return 0, false
@@ -49,9 +49,9 @@ func (h *heartbeat) beatIfDue() (elapsed time.Duration, due bool) {
 	return now.Sub(h.start), true
 }
 
-// waitQuiet waits until an answer may follow the last beat. It returns false if ctx ends. Without
+// WaitQuiet waits until an answer may follow the last beat. It returns false if ctx ends. Without
 // a beat it returns at once.
-func (h *heartbeat) waitQuiet(ctx context.Context) bool {
+func (h *Heartbeat) WaitQuiet(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false
 	}

@@ -1,0 +1,7 @@
+// Package reply turns events of a session into the content that a model reads: text within the
+// client's budget, images that it can see, and one line about the state. It also paces the progress
+// that precedes a reply.
+//
+// Render takes a CallState by value, and nothing of the call or the session behind it. The package
+// starts no goroutines.
+package reply
