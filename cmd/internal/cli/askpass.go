@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/internal/environ"
 )
 
@@ -127,7 +127,7 @@ type askpassServer struct {
 // message. The returned function stops it.
 func startAskpass(transport *client.CommandDialer, log *slog.Logger) (end func()) {
 	transport.Env = append(environ.Without(os.Environ(), "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", askpassEnv), "SSH_ASKPASS_REQUIRE=never")
-	if !browserprompt.HasBrowser() {
+	if !browserprompt.HasBrowser(os.Getenv) {
 		return func() {}
 	}
 	a, err := newAskpassServer(transport, log)

@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
+	"github.com/turnstone-repl/turnstone/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/supervisor"
 )

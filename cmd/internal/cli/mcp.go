@@ -18,6 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpclient"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -200,6 +201,7 @@ func (m *mcpFlags) run(s cmdkit.Streams, specs map[string]func(dir string) worke
 		Version:    cmdkit.ProgramVersion(),
 		Logger:     logger,
 		Servers:    set.Groups(),
+		HasBrowser: browserprompt.HasBrowser(os.Getenv),
 	}
 	if m.daemon.enabled {
 		status, err := m.daemon.serve(ctx, options, *c, s.Err)

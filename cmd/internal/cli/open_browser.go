@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
-	"github.com/turnstone-repl/turnstone/cmd/internal/httpauth"
 	"github.com/turnstone-repl/turnstone/internal/atomicfile"
+	"github.com/turnstone-repl/turnstone/internal/httpauth"
 	"github.com/turnstone-repl/turnstone/internal/securefile"
 )
 

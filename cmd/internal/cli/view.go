@@ -12,10 +12,10 @@ import (
 	"golang.org/x/term"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
-	"github.com/turnstone-repl/turnstone/cmd/internal/httpauth"
 	webpage "github.com/turnstone-repl/turnstone/cmd/internal/webui"
+	"github.com/turnstone-repl/turnstone/internal/browserprompt"
+	"github.com/turnstone-repl/turnstone/internal/httpauth"
 )
 
 // newViewCommand serves the sessions of the daemon as a web UI.
@@ -58,7 +58,7 @@ func newViewCommand(f *flag.FlagSet) cmdkit.Action {
 			if err != nil {
 				return cmdkit.StatusFailed, fmt.Errorf("cannot serve the web UI: %w", err)
 			}
-			return cmdkit.StatusDone, serveView(ctx, s, served, name, !*noOpen && browserprompt.HasBrowser())
+			return cmdkit.StatusDone, serveView(ctx, s, served, name, !*noOpen && browserprompt.HasBrowser(os.Getenv))
 		})
 	}
 }

@@ -12,9 +12,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/reply"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
+	"github.com/turnstone-repl/turnstone/internal/browserprompt"
+	"github.com/turnstone-repl/turnstone/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -45,7 +45,7 @@ func (r *toolRequest) questionKind(w *session.InputRequest) questionKind {
 	}
 	page := can.Elicitation.URL != nil
 	form := can.Elicitation.Form != nil || !page // a client that names no mode predates modes, and has forms
-	if form && !(page && w.Secret && browserprompt.HasBrowser()) {
+	if form && !(page && w.Secret && r.hasBrowser) {
 		return questionForm
 	}
 	return questionPage

@@ -13,7 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/callorder"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/reply"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
+	"github.com/turnstone-repl/turnstone/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )

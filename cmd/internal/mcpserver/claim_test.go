@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/callorder"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
+	"github.com/turnstone-repl/turnstone/internal/mcptransport"
 )
 
 // newQueuedCalls makes four calls claim the turn of a session. The first one gets it; the others

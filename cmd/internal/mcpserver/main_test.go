@@ -89,6 +89,7 @@ type setup struct {
 	stdin      mcpserver.StdinPolicy
 	callWait   time.Duration
 	neverReads bool // the client never reads
+	hasBrowser bool
 	log        io.Writer
 	sandbox    *workers.Sandbox // of specs
 	backend    backend.Backend  // nil: the sessions are the server's own
@@ -212,7 +213,7 @@ func newClient(t *testing.T, s *setup) *client {
 		logger = slog.New(slog.NewTextHandler(s.log, nil))
 	}
 	go func() {
-		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Logger: logger, Supervisor: sup, Backend: s.backend, Specs: s.specsWithPreparation(), Sandbox: s.sandbox, CanConfine: true, Default: s.main, Dir: s.dir, Stdin: s.stdin, CallWait: s.callWait, With: s.with, In: inRead, Out: outWrite})
+		c.runErr = mcpserver.Run(ctx, &mcpserver.Options{Logger: logger, HasBrowser: s.hasBrowser, Supervisor: sup, Backend: s.backend, Specs: s.specsWithPreparation(), Sandbox: s.sandbox, CanConfine: true, Default: s.main, Dir: s.dir, Stdin: s.stdin, CallWait: s.callWait, With: s.with, In: inRead, Out: outWrite})
 		_ = outWrite.Close()
 		close(c.ended)
 	}()

@@ -9,10 +9,8 @@ import (
 )
 
 func TestPage_SecretBypassesClient(t *testing.T) {
-	t.Setenv("SSH_CONNECTION", "")
-	t.Setenv("DISPLAY", ":0") // a browser is likely
 	caps := map[string]any{"elicitation": map[string]any{"form": map[string]any{}, "url": map[string]any{}}}
-	runWithTestUser(t, setup{}, caps, func(t *testing.T, p *testUser) {
+	runWithTestUser(t, setup{hasBrowser: true}, caps, func(t *testing.T, p *testUser) {
 		call := p.startRepl(map[string]any{"input": "secret pw: \nsleep 50ms\nprint after"})
 		q := p.waitQuestion(call)
 		if q.Mode != "url" || len(q.Schema.Properties) > 0 {

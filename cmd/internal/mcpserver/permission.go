@@ -9,8 +9,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/reply"
+	"github.com/turnstone-repl/turnstone/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/session"
 )
 

@@ -7,7 +7,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/reply"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
+	"github.com/turnstone-repl/turnstone/internal/mcptransport"
 )
 
 // A toolRequest is a call of a tool, with facts about its client.
@@ -19,6 +19,7 @@ type toolRequest struct {
 	codex *clientprofile.CodexState // nil from other clients
 
 	defaultCallWait time.Duration // Options.CallWait
+	hasBrowser      bool          // Options.HasBrowser
 
 	unknownNames  []string                  // arguments that the tool does not have
 	sessionTicket *mcptransport.QueueTicket // in the queue of its session, until the call has started; nil without a session

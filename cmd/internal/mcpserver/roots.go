@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
+	"github.com/turnstone-repl/turnstone/internal/mcptransport"
 )
 
 // rootsTimeout bounds how long a first call waits for the client to list its roots. The sessions

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/turnstone-repl/turnstone/cmd/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/reply"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
+	"github.com/turnstone-repl/turnstone/internal/browserprompt"
+	"github.com/turnstone-repl/turnstone/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -57,6 +57,10 @@ type Options struct {
 	// CallWait is how long an unknown client is assumed to wait for a call. A call is answered by
 	// then, whatever it waits for. 0 means clientprofile.DefaultCallWait.
 	CallWait time.Duration
+
+	// HasBrowser means that the user probably has a browser on this machine, for secrets that pass
+	// the client.
+	HasBrowser bool
 
 	// ImageSide is the longest side of an image in a reply, in pixels; larger images are shrunk.
 	// 0 means DefaultImageSide; a negative number disables shrinking.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/clientprofile"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
+	"github.com/turnstone-repl/turnstone/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"

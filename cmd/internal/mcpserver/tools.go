@@ -43,7 +43,7 @@ func (s *server) addTools(to *mcp.Server) {
 			Meta:        mcp.Meta{"anthropic/alwaysLoad": true, "anthropic/maxResultSizeChars": maxResultChars},
 		}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			if c, ok := s.calls.FindCall(ctx, req); ok {
-				r := &toolRequest{ToolCall: c, sdk: req, codex: clientprofile.CodexStateOf(req.Params.Meta), beat: reply.NewHeartbeat(c.WantsProgress()), defaultCallWait: s.options.CallWait}
+				r := &toolRequest{ToolCall: c, sdk: req, codex: clientprofile.CodexStateOf(req.Params.Meta), beat: reply.NewHeartbeat(c.WantsProgress()), defaultCallWait: s.options.CallWait, hasBrowser: s.options.HasBrowser}
 				defer r.leaveQueues()
 				if result := h(ctx, r, req.Params.Arguments); result != nil {
 					s.reportIgnored(r, result)

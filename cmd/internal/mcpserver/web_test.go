@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcptransport"
+	"github.com/turnstone-repl/turnstone/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -53,7 +53,7 @@ func newWebServer(t *testing.T, s *setup, idle time.Duration) *webServer {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &webServer{t: t, sup: sup, url: "http://" + listener.Addr().String() + mcptransport.Path, stop: stop, ended: make(chan struct{})}
 	go func() {
-		w.runErr = mcpserver.RunHTTP(ctx, &mcpserver.Options{Supervisor: sup, Specs: s.specs, Default: s.main},
+		w.runErr = mcpserver.RunHTTP(ctx, &mcpserver.Options{Supervisor: sup, Specs: s.specs, Default: s.main, HasBrowser: s.hasBrowser},
 			&mcptransport.HTTPOptions{Listener: listener, Token: webToken, IdleTimeout: idle})
 		close(w.ended)
 	}()

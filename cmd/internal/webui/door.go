@@ -9,7 +9,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/httpauth"
+	"github.com/turnstone-repl/turnstone/internal/httpauth"
 )
 
 // tokenHeader is the HTTP header with the token of a browser session.

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/httpauth"
+	"github.com/turnstone-repl/turnstone/internal/httpauth"
 )
 
 const (

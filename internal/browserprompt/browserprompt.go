@@ -22,7 +22,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -48,9 +47,10 @@ var ErrQuestionClosed = errors.New("browserprompt: the question is closed")
 var errClosed = errors.New("browserprompt: closed")
 
 // HasBrowser reports whether the user probably has a browser on this machine. If so, a secret can
-// be typed into our page, and the client never gets it.
-func HasBrowser() bool {
-	return os.Getenv("SSH_CONNECTION") == "" && hasScreen()
+// be typed into our page, and the client never gets it. getenv returns variables of the user's
+// environment, as os.Getenv does.
+func HasBrowser(getenv func(name string) string) bool {
+	return getenv("SSH_CONNECTION") == "" && hasScreen(getenv)
 }
 
 // A Page asks the user for one answer.

@@ -3,4 +3,4 @@
 package browserprompt
 
 // hasScreen reports whether the user of this machine has a graphical screen.
-func hasScreen() bool { return true }
+func hasScreen(func(string) string) bool { return true }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/httpauth"
+	"github.com/turnstone-repl/turnstone/internal/httpauth"
 )
 
 // A requestGuard admits only requests that carry the token, and refuses requests that a foreign

@@ -2,9 +2,7 @@
 
 package browserprompt
 
-import "os"
-
 // hasScreen reports whether the user of this machine has a graphical screen.
-func hasScreen() bool {
-	return os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
+func hasScreen(getenv func(string) string) bool {
+	return getenv("DISPLAY") != "" || getenv("WAYLAND_DISPLAY") != ""
 }

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/httpauth"
+	"github.com/turnstone-repl/turnstone/internal/httpauth"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/httpauth"
+	"github.com/turnstone-repl/turnstone/internal/httpauth"
 )
 
 func newRequest(headers ...string) *http.Request {
