@@ -61,7 +61,7 @@ var mayImport = map[string]string{
 	"cmd/internal/rpcserver":          "internal/jsonrpc2 internal/text",
 	"cmd/internal/lineedit":           "",
 	"cmd/internal/console":            "session timeline cmd/internal/lineedit internal/paths internal/atomicfile",
-	"cmd/internal/mcpserver":          "session supervisor timeline workers internal/jsonrpc2 cmd/internal/mcpserver/clientprofile internal/paths internal/text cmd/internal/mcpserver/backend cmd/internal/mcpserver/callorder cmd/internal/mcpserver/reply internal/browserprompt internal/mcptransport",
+	"internal/mcpserver":              "session supervisor timeline workers internal/jsonrpc2 internal/browserprompt internal/mcptransport internal/mcpserver/backend internal/mcpserver/callorder internal/mcpserver/clientprofile internal/mcpserver/reply internal/paths internal/text",
 	"internal/httpauth":               "",
 	"cmd/internal/webui":              "client session timeline cmd/internal/console internal/httpauth",
 	"internal/mcptransport":           "internal/jsonrpc2 internal/httpauth internal/text",
@@ -82,17 +82,16 @@ var mayImport = map[string]string{
 	"cmd/internal/mcpclient":          "session supervisor timeline cmd/internal/install internal/shellword internal/text",
 	"cmd/internal/cmdkit":             "internal/text internal/paths internal/atomicfile internal/userdirs",
 	"cmd/internal/cmdflags":           "cmd/internal/cmdkit client session supervisor workers",
-	"cmd/internal/cli":                "session supervisor timeline workers workers/python workers/r workers/conformance workers/templates timeline/render cmd/internal/cmdkit client cmd/internal/webui cmd/internal/console cmd/internal/lineedit cmd/internal/mcpserver cmd/internal/install cmd/internal/daemon cmd/internal/pkginstall cmd/internal/osservice cmd/internal/export internal/securefile cmd/internal/userconfig cmd/internal/mcpclient cmd/internal/jupyter/kernel cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/kernelworker cmd/internal/installsource cmd/internal/remote/bridge cmd/internal/remote/install internal/jsonrpc2 internal/transportcmd internal/daemonlock internal/shellword internal/text internal/paths internal/atomicfile internal/environ internal/userdirs cmd/internal/mcpserver/backend cmd/internal/cmdflags internal/browserprompt internal/httpauth internal/mcptransport",
+	"cmd/internal/cli":                "session supervisor timeline workers workers/python workers/r workers/conformance workers/templates timeline/render cmd/internal/cmdkit client cmd/internal/webui cmd/internal/console cmd/internal/lineedit cmd/internal/install cmd/internal/daemon cmd/internal/pkginstall cmd/internal/osservice cmd/internal/export internal/securefile cmd/internal/userconfig cmd/internal/mcpclient cmd/internal/jupyter/kernel cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/kernelworker cmd/internal/installsource cmd/internal/remote/bridge cmd/internal/remote/install internal/jsonrpc2 internal/transportcmd internal/daemonlock internal/shellword internal/text internal/paths internal/atomicfile internal/environ internal/userdirs cmd/internal/cmdflags internal/browserprompt internal/httpauth internal/mcptransport internal/mcpserver internal/mcpserver/backend",
 	"cmd/repl":                        "cmd/internal/cli supervisor",
 	"clients/generate":                "",
 	"release":                         "",
 
 	"cmd/internal/jupyter/kernelworker": "ipc cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/zmtp internal/text",
-
-	"cmd/internal/mcpserver/clientprofile": "workers internal/paths",
-	"cmd/internal/mcpserver/callorder":     "",
-	"cmd/internal/mcpserver/reply":         "session timeline timeline/render internal/systempath internal/text cmd/internal/mcpserver/clientprofile",
-	"cmd/internal/mcpserver/backend":       "client session supervisor timeline workers",
+	"internal/mcpserver/clientprofile":  "workers internal/paths",
+	"internal/mcpserver/callorder":      "",
+	"internal/mcpserver/reply":          "session timeline timeline/render internal/systempath internal/text internal/mcpserver/clientprofile",
+	"internal/mcpserver/backend":        "client session supervisor timeline workers",
 
 	"examples/functions": "supervisor workers workers/python workers/r",
 

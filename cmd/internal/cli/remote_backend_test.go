@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver"
-	"github.com/turnstone-repl/turnstone/cmd/internal/mcpserver/backend"
+	"github.com/turnstone-repl/turnstone/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/testkit/faultdial"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"

@@ -1,0 +1,436 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/callorder"
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/clientprofile"
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
+	"github.com/turnstone-repl/turnstone/internal/mcptransport"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// A callerSession is the state that the server keeps for one caller about one session: how far
+// the caller has read, and which of its calls owns the turn.
+type callerSession struct {
+	name string
+	lang string // guarded by sessions.mu once a backend has opened it; "" until the backend reports it
+	dir  string // the chosen working directory; may be ""
+	used bool   // guarded by sessions.mu; a call has named it
+
+	codex *clientprofile.CodexState // of the call for which it was opened; may be nil
+
+	lastCall time.Time   // guarded by sessions.mu; time of the last call that named it
+	expiry   *time.Timer // guarded by sessions.mu; nil without an idle timeout
+
+	preparing     preparation
+	cancelOpening context.CancelFunc // stops opening the session
+
+	opened  chan struct{}          // closed when session or err is set
+	session *backend.SessionHandle // nil if opening failed
+	err     error
+
+	images reply.ImageStore // of an open session
+
+	// reportToken holds one token. A call takes it before it creates a reply with new events, and
+	// returns it once it is certain whether the client gets that reply. So the client gets no
+	// event twice, and events of a lost reply come with the next one.
+	reportToken chan struct{}
+
+	// userWaitToken holds one token, taken by the call that waits for the user.
+	userWaitToken chan struct{}
+
+	question *openQuestion // guarded by mu; nil when none is open
+
+	// callQueue holds the calls about the session that have not started.
+	callQueue mcptransport.Queue
+
+	// answerMu makes an answer and its record one step. It is held while the answer is submitted;
+	// only beginAnswer locks it.
+	answerMu     sync.Mutex
+	lastAnswered timeline.Seq // guarded by answerMu; the last input request that a call answered
+
+	mu     *sync.Mutex // the lock of the caller's sessions
+	notice string      // guarded by mu; the first line of the next reply; may be ""
+
+	readPosition
+	turnOrder
+}
+
+// A readPosition says what a caller has seen of a session: everything up to the cursor.
+type readPosition struct {
+	cursor         timeline.Seq          // guarded by mu; the caller knows all events up to it
+	shownRequestID timeline.Seq          // guarded by mu; the last input request that the caller was shown; 0 without one
+	shownRequest   session.InputRequest  // guarded by mu; that request, which never changes; meaningless while shownRequestID is 0
+	staleUpTo      uint64                // guarded by mu; the inputs of calls up to this number do not answer that request
+	staleReason    callorder.CallOutcome // guarded by mu; the outcome of an earlier call that is the reason
+
+	fullScreen  bool // guarded by mu; at the cursor, the terminal is on its alternate screen
+	startFailed bool // guarded by mu; the last worker before the cursor did not start
+}
+
+// A turnOrder says which call owns the turn of a session, which ones wait for it, and how many
+// interrupts had no effect.
+type turnOrder struct {
+	turns callorder.TurnQueue[*turnClaim] // guarded by mu
+
+	ignoredInterruptsTurn uint64 // guarded by mu; the last turn that an interrupt had no effect on
+	ignoredInterrupts     int    // guarded by mu; the number of these interrupts
+}
+
+// firstEvent is the start of a session's first worker, which is never reported.
+const firstEvent = 1
+
+// newCallerSession returns the state for a session. mu is the lock of the caller's sessions.
+func newCallerSession(name, lang, dir string, mu *sync.Mutex) *callerSession {
+	return &callerSession{
+		mu:            mu,
+		name:          name,
+		lang:          lang,
+		dir:           dir,
+		opened:        make(chan struct{}),
+		reportToken:   make(chan struct{}, 1),
+		userWaitToken: make(chan struct{}, 1),
+		readPosition:  readPosition{cursor: firstEvent},
+	}
+}
+
+// handleIfOpen returns the session if it is open.
+func (cs *callerSession) handleIfOpen() (*backend.SessionHandle, bool) {
+	select {
+	case <-cs.opened:
+		return cs.session, cs.err == nil
+	default:
+		return nil, false
+	}
+}
+
+// waitOpen waits until the session is open or the deadline passes. ok is false if it passed or
+// ctx ended.
+func (cs *callerSession) waitOpen(ctx context.Context, deadline time.Time) (s *backend.SessionHandle, ok bool, err error) {
+	select {
+	case <-cs.opened: // needs no timer
+		return cs.session, true, cs.err
+	default:
+	}
+	timeout := time.NewTimer(time.Until(deadline))
+	defer timeout.Stop()
+	select {
+	case <-cs.opened:
+		return cs.session, true, cs.err
+	case <-timeout.C:
+		return nil, false, nil
+	case <-ctx.Done():
+		return nil, false, nil
+	}
+}
+
+// imageStore returns the image store of an open session. It is next to the transcript, or on the
+// client's machine if the session is remote.
+func (cs *callerSession) imageStore() *reply.ImageStore {
+	if cs.session.IsRemote {
+		cs.images.UseDir(cs.session.ImageDir, true)
+	} else if path := cs.session.OutputPath(); path != "" {
+		cs.images.UseDir(filepath.Dir(path), false)
+	}
+	return &cs.images
+}
+
+// close closes the session, or stops opening it.
+func (cs *callerSession) close(logger *slog.Logger) {
+	cs.cancelOpening()
+	<-cs.opened
+	if cs.err != nil {
+		return
+	}
+	if err := cs.session.Leave(context.Background()); err != nil {
+		logger.Error("session close failed", "session", cs.name, "error", err)
+		return
+	}
+	logger.Info("caller left session", "session", cs.name)
+}
+
+// discardUnused closes a session that was opened ahead but does not fit the first call. A backend
+// would retain it.
+func (cs *callerSession) discardUnused(logger *slog.Logger) {
+	cs.cancelOpening()
+	<-cs.opened
+	if ctx := context.Background(); cs.err == nil && cs.session.IsNew && cs.session.InfoOrEnded(ctx).Turn == 0 {
+		_ = cs.session.Close(ctx)
+	}
+	cs.close(logger)
+}
+
+// setCursor sets the caller's cursor. It sets no shown input request, because this may be a new
+// conversation, whose first input is code.
+func (cs *callerSession) setCursor(known timeline.Seq) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.cursor = max(firstEvent, known)
+}
+
+// cursorAndRequest returns the caller's cursor, and the last input request that it was shown.
+func (cs *callerSession) cursorAndRequest() (cursor, shown timeline.Seq) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.cursor, cs.shownRequestID
+}
+
+// requestAnsweredBy returns the input request that a call's input answers, or 0 if the input is
+// code. early is set if the input is neither, and is the outcome of an earlier call. Either that
+// call waits for input, and this one was sent before its caller knew; or it was cancelled, and
+// may have been meant as the answer.
+func (cs *callerSession) requestAnsweredBy(c *mcptransport.ToolCall) (requestID timeline.Seq, early callorder.CallOutcome) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	switch number := c.Number(); {
+	case cs.shownRequestID == 0 || number == 0:
+	case number <= cs.staleUpTo:
+		early = cs.staleReason
+	case c.FollowsLostCall():
+		early = callorder.OutcomeCancelled
+	}
+	return cs.shownRequestID, early
+}
+
+// noteCancelled records that an input was cancelled. If the input request that it may have been
+// meant for is still open, an input sent after it does not take its place.
+func (cs *callerSession) noteCancelled(c *mcptransport.ToolCall) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if last := c.NewestOverlapping(); c.IsCancelled() && cs.shownRequestID != 0 && last > cs.staleUpTo {
+		cs.staleUpTo, cs.staleReason = last, callorder.OutcomeCancelled
+	}
+}
+
+// requestIfShown returns an input request that the caller was shown, or nil if it has been shown
+// another one since.
+func (cs *callerSession) requestIfShown(requestID timeline.Seq) *session.InputRequest {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.shownRequestID != requestID {
+		return nil
+	}
+	w := cs.shownRequest
+	return &w
+}
+
+// expectCode makes the next input code, because the input request that the caller knows is
+// answered or given up.
+func (cs *callerSession) expectCode() {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.shownRequestID = 0
+}
+
+// acknowledgeReply moves the cursor past a reply that the caller has received. A reply that a
+// later one has overtaken moves nothing.
+func (cs *callerSession) acknowledgeReply(c *mcptransport.ToolCall, r session.Reply, fullScreen bool) {
+	if cs.advanceCursor(c, r, fullScreen) && cs.session.SaveCursor != nil {
+		cs.session.SaveCursor(r.Next)
+	}
+}
+
+// advanceCursor is acknowledgeReply without saving the cursor. It returns false if nothing moved.
+func (cs *callerSession) advanceCursor(c *mcptransport.ToolCall, r session.Reply, fullScreen bool) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if r.Next < cs.cursor {
+		return false
+	}
+	cs.cursor = r.Next
+	cs.fullScreen = fullScreen
+	if reply.HasEvent[timeline.WorkerExited](r) {
+		cs.startFailed = reply.HasFailedStart(r)
+	}
+	switch {
+	case r.InputRequest == nil:
+		cs.shownRequestID = 0
+	case r.InputRequest.ID != cs.shownRequestID:
+		cs.shownRequestID, cs.shownRequest, cs.staleUpTo, cs.staleReason = r.InputRequest.ID, *r.InputRequest, c.NewestOverlapping(), callorder.OutcomeWaitsForInput
+	}
+	return true
+}
+
+// countIgnoredInterrupt counts and returns the interrupts of a turn that had no effect.
+func (cs *callerSession) countIgnoredInterrupt(turn uint64) int {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.ignoredInterruptsTurn != turn {
+		cs.ignoredInterruptsTurn, cs.ignoredInterrupts = turn, 0
+	}
+	cs.ignoredInterrupts++
+	return cs.ignoredInterrupts
+}
+
+func (cs *callerSession) isFullScreen() bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.fullScreen
+}
+
+// hasFailedStart reports whether the last worker before the cursor ended before it was ready.
+func (cs *callerSession) hasFailedStart() bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.startFailed
+}
+
+// setQuestion records a question that the user is being asked.
+func (cs *callerSession) setQuestion(o *openQuestion) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.question = o
+}
+
+// openQuestionFor returns the open question for an input request, or nil.
+func (cs *callerSession) openQuestionFor(requestID timeline.Seq) *openQuestion {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.question == nil || cs.question.requestID != requestID {
+		return nil
+	}
+	return cs.question
+}
+
+// finishQuestion records the outcome of a question. If no call waits for it, the next reply
+// reports it.
+func (cs *callerSession) finishQuestion(o *openQuestion, outcome questionOutcome) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.question == o {
+		cs.question = nil
+	}
+	if !o.isAwaited {
+		notes := outcome.notices
+		if outcome.result != nil {
+			notes = append(notes, resultText(outcome.result))
+		}
+		if len(notes) > 0 && cs.notice != "" {
+			notes = append([]string{cs.notice}, notes...)
+		}
+		if len(notes) > 0 {
+			cs.notice = strings.Join(notes, "; ")
+		}
+	}
+	o.outcome = outcome
+	close(o.done)
+}
+
+// setQuestionAwaited records whether a call waits for a question's outcome.
+func (cs *callerSession) setQuestionAwaited(o *openQuestion, waits bool) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	o.isAwaited = waits
+}
+
+// isUserAwaited reports whether a call waits for the user.
+func (cs *callerSession) isUserAwaited() bool { return len(cs.userWaitToken) > 0 }
+
+// isUserAsked reports whether the user is being asked.
+func (cs *callerSession) isUserAsked() bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.isUserAwaited() || cs.question != nil
+}
+
+// setNotice sets the first line of the next reply.
+func (cs *callerSession) setNotice(text string) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.notice = text
+}
+
+// pendingNotice returns the first line of the next reply.
+func (cs *callerSession) pendingNotice() string {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return cs.notice
+}
+
+// clearNotice removes a line that the caller has received.
+func (cs *callerSession) clearNotice(text string) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.notice == text {
+		cs.notice = ""
+	}
+}
+
+// beginReport takes the report token. It returns false if ctx ends.
+func (cs *callerSession) beginReport(ctx context.Context) bool {
+	select {
+	case cs.reportToken <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (cs *callerSession) endReport() { <-cs.reportToken }
+
+// errAlreadyAnswered means that an earlier call of the same caller has answered the input
+// request.
+var errAlreadyAnswered = errors.New("an earlier call has answered the input request")
+
+// An answerInProgress is an answer that a call is submitting to an input request. While it is in
+// progress, no other call answers.
+type answerInProgress struct {
+	caller    *callerSession
+	call      *mcptransport.ToolCall
+	requestID timeline.Seq
+
+	mu    sync.Mutex
+	ended bool       // guarded by mu
+	owner *turnClaim // guarded by mu; nil until the answer is known to be accepted
+}
+
+// beginAnswer starts the answer to an input request, unless an earlier call has answered it. The
+// caller must call finishAnswer.
+func (cs *callerSession) beginAnswer(c *mcptransport.ToolCall, requestID timeline.Seq) (*answerInProgress, error) {
+	cs.answerMu.Lock()
+	if cs.lastAnswered == requestID {
+		cs.answerMu.Unlock()
+		return nil, errAlreadyAnswered
+	}
+	return &answerInProgress{caller: cs, call: c, requestID: requestID}, nil
+}
+
+// markAccepted records that the session has accepted the answer. From then on the next input is
+// code again, and the call owns the turn. After the end of the call it changes nothing: a client
+// that answers again learns that the request is over.
+func (p *answerInProgress) markAccepted() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended || p.owner != nil {
+		return
+	}
+	p.caller.lastAnswered = p.requestID
+	p.caller.expectCode()
+	p.owner = p.caller.takeOverTurn(p.call)
+	p.caller.answerMu.Unlock()
+}
+
+// acceptedOwner returns the ownership of the turn, or nil until the answer is known to be
+// accepted.
+func (p *answerInProgress) acceptedOwner() *turnClaim {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.owner
+}
+
+func (p *answerInProgress) finishAnswer() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended = true; p.owner == nil {
+		p.caller.answerMu.Unlock()
+	}
+}

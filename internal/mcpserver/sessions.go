@@ -1,0 +1,464 @@
+package mcpserver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/clientprofile"
+	"github.com/turnstone-repl/turnstone/internal/mcptransport"
+	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/internal/text"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/workers"
+)
+
+// newSession asks for a session with an unused name.
+const newSession = "new"
+
+// sessions holds the sessions that one caller has opened, by name.
+type sessions struct {
+	backend     backend.Backend // provides the sessions
+	specs       map[string]func(dir string) workers.Spec
+	sandbox     *workers.Sandbox // of each session, unless the client allows less
+	canConfine  bool             // sessions can be confined as a client may ask
+	packages    []string         // packages that every spec prepares, as named to the model
+	dir         string           // working directory, whatever the client says; may be ""
+	processDir  string           // the directory of this process
+	languages   []string         // sorted
+	defaultLang string           // the language of calls that name none; "" if there are several
+	logger      *slog.Logger
+	shared      bool            // by callers that cannot be distinguished, so each call names its session
+	idleTimeout time.Duration   // how long a session lives without a call; 0 means forever
+	opening     sync.WaitGroup  // counts goroutines that open a session or end an idle one
+	ctx         context.Context // of opening sessions
+	stop        context.CancelFunc
+
+	mu         sync.Mutex
+	byName     map[string]*callerSession // guarded by mu; without sessions that failed to open
+	endedNames map[string]bool           // guarded by mu; names of ended idle sessions, at most maxEndedNames
+	closed     bool                      // guarded by mu
+}
+
+// maxEndedNames bounds the remembered names of ended sessions. A caller that uses a forgotten
+// name learns that its session is new, but not that the old one ended.
+const maxEndedNames = 256
+
+func newSessions(o *Options, c mcptransport.ServedClient) *sessions {
+	s := &sessions{
+		backend:     o.Backend,
+		specs:       o.Specs,
+		sandbox:     o.Sandbox,
+		canConfine:  o.CanConfine,
+		packages:    o.With,
+		dir:         o.Dir,
+		languages:   slices.Sorted(maps.Keys(o.Specs)),
+		defaultLang: o.Default,
+		logger:      o.Logger,
+		shared:      c.Shared,
+		idleTimeout: c.IdleTimeout,
+		byName:      make(map[string]*callerSession),
+		endedNames:  make(map[string]bool),
+	}
+	if s.backend == nil {
+		local := &backend.Local{Supervisor: o.Supervisor, Specs: o.Specs, Author: o.Author, Prepares: len(o.With) > 0, MakeRoom: s.makeRoom}
+		if c.Number > 0 {
+			local.NamePrefix = fmt.Sprintf("c%d%s", c.Number, clientSeparator) // one supervisor serves all clients
+		}
+		s.backend = local
+	}
+	if len(s.languages) == 1 {
+		s.defaultLang = s.languages[0]
+	}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.processDir, _ = os.Getwd() // clients never name the directory ""
+	return s
+}
+
+// ownsAll reports whether the backend's sessions all belong to this caller, so that there are none
+// but the opened ones.
+func (s *sessions) ownsAll() bool { return len(s.backend.Remotes()) == 0 }
+
+var errNoSessionName = errors.New(`session is required, because nothing else distinguishes your calls from others: pass "new" to create a session, then pass the name in the reply with every call`)
+
+// hasUsedSession reports whether a call has named a session.
+func (s *sessions) hasUsedSession() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range s.byName {
+		if v.used {
+			return true
+		}
+	}
+	return false
+}
+
+// A sessionTarget is the session that a repl call asks for, resolved step by step.
+type sessionTarget struct {
+	remote string // with its slash; "" for the default remote
+	name   string // with the remote; "" until it is resolved
+	lang   string // "" until it is resolved
+	dir    string // working directory of a new session
+
+	isNamed        bool // the call names a session
+	isNew          bool // the call asks for a session with an unused name
+	isRemoteMain   bool // the main session of a remote, for calls that only choose the remote
+	isLangInferred bool // neither the call nor a default chose the language
+}
+
+// resolveAndOpen returns the session of that name and language. It creates a missing one in dir, the
+// client's directory, which may be "". notices has facts about it that the caller does not expect.
+func (s *sessions) resolveAndOpen(name, lang, dir string, codex *clientprofile.CodexState) (v *callerSession, notices []string, err error) {
+	t, err := s.parseTarget(name, lang, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, nil, session.ErrClosed
+	}
+	if s.shared && !t.isNamed {
+		return nil, nil, errNoSessionName
+	}
+	s.resolveNameLocked(t)
+	if v := s.byName[t.name]; v != nil {
+		return s.reuseLocked(v, t, codex)
+	}
+	if err := s.resolveLanguageLocked(t); err != nil {
+		return nil, nil, err
+	}
+	if s.countOpeningLocked() >= maxOpening {
+		return nil, nil, fmt.Errorf("%w: %d sessions are still being opened", session.ErrLimit, maxOpening)
+	}
+	if t.isNew {
+		t.name = t.remote + s.freeNameLocked(t.lang)
+	}
+	v = s.openLocked(t.name, t.lang, t.dir, codex)
+	v.used = true
+	s.touchLocked(v)
+	return v, s.newTargetNoticesLocked(t), nil
+}
+
+// parseTarget checks the arguments of a call against the known languages and remotes.
+func (s *sessions) parseTarget(name, lang, dir string) (*sessionTarget, error) {
+	lang = s.canonicalLanguage(lang)
+	if lang != "" && s.specs[lang] == nil {
+		return nil, fmt.Errorf("unknown language %q: use %s", lang, joinNames(s.languages, "or", ""))
+	}
+	remote, own, err := s.splitRemote(name)
+	if err != nil {
+		return nil, err
+	}
+	return &sessionTarget{
+		remote: remote, name: remote + own, lang: lang, dir: s.workingDirFor(dir),
+		isNamed: name != "", isNew: own == newSession, isRemoteMain: remote != "" && own == backend.MainSession,
+	}, nil
+}
+
+// resolveNameLocked chooses the session of a call that names none. The name stays "" if several
+// sessions are possible.
+func (s *sessions) resolveNameLocked(t *sessionTarget) {
+	switch {
+	case t.isNamed:
+	case t.lang != "":
+		t.name = s.defaultName(t.lang)
+	default:
+		if t.name = s.defaultSessionLocked(); t.name == "" && len(s.defaultRemoteNamesLocked()) == 0 {
+			t.lang, t.isLangInferred = s.assumedLanguage(t.dir), true
+			t.name = s.defaultName(t.lang)
+		}
+	}
+}
+
+// resolveLanguageLocked chooses the language of a session that this server does not have yet. It
+// stays "" if the backend may have the session.
+func (s *sessions) resolveLanguageLocked(t *sessionTarget) error {
+	if t.lang == "" {
+		t.lang = s.defaultLang
+	}
+	if t.lang == "" && t.isRemoteMain {
+		t.lang = s.assumedLanguage(t.dir)
+	}
+	switch {
+	case t.lang != "", !s.ownsAll() && t.isNamed && !t.isNew:
+	case t.name == "":
+		return fmt.Errorf("session is required; existing sessions: %s", joinNames(slices.Sorted(maps.Keys(s.byName)), "and", ""))
+	default:
+		t.lang, t.isLangInferred = s.assumedLanguage(t.dir), true
+	}
+	return nil
+}
+
+// reuseLocked returns an existing session for a call. It replaces a session that was opened ahead in
+// another directory, or with more rights than the client allows.
+func (s *sessions) reuseLocked(v *callerSession, t *sessionTarget, codex *clientprofile.CodexState) (*callerSession, []string, error) {
+	if t.lang != "" && t.lang != v.lang {
+		return nil, nil, fmt.Errorf("session %q runs %s: leave lang out, or use another session for %s", t.name, v.lang, t.lang)
+	}
+	var notices []string
+	moved := t.dir != v.dir
+	_, narrowed := s.clientLimitFor(codex, t.dir).Intersect(s.sandbox)
+	if !v.used && (moved || narrowed) {
+		v = s.openLocked(t.name, v.lang, t.dir, codex)
+		if s.ownsAll() && moved {
+			notices = append(notices, "it works in "+v.dir)
+		}
+	}
+	v.used = true
+	s.touchLocked(v)
+	return v, notices, nil
+}
+
+// newTargetNoticesLocked returns the notices about a session that was just opened. There are none if
+// it may have existed before: only openOnBackend learns whether it is new.
+func (s *sessions) newTargetNoticesLocked(t *sessionTarget) (notices []string) {
+	if !s.ownsAll() {
+		return nil
+	}
+	switch {
+	case s.endedNames[t.name]:
+		delete(s.endedNames, t.name)
+		notices = append(notices, fmt.Sprintf("session %q was ended after %s without a call; this is a new one, its state is lost", t.name, text.CompactDuration(s.idleTimeout)))
+	case t.isNamed && t.isLangInferred:
+		notices = append(notices, fmt.Sprintf("new %s session %q", t.lang, t.name))
+	case t.isNamed:
+		notices = append(notices, fmt.Sprintf("new session %q", t.name))
+	case t.isLangInferred:
+		notices = append(notices, fmt.Sprintf("new %s session", t.lang))
+	}
+	if t.dir != s.dir {
+		notices = append(notices, "it works in "+t.dir)
+	}
+	return notices
+}
+
+// canonicalLanguage returns the known spelling of a language, ignoring case.
+func (s *sessions) canonicalLanguage(lang string) string {
+	for _, known := range s.languages {
+		if s.specs[lang] == nil && strings.EqualFold(strings.TrimSpace(lang), known) {
+			return known
+		}
+	}
+	return lang
+}
+
+// isOutsideProject reports whether this process was started outside of any project: in the root
+// directory, the home directory or a parent of it. Graphical clients start servers there.
+func (s *sessions) isOutsideProject() bool {
+	if s.dir != "" {
+		return false
+	}
+	here := paths.RealOrSame(s.processDir)
+	if home, err := os.UserHomeDir(); err == nil && paths.Contains(here, paths.RealOrSame(home)) {
+		return true
+	}
+	return filepath.Dir(here) == here
+}
+
+// assumedLanguage returns the language of a new session when a call names none: the first with a
+// runtime on this machine, or else the first.
+func (s *sessions) assumedLanguage(dir string) string {
+	for _, lang := range s.languages {
+		if s.specs[lang](dir).Err == nil {
+			return lang
+		}
+	}
+	return s.languages[0]
+}
+
+// workingDirFor returns the directory of a new session for a client in dir. "" means the
+// session's default.
+func (s *sessions) workingDirFor(dir string) string {
+	if s.dir != "" || dir == s.processDir {
+		return s.dir
+	}
+	return dir
+}
+
+// defaultSessionLocked returns the session for a call that names none: the main one, or else the
+// only one on the default remote, or else "".
+func (s *sessions) defaultSessionLocked() string {
+	if s.defaultLang != "" {
+		return backend.MainSession
+	}
+	if names := s.defaultRemoteNamesLocked(); len(names) == 1 {
+		return names[0]
+	}
+	return ""
+}
+
+// defaultRemoteNamesLocked returns the names of the sessions on the default remote.
+func (s *sessions) defaultRemoteNamesLocked() (names []string) {
+	for name := range s.byName {
+		if !strings.Contains(name, backend.RemoteSeparator) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (s *sessions) defaultName(lang string) string {
+	if lang == s.defaultLang {
+		return backend.MainSession
+	}
+	return sessionName(lang)
+}
+
+// sessionName converts a language such as "jupyter:ir" to a session's name.
+func sessionName(lang string) string { return strings.ReplaceAll(lang, ":", "-") }
+
+func (s *sessions) freeNameLocked(lang string) string {
+	lang = sessionName(lang)
+	if s.shared || !s.ownsAll() { // a number could be the session of another caller
+		return lang + "-" + strings.ToLower(rand.Text()[:8])
+	}
+	for n := 2; ; n++ {
+		if name := lang + "-" + strconv.Itoa(n); s.byName[name] == nil {
+			return name
+		}
+	}
+}
+
+// find returns the existing session of that name, or the default one.
+func (s *sessions) find(name string, codex *clientprofile.CodexState) (*callerSession, error) {
+	remote, name, err := s.splitRemote(name)
+	if err != nil {
+		return nil, err
+	}
+	name = remote + name
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shared && name == "" {
+		return nil, errNoSessionName
+	}
+	if name == "" {
+		name = s.defaultSessionLocked()
+	}
+	if v := s.byName[name]; v != nil {
+		s.touchLocked(v)
+		return v, nil
+	}
+	if !s.ownsAll() && name != "" && !s.closed { // the backend may have it
+		v := s.openLocked(name, "", s.workingDirFor(codex.WorkingDir()), codex)
+		v.used = true
+		return v, nil
+	}
+	existing := "no sessions yet: repl creates one"
+	if names := slices.Sorted(maps.Keys(s.byName)); len(names) > 0 {
+		existing = "existing sessions: " + joinNames(names, "and", "")
+	}
+	if name == "" {
+		return nil, fmt.Errorf("session is required; %s", existing)
+	}
+	return nil, fmt.Errorf("unknown session %q; %s", name, existing)
+}
+
+// allSessions returns every session, by name.
+func (s *sessions) allSessions() []*callerSession {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*callerSession
+	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
+		all = append(all, s.byName[name])
+	}
+	return all
+}
+
+// describeSessions describes every session, by name, and returns the sessions that are not open
+// yet. A backend describes all its sessions, including those of other clients; unreached names
+// the remotes that do not answer. An error means that no remote answers.
+func (s *sessions) describeSessions(ctx context.Context) (all []session.Info, opening []*callerSession, unreached []string, err error) {
+	if !s.ownsAll() {
+		if all, unreached, err = s.listRemoteSessions(ctx); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	for _, v := range s.allSessions() {
+		opened, ok := v.handleIfOpen()
+		switch {
+		case !ok && !slices.ContainsFunc(all, func(i session.Info) bool { return i.Name == v.name }):
+			opening = append(opening, v)
+		case ok && s.ownsAll():
+			i := opened.InfoOrEnded(ctx)
+			i.Name, i.Language = v.name, v.lang // the caller's name; the language is known before the worker is ready
+			all = append(all, i)
+		}
+	}
+	return all, opening, unreached, nil
+}
+
+// touchLocked restarts the idle timeout of a session.
+func (s *sessions) touchLocked(v *callerSession) {
+	if s.idleTimeout == 0 {
+		return
+	}
+	v.lastCall = time.Now()
+	if v.expiry == nil {
+		v.expiry = time.AfterFunc(s.idleTimeout, func() { s.expireIdle(v) })
+	} else {
+		v.expiry.Reset(s.idleTimeout)
+	}
+}
+
+// expireIdle ends a session that no call has named for the idle timeout, even a busy one.
+func (s *sessions) expireIdle(v *callerSession) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.byName[v.name] != v || time.Since(v.lastCall) < s.idleTimeout {
+		return // a call has just restarted the timeout
+	}
+	delete(s.byName, v.name)
+	if len(s.endedNames) >= maxEndedNames {
+		clear(s.endedNames)
+	}
+	s.endedNames[v.name] = true
+	s.opening.Go(func() { v.close(s.logger) })
+}
+
+func (s *sessions) removeSession(v *callerSession) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byName[v.name] == v {
+		delete(s.byName, v.name)
+	}
+}
+
+// close closes every session, concurrently.
+func (s *sessions) close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.stop()
+	s.opening.Wait()
+	var closing sync.WaitGroup
+	for _, v := range s.allSessions() {
+		closing.Go(func() { v.close(s.logger) })
+	}
+	closing.Wait()
+}
+
+// clientSeparator follows the number of a client in the names of its sessions.
+const clientSeparator = "-"
+
+// ClientOfSession returns the client that owns a session, by the session's name in the
+// supervisor. It returns "" if the session is shared or there is only one client.
+func ClientOfSession(name string) string {
+	client, _, found := strings.Cut(name, clientSeparator)
+	digits := strings.TrimPrefix(client, "c")
+	if _, err := strconv.ParseUint(digits, 10, 64); !found || err != nil || digits == client {
+		return ""
+	}
+	return client
+}
