@@ -3,7 +3,6 @@ package mcpserver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -22,33 +21,6 @@ const (
 	// maxReasonChars bounds the reason why a remote cannot be listed.
 	maxReasonChars = 300
 )
-
-// splitRemote splits a session's name into the remote with its slash, and the session's own name.
-// prefix is "" for the default remote.
-func (s *sessions) splitRemote(name string) (prefix, own string, err error) {
-	remote, own, found := strings.Cut(name, backend.RemoteSeparator)
-	remotes := s.backend.Remotes()
-	if !found || len(remotes) == 0 {
-		return "", name, nil
-	}
-	switch isDefault := remote != "" && remote == remotes[0]; {
-	case !isDefault && !slices.Contains(remotes[1:], remote):
-		return "", "", fmt.Errorf("session %q: %s", name, remoteNotAllowed(remote, remotes[1:]))
-	case own == "":
-		return "", "", fmt.Errorf("session %q lacks a name after the remote: use %q", name, name+backend.MainSession)
-	case isDefault:
-		return "", own, nil
-	}
-	return remote + backend.RemoteSeparator, own, nil
-}
-
-// remoteNotAllowed says that the user does not allow a remote, and which ones they allow.
-func remoteNotAllowed(remote string, allowed []string) string {
-	if len(allowed) == 0 {
-		return "the user allows no other remotes (repl mcp --remotes): use a name without a slash"
-	}
-	return fmt.Sprintf("%q is not among the remotes that the user allows (repl mcp --remotes): %s", remote, joinNames(allowed, "and", ""))
-}
 
 // listRemoteSessions describes the sessions on all remotes of the backend, which it asks
 // concurrently. unreached has a line for each remote that does not answer. If none does, that is

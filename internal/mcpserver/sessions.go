@@ -104,40 +104,22 @@ func (s *sessions) hasUsedSession() bool {
 	return false
 }
 
-// A sessionTarget is the session that a repl call asks for, resolved step by step.
-type sessionTarget struct {
-	remote string // with its slash; "" for the default remote
-	name   string // with the remote; "" until it is resolved
-	lang   string // "" until it is resolved
-	dir    string // working directory of a new session
-
-	isNamed        bool // the call names a session
-	isNew          bool // the call asks for a session with an unused name
-	isRemoteMain   bool // the main session of a remote, for calls that only choose the remote
-	isLangInferred bool // neither the call nor a default chose the language
-}
-
 // resolveAndOpen returns the session of that name and language. It creates a missing one in dir, the
 // client's directory, which may be "". notices has facts about it that the caller does not expect.
 func (s *sessions) resolveAndOpen(name, lang, dir string, codex *clientprofile.CodexState) (v *callerSession, notices []string, err error) {
-	t, err := s.parseTarget(name, lang, dir)
-	if err != nil {
-		return nil, nil, err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, nil, session.ErrClosed
 	}
-	if s.shared && !t.isNamed {
-		return nil, nil, errNoSessionName
+	dir = s.workingDirFor(dir)
+	t, err := s.targetFactsLocked(dir).resolve(name, lang)
+	if err != nil {
+		return nil, nil, err
 	}
-	s.resolveNameLocked(t)
+	t.dir = dir
 	if v := s.byName[t.name]; v != nil {
 		return s.reuseLocked(v, t, codex)
-	}
-	if err := s.resolveLanguageLocked(t); err != nil {
-		return nil, nil, err
 	}
 	if s.countOpeningLocked() >= maxOpening {
 		return nil, nil, fmt.Errorf("%w: %d sessions are still being opened", session.ErrLimit, maxOpening)
@@ -151,62 +133,21 @@ func (s *sessions) resolveAndOpen(name, lang, dir string, codex *clientprofile.C
 	return v, s.newTargetNoticesLocked(t), nil
 }
 
-// parseTarget checks the arguments of a call against the known languages and remotes.
-func (s *sessions) parseTarget(name, lang, dir string) (*sessionTarget, error) {
-	lang = s.canonicalLanguage(lang)
-	if lang != "" && s.specs[lang] == nil {
-		return nil, fmt.Errorf("unknown language %q: use %s", lang, joinNames(s.languages, "or", ""))
+// targetFactsLocked returns what the resolution of a session's name depends on, for a client in dir.
+func (s *sessions) targetFactsLocked(dir string) *targetFacts {
+	f := &targetFacts{
+		languages: s.languages, defaultLang: s.defaultLang, remotes: s.backend.Remotes(), shared: s.shared,
+		known: make(map[string]string, len(s.byName)), assumeLanguage: func() string { return s.assumedLanguage(dir) },
 	}
-	remote, own, err := s.splitRemote(name)
-	if err != nil {
-		return nil, err
+	for name, v := range s.byName {
+		f.known[name] = v.lang
 	}
-	return &sessionTarget{
-		remote: remote, name: remote + own, lang: lang, dir: s.workingDirFor(dir),
-		isNamed: name != "", isNew: own == newSession, isRemoteMain: remote != "" && own == backend.MainSession,
-	}, nil
-}
-
-// resolveNameLocked chooses the session of a call that names none. The name stays "" if several
-// sessions are possible.
-func (s *sessions) resolveNameLocked(t *sessionTarget) {
-	switch {
-	case t.isNamed:
-	case t.lang != "":
-		t.name = s.defaultName(t.lang)
-	default:
-		if t.name = s.defaultSessionLocked(); t.name == "" && len(s.defaultRemoteNamesLocked()) == 0 {
-			t.lang, t.isLangInferred = s.assumedLanguage(t.dir), true
-			t.name = s.defaultName(t.lang)
-		}
-	}
-}
-
-// resolveLanguageLocked chooses the language of a session that this server does not have yet. It
-// stays "" if the backend may have the session.
-func (s *sessions) resolveLanguageLocked(t *sessionTarget) error {
-	if t.lang == "" {
-		t.lang = s.defaultLang
-	}
-	if t.lang == "" && t.isRemoteMain {
-		t.lang = s.assumedLanguage(t.dir)
-	}
-	switch {
-	case t.lang != "", !s.ownsAll() && t.isNamed && !t.isNew:
-	case t.name == "":
-		return fmt.Errorf("session is required; existing sessions: %s", joinNames(slices.Sorted(maps.Keys(s.byName)), "and", ""))
-	default:
-		t.lang, t.isLangInferred = s.assumedLanguage(t.dir), true
-	}
-	return nil
+	return f
 }
 
 // reuseLocked returns an existing session for a call. It replaces a session that was opened ahead in
 // another directory, or with more rights than the client allows.
 func (s *sessions) reuseLocked(v *callerSession, t *sessionTarget, codex *clientprofile.CodexState) (*callerSession, []string, error) {
-	if t.lang != "" && t.lang != v.lang {
-		return nil, nil, fmt.Errorf("session %q runs %s: leave lang out, or use another session for %s", t.name, v.lang, t.lang)
-	}
 	var notices []string
 	moved := t.dir != v.dir
 	_, narrowed := s.clientLimitFor(codex, t.dir).Intersect(s.sandbox)
@@ -244,16 +185,6 @@ func (s *sessions) newTargetNoticesLocked(t *sessionTarget) (notices []string) {
 	return notices
 }
 
-// canonicalLanguage returns the known spelling of a language, ignoring case.
-func (s *sessions) canonicalLanguage(lang string) string {
-	for _, known := range s.languages {
-		if s.specs[lang] == nil && strings.EqualFold(strings.TrimSpace(lang), known) {
-			return known
-		}
-	}
-	return lang
-}
-
 // isOutsideProject reports whether this process was started outside of any project: in the root
 // directory, the home directory or a parent of it. Graphical clients start servers there.
 func (s *sessions) isOutsideProject() bool {
@@ -287,35 +218,6 @@ func (s *sessions) workingDirFor(dir string) string {
 	return dir
 }
 
-// defaultSessionLocked returns the session for a call that names none: the main one, or else the
-// only one on the default remote, or else "".
-func (s *sessions) defaultSessionLocked() string {
-	if s.defaultLang != "" {
-		return backend.MainSession
-	}
-	if names := s.defaultRemoteNamesLocked(); len(names) == 1 {
-		return names[0]
-	}
-	return ""
-}
-
-// defaultRemoteNamesLocked returns the names of the sessions on the default remote.
-func (s *sessions) defaultRemoteNamesLocked() (names []string) {
-	for name := range s.byName {
-		if !strings.Contains(name, backend.RemoteSeparator) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-func (s *sessions) defaultName(lang string) string {
-	if lang == s.defaultLang {
-		return backend.MainSession
-	}
-	return sessionName(lang)
-}
-
 // sessionName converts a language such as "jupyter:ir" to a session's name.
 func sessionName(lang string) string { return strings.ReplaceAll(lang, ":", "-") }
 
@@ -333,18 +235,19 @@ func (s *sessions) freeNameLocked(lang string) string {
 
 // find returns the existing session of that name, or the default one.
 func (s *sessions) find(name string, codex *clientprofile.CodexState) (*callerSession, error) {
-	remote, name, err := s.splitRemote(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	facts := s.targetFactsLocked("")
+	remote, name, err := facts.splitRemote(name)
 	if err != nil {
 		return nil, err
 	}
 	name = remote + name
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.shared && name == "" {
 		return nil, errNoSessionName
 	}
 	if name == "" {
-		name = s.defaultSessionLocked()
+		name = facts.defaultSession()
 	}
 	if v := s.byName[name]; v != nil {
 		s.touchLocked(v)
