@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/internal/conn"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -43,7 +44,7 @@ type Client struct {
 	reconnectTimeout atomic.Int64  // see SetReconnectTimeout
 
 	mu          sync.Mutex
-	conn        *daemonConn   // guarded by mu; nil before the first connection and after a loss
+	conn        *conn.Conn    // guarded by mu; nil before the first connection and after a loss
 	epoch       uint64        // guarded by mu; number of connections so far
 	attempt     *attempt      // guarded by mu; nil when not dialling
 	failures    int           // guarded by mu; failed attempts since the connection was lost
@@ -71,7 +72,7 @@ const maxOutages = 32
 type attempt struct {
 	done         chan struct{} // closed when the other fields are set
 	startsDaemon bool          // it starts a daemon if none is running
-	conn         *daemonConn
+	conn         *conn.Conn
 	err          error
 }
 
@@ -190,7 +191,7 @@ func (cl *Client) Downtime(since time.Time) (down time.Duration) {
 
 // acquireConn returns a connection. If there is none, it dials until it is connected, the
 // failure is final, or ctx ends. starts allows starting a daemon.
-func (cl *Client) acquireConn(ctx context.Context, starts bool) (*daemonConn, error) {
+func (cl *Client) acquireConn(ctx context.Context, starts bool) (*conn.Conn, error) {
 	for {
 		c, a, err := cl.currentConn(starts)
 		if c != nil || err != nil {
@@ -252,7 +253,7 @@ func (cl *Client) unreachableError(ctx context.Context) error {
 
 // currentConn returns the connection, unless it is known to be lost; otherwise the attempt to
 // make one.
-func (cl *Client) currentConn(starts bool) (*daemonConn, *attempt, error) {
+func (cl *Client) currentConn(starts bool) (*conn.Conn, *attempt, error) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	if cl.closed {
@@ -286,7 +287,7 @@ func (cl *Client) runAttempt(a *attempt, noted <-chan struct{}) {
 		}
 	}
 	cl.mu.Unlock()
-	var c *daemonConn
+	var c *conn.Conn
 	err := sleepContext(cl.ctx, pause)
 	if err == nil {
 		c, err = cl.dialDaemon(cl.ctx, a.startsDaemon)
@@ -336,7 +337,7 @@ func (cl *Client) endOutageLocked() Outage {
 }
 
 // watchConn waits for the end of a connection and handles it.
-func (cl *Client) watchConn(c *daemonConn, noted chan<- struct{}) {
+func (cl *Client) watchConn(c *conn.Conn, noted chan<- struct{}) {
 	defer close(noted)
 	<-c.Ending()
 	from, cause := c.Loss()
@@ -359,7 +360,7 @@ func (cl *Client) watchConn(c *daemonConn, noted chan<- struct{}) {
 
 // dialDaemon connects. A local daemon that is not running, or not yet, is dialled again, and
 // started before that if starts is set.
-func (cl *Client) dialDaemon(ctx context.Context, starts bool) (*daemonConn, error) {
+func (cl *Client) dialDaemon(ctx context.Context, starts bool) (*conn.Conn, error) {
 	started := time.Now()
 	c, err := cl.openConn(ctx)
 	if cl.remote && !starts {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 
+	"github.com/turnstone-repl/turnstone/client/internal/conn"
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -49,13 +50,13 @@ func Dial(ctx context.Context, d Dialer) (*Conn, error) {
 	if d == nil {
 		d = DefaultDialer(nil)
 	}
-	conn, err := d.Dial(ctx)
+	stream, err := d.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithTimeout(ctx, dialTimeout)
+	ctx, stop := context.WithTimeout(ctx, conn.DialTimeout)
 	defer stop()
-	c := newSingleConn(conn)
+	c := newSingleConn(stream)
 	if err := c.CheckDaemon(ctx, d); err != nil {
 		_ = c.Close()
 		return nil, err
@@ -100,27 +101,27 @@ func (c *Conn) Session(name string) *Session {
 
 // A singleConn is one connection, whose calls and subscriptions end with it.
 type singleConn struct {
-	*daemonConn
+	*conn.Conn
 	callbacks
 }
 
-func newSingleConn(conn net.Conn) *singleConn {
+func newSingleConn(stream net.Conn) *singleConn {
 	c := &singleConn{}
-	c.daemonConn = newDaemonConn(conn, connectionOptions(conn, false, c.callbacks.handleNotification))
+	c.Conn = conn.New(stream, connectionOptions(stream, false, c.callbacks.handleNotification))
 	return c
 }
 
 // connectionOptions returns the options of a connection. A remote one is probed while it is
 // needed.
-func connectionOptions(conn net.Conn, remote bool, handle func(*jsonrpc2.Message)) options {
-	o := options{protocol: Protocol, remote: remote, onNotification: handle}
-	if over, ok := conn.(interface{ Greeting() Greeting }); ok {
+func connectionOptions(stream net.Conn, remote bool, handle func(*jsonrpc2.Message)) conn.Options {
+	o := conn.Options{Protocol: Protocol, Remote: remote, OnNotification: handle}
+	if over, ok := stream.(interface{ Greeting() Greeting }); ok {
 		g := over.Greeting()
-		o.greeting = &daemonGreeting{Version: g.Version, Protocol: g.Protocol, PID: g.PID, Started: g.Started}
+		o.Greeting = &conn.DaemonGreeting{Version: g.Version, Protocol: g.Protocol, PID: g.PID, Started: g.Started}
 	}
-	if over, ok := conn.(*commandConn); ok {
-		o.canSkip, o.afterClose = over.canSkip, over.Terminate
-		o.heartbeat = over.command.KeepAlive / pingsPerKeepAlive
+	if over, ok := stream.(*commandConn); ok {
+		o.CanSkip, o.AfterClose = over.canSkip, over.Terminate
+		o.Heartbeat = over.command.KeepAlive / pingsPerKeepAlive
 	}
 	return o
 }
@@ -133,7 +134,7 @@ func (c *singleConn) subscribeReceiver(ctx context.Context, before lostStream, p
 	if before.err != nil {
 		return 0, before.err
 	}
-	return subscribeOver(ctx, c.daemonConn, p, w)
+	return subscribeOver(ctx, c.Conn, p, w)
 }
 
 func (c *singleConn) canReconnect() bool { return false }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 
+	"github.com/turnstone-repl/turnstone/client/internal/conn"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -43,16 +44,16 @@ func (s Socket) String() string { return "the socket " + string(s) }
 func (s Socket) Dial(ctx context.Context) (net.Conn, error) { return dialAt(ctx, os.Getenv, string(s)) }
 
 func dialAt(ctx context.Context, getenv func(string) string, socket string) (net.Conn, error) {
-	ctx, stop := context.WithTimeout(ctx, dialTimeout)
+	ctx, stop := context.WithTimeout(ctx, conn.DialTimeout)
 	defer stop()
-	conn, err := connectSocket(ctx, getenv, socket)
+	stream, err := connectSocket(ctx, getenv, socket)
 	switch {
 	case err == nil:
-		return conn, nil
+		return stream, nil
 	case session.KindOf(err) == KindUnreachable: // the error says why
 		return nil, err
 	case errors.Is(err, context.DeadlineExceeded):
-		silent := stuckError(Socket(socket))
+		silent := conn.NewStuckError(Socket(socket))
 		silent.Cause = context.DeadlineExceeded
 		return nil, silent
 	}

@@ -4,8 +4,8 @@
 //	c, err := client.Dial(ctx, client.Socket(client.DefaultSocket(os.Getenv)))
 //	...
 //	defer c.Close()
-//	session, err := c.Create(ctx, client.CreateParams{Name: "main", Language: "python"})
-//	reply, err := c.Start(ctx, client.StartParams{Session: "main", Input: "6 * 7", WaitMS: 45_000})
+//	session, err := c.CreateSession(ctx, client.CreateParams{Name: "main", Language: "python"})
+//	reply, err := c.StartTurn(ctx, client.StartParams{Session: "main", Input: "6 * 7", WaitMS: 45_000})
 //	fmt.Print(reply.Render(nil).Text())
 //
 // The types with JSON tags are the messages on the wire, which docs/daemon.md describes; the

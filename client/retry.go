@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/internal/conn"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -33,7 +34,7 @@ func (cl *Client) callMethod(ctx context.Context, method string, params, result 
 	if r, ok := params.(retryableParams); ok {
 		t.params = r.withRequestID(cl.newRequestID())
 	}
-	err := t.runWithRetry(ctx, func(c *daemonConn) error { return t.callOnce(ctx, c, result) })
+	err := t.runWithRetry(ctx, func(c *conn.Conn) error { return t.callOnce(ctx, c, result) })
 	if errors.Is(err, context.DeadlineExceeded) && session.KindOf(err) == "" {
 		err = fmt.Errorf("the daemon does not respond: %w", err)
 	}
@@ -42,7 +43,7 @@ func (cl *Client) callMethod(ctx context.Context, method string, params, result 
 
 // runWithRetry calls do with a connection, and again with the next one while a retry makes
 // sense.
-func (s *retryState) runWithRetry(ctx context.Context, do func(*daemonConn) error) error {
+func (s *retryState) runWithRetry(ctx context.Context, do func(*conn.Conn) error) error {
 	for {
 		c, err := s.acquireConn(ctx)
 		if err != nil && s.lossErr != nil && !s.client.remote && session.KindOf(err) == KindUnreachable {
@@ -103,8 +104,8 @@ type retryState struct {
 	method    string
 	params    any
 	startTime time.Time
-	lastConn  *daemonConn // the connection on which it was last sent
-	lossErr   error       // why it got no answer there
+	lastConn  *conn.Conn // the connection on which it was last sent
+	lossErr   error      // why it got no answer there
 	losses    lossCounter
 }
 
@@ -118,7 +119,7 @@ func (s *retryState) timeLeft() (left time.Duration, bounded bool) {
 }
 
 // acquireConn returns a connection on which the call can be made.
-func (s *retryState) acquireConn(ctx context.Context) (*daemonConn, error) {
+func (s *retryState) acquireConn(ctx context.Context) (*conn.Conn, error) {
 	if left, bounded := s.timeLeft(); bounded {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, max(left, 0))
@@ -136,7 +137,7 @@ func (s *retryState) acquireConn(ctx context.Context) (*daemonConn, error) {
 }
 
 // callOnce makes the call once.
-func (s *retryState) callOnce(ctx context.Context, c *daemonConn, result any) error {
+func (s *retryState) callOnce(ctx context.Context, c *conn.Conn, result any) error {
 	params := s.params
 	if p, ok := params.(waitingParams); ok && p.waitTime() > 0 {
 		left, _ := s.timeLeft()
@@ -150,7 +151,7 @@ func (s *retryState) callOnce(ctx context.Context, c *daemonConn, result any) er
 		}
 	}
 	err := c.Call(ctx, s.method, params, result)
-	if err != nil && errors.Is(context.Cause(ctx), errLateAnswer) {
+	if err != nil && errors.Is(context.Cause(ctx), conn.ErrLateAnswer) {
 		return &session.Error{Kind: KindUnreachable, Cause: context.DeadlineExceeded,
 			Message: fmt.Sprintf("%s has not responded since %s", s.client.RemoteName(), c.LastActivity().Format(time.TimeOnly))}
 	}
@@ -159,7 +160,7 @@ func (s *retryState) callOnce(ctx context.Context, c *daemonConn, result any) er
 
 // checkSameDaemon returns an error if a connection leads to a different run of the daemon than
 // the previous one, and a call with this method cannot continue there.
-func checkSameDaemon(c, before *daemonConn, method string) error {
+func checkSameDaemon(c, before *conn.Conn, method string) error {
 	switch method {
 	case MethodInfo, MethodPing, MethodList, MethodClients:
 		return nil
@@ -173,7 +174,7 @@ func checkSameDaemon(c, before *daemonConn, method string) error {
 
 // checkRemembered returns an error if a call whose effect must happen only once cannot be
 // repeated, because the daemon has had too many other clients since.
-func checkRemembered(c *daemonConn, method string) error {
+func checkRemembered(c *conn.Conn, method string) error {
 	if c.IsKnownToDaemon() {
 		return nil
 	}
@@ -193,7 +194,7 @@ func (cl *Client) isConnected() bool {
 }
 
 // canRetry reports whether a call may be made again.
-func (s *retryState) canRetry(ctx context.Context, c *daemonConn, err error) bool {
+func (s *retryState) canRetry(ctx context.Context, c *conn.Conn, err error) bool {
 	if err != nil {
 		select {
 		case <-c.HelloDone(): // the preceding hello may have been refused for the same reason

@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/internal/conn"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -41,7 +42,7 @@ func (cl *Client) subscribeReceiver(ctx context.Context, before lostStream, p Su
 		}
 	}
 	t := &retryState{client: cl, method: MethodSubscribe, params: p, startTime: time.Now(), lastConn: before.at.conn, lossErr: before.err}
-	err = t.runWithRetry(ctx, func(c *daemonConn) error {
+	err = t.runWithRetry(ctx, func(c *conn.Conn) error {
 		seq, err = subscribeOver(ctx, c, p, w)
 		return err
 	})
@@ -49,19 +50,19 @@ func (cl *Client) subscribeReceiver(ctx context.Context, before lostStream, p Su
 }
 
 // newConnection returns a connection whose notifications the Client handles.
-func (cl *Client) newConnection(conn net.Conn) *daemonConn {
-	return newDaemonConn(conn, connectionOptions(conn, cl.remote, cl.callbacks.handleNotification))
+func (cl *Client) newConnection(stream net.Conn) *conn.Conn {
+	return conn.New(stream, connectionOptions(stream, cl.remote, cl.callbacks.handleNotification))
 }
 
 // openConn connects once and sends the hello of this client. If a hello that was not waited for
 // is refused, the next attempt waits for its answer before other calls, and fails with its
 // error.
-func (cl *Client) openConn(ctx context.Context) (*daemonConn, error) {
-	conn, err := cl.dialer.Dial(ctx)
+func (cl *Client) openConn(ctx context.Context) (*conn.Conn, error) {
+	stream, err := cl.dialer.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := cl.newConnection(conn)
+	c := cl.newConnection(stream)
 	cl.mu.Lock()
 	cl.epoch++
 	epoch, first := cl.epoch, cl.helloFirst

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"sync"
 
+	"github.com/turnstone-repl/turnstone/client/internal/conn"
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -39,7 +40,7 @@ type Subscription struct {
 
 	mu         sync.Mutex
 	position   streamPosition // guarded by mu
-	backlog    backlog        // guarded by mu
+	backlog    conn.Backlog   // guarded by mu
 	err        error          // guarded by mu; why the subscription has ended
 	paused     bool           // guarded by mu; set by Pause
 	isFull     bool           // guarded by mu; the backlog is above its bound
@@ -57,7 +58,7 @@ const (
 
 // A streamPosition is the current connection of a subscription and its ID there.
 type streamPosition struct {
-	conn    *daemonConn
+	conn    *conn.Conn
 	id      string
 	release func() // stops probing the connection
 }
@@ -82,14 +83,14 @@ func newSubscription(ctx context.Context, c caller, p SubscribeParams) (*Subscri
 }
 
 // subscribeOver subscribes for w over one connection.
-func subscribeOver(ctx context.Context, c *daemonConn, p SubscribeParams, w streamReceiver) (timeline.Seq, error) {
+func subscribeOver(ctx context.Context, c *conn.Conn, p SubscribeParams, w streamReceiver) (timeline.Seq, error) {
 	var r SubscribeReply
 	if err := c.Call(ctx, MethodSubscribe, p, &r); err != nil {
 		return r.Seq, err
 	}
 	to := streamPosition{conn: c, id: r.Subscription, release: c.AddKeepAlive()}
 	wanted := w.setPosition(to)
-	c.AddReceiver(r.Subscription, receiver{Enqueue: w.enqueue, End: w.closeWithError})
+	c.AddReceiver(r.Subscription, conn.Receiver{Enqueue: w.enqueue, End: w.closeWithError})
 	if !wanted {
 		return r.Seq, to.unsubscribe(ctx, w)
 	}
@@ -199,7 +200,7 @@ func (sub *Subscription) nextMessage(ctx context.Context) (*jsonrpc2.Message, er
 	for {
 		sub.mu.Lock()
 		if m := sub.backlog.PopOldest(); m != nil {
-			if sub.isFull && sub.backlog.Size() <= maxQueuedBytes/2 {
+			if sub.isFull && sub.backlog.Size() <= conn.MaxQueuedBytes/2 {
 				sub.isFull = false
 				go sub.adjustFlow()
 			}
@@ -227,7 +228,7 @@ func (sub *Subscription) enqueue(m *jsonrpc2.Message) {
 		return
 	}
 	sub.backlog.Add(m)
-	if !sub.isFull && sub.backlog.Size() > maxQueuedBytes {
+	if !sub.isFull && sub.backlog.Size() > conn.MaxQueuedBytes {
 		sub.isFull = true
 		go sub.adjustFlow()
 	}

@@ -1,4 +1,4 @@
-package client
+package conn
 
 import (
 	"context"
@@ -26,19 +26,19 @@ const (
 	kindUnknownMethod session.Kind = "unknown_method"
 )
 
-// A daemonInstance is one run of a daemon.
-type daemonInstance struct {
+// A DaemonInstance is one run of a daemon.
+type DaemonInstance struct {
 	PID     int
 	Started time.Time
 }
 
 // IsSame reports whether both are the same run.
-func (i daemonInstance) IsSame(o daemonInstance) bool {
+func (i DaemonInstance) IsSame(o DaemonInstance) bool {
 	return i.PID == o.PID && i.Started.Equal(o.Started)
 }
 
-// A daemonGreeting is what a daemon, or the transport that leads to it, says of the daemon.
-type daemonGreeting struct {
+// A DaemonGreeting is what a daemon, or the transport that leads to it, says of the daemon.
+type DaemonGreeting struct {
 	Version  string    `json:"version"`
 	Protocol int       `json:"protocol"`
 	PID      int       `json:"pid"`
@@ -46,18 +46,18 @@ type daemonGreeting struct {
 	Known    bool      `json:"known"` // the daemon knows the client, which keeps its state
 }
 
-func (g *daemonGreeting) instance() daemonInstance {
-	return daemonInstance{PID: g.PID, Started: g.Started}
+func (g *DaemonGreeting) instance() DaemonInstance {
+	return DaemonInstance{PID: g.PID, Started: g.Started}
 }
 
 // CheckDaemon checks that the other end is a daemon of this protocol. A greeting says so;
 // otherwise the daemon is asked. d describes the daemon.
-func (c *daemonConn) CheckDaemon(ctx context.Context, d fmt.Stringer) error {
-	if g := c.options.greeting; g != nil {
+func (c *Conn) CheckDaemon(ctx context.Context, d fmt.Stringer) error {
+	if g := c.options.Greeting; g != nil {
 		return c.checkProtocol(g, d)
 	}
 	defer context.AfterFunc(ctx, func() { c.rpc.Drop(context.Cause(ctx)) })() // a silent daemon sends no error
-	var g daemonGreeting
+	var g DaemonGreeting
 	err := c.Call(ctx, methodInfo, struct{}{}, &g)
 	switch {
 	case err == nil:
@@ -70,23 +70,23 @@ func (c *daemonConn) CheckDaemon(ctx context.Context, d fmt.Stringer) error {
 }
 
 // checkProtocol returns an error for a daemon with a different protocol.
-func (c *daemonConn) checkProtocol(g *daemonGreeting, d fmt.Stringer) error {
-	if g.Protocol == c.options.protocol {
+func (c *Conn) checkProtocol(g *DaemonGreeting, d fmt.Stringer) error {
+	if g.Protocol == c.options.Protocol {
 		return nil
 	}
 	return &session.Error{Kind: kindProtocol, Message: fmt.Sprintf(
-		"the daemon at %s is version %s and speaks protocol %d; this program speaks %d: end it with repl daemon drain, and start the one that belongs to this program", d, g.Version, g.Protocol, c.options.protocol)}
+		"the daemon at %s is version %s and speaks protocol %d; this program speaks %d: end it with repl daemon drain, and start the one that belongs to this program", d, g.Version, g.Protocol, c.options.Protocol)}
 }
 
 // SayHello sends the hello with these params, as the first call. If a greeting has identified
 // the daemon, and first is not set, it does not wait for the answer, because the daemon handles
 // calls in order: onAnswer then gets the error of a hello whose answer came later, or nil.
-func (c *daemonConn) SayHello(ctx context.Context, d fmt.Stringer, params any, first bool, onAnswer func(error)) error {
+func (c *Conn) SayHello(ctx context.Context, d fmt.Stringer, params any, first bool, onAnswer func(error)) error {
 	hello, err := c.rpc.StartCall(methodHello, params)
 	if err != nil {
 		return err
 	}
-	if g := c.options.greeting; g != nil && g.PID != 0 && !g.Started.IsZero() && !first {
+	if g := c.options.Greeting; g != nil && g.PID != 0 && !g.Started.IsZero() && !first {
 		if err := c.checkProtocol(g, d); err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (c *daemonConn) SayHello(ctx context.Context, d fmt.Stringer, params any, f
 }
 
 // awaitHelloLater waits for the answer to a hello while calls after it have already been sent.
-func (c *daemonConn) awaitHelloLater(d fmt.Stringer, hello *jsonrpc2.PendingRequest, onAnswer func(error)) {
+func (c *Conn) awaitHelloLater(d fmt.Stringer, hello *jsonrpc2.PendingRequest, onAnswer func(error)) {
 	defer close(c.helloDone)
 	there, err := c.awaitHello(context.Background(), d, hello)
 	if err == nil && !there.IsSame(c.daemon) {
@@ -115,11 +115,11 @@ func (c *daemonConn) awaitHelloLater(d fmt.Stringer, hello *jsonrpc2.PendingRequ
 
 // awaitHello waits for the answer to a hello, and checks that the other end is a daemon of this
 // protocol.
-func (c *daemonConn) awaitHello(ctx context.Context, d fmt.Stringer, hello *jsonrpc2.PendingRequest) (i daemonInstance, err error) {
-	ctx, stop := context.WithTimeout(ctx, dialTimeout)
+func (c *Conn) awaitHello(ctx context.Context, d fmt.Stringer, hello *jsonrpc2.PendingRequest) (i DaemonInstance, err error) {
+	ctx, stop := context.WithTimeout(ctx, DialTimeout)
 	defer stop()
 	defer context.AfterFunc(ctx, func() { c.rpc.Drop(context.Cause(ctx)) })() // a silent daemon sends no error
-	var g daemonGreeting
+	var g DaemonGreeting
 	raw, err := c.rpc.AwaitAnswer(ctx, hello)
 	if err = callError(err); err == nil {
 		err = json.Unmarshal(raw, &g)
@@ -136,10 +136,10 @@ func (c *daemonConn) awaitHello(ctx context.Context, d fmt.Stringer, hello *json
 }
 
 // HelloDone is closed when the hello is answered. HasHelloAnswer reports whether it is.
-func (c *daemonConn) HelloDone() <-chan struct{} { return c.helloDone }
+func (c *Conn) HelloDone() <-chan struct{} { return c.helloDone }
 
 // HasHelloAnswer reports whether the daemon has answered the hello.
-func (c *daemonConn) HasHelloAnswer() bool {
+func (c *Conn) HasHelloAnswer() bool {
 	select {
 	case <-c.helloDone:
 		return true
@@ -149,11 +149,11 @@ func (c *daemonConn) HasHelloAnswer() bool {
 }
 
 // Daemon is the run of the daemon that the hello was sent to.
-func (c *daemonConn) Daemon() daemonInstance { return c.daemon }
+func (c *Conn) Daemon() DaemonInstance { return c.daemon }
 
 // IsKnownToDaemon reports whether the daemon remembers earlier requests of this client. It waits
 // for the answer to the hello, which has a time limit.
-func (c *daemonConn) IsKnownToDaemon() bool {
+func (c *Conn) IsKnownToDaemon() bool {
 	<-c.helloDone
 	return c.knownToDaemon
 }
@@ -162,12 +162,12 @@ func (c *daemonConn) IsKnownToDaemon() bool {
 // a daemon.
 func notDaemonError(ctx context.Context, d fmt.Stringer, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return stuckError(d)
+		return NewStuckError(d)
 	}
 	return &session.Error{Kind: kindUnreachable, Message: fmt.Sprintf("the program that listens at %s does not answer like a daemon: %v", d, err)}
 }
 
-// stuckError is the error for a program that listens but does not answer.
-func stuckError(d fmt.Stringer) *session.Error {
-	return &session.Error{Kind: kindUnreachable, Message: fmt.Sprintf("%s did not answer within %s: the daemon there is stopped or stuck", d, dialTimeout)}
+// NewStuckError is the error for a program that listens but does not answer.
+func NewStuckError(d fmt.Stringer) *session.Error {
+	return &session.Error{Kind: kindUnreachable, Message: fmt.Sprintf("%s did not answer within %s: the daemon there is stopped or stuck", d, DialTimeout)}
 }

@@ -1,4 +1,4 @@
-package client
+package conn
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// dialTimeout bounds connecting to a daemon.
-	dialTimeout = 5 * time.Second
+	// DialTimeout bounds connecting to a daemon.
+	DialTimeout = 5 * time.Second
 
 	// maxLineBytes bounds what the daemon may send in one line, in bytes. The daemon itself
 	// sends at most 16 MiB.
@@ -46,52 +46,52 @@ const (
 	connectionEndTimeout = 5 * time.Second
 )
 
-// The options of a connection are set before it is used.
-type options struct {
-	protocol  int             // the version of the protocol that the daemon must speak
-	remote    bool            // the connection is probed while it is needed
-	heartbeat time.Duration   // something is sent this often; 0 means never
-	greeting  *daemonGreeting // what the other end has said of the daemon; nil if nothing
+// Options of a connection are set before it is used.
+type Options struct {
+	Protocol  int             // the version of the protocol that the daemon must speak
+	Remote    bool            // the connection is probed while it is needed
+	Heartbeat time.Duration   // something is sent this often; 0 means never
+	Greeting  *DaemonGreeting // what the other end has said of the daemon; nil if nothing
 
-	canSkip        func(line []byte) bool    // whether a line that is no message can be skipped; nil means no
-	afterClose     func()                    // ends the transport; may be nil
-	onNotification func(m *jsonrpc2.Message) // gets the notifications that belong to no subscription
+	CanSkip        func(line []byte) bool    // whether a line that is no message can be skipped; nil means no
+	AfterClose     func()                    // ends the transport; may be nil
+	OnNotification func(m *jsonrpc2.Message) // gets the notifications that belong to no subscription
 }
 
-// A daemonConn is one connection to a daemon. It is safe for concurrent use.
-type daemonConn struct {
+// A Conn is one connection to a daemon, and ends with it. It is safe for concurrent use.
+type Conn struct {
 	rpc     *jsonrpc2.Conn
-	options options
+	options Options
 	done    chan struct{} // closed when the connection has ended
 	log     atomic.Pointer[slog.Logger]
 
 	helloDone     chan struct{}  // closed when the hello is answered or the connection has ended
-	daemon        daemonInstance // set by the hello, before use
+	daemon        DaemonInstance // set by the hello, before use
 	knownToDaemon bool           // set by the hello; the daemon remembers earlier requests
 
 	mu            sync.Mutex
-	receivers     map[string]receiver // guarded by mu
-	earlyBacklogs map[string]*backlog // guarded by mu: for subscriptions whose reply is not read yet
+	receivers     map[string]Receiver // guarded by mu
+	earlyBacklogs map[string]*Backlog // guarded by mu: for subscriptions whose reply is not read yet
 	err           error               // guarded by mu: why the connection ended
 }
 
-// newDaemonConn returns a connection over stream, and starts its reader and writer.
-func newDaemonConn(stream net.Conn, o options) *daemonConn {
-	c := &daemonConn{
+// New returns a connection over stream, and starts its reader and writer.
+func New(stream net.Conn, o Options) *Conn {
+	c := &Conn{
 		options:       o,
 		done:          make(chan struct{}),
 		helloDone:     make(chan struct{}),
-		receivers:     make(map[string]receiver),
-		earlyBacklogs: make(map[string]*backlog),
+		receivers:     make(map[string]Receiver),
+		earlyBacklogs: make(map[string]*Backlog),
 	}
 	r := jsonrpc2.Options{
 		MaxLine: maxLineBytes, MaxSend: jsonrpc2.MaxRequestBytes, StallTimeout: stallTimeout, CancelTimeout: cancelTimeout,
 		OnMessage: c.handleNotification, OnMalformed: c.handleMalformed,
 	}
-	if o.heartbeat > 0 {
-		r.Heartbeat, r.HeartbeatInterval = methodPing, o.heartbeat
+	if o.Heartbeat > 0 {
+		r.Heartbeat, r.HeartbeatInterval = methodPing, o.Heartbeat
 	}
-	if o.remote {
+	if o.Remote {
 		r.KeepAlive, r.KeepAliveInterval = methodPing, keepAliveInterval
 	} else {
 		r.Probe, r.ProbeInterval = methodInfo, probeInterval
@@ -103,44 +103,44 @@ func newDaemonConn(stream net.Conn, o options) *daemonConn {
 
 // handleMalformed ends the connection, unless the malformed line was printed by the transport
 // and contains no part of a message.
-func (c *daemonConn) handleMalformed(line []byte, p *jsonrpc2.Problem) {
-	if c.options.canSkip != nil && c.options.canSkip(line) {
+func (c *Conn) handleMalformed(line []byte, p *jsonrpc2.Problem) {
+	if c.options.CanSkip != nil && c.options.CanSkip(line) {
 		return
 	}
 	c.rpc.Drop(fmt.Errorf("malformed message: %s (%.100q)", p.Text, line))
 }
 
 // Close ends the connection and its transport. The sessions stay alive.
-func (c *daemonConn) Close() error {
+func (c *Conn) Close() error {
 	c.rpc.Drop(jsonrpc2.ErrClosed)
 	<-c.done
-	if c.options.afterClose != nil {
-		c.options.afterClose()
+	if c.options.AfterClose != nil {
+		c.options.AfterClose()
 	}
 	return nil
 }
 
 // Done is closed when the connection has ended, whichever side ended it.
-func (c *daemonConn) Done() <-chan struct{} { return c.done }
+func (c *Conn) Done() <-chan struct{} { return c.done }
 
 // Ending is closed when the connection is about to end, before what is left is handled.
-func (c *daemonConn) Ending() <-chan struct{} { return c.rpc.Context().Done() }
+func (c *Conn) Ending() <-chan struct{} { return c.rpc.Context().Done() }
 
 // IsOpen reports whether the connection is not known to have ended.
-func (c *daemonConn) IsOpen() bool { return c.rpc.Context().Err() == nil }
+func (c *Conn) IsOpen() bool { return c.rpc.Context().Err() == nil }
 
 // LogTo logs the end of the connection, and at debug level each line in both directions: its
 // method, ID and size, never its contents. nil logs nothing.
-func (c *daemonConn) LogTo(l *slog.Logger) {
+func (c *Conn) LogTo(l *slog.Logger) {
 	c.log.Store(l)
 	c.rpc.LogTo(l)
 }
 
 // LastActivity returns when something last arrived.
-func (c *daemonConn) LastActivity() time.Time { return c.rpc.LastActivity() }
+func (c *Conn) LastActivity() time.Time { return c.rpc.LastActivity() }
 
 // Loss returns why the connection has ended, and the time from which nothing arrived.
-func (c *daemonConn) Loss() (from time.Time, cause error) {
+func (c *Conn) Loss() (from time.Time, cause error) {
 	cause = c.rpc.CloseCause()
 	if _, silent := errors.AsType[*jsonrpc2.TimeoutError](cause); silent {
 		return c.rpc.LastActivity(), cause
@@ -149,7 +149,7 @@ func (c *daemonConn) Loss() (from time.Time, cause error) {
 }
 
 // AwaitEnd waits until the end of the connection is known.
-func (c *daemonConn) AwaitEnd(ctx context.Context) {
+func (c *Conn) AwaitEnd(ctx context.Context) {
 	late := time.NewTimer(connectionEndTimeout)
 	defer late.Stop()
 	select {
@@ -163,7 +163,7 @@ func (c *daemonConn) AwaitEnd(ctx context.Context) {
 
 // Call calls a method. When ctx ends, the daemon cancels the call. A stuck daemon is given up
 // within a time limit.
-func (c *daemonConn) Call(ctx context.Context, method string, params, result any) error {
+func (c *Conn) Call(ctx context.Context, method string, params, result any) error {
 	raw, err := c.rpc.Call(ctx, method, params)
 	if err = callError(err); err != nil || result == nil {
 		return err
@@ -196,12 +196,12 @@ func connectionEndedError(why error) error {
 	return &session.Error{Kind: kindUnreachable, Message: fmt.Sprintf("the connection to the daemon ended: %v", why), Cause: why}
 }
 
-// errLateAnswer is the cause of a context that ended because an answer is late.
-var errLateAnswer = errors.New("the answer is late")
+// ErrLateAnswer is the cause of a context that ended because an answer is late.
+var ErrLateAnswer = errors.New("the answer is late")
 
 // WithLateDeadline ends ctx when the answer to a call that waits for this long is late. While
 // data arrives, it may be part of a long answer.
-func (c *daemonConn) WithLateDeadline(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+func (c *Conn) WithLateDeadline(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
 	var look func()
 	look = func() {
@@ -210,7 +210,7 @@ func (c *daemonConn) WithLateDeadline(ctx context.Context, wait time.Duration) (
 		case rest > 0:
 			time.AfterFunc(rest, look)
 		default:
-			end(errLateAnswer)
+			end(ErrLateAnswer)
 		}
 	}
 	first := time.AfterFunc(wait+lateAnswerGrace, look)
@@ -223,7 +223,7 @@ func (c *daemonConn) WithLateDeadline(ctx context.Context, wait time.Duration) (
 // ---- reading
 
 // read reads from the daemon until the connection ends.
-func (c *daemonConn) read() {
+func (c *Conn) read() {
 	defer close(c.done)
 	why := c.rpc.Read()
 	c.rpc.Drop(why)
@@ -240,11 +240,11 @@ func (c *daemonConn) read() {
 }
 
 // handleNotification handles a notification.
-func (c *daemonConn) handleNotification(m *jsonrpc2.Message) {
+func (c *Conn) handleNotification(m *jsonrpc2.Message) {
 	switch m.Method {
 	case methodSnapshot, methodEvent, methodChange, methodEnded:
 		c.deliverToReceiver(m)
 	default:
-		c.options.onNotification(m)
+		c.options.OnNotification(m)
 	}
 }

@@ -1,4 +1,4 @@
-package client
+package conn
 
 import (
 	"encoding/json"
@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// maxQueuedBytes is how much may be queued for the reader of a subscription before its
+	// MaxQueuedBytes is how much may be queued for the reader of a subscription before its
 	// stream is paused, which costs the daemon nothing. The stream continues once half of that
 	// is read. In the meantime up to a megabyte that the daemon has queued, and one
 	// notification, may still arrive.
-	maxQueuedBytes = 4 << 20
+	MaxQueuedBytes = 4 << 20
 
 	// messageOverhead is the approximate memory of a notification in addition to its text.
 	messageOverhead = 512
@@ -22,30 +22,30 @@ const (
 	maxEarlySubscriptions = 64
 )
 
-// A receiver gets the notifications of a subscription. Neither function may block.
-type receiver struct {
+// A Receiver gets the notifications of a subscription. Neither function may block.
+type Receiver struct {
 	Enqueue func(m *jsonrpc2.Message)
 	End     func(err error)
 }
 
-// A backlog is a bounded queue of notifications that wait for their reader.
-type backlog struct {
+// A Backlog is a bounded queue of notifications that wait for their reader.
+type Backlog struct {
 	messages   []*jsonrpc2.Message
 	bytes      int
 	overflowed bool // later notifications were dropped
 }
 
 // Add appends a notification.
-func (b *backlog) Add(m *jsonrpc2.Message) {
+func (b *Backlog) Add(m *jsonrpc2.Message) {
 	b.messages = append(b.messages, m)
 	b.bytes += len(m.Params) + messageOverhead
 }
 
 // Size returns the approximate memory of the notifications, in bytes.
-func (b *backlog) Size() int { return b.bytes }
+func (b *Backlog) Size() int { return b.bytes }
 
 // PopOldest removes and returns the oldest notification; nil if there is none.
-func (b *backlog) PopOldest() *jsonrpc2.Message {
+func (b *Backlog) PopOldest() *jsonrpc2.Message {
 	if len(b.messages) == 0 {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (b *backlog) PopOldest() *jsonrpc2.Message {
 }
 
 // deliverToReceiver hands a notification to the receiver of its subscription.
-func (c *daemonConn) deliverToReceiver(m *jsonrpc2.Message) {
+func (c *Conn) deliverToReceiver(m *jsonrpc2.Message) {
 	var p struct {
 		Subscription string `json:"subscription"`
 	}
@@ -74,15 +74,15 @@ func (c *daemonConn) deliverToReceiver(m *jsonrpc2.Message) {
 }
 
 // bufferEarlyLocked stores a notification of a subscription whose reply is not read yet.
-func (c *daemonConn) bufferEarlyLocked(id string, m *jsonrpc2.Message) {
+func (c *Conn) bufferEarlyLocked(id string, m *jsonrpc2.Message) {
 	b := c.earlyBacklogs[id]
 	switch {
 	case b == nil && len(c.earlyBacklogs) >= maxEarlySubscriptions:
 	case b == nil:
-		b = &backlog{}
+		b = &Backlog{}
 		c.earlyBacklogs[id] = b
 		b.Add(m)
-	case b.bytes > maxQueuedBytes:
+	case b.bytes > MaxQueuedBytes:
 		b.overflowed = true
 	default:
 		b.Add(m)
@@ -91,7 +91,7 @@ func (c *daemonConn) bufferEarlyLocked(id string, m *jsonrpc2.Message) {
 
 // AddReceiver delivers the notifications of a subscription to w, including those that arrived
 // before its reply was read.
-func (c *daemonConn) AddReceiver(id string, w receiver) {
+func (c *Conn) AddReceiver(id string, w Receiver) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.receivers[id] = w
@@ -110,11 +110,11 @@ func (c *daemonConn) AddReceiver(id string, w receiver) {
 }
 
 // RemoveReceiver ends the delivery of a subscription's notifications.
-func (c *daemonConn) RemoveReceiver(id string) {
+func (c *Conn) RemoveReceiver(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.receivers, id)
 }
 
 // AddKeepAlive makes the connection be probed until release is called, if it is remote.
-func (c *daemonConn) AddKeepAlive() (release func()) { return c.rpc.AddKeepAlive() }
+func (c *Conn) AddKeepAlive() (release func()) { return c.rpc.AddKeepAlive() }

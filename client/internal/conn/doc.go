@@ -1,0 +1,13 @@
+// Package conn is one connection to a daemon: it says hello, makes calls, notices a daemon that
+// is gone or stuck, and hands notifications to the subscriptions that they belong to. It never
+// connects again: package client does that, with another Conn.
+//
+// # Goroutines
+//
+//	name    started by  ends when            owns
+//	reader  New         the connection ends  answers and notifications
+//	writer  New         the connection ends  what is sent
+//	hello   SayHello    it is answered       the answer to a hello that was not waited for
+//
+// Close waits for reader and writer.
+package conn
