@@ -9,17 +9,15 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/interpreters"
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
 func TestMain(m *testing.M) {
-	supervisor.MonitorMain()
-	parallel.AllowParallel()
-	os.Exit(sandboxcheck.RunTests(m))
+	testmain.Run(m, testmain.Options{Monitor: supervisor.MonitorMain, RunAll: sandboxcheck.RunTests})
 }
 
 // eachPython runs a test with the Python that the search finds and, on request, with all of pyenv's.

@@ -7,18 +7,16 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
 func TestMain(m *testing.M) {
-	supervisor.MonitorMain()
-	parallel.AllowParallel()
-	os.Exit(sandboxcheck.RunTests(m))
+	testmain.Run(m, testmain.Options{Monitor: supervisor.MonitorMain, RunAll: sandboxcheck.RunTests})
 }
 
 // openSession opens a session and waits for its start-up, which must not request input.

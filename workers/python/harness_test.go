@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/interpreters"
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -43,20 +43,18 @@ var testedPythons struct {
 }
 
 func TestMain(m *testing.M) {
-	var err error
-	if cacheDir, err = os.MkdirTemp("", "python-cache-"); err != nil {
-		panic(err)
-	}
-	parallel.AllowParallel()
-	if testedPythons.interpreters, testedPythons.others, err = interpreters.Selected(); err != nil {
-		panic(err)
-	}
-	status := m.Run()
-	os.RemoveAll(cacheDir)
-	if testedPythons.others != "" {
-		fmt.Println(testedPythons.others)
-	}
-	os.Exit(status)
+	testmain.Run(m, testmain.Options{
+		Prepare: func(dir string) (err error) {
+			cacheDir = dir
+			testedPythons.interpreters, testedPythons.others, err = interpreters.Selected()
+			return err
+		},
+		AtEnd: func() {
+			if testedPythons.others != "" {
+				fmt.Println(testedPythons.others)
+			}
+		},
+	})
 }
 
 // startWorker starts a worker and waits for its first idle.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/windows/registry"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
@@ -75,10 +76,7 @@ func TestFind_Windows(t *testing.T) {
 		root := t.TempDir()
 		old := writeRHome(t, root+`\R-4.1.3`, "4.1.3")
 		lonely := writeFile(t, root+`\lonely\bin\R.exe`, "")
-		itself, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
+		itself := testexec.OwnPath()
 		program, err := os.ReadFile(itself)
 		if err != nil {
 			t.Fatal(err)

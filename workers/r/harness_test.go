@@ -11,15 +11,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
 func TestMain(m *testing.M) {
-	parallel.AllowParallel()
-	os.Exit(m.Run())
+	testmain.Run(m, testmain.Options{})
 }
 
 type (
