@@ -5,7 +5,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 )
 
@@ -48,7 +47,7 @@ func Run(m *testing.M, o Options) {
 		os.Exit(o.Commands[os.Args[1]](os.Args[2:]))
 	}
 	if !o.Serial {
-		parallel.AllowParallel()
+		allowParallel()
 	}
 	os.Exit(runTests(m, &o))
 }

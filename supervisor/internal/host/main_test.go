@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/internal/testkit/parallel"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 )
 
@@ -27,8 +27,7 @@ func TestMain(m *testing.M) {
 	}
 	switch role {
 	case "":
-		parallel.AllowParallel()
-		os.Exit(m.Run())
+		testmain.Run(m, testmain.Options{})
 	case "supervise", "direct":
 		runSupervisorRole()
 	default:

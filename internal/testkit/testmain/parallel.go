@@ -1,5 +1,4 @@
-// Package parallel is for tests that mostly wait for processes and use little CPU time.
-package parallel
+package testmain
 
 import (
 	"flag"
@@ -13,10 +12,10 @@ import (
 // testsPerCPU is the number of parallel tests for each processor.
 const testsPerCPU = 2
 
-// AllowParallel allows more parallel tests than processors, unless the flag -parallel is set. It
+// allowParallel allows more parallel tests than processors, unless the flag -parallel is set. It
 // also makes signals end the processes that tests start. go test ignores signals if it was started
-// by nohup or in the background, and children would inherit that. TestMain calls it.
-func AllowParallel() {
+// by nohup or in the background, and children would inherit that.
+func allowParallel() {
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP} {
 		if signal.Ignored(s) {
 			signal.Notify(make(chan os.Signal, 1), s) // exec passes on ignored signals, but not caught ones
