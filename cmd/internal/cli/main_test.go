@@ -12,6 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/faultdial"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -87,16 +88,7 @@ func (d *testDaemon) onlySession(c *client.Conn) session.Info {
 // waitUntil waits until a fact holds.
 func (d *testDaemon) waitUntil(what string, holds func() bool) {
 	d.t.Helper()
-	again := time.NewTicker(time.Millisecond)
-	defer again.Stop()
-	late := time.After(testTimeout)
-	for !holds() {
-		select {
-		case <-again.C:
-		case <-late:
-			d.t.Fatalf("timed out waiting until %s", what)
-		}
-	}
+	wait.Until(d.t, what, holds)
 }
 
 func newTestLink(t *testing.T, w *faultdial.FaultyDialer) *client.Client {

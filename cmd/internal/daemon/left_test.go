@@ -12,6 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -22,16 +23,7 @@ import (
 // waitUntil waits until a condition is true.
 func (d *testDaemon) waitUntil(what string, holds func() bool) {
 	d.t.Helper()
-	again := time.NewTicker(time.Millisecond)
-	defer again.Stop()
-	late := time.After(processTimeout)
-	for !holds() {
-		select {
-		case <-again.C:
-		case <-late:
-			d.t.Fatalf("it never comes that %s", what)
-		}
-	}
+	wait.Until(d.t, what, holds)
 }
 
 func (d *testDaemon) sessionNames(c *client.Conn) string {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/timeline/render"
@@ -34,14 +35,7 @@ const chaosEnv = "CHAOS_CLIENT"
 // waitUntil polls until a condition is true.
 func waitUntil(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	late := time.After(processTimeout)
-	for !holds() {
-		select {
-		case <-late:
-			t.Fatalf("it does not come true that %s", what)
-		case <-time.After(time.Millisecond):
-		}
-	}
+	wait.Until(t, what, holds)
 }
 
 func TestLoad_StalledSubscriber(t *testing.T) {
@@ -317,15 +311,7 @@ func TestChaos_RandomKills(t *testing.T) {
 
 // waitGoroutines waits until there are no more goroutines than before.
 func waitGoroutines(before int) bool {
-	late := time.After(processTimeout)
-	for runtime.NumGoroutine() > before {
-		select {
-		case <-late:
-			return false
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-	return true
+	return wait.Within(processTimeout, func() bool { return runtime.NumGoroutine() <= before })
 }
 
 // runCalls makes five calls that each take a while, with a session of its own.
