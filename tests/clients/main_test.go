@@ -17,6 +17,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 const (
@@ -177,25 +178,10 @@ func commandLine(pid int) string {
 	return strings.ReplaceAll(string(text), "\x00", " ")
 }
 
-// waitUntil polls a condition for at most the given time.
-func waitUntil(within time.Duration, fact func() bool) bool {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(within)
-	for !fact() {
-		select {
-		case <-tick.C:
-		case <-late:
-			return false
-		}
-	}
-	return true
-}
-
 // waitEventually polls a condition and fails the test after testTimeout.
 func waitEventually(t testing.TB, what string, fact func() bool) {
 	t.Helper()
-	if !waitUntil(testTimeout, fact) {
+	if !wait.Within(testTimeout, fact) {
 		t.Errorf("timeout: %s", what)
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // A toolCall is a call that the model makes to one of our tools, or to the agent's own.
@@ -163,7 +165,7 @@ func (m *fakeModel) toolDefinition(tool string) json.RawMessage {
 // waitResult waits for the result of the n-th call, from 0.
 func (m *fakeModel) waitResult(t testing.TB, n int) toolResult {
 	t.Helper()
-	if !waitUntil(testTimeout, func() bool { return len(m.seenResults()) > n }) {
+	if !wait.Within(testTimeout, func() bool { return len(m.seenResults()) > n }) {
 		t.Fatalf("the model received no result of call %d; it has %q", n, resultTexts(m.seenResults()))
 	}
 	return m.seenResults()[n]

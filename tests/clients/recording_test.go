@@ -16,6 +16,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // recordingEnv names the file for the recording of the README, in the format of asciinema.
@@ -179,7 +180,7 @@ func (s *recordedShell) typePrompt(m *fakeModel, prompt string, calls int) {
 	before := m.countAsks()
 	for range 10 {
 		<-time.After(keyDelay)
-		if s.typeKeys("\r"); waitUntil(3*time.Second, func() bool { return m.countAsks() > before }) {
+		if s.typeKeys("\r"); wait.Within(3*time.Second, func() bool { return m.countAsks() > before }) {
 			break
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // Claude Code and Codex ask their user for a secret, bypassing the model. Gemini cannot, so its
@@ -41,7 +43,7 @@ func TestAgents_Secret(t *testing.T) {
 				for range 10 {
 					<-time.After(keyDelay)
 					s.typeKeys("\r")
-					if waitUntil(time.Second, func() bool { return len(m.seenResults()) > 0 }) {
+					if wait.Within(time.Second, func() bool { return len(m.seenResults()) > 0 }) {
 						break
 					}
 				}

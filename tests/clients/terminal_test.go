@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // Keys and their control characters.
@@ -44,7 +46,7 @@ func openTerminal(t *testing.T, cmd *exec.Cmd) *agentTerminal {
 	go s.readOutput()
 	t.Cleanup(func() {
 		for range 20 { // agents want a second one soon after the first
-			if s.typeKeys(ctrlC); waitUntil(3*keyDelay, s.hasEnded) {
+			if s.typeKeys(ctrlC); wait.Within(3*keyDelay, s.hasEnded) {
 				break
 			}
 		}
@@ -112,7 +114,7 @@ func (t *agentTerminal) screenText() string {
 func (t *agentTerminal) waitText(text string) {
 	t.t.Helper()
 	text = blanks.ReplaceAllString(text, "")
-	if !waitUntil(testTimeout, func() bool { return t.hasEnded() || strings.Contains(t.screenText(), text) }) || !strings.Contains(t.screenText(), text) {
+	if !wait.Within(testTimeout, func() bool { return t.hasEnded() || strings.Contains(t.screenText(), text) }) || !strings.Contains(t.screenText(), text) {
 		t.t.Fatalf("the terminal shows %.6000q, want %q", t.screenText(), text)
 	}
 }
@@ -140,7 +142,7 @@ func (t *agentTerminal) typePrompt(m *fakeModel, prompt string) {
 		t.typeKeys(prompt)
 		<-time.After(keyDelay)
 		t.typeKeys("\r")
-		if waitUntil(3*time.Second, func() bool { return m.countAsks() > before }) {
+		if wait.Within(3*time.Second, func() bool { return m.countAsks() > before }) {
 			return
 		}
 	}

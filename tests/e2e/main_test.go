@@ -15,6 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // testTimeout bounds every wait for a fact. A test that comes close to it has failed.
@@ -93,16 +94,7 @@ func readUntil(t *testing.T, r io.Reader, text string) string {
 // waitUntil polls until a fact holds.
 func waitUntil(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(testTimeout)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("it does not come true that %s", what)
-		}
-	}
+	wait.Until(t, what, holds)
 }
 
 // mcpCommand returns the command of a server for Python. Its sessions have no sandbox if this

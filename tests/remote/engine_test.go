@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // testTimeout bounds every wait for a condition. A test that comes near it has failed.
@@ -152,15 +154,8 @@ func (e *testEngine) runOutput(words ...string) (string, error) {
 
 // waitUntil polls a condition until it holds.
 func waitUntil(what string, holds func() bool) error {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(testTimeout)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-late:
-			return fmt.Errorf("timeout: %s", what)
-		}
+	if !wait.Within(testTimeout, holds) {
+		return fmt.Errorf("timeout: %s", what)
 	}
 	return nil
 }
