@@ -10,9 +10,9 @@ import (
 	"slices"
 
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -240,7 +240,7 @@ func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant,
 	}
 	found, id, err := resolveGrantPath(path)
 	if err == nil && g.Identity != "" && g.Identity != id {
-		err = confine.ErrReplaced
+		err = plan.ErrReplaced
 	}
 	programs := ""
 	resolved := g
@@ -285,13 +285,13 @@ func isFileOrDir(path string) bool {
 // checkReadGrant returns why no session with this spec may see a path without symbolic links; nil
 // if a user may show it.
 func (o *Options) checkReadGrant(spec *workers.Spec, path string) error {
-	return confine.CheckShow(o.sandboxWithHidden(spec), o.newOrigin(), path)
+	return plan.CheckShow(o.sandboxWithHidden(spec), o.newOrigin(), path)
 }
 
 // checkWriteGrant returns why no session with this spec may write a path without symbolic links;
 // nil if a user may allow it. programs describes why the user must confirm it.
 func (o *Options) checkWriteGrant(spec *workers.Spec, path string) (programs string, err error) {
-	return confine.CheckGrantable(o.sandboxWithHidden(spec), o.newOrigin(), path)
+	return plan.CheckGrantable(o.sandboxWithHidden(spec), o.newOrigin(), path)
 }
 
 // sandboxWithHidden returns the sandbox of a spec with everything that it hides.

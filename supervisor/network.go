@@ -8,10 +8,10 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egress"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -37,7 +37,7 @@ func (s *Session) readUserConfig(path string) []byte {
 	if dir == "" {
 		dir, _ = os.Getwd()
 	}
-	return confine.ReadUserSettings(s.spec.Sandbox, confine.Origin{Home: environ.Get(s.o.Env, "HOME"), Dir: dir}, path)
+	return plan.ReadUserSettings(s.spec.Sandbox, plan.Origin{Home: environ.Get(s.o.Env, "HOME"), Dir: dir}, path)
 }
 
 // hostCallBit marks the IDs of pending calls that this process counts, such as connections and

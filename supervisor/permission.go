@@ -18,8 +18,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -522,12 +522,12 @@ func resolveGrantPath(path string) (found, id string, err error) {
 	if !isFileOrDir(found) {
 		return "", "", errors.New("it is neither a directory nor a regular file")
 	}
-	return found, confine.Identity(found), nil
+	return found, plan.Identity(found), nil
 }
 
 // newOrigin returns what is known of the machine before a session starts.
-func (o *Options) newOrigin() confine.Origin {
-	return confine.Origin{Home: environ.Get(o.Env, "HOME"), Path: environ.Get(o.Env, "PATH"), Env: o.Env, Sessions: o.Dir, Directories: movedHomeDirs(o.Env), Account: accountHome()}
+func (o *Options) newOrigin() plan.Origin {
+	return plan.Origin{Home: environ.Get(o.Env, "HOME"), Path: environ.Get(o.Env, "PATH"), Env: o.Env, Sessions: o.Dir, Directories: movedHomeDirs(o.Env), Account: accountHome()}
 }
 
 func specWorkspace(spec *workers.Spec) string {

@@ -20,6 +20,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -34,10 +35,10 @@ type confinement struct {
 
 // A sandboxView describes what a sandboxed worker cannot see. Without a sandbox it is empty.
 type sandboxView struct {
-	plan              *confine.Plan // nil without a sandbox
-	hiddenPaths       []string      // paths that cannot be opened
-	unshownPaths      []string      // paths that are not shown but could be
-	withheldVariables []string      // variables that are removed from the worker's environment
+	plan              *plan.Plan // nil without a sandbox
+	hiddenPaths       []string   // paths that cannot be opened
+	unshownPaths      []string   // paths that are not shown but could be
+	withheldVariables []string   // variables that are removed from the worker's environment
 	privateDirs       privateDirs
 }
 
@@ -59,7 +60,7 @@ func eachMechanism[T any](s *workers.Sandbox, try func(by workers.SandboxMechani
 		if before != nil {
 			return result, fmt.Errorf("%w; before that: %w", err, before)
 		}
-		if e, ok := errors.AsType[*monitorproto.StartError](err); !ok || !confine.IsUnsupported(e.Step, e.Err) {
+		if e, ok := errors.AsType[*monitorproto.StartError](err); !ok || !plan.IsUnsupported(e.Step, e.Err) {
 			return result, err
 		}
 	}
@@ -136,32 +137,32 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 		settings = homes // nothing can be mounted
 	}
 	if by != "" { // git fails on settings that it may not read, but accepts a missing file
-		c.env = append(c.env, "GIT_CONFIG_GLOBAL="+confine.SettingsIn(settings, ".gitconfig"))
+		c.env = append(c.env, "GIT_CONFIG_GLOBAL="+plan.SettingsIn(settings, ".gitconfig"))
 	}
-	origin := confine.Origin{
+	origin := plan.Origin{
 		Home: home, Path: environ.Get(o.Env, "PATH"), Env: o.Env, Directories: directories, Dir: dir, Program: spec.Path,
 		State: state, Sessions: o.Dir, Files: []string{files, homes},
 		Replaced: replaced, Settings: settings, Account: accountHome(), Events: o.events,
 	}
 	if o.BeforeWrite != nil {
 		var keep []string
-		keep, c.release = o.BeforeWrite(confine.WritablePaths(sandbox, origin))
+		keep, c.release = o.BeforeWrite(plan.WritablePaths(sandbox, origin))
 		policy.Protected = append(policy.Protected, keep...)
 	}
-	c.sandbox = &host.SandboxConfig{Mechanism: by, Egress: hasEgress, Plan: func() (*confine.Plan, error) {
-		plan, notices, err := newSandboxPlan(&policy, origin, by, spec, hasEgress, o)
+	c.sandbox = &host.SandboxConfig{Mechanism: by, Egress: hasEgress, Plan: func() (*plan.Plan, error) {
+		sandboxPlan, notices, err := newSandboxPlan(&policy, origin, by, spec, hasEgress, o)
 		if err != nil {
 			return nil, err
 		}
-		c.plan, c.hiddenPaths, c.unshownPaths = plan, plan.HiddenPaths(), plan.UnshownPaths()
+		c.plan, c.hiddenPaths, c.unshownPaths = sandboxPlan, sandboxPlan.HiddenPaths(), sandboxPlan.UnshownPaths()
 		if by == "" {
-			c.privateDirs = newPrivateDirs(plan, append(plan.WritableDirs(), paths.RealOrSame(dir), paths.RealOrSame(o.Dir)))
+			c.privateDirs = newPrivateDirs(sandboxPlan, append(sandboxPlan.WritableDirs(), paths.RealOrSame(dir), paths.RealOrSame(o.Dir)))
 		}
 		if !policy.NoNotice {
-			c.notices = append(c.notices, describeSandbox(plan.WritableDirs(), &policy, tmp, c.withheldVariables))
+			c.notices = append(c.notices, describeSandbox(sandboxPlan.WritableDirs(), &policy, tmp, c.withheldVariables))
 		}
 		c.notices = append(c.notices, notices...)
-		return plan, nil
+		return sandboxPlan, nil
 	}}
 	return c, nil
 }
@@ -202,29 +203,29 @@ func (c *confinement) prepareEgress(policy *workers.Sandbox, by workers.SandboxM
 
 // newSandboxPlan plans the sandbox of a worker for a mechanism. The notices say first what the
 // mechanism lacks.
-func newSandboxPlan(policy *workers.Sandbox, origin confine.Origin, by workers.SandboxMechanism, spec *workers.Spec, hasEgress bool, o *Options) (*confine.Plan, []string, error) {
-	plan, notices, err := confine.NewPlan(policy, origin)
+func newSandboxPlan(policy *workers.Sandbox, origin plan.Origin, by workers.SandboxMechanism, spec *workers.Spec, hasEgress bool, o *Options) (*plan.Plan, []string, error) {
+	sandboxPlan, notices, err := plan.NewPlan(policy, origin)
 	if err != nil {
 		return nil, nil, err
 	}
-	plan.Ask, plan.Egress = spec.Sandbox.AskUser, hasEgress
-	plan.Disk, plan.Shared = spec.Limits.Disk, sharedMemoryLimit(spec.Limits)
-	plan.Objects = sysVObjectsLimit(spec.Limits, o)
-	lacks, err := plan.ForMechanism(by, spec.Sandbox)
+	sandboxPlan.Ask, sandboxPlan.Egress = spec.Sandbox.AskUser, hasEgress
+	sandboxPlan.Disk, sandboxPlan.Shared = spec.Limits.Disk, sharedMemoryLimit(spec.Limits)
+	sandboxPlan.Objects = sysVObjectsLimit(spec.Limits, o)
+	lacks, err := sandboxPlan.ForMechanism(by, spec.Sandbox)
 	if err != nil {
 		return nil, nil, err
 	}
-	return plan, append(lacks, notices...), nil
+	return sandboxPlan, append(lacks, notices...), nil
 }
 
 // newPrivateDirs returns the directories of which a session has its own copy. exceptions lists the
 // machine's directories in them.
-func newPrivateDirs(plan *confine.Plan, exceptions []string) privateDirs {
-	home, shown := plan.Home()
-	p := privateDirs{dirs: plan.PrivateDirs(), home: home, exceptions: exceptions, checkShow: plan.CheckShow}
+func newPrivateDirs(sandboxPlan *plan.Plan, exceptions []string) privateDirs {
+	home, shown := sandboxPlan.Home()
+	p := privateDirs{dirs: sandboxPlan.PrivateDirs(), home: home, exceptions: exceptions, checkShow: sandboxPlan.CheckShow}
 	if home != "" {
 		p.dirs = append(p.dirs, home)
-		p.exceptions = slices.Concat(p.exceptions, plan.HiddenPaths(), plan.UnshownPaths()) // these have notices of their own
+		p.exceptions = slices.Concat(p.exceptions, sandboxPlan.HiddenPaths(), sandboxPlan.UnshownPaths()) // these have notices of their own
 		for _, mount := range shown {
 			p.exceptions = append(p.exceptions, string(mount.Path))
 		}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
 // The monitor makes each call that makes, opens for writing, moves or removes a name, on behalf of
@@ -335,7 +336,7 @@ func (sb *ActiveSandbox) makeHardLink(n *seccompNotif, f *fileCall, args *[6]uin
 			return unix.Linkat(unix.AT_FDCWD, selfFDPath(fd), s.dir, s.name, unix.AT_SYMLINK_FOLLOW)
 		})
 	}
-	for range maxLinks {
+	for range plan.MaxLinks {
 		dir, last := path.Split(strings.TrimRight(old, "/"))
 		from, err := sb.openNameInDir(dir, last)
 		if err != nil {
@@ -486,12 +487,12 @@ func isDirectoryAt(dir int, name string) bool {
 }
 
 // addProtected adds names that must not be made, and mounts that must stay where they are.
-func (sb *ActiveSandbox) addProtected(absent []Path, mounts []Mount) {
+func (sb *ActiveSandbox) addProtected(absent []plan.Path, mounts []plan.Mount) {
 	sb.protectMu.Lock()
 	defer sb.protectMu.Unlock()
 	if sb.protectedPaths == nil {
 		sb.protectedPaths, sb.protectedLastNames, sb.protectedParents = map[string]bool{}, map[string]bool{}, map[string]bool{}
-		sb.mountKinds, sb.mountNames = map[string]MountKind{}, map[string]bool{}
+		sb.mountKinds, sb.mountNames = map[string]plan.MountKind{}, map[string]bool{}
 	}
 	for _, p := range mounts {
 		sb.mountKinds[string(p.Path)] = p.Kind

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 )
 
@@ -37,7 +38,7 @@ func SetNamespaces(a *syscall.SysProcAttr) {
 // A ActiveSandbox is the sandbox that a thread has entered, with what the monitor needs to serve its
 // calls.
 type ActiveSandbox struct {
-	plan        *Plan
+	plan        *plan.Plan
 	store       string // the directory for temporary files and overlays
 	notices     []string
 	rootFD      int        // the worker's root directory
@@ -52,15 +53,15 @@ type ActiveSandbox struct {
 	dnsSocket   int        // the socket for the session's DNS questions, if it has egress
 	egress      *egressClient
 	detached    []detachedMount
-	layerCount  atomic.Uint64 // overlays made while the worker runs
-	firstError  *StepError    // the first step that failed
+	layerCount  atomic.Uint64   // overlays made while the worker runs
+	firstError  *plan.StepError // the first step that failed
 
 	callService
 }
 
 // A detachedMount is a mount of a plan that is not attached anywhere yet.
 type detachedMount struct {
-	Mount
+	plan.Mount
 	fd int
 }
 
@@ -72,7 +73,7 @@ func (sb *ActiveSandbox) Notices() []string { return sb.notices }
 //
 // The order matters. First Enter clones the directories that stay writable, while the machine still
 // is. Then it makes the machine read-only in one call. Last, it attaches the clones.
-func Enter(p *Plan) (*ActiveSandbox, error) {
+func Enter(p *plan.Plan) (*ActiveSandbox, error) {
 	b := &ActiveSandbox{plan: p, store: string(p.State), rootFD: -1, procFD: -1, selfFilesFD: -1, sockDiagFD: -1, notifyFD: -1, mountNS: -1, ipcNS: -1, storeMount: -1}
 	b.checkStep("dumpable", "", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) // the worker must not inspect the monitor
 	b.loadOwnRepos()                                                          // while its file is still writable
@@ -99,7 +100,7 @@ func Enter(p *Plan) (*ActiveSandbox, error) {
 // checkStep records a failed step. Only the first failure is kept.
 func (sb *ActiveSandbox) checkStep(name, path string, err error) {
 	if err != nil && sb.firstError == nil {
-		sb.firstError = &StepError{Step: name, Path: path, Err: err}
+		sb.firstError = &plan.StepError{Step: name, Path: path, Err: err}
 	}
 }
 
@@ -234,41 +235,41 @@ func (sb *ActiveSandbox) cloneMounts() {
 		}
 		path, from := string(m.Path), string(m.Path)
 		switch m.Kind {
-		case guardedFile:
+		case plan.GuardedFile:
 			if !hasComputeDevice {
 				continue
 			}
-		case maskedPath:
+		case plan.MaskedPath:
 			from = sb.maskFor(path)
-		case writableBind:
+		case plan.WritableBind:
 			if sb.plan.Disk > 0 && paths.Contains(string(sb.plan.State), path) {
 				from = state("own", 0o700)
 				sb.checkStep("state", path, copyDirectories(path, from))
 			}
-		case emptyDir:
-			from = state(boundedName("tmp", path), 0o777)
-		case writableParent:
-			from = state(boundedName("built", path), 0o700)
-		case symbolicLink:
+		case plan.EmptyDir:
+			from = state(plan.BoundedName("tmp", path), 0o777)
+		case plan.WritableParent:
+			from = state(plan.BoundedName("built", path), 0o700)
+		case plan.SymbolicLink:
 			sb.detached = append(sb.detached, detachedMount{m, -1})
 			continue
-		case readOnlyParent: // hundreds of names are made there; in memory that takes microseconds
+		case plan.ReadOnlyParent: // hundreds of names are made there; in memory that takes microseconds
 			fd, err := newFilesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0755"}, [2]string{"size", maxParentDirSize})
 			sb.checkStep("clone", path, err)
 			sb.detached = append(sb.detached, detachedMount{m, fd})
 			continue
-		case replacedFile:
+		case plan.ReplacedFile:
 			from = string(m.Source)
-		case overlayMount:
+		case plan.OverlayMount:
 			above, ok := overlays[string(m.Source)]
 			if below, err := filepath.Rel(string(m.Source), path); ok && err == nil {
 				from = filepath.Join(above, below)
 			} else { // mountOverlays has added a notice
-				m.Kind = grantableBind
+				m.Kind = plan.GrantableBind
 			}
 		}
 		fd, err := clonePlanPath(from)
-		if m.isOptional() && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP)) {
+		if m.IsOptional() && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP)) {
 			continue // it was removed or replaced by a link since the plan was made
 		}
 		sb.checkStep("clone", path, err)
@@ -314,10 +315,10 @@ func (sb *ActiveSandbox) mountOverlays(state func(string, fs.FileMode) string) m
 	refused := map[string]bool{}
 	for _, m := range sb.plan.Mounts {
 		from := string(m.Source)
-		if m.Kind != overlayMount || mounted[from] != "" || refused[from] || sb.firstError != nil {
+		if m.Kind != plan.OverlayMount || mounted[from] != "" || refused[from] || sb.firstError != nil {
 			continue
 		}
-		name := boundedName("layer", from)
+		name := plan.BoundedName("layer", from)
 		upper, work, at := state(name+"/upper", 0o700), state(name+"/work", 0o700), state(name+"/all", 0o700)
 		fd, err := newOverlay(from, upper, work)
 		if err == nil {
@@ -355,11 +356,11 @@ func escapeOverlayPath(path string) string {
 // attachMounts attaches the clones. In a new directory that covers one of the machine's, it first
 // makes the mount points.
 func (sb *ActiveSandbox) attachMounts() {
-	kinds := map[string]MountKind{}
+	kinds := map[string]plan.MountKind{}
 	for _, m := range sb.plan.Mounts {
 		kinds[string(m.Path)] = m.Kind
 	}
-	around := func(path string) MountKind { return nearestKind(kinds, path) }
+	around := func(path string) plan.MountKind { return nearestKind(kinds, path) }
 	for _, c := range sb.detached {
 		if sb.firstError != nil {
 			return
@@ -370,26 +371,26 @@ func (sb *ActiveSandbox) attachMounts() {
 		}
 	}
 	for _, c := range sb.detached {
-		if c.Kind == readOnlyParent && sb.firstError == nil {
+		if c.Kind == plan.ReadOnlyParent && sb.firstError == nil {
 			// Mounts below it keep their flags.
 			sb.checkStep("mount", string(c.Path), unix.MountSetattr(unix.AT_FDCWD, string(c.Path), 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
 		}
 	}
 }
 
-func (sb *ActiveSandbox) attachMount(c detachedMount, around func(string) MountKind) {
+func (sb *ActiveSandbox) attachMount(c detachedMount, around func(string) plan.MountKind) {
 	path := string(c.Path)
-	if own := around(path); own.isEmptyDir() {
+	if own := around(path); own.IsEmptyDir() {
 		dir, err := openParentDir(path, around, true)
 		if err == nil {
 			err = makeMountPoint(dir, filepath.Base(path), c, own, true)
 			unix.Close(dir)
 		}
-		if err != nil && own == writableParent {
+		if err != nil && own == plan.WritableParent {
 			return // an earlier worker of the session has made something else there
 		}
 		sb.checkStep("mount", path, err)
-	} else if own == overlayMount && c.Kind == replacedFile && !isFile(path) {
+	} else if own == plan.OverlayMount && c.Kind == plan.ReplacedFile && !isFile(path) {
 		return // an earlier worker of the session has made something else there
 	} else {
 		sb.checkStep("mount", path, ensureMountPoint(c.fd, path))
@@ -397,7 +398,7 @@ func (sb *ActiveSandbox) attachMount(c detachedMount, around func(string) MountK
 	if c.fd >= 0 && sb.firstError == nil {
 		sb.checkStep("mount", path, setAttributes(c.fd, "", mountAttributes(c.Kind, false)))
 		err := mountAtPlanPath(c.fd, path)
-		if c.isOptional() && around(path).isEmptyDir() && errors.Is(err, unix.ENOENT) {
+		if c.IsOptional() && around(path).IsEmptyDir() && errors.Is(err, unix.ENOENT) {
 			return // it was removed since it was cloned; the next refresh removes its name
 		}
 		sb.checkStep("mount", path, err)

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 )
 
 // A fileCall describes which arguments of a system call are paths, and what the call does to them.
@@ -134,7 +136,7 @@ func peekText(pid int, at uint64, text []byte) (int, error) {
 // readOnlyDenial reports whether the worker's mounts will refuse a call that changes files, though
 // the user may change them outside. Only reports and questions depend on it, because the program
 // can change the path in the meantime.
-func (sb *ActiveSandbox) readOnlyDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (Denial, bool) {
+func (sb *ActiveSandbox) readOnlyDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (plan.Denial, bool) {
 	for i, p := range f.paths {
 		dir := unix.AT_FDCWD
 		if p.dir >= 0 {
@@ -150,10 +152,10 @@ func (sb *ActiveSandbox) readOnlyDenial(n *seccompNotif, f *fileCall, names *[2]
 		}
 		path, op, refused := sb.readOnlyTarget(name, op)
 		if refused {
-			return Denial{Op: op, Path: path, Program: sb.programName(int(n.PID)), Protected: sb.isUngrantable(path)}, true
+			return plan.Denial{Op: op, Path: path, Program: sb.programName(int(n.PID)), Protected: sb.isUngrantable(path)}, true
 		}
 	}
-	return Denial{}, false
+	return plan.Denial{}, false
 }
 
 // isBytecode reports whether a path is in a cache of compiled code, which Python tries to write
@@ -166,7 +168,7 @@ func (sb *ActiveSandbox) isUngrantable(file string) bool {
 	defer sb.protectMu.RUnlock()
 	for ; file != "/" && file != "."; file = path.Dir(file) {
 		if kind, ok := sb.mountKinds[file]; ok {
-			return kind == readOnlyBind || kind == guardedFile || kind == maskedPath || kind == replacedFile
+			return kind == plan.ReadOnlyBind || kind == plan.GuardedFile || kind == plan.MaskedPath || kind == plan.ReplacedFile
 		}
 	}
 	return false
@@ -174,7 +176,7 @@ func (sb *ActiveSandbox) isUngrantable(file string) bool {
 
 // mountPointDenial reports whether a call moves, replaces or removes a mount point, which the
 // kernel refuses with EBUSY.
-func (sb *ActiveSandbox) mountPointDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (Denial, bool) {
+func (sb *ActiveSandbox) mountPointDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (plan.Denial, bool) {
 	for i, p := range f.paths {
 		dir := unix.AT_FDCWD
 		if p.dir >= 0 {
@@ -185,10 +187,10 @@ func (sb *ActiveSandbox) mountPointDenial(n *seccompNotif, f *fileCall, names *[
 			continue
 		}
 		if path, ok := sb.mountPointOf(name, f, n); ok {
-			return Denial{Op: f.op, Path: path, Program: sb.programName(int(n.PID)), Protected: true}, true
+			return plan.Denial{Op: f.op, Path: path, Program: sb.programName(int(n.PID)), Protected: true}, true
 		}
 	}
-	return Denial{}, false
+	return plan.Denial{}, false
 }
 
 // mountPointOf returns the real path of a name, and whether it is a mount point that the call could

@@ -36,8 +36,8 @@ func TestGuardFolding(t *testing.T) {
 	t.Run("protects names a filesystem takes for protected ones", func(t *testing.T) {
 		t.Parallel()
 		b, work := newGuardedSandbox(t)
-		makeTestDir(t, work+"/sub/.git/objects")
-		writeText(t, work+"/sub/.git/HEAD", "")
+		makeTestDirs(t, work+"/sub/.git/objects")
+		writeTestFile(t, work+"/sub/.git/HEAD", "")
 		for _, name := range []string{
 			".envrc.", ".v\u017fcode/x", "sub/.envrc ", "sub/.g\u200dit/config", "sub/.git./hooks./x", "sub/.git/hoo\u212as/x", "sub/.git/con\ufb01g",
 		} {
@@ -46,7 +46,7 @@ func TestGuardFolding(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"a.", "sub/é", "sub/x~1", "sub/backup~1.txt"} {
-			writeText(t, work+"/"+name, "")
+			writeTestFile(t, work+"/"+name, "")
 			if b.isRestricted(work + "/" + name) {
 				t.Errorf("%q must not be made", name)
 			}
@@ -57,7 +57,7 @@ func TestGuardFolding(t *testing.T) {
 	t.Run("protects short names such as GIT~1", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
-		writeText(t, dir+"/GIT~1", "")
+		writeTestFile(t, dir+"/GIT~1", "")
 		for name, want := range map[string]bool{"GIT~1": false, "NONE~1": false} {
 			if got := isShortName(dir, name); got != want {
 				t.Errorf("%s: got %v", name, got)

@@ -10,12 +10,13 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
 // Grant gives the session access to a file or directory. It calls answer when the session has
 // access, or with the error, a *StepError. Each grant runs on a separate thread, which ends with
 // it, because the thread enters other mount namespaces.
-func (sb *ActiveSandbox) Grant(g *MountGrant, answer func(error)) {
+func (sb *ActiveSandbox) Grant(g *plan.MountGrant, answer func(error)) {
 	go func() {
 		runtime.LockOSThread() // never unlocked, so that the thread is not reused
 		sb.grantMu.Lock()
@@ -26,7 +27,7 @@ func (sb *ActiveSandbox) Grant(g *MountGrant, answer func(error)) {
 
 // applyGrant builds the directory, with all its protected paths, where only this thread sees it.
 // Then it attaches it to the worker's mounts in one step.
-func (sb *ActiveSandbox) applyGrant(g *MountGrant) error {
+func (sb *ActiveSandbox) applyGrant(g *plan.MountGrant) error {
 	t := &grantTransaction{ActiveSandbox: &ActiveSandbox{plan: sb.plan}, MountGrant: g, isConfirmed: func(id string) error { return sb.checkConfirmed(g, id) }, target: string(g.Path), buildDir: filepath.Join(string(sb.plan.State), "grant")}
 	t.checkStep("mounts", "", unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS))
 	home := t.openForMount("/proc/thread-self/ns/mnt")
@@ -43,12 +44,12 @@ func (sb *ActiveSandbox) applyGrant(g *MountGrant) error {
 		}
 	})
 	if t.firstError == nil {
-		kind := grantableBind
+		kind := plan.GrantableBind
 		if !g.ReadOnly {
-			kind = writableBind
-			sb.guardMore([]Path{g.Path}, g.GitTargets)
+			kind = plan.WritableBind
+			sb.guardMore([]plan.Path{g.Path}, g.GitTargets)
 		}
-		sb.addProtected(g.Absent, append(g.Mounts, Mount{Path: g.Path, Kind: kind}))
+		sb.addProtected(g.Absent, append(g.Mounts, plan.Mount{Path: g.Path, Kind: kind}))
 		t.checkStep("mount", t.target, mountAtPlanPath(whole, t.target))
 	}
 	if t.firstError != nil {
@@ -59,7 +60,7 @@ func (sb *ActiveSandbox) applyGrant(g *MountGrant) error {
 
 // makeGrantMountPoint makes a mount point for a grant in a directory of the session, which may
 // already contain a file of that name. It follows no links.
-func makeGrantMountPoint(g *MountGrant, whole int) error {
+func makeGrantMountPoint(g *plan.MountGrant, whole int) error {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
 	seen, err := unix.Openat2(unix.AT_FDCWD, string(g.ParentDir), &how)
 	if err != nil {
@@ -100,7 +101,7 @@ func makeGrantMountPoint(g *MountGrant, whole int) error {
 // A grantTransaction is a grant that is being applied.
 type grantTransaction struct {
 	*ActiveSandbox
-	*MountGrant
+	*plan.MountGrant
 	isConfirmed func(identity string) error
 
 	target   string // the file or directory
@@ -122,7 +123,7 @@ func (t *grantTransaction) enterMounts(mounts int) {
 func (t *grantTransaction) cloneOwn() []detachedMount {
 	var own []detachedMount
 	for _, m := range t.Mounts {
-		if (t.ReadOnly || m.Kind.isSessionOnly()) && !isCovered(own, m.Path) && t.firstError == nil {
+		if (t.ReadOnly || m.Kind.IsSessionOnly()) && !isCovered(own, m.Path) && t.firstError == nil {
 			fd, err := clonePlanPath(string(m.Path))
 			if t.ReadOnly && errors.Is(err, unix.ENOENT) {
 				continue // it has no mount
@@ -135,7 +136,7 @@ func (t *grantTransaction) cloneOwn() []detachedMount {
 }
 
 // isCovered reports whether a path is in one of the clones, which include all mounts below them.
-func isCovered(clones []detachedMount, path Path) bool {
+func isCovered(clones []detachedMount, path plan.Path) bool {
 	for _, c := range clones {
 		if paths.Contains(string(c.Path), string(path)) {
 			return true
@@ -167,7 +168,7 @@ func (t *grantTransaction) buildTree(own []detachedMount) (whole int) {
 		t.attachAt(fd, t.target, set)
 	})
 	for _, m := range t.Mounts {
-		if !t.ReadOnly && !m.Kind.isSessionOnly() && !isCovered(own, m.Path) {
+		if !t.ReadOnly && !m.Kind.IsSessionOnly() && !isCovered(own, m.Path) {
 			t.runSteps(func() { t.addMount(m) })
 		}
 	}
@@ -196,14 +197,14 @@ func (t *grantTransaction) cloneTarget() (fd int, err error) {
 }
 
 // addMount attaches a mount in the directory that is being built.
-func (t *grantTransaction) addMount(m Mount) {
+func (t *grantTransaction) addMount(m plan.Mount) {
 	from, set := t.buildPath(string(m.Path)), uint64(unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	switch m.Kind {
-	case guardedFile:
+	case plan.GuardedFile:
 		return
-	case readOnlyBind, grantableBind:
+	case plan.ReadOnlyBind, plan.GrantableBind:
 		set |= unix.MOUNT_ATTR_RDONLY
-	case maskedPath:
+	case plan.MaskedPath:
 		set |= unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOEXEC
 		from = t.maskFor(from)
 	}
@@ -240,11 +241,11 @@ func makeDir(path string) error {
 
 // checkConfirmed returns an error unless the file or directory is the one that was there when the
 // grant was planned and when the user was asked.
-func (sb *ActiveSandbox) checkConfirmed(g *MountGrant, id string) error {
+func (sb *ActiveSandbox) checkConfirmed(g *plan.MountGrant, id string) error {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	if g.Identity != "" && g.Identity != id {
-		return ErrReplaced
+		return plan.ErrReplaced
 	}
 	for d, q := range sb.openQuestions {
 		identity := ""
@@ -255,7 +256,7 @@ func (sb *ActiveSandbox) checkConfirmed(g *MountGrant, id string) error {
 			identity = q.dir
 		}
 		if identity != "" && identity != id {
-			return ErrReplaced
+			return plan.ErrReplaced
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
 // A writeGuard decides at each call, by name, what a session may change in the directories that it
@@ -34,15 +35,15 @@ type writeGuard struct {
 // loadOwnRepos loads the list of repositories that the session's earlier workers made, and opens
 // the file for more.
 func (sb *ActiveSandbox) loadOwnRepos() {
-	sb.ownRepos = readOwnRepos(string(sb.plan.State))
-	sb.ownReposFile, _ = os.OpenFile(ownReposFileIn(string(sb.plan.State)), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600) // without the file, later workers protect them
+	sb.ownRepos = plan.ReadOwnRepos(string(sb.plan.State))
+	sb.ownReposFile, _ = os.OpenFile(plan.OwnReposFileIn(string(sb.plan.State)), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600) // without the file, later workers protect them
 }
 
 // flatProtectedNames are the protected names without a slash; nestedProtectedNames are the others,
 // by their first part.
 var flatProtectedNames, nestedProtectedNames = func() (plain map[string]bool, slashed map[string][]string) {
 	plain, slashed = map[string]bool{}, map[string][]string{}
-	for _, n := range protectedNames {
+	for _, n := range plan.ProtectedNames {
 		if first, _, found := strings.Cut(n, "/"); found {
 			slashed[first] = append(slashed[first], n)
 		} else {
@@ -56,7 +57,7 @@ var flatProtectedNames, nestedProtectedNames = func() (plain map[string]bool, sl
 var otherRepositories = map[string]bool{".hg": true, ".jj": true, ".pijul": true, ".sl": true, "_darcs": true}
 
 // guardMore adds directories that the session writes, and paths that git settings lead to.
-func (sb *ActiveSandbox) guardMore(work, targets []Path) {
+func (sb *ActiveSandbox) guardMore(work, targets []plan.Path) {
 	sb.protectMu.Lock()
 	defer sb.protectMu.Unlock()
 	for _, p := range work {
@@ -159,8 +160,8 @@ func (sb *ActiveSandbox) isProtectedName(above, at, name, base string) bool {
 		return above == base || sb.isForeign(above+"/.git")
 	case name == "head": // with HEAD, git would treat the directory as a repository
 		return sb.isForeign(above + "/.git")
-	case slices.Contains(hookSettings, name):
-		return sb.isForeign(above+"/.git") && (len(sb.gitTargets) > 0 || hasHooks(above+"/.git/hooks"))
+	case slices.Contains(plan.HookSettings, name):
+		return sb.isForeign(above+"/.git") && (len(sb.gitTargets) > 0 || plan.HasHooks(above+"/.git/hooks"))
 	}
 	return false
 }
@@ -259,7 +260,7 @@ func (sb *ActiveSandbox) isForeign(name string) bool {
 }
 
 // canBeGitDir reports whether a directory may be a git directory.
-func canBeGitDir(dir string) bool { return gitDirPresence(dir) != filestate.Missing }
+func canBeGitDir(dir string) bool { return plan.GitDirPresence(dir) != filestate.Missing }
 
 // isForeignBare reports whether a directory may be a bare repository that the session did not make.
 func (sb *ActiveSandbox) isForeignBare(dir string) bool {
@@ -277,7 +278,7 @@ func (sb *ActiveSandbox) recordCreated(full string) {
 	isLast := false
 	switch name := foldPath(path.Base(full)); {
 	case name == ".git", otherRepositories[name], sb.isAdded(full):
-	case (name == "objects" || name == "head" || name == "commondir") && isGitDir(path.Dir(full)):
+	case (name == "objects" || name == "head" || name == "commondir") && plan.IsGitDir(path.Dir(full)):
 		full, isLast = path.Dir(full), true
 	default:
 		return
@@ -285,7 +286,7 @@ func (sb *ActiveSandbox) recordCreated(full string) {
 	sb.ownMu.Lock()
 	defer sb.ownMu.Unlock()
 	id := filestate.IdentityOf(full)
-	if id == "" || sb.ownRepos[id] || len(sb.ownRepos) >= maxOwnRepos || isLast && !slices.Contains(sb.freshDirs, id) {
+	if id == "" || sb.ownRepos[id] || len(sb.ownRepos) >= plan.MaxOwnRepos || isLast && !slices.Contains(sb.freshDirs, id) {
 		return
 	}
 	if sb.ownRepos == nil {
@@ -319,7 +320,7 @@ func (sb *ActiveSandbox) isAdded(full string) bool {
 	}
 	for dir := path.Dir(full); dir != "/"; dir = path.Dir(dir) {
 		above, name := path.Split(dir)
-		if (name == "modules" || name == "worktrees") && (path.Base(above) == ".git" || isGitDir(above)) {
+		if (name == "modules" || name == "worktrees") && (path.Base(above) == ".git" || plan.IsGitDir(above)) {
 			return true
 		}
 		if canBeGitDir(dir) {

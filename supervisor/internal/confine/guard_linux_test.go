@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
 // newGuardedSandbox returns a sandbox that writes a directory, and that directory.
@@ -12,7 +14,7 @@ func newGuardedSandbox(t *testing.T) (b *ActiveSandbox, work string) {
 	t.Helper()
 	work = t.TempDir()
 	b = newSandboxAt(t, "/")
-	b.guardMore([]Path{Path(work)}, nil)
+	b.guardMore([]plan.Path{plan.Path(work)}, nil)
 	return b, work
 }
 
@@ -44,15 +46,15 @@ func TestGuardUnknown(t *testing.T) {
 		t.Parallel()
 		b, work := newGuardedSandbox(t)
 		for i := range 20 {
-			writeText(t, work+"/big/"+strconv.Itoa(i)+"/file", "")
-			writeText(t, work+"/big/node_modules/"+strconv.Itoa(i)+"/file", "")
+			writeTestFile(t, work+"/big/"+strconv.Itoa(i)+"/file", "")
+			writeTestFile(t, work+"/big/node_modules/"+strconv.Itoa(i)+"/file", "")
 		}
 		for limit, want := range map[int]bool{30: true, 50: false} {
 			if got := b.hasForeignRepo(work+"/big", limit); got != want {
 				t.Errorf("with %d names: got %v, want %v", limit, got, want)
 			}
 		}
-		makeTestDir(t, work+"/big/7/x/.git")
+		makeTestDirs(t, work+"/big/7/x/.git")
 		if !b.hasForeignRepo(work+"/big", 100) {
 			t.Error("the repository was not found")
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
 // pendingCheckInterval is how often a question checks whether its programs still wait. Nothing
@@ -25,7 +26,7 @@ type permissionQuestion struct {
 // holdCall waits until the user has decided about a call. Equal calls share one question. A signal
 // ends the call for the kernel; if the program repeats it, it joins the question that is still
 // open. A refusal by the user is not reported as a denial.
-func (sb *ActiveSandbox) holdCall(n *seccompNotif, d Denial) {
+func (sb *ActiveSandbox) holdCall(n *seccompNotif, d plan.Denial) {
 	q := sb.questionFor(n, d)
 	if q == nil {
 		sb.reportDenial(d)
@@ -64,7 +65,7 @@ func (sb *ActiveSandbox) isSignalled(tid int) bool {
 
 // questionFor returns the open question about a denial, or opens one. It returns nil if there were
 // too many questions.
-func (sb *ActiveSandbox) questionFor(n *seccompNotif, d Denial) *permissionQuestion {
+func (sb *ActiveSandbox) questionFor(n *seccompNotif, d plan.Denial) *permissionQuestion {
 	sb.mu.Lock()
 	q := sb.openQuestions[d]
 	if q != nil {
@@ -72,7 +73,7 @@ func (sb *ActiveSandbox) questionFor(n *seccompNotif, d Denial) *permissionQuest
 		sb.mu.Unlock()
 		return q
 	}
-	if sb.questionCount >= maxQuestions {
+	if sb.questionCount >= plan.MaxQuestions {
 		sb.mu.Unlock()
 		return nil
 	}
@@ -103,7 +104,7 @@ func (sb *ActiveSandbox) CloseQuestion(id uint64) {
 
 // watchQuestion reports that a question is withdrawn when none of its programs waits any more. It
 // needs two misses, because a program that a signal interrupted repeats its call.
-func (sb *ActiveSandbox) watchQuestion(d Denial, q *permissionQuestion) {
+func (sb *ActiveSandbox) watchQuestion(d plan.Denial, q *permissionQuestion) {
 	tick := time.NewTicker(pendingCheckInterval)
 	defer tick.Stop()
 	for missed := 0; missed < 2; {
@@ -120,5 +121,5 @@ func (sb *ActiveSandbox) watchQuestion(d Denial, q *permissionQuestion) {
 		sb.mu.Unlock()
 	}
 	sb.CloseQuestion(q.id)
-	sb.onDenial(Denial{ID: q.id, Resolved: true})
+	sb.onDenial(plan.Denial{ID: q.id, Resolved: true})
 }

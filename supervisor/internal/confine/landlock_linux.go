@@ -9,8 +9,10 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 )
 
 // minLandlockABI is the first ABI that restricts signals, that of Linux 6.12.
@@ -38,9 +40,9 @@ func landlockABI() (int, error) {
 // Restrict confines the calling thread, and all processes that it starts, by the rules of a plan
 // and a seccomp filter. The thread must stay locked to its goroutine. The returned Sandbox serves
 // the connects of a session with egress; it is nil for other sessions.
-func Restrict(p *Plan) (*ActiveSandbox, error) {
+func Restrict(p *plan.Plan) (*ActiveSandbox, error) {
 	failed := func(step, path string, err error) (*ActiveSandbox, error) {
-		return nil, &StepError{Step: step, Path: path, Err: err}
+		return nil, &plan.StepError{Step: step, Path: path, Err: err}
 	}
 	abi, err := landlockABI()
 	if err == nil && abi < minLandlockABI {
@@ -88,7 +90,7 @@ func Restrict(p *Plan) (*ActiveSandbox, error) {
 
 // newConnector returns a Sandbox that only connects, for a plan with egress. The session shares the
 // machine's network, so there is no network namespace to enter.
-func newConnector(p *Plan) (*ActiveSandbox, error) {
+func newConnector(p *plan.Plan) (*ActiveSandbox, error) {
 	if !p.Egress {
 		return nil, nil
 	}
@@ -123,7 +125,7 @@ func CheckConnect() error {
 // newRuleset makes a ruleset that handles all accesses to files, signals and abstract sockets. It
 // allows TCP only to a session with the whole network, because the monitor makes the connects of
 // the others.
-func newRuleset(p *Plan) (int, error) {
+func newRuleset(p *plan.Plan) (int, error) {
 	attributes := struct{ files, network, scoped uint64 }{
 		files: allRights, scoped: unix.LANDLOCK_SCOPE_SIGNAL | unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET,
 	}
@@ -171,12 +173,12 @@ func addLandlockRule(set, fd int, write bool) error {
 
 // withDevices adds the devices that a session writes: those without data of other users, and its
 // terminal.
-func withDevices(rules []Rule) []Rule {
+func withDevices(rules []plan.Rule) []plan.Rule {
 	for _, name := range deviceNames {
-		rules = append(rules, Rule{Path("/dev/" + name), true})
+		rules = append(rules, plan.Rule{Path: plan.Path("/dev/" + name), Write: true})
 	}
 	if name, err := os.Readlink("/proc/self/fd/0"); err == nil && strings.HasPrefix(name, "/dev/pts/") {
-		rules = append(rules, Rule{Path(name), true})
+		rules = append(rules, plan.Rule{Path: plan.Path(name), Write: true})
 	}
 	return rules
 }

@@ -10,12 +10,14 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
 // newSandboxAt returns a sandbox of this process, whose programs see a directory as the root.
 func newSandboxAt(t *testing.T, root string) *ActiveSandbox {
 	t.Helper()
-	b := &ActiveSandbox{plan: &Plan{}, notifyFD: -1, sockDiagFD: -1}
+	b := &ActiveSandbox{plan: &plan.Plan{}, notifyFD: -1, sockDiagFD: -1}
 	b.pathBuffers.New = func() any { return new(userPath) }
 	for path, to := range map[string]*int{root: &b.rootFD, "/proc": &b.procFD, "/proc/self/fd": &b.selfFilesFD} {
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -66,7 +68,7 @@ func FuzzNotification(f *testing.F) {
 			t.Fatal(err)
 		}
 		b := newSandboxAt(t, root)
-		b.addProtected([]Path{Path(root + "/.envrc"), Path(root + "/sub/.vscode")}, nil)
+		b.addProtected([]plan.Path{plan.Path(root + "/.envrc"), plan.Path(root + "/sub/.vscode")}, nil)
 		n := &seccompNotif{ID: 1}
 		n.Data.Number = numbers[int(call)%len(numbers)]
 		file := calls[n.Data.Number]

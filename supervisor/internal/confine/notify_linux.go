@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 )
 
@@ -57,7 +58,7 @@ const (
 
 // A callService answers the system calls that the filter reports to the monitor.
 type callService struct {
-	onDenial     func(Denial)
+	onDenial     func(plan.Denial)
 	onGitCheck   func()        // checks the git settings
 	lastGitCheck time.Time     // time of the last onGitCheck
 	workerPID    atomic.Int64  // the worker's pid in the session's pid namespace; 0 until it is known
@@ -70,20 +71,20 @@ type callService struct {
 
 	pathBuffers        sync.Pool // of *userPath
 	protectMu          sync.RWMutex
-	protectedPaths     map[string]bool      // paths that must not be made, folded
-	protectedLastNames map[string]bool      // their last names
-	protectedParents   map[string]bool      // all directories above them
-	hiddenPaths        []string             // hidden paths, case-folded
-	mountKinds         map[string]MountKind // the mounts by path
-	mountNames         map[string]bool      // their last names
+	protectedPaths     map[string]bool           // paths that must not be made, folded
+	protectedLastNames map[string]bool           // their last names
+	protectedParents   map[string]bool           // all directories above them
+	hiddenPaths        []string                  // hidden paths, case-folded
+	mountKinds         map[string]plan.MountKind // the mounts by path
+	mountNames         map[string]bool           // their last names
 
 	undelivered map[completedCall]time.Time // time of each call; guarded by mu
 
 	mu              sync.Mutex
-	reportedDenials map[Denial]bool // without IDs; at most maxReportedDenials
-	questionCount   int             // questions since the last ForgetDenials
-	lastQuestionID  uint64          // the ID of the last question
-	openQuestions   map[Denial]*permissionQuestion
+	reportedDenials map[plan.Denial]bool // without IDs; at most maxReportedDenials
+	questionCount   int                  // questions since the last ForgetDenials
+	lastQuestionID  uint64               // the ID of the last question
+	openQuestions   map[plan.Denial]*permissionQuestion
 }
 
 // Serve answers the session's calls until the process ends. It passes refused calls to onDenial,
@@ -95,10 +96,10 @@ type callService struct {
 // call, a second thread could change the address after the check. The same applies to calls that
 // change names, because some names are protected. The open of a device is continued if its driver
 // checks the program that opens it.
-func (sb *ActiveSandbox) Serve(onDenial func(Denial), onGitCheck func()) {
+func (sb *ActiveSandbox) Serve(onDenial func(plan.Denial), onGitCheck func()) {
 	sb.onDenial, sb.onGitCheck, sb.lastGitCheck = onDenial, onGitCheck, time.Now()
 	sb.slots, sb.connectSlots = make(chan struct{}, maxSlowCalls), make(chan struct{}, maxConnecting)
-	sb.openQuestions = map[Denial]*permissionQuestion{}
+	sb.openQuestions = map[plan.Denial]*permissionQuestion{}
 	sb.pathBuffers.New = func() any { return new(userPath) }
 	sb.addProtected(sb.plan.Absent, sb.plan.Mounts)
 	sb.guardMore(sb.plan.GuardedDirs, sb.plan.GitTargets)
@@ -240,8 +241,8 @@ func (sb *ActiveSandbox) answerEmulated(n *seccompNotif, f *fileCall, names *[2]
 }
 
 // newDenial returns the denial of a call that the guard refused.
-func (e protectedNameError) newDenial(f *fileCall, by string) Denial {
-	d := Denial{Op: f.op, Path: e.path, Program: by, Protected: true}
+func (e protectedNameError) newDenial(f *fileCall, by string) plan.Denial {
+	d := plan.Denial{Op: f.op, Path: e.path, Program: by, Protected: true}
 	switch {
 	case e.setting != "":
 		d.Op, d.Setting = "set", e.setting
@@ -386,12 +387,12 @@ func (sb *ActiveSandbox) connectReply(n *seccompNotif) seccompResp {
 }
 
 // reportDenial reports a denial once, and at most maxReportedDenials of them.
-func (sb *ActiveSandbox) reportDenial(d Denial) {
+func (sb *ActiveSandbox) reportDenial(d plan.Denial) {
 	if isBytecode(d.Path) {
 		return
 	}
 	sb.mu.Lock()
-	isNew := len(sb.reportedDenials) < maxReportedDenials && !sb.reportedDenials[d]
+	isNew := len(sb.reportedDenials) < plan.MaxReportedDenials && !sb.reportedDenials[d]
 	if isNew {
 		sb.reportedDenials[d] = true
 	}
@@ -405,7 +406,7 @@ func (sb *ActiveSandbox) reportDenial(d Denial) {
 func (sb *ActiveSandbox) ForgetDenials() {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
-	sb.reportedDenials, sb.questionCount = map[Denial]bool{}, 0
+	sb.reportedDenials, sb.questionCount = map[plan.Denial]bool{}, 0
 }
 
 // isPending reports whether a call still waits for its answer.

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 )
 
 // An ipcObjectKind is a kind of System V IPC objects, which programs share by number. They use memory
@@ -37,7 +39,7 @@ var ipcObjectKinds = map[string]ipcObjectKind{
 }
 
 // reportedObjectCalls returns the calls that make such objects, if the plan limits their memory.
-func reportedObjectCalls(p *Plan) []string {
+func reportedObjectCalls(p *plan.Plan) []string {
 	if p.Objects <= 0 {
 		return nil
 	}

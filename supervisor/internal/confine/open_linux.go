@@ -6,8 +6,10 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 )
 
 const (
@@ -219,7 +221,7 @@ func (sb *ActiveSandbox) openOrCreate(n *seccompNotif, file string, flags int, m
 		return -1, unix.EINVAL
 	}
 	openFlags := flags&^(unix.O_CREAT|unix.O_EXCL) | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK
-	for range maxLinks {
+	for range plan.MaxLinks {
 		if fd, err := sb.openFile(n, file); err != unix.ENOENT {
 			if err != nil {
 				return -1, err

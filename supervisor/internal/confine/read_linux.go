@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 )
 
@@ -19,7 +20,7 @@ import (
 // name means at that time.
 
 // hideMore adds paths that the session cannot open.
-func (sb *ActiveSandbox) hideMore(paths []Path) {
+func (sb *ActiveSandbox) hideMore(paths []plan.Path) {
 	sb.addProtected(paths, nil) // it cannot make, move or remove them either
 	sb.protectMu.Lock()
 	defer sb.protectMu.Unlock()
@@ -115,7 +116,7 @@ func hasWriter(fd int) bool {
 
 // openVisible opens the path of a file with O_PATH, if the session may see the file.
 func (sb *ActiveSandbox) openVisible(n *seccompNotif, file string, flags int) (int, error) {
-	for range maxLinks {
+	for range plan.MaxLinks {
 		fd, onward, err := sb.openPathOnce(n, file, flags)
 		if err != nil {
 			return -1, err

@@ -8,12 +8,14 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
 // Refresh applies what programs outside have changed. It protects the paths that git settings lead
 // to now, mounts the new files, and removes mounts whose files are gone. It returns when that is
 // done. The notices are for the user of the session.
-func (sb *ActiveSandbox) Refresh(changed *MountGrant) (notices []string) {
+func (sb *ActiveSandbox) Refresh(changed *plan.MountGrant) (notices []string) {
 	sb.guardMore(nil, changed.GitTargets)
 	sb.hideMore(changed.Unreadable)
 	if len(changed.Mounts)+len(changed.Removed) == 0 {
@@ -33,7 +35,7 @@ func (sb *ActiveSandbox) Refresh(changed *MountGrant) (notices []string) {
 
 // refreshMounts clones what the mounts show now, in mounts that only this thread sees, and then
 // replaces the mounts of the worker.
-func (sb *ActiveSandbox) refreshMounts(changed *MountGrant) (notices []string) {
+func (sb *ActiveSandbox) refreshMounts(changed *plan.MountGrant) (notices []string) {
 	r := &mountRefresh{sandbox: sb, ActiveSandbox: &ActiveSandbox{plan: sb.plan, store: sb.store}}
 	r.checkStep("mounts", "", unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS))
 	r.runSteps(r.mountStore)
@@ -84,27 +86,27 @@ func (r *mountRefresh) mountStore() {
 
 // cloneMount clones what a mount shows now. If the file disappears in the meantime, the old mount
 // stays.
-func (r *mountRefresh) cloneMount(m Mount) {
+func (r *mountRefresh) cloneMount(m plan.Mount) {
 	path := string(m.Path)
 	fd, err := -1, error(nil)
 	switch m.Kind {
-	case symbolicLink:
-	case overlayMount:
+	case plan.SymbolicLink:
+	case plan.OverlayMount:
 		if fd, err = r.layerOf(m); err != nil {
 			r.notices = append(r.notices, fmt.Sprintf("%s was replaced by a program outside the sandbox; until a reset, this session only reads the new one, because its filesystem does not allow overlays (%v)", path, err))
-			m.Kind = grantableBind
+			m.Kind = plan.GrantableBind
 			fd, err = clonePlanPath(path)
 		}
-	case readOnlyParent:
+	case plan.ReadOnlyParent:
 		fd, err = newFilesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0755"}, [2]string{"size", maxParentDirSize})
 	default:
 		from := path
 		switch m.Kind {
-		case replacedFile:
+		case plan.ReplacedFile:
 			from = string(m.Source)
-		case writableParent:
-			from = r.makeStateDir(r.store, boundedName("built", path), 0o700)
-		case maskedPath:
+		case plan.WritableParent:
+			from = r.makeStateDir(r.store, plan.BoundedName("built", path), 0o700)
+		case plan.MaskedPath:
 			from = r.maskFor(path)
 		}
 		fd, err = clonePlanPath(from)
@@ -120,12 +122,12 @@ func (r *mountRefresh) cloneMount(m Mount) {
 }
 
 // layerOf makes an overlay over one directory. Files that the session has written there are kept.
-func (r *mountRefresh) layerOf(m Mount) (int, error) {
+func (r *mountRefresh) layerOf(m plan.Mount) (int, error) {
 	below, err := filepath.Rel(string(m.Source), string(m.Path))
 	if err != nil {
 		return -1, err
 	}
-	name := boundedName("layer", string(m.Source))
+	name := plan.BoundedName("layer", string(m.Source))
 	work := filepath.Join(r.store, name, "again", strconv.FormatUint(r.sandbox.layerCount.Add(1), 10))
 	upper := filepath.Join(r.store, name, "upper", below)
 	for _, dir := range []string{work, upper} {
@@ -148,7 +150,7 @@ func (r *mountRefresh) removeMount(path string) {
 	}
 	_ = unix.Unmount(filepath.Base(path), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) // a link is not a mount
 	r.sandbox.forgetMount(path)
-	if around := r.kindAbove(path); around.isEmptyDir() {
+	if around := r.kindAbove(path); around.IsEmptyDir() {
 		_ = withWritableDir(dir, around, func(at int) error { return removeEmpty(at, filepath.Base(path)) }) // files of the session stay
 	}
 }
@@ -167,17 +169,17 @@ func (r *mountRefresh) replaceMount(c detachedMount) {
 	if unix.Fchdir(dir) != nil {
 		return
 	}
-	own := c.Kind == readOnlyParent || c.Kind == writableParent
+	own := c.Kind == plan.ReadOnlyParent || c.Kind == plan.WritableParent
 	if own && isMounted(dir, name) {
 		return // the session's directory exists already, with its mounts
 	}
-	over := c.Kind != maskedPath && !own && // a masked file must not be visible even for a moment
+	over := c.Kind != plan.MaskedPath && !own && // a masked file must not be visible even for a moment
 		unix.Unmount(name, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) == nil
 	if makeMountPoint(dir, name, c, r.kindAbove(path), over) != nil {
 		return
 	}
 	if c.fd < 0 || unix.MoveMount(c.fd, "", dir, name, unix.MOVE_MOUNT_F_EMPTY_PATH) == nil {
-		r.sandbox.addProtected(nil, []Mount{c.Mount})
+		r.sandbox.addProtected(nil, []plan.Mount{c.Mount})
 	}
 }
 
@@ -194,7 +196,7 @@ func (r *mountRefresh) openMountParent(path string) (int, error) {
 }
 
 // kindAbove returns the kind of the nearest mount around a path in the session.
-func (r *mountRefresh) kindAbove(path string) MountKind {
+func (r *mountRefresh) kindAbove(path string) plan.MountKind {
 	r.sandbox.protectMu.RLock()
 	defer r.sandbox.protectMu.RUnlock()
 	return nearestKind(r.sandbox.mountKinds, path)
@@ -207,7 +209,7 @@ func (sb *ActiveSandbox) forgetMount(path string) {
 	delete(sb.mountKinds, path)
 }
 
-func nearestKind(kinds map[string]MountKind, path string) MountKind {
+func nearestKind(kinds map[string]plan.MountKind, path string) plan.MountKind {
 	for d := filepath.Dir(path); d != "/" && d != "."; d = filepath.Dir(d) {
 		if k, ok := kinds[d]; ok {
 			return k
@@ -219,13 +221,13 @@ func nearestKind(kinds map[string]MountKind, path string) MountKind {
 // openParentDir opens the directory of a path without following links. In a directory of the
 // session it makes missing parts. isStart is set when a worker starts: then files of an earlier
 // worker that are in the way are removed.
-func openParentDir(path string, around func(string) MountKind, isStart bool) (int, error) {
+func openParentDir(path string, around func(string) plan.MountKind, isStart bool) (int, error) {
 	dir := filepath.Dir(path)
 	open := func() (int, error) {
 		return unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	}
 	fd, err := open()
-	if err == nil || !around(dir).isEmptyDir() {
+	if err == nil || !around(dir).IsEmptyDir() {
 		return fd, err
 	}
 	above, err := openParentDir(dir, around, isStart)
@@ -247,7 +249,7 @@ func openParentDir(path string, around func(string) MountKind, isStart bool) (in
 
 // makeMountPoint makes the mount point for a clone, or the symbolic link, in a directory of the
 // session. If over is set, the clone may be mounted over an existing file.
-func makeMountPoint(dir int, name string, c detachedMount, around MountKind, over bool) error {
+func makeMountPoint(dir int, name string, c detachedMount, around plan.MountKind, over bool) error {
 	kind := uint32(unix.S_IFLNK)
 	if c.fd >= 0 {
 		var clone unix.Statx_t // not Stat, which would query network filesystems
@@ -261,11 +263,11 @@ func makeMountPoint(dir int, name string, c detachedMount, around MountKind, ove
 	var st unix.Stat_t
 	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	switch {
-	case err != nil && err != unix.ENOENT, err != nil && !around.isEmptyDir():
+	case err != nil && err != unix.ENOENT, err != nil && !around.IsEmptyDir():
 		return err
-	case err == nil && kind != unix.S_IFLNK && st.Mode&unix.S_IFMT == kind && (over || !around.isEmptyDir()):
+	case err == nil && kind != unix.S_IFLNK && st.Mode&unix.S_IFMT == kind && (over || !around.IsEmptyDir()):
 		return nil
-	case err == nil && !around.isEmptyDir():
+	case err == nil && !around.IsEmptyDir():
 		return unix.EEXIST
 	}
 	return withWritableDir(dir, around, func(at int) error {
@@ -307,9 +309,9 @@ func removeEmpty(dir int, name string) error {
 // withWritableDir calls do in a directory of the session. A readOnlyParent is read-only where the
 // session sees it, but not in a clone of its mount. It is a tmpfs, which distinguishes it from any
 // directory of the machine.
-func withWritableDir(dir int, around MountKind, do func(at int) error) error {
+func withWritableDir(dir int, around plan.MountKind, do func(at int) error) error {
 	err := do(dir)
-	if err != unix.EROFS || around != readOnlyParent {
+	if err != unix.EROFS || around != plan.ReadOnlyParent {
 		return err
 	}
 	var fs unix.Statfs_t
@@ -334,12 +336,12 @@ func makeWritable(fd int) error {
 
 // mountAttributes returns the attributes of a mount. When a worker starts, a readOnlyParent becomes
 // read-only only after it was filled.
-func mountAttributes(k MountKind, filled bool) uint64 {
+func mountAttributes(k plan.MountKind, filled bool) uint64 {
 	set := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 	switch {
-	case k == readOnlyBind, k == guardedFile, k == replacedFile, k == grantableBind, k == readOnlyParent && filled:
+	case k == plan.ReadOnlyBind, k == plan.GuardedFile, k == plan.ReplacedFile, k == plan.GrantableBind, k == plan.ReadOnlyParent && filled:
 		set |= unix.MOUNT_ATTR_RDONLY
-	case k == maskedPath:
+	case k == plan.MaskedPath:
 		set |= unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOEXEC
 	}
 	return set

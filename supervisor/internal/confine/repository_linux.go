@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/gitconfig"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
 // Git runs the hooks of each repository that it visits, and programs that its settings name. A
@@ -29,7 +30,7 @@ func isWorkTree(git string) bool { return path.Base(path.Dir(git)) == "worktrees
 // hasWorkTree reports whether a directory may be the git directory of a linked work tree, or
 // contain some. Elsewhere they would belong to another repository.
 func hasWorkTree(full string) bool {
-	mayBeLinked := func(dir string) bool { return linkedTreePresence(dir) != filestate.Missing }
+	mayBeLinked := func(dir string) bool { return plan.LinkedTreePresence(dir) != filestate.Missing }
 	if foldPath(path.Base(full)) != "worktrees" {
 		return mayBeLinked(full)
 	}
@@ -54,7 +55,7 @@ func (sb *ActiveSandbox) checkCreatedPath(s nameInDir, moved bool) error {
 		return protectedNameError{path: s.fullPath}
 	}
 	switch {
-	case gitDirParts[name] && canBeGitDir(above) && (name != "worktrees" || headPresence(above) != filestate.Present): // otherwise it was a repository before
+	case gitDirParts[name] && canBeGitDir(above) && (name != "worktrees" || plan.HeadPresence(above) != filestate.Present): // otherwise it was a repository before
 		if err := sb.checkGitDir(s.dir, path.Dir(s.fullPath)); err != nil {
 			return err
 		}
@@ -172,7 +173,7 @@ func (sb *ActiveSandbox) gitOwnerOf(git, name string, own bool) gitconfig.RepoOw
 		sb.protectMu.RLock()
 		defer sb.protectMu.RUnlock()
 		isInGitDir := strings.Contains(foldPath(tree+"/"), "/.git/")
-		return !isInGitDir && sb.workDirOf(tree) != "" && gitDirOf(tree+"/.git") == git // the work tree must name this repository in turn
+		return !isInGitDir && sb.workDirOf(tree) != "" && plan.GitDirOf(tree+"/.git") == git // the work tree must name this repository in turn
 	}}
 }
 
@@ -217,7 +218,7 @@ func (sb *ActiveSandbox) isSettingsTarget(to nameInDir) bool {
 	case accessRemove:
 		return true
 	case accessNone:
-		return !sb.isGitTarget(to.fullPath) && to.fileType() != 0 && isGitDir(path.Dir(to.fullPath))
+		return !sb.isGitTarget(to.fullPath) && to.fileType() != 0 && plan.IsGitDir(path.Dir(to.fullPath))
 	}
 	return false
 }
@@ -277,7 +278,7 @@ func readSettings(dir int, name string) (text []byte, mode uint32, err error) {
 // settingsIn reads an open settings file and its mode.
 func settingsIn(fd int) (text []byte, mode uint32, err error) {
 	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > maxSettingsBytes {
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > plan.MaxSettingsBytes {
 		return nil, 0, unix.EINVAL
 	}
 	text = make([]byte, st.Size)

@@ -12,16 +12,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
 // Linux gives small pipes to a user who has many (pipe-user-pages-soft).
 func TestSendCommand(t *testing.T) {
 	t.Parallel()
-	large := monitorproto.MonitorCommand{Kind: monitorproto.CommandGrant, Grant: &confine.MountGrant{}}
+	large := monitorproto.MonitorCommand{Kind: monitorproto.CommandGrant, Grant: &plan.MountGrant{}}
 	for i := range 400 {
-		large.Grant.GitTargets = append(large.Grant.GitTargets, confine.Path(fmt.Sprintf("/srv/a/longer/path/number/%d", i)))
+		large.Grant.GitTargets = append(large.Grant.GitTargets, plan.Path(fmt.Sprintf("/srv/a/longer/path/number/%d", i)))
 	}
 	for _, c := range []struct {
 		name     string

@@ -13,6 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitor"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
 // A StartConfig describes the process to start and its environment.
@@ -70,12 +71,12 @@ type StartConfig struct {
 
 // A SandboxConfig describes how a worker and everything it starts are confined.
 type SandboxConfig struct {
-	Mechanism confine.Mechanism // as in the plan
-	Egress    bool              // as in the plan
+	Mechanism plan.Mechanism // as in the plan
+	Egress    bool           // as in the plan
 
 	// Plan returns the plan. It is called once, while the monitor starts: the search for
 	// repositories takes about as long.
-	Plan func() (*confine.Plan, error)
+	Plan func() (*plan.Plan, error)
 }
 
 // hasNamespaces reports whether namespaces confine the worker, so that its monitor serves the sandbox.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -76,7 +77,7 @@ func TestGrantLateAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			plan, _, err := confine.NewPlan(&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, confine.Origin{
+			sandboxPlan, _, err := plan.NewPlan(&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, plan.Origin{
 				Home: filepath.Join(base, "home"), Dir: filepath.Join(base, "work"), Program: "/bin/true", State: filepath.Join(base, "state"),
 				Sessions: filepath.Join(base, "sessions"), Temporary: []string{filepath.Join(base, "tmp")},
 			})
@@ -85,7 +86,7 @@ func TestGrantLateAnswer(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				s, monitor := newTestMonitorClient(t)
-				s.isConfined, s.sandboxPlan = true, plan
+				s.isConfined, s.sandboxPlan = true, sandboxPlan
 				commands := make(chan monitorproto.MonitorCommand, 1)
 				go func() { // the command is larger than the pipe
 					var o monitorproto.MonitorCommand
@@ -94,8 +95,8 @@ func TestGrantLateAnswer(t *testing.T) {
 				}()
 				known := false
 				late := func() { // a path that the plan knows as writable is a mount in a grant of its parent
-					parent, err := plan.NewGrant(filepath.Dir(more), false, "")
-					known = err == nil && slices.ContainsFunc(parent.Mounts, func(p confine.Mount) bool { return string(p.Path) == more })
+					parent, err := sandboxPlan.NewGrant(filepath.Dir(more), false, "")
+					known = err == nil && slices.ContainsFunc(parent.Mounts, func(p plan.Mount) bool { return string(p.Path) == more })
 				}
 				if err := s.grantAccess(more, false, "", late); !errors.Is(err, ErrGrantPending) {
 					t.Fatalf("got %v", err)

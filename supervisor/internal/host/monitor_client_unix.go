@@ -14,12 +14,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitor"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
 // monitorEndTimeout bounds the time in which a monitor ends a tree, a little more than the
@@ -43,7 +43,7 @@ type monitorClient struct {
 	limits            monitorproto.ProcessLimits
 	sandboxConfig     *SandboxConfig // nil without a sandbox
 	isConfined        bool
-	sandboxPlan       *confine.Plan               // nil without one
+	sandboxPlan       *plan.Plan                  // nil without one
 	onDenial          func(monitorproto.Denial)   // may be nil
 	notices           []string                    // of the sandbox
 	earlyDenials      []monitorproto.MonitorEvent // denials from before the started event; for run

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -28,7 +28,7 @@ func TestStartSandboxSymlink(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	plan, _, err := confine.NewPlan(&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, confine.Origin{
+	sandboxPlan, _, err := plan.NewPlan(&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, plan.Origin{
 		Home: filepath.Join(base, "home"), Dir: work, Program: "/bin/true", State: filepath.Join(base, "state"),
 		Sessions: filepath.Join(base, "sessions"), Temporary: []string{filepath.Join(base, "tmp")},
 	})
@@ -36,7 +36,7 @@ func TestStartSandboxSymlink(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := func() error {
-		p, err := host.Start(&host.StartConfig{Path: "/bin/true", Env: os.Environ(), Dir: work, Sandbox: &host.SandboxConfig{Plan: func() (*confine.Plan, error) { return plan, nil }}})
+		p, err := host.Start(&host.StartConfig{Path: "/bin/true", Env: os.Environ(), Dir: work, Sandbox: &host.SandboxConfig{Plan: func() (*plan.Plan, error) { return sandboxPlan, nil }}})
 		if err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func TestStartSandboxSymlink(t *testing.T) {
 func TestStartSandboxPlanError(t *testing.T) {
 	failed := errors.New("no such workspace")
 	var monitor int
-	_, err := host.Start(&host.StartConfig{Path: "/bin/true", Sandbox: &host.SandboxConfig{Plan: func() (*confine.Plan, error) {
+	_, err := host.Start(&host.StartConfig{Path: "/bin/true", Sandbox: &host.SandboxConfig{Plan: func() (*plan.Plan, error) {
 		children, err := filepath.Glob("/proc/self/task/*/children")
 		for _, path := range children {
 			text, _ := os.ReadFile(path)

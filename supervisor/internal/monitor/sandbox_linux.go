@@ -10,32 +10,33 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
 // enterSandbox confines this thread if the plan has a sandbox. Then it enters the working directory
 // again, because the old one belongs to the machine's file system and not to the sandbox's.
-func (m *monitor) enterSandbox(plan *monitorproto.WorkerCommand) {
-	if plan.Sandbox == nil {
+func (m *monitor) enterSandbox(command *monitorproto.WorkerCommand) {
+	if command.Sandbox == nil {
 		return
 	}
-	if plan.Sandbox.Rules != nil {
-		box, err := confine.Restrict(plan.Sandbox)
+	if command.Sandbox.Rules != nil {
+		box, err := confine.Restrict(command.Sandbox)
 		m.exitOnSandboxError(err)
 		if box != nil {
 			m.exitOnError("sandbox: egress", "", box.OpenEgress(os.NewFile(fdEgress, "egress")))
-			box.Serve(func(confine.Denial) {}, func() {}) // reports only connections, which the supervisor refuses
+			box.Serve(func(plan.Denial) {}, func() {}) // reports only connections, which the supervisor refuses
 		}
 		return
 	}
 	dir, err := os.Getwd()
 	m.exitOnError("chdir", "", err)
-	box, err := confine.Enter(plan.Sandbox)
+	box, err := confine.Enter(command.Sandbox)
 	m.exitOnSandboxError(err)
 	m.exitOnError("chdir", dir, os.Chdir(dir))
-	if plan.Sandbox.Egress { // otherwise the descriptor is another file, which garbage collection would close
+	if command.Sandbox.Egress { // otherwise the descriptor is another file, which garbage collection would close
 		m.exitOnError("sandbox: egress", "", box.OpenEgress(os.NewFile(fdEgress, "egress")))
 	}
-	box.Serve(func(d confine.Denial) {
+	box.Serve(func(d plan.Denial) {
 		m.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventDenied, Denial: monitorproto.NewDenialEvent(d)})
 	}, func() { m.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventFilesChanged}) })
 	m.sandbox = box
@@ -44,7 +45,7 @@ func (m *monitor) enterSandbox(plan *monitorproto.WorkerCommand) {
 
 // exitOnSandboxError ends the monitor with a report if a step of the sandbox failed.
 func (m *monitor) exitOnSandboxError(err error) {
-	if e, ok := errors.AsType[*confine.StepError](err); ok {
+	if e, ok := errors.AsType[*plan.StepError](err); ok {
 		m.exitOnError("sandbox: "+e.Step, e.Path, e.Err)
 	}
 }
@@ -67,7 +68,7 @@ func (m *monitor) handleSandboxCommand(command monitorproto.MonitorCommand) bool
 	case command.Kind == monitorproto.CommandGrant && command.Grant != nil:
 		m.sandbox.Grant(command.Grant, func(err error) {
 			event := monitorproto.MonitorEvent{Kind: monitorproto.EventGranted, ID: command.ID}
-			if e, ok := errors.AsType[*confine.StepError](err); ok {
+			if e, ok := errors.AsType[*plan.StepError](err); ok {
 				event.Step, event.Path = "grant: "+e.Step, []byte(e.Path)
 				event.SetCause(e.Err)
 			}

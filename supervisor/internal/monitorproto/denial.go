@@ -1,9 +1,11 @@
 package monitorproto
 
-import "github.com/turnstone-repl/turnstone/supervisor/internal/confine"
+import (
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
+)
 
 // A Denial is a call that the sandbox refuses to a program of the tree.
-type Denial = confine.Denial
+type Denial = plan.Denial
 
 // A DenialEvent is the JSON form of a Denial. Its names are bytes because they need not be UTF-8,
 // as JSON strings must be.

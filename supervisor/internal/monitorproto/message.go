@@ -10,7 +10,7 @@ import (
 	"errors"
 	"syscall"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
 // A MonitorCommand is a request of the supervisor to the monitor. End of file on that pipe is a
@@ -22,9 +22,9 @@ type MonitorCommand struct {
 	To     Target         `json:",omitempty"` // of signal
 	Marker uint64         `json:",omitempty"` // of mark
 
-	ID    uint64              `json:",omitempty"` // of permit: the suspended call; of grant: repeated in its answer
-	OK    bool                `json:",omitempty"` // of permit
-	Grant *confine.MountGrant `json:",omitempty"` // of grant, refresh
+	ID    uint64           `json:",omitempty"` // of permit: the suspended call; of grant: repeated in its answer
+	OK    bool             `json:",omitempty"` // of permit
+	Grant *plan.MountGrant `json:",omitempty"` // of grant, refresh
 }
 
 const (
@@ -54,7 +54,7 @@ type WorkerCommand struct {
 	Stdin  uint64 `json:",omitempty"` // a handle of the monitor; 0: the terminal
 	Output string `json:",omitempty"` // the name of a pipe; "": the terminal
 
-	Sandbox *confine.Plan `json:",omitempty"`
+	Sandbox *plan.Plan `json:",omitempty"`
 	Limits  ProcessLimits
 	CPUs    []int `json:",omitempty"` // the processors that Limits chooses from; none: all
 

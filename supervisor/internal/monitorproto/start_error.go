@@ -7,7 +7,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
 // A StartError reports a failed start and names its step.
@@ -35,7 +35,7 @@ func (e *StartError) Unwrap() error { return e.Err }
 func (e *StartError) hint() string {
 	is := func(step string, cause error) bool { return e.Step == step && errors.Is(e.Err, cause) }
 	if step, ok := strings.CutPrefix(e.Step, "sandbox: "); ok {
-		return confine.Hint(step, e.Err)
+		return plan.Hint(step, e.Err)
 	}
 	switch {
 	case is("chdir", fs.ErrNotExist), is("chdir", errNotDirectory):

@@ -1,6 +1,6 @@
 //go:build !windows
 
-package confine
+package plan
 
 import (
 	"encoding/json"
@@ -80,8 +80,8 @@ func TestNewPlan(t *testing.T) {
 		makeTestDir(t, w.home+"/data")
 		kinds, notices := w.wantPlan(t, workspaceSandbox())
 		for path, want := range map[string]MountKind{
-			w.work: writableBind, w.home: readOnlyParent, w.home + "/data": grantableBind, w.home + "/.config": writableParent, w.home + "/.cache": writableParent, w.home + "/.cache/ruff": overlayMount,
-			w.home + "/.ssh": "", w.home + "/.config/gh": "", w.sessions: readOnlyParent, w.tmp: emptyDir,
+			w.work: WritableBind, w.home: ReadOnlyParent, w.home + "/data": GrantableBind, w.home + "/.config": WritableParent, w.home + "/.cache": WritableParent, w.home + "/.cache/ruff": OverlayMount,
+			w.home + "/.ssh": "", w.home + "/.config/gh": "", w.sessions: ReadOnlyParent, w.tmp: EmptyDir,
 		} {
 			if got := kinds[path]; got != want {
 				t.Errorf("%s: got %q, want %q", path, got, want)
@@ -131,11 +131,11 @@ func TestNewPlan(t *testing.T) {
 			what, dir string
 			want      MountKind
 		}{
-			{"missing in the home directory", w.home + "/a/b", writableParent},
-			{"missing among temporary files", w.tmp + "/a/b", writableParent},
+			{"missing in the home directory", w.home + "/a/b", WritableParent},
+			{"missing among temporary files", w.tmp + "/a/b", WritableParent},
 			{"missing next to a program among temporary files", w.tmp + "/program/cache", ""},
 			{"missing in the workspace", w.work + "/a", ""},
-			{"there, outside", elsewhere + "/there", writableParent},
+			{"there, outside", elsewhere + "/there", WritableParent},
 			{"missing outside", elsewhere + "/a/b", ""},
 			{"a link to nothing", elsewhere + "/link", ""},
 			{"a file outside", elsewhere + "/file", ""},
@@ -165,7 +165,7 @@ func TestNewPlan(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
 		kinds, _ := w.wantPlan(t, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Workspace: w.work})
-		if got := kinds[w.work]; got == writableBind {
+		if got := kinds[w.work]; got == WritableBind {
 			t.Errorf("got %q for the workspace", got)
 		}
 	})
@@ -181,7 +181,7 @@ func TestNewPlan(t *testing.T) {
 			t.Fatal(err)
 		}
 		kinds, _ := w.wantPlan(t, s)
-		if kinds[w.work+"/a/lock"] != readOnlyBind || kinds[w.work+"/a"] != pinnedBind {
+		if kinds[w.work+"/a/lock"] != ReadOnlyBind || kinds[w.work+"/a"] != pinnedBind {
 			t.Errorf("got %q in %q, want it protected in a pinned directory", kinds[w.work+"/a/lock"], kinds[w.work+"/a"])
 		}
 		if !slices.Contains(p.Absent, Path(w.work+"/b")) || slices.Contains(p.Absent, Path(w.home+"/other")) {
@@ -199,7 +199,7 @@ func TestNewPlan(t *testing.T) {
 			s := workspaceSandbox()
 			s.Workspace = dir
 			kinds, notices := w.wantPlan(t, s)
-			if kinds[dir] == writableBind || kinds[paths.RealOrEmpty(dir)] == writableBind {
+			if kinds[dir] == WritableBind || kinds[paths.RealOrEmpty(dir)] == WritableBind {
 				t.Errorf("%s is writable", dir)
 			}
 			if len(notices) != 1 || !strings.Contains(notices[0], "this session is read-only") {
@@ -263,7 +263,7 @@ func TestNewPlanRepositories(t *testing.T) {
 				continue
 			}
 			for _, place := range p.Mounts {
-				if path := string(place.Path); paths.Contains(filepath.Join(w.home, top), path) && !paths.Contains(s.Workspace, path) || path == s.Workspace && place.Kind != writableBind {
+				if path := string(place.Path); paths.Contains(filepath.Join(w.home, top), path) && !paths.Contains(s.Workspace, path) || path == s.Workspace && place.Kind != WritableBind {
 					t.Errorf("%s: %s is %s", c.dir, path, place.Kind)
 				}
 			}
@@ -316,7 +316,7 @@ func TestNewPlanRepositories(t *testing.T) {
 			"a/.git", ".husky", ".gitconfig", "settings/more", "settings/hooks", ".vscode",
 			"vendor/deep/lib/bin/clean", "vendor/deep/lib/bin/watch", "vendor/deep/lib/mine", "vendor/deep/lib/lefthook.yml",
 		} {
-			if got := kinds[w.work+"/"+path]; got != readOnlyBind && (got != guardedFile || filepath.Base(path) != "config") {
+			if got := kinds[w.work+"/"+path]; got != ReadOnlyBind && (got != GuardedFile || filepath.Base(path) != "config") {
 				t.Errorf("%s: got %q, want it protected", path, got)
 			}
 		}
@@ -362,7 +362,7 @@ func TestNewPlanRepositories(t *testing.T) {
 		}
 		writeText(t, common+"/worktrees/tree/gitdir", w.work+"/.git\n")
 		kinds, _ := w.wantPlan(t, workspaceSandbox())
-		for path, want := range map[string]MountKind{common: writableBind, common + "/hooks": readOnlyBind, common + "/config": guardedFile, common + "/worktrees/tree/gitdir": readOnlyBind, w.work + "/.git": readOnlyBind} {
+		for path, want := range map[string]MountKind{common: WritableBind, common + "/hooks": ReadOnlyBind, common + "/config": GuardedFile, common + "/worktrees/tree/gitdir": ReadOnlyBind, w.work + "/.git": ReadOnlyBind} {
 			if got := kinds[path]; got != want {
 				t.Errorf("%s: got %q, want %q", path, got, want)
 			}
@@ -388,7 +388,7 @@ func TestNewPlanRepositories(t *testing.T) {
 		}
 		kinds, _ := w.wantPlan(t, workspaceSandbox())
 		for _, path := range []string{"pipe/.git/config", "as-file/.git", "many/.git/config"} {
-			if got := kinds[filepath.Join(w.work, path)]; got != readOnlyBind && got != guardedFile {
+			if got := kinds[filepath.Join(w.work, path)]; got != ReadOnlyBind && got != GuardedFile {
 				t.Errorf("%s is %q, want it protected", path, got)
 			}
 		}
@@ -469,7 +469,7 @@ func TestNewPlanHidden(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, place := range p.Mounts {
-			if path := string(place.Path); paths.Contains(account, path) != (path == account+"/.ssh" && place.Kind == maskedPath) {
+			if path := string(place.Path); paths.Contains(account, path) != (path == account+"/.ssh" && place.Kind == MaskedPath) {
 				t.Errorf("%s is %s", path, place.Kind)
 			}
 		}
@@ -508,7 +508,7 @@ func TestNewPlanHidden(t *testing.T) {
 			}
 			for path, want := range map[string]bool{account + "/.ssh/id_rsa": false, account + "/.unlisted": !c.isBuilt} {
 				k := seen.nearestKind(path + "/.")
-				if isOpen := k == "" || k == grantableBind; isOpen != want {
+				if isOpen := k == "" || k == GrantableBind; isOpen != want {
 					t.Errorf("HOME is %s: %s is open: %v, want %v", c.what, path, isOpen, want)
 				}
 			}
@@ -550,7 +550,7 @@ func TestNewPlanHidden(t *testing.T) {
 		}
 		shown := map[string]bool{}
 		for _, place := range p.Mounts {
-			shown[string(place.Path)] = place.Kind == grantableBind
+			shown[string(place.Path)] = place.Kind == GrantableBind
 		}
 		first := func(name string) string { top, _, _ := strings.Cut(name, "/"); return top }
 		for _, home := range []string{w.home, windows} {
@@ -573,7 +573,7 @@ func TestPlan(t *testing.T) {
 
 	t.Run("survives JSON with any file name", func(t *testing.T) {
 		t.Parallel()
-		sent, got := &Plan{State: "/s\xff", Mounts: []Mount{{Path: "/\xfe", Kind: overlayMount, Source: "/"}}, Network: true}, &Plan{}
+		sent, got := &Plan{State: "/s\xff", Mounts: []Mount{{Path: "/\xfe", Kind: OverlayMount, Source: "/"}}, Network: true}, &Plan{}
 		text, err := json.Marshal(sent)
 		if err == nil {
 			err = json.Unmarshal(text, got)
@@ -724,11 +724,11 @@ func TestNewPlanLinks(t *testing.T) {
 			mounts[string(place.Path)] = place
 		}
 		for link, to := range links {
-			if place := mounts[link]; place.Kind != symbolicLink || string(place.Source) != to {
+			if place := mounts[link]; place.Kind != SymbolicLink || string(place.Source) != to {
 				t.Errorf("%s: got %v, want a link to %s", link, place, to)
 			}
 		}
-		if k := mounts[w.home+"/.opt/tool-2/bin"].Kind; k != grantableBind {
+		if k := mounts[w.home+"/.opt/tool-2/bin"].Kind; k != GrantableBind {
 			t.Errorf("got %q for the target of a link", k)
 		}
 		if k := mounts[w.home+"/.ssh"].Kind; k != "" {
@@ -770,11 +770,11 @@ func TestNewPlanLinks(t *testing.T) {
 			mounts[string(place.Path)] = place
 		}
 		for path, want := range map[string]MountKind{
-			w.home + "/.cache/huggingface": symbolicLink, w.home + "/.local/share": symbolicLink, w.home + "/.config/pip": symbolicLink, w.home + "/.config/uv": "", w.home + "/.cache/R": symbolicLink, "/usr/share": "",
-			top + "/data/hf": readOnlyParent, top + "/data/hf/hub": overlayMount, top + "/data/hf/stored_tokens": "", top + "/data": "",
-			top + "/data/share": readOnlyParent, top + "/data/share/uv/python": overlayMount, top + "/data/share/tool": "", top + "/data/share/foreign/bin": grantableBind,
-			w.home + "/dotfiles": readOnlyParent, w.home + "/dotfiles/vimrc": grantableBind, w.home + "/dotfiles/pip": readOnlyParent, w.home + "/dotfiles/pip/pip.conf": replacedFile, w.home + "/dotfiles/pip/token": "",
-			w.work: writableBind, w.work + "/uv": "",
+			w.home + "/.cache/huggingface": SymbolicLink, w.home + "/.local/share": SymbolicLink, w.home + "/.config/pip": SymbolicLink, w.home + "/.config/uv": "", w.home + "/.cache/R": SymbolicLink, "/usr/share": "",
+			top + "/data/hf": ReadOnlyParent, top + "/data/hf/hub": OverlayMount, top + "/data/hf/stored_tokens": "", top + "/data": "",
+			top + "/data/share": ReadOnlyParent, top + "/data/share/uv/python": OverlayMount, top + "/data/share/tool": "", top + "/data/share/foreign/bin": GrantableBind,
+			w.home + "/dotfiles": ReadOnlyParent, w.home + "/dotfiles/vimrc": GrantableBind, w.home + "/dotfiles/pip": ReadOnlyParent, w.home + "/dotfiles/pip/pip.conf": ReplacedFile, w.home + "/dotfiles/pip/token": "",
+			w.work: WritableBind, w.work + "/uv": "",
 		} {
 			if got := mounts[path].Kind; got != want {
 				t.Errorf("%s: got %q, want %q", path, got, want)
@@ -815,8 +815,8 @@ func TestNewPlanPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		for path, want := range map[string]Mount{
-			w.home + "/.data/deep": {Kind: grantableBind, Reason: ReasonNamed}, w.home + "/.notes": {Kind: grantableBind, Reason: ReasonNamed}, w.tmp + "/mine": {Kind: grantableBind, Reason: ReasonNamed},
-			w.home + "/document": {Kind: grantableBind, Reason: ReasonDocument}, w.home + "/.data": {}, "/etc": {}, w.work: {Kind: writableBind, Reason: ReasonWorkspace},
+			w.home + "/.data/deep": {Kind: GrantableBind, Reason: ReasonNamed}, w.home + "/.notes": {Kind: GrantableBind, Reason: ReasonNamed}, w.tmp + "/mine": {Kind: GrantableBind, Reason: ReasonNamed},
+			w.home + "/document": {Kind: GrantableBind, Reason: ReasonDocument}, w.home + "/.data": {}, "/etc": {}, w.work: {Kind: WritableBind, Reason: ReasonWorkspace},
 		} {
 			if got := mounts[path]; got.Kind != want.Kind || got.Reason != want.Reason {
 				t.Errorf("%s: got %q because it is %q, want %q, %q", path, got.Kind, got.Reason, want.Kind, want.Reason)
@@ -838,11 +838,11 @@ func TestNewPlanPaths(t *testing.T) {
 		if got := mounts[w.home+"/data"].Kind; got != "" {
 			t.Errorf("a document is %q", got)
 		}
-		if mounts[w.work].Kind != writableBind || mounts[w.home+"/.cache/ruff"].Reason != ReasonCache {
+		if mounts[w.work].Kind != WritableBind || mounts[w.home+"/.cache/ruff"].Reason != ReasonCache {
 			t.Errorf("got %+v", mounts)
 		}
 		s.Readable = []string{w.home + "/data"}
-		if mounts, err = w.planMounts(s); err != nil || mounts[w.home+"/data"].Kind != grantableBind {
+		if mounts, err = w.planMounts(s); err != nil || mounts[w.home+"/data"].Kind != GrantableBind {
 			t.Errorf("named: got %+v, %v", mounts[w.home+"/data"], err)
 		}
 	})
@@ -857,7 +857,7 @@ func TestNewPlanPaths(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i := slices.IndexFunc(p.Mounts, func(place Mount) bool { return string(place.Path) == w.home+"/notes" }); i < 0 || p.Mounts[i].Kind != writableBind {
+		if i := slices.IndexFunc(p.Mounts, func(place Mount) bool { return string(place.Path) == w.home+"/notes" }); i < 0 || p.Mounts[i].Kind != WritableBind {
 			t.Errorf("got %+v", p.Mounts)
 		}
 		for _, path := range p.Absent {

@@ -1,4 +1,4 @@
-package confine
+package plan
 
 import (
 	"fmt"
@@ -36,9 +36,9 @@ func (p *Plan) convertToLandlock(s *workers.Sandbox) (notices []string, err erro
 	r.hidden = append(r.hidden, sharedDirs...)
 	for _, place := range p.Mounts {
 		switch place.Kind {
-		case maskedPath, replacedFile, emptyDir, readOnlyParent, writableParent:
+		case MaskedPath, ReplacedFile, EmptyDir, ReadOnlyParent, WritableParent:
 			r.hidden = append(r.hidden, string(place.Path))
-		case writableBind, readOnlyBind, grantableBind, overlayMount:
+		case WritableBind, ReadOnlyBind, GrantableBind, OverlayMount:
 			visible = append(visible, place)
 		}
 	}
@@ -48,7 +48,7 @@ func (p *Plan) convertToLandlock(s *workers.Sandbox) (notices []string, err erro
 	r.addReadable("/")
 	for _, place := range visible {
 		path := string(place.Path)
-		if place.Kind != writableBind {
+		if place.Kind != WritableBind {
 			if r.isHidden(path) {
 				r.addReadable(path)
 			}

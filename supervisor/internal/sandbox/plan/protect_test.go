@@ -1,6 +1,6 @@
 //go:build !windows
 
-package confine
+package plan
 
 import (
 	"path/filepath"

@@ -1,4 +1,4 @@
-package confine
+package plan
 
 // A Denial is a call of a process in the session that the sandbox refused or holds.
 type Denial struct {
@@ -23,11 +23,11 @@ type Denial struct {
 }
 
 const (
-	// maxReportedDenials bounds the denials that the monitor reports before the supervisor tells it
+	// MaxReportedDenials bounds the denials that the monitor reports before the supervisor tells it
 	// to forget them. Further calls are refused without a report.
-	maxReportedDenials = 64
+	MaxReportedDenials = 64
 
-	// maxQuestions bounds the permission questions until then. Further calls are refused as if no
+	// MaxQuestions bounds the permission questions until then. Further calls are refused as if no
 	// user were available to answer.
-	maxQuestions = 32
+	MaxQuestions = 32
 )

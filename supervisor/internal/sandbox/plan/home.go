@@ -1,4 +1,4 @@
-package confine
+package plan
 
 import (
 	"io/fs"
@@ -116,7 +116,7 @@ func (p *planner) buildHome(s *workers.Sandbox, o Origin, work []string) {
 		return
 	}
 	h := &homeBuilder{planner: p, work: work, state: paths.RealOrEmpty(o.State), isFirst: first, resolvedDirs: map[string]string{}}
-	p.set(p.home, readOnlyParent)
+	p.set(p.home, ReadOnlyParent)
 	for i, name := range ownDirNames {
 		h.addOwnDir(name, i < expectedOwnDirs)
 	}
@@ -128,18 +128,18 @@ func (p *planner) buildHome(s *workers.Sandbox, o Origin, work []string) {
 		if strings.HasPrefix(name, ".cache/") {
 			why = ReasonCache
 		}
-		p.withReason(why, func() { h.showAll(name, overlayMount) })
+		p.withReason(why, func() { h.showAll(name, OverlayMount) })
 	}
 	for _, name := range toolDirs {
 		for _, part := range append([]string{"bin", "pyvenv.cfg"}, toolSubdirs...) {
-			p.withReason(ReasonTool, func() { h.showAll(name+"/*/"+part, overlayMount) })
+			p.withReason(ReasonTool, func() { h.showAll(name+"/*/"+part, OverlayMount) })
 		}
 	}
 	for _, name := range readableNames {
-		p.withReason(ReasonTool, func() { h.showPath(h.homePath(name), grantableBind) })
+		p.withReason(ReasonTool, func() { h.showPath(h.homePath(name), GrantableBind) })
 	}
 	for _, name := range plainSettings {
-		p.withReason(ReasonPlainSettings, func() { h.showPath(h.homePath(name), grantableBind) })
+		p.withReason(ReasonPlainSettings, func() { h.showPath(h.homePath(name), GrantableBind) })
 	}
 	for _, f := range settingsFiles {
 		p.withReason(ReasonWrittenSettings, func() { h.resolveParent(h.homePath(f.name)) })
@@ -152,7 +152,7 @@ func (p *planner) buildHome(s *workers.Sandbox, o Origin, work []string) {
 	}
 	p.withReason(ReasonInterpreter, func() { h.showLinksTo(o.Program) })
 	for _, dir := range h.extraHomes {
-		h.set(dir, readOnlyParent)
+		h.set(dir, ReadOnlyParent)
 	}
 	if s.Home != workers.HomeTools {
 		for _, dir := range append([]string{h.home}, h.extraHomes...) {
@@ -237,18 +237,18 @@ func (h *homeBuilder) resolveParent(path string) string {
 // showLink shows a symbolic link, if the session does not see the machine's one.
 func (h *homeBuilder) showLink(path, to string) {
 	if h.isEmptyAt(path) && h.mounts[path].Kind == "" && !isInAny(path, h.work) {
-		h.mounts[path] = Mount{Path: Path(path), Kind: symbolicLink, Source: Path(to), Reason: h.reason}
+		h.mounts[path] = Mount{Path: Path(path), Kind: SymbolicLink, Source: Path(to), Reason: h.reason}
 	}
 }
 
-// maxLinks bounds the links in one path, like the kernel.
-const maxLinks = 40
+// MaxLinks bounds the links in one path, like the kernel.
+const MaxLinks = 40
 
 // showLinksTo shows the links through which the runtime is found, such as those of a virtual
 // environment that was made from another. A link in the workspace may be among them; the final
 // target is what runs.
 func (h *homeBuilder) showLinksTo(program string) {
-	left := maxLinks
+	left := MaxLinks
 	at, rest := "/", filepath.Clean(program)
 	for rest != "" && left > 0 {
 		part, after, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
@@ -279,7 +279,7 @@ func (h *homeBuilder) addOwnDir(name string, expected bool) {
 		found = h.linkTarget(path)
 	}
 	if found != "" && !isInAny(found, h.work) && h.tooWideReason(found) == "" && !hasLinkIn(path, h.untrustedDirs) {
-		h.set(found, writableParent)
+		h.set(found, WritableParent)
 	}
 }
 
@@ -310,12 +310,12 @@ func (h *homeBuilder) showPath(path string, k MountKind) {
 	switch {
 	case path == "" || err != nil, h.isLinkedAway(named, path, h.isVisible), h.mounts[path].Kind != "", isInAny(path, h.work), h.tooWideReason(path) != "":
 	case h.isEmptyAt(path) && mode.IsDir() && h.hasHiddenIn(path):
-		h.set(path, readOnlyParent)
+		h.set(path, ReadOnlyParent)
 		h.showDocuments(path)
-	case k == overlayMount && mode.IsDir():
+	case k == OverlayMount && mode.IsDir():
 		h.addLayer(path, h.state)
 	case h.isEmptyAt(path) && (mode.IsDir() || mode.IsRegular()):
-		h.set(path, grantableBind)
+		h.set(path, GrantableBind)
 	}
 }
 
@@ -349,13 +349,13 @@ func (h *homeBuilder) showTools(dir string) {
 	if found == h.home || !h.isInBuiltHome(found) {
 		return
 	}
-	h.showPath(found, grantableBind)
+	h.showPath(found, GrantableBind)
 	above := filepath.Dir(found)
 	if above == h.home || h.mounts[above].Kind != "" {
 		return
 	}
 	for _, part := range toolSubdirs {
-		h.showPath(filepath.Join(above, part), grantableBind)
+		h.showPath(filepath.Join(above, part), GrantableBind)
 	}
 }
 
@@ -384,7 +384,7 @@ func (h *homeBuilder) narrowDirs(dirs []string) {
 		isFree := h.mounts[dir].Kind == "" && (h.nearestKind(dir) == "" || h.isInBuiltHome(dir))
 		if isFree && h.reason != ReasonNamed && isDir(dir) && h.tooWideReason(dir) == "" && !h.isOfMachine(dir) {
 			h.excludedPaths = append(h.excludedPaths, dir)
-			h.set(dir, readOnlyParent)
+			h.set(dir, ReadOnlyParent)
 		}
 	}
 }
@@ -400,7 +400,7 @@ func (h *homeBuilder) isOfMachine(dir string) bool {
 // link of it leads to.
 func (h *homeBuilder) isInBuiltHome(path string) bool {
 	k := h.nearestKind(path)
-	return k == readOnlyParent || k == writableParent
+	return k == ReadOnlyParent || k == WritableParent
 }
 
 // hasHiddenIn reports whether a directory contains a hidden path. A mount over that would end when
@@ -419,7 +419,7 @@ func (h *homeBuilder) showDocuments(dir string) {
 		case (dir == h.home || slices.Contains(h.extraHomes, dir)) && isProgramData(e), slices.Contains(h.excludedPaths, path):
 			continue
 		case h.reason != ReasonDocument: // a toolchain, in which new names are shown as they appear
-			h.showPath(path, grantableBind)
+			h.showPath(path, GrantableBind)
 			continue
 		case !h.isFirst && !h.knownDocuments[path]:
 			continue
@@ -429,7 +429,7 @@ func (h *homeBuilder) showDocuments(dir string) {
 		}
 		h.knownDocuments[path] = true
 		if e.Type()&os.ModeSymlink == 0 {
-			h.showPath(path, grantableBind)
+			h.showPath(path, GrantableBind)
 		} else if to, err := os.Readlink(path); err == nil {
 			h.showLink(path, to) // it leads to what the session sees, or nowhere
 		}
@@ -462,6 +462,6 @@ func (p *planner) showWritten(name, file string, work []string) {
 	}
 	isSeen := p.isEmptyAt(path) && !isTool || isTool && !p.isInvisible(path)
 	if isSeen && p.mounts[path].Reason != ReasonNamed && !isInAny(path, work) {
-		p.mounts[path] = Mount{Path: Path(path), Kind: replacedFile, Source: Path(file), Reason: ReasonWrittenSettings}
+		p.mounts[path] = Mount{Path: Path(path), Kind: ReplacedFile, Source: Path(file), Reason: ReasonWrittenSettings}
 	}
 }

@@ -1,4 +1,4 @@
-package confine
+package plan
 
 // A StepError reports the step at which a sandbox could not be set up, with its path and cause.
 type StepError struct {

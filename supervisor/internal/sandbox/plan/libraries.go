@@ -1,4 +1,4 @@
-package confine
+package plan
 
 import (
 	"bytes"
@@ -247,7 +247,7 @@ func (h *homeBuilder) showLibrary(dir string) {
 			return
 		}
 	}
-	h.showPath(found, grantableBind)
+	h.showPath(found, GrantableBind)
 }
 
 // hasPackages reports whether an interpreter can find packages in a path: a directory, a module or

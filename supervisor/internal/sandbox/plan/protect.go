@@ -1,4 +1,4 @@
-package confine
+package plan
 
 import (
 	"bytes"
@@ -23,19 +23,19 @@ import (
 const (
 	// maxSearchedEntries bounds the directory entries in the search for repositories.
 	maxSearchedEntries = 20_000
-	// maxSettingsBytes bounds the size of a settings file that is read.
-	maxSettingsBytes = 1 << 20
+	// MaxSettingsBytes bounds the size of a settings file that is read.
+	MaxSettingsBytes = 1 << 20
 )
 
 // These files in a directory that the session writes are protected. Programs outside the session
 // run or trust them without asking: hooks and settings of repositories, and settings of editors,
 // model clients and cloud tools.
 var (
-	protectedNames    = workers.ProtectedNames()
+	ProtectedNames    = workers.ProtectedNames()
 	protectedGitFiles = []string{"hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir"}
 
-	// hookSettings say what the hooks of a repository run, if it has any.
-	hookSettings = []string{
+	// HookSettings say what the hooks of a repository run, if it has any.
+	HookSettings = []string{
 		".husky", ".pre-commit-config.yaml", ".overcommit.yml", ".lefthook", "lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json",
 		".lefthook.yml", ".lefthook.yaml", "lefthook-local.yml", ".lefthook-local.yml",
 		".pre-commit-config.yml", "captainhook.json", "grumphp.yml", "hk.pkl", "prek.toml",
@@ -50,10 +50,10 @@ func (p *planner) protectDirs(work []string, entries int) {
 			continue
 		}
 		s.views = 0
-		for _, n := range protectedNames {
+		for _, n := range ProtectedNames {
 			s.protectPath(filepath.Join(dir, n), dir)
 		}
-		if isGitDir(dir) { // the directory of a linked work tree
+		if IsGitDir(dir) { // the directory of a linked work tree
 			s.protectGitDir(dir, dir)
 		}
 		s.walk(dir, dir)
@@ -100,7 +100,7 @@ func (s *repoSearch) walk(top, base string) {
 				if !s.p.isOwnRepo(path) {
 					s.protectWorkTree(dir, base)
 				}
-			case e.IsDir() && e.Name() != "node_modules" && !isGitDir(path):
+			case e.IsDir() && e.Name() != "node_modules" && !IsGitDir(path):
 				queue = append(queue, path)
 			case e.IsDir() && e.Name() != "node_modules" && !s.p.isOwnRepo(path): // a bare repository
 				s.protectGitDir(path, base)
@@ -113,7 +113,7 @@ func (s *repoSearch) walk(top, base string) {
 func (s *repoSearch) protectWorkTree(dir, base string) {
 	git := filepath.Join(dir, ".git")
 	if dir != base {
-		for _, n := range protectedNames {
+		for _, n := range ProtectedNames {
 			s.protectPath(filepath.Join(dir, n), base)
 		}
 	}
@@ -124,7 +124,7 @@ func (s *repoSearch) protectWorkTree(dir, base string) {
 		s.protectGitDir(git, base)
 	} else {
 		s.protectPath(git, base) // a file that names the repository
-		config = gitDirOf(git)
+		config = GitDirOf(git)
 	}
 	s.preventReplacement(dir, base)
 	hooks := []string{filepath.Join(config, "hooks")}
@@ -154,8 +154,8 @@ func (s *repoSearch) protectWorkTree(dir, base string) {
 		v := newGitView(dir, config, base, origins, named)
 		v.gitEnv, s.p.gitViews = s.p.gitEnv, append(s.p.gitViews, v)
 	}
-	if slices.ContainsFunc(hooks, hasHooks) {
-		for _, n := range hookSettings {
+	if slices.ContainsFunc(hooks, HasHooks) {
+		for _, n := range HookSettings {
 			s.protectPath(filepath.Join(dir, n), base)
 		}
 	}
@@ -186,7 +186,7 @@ func linkChain(path string) (chain []string) {
 			at = next
 			continue
 		}
-		if chain = append(chain, next); len(chain) > maxLinks {
+		if chain = append(chain, next); len(chain) > MaxLinks {
 			return append(chain, "") // a loop
 		}
 		if filepath.IsAbs(to) {
@@ -213,8 +213,8 @@ func (s *repoSearch) preventReplacement(dir, base string) {
 	}
 }
 
-// hasHooks reports whether a directory may contain hooks that git runs.
-func hasHooks(dir string) bool {
+// HasHooks reports whether a directory may contain hooks that git runs.
+func HasHooks(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	return filestate.PresenceOfError(err) == filestate.Unknown || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !strings.HasSuffix(e.Name(), ".sample") })
 }
@@ -224,8 +224,8 @@ func (s *repoSearch) protectGitDir(git, base string) {
 	for _, n := range protectedGitFiles {
 		s.protectPath(filepath.Join(git, filepath.FromSlash(n)), base)
 	}
-	if config := filepath.Join(git, "config"); s.p.mounts[config].Kind == readOnlyBind {
-		s.p.set(config, guardedFile)
+	if config := filepath.Join(git, "config"); s.p.mounts[config].Kind == ReadOnlyBind {
+		s.p.set(config, GuardedFile)
 	}
 	for _, below := range []string{"modules", "worktrees"} {
 		for queue := []string{filepath.Join(git, below)}; len(queue) > 0 && s.entriesLeft > 0; queue = queue[1:] {
@@ -235,7 +235,7 @@ func (s *repoSearch) protectGitDir(git, base string) {
 				path := filepath.Join(queue[0], e.Name())
 				switch {
 				case !e.IsDir():
-				case isGitDir(path):
+				case IsGitDir(path):
 					if !s.p.isOwnRepo(path) {
 						s.protectGitDir(path, base)
 					}
@@ -247,24 +247,24 @@ func (s *repoSearch) protectGitDir(git, base string) {
 	}
 }
 
-// gitDirPresence reports whether a directory is a git directory: that of a bare repository or of a
+// GitDirPresence reports whether a directory is a git directory: that of a bare repository or of a
 // linked work tree. A directory with linked work trees counts without a HEAD.
-func gitDirPresence(dir string) filestate.Presence {
+func GitDirPresence(dir string) filestate.Presence {
 	if objects := filestate.PresenceOf(dir + "/objects"); objects != filestate.Missing {
-		return min(objects, max(headPresence(dir), filestate.PresenceOf(dir+"/worktrees")))
+		return min(objects, max(HeadPresence(dir), filestate.PresenceOf(dir+"/worktrees")))
 	}
-	return linkedTreePresence(dir)
+	return LinkedTreePresence(dir)
 }
 
-func isGitDir(dir string) bool { return gitDirPresence(dir) == filestate.Present }
+func IsGitDir(dir string) bool { return GitDirPresence(dir) == filestate.Present }
 
-// linkedTreePresence reports whether a directory is the git directory of a linked work tree.
-func linkedTreePresence(git string) filestate.Presence {
-	return min(filestate.PresenceOf(git+"/commondir"), headPresence(git))
+// LinkedTreePresence reports whether a directory is the git directory of a linked work tree.
+func LinkedTreePresence(git string) filestate.Presence {
+	return min(filestate.PresenceOf(git+"/commondir"), HeadPresence(git))
 }
 
-// headPresence reports whether a directory contains a file HEAD.
-func headPresence(git string) filestate.Presence {
+// HeadPresence reports whether a directory contains a file HEAD.
+func HeadPresence(git string) filestate.Presence {
 	st, err := os.Lstat(git + "/HEAD")
 	if err == nil && st.IsDir() {
 		return filestate.Missing
@@ -288,7 +288,7 @@ func (s *repoSearch) protectPath(path, base string) {
 		s.protectTarget(path, base)
 		return
 	}
-	s.p.set(path, readOnlyBind)
+	s.p.set(path, ReadOnlyBind)
 	s.pinDirs(filepath.Dir(path), base)
 }
 
@@ -304,8 +304,8 @@ func (s *repoSearch) pinDirs(dir, base string) {
 	}
 }
 
-// gitDirOf returns the directory that a .git file names, or "".
-func gitDirOf(file string) string {
+// GitDirOf returns the directory that a .git file names, or "".
+func GitDirOf(file string) string {
 	to, ok := strings.CutPrefix(strings.TrimSpace(string(readSettingsFile(file))), "gitdir: ")
 	if !ok {
 		return ""
@@ -324,13 +324,13 @@ func (p *planner) repositoryOf(work string) []string {
 	if st, err := os.Lstat(file); err != nil || !st.Mode().IsRegular() {
 		return nil
 	}
-	git := gitDirOf(file)
+	git := GitDirOf(file)
 	if git == "" || paths.Contains(work, git) || filepath.Base(filepath.Dir(git)) != "worktrees" {
 		return nil
 	}
 	back := readSettingsFile(filepath.Join(git, "gitdir"))
 	common := filepath.Dir(filepath.Dir(git))
-	if paths.RealOrEmpty(strings.TrimSpace(string(back))) != file || !isGitDir(common) || p.tooWideReason(common) != "" {
+	if paths.RealOrEmpty(strings.TrimSpace(string(back))) != file || !IsGitDir(common) || p.tooWideReason(common) != "" {
 		return nil
 	}
 	return []string{common}
@@ -534,8 +534,8 @@ func readText(f *os.File, err error) []byte {
 	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
 		return nil
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxSettingsBytes+1))
-	if err != nil || len(text) > maxSettingsBytes {
+	text, err := io.ReadAll(io.LimitReader(f, MaxSettingsBytes+1))
+	if err != nil || len(text) > MaxSettingsBytes {
 		return nil
 	}
 	return text

@@ -1,4 +1,4 @@
-package confine
+package plan
 
 import (
 	"cmp"
@@ -50,7 +50,7 @@ const trustedReason = "holds what programs outside the session run or trust"
 
 func hasTrustedName(path string) bool {
 	for part := range strings.SplitSeq(path, "/") {
-		if part == ".git" || slices.Contains(protectedNames, part) {
+		if part == ".git" || slices.Contains(ProtectedNames, part) {
 			return true
 		}
 	}

@@ -1,4 +1,4 @@
-package confine
+package plan
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ func (p *Plan) ForMechanism(by workers.SandboxMechanism, s *workers.Sandbox) (no
 		return nil, fmt.Errorf("a disk limit needs namespaces, and this sandbox uses %s; remove the limit", by)
 	}
 	for _, m := range p.Mounts {
-		if m.Kind == overlayMount {
+		if m.Kind == OverlayMount {
 			notices = append(notices, fmt.Sprintf("caches and libraries such as %s are read-only for this session", m.Path))
 			break
 		}

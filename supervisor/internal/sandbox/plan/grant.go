@@ -1,4 +1,4 @@
-package confine
+package plan
 
 import (
 	"cmp"
@@ -59,10 +59,10 @@ func (p *Plan) resolveGrant(path string, read bool) (found string, nearest Mount
 			nearest = place
 		}
 	}
-	if nearest.Kind.isEmptyDir() && !read { // an unseen directory may contain secrets
+	if nearest.Kind.IsEmptyDir() && !read { // an unseen directory may contain secrets
 		err = checkShow(p.hiddenPaths, found)
 	}
-	if k := nearest.Kind; k == maskedPath || !read && (k == readOnlyBind || k == guardedFile || k == replacedFile) {
+	if k := nearest.Kind; k == MaskedPath || !read && (k == ReadOnlyBind || k == GuardedFile || k == ReplacedFile) {
 		err = fmt.Errorf("the sandbox cannot give this session access to %s: %s is %s in it", path, nearest.Path, k)
 	}
 	return found, nearest, err
@@ -76,14 +76,14 @@ func (p *Plan) NewGrant(path string, read bool, id string) (*MountGrant, error) 
 		return nil, err
 	}
 	grant := &MountGrant{Path: Path(found), ReadOnly: read}
-	if nearest.Kind.isEmptyDir() {
+	if nearest.Kind.IsEmptyDir() {
 		grant.ParentDir = nearest.Path
-	} else if read && (nearest.Kind != replacedFile || nearest.Reason != ReasonWrittenSettings) {
+	} else if read && (nearest.Kind != ReplacedFile || nearest.Reason != ReasonWrittenSettings) {
 		return nil, nil
 	}
 	g := &planner{mounts: map[string]Mount{}, home: p.home, tempDirs: p.tempDirs, gitEnv: p.gitEnv}
 	for _, place := range p.currentMounts() {
-		if path := string(place.Path); paths.Contains(found, path) && path != found && place.Kind != symbolicLink {
+		if path := string(place.Path); paths.Contains(found, path) && path != found && place.Kind != SymbolicLink {
 			g.mounts[path] = place
 		}
 	}

@@ -1,4 +1,4 @@
-package confine
+package plan
 
 import (
 	"fmt"
@@ -174,7 +174,7 @@ func TestTakeChanges(t *testing.T) {
 		if g == nil {
 			t.Fatal("got no changes, want mounts")
 		}
-		want := []Mount{{Path: Path(data + "/conf"), Kind: maskedPath}, {Path: Path(data + "/state"), Kind: writableParent}}
+		want := []Mount{{Path: Path(data + "/conf"), Kind: MaskedPath}, {Path: Path(data + "/state"), Kind: WritableParent}}
 		if !slices.Equal(g.Mounts, want) || len(g.Removed) > 0 {
 			t.Errorf("got %v, removed %q, want %v", g.Mounts, g.Removed, want)
 		}
@@ -339,7 +339,7 @@ func TestNewPlanLookups(t *testing.T) {
 		if !mounted {
 			t.Skip("cannot mount a filesystem that never answers")
 		}
-		if !slices.Equal(kinds, []MountKind{grantableBind}) {
+		if !slices.Equal(kinds, []MountKind{GrantableBind}) {
 			t.Errorf("got %q, want the directory to be shown", kinds)
 		}
 	})
@@ -391,7 +391,7 @@ func TestNewPlanLookups(t *testing.T) {
 		p := w.newPlan(t, o)
 		var got []string
 		for _, place := range p.Mounts {
-			if rest, ok := strings.CutPrefix(string(place.Path), w.home+"/."); ok && place.Kind == grantableBind {
+			if rest, ok := strings.CutPrefix(string(place.Path), w.home+"/."); ok && place.Kind == GrantableBind {
 				got = append(got, rest)
 			}
 		}

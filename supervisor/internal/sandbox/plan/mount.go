@@ -1,4 +1,4 @@
-package confine
+package plan
 
 import (
 	"encoding/json"
@@ -32,24 +32,24 @@ const (
 type MountKind string
 
 const (
-	writableBind   MountKind = "writable"  // the machine's files, writable
+	WritableBind   MountKind = "writable"  // the machine's files, writable
 	pinnedBind     MountKind = "fixed"     // the same, but it cannot be renamed, because it is a mount point
-	readOnlyBind   MountKind = "protected" // the machine's files, read-only
-	guardedFile    MountKind = "guarded"   // a git config file, which the guard protects alone, because some settings may change
-	maskedPath     MountKind = "hidden"    // a file or directory that cannot be opened
-	overlayMount   MountKind = "layer"     // the machine's files; writes go to a copy
-	emptyDir       MountKind = "private"   // an empty directory, which the session writes
-	replacedFile   MountKind = "replaced"  // another file, read-only
-	readOnlyParent MountKind = "covered"   // an empty directory with only mounts below it
-	writableParent MountKind = "built"     // the same, but the session can write it
-	grantableBind  MountKind = "readable"  // the machine's files, read-only unless the user grants more
-	symbolicLink   MountKind = "linked"    // a symbolic link in such a directory
+	ReadOnlyBind   MountKind = "protected" // the machine's files, read-only
+	GuardedFile    MountKind = "guarded"   // a git config file, which the guard protects alone, because some settings may change
+	MaskedPath     MountKind = "hidden"    // a file or directory that cannot be opened
+	OverlayMount   MountKind = "layer"     // the machine's files; writes go to a copy
+	EmptyDir       MountKind = "private"   // an empty directory, which the session writes
+	ReplacedFile   MountKind = "replaced"  // another file, read-only
+	ReadOnlyParent MountKind = "covered"   // an empty directory with only mounts below it
+	WritableParent MountKind = "built"     // the same, but the session can write it
+	GrantableBind  MountKind = "readable"  // the machine's files, read-only unless the user grants more
+	SymbolicLink   MountKind = "linked"    // a symbolic link in such a directory
 )
 
-// isEmptyDir reports whether a mount is a directory of the session's own, in which it sees only
+// IsEmptyDir reports whether a mount is a directory of the session's own, in which it sees only
 // mounts and no other files of the machine.
-func (k MountKind) isEmptyDir() bool {
-	return k == emptyDir || k == readOnlyParent || k == writableParent
+func (k MountKind) IsEmptyDir() bool {
+	return k == EmptyDir || k == ReadOnlyParent || k == WritableParent
 }
 
 // A Path is a file path whose bytes need not be UTF-8, so its JSON form is base64.
@@ -67,7 +67,7 @@ func (p *Path) UnmarshalJSON(text []byte) error {
 // isEmptyAt reports whether a path is in a directory of the session's own, so that it sees only
 // mounts there.
 func (p *planner) isEmptyAt(path string) bool {
-	return p.nearestKind(path).isEmptyDir()
+	return p.nearestKind(path).IsEmptyDir()
 }
 
 // nearestKind returns the kind of the nearest mount around path, or "".
@@ -80,11 +80,11 @@ func (p *planner) nearestKind(path string) MountKind {
 	return ""
 }
 
-// isOptional reports whether the sandbox is as tight without a mount, because it only shows files
+// IsOptional reports whether the sandbox is as tight without a mount, because it only shows files
 // of the machine.
-func (m Mount) isOptional() bool { return m.Kind == grantableBind || m.Kind == overlayMount }
+func (m Mount) IsOptional() bool { return m.Kind == GrantableBind || m.Kind == OverlayMount }
 
-// isSessionOnly reports whether a mount shows content that only the session has.
-func (k MountKind) isSessionOnly() bool {
-	return k == overlayMount || k == replacedFile || k.isEmptyDir()
+// IsSessionOnly reports whether a mount shows content that only the session has.
+func (k MountKind) IsSessionOnly() bool {
+	return k == OverlayMount || k == ReplacedFile || k.IsEmptyDir()
 }

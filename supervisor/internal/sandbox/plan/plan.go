@@ -1,4 +1,4 @@
-package confine
+package plan
 
 import (
 	"cmp"
@@ -181,7 +181,7 @@ func WritablePaths(s *workers.Sandbox, o Origin) []string {
 }
 
 func newPlanner(o Origin) *planner {
-	p := &planner{mounts: map[string]Mount{}, packageIndexes: map[string]*packageIndex{}, home: realOrAbsent(o.homeDir()), directories: o.Directories, gitEnv: gitVariables(o.Env), ownRepos: readOwnRepos(paths.RealOrEmpty(o.State))}
+	p := &planner{mounts: map[string]Mount{}, packageIndexes: map[string]*packageIndex{}, home: realOrAbsent(o.homeDir()), directories: o.Directories, gitEnv: gitVariables(o.Env), ownRepos: ReadOwnRepos(paths.RealOrEmpty(o.State))}
 	if o.Temporary == nil {
 		o.Temporary = []string{"/tmp", "/var/tmp"}
 	}
@@ -197,7 +197,7 @@ func newPlanner(o Origin) *planner {
 // protected paths in them.
 func (p *planner) addMounts(s *workers.Sandbox, o Origin, work []string, written *settingsWriter, protect func()) error {
 	for _, d := range p.tempDirs {
-		p.set(d, emptyDir)
+		p.set(d, EmptyDir)
 	}
 	p.untrustedDirs, p.noDocuments = p.findUntrusted(s, o, work), s.Home == workers.HomeTools
 	p.extraHomes = p.findOtherHomes(o.OtherHomes, work)
@@ -228,22 +228,22 @@ func (p *planner) addMounts(s *workers.Sandbox, o Origin, work []string, written
 		if i < p.workspaces {
 			why = ReasonWorkspace
 		}
-		p.withReason(why, func() { p.set(d, writableBind) })
+		p.withReason(why, func() { p.set(d, WritableBind) })
 	}
 	protect()
 	sessions := paths.RealOrEmpty(o.Sessions)
-	p.set(sessions, readOnlyParent)
+	p.set(sessions, ReadOnlyParent)
 	p.withReason(ReasonInterpreter, func() { p.showRuntime(o) })
 	p.dropUnmountable()
 	for _, d := range o.Files {
-		p.set(paths.RealOrEmpty(d), writableBind)
+		p.set(paths.RealOrEmpty(d), WritableBind)
 	}
 	for name, source := range written.files {
 		p.showWritten(name, source, work)
 	}
 	for path, source := range o.Replaced {
 		if path = paths.RealOrEmpty(path); path != "" {
-			p.mounts[path] = Mount{Path: Path(path), Kind: replacedFile, Source: Path(source)}
+			p.mounts[path] = Mount{Path: Path(path), Kind: ReplacedFile, Source: Path(source)}
 		}
 	}
 	p.checkedPaths = append(p.checkedPaths, filepath.Clean(o.homeDir()))
@@ -400,7 +400,7 @@ func (p *planner) addLayers(s *workers.Sandbox, o Origin, work []string) {
 	for _, d := range append(slices.Clone(s.Layered), root) {
 		p.checkedPaths = append(p.checkedPaths, filepath.Clean(d))
 		dir := paths.RealOrEmpty(d)
-		if st, err := os.Stat(dir); dir == "" || err != nil || !st.IsDir() || p.tooWideReason(dir) != "" || p.mounts[dir].Kind == writableParent || p.isLinkedAway(d, dir, p.isVisible) {
+		if st, err := os.Stat(dir); dir == "" || err != nil || !st.IsDir() || p.tooWideReason(dir) != "" || p.mounts[dir].Kind == WritableParent || p.isLinkedAway(d, dir, p.isVisible) {
 			continue
 		}
 		if !isInAny(dir, work) { // directories in work are writable themselves
@@ -410,16 +410,16 @@ func (p *planner) addLayers(s *workers.Sandbox, o Origin, work []string) {
 			}
 			p.withReason(why, func() { p.addLayer(dir, paths.RealOrEmpty(o.State)) })
 		}
-		if p.mounts[dir].Kind == overlayMount && d == root { // the overlay shows all of it; files with logins get their own mounts
+		if p.mounts[dir].Kind == OverlayMount && d == root { // the overlay shows all of it; files with logins get their own mounts
 			maps.DeleteFunc(p.mounts, func(path string, place Mount) bool {
-				return path != dir && paths.Contains(dir, path) && (place.Kind == grantableBind || place.Kind == readOnlyParent)
+				return path != dir && paths.Contains(dir, path) && (place.Kind == GrantableBind || place.Kind == ReadOnlyParent)
 			})
 		}
 	}
 	// A layer inside another layer is part of it.
 	for path := range p.mounts {
-		for above := filepath.Dir(path); above != "/" && p.mounts[path].Kind == overlayMount; above = filepath.Dir(above) {
-			if p.mounts[above].Kind == overlayMount {
+		for above := filepath.Dir(path); above != "/" && p.mounts[path].Kind == OverlayMount; above = filepath.Dir(above) {
+			if p.mounts[above].Kind == OverlayMount {
 				delete(p.mounts, path)
 			}
 		}
@@ -443,7 +443,7 @@ func (p *planner) addLayer(dir, state string) {
 			}
 		}
 	}
-	p.mounts[dir] = Mount{Path: Path(dir), Kind: overlayMount, Source: Path(from), Reason: p.reason}
+	p.mounts[dir] = Mount{Path: Path(dir), Kind: OverlayMount, Source: Path(from), Reason: p.reason}
 }
 
 // dropUnmountable removes directories of the session without a mount point, such as a missing
@@ -451,7 +451,7 @@ func (p *planner) addLayer(dir, state string) {
 // logins of the user.
 func (p *planner) dropUnmountable() {
 	maps.DeleteFunc(p.mounts, func(path string, place Mount) bool {
-		if place.Kind != writableParent || p.isEmptyAt(path) {
+		if place.Kind != WritableParent || p.isEmptyAt(path) {
 			return false
 		}
 		if p.strict && !filestate.IsPresent(path) {
@@ -484,7 +484,7 @@ func (p *planner) showRuntime(o Origin) {
 	}
 	for _, path := range dirs {
 		if p.isEmptyAt(path) && p.mounts[path].Kind == "" {
-			p.set(path, readOnlyBind)
+			p.set(path, ReadOnlyBind)
 		}
 	}
 }
@@ -524,18 +524,18 @@ func (p *planner) hidePaths(work []string) error {
 			}
 		}
 		if !holds { // otherwise its other names are just left out
-			p.set(path, maskedPath)
+			p.set(path, MaskedPath)
 		}
 	}
 	for path := range p.mounts { // nothing is shown below a hidden path
 		for above := filepath.Dir(path); above != "/" && above != "."; above = filepath.Dir(above) {
-			if p.mounts[above].Kind == maskedPath {
+			if p.mounts[above].Kind == MaskedPath {
 				delete(p.mounts, path)
 			}
 		}
 	}
 	for path, m := range p.mounts {
-		if m.Kind == maskedPath && p.isEmptyAt(path) {
+		if m.Kind == MaskedPath && p.isEmptyAt(path) {
 			delete(p.mounts, path)
 			p.unshownPaths = append(p.unshownPaths, path)
 		}
@@ -559,7 +559,7 @@ func (p *planner) unreadablePaths() (paths []Path) {
 			continue
 		}
 		for _, path := range []string{h.name, realOrAbsent(h.name)} {
-			if !p.isEmptyAt(path) && p.nearestKind(path) != maskedPath && isReplaceable(path) && !slices.Contains(paths, Path(path)) {
+			if !p.isEmptyAt(path) && p.nearestKind(path) != MaskedPath && isReplaceable(path) && !slices.Contains(paths, Path(path)) {
 				paths = append(paths, Path(path))
 			}
 		}
@@ -574,7 +574,7 @@ func (p *Plan) WritableDirs() []string { return p.writableDirs }
 func (p *Plan) PrivateDirs() []string {
 	var all []string
 	for _, m := range p.Mounts {
-		if m.Kind == emptyDir {
+		if m.Kind == EmptyDir {
 			all = append(all, string(m.Path))
 		}
 	}

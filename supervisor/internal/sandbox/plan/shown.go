@@ -1,4 +1,4 @@
-package confine
+package plan
 
 import (
 	"fmt"
@@ -108,7 +108,7 @@ func (p *planner) revealPaths(named []string, o Origin, work []string) error {
 		p.withReason(ReasonNamed, func() {
 			h.resolvePath(path)
 			if p.isInvisible(found) && !isInAny(found, work) {
-				p.set(found, grantableBind)
+				p.set(found, GrantableBind)
 			}
 		})
 	}
@@ -118,7 +118,7 @@ func (p *planner) revealPaths(named []string, o Origin, work []string) error {
 // isInvisible reports whether the session does not see the machine's file at a path.
 func (p *planner) isInvisible(path string) bool {
 	k := p.mounts[path].Kind
-	return k == writableParent || k == "" && p.isEmptyAt(path)
+	return k == WritableParent || k == "" && p.isEmptyAt(path)
 }
 
 // recordUnshown records names that exist and are not shown, which may explain an error of the
@@ -131,7 +131,7 @@ func (p *planner) recordUnshown() {
 		}
 	}
 	for path, m := range p.mounts {
-		if m.Kind == writableParent || m.Kind == readOnlyParent && (path == p.home || p.knownDocuments[path]) {
+		if m.Kind == WritableParent || m.Kind == ReadOnlyParent && (path == p.home || p.knownDocuments[path]) {
 			p.recordUnshownIn(path, shown)
 		}
 	}
@@ -173,7 +173,7 @@ func (p *Plan) HiddenPaths() (all []string) {
 		}
 	}
 	for _, m := range p.Mounts {
-		if m.Kind == maskedPath {
+		if m.Kind == MaskedPath {
 			all = append(all, string(m.Path))
 		}
 	}
@@ -199,7 +199,7 @@ func (p *Plan) Home() (home string, shown []Mount) {
 	for _, place := range p.currentMounts() {
 		path := string(place.Path)
 		switch {
-		case path == p.home && place.Kind == readOnlyParent:
+		case path == p.home && place.Kind == ReadOnlyParent:
 			home = path
 		case home != "" && place.Reason != "" && paths.Contains(home, path):
 			shown = append(shown, place)

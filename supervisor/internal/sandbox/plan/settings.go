@@ -1,4 +1,4 @@
-package confine
+package plan
 
 import (
 	"bytes"
@@ -106,11 +106,11 @@ type settingsWriter struct {
 // SettingsIn returns the path of the file in dir that replaces the settings file with this name
 // below the home directory.
 func SettingsIn(dir, name string) string {
-	return filepath.Join(dir, boundedName("settings", name))
+	return filepath.Join(dir, BoundedName("settings", name))
 }
 
-// boundedName returns a file name of bounded length that stands for a path.
-func boundedName(kind, path string) string {
+// BoundedName returns a file name of bounded length that stands for a path.
+func BoundedName(kind, path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return kind + "-" + hex.EncodeToString(sum[:16])
 }
@@ -358,7 +358,7 @@ func gitOutput(dir string, env []string, input []byte, args ...string) []byte {
 	if err != nil || cmd.Start() != nil {
 		return nil
 	}
-	text, err := io.ReadAll(io.LimitReader(out, maxSettingsBytes))
+	text, err := io.ReadAll(io.LimitReader(out, MaxSettingsBytes))
 	if cmd.Wait() != nil || err != nil {
 		return nil
 	}

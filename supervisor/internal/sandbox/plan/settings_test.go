@@ -1,6 +1,6 @@
 //go:build !windows
 
-package confine
+package plan
 
 import (
 	"os"
@@ -182,9 +182,9 @@ func TestNewPlan_RedactsToolsAndCaches(t *testing.T) {
 			}
 		}
 		switch {
-		case nearest.Kind.isEmptyDir():
+		case nearest.Kind.IsEmptyDir():
 			return "", false
-		case nearest.Kind == replacedFile:
+		case nearest.Kind == ReplacedFile:
 			path = string(nearest.Source)
 		}
 		read, err := os.ReadFile(path)

@@ -1,4 +1,4 @@
-package confine
+package plan
 
 import (
 	"cmp"
@@ -158,7 +158,7 @@ func (p *planner) hidePathAliases(all []mountInfo) {
 // canBeSeen reports whether the session may see a file of the machine at a path.
 func (p *planner) canBeSeen(path string) bool {
 	k := cmp.Or(p.mounts[path].Kind, p.nearestKind(path))
-	return k != maskedPath && !(p.mounts[path].Kind == "" && k.isEmptyDir())
+	return k != MaskedPath && !(p.mounts[path].Kind == "" && k.IsEmptyDir())
 }
 
 // isSameFile reports whether two paths lead to the same file or directory.
@@ -174,7 +174,7 @@ func isSameFile(a, b string) bool {
 // hideHomeAliases hides the mounts that show the whole home directory at another path. If the
 // session needs something else of such a mount, only the home directory in it is hidden.
 func (p *planner) hideHomeAliases(all []mountInfo, needed []string) {
-	if p.mounts[p.home].Kind != readOnlyParent {
+	if p.mounts[p.home].Kind != ReadOnlyParent {
 		return
 	}
 	for _, s := range mountAliases(all, p.home) {
@@ -186,15 +186,15 @@ func (p *planner) hideHomeAliases(all []mountInfo, needed []string) {
 		}
 		switch {
 		case !holds(s.point):
-			p.set(s.point, maskedPath)
+			p.set(s.point, MaskedPath)
 			p.hiddenPaths = append(p.hiddenPaths, hiddenPath{name: s.point, realPath: s.point, isPlanned: true})
 			p.addNotice("%s shows your home directory at another path, so it is hidden from this session", s.point)
 		case !holds(s.path):
-			p.set(s.path, maskedPath)
+			p.set(s.path, MaskedPath)
 			p.hiddenPaths = append(p.hiddenPaths, hiddenPath{name: s.path, realPath: s.path, isPlanned: true})
 			p.addNotice("%s shows your home directory at another path, so it is hidden from this session", s.path)
 		default: // the session sees only what it needs there
-			p.set(s.path, readOnlyParent)
+			p.set(s.path, ReadOnlyParent)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package confine
+package plan
 
 import (
 	"cmp"
@@ -77,7 +77,7 @@ func newMountWatch(p *planner, settings *settingsWriter, work []string, events *
 		}
 	}
 	for _, dir := range work {
-		w.seenMounts[dir] = seenMount{Mount{Path: Path(dir), Kind: writableBind}, filestate.LocalIdentity(dir)}
+		w.seenMounts[dir] = seenMount{Mount{Path: Path(dir), Kind: WritableBind}, filestate.LocalIdentity(dir)}
 	}
 	w.recordSources(p)
 	runtime.AddCleanup(w, (*turnMarks).unwatchAll, w.marks)
@@ -88,13 +88,13 @@ func newMountWatch(p *planner, settings *settingsWriter, work []string, events *
 func (w *mountWatch) mayChange(p *planner, m Mount) bool {
 	path := string(m.Path)
 	switch m.Kind {
-	case maskedPath, overlayMount, replacedFile:
+	case MaskedPath, OverlayMount, ReplacedFile:
 		return true
-	case grantableBind, symbolicLink, readOnlyParent, writableParent:
+	case GrantableBind, SymbolicLink, ReadOnlyParent, WritableParent:
 		if m.Reason == ReasonNamed && p.isEmptyAt(path) {
 			return true // also in a directory for temporary files
 		}
-		if m.Kind == readOnlyParent && m.Reason != "" {
+		if m.Kind == ReadOnlyParent && m.Reason != "" {
 			return true // a link in the home directory leads to it
 		}
 		return w.home != "" && paths.Contains(w.home, path) && (path == w.home || p.isEmptyAt(path)) || w.isRelocated(m) && !p.isEmptyAt(path)
@@ -105,16 +105,16 @@ func (w *mountWatch) mayChange(p *planner, m Mount) bool {
 // isRelocated reports whether a mount is a directory of the session that a variable or a link has
 // moved out of the home directory. Its mount ends when a program replaces the directory.
 func (w *mountWatch) isRelocated(p Mount) bool {
-	return p.Kind == writableParent && !paths.Contains(w.home, string(p.Path))
+	return p.Kind == WritableParent && !paths.Contains(w.home, string(p.Path))
 }
 
 // mountIdentity returns a text that shows whether a mount still shows the same file. An empty
 // directory shows the session's own files, but the home directory itself may have been replaced.
 func (w *mountWatch) mountIdentity(p Mount) string {
 	switch path := string(p.Path); {
-	case p.Kind == replacedFile:
+	case p.Kind == ReplacedFile:
 		return filestate.LocalIdentity(string(p.Source))
-	case p.Kind == grantableBind, p.Kind == overlayMount, p.Kind == maskedPath, p.Kind == readOnlyParent && (path == w.home || p.Reason != "" && !paths.Contains(w.home, path)), w.isRelocated(p):
+	case p.Kind == GrantableBind, p.Kind == OverlayMount, p.Kind == MaskedPath, p.Kind == ReadOnlyParent && (path == w.home || p.Reason != "" && !paths.Contains(w.home, path)), w.isRelocated(p):
 		return filestate.LocalIdentity(path)
 	}
 	return ""
@@ -274,7 +274,7 @@ func (w *mountWatch) recordName(path string) {
 		w.dirRecords.recordFile(dir) // before the name, so that later changes are noticed
 	}
 	w.namesByDir[dir] = append(w.namesByDir[dir], path)
-	if s := w.seenMounts[path]; s.id != "" && s.Kind != replacedFile {
+	if s := w.seenMounts[path]; s.id != "" && s.Kind != ReplacedFile {
 		w.nameIdentities[path] = s.id
 	} else {
 		w.nameIdentities[path] = filestate.LocalIdentity(path)
@@ -296,18 +296,18 @@ func (w *mountWatch) addChanges(g *MountGrant) (notices []string) {
 		}
 	}
 	for _, dir := range w.workDirs {
-		now[dir] = seenMount{Mount{Path: Path(dir), Kind: writableBind}, filestate.LocalIdentity(dir)}
+		now[dir] = seenMount{Mount{Path: Path(dir), Kind: WritableBind}, filestate.LocalIdentity(dir)}
 	}
 	left, whole := maxRefreshBytes, true
 	for _, path := range slices.Sorted(maps.Keys(mergedKeys(w.seenMounts, now))) {
 		was, is := w.seenMounts[path], now[path]
 		below := slices.ContainsFunc(g.Mounts, func(above Mount) bool { return paths.Contains(string(above.Path), path) })
 		switch {
-		case !below && (was == is || was.Kind == writableParent && was.id == "" || was.Kind == readOnlyParent && is.id == was.id): // these show the session's own files
+		case !below && (was == is || was.Kind == WritableParent && was.id == "" || was.Kind == ReadOnlyParent && is.id == was.id): // these show the session's own files
 			continue
-		case is.Kind == readOnlyParent:
+		case is.Kind == ReadOnlyParent:
 			g.Mounts = append(g.Mounts, is.Mount)
-		case was.Kind == writableBind || w.isNeeded(path):
+		case was.Kind == WritableBind || w.isNeeded(path):
 			if is.id != "" && is.id != was.id {
 				notices = append(notices, fmt.Sprintf("%s was replaced by a program outside the sandbox; until a reset, this session keeps writing to the old one", path))
 			}
@@ -318,7 +318,7 @@ func (w *mountWatch) addChanges(g *MountGrant) (notices []string) {
 			continue
 		case is.Kind != "":
 			g.Mounts = append(g.Mounts, is.Mount)
-		case was.Kind != maskedPath && was.Kind != readOnlyParent: // masked and empty directories show nothing
+		case was.Kind != MaskedPath && was.Kind != ReadOnlyParent: // masked and empty directories show nothing
 			g.Removed = append(g.Removed, Path(path))
 		}
 		left -= len(path) + len(is.Source)
@@ -373,9 +373,9 @@ func (p *Plan) RecordGrant(g *MountGrant) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	dir := string(g.Path)
-	m := Mount{Path: g.Path, Kind: writableBind, Reason: ReasonNamed}
+	m := Mount{Path: g.Path, Kind: WritableBind, Reason: ReasonNamed}
 	if g.ReadOnly {
-		m.Kind, w.addedPaths = grantableBind, append(w.addedPaths, dir)
+		m.Kind, w.addedPaths = GrantableBind, append(w.addedPaths, dir)
 	} else {
 		w.workDirs = append(w.workDirs, dir)
 		w.pinnedMounts[dir] = m
@@ -392,7 +392,7 @@ func (p *Plan) RecordGrant(g *MountGrant) {
 // pinMounts records mounts that never change from now on.
 func (w *mountWatch) pinMounts(mounts []Mount) {
 	for _, m := range mounts {
-		if path := string(m.Path); m.Kind != maskedPath && m.Kind != replacedFile {
+		if path := string(m.Path); m.Kind != MaskedPath && m.Kind != ReplacedFile {
 			w.pinnedMounts[path] = m
 			delete(w.seenMounts, path)
 		}
