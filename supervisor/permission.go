@@ -43,7 +43,7 @@ type sandboxControl interface {
 	// no longer exists.
 	AnswerCall(call uint64, ok bool) error
 	// Grant makes a file or directory writable, or visible if read is true. When it returns, all
-	// programs of the worker can use it. id is its confine.Identity; "" accepts anything at that
+	// programs of the worker can use it. id is its plan.Identity; "" accepts anything at that
 	// path. After host.ErrGrantPending, late is called if the grant takes effect later.
 	Grant(path string, read bool, id string, late func()) error
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/userdirs"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linux"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -52,7 +52,7 @@ func eachMechanism[T any](s *workers.Sandbox, try func(by workers.SandboxMechani
 	if !s.Confines() {
 		return try("")
 	}
-	for _, by := range confine.Mechanisms(s.AcceptMechanism) {
+	for _, by := range linux.Mechanisms(s.AcceptMechanism) {
 		before := err
 		if result, err = try(by); err == nil {
 			return result, nil
@@ -75,7 +75,7 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 	if !sandbox.Confines() {
 		return c, nil
 	}
-	if err := confine.CheckSupported(by); err != nil {
+	if err := linux.CheckSupported(by); err != nil {
 		return c, err
 	}
 	state := filepath.Join(own, "sandbox")
@@ -189,7 +189,7 @@ func (c *confinement) prepareEgress(policy *workers.Sandbox, by workers.SandboxM
 		replaced, err = writeNameFiles(state)
 		return replaced, err == nil, err
 	case workers.Landlock: // it has no namespace that could redirect name resolution
-		err := confine.CheckConnect()
+		err := linux.CheckConnect()
 		if err == nil {
 			c.env = append(c.env, proxyEnv()...)
 			return nil, true, nil
@@ -370,7 +370,7 @@ func (sup *Supervisor) trySandboxBy(ctx context.Context, sandbox *workers.Sandbo
 		return nil, err
 	}
 	defer c.release()
-	p, err := host.Start(&host.StartConfig{Path: confine.TrialProgram, Env: sup.o.Env, Dir: dir, Sandbox: c.sandbox, Timeout: sup.o.StartTimeout, Context: ctx})
+	p, err := host.Start(&host.StartConfig{Path: linux.TrialProgram, Env: sup.o.Env, Dir: dir, Sandbox: c.sandbox, Timeout: sup.o.StartTimeout, Context: ctx})
 	if err != nil {
 		return nil, err
 	}

@@ -21,17 +21,17 @@ var mayImport = map[string]string{
 	"workers":                               "internal/paths internal/text",
 	"supervisor/internal/egressipc":         "",
 	"supervisor/internal/egress":            "workers supervisor/internal/egressipc internal/environ",
-	"supervisor/internal/confine":           "workers internal/shellword internal/text internal/systempath supervisor/internal/egressipc internal/paths supervisor/internal/sandbox/seccomp supervisor/internal/sandbox/filestate supervisor/internal/sandbox/gitconfig supervisor/internal/sandbox/plan",
 	"supervisor/internal/procinfo":          "",
-	"supervisor/internal/host":              "supervisor/internal/confine supervisor/internal/egressipc internal/environ supervisor/internal/monitorproto supervisor/internal/pty supervisor/internal/proctree supervisor/internal/monitor supervisor/internal/winpipe supervisor/internal/sandbox/plan",
+	"supervisor/internal/host":              "supervisor/internal/egressipc internal/environ supervisor/internal/monitorproto supervisor/internal/pty supervisor/internal/proctree supervisor/internal/monitor supervisor/internal/winpipe supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux",
 	"supervisor/internal/monitorproto":      "supervisor/internal/sandbox/plan",
 	"supervisor/internal/sandbox/filestate": "",
 	"supervisor/internal/sandbox/gitconfig": "internal/text",
+	"supervisor/internal/sandbox/linux":     "workers internal/text internal/paths supervisor/internal/egressipc supervisor/internal/sandbox/seccomp supervisor/internal/sandbox/filestate supervisor/internal/sandbox/gitconfig supervisor/internal/sandbox/plan",
 	"supervisor/internal/sandbox/plan":      "workers internal/shellword internal/text internal/systempath internal/paths supervisor/internal/sandbox/filestate supervisor/internal/sandbox/gitconfig",
 	"supervisor/internal/pty":               "supervisor/internal/monitorproto supervisor/internal/procinfo",
 	"supervisor/internal/proctree":          "supervisor/internal/monitorproto supervisor/internal/procinfo",
 	"supervisor/internal/winpipe":           "",
-	"supervisor/internal/monitor":           "supervisor/internal/confine supervisor/internal/monitorproto supervisor/internal/procinfo supervisor/internal/proctree supervisor/internal/winpipe internal/environ",
+	"supervisor/internal/monitor":           "supervisor/internal/sandbox/linux supervisor/internal/monitorproto supervisor/internal/procinfo supervisor/internal/proctree supervisor/internal/winpipe internal/environ",
 
 	"supervisor/internal/sandbox/seccomp": "",
 
@@ -42,7 +42,7 @@ var mayImport = map[string]string{
 	"workers/conformance": "ipc workers internal/environ",
 	"workers/templates":   "",
 
-	"supervisor": "ipc timeline session workers internal/text supervisor/internal/confine supervisor/internal/egress supervisor/internal/host supervisor/internal/monitorproto supervisor/internal/egressipc internal/paths internal/environ internal/userdirs supervisor/internal/proctree supervisor/internal/sandbox/filestate supervisor/internal/sandbox/plan",
+	"supervisor": "ipc timeline session workers internal/text supervisor/internal/egress supervisor/internal/host supervisor/internal/monitorproto supervisor/internal/egressipc internal/paths internal/environ internal/userdirs supervisor/internal/proctree supervisor/internal/sandbox/filestate supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux",
 
 	"internal/namedpipe":              "",
 	"internal/shellword":              "timeline",

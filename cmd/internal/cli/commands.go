@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
-	"github.com/turnstone-repl/turnstone/cmd/internal/install"
-	"github.com/turnstone-repl/turnstone/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/workers/templates"
 )
 

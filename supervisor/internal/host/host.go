@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitor"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linux"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
@@ -97,7 +97,7 @@ func (c *StartConfig) startTimeout() time.Duration {
 // started directly, with weaker guarantees: see Process.HasMonitor.
 func Start(c *StartConfig) (*WorkerProcess, error) {
 	if c.Sandbox != nil {
-		if err := confine.CheckSupported(c.Sandbox.Mechanism); err != nil {
+		if err := linux.CheckSupported(c.Sandbox.Mechanism); err != nil {
 			return nil, &monitorproto.StartError{Step: "sandbox", Err: err}
 		}
 		if !IsMonitorAvailable() {

@@ -9,15 +9,15 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linux"
 )
 
 // An interrupt is sent before the suspended calls are refused.
 func TestMonitorCommandOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events bytes.Buffer
-		s := &monitor{eventEncoder: json.NewEncoder(&events), sandbox: &confine.ActiveSandbox{}}
+		s := &monitor{eventEncoder: json.NewEncoder(&events), sandbox: &linux.ActiveSandbox{}}
 		in, out := io.Pipe()
 		defer out.Close()
 		commands := s.receiveCommands(json.NewDecoder(in))

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/confine"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linux"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
@@ -20,7 +20,7 @@ func (m *monitor) enterSandbox(command *monitorproto.WorkerCommand) {
 		return
 	}
 	if command.Sandbox.Rules != nil {
-		box, err := confine.Restrict(command.Sandbox)
+		box, err := linux.Restrict(command.Sandbox)
 		m.exitOnSandboxError(err)
 		if box != nil {
 			m.exitOnError("sandbox: egress", "", box.OpenEgress(os.NewFile(fdEgress, "egress")))
@@ -30,7 +30,7 @@ func (m *monitor) enterSandbox(command *monitorproto.WorkerCommand) {
 	}
 	dir, err := os.Getwd()
 	m.exitOnError("chdir", "", err)
-	box, err := confine.Enter(command.Sandbox)
+	box, err := linux.Enter(command.Sandbox)
 	m.exitOnSandboxError(err)
 	m.exitOnError("chdir", dir, os.Chdir(dir))
 	if command.Sandbox.Egress { // otherwise the descriptor is another file, which garbage collection would close
@@ -51,7 +51,7 @@ func (m *monitor) exitOnSandboxError(err error) {
 }
 
 // A sandboxHandle is the running sandbox that a monitor serves; nil without one.
-type sandboxHandle = *confine.ActiveSandbox
+type sandboxHandle = *linux.ActiveSandbox
 
 // handleSandboxCommand carries out a command for the sandbox. It returns false for other commands.
 func (m *monitor) handleSandboxCommand(command monitorproto.MonitorCommand) bool {

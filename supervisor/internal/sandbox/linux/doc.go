@@ -1,0 +1,23 @@
+// Package linux carries out the plan of a sandbox: it limits which files, devices, sockets and
+// processes the code of a worker can reach.
+//
+// [Enter] works on the thread of the monitor that starts the worker. Linux applies all of it per
+// thread, so the worker starts confined while the other threads of the monitor stay outside.
+//
+//	monitor        SetNamespaces: it is process 1 of a pid namespace, in a user
+//	               namespace in which it may mount
+//	               Enter, in order: dumpable, namespaces, clones, read-only, mounts,
+//	               devices, processes, network, capabilities, filter
+//	               Serve: connects and changes names on behalf of the worker, where mounts
+//	               and a guard by name allow it; reports and holds the calls that they refuse
+//	               Grant: adds a file or directory while the worker runs
+//	               Refresh: when a turn starts, shows what programs outside have replaced
+//	worker         sees the machine read-only except for its mounts, and a home directory
+//	               that is built from what it may see
+//
+// [Restrict] does the same with Landlock, where the user accepts that. On other systems the package
+// says only that there are no sandboxes. Serve starts the goroutines that answer calls.
+//
+// A failed step ends the start with the step's name (plan.StepError). Enter never weakens the
+// sandbox to make a start succeed.
+package linux

@@ -1,0 +1,125 @@
+package linux
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
+)
+
+// pendingCheckInterval is how often a question checks whether its programs still wait. Nothing
+// reports that a program was killed.
+const pendingCheckInterval = time.Second
+
+// A permissionQuestion is a call, or several equal calls, about which the user must decide.
+type permissionQuestion struct {
+	id    uint64
+	calls []uint64      // the kernel's IDs of its calls
+	file  string        // the identity of the file, if the question is about the file
+	dir   string        // the identity of its directory, which the question is usually about
+	done  chan struct{} // closed when it is decided or withdrawn
+}
+
+// holdCall waits until the user has decided about a call. Equal calls share one question. A signal
+// ends the call for the kernel; if the program repeats it, it joins the question that is still
+// open. A refusal by the user is not reported as a denial.
+func (sb *ActiveSandbox) holdCall(n *seccompNotif, d plan.Denial) {
+	q := sb.questionFor(n, d)
+	if q == nil {
+		sb.reportDenial(d)
+		return
+	}
+	<-q.done
+	sb.awaitSignal(n)
+}
+
+// signalTimeout bounds how long a call stays held for a signal, because a stopped program does not
+// receive it.
+const signalTimeout = time.Second
+
+// awaitSignal waits while a signal is on its way to the thread of a call, because the signal ends
+// the call for the kernel. An interrupt refuses held calls when it is sent. A thread that wakes up
+// and finds an answer takes that first, so its code would see the refusal and continue.
+func (sb *ActiveSandbox) awaitSignal(n *seccompNotif) {
+	for end := time.Now().Add(signalTimeout); sb.isPending(n.ID) && sb.isSignalled(int(n.PID)) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// isSignalled reports whether a signal that the thread does not block is pending for it or for its
+// process.
+func (sb *ActiveSandbox) isSignalled(tid int) bool {
+	set := func(name string) uint64 {
+		value, err := sb.threadStatus(tid, name)
+		if err != nil {
+			return 0
+		}
+		n, _ := strconv.ParseUint(value, 16, 64)
+		return n
+	}
+	return (set("SigPnd:")|set("ShdPnd:"))&^set("SigBlk:") != 0
+}
+
+// questionFor returns the open question about a denial, or opens one. It returns nil if there were
+// too many questions.
+func (sb *ActiveSandbox) questionFor(n *seccompNotif, d plan.Denial) *permissionQuestion {
+	sb.mu.Lock()
+	q := sb.openQuestions[d]
+	if q != nil {
+		q.calls = append(slices.DeleteFunc(q.calls, func(call uint64) bool { return !sb.isPending(call) }), n.ID)
+		sb.mu.Unlock()
+		return q
+	}
+	if sb.questionCount >= plan.MaxQuestions {
+		sb.mu.Unlock()
+		return nil
+	}
+	sb.questionCount++
+	sb.lastQuestionID++
+	q = &permissionQuestion{id: sb.lastQuestionID, calls: []uint64{n.ID}, file: filestate.IdentityOf(d.Path), dir: filestate.IdentityOf(path.Dir(d.Path)), done: make(chan struct{})}
+	sb.openQuestions[d] = q
+	sb.mu.Unlock()
+	ask := d
+	ask.ID = q.id
+	sb.onDenial(ask)
+	go sb.watchQuestion(d, q)
+	return q
+}
+
+// CloseQuestion ends a question. Its calls are made again, and succeed if a grant came first.
+func (sb *ActiveSandbox) CloseQuestion(id uint64) {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	for d, q := range sb.openQuestions {
+		if q.id == id {
+			delete(sb.openQuestions, d)
+			close(q.done)
+			return
+		}
+	}
+}
+
+// watchQuestion reports that a question is withdrawn when none of its programs waits any more. It
+// needs two misses, because a program that a signal interrupted repeats its call.
+func (sb *ActiveSandbox) watchQuestion(d plan.Denial, q *permissionQuestion) {
+	tick := time.NewTicker(pendingCheckInterval)
+	defer tick.Stop()
+	for missed := 0; missed < 2; {
+		select {
+		case <-q.done:
+			return
+		case <-tick.C:
+		}
+		missed++
+		sb.mu.Lock()
+		if slices.ContainsFunc(q.calls, sb.isPending) {
+			missed = 0
+		}
+		sb.mu.Unlock()
+	}
+	sb.CloseQuestion(q.id)
+	sb.onDenial(plan.Denial{ID: q.id, Resolved: true})
+}

@@ -1,0 +1,210 @@
+package linux
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
+)
+
+// Some programs write git settings in place: cp, tar and libraries. They get an unnamed file
+// instead. When it is closed, its text is checked like any new settings, and a copy replaces the
+// old ones. Until then no one sees it.
+//
+// The close event is queued before the program's close returns. So any later call of the session
+// that the monitor makes finds the new settings; only an immediate read may still find the old
+// ones.
+
+// maxDrafts bounds the drafts that are open at the same time.
+const maxDrafts = 64
+
+// settingsDrafts are the drafts of a session that programs have open.
+type settingsDrafts struct {
+	count atomic.Int32 // length of open
+	mu    sync.Mutex
+	open  map[int32]*settingsDraft // by inotify watch
+	file  *os.File                 // an inotify instance, while open is not empty
+	fd    int                      // descriptor of file
+}
+
+// A settingsDraft is an unnamed file that a program writes in place of a settings file.
+type settingsDraft struct {
+	fd      int       // for reading the draft
+	target  nameInDir // the settings file; its path may have changed
+	program string
+}
+
+// needsDraft reports whether an open gets a draft. In a foreign repository, that is so only if the
+// whole text is to be replaced.
+func (sb *ActiveSandbox) needsDraft(s nameInDir, flags int) bool {
+	return flags&seccomp.WriteFlags != 0 && sb.isSettingsTarget(s) && (flags&unix.O_TRUNC != 0 || sb.accessOf(s.fullPath) == accessRemove)
+}
+
+// openDraft opens a draft in place of a settings file, with the present text unless the open
+// truncates it.
+func (sb *ActiveSandbox) openDraft(n *seccompNotif, s nameInDir, flags int, mode uint32) (fd int, err error) {
+	text, old, err := readSettings(s.dir, s.name)
+	switch {
+	case err == nil && flags&unix.O_CREAT != 0 && flags&unix.O_EXCL != 0:
+		return -1, unix.EEXIST
+	case err == nil:
+		mode = old
+	case err != unix.ENOENT || flags&unix.O_CREAT == 0:
+		return -1, err
+	}
+	access := flags & unix.O_ACCMODE
+	if access == unix.O_RDONLY {
+		access = unix.O_RDWR
+	}
+	isNew := err != nil
+	err = sb.withUmask(n, func() (err error) {
+		if isNew { // the name exists from now on
+			created, err := unix.Openat(s.dir, s.name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, mode&0o777)
+			if err != nil {
+				return err
+			}
+			unix.Close(created)
+		}
+		fd, err = unix.Openat(s.dir, ".", unix.O_TMPFILE|unix.O_CLOEXEC|access|flags&unix.O_APPEND, mode&0o777)
+		return err
+	})
+	if err == unix.EOPNOTSUPP || err == unix.EISDIR { // the filesystem has no unnamed files
+		err = protectedNameError{path: s.fullPath}
+	}
+	if err != nil {
+		return -1, err
+	}
+	if flags&unix.O_TRUNC == 0 {
+		if _, err = unix.Write(fd, text); err == nil {
+			_, err = unix.Seek(fd, 0, unix.SEEK_SET)
+		}
+	}
+	if err == nil {
+		err = sb.watchDraft(fd, s, sb.programName(int(n.PID)))
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// watchDraft watches for the close of a draft.
+func (sb *ActiveSandbox) watchDraft(fd int, s nameInDir, by string) error {
+	sb.drafts.mu.Lock()
+	defer sb.drafts.mu.Unlock()
+	if len(sb.drafts.open) >= maxDrafts {
+		return protectedNameError{path: s.fullPath}
+	}
+	d := &settingsDraft{fd: -1, target: nameInDir{dir: -1, name: s.name, fullPath: s.fullPath}, program: by}
+	var err error
+	if d.fd, err = unix.Open(selfFDPath(fd), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+		d.target.dir, err = unix.FcntlInt(uintptr(s.dir), unix.F_DUPFD_CLOEXEC, 0)
+	}
+	if err == nil && sb.drafts.file == nil {
+		err = sb.startDraftWatch()
+	}
+	var watch int
+	if err == nil {
+		watch, err = unix.InotifyAddWatch(sb.drafts.fd, selfFDPath(fd), unix.IN_CLOSE_WRITE)
+	}
+	if err != nil {
+		d.close()
+		sb.stopDraftWatch()
+		return err
+	}
+	if sb.drafts.open == nil {
+		sb.drafts.open = map[int32]*settingsDraft{}
+	}
+	sb.drafts.open[int32(watch)] = d
+	sb.drafts.count.Store(int32(len(sb.drafts.open)))
+	return nil
+}
+
+func (d *settingsDraft) close() {
+	if d.fd >= 0 {
+		unix.Close(d.fd)
+	}
+	if d.target.dir >= 0 {
+		d.target.close()
+	}
+}
+
+func (sb *ActiveSandbox) startDraftWatch() error {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(fd), "inotify")
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	sb.drafts.file, sb.drafts.fd = file, fd
+	sb.runUnprivileged(func(err error) {
+		if err != nil {
+			return // the next call that changes files applies the drafts
+		}
+		_ = conn.Read(func(uintptr) bool {
+			sb.applyDrafts()
+			sb.drafts.mu.Lock()
+			defer sb.drafts.mu.Unlock()
+			return sb.drafts.file != file
+		})
+	})
+	return nil
+}
+
+// stopDraftWatch closes the inotify instance when no draft is open.
+func (sb *ActiveSandbox) stopDraftWatch() {
+	sb.drafts.count.Store(int32(len(sb.drafts.open)))
+	if len(sb.drafts.open) == 0 && sb.drafts.file != nil {
+		go sb.drafts.file.Close() // Close waits for the watching goroutine
+		sb.drafts.file = nil
+	}
+}
+
+// applyDrafts checks and applies the drafts that programs have closed.
+func (sb *ActiveSandbox) applyDrafts() {
+	if sb.drafts.count.Load() == 0 {
+		return
+	}
+	sb.drafts.mu.Lock()
+	defer sb.drafts.mu.Unlock()
+	if sb.drafts.file == nil {
+		return
+	}
+	var events [maxDrafts * unix.SizeofInotifyEvent]byte // the events have no names
+	n, _ := unix.Read(sb.drafts.fd, events[:])
+	for watch := range filestate.InotifyEvents(events[:max(n, 0)]) {
+		d := sb.drafts.open[watch]
+		if d == nil {
+			continue
+		}
+		delete(sb.drafts.open, watch)
+		if denied, isDenied := sb.applyDraft(d).(protectedNameError); isDenied {
+			sb.reportDenial(denied.newDenial(&fileCall{op: "write"}, d.program))
+		}
+		d.close()
+	}
+	sb.stopDraftWatch()
+}
+
+// applyDraft checks the text of a draft, and replaces the settings by a copy of it.
+func (sb *ActiveSandbox) applyDraft(d *settingsDraft) error {
+	above, err := sb.realPath(d.target.dir)
+	if err != nil {
+		return err
+	}
+	d.target.fullPath = strings.TrimRight(above, "/") + "/" + d.target.name
+	text, mode, err := settingsIn(d.fd)
+	if err != nil || sb.accessOf(d.target.fullPath) == accessNone && !sb.isSettingsTarget(d.target) {
+		return protectedNameError{path: d.target.fullPath}
+	}
+	return sb.checkAndPutSettings(d.target, text, mode)
+}
