@@ -31,7 +31,7 @@ var mayImport = map[string]string{
 	"supervisor/internal/pty":               "supervisor/internal/monitorproto supervisor/internal/procinfo",
 	"supervisor/internal/proctree":          "supervisor/internal/monitorproto supervisor/internal/procinfo",
 	"supervisor/internal/winpipe":           "",
-	"supervisor/internal/monitor":           "supervisor/internal/sandbox/linux supervisor/internal/monitorproto supervisor/internal/procinfo supervisor/internal/proctree supervisor/internal/winpipe internal/environ",
+	"supervisor/internal/monitor":           "supervisor/internal/sandbox/linux supervisor/internal/monitorproto supervisor/internal/procinfo supervisor/internal/proctree supervisor/internal/winpipe internal/environ supervisor/internal/sandbox/plan",
 
 	"supervisor/internal/sandbox/seccomp": "",
 
@@ -205,12 +205,12 @@ func TestImports(t *testing.T) {
 	t.Run("of dependencies are where these are wrapped", func(t *testing.T) {
 		t.Parallel()
 		owners := map[string]string{
-			"github.com/modelcontextprotocol/go-sdk": "cmd/internal/mcpserver internal/mcptransport cmd/internal/mcpclient",
+			"github.com/modelcontextprotocol/go-sdk": "internal/mcpserver internal/mcpserver/reply internal/mcptransport cmd/internal/mcpclient",
 			"github.com/UserExistsError/conpty":      "supervisor/internal/pty",
 			"github.com/creack/pty":                  "supervisor/internal/pty workers/conformance",
 			"github.com/go-zeromq/zmq4":              "cmd/internal/jupyter/zmtp",
 			"github.com/vmihailenco/msgpack":         "ipc",
-			"golang.org/x/image":                     "cmd/internal/webui cmd/internal/mcpserver",
+			"golang.org/x/image":                     "cmd/internal/webui internal/mcpserver/reply",
 			"golang.org/x/net":                       "supervisor/internal/egress",
 			"github.com/chromedp/chromedp":           "tests/webui",
 			"github.com/chromedp/cdproto":            "tests/webui",
