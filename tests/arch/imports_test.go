@@ -129,7 +129,7 @@ var mayImport = map[string]string{
 var reasons = []struct{ from, to, because string }{
 	{"supervisor", "workers/", "behaviour differs by a worker's capability, never by its language"},
 	{"cmd/internal/console", "workers/", "only cli knows the languages; front ends are handed a Spec"},
-	{"cmd/internal/mcpserver", "workers/", "only cli knows the languages; front ends are handed a Spec"},
+	{"internal/mcpserver", "workers/", "only cli knows the languages; front ends are handed a Spec"},
 	{"internal/mcptransport", "", "it carries messages, and knows nothing of what they are about"},
 	{"workers/", "supervisor", "a Spec is data: starting it is the supervisor's part"},
 	{"internal/jsonrpc2", "", "it carries messages, and knows nothing of what they are about"},
