@@ -27,6 +27,7 @@ func newChannel(in, out *os.File) (*Channel, error) {
 	return &Channel{in: in, out: out, raw: raw}, nil
 }
 
+// Read reads what the worker has written, and waits if there is nothing.
 func (c *Channel) Read(b []byte) (int, error) { return c.in.Read(b) }
 
 // defaultPipeBytes is the default capacity of a pipe on Linux, in bytes.

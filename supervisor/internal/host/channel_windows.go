@@ -16,7 +16,7 @@ func listenPipe(access uint32) (*winpipe.Pipe, error) {
 	return winpipe.ListenAt(`\\.\pipe\turnstone-`+randomHex()+randomHex(), access)
 }
 
-// Channel is the supervisor's end of the worker's private channel. Reads and writes wait
+// A Channel is the supervisor's end of the worker's private channel. Reads and writes wait
 // until the worker connects.
 type Channel struct {
 	in, out    *winpipe.Pipe
@@ -69,6 +69,7 @@ func (c *Channel) stopAccepting() {
 	}
 }
 
+// Read reads what the worker has written, and waits if there is nothing.
 func (c *Channel) Read(b []byte) (int, error) {
 	if <-c.connected; c.connectErr != nil {
 		return 0, c.connectErr
@@ -80,6 +81,7 @@ func (c *Channel) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// Write writes b in pieces that the pipe's buffer holds, and waits for the worker to read.
 func (c *Channel) Write(b []byte) (int, error) {
 	if <-c.connected; c.connectErr != nil {
 		return 0, io.ErrClosedPipe

@@ -12,6 +12,7 @@ import (
 // descriptor: its pid cannot be reused before wait has reaped it.
 type childProcess struct{ *childProcessState }
 
+// A childProcessState holds the pid of a child for all copies of its childProcess.
 type childProcessState struct {
 	id     int
 	mu     sync.Mutex

@@ -52,7 +52,8 @@ func (g *pendingGrants) handleAnswer(r *monitorproto.MonitorEvent) {
 	}
 }
 
-// answerLater has take called with a grant's answer when it arrives. It returns false if the answer is already there.
+// answerLater arranges that take is called with the answer to a grant when it arrives. It returns
+// false if the answer is already there.
 func (g *pendingGrants) answerLater(id uint64, take func(error)) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -88,7 +89,7 @@ func (m *monitorClient) refreshSandbox() (notices []string, err error) {
 	})
 }
 
-// protectNewSettings protects files that git's settings lead to since a turn started.
+// protectNewSettings protects the files that git's settings lead to because of changes during a turn.
 func (m *monitorClient) protectNewSettings() {
 	if changed := m.sandboxPlan.TakeGitTargets(); changed != nil {
 		_ = m.runCounted(func() error {

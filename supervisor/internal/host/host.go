@@ -24,7 +24,7 @@ type StartConfig struct {
 	Dir  string                    // the working directory; "" means the caller's
 	Size monitorproto.TerminalSize // of the terminal
 
-	// Interactive makes the terminal a user's: programs may read single keys, see Terminal.IsRawMode.
+	// Interactive makes the terminal a user's: programs may read single keys, see pty.Terminal.IsRawMode.
 	Interactive bool
 
 	// ChannelOnStdio makes the channel the process's standard input and output. Only its standard
@@ -44,8 +44,8 @@ type StartConfig struct {
 	// manager is asked for a control group if a limit needs one; with "" it is not asked.
 	RuntimeDir string
 
-	// CPUs are the processors that the worker may use, as chosen by PickCPUs. If there are none,
-	// the worker may use those of this program.
+	// CPUs are the processors that the worker may use, as chosen by proctree.PickCPUs. If there are
+	// none, the worker may use those of this program.
 	CPUs []int
 
 	// Sandbox confines the worker and everything it starts; nil leaves them the caller's
@@ -53,8 +53,8 @@ type StartConfig struct {
 	Sandbox *SandboxConfig
 
 	// OnDenial is called for each call that the sandbox refuses. If the denial has an ID, the call
-	// waits until Process.Permit answers it. OnDenial must return soon: it delays the monitor's
-	// other events.
+	// waits until WorkerProcess.AnswerCall answers it. OnDenial must return soon: it delays the
+	// monitor's other events.
 	OnDenial func(monitorproto.Denial)
 
 	// Timeout bounds Start; 0 means 60 s.
@@ -90,11 +90,11 @@ func (c *StartConfig) startTimeout() time.Duration {
 }
 
 // Start starts a worker on its own terminal and returns once the process exists. A failure
-// is a *StartError that names the step, and leaves nothing behind. Start takes
-// Command.Timeout at most.
+// is a *monitorproto.StartError that names the step, and leaves nothing behind. Start takes
+// StartConfig.Timeout at most.
 //
 // In a program that called MonitorMain, the monitor starts the worker. Otherwise it is
-// started directly, with weaker guarantees: see Process.HasMonitor.
+// started directly, with weaker guarantees: see WorkerProcess.HasMonitor.
 func Start(c *StartConfig) (*WorkerProcess, error) {
 	if c.Sandbox != nil {
 		if err := linux.CheckSupported(c.Sandbox.Mechanism); err != nil {

@@ -55,7 +55,7 @@ type monitorClient struct {
 	watchdog *time.Timer // kills a monitor that does not end; set by startWatchdog
 }
 
-// appliedLimits records the limits that applyLimits has set last.
+// appliedLimits records the limits that applyLimits set last.
 type appliedLimits struct {
 	limitsMu       sync.Mutex
 	lastDataBytes  map[int]int64 // of each process when limits were last applied; guarded by limitsMu
@@ -67,7 +67,7 @@ type appliedLimits struct {
 // started. That event follows within milliseconds.
 const maxEarlyDenials = 10_000
 
-// An exitFacts collects what the monitor's last events say about a worker's end. events.mu guards it.
+// exitFacts collects from the monitor's last events how a worker ended. events.mu guards it.
 type exitFacts struct {
 	onExit             func(monitorproto.Exit) // nil until run
 	onNotice           func(string)
@@ -111,7 +111,7 @@ func (l *workerLaunch) startMonitor() (_ *monitorClient, err error) {
 		return fail(err)
 	}
 	attr := &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
-	files := []*os.File{l.slave, l.slave, l.slave, commandsOut, eventsIn, l.workerIn, l.workerOut} // fdCommands…
+	files := []*os.File{l.slave, l.slave, l.slave, commandsOut, eventsIn, l.workerIn, l.workerOut} // in the order of package monitor's fdCommands…
 	if l.command.Sandbox.hasNamespaces() {
 		prepareSandbox(attr)
 	}
@@ -122,7 +122,7 @@ func (l *workerLaunch) startMonitor() (_ *monitorClient, err error) {
 			return fail(err)
 		}
 		defer theirs.Close()
-		l.egressConn, files = ours, append(files, theirs) // fdEgress
+		l.egressConn, files = ours, append(files, theirs) // fdEgress of package monitor
 	}
 	monitor, err := startChild(self, []string{monitor.Name}, &os.ProcAttr{Env: monitor.Env(l.env), Files: files, Sys: attr})
 	if err != nil {
@@ -142,7 +142,7 @@ func (l *workerLaunch) startMonitor() (_ *monitorClient, err error) {
 	}, nil
 }
 
-// startWorker sends the plan and waits for the answer, for Command.Timeout at most.
+// startWorker sends the plan and waits for the answer, for StartConfig.Timeout at most.
 func (m *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 	c := l.command
 	if c.Sandbox != nil {

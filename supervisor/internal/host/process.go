@@ -46,7 +46,7 @@ type backend interface {
 	// killTree starts to kill the whole tree and returns; it may be repeated.
 	killTree()
 	// run serves the worker until nothing of it is left: within closeTimeout of its end or of
-	// killTree, plus dyingTimeout for processes that die slowly. It calls ended once, and
+	// killTree, plus proctree.DyingTimeout for processes that die slowly. It calls ended once, and
 	// returns the pids of the survivors.
 	run(ended func(monitorproto.Exit), notice func(string)) (remains []int)
 	// findReaders returns nil if readers cannot be seen.
@@ -133,7 +133,7 @@ func (p *WorkerProcess) Channel() io.ReadWriteCloser { return p.channel }
 // Terminal returns the supervisor's end of the worker's terminal.
 func (p *WorkerProcess) Terminal() *pty.Terminal { return p.term }
 
-// Signal sends sig. It returns ErrEnded if the target has ended.
+// Signal sends sig. It returns monitorproto.ErrEnded if the worker has ended.
 func (p *WorkerProcess) Signal(sig monitorproto.Signal, to monitorproto.Target) error {
 	select {
 	case <-p.exited:
@@ -205,7 +205,8 @@ func (p *WorkerProcess) RefreshSandbox() (notices []string, err error) {
 // ForgetDenials makes the sandbox report denials that it has reported before.
 func (p *WorkerProcess) ForgetDenials() error { return p.backend.forgetDenials() }
 
-// DrainDenials waits until Command.OnDenial has been called for every denied call that has ended.
+// DrainDenials waits until StartConfig.OnDenial has been called for every denied call that has
+// ended.
 func (p *WorkerProcess) DrainDenials() { p.backend.drainEvents() }
 
 // EgressConn returns the socket over which connections leave the worker's sandbox, or nil

@@ -19,7 +19,7 @@ import (
 
 // unmonitoredProcess is the backend of a worker that was started without a monitor, as the
 // leader of its session. It serves programs that did not call MonitorMain, with weaker
-// guarantees: see Process.HasMonitor.
+// guarantees: see WorkerProcess.HasMonitor.
 type unmonitoredProcess struct {
 	noSandbox
 	command  *exec.Cmd
