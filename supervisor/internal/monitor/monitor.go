@@ -2,7 +2,18 @@
 // forwards signals to it, reports how it ends, and leaves nothing of it behind.
 //
 // A monitor is the program itself, re-executed. Its init runs before most of the program is
-// initialized, so the package imports nothing that is costly to initialize.
+// initialized, so the package imports nothing that is costly to initialize. It does what the
+// commands of package monitorproto say, and does not know the worker protocol, turns or sessions.
+//
+// # Goroutines
+//
+//	name       started by  ends when
+//	serve      Run itself  the process ends; it alone reaps and signals
+//	commands   Run         the supervisor is gone; on Linux it carries out those for the sandbox
+//	worker     Run         the worker has ended; Windows only
+//	crash log  Run         its pipe ends; Windows only
+//
+// Package linux starts further ones, which serve the sandbox until the process ends.
 package monitor
 
 import "github.com/turnstone-repl/turnstone/internal/environ"

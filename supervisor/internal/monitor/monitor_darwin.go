@@ -23,7 +23,7 @@ func ignoredSignals() []os.Signal {
 // worker inherits the signals that were blocked when this program started.
 func clearSignalMask() error { return nil }
 
-// adoptOrphans does nothing: orphans go to launchd, and ProcessTree.VisitTable finds them.
+// adoptOrphans does nothing: orphans go to launchd, and proctree.ProcessTree.VisitTable finds them.
 func adoptOrphans() error { return nil }
 
 func surviveSignals() {}

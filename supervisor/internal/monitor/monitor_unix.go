@@ -47,8 +47,8 @@ const KillTimeout = time.Second
 // IsMonitor reports whether this process was started as a monitor.
 func IsMonitor() bool { return len(os.Args) == 1 && os.Args[0] == Name }
 
-// init runs a monitor before most of the program is initialized. That would take more memory
-// than all the rest of a monitor, in every session. See MonitorMain.
+// init runs a monitor before most of the program is initialized. To initialize the rest would take
+// more memory than the whole monitor, in every session. See host.MonitorMain.
 func init() {
 	if IsMonitor() {
 		Run()

@@ -3,7 +3,8 @@
 // uses only the messages that it needs.
 //
 // The monitor is the same program as the supervisor, so the messages need no versions. The package
-// starts nothing and reads nothing of the system.
+// starts no goroutines and reads nothing of the system. It does not know how a command is carried
+// out.
 package monitorproto
 
 import (
@@ -27,6 +28,7 @@ type MonitorCommand struct {
 	Grant *plan.MountGrant `json:",omitempty"` // of grant, refresh
 }
 
+// The kinds of a MonitorCommand.
 const (
 	CommandStart          = "start"      // the first command, once: start the worker
 	CommandSignal         = "signal"     // send Signal to To; answered once it was sent
@@ -80,6 +82,7 @@ type MonitorEvent struct {
 	ID     uint64       `json:",omitempty"` // of granted: that of the command
 }
 
+// The kinds of a MonitorEvent.
 const (
 	EventStep            = "step"       // Step starts, with Path; only before started or failed, and not on Unix
 	EventStarted         = "started"    // the worker exists
@@ -120,7 +123,7 @@ func (e *MonitorEvent) StartError() *StartError {
 	return &StartError{Step: e.Step, Path: string(e.Path), Err: cause}
 }
 
-// ToStrings converts the strings of a WorkerCommand.
+// ToStrings converts the byte slices of a message to strings.
 func ToStrings(b [][]byte) []string {
 	s := make([]string, len(b))
 	for i := range b {
@@ -129,7 +132,7 @@ func ToStrings(b [][]byte) []string {
 	return s
 }
 
-// ToByteSlices converts strings to those of a WorkerCommand.
+// ToByteSlices converts strings to the byte slices of a message.
 func ToByteSlices(s []string) [][]byte {
 	b := make([][]byte, len(s))
 	for i := range s {

@@ -15,11 +15,12 @@ const (
 	Kill                    // SIGKILL
 )
 
+// String returns the name of the signal on Unix, such as "SIGINT".
 func (s Signal) String() string {
 	return [...]string{"SIGINT", "SIGHUP", "SIGTERM", "SIGKILL"}[s]
 }
 
-// Target selects the processes that get a signal.
+// A Target selects the processes that get a signal.
 type Target uint8
 
 const (
@@ -28,6 +29,7 @@ const (
 	Foreground               // the terminal's foreground group, if it is neither the worker's nor the monitor's
 )
 
+// String returns the name of the target for logs.
 func (t Target) String() string {
 	return [...]string{"worker", "group", "foreground"}[t]
 }

@@ -17,6 +17,7 @@ type StartError struct {
 	Err  error
 }
 
+// Error returns a text for users, with a hint if one is known.
 func (e *StartError) Error() string {
 	s := "host: start: " + e.Step
 	if e.Path != "" {
@@ -29,6 +30,7 @@ func (e *StartError) Error() string {
 	return s
 }
 
+// Unwrap returns the cause.
 func (e *StartError) Unwrap() error { return e.Err }
 
 // hint returns what a user can do about the error; it may be "".

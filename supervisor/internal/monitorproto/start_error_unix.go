@@ -4,7 +4,7 @@ package monitorproto
 
 import "syscall"
 
-// Causes of a failed start.
+// Causes of a failed start that a hint explains.
 const (
 	errNotDirectory = syscall.ENOTDIR
 	errExecFormat   = syscall.ENOEXEC

@@ -8,7 +8,9 @@ import (
 
 // macOS has neither control groups nor limits that they could enforce.
 type (
-	Cgroup       struct{}
+	// A Cgroup stands for a control group, which no worker has here.
+	Cgroup struct{}
+	// A CgroupSwitch does nothing, because no monitor changes groups here.
 	CgroupSwitch struct{}
 )
 

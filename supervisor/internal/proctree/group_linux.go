@@ -19,7 +19,7 @@ import (
 
 // A Cgroup is a control group (version 2) for a worker and all processes that it starts. The kernel
 // counts memory in it that is not visible in any process, such as data buffered in sockets. The
-// monitor stays outside, so that a full group neither kills nor blocks it. A nil cgroup means no group.
+// monitor stays outside, so that a full group neither kills nor blocks it. A nil *Cgroup means no group.
 type Cgroup struct {
 	workerDir      string // of the worker
 	monitorDir     string // of its monitor
@@ -308,8 +308,8 @@ func (c *Cgroup) GroupDirs() (worker, monitor []byte) {
 	return []byte(c.workerDir), []byte(c.monitorDir)
 }
 
-// UncountedMemory returns a notice about what a memory limit does not count without a group; why says
-// why there is none.
+// UncountedMemory returns a notice about memory that a limit does not count without a group; why is the
+// reason that there is none.
 func UncountedMemory(limit int64, sandboxed bool, why error) string {
 	if limit == 0 {
 		return ""

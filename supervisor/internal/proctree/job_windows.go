@@ -32,6 +32,7 @@ type jobPort struct {
 	port windows.Handle
 }
 
+// A jobAccounting is the system's JOBOBJECT_BASIC_ACCOUNTING_INFORMATION about a job; x/sys lacks it.
 type jobAccounting struct {
 	userTime, kernelTime, periodUserTime, periodKernelTime int64
 	pageFaults, total, active, terminated                  uint32
@@ -79,8 +80,9 @@ func NewJob(l monitorproto.ProcessLimits) (_ *Job, err error) {
 	return j, nil
 }
 
-// JobLimits returns the limits of a job. It ends its processes with its last handle, lets none
-// leave, and bounds the bytes that they commit and their number. The monitor counts as one.
+// JobLimits returns the limits of a job in the system's form. Such a job ends its processes with its
+// last handle, lets none leave, and bounds the bytes that they commit and their number. The monitor
+// counts as one.
 func JobLimits(given monitorproto.ProcessLimits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
 	var l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
 	// A crash ends a process at once, because no user could answer a dialog.
@@ -97,7 +99,7 @@ func JobLimits(given monitorproto.ProcessLimits) windows.JOBOBJECT_EXTENDED_LIMI
 }
 
 // readMessages reads the messages of the kernel, which would otherwise pile up: there is one for
-// each process that starts or ends. It ends with close.
+// each process that starts or ends. It ends with Close.
 func (j *Job) readMessages() {
 	defer close(j.listenDone)
 	for {

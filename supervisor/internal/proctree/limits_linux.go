@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SupportedLimits are the limits that Linux supports.
+// SupportedLimits are the limits that Linux supports; 1 stands for any value.
 var SupportedLimits = monitorproto.ProcessLimits{Memory: 1, Processes: 1, CPUs: 1, Files: 1, Disk: 1}
 
 // SetCPUAffinity puts this thread, and what it starts, on n of these processors; 0 means all of

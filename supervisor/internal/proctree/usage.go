@@ -2,8 +2,11 @@
 // it, what it uses, what it may use, and how all of it ends.
 //
 // On Linux a tree is the descendants of its monitor, and a control group if a limit needs one. On
-// Windows it is a job. On macOS it is found by ancestry, session and a tag in the environment. The
-// package starts no worker. The supervisor and the monitor both use it.
+// Windows it is a job. On macOS it is found by ancestry, session and a tag in the environment.
+//
+// The supervisor and the monitor both use the package. It starts no worker, knows no terminal and no
+// sandbox, and does not decide what a tree may use. It starts one goroutine, on Windows: each Job
+// reads its messages until Job.Close.
 package proctree
 
 // A Usage records what a worker and everything it started use at one moment.
@@ -43,5 +46,5 @@ type ForkPolicy int
 const (
 	ForksUnchanged ForkPolicy = iota // keep the current state
 	ForksAllowed                     // as at the start
-	ForksRefused
+	ForksRefused                     // until they are allowed again
 )

@@ -4,8 +4,8 @@ package pty
 
 import "golang.org/x/sys/unix"
 
-// inputCalls maps the numbers of system calls that wait for input, on architectures that never had
-// poll, select and epoll_wait.
+// inputCalls maps the numbers of system calls that wait for input to their kinds, on architectures
+// that never had poll, select and epoll_wait.
 var inputCalls = map[int]callKind{
 	unix.SYS_READ:         callRead,
 	unix.SYS_READV:        callRead,

@@ -2,7 +2,7 @@ package pty
 
 import "golang.org/x/sys/unix"
 
-// inputCalls has the numbers of the calls that wait for input.
+// inputCalls maps the numbers of system calls that wait for input to their kinds.
 var inputCalls = map[int]callKind{
 	unix.SYS_READ:         callRead,
 	unix.SYS_READV:        callRead,

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxThreads bounds the threads of a worker whose files a childWatch keeps open, two
-// descriptors each. A worker with more threads always needs the full search of Readers.
+// maxThreads bounds the threads of a worker whose files a ChildWatch keeps open, two
+// descriptors each. A worker with more threads always needs the full search of FindReaders.
 const maxThreads = 16
 
 // A ChildWatch checks, in a few microseconds, whether anything but the worker's main thread
@@ -193,11 +193,11 @@ func (c *ChildWatch) closeFiles() {
 	c.opened, c.isComplete, c.sameThread = false, false, false
 }
 
-// maxOpenWatches bounds the childWatches with open files, usually three descriptors each. Those
+// maxOpenWatches bounds the ChildWatches with open files, usually three descriptors each. Those
 // used last stay open; to open one takes some tens of microseconds.
 const maxOpenWatches = 64
 
-// openWatches lists the childWatches with open files. The bound is for the process, and so is this variable.
+// openWatches lists the ChildWatches with open files. The bound is for the process, and so is this variable.
 var openWatches openWatchList
 
 // An openWatchList is ordered by last use, the most recent at its end.

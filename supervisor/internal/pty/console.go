@@ -62,8 +62,8 @@ func (f *noiseFilter) stripNoise(b []byte) (text, answer []byte) {
 // program (a maintainer in microsoft/terminal, issue 20626; observed under Wine).
 const wideColumns = 1000
 
-// ConsoleSize returns the size of a command's pseudo console, and environment variables for the width
-// that programs should use, if that is less. Variables of the command take precedence. TQDM_NCOLS is
+// ConsoleSize returns the size of a worker's pseudo console, and environment variables for the width
+// that programs should use, if that is less. The worker's own variables take precedence. TQDM_NCOLS is
 // needed because tqdm ignores COLUMNS on Windows: its bar would fill the console.
 func ConsoleSize(size monitorproto.TerminalSize, interactive bool) (monitorproto.TerminalSize, []string) {
 	s := size.OrDefault()

@@ -116,8 +116,8 @@ func (p *Master) waitsForInput(pid int, c blockedCall) bool {
 	return false
 }
 
-// A callKind is a kind of system call that waits for input, by the form of its arguments. The
-// table calls has their numbers on each architecture.
+// A callKind is a kind of system call that waits for input, by the form of its arguments. The table
+// inputCalls has their numbers on each architecture.
 type callKind uint8
 
 const (

@@ -2,8 +2,17 @@
 // console on Windows. It reads output, writes input, and finds the threads that are blocked in
 // reading the terminal.
 //
-// The package starts no worker and sends no signal. Parts that only a monitor can do are functions
-// that its caller sets: Master.SetForeground, Console.RequestReset and Console.RequestMarker.
+// The package starts no worker and ends none, and knows no turns. Parts that only a monitor can do
+// are functions that its caller sets: Master.SetForeground, Console.RequestReset and
+// Console.RequestMarker.
+//
+// # Goroutines
+//
+// On Unix there are none: a caller reads in AwaitOutput. A Console on Windows has these:
+//
+//	name            started by               ends when
+//	pumpOutput      OpenConsole, ReadPiped   its source has ended
+//	releaseConsole  EndConsole               the pseudo console and its sources have ended
 package pty
 
 import "github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
@@ -42,13 +51,12 @@ type ttyState interface {
 }
 
 // TryRead reads what the worker's side wrote, without waiting: 0 and nil mean that there is
-// nothing now. The error is io.EOF once no process has the terminal open any more, or
-// Process.Close closed it.
+// nothing now. The error is io.EOF once no process has the terminal open any more, or Close was
+// called.
 func (t *Terminal) TryRead(b []byte) (int, error) { return t.tty.tryRead(b) }
 
 // AwaitOutput calls take at once, and again whenever there may be something to read, until take
-// returns true. It returns io.EOF if Process.Close closed the terminal. Only one goroutine may
-// call it at a time.
+// returns true. It returns io.EOF once Close was called. Only one goroutine may call it at a time.
 func (t *Terminal) AwaitOutput(take func() bool) error { return t.tty.awaitOutput(take) }
 
 // WriteInput writes b as input of the terminal, followed by one end of file if eof is set. It

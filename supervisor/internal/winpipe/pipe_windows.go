@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// pipeBufferBytes is the size of the buffer of each pipe.
+// BufferBytes is the size of the buffer of each pipe in bytes.
 const BufferBytes = 64 << 10
 
-// ErrAcceptStopped is returned by an accept that was stopped.
+// ErrAcceptStopped is returned by Pipe.AwaitClient if one of its stops was signalled.
 var ErrAcceptStopped = errors.New("no process connected")
 
-// A Pipe is the supervisor's end of a one-way named pipe for exactly one process. Only the
-// user's own processes on this machine can connect, and accept rejects all but the right one.
+// A Pipe is this side's end of a one-way named pipe for exactly one process. Only the user's own
+// processes on this machine can connect, and AwaitClient rejects all but the right one.
 type Pipe struct {
 	Name       string
-	Handle     windows.Handle     // owned until file is set
-	File       *os.File           // set by accept, from then on the owner of handle
+	Handle     windows.Handle     // owned until File is set
+	File       *os.File           // set by AwaitClient, from then on the owner of Handle
 	overlapped windows.Overlapped // here, not on a stack: the kernel writes to it later
 }
 
@@ -46,7 +46,7 @@ func ListenAt(path string, access uint32) (*Pipe, error) {
 	return p, nil
 }
 
-// OwnerOnlySecurity allows access to the user of this process only.
+// OwnerOnlySecurity returns security attributes that allow access to the user of this process only.
 func OwnerOnlySecurity() (*windows.SecurityAttributes, error) {
 	user, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
