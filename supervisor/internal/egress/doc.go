@@ -16,8 +16,13 @@
 // A [Policy] belongs to a session and outlives its workers. It holds the allowed hosts, the address
 // of each name, and the destinations used so far. [Policy.Serve] serves one worker.
 //
+// [ExpandHosts] finds the hosts of the user's package registries, which are allowed by one word.
+//
 // All input may be hostile: questions and connections come from the session, and responses come
 // from outside.
+//
+// The package runs in the supervisor. It does not know how a worker is confined; package egressipc
+// says what a monitor sends it.
 //
 // # Goroutines
 //

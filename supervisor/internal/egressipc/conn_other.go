@@ -10,8 +10,17 @@ import (
 // A Conn stands for an end of the egress socket, which exists on Linux only.
 type Conn struct{}
 
-func NewPair() (*Conn, *os.File, error)            { return nil, nil, errors.ErrUnsupported }
-func NewConn(*os.File) (*Conn, error)              { return nil, errors.ErrUnsupported }
-func (c *Conn) Send(Packet, int) error             { return errors.ErrUnsupported }
+// NewPair returns an error.
+func NewPair() (*Conn, *os.File, error) { return nil, nil, errors.ErrUnsupported }
+
+// NewConn returns an error.
+func NewConn(*os.File) (*Conn, error) { return nil, errors.ErrUnsupported }
+
+// Send returns an error.
+func (c *Conn) Send(Packet, int) error { return errors.ErrUnsupported }
+
+// Receive returns an error.
 func (c *Conn) Receive() (Packet, *os.File, error) { return Packet{}, nil, errMalformed }
-func (c *Conn) Close() error                       { return nil }
+
+// Close does nothing.
+func (c *Conn) Close() error { return nil }

@@ -13,6 +13,9 @@
 //	proxied {socket}             ──▶    serves the proxy on that socket
 //
 // A message is one JSON packet on a Unix socket, with at most one descriptor.
+//
+// The package decides nothing, dials nothing, and starts no goroutines. It has the socket on Linux
+// only, because no other system has sandboxes.
 package egressipc
 
 import (
@@ -32,6 +35,7 @@ type Packet struct {
 // A PacketKind says what a packet asks for and which fields and descriptor it has.
 type PacketKind string
 
+// The kinds of packets.
 const (
 	NameSocket       PacketKind = "names"     // the first packet; its descriptor is a bound UDP socket
 	ConnectRequest   PacketKind = "ask"       // may the session connect To?

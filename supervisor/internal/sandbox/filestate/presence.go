@@ -11,7 +11,7 @@ import (
 // combines conditions that are all needed, max conditions of which one is enough.
 type Presence int
 
-// The presences of a name, in this order. Unknown means that a lookup failed.
+// The presences of a name, in their order. Unknown means that a lookup failed.
 const (
 	Missing Presence = iota
 	Unknown

@@ -67,10 +67,11 @@ var ownSettableGit = map[string][]string{
 const workTreeSetting = "worktree"
 
 var (
-	gitSection  = text.Pattern(`^\[([A-Za-z0-9-]+)(?: "([^"\\[:cntrl:]]*)")?\]$`)
-	gitSetting  = text.Pattern(`^\t([A-Za-z][A-Za-z0-9-]*) = ([^"\\#;[:cntrl:]]*)$`)
-	gitFetch    = text.Pattern(`^\+?refs/(heads|tags)/[^:]*:refs/(remotes|tags)/[^:]*$`)
-	gitUpdate   = text.Pattern(`^(checkout|rebase|merge|none)$`)
+	gitSection = text.Pattern(`^\[([A-Za-z0-9-]+)(?: "([^"\\[:cntrl:]]*)")?\]$`)
+	gitSetting = text.Pattern(`^\t([A-Za-z][A-Za-z0-9-]*) = ([^"\\#;[:cntrl:]]*)$`)
+	gitFetch   = text.Pattern(`^\+?refs/(heads|tags)/[^:]*:refs/(remotes|tags)/[^:]*$`)
+	gitUpdate  = text.Pattern(`^(checkout|rebase|merge|none)$`)
+	// WordPattern matches the word at the start of a text, such as the section in "core.pager".
 	WordPattern = text.Pattern(`^[A-Za-z0-9-]*`)
 )
 

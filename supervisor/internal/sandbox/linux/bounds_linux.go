@@ -9,7 +9,7 @@ import (
 // maxTerminals bounds the pseudo-terminals of a session; a machine has a few thousand.
 const maxTerminals = "256"
 
-// inotifyShares are divisors of a user's inotify limits: a session gets a quarter of the instances
+// inotifyDivisors are divisors of a user's inotify limits: a session gets a quarter of the instances
 // and half of the watches. The kernel counts them for all programs of the user, and editors and
 // servers outside need some.
 var inotifyDivisors = map[string]int{"instances": 4, "watches": 2}

@@ -16,8 +16,23 @@
 //	               that is built from what it may see
 //
 // [Restrict] does the same with Landlock, where the user accepts that. On other systems the package
-// says only that there are no sandboxes. Serve starts the goroutines that answer calls.
+// says only that there are no sandboxes.
 //
 // A failed step ends the start with the step's name (plan.StepError). Enter never weakens the
-// sandbox to make a start succeed.
+// sandbox to make a start succeed. The package decides nothing about the policy: package plan does.
+// It does not know how denials reach a user.
+//
+// # Goroutines
+//
+//	name        started by       ends when
+//	calls       Serve            no process of the session is left
+//	slow call   calls            the call is answered; at most maxSlowCalls
+//	question    a held call      the question is closed, or no program waits for it
+//	drafts      the first draft  no program has a draft open
+//	grant       Grant            it is applied, or has failed
+//	refresh     Refresh          it is applied; Refresh waits for it
+//	answers     OpenEgress       the supervisor is gone
+//	sockets     a connect        the process ends
+//
+// Most of them lock a thread, whose rights or namespaces differ from those of other threads.
 package linux

@@ -28,15 +28,15 @@ func SetNamespaces(a *syscall.SysProcAttr) {
 	a.AmbientCaps = []uintptr{
 		unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP,
 		unix.CAP_SYS_CHROOT,                                    // Grant enters the worker's mounts
-		unix.CAP_SYS_RESOURCE,                                  // it sets limits of a user namespace
+		unix.CAP_SYS_RESOURCE,                                  // Enter sets limits of a user namespace
 		unix.CAP_SYS_PTRACE,                                    // Serve copies sockets of programs that may not be traced
-		unix.CAP_NET_BIND_SERVICE,                              // it listens on the ports of remote hosts
+		unix.CAP_NET_BIND_SERVICE,                              // Serve listens on the ports of remote hosts
 		unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_CHOWN, // overlays need them for their own directories
 	}
 }
 
-// A ActiveSandbox is the sandbox that a thread has entered, with what the monitor needs to serve its
-// calls.
+// An ActiveSandbox is the sandbox that a thread has entered, with everything that the monitor needs
+// to serve its calls.
 type ActiveSandbox struct {
 	plan        *plan.Plan
 	store       string // the directory for temporary files and overlays

@@ -14,7 +14,7 @@ import (
 )
 
 // Grant gives the session access to a file or directory. It calls answer when the session has
-// access, or with the error, a *StepError. Each grant runs on a separate thread, which ends with
+// access, or with the error, a *plan.StepError. Each grant runs on a separate thread, which ends with
 // it, because the thread enters other mount namespaces.
 func (sb *ActiveSandbox) Grant(g *plan.MountGrant, answer func(error)) {
 	go func() {
@@ -73,7 +73,7 @@ func makeGrantMountPoint(g *plan.MountGrant, whole int) error {
 	}
 	defer func() { unix.Close(at) }()
 	if err := unix.MountSetattr(at, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}); err != nil {
-		return err // a readOnlyParent is read-only where the session sees it
+		return err // a ReadOnlyParent is read-only where the session sees it
 	}
 	names := strings.FieldsFunc(strings.TrimPrefix(string(g.Path), string(g.ParentDir)), func(r rune) bool { return r == '/' })
 	for i, name := range names {

@@ -38,7 +38,7 @@ func landlockABI() (int, error) {
 }
 
 // Restrict confines the calling thread, and all processes that it starts, by the rules of a plan
-// and a seccomp filter. The thread must stay locked to its goroutine. The returned Sandbox serves
+// and a seccomp filter. The thread must stay locked to its goroutine. The returned sandbox serves
 // the connects of a session with egress; it is nil for other sessions.
 func Restrict(p *plan.Plan) (*ActiveSandbox, error) {
 	failed := func(step, path string, err error) (*ActiveSandbox, error) {

@@ -81,7 +81,7 @@ type callService struct {
 	undelivered map[completedCall]time.Time // time of each call; guarded by mu
 
 	mu              sync.Mutex
-	reportedDenials map[plan.Denial]bool // without IDs; at most maxReportedDenials
+	reportedDenials map[plan.Denial]bool // without IDs; at most plan.MaxReportedDenials
 	questionCount   int                  // questions since the last ForgetDenials
 	lastQuestionID  uint64               // the ID of the last question
 	openQuestions   map[plan.Denial]*permissionQuestion
@@ -111,8 +111,7 @@ func (sb *ActiveSandbox) Serve(onDenial func(plan.Denial), onGitCheck func()) {
 // SetWorkerPID sets the worker's pid in the session's pid namespace.
 func (sb *ActiveSandbox) SetWorkerPID(pid int) { sb.workerPID.Store(int64(pid)) }
 
-// receiveCalls reads calls and answers them. Calls that change files are made on
-// its own thread.
+// receiveCalls reads calls and answers them. Calls that change files are made on its own thread.
 func (sb *ActiveSandbox) receiveCalls() {
 	runtime.LockOSThread()
 	if sb.plan.Mechanism == "" && sb.dropEffectiveRights() != nil { // without namespaces, no reported call changes files
@@ -386,7 +385,7 @@ func (sb *ActiveSandbox) connectReply(n *seccompNotif) seccompResp {
 	return r
 }
 
-// reportDenial reports a denial once, and at most maxReportedDenials of them.
+// reportDenial reports a denial once, and at most plan.MaxReportedDenials of them.
 func (sb *ActiveSandbox) reportDenial(d plan.Denial) {
 	if isBytecode(d.Path) {
 		return

@@ -55,8 +55,8 @@ func (sb *ActiveSandbox) refreshMounts(changed *plan.MountGrant) (notices []stri
 	return r.notices
 }
 
-// A mountRefresh is a refresh that is being applied. The embedded Sandbox collects its steps and
-// notices.
+// A mountRefresh is a refresh that is being applied. The embedded ActiveSandbox collects its
+// steps and notices.
 type mountRefresh struct {
 	*ActiveSandbox
 	sandbox *ActiveSandbox
@@ -306,7 +306,7 @@ func removeEmpty(dir int, name string) error {
 	return unix.Unlinkat(dir, name, 0)
 }
 
-// withWritableDir calls do in a directory of the session. A readOnlyParent is read-only where the
+// withWritableDir calls do in a directory of the session. A ReadOnlyParent is read-only where the
 // session sees it, but not in a clone of its mount. It is a tmpfs, which distinguishes it from any
 // directory of the machine.
 func withWritableDir(dir int, around plan.MountKind, do func(at int) error) error {
@@ -334,7 +334,7 @@ func makeWritable(fd int) error {
 	return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
 }
 
-// mountAttributes returns the attributes of a mount. When a worker starts, a readOnlyParent becomes
+// mountAttributes returns the attributes of a mount. When a worker starts, a ReadOnlyParent becomes
 // read-only only after it was filled.
 func mountAttributes(k plan.MountKind, filled bool) uint64 {
 	set := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)

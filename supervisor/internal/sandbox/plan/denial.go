@@ -2,7 +2,7 @@ package plan
 
 // A Denial is a call of a process in the session that the sandbox refused or holds.
 type Denial struct {
-	// ID is the number of a held call, from 1: it waits for CloseQuestion. 0 means that the call was
+	// ID is the number of a held call, from 1, which waits for an answer by that ID. 0 means that the call was
 	// refused and has returned. A call that a signal interrupted and that the program repeats keeps
 	// its ID.
 	ID uint64
@@ -22,6 +22,7 @@ type Denial struct {
 	Protected bool
 }
 
+// The bounds of what a monitor reports.
 const (
 	// MaxReportedDenials bounds the denials that the monitor reports before the supervisor tells it
 	// to forget them. Further calls are refused without a report.

@@ -8,5 +8,6 @@
 // of files from it. A notice names each path that is more restricted than the user asked for, such
 // as a read-only directory that cannot have an overlay.
 //
-// The package starts no goroutines, and no processes but git, to ask for its settings.
+// The package starts no goroutines, and no processes but git, to ask for its settings. It mounts
+// nothing, and does not know how a plan reaches the monitor.
 package plan

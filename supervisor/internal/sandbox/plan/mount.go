@@ -6,16 +6,20 @@ import (
 )
 
 // A Mount is a path that differs in the session from the read-only view of the machine.
+//
+// Source is the directory that an OverlayMount covers (Path or a parent), the file that a
+// ReplacedFile shows, or the target of a SymbolicLink.
 type Mount struct {
 	Path   Path
 	Kind   MountKind
-	Source Path   // of an overlayMount: the directory that the overlay covers, Path or a parent; of a replacedFile: the file; of a symbolicLink: its target
+	Source Path
 	Reason Reason `json:"-"` // why the session sees it in its home directory; "" for other mounts
 }
 
 // A Reason says why a session sees a path in its home directory.
 type Reason string
 
+// The reasons of a Mount.
 const (
 	ReasonDocument        Reason = "document"
 	ReasonTool            Reason = "toolchain or library"
@@ -31,6 +35,7 @@ const (
 // A MountKind says what a mount shows and whether the session can write it.
 type MountKind string
 
+// The kinds of a Mount.
 const (
 	WritableBind   MountKind = "writable"  // the machine's files, writable
 	pinnedBind     MountKind = "fixed"     // the same, but it cannot be renamed, because it is a mount point
@@ -55,8 +60,10 @@ func (k MountKind) IsEmptyDir() bool {
 // A Path is a file path whose bytes need not be UTF-8, so its JSON form is base64.
 type Path string
 
+// MarshalJSON encodes the path as base64.
 func (p Path) MarshalJSON() ([]byte, error) { return json.Marshal([]byte(p)) }
 
+// UnmarshalJSON decodes a path from base64.
 func (p *Path) UnmarshalJSON(text []byte) error {
 	var b []byte
 	err := json.Unmarshal(text, &b)
@@ -80,8 +87,8 @@ func (p *planner) nearestKind(path string) MountKind {
 	return ""
 }
 
-// IsOptional reports whether the sandbox is as tight without a mount, because it only shows files
-// of the machine.
+// IsOptional reports whether the sandbox is as tight without the mount, because the mount only shows
+// files of the machine.
 func (m Mount) IsOptional() bool { return m.Kind == GrantableBind || m.Kind == OverlayMount }
 
 // IsSessionOnly reports whether a mount shows content that only the session has.

@@ -22,6 +22,7 @@ func redactProfile(text []byte) []byte {
 	return p.applyEdits()
 }
 
+// An rKind is the kind of a token of R code.
 type rKind byte
 
 const (

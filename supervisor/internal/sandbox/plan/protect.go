@@ -31,7 +31,9 @@ const (
 // run or trust them without asking: hooks and settings of repositories, and settings of editors,
 // model clients and cloud tools.
 var (
-	ProtectedNames    = workers.ProtectedNames()
+	// ProtectedNames are relative to the top of a work tree, or of a directory that the session writes.
+	ProtectedNames = workers.ProtectedNames()
+
 	protectedGitFiles = []string{"hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir"}
 
 	// HookSettings say what the hooks of a repository run, if it has any.
@@ -247,7 +249,7 @@ func (s *repoSearch) protectGitDir(git, base string) {
 	}
 }
 
-// GitDirPresence reports whether a directory is a git directory: that of a bare repository or of a
+// GitDirPresence says whether a directory is a git directory: that of a bare repository or of a
 // linked work tree. A directory with linked work trees counts without a HEAD.
 func GitDirPresence(dir string) filestate.Presence {
 	if objects := filestate.PresenceOf(dir + "/objects"); objects != filestate.Missing {
@@ -256,14 +258,15 @@ func GitDirPresence(dir string) filestate.Presence {
 	return LinkedTreePresence(dir)
 }
 
+// IsGitDir reports whether a directory is known to be a git directory.
 func IsGitDir(dir string) bool { return GitDirPresence(dir) == filestate.Present }
 
-// LinkedTreePresence reports whether a directory is the git directory of a linked work tree.
+// LinkedTreePresence says whether a directory is the git directory of a linked work tree.
 func LinkedTreePresence(git string) filestate.Presence {
 	return min(filestate.PresenceOf(git+"/commondir"), HeadPresence(git))
 }
 
-// HeadPresence reports whether a directory contains a file HEAD.
+// HeadPresence says whether a directory contains a file HEAD.
 func HeadPresence(git string) filestate.Presence {
 	st, err := os.Lstat(git + "/HEAD")
 	if err == nil && st.IsDir() {
@@ -519,7 +522,7 @@ var automaticSections = map[string]bool{
 
 // readSettingsFile reads a file that a session may have made. It may be of any type, such as a pipe
 // into which nothing is ever written. It returns nil unless it is a regular file of at most
-// maxSettingsBytes.
+// MaxSettingsBytes.
 func readSettingsFile(path string) []byte { return readText(os.OpenFile(path, nonblockingRead, 0)) }
 
 // nonblockingRead are the flags to open a file for reading without waiting for a writer.

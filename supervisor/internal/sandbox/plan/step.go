@@ -7,6 +7,7 @@ type StepError struct {
 	Err  error
 }
 
+// Error names the step, with its path and cause.
 func (e *StepError) Error() string {
 	s := "sandbox: " + e.Step
 	if e.Path != "" {
@@ -15,4 +16,5 @@ func (e *StepError) Error() string {
 	return s + ": " + e.Err.Error()
 }
 
+// Unwrap returns the cause.
 func (e *StepError) Unwrap() error { return e.Err }

@@ -58,9 +58,10 @@ var notifiedCalls = []string{
 
 const (
 	namespaceFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
-	WriteFlags     = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
-	cloneNewTime   = 0x80 // CLONE_NEWTIME, for unshare; in clone it is part of a signal's number
-	x32CallBit     = 1 << 30
+	// WriteFlags are the flags with which an open may change something.
+	WriteFlags   = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC
+	cloneNewTime = 0x80 // CLONE_NEWTIME, for unshare; in clone it is part of a signal's number
+	x32CallBit   = 1 << 30
 )
 
 // CheckArchitecture returns an error if there is no filter for this architecture.
@@ -129,7 +130,7 @@ func (p *bpfProgram) onCall(a architecture, name string, body func(*bpfProgram))
 
 // filterFor returns the filter of an architecture for a session with mounts and namespaces. It
 // allows all calls that it does not name, because mounts and capabilities protect files. It reports
-// opens to read if reads is true, and the calls of objects.
+// opens to read if reads is true, and the calls that objects names.
 func filterFor(a architecture, reads bool, objects []string) bpfProgram {
 	p := newFilter(a)
 	for name, flags := range map[string]uint32{"open": 1, "openat": 2} { // first, so that opening to read stays cheap
