@@ -88,8 +88,8 @@ func Restrict(p *plan.Plan) (*ActiveSandbox, error) {
 	return b, nil
 }
 
-// newConnector returns a Sandbox that only connects, for a plan with egress. The session shares the
-// machine's network, so there is no network namespace to enter.
+// newConnector returns an ActiveSandbox that only connects, for a plan with egress. The session
+// shares the machine's network, so there is no network namespace to enter.
 func newConnector(p *plan.Plan) (*ActiveSandbox, error) {
 	if !p.Egress {
 		return nil, nil
