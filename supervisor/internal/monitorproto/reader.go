@@ -8,6 +8,7 @@ type TerminalReader struct {
 	// Secret means that the terminal does not echo lines now: a password is expected.
 	Secret bool
 	// Key identifies this one blocked call. It changes once the thread has run, even if the thread
-	// is back in the same call, and even if the kernel woke it for input that another reader took.
+	// is back in the same call. It also changes if the kernel woke the thread for input that another
+	// reader took.
 	Key string
 }

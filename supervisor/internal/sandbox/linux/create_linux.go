@@ -29,9 +29,9 @@ func (f *fileCall) isEmulated(n *seccompNotif) bool {
 }
 
 // dropEffectiveRights reduces the calling thread to the user's rights, and gives it a separate
-// umask. It enters the worker's IPC namespace and its mounts, because the kernel protects a mount
-// point from being renamed or removed only in the namespace that sees the mount. The thread can
-// regain its rights.
+// umask. It enters the worker's IPC namespace and its mounts. The kernel protects a mount point from
+// being renamed or removed only in the namespace that sees the mount. The thread can regain its
+// rights.
 //
 // No signal interrupts the thread: during the delivery of a descriptor, a signal would give the
 // program descriptor 0 instead.

@@ -6,8 +6,9 @@ import "golang.org/x/sys/unix"
 const maxPathMoves = 16
 
 // withStablePath decides about a name by its path. The decision asks the filesystem about that
-// path, and a program outside may move the directory in the meantime, so that the path no longer
-// leads to the open directory. It decides again while the path changes, and gives up with EBUSY.
+// path. A program outside may move the directory in the meantime, so that the path no longer leads
+// to the open directory. withStablePath decides again while the path changes, and gives up with
+// EBUSY.
 func (sb *ActiveSandbox) withStablePath(s nameInDir, decide func(nameInDir) error) error {
 	for range maxPathMoves {
 		err := decide(s)

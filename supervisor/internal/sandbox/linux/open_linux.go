@@ -81,8 +81,8 @@ func isPathOnly(fd int) bool {
 	return err == nil && flags&unix.O_PATH != 0
 }
 
-// reopenByName closes such a descriptor and opens the file that has its path now. The descriptor
-// itself may be of a file that was hidden and has since lost its name, or of one that the session
+// reopenByName closes a descriptor that was opened with O_PATH, and opens the file that has its path
+// now. The descriptor itself may be of a file that was hidden and has since lost its name, or of one that the session
 // does not see.
 func (sb *ActiveSandbox) reopenByName(n *seccompNotif, fd int) (int, error) {
 	defer unix.Close(fd)

@@ -357,9 +357,9 @@ const (
 // maxGitRuns bounds how often git is run to list settings, at some milliseconds each.
 const maxGitRuns = 64
 
-// pathsInSettings returns the paths that git reads or runs according to the settings of a work
-// tree, as git itself reads them, and the files that git has read. It includes settings that do not
-// apply now, such as those of another branch.
+// pathsInSettings returns the paths that git reads or runs according to the settings of a work tree,
+// and the files that git has read. Git itself reads the settings. Those that do not apply now, such
+// as those of another branch, count as well.
 func (s *repoSearch) pathsInSettings(work, config string) (paths map[string]string, read map[string]bool) {
 	paths, read = map[string]string{}, map[string]bool{}
 	s.queryGit(work, config, paths, read)

@@ -41,7 +41,7 @@ var sharedObjectCalls = []string{
 }
 
 // otherProcessCalls are the calls that change how another process of the user runs, with the index
-// of the argument that names the process; the value 0 is the process itself.
+// of the argument that names the process. The value 0 of that argument is the process itself.
 var otherProcessCalls = map[string]uint32{
 	"prlimit64": 0, "setpriority": 1, "ioprio_set": 1, "sched_setaffinity": 0, "sched_setscheduler": 0, "sched_setparam": 0, "sched_setattr": 0,
 }
