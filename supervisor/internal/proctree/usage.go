@@ -4,9 +4,9 @@
 // On Linux a tree is the descendants of its monitor, and a control group if a limit needs one. On
 // Windows it is a job. On macOS it is found by ancestry, session and a tag in the environment.
 //
-// The supervisor and the monitor both use the package. It starts no worker, knows no terminal and no
-// sandbox, and does not decide what a tree may use. It starts one goroutine, on Windows: each Job
-// reads its messages until Job.Close.
+// The supervisor and the monitor both use the package. It starts no worker, knows no terminal, and
+// does not decide when a tree uses too much. It starts one goroutine, on Windows: each Job reads its
+// messages until Job.Close.
 package proctree
 
 // A Usage records what a worker and everything it started use at one moment.

@@ -2,7 +2,8 @@
 // console on Windows. It reads output, writes input, and finds the threads that are blocked in
 // reading the terminal.
 //
-// The package starts no worker and ends none, and knows no turns. Parts that only a monitor can do
+// The package starts no worker and ends none, and knows no turns. On Windows, OpenConsole starts the
+// program that it is given, because a pseudo console begins with one. Parts that only a monitor can do
 // are functions that its caller sets: Master.SetForeground, Console.RequestReset and
 // Console.RequestMarker.
 //
