@@ -39,7 +39,7 @@ const (
 
 // A sandboxControl changes the sandbox of a running worker.
 type sandboxControl interface {
-	// Permit resumes a pending call, which succeeds only if ok is true. It is no error if the call
+	// AnswerCall resumes a pending call, which succeeds only if ok is true. It is no error if the call
 	// no longer exists.
 	AnswerCall(call uint64, ok bool) error
 	// Grant makes a file or directory writable, or visible if read is true. When it returns, all

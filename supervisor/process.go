@@ -63,7 +63,7 @@ type processLimits interface {
 	EndNewest(u proctree.Usage, tasks int)
 }
 
-// A terminal is the terminal that a worker and its children write to and read from; [host.Terminal]
+// A terminal is the terminal that a worker and its children write to and read from; pty.Terminal
 // documents it.
 type terminal interface {
 	terminalStream

@@ -73,8 +73,8 @@ func TestSource(t *testing.T) {
 			"workers/conformance Environ":        "the worker that is checked inherits the environment",
 			"workers/internal/discovery Environ": "discovery looks where the user would; FindOptions.Env replaces it",
 			"client Getenv":                      "the user's daemon is where their environment says; the getenv of Usual replaces it",
-			"supervisor/internal/monitor Args":   "the stage is a program of its own",
-			"supervisor/internal/monitor Chdir":  "the stage is a program of its own",
+			"supervisor/internal/monitor Args":   "the monitor is a program of its own",
+			"supervisor/internal/monitor Chdir":  "the monitor is a program of its own",
 		})
 		for _, p := range tr.pkgs {
 			if p.name == "release" || p.name == "clients/generate" || strings.HasPrefix(p.name, "cmd/") || isTestCode(p.name) || strings.HasPrefix(p.name, "examples/") {
@@ -173,7 +173,7 @@ func TestSource(t *testing.T) {
 		t.Parallel()
 		tr := load(t)
 		c := check(t, exceptions{
-			"supervisor/internal/host monitorMainCalled": "whether main called StageMain is a fact of the process, written once",
+			"supervisor/internal/host monitorMainCalled": "whether main called MonitorMain is a fact of the process, written once",
 			"workers/python moduleSources":               "the embedded source, read once and never changed",
 			"workers/r scriptSources":                    "the embedded source, read once and never changed",
 			"timeline jsonNames":                         "the names of fields in JSON, read once and never changed",
