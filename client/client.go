@@ -324,7 +324,7 @@ func (cl *Client) runAttempt(a *attempt, noted <-chan struct{}) {
 	}
 }
 
-// endOutageLocked ends an outage, if there was one. The caller holds l.mu.
+// endOutageLocked ends an outage, if there was one, and returns it.
 func (cl *Client) endOutageLocked() Outage {
 	over := cl.outage
 	if over.From.IsZero() {

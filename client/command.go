@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// greetingTimeout is the default of [Command.GreetingTimeout], and minPromptTimeout its
-	// minimum where the user may be prompted.
+	// greetingTimeout is the default of [CommandDialer.GreetingTimeout], and minPromptTimeout
+	// its minimum where the user may be prompted.
 	greetingTimeout  = 20 * time.Second
 	minPromptTimeout = 2 * time.Minute
 
@@ -41,7 +41,8 @@ const (
 	maxCorruptions   = 3
 	corruptionWindow = time.Minute
 
-	// pingsPerKeepAlive is the number of pings that a client sends in [Command.KeepAlive].
+	// pingsPerKeepAlive is the number of pings that a client sends in
+	// [CommandDialer.KeepAlive].
 	pingsPerKeepAlive = 10
 
 	// stderrTimeout bounds the wait for the rest of a command's stderr after its output has
@@ -109,19 +110,21 @@ type corruption struct {
 	line string
 }
 
-// A CommandError is the cause of an error of [Command.Dial] if the command has exited.
+// A CommandError is the cause of an error of [CommandDialer.Dial] if the command has exited.
 type CommandError struct {
 	Status    int  // its exit status; -1 after a signal
 	NoProgram bool // the remote program is missing or cannot be run
 	text      string
 }
 
+// Error says how the command ended, and what it printed.
 func (e *CommandError) Error() string { return e.text }
 
-// A RefusedError is the cause of an error of [Command.Dial] if the command connected but repl
-// bridge reached no daemon there.
+// A RefusedError is the cause of an error of [CommandDialer.Dial] if the command connected but
+// repl bridge reached no daemon there.
 type RefusedError struct{ Greeting Greeting }
 
+// Error returns the error in the greeting.
 func (e *RefusedError) Error() string { return e.Greeting.Error }
 
 // String implements Dialer.

@@ -16,8 +16,8 @@ import (
 type caller interface {
 	callMethod(ctx context.Context, method string, params, result any) error
 
-	// subscribeReceiver subscribes for w, which has lost the connection in before; the zero lostStream
-	// means none.
+	// subscribeReceiver subscribes for w, which has lost the connection in before; the zero
+	// lostStream means none.
 	subscribeReceiver(ctx context.Context, before lostStream, p SubscribeParams, w streamReceiver) (timeline.Seq, error)
 
 	// canReconnect reports whether calls and subscriptions survive the end of a connection.
@@ -39,7 +39,7 @@ type endpoint interface {
 	OnProgress(f func(PreparationProgress))
 }
 
-// A Conn has the calls of a daemon: over one connection that is not made again, or over the
+// A Conn has the methods of a daemon: over one connection that is never made again, or over the
 // changing ones of a [Client]. It is safe for concurrent use.
 type Conn struct{ over endpoint }
 

@@ -4,20 +4,26 @@
 //	c, err := client.Dial(ctx, client.Socket(client.DefaultSocket(os.Getenv)))
 //	...
 //	defer c.Close()
-//	session, err := c.CreateSession(ctx, client.CreateParams{Name: "main", Language: "python"})
+//	_, err = c.CreateSession(ctx, client.CreateParams{Name: "main", Language: "python"})
 //	reply, err := c.StartTurn(ctx, client.StartParams{Session: "main", Input: "6 * 7", WaitMS: 45_000})
 //	fmt.Print(reply.Render(nil).Text())
 //
 // The types with JSON tags are the messages on the wire, which docs/daemon.md describes; the
 // daemon uses the same types.
 //
+// A [Client] makes connections when they are needed, and repeats calls whose connection was lost.
+// Package client/internal/conn is one connection, with its goroutines. The package knows no
+// workers and no supervisor: everything that happens in a session happens in the daemon.
+//
 // # Goroutines
 //
-//	name    started by  ends when            owns
-//	reader  Dial        the connection ends  answers and notifications
-//	writer  Dial        the connection ends  what is sent
-//	dialler a Client    it has connected, or cannot      one attempt to connect
-//	watcher a Client    its connection ends              noting that
+//	name      started by      ends when                               owns
+//	dialler   a Client        it has connected, or cannot             one attempt to connect
+//	watcher   a Client        its connection ends                     noting that
+//	flow      a Subscription  the daemon knows whether to send        telling the daemon
+//	prompt    CommandDialer   the greeting or the time limit comes    the time limit of the greeting
+//	terminate Close           the transport command has exited        nothing
 //
-// Close waits for the first three. A subscription has no goroutine of its own.
+// Client.Close waits for dialler, and for the goroutines of the connection. No method waits for the
+// others. A subscription starts flow only when its backlog has become full, or half empty again.
 package client

@@ -12,13 +12,13 @@ import (
 )
 
 // greetingPrefix begins the line with which "repl bridge" says that the rest of its output is the
-// daemon's. The number is that of its form.
+// daemon's. The number is the version of the line's format.
 const greetingPrefix = "turnstone-bridge 1 "
 
 // maxGreetingBytes bounds that line, in bytes.
 const maxGreetingBytes = 16 << 10
 
-// A Greeting is what "repl bridge" says of the daemon that it has reached, and of where it is.
+// A Greeting describes the daemon that "repl bridge" has reached, and the machine that it runs on.
 type Greeting struct {
 	Version  string    `json:"version"`
 	Protocol int       `json:"protocol"` // see [Protocol]

@@ -11,8 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A streamReceiver receives the notifications of a subscription. Enqueue and closeWithError
-// must not block.
+// A streamReceiver receives the notifications of a subscription. Its methods must not block.
 type streamReceiver interface {
 	enqueue(m *jsonrpc2.Message)
 	closeWithError(err error)
@@ -23,8 +22,9 @@ type streamReceiver interface {
 }
 
 // A Subscription reads a session's timeline from the daemon, event by event. The daemon sends only
-// a few megabytes ahead of its reader. A subscription of a [Client] survives the end of its connection without missing or
-// repeated events. Next is for one goroutine, the other methods for any.
+// a few megabytes ahead of its reader. A subscription of a [Client] survives the end of its
+// connection without missing or repeated events. Next is for one goroutine, the other methods for
+// any.
 type Subscription struct {
 	Seq timeline.Seq // the snapshot reaches up to it
 

@@ -85,11 +85,11 @@ const (
 	KindCancelled           session.Kind = "cancelled"            // the call was cancelled
 	KindDetached            session.Kind = "detached"             // made by this package: another client has ended the connection
 	KindOutcomeUnknown      session.Kind = "outcome_unknown"      // made by this package: the daemon was restarted, and a call may or may not have run
-	KindUnknownLanguage     session.Kind = "unknown_language"     // unknown language
-	KindUnknownSubscription session.Kind = "unknown_subscription" // unknown subscription
+	KindUnknownLanguage     session.Kind = "unknown_language"     // the daemon has no such language
+	KindUnknownSubscription session.Kind = "unknown_subscription" // the connection has no such subscription
 )
 
-// KindUnknownMethod is the kind of the error of an older daemon that does not know a method.
+// KindUnknownMethod is the kind of the error with which an older daemon refuses a newer method.
 const KindUnknownMethod session.Kind = "unknown_method"
 
 // DaemonInfo describes the daemon: its program, its process and how much it serves.
@@ -132,8 +132,9 @@ type HelloReply struct {
 	Known bool `json:"known,omitempty"` // the daemon knows the client, which keeps its state
 }
 
-// CreateParams are the parameters of session/create, which opens a session. If something has to be prepared first, the answer comes at once:
-// its state is preparing then, input for it is queued, and progress is sent with Token.
+// CreateParams are the parameters of session/create, which opens a session. If something has to be
+// prepared first, the answer comes at once: its state is preparing then, input for it is queued,
+// and progress is sent with Token.
 type CreateParams struct {
 	Name                 string            `json:"name,omitempty"`      // "" generates one
 	Language             string            `json:"language,omitempty"`  // "" is the daemon's default
@@ -430,9 +431,9 @@ type SubscribeParams struct {
 // BlobsRef is the value of SubscribeParams.Blobs that leaves out large data.
 const BlobsRef = "ref"
 
-// A SubscribeReply identifies the subscription that a call has made or resumed. A snapshot of everything up to Seq follows. A
-// resumed subscription gets the current input request again, because its client may have
-// forgotten it.
+// A SubscribeReply identifies the subscription that a call has made or resumed. A snapshot of
+// everything up to Seq follows. A resumed subscription gets the current input request again,
+// because its client may have forgotten it.
 type SubscribeReply struct {
 	Subscription string                `json:"subscription"`
 	Seq          timeline.Seq          `json:"seq"`

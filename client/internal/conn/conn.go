@@ -46,14 +46,14 @@ const (
 	connectionEndTimeout = 5 * time.Second
 )
 
-// Options of a connection are set before it is used.
+// Options configure a connection. They do not change while it is used.
 type Options struct {
 	Protocol  int             // the version of the protocol that the daemon must speak
 	Remote    bool            // the connection is probed while it is needed
 	Heartbeat time.Duration   // something is sent this often; 0 means never
-	Greeting  *DaemonGreeting // what the other end has said of the daemon; nil if nothing
+	Greeting  *DaemonGreeting // what the transport has said about the daemon; nil if nothing
 
-	CanSkip        func(line []byte) bool    // whether a line that is no message can be skipped; nil means no
+	CanSkip        func(line []byte) bool    // whether a line that is not a message can be skipped; nil means no
 	AfterClose     func()                    // ends the transport; may be nil
 	OnNotification func(m *jsonrpc2.Message) // gets the notifications that belong to no subscription
 }
@@ -65,7 +65,7 @@ type Conn struct {
 	done    chan struct{} // closed when the connection has ended
 	log     atomic.Pointer[slog.Logger]
 
-	helloDone     chan struct{}  // closed when the hello is answered or the connection has ended
+	helloDone     chan struct{}  // closed when the hello is answered, or has failed after SayHello
 	daemon        DaemonInstance // set by the hello, before use
 	knownToDaemon bool           // set by the hello; the daemon remembers earlier requests
 
@@ -139,7 +139,8 @@ func (c *Conn) LogTo(l *slog.Logger) {
 // LastActivity returns when something last arrived.
 func (c *Conn) LastActivity() time.Time { return c.rpc.LastActivity() }
 
-// Loss returns why the connection has ended, and the time from which nothing arrived.
+// Loss returns why the connection has ended, and when the outage began: if the daemon was silent,
+// that is when something last arrived.
 func (c *Conn) Loss() (from time.Time, cause error) {
 	cause = c.rpc.CloseCause()
 	if _, silent := errors.AsType[*jsonrpc2.TimeoutError](cause); silent {

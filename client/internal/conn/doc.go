@@ -1,6 +1,7 @@
 // Package conn is one connection to a daemon: it says hello, makes calls, notices a daemon that
 // is gone or stuck, and hands notifications to the subscriptions that they belong to. It never
-// connects again: package client does that, with another Conn.
+// connects again: package client does that, with another Conn. It does not know what the calls are
+// about.
 //
 // # Goroutines
 //
@@ -9,5 +10,6 @@
 //	writer  New         the connection ends  what is sent
 //	hello   SayHello    it is answered       the answer to a hello that was not waited for
 //
-// Close waits for reader and writer.
+// Close waits for reader and writer. The end of the connection also ends hello. Receivers and
+// OnNotification are called in reader, one at a time.
 package conn

@@ -11,7 +11,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// The methods and the kinds of errors that a connection itself knows. Package client lists all.
+// The methods and the kinds of errors that a connection itself uses. Package client lists all, with
+// the same values.
 const (
 	methodInfo     = "server/info"
 	methodPing     = "server/ping"
@@ -37,7 +38,8 @@ func (i DaemonInstance) IsSame(o DaemonInstance) bool {
 	return i.PID == o.PID && i.Started.Equal(o.Started)
 }
 
-// A DaemonGreeting is what a daemon, or the transport that leads to it, says of the daemon.
+// A DaemonGreeting identifies a daemon, as it does itself or as the transport does that leads to
+// it.
 type DaemonGreeting struct {
 	Version  string    `json:"version"`
 	Protocol int       `json:"protocol"`
@@ -135,7 +137,8 @@ func (c *Conn) awaitHello(ctx context.Context, d fmt.Stringer, hello *jsonrpc2.P
 	}
 }
 
-// HelloDone is closed when the hello is answered. HasHelloAnswer reports whether it is.
+// HelloDone is closed when the hello is answered, or has failed after SayHello. HasHelloAnswer
+// reports whether it is.
 func (c *Conn) HelloDone() <-chan struct{} { return c.helloDone }
 
 // HasHelloAnswer reports whether the daemon has answered the hello.
