@@ -4,10 +4,12 @@
 // a directory, it also writes all of them to two files. "events" serves readers that fall
 // behind; "output.txt" holds the text as lines, for users and their tools. [Log.Follow] yields
 // past and new events in one stream, and [Log.Window] the beginning and the end of long output.
-// Package timeline/render turns events into text.
+// Package timeline/render turns events into the text and images that a model reads.
 //
-// The package records turns, input requests and workers without acting on them. It looks into the
-// data of charts to describe them. [ReadFile] reads the log of a program that was killed.
+// The package records turns, input requests and workers without acting on them, and does not know
+// who reports them. Its internal packages know no events: screen turns bytes into lines, redact
+// replaces secrets, and describe puts charts into words. [ReadFile] reads the log of a program
+// that was killed.
 //
 //	l, err := timeline.New(&timeline.Options{Dir: dir})
 //	...
@@ -27,7 +29,7 @@
 //	Read                its range; 64 MiB of file   the next Read has the rest
 //	unfinished line     64 KiB                      continues, but \r no longer reaches its start
 //	secrets             4 KiB a line, 16 KiB        others are shown; AddSecret returns an error
-//	batch of a follower 256 events                 events come from the file, or as a Gap
+//	batch of a follower 256 events                  events come from the file, or as a Gap
 //	Window              its arguments, 200 events   Omitted, Gap
 //
 // A write error, most often a full disk, turns the files off with one Notice; everything else

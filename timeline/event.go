@@ -367,7 +367,8 @@ func (g AccessGranted) String() string {
 	return s
 }
 
-// NoticeText returns what readers are told about the denial: what was denied, and how the user can allow it.
+// NoticeText returns what readers are told about the denial: what was denied, and how the user can
+// allow it.
 func (d AccessDenied) NoticeText() string {
 	s := "the sandbox refused: " + d.String()
 	if d.Call != "" {

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// Names and bounds of the two files of a Log.
+// The names of the two files of a Log: its events as records, and its text as lines.
 const (
 	EventsName = "events"
 	OutputName = "output.txt"
@@ -388,7 +388,7 @@ func (fw *fileWriter) pendingOutputBytes() int64 {
 }
 
 // maxGrowth bounds how many bytes one byte of text can become when printed: a cursor movement
-// of seven bytes may print maxColumn spaces.
+// of seven bytes may print screen.MaxColumn spaces.
 const maxGrowth = screen.MaxColumn / 6
 
 // writeEndNotice writes the last line of output.txt, which says that the file ends there.

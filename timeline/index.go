@@ -7,7 +7,7 @@ import "sort"
 type eventPosition struct {
 	seq         Seq
 	bytesBefore int64 // of text and displays before it
-	costBefore  int64 // of the events before it, see cost
+	costBefore  int64 // of the events before it, see windowCost
 
 	offset         int64 // of its record in the events file
 	lastStructural int64 // offset of the newest structural record before it, or -1

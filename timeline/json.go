@@ -185,7 +185,8 @@ func (j eventJSON) readFields(kind *eventKind) Body {
 	return kind.visit(nil, jsonFields{reflect.ValueOf(&j).Elem(), false})
 }
 
-// jsonFields copies the fields of a body to or from those of an eventJSON with the same name.
+// jsonFields copies the fields of a body to or from those of an eventJSON with the same name. It is
+// the fieldVisitor of JSON.
 type jsonFields struct {
 	event   reflect.Value // of an eventJSON
 	writing bool

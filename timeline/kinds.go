@@ -3,16 +3,19 @@ package timeline
 import "time"
 
 // An eventKind describes a kind of event: its number in the events file, its name in JSON, and its
-// fields, in the order of the file and with their names in JSON. This is the only list of them.
+// fields, in the order of the file and with their names in JSON. No other list says which kind has
+// which fields there.
 type eventKind struct {
 	number byte   // 0 for events that only readers make: they are not in the file
 	name   string // the type in JSON
-	// visit visits the fields of a body, which is nil when they are read, and returns the result.
-	// The file and JSON treat the fields of Text and Display themselves.
+	// visit visits the fields of a body, which is nil when they are read, and returns the body
+	// with these fields. It visits none of Text and Display, which codec and eventJSON encode
+	// themselves.
 	visit func(Body, fieldVisitor) Body
 }
 
-// A fieldVisitor writes or reads the fields of a body, by order or by their names in JSON.
+// A fieldVisitor writes or reads the fields of a body: codec by their order, and jsonFields by their
+// names in JSON.
 type fieldVisitor interface {
 	visitText(name string, v *string)
 	visitBytes(name string, v *[]byte) // of UTF-8
@@ -33,6 +36,7 @@ func newKind[T Body](number byte, name string, visit func(*T, fieldVisitor)) *ev
 	}}
 }
 
+// The kinds of events, each with the fields of its body.
 var (
 	kindText    = newKind(1, "text", func(*Text, fieldVisitor) {})
 	kindDisplay = newKind(17, "display", func(*Display, fieldVisitor) {})
@@ -150,11 +154,13 @@ var (
 	})
 )
 
+// eventKinds lists all kinds.
 var eventKinds = [...]*eventKind{
 	kindText, kindDisplay, kindOutputCleared, kindFullScreenChanged, kindTurnStarted, kindTurnEnded, kindInputRequested, kindInputRequestEnded, kindInputLine, kindInterrupt,
 	kindProgress, kindPreparation, kindNotice, kindLimit, kindAccessDenied, kindAccessGranted, kindCall, kindWorkerStarted, kindWorkerExited, kindGap, kindOmitted,
 }
 
+// visitDenied visits the fields of a denied access, which are also part of an input request.
 func visitDenied(d *AccessDenied, v fieldVisitor) {
 	v.visitText("op", &d.Op)
 	v.visitText("path", &d.Path)

@@ -72,7 +72,8 @@ func readRecord(r *bufio.Reader, left int64) (e Event, previous, size int64, err
 	return e, previous, size, nil
 }
 
-// A codec encodes or decodes fields, so that one description serves both directions.
+// A codec encodes or decodes the fields of a record, so that one description serves both
+// directions. It is the fieldVisitor of the events file, and ignores the names of fields.
 type codec struct {
 	buf       []byte // for writing: bytes written; for reading: bytes left
 	writing   bool

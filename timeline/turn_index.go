@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// A TurnSummary describes one turn in a few fields, without its output. The start-up of each generation has a summary, too,
-// as turn 0. Events between two turns belong to the earlier one.
+// A TurnSummary describes one turn in a few fields, without its output. The start-up of each
+// generation has a summary, too, as turn 0. Events between two turns belong to the earlier one.
 type TurnSummary struct {
 	Turn       uint64        `json:"turn"`
 	Generation uint64        `json:"generation,omitempty"`

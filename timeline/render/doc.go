@@ -1,4 +1,6 @@
 // Package render turns the events of a session into the text and the images that a model reads,
 // within a budget. It folds what repeats, shortens what readers skip, such as the frames of a
-// traceback, and says what it left out and where that is. It starts no goroutines.
+// traceback, and says what it left out and where that is.
+//
+// It does not know where the events come from, and reads no files. It starts no goroutines.
 package render

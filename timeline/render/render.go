@@ -70,8 +70,8 @@ func (r Rendering) Text() string {
 // to its end. One line between them says what is missing and where it is. Every other notable
 // event is one bracketed line.
 //
-// A display is shown as its image or as text; see Display.Text. An update replaces all earlier
-// displays with its ID. Unseen events are left out.
+// A display is shown as its image or as text; see timeline.Display.Text. An update replaces all
+// earlier displays with its ID. Unseen events are left out.
 func Events(events []timeline.Event, opts *Options) Rendering {
 	var o Options
 	if opts != nil {
@@ -105,7 +105,7 @@ type renderRow struct {
 	stream      timeline.Stream
 	noNewline   bool // its newline was not printed by the runtime
 	markStderr  bool // to be marked as standard error
-	from, to    int  // its text in renderer.out
+	from, to    int  // its text in renderer.Out
 	repeats     int  // number of equal lines
 	lineNumber  int  // in the output file; 0 when unknown
 	image       *timeline.Image
@@ -131,7 +131,7 @@ type renderer struct {
 	generation uint64 // of the last event
 	rows       []renderRow
 
-	takenBytes int             // bytes of out that are already in rows
+	takenBytes int             // bytes of Out that are already in rows
 	lineStream timeline.Stream // stream written last; a line belongs to the stream that finishes it
 	lineNumber int             // of the unfinished line in the output file; 0 when unknown
 	turnRows   int             // index of the first row of this turn
@@ -217,7 +217,8 @@ func (r *renderer) addText(e timeline.Event, b timeline.Text) {
 	r.hasOutput = true
 }
 
-// startTurn ends the rows of the turn before, and labels the new one if readers could confuse the two.
+// startTurn ends the rows of the turn before, and labels the new one if readers could confuse the
+// two.
 func (r *renderer) startTurn(e timeline.Event, b timeline.TurnStarted) {
 	r.betweenLabeled = false
 	r.closeTurn()

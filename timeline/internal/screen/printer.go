@@ -52,7 +52,7 @@ func (p *LinePrinter) PrintLabel(text string) {
 	p.FinishedLines++
 }
 
-// maxLabelBytes bounds a label, whose text may come from a runtime.
+// MaxLabelBytes bounds a label, whose text may come from a runtime.
 const MaxLabelBytes = 1000
 
 // LabelLine turns any text into one printable, bracketed line.

@@ -29,15 +29,15 @@ const (
 //
 // The result does not depend on how the bytes are split into chunks. Every newline byte ends
 // exactly one line, so lines can be counted in the raw bytes. Memory is bounded by maxLineBytes
-// as long as the caller takes out.
+// as long as the caller takes Out.
 type LineScreen struct {
 	Out           []byte // final text, which the caller takes
 	Line          []byte // the rest of the unfinished line, in cells; see byteCell
-	cursor        int    // byte offset of the cursor in line
+	cursor        int    // byte offset of the cursor in Line
 	FinishedLines int    // number of finished lines
 
-	lineContinued bool // out holds the beginning of the unfinished line
-	LineRewritten bool // part of the line was overwritten or erased
+	lineContinued bool // Out holds the beginning of the unfinished line
+	LineRewritten bool // part of Line was overwritten or erased
 
 	streams [2]decoder // standard output and standard error
 }
@@ -146,7 +146,7 @@ func (l *LineScreen) IsUnfinished() bool {
 	return l.HasOpenLine() || len(l.Out) > 0
 }
 
-// CommitLine makes the unfinished line final: it goes to out, and later bytes continue it.
+// CommitLine makes the unfinished line final: it goes to Out, and later bytes continue it.
 func (l *LineScreen) CommitLine() {
 	l.Flush()
 	l.Out = appendVisible(l.Out, l.Line)
