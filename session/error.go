@@ -45,8 +45,10 @@ type Error struct {
 	Cause error `json:"-"` // the underlying error; may be nil
 }
 
+// Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
+// Unwrap returns the underlying error, or nil.
 func (e *Error) Unwrap() error { return e.Cause }
 
 // Is reports whether target is an error of the same kind.

@@ -20,7 +20,7 @@ type ReadQuery struct {
 	InlineBytes int          `json:"inline_bytes,omitempty"` // data with more bytes is left out and named by its digest; from DefaultInlineBytes to MaxInlineBytes
 }
 
-// Bounds of a ReadQuery.
+// The bounds and defaults of the fields of a ReadQuery.
 const (
 	DefaultReadEvents, MaxReadEvents   = 200, 2000
 	MaxReadBytes                       = 2 << 20
@@ -76,7 +76,7 @@ type TurnSummariesQuery struct {
 	Limit    int          `json:"limit,omitempty"` // at most MaxSummaries; 0 means DefaultSummaries
 }
 
-// Bounds of a TurnSummariesQuery.
+// DefaultSummaries and MaxSummaries bound TurnSummariesQuery.Limit.
 const DefaultSummaries, MaxSummaries = 500, 5000
 
 // A TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new,
@@ -98,7 +98,7 @@ type SearchQuery struct {
 	Limit  int    `json:"limit,omitempty"`  // matches, at most MaxSearchMatches; 0 means DefaultSearchMatches
 }
 
-// Bounds of a SearchQuery.
+// DefaultSearchMatches and MaxSearchMatches bound SearchQuery.Limit.
 const DefaultSearchMatches, MaxSearchMatches = 100, 1000
 
 // SearchResult has the matches of one search, which covers about 8 MiB or takes up to 0.2 s.

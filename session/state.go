@@ -20,6 +20,7 @@ const (
 
 var stateNames = [NumStates]string{"preparing", "starting", "idle", "running", "waiting", "stopping", "ended"}
 
+// String returns the state's name.
 func (s State) String() string {
 	if s < NumStates {
 		return stateNames[s]

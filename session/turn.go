@@ -119,14 +119,14 @@ func isGap(e timeline.Event) bool {
 	return gap
 }
 
-// CopyOutput writes the text of a turn as it arrives, byte for byte and unabridged, until the turn is
-// over, and returns how it ended: its outcome, and the name and the message of an error. Text
-// of the standard error stream goes to stderr; a nil writer discards it. CopyOutput continues while
-// the turn waits for input, which another client may answer. A slow writer does not delay the
+// CopyOutput writes the text of a turn as it arrives, byte for byte and unabridged, until the turn
+// is over. It returns how the turn ended: its outcome, and the name and the message of an error.
+// Text of the standard error stream goes to stderr; a nil writer discards it. CopyOutput continues
+// while the turn waits for input, which another client may give. A slow writer does not delay the
 // turn.
 //
-// The error is that of a writer, or that of TurnEvents, or says which events were lost because
-// the writers were so slow that the session had dropped them.
+// The error is that of a writer or of TurnEvents. It may also say which events the session had
+// dropped before slow writers took them.
 func CopyOutput(ctx context.Context, s Session, turn uint64, stdout, stderr io.Writer) (timeline.TurnEnded, error) {
 	var lost error
 	for e, err := range TurnEvents(ctx, s, turn) {

@@ -20,8 +20,8 @@ type PendingTurn interface {
 	Turn() uint64
 }
 
-// A TurnStarter is a Session that can start or answer a turn and wait for it in one step. Over
-// a network that takes one round trip instead of two.
+// A TurnStarter is a Session that can start or answer a turn and wait for it in one step. Over a
+// network that takes one round trip instead of two.
 type TurnStarter interface {
 	// StartTurn prepares the start of a turn. Nothing happens before its Wait. onStart is called
 	// once when the turn has started, possibly in another goroutine while Wait still waits. It
@@ -59,8 +59,10 @@ type twoStepTurn struct {
 	turn    atomic.Uint64
 }
 
+// Turn implements PendingTurn.
 func (t *twoStepTurn) Turn() uint64 { return t.turn.Load() }
 
+// Wait implements PendingTurn.
 func (t *twoStepTurn) Wait(ctx context.Context, o *WaitOptions) (Reply, error) {
 	if !t.started {
 		turn, err := t.start(ctx)

@@ -286,7 +286,7 @@ type OutputQuery struct {
 	To   int    `json:"to,omitempty"`
 }
 
-// DefaultMatches and MaxMatches bound the number of lines that Grep finds.
+// DefaultMatches and MaxMatches bound the number of lines that OutputQuery.Grep finds.
 const DefaultMatches, MaxMatches = 200, 5000
 
 // Output contains lines of the rendered output.
