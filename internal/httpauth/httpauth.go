@@ -1,5 +1,7 @@
-// Package httpauth distinguishes the requests that a local server may answer from requests that a
-// foreign web page made a browser send. It reads only the header of a request.
+// Package httpauth decides which HTTP requests a server of the user answers. It distinguishes them
+// from requests that a foreign web page made a browser send, and reads only the header. It has
+// tokens for programs, links that log a browser in, and a bound on the open connections. It serves
+// nothing itself, and does not know what a request is for.
 //
 // Facts about browsers are from the Fetch standard (Origin, Sec-Fetch-Site) and RFC 6265 (cookies,
 // which ignore ports).
@@ -18,7 +20,7 @@ import (
 )
 
 // A TokenHash is the hash of a token that a client must know. Comparing hashes does not reveal the
-// token's length.
+// length of the token.
 type TokenHash [sha256.Size]byte
 
 // NewTokenHash returns the hash of a token.
@@ -47,8 +49,8 @@ func HasOwnOrigin(r *http.Request) bool {
 	return err == nil && len(origins) == 1 && u.Host != "" && strings.EqualFold(u.Host, r.Host)
 }
 
-// HasOwnSite reports whether a request was not made by a page of another origin, as far as the
-// browser tells. "same-site" is another origin: a page at another port of this host.
+// HasOwnSite reports whether a request comes from a page of this origin, or from no page, as far as
+// the browser tells. "same-site" is another origin: a page at another port of this host.
 func HasOwnSite(r *http.Request) bool {
 	sites := r.Header.Values("Sec-Fetch-Site")
 	return len(sites) == 0 || len(sites) == 1 && (sites[0] == "same-origin" || sites[0] == "none")

@@ -4,7 +4,7 @@
 //
 //	err := mcpserver.Run(ctx, &mcpserver.Options{
 //		Supervisor: sup,
-//		Specs:      map[string]func() workers.Spec{"python": spec},
+//		Specs:      map[string]func(dir string) workers.Spec{"python": spec},
 //		In:         os.Stdin,
 //		Out:        os.Stdout,
 //	})
@@ -28,17 +28,27 @@
 // Package mcptransport carries the messages. It hands each call to its tool, and reports whether
 // the client receives the answer. Only a delivered answer moves the cursor.
 //
+// Four packages below this one can be read and tested without a server:
+//
+//	backend        where sessions live, and how a client opens one
+//	callorder      which call of a caller may run code next
+//	reply          the content of a reply: text, images and the line about the state
+//	clientprofile  how known clients treat results, and what they allow their own commands
+//
 // Signals, flags, languages and the location of the token are left to package cli.
 //
 // # Goroutines
 //
-//	name             started by  ends when                          owns
-//	openLocked       a call      the worker process exists, 60 s    the start of one session, and
-//	                             after its preparation              its preparation
-//	startQuestion    a call      the answer, the end of its input   one question to the client
-//	                             request, userAnswerTimeout
-//	                             without a call
-//	pollUntilMatch   a call      the wait or the call is over       nothing
+//	name                  started by     ends when                         owns
+//	openLocked            a call, or     the worker process exists, 60 s   the start of one session,
+//	                      OpenAhead      after its preparation             and its preparation
+//	startQuestion         a call         the answer, the end of its input  one question to the client
+//	                                     request, userAnswerTimeout
+//	                                     without a call
+//	awaitAnswerElsewhere  a call         the wait or the call is over      nothing
+//	pollUntilMatch        a call         the wait or the call is over      nothing
+//	expireIdle            a timer        the session is closed             a session without calls
 //
-// Run and RunHTTP wait for openLocked. Calls and connections belong to mcptransport.
+// Run and RunHTTP wait for openLocked and expireIdle. Calls and connections belong to
+// mcptransport, and the pages for the user to browserprompt.
 package mcpserver

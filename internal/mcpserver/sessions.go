@@ -233,7 +233,8 @@ func (s *sessions) freeNameLocked(lang string) string {
 	}
 }
 
-// find returns the existing session of that name, or the default one.
+// find returns the existing session of that name, or the default one. It opens a session that only
+// the backend may have.
 func (s *sessions) find(name string, codex *clientprofile.CodexState) (*callerSession, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

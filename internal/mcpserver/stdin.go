@@ -9,6 +9,7 @@ import (
 // A StdinPolicy says who answers code that reads its standard input.
 type StdinPolicy string
 
+// The policies that a user can choose with --stdin.
 const (
 	StdinAuto  StdinPolicy = "auto"  // the model; the user if the input is secret
 	StdinModel StdinPolicy = "model" // the model, even for secrets

@@ -22,7 +22,8 @@ type sessionTarget struct {
 	isLangInferred bool // neither the call nor a default chose the language
 }
 
-// A targetFacts has everything that the resolution of a session's name depends on.
+// A targetFacts holds everything that decides which session a call means, so that resolve needs
+// nothing else.
 type targetFacts struct {
 	languages      []string          // sorted
 	defaultLang    string            // the language of calls that name none; "" if there are several

@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
 
-// A httpClient is a client over HTTP, known by its MCP session. It sees only its own REPL
+// An httpClient is a client over HTTP, known by its MCP session. It sees only its own REPL
 // sessions.
 type httpClient struct {
 	front *httpFront

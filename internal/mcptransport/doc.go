@@ -1,6 +1,7 @@
 // Package mcptransport carries messages of the Model Context Protocol between clients and tools.
 // Serve serves one client on a pair of streams; ServeHTTP serves any number over HTTP. The
-// package handles calls without knowing what they are for.
+// package handles calls without knowing what they are for: it knows nothing of sessions, languages
+// or workers.
 //
 //	err := mcptransport.Serve(ctx, os.Stdin, os.Stdout, logger, func(c mcptransport.ServedClient) mcptransport.Tools {
 //		return newTools(c)
@@ -27,13 +28,15 @@
 //
 // # Goroutines
 //
-//	name          started by  ends when                          owns
-//	readLines     Serve       the input ends or fails            the input
-//	calls         the SDK     the call is answered or cancelled  nothing
-//	queueWriters  readLines   its messages are written           errors that answer no call
-//	last          Serve       calls and queueWriters have ended  nothing
-//	web           ServeHTTP   the listener is closed             connections, one goroutine each
-//	endingClients a request   its calls are answered, or 0.5 s   a client that has ended
+//	name           started by          ends when                          owns
+//	readLines      Serve               the input ends or fails            the input
+//	calls          the SDK             the call is answered or cancelled  nothing
+//	queueWriters   the SDK's reader    its messages are written           errors that answer no call
+//	last           Serve               calls and queueWriters have ended  nothing
+//	web            ServeHTTP           the listener is closed             connections, one goroutine
+//	                                                                      each
+//	serveBatch     a request           its message is served              one message of a batch
+//	endingClients  a request, a timer  its calls are answered, or 0.5 s   a client that has ended
 //
 // When the input ends, Serve lets earlier calls finish, for lastCallsTimeout at most. It then
 // waits half a second for calls and queueWriters, and no longer: a client that does not read

@@ -45,7 +45,7 @@ const (
 	maxQuotedBytes = 100
 )
 
-// A httpFront receives the HTTP requests in front of the SDK. It finds the protocol era and the
+// An httpFront receives the HTTP requests in front of the SDK. It finds the protocol era and the
 // client of each request. It also tracks the calls, so a cancel takes effect when it arrives.
 type httpFront struct {
 	newTools    func(ServedClient) Tools

@@ -82,14 +82,15 @@ type SessionHandle struct {
 	// Link is the connection to a session of a Backend; nil if it cannot break.
 	Link Link
 
-	// SaveCursor stores that the client has read everything up to seq, for its next visit.
-	// Answers do not wait long for it. It may be nil.
+	// SaveCursor stores that the client has read everything up to seq, for its next visit. It
+	// returns soon, even if the daemon is stuck. It may be nil.
 	SaveCursor func(seq timeline.Seq)
 }
 
 // A PrepareError reports failed preparation, with the last output of the failed tool.
 type PrepareError struct{ Err error }
 
+// Error and Unwrap return the text of Err, and Err itself.
 func (e *PrepareError) Error() string { return e.Err.Error() }
 func (e *PrepareError) Unwrap() error { return e.Err }
 

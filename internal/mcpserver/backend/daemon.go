@@ -17,20 +17,20 @@ const (
 	// session.
 	openTimeout = 30 * time.Second
 
-	// markTimeout bounds saving how far a client has read.
+	// markTimeout bounds saving a read cursor, which says how far a client has read.
 	markTimeout = 2 * time.Second
 
-	// markWaitTimeout bounds how long an answer waits for the mark to be saved. Unless the daemon
-	// is stuck, the mark is saved before the answer: a client that is killed right after an answer
-	// does not get it again.
+	// markWaitTimeout bounds how long an answer waits until the cursor is saved. Unless the daemon
+	// is stuck, it is saved before the answer: a client that is killed right after an answer does
+	// not get it again.
 	markWaitTimeout = 100 * time.Millisecond
 
-	// finalMarkTimeout bounds the wait for the mark when the client leaves.
+	// finalMarkTimeout bounds the wait for the cursor when the client leaves.
 	finalMarkTimeout = 200 * time.Millisecond
 )
 
-// A SingleDaemon keeps the sessions of an MCP server in a daemon, so that a restarted server finds them
-// again.
+// A SingleDaemon keeps the sessions of an MCP server in a daemon, so that a restarted server finds
+// them again. It is the part of a DaemonSet for one daemon.
 type SingleDaemon struct {
 	Client   *client.Client
 	BaseName string   // the client's main session; the names of its other sessions start with it
@@ -61,7 +61,7 @@ type DaemonChoices interface {
 	AddCommands(h *SessionHandle, name string, now session.Info)
 }
 
-// Open implements Backend for one daemon.
+// Open is Backend.Open for a session of this daemon.
 func (b *SingleDaemon) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(line string)) (*SessionHandle, error) {
 	switch {
 	case name == MainSession:
@@ -109,7 +109,7 @@ func (b *SingleDaemon) Open(ctx context.Context, name, lang, dir string, narrow 
 	return o, err
 }
 
-// Sessions describes all sessions of the daemon, by the names that Open takes.
+// Sessions is Backend.Sessions for this daemon.
 func (b *SingleDaemon) Sessions(ctx context.Context) ([]session.Info, error) {
 	all, err := b.Client.ListSessions(ctx)
 	for i, s := range all {
@@ -148,7 +148,7 @@ func (b *SingleDaemon) openedSession(s *client.Session, read timeline.Seq, now s
 		},
 	}
 	b.Choices.AddCommands(opened, s.Name(), now)
-	if b.Client.IsRemote() { // every round trip costs time there: a mark is sent with the next turn
+	if b.Client.IsRemote() { // every round trip costs time there: the next turn carries the cursor
 		opened.Link, opened.SaveCursor = b.Client, s.NoteReadCursor
 		opened.Leave = func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, finalMarkTimeout)

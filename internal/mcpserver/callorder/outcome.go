@@ -3,6 +3,7 @@ package callorder
 // A CallOutcome says how a call ended, for the inputs queued behind it.
 type CallOutcome string
 
+// The outcomes of a call. RefusalReason uses their texts in a sentence.
 const (
 	OutcomeDone          CallOutcome = "" // the inputs behind the call may run
 	OutcomeFailed        CallOutcome = "failed"

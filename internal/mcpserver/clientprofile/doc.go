@@ -1,6 +1,7 @@
 // Package clientprofile knows what is particular to MCP clients: how much text of a result each
 // one shows, how long it waits, and what it allows its own commands.
 //
-// It holds values and pure functions. The server passes in what a client says of itself, and
-// applies the answers. The package starts no goroutines.
+// It holds values, and functions that change nothing; those about sandboxes and directories look
+// at the file system. The server passes in what a client says about itself, and applies the
+// answers. The package knows no calls and no sessions, and starts no goroutines.
 package clientprofile

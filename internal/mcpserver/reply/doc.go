@@ -2,6 +2,7 @@
 // client's budget, images that it can see, and one line about the state. It also paces the progress
 // that precedes a reply.
 //
-// Render takes a CallState by value, and nothing of the call or the session behind it. The package
-// starts no goroutines.
+// Render takes a CallState by value, and knows nothing about the call or the session behind it. It
+// has two effects: images that it changes or leaves out become files of an ImageStore, and the
+// program rsvg-convert turns drawings into images. The package starts no goroutines.
 package reply

@@ -86,6 +86,7 @@ type boundedBuffer struct{ b []byte }
 
 var errImageTooLarge = errors.New("the image is too large")
 
+// Write implements io.Writer.
 func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if len(b.b)+len(p) > maxRenderedBytes {
 		return 0, errImageTooLarge

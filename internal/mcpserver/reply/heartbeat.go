@@ -24,6 +24,7 @@ type Heartbeat struct {
 	nextBeat time.Time
 }
 
+// NewHeartbeat returns the heartbeat of a call that starts now. If on is false, it never beats.
 func NewHeartbeat(on bool) *Heartbeat {
 	now := time.Now()
 	return &Heartbeat{enabled: on, start: now, nextBeat: now.Add(firstBeatDelay)}

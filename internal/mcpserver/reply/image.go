@@ -151,6 +151,7 @@ type deadlineReader struct {
 
 var errReadTimeout = errors.New("decoding takes too long")
 
+// Read implements io.Reader.
 func (r deadlineReader) Read(p []byte) (int, error) {
 	if r.isLate() {
 		return 0, errReadTimeout

@@ -141,8 +141,8 @@ func (s *CallState) isSilent(r session.Reply) bool {
 	})
 }
 
-// ReservedStateChars and reservedImageChars are reserved in a budget, for the state line and for
-// the line about each image.
+// ReservedStateChars characters of a budget are reserved for the state line, and reservedImageChars
+// for the line about each image.
 const (
 	ReservedStateChars = 1000
 	reservedImageChars = 160
