@@ -10,6 +10,6 @@
 //	writer  New         the connection ends  what is sent
 //	hello   SayHello    it is answered       the answer to a hello that was not waited for
 //
-// Close waits for reader and writer. The end of the connection also ends hello. Receivers and
-// OnNotification are called in reader, one at a time.
+// Close waits for reader and writer. The end of the connection also ends hello. OnNotification is
+// called in reader. A Receiver is called with the connection's lock held, one call at a time.
 package conn
