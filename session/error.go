@@ -24,7 +24,7 @@ const (
 	KindName        Kind = "name"           // the name is not valid for a session
 	KindNoAnswer    Kind = "no_answer"      // the worker did not answer a query in time
 	KindInvalid     Kind = "invalid_params" // an argument is out of bounds
-	KindNoBlob      Kind = "no_blob"        // no event has data with that digest, or no longer has it
+	KindNoBlob      Kind = "no_blob"        // the session has no data with that digest, or has dropped it
 	KindNoFile      Kind = "no_file"        // that is not a regular file in the session's own directory
 	KindPermission  Kind = "permission"     // only a decision of the user ends that input request
 	KindUnconfirmed Kind = "unconfirmed"    // the user must confirm where a path leads, or what is there; nothing was granted

@@ -114,8 +114,8 @@ type HistoryReader interface {
 	TurnSummaries(ctx context.Context, q TurnSummariesQuery) (TurnSummaries, error)
 
 	// Blob reads data that a page has left out, by its digest: at most limit bytes from an
-	// offset on, and at most MaxPartBytes, which 0 means. ErrNoBlob means that no event of this
-	// session has such data, or no longer has it.
+	// offset on, and at most MaxPartBytes, which 0 means. ErrNoBlob means that this session has no
+	// such data, or has dropped it.
 	Blob(ctx context.Context, digest string, offset int64, limit int) (BlobPart, error)
 
 	// Files lists the regular files in the session's own directory, by name.

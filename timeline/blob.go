@@ -21,7 +21,7 @@ type Blob struct {
 // that size once, in memory and in the file.
 const minBlobBytes = 4 << 10
 
-// ErrNoBlob means that no event of the log has data with that digest, or no longer has it.
+// ErrNoBlob means that the log has no data with that digest, or has dropped it.
 var ErrNoBlob = errors.New("timeline: no event has data with that digest, or not any more")
 
 // A digest is the SHA-256 of data.

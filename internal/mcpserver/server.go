@@ -58,8 +58,8 @@ type Options struct {
 	// then, whatever it waits for. 0 means clientprofile.DefaultCallWait.
 	CallWait time.Duration
 
-	// HasBrowser means that the user probably has a browser on this machine, for secrets that pass
-	// the client.
+	// HasBrowser means that the user probably has a browser on this machine, for secrets that
+	// bypass the client.
 	HasBrowser bool
 
 	// ImageSide is the longest side of an image in a reply, in pixels; larger images are shrunk.
