@@ -7,5 +7,7 @@
 //	// after the flags are parsed:
 //	logger, err := log.OpenLogger(s.Err)
 //
-// A log may be shared by several programs, and never has code, output or secrets in it.
+// Several programs may share a log. It never has code, output or secrets in it.
+//
+// The package starts no goroutines, and knows no languages and no commands.
 package cmdflags

@@ -47,7 +47,7 @@ func (l *LogFile) open(how int) error {
 	return nil
 }
 
-// Write writes a line.
+// Write writes one whole line to the current file, and first replaces a file that is full.
 func (l *LogFile) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// newLogDir returns a directory for logs. On Windows it is removed only after the test, because
-// the Go runtime keeps a log open for its own crash.
+// newLogDir returns a directory for logs. The test does not fail if it cannot be removed: the Go
+// runtime keeps a log open for its crash output, and Windows removes no open files.
 func newLogDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "logs-")
@@ -55,7 +55,7 @@ func TestLogFile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(text) == 0 || len(text) > maxLogBytes+2<<10 { // who shares it may write between the look and the line
+			if len(text) == 0 || len(text) > maxLogBytes+2<<10 { // the other program may write between the check and the line
 				t.Errorf("%s has %d bytes, the bound is %d", name, len(text), maxLogBytes)
 			}
 			for line := range bytes.Lines(text) {
@@ -137,7 +137,7 @@ func TestOpenLogger(t *testing.T) {
 	}
 }
 
-// logLevels are those of the lines of a log.
+// logLevels returns the levels of the lines of a log.
 func logLevels(text string) string {
 	var all []string
 	for line := range strings.Lines(text) {

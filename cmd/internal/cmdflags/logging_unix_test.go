@@ -2,6 +2,6 @@
 
 package cmdflags
 
-// keepsOpenFiles says that the system neither moves nor removes a file that is open, and
-// has no mode of it.
+// keepsOpenFiles says whether the system refuses to move or remove an open file, and has no modes of
+// files.
 const keepsOpenFiles = false

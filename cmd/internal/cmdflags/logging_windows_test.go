@@ -1,3 +1,5 @@
 package cmdflags
 
+// keepsOpenFiles says whether the system refuses to move or remove an open file, and has no modes of
+// files.
 const keepsOpenFiles = true

@@ -13,8 +13,8 @@
 //		}
 //	}
 //
-// What a command prints may come from code, which can write anything. A TerminalSanitizer removes
-// what would act on the terminal or deceive its reader.
+// A command may print output of code, which can be anything. A TerminalSanitizer removes everything
+// that would act on the terminal or deceive its reader.
 //
 // A message of one command may tell the user to run another. The names that it needs are constants
 // here, because the groups of commands do not import each other.
@@ -26,5 +26,5 @@
 //	progress  NewProgressBar  Close is called                the progress bar
 //	reader    OnReaderGone    the reader of a pipe is gone   the poll of that pipe
 //
-// All but reader are waited for, because a poll cannot be stopped.
+// Signals and progress are waited for; reader is not, because a poll cannot be stopped.
 package cmdkit

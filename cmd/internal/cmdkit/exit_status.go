@@ -2,8 +2,8 @@ package cmdkit
 
 import "syscall"
 
-// Exit statuses of the command itself. The last two are for code that has not finished, so that a
-// script does not go on.
+// Exit statuses of the command itself. The last two say that code has not finished, so that a script
+// stops there.
 const (
 	StatusDone        = 0
 	StatusFailed      = 1
@@ -13,8 +13,8 @@ const (
 	StatusWaiting     = 5 // the code waits for input
 )
 
-// StatusAlreadyServed is the exit status of a daemon whose socket is already in use. It tells service
-// managers not to start this daemon again and again.
+// StatusAlreadyServed is the exit status of a daemon whose socket is already in use. It keeps service
+// managers from starting this daemon again and again.
 const StatusAlreadyServed = 3
 
 // signalNumbers maps the signals that can end a worker to their numbers, by the names in exit

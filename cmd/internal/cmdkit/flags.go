@@ -21,8 +21,8 @@ func UsageErrorf(format string, args ...any) error {
 	return &UsageError{message: fmt.Sprintf(format, args...)}
 }
 
-// ErrorLine returns an error as one line, without the program's name, which is printed before it. The
-// error may quote names that code has made, so the line is made safe for a terminal.
+// ErrorLine returns an error as one line. The line lacks the program's name, which the caller prints
+// before it. The error may quote names that code has made, so the line is made safe for a terminal.
 func ErrorLine(err error) string {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "supervisor: "), "daemon: ")
 	return PlainLine(strings.NewReplacer("\n", "; ", "\t", " ").Replace(text))

@@ -1,12 +1,12 @@
 package cmdkit
 
-// Commands that messages name, so that a group of commands can refer to another.
+// Commands that messages of other commands name.
 const (
 	RecoverCommand = "repl recover" // recovers a crashed session
 	FilesCommand   = "repl files"   // fetches a file of a session
 )
 
-// RecoverHint says what RecoverCommand does where no file can be named.
+// RecoverHint says what RecoverCommand does, for messages that cannot name a file.
 const RecoverHint = "writes its inputs, and with --format text also its output"
 
 // Descriptions of flags that several commands share.

@@ -38,7 +38,8 @@ type ProgressBar struct {
 	visible     bool      // guarded by mu: a line must be removed
 }
 
-// NewProgressBar starts one goroutine, which ends with Close.
+// NewProgressBar returns a bar that draws on w. If w is a terminal, it starts one goroutine, which
+// ends with Close.
 func NewProgressBar(w io.Writer) *ProgressBar {
 	b := &ProgressBar{startedAt: time.Now(), stop: make(chan struct{})}
 	f, ok := w.(*os.File)
