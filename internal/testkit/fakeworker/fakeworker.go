@@ -1,6 +1,6 @@
-// Package fakeworker is a worker without a language, for tests: a real process
-// on a real terminal that speaks the worker protocol and whose turns are small
-// scripts, one command a line. It makes mistakes on command.
+// Package fakeworker is a worker without a language, for tests: a real process on a real terminal
+// that speaks the worker protocol. Its turns are small scripts, one command a line. It makes mistakes
+// on command.
 //
 //	func TestMain(m *testing.M) {
 //		testmain.Run(m, testmain.Options{Programs: []testmain.Program{fakeworker.Program}})
@@ -40,6 +40,8 @@
 //	late TEXT         prints TEXT after the turn is over
 //	error NAME MSG    ends the turn with that error
 //	call NAME TEXT    calls a function of the host with the argument text, and prints the result
+//	group GROUP NAME TEXT
+//	                  the same for a function of a group, which is opened first if it is closed
 //	rawcall N NAME    sends call N of NAME, and waits for no result
 //	uncall N          cancels call N
 //	child TEXT        lets a child process write TEXT to the terminal
@@ -48,6 +50,8 @@
 //	fork              leaves a process behind, in a new session, that holds
 //	                  the terminal; prints its process id
 //	env NAME          prints a variable of the environment; "<unset>" if it is not set
+//	cwd               prints the working directory
+//	wide N            prints N numbered lines of 200 characters of three bytes each
 //	pid               prints the worker's process id
 //	exit N            ends the session and exits with N
 //	die N             exits with N without a last frame
@@ -56,8 +60,11 @@
 //	oversize          sends a length field over the limit
 //	wrongtype         sends a message with a field of the wrong type
 //
-// An empty line does nothing; anything else is a SyntaxError. The lines after an
-// error or an interrupt are not run, and idle counts them.
+// An empty line does nothing; anything else is a SyntaxError. The lines after an error or an interrupt
+// are not run, and idle counts them.
+//
+// The main goroutine of the process runs turns. Others receive frames and signals, and wait for the
+// interrupt of a query; they end with the process.
 package fakeworker
 
 import (
@@ -134,7 +141,7 @@ func NewSpec(self string, o *Options) workers.Spec {
 }
 
 // Program is the fake worker among the programs of a test binary. It runs in a process that was
-// started by a [Spec].
+// started by the spec of [NewSpec].
 var Program = testmain.Program{Variable: roleEnv, Main: runProgram}
 
 // lingerArgument is the value of roleEnv for a process that does nothing, forever.

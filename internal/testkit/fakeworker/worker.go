@@ -14,8 +14,8 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// A fakeWorker is the state of a fake worker's process. The main goroutine runs turns; another one
-// receives frames.
+// A fakeWorker is the state of a fake worker's process. The main goroutine runs turns; others receive
+// frames and signals.
 type fakeWorker struct {
 	in             *ipc.Conn // for receiving
 	nonce          string
@@ -118,8 +118,8 @@ func openWorker(channel string, offer []string, leak bool) (*fakeWorker, error) 
 	}, nil
 }
 
-// receiveOnly restricts the channel of the worker to reading. The worker writes frames itself, so that each is on the channel
-// before its next action.
+// receiveOnly restricts the channel of the worker to reading. The worker writes frames itself, so that
+// each is on the channel before its next action.
 type receiveOnly struct{ *os.File }
 
 func (receiveOnly) Write([]byte) (int, error) { return 0, os.ErrInvalid }

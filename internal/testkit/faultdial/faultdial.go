@@ -1,5 +1,5 @@
 // Package faultdial connects to a daemon through a dialer whose connections break when a test wants
-// it, as ssh does when a cable is pulled, but without a network.
+// them to, as those of ssh do when a cable is pulled, but without a network.
 //
 // A connection has two goroutines, one for each direction. They end with it.
 package faultdial
@@ -33,7 +33,7 @@ type FaultyDialer struct {
 // A proxiedConn joins one connection of a client with one to the daemon.
 type proxiedConn struct {
 	clientConn, daemonConn net.Conn
-	paused                 chan struct{} // guarded by Dialer.mu; nil, or closed when traffic continues
+	paused                 chan struct{} // guarded by FaultyDialer.mu; nil, or closed when traffic continues
 }
 
 func (c *proxiedConn) closeBoth() {
@@ -41,7 +41,7 @@ func (c *proxiedConn) closeBoth() {
 	_ = c.daemonConn.Close()
 }
 
-// NewDialer returns a Dialer to the daemon at a socket.
+// NewDialer returns a FaultyDialer to the daemon at a socket.
 func NewDialer(socket string) *FaultyDialer {
 	return &FaultyDialer{socket: socket, bytesUp: -1, bytesDown: -1}
 }
@@ -148,7 +148,7 @@ func (d *FaultyDialer) PauseTraffic() (resume func()) {
 	return sync.OnceFunc(func() { close(paused) })
 }
 
-// SetBroken(true) cuts all connections and makes every Dial fail, until SetBroken(false).
+// SetBroken cuts all connections and makes every Dial fail, until it is called with false.
 func (d *FaultyDialer) SetBroken(broken bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	allEnv  = "TURNSTONE_ALL_PYTHONS"  // 1 tests on each interpreter
-	moreEnv = "TURNSTONE_TEST_PYTHONS" // PATH:PATH are interpreters besides python3 and pyenv's
+	allEnv  = "TURNSTONE_ALL_PYTHONS"  // 1 selects every interpreter
+	moreEnv = "TURNSTONE_TEST_PYTHONS" // PATH:PATH adds interpreters to python3 and those of pyenv
 )
 
 // An InstalledPython is an installed CPython that the worker supports.

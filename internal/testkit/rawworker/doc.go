@@ -5,6 +5,6 @@
 //	w := rawworker.StartWorker(t, spec, rawworker.WorkerOptions{})
 //	w.RunCode("1+1").WantOutput(t, "2\n")
 //
-// Two goroutines of each Worker read its channel and its terminal, and pass on the bytes; they end
+// Two goroutines of each RawWorker read its channel and its terminal, and pass on the bytes; they end
 // with the test. Everything else happens in the test's goroutine.
 package rawworker

@@ -42,10 +42,10 @@ type MergedText struct {
 type WorkerEnded struct{}
 
 // A RawWorker is a real worker on a terminal. Its methods are for the test's goroutine. They fail the
-// test if the worker breaks the protocol or is silent for Timeout.
+// test if the worker breaks the protocol, or is silent for longer than Timeout.
 type RawWorker struct {
 	Cmd      *exec.Cmd
-	Terminal *os.File // the master
+	Terminal *os.File // our end of it
 	Channel  *os.File // where the worker reads
 	Turn     uint64   // the last turn that StartTurn started
 
@@ -61,7 +61,7 @@ type RawWorker struct {
 	stream       ipc.Stream
 	kind         ipc.TextKind
 	placedFrames map[uint64]ipc.Message // placed frames whose marker has not arrived
-	merged       []any                  // Text, ipc.Message and WorkerEnded, in order
+	merged       []any                  // MergedText, ipc.Message and WorkerEnded, in order
 }
 
 // A WorkerOptions configures the start of a worker beyond its Spec.
@@ -240,7 +240,7 @@ func (w *RawWorker) readChannel(r io.Reader) {
 	}
 }
 
-// NextEvent returns the next event in the true order: Text, a message, or WorkerEnded.
+// NextEvent returns the next event in the true order: a MergedText, a message, or WorkerEnded.
 func (w *RawWorker) NextEvent() any {
 	w.t.Helper()
 	e, ok := w.NextEventWithin(Timeout)

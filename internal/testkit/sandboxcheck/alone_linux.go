@@ -14,7 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
-// namespaceAttributes are the attributes of a process in its own user namespace. It has the same
+// namespaceAttributes returns the attributes of a process in its own user namespace. It has the same
 // user and group ID there as outside, and the given capabilities.
 func namespaceAttributes(capabilities ...uintptr) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
@@ -95,7 +95,7 @@ func RerunInNamespaces(t *testing.T, variable string, namespaces uintptr, capabi
 	return false
 }
 
-// lastLogLine is the last line that a test logged, without its file and line.
+// lastLogLine returns the last line that a test logged, without its file and line.
 func lastLogLine(text string) (message string) {
 	for line := range strings.Lines(text) {
 		if location, rest, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && strings.Contains(location, ".go:") {

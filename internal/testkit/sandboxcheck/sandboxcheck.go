@@ -3,6 +3,9 @@
 //
 // As root, the tests then run as an unprivileged user, so that their sandboxes are made as they are
 // for real users.
+//
+// It also tells why a test of a sandbox cannot run on this system, and runs a test again in
+// namespaces of its own. It starts processes, but no goroutines.
 package sandboxcheck
 
 import (
@@ -79,7 +82,7 @@ func TempDir(t testing.TB) string {
 	return dir
 }
 
-// tempDirParent is the directory in which TempDir makes directories.
+// tempDirParent returns the directory in which TempDir makes directories.
 func tempDirParent() (string, error) {
 	if RerunDir() != "" {
 		return RerunDir(), nil

@@ -135,13 +135,14 @@ func (s *TestSession) StartTurn(t testing.TB, code string) uint64 {
 	return turn
 }
 
-// FinishTurn is RunCode for a turn that was already started.
+// FinishTurn is RunCode for a turn that was started before.
 func (s *TestSession) FinishTurn(t testing.TB, turn uint64, answers ...string) TurnResult {
 	t.Helper()
 	return s.followTurn(t, turn, answers, false)
 }
 
-// WaitTurnEnd is FinishTurn for a turn that ends otherwise while it waits for input.
+// WaitTurnEnd is FinishTurn for a turn that something other than an answer ends while it waits for
+// input.
 func (s *TestSession) WaitTurnEnd(t testing.TB, turn uint64, answers ...string) TurnResult {
 	t.Helper()
 	return s.followTurn(t, turn, answers, true)
@@ -199,7 +200,7 @@ func SessionInfo(r *TestSession) session.Info {
 	return i
 }
 
-// WaitEvent reads events until one satisfies ok. It answers no input requests.
+// WaitEvent reads events until one satisfies ok, and returns that one. It answers no input requests.
 func (s *TestSession) WaitEvent(t testing.TB, what string, ok func(timeline.Event) bool) timeline.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Timeout)
@@ -240,7 +241,7 @@ func (s *TestSession) InterruptTurn(t testing.TB, turn uint64) session.Interrupt
 	return got
 }
 
-// IsText returns a condition for WaitEvent: exactly this text.
+// IsText returns a condition for WaitEvent: the text of the events that it was given contains want.
 func IsText(want string) func(timeline.Event) bool {
 	var got strings.Builder
 	return func(e timeline.Event) bool {

@@ -1,4 +1,4 @@
-// Package testexec is for tests that write programs, run them, or act as one.
+// Package testexec is for tests that write programs, run them, or act as one. It starts no goroutines.
 package testexec
 
 import (
@@ -24,7 +24,7 @@ func BlockForever() {
 	}
 }
 
-// OwnPath returns the path of this test binary, which can be other programs too: see testmain.
+// OwnPath returns the path of this test binary, which may act as other programs: see testmain.
 func OwnPath() string {
 	path, err := os.Executable()
 	if err != nil {

@@ -8,5 +8,5 @@
 //		})
 //	}
 //
-// It starts no goroutines.
+// It knows neither these programs nor the tested package, and starts no goroutines.
 package testmain

@@ -14,7 +14,7 @@ type Options struct {
 	Monitor func()
 
 	Programs []Program                     // what else this binary can be; the first match runs
-	Commands map[string]func([]string) int // the same by the first argument; gets those after it
+	Commands map[string]func([]string) int // the same, selected by the first argument; gets those after it
 
 	Serial       bool // the tests use CPU time: no more run in parallel than there are processors
 	PrivateState bool // XDG_STATE_HOME is a directory of this run
@@ -32,7 +32,7 @@ type Program struct {
 	Main func(value string) (status int) // its result is the exit status
 }
 
-// Run runs the tests of a package or what Options names instead, and exits.
+// Run runs the tests of a package, or the program that Options selects in their place, and exits.
 func Run(m *testing.M, o Options) {
 	if o.Monitor != nil {
 		o.Monitor()
@@ -52,7 +52,7 @@ func Run(m *testing.M, o Options) {
 	os.Exit(runTests(m, &o))
 }
 
-// runTests runs the tests with what they need around them.
+// runTests runs the tests, and before and after them the steps that Options selects.
 func runTests(m *testing.M, o *Options) (status int) {
 	if o.PrivateState || o.BuildRepl || o.Prepare != nil {
 		dir, err := os.MkdirTemp("", "test-")

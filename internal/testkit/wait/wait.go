@@ -1,5 +1,5 @@
-// Package wait lets a test wait until something is true that nothing announces. It starts no
-// goroutines.
+// Package wait lets a test wait for a fact that nothing announces, by asking again and again. It
+// starts no goroutines.
 package wait
 
 import (
@@ -10,7 +10,7 @@ import (
 // Bound is the longest wait. A test that comes near it has failed.
 const Bound = 2 * time.Minute
 
-// interval is the time between two looks at a fact.
+// interval is the time between two checks of a fact.
 const interval = time.Millisecond
 
 // Until polls a fact until it holds, and fails the test if it does not within Bound.
