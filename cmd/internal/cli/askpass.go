@@ -47,7 +47,8 @@ const (
 	closeLabel = "Close"
 )
 
-// An askpassRequest is sent by the process that ssh starts to the server that can reach the user.
+// An askpassRequest is a question that the process started by ssh sends to the server, which can
+// reach the user.
 type askpassRequest struct {
 	Prompt string `json:"prompt"`
 	Kind   string `json:"kind,omitempty"` // SSH_ASKPASS_PROMPT: "confirm", promptKindNone or nothing
@@ -103,7 +104,7 @@ const openPageTimeout = 15 * time.Second
 // An askpassServer shows the questions of a remote's transport command to the user, each on a page
 // in their browser. Neither the model nor its client sees them.
 //
-// It has a goroutine that accepts questions, and one for each question. They end with close.
+// It has a goroutine that accepts questions, and two for each question. They end with close.
 type askpassServer struct {
 	remote   string
 	program  string // that asks the question

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// newTestAskpassServer makes an asker whose browser is a function.
+// newTestAskpassServer returns a server whose browser is a function.
 func newTestAskpassServer(t *testing.T, open func(context.Context, string) (func(), error)) *askpassServer {
 	t.Helper()
 	a := &askpassServer{remote: "gpu", program: "ssh", log: slog.New(slog.DiscardHandler), open: open}

@@ -80,8 +80,8 @@ func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
 	}
 }
 
-// refuseOwnTerminal refuses to show a session at its own terminal: what it shows would be output of
-// the session, to be shown again.
+// refuseOwnTerminal refuses to show a session at its own terminal. There, each line that is shown
+// would be output of the session, which is shown again.
 func refuseOwnTerminal(d *daemonCommand, now session.Info) error {
 	if d.isRemote() || !cmdkit.HasSameTerminal(now.PID) {
 		return nil

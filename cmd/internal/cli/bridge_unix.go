@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 )
 
-// persistentSocket returns where a daemon listens that must outlive the current login: in a
+// persistentSocket returns the socket of a daemon that must outlive the current login. It is in a
 // directory that stays when the login ends.
 func persistentSocket(getenv func(string) string) string {
 	if named := getenv("TURNSTONE_SOCKET"); named != "" {

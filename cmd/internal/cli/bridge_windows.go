@@ -6,7 +6,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 )
 
-// persistentSocket returns the default pipe: no login owns it.
+// persistentSocket returns the default pipe, which belongs to no login.
 func persistentSocket(getenv func(string) string) string { return client.DefaultSocket(getenv) }
 
 // restartInLoginShell fails: Windows has no login shells.

@@ -12,8 +12,8 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 )
 
-// Main runs the command line without the program's name and returns the exit
-// status. It uses the process's streams, signals and environment.
+// Main runs a command line, which lacks the program's name, and returns the exit status. It uses the
+// process's streams, signals and environment.
 func Main(args []string) int {
 	chooseTempDir()
 	return dispatchCommand(cmdkit.Streams{In: cmdkit.StreamOrNull(os.Stdin), Out: cmdkit.StreamOrNull(os.Stdout), Err: cmdkit.StreamOrNull(os.Stderr)}, args)
@@ -50,7 +50,7 @@ func dispatchCommand(s cmdkit.Streams, args []string) int {
 		status = cmdkit.StatusFailed
 	}
 	if cmdkit.IsBrokenPipe(s.Out, err) {
-		return 128 + int(syscall.SIGPIPE) // as a program ends that does not catch the signal
+		return 128 + int(syscall.SIGPIPE) // like a program that does not catch the signal
 	}
 	if err != nil {
 		fmt.Fprintf(s.Err, "repl: %s\n", cmdkit.ErrorLine(err))

@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 )
 
-// run is a command line that starts no runtime.
+// runLine runs a command line that starts no runtime.
 func runLine(t *testing.T, args ...string) (status int, out, err string) {
 	t.Helper()
 	var o, e strings.Builder

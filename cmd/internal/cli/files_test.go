@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// sessionWithOddFile is a session whose code has made a file of an odd name.
+// sessionWithOddFile is a session whose code has made a file with an odd name.
 type sessionWithOddFile struct{ session.Session }
 
 func (sessionWithOddFile) Files(context.Context) ([]session.File, error) {

@@ -44,8 +44,8 @@ func TestCommands(t *testing.T) {
 		}
 	})
 
-	// A command reads its line with the flags that it defines, wherever they stand: what is
-	// behind one that it takes is refused.
+	// A command accepts its flags in any position. So the error must be about the unknown option that
+	// follows a known one.
 	t.Run("accept every flag that their help shows", func(t *testing.T) {
 		self, err := os.Executable()
 		if err != nil {
@@ -63,7 +63,7 @@ func TestCommands(t *testing.T) {
 				}
 				form[0] = strings.NewReplacer("[", "", "]", "").Replace(form[0])
 				args := append(strings.Fields(c.Name), append(form, "--no-such-flag")...)
-				if c.Name == "" && (o.Name == "c" || o.Name == "m") { // all behind it belongs to the program
+				if c.Name == "" && (o.Name == "c" || o.Name == "m") { // everything after it belongs to the program
 					args = append([]string{"--no-such-flag"}, form...)
 				}
 				if status, _, err := runLine(t, args...); status != cmdkit.StatusUsage || !strings.Contains(err, "unknown option --no-such-flag") {

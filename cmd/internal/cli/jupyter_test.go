@@ -13,7 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// withKernels makes these the user's kernels.
+// withKernels adds kernels to those of the user, until the test ends.
 func withKernels(t *testing.T, kernels map[string]string) {
 	t.Helper()
 	data := t.TempDir()

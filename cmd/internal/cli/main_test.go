@@ -75,7 +75,7 @@ func startTestDaemon(t *testing.T) *testDaemon {
 	return r
 }
 
-// onlySession is the session of the daemon.
+// onlySession returns the only session of the daemon.
 func (d *testDaemon) onlySession(c *client.Conn) session.Info {
 	d.t.Helper()
 	all, err := c.ListSessions(d.t.Context())

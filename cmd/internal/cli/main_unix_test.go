@@ -4,5 +4,5 @@ package cli
 
 import "path/filepath"
 
-// testSocket is where a daemon of a test listens that has a directory.
+// testSocket returns the socket for a test's daemon, in the test's directory.
 func testSocket(dir string) string { return filepath.Join(dir, "d", "s") }

@@ -2,5 +2,5 @@ package cli
 
 import "path/filepath"
 
-// testSocket is where a daemon of a test listens that has a directory.
+// testSocket returns the pipe for a test's daemon, named after the test's directory.
 func testSocket(dir string) string { return `\\.\pipe\` + filepath.Base(dir) }

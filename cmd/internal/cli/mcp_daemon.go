@@ -25,12 +25,12 @@ import (
 )
 
 const (
-	// remoteReconnectTimeout is how long a request about a session waits for an unreachable remote. Running
-	// code is waited for as long as the call allows.
+	// remoteReconnectTimeout is how long a request about a session waits for an unreachable remote.
+	// Running code is waited for as long as the call allows.
 	remoteReconnectTimeout = 10 * time.Second
 )
 
-// A daemonChoices has what the user chose for the sessions that an MCP server keeps in a daemon.
+// A daemonChoices holds the user's choices for the sessions that an MCP server keeps in a daemon.
 type daemonChoices struct {
 	targetFlags string // for repl attach, unless the daemon is the default one
 	isRemote    bool   // the daemon is on another machine, where local directories mean nothing
@@ -38,7 +38,7 @@ type daemonChoices struct {
 	packages    []string // required in its sessions
 }
 
-// daemonFlags says whether sessions are in a daemon, and in which one.
+// daemonFlags holds the user's choice whether sessions are in a daemon, and in which one.
 type daemonFlags struct {
 	enabled, autoStart bool
 	sessionPrefix      string

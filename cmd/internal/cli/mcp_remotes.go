@@ -16,7 +16,7 @@ const remotesUsage = "`REMOTES` the agent may also have sessions at these remote
 // allRemotes is the value of --remotes for every remote in the file.
 const allRemotes = "all"
 
-// remotesFlag holds the remotes that --remotes allows the agent.
+// remotesFlag is the value of --remotes: the remotes at which the agent may have sessions.
 type remotesFlag []string
 
 func (f *remotesFlag) String() string { return strings.Join(*f, ",") }
@@ -31,7 +31,7 @@ func (f *remotesFlag) Set(text string) error {
 	return nil
 }
 
-// resolveNames replaces "all" by the remotes of the file, checks each name, and drops that of the
+// resolveNames replaces "all" by the remotes of the file, checks each name, and drops the name of the
 // default daemon.
 func (f *remotesFlag) resolveNames(target *daemonTarget) error {
 	var names []string

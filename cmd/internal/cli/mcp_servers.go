@@ -31,7 +31,7 @@ func (l *sourceList) Set(value string) error {
 	return nil
 }
 
-// mcpServerFlags says which tools of MCP servers code may call.
+// mcpServerFlags holds the user's choice of the MCP servers whose tools code may call.
 type mcpServerFlags struct {
 	sources     sourceList
 	allow, deny cmdkit.CommaList

@@ -23,7 +23,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A remoteTestBackend has the sessions of a daemon elsewhere, as the command does.
+// A remoteTestBackend opens sessions of a daemon at a remote, as repl mcp does.
 type remoteTestBackend struct{ link *client.Client }
 
 func (b remoteTestBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*backend.SessionHandle, error) {
@@ -48,7 +48,7 @@ func (b remoteTestBackend) Sessions(ctx context.Context, _ string) ([]session.In
 	return b.link.ListSessions(ctx)
 }
 
-// A mcpTestClient is a client of an MCP server whose sessions are elsewhere.
+// An mcpTestClient is a client of an MCP server whose sessions are at a remote.
 type mcpTestClient struct {
 	t     *testing.T
 	in    io.Writer
@@ -124,7 +124,7 @@ func (mtc *mcpTestClient) receive(id string) (text string, isError bool) {
 	}
 }
 
-// startCall begins a call of repl, whose answer its result returns.
+// startCall starts a call of the tool repl, and returns a function that waits for its answer.
 func (mtc *mcpTestClient) startCall(input string, timeout time.Duration) func() (string, bool) {
 	mtc.t.Helper()
 	mtc.calls++
@@ -308,7 +308,8 @@ func TestRemoteAgent(t *testing.T) {
 	})
 }
 
-// withoutMarkCalls leaves out a mark that went by itself: no call came within a second that took it along.
+// withoutMarkCalls removes the calls that only report a read cursor. One is sent if no other call takes
+// the cursor along within a second.
 func withoutMarkCalls(sent []string) (rest []string, mark bool) {
 	rest = slices.DeleteFunc(sent, func(line string) bool { return strings.Contains(line, client.MethodReadCursor) })
 	return rest, len(rest) < len(sent)

@@ -10,8 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// sanitizeEvent returns an event with sanitized text. s has the state of the
-// output between events.
+// sanitizeEvent returns an event with sanitized text. s keeps the state of the output between events.
 func sanitizeEvent(s *cmdkit.TerminalSanitizer, e timeline.Event) timeline.Event {
 	switch b := e.Body.(type) {
 	case timeline.Text:
@@ -63,16 +62,16 @@ func plainDisplay(d timeline.Display) timeline.Display {
 	return d
 }
 
-// plainDenied returns a denial with a sanitized command. Its String quotes the names: without their
-// invisible characters they would be other names.
+// plainDenied returns a denial with a sanitized hint. The names stay, because String quotes them:
+// without their invisible characters they would be other names.
 func plainDenied(d timeline.AccessDenied) timeline.AccessDenied {
 	d.Hint = cmdkit.PlainLine(d.Hint)
 	return d
 }
 
 // crashNoticeRewriter returns a function that rewrites events of a remote session for this machine.
-// The notice that the session before crashed names a file of the remote machine, and the command
-// without the remote.
+// The notice about a crash of the previous session names a file of the remote machine, and a command
+// that lacks the remote.
 func crashNoticeRewriter(now session.Info, again string) func(timeline.Event) timeline.Event {
 	return func(e timeline.Event) timeline.Event {
 		if n, ok := e.Body.(timeline.Notice); ok && now.CrashedTranscript != "" && strings.Contains(n.Message, now.CrashedTranscript) {

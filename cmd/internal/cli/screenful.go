@@ -19,8 +19,8 @@ const reservedRows = 4
 
 // A screenful is the last part of a session's events that fits a screen.
 type screenful struct {
-	after timeline.Seq // cursor before the events; 0 is the beginning of the session
-	first timeline.Event
+	after timeline.Seq   // cursor before the events; 0 is the beginning of the session
+	first timeline.Event // the event after it, cut to the part that fits; no body if all of it fits
 }
 
 // lastScreen finds the last screenful of a session. If the daemon cannot read backwards, it is the
@@ -46,7 +46,7 @@ func lastScreen(ctx context.Context, s session.Session, size session.Size) scree
 	return screenful{after: max(q.Before, 1) - 1}
 }
 
-// trimEvent returns the events of a screenful, with a notice about those above.
+// trimEvent returns an event of a screenful. The first one is cut to the part that fits.
 func (s screenful) trimEvent(e timeline.Event) timeline.Event {
 	if s.first.Body != nil && e.Seq == s.first.Seq {
 		return s.first

@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// warmPoolFlags says which sessions a daemon keeps ready.
+// warmPoolFlags holds the user's choice of the sessions that a daemon keeps ready.
 type warmPoolFlags struct {
 	kinds     []daemon.WarmPoolOptions
 	code, dir string
