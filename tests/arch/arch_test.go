@@ -1,6 +1,10 @@
-// Package arch holds the tree's rules about itself: its imports, its source, and documents
-// that must tell the truth about files and tests. A rule with exceptions lists them, each with
-// its reason. An exception that is no longer needed fails, too.
+// Package arch holds the tree's rules about itself. They are about imports, names, comments, sizes and
+// source, about the list of flaky tests, and about documents, which must tell the truth about files
+// and tests. A rule with exceptions lists them, each with its reason. An exception that is no longer
+// needed fails, too.
+//
+// The rules look at syntax. They ask the go command and git for the files, import no other package of
+// the module, and start no goroutines.
 package arch
 
 import (
@@ -21,8 +25,7 @@ import (
 
 const module = "github.com/turnstone-repl/turnstone"
 
-// A pkg is one package directory with every Go file in it, whatever system a file
-// is for.
+// A pkg is a package directory with all its Go files, including those for other systems.
 type pkg struct {
 	name  string // below the module: "workers/python"
 	dir   string
@@ -35,14 +38,14 @@ type file struct {
 	ast  *ast.File
 }
 
-// A tree is the module's source.
+// A tree is the source of the module, and of the module release in it.
 type tree struct {
 	root string
 	fset *token.FileSet
 	pkgs []*pkg
 }
 
-// load returns the module, which is parsed once for all tests: they only look at it.
+// load returns the tree. It is parsed once, because no test changes it.
 func load(t *testing.T) *tree {
 	t.Helper()
 	tr, err := loaded()
@@ -108,7 +111,7 @@ func (p *pkg) parse(fset *token.FileSet) error {
 	return nil
 }
 
-// at is where n stands, relative to the root.
+// at returns the file and line of n, relative to the root.
 func (tr *tree) at(n ast.Node) string {
 	pos := tr.fset.Position(n.Pos())
 	if rel, err := filepath.Rel(tr.root, pos.Filename); err == nil {
@@ -118,14 +121,14 @@ func (tr *tree) at(n ast.Node) string {
 	return pos.String()
 }
 
-// texts are the tracked text files below the root, by slash-separated path.
+// texts returns the tracked text files below the root, by slash-separated path.
 func (tr *tree) texts(t *testing.T) map[string]string {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(tr.root, ".git")); err != nil {
 		t.Skip("this is a copy of the tree without its git repository")
 	}
 	list, err := output(tr.root, "git", "ls-files", "-z")
-	if err != nil { // git is not installed, or trusts no tree of somebody else
+	if err != nil { // git is not installed, or does not trust a tree of another user
 		said, _, _ := strings.Cut(strings.ReplaceAll(err.Error(), "\nfatal: ", ": "), "\n")
 		t.Skip(said)
 	}
@@ -152,7 +155,7 @@ func run(t *testing.T, dir, name string, args ...string) string {
 	return out
 }
 
-// output runs a program of the tools, and its error has what that said.
+// output runs a program and returns its standard output. An error has its standard error.
 func output(dir, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir

@@ -200,13 +200,13 @@ func subTests(fn *ast.FuncDecl) (names []string) {
 	return names
 }
 
-// withoutCode drops fenced blocks and code spans, in which brackets are no links.
+// withoutCode removes fenced blocks and code spans, in which brackets are not links.
 func withoutCode(text string) string {
 	text = regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(text, "")
 	return regexp.MustCompile("`[^`\n]*`").ReplaceAllString(text, "")
 }
 
-// headings are the anchors that a Markdown file offers.
+// headings returns the anchors of a Markdown file.
 func headings(text string) map[string]bool {
 	anchors := make(map[string]bool)
 	drop := regexp.MustCompile(`[^\p{L}\p{N} _-]`)

@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// flakyDays is how long a test may be listed as flaky. scripts/again forgets after as long.
+// flakyDays is how long a test may be listed as flaky. scripts/again forgets a failure after the same
+// time.
 const flakyDays = 14
 
-// flakyFaults are the lines of .ci/flaky that break its rules, with the reasons.
+// flakyFaults returns the lines of .ci/flaky that break its rules, with the reasons.
 func flakyFaults(tr *tree, text string, now time.Time) (faults []string) {
 	number := 0
 	for line := range strings.Lines(text) {
@@ -45,7 +46,7 @@ func flakyFault(tr *tree, words []string, now time.Time) string {
 	switch {
 	case err != nil:
 		return "want a date such as 2006-01-02: " + words[2]
-	case date.After(now.AddDate(0, 0, 1)): // another time zone may be a day ahead
+	case date.After(now.AddDate(0, 0, 1)): // the author's time zone may be a day ahead
 		return words[2] + " is yet to come"
 	case date.Before(now.AddDate(0, 0, -flakyDays-1)):
 		return fmt.Sprintf("%s is flaky for more than %d days: find its cause", words[1], flakyDays)

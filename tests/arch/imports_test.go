@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// mayImport lists, for each package, the packages of this module that its
-// source may import. A package that is not listed fails: decide where it belongs.
+// mayImport lists, for each package, the packages of this module that its source may import. A package
+// that is not listed fails: decide where it belongs.
 var mayImport = map[string]string{
 	"ipc":                                   "",
 	"timeline":                              "internal/text timeline/internal/screen timeline/internal/redact timeline/internal/describe",
@@ -199,9 +199,9 @@ func TestImports(t *testing.T) {
 		}
 	})
 
-	// A dependency is known to the package that wraps it, so that it can be replaced
-	// there; the conformance suite also opens terminals, because it starts workers
-	// without a supervisor. Tests may use any.
+	// Only the package that wraps a dependency knows it, so that it can be replaced there. The
+	// conformance suite opens terminals itself, because it starts workers without a supervisor. Tests
+	// may use any.
 	t.Run("of dependencies are where these are wrapped", func(t *testing.T) {
 		t.Parallel()
 		owners := map[string]string{

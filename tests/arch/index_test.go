@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The index is how a reader finds a record: it has each one, with its title and status.
+// A reader finds a record by the index, which has a row for each, with its title and status.
 func TestRecordIndex(t *testing.T) {
 	t.Parallel()
 	tr := load(t)

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Small mechanisms that every package needs have one home, so that they have one answer to an absent
-// path, a relative variable or a failed write. Tests may use any, to check the homes.
+// Each small mechanism that every package needs has one home. So an absent path, a relative variable
+// or a failed write has the same effect in all of them. Tests may use any, to check the homes.
 func TestSmallMechanisms(t *testing.T) {
 	t.Parallel()
 	tr := load(t)
@@ -56,8 +56,8 @@ func TestSmallMechanisms(t *testing.T) {
 // xdgVariable matches a whole name: a list of entries "NAME=value" is something else.
 var xdgVariable = regexp.MustCompile(`^XDG_[A-Z_]+$`)
 
-// ownMechanisms returns where a file does by itself what has a home elsewhere, by kind: it resolves
-// "links", writes the "replacement" of a file, or reads a "variable" of XDG.
+// ownMechanisms returns the places where a file does itself what has a home elsewhere, by kind: it
+// resolves "links", writes the "replacement" of a file, or reads a "variable" of XDG.
 func ownMechanisms(f *ast.File) map[string][]ast.Node {
 	found := make(map[string][]ast.Node)
 	ast.Inspect(f, func(n ast.Node) bool {

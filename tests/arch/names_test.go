@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// familiar are the verbs and nouns of the standard library that everybody knows by themselves:
-// where they are the whole name, the receiver or the arguments say the object.
+// familiar has the words of the standard library that every reader knows. They may be a whole name:
+// the receiver or the arguments tell the object.
 var familiar = strings.Fields(`
 	add append as clone close compare contains copy cancel decode delete dial done encode equal error exit fatal find
 	flush format get handle has init is join json keys kill len less list listen lock log main marshal name
@@ -146,7 +146,7 @@ func TestNames(t *testing.T) {
 		})
 	})
 
-	// Methods of interfaces have one meaning, however many types have them.
+	// A method of an interface has one meaning, on any number of types.
 	t.Run("a method's name is on five types at most", func(t *testing.T) {
 		c := check(t, exceptions{
 			"addEvent":      "an event goes through a chain of readers, each of which adds it to its own result",
@@ -181,7 +181,7 @@ func TestNames(t *testing.T) {
 		}
 	})
 
-	// The public packages have one thing on several layers, such as an image or a session.
+	// The public packages have the same thing on several layers, such as an image or a session.
 	t.Run("a type's name is unique", func(t *testing.T) {
 		c := check(t, exceptions{})
 		layers := []string{"ipc", "timeline", "session", "supervisor", "client", "workers", "workers/python", "workers/r"}

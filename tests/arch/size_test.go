@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The bounds of what a reader holds in the head at once.
+// The bounds keep each part small enough to be understood at once.
 const (
 	maxStructFields     = 25
 	maxInterfaceMethods = 8

@@ -46,7 +46,7 @@ func TestSource(t *testing.T) {
 		}
 	})
 
-	// Platform differences are files of one package, not branches everywhere.
+	// A difference between systems is a file for each of them, not a branch.
 	t.Run("only the host package asks for the system", func(t *testing.T) {
 		t.Parallel()
 		tr := load(t)
@@ -93,9 +93,9 @@ func TestSource(t *testing.T) {
 		}
 	})
 
-	// A test that sleeps is slow when it passes and wrong on a busy machine. In a
-	// synctest bubble time is not real; a function in the exceptions is the body of
-	// another process, whose very purpose is to take time.
+	// A test that sleeps is slow when it passes, and wrong on a busy machine. In a synctest bubble time
+	// is not real. A function in the exceptions is the body of another process, whose purpose is to
+	// take time.
 	t.Run("tests do not sleep", func(t *testing.T) {
 		t.Parallel()
 		tr := load(t)
@@ -167,8 +167,8 @@ func TestSource(t *testing.T) {
 		}
 	})
 
-	// Package state is shared by everybody in the process and makes two supervisors
-	// in one program disturb each other. Tables that nothing writes to are fine.
+	// Package state is shared by the whole process, so that two supervisors in it would disturb each
+	// other. Tables that nothing writes to are fine.
 	t.Run("no package has mutable variables", func(t *testing.T) {
 		t.Parallel()
 		tr := load(t)
@@ -239,8 +239,8 @@ func TestSource(t *testing.T) {
 	})
 }
 
-// holdsState reports whether a declaration makes something that exists only to
-// be changed: a lock, an atomic, a channel or an empty container.
+// holdsState reports whether a declaration makes something that exists only to be changed: a lock, an
+// atomic, a channel or an empty container.
 func holdsState(spec *ast.ValueSpec) bool {
 	state := false
 	look := func(n ast.Node) bool {
@@ -269,7 +269,7 @@ func holdsState(spec *ast.ValueSpec) bool {
 	return state
 }
 
-// root is the variable that an assignment to e changes.
+// root returns the variable that an assignment to e changes, or nil.
 func root(e ast.Expr) *ast.Ident {
 	for {
 		switch x := e.(type) {
@@ -298,8 +298,8 @@ func (emptyPackages) Import(path string) (*types.Package, error) {
 	return p, nil
 }
 
-// selections are the uses of pkg.name in n. The package counts by its last
-// element, as it is imported everywhere here.
+// selections returns the uses of pkg.name in n. Only the last element of pkg counts, because the tree
+// imports these packages under that name.
 func selections(n ast.Node, pkg, name string) []*ast.SelectorExpr {
 	var found []*ast.SelectorExpr
 	pkg = pkg[strings.LastIndex(pkg, "/")+1:]
@@ -314,7 +314,7 @@ func selections(n ast.Node, pkg, name string) []*ast.SelectorExpr {
 	return found
 }
 
-// calls are the calls in n of one of functions.
+// calls returns the calls in n of any of the functions.
 func calls(n ast.Node, functions []*ast.SelectorExpr) []*ast.CallExpr {
 	var found []*ast.CallExpr
 	ast.Inspect(n, func(n ast.Node) bool {

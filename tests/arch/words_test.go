@@ -11,12 +11,12 @@ import (
 // maxSentenceWords bounds a sentence of a comment, or what follows its colon.
 const maxSentenceWords = 30
 
-// minTypeWords is what it takes to say what a type is.
+// minTypeWords is the least number of words that can say what a type is.
 const minTypeWords = 7
 
 var (
-	// A sentence that begins with a clause ("What is sent is …") has to be read twice: its
-	// subject is a person or a thing. Questions are fine.
+	// A sentence that begins with a clause ("What is sent is …") has to be read twice. Its subject
+	// should be a person or a thing. Questions are fine.
 	clause = regexp.MustCompile(`(?:^|[.:;] )(?:Who|What|Whoever|Whatever) [a-z][^.?]*(?:[.]|$)`)
 
 	// "There is no home directory" is good English; "there is no language %q" is "unknown
