@@ -32,6 +32,7 @@ type pkg struct {
 	files []*file
 }
 
+// A file is a parsed Go file of a package.
 type file struct {
 	name string // base name
 	test bool

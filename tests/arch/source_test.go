@@ -289,7 +289,7 @@ func root(e ast.Expr) *ast.Ident {
 	}
 }
 
-// emptyPackages stands for every import.
+// emptyPackages is an importer that returns an empty package for each path.
 type emptyPackages struct{}
 
 func (emptyPackages) Import(path string) (*types.Package, error) {

@@ -10,8 +10,10 @@ import (
 // A StringList is the value of a flag that may be repeated.
 type StringList []string
 
+// String implements [flag.Value].
 func (l *StringList) String() string { return strings.Join(*l, ",") }
 
+// Set adds a value.
 func (l *StringList) Set(name string) error {
 	*l = append(*l, name)
 	return nil
@@ -20,8 +22,10 @@ func (l *StringList) Set(name string) error {
 // A CommaList is the value of a flag that may be repeated, or given once with commas.
 type CommaList []string
 
+// String implements [flag.Value].
 func (l *CommaList) String() string { return strings.Join(*l, ",") }
 
+// Set adds the values between the commas.
 func (l *CommaList) Set(value string) error {
 	for one := range strings.SplitSeq(value, ",") {
 		if one = strings.TrimSpace(one); one != "" {
@@ -34,8 +38,10 @@ func (l *CommaList) Set(value string) error {
 // A CodeFlag is the value of -e, which may be repeated. All values together are one program.
 type CodeFlag []string
 
+// String returns the program.
 func (c *CodeFlag) String() string { return strings.Join(*c, "\n") }
 
+// Set adds lines to the program.
 func (c *CodeFlag) Set(part string) error {
 	*c = append(*c, part)
 	return nil
@@ -44,6 +50,7 @@ func (c *CodeFlag) Set(part string) error {
 // A ByteSize is a flag value in bytes: 512M, 8G, 1.5GiB.
 type ByteSize int64
 
+// String returns the size in the largest unit that divides it, or "" for 0.
 func (s *ByteSize) String() string {
 	n := int64(*s)
 	for i := len(sizeUnits) - 1; n != 0 && i >= 0; i-- {
@@ -57,6 +64,7 @@ func (s *ByteSize) String() string {
 // sizeUnits are the first letters of the units, each 1024 times the one before.
 const sizeUnits = " KMGT"
 
+// Set parses a size, whose unit may be in either case.
 func (s *ByteSize) Set(text string) error {
 	number := strings.TrimRight(strings.ToUpper(strings.TrimSpace(text)), "IB")
 	power := 0

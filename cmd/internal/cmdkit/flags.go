@@ -14,6 +14,7 @@ import (
 // A UsageError describes a mistake in the command line.
 type UsageError struct{ message string }
 
+// Error returns the message.
 func (e *UsageError) Error() string { return e.message }
 
 // UsageErrorf returns a UsageError with a formatted message.

@@ -17,6 +17,7 @@ type TerminalSanitizer struct {
 	partial  []byte // an incomplete character
 }
 
+// A sanitizerState tells which part of a control sequence may come next.
 type sanitizerState int
 
 const (

@@ -13,6 +13,7 @@ import (
 // A SignalError is the cause of a context that a signal cancelled.
 type SignalError struct{ Number int }
 
+// Error names the signal by its number.
 func (e *SignalError) Error() string { return fmt.Sprintf("ended by signal %d", e.Number) }
 
 // CatchSignals returns a context that the first termination signal cancels, so that the program can

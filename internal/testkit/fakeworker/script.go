@@ -54,6 +54,7 @@ func (w *fakeWorker) runScript(t *workerTurn, text string) (failure *ipc.Runtime
 	return nil, 0
 }
 
+// A scriptCommand runs a command of a script with its argument. An error ends the script.
 type scriptCommand func(w *fakeWorker, t *workerTurn, argument string) *ipc.RuntimeError
 
 func commandNames() []string { return slices.Collect(maps.Keys(scriptCommands())) }
