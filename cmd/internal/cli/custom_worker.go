@@ -22,8 +22,8 @@ import (
 // workersFile returns the user's file of custom workers.
 func workersFile() string { return userconfig.WorkersFile(os.Getenv) }
 
-// userLanguages returns the languages of the user's file, by name. It returns none with an error;
-// commands that need none of them still work.
+// userLanguages returns the languages of the user's file, sorted by name. With an error it returns
+// none; commands that need none of them still work.
 func userLanguages() ([]languageInfo, error) {
 	file := workersFile()
 	all, err := userconfig.ReadWorkers(file)
@@ -49,8 +49,8 @@ func userLanguages() ([]languageInfo, error) {
 	return own, nil
 }
 
-// newWorkerLanguage returns the language of a custom worker. Nothing is known about it but the
-// user's settings. why says who chose it.
+// newWorkerLanguage returns the language of a custom worker. Only the user's settings are known about
+// it. why says where the user chose it.
 func newWorkerLanguage(name string, w userconfig.CustomWorker, why string) languageInfo {
 	display := w.Display
 	if display == "" {

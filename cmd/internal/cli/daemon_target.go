@@ -143,7 +143,8 @@ func (t *daemonTarget) dialer(ctx context.Context) (client.Dialer, error) {
 	return client.Socket(t.socket), nil
 }
 
-// completeCommand adds to a transport command what the user at the terminal may see and answer.
+// completeCommand adds to a transport command the settings that all of them share, and the terminal at
+// which the user may be asked.
 func (t *daemonTarget) completeCommand(c *client.CommandDialer) *client.CommandDialer {
 	c.Prefix[0] = expandHome(c.Prefix[0])
 	c.StartDaemon, c.KeepAlive = t.startsDaemon, remoteSilenceTimeout

@@ -31,7 +31,7 @@ import (
 type languageInfo struct {
 	name         string
 	aliases      []string // other names that people use
-	display      string   // for display
+	display      string   // as people write it: "Python"
 	continuation string   // the prompt for further lines of an input
 	syntax       *lineedit.Syntax
 
@@ -57,7 +57,7 @@ type languageInfo struct {
 	// quitInput is an input that makes the runtime exit as at the end of a program.
 	quitInput string
 
-	// candidates returns the places that newSpec searched.
+	// candidates returns the places that newSpec searches.
 	candidates func(executable, dir string) []workers.Candidate
 
 	export export.NotebookLanguage

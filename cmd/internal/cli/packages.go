@@ -21,7 +21,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A packageList is the value of --with, which may be repeated.
+// A packageList is the value of --with, which names a package and may be repeated.
 type packageList []string
 
 func (l *packageList) String() string { return strings.Join(*l, " ") }
@@ -94,7 +94,7 @@ func sessionWritableDirs(spec workers.Spec) (dirs []string, err error) {
 	}), nil
 }
 
-// withoutSecrets returns an environment for third-party programs.
+// withoutSecrets removes the variables of clientSecrets from an environment for third-party programs.
 func withoutSecrets(environ []string) []string {
 	return slices.DeleteFunc(environ, func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")

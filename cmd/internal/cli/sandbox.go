@@ -29,7 +29,7 @@ type sandboxFlags struct {
 	isRemote              bool // the session is on another machine
 }
 
-// A pathListFlag is the value of a flag that may be repeated.
+// A pathListFlag is the value of a flag that names a file or directory and may be repeated.
 type pathListFlag []string
 
 func (f *pathListFlag) String() string { return strings.Join(*f, string(filepath.ListSeparator)) }
@@ -206,7 +206,7 @@ func setSandboxParams(s *workers.Sandbox, p *client.CreateParams) {
 	}
 }
 
-// loginVariables lead to the user's screen, keys and buses, and differ between logins.
+// loginVariables are variables that lead to the user's screen, keys and buses, and differ between logins.
 var loginVariables = []string{"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SSH_AUTH_SOCK", "SSH_AGENT_PID", "KRB5CCNAME", "DBUS_SESSION_BUS_ADDRESS"}
 
 // loginEnv returns the login variables that a session without a sandbox takes over from its
@@ -278,5 +278,5 @@ func trySandboxHere(ctx context.Context, accept workers.SandboxMechanism) ([]str
 	return trySandboxIn(ctx, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, AcceptMechanism: accept, NoNotice: true}, dir)
 }
 
-// probeTimeout bounds each check of doctor.
+// probeTimeout bounds a trial of a sandbox, and each check of doctor.
 const probeTimeout = 10 * time.Second
