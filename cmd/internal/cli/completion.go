@@ -17,6 +17,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
+// completionScripts holds a script for each shell.
+//
 //go:embed completion/*
 var completionScripts embed.FS
 

@@ -12,6 +12,8 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 )
 
+// helpPages holds the help pages that cover more than one command.
+//
 //go:embed help/*.txt
 var helpPages embed.FS
 

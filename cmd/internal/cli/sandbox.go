@@ -206,7 +206,7 @@ func setSandboxParams(s *workers.Sandbox, p *client.CreateParams) {
 	}
 }
 
-// loginVariables are variables that lead to the user's screen, keys and buses, and differ between logins.
+// loginVariables name the user's screen, keys and buses. Their values differ between logins.
 var loginVariables = []string{"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SSH_AUTH_SOCK", "SSH_AGENT_PID", "KRB5CCNAME", "DBUS_SESSION_BUS_ADDRESS"}
 
 // loginEnv returns the login variables that a session without a sandbox takes over from its
