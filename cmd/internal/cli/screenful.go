@@ -55,17 +55,32 @@ func (s screenful) trimEvent(e timeline.Event) timeline.Event {
 }
 
 // A rowCounter counts the rows that events fill, starting with the last event.
-type rowCounter struct{ cols, rows int }
+type rowCounter struct {
+	cols, rows int
+	textBelow  bool // the event below is text, which an unfinished line continues in the same row
+}
 
 // add adds an event. When the screen is full, it returns only the part of the event that fits.
 func (c *rowCounter) add(e timeline.Event) (fits timeline.Event, full bool) {
 	if e.IsUnseen() {
 		return e, false
 	}
+	text, isText := e.Body.(timeline.Text)
+	switch {
+	case isText && c.textBelow && len(text.Data) > 0 && !bytes.HasSuffix(text.Data, []byte("\n")):
+		c.rows++
+	case c.rows <= 0:
+		e.Body = timeline.Text{}
+		return e, true
+	}
+	c.textBelow = isText
 	switch b := e.Body.(type) {
 	case timeline.Text:
 		b.Data = c.fitTail(b.Data)
 		e.Body = b
+		if len(b.Data) == len(text.Data) {
+			return e, false // the event above may begin its first line
+		}
 	case timeline.TurnStarted:
 		b.Input = c.fitTail(b.Input)
 		e.Body = b

@@ -25,3 +25,22 @@ func TestRowCounter(t *testing.T) {
 		}
 	}
 }
+
+// Output comes in pieces of any length, and a line in two pieces fills one row.
+func TestRowCounter_Pieces(t *testing.T) {
+	t.Parallel()
+	const text = "a\nb\nc\nd\n"
+	for cut := 1; cut < len(text); cut++ {
+		f, shown := rowCounter{cols: 10, rows: 3}, ""
+		for _, piece := range []string{text[cut:], text[:cut]} {
+			fits, full := f.add(timeline.Event{Body: timeline.Text{Data: []byte(piece)}})
+			shown = string(fits.Body.(timeline.Text).Data) + shown
+			if full {
+				break
+			}
+		}
+		if want := "b\nc\nd\n"; shown != want {
+			t.Errorf("cut at %d: got %q, want %q", cut, shown, want)
+		}
+	}
+}
