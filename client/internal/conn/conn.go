@@ -46,7 +46,7 @@ const (
 	connectionEndTimeout = 5 * time.Second
 )
 
-// Options configure a connection. They do not change while it is used.
+// Options configure how a connection probes, identifies and reads the other end. They do not change while it is used.
 type Options struct {
 	Protocol  int             // the version of the protocol that the daemon must speak
 	Remote    bool            // the connection is probed while it is needed

@@ -1,6 +1,5 @@
 // Package plan turns the policy of a sandbox into three things: real paths in the order in which they
-// are mounted, names that a worker must not write, and a home directory that is built from the files
-// that it may see.
+// are mounted, names that a worker must not write, and a home directory of the files that it may see.
 //
 // It runs in the supervisor, on every system. [NewPlan] makes a [Plan] from a workers.Sandbox;
 // [Plan.ForMechanism] adapts it to a mechanism that the user accepts on systems without namespaces.
