@@ -10,8 +10,9 @@ import (
 // Bound is the longest wait. A test that comes near it has failed.
 const Bound = 2 * time.Minute
 
-// interval is the time between two checks of a fact.
-const interval = time.Millisecond
+// interval is the time between two checks of a fact. Some checks read all processes or start one, and
+// must leave the processors to what is tested.
+const interval = 5 * time.Millisecond
 
 // Until polls a fact until it holds, and fails the test if it does not within Bound.
 func Until(t testing.TB, what string, holds func() bool) {
