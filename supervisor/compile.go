@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -88,7 +88,7 @@ func (s *Session) runCompiler(ctx context.Context, spec *workers.Spec) error {
 		return err
 	}
 	defer box.release()
-	p, err := host.Start(&host.StartConfig{Path: compilation.Path, Args: expandFilesDir(compilation.Args, files), Env: []string{"PATH=/usr/bin:/bin"}, Dir: files, Sandbox: box.sandbox, Timeout: s.o.StartTimeout, Context: ctx})
+	p, err := launch.Start(&launch.StartConfig{Path: compilation.Path, Args: expandFilesDir(compilation.Args, files), Env: []string{"PATH=/usr/bin:/bin"}, Dir: files, Sandbox: box.sandbox, Timeout: s.o.StartTimeout, Context: ctx})
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// supervisor/internal/host tests how all kinds of processes end; this test covers the ends that a
+// supervisor/internal/launch tests how all kinds of processes end; this test covers the ends that a
 // session initiates.
 func TestSession_EndsChildren(t *testing.T) {
 	for _, how := range []string{"reset", "closed", "the worker ends"} {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -66,7 +66,7 @@ func runWithFakeWorker(t *testing.T, o *Options, spec workers.Spec, test func(*t
 			t.Fatal(err)
 		}
 		var p *fakeProcess
-		sup.launcher = func(*host.StartConfig) (*launchResult, error) {
+		sup.launcher = func(*launch.StartConfig) (*launchResult, error) {
 			var l *launchResult
 			p, l = newFakeProcess(t)
 			return l, nil

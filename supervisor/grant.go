@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -184,7 +184,7 @@ func (s *Session) grantPath(w *worker, g session.Grant, id string, late func(*wo
 	path := g.Read + g.Write
 	err := w.proc.control.Grant(path, g.Read != "", id, func() { late(w) })
 	switch {
-	case errors.Is(err, host.ErrGrantPending): // the worker may still get write access
+	case errors.Is(err, launch.ErrGrantPending): // the worker may still get write access
 		w.callWhenEnded(ended)
 		return fmt.Errorf("the sandbox did not answer within 5s, so it is unknown whether this session can use %s; an event reports it if the grant takes effect later, and a reset revokes it", path)
 	case err != nil:

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/ipc"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -29,7 +29,7 @@ func TestProcessLimit_AllSessions(t *testing.T) {
 		var p [2]*fakeProcess
 		var s [2]*Session
 		for i, limit := range []int{0, 40} {
-			sup.launcher = func(c *host.StartConfig) (l *launchResult, _ error) {
+			sup.launcher = func(c *launch.StartConfig) (l *launchResult, _ error) {
 				if want := []int{100, 40}[i]; c.Limits.Processes != want {
 					t.Errorf("the command allows %d processes, want %d", c.Limits.Processes, want)
 				}

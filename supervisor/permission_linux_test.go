@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -148,7 +148,7 @@ func recordedBodies[B timeline.Body](s *Session) (all []B) {
 func (f *sandboxFixture) resetWorker() {
 	f.Helper()
 	f.process.withLock(func() { f.process.fatalSignal = monitorproto.Hangup })
-	f.session.launcher = func(*host.StartConfig) (l *launchResult, err error) {
+	f.session.launcher = func(*launch.StartConfig) (l *launchResult, err error) {
 		f.process, l = newFakeProcess(f.T)
 		return l, nil
 	}
@@ -542,9 +542,9 @@ func TestGrant(t *testing.T) {
 			if err := os.Remove(c.dirB); err != nil {
 				t.Fatal(err)
 			}
-			var plans []*host.StartConfig
+			var plans []*launch.StartConfig
 			launch := c.session.launcher
-			c.session.launcher = func(cmd *host.StartConfig) (*launchResult, error) { plans = append(plans, cmd); return launch(cmd) }
+			c.session.launcher = func(cmd *launch.StartConfig) (*launchResult, error) { plans = append(plans, cmd); return launch(cmd) }
 			c.process.withLock(func() { c.process.fatalSignal = monitorproto.Hangup })
 			if err := c.session.Reset(t.Context()); err != nil {
 				t.Fatal(err)
@@ -654,7 +654,7 @@ func TestGrant(t *testing.T) {
 	t.Run("counts only once the sandbox has answered", func(t *testing.T) {
 		t.Parallel()
 		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
-			c.process.withLock(func() { c.process.grantError = host.ErrGrantPending })
+			c.process.withLock(func() { c.process.grantError = launch.ErrGrantPending })
 			call := c.holdCall("write", c.dirA+"/x")
 			err := c.session.As("ada").AnswerPermission(t.Context(), c.wantQuestion(c.dirA+"/x"), true)
 			if err == nil || !strings.Contains(err.Error(), "unknown whether this session can use "+c.dirA) {
@@ -881,7 +881,7 @@ func TestBeforeWrite(t *testing.T) {
 				t.Error("the grant was accepted")
 			}
 			must("with one that failed", c.workspace, c.dirA)
-			c.process.withLock(func() { c.process.grantError = host.ErrGrantPending })
+			c.process.withLock(func() { c.process.grantError = launch.ErrGrantPending })
 			if err := c.session.Allow(t.Context(), session.Grant{Write: c.dirB}); err == nil {
 				t.Error("the grant was accepted")
 			}
@@ -889,7 +889,7 @@ func TestBeforeWrite(t *testing.T) {
 			c.resetWorker()
 			must("in the next worker", c.workspace, c.dirA)
 			c.process.withLock(func() { c.process.fatalSignal = monitorproto.Hangup })
-			c.session.launcher = func(*host.StartConfig) (*launchResult, error) { return nil, errors.New("no") }
+			c.session.launcher = func(*launch.StartConfig) (*launchResult, error) { return nil, errors.New("no") }
 			if err := c.session.Reset(t.Context()); err == nil {
 				t.Error("the session started")
 			}

@@ -4,13 +4,13 @@ import (
 	"io"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 )
 
 // A launcher starts a worker's process and returns once it exists.
-type launcher func(*host.StartConfig) (*launchResult, error)
+type launcher func(*launch.StartConfig) (*launchResult, error)
 
 // A launchResult is what a launcher returns: a process with its channel and its terminal.
 type launchResult struct {
@@ -89,8 +89,8 @@ type readerFinder interface {
 }
 
 // launchLocal starts a process of this system.
-func launchLocal(c *host.StartConfig) (*launchResult, error) {
-	p, err := host.Start(c)
+func launchLocal(c *launch.StartConfig) (*launchResult, error) {
+	p, err := launch.Start(c)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -33,7 +33,7 @@ type Program struct {
 // go to its standard input. Any goroutine may call its methods.
 type RunningProgram struct {
 	io.ReadWriteCloser // the pipes; Close of the RunningProgram hides theirs
-	process            *host.WorkerProcess
+	process            *launch.WorkerProcess
 	drained            chan struct{} // closed when all of its standard error has been read
 
 	mu         sync.Mutex
@@ -43,7 +43,7 @@ type RunningProgram struct {
 // StartProgram starts a program. On Windows it needs [MonitorMain]. On other systems without
 // MonitorMain, processes that the program starts may be left behind.
 func StartProgram(p *Program) (*RunningProgram, error) {
-	process, err := host.Start(&host.StartConfig{Path: p.Path, Args: p.Args, Env: p.Env, Dir: p.Dir, ChannelOnStdio: true, Logger: p.Logger})
+	process, err := launch.Start(&launch.StartConfig{Path: p.Path, Args: p.Args, Env: p.Env, Dir: p.Dir, ChannelOnStdio: true, Logger: p.Logger})
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/userdirs"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linux"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
@@ -26,11 +26,11 @@ import (
 
 // A confinement is everything that a sandbox adds to the start of a worker.
 type confinement struct {
-	sandbox     *host.SandboxConfig // nil without a sandbox
-	env         []string            // changes to the worker's environment, applied before those of its Spec
-	notices     []string            // for the user of the session; complete when the worker has started
-	sandboxView                     // complete when the worker has started
-	release     func()              // call it once the sandbox is no longer used; never nil
+	sandbox     *launch.SandboxConfig // nil without a sandbox
+	env         []string              // changes to the worker's environment, applied before those of its Spec
+	notices     []string              // for the user of the session; complete when the worker has started
+	sandboxView                       // complete when the worker has started
+	release     func()                // call it once the sandbox is no longer used; never nil
 }
 
 // A sandboxView describes what a sandboxed worker cannot see. Without a sandbox it is empty.
@@ -149,7 +149,7 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 		keep, c.release = o.BeforeWrite(plan.WritablePaths(sandbox, origin))
 		policy.Protected = append(policy.Protected, keep...)
 	}
-	c.sandbox = &host.SandboxConfig{Mechanism: by, Egress: hasEgress, Plan: func() (*plan.Plan, error) {
+	c.sandbox = &launch.SandboxConfig{Mechanism: by, Egress: hasEgress, Plan: func() (*plan.Plan, error) {
 		sandboxPlan, notices, err := newSandboxPlan(&policy, origin, by, spec, hasEgress, o)
 		if err != nil {
 			return nil, err
@@ -370,7 +370,7 @@ func (sup *Supervisor) trySandboxBy(ctx context.Context, sandbox *workers.Sandbo
 		return nil, err
 	}
 	defer c.release()
-	p, err := host.Start(&host.StartConfig{Path: linux.TrialProgram, Env: sup.o.Env, Dir: dir, Sandbox: c.sandbox, Timeout: sup.o.StartTimeout, Context: ctx})
+	p, err := launch.Start(&launch.StartConfig{Path: linux.TrialProgram, Env: sup.o.Env, Dir: dir, Sandbox: c.sandbox, Timeout: sup.o.StartTimeout, Context: ctx})
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -35,7 +35,7 @@ const MaxInputBytes = session.MaxInputBytes
 // sessions. The supervisor starts each worker through a small monitor process: the program's own
 // executable in a hidden mode. In that mode MonitorMain never returns. Without MonitorMain, workers
 // run without the monitor, and each session starts with a notice about the weaker guarantees.
-func MonitorMain() { host.MonitorMain() }
+func MonitorMain() { launch.MonitorMain() }
 
 // Options configure a [Supervisor] and the sessions that it opens. The zero value is ready to use.
 type Options struct {
@@ -201,7 +201,7 @@ const (
 
 // MaxSessionsByFiles returns the number of sessions that this program's limit on open files allows;
 // 0 if the system has no such limit.
-func MaxSessionsByFiles() int { return sessionsForFiles(host.MaxOpenFiles()) }
+func MaxSessionsByFiles() int { return sessionsForFiles(launch.MaxOpenFiles()) }
 
 func sessionsForFiles(files int) int {
 	if files == 0 {
@@ -210,7 +210,7 @@ func sessionsForFiles(files int) int {
 	return max(1, (files-reservedFiles)/filesPerSession)
 }
 
-func defaultDir() string { return filepath.Join(os.TempDir(), host.PrivateDirName()) }
+func defaultDir() string { return filepath.Join(os.TempDir(), launch.PrivateDirName()) }
 
 // lockFileName is a file in a session's directory. The session's program keeps it locked for as
 // long as it lives.
@@ -225,7 +225,7 @@ func removeAbandoned(dir string) {
 		if dir := filepath.Dir(path); strings.HasSuffix(dir, crashedSuffix) || strings.HasSuffix(dir, discardedSuffix) {
 			continue // the first is saved, and the second is being removed
 		}
-		if lock, err := host.LockFile(path); err == nil && !retainCrashed(filepath.Dir(path), lock) {
+		if lock, err := launch.LockFile(path); err == nil && !retainCrashed(filepath.Dir(path), lock) {
 			_ = discardDir(filepath.Dir(path))
 		}
 	}
@@ -294,9 +294,9 @@ func checkPrivateDir(dir string) error {
 		return fmt.Errorf("supervisor: %w", err)
 	case !info.IsDir():
 		return fmt.Errorf("supervisor: %s is not a directory", dir)
-	case !host.IsOwnedByUser(info):
+	case !launch.IsOwnedByUser(info):
 		return fmt.Errorf("supervisor: %s belongs to another user; choose another directory with TMPDIR (or Options.Dir)", dir)
-	case host.IsWritableByOthers(info):
+	case launch.IsWritableByOthers(info):
 		return fmt.Errorf("supervisor: other users may write to %s; remove that permission (chmod go-w) or choose another directory with TMPDIR (or Options.Dir)", dir)
 	}
 	return nil
@@ -352,7 +352,7 @@ func (sup *Supervisor) reserveName(name string) error {
 	}
 	if most := MaxSessionsByFiles(); most > 0 && len(sup.sessions) >= most {
 		return session.Errorf(session.KindLimit, "too many sessions: %d are open, and this program may have %d open files, which is enough for %d; close one first, or raise the hard limit (ulimit -Hn) for the program that opens them",
-			len(sup.sessions), host.MaxOpenFiles(), most)
+			len(sup.sessions), launch.MaxOpenFiles(), most)
 	}
 	sup.sessions[name] = nil
 	sup.opening.Add(1)
@@ -446,7 +446,7 @@ func (sup *Supervisor) openSession(name string, spec workers.Spec) (*Session, er
 // that no other program takes it for abandoned.
 func (sup *Supervisor) createLock(dir string, a lockFileInfo) (*os.File, error) {
 	path := filepath.Join(dir, lockFileName)
-	lock, err := host.LockFile(path + ".new")
+	lock, err := launch.LockFile(path + ".new")
 	if err != nil {
 		return nil, err
 	}

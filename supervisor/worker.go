@@ -19,7 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/userdirs"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/host"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -92,7 +92,7 @@ func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, 
 		return nil, err
 	}
 	log := s.workerLog(generation)
-	proc, err := s.launcher(&host.StartConfig{
+	proc, err := s.launcher(&launch.StartConfig{
 		Path: spec.Path,
 		Args: expandFilesDir(spec.Args, files),
 		Env:  s.newWorkerEnv(&spec, box.env, files),
@@ -150,7 +150,7 @@ func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, 
 func (s *Session) newWorkerEnv(spec *workers.Spec, sandboxEnv []string, files string) []string {
 	changes := []string{"LISTEN_FDS", "LISTEN_PID"}
 	if !spec.UserTerminal {
-		changes = append(changes, "TERM=dumb", host.PagerEnv)
+		changes = append(changes, "TERM=dumb", launch.PagerEnv)
 	}
 	changes = append(changes, sandboxEnv...)
 	changes = append(changes, expandFilesDir(spec.Env, files)...)

@@ -22,7 +22,7 @@ var mayImport = map[string]string{
 	"supervisor/internal/egressipc":         "",
 	"supervisor/internal/egress":            "workers supervisor/internal/egressipc internal/environ",
 	"supervisor/internal/procinfo":          "",
-	"supervisor/internal/host":              "supervisor/internal/egressipc internal/environ supervisor/internal/monitorproto supervisor/internal/pty supervisor/internal/proctree supervisor/internal/monitor supervisor/internal/winpipe supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux",
+	"supervisor/internal/launch":            "supervisor/internal/egressipc internal/environ supervisor/internal/monitorproto supervisor/internal/pty supervisor/internal/proctree supervisor/internal/monitor supervisor/internal/winpipe supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux",
 	"supervisor/internal/monitorproto":      "supervisor/internal/sandbox/plan",
 	"supervisor/internal/sandbox/filestate": "",
 	"supervisor/internal/sandbox/gitconfig": "internal/text",
@@ -42,7 +42,7 @@ var mayImport = map[string]string{
 	"workers/conformance": "ipc workers internal/environ",
 	"workers/templates":   "",
 
-	"supervisor": "ipc timeline session workers internal/text supervisor/internal/egress supervisor/internal/host supervisor/internal/monitorproto supervisor/internal/egressipc internal/paths internal/environ internal/userdirs supervisor/internal/proctree supervisor/internal/sandbox/filestate supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux",
+	"supervisor": "ipc timeline session workers internal/text supervisor/internal/egress supervisor/internal/launch supervisor/internal/monitorproto supervisor/internal/egressipc internal/paths internal/environ internal/userdirs supervisor/internal/proctree supervisor/internal/sandbox/filestate supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux",
 
 	"internal/namedpipe":              "",
 	"internal/shellword":              "timeline",
@@ -142,7 +142,7 @@ var reasons = []struct{ from, to, because string }{
 	{"supervisor/internal/monitorproto", "", "the two sides agree here, and neither is below the other"},
 	{"supervisor/internal/pty", "", "a terminal knows nothing of the processes that start or end on it"},
 	{"supervisor/internal/proctree", "", "it knows processes, not how a worker starts or what it says"},
-	{"supervisor/internal/host", "", "platform code knows processes and terminals, not sessions"},
+	{"supervisor/internal/launch", "", "platform code knows processes and terminals, not sessions"},
 	{"", "ipc", "only the supervisor and workers speak the worker protocol"},
 	{"", "cmd/", "commands are built on the library, not the other way round"},
 	{"", "tests/", "what tests need stays in tests"},

@@ -52,7 +52,7 @@ func TestSource(t *testing.T) {
 		tr := load(t)
 		c := check(t, exceptions{"cmd/internal/remote/bridge/bridge.go": "the greeting names the system; nothing differs by it"})
 		for _, p := range tr.pkgs {
-			if p.name == "supervisor/internal/host" {
+			if p.name == "supervisor/internal/launch" {
 				continue
 			}
 			for _, f := range p.files {
@@ -143,7 +143,7 @@ func TestSource(t *testing.T) {
 				files[f.name] = true
 				for _, spec := range f.ast.Imports {
 					switch path := strings.Trim(spec.Path.Value, `"`); path {
-					case "context", "os", "sync", module + "/supervisor/internal/host":
+					case "context", "os", "sync", module + "/supervisor/internal/launch":
 						t.Errorf("%s: %s decides, and must not import %s: leave it as an effect", tr.at(spec), f.name, path)
 					}
 				}
@@ -173,10 +173,10 @@ func TestSource(t *testing.T) {
 		t.Parallel()
 		tr := load(t)
 		c := check(t, exceptions{
-			"supervisor/internal/host monitorMainCalled": "whether main called MonitorMain is a fact of the process, written once",
-			"workers/python moduleSources":               "the embedded source, read once and never changed",
-			"workers/r scriptSources":                    "the embedded source, read once and never changed",
-			"timeline jsonNames":                         "the names of fields in JSON, read once and never changed",
+			"supervisor/internal/launch monitorMainCalled": "whether main called MonitorMain is a fact of the process, written once",
+			"workers/python moduleSources":                 "the embedded source, read once and never changed",
+			"workers/r scriptSources":                      "the embedded source, read once and never changed",
+			"timeline jsonNames":                           "the names of fields in JSON, read once and never changed",
 		})
 		for _, p := range tr.pkgs {
 			var files []*ast.File

@@ -33,5 +33,5 @@ func isAlive(pid int) bool {
 }
 
 // openFiles has no count here: the handles of a process are also those of its threads,
-// which come and stay. The tests of supervisor/internal/host count them.
+// which come and stay. The tests of supervisor/internal/launch count them.
 func openFiles() int { return 0 }

@@ -1,5 +1,0 @@
-//go:build !race && !windows
-
-package host_test
-
-const raceEnabled = false

@@ -1,0 +1,250 @@
+package launch
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
+)
+
+// closeTimeout bounds the time to end a process tree.
+const closeTimeout = 2 * time.Second
+
+// A WorkerProcess is a worker with its terminal, its private channel and everything
+// it started. Its methods may be used by any goroutine.
+type WorkerProcess struct {
+	pid             int
+	nonce           string
+	hasMonitor      bool
+	backend         backend
+	channel         *Channel
+	term            *pty.Terminal
+	childWatch      pty.ChildWatch
+	egressConn      *egressipc.Conn // nil unless connections may leave the sandbox
+	uncountedMemory string          // returned by UncountedMemory
+
+	exited    chan struct{}     // closed once exit is set
+	exit      monitorproto.Exit // written once, before exited closes
+	done      chan struct{}     // closed when the tree has ended
+	survivors []int             // written once, before done closes
+	notices   chan string       // closed with done
+	wg        sync.WaitGroup
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// A backend implements what depends on the system, and on whether there is a monitor.
+type backend interface {
+	sendSignal(monitorproto.Signal, monitorproto.Target) error
+	// signalsSent is closed when every signal requested so far was sent; nil if that is so already.
+	signalsSent() <-chan struct{}
+	// killTree starts to kill the whole tree and returns; it may be repeated.
+	killTree()
+	// run serves the worker until nothing of it is left: within closeTimeout of its end or of
+	// killTree, plus proctree.DyingTimeout for processes that die slowly. It calls ended once, and
+	// returns the pids of the survivors.
+	run(ended func(monitorproto.Exit), notice func(string)) (remains []int)
+	// findReaders returns nil if readers cannot be seen.
+	findReaders() []monitorproto.TerminalReader
+	canSeeReaders() bool
+	usageBackend
+	sandboxBackend
+}
+
+// A usageBackend is the part of a backend that measures and limits what a tree uses.
+type usageBackend interface {
+	memoryBytes() int64
+	// measureUsage, applyLimits and killMembers do nothing if the system has no such limits.
+	measureUsage(exact int64) proctree.Usage
+	applyLimits(proctree.Usage, proctree.LimitUpdate)
+	killMembers(pids []int)
+}
+
+// A sandboxBackend is the part of a backend that serves a sandbox.
+type sandboxBackend interface {
+	// permitCall answers a suspended call.
+	permitCall(id uint64, ok bool) error
+	// grantAccess adds a directory to the sandbox, and waits until the worker has access.
+	grantAccess(path string, read bool, id string, late func()) error
+	// forgetDenials makes the monitor report denials again.
+	forgetDenials() error
+	// refreshSandbox updates the sandbox with files that programs outside have replaced.
+	refreshSandbox() (notices []string, err error)
+	// drainEvents processes the events that the monitor has sent so far.
+	drainEvents()
+}
+
+// noSandbox is embedded by a backend that does not support sandboxes.
+type noSandbox struct{}
+
+func (noSandbox) permitCall(uint64, bool) error                  { return errNoSandbox }
+func (noSandbox) grantAccess(string, bool, string, func()) error { return errNoSandbox }
+func (noSandbox) forgetDenials() error                           { return nil }
+func (noSandbox) refreshSandbox() ([]string, error)              { return nil, nil }
+func (noSandbox) drainEvents()                                   {}
+
+// ErrGrantPending is returned by Grant while it is not known whether the worker has the access.
+var ErrGrantPending = errors.New("host: the monitor did not answer a grant in time")
+
+var errNoSandbox = errors.New("host: the worker has no sandbox")
+
+func newProcess(pid int, nonce string, hasMonitor bool, c backend, ch *Channel, t *pty.Terminal) *WorkerProcess {
+	p := &WorkerProcess{
+		pid: pid, nonce: nonce, hasMonitor: hasMonitor, backend: c, channel: ch, term: t,
+		exited:  make(chan struct{}),
+		done:    make(chan struct{}),
+		notices: make(chan string, 16),
+	}
+	p.wg.Go(func() {
+		p.survivors = c.run(
+			func(e monitorproto.Exit) { p.exit = e; close(p.exited) },
+			func(s string) {
+				select {
+				case p.notices <- s:
+				default: // the user has not read the last 16
+				}
+			})
+		close(p.notices)
+		close(p.done)
+	})
+	return p
+}
+
+// PID returns the worker's process id.
+func (p *WorkerProcess) PID() int { return p.pid }
+
+// HasMonitor reports whether the monitor started the worker. Without it, the worker leads
+// its session itself. It inherits the caller's signal mask, its ignored signals and any
+// descriptor that is not close-on-exec. A stopped worker stays stopped. Processes that left
+// its session or outlive the caller may survive.
+func (p *WorkerProcess) HasMonitor() bool { return p.hasMonitor }
+
+// Nonce returns the third part of REPL_IPC: 16 hexadecimal digits.
+func (p *WorkerProcess) Nonce() string { return p.nonce }
+
+// Channel returns the supervisor's end of the private channel, a *Channel.
+func (p *WorkerProcess) Channel() io.ReadWriteCloser { return p.channel }
+
+// Terminal returns the supervisor's end of the worker's terminal.
+func (p *WorkerProcess) Terminal() *pty.Terminal { return p.term }
+
+// Signal sends sig. It returns monitorproto.ErrEnded if the worker has ended.
+func (p *WorkerProcess) Signal(sig monitorproto.Signal, to monitorproto.Target) error {
+	select {
+	case <-p.exited:
+		return monitorproto.ErrEnded
+	default:
+	}
+	return p.backend.sendSignal(sig, to)
+}
+
+// SignalsSent returns a channel that is closed when every signal requested so far has been
+// sent, or nil if that is so already. On Unix, a sent signal is pending in its process before
+// the process can read anything sent to it afterwards. On Windows it need not be: a CTRL_C
+// is a thread that starts in each process a little later.
+func (p *WorkerProcess) SignalsSent() <-chan struct{} { return p.backend.signalsSent() }
+
+// Exited is closed when the worker's process has ended. Its children may still be running,
+// and output may still be in the terminal: see Done.
+func (p *WorkerProcess) Exited() <-chan struct{} { return p.exited }
+
+// Exit returns how the worker ended, or the zero Exit before Exited is closed.
+func (p *WorkerProcess) Exit() monitorproto.Exit {
+	select {
+	case <-p.exited:
+		return p.exit
+	default:
+		return monitorproto.Exit{}
+	}
+}
+
+// Kill starts to kill the worker and everything it started, and returns.
+func (p *WorkerProcess) Kill() { p.backend.killTree() }
+
+// Done is closed when nothing of the tree is left, or when the time is up: two seconds to
+// kill the tree and three more for processes that die slowly. See Survivors.
+func (p *WorkerProcess) Done() <-chan struct{} { return p.done }
+
+// Survivors returns the pids of processes that were killed but still exist, normally none. It
+// is valid once Done is closed.
+func (p *WorkerProcess) Survivors() []int {
+	select {
+	case <-p.done:
+		return p.survivors
+	default:
+		return nil
+	}
+}
+
+// Notices delivers sentences for the user. It is closed with Done. It buffers 16; further
+// notices are dropped until they are read.
+func (p *WorkerProcess) Notices() <-chan string { return p.notices }
+
+// AnswerCall lets the suspended call of a denial continue; if ok is false, the call is refused.
+// It is not an error if the call no longer exists.
+func (p *WorkerProcess) AnswerCall(id uint64, ok bool) error { return p.backend.permitCall(id, ok) }
+
+// Grant gives the worker's sandbox a file or directory to write, or only to read. When it
+// returns, the worker and its children have access. It waits a few seconds at most. After
+// ErrGrantPending, late is called if the access arrives after all.
+func (p *WorkerProcess) Grant(path string, read bool, id string, late func()) error {
+	return p.backend.grantAccess(path, read, id, late)
+}
+
+// RefreshSandbox updates the sandbox with files that programs outside have replaced.
+// SignalsSent waits for it. The notices are for the user.
+func (p *WorkerProcess) RefreshSandbox() (notices []string, err error) {
+	return p.backend.refreshSandbox()
+}
+
+// ForgetDenials makes the sandbox report denials that it has reported before.
+func (p *WorkerProcess) ForgetDenials() error { return p.backend.forgetDenials() }
+
+// DrainDenials waits until StartConfig.OnDenial has been called for every denied call that has
+// ended.
+func (p *WorkerProcess) DrainDenials() { p.backend.drainEvents() }
+
+// EgressConn returns the socket over which connections leave the worker's sandbox, or nil
+// without workers.NetworkList.
+func (p *WorkerProcess) EgressConn() *egressipc.Conn { return p.egressConn }
+
+// UncountedMemory returns a sentence about memory that the limit of this process does not count, or "".
+func (p *WorkerProcess) UncountedMemory() string { return p.uncountedMemory }
+
+// Readers returns the threads of the tree that are blocked reading the terminal while its
+// input queue is empty. It takes one snapshot, in about 100 µs.
+func (p *WorkerProcess) Readers() []monitorproto.TerminalReader { return p.backend.findReaders() }
+
+// HasNoOtherReader reports whether Readers could find only the worker's main thread: the
+// worker certainly has no children, and no second thread that waits for the terminal. It
+// takes a few microseconds, plus one for each thread. For a worker with more than 16 threads
+// it is always false.
+func (p *WorkerProcess) HasNoOtherReader() bool {
+	return p.childWatch.HasNoOtherReader(p.pid, p.term)
+}
+
+// CanSeeReaders reports whether Readers works on this system. The worker must be alive.
+func (p *WorkerProcess) CanSeeReaders() bool { return p.backend.canSeeReaders() }
+
+// MemoryBytes returns the resident set of the worker's tree; 0 means unknown.
+func (p *WorkerProcess) MemoryBytes() int64 { return p.backend.memoryBytes() }
+
+// Close ends everything that is left, waits for it, and releases the terminal and the
+// channel. It returns within seven seconds.
+func (p *WorkerProcess) Close() error {
+	p.closeOnce.Do(func() {
+		p.Kill()
+		p.wg.Wait()
+		p.childWatch.Close()
+		if p.egressConn != nil {
+			_ = p.egressConn.Close()
+		}
+		p.closeErr = errors.Join(p.channel.Close(), p.term.Close())
+	})
+	return p.closeErr
+}
