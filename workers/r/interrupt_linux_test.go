@@ -2,6 +2,7 @@ package r_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,6 +42,24 @@ func TestInterrupt_ReadsEndBeforeAck(t *testing.T) {
 			t.Fatalf("got %q, %s", r.Transcript(), describeOutcome(r))
 		}
 		w.RunCode("invisible(gc())")
+	}
+}
+
+// R ignores SIGINT from a moment before a child of system() exists until it has ended. The SIGINT of an
+// interrupt may end a child that began after the shim had looked.
+func TestInterruptRace_ChildStart(t *testing.T) {
+	t.Parallel()
+	w := startWorker(t, workerSetup{})
+	calls := []string{"system('cat')", "system('sleep 100')", "invisible(system('cat', intern = TRUE))", "system2('sleep', '100')"}
+	for i := range rawworker.RaceRounds(300) {
+		call := calls[i%len(calls)]
+		w.StartTurn("cat('up\\n'); " + call + "; for (i in 1:9) Sys.sleep(0.01); cat('lost\\n')")
+		w.WaitOutput("up")
+		rawworker.BusyWait(time.Duration(rand.IntN(1500)) * time.Microsecond)
+		w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
+		if r := w.FinishTurn(); describeOutcome(r) != "interrupted" {
+			t.Fatalf("round %d, %s: got %q, %s", i, call, r.Transcript(), describeOutcome(r))
+		}
 	}
 }
 

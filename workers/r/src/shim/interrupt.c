@@ -50,6 +50,13 @@ static void events(void) {
 		Rf_jump_to_toplevel();
 }
 
+enum { MOMENT = 20000, MOMENTS = 25000 }; /* ns; 500 ms in all, for threads and children that get no processor */
+
+static void wait_moment(void) {
+	struct timespec moment = {0, MOMENT};
+	nanosleep(&moment, NULL);
+}
+
 bool interrupt_forced(void) { return atomic_exchange(&forced, false); }
 
 static size_t read_file(const char *path, char *to, size_t room) {
@@ -69,7 +76,7 @@ static size_t read_file(const char *path, char *to, size_t room) {
 static atomic_int handled;
 static pid_t hardened[256]; /* thread numbers, used in turn; only the reader thread touches it once R runs */
 static size_t next_hardened;
-enum { HARDEN_EVERY = 20000, HARDEN_TRIES = 2500 }; /* ns: 50 ms in all, for threads that get no processor */
+enum { HARDEN_MOMENTS = MOMENTS / 10 };
 
 /* has_sigint reports whether SIGINT is in a signal set of a status file in /proc. */
 static bool has_sigint(const char *status, const char *set) {
@@ -128,10 +135,8 @@ static void harden(void) {
 	closedir(threads);
 	if (sent == 0)
 		return;
-	for (int i = 0; i < HARDEN_TRIES && atomic_load(&handled) < sent; i++) { /* a thread may block SIGURG */
-		struct timespec moment = {0, HARDEN_EVERY};
-		nanosleep(&moment, NULL);
-	}
+	for (int i = 0; i < HARDEN_MOMENTS && atomic_load(&handled) < sent; i++) /* a thread may block SIGURG */
+		wait_moment();
 	sigaction(SIGURG, &before, NULL);
 }
 #else
@@ -171,7 +176,7 @@ static void remember(void) {
 }
 
 #ifdef __linux__
-enum { START_TICKS = 5, START_TRIES = 25000 }; /* tries of HARDEN_EVERY: 500 ms, for children that get no processor */
+enum { START_TICKS = 5 };
 
 static void nothing(int sig) { (void)sig; }
 
@@ -265,11 +270,9 @@ static void strike(pid_t child) {
 static void let_start(void) {
 	char now[sizeof children];
 	long awaited;
-	for (int i = 0; i < START_TRIES && in_system() && !sits_in(SYS_wait4, &awaited); i++) {
-		struct timespec moment = {0, HARDEN_EVERY};
-		nanosleep(&moment, NULL);
-	}
-	for (int i = 0; i < START_TRIES; i++) {
+	for (int i = 0; i < MOMENTS && in_system() && !sits_in(SYS_wait4, &awaited); i++)
+		wait_moment();
+	for (int i = 0; i < MOMENTS; i++) {
 		bool any = false;
 		read_file(main_children, now, sizeof now);
 		const char *at = now;
@@ -277,8 +280,7 @@ static void let_start(void) {
 			any = starts(child);
 		if (!any)
 			return;
-		struct timespec moment = {0, HARDEN_EVERY};
-		nanosleep(&moment, NULL);
+		wait_moment();
 	}
 }
 
@@ -339,14 +341,17 @@ enum { MAX_DEPTH = 8 };
 static pid_t handler;        /* the child */
 static bool by_command;      /* it only waits for a command that catches SIGINT */
 static atomic_bool struck;   /* SIGINT is being sent to it */
-static atomic_bool attended; /* the main thread waits here, or has */
+static atomic_bool attends;  /* the main thread waits for its end */
+static atomic_bool attended; /* and is here, or was */
 
 static void attend_end(int sig) {
 	(void)sig;
 	int saved = errno;
 	siginfo_t end = {0};
+	remember(); /* R may have come to system() since interrupt_raise looked */
+	atomic_store(&attends, in_system());
 	atomic_store(&attended, true);
-	while (waitid(P_PID, (id_t)handler, &end, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+	while (atomic_load(&attends) && waitid(P_PID, (id_t)handler, &end, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
 	}
 	bool exited = end.si_code == CLD_EXITED;
 	bool died = end.si_status == (exited ? 128 + SIGINT : SIGINT); /* the first is the convention of shells and many programs */
@@ -380,13 +385,11 @@ static bool let_child_handle(void) {
 	atomic_store(&attended, false);
 	sigaction(SIGURG, &ours, &before);
 	pthread_kill(main_thread, SIGURG);
-	for (int i = 0; i < START_TRIES && !atomic_load(&attended); i++) {
-		struct timespec moment = {0, HARDEN_EVERY};
-		nanosleep(&moment, NULL);
-	}
+	for (int i = 0; i < MOMENTS && !atomic_load(&attended); i++)
+		wait_moment();
 	sigaction(SIGURG, &before, NULL);
 	atomic_store(&struck, true);
-	return atomic_load(&attended);
+	return atomic_load(&attended) && atomic_load(&attends);
 }
 
 /* wake_reader ends a read() of the main thread with EINTR. */
@@ -425,13 +428,51 @@ static void signal_main(void) {
 	pthread_kill(main_thread, SIGINT);
 }
 
-static void signal_all(void) {
-	list_children(); /* before the signal, so that a child may get two but never none */
-	if (getpgrp() == getpid()) {
-		end_read();
+static atomic_bool group_signaled;
+
+/* signal_group runs on the main thread. Before it returns, R can neither start a child of system() nor
+ * come back from one. So the interrupt is recorded before the child can die of SIGINT. */
+static void signal_group(int sig) {
+	(void)sig;
+	int saved = errno;
+	if (!atomic_exchange(&group_signaled, true)) { /* first, because R's handler may jump */
+		remember();
 		kill(0, SIGINT);
+	}
+	errno = saved;
+}
+
+/* signal_group_from_main lets the main thread signal the group, or does so itself when that
+ * thread takes no signal. A system call of the main thread ends or is restarted as with SIGINT. */
+static void signal_group_from_main(void) {
+	struct sigaction now, before, ours = {.sa_handler = signal_group};
+	if (sigaction(SIGINT, NULL, &now) == 0)
+		ours.sa_flags = now.sa_handler == SIG_IGN ? SA_RESTART : now.sa_flags & SA_RESTART;
+	atomic_store(&group_signaled, false);
+	sigaction(SIGURG, &ours, &before);
+	pthread_kill(main_thread, SIGURG);
+	for (int i = 0; i < MOMENTS && !atomic_load(&group_signaled); i++)
+		wait_moment();
+	if (!atomic_exchange(&group_signaled, true)) {
+		kill(0, SIGINT);
+		remember();
+	}
+	sigaction(SIGURG, &before, NULL);
+}
+
+/* signal_all interrupts R and its children. recorded says that the interrupt is not lost if SIGINT ends
+ * the child for which R waits. */
+static void signal_all(bool recorded) {
+	list_children(); /* before the signal, so that a child may get two but never none */
+	end_read();
+	if (getpgrp() == getpid() && recorded) {
+		kill(0, SIGINT);
+	} else if (getpgrp() == getpid()) {
+		signal_group_from_main();
 	} else {
-		signal_main();
+		pthread_kill(main_thread, SIGINT);
+		if (!recorded)
+			remember();
 	}
 	spared = false;
 }
@@ -461,10 +502,7 @@ void interrupt_raise(bool force) {
 		return;
 	}
 	let_start();
-	bool handled = let_child_handle();
-	signal_all();
-	if (!handled)
-		remember();
+	signal_all(let_child_handle());
 }
 
 /* interrupt_chase repeats the last interrupt while it has no effect. It returns the
@@ -482,7 +520,7 @@ int interrupt_chase(void) {
 	}
 	bool again = chases % (CHASE_AGAIN / CHASE_EVERY) == 0; /* even if R may have taken the last one */
 	if (spared || (again && (insists || !lists)))
-		signal_all();
+		signal_all(true);
 	else if (again)
 		signal_main();
 	else
