@@ -220,7 +220,7 @@ func (cl *Client) isTransient(err error) bool {
 	}
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
-	return cl.remote && cl.reached && !cl.closed && session.KindOf(err) == KindUnreachable && errors.Unwrap(err) != nil
+	return cl.remote && cl.reached && !cl.closed && session.KindOf(err) == session.KindUnreachable && errors.Unwrap(err) != nil
 }
 
 // unreachableError returns the error of a call that stops waiting for a connection.
@@ -241,13 +241,13 @@ func (cl *Client) unreachableError(ctx context.Context) error {
 		waiting = ": " + w.PendingPrompt()
 	}
 	if cl.outage.From.IsZero() {
-		return &session.Error{Kind: KindUnreachable, Message: displayName(cl.dialer) + " cannot be reached yet" + waiting, Cause: ctx.Err()}
+		return &session.Error{Kind: session.KindUnreachable, Message: displayName(cl.dialer) + " cannot be reached yet" + waiting, Cause: ctx.Err()}
 	}
 	why := cl.outage.Cause
 	if reason := errors.Unwrap(cl.lastError); reason != nil {
 		why = reason // it is more specific than how the connection ended
 	}
-	return &session.Error{Kind: KindUnreachable, Cause: ctx.Err(),
+	return &session.Error{Kind: session.KindUnreachable, Cause: ctx.Err(),
 		Message: fmt.Sprintf("%s cannot be reached since %s: %v", displayName(cl.dialer), cl.outage.From.Format(time.TimeOnly), why)}
 }
 
@@ -257,7 +257,7 @@ func (cl *Client) currentConn(starts bool) (*conn.Conn, *attempt, error) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	if cl.closed {
-		return nil, nil, &session.Error{Kind: KindUnreachable, Message: "the connection to the daemon is closed"}
+		return nil, nil, &session.Error{Kind: session.KindUnreachable, Message: "the connection to the daemon is closed"}
 	}
 	if cl.conn != nil {
 		if cl.conn.IsOpen() {
@@ -294,7 +294,7 @@ func (cl *Client) runAttempt(a *attempt, noted <-chan struct{}) {
 	}
 	cl.mu.Lock()
 	if err == nil && cl.closed {
-		err = &session.Error{Kind: KindUnreachable, Message: "the connection to the daemon is closed"}
+		err = &session.Error{Kind: session.KindUnreachable, Message: "the connection to the daemon is closed"}
 		go func() { _ = c.Close() }()
 	}
 	a.conn, a.err, cl.lastError, cl.attempt = c, err, err, nil
@@ -395,7 +395,7 @@ func (cl *Client) wasReached() bool {
 // isDaemonAbsent reports whether dialling failed because no daemon is running, or not yet. A daemon
 // that takes long without answering is running, but stuck.
 func isDaemonAbsent(ctx context.Context, err error, started time.Time) bool {
-	return session.KindOf(err) == KindUnreachable && ctx.Err() == nil && time.Since(started) < stuckTimeout
+	return session.KindOf(err) == session.KindUnreachable && ctx.Err() == nil && time.Since(started) < stuckTimeout
 }
 
 func sleepContext(ctx context.Context, d time.Duration) error {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/turnstone-repl/turnstone/session"
 	"io"
 	"net"
 	"strings"
@@ -39,7 +40,7 @@ func serveConn(t *testing.T, l net.Listener, answer func(method string) string) 
 			return
 		}
 		_, _ = io.WriteString(conn, `{"jsonrpc":"2.0","id":`+string(call.ID)+`,`+text+"}\n")
-		if strings.Contains(text, string(KindShuttingDown)) {
+		if strings.Contains(text, string(session.KindShuttingDown)) {
 			return
 		}
 	}

@@ -149,7 +149,7 @@ func (c *CommandDialer) DisplayName() string {
 func (c *CommandDialer) Dial(ctx context.Context) (net.Conn, error) {
 	for {
 		conn, err := c.dialWithInstall(ctx)
-		if session.KindOf(err) != KindUnreachable || time.Until(c.RetryUntil) < dialRetryInterval {
+		if session.KindOf(err) != session.KindUnreachable || time.Until(c.RetryUntil) < dialRetryInterval {
 			return conn, err
 		}
 		select {
@@ -306,18 +306,18 @@ func (c *CommandDialer) StopPrompting() {
 
 // finalError returns an error that a retry cannot fix: it has no cause.
 func (c *CommandDialer) finalError(err error) error {
-	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("%s cannot be reached: %v", c, err)}
+	return &session.Error{Kind: session.KindUnreachable, Message: fmt.Sprintf("%s cannot be reached: %v", c, err)}
 }
 
 func (c *CommandDialer) unreachableError(err error) error {
-	return &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("%s cannot be reached: %v", c, err), Cause: err}
+	return &session.Error{Kind: session.KindUnreachable, Message: fmt.Sprintf("%s cannot be reached: %v", c, err), Cause: err}
 }
 
 // refusedError returns the error for a remote end that reaches no daemon.
 func (c *CommandDialer) refusedError(g Greeting) error {
 	kind := g.Kind
 	if kind == "" {
-		kind = KindUnreachable
+		kind = session.KindUnreachable
 	}
 	return &session.Error{Kind: kind, Message: fmt.Sprintf("%s: %s", c, g.Error), Cause: &RefusedError{g}}
 }

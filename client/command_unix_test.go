@@ -35,7 +35,7 @@ func wantDialError(t *testing.T, c *CommandDialer) string {
 		_ = conn.Close()
 		t.Fatal("it got through")
 	}
-	if session.KindOf(err) != KindUnreachable {
+	if session.KindOf(err) != session.KindUnreachable {
 		t.Errorf("the error is of the kind %q", session.KindOf(err))
 	}
 	return err.Error()
@@ -120,7 +120,7 @@ func TestCommandGreeting(t *testing.T) {
 	t.Run("rejects another protocol version without a call", func(t *testing.T) {
 		t.Parallel()
 		_, err := Dial(t.Context(), newScriptCommand(`printf '\nturnstone-bridge 1 %s {"version":"9","protocol":99}\n' "$4"; cat`))
-		if session.KindOf(err) != KindProtocol {
+		if session.KindOf(err) != session.KindProtocol {
 			t.Fatalf("got %v", err)
 		}
 		wantContains(t, err.Error(), "gpu (sh -c", "version 9", "protocol 99")
@@ -130,7 +130,7 @@ func TestCommandGreeting(t *testing.T) {
 		t.Parallel()
 		_, err := newScriptCommand(`printf '\nturnstone-bridge 1 %s {"error":"no daemon answers at /x","kind":"unreachable","host":"far"}\n' "$4"; exit 3`).Dial(t.Context())
 		refused, ok := errors.AsType[*RefusedError](err)
-		if !ok || refused.Greeting.Host != "far" || session.KindOf(err) != KindUnreachable {
+		if !ok || refused.Greeting.Host != "far" || session.KindOf(err) != session.KindUnreachable {
 			t.Fatalf("got %v", err)
 		}
 		wantContains(t, err.Error(), "gpu (sh -c", "no daemon answers at /x")
@@ -300,7 +300,7 @@ func TestCommandStream(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = c.DaemonInfo(t.Context())
-			if session.KindOf(err) != KindUnreachable {
+			if session.KindOf(err) != session.KindUnreachable {
 				t.Errorf("got %v", err)
 			}
 			_ = c.Close()

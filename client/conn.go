@@ -45,7 +45,7 @@ type Conn struct{ over endpoint }
 
 // Dial connects to a daemon, checks within 5 s that it speaks this package's [Protocol], and
 // never starts one. A nil d is the user's own daemon, as [DefaultDialer] of os.Getenv. An error
-// is of [KindUnreachable], or of [KindProtocol] if the daemon has a different version.
+// is of [session.KindUnreachable], or of [session.KindProtocol] if the daemon has a different version.
 func Dial(ctx context.Context, d Dialer) (*Conn, error) {
 	if d == nil {
 		d = DefaultDialer(nil)
@@ -111,10 +111,16 @@ func newSingleConn(stream net.Conn) *singleConn {
 	return c
 }
 
+// connectionMethods are the methods that a connection itself uses.
+var connectionMethods = conn.Methods{
+	Info: MethodInfo, Ping: MethodPing, Hello: MethodHello,
+	Notifications: []string{MethodSnapshot, MethodEvent, MethodChange, MethodEnded},
+}
+
 // connectionOptions returns the options of a connection. A remote one is probed while it is
 // needed.
 func connectionOptions(stream net.Conn, remote bool, handle func(*jsonrpc2.Message)) conn.Options {
-	o := conn.Options{Protocol: Protocol, Remote: remote, OnNotification: handle}
+	o := conn.Options{Protocol: Protocol, Methods: connectionMethods, Remote: remote, OnNotification: handle}
 	if over, ok := stream.(interface{ Greeting() Greeting }); ok {
 		g := over.Greeting()
 		o.Greeting = &conn.DaemonGreeting{Version: g.Version, Protocol: g.Protocol, PID: g.PID, Started: g.Started}

@@ -15,7 +15,7 @@ import (
 // use.
 type Dialer interface {
 	// Dial connects, within its own time limit, and sends nothing yet: the caller speaks first.
-	// An error is of [KindUnreachable].
+	// An error is of [session.KindUnreachable].
 	Dial(ctx context.Context) (net.Conn, error)
 
 	// String describes the connection for users: "the socket
@@ -50,7 +50,7 @@ func dialAt(ctx context.Context, getenv func(string) string, socket string) (net
 	switch {
 	case err == nil:
 		return stream, nil
-	case session.KindOf(err) == KindUnreachable: // the error says why
+	case session.KindOf(err) == session.KindUnreachable: // the error says why
 		return nil, err
 	case errors.Is(err, context.DeadlineExceeded):
 		silent := conn.NewStuckError(Socket(socket))
@@ -60,5 +60,5 @@ func dialAt(ctx context.Context, getenv func(string) string, socket string) (net
 	if reason := errors.Unwrap(err); reason != nil {
 		err = reason // the message already names the socket
 	}
-	return nil, &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf("no daemon answers at %s (%v); start one with repl serve", socket, err)}
+	return nil, &session.Error{Kind: session.KindUnreachable, Message: fmt.Sprintf("no daemon answers at %s (%v); start one with repl serve", socket, err)}
 }

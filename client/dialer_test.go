@@ -13,7 +13,7 @@ func TestSocket_NoDaemon(t *testing.T) {
 	l, socket := listenAsDaemon(t)
 	_ = l.Close()
 	_, err := Socket(socket).Dial(t.Context())
-	if session.KindOf(err) != KindUnreachable || !strings.Contains(err.Error(), "no daemon answers at "+socket) || !strings.Contains(err.Error(), "repl serve") {
+	if session.KindOf(err) != session.KindUnreachable || !strings.Contains(err.Error(), "no daemon answers at "+socket) || !strings.Contains(err.Error(), "repl serve") {
 		t.Errorf("got %v", err)
 	}
 	if _, dialled := Dial(t.Context(), Socket(socket)); dialled == nil || dialled.Error() != err.Error() {
@@ -60,7 +60,7 @@ func TestNilArguments(t *testing.T) {
 		l.LogTo(nil)
 		l.OnProgress(nil)
 		l.OnOutage(nil)
-		if _, err := l.Conn(t.Context()); session.KindOf(err) != KindUnreachable {
+		if _, err := l.Conn(t.Context()); session.KindOf(err) != session.KindUnreachable {
 			t.Errorf("got %v", err)
 		}
 		New(nil, nil).Close()

@@ -121,7 +121,7 @@ func TestHello(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		_, err = l.ListSessions(t.Context())
-		if session.KindOf(err) != KindUnreachable || !strings.Contains(err.Error(), "too many clients") {
+		if session.KindOf(err) != session.KindUnreachable || !strings.Contains(err.Error(), "too many clients") {
 			t.Errorf("got %v", err)
 		}
 		if n := dialer.dialCount(); n > 4 {
@@ -162,7 +162,7 @@ func TestHello(t *testing.T) {
 				l := New(dialer, nil)
 				defer l.Close()
 				_, err := l.facade.CreateSession(t.Context(), CreateParams{Name: "main", Language: "python"})
-				if known && err != nil || !known && session.KindOf(err) != KindOutcomeUnknown {
+				if known && err != nil || !known && session.KindOf(err) != session.KindOutcomeUnknown {
 					t.Errorf("got %v", err)
 				}
 				select {

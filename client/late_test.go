@@ -58,7 +58,7 @@ func (d slowDialer) serveSlowly(remote net.Conn) {
 
 func TestLateAnswer_StillArriving(t *testing.T) {
 	t.Parallel()
-	for parts, want := range map[int]session.Kind{100: "", 10: client.KindUnreachable} {
+	for parts, want := range map[int]session.Kind{100: "", 10: session.KindUnreachable} {
 		synctest.Test(t, func(t *testing.T) {
 			l := client.New(slowDialer{parts}, nil)
 			defer l.Close()

@@ -75,7 +75,7 @@ func TestRetryLimit(t *testing.T) {
 					l.remote = remote
 					defer l.Close()
 					err := test.use(t.Context(), l)
-					if session.KindOf(err) != KindUnreachable || !strings.Contains(err.Error(), "in a row ended during") {
+					if session.KindOf(err) != session.KindUnreachable || !strings.Contains(err.Error(), "in a row ended during") {
 						t.Errorf("got %v", err)
 					}
 					if n := dialer.dialCount(); n > 4*maxLosses {

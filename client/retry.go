@@ -46,7 +46,7 @@ func (cl *Client) callMethod(ctx context.Context, method string, params, result 
 func (s *retryState) runWithRetry(ctx context.Context, do func(*conn.Conn) error) error {
 	for {
 		c, err := s.acquireConn(ctx)
-		if err != nil && s.lossErr != nil && !s.client.remote && session.KindOf(err) == KindUnreachable {
+		if err != nil && s.lossErr != nil && !s.client.remote && session.KindOf(err) == session.KindUnreachable {
 			return s.lossErr // for a local daemon, the first error is more specific than that the daemon is gone now
 		}
 		if err != nil {
@@ -87,7 +87,7 @@ func (l *lossCounter) recordLoss(ctx context.Context, method string, lost error)
 	l.recent++
 	switch {
 	case l.recent > maxLosses:
-		return &session.Error{Kind: KindUnreachable, Cause: lost, Message: fmt.Sprintf(
+		return &session.Error{Kind: session.KindUnreachable, Cause: lost, Message: fmt.Sprintf(
 			"%d connections in a row ended during %s, so it was not retried again: %v", l.recent, method, lost)}
 	case l.recent > 1: // most connections are lost only once
 		if err := sleepContext(ctx, retryDelays[min(l.recent-2, len(retryDelays)-1)]); err != nil {
@@ -152,7 +152,7 @@ func (s *retryState) callOnce(ctx context.Context, c *conn.Conn, result any) err
 	}
 	err := c.Call(ctx, s.method, params, result)
 	if err != nil && errors.Is(context.Cause(ctx), conn.ErrLateAnswer) {
-		return &session.Error{Kind: KindUnreachable, Cause: context.DeadlineExceeded,
+		return &session.Error{Kind: session.KindUnreachable, Cause: context.DeadlineExceeded,
 			Message: fmt.Sprintf("%s has not responded since %s", s.client.RemoteName(), c.LastActivity().Format(time.TimeOnly))}
 	}
 	return err
@@ -168,7 +168,7 @@ func checkSameDaemon(c, before *conn.Conn, method string) error {
 	if c.Daemon().IsSame(before.Daemon()) {
 		return nil
 	}
-	return &session.Error{Kind: KindOutcomeUnknown, Message: fmt.Sprintf(
+	return &session.Error{Kind: session.KindOutcomeUnknown, Message: fmt.Sprintf(
 		"the daemon was restarted at %s and its sessions are gone; %s was not retried and may already have run", c.Daemon().Started.Local().Format(time.TimeOnly), method)}
 }
 
@@ -178,13 +178,13 @@ func checkRemembered(c *conn.Conn, method string) error {
 	if c.IsKnownToDaemon() {
 		return nil
 	}
-	return &session.Error{Kind: KindOutcomeUnknown, Message: "the daemon forgot this client while the connection was down; " + method + " was not retried and may already have run"}
+	return &session.Error{Kind: session.KindOutcomeUnknown, Message: "the daemon forgot this client while the connection was down; " + method + " was not retried and may already have run"}
 }
 
 // hasEnded reports whether an error says that the daemon of a connection has ended.
 func hasEnded(err error) bool {
 	kind := session.KindOf(err)
-	return (kind == KindUnreachable || kind == KindShuttingDown) && !errors.Is(err, context.DeadlineExceeded)
+	return (kind == session.KindUnreachable || kind == session.KindShuttingDown) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 func (cl *Client) isConnected() bool {
@@ -204,7 +204,7 @@ func (s *retryState) canRetry(ctx context.Context, c *conn.Conn, err error) bool
 	switch kind := session.KindOf(err); {
 	case err == nil || ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
 		return false
-	case kind != KindUnreachable:
+	case kind != session.KindUnreachable:
 		return false
 	}
 	return !c.IsOpen()

@@ -23,7 +23,7 @@ const (
 )
 
 // A Session calls one session of a daemon by name. It has no state except its name and its
-// author. An error is of KindUnreachable if the daemon is gone.
+// author. An error is of [session.KindUnreachable] if the daemon is gone.
 type Session struct {
 	calls         caller
 	name          string

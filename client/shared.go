@@ -76,7 +76,7 @@ func (cl *Client) openConn(ctx context.Context) (*conn.Conn, error) {
 
 // noteHello notes the result of a hello that was not waited for.
 func (cl *Client) noteHello(err error) {
-	cut := session.KindOf(err) == KindUnreachable && errors.Unwrap(err) != nil // the connection was lost, nothing was refused
+	cut := session.KindOf(err) == session.KindUnreachable && errors.Unwrap(err) != nil // the connection was lost, nothing was refused
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
 	if err == nil {

@@ -29,7 +29,7 @@ func defaultSocket(getenv func(string) string) string { return daemonlock.FindSo
 func connectSocket(ctx context.Context, getenv func(string) string, socket string) (net.Conn, error) {
 	user := os.Geteuid()
 	if err := cmp.Or(daemonlock.CheckPath(socket), daemonlock.CheckOwner(socket, user)); err != nil {
-		return nil, &session.Error{Kind: KindUnreachable, Message: err.Error()}
+		return nil, &session.Error{Kind: session.KindUnreachable, Message: err.Error()}
 	}
 	address := peer.CanonicalAddress(socket)
 	var d net.Dialer
@@ -46,7 +46,7 @@ func connectSocket(ctx context.Context, getenv func(string) string, socket strin
 	}
 	_ = conn.Close()
 	if _, unproven := errors.AsType[*peer.UnprovenError](err); unproven {
-		err = &session.Error{Kind: KindUnreachable, Message: err.Error(), Cause: err}
+		err = &session.Error{Kind: session.KindUnreachable, Message: err.Error(), Cause: err}
 	}
 	return nil, err
 }
@@ -97,7 +97,7 @@ func askForSocket(ctx context.Context, getenv func(string) string, failed error)
 			if _, unproven := errors.AsType[*peer.UnprovenError](failed); unproven {
 				return nil, failed // another program listens there
 			}
-			return nil, &session.Error{Kind: KindUnreachable, Message: fmt.Sprintf(
+			return nil, &session.Error{Kind: session.KindUnreachable, Message: fmt.Sprintf(
 				"the daemon of this user (process %d) cannot be reached from here at %s, and a second one is not started; use a login that can reach it, or end it with kill %[1]d", e.PID, e.Socket)}
 		}
 	}

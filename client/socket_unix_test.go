@@ -12,7 +12,7 @@ import (
 func TestSocket_PathTooLong(t *testing.T) {
 	long := "/" + strings.Repeat("d", 200)
 	_, err := Socket(long).Dial(t.Context())
-	if session.KindOf(err) != KindUnreachable || !strings.Contains(err.Error(), "is 201 bytes long") || strings.Contains(err.Error(), "start one") {
+	if session.KindOf(err) != session.KindUnreachable || !strings.Contains(err.Error(), "is 201 bytes long") || strings.Contains(err.Error(), "start one") {
 		t.Errorf("got %v", err)
 	}
 }

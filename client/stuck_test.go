@@ -21,7 +21,7 @@ func TestDial_OtherProtocol(t *testing.T) {
 		_, _ = io.WriteString(conn, `{"jsonrpc":"2.0","id":1,"result":{"version":"9.0","protocol":2}}`+"\n")
 		_, _ = io.Copy(io.Discard, conn)
 	}()
-	if _, err := Dial(t.Context(), Socket(socket)); session.KindOf(err) != KindProtocol || !strings.Contains(err.Error(), "speaks protocol 2") {
+	if _, err := Dial(t.Context(), Socket(socket)); session.KindOf(err) != session.KindProtocol || !strings.Contains(err.Error(), "speaks protocol 2") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -140,7 +140,7 @@ func (p streamPosition) unsubscribe(ctx context.Context, w streamReceiver) error
 }
 
 // isDisconnect reports whether a subscription has ended because its connection has ended.
-func isDisconnect(err error) bool { return session.KindOf(err) == KindUnreachable }
+func isDisconnect(err error) bool { return session.KindOf(err) == session.KindUnreachable }
 
 // Next waits for the next event. The error is that of ctx, session.ErrClosed, or that of the
 // connection.
@@ -191,7 +191,7 @@ func (sub *Subscription) Next(ctx context.Context) (timeline.Event, error) {
 func endReason(m *jsonrpc2.Message) error {
 	var e SubscriptionEnd
 	if json.Unmarshal(m.Params, &e) == nil && e.Detached {
-		return &session.Error{Kind: KindDetached, Message: e.Reason}
+		return &session.Error{Kind: session.KindDetached, Message: e.Reason}
 	}
 	return session.ErrClosed
 }
@@ -240,7 +240,7 @@ func (sub *Subscription) adjustFlow() {
 	err := sub.syncFlow(context.Background())
 	switch {
 	case err == nil || isDisconnect(err): // the connection reports its end itself
-	case session.KindOf(err) == KindUnknownSubscription: // the session was closed in the meantime
+	case session.KindOf(err) == session.KindUnknownSubscription: // the session was closed in the meantime
 		sub.closeWithError(session.ErrClosed)
 	default:
 		sub.closeWithError(err)

@@ -75,23 +75,6 @@ const (
 	MethodTurnAccepted = "turn/accepted"
 )
 
-// The kinds of errors that a daemon, or the connection to it, adds to those of a session.
-const (
-	KindLocked              session.Kind = "locked"               // another client has the write lock
-	KindDraining            session.Kind = "draining"             // the daemon takes no new work
-	KindUnreachable         session.Kind = "unreachable"          // made by this package: the daemon is gone
-	KindShuttingDown        session.Kind = "shutting_down"        // the daemon ended before the call did
-	KindProtocol            session.Kind = "protocol"             // made by this package: the daemon is of another version
-	KindCancelled           session.Kind = "cancelled"            // the call was cancelled
-	KindDetached            session.Kind = "detached"             // made by this package: another client has ended the connection
-	KindOutcomeUnknown      session.Kind = "outcome_unknown"      // made by this package: the daemon was restarted, and a call may or may not have run
-	KindUnknownLanguage     session.Kind = "unknown_language"     // the daemon has no such language
-	KindUnknownSubscription session.Kind = "unknown_subscription" // the connection has no such subscription
-)
-
-// KindUnknownMethod is the kind of the error with which an older daemon refuses a newer method.
-const KindUnknownMethod session.Kind = "unknown_method"
-
 // DaemonInfo describes the daemon: its program, its process and how much it serves.
 type DaemonInfo struct {
 	Version     string     `json:"version"`

@@ -30,6 +30,21 @@ const (
 	KindUnconfirmed Kind = "unconfirmed"    // the user must confirm where a path leads, or what is there; nothing was granted
 )
 
+// The kinds of errors that a daemon, or the connection to it, adds.
+const (
+	KindLocked              Kind = "locked"               // another client has the write lock
+	KindDraining            Kind = "draining"             // the daemon takes no new work
+	KindUnreachable         Kind = "unreachable"          // made by package client: the daemon is gone
+	KindShuttingDown        Kind = "shutting_down"        // the daemon ended before the call did
+	KindProtocol            Kind = "protocol"             // made by package client: the daemon is of another version
+	KindCancelled           Kind = "cancelled"            // the call was cancelled
+	KindDetached            Kind = "detached"             // made by package client: another client has ended the connection
+	KindOutcomeUnknown      Kind = "outcome_unknown"      // made by package client: the daemon was restarted, and a call may or may not have run
+	KindUnknownLanguage     Kind = "unknown_language"     // the daemon has no such language
+	KindUnknownSubscription Kind = "unknown_subscription" // the connection has no such subscription
+	KindUnknownMethod       Kind = "unknown_method"       // the daemon is older, and does not have the method
+)
+
 // An Error means that a session refused a request. Errors of one kind match each other under
 // errors.Is. Its JSON form is the data field of a daemon's error.
 type Error struct {

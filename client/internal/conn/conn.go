@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,9 +47,18 @@ const (
 	connectionEndTimeout = 5 * time.Second
 )
 
+// Methods names what a connection itself calls, and what it hands to subscriptions.
+type Methods struct {
+	Info          string   // describes the daemon: asked first without a hello, and of a silent daemon
+	Ping          string   // has no effect: sent so that something is
+	Hello         string   // says who calls
+	Notifications []string // have the subscription that they belong to in their params
+}
+
 // Options configure how a connection probes, identifies and reads the other end. They do not change while it is used.
 type Options struct {
 	Protocol  int             // the version of the protocol that the daemon must speak
+	Methods   Methods         // of that protocol
 	Remote    bool            // the connection is probed while it is needed
 	Heartbeat time.Duration   // something is sent this often; 0 means never
 	Greeting  *DaemonGreeting // what the transport has said about the daemon; nil if nothing
@@ -89,12 +99,12 @@ func New(stream net.Conn, o Options) *Conn {
 		OnMessage: c.handleNotification, OnMalformed: c.handleMalformed,
 	}
 	if o.Heartbeat > 0 {
-		r.Heartbeat, r.HeartbeatInterval = methodPing, o.Heartbeat
+		r.Heartbeat, r.HeartbeatInterval = o.Methods.Ping, o.Heartbeat
 	}
 	if o.Remote {
-		r.KeepAlive, r.KeepAliveInterval = methodPing, keepAliveInterval
+		r.KeepAlive, r.KeepAliveInterval = o.Methods.Ping, keepAliveInterval
 	} else {
-		r.Probe, r.ProbeInterval = methodInfo, probeInterval
+		r.Probe, r.ProbeInterval = o.Methods.Info, probeInterval
 	}
 	c.rpc = jsonrpc2.New(stream, &r)
 	go c.read()
@@ -178,7 +188,7 @@ func callError(err error) error {
 		var e session.Error
 		_ = json.Unmarshal(refused.Data, &e) // on failure the message still says what happened
 		e.Message = refused.Message
-		if e.Kind == kindUnknownMethod {
+		if e.Kind == session.KindUnknownMethod {
 			e.Message += ": the daemon is older than this program, and goes on until it is ended (repl daemon stop)"
 		}
 		return &e
@@ -194,7 +204,7 @@ func callError(err error) error {
 
 // connectionEndedError returns the error of a call on a connection that has ended.
 func connectionEndedError(why error) error {
-	return &session.Error{Kind: kindUnreachable, Message: fmt.Sprintf("the connection to the daemon ended: %v", why), Cause: why}
+	return &session.Error{Kind: session.KindUnreachable, Message: fmt.Sprintf("the connection to the daemon ended: %v", why), Cause: why}
 }
 
 // ErrLateAnswer is the cause of a context that ended because an answer is late.
@@ -242,10 +252,9 @@ func (c *Conn) read() {
 
 // handleNotification handles a notification.
 func (c *Conn) handleNotification(m *jsonrpc2.Message) {
-	switch m.Method {
-	case methodSnapshot, methodEvent, methodChange, methodEnded:
+	if slices.Contains(c.options.Methods.Notifications, m.Method) {
 		c.deliverToReceiver(m)
-	default:
-		c.options.OnNotification(m)
+		return
 	}
+	c.options.OnNotification(m)
 }

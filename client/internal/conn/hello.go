@@ -11,22 +11,6 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// The methods and the kinds of errors that a connection itself uses. Package client lists all, with
-// the same values.
-const (
-	methodInfo     = "server/info"
-	methodPing     = "server/ping"
-	methodHello    = "client/hello"
-	methodSnapshot = "stream/snapshot"
-	methodEvent    = "stream/event"
-	methodChange   = "stream/change"
-	methodEnded    = "stream/ended"
-
-	kindUnreachable   session.Kind = "unreachable"
-	kindProtocol      session.Kind = "protocol"
-	kindUnknownMethod session.Kind = "unknown_method"
-)
-
 // A DaemonInstance is one run of a daemon.
 type DaemonInstance struct {
 	PID     int
@@ -60,11 +44,11 @@ func (c *Conn) CheckDaemon(ctx context.Context, d fmt.Stringer) error {
 	}
 	defer context.AfterFunc(ctx, func() { c.rpc.Drop(context.Cause(ctx)) })() // a silent daemon sends no error
 	var g DaemonGreeting
-	err := c.Call(ctx, methodInfo, struct{}{}, &g)
+	err := c.Call(ctx, c.options.Methods.Info, struct{}{}, &g)
 	switch {
 	case err == nil:
 		return c.checkProtocol(&g, d)
-	case session.KindOf(err) == kindUnreachable:
+	case session.KindOf(err) == session.KindUnreachable:
 		return err
 	default:
 		return notDaemonError(ctx, d, err)
@@ -76,7 +60,7 @@ func (c *Conn) checkProtocol(g *DaemonGreeting, d fmt.Stringer) error {
 	if g.Protocol == c.options.Protocol {
 		return nil
 	}
-	return &session.Error{Kind: kindProtocol, Message: fmt.Sprintf(
+	return &session.Error{Kind: session.KindProtocol, Message: fmt.Sprintf(
 		"the daemon at %s is version %s and speaks protocol %d; this program speaks %d: end it with repl daemon drain, and start the one that belongs to this program", d, g.Version, g.Protocol, c.options.Protocol)}
 }
 
@@ -84,7 +68,7 @@ func (c *Conn) checkProtocol(g *DaemonGreeting, d fmt.Stringer) error {
 // the daemon, and first is not set, it does not wait for the answer, because the daemon handles
 // calls in order: onAnswer then gets the error of a hello whose answer came later, or nil.
 func (c *Conn) SayHello(ctx context.Context, d fmt.Stringer, params any, first bool, onAnswer func(error)) error {
-	hello, err := c.rpc.StartCall(methodHello, params)
+	hello, err := c.rpc.StartCall(c.options.Methods.Hello, params)
 	if err != nil {
 		return err
 	}
@@ -130,7 +114,7 @@ func (c *Conn) awaitHello(ctx context.Context, d fmt.Stringer, hello *jsonrpc2.P
 	case err == nil:
 		c.knownToDaemon = g.Known
 		return g.instance(), c.checkProtocol(&g, d)
-	case session.KindOf(err) == kindUnreachable && !errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case session.KindOf(err) == session.KindUnreachable && !errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return i, err
 	default: // possibly a timeout: the connection may already have been dropped because of it
 		return i, notDaemonError(ctx, d, err)
@@ -167,10 +151,10 @@ func notDaemonError(ctx context.Context, d fmt.Stringer, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return NewStuckError(d)
 	}
-	return &session.Error{Kind: kindUnreachable, Message: fmt.Sprintf("the program that listens at %s does not answer like a daemon: %v", d, err)}
+	return &session.Error{Kind: session.KindUnreachable, Message: fmt.Sprintf("the program that listens at %s does not answer like a daemon: %v", d, err)}
 }
 
 // NewStuckError is the error for a program that listens but does not answer.
 func NewStuckError(d fmt.Stringer) *session.Error {
-	return &session.Error{Kind: kindUnreachable, Message: fmt.Sprintf("%s did not answer within %s: the daemon there is stopped or stuck", d, DialTimeout)}
+	return &session.Error{Kind: session.KindUnreachable, Message: fmt.Sprintf("%s did not answer within %s: the daemon there is stopped or stuck", d, DialTimeout)}
 }

@@ -13,11 +13,13 @@ import (
 )
 
 // newConn returns a connection that is neither remote nor greeted.
-func newConn(stream net.Conn) *Conn { return New(stream, Options{Protocol: 1}) }
+func newConn(stream net.Conn) *Conn {
+	return New(stream, Options{Protocol: 1, Methods: Methods{Info: "server/info"}})
+}
 
 // askDaemon asks the daemon for its process.
 func askDaemon(ctx context.Context, c *Conn) (g DaemonGreeting, err error) {
-	err = c.Call(ctx, methodInfo, struct{}{}, &g)
+	err = c.Call(ctx, c.options.Methods.Info, struct{}{}, &g)
 	return g, err
 }
 
@@ -49,10 +51,10 @@ func TestStuckDaemon(t *testing.T) {
 			c := newSilentConn(t)
 			started := time.Now()
 			_, err := askDaemon(t.Context(), c)
-			if session.KindOf(err) != kindUnreachable || time.Since(started) > 3*probeInterval {
+			if session.KindOf(err) != session.KindUnreachable || time.Since(started) > 3*probeInterval {
 				t.Errorf("got %v after %s", err, time.Since(started))
 			}
-			if _, err := askDaemon(t.Context(), c); session.KindOf(err) != kindUnreachable {
+			if _, err := askDaemon(t.Context(), c); session.KindOf(err) != session.KindUnreachable {
 				t.Errorf("another call: %v", err)
 			}
 		})

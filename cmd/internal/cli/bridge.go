@@ -71,7 +71,7 @@ func newBridgeCommand(f *flag.FlagSet) cmdkit.Action {
 		switch {
 		case err == nil:
 			return cmdkit.StatusDone, nil
-		case session.KindOf(err) == client.KindUnreachable:
+		case session.KindOf(err) == session.KindUnreachable:
 			return cmdkit.StatusUnreachable, err
 		}
 		return cmdkit.StatusFailed, err

@@ -85,7 +85,7 @@ func (d *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Con
 	if signalled, ok := cmdkit.SignalStatus(ctx); ok {
 		return signalled, nil
 	}
-	if session.KindOf(err) == client.KindUnreachable {
+	if session.KindOf(err) == session.KindUnreachable {
 		status = cmdkit.StatusUnreachable
 	}
 	return status, err

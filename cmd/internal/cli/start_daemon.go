@@ -67,7 +67,7 @@ func startDaemon(ctx context.Context, socket, log string, more []string, notes i
 		if err == nil && i.PID == cmd.Process.Pid { // otherwise our daemon is about to exit
 			return i, nil
 		}
-		if session.KindOf(err) == client.KindProtocol {
+		if session.KindOf(err) == session.KindProtocol {
 			return none, err
 		}
 		timer := time.NewTimer(20 * time.Millisecond)

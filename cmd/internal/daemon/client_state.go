@@ -100,7 +100,7 @@ func (d *Daemon) handleHello(_ context.Context, r *rpcserver.Request, p client.H
 }
 
 // errReplaced ends a connection whose client has connected again.
-var errReplaced = rpcserver.Errorf(rpcserver.CodeFailed, string(client.KindUnreachable), "the client has connected again")
+var errReplaced = rpcserver.Errorf(rpcserver.CodeFailed, string(session.KindUnreachable), "the client has connected again")
 
 // isIdentity reports whether id may be the identity of a client.
 func isIdentity(id string) bool {

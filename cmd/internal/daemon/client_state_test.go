@@ -90,7 +90,7 @@ func TestHello(t *testing.T) {
 
 		again := r.connectAs(2)
 		<-dark.Done()
-		if err := <-waiting; session.KindOf(err) != client.KindUnreachable {
+		if err := <-waiting; session.KindOf(err) != session.KindUnreachable {
 			t.Errorf("the call on the old connection got %v", err)
 		}
 		if m := saveReadCursor(t, again, client.ReadCursorParams{Reader: "agent", Own: true}); m.Reader != "agent" || m.Seq != 2 {
@@ -100,7 +100,7 @@ func TestHello(t *testing.T) {
 			t.Errorf("the write lock belongs to %q", w)
 		}
 		input := client.InputParams{Session: "main", InputRequest: begun.InputRequest.ID, Input: "yes\n", WaitMS: processTimeout.Milliseconds()}
-		if _, err := other.SendInput(t.Context(), input); session.KindOf(err) != client.KindLocked {
+		if _, err := other.SendInput(t.Context(), input); session.KindOf(err) != session.KindLocked {
 			t.Errorf("another client writes: %v", err)
 		}
 		if reply, err := again.SendInput(t.Context(), input); err != nil || reply.Outcome != timeline.OutcomeOK {

@@ -198,7 +198,7 @@ func (s retryingSession) As(author string) session.Session {
 func (s retryingSession) Wait(ctx context.Context, turn uint64, o *session.WaitOptions) (session.Reply, error) {
 	for {
 		r, err := s.Session.Wait(ctx, turn, o)
-		if o == nil || o.Timeout == 0 || ctx.Err() != nil || session.KindOf(err) != client.KindUnreachable {
+		if o == nil || o.Timeout == 0 || ctx.Err() != nil || session.KindOf(err) != session.KindUnreachable {
 			return r, err
 		}
 	}
@@ -296,11 +296,11 @@ func TestReconnect(t *testing.T) {
 		})
 		w.SetBroken(true)
 		_, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: 300})
-		if session.KindOf(err) != client.KindUnreachable || !strings.Contains(err.Error(), "gpu cannot be reached since ") {
+		if session.KindOf(err) != session.KindUnreachable || !strings.Contains(err.Error(), "gpu cannot be reached since ") {
 			t.Errorf("got %v", err)
 		}
 		l.SetReconnectTimeout(100 * time.Millisecond)
-		if _, err := c.GetSession(t.Context(), "main"); session.KindOf(err) != client.KindUnreachable {
+		if _, err := c.GetSession(t.Context(), "main"); session.KindOf(err) != session.KindUnreachable {
 			t.Errorf("got %v", err)
 		}
 		l.SetReconnectTimeout(0)
@@ -329,7 +329,7 @@ func TestReconnect(t *testing.T) {
 		t.Parallel()
 		w := faultdial.NewDialer("/nowhere")
 		w.SetBroken(true)
-		if _, err := newLink(t, w).Conn(t.Context()); session.KindOf(err) != client.KindUnreachable || !strings.Contains(err.Error(), "no route") {
+		if _, err := newLink(t, w).Conn(t.Context()); session.KindOf(err) != session.KindUnreachable || !strings.Contains(err.Error(), "no route") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -361,10 +361,10 @@ func TestReconnect(t *testing.T) {
 				break
 			}
 		}
-		if session.KindOf(err) != client.KindOutcomeUnknown {
+		if session.KindOf(err) != session.KindOutcomeUnknown {
 			t.Errorf("the subscription got %v", err)
 		}
-		if err := <-under; session.KindOf(err) != client.KindOutcomeUnknown || !strings.Contains(err.Error(), "was restarted at") {
+		if err := <-under; session.KindOf(err) != session.KindOutcomeUnknown || !strings.Contains(err.Error(), "was restarted at") {
 			t.Errorf("the call got %v", err)
 		}
 		if now, err := after.dial().GetSession(t.Context(), "main"); err != nil || now.Turn != 1 {
@@ -400,7 +400,7 @@ func TestReconnect(t *testing.T) {
 			_ = other.Close()
 		}
 		w.SetBroken(false)
-		if err := <-under; session.KindOf(err) != client.KindOutcomeUnknown || !strings.Contains(err.Error(), "forgot this client") {
+		if err := <-under; session.KindOf(err) != session.KindOutcomeUnknown || !strings.Contains(err.Error(), "forgot this client") {
 			t.Errorf("the call got %v", err)
 		}
 		if now, err := plain.GetSession(t.Context(), "main"); err != nil || now.Turn != 2 {
@@ -456,7 +456,7 @@ func TestReconnect(t *testing.T) {
 		}()
 		select {
 		case err := <-ended:
-			if session.KindOf(err) != client.KindUnreachable {
+			if session.KindOf(err) != session.KindUnreachable {
 				t.Errorf("got %v", err)
 			}
 		case <-time.After(processTimeout / 4):

@@ -182,7 +182,7 @@ func TestDaemon(t *testing.T) {
 				_, err := c.CreateSession(t.Context(), client.CreateParams{Name: "../x"})
 				return err
 			}},
-			{"no such language", client.KindUnknownLanguage, func() error {
+			{"no such language", session.KindUnknownLanguage, func() error {
 				_, err := c.CreateSession(t.Context(), client.CreateParams{Language: "cobol"})
 				return err
 			}},
@@ -278,7 +278,7 @@ func TestDaemon(t *testing.T) {
 		for range 2 {
 			if err := <-over; err == nil {
 				continue // it ended with what the session said last
-			} else if session.KindOf(err) != client.KindUnreachable && session.KindOf(err) != "shutting_down" && session.KindOf(err) != "internal" {
+			} else if session.KindOf(err) != session.KindUnreachable && session.KindOf(err) != "shutting_down" && session.KindOf(err) != "internal" {
 				t.Errorf("got %v", err)
 			}
 		}
@@ -563,10 +563,10 @@ func TestWriteLock_OneHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := agent.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x"})
-	if session.KindOf(err) != client.KindLocked || !strings.Contains(err.Error(), "ada") {
+	if session.KindOf(err) != session.KindLocked || !strings.Contains(err.Error(), "ada") {
 		t.Errorf("got %v, want to learn that ada writes", err)
 	}
-	if err := agent.TakeWriteLock(t.Context(), "main", "bot", false); session.KindOf(err) != client.KindLocked {
+	if err := agent.TakeWriteLock(t.Context(), "main", "bot", false); session.KindOf(err) != session.KindLocked {
 		t.Errorf("got %v", err)
 	}
 	if s, err := agent.GetSession(t.Context(), "main"); err != nil || s.WriteLockHolder != "ada" {
@@ -637,7 +637,7 @@ func TestControl(t *testing.T) {
 			}
 			paused = i.Paused
 		}
-		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x"}); session.KindOf(err) != client.KindDraining {
+		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x"}); session.KindOf(err) != session.KindDraining {
 			t.Errorf("while paused: %v", err)
 		}
 		sendRawLine(t, r.socket, `{"type":"resume"}`)
@@ -681,7 +681,7 @@ func TestControl(t *testing.T) {
 			t.Error(err)
 		}
 		r.served <- nil
-		if _, err := client.Dial(t.Context(), client.Socket(r.socket)); session.KindOf(err) != client.KindUnreachable {
+		if _, err := client.Dial(t.Context(), client.Socket(r.socket)); session.KindOf(err) != session.KindUnreachable {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -195,7 +195,7 @@ func TestStreamLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := watches[0].Resume(t.Context()); session.KindOf(err) != client.KindUnknownSubscription {
+		if err := watches[0].Resume(t.Context()); session.KindOf(err) != session.KindUnknownSubscription {
 			t.Errorf("the oldest: %v", err)
 		}
 		if err := watches[1].Resume(t.Context()); err != nil {
@@ -253,10 +253,10 @@ func TestWriteLock_SingleTurn(t *testing.T) {
 	}
 	reply := ask(ada)
 	for name, c := range map[string]*client.Conn{"bob": bob, "eve": eve} {
-		if err := answer(c, reply); session.KindOf(err) != client.KindLocked {
+		if err := answer(c, reply); session.KindOf(err) != session.KindLocked {
 			t.Errorf("%s answers for ada's turn: %v", name, err)
 		}
-		if err := c.TakeWriteLock(t.Context(), "main", name, false); session.KindOf(err) != client.KindLocked {
+		if err := c.TakeWriteLock(t.Context(), "main", name, false); session.KindOf(err) != session.KindLocked {
 			t.Errorf("%s takes what ada has: %v", name, err)
 		}
 	}
@@ -298,7 +298,7 @@ func TestClients_ListAndDetach(t *testing.T) {
 	for err = nil; err == nil; {
 		_, err = w.Next(t.Context())
 	}
-	if session.KindOf(err) != client.KindDetached || !strings.Contains(err.Error(), "bob") {
+	if session.KindOf(err) != session.KindDetached || !strings.Contains(err.Error(), "bob") {
 		t.Errorf("ada got %v", err)
 	}
 	<-ada.Done()

@@ -241,7 +241,7 @@ func TestWriteLock_Unused(t *testing.T) {
 	if err != nil || reply.InputRequest == nil {
 		t.Fatalf("got %+v, %v", reply, err)
 	}
-	if _, err := agent.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n"}); session.KindOf(err) != client.KindLocked {
+	if _, err := agent.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n"}); session.KindOf(err) != session.KindLocked {
 		t.Errorf("the agent answers in a turn for which ada has the write lock: %v", err)
 	}
 }

@@ -235,7 +235,7 @@ func (d *Daemon) checkCreateParams(p client.CreateParams) error {
 	}
 	switch {
 	case len(p.Command) == 0 && !d.options.HasLanguage(p.Language):
-		return session.Errorf(client.KindUnknownLanguage, "unknown language %q; available: %s", p.Language, strings.Join(d.options.Languages(), ", "))
+		return session.Errorf(session.KindUnknownLanguage, "unknown language %q; available: %s", p.Language, strings.Join(d.options.Languages(), ", "))
 	case len(p.Command) == 0:
 		return nil
 	case d.options.HasLanguage(p.Language):
@@ -277,9 +277,9 @@ func (d *Daemon) checkAdmission() error {
 	defer d.mu.Unlock()
 	switch {
 	case d.draining:
-		return session.Errorf(client.KindDraining, "the daemon is stopping and accepts no new work")
+		return session.Errorf(session.KindDraining, "the daemon is stopping and accepts no new work")
 	case d.paused:
-		return session.Errorf(client.KindDraining, "the daemon is paused; resume it first")
+		return session.Errorf(session.KindDraining, "the daemon is paused; resume it first")
 	}
 	return nil
 }
@@ -353,7 +353,7 @@ func (d *Daemon) registerSession(p client.CreateParams, spec workers.Spec, progr
 	d.mu.Unlock()
 	if ended {
 		_ = s.Close(context.Background())
-		return nil, session.Errorf(client.KindDraining, "the daemon has stopped")
+		return nil, session.Errorf(session.KindDraining, "the daemon has stopped")
 	}
 	d.log.Info("session created", "session", name, "language", e.language)
 	d.startIdleTimer(e)
@@ -520,7 +520,7 @@ func clientError(err error) error {
 		return err
 	}
 	code := rpcserver.CodeFailed
-	if e.Kind == session.KindInvalid || e.Kind == session.KindSpec || e.Kind == client.KindUnknownLanguage {
+	if e.Kind == session.KindInvalid || e.Kind == session.KindSpec || e.Kind == session.KindUnknownLanguage {
 		code = rpcserver.CodeInvalidParams
 	}
 	return &rpcserver.Error{Code: code, Kind: string(e.Kind), Message: err.Error(), Data: e.Data()}

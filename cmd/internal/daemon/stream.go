@@ -137,7 +137,7 @@ func (d *Daemon) connSubscription(conn *rpcserver.Conn, id string) (*subscriptio
 	if l := d.connections[conn]; l != nil && l.subscriptions[id] != nil {
 		return l.subscriptions[id], nil
 	}
-	return nil, session.Errorf(client.KindUnknownSubscription, "no subscription %q on this connection", id)
+	return nil, session.Errorf(session.KindUnknownSubscription, "no subscription %q on this connection", id)
 }
 
 func (d *Daemon) handlePause(_ context.Context, r *rpcserver.Request, p client.SubscriptionParams) (client.SubscribeReply, error) {

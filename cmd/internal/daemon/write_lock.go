@@ -5,6 +5,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
+	"github.com/turnstone-repl/turnstone/session"
 )
 
 // A writeLock gives one client the sole right to write to a session. A lock for one turn keeps
@@ -38,7 +39,7 @@ func (d *Daemon) checkWriteAccessLocked(e *openSession, c *clientState) error {
 		return nil
 	}
 	return &rpcserver.Error{
-		Code: rpcserver.CodeFailed, Kind: string(client.KindLocked),
+		Code: rpcserver.CodeFailed, Kind: string(session.KindLocked),
 		Message: b.author + " has the write lock of this session; wait for its release, or take it away with repl detach",
 		Data:    map[string]any{"write_lock_holder": b.author},
 	}

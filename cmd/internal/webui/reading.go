@@ -49,7 +49,7 @@ func (s *Server) writeCallError(w http.ResponseWriter, err error) {
 	switch kind {
 	case session.KindClosed:
 		status = http.StatusNotFound
-	case client.KindUnreachable, client.KindProtocol:
+	case session.KindUnreachable, session.KindProtocol:
 		status = http.StatusServiceUnavailable
 	case session.KindInvalid, session.KindTooLarge:
 		status = http.StatusBadRequest

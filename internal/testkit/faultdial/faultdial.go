@@ -64,7 +64,7 @@ func (d *FaultyDialer) Dial(ctx context.Context) (net.Conn, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	failed := func(err error) error {
-		return &session.Error{Kind: client.KindUnreachable, Message: "gpu cannot be reached: " + err.Error(), Cause: err}
+		return &session.Error{Kind: session.KindUnreachable, Message: "gpu cannot be reached: " + err.Error(), Cause: err}
 	}
 	if d.broken {
 		return nil, failed(errors.New("no route to host"))

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -399,7 +398,7 @@ func (k *kernel) reportLoss(j *queuedRequest) error {
 // isTemporary reports whether another attempt may succeed once the running turn is over.
 func isTemporary(err error) bool {
 	switch session.KindOf(err) {
-	case session.KindBusy, session.KindWaiting, client.KindLocked:
+	case session.KindBusy, session.KindWaiting, session.KindLocked:
 		return true
 	}
 	return false
@@ -408,14 +407,14 @@ func isTemporary(err error) bool {
 // isSessionGone reports whether an error may mean that the session no longer exists.
 func isSessionGone(err error) bool {
 	kind := session.KindOf(err)
-	return kind == session.KindClosed || kind == client.KindUnreachable || kind == client.KindShuttingDown
+	return kind == session.KindClosed || kind == session.KindUnreachable || kind == session.KindShuttingDown
 }
 
 // runningAuthor names the turn, or the lock, that a request waits for.
 func runningAuthor(l *attachedSession, err error) string {
 	t, ok := l.activeTurn()
 	switch {
-	case !ok && session.KindOf(err) == client.KindLocked:
+	case !ok && session.KindOf(err) == session.KindLocked:
 		return "the write lock: " + err.Error()
 	case !ok:
 		return "the session: " + err.Error()

@@ -111,7 +111,7 @@ func (o Options) connectDaemon(ctx context.Context) (net.Conn, client.DaemonInfo
 // dialOrStart connects to the daemon, or starts one.
 func (o Options) dialOrStart(ctx context.Context) (net.Conn, error) {
 	conn, err := o.Dialer.Dial(ctx)
-	if err == nil || o.StartDaemon == nil || session.KindOf(err) != client.KindUnreachable {
+	if err == nil || o.StartDaemon == nil || session.KindOf(err) != session.KindUnreachable {
 		return conn, err
 	}
 	if err := o.StartDaemon(ctx); err != nil {
