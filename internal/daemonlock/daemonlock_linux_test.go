@@ -11,7 +11,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 	"github.com/turnstone-repl/turnstone/internal/peer"
-	"github.com/turnstone-repl/turnstone/tests/owners"
+	"github.com/turnstone-repl/turnstone/internal/testkit/owners"
 )
 
 // environment are those of a login.

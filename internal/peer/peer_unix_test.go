@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/owners"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
-	"github.com/turnstone-repl/turnstone/tests/owners"
 )
 
 // testTimeout bounds every wait.

@@ -119,8 +119,8 @@ var mayImport = map[string]string{
 	"internal/testkit/replbin":      "",
 	"internal/testkit/wait":         "",
 	"internal/testkit/testmain":     "internal/testkit/replbin",
-	"tests/networks":                "",
-	"tests/owners":                  "",
+	"internal/testkit/networks":     "",
+	"internal/testkit/owners":       "",
 	"internal/testkit/faultdial":    "session client",
 	"internal/testkit/interpreters": "",
 }

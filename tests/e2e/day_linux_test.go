@@ -25,8 +25,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/networks"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
-	"github.com/turnstone-repl/turnstone/tests/networks"
 )
 
 // ownNetworkEnv marks a process that has a network of its own.

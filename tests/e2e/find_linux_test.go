@@ -3,7 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"errors"
-	"github.com/turnstone-repl/turnstone/tests/owners"
+	"github.com/turnstone-repl/turnstone/internal/testkit/owners"
 	"os"
 	"os/exec"
 	"path/filepath"

@@ -3,7 +3,7 @@
 package python_test
 
 import (
-	"github.com/turnstone-repl/turnstone/tests/owners"
+	"github.com/turnstone-repl/turnstone/internal/testkit/owners"
 	"os"
 	"path/filepath"
 	"strings"

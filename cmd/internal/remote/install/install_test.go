@@ -20,9 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/owners"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/internal/transportcmd"
-	"github.com/turnstone-repl/turnstone/tests/owners"
 )
 
 // testTimeout bounds the time of a remote end on a busy machine.
