@@ -543,8 +543,8 @@ func TestGrant(t *testing.T) {
 				t.Fatal(err)
 			}
 			var plans []*launch.StartConfig
-			launch := c.session.launcher
-			c.session.launcher = func(cmd *launch.StartConfig) (*launchResult, error) { plans = append(plans, cmd); return launch(cmd) }
+			start := c.session.launcher
+			c.session.launcher = func(cmd *launch.StartConfig) (*launchResult, error) { plans = append(plans, cmd); return start(cmd) }
 			c.process.withLock(func() { c.process.fatalSignal = monitorproto.Hangup })
 			if err := c.session.Reset(t.Context()); err != nil {
 				t.Fatal(err)
