@@ -142,7 +142,7 @@ func (l *workerLaunch) startMonitor() (_ *monitorClient, err error) {
 	}, nil
 }
 
-// startWorker sends the plan and waits for the answer, for StartConfig.Timeout at most.
+// startWorker sends the description of the worker and waits for the answer, for StartConfig.Timeout at most.
 func (m *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 	c := l.command
 	if c.Sandbox != nil {
@@ -165,7 +165,7 @@ func (m *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 	defer stopCancel()
 	m.setUpCgroup(ctx, l)
 	group, home := m.cgroup.GroupDirs()
-	start := monitorproto.MonitorCommand{Kind: monitorproto.CommandStart, Plan: &monitorproto.WorkerCommand{
+	start := monitorproto.MonitorCommand{Kind: monitorproto.CommandStart, Worker: &monitorproto.WorkerCommand{
 		Path: []byte(c.Path),
 		Args: monitorproto.ToByteSlices(append([]string{c.Path}, c.Args...)),
 		Env:  monitorproto.ToByteSlices(l.env),
@@ -189,7 +189,7 @@ func (m *monitorClient) startWorker(l *workerLaunch) (pid int, err error) {
 				m.earlyDenials = append(m.earlyDenials, next)
 				return len(m.earlyDenials) < maxEarlyDenials
 			}
-			if next.Kind == monitorproto.EventFilesChanged { // the plan is still new
+			if next.Kind == monitorproto.EventFilesChanged { // the plan of the sandbox is still new
 				return true
 			}
 			event = next

@@ -163,16 +163,16 @@ func (m *monitorClient) awaitMonitor(deadline time.Time) error {
 	return nil
 }
 
-// startWorker sends the plan and waits for the answer. Before it answers, the monitor reports
+// startWorker sends the description of the worker and waits for the answer. Before it answers, the monitor reports
 // each step that it starts.
 func (m *monitorClient) startWorker(c *StartConfig, deadline time.Time) error {
 	m.commands.File.SetWriteDeadline(deadline)
 	m.events.File.SetReadDeadline(deadline)
 	defer m.events.File.SetReadDeadline(time.Time{})
-	command := monitorproto.MonitorCommand{Kind: monitorproto.CommandStart, Plan: &monitorproto.WorkerCommand{
+	command := monitorproto.MonitorCommand{Kind: monitorproto.CommandStart, Worker: &monitorproto.WorkerCommand{
 		Path: []byte(c.Path), Args: monitorproto.ToByteSlices(c.Args), Env: monitorproto.ToByteSlices(m.workerEnv), Dir: []byte(c.Dir), Tag: m.nonce, ChannelOnStdio: c.ChannelOnStdio,
 	}}
-	if err := m.redirectStdio(c, command.Plan); err != nil {
+	if err := m.redirectStdio(c, command.Worker); err != nil {
 		return &monitorproto.StartError{Step: "monitor", Err: err}
 	}
 	m.log.LogCommand(command)

@@ -87,23 +87,23 @@ func Run() {
 	s.resumeTimer.Stop()
 	s.prepareProcess()
 
-	// 5. The plan.
+	// 5. The command that describes the worker.
 	_ = unix.SetNonblock(fdCommands, true) // otherwise each read would block a thread
 	down := json.NewDecoder(os.NewFile(fdCommands, "down"))
 	var first monitorproto.MonitorCommand
-	if err := down.Decode(&first); err != nil || first.Kind != monitorproto.CommandStart || first.Plan == nil {
+	if err := down.Decode(&first); err != nil || first.Kind != monitorproto.CommandStart || first.Worker == nil {
 		exit(1) // no supervisor that would read an event
 	}
-	plan := first.Plan
+	command := first.Worker
 
-	group := s.prepareThread(plan)
-	s.startWorker(plan, group)
+	group := s.prepareThread(command)
+	s.startWorker(command, group)
 	s.releaseTerminal()
 
 	// 10. Report the start, then serve.
 	s.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventStarted, PID: s.outerPID(s.worker), Notices: s.notices})
 	os.Chdir("/") // do not keep the user's directory busy after the worker has left it
-	s.oomCounter = proctree.NewOOMCounter(plan)
+	s.oomCounter = proctree.NewOOMCounter(command)
 	if s.sandbox != nil {
 		surviveSignals()
 	}
@@ -112,7 +112,7 @@ func Run() {
 	s.serve()
 }
 
-// prepareProcess sets what the worker inherits, before the plan is known.
+// prepareProcess sets what the worker inherits, before its command is known.
 func (m *monitor) prepareProcess() {
 	// 1. The worker inherits 0, 1 and 2, and only those other descriptors that it needs.
 	m.exitOnError("descriptors", "", closeOnExec())
@@ -134,23 +134,23 @@ func (m *monitor) prepareProcess() {
 
 // prepareThread sets up the directory, processors and sandbox of this thread, which the worker
 // inherits.
-func (m *monitor) prepareThread(plan *monitorproto.WorkerCommand) proctree.CgroupSwitch {
+func (m *monitor) prepareThread(command *monitorproto.WorkerCommand) proctree.CgroupSwitch {
 	// 6. The directory: changed here and not in the fork, so that a failure is not mistaken for one
 	// of exec.
-	if len(plan.Dir) > 0 {
-		m.exitOnError("chdir", string(plan.Dir), os.Chdir(string(plan.Dir)))
+	if len(command.Dir) > 0 {
+		m.exitOnError("chdir", string(command.Dir), os.Chdir(string(command.Dir)))
 	}
 
 	// 7. The processors and the sandbox, of this thread and so of the worker. Go must not start
 	// another thread from one that differs from the others.
-	if plan.Sandbox != nil || plan.Limits.CPUs > 0 || len(plan.CPUs) > 0 {
+	if command.Sandbox != nil || command.Limits.CPUs > 0 || len(command.CPUs) > 0 {
 		runtime.LockOSThread()
 	}
-	m.exitOnError("limits", "", proctree.SetCPUAffinity(plan.CPUs, plan.Limits.CPUs))
-	group, err := proctree.OpenCgroupSwitch(plan)
-	m.exitOnError("limits", string(plan.WorkerCgroup), err)
-	m.enterSandbox(plan)
-	if plan.Limits.Disk > 0 { // a write beyond the limit is an error in the language, and does not end the worker
+	m.exitOnError("limits", "", proctree.SetCPUAffinity(command.CPUs, command.Limits.CPUs))
+	group, err := proctree.OpenCgroupSwitch(command)
+	m.exitOnError("limits", string(command.WorkerCgroup), err)
+	m.enterSandbox(command)
+	if command.Limits.Disk > 0 { // a write beyond the limit is an error in the language, and does not end the worker
 		signal.Ignore(unix.SIGXFSZ)
 	}
 	return group
@@ -158,21 +158,21 @@ func (m *monitor) prepareThread(plan *monitorproto.WorkerCommand) proctree.Cgrou
 
 // startWorker is step 8: it starts the worker in its own process group, and in its control group
 // from the first moment.
-func (m *monitor) startWorker(plan *monitorproto.WorkerCommand, group proctree.CgroupSwitch) {
-	m.exitOnError("limits", string(plan.WorkerCgroup), group.JoinWorkerGroup())
-	pid, err := syscall.ForkExec(string(plan.Path), monitorproto.ToStrings(plan.Args), &syscall.ProcAttr{
-		Env:   monitorproto.ToStrings(plan.Env),
-		Files: workerDescriptors(plan),
+func (m *monitor) startWorker(command *monitorproto.WorkerCommand, group proctree.CgroupSwitch) {
+	m.exitOnError("limits", string(command.WorkerCgroup), group.JoinWorkerGroup())
+	pid, err := syscall.ForkExec(string(command.Path), monitorproto.ToStrings(command.Args), &syscall.ProcAttr{
+		Env:   monitorproto.ToStrings(command.Env),
+		Files: workerDescriptors(command),
 		Sys:   workerAttributes(),
 	})
-	m.exitOnError("exec", string(plan.Path), err)
-	m.exitOnError("limits", string(plan.MonitorCgroup), group.RejoinMonitorGroup())
+	m.exitOnError("exec", string(command.Path), err)
+	m.exitOnError("limits", string(command.MonitorCgroup), group.RejoinMonitorGroup())
 	m.worker = pid
-	m.tree = proctree.ProcessTree{Root: os.Getpid(), Session: os.Getpid(), Tag: plan.Tag}
+	m.tree = proctree.ProcessTree{Root: os.Getpid(), Session: os.Getpid(), Tag: command.Tag}
 	unix.Close(fdWorkerIn)
 	unix.Close(fdWorkerOut)
 	limited := make(chan error, 1) // set by another thread: this one's filter would suspend the call, and the goroutine that answers it
-	go func() { limited <- proctree.SetRlimits(pid, plan, m.sandbox != nil) }()
+	go func() { limited <- proctree.SetRlimits(pid, command, m.sandbox != nil) }()
 	if err := <-limited; err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: the worker has already ended
 		unix.Kill(-m.worker, unix.SIGKILL)
 		m.exitOnError("limits", "", err)

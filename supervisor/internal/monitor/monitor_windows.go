@@ -21,8 +21,8 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/winpipe"
 )
 
-// Name is the first argument of a monitor; the names of its two pipes follow. The
-// worker's plan comes over the first of them.
+// Name is the first argument of a monitor; the names of its two pipes follow. The command that
+// describes the worker comes over the first of them.
 const Name = "turnstone-monitor"
 
 // Env keeps a monitor small and quiet, and free of a user's settings for Go programs.
@@ -83,11 +83,11 @@ func Run() {
 	s.eventEncoder = json.NewEncoder(up)
 	decoder := json.NewDecoder(down)
 	var first monitorproto.MonitorCommand
-	if err := decoder.Decode(&first); err != nil || first.Kind != monitorproto.CommandStart || first.Plan == nil {
+	if err := decoder.Decode(&first); err != nil || first.Kind != monitorproto.CommandStart || first.Worker == nil {
 		exit(1)
 	}
-	plan := first.Plan
-	s.tag = plan.Tag
+	command := first.Worker
+	s.tag = command.Tag
 
 	// 3. The console: programs write and read UTF-8, and input is not echoed.
 	s.runStep("terminal", "", s.openConsole)
@@ -101,7 +101,7 @@ func Run() {
 	})
 
 	// 5. The directory: checked here, so that a failure is not mistaken for one of the program.
-	dir := string(plan.Dir)
+	dir := string(command.Dir)
 	if dir != "" {
 		s.runStep("chdir", dir, func() error {
 			info, err := os.Stat(dir)
@@ -113,16 +113,16 @@ func Run() {
 	}
 
 	// 6. The worker. It inherits its standard handles and nothing else.
-	path := string(plan.Path)
+	path := string(command.Path)
 	s.worker = &exec.Cmd{
-		Path: path, Args: append([]string{path}, monitorproto.ToStrings(plan.Args)...), Env: monitorproto.ToStrings(plan.Env), Dir: dir,
+		Path: path, Args: append([]string{path}, monitorproto.ToStrings(command.Args)...), Env: monitorproto.ToStrings(command.Env), Dir: dir,
 		Stdin: s.in, Stdout: s.out, Stderr: s.out,
 	}
-	if plan.ChannelOnStdio {
+	if command.ChannelOnStdio {
 		s.runStep("channel", "", s.openPipes)
 	}
-	s.runStep("terminal", "", func() error { return s.redirectStdio(plan) })
-	s.runStep("exec", path, func() error { return s.startWorker(plan) })
+	s.runStep("terminal", "", func() error { return s.redirectStdio(command) })
+	s.runStep("exec", path, func() error { return s.startWorker(command) })
 	pid := s.worker.Process.Pid
 
 	// 7. Report the start, then serve.
@@ -203,7 +203,7 @@ func (m *monitor) startWorker(p *monitorproto.WorkerCommand) error {
 	return m.worker.Start()
 }
 
-// redirectStdio replaces the console with the plan's standard input and output.
+// redirectStdio replaces the console with the command's standard input and output.
 func (m *monitor) redirectStdio(p *monitorproto.WorkerCommand) (err error) {
 	if p.Stdin != 0 {
 		m.worker.Stdin = os.NewFile(uintptr(p.Stdin), "stdin")

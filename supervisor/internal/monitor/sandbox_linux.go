@@ -13,7 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
-// enterSandbox confines this thread if the plan has a sandbox. Then it enters the working directory
+// enterSandbox confines this thread if the command has a sandbox. Then it enters the working directory
 // again, because the old one belongs to the machine's file system and not to the sandbox's.
 func (m *monitor) enterSandbox(command *monitorproto.WorkerCommand) {
 	if command.Sandbox == nil {

@@ -18,7 +18,7 @@ import (
 // command, too: the supervisor is gone, so end everything.
 type MonitorCommand struct {
 	Kind   string         // one of the constants below
-	Plan   *WorkerCommand `json:",omitempty"` // of start
+	Worker *WorkerCommand `json:",omitempty"` // of start
 	Signal int            `json:",omitempty"` // of signal: the system's number
 	To     Target         `json:",omitempty"` // of signal
 	Marker uint64         `json:",omitempty"` // of mark

@@ -21,8 +21,8 @@ func NewMonitorLog(l *slog.Logger) MonitorLog {
 func (l MonitorLog) LogCommand(command MonitorCommand) {
 	switch {
 	case l.Logger == nil:
-	case command.Plan != nil:
-		l.Debug("monitor command", "command", command.Kind, "args", len(command.Plan.Args), "env", len(command.Plan.Env))
+	case command.Worker != nil:
+		l.Debug("monitor command", "command", command.Kind, "args", len(command.Worker.Args), "env", len(command.Worker.Env))
 	case command.Kind == CommandSignal:
 		l.Debug("monitor command", "command", command.Kind, "signal", command.Signal, "to", command.To.String())
 	case command.Kind == CommandWriteMarker:

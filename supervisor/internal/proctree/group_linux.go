@@ -41,7 +41,7 @@ var (
 	errNotDelegated = errors.New("this program has no control group of its own")
 )
 
-// NewCgroup creates the group of a worker whose monitor waits for its plan, if a limit needs one. The
+// NewCgroup creates the group of a worker whose monitor waits for its command, if a limit needs one. The
 // error says why there is no group.
 func NewCgroup(ctx context.Context, monitor int, tag string, l monitorproto.ProcessLimits, services string) (*Cgroup, error) {
 	if l.Memory == 0 && l.Processes == 0 {
@@ -300,7 +300,7 @@ func joinCgroup(fd int) error {
 	return err
 }
 
-// GroupDirs returns the group directories of the worker and of its monitor, for a plan.
+// GroupDirs returns the group directories of the worker and of its monitor, for a WorkerCommand.
 func (c *Cgroup) GroupDirs() (worker, monitor []byte) {
 	if c == nil {
 		return nil, nil
