@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"flag"
+	"fmt"
 	"log/slog"
 	"os"
 	"regexp"
@@ -129,4 +130,13 @@ var nonNameChars = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 // sessionNamePart returns a text as a part of a session's name, or "" if none of it can be one.
 func sessionNamePart(text string) string {
 	return strings.Trim(nonNameChars.ReplaceAllString(text, "-"), "-.")
+}
+
+// warmPoolText describes the sessions that a daemon keeps ready.
+func warmPoolText(w client.WarmPool) string {
+	text := fmt.Sprintf("%d of %d %s in %s", w.Ready, w.Count, w.Language, cmdkit.PlainLine(w.Dir))
+	if w.Failure != "" {
+		text += "; creating more failed: " + cmdkit.PlainLine(w.Failure)
+	}
+	return text
 }

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -251,4 +252,51 @@ func newInputCommand(f *flag.FlagSet) cmdkit.Action {
 			return view.showTurn(ctx, reply, now.LastSeq)
 		})
 	}
+}
+
+// createSession creates a session of the daemon, reports that it is new, and shows its preparation
+// until that is over. An existing session must have the packages.
+func createSession(ctx context.Context, s cmdkit.Streams, w daemonTarget, c *client.Conn, p client.CreateParams) error {
+	now, err := c.CreateSession(ctx, p)
+	if err == nil { // the user must learn that an older session of this name is gone
+		fmt.Fprintf(s.Err, "repl: %s is a new session\n", p.Name)
+		if now.Notice != "" {
+			fmt.Fprintf(s.Err, "repl: %s\n", now.Notice)
+		}
+		if now.CrashedTranscript != "" {
+			how := fmt.Sprintf("its output is in %s, and %s %s%s writes its inputs", now.CrashedTranscript, cmdkit.RecoverCommand, now.Name, w.sameTargetFlags())
+			if w.isRemote() {
+				how = fmt.Sprintf("%s %s%s %s", cmdkit.RecoverCommand, now.Name, w.sameTargetFlags(), cmdkit.RecoverHint)
+			}
+			fmt.Fprintf(s.Err, "repl: %s is new; the session before it crashed when its daemon was killed; %s\n", now.Name, how)
+		}
+	}
+	if session.KindOf(err) == session.KindExists {
+		if now, err = c.GetSession(ctx, p.Name); err == nil {
+			err = checkPackages(now, p.Packages)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return awaitPrepared(ctx, s.Err, c.Session(p.Name), now)
+}
+
+// checkPackages returns an error if a session lacks packages that are requested.
+func checkPackages(session session.Info, with []string) error {
+	l := sessionLanguage(session.Language)
+	has, err := l.packages.Canonical(session.Packages)
+	if err != nil {
+		return err
+	}
+	canonical, err := l.packages.Canonical(with)
+	if err != nil {
+		return cmdkit.UsageErrorf("--with: %v", err)
+	}
+	for _, name := range canonical {
+		if !slices.Contains(has, name) {
+			return fmt.Errorf("%s already exists, without %s; use another name, or run repl close %s first", session.Name, name, session.Name)
+		}
+	}
+	return nil
 }

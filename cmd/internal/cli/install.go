@@ -163,66 +163,6 @@ func (i *installRequest) selectClients(names []string) error {
 	return nil
 }
 
-// clientServerArgs returns the arguments with which a client starts the server: the choices in f, with
-// paths that do not depend on the client's working directory.
-func clientServerArgs(r *runtimeFlags, f *flag.FlagSet) ([]string, error) {
-	languages, _, err := r.languagesOrAll()
-	if err == nil {
-		err = r.resolvePaths()
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, l := range languages {
-		if r.interpreterFor(l) != "" { // otherwise the search waits until a session is opened
-			if _, err := r.languageSpec(l); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if r.initFile != "" && r.lang == "" {
-		return nil, cmdkit.UsageErrorf("--init: name the language of the file with --lang")
-	}
-	chosen := cmdkit.NewFlags("")
-	new(runtimeFlags).addFlags(chosen)
-	args := []string{"mcp"}
-	if r.sandbox, err = r.sandboxFlags.buildSandbox(f); err != nil {
-		return nil, err
-	}
-	f.Visit(func(set *flag.Flag) {
-		if dirs, ok := set.Value.(*pathListFlag); ok {
-			for _, dir := range *dirs {
-				absolute, e := filepath.Abs(dir)
-				err = errors.Join(err, e)
-				args = append(args, "--"+set.Name, absolute)
-			}
-			return
-		}
-		if hosts, ok := set.Value.(*cmdkit.StringList); ok {
-			for _, host := range *hosts {
-				args = append(args, "--"+set.Name, host)
-			}
-			return
-		}
-		if workers, ok := set.Value.(*workerFlag); ok {
-			for _, value := range workers.flagValues() {
-				args = append(args, "--"+set.Name, value)
-			}
-			return
-		}
-		value := set.Value.String()
-		if chosen.Lookup(set.Name) == nil || value == "" {
-			return
-		}
-		if _, e := os.Stat(value); e == nil && !slices.Contains([]string{"lang", "sandbox", "sandbox-fallback", "home-access", "network", "ask-permission", "memory", "processes", "cpus", "open-files", "disk", "turn-timeout"}, set.Name) {
-			value, e = filepath.Abs(value)
-			err = errors.Join(err, e)
-		}
-		args = append(args, "--"+set.Name, value)
-	})
-	return args, err
-}
-
 // runInstall installs into each client and prints the result.
 func (i *installRequest) runInstall(ctx context.Context, out io.Writer) (status int, err error) {
 	configured := 0

@@ -27,6 +27,9 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
+// standardInput in place of a file means that the program is read from standard input.
+const standardInput = "-"
+
 // A languageInfo holds what the command must know about a language and no worker can tell.
 type languageInfo struct {
 	name         string

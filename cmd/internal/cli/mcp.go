@@ -150,7 +150,7 @@ func (m *mcpFlags) specFinders(offered []languageInfo, packages []string) (map[s
 		specs[l.name] = func(dir string) workers.Spec {
 			s := l.newSpec(c.interpreterFor(l), dir, c.runtimeSettings())
 			s.Sandbox, s.Limits = c.sandbox, c.limits.Limits
-			return l.withPreparation(s, packages)
+			return withPreparation(l, s, packages)
 		}
 	}
 	return specs, nil

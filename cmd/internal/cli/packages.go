@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/pkginstall"
 	"github.com/turnstone-repl/turnstone/internal/paths"
@@ -37,7 +35,7 @@ const packageTimeout = pkginstall.DefaultTimeout + time.Minute
 
 // withPreparation returns a spec for sessions that have these packages, given by canonical names.
 // Sessions use the sandbox of the spec.
-func (l languageInfo) withPreparation(spec workers.Spec, names []string) workers.Spec {
+func withPreparation(l languageInfo, spec workers.Spec, names []string) workers.Spec {
 	if len(names) == 0 {
 		return spec
 	}
@@ -130,53 +128,6 @@ func (l packageList) canonicalNames(offered []languageInfo) ([]string, error) {
 		return nil, cmdkit.UsageErrorf("--with: %v", err)
 	}
 	return names, nil
-}
-
-// createSession creates a session of the daemon, reports that it is new, and shows its preparation
-// until that is over. An existing session must have the packages.
-func createSession(ctx context.Context, s cmdkit.Streams, w daemonTarget, c *client.Conn, p client.CreateParams) error {
-	now, err := c.CreateSession(ctx, p)
-	if err == nil { // the user must learn that an older session of this name is gone
-		fmt.Fprintf(s.Err, "repl: %s is a new session\n", p.Name)
-		if now.Notice != "" {
-			fmt.Fprintf(s.Err, "repl: %s\n", now.Notice)
-		}
-		if now.CrashedTranscript != "" {
-			how := fmt.Sprintf("its output is in %s, and %s %s%s writes its inputs", now.CrashedTranscript, cmdkit.RecoverCommand, now.Name, w.sameTargetFlags())
-			if w.isRemote() {
-				how = fmt.Sprintf("%s %s%s %s", cmdkit.RecoverCommand, now.Name, w.sameTargetFlags(), cmdkit.RecoverHint)
-			}
-			fmt.Fprintf(s.Err, "repl: %s is new; the session before it crashed when its daemon was killed; %s\n", now.Name, how)
-		}
-	}
-	if session.KindOf(err) == session.KindExists {
-		if now, err = c.GetSession(ctx, p.Name); err == nil {
-			err = checkPackages(now, p.Packages)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return awaitPrepared(ctx, s.Err, c.Session(p.Name), now)
-}
-
-// checkPackages returns an error if a session lacks packages that are requested.
-func checkPackages(session session.Info, with []string) error {
-	l := sessionLanguage(session.Language)
-	has, err := l.packages.Canonical(session.Packages)
-	if err != nil {
-		return err
-	}
-	canonical, err := l.packages.Canonical(with)
-	if err != nil {
-		return cmdkit.UsageErrorf("--with: %v", err)
-	}
-	for _, name := range canonical {
-		if !slices.Contains(has, name) {
-			return fmt.Errorf("%s already exists, without %s; use another name, or run repl close %s first", session.Name, name, session.Name)
-		}
-	}
-	return nil
 }
 
 // clientSecrets returns variables that a client needs only itself but passes on to servers. Code

@@ -11,9 +11,6 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// standardInput in place of a file means that the program is read from standard input.
-const standardInput = "-"
-
 // programFlags holds the program on a command line, given by -e, -c, -m or as a file.
 type programFlags struct {
 	code                   cmdkit.CodeFlag

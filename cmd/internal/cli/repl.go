@@ -80,7 +80,7 @@ func newReplCommand(f *flag.FlagSet, nearestCommand func(name string) string) cm
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		spec = lang.withPreparation(spec, names)
+		spec = withPreparation(lang, spec, names)
 		if err := g.checkLanguage(lang); err != nil {
 			return cmdkit.StatusUsage, err
 		}

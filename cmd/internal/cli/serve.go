@@ -291,5 +291,5 @@ func specFor(p client.CreateParams) (workers.Spec, error) {
 	}
 	s := l.newSpec(p.Runtime, c.dir, runtimeSettings{env: env})
 	s.Sandbox, s.Limits = sandboxFromParams(p), cmdflags.LimitsFromClient(p.Limits)
-	return l.withPreparation(s, names), errors.Join(s.Sandbox.Validate(), s.Limits.Validate())
+	return withPreparation(l, s, names), errors.Join(s.Sandbox.Validate(), s.Limits.Validate())
 }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -86,13 +85,4 @@ func startStamp(spec *workers.Spec) string {
 		}
 	}
 	return stamp.String()
-}
-
-// warmPoolText describes the sessions that a daemon keeps ready.
-func warmPoolText(w client.WarmPool) string {
-	text := fmt.Sprintf("%d of %d %s in %s", w.Ready, w.Count, w.Language, cmdkit.PlainLine(w.Dir))
-	if w.Failure != "" {
-		text += "; creating more failed: " + cmdkit.PlainLine(w.Failure)
-	}
-	return text
 }

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+)
+
+// A kernelReport describes an installed kernel for doctor.
+type kernelReport struct {
+	Name    string `json:"name"` // as --lang accepts it
+	Display string `json:"display,omitempty"`
+	Dir     string `json:"dir"`
+	Problem string `json:"problem,omitempty"` // why it cannot be started
+}
+
+// examineKernels lists the installed kernels. It starts none; --lang tests one.
+func examineKernels(context.Context) []kernelReport {
+	var all []kernelReport
+	for _, k := range installedKernels() {
+		report := kernelReport{Name: jupyterPrefix + k.Name, Display: k.Display, Dir: k.Dir}
+		if k.Err != nil {
+			report.Problem = cmdkit.ErrorLine(k.Err)
+		} else if s := kernelSpec(k.Name, "", runtimeSettings{}); s.Err != nil {
+			report.Problem = cmdkit.ErrorLine(s.Err)
+		}
+		all = append(all, report)
+	}
+	return all
+}
+
+// printKernels prints the list for a terminal.
+func printKernels(p *cmdkit.LineBuilder, all []kernelReport) {
+	if len(all) == 0 {
+		return
+	}
+	p.AddLine("\nJupyter kernels, as languages")
+	width := len(slices.MaxFunc(all, func(a, b kernelReport) int { return cmp.Compare(len(a.Name), len(b.Name)) }).Name)
+	for _, k := range all {
+		tail := k.Display + ", " + k.Dir
+		if k.Problem != "" {
+			tail = "cannot be used: " + k.Problem
+		}
+		p.AddLine("  %-*s  %s", width, k.Name, tail)
+	}
+}
