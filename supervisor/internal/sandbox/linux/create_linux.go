@@ -28,56 +28,6 @@ func (f *fileCall) isEmulated(n *seccompNotif) bool {
 	return f.flags < 0 || n.Data.Args[f.flags]&unix.O_PATH == 0
 }
 
-// dropEffectiveRights reduces the calling thread to the user's rights, and gives it a separate
-// umask. It enters the worker's IPC namespace and its mounts. The kernel protects a mount point from
-// being renamed or removed only in the namespace that sees the mount. The thread can regain its
-// rights.
-//
-// No signal interrupts the thread: during the delivery of a descriptor, a signal would give the
-// program descriptor 0 instead.
-func (sb *ActiveSandbox) dropEffectiveRights() error {
-	var all unix.Sigset_t
-	for i := range all.Val {
-		all.Val[i] = ^all.Val[i]
-	}
-	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, nil); err != nil {
-		return err
-	}
-	if err := unix.Unshare(unix.CLONE_FS); err != nil {
-		return err
-	}
-	if err := unix.Setns(sb.ipcNS, unix.CLONE_NEWIPC); err != nil {
-		return err
-	}
-	if err := unix.Setns(sb.mountNS, unix.CLONE_NEWNS); err != nil {
-		return err
-	}
-	return setEffective(0)
-}
-
-// setEffective makes the given capabilities of the thread effective, as far as they are permitted.
-func setEffective(rights uint32) error {
-	var data [2]unix.CapUserData
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	if err := unix.Capget(&header, &data[0]); err != nil {
-		return err
-	}
-	data[0].Effective, data[1].Effective = data[0].Permitted&rights, 0
-	return unix.Capset(&header, &data[0])
-}
-
-// withRights runs f with the right to inspect any program of the session.
-func withRights(f func() error) error {
-	if err := setEffective(1 << unix.CAP_SYS_PTRACE); err != nil {
-		return err
-	}
-	err := f()
-	if e := setEffective(0); e != nil {
-		return e
-	}
-	return err
-}
-
 // emulateCall makes a call whose paths were read. For an open it returns the descriptor, otherwise
 // -1.
 func (sb *ActiveSandbox) emulateCall(n *seccompNotif, f *fileCall, paths [2]string) (fd int, err error) {
@@ -531,13 +481,4 @@ func (sb *ActiveSandbox) checkCreatePath(s nameInDir, moving bool) error {
 		return protectedNameError{path: s.fullPath}
 	}
 	return nil
-}
-
-// runUnprivileged runs f on a thread without rights, which ends with it. If the thread cannot drop
-// its rights, f gets the error.
-func (sb *ActiveSandbox) runUnprivileged(f func(error)) {
-	go func() {
-		runtime.LockOSThread()
-		f(sb.dropEffectiveRights())
-	}()
 }
