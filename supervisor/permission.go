@@ -19,6 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -43,7 +44,7 @@ type sandboxControl interface {
 	// no longer exists.
 	AnswerCall(call uint64, ok bool) error
 	// Grant makes a file or directory writable, or visible if read is true. When it returns, all
-	// programs of the worker can use it. id is its plan.Identity; "" accepts anything at that
+	// programs of the worker can use it. id is its filestate.IdentityOf; "" accepts anything at that
 	// path. After host.ErrGrantPending, late is called if the grant takes effect later.
 	Grant(path string, read bool, id string, late func()) error
 }
@@ -522,7 +523,7 @@ func resolveGrantPath(path string) (found, id string, err error) {
 	if !isFileOrDir(found) {
 		return "", "", errors.New("it is neither a directory nor a regular file")
 	}
-	return found, plan.Identity(found), nil
+	return found, filestate.IdentityOf(found), nil
 }
 
 // newOrigin returns what is known of the machine before a session starts.

@@ -32,10 +32,6 @@ type MountGrant struct {
 // asked about it.
 var ErrReplaced = errors.New("it was replaced after you were asked")
 
-// Identity returns a text that distinguishes a file or directory from any other that has its path
-// later. It is "" if the path does not exist, and on systems without grants for running sessions.
-func Identity(path string) string { return filestate.IdentityOf(path) }
-
 // maxGrantBytes bounds the JSON of a grant, because a command to the monitor must fit into a pipe.
 const maxGrantBytes = 48 << 10
 
@@ -69,7 +65,7 @@ func (p *Plan) resolveGrant(path string, read bool) (found string, nearest Mount
 }
 
 // NewGrant plans a grant for a session of the plan. It returns nil if the session sees the path
-// already. id is the Identity that the file must still have; "" accepts any.
+// already. id is the filestate.IdentityOf that the file must still have; "" accepts any.
 func (p *Plan) NewGrant(path string, read bool, id string) (*MountGrant, error) {
 	found, nearest, err := p.resolveGrant(path, read)
 	if err != nil {
