@@ -74,31 +74,6 @@ func (sc *sessionCall) closeSession(ctx context.Context) *mcp.CallToolResult {
 	return textResult(fmt.Sprintf("[session %q is closed, and its variables are lost]", sc.caller.name))
 }
 
-// newSessionCall returns a call about an existing session, or the call's result. If waits is set,
-// the call waits for preparation, not only for the start of the session.
-func (s *server) newSessionCall(ctx context.Context, r *toolRequest, name string, deadline time.Time, waits bool) (*sessionCall, *mcp.CallToolResult) {
-	v, err := r.joinSession(ctx, func() (*callerSession, error) { return s.sessions.find(name, r.codex) })
-	switch {
-	case ctx.Err() != nil:
-		return nil, nil
-	case err != nil:
-		return nil, errorResult(err)
-	}
-	until := deadline
-	if !waits && v.preparing.isUnderWay() {
-		until = time.Now() // preparation may take minutes, and there is nothing to act on yet
-	}
-	session, result := s.waitOpened(ctx, r, v, until, "call repl_output to wait")
-	if session == nil {
-		return nil, result
-	}
-	a := &sessionCall{server: s, call: r, caller: v, session: session, receivedAt: time.Now(), deadline: deadline, replyDeadline: time.Now().Add(r.maxCallTime())}
-	if !a.awaitEarlierCalls(ctx) && ctx.Err() != nil { // after the deadline it continues: the code that it should stop may be what it waits for
-		return nil, nil
-	}
-	return a, nil
-}
-
 // handleSessions implements the tool repl_sessions.
 func (s *server) handleSessions(ctx context.Context, r *toolRequest, arguments json.RawMessage) *mcp.CallToolResult {
 	args, err := decodeArguments[sessionArgs](r, arguments)

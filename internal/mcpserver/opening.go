@@ -167,15 +167,3 @@ func (s *sessions) makeRoom() bool {
 func (s *sessions) clientLimitFor(codex *clientprofile.CodexState, dir string) clientprofile.SandboxLimit {
 	return codex.LimitFor(paths.RealOrSame(cmp.Or(dir, s.processDir)), s.sandbox, s.canConfine)
 }
-
-// clientLimitRefusal returns why code must not run here now, or "": the client has lowered its
-// limit since the session was opened. A running worker's sandbox cannot be narrowed.
-func (sc *sessionCall) clientLimitRefusal() string {
-	l := sc.sessions.clientLimitFor(sc.call.codex, cmp.Or(sc.session.InitialInfo.Dir, sc.caller.dir))
-	now, narrowed := l.Intersect(sc.session.Sandbox)
-	if !narrowed {
-		return ""
-	}
-	return "this session has the sandbox " + sc.session.Sandbox.String() + ", and Codex now allows " + now.String() +
-		`: session "new" creates one with that; repl_reset with close ends this one, and its variables are lost`
-}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/callorder"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/session"
@@ -103,45 +102,6 @@ func (sc *sessionCall) handleInput(ctx context.Context, input string, eof bool) 
 	return sc.submitCode(ctx, input, eof)
 }
 
-// A sessionCall is the state of one tool call about a session, from its arrival to its reply.
-type sessionCall struct {
-	*server
-	call          *toolRequest
-	caller        *callerSession
-	session       *backend.SessionHandle
-	receivedAt    time.Time // arrival of the call
-	deadline      time.Time
-	replyDeadline time.Time           // when the call must be answered, because its client waits no longer
-	firstLine     string              // of the reply; may be ""
-	notices       []string            // for the state line
-	ran           bool                // the call started or continued a turn
-	started       bool                // the call started the turn
-	starting      session.PendingTurn // the turn of the call's input, code or an answer; nil without one
-	resumedTurn   uint64              // the turn that the call continues after the user's answer
-	decision      *userDecision       // nil if the call carries no answer of the user
-	deniedReads   int                 // reads that got end of file, because answers are not allowed
-
-	restarted  bool // the call has restarted the interpreter
-	foundMatch bool // the line that the call waits for has appeared
-	fullScreen bool // the terminal is on its alternate screen at the start of the reply, later at its end
-
-	refused           bool   // the input was not used
-	refusal           string // why, if the state does not say it
-	ignoredInterrupts int    // ineffective interrupts of the running turn, if the last is from this call
-
-	owner              *turnClaim            // of the turn, if it is this call
-	outcome            callorder.CallOutcome // of the call, for the inputs queued behind it
-	releasesOnDelivery bool                  // the delivery of the reply releases the turn
-}
-
-// refuseInput records that the input was not used. If reason is "", the state of the session says
-// why.
-func (sc *sessionCall) refuseInput(reason string) { sc.refused, sc.refusal = true, reason }
-
-func (sc *sessionCall) addNotice(format string, args ...any) {
-	sc.notices = append(sc.notices, fmt.Sprintf(format, args...))
-}
-
 // runControlKeys executes leading control characters, and returns the rest of the input.
 func (sc *sessionCall) runControlKeys(ctx context.Context, input string) (rest string, err error) {
 	for input != "" && (input[0] == interruptKey || input[0] == resetKey) {
@@ -158,20 +118,6 @@ func (sc *sessionCall) runControlKeys(ctx context.Context, input string) (rest s
 		input = strings.TrimLeft(input[1:], " ") // the rest must not be indented
 	}
 	return input, nil
-}
-
-// interruptNow interrupts the running code, and records the effect unless the reply shows it
-// anyway.
-func (sc *sessionCall) interruptNow(ctx context.Context) error {
-	result, err := sc.session.Interrupt(ctx, 0)
-	switch result {
-	case session.InterruptNotRunning, session.InterruptStale:
-		sc.addNotice("nothing was running")
-	case session.InterruptPending:
-		sc.ignoredInterrupts = sc.caller.countIgnoredInterrupt(sc.session.InfoOrEnded(ctx).Turn)
-	case session.InterruptIdle, session.InterruptWaiting:
-	}
-	return err
 }
 
 // submitCode runs code, and waits for its turn.
@@ -203,12 +149,6 @@ func (sc *sessionCall) submitCode(ctx context.Context, code string, eof bool) *m
 		return r, err
 	})
 	return sc.interruptIfCancelled(ctx, sc.starting.Turn(), result)
-}
-
-// isRefusal reports whether err means that the session refused an input because it is busy or
-// waits for input.
-func isRefusal(err error) bool {
-	return errors.Is(err, session.ErrWaiting) || errors.Is(err, session.ErrBusy)
 }
 
 // submitAnswer answers an input request that the caller has been shown. When that request is
@@ -263,9 +203,6 @@ func (sc *sessionCall) waitForTurn(ctx context.Context, turn uint64) *mcp.CallTo
 	return sc.interruptIfCancelled(ctx, turn, sc.awaitReply(ctx, sc.turnWaiter(turn)))
 }
 
-// reasonRequestOver is why an answer was not used.
-const reasonRequestOver = "the code no longer waits for it"
-
 // interruptIfCancelled interrupts the turn of a call that has no result because it was cancelled.
 // The call keeps the turn until the interrupt has taken effect, for unwindTimeout at most,
 // because the next queued input runs then.
@@ -298,124 +235,47 @@ func (sc *sessionCall) interruptCancelled(ctx context.Context, turn uint64, afte
 	sc.caller.setNotice(notice)
 }
 
-// pollTurn waits for the active turn without owning it.
-func (sc *sessionCall) pollTurn(ctx context.Context) *mcp.CallToolResult {
-	sc.call.sessionTicket.Leave()
-	return sc.awaitReply(ctx, sc.turnWaiter(0))
-}
-
-// A waitFunc is Session.Wait bound to one turn.
-type waitFunc func(context.Context, *session.WaitOptions) (session.Reply, error)
-
-// turnWaiter returns a waitFunc for one turn; 0 means the active one.
-func (sc *sessionCall) turnWaiter(turn uint64) waitFunc {
-	return func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
-		return sc.session.Wait(ctx, turn, o)
-	}
-}
-
-// currentReply is a waitFunc that returns at once.
-func (sc *sessionCall) currentReply(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
-	o.Poll = true
-	return sc.session.Wait(ctx, 0, o)
-}
-
-// awaitReply waits until there is nothing to wait for or the deadline passes, with progress for
-// the client, and replies.
-func (sc *sessionCall) awaitReply(ctx context.Context, wait waitFunc) *mcp.CallToolResult {
-	beat := sc.call.beat
-	for {
-		o := &session.WaitOptions{Timeout: time.Until(beat.NextCheck(sc.deadline))}
-		o.Poll = o.Timeout <= 0
-		o.After, _ = sc.caller.cursorAndRequest()
-		r, err := wait(ctx, o)
-		switch {
-		case sc.isUnreachable(ctx, err):
-			if !time.Now().Before(sc.deadline) {
-				return sc.replyUnreachable(err)
+// takeTurn makes the call the owner of the session's next turn. If it returns false, there is a
+// result, which is nil if ctx ended.
+func (sc *sessionCall) takeTurn(ctx context.Context) (bool, *mcp.CallToolResult) {
+	h := sc.caller.claimTurn(sc.call.ToolCall)
+	select {
+	case <-h.decided:
+	default:
+		sc.call.sessionTicket.Leave()
+		until := sc.deadline
+		if timeout := sc.call.clientProfile().QueueTimeout; timeout > 0 {
+			until = earlierTime(until, time.Now().Add(timeout))
+		}
+		if !sc.awaitWithProgress(ctx, h.decided, until) && sc.caller.dropQueued(h) {
+			if ctx.Err() != nil {
+				return false, nil
 			}
-			if elapsed, due := beat.BeatIfDue(); due {
-				sc.call.ReportProgress(elapsed.Seconds(), sc.session.Link.RemoteName()+" cannot be reached")
-			}
-			continue
-		case isRefusal(err):
-			sc.refuseInput("")
-			return sc.replyNow(ctx, sc.currentReply)
-		case errors.Is(err, session.ErrStale) && sc.starting != nil && !sc.ran:
-			sc.refuseInput(reasonRequestOver)
-			return sc.replyNow(ctx, sc.currentReply)
-		case err != nil:
-			return sc.sessionErrorResult(ctx, err)
-		case r.InputRequest != nil && !sc.stdin.allowsModel(r.InputRequest):
-			if resolved, result := sc.resolveInputRequest(ctx, wait, r.InputRequest, beat); !resolved {
-				if result != nil && !beat.WaitQuiet(ctx) {
-					return nil
-				}
-				return result
-			}
-			continue
-		case sc.isFinal(r) || sc.foundMatch || !time.Now().Before(sc.deadline):
-			if !beat.WaitQuiet(ctx) {
-				return nil
-			}
-			return sc.replyWith(ctx, wait, r, o.After)
+			return false, sc.replyRefused(ctx, callorder.ReasonNotAnswered)
 		}
-		if elapsed, due := beat.BeatIfDue(); due {
-			sc.call.ReportProgress(elapsed.Seconds(), reply.ProgressText(r)+reply.LastOutputLine(r))
-		}
+		<-h.decided
 	}
+	if h.refusal != "" {
+		return false, sc.replyRefused(ctx, h.refusal)
+	}
+	sc.owner = h
+	return true, nil
 }
 
-// isFinal reports whether there is nothing to wait for. The outcome of a turn of this call may
-// come only with the end of the worker.
-func (sc *sessionCall) isFinal(r session.Reply) bool {
-	ending := r.State == session.StateStopping && (sc.starting != nil || sc.resumedTurn != 0)
-	return r.Outcome != "" || r.InputRequest != nil || !r.State.IsActive() && !ending
+// replyRefused replies that the input was not run, and why.
+func (sc *sessionCall) replyRefused(ctx context.Context, why string) *mcp.CallToolResult {
+	sc.refuseInput(why)
+	return sc.replyNow(ctx, sc.currentReply)
 }
 
-// replyNow replies with the new events, without waiting.
-func (sc *sessionCall) replyNow(ctx context.Context, wait waitFunc) *mcp.CallToolResult {
-	after, _ := sc.caller.cursorAndRequest()
-	r, err := wait(ctx, &session.WaitOptions{Poll: true, After: after})
-	if err != nil {
-		return sc.sessionErrorResult(ctx, err)
+// clientLimitRefusal returns why code must not run here now, or "": the client has lowered its
+// limit since the session was opened. A running worker's sandbox cannot be narrowed.
+func (sc *sessionCall) clientLimitRefusal() string {
+	l := sc.sessions.clientLimitFor(sc.call.codex, cmp.Or(sc.session.InitialInfo.Dir, sc.caller.dir))
+	now, narrowed := l.Intersect(sc.session.Sandbox)
+	if !narrowed {
+		return ""
 	}
-	return sc.replyWith(ctx, wait, r, after)
-}
-
-// replyWith makes a result of r, which has the events after a cursor. If another call has moved
-// the cursor since, it fetches r again. The cursor moves when the client gets the result.
-func (sc *sessionCall) replyWith(ctx context.Context, wait waitFunc, r session.Reply, after timeline.Seq) *mcp.CallToolResult {
-	if !sc.caller.awaitCancelled(ctx, sc.owner) || !sc.caller.beginReport(ctx) {
-		return nil
-	}
-	sc.noteUnusedAnswer()
-	if cursor, _ := sc.caller.cursorAndRequest(); cursor != after {
-		var err error
-		if r, err = wait(ctx, &session.WaitOptions{Poll: true, After: cursor}); err != nil {
-			sc.caller.endReport()
-			return sc.sessionErrorResult(ctx, err)
-		}
-	}
-	sc.firstLine = sc.caller.pendingNotice()
-	sc.fullScreen = sc.caller.isFullScreen()
-	result := sc.renderReply(ctx, r)
-	if sc.outcome = replyOutcome(r); sc.refused {
-		sc.outcome = callorder.OutcomeNotRun
-	}
-	sc.releasesOnDelivery = true
-	finish := sync.OnceFunc(func() {
-		sc.caller.endReport()
-		if sc.owner != nil {
-			sc.caller.releaseTurn(sc.owner, sc.outcomeNow())
-		}
-	})
-	sc.call.OnDelivery(func(delivered bool) {
-		if delivered {
-			sc.caller.acknowledgeReply(sc.call.ToolCall, r, sc.fullScreen)
-			sc.caller.clearNotice(sc.firstLine)
-		}
-		finish()
-	})
-	return result
+	return "this session has the sandbox " + sc.session.Sandbox.String() + ", and Codex now allows " + now.String() +
+		`: session "new" creates one with that; repl_reset with close ends this one, and its variables are lost`
 }

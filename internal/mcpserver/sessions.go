@@ -3,7 +3,6 @@ package mcpserver
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -23,9 +22,6 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"
 )
-
-// newSession asks for a session with an unused name.
-const newSession = "new"
 
 // sessions holds the sessions that one caller has opened, by name.
 type sessions struct {
@@ -89,8 +85,6 @@ func newSessions(o *Options, c mcptransport.ServedClient) *sessions {
 // ownsAll reports whether the backend's sessions all belong to this caller, so that there are none
 // but the opened ones.
 func (s *sessions) ownsAll() bool { return len(s.backend.Remotes()) == 0 }
-
-var errNoSessionName = errors.New(`session is required, because nothing else distinguishes your calls from others: pass "new" to create a session, then pass the name in the reply with every call`)
 
 // hasUsedSession reports whether a call has named a session.
 func (s *sessions) hasUsedSession() bool {
@@ -217,9 +211,6 @@ func (s *sessions) workingDirFor(dir string) string {
 	}
 	return dir
 }
-
-// sessionName converts a language such as "jupyter:ir" to a session's name.
-func sessionName(lang string) string { return strings.ReplaceAll(lang, ":", "-") }
 
 func (s *sessions) freeNameLocked(lang string) string {
 	lang = sessionName(lang)

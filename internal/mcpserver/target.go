@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -163,3 +164,11 @@ func remoteNotAllowed(remote string, allowed []string) string {
 	}
 	return fmt.Sprintf("%q is not among the remotes that the user allows (repl mcp --remotes): %s", remote, joinNames(allowed, "and", ""))
 }
+
+// newSession asks for a session with an unused name.
+const newSession = "new"
+
+var errNoSessionName = errors.New(`session is required, because nothing else distinguishes your calls from others: pass "new" to create a session, then pass the name in the reply with every call`)
+
+// sessionName converts a language such as "jupyter:ir" to a session's name.
+func sessionName(lang string) string { return strings.ReplaceAll(lang, ":", "-") }

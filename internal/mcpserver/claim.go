@@ -3,13 +3,9 @@ package mcpserver
 import (
 	"context"
 	"sync"
-	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/callorder"
 	"github.com/turnstone-repl/turnstone/internal/mcptransport"
-	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // A turnClaim is the claim of a call to a session's turn. Its ownership starts before its input is
@@ -104,117 +100,5 @@ func (cs *callerSession) awaitCancelled(ctx context.Context, mine *turnClaim) bo
 		return true
 	case <-ctx.Done():
 		return false
-	}
-}
-
-// awaitEarlierCalls waits until the earlier calls about the same session have started. It returns
-// false if ctx ended or the deadline passed.
-func (sc *sessionCall) awaitEarlierCalls(ctx context.Context) bool {
-	return sc.awaitWithProgress(ctx, sc.call.sessionTicket.Ready(), sc.deadline)
-}
-
-// takeTurn makes the call the owner of the session's next turn. If it returns false, there is a
-// result, which is nil if ctx ended.
-func (sc *sessionCall) takeTurn(ctx context.Context) (bool, *mcp.CallToolResult) {
-	h := sc.caller.claimTurn(sc.call.ToolCall)
-	select {
-	case <-h.decided:
-	default:
-		sc.call.sessionTicket.Leave()
-		until := sc.deadline
-		if timeout := sc.call.clientProfile().QueueTimeout; timeout > 0 {
-			until = earlierTime(until, time.Now().Add(timeout))
-		}
-		if !sc.awaitWithProgress(ctx, h.decided, until) && sc.caller.dropQueued(h) {
-			if ctx.Err() != nil {
-				return false, nil
-			}
-			return false, sc.replyRefused(ctx, callorder.ReasonNotAnswered)
-		}
-		<-h.decided
-	}
-	if h.refusal != "" {
-		return false, sc.replyRefused(ctx, h.refusal)
-	}
-	sc.owner = h
-	return true, nil
-}
-
-// replyRefused replies that the input was not run, and why.
-func (sc *sessionCall) replyRefused(ctx context.Context, why string) *mcp.CallToolResult {
-	sc.refuseInput(why)
-	return sc.replyNow(ctx, sc.currentReply)
-}
-
-// awaitWithProgress waits until ready is closed or the deadline passes, with progress for the
-// client.
-func (sc *sessionCall) awaitWithProgress(ctx context.Context, ready <-chan struct{}, deadline time.Time) bool {
-	select {
-	case <-ready: // needs no timer
-		return true
-	default:
-	}
-	beat := sc.call.beat
-	for {
-		timer := time.NewTimer(time.Until(beat.NextCheck(deadline)))
-		select {
-		case <-ready:
-			timer.Stop()
-			return true
-		case <-ctx.Done():
-			timer.Stop()
-			return false
-		case <-timer.C:
-		}
-		if !time.Now().Before(deadline) {
-			return false
-		}
-		if elapsed, due := beat.BeatIfDue(); due {
-			sc.call.ReportProgress(elapsed.Seconds(), "an earlier call comes first")
-		}
-	}
-}
-
-func earlierTime(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-// releaseTurn ends the call's ownership of a turn, unless the delivery of a reply will end it.
-func (sc *sessionCall) releaseTurn() {
-	if sc.owner == nil || sc.releasesOnDelivery {
-		return
-	}
-	if sc.outcome == callorder.OutcomeDone {
-		sc.outcome = callorder.OutcomeFailed
-	}
-	sc.caller.releaseTurn(sc.owner, sc.outcomeNow())
-}
-
-// outcomeNow returns the call's outcome so far.
-func (sc *sessionCall) outcomeNow() callorder.CallOutcome {
-	if sc.call.IsCancelled() {
-		return callorder.OutcomeCancelled
-	}
-	return sc.outcome
-}
-
-// replyOutcome returns the outcome of a call that gets this reply.
-func replyOutcome(r session.Reply) callorder.CallOutcome {
-	switch {
-	case r.InputRequest != nil:
-		return callorder.OutcomeWaitsForInput
-	case r.Outcome == timeline.OutcomeOK:
-		return callorder.OutcomeDone
-	case r.Outcome == timeline.OutcomeError:
-		return callorder.OutcomeError
-	case r.Outcome == timeline.OutcomeInterrupted:
-		return callorder.OutcomeInterrupted
-	case r.Outcome != "", r.State == session.StateEnded:
-		return callorder.OutcomeSessionEnded
-	default:
-		return callorder.OutcomeStillRuns
 	}
 }
