@@ -100,20 +100,37 @@ func (s *sessions) hasUsedSession() bool {
 
 // resolveAndOpen returns the session of that name and language. It creates a missing one in dir, the
 // client's directory, which may be "". notices has facts about it that the caller does not expect.
+// Everything slow is found without a lock, and the sessions at the end of that decide.
 func (s *sessions) resolveAndOpen(name, lang, dir string, codex *clientprofile.CodexState) (v *callerSession, notices []string, err error) {
+	dir = s.workingDirFor(dir)
+	language := &slowFact[string]{find: func() string { return s.assumedLanguage(dir) }}
+	narrows := &slowFact[bool]{find: func() bool {
+		_, narrowed := s.clientLimitFor(codex, dir).Intersect(s.sandbox)
+		return narrowed
+	}}
+	for {
+		v, notices, err = s.tryResolveAndOpen(name, lang, dir, codex, language, narrows)
+		if !language.findIfMissed() && !narrows.findIfMissed() {
+			return v, notices, err
+		}
+	}
+}
+
+// tryResolveAndOpen is resolveAndOpen once. It has no effect if it misses one of the facts: the
+// language of a session for which none is named, and whether the client limits its sandbox.
+func (s *sessions) tryResolveAndOpen(name, lang, dir string, codex *clientprofile.CodexState, language *slowFact[string], narrows *slowFact[bool]) (v *callerSession, notices []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, nil, session.ErrClosed
 	}
-	dir = s.workingDirFor(dir)
-	t, err := s.targetFactsLocked(dir).resolve(name, lang)
-	if err != nil {
+	t, err := s.targetFactsLocked(language).resolve(name, lang)
+	if err != nil || language.isMissed {
 		return nil, nil, err
 	}
 	t.dir = dir
 	if v := s.byName[t.name]; v != nil {
-		return s.reuseLocked(v, t, codex)
+		return s.reuseLocked(v, t, codex, narrows)
 	}
 	if s.countOpeningLocked() >= maxOpening {
 		return nil, nil, fmt.Errorf("%w: %d sessions are still being opened", session.ErrLimit, maxOpening)
@@ -127,11 +144,16 @@ func (s *sessions) resolveAndOpen(name, lang, dir string, codex *clientprofile.C
 	return v, s.newTargetNoticesLocked(t), nil
 }
 
-// targetFactsLocked returns what the resolution of a session's name depends on, for a client in dir.
-func (s *sessions) targetFactsLocked(dir string) *targetFacts {
+// targetFactsLocked returns what the resolution of a session's name depends on. language is that of a
+// new session if nothing else chooses one.
+func (s *sessions) targetFactsLocked(language *slowFact[string]) *targetFacts {
 	f := &targetFacts{
 		languages: s.languages, defaultLang: s.defaultLang, remotes: s.backend.Remotes(), shared: s.shared,
-		known: make(map[string]string, len(s.byName)), assumeLanguage: func() string { return s.assumedLanguage(dir) },
+		known: make(map[string]string, len(s.byName)),
+		assumeLanguage: func() string {
+			lang, _ := language.getIfKnown()
+			return lang
+		},
 	}
 	for name, v := range s.byName {
 		f.known[name] = v.lang
@@ -141,14 +163,19 @@ func (s *sessions) targetFactsLocked(dir string) *targetFacts {
 
 // reuseLocked returns an existing session for a call. It replaces a session that was opened ahead in
 // another directory, or with more rights than the client allows.
-func (s *sessions) reuseLocked(v *callerSession, t *sessionTarget, codex *clientprofile.CodexState) (*callerSession, []string, error) {
+func (s *sessions) reuseLocked(v *callerSession, t *sessionTarget, codex *clientprofile.CodexState, narrows *slowFact[bool]) (*callerSession, []string, error) {
 	var notices []string
-	moved := t.dir != v.dir
-	_, narrowed := s.clientLimitFor(codex, t.dir).Intersect(s.sandbox)
-	if !v.used && (moved || narrowed) {
-		v = s.openLocked(t.name, v.lang, t.dir, codex)
-		if s.ownsAll() && moved {
-			notices = append(notices, "it works in "+v.dir)
+	if !v.used {
+		moved := t.dir != v.dir
+		narrowed, known := narrows.getIfKnown()
+		if !known {
+			return nil, nil, nil
+		}
+		if moved || narrowed {
+			v = s.openLocked(t.name, v.lang, t.dir, codex)
+			if s.ownsAll() && moved {
+				notices = append(notices, "it works in "+v.dir)
+			}
 		}
 	}
 	v.used = true
@@ -227,9 +254,20 @@ func (s *sessions) freeNameLocked(lang string) string {
 // find returns the existing session of that name, or the default one. It opens a session that only
 // the backend may have.
 func (s *sessions) find(name string, codex *clientprofile.CodexState) (*callerSession, error) {
+	dir := &slowFact[string]{find: codex.WorkingDir}
+	for {
+		v, err := s.tryFind(name, codex, dir)
+		if !dir.findIfMissed() {
+			return v, err
+		}
+	}
+}
+
+// tryFind is find once. It has no effect if it misses the client's directory.
+func (s *sessions) tryFind(name string, codex *clientprofile.CodexState, dir *slowFact[string]) (*callerSession, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	facts := s.targetFactsLocked("")
+	facts := s.targetFactsLocked(nil) // chooses no language
 	remote, name, err := facts.splitRemote(name)
 	if err != nil {
 		return nil, err
@@ -246,7 +284,11 @@ func (s *sessions) find(name string, codex *clientprofile.CodexState) (*callerSe
 		return v, nil
 	}
 	if !s.ownsAll() && name != "" && !s.closed { // the backend may have it
-		v := s.openLocked(name, "", s.workingDirFor(codex.WorkingDir()), codex)
+		known, ok := dir.getIfKnown()
+		if !ok {
+			return nil, nil
+		}
+		v := s.openLocked(name, "", s.workingDirFor(known), codex)
 		v.used = true
 		return v, nil
 	}
