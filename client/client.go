@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client/internal/conn"
+	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -215,7 +216,7 @@ func (cl *Client) acquireConn(ctx context.Context, starts bool) (*conn.Conn, err
 // isTransient reports whether a remote daemon that could not be reached may be reachable later.
 // A host that was reached but has no daemon is final.
 func (cl *Client) isTransient(err error) bool {
-	if _, refused := errors.AsType[*RefusedError](err); refused {
+	if _, refused := errors.AsType[*remote.RefusedError](err); refused {
 		return false
 	}
 	cl.mu.Lock()

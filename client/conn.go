@@ -6,6 +6,7 @@ import (
 	"net"
 
 	"github.com/turnstone-repl/turnstone/client/internal/conn"
+	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -119,15 +120,14 @@ var connectionMethods = conn.Methods{
 
 // connectionOptions returns the options of a connection. A remote one is probed while it is
 // needed.
-func connectionOptions(stream net.Conn, remote bool, handle func(*jsonrpc2.Message)) conn.Options {
-	o := conn.Options{Protocol: Protocol, Methods: connectionMethods, Remote: remote, OnNotification: handle}
-	if over, ok := stream.(interface{ Greeting() Greeting }); ok {
+func connectionOptions(stream net.Conn, isRemote bool, handle func(*jsonrpc2.Message)) conn.Options {
+	o := conn.Options{Protocol: Protocol, Methods: connectionMethods, Remote: isRemote, OnNotification: handle}
+	if over, ok := stream.(interface{ Greeting() remote.Greeting }); ok {
 		g := over.Greeting()
 		o.Greeting = &conn.DaemonGreeting{Version: g.Version, Protocol: g.Protocol, PID: g.PID, Started: g.Started}
 	}
-	if over, ok := stream.(*commandConn); ok {
-		o.CanSkip, o.AfterClose = over.canSkip, over.Terminate
-		o.Heartbeat = over.command.KeepAlive / pingsPerKeepAlive
+	if over, ok := stream.(*remote.CommandConn); ok {
+		o.CanSkip, o.AfterClose, o.Heartbeat = over.CanSkip, over.Terminate, over.PingInterval()
 	}
 	return o
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -27,7 +28,7 @@ func TestIsRemote(t *testing.T) {
 	for _, c := range []struct {
 		dialer Dialer
 		want   bool
-	}{{Socket("/x"), false}, {DefaultDialer(nothing), false}, {&CommandDialer{Prefix: []string{"ssh", "gpu1"}}, true}} {
+	}{{Socket("/x"), false}, {DefaultDialer(nothing), false}, {&remote.CommandDialer{Prefix: []string{"ssh", "gpu1"}}, true}} {
 		l := New(c.dialer, nil)
 		if got := l.IsRemote(); got != c.want {
 			t.Errorf("%T: got %v", c.dialer, got)

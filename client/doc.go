@@ -21,8 +21,6 @@
 //	dialler   a Client        it has connected, or cannot             one attempt to connect
 //	watcher   a Client        its connection ends                     noting that
 //	flow      a Subscription  the daemon knows whether to send        telling the daemon
-//	prompt    CommandDialer   the greeting or the time limit comes    the time limit of the greeting
-//	terminate Close           the transport command has exited        nothing
 //
 // Client.Close waits for dialler, and for the goroutines of the connection. No method waits for the
 // others. A subscription starts flow only when its backlog has become full, or half empty again.

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -33,8 +34,8 @@ type greetingConn struct{ net.Conn }
 // daemonStarted is the start time of the daemon in these tests.
 var daemonStarted = time.Unix(1, 0).UTC()
 
-func (greetingConn) Greeting() Greeting {
-	return Greeting{Version: "1", Protocol: Protocol, PID: 7, Started: daemonStarted}
+func (greetingConn) Greeting() remote.Greeting {
+	return remote.Greeting{Version: "1", Protocol: Protocol, PID: 7, Started: daemonStarted}
 }
 
 func (g *greetingDialer) String() string { return "gpu" }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/session"
@@ -253,7 +254,7 @@ tee said$$ <&3 >in$$ &
 echo $! $far > ids.$$ && mv ids.$$ ids$$
 wait $far`
 		const alive = 10 * time.Second
-		link := client.New(&client.CommandDialer{
+		link := client.New(&remote.CommandDialer{
 			Name: "gpu", Prefix: []string{"sh", "-c", script, "sh"}, Program: replbin.Path(), Socket: there.socket(),
 			GreetingTimeout: testTimeout, KeepAlive: alive, Env: there.env,
 		}, nil)

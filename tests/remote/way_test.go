@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/remote"
 )
 
 // remoteMarkEnv marks the local processes of one remote.
@@ -66,8 +67,8 @@ func (r *testRemote) newLink(t testing.TB) *client.Client {
 	return l
 }
 
-func (r *testRemote) newDialer() *client.CommandDialer {
-	return &client.CommandDialer{Name: r.engine.name, Prefix: r.prefix(), Program: binary, Socket: r.socket, GreetingTimeout: testTimeout, KeepAlive: 30 * time.Second}
+func (r *testRemote) newDialer() *remote.CommandDialer {
+	return &remote.CommandDialer{Name: r.engine.name, Prefix: r.prefix(), Program: binary, Socket: r.socket, GreetingTimeout: testTimeout, KeepAlive: 30 * time.Second}
 }
 
 // environment is the local environment of a command.

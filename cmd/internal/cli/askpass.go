@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/internal/environ"
@@ -126,7 +126,7 @@ type askpassServer struct {
 // startAskpass shows the questions of a transport command without a terminal to the user, if the
 // user has a browser here. Otherwise no question is asked, and the command fails with its own
 // message. The returned function stops it.
-func startAskpass(transport *client.CommandDialer, log *slog.Logger) (end func()) {
+func startAskpass(transport *remote.CommandDialer, log *slog.Logger) (end func()) {
 	transport.Env = append(environ.Without(os.Environ(), "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", askpassEnv), "SSH_ASKPASS_REQUIRE=never")
 	if !browserprompt.HasBrowser(os.Getenv) {
 		return func() {}
@@ -140,7 +140,7 @@ func startAskpass(transport *client.CommandDialer, log *slog.Logger) (end func()
 }
 
 // newAskpassServer starts to accept questions and configures the command to send them.
-func newAskpassServer(transport *client.CommandDialer, log *slog.Logger) (*askpassServer, error) {
+func newAskpassServer(transport *remote.CommandDialer, log *slog.Logger) (*askpassServer, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err

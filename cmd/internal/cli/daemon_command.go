@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/session"
@@ -77,7 +78,7 @@ func (d *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Con
 	if err != nil {
 		return cmdkit.StatusUnreachable, err
 	}
-	if transport, ok := dialer.(*client.CommandDialer); ok {
+	if transport, ok := dialer.(*remote.CommandDialer); ok {
 		transport.StopPrompting()
 	}
 	work, leave := detachableContext(ctx, d.link)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 )
@@ -117,7 +118,7 @@ func newDaemonControlCommand(f *flag.FlagSet) cmdkit.Action {
 
 // describeDaemon returns the socket and host of the daemon of a connection.
 func describeDaemon(t *daemonTarget, conn net.Conn) string {
-	if transport, ok := conn.(interface{ Greeting() client.Greeting }); ok {
+	if transport, ok := conn.(interface{ Greeting() remote.Greeting }); ok {
 		return transport.Greeting().Socket + " on " + transport.Greeting().Host
 	}
 	return t.localSocket()

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/internal/shellword"
@@ -133,7 +134,7 @@ func (t *daemonTarget) dialer(ctx context.Context) (client.Dialer, error) {
 		if err != nil {
 			return nil, err
 		}
-		transport := t.completeCommand(&client.CommandDialer{Prefix: words, Program: known.Program, Socket: t.socket})
+		transport := t.completeCommand(&remote.CommandDialer{Prefix: words, Program: known.Program, Socket: t.socket})
 		t.setInstaller(transport, userconfig.Remote{}, viaKey(words), known)
 		return transport, nil
 	}
@@ -145,7 +146,7 @@ func (t *daemonTarget) dialer(ctx context.Context) (client.Dialer, error) {
 
 // completeCommand adds to a transport command the settings that all of them share, and the terminal at
 // which the user may be asked.
-func (t *daemonTarget) completeCommand(c *client.CommandDialer) *client.CommandDialer {
+func (t *daemonTarget) completeCommand(c *remote.CommandDialer) *remote.CommandDialer {
 	c.Prefix[0] = expandHome(c.Prefix[0])
 	c.StartDaemon, c.KeepAlive = t.startsDaemon, remoteSilenceTimeout
 	if t.isAttended {
@@ -196,7 +197,7 @@ func (t *daemonTarget) remoteDialer(ctx context.Context, name string, p userconf
 		}
 	}
 	t.remoteDir = p.Dir
-	transport := t.completeCommand(&client.CommandDialer{
+	transport := t.completeCommand(&remote.CommandDialer{
 		Name: name, Prefix: p.FillWords(p.Prefix, known.Job),
 		Program: cmp.Or(p.Program, known.Program), Socket: cmp.Or(t.socket, p.Socket), LoginEnv: p.Login, GreetingTimeout: p.Timeout,
 	})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver"
@@ -116,7 +117,7 @@ func (d *daemonFlags) newBackend(ctx context.Context, o *mcpserver.Options, c ru
 		return nil, err
 	}
 	noMoreAsking := func() {}
-	if transport, ok := dialer.(*client.CommandDialer); ok {
+	if transport, ok := dialer.(*remote.CommandDialer); ok {
 		noMoreAsking = startAskpass(transport, o.Logger)
 	}
 	c.dir = cmp.Or(c.dir, d.remoteDir)

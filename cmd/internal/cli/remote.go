@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/internal/transportcmd"
@@ -162,16 +163,16 @@ func checkRemote(s cmdkit.Streams, w *daemonTarget) (int, error) {
 	if err != nil {
 		return c.printFailure("command", err, "")
 	}
-	transport := dialer.(*client.CommandDialer)
+	transport := dialer.(*remote.CommandDialer)
 	transport.InstallProgram = nil // a check changes nothing there
 	return c.dialDaemon(ctx, transport, w)
 }
 
 // dialDaemon checks the connection from the transport command to the daemon.
-func (c *remoteCheck) dialDaemon(ctx context.Context, transport *client.CommandDialer, w *daemonTarget) (int, error) {
+func (c *remoteCheck) dialDaemon(ctx context.Context, transport *remote.CommandDialer, w *daemonTarget) (int, error) {
 	const get, far, serves = "command", "remote end", "daemon"
 	conn, err := transport.Dial(ctx)
-	if refused, ok := errors.AsType[*client.RefusedError](err); ok {
+	if refused, ok := errors.AsType[*remote.RefusedError](err); ok {
 		c.printStep(get, transportcmd.JoinWords(transport.Prefix)+" connected")
 		c.printNote(far, describeRemoteEnd(refused.Greeting))
 		c.printNote(serves, refused.Greeting.Error)
@@ -182,7 +183,7 @@ func (c *remoteCheck) dialDaemon(ctx context.Context, transport *client.CommandD
 		return c.printFailure(get, err, hintFor(transport, err, w))
 	}
 	defer closeAndWait(conn)
-	g := conn.(interface{ Greeting() client.Greeting }).Greeting()
+	g := conn.(interface{ Greeting() remote.Greeting }).Greeting()
 	c.printStep(get, transportcmd.JoinWords(transport.Prefix)+" connected")
 	c.printNote(far, describeRemoteEnd(g))
 	if g.Protocol != client.Protocol {
@@ -195,7 +196,7 @@ func (c *remoteCheck) dialDaemon(ctx context.Context, transport *client.CommandD
 }
 
 // measureRoundTrip measures several round trips to the daemon.
-func (c *remoteCheck) measureRoundTrip(ctx context.Context, remoteConn *client.Conn, g client.Greeting) (int, error) {
+func (c *remoteCheck) measureRoundTrip(ctx context.Context, remoteConn *client.Conn, g remote.Greeting) (int, error) {
 	c.stepStart = time.Now()
 	var took []time.Duration
 	var i client.DaemonInfo
@@ -213,14 +214,14 @@ func (c *remoteCheck) measureRoundTrip(ctx context.Context, remoteConn *client.C
 	return cmdkit.StatusDone, nil
 }
 
-func describeRemoteEnd(g client.Greeting) string {
+func describeRemoteEnd(g remote.Greeting) string {
 	return fmt.Sprintf("%s on %s, %s/%s", g.User, g.Host, g.OS, g.Arch)
 }
 
 // hintFor says what a user can do about a connection that fails.
-func hintFor(transport *client.CommandDialer, err error, w *daemonTarget) string {
+func hintFor(transport *remote.CommandDialer, err error, w *daemonTarget) string {
 	ssh := len(transport.Prefix) > 1 && strings.HasPrefix(transport.Prefix[0], "ssh")
-	ended, ok := errors.AsType[*client.CommandError](err)
+	ended, ok := errors.AsType[*remote.CommandError](err)
 	switch {
 	case ok && ended.NoProgram:
 		return "repl remote install" + w.remoteArg() + " installs it; or name an installed one with repl = \"/path/of/repl\" in " + remotesFile()
@@ -228,7 +229,7 @@ func hintFor(transport *client.CommandDialer, err error, w *daemonTarget) string
 		return "run " + transportcmd.JoinWords(transport.Prefix) + " true once in a terminal to see what ssh asks or refuses"
 	case ok && ended.Status == 0:
 		return "the command must run the words that follow it; try " + transportcmd.JoinWords(transport.Prefix) + " echo hello"
-	case errors.Is(err, client.ErrTerminal):
+	case errors.Is(err, remote.ErrTerminal):
 		return "remove the option for a terminal from the command"
 	case !ok && ssh:
 		return "try " + transportcmd.JoinWords(transport.Prefix) + " true; a shared connection that hangs is ended by ssh -O exit " + transport.Prefix[len(transport.Prefix)-1]

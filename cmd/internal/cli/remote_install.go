@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 )
 
@@ -20,7 +21,7 @@ func installRemote(s cmdkit.Streams, w *daemonTarget, dir string) (int, error) {
 	if err != nil {
 		return cmdkit.StatusUsage, err
 	}
-	transport, ok := to.(*client.CommandDialer)
+	transport, ok := to.(*remote.CommandDialer)
 	if !ok {
 		return cmdkit.StatusUsage, errors.New("no remote is given; this program is the local one")
 	}
@@ -50,13 +51,13 @@ func installRemote(s cmdkit.Streams, w *daemonTarget, dir string) (int, error) {
 
 // reportOtherVersion reports a daemon of another version. That daemon goes on: it may have sessions
 // of others.
-func reportOtherVersion(ctx context.Context, notes io.Writer, transport *client.CommandDialer, w *daemonTarget) {
+func reportOtherVersion(ctx context.Context, notes io.Writer, transport *remote.CommandDialer, w *daemonTarget) {
 	conn, err := transport.Dial(ctx)
 	if err != nil {
 		return // none is running
 	}
 	defer closeAndWait(conn)
-	g := conn.(interface{ Greeting() client.Greeting }).Greeting()
+	g := conn.(interface{ Greeting() remote.Greeting }).Greeting()
 	if g.Version == cmdkit.ProgramVersion() {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 )
 
@@ -19,7 +19,7 @@ func TestReportOtherVersion(t *testing.T) {
 		`{"error":"no daemon answers","kind":"unreachable","host":"far"}`:         "",
 	} {
 		var notes strings.Builder
-		way := &client.CommandDialer{Prefix: []string{"sh", "-c", `printf '\nturnstone-bridge 1 %s ` + greeting + `\n' "$4"; cat`, "sh"}}
+		way := &remote.CommandDialer{Prefix: []string{"sh", "-c", `printf '\nturnstone-bridge 1 %s ` + greeting + `\n' "$4"; cat`, "sh"}}
 		reportOtherVersion(t.Context(), &notes, way, &daemonTarget{remote: "gpu"})
 		if got := notes.String(); !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("%s: got %q", greeting, got)

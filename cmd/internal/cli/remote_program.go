@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/remote/install"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
@@ -34,7 +34,7 @@ func sendablePrograms() (install.ProgramFinder, error) {
 
 // A remoteInstall copies the program to a remote.
 type remoteInstall struct {
-	command   *client.CommandDialer
+	command   *remote.CommandDialer
 	remoteKey string // the key of the saved state
 	dir       string // a directory there to try first; "" is the last one
 
@@ -79,7 +79,7 @@ func (i remoteInstall) installProgram(ctx context.Context) (install.InstalledPro
 // setInstaller lets a command install the program if it is missing at the remote. That happens if
 // the remote's settings allow it, if it was installed there before, or for a user at the terminal.
 // Others must not find our programs at a remote.
-func (t *daemonTarget) setInstaller(transport *client.CommandDialer, p userconfig.Remote, key string, known userconfig.RemoteState) {
+func (t *daemonTarget) setInstaller(transport *remote.CommandDialer, p userconfig.Remote, key string, known userconfig.RemoteState) {
 	watched := transport.Terminal != nil && transport.Stderr != nil
 	d := remoteInstall{command: transport, remoteKey: key, terminal: transport.Terminal, notes: os.Stderr}
 	install := "repl remote install" + t.remoteArg()

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -57,7 +58,7 @@ func Run(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	defer conn.Close()
 	g := localGreeting()
 	g.Version, g.Protocol, g.PID, g.Started, g.Socket = i.Version, i.Protocol, i.PID, i.Started, o.SocketPath()
-	if err := client.WriteGreeting(out, o.Nonce, g); err != nil {
+	if err := remote.WriteGreeting(out, o.Nonce, g); err != nil {
 		return err
 	}
 	return o.copyStreams(ctx, conn, in, out)
@@ -136,7 +137,7 @@ func (o Options) dialOrStart(ctx context.Context) (net.Conn, error) {
 func (o Options) greetWithError(out io.Writer, why error) error {
 	g := localGreeting()
 	g.Socket, g.Error, g.Kind = o.SocketPath(), why.Error(), session.KindOf(why)
-	return client.WriteGreeting(out, o.Nonce, g)
+	return remote.WriteGreeting(out, o.Nonce, g)
 }
 
 // requestInfo asks the daemon for its information.
@@ -167,9 +168,9 @@ func requestInfo(conn net.Conn) (i client.DaemonInfo, err error) {
 }
 
 // localGreeting describes this machine and process.
-func localGreeting() client.Greeting {
+func localGreeting() remote.Greeting {
 	host, _ := os.Hostname()
-	g := client.Greeting{Host: host, User: userName(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	g := remote.Greeting{Host: host, User: userName(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if id, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
 		g.Boot = strings.TrimSpace(string(id))
 	}

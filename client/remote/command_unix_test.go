@@ -1,6 +1,6 @@
 //go:build unix
 
-package client
+package remote
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/internal/conn"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/session"
 )
@@ -39,6 +40,22 @@ func wantDialError(t *testing.T, c *CommandDialer) string {
 		t.Errorf("the error is of the kind %q", session.KindOf(err))
 	}
 	return err.Error()
+}
+
+// connect returns a connection over the command, as package client makes it.
+func connect(t *testing.T, d *CommandDialer) (*conn.Conn, error) {
+	stream, err := d.Dial(t.Context())
+	if err != nil {
+		return nil, err
+	}
+	over := stream.(*CommandConn)
+	return conn.New(stream, conn.Options{CanSkip: over.CanSkip, AfterClose: over.Terminate}), nil
+}
+
+// readInfo asks the daemon what it is.
+func readInfo(t *testing.T, c *conn.Conn) (g conn.DaemonGreeting, err error) {
+	err = c.Call(t.Context(), "server/info", struct{}{}, &g)
+	return g, err
 }
 
 // wantContains fails unless a text contains all parts.
@@ -88,13 +105,13 @@ func TestCommandGreeting(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		if g := conn.(*commandConn).Greeting(); g.Host != "far" || g.Protocol != 1 {
+		if g := conn.(*CommandConn).Greeting(); g.Host != "far" || g.Protocol != 1 {
 			t.Errorf("got the greeting %+v", g)
 		}
 		if _, err := conn.Write([]byte("one\n")); err != nil {
 			t.Fatal(err)
 		}
-		if err := conn.(*commandConn).CloseWrite(); err != nil {
+		if err := conn.(*CommandConn).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
 		if text, err := io.ReadAll(conn); err != nil || string(text) != "one\n" {
@@ -115,15 +132,6 @@ func TestCommandGreeting(t *testing.T) {
 	t.Run("reports a command that drops its arguments", func(t *testing.T) {
 		t.Parallel()
 		wantContains(t, wantDialError(t, newScriptCommand(`printf '\nturnstone-bridge 1 - {"protocol":1}\n'; cat`)), "the words that follow the command were lost", `"$@"`)
-	})
-
-	t.Run("rejects another protocol version without a call", func(t *testing.T) {
-		t.Parallel()
-		_, err := Dial(t.Context(), newScriptCommand(`printf '\nturnstone-bridge 1 %s {"version":"9","protocol":99}\n' "$4"; cat`))
-		if session.KindOf(err) != session.KindProtocol {
-			t.Fatalf("got %v", err)
-		}
-		wantContains(t, err.Error(), "gpu (sh -c", "version 9", "protocol 99")
 	})
 
 	t.Run("reports why the remote host has no daemon", func(t *testing.T) {
@@ -217,7 +225,7 @@ func TestCommandExit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn.(*commandConn).Terminate()
+		conn.(*CommandConn).Terminate()
 		gone()
 		if _, err := conn.Read(make([]byte, 1)); err == nil {
 			t.Error("it can still be read")
@@ -280,13 +288,13 @@ func TestCommandStream(t *testing.T) {
 
 	t.Run("skips foreign output between messages", func(t *testing.T) {
 		t.Parallel()
-		c, err := Dial(t.Context(), newScriptCommand(printGreeting+`echo a late word; echo '42'; read request
+		c, err := connect(t, newScriptCommand(printGreeting+`echo a late word; echo '42'; read request
 		printf '{"jsonrpc":"2.0","id":1,"result":{"version":"far"}}\n'; cat > /dev/null`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if i, err := c.DaemonInfo(t.Context()); err != nil || i.Version != "far" {
+		if i, err := readInfo(t, c); err != nil || i.Version != "far" {
 			t.Errorf("got %+v, %v", i, err)
 		}
 	})
@@ -295,11 +303,11 @@ func TestCommandStream(t *testing.T) {
 		t.Parallel()
 		dialer := newScriptCommand(printGreeting + `read request; printf '{"jsonrpc":a late word\n"id":1,"result":{}}\n'; cat > /dev/null`)
 		for range maxCorruptions {
-			c, err := Dial(t.Context(), dialer)
+			c, err := connect(t, dialer)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = c.DaemonInfo(t.Context())
+			_, err = readInfo(t, c)
 			if session.KindOf(err) != session.KindUnreachable {
 				t.Errorf("got %v", err)
 			}
@@ -307,7 +315,7 @@ func TestCommandStream(t *testing.T) {
 		}
 		wantContains(t, wantDialError(t, dialer), "3 times within a minute", "a late word", "print nothing")
 		dialer.corruptions[0].at = time.Now().Add(-corruptionWindow - time.Second)
-		c, err := Dial(t.Context(), dialer)
+		c, err := connect(t, dialer)
 		if err != nil {
 			t.Fatalf("after the minute: %v", err)
 		}
@@ -316,7 +324,7 @@ func TestCommandStream(t *testing.T) {
 
 	t.Run("too much foreign output ends the connection", func(t *testing.T) {
 		t.Parallel()
-		c, err := Dial(t.Context(), newScriptCommand(printGreeting+`yes | head -c 100000; cat > /dev/null`))
+		c, err := connect(t, newScriptCommand(printGreeting+`yes | head -c 100000; cat > /dev/null`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -327,12 +335,12 @@ func TestCommandStream(t *testing.T) {
 	t.Run("a partial last line counts as the end of the stream", func(t *testing.T) {
 		t.Parallel()
 		dialer := newScriptCommand(printGreeting + `read request; printf '{"jsonrpc":"'; exit 0`)
-		c, err := Dial(t.Context(), dialer)
+		c, err := connect(t, dialer)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		_, err = c.DaemonInfo(t.Context())
+		_, err = readInfo(t, c)
 		if err == nil || strings.Contains(err.Error(), "no message") || !strings.Contains(err.Error(), "EOF") {
 			t.Errorf("got %v", err)
 		}
