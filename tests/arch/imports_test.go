@@ -124,6 +124,7 @@ var mayImport = map[string]string{
 	"internal/testkit/owners":       "",
 	"internal/testkit/faultdial":    "session client",
 	"internal/testkit/interpreters": "",
+	"internal/testkit/kernelspecs":  "",
 }
 
 // reasons says why an import that looks handy is refused.

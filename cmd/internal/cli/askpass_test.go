@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,16 +119,4 @@ func TestAskpassServer(t *testing.T) {
 			t.Error("the next question is refused")
 		}
 	})
-}
-
-func TestIsAskpassCall(t *testing.T) {
-	t.Parallel()
-	for args, want := range map[string]bool{"ada@gpu1's password: ": true, "list": false, "--help": false, "": true} {
-		if got := isAskpassCall([]string{args}); got != want {
-			t.Errorf("%q: got %v", args, got)
-		}
-	}
-	if isAskpassCall(nil) || isAskpassCall(strings.Fields("exec main")) {
-		t.Error("words of the command line are taken for a question")
-	}
 }

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/internal/securefile"
+	"github.com/turnstone-repl/turnstone/internal/testkit/kernelspecs"
 )
 
 // runLine runs a command line that starts no runtime.
@@ -135,25 +138,6 @@ func TestHelpPages(t *testing.T) {
 	}
 }
 
-func TestFindLanguage(t *testing.T) {
-	for name, want := range map[string]string{"": "python", "python": "python", "Python": "python", "py": "python", "PY": "python", "r": "r", "R": "r"} {
-		if l, err := findLanguage(name); err != nil || l.name != want {
-			t.Errorf("%q: got %q and %v, want %q", name, l.name, err, want)
-		}
-	}
-}
-
-func TestIsReplyTwo(t *testing.T) {
-	for text, want := range map[string]bool{
-		"2\n": true, "2": true, "[this is /usr/bin/python3]\n2\n": true,
-		"": false, "[1] 2\n": false, "libpython3.12.so\n": false, "[session ended: exit status 127; peak memory 2 MB]\n": false, "2\nx\n": false,
-	} {
-		if got := isReplyTwo(text); got != want {
-			t.Errorf("%q: got %v", text, got)
-		}
-	}
-}
-
 func TestVersion(t *testing.T) {
 	for _, way := range []string{"version", "--version", "-V"} {
 		status, out, _ := runLine(t, way)
@@ -163,17 +147,44 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-func TestPythonString(t *testing.T) {
-	for s, want := range map[string]string{
-		"plain":           `"plain"`,
-		`q"uo'te\` + "\n": `"q\"uo'te\\\n"`,
-		"ü中":              `"\u00fc\u4e2d"`,
-		"🐍":               `"\U0001f40d"`,
-		"\xff":            `"\udcff"`,
-		"\ufffd":          `"\ufffd"`,
-	} {
-		if got := pythonString(s); got != want {
-			t.Errorf("%q: got %s, want %s", s, got, want)
+func TestKernelWorkerCommand(t *testing.T) {
+	kernelspecs.Install(t, map[string]string{"turnstone-basic": kernelspecs.Usable(t)})
+	for _, args := range [][]string{{kernelWorker}, {kernelWorker, "turnstone-none"}} {
+		if status, _, err := runLine(t, args...); status != cmdkit.StatusUsage || !strings.Contains(err, "Jupyter kernel") {
+			t.Errorf("%v: %d, %q", args, status, err)
 		}
+	}
+}
+
+// A file of workers with a mistake is no reason to offer fewer languages in silence.
+func TestMCPCommand_WorkersFile(t *testing.T) {
+	config := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", config)
+	dir := filepath.Join(config, "turnstone")
+	if err := securefile.MakeDir(dir); err != nil {
+		t.Fatal(err)
+	}
+	f, err := securefile.CreateTemp(dir, "new-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteString("[workers.tcl]\ncommnd = [\"tclsh\"]\n")
+	if err := errors.Join(err, f.Close(), securefile.Rename(f.Name(), filepath.Join(dir, "workers.toml"))); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, said := runLine(t, "mcp"); status != cmdkit.StatusUsage || !strings.Contains(said, "workers.tcl.commnd") {
+		t.Errorf("got status %d and %q", status, said)
+	}
+}
+
+func TestIsAskpassCall(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]bool{"ada@gpu1's password: ": true, "list": false, "--help": false, "": true} {
+		if got := isAskpassCall([]string{args}); got != want {
+			t.Errorf("%q: got %v", args, got)
+		}
+	}
+	if isAskpassCall(nil) || isAskpassCall(strings.Fields("exec main")) {
+		t.Error("words of the command line are taken for a question")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/internal/testkit/kernelspecs"
 )
 
 func TestCompleteWord(t *testing.T) {
@@ -68,5 +69,16 @@ func TestCompletionScripts(t *testing.T) {
 		if status, out, err := runLine(t, args...); status != cmdkit.StatusUsage || out != "" || !strings.Contains(err, "bash, zsh") {
 			t.Errorf("%q: got status %d, %q and %q", args, status, out, err)
 		}
+	}
+}
+
+func TestCompleteWord_Kernels(t *testing.T) {
+	kernelspecs.Install(t, map[string]string{"turnstone-basic": kernelspecs.Usable(t), "turnstone-bad": `{}`})
+	offers := map[string]string{}
+	for _, o := range completeWord([]string{"--lang"}, "jupyter:turnstone") {
+		offers[o.Word] = o.Description
+	}
+	if len(offers) != 1 || offers["jupyter:turnstone-basic"] != "Basic" {
+		t.Error(offers)
 	}
 }

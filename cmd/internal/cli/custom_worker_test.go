@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/internal/securefile"
 )
 
@@ -86,8 +85,8 @@ extension = "tcl"
 			if l, err := findLanguage("python"); err != nil || l.name != "python" {
 				t.Errorf("%s: python: %v", text, err)
 			}
-			if status, _, _ := runLine(t, "mcp"); status != cmdkit.StatusUsage {
-				t.Errorf("%s: repl mcp offers less than the file says, in silence", text)
+			if _, err := allLanguages(); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: all languages: got %v, want %q", text, err, want)
 			}
 		}
 	})

@@ -1,17 +1,13 @@
 //go:build unix
 
-package cli
+package cmdkit
 
 import (
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
-	"syscall"
 	"testing"
-
-	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 )
 
 func TestWriteOutputFile(t *testing.T) {
@@ -25,7 +21,7 @@ func TestWriteOutputFile(t *testing.T) {
 			_, err := io.WriteString(w, "hello")
 			return err
 		}
-		if err := cmdkit.WriteOutputFile(filepath.Join("/dev/fd", strconv.Itoa(int(into.Fd()))), hello); err != nil {
+		if err := WriteOutputFile(filepath.Join("/dev/fd", strconv.Itoa(int(into.Fd()))), hello); err != nil {
 			t.Error(err)
 		}
 		_ = into.Close()
@@ -41,7 +37,7 @@ func TestWriteOutputFile(t *testing.T) {
 		if err := os.Symlink(file, link); err != nil {
 			t.Fatal(err)
 		}
-		if err := cmdkit.WriteOutputFile(link, hello); err != nil {
+		if err := WriteOutputFile(link, hello); err != nil {
 			t.Error(err)
 		}
 		if got, err := os.ReadFile(file); err != nil || string(got) != "hello" {
@@ -59,7 +55,7 @@ func TestWriteOutputFile(t *testing.T) {
 		defer func(before *os.File) { os.Stdout = before }(os.Stdout)
 		os.Stdout = out
 		for _, text := range []string{"one ", "two"} {
-			if err := cmdkit.WriteOutputFile(out.Name(), func(w io.Writer) error {
+			if err := WriteOutputFile(out.Name(), func(w io.Writer) error {
 				_, err := io.WriteString(w, text)
 				return err
 			}); err != nil {
@@ -70,18 +66,4 @@ func TestWriteOutputFile(t *testing.T) {
 			t.Errorf("it has %q, %v", got, err)
 		}
 	})
-}
-
-func TestBrokenPipe(t *testing.T) {
-	read, into, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer into.Close()
-	_ = read.Close()
-	var said strings.Builder
-	status := dispatchCommand(cmdkit.Streams{In: os.Stdin, Out: into, Err: &said}, []string{"help", "--markdown"})
-	if want := 128 + int(syscall.SIGPIPE); status != want || said.String() != "" {
-		t.Errorf("got status %d and %q, want %d", status, said.String(), want)
-	}
 }

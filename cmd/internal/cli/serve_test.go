@@ -1,0 +1,22 @@
+package cli
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/internal/testkit/kernelspecs"
+)
+
+// A daemon offers an installed kernel as a language.
+func TestSpecFor_Kernel(t *testing.T) {
+	kernelspecs.Install(t, map[string]string{"turnstone-basic": kernelspecs.Usable(t)})
+	if names := languageNames(); !slices.Contains(names, "jupyter:turnstone-basic") || names[0] != "python" {
+		t.Errorf("%q", names)
+	}
+	s, err := specFor(client.CreateParams{Language: "jupyter:turnstone-basic", Dir: t.TempDir()})
+	if err = errors.Join(err, s.Err); err != nil || s.Args[0] != kernelWorker {
+		t.Errorf("%+v, %v", s, err)
+	}
+}

@@ -1,0 +1,35 @@
+// Package kernelspecs installs kernelspecs of Jupyter for one test.
+package kernelspecs
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Install adds kernels to those of the user, until the test ends. kernels has the text of each
+// kernel.json by the name of its kernel.
+func Install(t *testing.T, kernels map[string]string) {
+	t.Helper()
+	data := t.TempDir()
+	for name, text := range kernels {
+		dir := filepath.Join(data, "kernels", name)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "kernel.json"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("JUPYTER_PATH", data)
+}
+
+// Usable returns a kernel.json whose program exists, which is all that a search looks at.
+func Usable(t *testing.T) string {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return `{"argv":["` + filepath.ToSlash(program) + `","{connection_file}"],"display_name":"Basic","language":"python"}`
+}
