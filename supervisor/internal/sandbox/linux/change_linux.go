@@ -10,16 +10,16 @@ import (
 // changeAttributes changes the mode or an extended attribute of a file, which a path or a
 // descriptor names. Times and owners are left to the kernel: no program decides by times what to
 // run, and a session has only one user and one group.
-func (sb *ActiveSandbox) changeAttributes(n *seccompNotif, f *fileCall, file string) error {
+func (b *broker) changeAttributes(n *seccompNotif, f *fileCall, file string) error {
 	args := &n.Data.Args
-	fd, err := sb.openTarget(n, f, file)
+	fd, err := b.openTarget(n, f, file)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
 	isMode, byName := strings.Contains(f.name, "chmod"), len(f.paths) > 0
-	if err := sb.withStableFilePath(fd, func(full string) error {
-		if sb.isModeFixed(full) && !(isMode && isGitModeProbe(fd, full, uint32(args[modeOf(f)]))) {
+	if err := b.withStableFilePath(fd, func(full string) error {
+		if b.isModeFixed(full) && !(isMode && isGitModeProbe(fd, full, uint32(args[modeOf(f)]))) {
 			return protectedNameError{path: full}
 		}
 		return nil
@@ -86,25 +86,18 @@ func modeOf(f *fileCall) int {
 }
 
 // openTarget opens the file that a call changes, by its path or descriptor.
-func (sb *ActiveSandbox) openTarget(n *seccompNotif, f *fileCall, file string) (int, error) {
+func (b *broker) openTarget(n *seccompNotif, f *fileCall, file string) (int, error) {
 	if len(f.paths) == 0 {
-		return sb.copyDescriptorWithRights(int(n.PID), int(int32(n.Data.Args[0])))
+		return b.copyDescriptorWithRights(int(n.PID), int(int32(n.Data.Args[0])))
 	}
-	if fd, err := sb.openFile(n, file); err != unix.ENOENT {
+	if fd, err := b.openFile(n, file); err != unix.ENOENT {
 		return fd, err
 	}
 	flags := uint64(0)
 	if strings.HasPrefix(f.name, "l") { // lsetxattr
 		flags = unix.O_NOFOLLOW
 	}
-	return sb.openPathWith(append([]byte(file), 0), flags)
-}
-
-// isModeFixed reports whether the mode of a path must not change. This holds for protected paths,
-// hooks and the parts that make a repository. It also holds for a directory of hooks, because git
-// skips hooks that it cannot read.
-func (sb *ActiveSandbox) isModeFixed(full string) bool {
-	return sb.isProtected(full) || sb.isRestricted(full) && !gitDirNames[foldPath(path.Base(full))] || sb.isRepositoryPart(full) || foldPath(path.Base(full)) == "hooks" && sb.isProtected(full+"/any")
+	return b.openPathWith(append([]byte(file), 0), flags)
 }
 
 // isGitModeProbe reports whether a mode change is the probe that git makes on its config file when

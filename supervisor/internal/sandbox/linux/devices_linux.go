@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 )
 
 // A session gets these devices of the machine: those without data of other users, and compute
@@ -36,25 +34,6 @@ func devicesOf(dir string) []string {
 		}
 	}
 	return names
-}
-
-// isComputeDevice reports whether an open is for a compute device that must be opened by the
-// program itself.
-func isComputeDevice(n *seccompNotif, f *fileCall, file string) bool {
-	if f.flags < 0 || n.Data.Args[f.flags]&unix.O_CREAT != 0 || f.opensToRead(n) {
-		return false
-	}
-	name, in := strings.CutPrefix(file, "/dev/")
-	if !in {
-		return false
-	}
-	first, _, _ := strings.Cut(name, "/")
-	return checksOpener(first) && filestate.IsPresent("/dev/"+first) // the path could be changed by a second thread
-}
-
-// checksOpener reports whether the driver of a device checks which program opens it.
-func checksOpener(name string) bool {
-	return name == "kfd" || name == "dxg" || strings.HasPrefix(name, "nvidia")
 }
 
 // mountDev mounts a /dev for the session, with its own terminals and shared memory.

@@ -22,8 +22,10 @@ const sessionPrefixBits = 15
 // An egressClient asks the supervisor about each connection that leaves the session.
 type egressClient struct {
 	socket          *egressipc.Conn
-	networkNS       int                // the session's network namespace; -1 if it shares the machine's
-	ownAddr         netip.Addr         // the default address of listeners
+	networkNS       int        // the session's network namespace; -1 if it shares the machine's
+	ownAddr         netip.Addr // the default address of listeners
+	dnsSocket       int        // the socket for the session's DNS questions; -1 if there is none
+	isPending       func(call uint64) bool
 	startOnce       sync.Once          // starts the thread that makes sockets there
 	requests        chan socketRequest // for that thread
 	mu              sync.Mutex
@@ -49,42 +51,34 @@ type socketRequest struct {
 	fd     *int
 }
 
-// openDNSSocket makes all addresses that can stand for names local, and opens the socket to which
-// the session sends its DNS questions.
-func (sb *ActiveSandbox) openDNSSocket() {
-	address := sessionAddress.As4()
-	body := append([]byte{unix.AF_INET, sessionPrefixBits, 0, unix.RT_SCOPE_UNIVERSE, 1, 0, 0, 0}, // of the loopback
-		append([]byte{8, 0, unix.IFA_LOCAL, 0}, address[:]...)...)
-	sb.checkStep("network", sessionAddress.String(), netlinkRequest(unix.NETLINK_ROUTE, netlinkMessage(unix.RTM_NEWADDR, unix.NLM_F_ACK|unix.NLM_F_CREATE, body)))
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	sb.checkStep("network", "", err)
-	sb.checkStep("network", "127.0.0.1:53", unix.Bind(fd, &unix.SockaddrInet4{Port: 53, Addr: [4]byte{127, 0, 0, 1}}))
-	network, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	sb.checkStep("network", "", err)
-	sb.dnsSocket, sb.egress = fd, newEgressClient(network, sessionAddress)
+// newEgressClient returns a client for a session in a network namespace, or -1 for the machine's.
+// isPending reports whether a call of the session still waits.
+func newEgressClient(network int, own netip.Addr, dnsSocket int, isPending func(call uint64) bool) *egressClient {
+	return &egressClient{networkNS: network, ownAddr: own, dnsSocket: dnsSocket, isPending: isPending, requests: make(chan socketRequest), pendingByID: make(map[uint64]*pendingConnect), pendingByThread: make(map[uint32]*pendingConnect)}
 }
 
-func newEgressClient(network int, own netip.Addr) *egressClient {
-	return &egressClient{networkNS: network, ownAddr: own, requests: make(chan socketRequest), pendingByID: make(map[uint64]*pendingConnect), pendingByThread: make(map[uint32]*pendingConnect)}
-}
-
-// OpenEgress connects to the supervisor over end, if the plan has egress.
-func (sb *ActiveSandbox) OpenEgress(end *os.File) error {
-	if sb.egress == nil {
-		return nil
-	}
+// openSupervisor connects to the supervisor over end.
+func (c *egressClient) openSupervisor(end *os.File) error {
 	socket, err := egressipc.NewConn(end)
 	if err != nil {
 		return err
 	}
-	sb.egress.socket = socket
-	if sb.dnsSocket >= 0 {
-		err = socket.Send(egressipc.Packet{Do: egressipc.NameSocket}, sb.dnsSocket)
-		unix.Close(sb.dnsSocket)
+	c.socket = socket
+	if c.dnsSocket >= 0 {
+		err = socket.Send(egressipc.Packet{Do: egressipc.NameSocket}, c.dnsSocket)
+		unix.Close(c.dnsSocket)
 	}
-	go sb.egress.receiveAnswers()
+	go c.receiveAnswers()
 	return err
 }
+
+// cancelConnect tells the supervisor that nobody waits for a connection any more.
+func (c *egressClient) cancelConnect(id uint64) {
+	_ = c.socket.Send(egressipc.Packet{Do: egressipc.ConnectCanceled, ID: id}, -1)
+}
+
+// sharesNetwork reports whether the session has no network of its own.
+func (c *egressClient) sharesNetwork() bool { return c.networkNS < 0 }
 
 // receiveAnswers delivers answers until the supervisor is gone.
 func (c *egressClient) receiveAnswers() {
@@ -118,15 +112,14 @@ func (c *egressClient) deliverAnswer(id uint64, no unix.Errno) {
 
 // askSupervisor asks whether the session may connect to an address. It returns the ID of the
 // connection.
-func (sb *ActiveSandbox) askSupervisor(n *seccompNotif, to netip.AddrPort, wait bool) (uint64, error) {
-	c := sb.egress
-	id, answer, again := sb.expectAnswer(n, to, wait)
+func (c *egressClient) askSupervisor(call uint64, thread uint32, to netip.AddrPort, wait bool) (uint64, error) {
+	id, answer, again := c.expectAnswer(call, thread, to, wait)
 	if !again && c.socket.Send(egressipc.Packet{Do: egressipc.ConnectRequest, ID: id, To: to, Wait: wait}, -1) != nil {
 		c.mu.Lock()
 		c.deliverAnswer(id, unix.EACCES)
 		c.mu.Unlock()
 	}
-	if no := sb.awaitAnswer(n, id, answer); no != 0 {
+	if no := c.awaitAnswer(call, id, answer); no != 0 {
 		return id, no
 	}
 	return id, nil
@@ -134,7 +127,7 @@ func (sb *ActiveSandbox) askSupervisor(n *seccompNotif, to netip.AddrPort, wait 
 
 // awaitAnswer waits for an answer. The kernel does not report that a program was killed, so it
 // polls. It needs two misses, because a program that a signal interrupted repeats its call.
-func (sb *ActiveSandbox) awaitAnswer(n *seccompNotif, id uint64, answer <-chan unix.Errno) unix.Errno {
+func (c *egressClient) awaitAnswer(call, id uint64, answer <-chan unix.Errno) unix.Errno {
 	tick := time.NewTicker(pendingCheckInterval)
 	defer tick.Stop()
 	for missed := 0; ; {
@@ -143,10 +136,10 @@ func (sb *ActiveSandbox) awaitAnswer(n *seccompNotif, id uint64, answer <-chan u
 			return no
 		case <-tick.C:
 		}
-		if sb.isPending(n.ID) {
+		if c.isPending(call) {
 			missed = 0
 		} else if missed++; missed == 2 {
-			sb.egress.abandonCall(id, n.ID) // no effect if the answer has arrived by now
+			c.abandonCall(id, call) // no effect if the answer has arrived by now
 		}
 	}
 }
@@ -164,33 +157,32 @@ func (c *egressClient) abandonCall(id, call uint64) {
 // expectAnswer returns the channel of the answer, and whether the question was already sent. A
 // thread makes one call at a time, so the same connect again is one that a signal has interrupted.
 // It takes over the pending answer, so that the user is not asked once per signal.
-func (sb *ActiveSandbox) expectAnswer(n *seccompNotif, to netip.AddrPort, wait bool) (id uint64, answer <-chan unix.Errno, again bool) {
-	c := sb.egress
+func (c *egressClient) expectAnswer(call uint64, thread uint32, to netip.AddrPort, wait bool) (id uint64, answer <-chan unix.Errno, again bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	own := make(chan unix.Errno, 1)
-	a := c.pendingByThread[n.PID]
+	a := c.pendingByThread[thread]
 	switch again = a != nil && a.to == to && a.wait == wait; {
 	case !again:
 		c.lastID++
-		a = &pendingConnect{id: c.lastID, call: n.ID, thread: n.PID, to: to, wait: wait, answer: own}
-		c.pendingByID[a.id], c.pendingByThread[n.PID] = a, a
-	case sb.isPending(a.call): // the earlier call is still pending, so this one is stale
+		a = &pendingConnect{id: c.lastID, call: call, thread: thread, to: to, wait: wait, answer: own}
+		c.pendingByID[a.id], c.pendingByThread[thread] = a, a
+	case c.isPending(a.call): // the earlier call is still pending, so this one is stale
 		own <- unix.EINTR
 	default:
 		a.answer <- unix.EINTR // unblocks the earlier wait, whose caller is gone
-		a.call, a.answer = n.ID, own
+		a.call, a.answer = call, own
 	}
 	return a.id, own, again
 }
 
 // egressTarget returns the target of a connect of a TCP socket, and whether it leaves the session.
-func (sb *ActiveSandbox) egressTarget(socket int, address []byte) (netip.AddrPort, bool) {
+func (c *egressClient) egressTarget(socket int, address []byte) (netip.AddrPort, bool) {
 	to, ok := parseSockaddr(address)
-	if !ok || sb.egress == nil {
+	if !ok || c == nil {
 		return to, false
 	}
-	if sb.egress.networkNS >= 0 && (to.Addr().IsLoopback() || to.Addr().IsUnspecified() || to.Addr() == sessionAddress) {
+	if c.networkNS >= 0 && (to.Addr().IsLoopback() || to.Addr().IsUnspecified() || to.Addr() == sessionAddress) {
 		return to, false
 	}
 	kind, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_TYPE)
@@ -212,40 +204,17 @@ func parseSockaddr(b []byte) (netip.AddrPort, bool) {
 	return netip.AddrPort{}, false
 }
 
-// connectEgress connects a socket of the session to the supervisor, which dials on its behalf. A
-// blocking socket gets the result of the dial. A non-blocking socket learns of a failure by a
-// reset, because an event loop must not wait in this call.
-func (sb *ActiveSandbox) connectEgress(n *seccompNotif, socket int, to netip.AddrPort) error {
-	if to == egressipc.ProxyAddr && sb.egress.networkNS < 0 {
-		return sb.connectRelay(socket, to, egressipc.Packet{Do: egressipc.ProxySocket})
-	}
-	flags, err := unix.FcntlInt(uintptr(socket), unix.F_GETFL, 0)
-	if err != nil {
-		return err
-	}
-	id, err := sb.askSupervisor(n, to, flags&unix.O_NONBLOCK == 0)
-	if err != nil {
-		sb.awaitSignal(n)
-		return err
-	}
-	if err := callIoctl(sb.notifyFD, ioctlNotifIDValid, unsafe.Pointer(&n.ID)); err != nil {
-		_ = sb.egress.socket.Send(egressipc.Packet{Do: egressipc.ConnectCanceled, ID: id}, -1)
-		return err
-	}
-	return sb.connectRelay(socket, to, egressipc.Packet{Do: egressipc.ConnectionSocket, ID: id})
-}
-
 // connectRelay connects a socket and sends its peer to the supervisor with a message.
-func (sb *ActiveSandbox) connectRelay(socket int, to netip.AddrPort, m egressipc.Packet) error {
-	peer, err := sb.egress.connectPair(socket, to)
+func (c *egressClient) connectRelay(socket int, to netip.AddrPort, m egressipc.Packet) error {
+	peer, err := c.connectPair(socket, to)
 	if peer < 0 {
 		if m.ID != 0 {
-			_ = sb.egress.socket.Send(egressipc.Packet{Do: egressipc.ConnectCanceled, ID: m.ID}, -1)
+			_ = c.socket.Send(egressipc.Packet{Do: egressipc.ConnectCanceled, ID: m.ID}, -1)
 		}
 		return err
 	}
 	defer unix.Close(peer)
-	if sendErr := sb.egress.socket.Send(m, peer); sendErr != nil {
+	if sendErr := c.socket.Send(m, peer); sendErr != nil {
 		return unix.ECONNABORTED
 	}
 	return err

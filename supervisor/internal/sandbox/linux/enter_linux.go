@@ -38,25 +38,15 @@ func SetNamespaces(a *syscall.SysProcAttr) {
 // An ActiveSandbox is the sandbox that a thread has entered, with everything that the monitor needs
 // to serve its calls.
 type ActiveSandbox struct {
-	plan        *plan.Plan
-	store       string // the directory for temporary files and overlays
-	notices     []string
-	rootFD      int        // the worker's root directory
-	procFD      int        // the worker's /proc
-	selfFilesFD int        // the monitor's /proc/self/fd: a relative name is read faster than a full path
-	sockDiagFD  int        // asks the kernel about the sockets of the session's network
-	sockDiagMu  sync.Mutex // guards sockDiagFD
-	notifyFD    int        // where the filter reports the calls that the monitor makes for the worker
-	mountNS     int        // the mount namespace of the worker
-	ipcNS       int        // the IPC namespace of the worker
-	storeMount  int        // the directory store, if it is a separate filesystem
-	dnsSocket   int        // the socket for the session's DNS questions, if it has egress
-	egress      *egressClient
-	detached    []detachedMount
-	layerCount  atomic.Uint64   // overlays made while the worker runs
-	firstError  *plan.StepError // the first step that failed
-
-	callService
+	*broker
+	plan       *plan.Plan
+	store      string // the directory for temporary files and overlays
+	notices    []string
+	storeMount int // the directory store, if it is a separate filesystem
+	detached   []detachedMount
+	layerCount atomic.Uint64   // overlays made while the worker runs
+	grantMu    sync.Mutex      // held while a grant or refresh is applied
+	firstError *plan.StepError // the first step that failed
 }
 
 // A detachedMount is a mount of a plan that is not attached anywhere yet.
@@ -74,9 +64,9 @@ func (sb *ActiveSandbox) Notices() []string { return sb.notices }
 // The order matters. First Enter clones the directories that stay writable, while the machine still
 // is. Then it makes the machine read-only in one call. Last, it attaches the clones.
 func Enter(p *plan.Plan) (*ActiveSandbox, error) {
-	b := &ActiveSandbox{plan: p, store: string(p.State), rootFD: -1, procFD: -1, selfFilesFD: -1, sockDiagFD: -1, notifyFD: -1, mountNS: -1, ipcNS: -1, storeMount: -1}
+	b := &ActiveSandbox{broker: newBroker(p), plan: p, store: string(p.State), storeMount: -1}
 	b.checkStep("dumpable", "", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) // the worker must not inspect the monitor
-	b.loadOwnRepos()                                                          // while its file is still writable
+	b.loadOwnRepos(string(p.State))                                           // while its file is still writable
 	b.checkStep("namespaces", "", b.unshareNamespaces())
 	b.runSteps(b.limitDisk)
 	b.runSteps(b.cloneMounts)

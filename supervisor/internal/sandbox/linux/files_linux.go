@@ -2,14 +2,13 @@ package linux
 
 import (
 	"bytes"
-	"path"
 	"runtime"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 )
@@ -71,88 +70,26 @@ func fileCalls() map[int32]*fileCall {
 	return calls
 }
 
-// A userPath is a path that was copied from a program, with a zero byte at its end. The buffer has
-// room for the path of a directory and a path relative to it.
-type userPath struct {
-	buf [2*unix.PathMax + 2]byte
-	len int // without the zero byte
-}
-
-func (p *userPath) String() string { return string(p.buf[:p.len]) }
-
-// trimSlashes removes trailing slashes.
-func (p *userPath) trimSlashes() {
-	for p.len > 1 && p.buf[p.len-1] == '/' {
-		p.len--
-	}
-	p.buf[p.len] = 0
-}
-
-// readUserPath reads a path of a program and makes it absolute, as the program sees it.
-func (sb *ActiveSandbox) readUserPath(to *userPath, pid, dir int, at uint64) error {
-	to.len = 0
-	text := to.buf[unix.PathMax+1 : 2*unix.PathMax+1]
-	k, err := peekText(pid, at, text)
-	if err != nil {
-		return err
-	}
-	if k > 0 && text[0] != '/' {
-		from := strconv.Itoa(pid) + "/cwd"
-		if dir != unix.AT_FDCWD {
-			from = strconv.Itoa(pid) + "/fd/" + strconv.Itoa(dir)
-		}
-		if to.len, err = unix.Readlinkat(sb.procFD, from, to.buf[:unix.PathMax]); err != nil {
-			return err
-		}
-		to.buf[to.len] = '/'
-		to.len++
-	}
-	to.len += copy(to.buf[to.len:], text[:k])
-	to.buf[to.len] = 0
-	return nil
-}
-
-// peekText copies a zero-terminated text of a thread and returns its length. It never reads across
-// a page boundary, because the next page may not be mapped.
-func peekText(pid int, at uint64, text []byte) (int, error) {
-	const page = 4096
-	for done := 0; done < len(text); {
-		size := min(len(text)-done, page-int(at%page))
-		if size > 256 {
-			size = 256 // most paths are short
-		}
-		part := text[done : done+size]
-		if err := peekMemory(pid, at, part); err != nil {
-			return 0, err
-		}
-		if i := bytes.IndexByte(part, 0); i >= 0 {
-			return done + i, nil
-		}
-		done, at = done+size, at+uint64(size)
-	}
-	return 0, unix.ENAMETOOLONG
-}
-
 // readOnlyDenial reports whether the worker's mounts will refuse a call that changes files, though
 // the user may change them outside. Only reports and questions depend on it, because the program
 // can change the path in the meantime.
-func (sb *ActiveSandbox) readOnlyDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (plan.Denial, bool) {
+func (b *broker) readOnlyDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (plan.Denial, bool) {
 	for i, p := range f.paths {
 		dir := unix.AT_FDCWD
 		if p.dir >= 0 {
 			dir = int(int32(n.Data.Args[p.dir]))
 		}
 		name := &names[i]
-		if sb.readUserPath(name, int(n.PID), dir, n.Data.Args[p.path]) != nil || isPseudoPath(name.buf[:name.len]) {
+		if b.readUserPath(name, int(n.PID), dir, n.Data.Args[p.path]) != nil || isPseudoPath(name.buf[:name.len]) {
 			continue
 		}
 		op := f.op
 		if p.op != "" {
 			op = p.op
 		}
-		path, op, refused := sb.readOnlyTarget(name, op)
+		path, op, refused := b.readOnlyTarget(name, op)
 		if refused {
-			return plan.Denial{Op: op, Path: path, Program: sb.programName(int(n.PID)), Protected: sb.isUngrantable(path)}, true
+			return plan.Denial{Op: op, Path: path, Program: b.programName(int(n.PID)), Protected: b.isUngrantable(path)}, true
 		}
 	}
 	return plan.Denial{}, false
@@ -162,32 +99,20 @@ func (sb *ActiveSandbox) readOnlyDenial(n *seccompNotif, f *fileCall, names *[2]
 // next to each module and can do without (PEP 3147). The user need not know of such a denial.
 func isBytecode(file string) bool { return strings.Contains(file+"/", "/__pycache__/") }
 
-// isUngrantable reports whether a path is below a mount that no grant makes writable.
-func (sb *ActiveSandbox) isUngrantable(file string) bool {
-	sb.protectMu.RLock()
-	defer sb.protectMu.RUnlock()
-	for ; file != "/" && file != "."; file = path.Dir(file) {
-		if kind, ok := sb.mountKinds[file]; ok {
-			return kind == plan.ReadOnlyBind || kind == plan.GuardedFile || kind == plan.MaskedPath || kind == plan.ReplacedFile
-		}
-	}
-	return false
-}
-
 // mountPointDenial reports whether a call moves, replaces or removes a mount point, which the
 // kernel refuses with EBUSY.
-func (sb *ActiveSandbox) mountPointDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (plan.Denial, bool) {
+func (b *broker) mountPointDenial(n *seccompNotif, f *fileCall, names *[2]userPath) (plan.Denial, bool) {
 	for i, p := range f.paths {
 		dir := unix.AT_FDCWD
 		if p.dir >= 0 {
 			dir = int(int32(n.Data.Args[p.dir]))
 		}
 		name := &names[i]
-		if sb.readUserPath(name, int(n.PID), dir, n.Data.Args[p.path]) != nil || isPseudoPath(name.buf[:name.len]) {
+		if b.readUserPath(name, int(n.PID), dir, n.Data.Args[p.path]) != nil || isPseudoPath(name.buf[:name.len]) {
 			continue
 		}
-		if path, ok := sb.mountPointOf(name, f, n); ok {
-			return plan.Denial{Op: f.op, Path: path, Program: sb.programName(int(n.PID)), Protected: true}, true
+		if path, ok := b.mountPointOf(name, f, n); ok {
+			return plan.Denial{Op: f.op, Path: path, Program: b.programName(int(n.PID)), Protected: true}, true
 		}
 	}
 	return plan.Denial{}, false
@@ -195,13 +120,13 @@ func (sb *ActiveSandbox) mountPointDenial(n *seccompNotif, f *fileCall, names *[
 
 // mountPointOf returns the real path of a name, and whether it is a mount point that the call could
 // otherwise change.
-func (sb *ActiveSandbox) mountPointOf(to *userPath, f *fileCall, n *seccompNotif) (string, bool) {
+func (b *broker) mountPointOf(to *userPath, f *fileCall, n *seccompNotif) (string, bool) {
 	to.trimSlashes()
 	slash := bytes.LastIndexByte(to.buf[:to.len], '/')
-	if slash < 0 || !sb.isMountName(to.buf[slash+1:to.len]) { // most names are not, and are done here
+	if slash < 0 || !b.isMountName(to.buf[slash+1:to.len]) { // most names are not, and are done here
 		return "", false
 	}
-	s, err := sb.openNameInDir(string(to.buf[:slash+1]), string(to.buf[slash+1:to.len]))
+	s, err := b.openNameInDir(string(to.buf[:slash+1]), string(to.buf[slash+1:to.len]))
 	if err != nil {
 		return "", false
 	}
@@ -210,16 +135,7 @@ func (sb *ActiveSandbox) mountPointOf(to *userPath, f *fileCall, n *seccompNotif
 	if kind == 0 || f.op == "remove" && (kind == unix.S_IFDIR) != f.removesDir(n) {
 		return "", false // the call fails for another reason
 	}
-	sb.protectMu.RLock()
-	defer sb.protectMu.RUnlock()
-	_, ok := sb.mountKinds[s.fullPath]
-	return s.fullPath, ok
-}
-
-func (sb *ActiveSandbox) isMountName(last []byte) bool {
-	sb.protectMu.RLock()
-	defer sb.protectMu.RUnlock()
-	return sb.mountNames[string(last)]
+	return s.fullPath, b.isMountPoint(s.fullPath)
 }
 
 // removesDir reports whether a call removes a directory and not a file.
@@ -235,12 +151,12 @@ func isPseudoPath(path []byte) bool {
 
 // readOnlyTarget reports whether a path is read-only for the session alone. It returns the real
 // path and the operation.
-func (sb *ActiveSandbox) readOnlyTarget(to *userPath, op string) (path, did string, refused bool) {
+func (b *broker) readOnlyTarget(to *userPath, op string) (path, did string, refused bool) {
 	if op == "write" || op == "change" {
-		fd, err := sb.openPath(to.buf[:to.len+1])
+		fd, err := b.openPath(to.buf[:to.len+1])
 		if err == nil {
 			defer unix.Close(fd)
-			path, err = sb.realPath(fd)
+			path, err = b.realPath(fd)
 			return path, op, err == nil && isReadOnlyMount(fd)
 		}
 		if err != unix.ENOENT || op == "change" {
@@ -253,7 +169,7 @@ func (sb *ActiveSandbox) readOnlyTarget(to *userPath, op string) (path, did stri
 	if slash < 0 {
 		return "", "", false
 	}
-	s, err := sb.openNameInDir(string(to.buf[:slash+1]), string(to.buf[slash+1:to.len]))
+	s, err := b.openNameInDir(string(to.buf[:slash+1]), string(to.buf[slash+1:to.len]))
 	if err != nil {
 		return "", "", false
 	}
@@ -264,51 +180,13 @@ func (sb *ActiveSandbox) readOnlyTarget(to *userPath, op string) (path, did stri
 	return s.fullPath, op, true
 }
 
-// maxLookups bounds how often a path lookup is repeated.
-const maxLookups = 10_000
-
-// openPath opens a path as the worker sees it. The path ends with a zero byte.
-func (sb *ActiveSandbox) openPath(path []byte) (int, error) { return sb.openPathWith(path, 0) }
-
-// openPathWith is openPath with more flags. The kernel fails a path with ".." with EAGAIN if
-// anything on the machine was renamed or mounted at the same time, and expects the caller to retry
-// (openat2(2)).
-func (sb *ActiveSandbox) openPathWith(path []byte, flags uint64) (int, error) {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
-	for tries := 1; ; tries++ {
-		fd, _, no := unix.Syscall6(unix.SYS_OPENAT2, uintptr(sb.rootFD), uintptr(unsafe.Pointer(&path[0])), uintptr(unsafe.Pointer(&how)), unix.SizeofOpenHow, 0, 0)
-		switch {
-		case no == 0:
-			return int(fd), nil
-		case no != unix.EAGAIN || tries == maxLookups:
-			return -1, no
-		}
-	}
-}
-
-// isReadOnlyMount reports whether only a read-only mount keeps the user from writing. The kernel
-// checks the owner and the mode first.
-func isReadOnlyMount(fd int) bool {
-	return unix.Faccessat2(fd, "", unix.W_OK, unix.AT_EMPTY_PATH|unix.AT_EACCESS) == unix.EROFS
-}
-
-// realPath returns the path of an open file of the monitor.
-func (sb *ActiveSandbox) realPath(fd int) (string, error) {
-	var path [unix.PathMax]byte
-	n, err := unix.Readlinkat(sb.selfFilesFD, strconv.Itoa(fd), path[:])
-	if err != nil {
-		return "", err // a path that is too long cannot be checked
-	}
-	return string(path[:n]), nil
-}
-
 // programName returns the name of a thread's program, or "" for the worker.
-func (sb *ActiveSandbox) programName(tid int) string {
-	leader, err := sb.threadGroupID(tid)
-	if err != nil || int64(leader) == sb.workerPID.Load() {
+func (b *broker) programName(tid int) string {
+	leader, err := b.threadGroupID(tid)
+	if err != nil || int64(leader) == b.workerPID.Load() {
 		return ""
 	}
-	fd, err := unix.Openat(sb.procFD, strconv.Itoa(leader)+"/comm", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(b.procFD, strconv.Itoa(leader)+"/comm", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return ""
 	}
@@ -319,4 +197,23 @@ func (sb *ActiveSandbox) programName(tid int) string {
 		return ""
 	}
 	return strings.TrimSpace(string(text[:n]))
+}
+
+// isComputeDevice reports whether an open is for a compute device that must be opened by the
+// program itself.
+func isComputeDevice(n *seccompNotif, f *fileCall, file string) bool {
+	if f.flags < 0 || n.Data.Args[f.flags]&unix.O_CREAT != 0 || f.opensToRead(n) {
+		return false
+	}
+	name, in := strings.CutPrefix(file, "/dev/")
+	if !in {
+		return false
+	}
+	first, _, _ := strings.Cut(name, "/")
+	return checksOpener(first) && filestate.IsPresent("/dev/"+first) // the path could be changed by a second thread
+}
+
+// checksOpener reports whether the driver of a device checks which program opens it.
+func checksOpener(name string) bool {
+	return name == "kfd" || name == "dxg" || strings.HasPrefix(name, "nvidia")
 }

@@ -238,26 +238,3 @@ func makeDir(path string) error {
 	}
 	return nil
 }
-
-// checkConfirmed returns an error unless the file or directory is the one that was there when the
-// grant was planned and when the user was asked.
-func (sb *ActiveSandbox) checkConfirmed(g *plan.MountGrant, id string) error {
-	sb.mu.Lock()
-	defer sb.mu.Unlock()
-	if g.Identity != "" && g.Identity != id {
-		return plan.ErrReplaced
-	}
-	for d, q := range sb.openQuestions {
-		identity := ""
-		switch string(g.Path) {
-		case d.Path:
-			identity = q.file
-		case filepath.Dir(d.Path):
-			identity = q.dir
-		}
-		if identity != "" && identity != id {
-			return plan.ErrReplaced
-		}
-	}
-	return nil
-}

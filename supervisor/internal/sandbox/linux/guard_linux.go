@@ -23,6 +23,8 @@ import (
 // In repositories that the session itself made, it protects hooks and settings, because git also
 // runs what they name for the repository around them.
 type writeGuard struct {
+	view *workerView
+
 	workDirs   []string // directories that the session writes; guarded by protectMu, as is gitTargets
 	gitTargets []string // paths in them that git settings lead to
 
@@ -30,14 +32,18 @@ type writeGuard struct {
 	ownRepos     map[string]bool // directories of repositories that the session made, by identity
 	freshDirs    []string        // the latest directories that it made, by identity; at most maxFreshDirs
 	ownReposFile *os.File        // records ownRepos for the session's later workers; may be nil
+
+	protectMu          sync.RWMutex
+	protectedPaths     map[string]bool           // paths that must not be made, folded
+	protectedLastNames map[string]bool           // their last names
+	protectedParents   map[string]bool           // all directories above them
+	hiddenPaths        []string                  // hidden paths, case-folded
+	mountKinds         map[string]plan.MountKind // the mounts by path
+	mountNames         map[string]bool           // their last names
 }
 
-// loadOwnRepos loads the list of repositories that the session's earlier workers made, and opens
-// the file for more.
-func (sb *ActiveSandbox) loadOwnRepos() {
-	sb.ownRepos = plan.ReadOwnRepos(string(sb.plan.State))
-	sb.ownReposFile, _ = os.OpenFile(plan.OwnReposFileIn(string(sb.plan.State)), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600) // without the file, later workers protect them
-}
+// newWriteGuard returns a guard that protects nothing yet.
+func newWriteGuard(view *workerView) *writeGuard { return &writeGuard{view: view} }
 
 // flatProtectedNames are the protected names without a slash; nestedProtectedNames are the others,
 // by their first part.
@@ -56,37 +62,6 @@ var flatProtectedNames, nestedProtectedNames = func() (plain map[string]bool, sl
 // otherRepositories are the directories of repositories of other version control systems.
 var otherRepositories = map[string]bool{".hg": true, ".jj": true, ".pijul": true, ".sl": true, "_darcs": true}
 
-// guardMore adds directories that the session writes, and paths that git settings lead to.
-func (sb *ActiveSandbox) guardMore(work, targets []plan.Path) {
-	sb.protectMu.Lock()
-	defer sb.protectMu.Unlock()
-	for _, p := range work {
-		sb.workDirs = append(sb.workDirs, string(p))
-	}
-	for _, p := range targets {
-		if !slices.Contains(sb.gitTargets, string(p)) {
-			sb.gitTargets = append(sb.gitTargets, string(p))
-		}
-	}
-}
-
-// workDirOf returns the innermost of the session's writable directories around a path, or "".
-func (sb *ActiveSandbox) workDirOf(full string) (base string) {
-	for _, w := range sb.workDirs {
-		if len(w) > len(base) && paths.Contains(w, full) {
-			base = w
-		}
-	}
-	return base
-}
-
-// isWritablePath reports whether a path is in a directory that the session writes.
-func (sb *ActiveSandbox) isWritablePath(full string) bool {
-	sb.protectMu.RLock()
-	defer sb.protectMu.RUnlock()
-	return sb.workDirOf(full) != ""
-}
-
 // A pathAccess says what a session may do with a path that the guard knows.
 type pathAccess int
 
@@ -97,24 +72,24 @@ const (
 )
 
 // isProtected reports whether a path must not be changed in any way.
-func (sb *ActiveSandbox) isProtected(full string) bool { return sb.accessOf(full) == accessNone }
+func (g *writeGuard) isProtected(full string) bool { return g.accessOf(full) == accessNone }
 
 // isRestricted reports whether a path must not be made or written.
-func (sb *ActiveSandbox) isRestricted(full string) bool { return sb.accessOf(full) != accessFull }
+func (g *writeGuard) isRestricted(full string) bool { return g.accessOf(full) != accessFull }
 
 // accessOf returns the access to a path without links, whose names are compared as any filesystem
 // may read them. For almost every path it costs only comparisons.
-func (sb *ActiveSandbox) accessOf(full string) pathAccess {
-	sb.protectMu.RLock()
-	defer sb.protectMu.RUnlock()
-	if sb.isHiddenLocked(full) {
+func (g *writeGuard) accessOf(full string) pathAccess {
+	g.protectMu.RLock()
+	defer g.protectMu.RUnlock()
+	if g.isHiddenLocked(full) {
 		return accessNone
 	}
-	base := sb.workDirOf(full)
+	base := g.workDirOf(full)
 	if base == "" || full == base {
 		return accessFull
 	}
-	for _, r := range sb.gitTargets {
+	for _, r := range g.gitTargets {
 		if paths.Contains(r, full) {
 			return accessNone
 		}
@@ -128,15 +103,15 @@ func (sb *ActiveSandbox) accessOf(full string) pathAccess {
 			return accessNone
 		}
 		if name == ".git" && (after == "" || isProtectedInGit(foldPath(after))) {
-			return sb.accessOfDotGit(at, after)
+			return g.accessOfDotGit(at, after)
 		}
-		if sb.isProtectedName(above, at, name, base) {
+		if g.isProtectedName(above, at, name, base) {
 			return accessNone
 		}
 		if (gitDirNames[name] || isCheckedSettings(name)) && isProtectedInGit(foldPath(rest)) && canBeGitDir(above) {
-			return sb.accessInGitDir(above, rest)
+			return g.accessInGitDir(above, rest)
 		}
-		if sb.isProtectedNested(above, at, foldPath(rest), base) {
+		if g.isProtectedNested(above, at, foldPath(rest), base) {
 			return accessNone
 		}
 		rest = after
@@ -152,50 +127,50 @@ var gitDirNames = map[string]bool{"hooks": true, "config": true, "config.worktre
 func isCheckedSettings(name string) bool { return strings.HasPrefix(name, checkedSettingsPrefix) }
 
 // isProtectedName reports whether a name outside git directories is protected.
-func (sb *ActiveSandbox) isProtectedName(above, at, name, base string) bool {
+func (g *writeGuard) isProtectedName(above, at, name, base string) bool {
 	switch {
-	case sb.protectedLastNames[name] && name != "head" && sb.protectedPaths[foldPath(at)]:
+	case g.protectedLastNames[name] && name != "head" && g.protectedPaths[foldPath(at)]:
 		return true
 	case flatProtectedNames[name]:
-		return above == base || sb.isForeign(above+"/.git")
+		return above == base || g.isForeign(above+"/.git")
 	case name == "head": // with HEAD, git would treat the directory as a repository
-		return sb.isForeign(above + "/.git")
+		return g.isForeign(above + "/.git")
 	case slices.Contains(plan.HookSettings, name):
-		return sb.isForeign(above+"/.git") && (len(sb.gitTargets) > 0 || plan.HasHooks(above+"/.git/hooks"))
+		return g.isForeign(above+"/.git") && (len(g.gitTargets) > 0 || plan.HasHooks(above+"/.git/hooks"))
 	}
 	return false
 }
 
 // isProtectedNested reports whether a path starts with a protected name that contains a slash.
-func (sb *ActiveSandbox) isProtectedNested(above, at, rest, base string) bool {
+func (g *writeGuard) isProtectedNested(above, at, rest, base string) bool {
 	first, _, _ := strings.Cut(rest, "/")
 	switch {
 	case !slices.ContainsFunc(nestedProtectedNames[first], func(n string) bool { return paths.Contains(n, rest) }):
 		return false
 	case otherRepositories[first]:
-		return sb.isForeign(at)
+		return g.isForeign(at)
 	}
-	return above == base || sb.isForeign(above+"/.git")
+	return above == base || g.isForeign(above+"/.git")
 }
 
 // accessOfDotGit returns the access to the .git of a directory, or to a checked name below it.
-func (sb *ActiveSandbox) accessOfDotGit(git, below string) pathAccess {
+func (g *writeGuard) accessOfDotGit(git, below string) pathAccess {
 	if below != "" {
-		return sb.accessInGitDir(git, below)
+		return g.accessInGitDir(git, below)
 	}
 	st, err := os.Lstat(git)
-	if filestate.PresenceOfError(err) == filestate.Missing || err == nil && st.IsDir() || sb.isOwnRepo(git) {
+	if filestate.PresenceOfError(err) == filestate.Missing || err == nil && st.IsDir() || g.isOwnRepo(git) {
 		return accessFull
 	}
 	return accessNone // a .git file names the repository
 }
 
 // accessInGitDir returns the access to a checked name in a git directory.
-func (sb *ActiveSandbox) accessInGitDir(git, below string) pathAccess {
+func (g *writeGuard) accessInGitDir(git, below string) pathAccess {
 	switch last := foldPath(path.Base(below)); {
 	case isOldRemote(below) && strings.Contains(path.Dir(below), "/") && !canBeGitDir(path.Join(git, path.Dir(path.Dir(below)))):
 		return accessFull // it belongs to a submodule whose name ends like this
-	case !sb.isOwnWithin(git, below):
+	case !g.isOwnWithin(git, below):
 		return accessNone
 	case last == "gitdir", last == "attributes": // these name no program
 		return accessFull
@@ -231,15 +206,15 @@ func isOldRemote(below string) bool {
 
 // isOwnWithin reports whether a path in a git directory belongs to a repository that the session
 // made. The innermost of the repository, its submodules and its work trees decides.
-func (sb *ActiveSandbox) isOwnWithin(git, below string) bool {
-	for own := sb.isOwnRepo(git); ; {
+func (g *writeGuard) isOwnWithin(git, below string) bool {
+	for own := g.isOwnRepo(git); ; {
 		part, after, found := strings.Cut(below, "/")
 		if !found {
 			return own
 		}
 		git += "/" + part
 		switch {
-		case sb.isOwnRepo(git):
+		case g.isOwnRepo(git):
 			own = true
 		case canBeGitDir(git):
 			own = false
@@ -248,23 +223,23 @@ func (sb *ActiveSandbox) isOwnWithin(git, below string) bool {
 	}
 }
 
-func (sb *ActiveSandbox) isOwnRepo(name string) bool {
-	sb.ownMu.Lock()
-	defer sb.ownMu.Unlock()
-	return len(sb.ownRepos) > 0 && sb.ownRepos[filestate.IdentityOf(name)] // the list never contains ""
+func (g *writeGuard) isOwnRepo(name string) bool {
+	g.ownMu.Lock()
+	defer g.ownMu.Unlock()
+	return len(g.ownRepos) > 0 && g.ownRepos[filestate.IdentityOf(name)] // the list never contains ""
 }
 
 // isForeign reports whether a name may exist that the session did not make.
-func (sb *ActiveSandbox) isForeign(name string) bool {
-	return filestate.PresenceOf(name) != filestate.Missing && !sb.isOwnRepo(name)
+func (g *writeGuard) isForeign(name string) bool {
+	return filestate.PresenceOf(name) != filestate.Missing && !g.isOwnRepo(name)
 }
 
 // canBeGitDir reports whether a directory may be a git directory.
 func canBeGitDir(dir string) bool { return plan.GitDirPresence(dir) != filestate.Missing }
 
 // isForeignBare reports whether a directory may be a bare repository that the session did not make.
-func (sb *ActiveSandbox) isForeignBare(dir string) bool {
-	return canBeGitDir(dir) && !sb.isOwnRepo(dir)
+func (g *writeGuard) isForeignBare(dir string) bool {
+	return canBeGitDir(dir) && !g.isOwnRepo(dir)
 }
 
 // maxFreshDirs bounds the directories that are remembered because they may become repositories.
@@ -274,47 +249,47 @@ const maxFreshDirs = 2048
 // That holds for its .git and for a submodule or work tree. It also holds for the last part of a
 // bare repository if the session made the directory; otherwise someone else may be making a
 // repository there.
-func (sb *ActiveSandbox) recordCreated(full string) {
+func (g *writeGuard) recordCreated(full string) {
 	isLast := false
 	switch name := foldPath(path.Base(full)); {
-	case name == ".git", otherRepositories[name], sb.isAdded(full):
+	case name == ".git", otherRepositories[name], g.isAdded(full):
 	case (name == "objects" || name == "head" || name == "commondir") && plan.IsGitDir(path.Dir(full)):
 		full, isLast = path.Dir(full), true
 	default:
 		return
 	}
-	sb.ownMu.Lock()
-	defer sb.ownMu.Unlock()
+	g.ownMu.Lock()
+	defer g.ownMu.Unlock()
 	id := filestate.IdentityOf(full)
-	if id == "" || sb.ownRepos[id] || len(sb.ownRepos) >= plan.MaxOwnRepos || isLast && !slices.Contains(sb.freshDirs, id) {
+	if id == "" || g.ownRepos[id] || len(g.ownRepos) >= plan.MaxOwnRepos || isLast && !slices.Contains(g.freshDirs, id) {
 		return
 	}
-	if sb.ownRepos == nil {
-		sb.ownRepos = map[string]bool{}
+	if g.ownRepos == nil {
+		g.ownRepos = map[string]bool{}
 	}
-	sb.ownRepos[id] = true
-	if sb.ownReposFile != nil && !strings.Contains(id, "\n") {
-		_, _ = sb.ownReposFile.WriteString(id + "\n") // on failure, later workers protect it like a foreign one
+	g.ownRepos[id] = true
+	if g.ownReposFile != nil && !strings.Contains(id, "\n") {
+		_, _ = g.ownReposFile.WriteString(id + "\n") // on failure, later workers protect it like a foreign one
 	}
 }
 
 // recordFreshDir records that the session made a directory.
-func (sb *ActiveSandbox) recordFreshDir(s nameInDir) {
+func (g *writeGuard) recordFreshDir(s nameInDir) {
 	id := filestate.IdentityAt(s.dir, s.name, 0, s.fullPath)
-	if id == "" || !sb.isWritablePath(s.fullPath) {
+	if id == "" || !g.isWritablePath(s.fullPath) {
 		return
 	}
-	sb.ownMu.Lock()
-	defer sb.ownMu.Unlock()
-	if len(sb.freshDirs) >= maxFreshDirs {
-		sb.freshDirs = slices.Delete(sb.freshDirs, 0, maxFreshDirs/2)
+	g.ownMu.Lock()
+	defer g.ownMu.Unlock()
+	if len(g.freshDirs) >= maxFreshDirs {
+		g.freshDirs = slices.Delete(g.freshDirs, 0, maxFreshDirs/2)
 	}
-	sb.freshDirs = append(sb.freshDirs, id)
+	g.freshDirs = append(g.freshDirs, id)
 }
 
 // isAdded reports whether a path is the git directory of a submodule or work tree, or a directory
 // on the way to one. Paths inside an existing git directory of that kind do not count.
-func (sb *ActiveSandbox) isAdded(full string) bool {
+func (g *writeGuard) isAdded(full string) bool {
 	if !strings.Contains(full, "/.git/modules/") && !strings.Contains(full, "/.git/worktrees/") {
 		return false
 	}
@@ -330,38 +305,17 @@ func (sb *ActiveSandbox) isAdded(full string) bool {
 	return false
 }
 
-// checkMovePath returns an error if a name must not be moved.
-func (sb *ActiveSandbox) checkMovePath(s nameInDir) error {
-	kind := s.fileType()
-	if kind == 0 {
-		return unix.ENOENT // a name that is being made at this moment is not moved
-	}
-	if sb.isProtected(s.fullPath) || sb.isRepositoryPart(s.fullPath) {
-		return protectedNameError{path: s.fullPath}
-	}
-	if kind != unix.S_IFDIR {
-		return nil
-	}
-	if sb.isInForeignGit(s.fullPath) || sb.isAboveMount(s.fullPath) || sb.isWritablePath(s.fullPath) && hasWorkTree(s.fullPath) {
-		return protectedNameError{path: s.fullPath}
-	}
-	if sb.hasForeignRepo(s.fullPath, maxWalkedNames) {
-		return unix.EXDEV
-	}
-	return nil
-}
-
 // isRepositoryPart reports whether a name is a part without which its directory would not be a
 // repository, and the session did not make that repository.
-func (sb *ActiveSandbox) isRepositoryPart(full string) bool {
-	if !sb.isWritablePath(full) {
+func (g *writeGuard) isRepositoryPart(full string) bool {
+	if !g.isWritablePath(full) {
 		return false
 	}
 	switch name := foldPath(path.Base(full)); {
 	case name == ".git", otherRepositories[name]:
-		return !sb.isOwnRepo(full) // also if it is being made at this moment
+		return !g.isOwnRepo(full) // also if it is being made at this moment
 	case gitDirParts[name]:
-		return sb.isForeignBare(path.Dir(full))
+		return g.isForeignBare(path.Dir(full))
 	}
 	return false
 }
@@ -372,10 +326,10 @@ var gitDirParts = map[string]bool{"head": true, "objects": true, "commondir": tr
 // gitDirAround returns the .git directory around a path, or the path's directory if that is a bare
 // repository, and the rest of the path. It returns "" for files of git's database and for paths
 // outside git directories.
-func (sb *ActiveSandbox) gitDirAround(full string) (git, below string) {
-	sb.protectMu.RLock()
-	base := sb.workDirOf(full)
-	sb.protectMu.RUnlock()
+func (g *writeGuard) gitDirAround(full string) (git, below string) {
+	g.protectMu.RLock()
+	base := g.workDirOf(full)
+	g.protectMu.RUnlock()
 	if base == "" {
 		return "", ""
 	}
@@ -397,39 +351,43 @@ func (sb *ActiveSandbox) gitDirAround(full string) (git, below string) {
 
 // isInForeignGit reports whether a path is in the git directory of a foreign repository. Git itself
 // moves directories there only in its database.
-func (sb *ActiveSandbox) isInForeignGit(full string) bool {
-	git, below := sb.gitDirAround(full)
-	return git != "" && !sb.isOwnWithin(git, below+"/")
+func (g *writeGuard) isInForeignGit(full string) bool {
+	git, below := g.gitDirAround(full)
+	return git != "" && !g.isOwnWithin(git, below+"/")
 }
 
 // isAboveMount reports whether a directory contains a mount, a hidden path or a path that git
 // settings lead to.
-func (sb *ActiveSandbox) isAboveMount(full string) bool {
-	sb.protectMu.RLock()
-	defer sb.protectMu.RUnlock()
-	for p := range sb.mountKinds {
+func (g *writeGuard) isAboveMount(full string) bool {
+	g.protectMu.RLock()
+	defer g.protectMu.RUnlock()
+	for p := range g.mountKinds {
 		if p != full && paths.Contains(full, p) {
 			return true
 		}
 	}
 	as := foldPath(full)
-	return slices.ContainsFunc(sb.gitTargets, func(r string) bool { return r != full && paths.Contains(full, r) }) ||
-		slices.ContainsFunc(sb.hiddenPaths, func(c string) bool { return paths.Contains(as, c) })
+	return slices.ContainsFunc(g.gitTargets, func(r string) bool { return r != full && paths.Contains(full, r) }) ||
+		slices.ContainsFunc(g.hiddenPaths, func(c string) bool { return paths.Contains(as, c) })
 }
 
 // maxWalkedNames bounds the names in the search of a directory; that many take a tenth of a second.
 const maxWalkedNames = 200_000
 
+// namesPerCollection is the number of names of a search after which the monitor frees their memory,
+// some megabytes.
+const namesPerCollection = 4096
+
 // hasForeignRepo reports whether a directory may contain a repository that the session did not
 // make. It also reports true if the directory has too many names, or one that cannot be read. Like
 // the search at the start, it skips node_modules.
-func (sb *ActiveSandbox) hasForeignRepo(full string, limit int) bool {
-	if !sb.isWritablePath(full) {
+func (g *writeGuard) hasForeignRepo(full string, limit int) bool {
+	if !g.isWritablePath(full) {
 		return false
 	}
 	left := limit
 	defer func() {
-		if limit-left > callsPerCollection {
+		if limit-left > namesPerCollection {
 			runtime.GC() // the monitor's collector runs only at a much larger heap
 		}
 	}()
@@ -442,10 +400,10 @@ func (sb *ActiveSandbox) hasForeignRepo(full string, limit int) bool {
 		for _, e := range entries {
 			switch name := foldPath(e.Name()); {
 			case name == ".git", otherRepositories[name]:
-				if sb.isForeign(dir + "/" + e.Name()) {
+				if g.isForeign(dir + "/" + e.Name()) {
 					return true
 				}
-			case name == "head" && sb.isForeignBare(dir):
+			case name == "head" && g.isForeignBare(dir):
 				return true
 			case e.IsDir() && e.Name() != "node_modules":
 				queue = append(queue, dir+"/"+e.Name())
@@ -465,34 +423,34 @@ func isInaccessible(uid int, dir string) bool {
 // mustBeEmpty reports whether a name must not be given to something that may have been filled
 // before. Such names are parts of a repository, names that turn a directory above a repository into
 // one, and directories that would hold protected names.
-func (sb *ActiveSandbox) mustBeEmpty(full string, moving bool) bool {
+func (g *writeGuard) mustBeEmpty(full string, moving bool) bool {
 	name := foldPath(path.Base(full))
 	switch {
 	case (name == ".git" || name == "head") && !filestate.IsPresent(full):
-		return sb.hasForeignRepo(path.Dir(full), maxWalkedNames)
+		return g.hasForeignRepo(path.Dir(full), maxWalkedNames)
 	case moving:
-		return sb.isHooks(full) || gitDirNames[name] && sb.isInForeignGit(full) || sb.isAboveName(full)
+		return g.isHooks(full) || gitDirNames[name] && g.isInForeignGit(full) || g.isAboveName(full)
 	}
 	return false
 }
 
 // isHooks reports whether a path is the directory of a repository's hooks or old remotes.
-func (sb *ActiveSandbox) isHooks(full string) bool {
+func (g *writeGuard) isHooks(full string) bool {
 	switch name := foldPath(path.Base(full)); {
 	case name == "hooks":
-		git, _ := sb.gitDirAround(full)
+		git, _ := g.gitDirAround(full)
 		return git != ""
 	case slices.Contains(oldRemotes, name):
-		return sb.isWritablePath(full) && canBeGitDir(path.Dir(full))
+		return g.isWritablePath(full) && canBeGitDir(path.Dir(full))
 	}
 	return false
 }
 
 // isAboveName reports whether a path is the beginning of a protected name that contains a slash.
-func (sb *ActiveSandbox) isAboveName(full string) bool {
-	sb.protectMu.RLock()
-	defer sb.protectMu.RUnlock()
-	base := sb.workDirOf(full)
+func (g *writeGuard) isAboveName(full string) bool {
+	g.protectMu.RLock()
+	defer g.protectMu.RUnlock()
+	base := g.workDirOf(full)
 	if base == "" {
 		return false
 	}
@@ -500,7 +458,7 @@ func (sb *ActiveSandbox) isAboveName(full string) bool {
 		above, first := path.Dir(at), foldPath(path.Base(at))
 		rest := foldPath(strings.TrimPrefix(full, above+"/"))
 		for _, n := range nestedProtectedNames[first] {
-			if strings.HasPrefix(n, rest+"/") && (above == base || sb.isForeign(above+"/.git") || otherRepositories[first] && sb.isForeign(at)) {
+			if strings.HasPrefix(n, rest+"/") && (above == base || g.isForeign(above+"/.git") || otherRepositories[first] && g.isForeign(at)) {
 				return true
 			}
 		}
@@ -509,8 +467,8 @@ func (sb *ActiveSandbox) isAboveName(full string) bool {
 }
 
 // isGitTarget reports whether git settings lead to a path.
-func (sb *ActiveSandbox) isGitTarget(full string) bool {
-	sb.protectMu.RLock()
-	defer sb.protectMu.RUnlock()
-	return slices.ContainsFunc(sb.gitTargets, func(r string) bool { return paths.Contains(r, full) })
+func (g *writeGuard) isGitTarget(full string) bool {
+	g.protectMu.RLock()
+	defer g.protectMu.RUnlock()
+	return slices.ContainsFunc(g.gitTargets, func(r string) bool { return paths.Contains(r, full) })
 }

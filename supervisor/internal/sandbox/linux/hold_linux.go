@@ -2,6 +2,7 @@ package linux
 
 import (
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -26,14 +27,14 @@ type permissionQuestion struct {
 // holdCall waits until the user has decided about a call. Equal calls share one question. A signal
 // ends the call for the kernel; if the program repeats it, it joins the question that is still
 // open. A refusal by the user is not reported as a denial.
-func (sb *ActiveSandbox) holdCall(n *seccompNotif, d plan.Denial) {
-	q := sb.questionFor(n, d)
+func (b *broker) holdCall(n *seccompNotif, d plan.Denial) {
+	q := b.questionFor(n, d)
 	if q == nil {
-		sb.reportDenial(d)
+		b.reportDenial(d)
 		return
 	}
 	<-q.done
-	sb.awaitSignal(n)
+	b.awaitSignal(n)
 }
 
 // signalTimeout bounds how long a call stays held for a signal, because a stopped program does not
@@ -43,17 +44,17 @@ const signalTimeout = time.Second
 // awaitSignal waits while a signal is on its way to the thread of a call, because the signal ends
 // the call for the kernel. An interrupt refuses held calls when it is sent. A thread that wakes up
 // and finds an answer takes that first, so its code would see the refusal and continue.
-func (sb *ActiveSandbox) awaitSignal(n *seccompNotif) {
-	for end := time.Now().Add(signalTimeout); sb.isPending(n.ID) && sb.isSignalled(int(n.PID)) && time.Now().Before(end); {
+func (b *broker) awaitSignal(n *seccompNotif) {
+	for end := time.Now().Add(signalTimeout); b.isPending(n.ID) && b.isSignalled(int(n.PID)) && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 }
 
 // isSignalled reports whether a signal that the thread does not block is pending for it or for its
 // process.
-func (sb *ActiveSandbox) isSignalled(tid int) bool {
+func (b *broker) isSignalled(tid int) bool {
 	set := func(name string) uint64 {
-		value, err := sb.threadStatus(tid, name)
+		value, err := b.threadStatus(tid, name)
 		if err != nil {
 			return 0
 		}
@@ -65,37 +66,37 @@ func (sb *ActiveSandbox) isSignalled(tid int) bool {
 
 // questionFor returns the open question about a denial, or opens one. It returns nil if there were
 // too many questions.
-func (sb *ActiveSandbox) questionFor(n *seccompNotif, d plan.Denial) *permissionQuestion {
-	sb.mu.Lock()
-	q := sb.openQuestions[d]
+func (b *broker) questionFor(n *seccompNotif, d plan.Denial) *permissionQuestion {
+	b.mu.Lock()
+	q := b.openQuestions[d]
 	if q != nil {
-		q.calls = append(slices.DeleteFunc(q.calls, func(call uint64) bool { return !sb.isPending(call) }), n.ID)
-		sb.mu.Unlock()
+		q.calls = append(slices.DeleteFunc(q.calls, func(call uint64) bool { return !b.isPending(call) }), n.ID)
+		b.mu.Unlock()
 		return q
 	}
-	if sb.questionCount >= plan.MaxQuestions {
-		sb.mu.Unlock()
+	if b.questionCount >= plan.MaxQuestions {
+		b.mu.Unlock()
 		return nil
 	}
-	sb.questionCount++
-	sb.lastQuestionID++
-	q = &permissionQuestion{id: sb.lastQuestionID, calls: []uint64{n.ID}, file: filestate.IdentityOf(d.Path), dir: filestate.IdentityOf(path.Dir(d.Path)), done: make(chan struct{})}
-	sb.openQuestions[d] = q
-	sb.mu.Unlock()
+	b.questionCount++
+	b.lastQuestionID++
+	q = &permissionQuestion{id: b.lastQuestionID, calls: []uint64{n.ID}, file: filestate.IdentityOf(d.Path), dir: filestate.IdentityOf(path.Dir(d.Path)), done: make(chan struct{})}
+	b.openQuestions[d] = q
+	b.mu.Unlock()
 	ask := d
 	ask.ID = q.id
-	sb.onDenial(ask)
-	go sb.watchQuestion(d, q)
+	b.onDenial(ask)
+	go b.watchQuestion(d, q)
 	return q
 }
 
 // CloseQuestion ends a question. Its calls are made again, and succeed if a grant came first.
-func (sb *ActiveSandbox) CloseQuestion(id uint64) {
-	sb.mu.Lock()
-	defer sb.mu.Unlock()
-	for d, q := range sb.openQuestions {
+func (b *broker) CloseQuestion(id uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for d, q := range b.openQuestions {
 		if q.id == id {
-			delete(sb.openQuestions, d)
+			delete(b.openQuestions, d)
 			close(q.done)
 			return
 		}
@@ -104,7 +105,7 @@ func (sb *ActiveSandbox) CloseQuestion(id uint64) {
 
 // watchQuestion reports that a question is withdrawn when none of its programs waits any more. It
 // needs two misses, because a program that a signal interrupted repeats its call.
-func (sb *ActiveSandbox) watchQuestion(d plan.Denial, q *permissionQuestion) {
+func (b *broker) watchQuestion(d plan.Denial, q *permissionQuestion) {
 	tick := time.NewTicker(pendingCheckInterval)
 	defer tick.Stop()
 	for missed := 0; missed < 2; {
@@ -114,12 +115,35 @@ func (sb *ActiveSandbox) watchQuestion(d plan.Denial, q *permissionQuestion) {
 		case <-tick.C:
 		}
 		missed++
-		sb.mu.Lock()
-		if slices.ContainsFunc(q.calls, sb.isPending) {
+		b.mu.Lock()
+		if slices.ContainsFunc(q.calls, b.isPending) {
 			missed = 0
 		}
-		sb.mu.Unlock()
+		b.mu.Unlock()
 	}
-	sb.CloseQuestion(q.id)
-	sb.onDenial(plan.Denial{ID: q.id, Resolved: true})
+	b.CloseQuestion(q.id)
+	b.onDenial(plan.Denial{ID: q.id, Resolved: true})
+}
+
+// checkConfirmed returns an error unless the file or directory is the one that was there when the
+// grant was planned and when the user was asked.
+func (b *broker) checkConfirmed(g *plan.MountGrant, id string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if g.Identity != "" && g.Identity != id {
+		return plan.ErrReplaced
+	}
+	for d, q := range b.openQuestions {
+		identity := ""
+		switch string(g.Path) {
+		case d.Path:
+			identity = q.file
+		case filepath.Dir(d.Path):
+			identity = q.dir
+		}
+		if identity != "" && identity != id {
+			return plan.ErrReplaced
+		}
+	}
+	return nil
 }

@@ -98,7 +98,9 @@ func newConnector(p *plan.Plan) (*ActiveSandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ActiveSandbox{plan: p, rootFD: -1, procFD: proc, sockDiagFD: -1, mountNS: -1, dnsSocket: -1, egress: newEgressClient(-1, netip.AddrFrom4([4]byte{127, 0, 0, 1}))}, nil
+	b := newBroker(p)
+	b.procFD, b.egress = proc, newEgressClient(-1, netip.AddrFrom4([4]byte{127, 0, 0, 1}), -1, b.isPending)
+	return &ActiveSandbox{broker: b, plan: p}, nil
 }
 
 // CheckConnect reports whether a monitor without namespaces can connect sockets on behalf of its

@@ -18,28 +18,28 @@ type unixListener struct {
 // ownsListener reports whether a process of the session has a matching listener. In the user's
 // network other programs listen as well. Their servers must not even see a connection, because
 // another thread could send a request just before it is refused.
-func (sb *ActiveSandbox) ownsListener(wanted unixListener) (bool, error) {
-	sb.sockDiagMu.Lock()
-	defer sb.sockDiagMu.Unlock()
+func (b *broker) ownsListener(wanted unixListener) (bool, error) {
+	b.sockDiagMu.Lock()
+	defer b.sockDiagMu.Unlock()
 	own := map[string]bool{}
-	err := sb.eachListener(func(l unixListener) {
+	err := b.eachListener(func(l unixListener) {
 		if l.device == wanted.device && l.file == wanted.file && l.abstract == wanted.abstract {
 			own["socket:["+strconv.FormatUint(uint64(l.inode), 10)+"]"] = true
 		}
 	})
-	if err != nil || len(own) == 0 || !sb.plan.Network {
+	if err != nil || len(own) == 0 || !b.plan.Network {
 		return len(own) > 0, err // a separate network has only the session's listeners
 	}
-	return sb.hasOpenFile(own), nil
+	return b.hasOpenFile(own), nil
 }
 
 // hasOpenFile reports whether a process of the session has one of these files open.
-func (sb *ActiveSandbox) hasOpenFile(links map[string]bool) bool {
-	for _, pid := range readDirNames(sb.procFD, ".") {
+func (b *broker) hasOpenFile(links map[string]bool) bool {
+	for _, pid := range readDirNames(b.procFD, ".") {
 		if _, err := strconv.Atoi(pid); err != nil {
 			continue
 		}
-		fds, err := unix.Openat(sb.procFD, pid+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		fds, err := unix.Openat(b.procFD, pid+"/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			continue // it has ended
 		}
@@ -76,7 +76,7 @@ func readDirNames(dir int, path string) (found []string) {
 
 // eachListener calls do for each Unix socket of the session's network, as the kernel lists them:
 // https://man7.org/linux/man-pages/man7/sock_diag.7.html
-func (sb *ActiveSandbox) eachListener(do func(unixListener)) error {
+func (b *broker) eachListener(do func(unixListener)) error {
 	const (
 		byFamily = 20 // SOCK_DIAG_BY_FAMILY
 		show     = 3  // UDIAG_SHOW_NAME and UDIAG_SHOW_VFS
@@ -85,12 +85,12 @@ func (sb *ActiveSandbox) eachListener(do func(unixListener)) error {
 	q[0] = unix.AF_UNIX
 	binary.NativeEndian.PutUint32(q[4:], ^uint32(0)) // in any state
 	binary.NativeEndian.PutUint32(q[12:], show)
-	if err := unix.Sendto(sb.sockDiagFD, netlinkMessage(byFamily, unix.NLM_F_DUMP, q), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	if err := unix.Sendto(b.sockDiagFD, netlinkMessage(byFamily, unix.NLM_F_DUMP, q), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err
 	}
 	buf := make([]byte, 1<<16)
 	for {
-		n, _, err := unix.Recvfrom(sb.sockDiagFD, buf, 0)
+		n, _, err := unix.Recvfrom(b.sockDiagFD, buf, 0)
 		if err != nil {
 			return err
 		}
@@ -138,4 +138,13 @@ func parseListener(b []byte) (l unixListener) {
 		b = b[min((size+3)&^3, len(b)):]
 	}
 	return l
+}
+
+// netlinkMessage encodes a netlink message.
+func netlinkMessage(kind, flags uint16, body []byte) []byte {
+	m := make([]byte, unix.NLMSG_HDRLEN, unix.NLMSG_HDRLEN+len(body))
+	binary.NativeEndian.PutUint32(m, uint32(unix.NLMSG_HDRLEN+len(body)))
+	binary.NativeEndian.PutUint16(m[4:], kind)
+	binary.NativeEndian.PutUint16(m[6:], flags|unix.NLM_F_REQUEST)
+	return append(m, body...)
 }

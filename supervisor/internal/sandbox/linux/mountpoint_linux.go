@@ -18,15 +18,6 @@ func isMounted(dir int, name string) bool {
 	return err == nil && st.Attributes_mask&st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
 
-func nearestKind(kinds map[string]plan.MountKind, path string) plan.MountKind {
-	for d := filepath.Dir(path); d != "/" && d != "."; d = filepath.Dir(d) {
-		if k, ok := kinds[d]; ok {
-			return k
-		}
-	}
-	return ""
-}
-
 // openParentDir opens the directory of a path without following links. In a directory of the
 // session it makes missing parts. isStart is set when a worker starts: then files of an earlier
 // worker that are in the way are removed.

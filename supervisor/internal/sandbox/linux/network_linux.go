@@ -26,15 +26,6 @@ func (sb *ActiveSandbox) setUpNetwork() {
 	}
 }
 
-// netlinkMessage encodes a netlink message.
-func netlinkMessage(kind, flags uint16, body []byte) []byte {
-	m := make([]byte, unix.NLMSG_HDRLEN, unix.NLMSG_HDRLEN+len(body))
-	binary.NativeEndian.PutUint32(m, uint32(unix.NLMSG_HDRLEN+len(body)))
-	binary.NativeEndian.PutUint16(m[4:], kind)
-	binary.NativeEndian.PutUint16(m[6:], flags|unix.NLM_F_REQUEST)
-	return append(m, body...)
-}
-
 // netlinkRequest sends a message and waits for its acknowledgement.
 func netlinkRequest(protocol int, m []byte) error {
 	s, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
@@ -56,4 +47,19 @@ func netlinkRequest(protocol int, m []byte) error {
 		}
 	}
 	return nil
+}
+
+// openDNSSocket makes all addresses that can stand for names local, and opens the socket to which
+// the session sends its DNS questions.
+func (sb *ActiveSandbox) openDNSSocket() {
+	address := sessionAddress.As4()
+	body := append([]byte{unix.AF_INET, sessionPrefixBits, 0, unix.RT_SCOPE_UNIVERSE, 1, 0, 0, 0}, // of the loopback
+		append([]byte{8, 0, unix.IFA_LOCAL, 0}, address[:]...)...)
+	sb.checkStep("network", sessionAddress.String(), netlinkRequest(unix.NETLINK_ROUTE, netlinkMessage(unix.RTM_NEWADDR, unix.NLM_F_ACK|unix.NLM_F_CREATE, body)))
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	sb.checkStep("network", "", err)
+	sb.checkStep("network", "127.0.0.1:53", unix.Bind(fd, &unix.SockaddrInet4{Port: 53, Addr: [4]byte{127, 0, 0, 1}}))
+	network, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	sb.checkStep("network", "", err)
+	sb.egress = newEgressClient(network, sessionAddress, fd, sb.isPending)
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
-// newSandboxAt returns a sandbox of this process, whose programs see a directory as the root.
-func newSandboxAt(t *testing.T, root string) *ActiveSandbox {
+// newBrokerAt returns a broker of this process, whose programs see a directory as the root.
+func newBrokerAt(t *testing.T, root string) *broker {
 	t.Helper()
-	b := &ActiveSandbox{plan: &plan.Plan{}, notifyFD: -1, sockDiagFD: -1}
+	b := newBroker(&plan.Plan{})
 	b.pathBuffers.New = func() any { return new(userPath) }
 	for path, to := range map[string]*int{root: &b.rootFD, "/proc": &b.procFD, "/proc/self/fd": &b.selfFilesFD} {
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -67,7 +67,7 @@ func FuzzNotification(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := newSandboxAt(t, root)
+		b := newBrokerAt(t, root)
 		b.addProtected([]plan.Path{plan.Path(root + "/.envrc"), plan.Path(root + "/sub/.vscode")}, nil)
 		n := &seccompNotif{ID: 1}
 		n.Data.Number = numbers[int(call)%len(numbers)]
@@ -135,10 +135,10 @@ func FuzzNotification(f *testing.F) {
 	})
 }
 
-func (sb *ActiveSandbox) emulateNow(n *seccompNotif, f *fileCall) (int, error) {
-	paths, err := sb.pathsOf(n, f)
+func (b *broker) emulateNow(n *seccompNotif, f *fileCall) (int, error) {
+	paths, err := b.pathsOf(n, f)
 	if err != nil {
 		return -1, err
 	}
-	return sb.emulateCall(n, f, paths)
+	return b.emulateCall(n, f, paths)
 }

@@ -56,8 +56,16 @@ const (
 	notifContinue = 1 // SECCOMP_USER_NOTIF_FLAG_CONTINUE
 )
 
-// A callService answers the system calls that the filter reports to the monitor.
-type callService struct {
+// A broker makes or refuses the system calls of a session that the filter reports to the monitor.
+type broker struct {
+	workerView
+	*writeGuard
+	plan       *plan.Plan
+	notifyFD   int           // where the filter reports the calls that the monitor makes for the worker
+	sockDiagFD int           // asks the kernel about the sockets of the session's network
+	sockDiagMu sync.Mutex    // guards sockDiagFD
+	egress     *egressClient // nil if the session has no egress
+
 	onDenial     func(plan.Denial)
 	onGitCheck   func()        // checks the git settings
 	lastGitCheck time.Time     // time of the last onGitCheck
@@ -65,18 +73,8 @@ type callService struct {
 	slots        chan struct{} // capacity maxSlowCalls
 	connectSlots chan struct{} // capacity maxConnecting
 
-	writeGuard
-	drafts  settingsDrafts
-	grantMu sync.Mutex // held while a grant or refresh is applied
-
-	pathBuffers        sync.Pool // of *userPath
-	protectMu          sync.RWMutex
-	protectedPaths     map[string]bool           // paths that must not be made, folded
-	protectedLastNames map[string]bool           // their last names
-	protectedParents   map[string]bool           // all directories above them
-	hiddenPaths        []string                  // hidden paths, case-folded
-	mountKinds         map[string]plan.MountKind // the mounts by path
-	mountNames         map[string]bool           // their last names
+	drafts      settingsDrafts
+	pathBuffers sync.Pool // of *userPath
 
 	undelivered map[completedCall]time.Time // time of each call; guarded by mu
 
@@ -85,6 +83,13 @@ type callService struct {
 	questionCount   int                  // questions since the last ForgetDenials
 	lastQuestionID  uint64               // the ID of the last question
 	openQuestions   map[plan.Denial]*permissionQuestion
+}
+
+// newBroker returns a broker for a session of the plan, with nothing open yet.
+func newBroker(p *plan.Plan) *broker {
+	b := &broker{workerView: newWorkerView(), plan: p, notifyFD: -1, sockDiagFD: -1}
+	b.writeGuard = newWriteGuard(&b.workerView)
+	return b
 }
 
 // Serve answers the session's calls until the process ends. It passes refused calls to onDenial,
@@ -96,78 +101,78 @@ type callService struct {
 // call, a second thread could change the address after the check. The same applies to calls that
 // change names, because some names are protected. The open of a device is continued if its driver
 // checks the program that opens it.
-func (sb *ActiveSandbox) Serve(onDenial func(plan.Denial), onGitCheck func()) {
-	sb.onDenial, sb.onGitCheck, sb.lastGitCheck = onDenial, onGitCheck, time.Now()
-	sb.slots, sb.connectSlots = make(chan struct{}, maxSlowCalls), make(chan struct{}, maxConnecting)
-	sb.openQuestions = map[plan.Denial]*permissionQuestion{}
-	sb.pathBuffers.New = func() any { return new(userPath) }
-	sb.addProtected(sb.plan.Absent, sb.plan.Mounts)
-	sb.guardMore(sb.plan.GuardedDirs, sb.plan.GitTargets)
-	sb.hideMore(sb.plan.Unreadable)
-	sb.ForgetDenials()
-	go sb.receiveCalls()
+func (b *broker) Serve(onDenial func(plan.Denial), onGitCheck func()) {
+	b.onDenial, b.onGitCheck, b.lastGitCheck = onDenial, onGitCheck, time.Now()
+	b.slots, b.connectSlots = make(chan struct{}, maxSlowCalls), make(chan struct{}, maxConnecting)
+	b.openQuestions = map[plan.Denial]*permissionQuestion{}
+	b.pathBuffers.New = func() any { return new(userPath) }
+	b.addProtected(b.plan.Absent, b.plan.Mounts)
+	b.guardMore(b.plan.GuardedDirs, b.plan.GitTargets)
+	b.hideMore(b.plan.Unreadable)
+	b.ForgetDenials()
+	go b.receiveCalls()
 }
 
 // SetWorkerPID sets the worker's pid in the session's pid namespace.
-func (sb *ActiveSandbox) SetWorkerPID(pid int) { sb.workerPID.Store(int64(pid)) }
+func (b *broker) SetWorkerPID(pid int) { b.workerPID.Store(int64(pid)) }
 
 // receiveCalls reads calls and answers them. Calls that change files are made on its own thread.
-func (sb *ActiveSandbox) receiveCalls() {
+func (b *broker) receiveCalls() {
 	runtime.LockOSThread()
-	if sb.plan.Mechanism == "" && sb.dropEffectiveRights() != nil { // without namespaces, no reported call changes files
+	if b.plan.Mechanism == "" && b.dropEffectiveRights() != nil { // without namespaces, no reported call changes files
 		return // all calls fail once the listener is closed
 	}
-	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(sb.notifyFD), ioctlNotifSetFlags, notifSyncWakeUp) // Linux 6.6 and newer; it only saves time
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(b.notifyFD), ioctlNotifSetFlags, notifSyncWakeUp) // Linux 6.6 and newer; it only saves time
 	calls, objects := fileCalls(), ipcObjectCalls()
 	limits := int32(seccomp.Architectures[runtime.GOARCH].Calls["prlimit64"])
 	var n seccompNotif
 	var names [2]userPath // reused for each call, to keep the monitor's heap small
 	for made := 1; ; {
 		n = seccompNotif{}
-		if err := callIoctl(sb.notifyFD, ioctlNotifRecv, unsafe.Pointer(&n)); err != nil {
+		if err := callIoctl(b.notifyFD, ioctlNotifRecv, unsafe.Pointer(&n)); err != nil {
 			if err == unix.EINTR || err == unix.ENOENT { // a signal interrupted the caller
 				continue
 			}
 			return // no process uses the filter any more
 		}
-		if k, ok := objects[n.Data.Number]; ok && sb.plan.Objects > 0 {
-			sb.answerIPCObjectCall(&n, k)
+		if k, ok := objects[n.Data.Number]; ok && b.plan.Objects > 0 {
+			b.answerIPCObjectCall(&n, k)
 			continue
 		}
 		f, ok := calls[n.Data.Number]
 		switch {
 		case n.Data.Number == limits:
-			sb.answerLimits(&n)
+			b.answerLimits(&n)
 		case !ok:
-			if !sb.serveSlowCall(n, sb.connectReply) {
-				sb.answerCall(&n, nil, [2]string{}, -1, unix.EAGAIN)
+			if !b.serveSlowCall(n, b.connectReply) {
+				b.answerCall(&n, nil, [2]string{}, -1, unix.EAGAIN)
 			}
 		case f.isEmulated(&n):
-			sb.answerEmulated(&n, f, &names)
+			b.answerEmulated(&n, f, &names)
 			if made++; made%callsPerCollection == 0 {
 				runtime.GC() // the monitor's collector runs only at a much larger heap
 			}
 		default:
-			sb.continueCall(&n)
+			b.continueCall(&n)
 		}
 	}
 }
 
 // continueCall lets the kernel make a call itself.
-func (sb *ActiveSandbox) continueCall(n *seccompNotif) {
+func (b *broker) continueCall(n *seccompNotif) {
 	r := seccompResp{ID: n.ID, Flags: notifContinue}
-	_ = callIoctl(sb.notifyFD, ioctlNotifSend, unsafe.Pointer(&r)) // fails if the caller is gone
+	_ = callIoctl(b.notifyFD, ioctlNotifSend, unsafe.Pointer(&r)) // fails if the caller is gone
 }
 
 // answerLimits lets a program change the limits of another process, but not those of the monitor.
-func (sb *ActiveSandbox) answerLimits(n *seccompNotif) {
-	switch leader, err := sb.threadGroupID(int(int32(n.Data.Args[0]))); {
+func (b *broker) answerLimits(n *seccompNotif) {
+	switch leader, err := b.threadGroupID(int(int32(n.Data.Args[0]))); {
 	case err != nil:
-		sb.answerCall(n, nil, [2]string{}, -1, unix.ESRCH)
+		b.answerCall(n, nil, [2]string{}, -1, unix.ESRCH)
 	case leader == 1:
-		sb.answerCall(n, nil, [2]string{}, -1, unix.EPERM)
+		b.answerCall(n, nil, [2]string{}, -1, unix.EPERM)
 	default:
-		sb.continueCall(n)
+		b.continueCall(n)
 	}
 }
 
@@ -194,53 +199,53 @@ const (
 )
 
 // answerEmulated makes a call, and reports a denial or asks the user if the sandbox refuses it.
-func (sb *ActiveSandbox) answerEmulated(n *seccompNotif, f *fileCall, names *[2]userPath) {
-	sb.applyDrafts()
-	if now := time.Now(); now.Sub(sb.lastGitCheck) >= gitCheckInterval {
-		sb.lastGitCheck = now
-		sb.onGitCheck()
+func (b *broker) answerEmulated(n *seccompNotif, f *fileCall, names *[2]userPath) {
+	b.applyDrafts()
+	if now := time.Now(); now.Sub(b.lastGitCheck) >= gitCheckInterval {
+		b.lastGitCheck = now
+		b.onGitCheck()
 	}
-	paths, err := sb.pathsOf(n, f)
-	if err == nil && sb.isCompleted(n, f, paths) {
-		sb.answerCall(n, f, paths, -1, nil)
+	paths, err := b.pathsOf(n, f)
+	if err == nil && b.isCompleted(n, f, paths) {
+		b.answerCall(n, f, paths, -1, nil)
 		return
 	}
 	if err == nil && isComputeDevice(n, f, paths[0]) {
-		sb.continueCall(n)
+		b.continueCall(n)
 		return
 	}
 	fd := -1
 	if err == nil {
-		fd, err = sb.emulateCall(n, f, paths)
+		fd, err = b.emulateCall(n, f, paths)
 	}
 	switch denied, isDenied := err.(protectedNameError); {
 	case isDenied:
-		sb.reportDenial(denied.newDenial(f, sb.programName(int(n.PID))))
+		b.reportDenial(newGuardDenial(denied, f, b.programName(int(n.PID))))
 		err = unix.EROFS
 	case err == unix.EBUSY:
-		if d, refused := sb.mountPointDenial(n, f, names); refused {
-			sb.reportDenial(d)
+		if d, refused := b.mountPointDenial(n, f, names); refused {
+			b.reportDenial(d)
 			err = unix.EROFS // not in use: it is a mount point
 		}
 	case err == unix.EROFS, err == unix.EXDEV: // a rename fails with EXDEV before the kernel checks for read-only mounts
-		d, refused := sb.readOnlyDenial(n, f, names)
-		if refused && !d.Protected && !isBytecode(d.Path) && sb.plan.Ask && sb.answerLater(*n, f, paths, func(n *seccompNotif) { sb.holdCall(n, d) }) {
+		d, refused := b.readOnlyDenial(n, f, names)
+		if refused && !d.Protected && !isBytecode(d.Path) && b.plan.Ask && b.answerLater(*n, f, paths, func(n *seccompNotif) { b.holdCall(n, d) }) {
 			return
 		}
 		if refused {
-			sb.reportDenial(d)
+			b.reportDenial(d)
 		}
 	case err == unix.ENXIO && f.canBlock(n): // may be a pipe without a reader
-		if sb.answerLater(*n, f, paths, func(*seccompNotif) {}) {
+		if b.answerLater(*n, f, paths, func(*seccompNotif) {}) {
 			return
 		}
 		err = unix.EAGAIN
 	}
-	sb.answerCall(n, f, paths, fd, err)
+	b.answerCall(n, f, paths, fd, err)
 }
 
-// newDenial returns the denial of a call that the guard refused.
-func (e protectedNameError) newDenial(f *fileCall, by string) plan.Denial {
+// newGuardDenial returns the denial of a call that the guard refused.
+func newGuardDenial(e protectedNameError, f *fileCall, by string) plan.Denial {
 	d := plan.Denial{Op: f.op, Path: e.path, Program: by, Protected: true}
 	switch {
 	case e.setting != "":
@@ -252,41 +257,41 @@ func (e protectedNameError) newDenial(f *fileCall, by string) plan.Denial {
 }
 
 // answerLater makes a call again after wait returns. It returns false if too many calls wait.
-func (sb *ActiveSandbox) answerLater(n seccompNotif, f *fileCall, paths [2]string, wait func(*seccompNotif)) bool {
-	return sb.runInSlot(func(free func()) {
+func (b *broker) answerLater(n seccompNotif, f *fileCall, paths [2]string, wait func(*seccompNotif)) bool {
+	return b.runInSlot(func(free func()) {
 		wait(&n)
-		sb.runUnprivileged(func(err error) {
+		b.runUnprivileged(func(err error) {
 			defer free()
 			if err != nil {
-				sb.answerCall(&n, f, paths, -1, err)
+				b.answerCall(&n, f, paths, -1, err)
 				return
 			}
-			if !sb.isPending(n.ID) {
+			if !b.isPending(n.ID) {
 				return
 			}
-			fd, err := sb.emulateCall(&n, f, paths)
+			fd, err := b.emulateCall(&n, f, paths)
 			if err == unix.ENXIO && f.opensToRead(&n) {
-				fd, err = sb.openPipe(&n, paths[0], int(int32(n.Data.Args[f.flags])))
+				fd, err = b.openPipe(&n, paths[0], int(int32(n.Data.Args[f.flags])))
 			}
-			for err == unix.ENXIO && sb.isPipe(paths[0]) && sb.isPending(n.ID) {
+			for err == unix.ENXIO && b.isPipe(paths[0]) && b.isPending(n.ID) {
 				time.Sleep(readerPollInterval)
-				fd, err = sb.emulateCall(&n, f, paths)
+				fd, err = b.emulateCall(&n, f, paths)
 			}
 			if denied, isDenied := err.(protectedNameError); isDenied {
-				sb.reportDenial(denied.newDenial(f, sb.programName(int(n.PID))))
+				b.reportDenial(newGuardDenial(denied, f, b.programName(int(n.PID))))
 				err = unix.EROFS
 			}
-			sb.answerCall(&n, f, paths, fd, err)
+			b.answerCall(&n, f, paths, fd, err)
 		})
 	})
 }
 
 // runInSlot runs do on a goroutine, or returns false if there are too many. do must call free at
 // its end.
-func (sb *ActiveSandbox) runInSlot(do func(free func())) bool {
+func (b *broker) runInSlot(do func(free func())) bool {
 	select {
-	case sb.slots <- struct{}{}:
-		go do(func() { <-sb.slots })
+	case b.slots <- struct{}{}:
+		go do(func() { <-b.slots })
 		return true
 	default:
 		return false
@@ -302,8 +307,8 @@ func (f *fileCall) canBlock(n *seccompNotif) bool {
 }
 
 // isPipe reports whether a path is that of a named pipe.
-func (sb *ActiveSandbox) isPipe(file string) bool {
-	fd, err := sb.openPath(append([]byte(file), 0))
+func (b *broker) isPipe(file string) bool {
+	fd, err := b.openPath(append([]byte(file), 0))
 	if err != nil {
 		return false
 	}
@@ -314,28 +319,28 @@ func (sb *ActiveSandbox) isPipe(file string) bool {
 
 // answerCall answers a call that was made. If a signal has interrupted the program in the meantime,
 // the program repeats the call, and must not fail because of what the call has already made.
-func (sb *ActiveSandbox) answerCall(n *seccompNotif, f *fileCall, paths [2]string, fd int, err error) {
+func (b *broker) answerCall(n *seccompNotif, f *fileCall, paths [2]string, fd int, err error) {
 	r := seccompResp{ID: n.ID}
 	sendErr := error(nil)
 	switch {
 	case err != nil:
 		r.Error = -int32(errnoOf(err))
 	case fd >= 0:
-		sendErr = sb.deliverDescriptor(n, fd, f.flags >= 0 && n.Data.Args[f.flags]&unix.O_CLOEXEC != 0)
+		sendErr = b.deliverDescriptor(n, fd, f.flags >= 0 && n.Data.Args[f.flags]&unix.O_CLOEXEC != 0)
 		if sendErr != nil && sendErr != unix.ENOENT {
 			r.Error = -int32(errnoOf(sendErr))
 		}
 	}
 	if fd < 0 || r.Error != 0 {
-		sendErr = callIoctl(sb.notifyFD, ioctlNotifSend, unsafe.Pointer(&r))
+		sendErr = callIoctl(b.notifyFD, ioctlNotifSend, unsafe.Pointer(&r))
 	}
 	if err == nil && sendErr == unix.ENOENT {
-		sb.mu.Lock()
-		defer sb.mu.Unlock()
-		if sb.undelivered == nil || len(sb.undelivered) >= maxUndelivered {
-			sb.undelivered = map[completedCall]time.Time{}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.undelivered == nil || len(b.undelivered) >= maxUndelivered {
+			b.undelivered = map[completedCall]time.Time{}
 		}
-		sb.undelivered[newCompletedCall(n, paths)] = time.Now()
+		b.undelivered[newCompletedCall(n, paths)] = time.Now()
 	}
 }
 
@@ -347,15 +352,15 @@ func newCompletedCall(n *seccompNotif, paths [2]string) completedCall {
 // is made again, and may find the file that it made. A program that does not repeat the call may
 // make another one with the same arguments, whose memory holds another path. So the paths are
 // compared as well.
-func (sb *ActiveSandbox) isCompleted(n *seccompNotif, f *fileCall, paths [2]string) bool {
-	sb.mu.Lock()
-	defer sb.mu.Unlock()
-	if len(sb.undelivered) == 0 {
+func (b *broker) isCompleted(n *seccompNotif, f *fileCall, paths [2]string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.undelivered) == 0 {
 		return false
 	}
 	m := newCompletedCall(n, paths)
-	made, ok := sb.undelivered[m]
-	delete(sb.undelivered, m)
+	made, ok := b.undelivered[m]
+	delete(b.undelivered, m)
 	if !ok || time.Since(made) > redeliveryTimeout {
 		return false
 	}
@@ -367,48 +372,48 @@ func (sb *ActiveSandbox) isCompleted(n *seccompNotif, f *fileCall, paths [2]stri
 
 // serveSlowCall answers a call that may take long. It returns false if there are too many such
 // calls.
-func (sb *ActiveSandbox) serveSlowCall(n seccompNotif, answer func(*seccompNotif) seccompResp) bool {
-	return sb.runInSlot(func(free func()) {
+func (b *broker) serveSlowCall(n seccompNotif, answer func(*seccompNotif) seccompResp) bool {
+	return b.runInSlot(func(free func()) {
 		defer free()
 		r := answer(&n)
-		_ = callIoctl(sb.notifyFD, ioctlNotifSend, unsafe.Pointer(&r))
+		_ = callIoctl(b.notifyFD, ioctlNotifSend, unsafe.Pointer(&r))
 	})
 }
 
-func (sb *ActiveSandbox) connectReply(n *seccompNotif) seccompResp {
+func (b *broker) connectReply(n *seccompNotif) seccompResp {
 	r := seccompResp{ID: n.ID}
-	sb.connectSlots <- struct{}{}
-	defer func() { <-sb.connectSlots }()
-	if err := sb.emulateConnect(n); err != nil {
+	b.connectSlots <- struct{}{}
+	defer func() { <-b.connectSlots }()
+	if err := b.emulateConnect(n); err != nil {
 		r.Error = -int32(errnoOf(err))
 	}
 	return r
 }
 
 // reportDenial reports a denial once, and at most plan.MaxReportedDenials of them.
-func (sb *ActiveSandbox) reportDenial(d plan.Denial) {
+func (b *broker) reportDenial(d plan.Denial) {
 	if isBytecode(d.Path) {
 		return
 	}
-	sb.mu.Lock()
-	isNew := len(sb.reportedDenials) < plan.MaxReportedDenials && !sb.reportedDenials[d]
+	b.mu.Lock()
+	isNew := len(b.reportedDenials) < plan.MaxReportedDenials && !b.reportedDenials[d]
 	if isNew {
-		sb.reportedDenials[d] = true
+		b.reportedDenials[d] = true
 	}
-	sb.mu.Unlock()
+	b.mu.Unlock()
 	if isNew {
-		sb.onDenial(d)
+		b.onDenial(d)
 	}
 }
 
 // ForgetDenials allows denials to be reported again and further questions to be asked.
-func (sb *ActiveSandbox) ForgetDenials() {
-	sb.mu.Lock()
-	defer sb.mu.Unlock()
-	sb.reportedDenials, sb.questionCount = map[plan.Denial]bool{}, 0
+func (b *broker) ForgetDenials() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reportedDenials, b.questionCount = map[plan.Denial]bool{}, 0
 }
 
 // isPending reports whether a call still waits for its answer.
-func (sb *ActiveSandbox) isPending(call uint64) bool {
-	return callIoctl(sb.notifyFD, ioctlNotifIDValid, unsafe.Pointer(&call)) == nil
+func (b *broker) isPending(call uint64) bool {
+	return callIoctl(b.notifyFD, ioctlNotifIDValid, unsafe.Pointer(&call)) == nil
 }

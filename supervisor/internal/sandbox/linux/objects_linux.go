@@ -57,18 +57,18 @@ func ipcObjectCalls() map[int32]ipcObjectKind {
 
 // answerIPCObjectCall makes an object on behalf of the program. Objects are made one at a time,
 // because two that each fit may not fit together.
-func (sb *ActiveSandbox) answerIPCObjectCall(n *seccompNotif, k ipcObjectKind) {
-	id, err := sb.createIPCObject(n, k)
+func (b *broker) answerIPCObjectCall(n *seccompNotif, k ipcObjectKind) {
+	id, err := b.createIPCObject(n, k)
 	r := seccompResp{ID: n.ID, Value: int64(id)}
 	if err != nil {
 		r.Value, r.Error = 0, -int32(errnoOf(err))
 	}
-	if callIoctl(sb.notifyFD, ioctlNotifSend, unsafe.Pointer(&r)) != nil && err == nil && uint32(n.Data.Args[0]) == unix.IPC_PRIVATE {
+	if callIoctl(b.notifyFD, ioctlNotifSend, unsafe.Pointer(&r)) != nil && err == nil && uint32(n.Data.Args[0]) == unix.IPC_PRIVATE {
 		k.removeObject(id) // a signal has interrupted the program, which does not know its ID
 	}
 }
 
-func (sb *ActiveSandbox) createIPCObject(n *seccompNotif, k ipcObjectKind) (uintptr, error) {
+func (b *broker) createIPCObject(n *seccompNotif, k ipcObjectKind) (uintptr, error) {
 	args := n.Data.Args
 	call := func() (uintptr, error) {
 		id, _, no := unix.Syscall(uintptr(n.Data.Number), uintptr(args[0]), uintptr(args[1]), uintptr(args[2]))
@@ -78,7 +78,7 @@ func (sb *ActiveSandbox) createIPCObject(n *seccompNotif, k ipcObjectKind) (uint
 		return id, nil
 	}
 	private := uint32(args[0]) == unix.IPC_PRIVATE
-	if !private && args[k.flagsArg]&unix.IPC_CREAT == 0 || sb.hasRoom(k, &args) {
+	if !private && args[k.flagsArg]&unix.IPC_CREAT == 0 || b.hasRoom(k, &args) {
 		return call()
 	}
 	if private {
@@ -93,20 +93,20 @@ func (sb *ActiveSandbox) createIPCObject(n *seccompNotif, k ipcObjectKind) (uint
 }
 
 // hasRoom reports whether the session's objects stay within their limit with one more.
-func (sb *ActiveSandbox) hasRoom(k ipcObjectKind, args *[6]uint64) bool {
+func (b *broker) hasRoom(k ipcObjectKind, args *[6]uint64) bool {
 	amount := uint64(1)
 	if k.sizeArg >= 0 {
 		amount = args[k.sizeArg]
 	}
-	limit := uint64(sb.plan.Objects)
-	return amount <= limit/k.unitBytes && sb.usedObjectBytes()+ipcObjectBytes+amount*k.unitBytes <= limit
+	limit := uint64(b.plan.Objects)
+	return amount <= limit/k.unitBytes && b.usedObjectBytes()+ipcObjectBytes+amount*k.unitBytes <= limit
 }
 
 // usedObjectBytes returns the bytes that the session's objects may use.
-func (sb *ActiveSandbox) usedObjectBytes() (n uint64) {
+func (b *broker) usedObjectBytes() (n uint64) {
 	for _, k := range ipcObjectKinds {
 		first := true
-		for line := range strings.Lines(sb.readObjectList(k.file)) {
+		for line := range strings.Lines(b.readObjectList(k.file)) {
 			if first { // the names of the columns
 				first = false
 				continue
@@ -123,8 +123,8 @@ func (sb *ActiveSandbox) usedObjectBytes() (n uint64) {
 
 // readObjectList reads a file of /proc/sysvipc, which lists the objects of the opening thread's
 // namespace.
-func (sb *ActiveSandbox) readObjectList(file string) string {
-	fd, err := unix.Openat(sb.procFD, "sysvipc/"+file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+func (b *broker) readObjectList(file string) string {
+	fd, err := unix.Openat(b.procFD, "sysvipc/"+file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "" // this kernel does not support this kind
 	}

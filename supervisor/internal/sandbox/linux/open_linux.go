@@ -27,15 +27,13 @@ type notifAddFD struct {
 	NewFlags uint32
 }
 
-func selfFDPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
-
 // openFile returns a copy of the open file that a path in /proc or /dev names. The error is ENOENT
 // if the path does not name one.
-func (sb *ActiveSandbox) openFile(n *seccompNotif, file string) (int, error) {
+func (b *broker) openFile(n *seccompNotif, file string) (int, error) {
 	if !strings.HasPrefix(file, "/proc/") && !strings.HasPrefix(file, "/dev/") {
 		return -1, unix.ENOENT
 	}
-	leader, err := sb.threadGroupID(int(n.PID))
+	leader, err := b.threadGroupID(int(n.PID))
 	if err != nil {
 		return -1, err
 	}
@@ -58,7 +56,7 @@ func (sb *ActiveSandbox) openFile(n *seccompNotif, file string) (int, error) {
 	if err != nil {
 		return -1, unix.ENOENT
 	}
-	copied, err := sb.openCopy(n, leader, fd)
+	copied, err := b.openCopy(n, leader, fd)
 	if err == unix.EBADF {
 		err = unix.ENXIO // ENOENT would mean that it is not such a name
 	}
@@ -67,10 +65,10 @@ func (sb *ActiveSandbox) openFile(n *seccompNotif, file string) (int, error) {
 
 // openCopy returns a copy of an open file of a thread. For a descriptor that was opened with
 // O_PATH, it opens the file that has the path now.
-func (sb *ActiveSandbox) openCopy(n *seccompNotif, tid, fd int) (int, error) {
-	copied, err := sb.copyDescriptorWithRights(tid, fd)
+func (b *broker) openCopy(n *seccompNotif, tid, fd int) (int, error) {
+	copied, err := b.copyDescriptorWithRights(tid, fd)
 	if err == nil && isPathOnly(copied) {
-		return sb.reopenByName(n, copied)
+		return b.reopenByName(n, copied)
 	}
 	return copied, err
 }
@@ -84,17 +82,17 @@ func isPathOnly(fd int) bool {
 // reopenByName closes a descriptor that was opened with O_PATH, and opens the file that has its path
 // now. The descriptor itself may be of a file that was hidden and has since lost its name, or of one that the session
 // does not see.
-func (sb *ActiveSandbox) reopenByName(n *seccompNotif, fd int) (int, error) {
+func (b *broker) reopenByName(n *seccompNotif, fd int) (int, error) {
 	defer unix.Close(fd)
-	full, err := sb.realPath(fd)
+	full, err := b.realPath(fd)
 	if err != nil {
 		return -1, err
 	}
 	named, onward := -1, ""
 	if strings.HasPrefix(full, "/proc/") {
-		named, onward, err = sb.openProcPath(n, full)
+		named, onward, err = b.openProcPath(n, full)
 	} else {
-		named, err = sb.openPathWith(append([]byte(full), 0), unix.O_NOFOLLOW)
+		named, err = b.openPathWith(append([]byte(full), 0), unix.O_NOFOLLOW)
 	}
 	if err != nil || onward != "" {
 		return -1, unix.EACCES
@@ -104,8 +102,8 @@ func (sb *ActiveSandbox) reopenByName(n *seccompNotif, fd int) (int, error) {
 
 // openProcess opens a file of a process in /proc, such as oom_score_adj, through the session's own
 // /proc. It never opens a file of the monitor.
-func (sb *ActiveSandbox) openProcess(n *seccompNotif, file string, flags int) (int, error) {
-	leader, err := sb.threadGroupID(int(n.PID))
+func (b *broker) openProcess(n *seccompNotif, file string, flags int) (int, error) {
+	leader, err := b.threadGroupID(int(n.PID))
 	if err != nil {
 		return -1, err
 	}
@@ -119,7 +117,7 @@ func (sb *ActiveSandbox) openProcess(n *seccompNotif, file string, flags int) (i
 	if pid, err := strconv.Atoi(process); err != nil || pid < 2 || rest == "" {
 		return -1, unix.EACCES
 	}
-	dir, err := unix.Openat(sb.procFD, process, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	dir, err := unix.Openat(b.procFD, process, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
 	}
@@ -145,16 +143,16 @@ func processOf(dir int) (int, error) {
 
 // terminalOf returns the path of a thread's controlling terminal, which /dev/tty stands for.
 // Processes in the first POSIX session have the terminal of the turnstone session.
-func (sb *ActiveSandbox) terminalOf(tid int) (string, error) {
-	leader, err := sb.threadGroupID(tid)
+func (b *broker) terminalOf(tid int) (string, error) {
+	leader, err := b.threadGroupID(tid)
 	if err != nil {
 		return "", err
 	}
-	session, terminal, err := sb.terminalIn(leader)
+	session, terminal, err := b.terminalIn(leader)
 	if err != nil || terminal == 0 {
 		return "", unix.ENXIO
 	}
-	if first, _, err := sb.terminalIn(1); err == nil && first == session {
+	if first, _, err := b.terminalIn(1); err == nil && first == session {
 		return "/dev/console", nil
 	}
 	const firstPtsMajor, minorsPerMajor = 136, 256
@@ -166,8 +164,8 @@ func (sb *ActiveSandbox) terminalOf(tid int) (string, error) {
 }
 
 // terminalIn returns the POSIX session of a process and the device of its terminal.
-func (sb *ActiveSandbox) terminalIn(pid int) (session, terminal int, err error) {
-	text, err := readAt(sb.procFD, strconv.Itoa(pid)+"/stat")
+func (b *broker) terminalIn(pid int) (session, terminal int, err error) {
+	text, err := readAt(b.procFD, strconv.Itoa(pid)+"/stat")
 	if err != nil {
 		return 0, 0, err
 	}
@@ -182,17 +180,17 @@ func (sb *ActiveSandbox) terminalIn(pid int) (session, terminal int, err error) 
 }
 
 // openUnnamed opens an unnamed file in a directory.
-func (sb *ActiveSandbox) openUnnamed(n *seccompNotif, dir string, flags int, mode uint32) (int, error) {
+func (b *broker) openUnnamed(n *seccompNotif, dir string, flags int, mode uint32) (int, error) {
 	if isSetuidMode(mode) {
 		return -1, unix.EPERM
 	}
-	above, err := sb.openDir(dir)
+	above, err := b.openDir(dir)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(above)
 	fd := -1
-	err = sb.withUmask(n, func() (err error) {
+	err = b.withUmask(n, func() (err error) {
 		fd, err = unix.Openat(above, ".", flags|unix.O_CLOEXEC, mode&0o7777)
 		return err
 	})
@@ -200,8 +198,8 @@ func (sb *ActiveSandbox) openUnnamed(n *seccompNotif, dir string, flags int, mod
 }
 
 // truncateFile changes the size of a file.
-func (sb *ActiveSandbox) truncateFile(n *seccompNotif, file string, size int64) error {
-	fd, err := sb.openOrCreate(n, file, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+func (b *broker) truncateFile(n *seccompNotif, file string, size int64) error {
+	fd, err := b.openOrCreate(n, file, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
@@ -211,10 +209,10 @@ func (sb *ActiveSandbox) truncateFile(n *seccompNotif, file string, size int64) 
 
 // openOrCreate opens a file that may have to be made. It never waits: its caller tries a pipe
 // without a reader again.
-func (sb *ActiveSandbox) openOrCreate(n *seccompNotif, file string, flags int, mode uint32) (int, error) {
+func (b *broker) openOrCreate(n *seccompNotif, file string, flags int, mode uint32) (int, error) {
 	switch {
 	case flags&unix.O_TMPFILE == unix.O_TMPFILE:
-		return sb.openUnnamed(n, file, flags, mode)
+		return b.openUnnamed(n, file, flags, mode)
 	case strings.HasSuffix(file, "/"):
 		return -1, unix.EISDIR
 	case flags&unix.O_DIRECTORY != 0 && flags&unix.O_CREAT != 0:
@@ -222,24 +220,24 @@ func (sb *ActiveSandbox) openOrCreate(n *seccompNotif, file string, flags int, m
 	}
 	openFlags := flags&^(unix.O_CREAT|unix.O_EXCL) | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK
 	for range plan.MaxLinks {
-		if fd, err := sb.openFile(n, file); err != unix.ENOENT {
+		if fd, err := b.openFile(n, file); err != unix.ENOENT {
 			if err != nil {
 				return -1, err
 			}
 			defer unix.Close(fd)
 			if flags&seccomp.WriteFlags != 0 {
-				if err := sb.checkWrite(fd); err != nil {
+				if err := b.checkWrite(fd); err != nil {
 					return -1, err
 				}
 			}
 			return keepOpenFlags(flags)(unix.Open(selfFDPath(fd), openFlags&^unix.O_NOFOLLOW, 0))
 		}
 		if strings.HasPrefix(file, "/proc/") {
-			return keepOpenFlags(flags)(sb.openProcess(n, file, openFlags))
+			return keepOpenFlags(flags)(b.openProcess(n, file, openFlags))
 		}
 		if path.Clean(file) == "/dev/tty" {
 			var err error
-			if file, err = sb.terminalOf(int(n.PID)); err != nil {
+			if file, err = b.terminalOf(int(n.PID)); err != nil {
 				return -1, err
 			}
 		}
@@ -247,14 +245,14 @@ func (sb *ActiveSandbox) openOrCreate(n *seccompNotif, file string, flags int, m
 		if last == "" || last == "." || last == ".." {
 			return -1, unix.EISDIR
 		}
-		fd, err := sb.openOnce(n, dir, last, flags, openFlags, mode)
+		fd, err := b.openOnce(n, dir, last, flags, openFlags, mode)
 		if err == unix.EEXIST && flags&unix.O_EXCL == 0 {
 			continue // another process was faster: the file exists now
 		}
 		if err != unix.ELOOP || flags&unix.O_NOFOLLOW != 0 {
 			return keepOpenFlags(flags)(fd, err)
 		}
-		link, err := sb.openNameInDir(dir, last)
+		link, err := b.openNameInDir(dir, last)
 		if err != nil {
 			return -1, err
 		}
@@ -272,21 +270,21 @@ func (sb *ActiveSandbox) openOrCreate(n *seccompNotif, file string, flags int, m
 }
 
 // openOnce opens the file with a name, or makes it.
-func (sb *ActiveSandbox) openOnce(n *seccompNotif, dir, last string, flags, openFlags int, mode uint32) (int, error) {
-	s, err := sb.openNameInDir(dir, last)
+func (b *broker) openOnce(n *seccompNotif, dir, last string, flags, openFlags int, mode uint32) (int, error) {
+	s, err := b.openNameInDir(dir, last)
 	if err != nil {
 		return -1, err
 	}
 	defer s.close()
-	if err := sb.checkCreate(s, false); err != nil {
-		if s.fileType() == unix.S_IFLNK && !sb.isHidden(s.fullPath) {
+	if err := b.checkCreate(s, false); err != nil {
+		if s.fileType() == unix.S_IFLNK && !b.isHidden(s.fullPath) {
 			return -1, unix.ELOOP // the target is checked instead
 		}
-		if flags&unix.O_CREAT != 0 && sb.isCommondir(s) {
-			return sb.openCommondir(n, s)
+		if flags&unix.O_CREAT != 0 && b.isCommondir(s) {
+			return b.openCommondir(n, s)
 		}
-		if sb.needsDraft(s, flags) {
-			return sb.openDraft(n, s, flags, mode)
+		if b.needsDraft(s, flags) {
+			return b.openDraft(n, s, flags, mode)
 		}
 		return -1, err
 	}
@@ -297,7 +295,7 @@ func (sb *ActiveSandbox) openOnce(n *seccompNotif, dir, last string, flags, open
 				unix.Close(fd)
 				return -1, unix.EISDIR
 			}
-			if err == nil && flags&seccomp.WriteFlags != 0 && sb.isRestricted(s.fullPath) { // a repository was made around it a moment ago
+			if err == nil && flags&seccomp.WriteFlags != 0 && b.isRestricted(s.fullPath) { // a repository was made around it a moment ago
 				unix.Close(fd)
 				return -1, protectedNameError{path: s.fullPath}
 			}
@@ -308,8 +306,8 @@ func (sb *ActiveSandbox) openOnce(n *seccompNotif, dir, last string, flags, open
 		return -1, unix.EPERM
 	}
 	fd := -1
-	err = sb.createChecked(s, func(s nameInDir) error {
-		return sb.withUmask(n, func() (err error) {
+	err = b.createChecked(s, func(s nameInDir) error {
+		return b.withUmask(n, func() (err error) {
 			fd, err = unix.Openat(s.dir, s.name, openFlags|unix.O_CREAT|unix.O_EXCL, mode&0o7777)
 			return err
 		})
@@ -319,11 +317,6 @@ func (sb *ActiveSandbox) openOnce(n *seccompNotif, dir, last string, flags, open
 		fd = -1
 	}
 	return fd, err
-}
-
-func isDirectory(fd int) bool {
-	var st unix.Stat_t
-	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
 // keepOpenFlags sets the flags of a descriptor that its program asked for.
@@ -341,11 +334,30 @@ func keepOpenFlags(flags int) func(int, error) (int, error) {
 }
 
 // deliverDescriptor gives a program a descriptor as the result of its call, and closes it here.
-func (sb *ActiveSandbox) deliverDescriptor(n *seccompNotif, fd int, closeOnExec bool) error {
+func (b *broker) deliverDescriptor(n *seccompNotif, fd int, closeOnExec bool) error {
 	defer unix.Close(fd)
 	a := notifAddFD{ID: n.ID, Flags: addFDFlagSend, From: uint32(fd)}
 	if closeOnExec {
 		a.NewFlags = unix.O_CLOEXEC
 	}
-	return callIoctl(sb.notifyFD, ioctlNotifAddFD, unsafe.Pointer(&a))
+	return callIoctl(b.notifyFD, ioctlNotifAddFD, unsafe.Pointer(&a))
+}
+
+// openCommondir opens the file that leads from a linked work tree to its repository. Only one
+// content is valid, so the monitor writes it, and the program gets an unnamed file.
+func (b *broker) openCommondir(n *seccompNotif, s nameInDir) (int, error) {
+	fd := -1
+	err := b.withUmask(n, func() (err error) {
+		fd, err = unix.Openat(s.dir, s.name, unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
+		return err
+	})
+	if err == nil {
+		_, err = unix.Write(fd, []byte(commondirText+"\n"))
+		unix.Close(fd)
+	}
+	if err != nil && err != unix.EEXIST {
+		return -1, err
+	}
+	b.recordCreated(s.fullPath)
+	return unix.Openat(s.dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 }

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 )
@@ -19,32 +18,6 @@ import (
 // has hidden files there, the monitor also makes all its opens for reading, and decides by what the
 // name means at that time.
 
-// hideMore adds paths that the session cannot open.
-func (sb *ActiveSandbox) hideMore(paths []plan.Path) {
-	sb.addProtected(paths, nil) // it cannot make, move or remove them either
-	sb.protectMu.Lock()
-	defer sb.protectMu.Unlock()
-	for _, p := range paths {
-		if folded := foldPath(string(p)); !slices.Contains(sb.hiddenPaths, folded) {
-			sb.hiddenPaths = append(sb.hiddenPaths, folded)
-		}
-	}
-}
-
-// isHidden reports whether the session cannot open a path without links. The kernel appends "
-// (deleted)" to the path of a file that was removed while it was open.
-func (sb *ActiveSandbox) isHidden(full string) bool {
-	sb.protectMu.RLock()
-	defer sb.protectMu.RUnlock()
-	return sb.isHiddenLocked(full)
-}
-
-// isHiddenLocked is isHidden for callers that hold protectMu.
-func (sb *ActiveSandbox) isHiddenLocked(full string) bool {
-	full = foldPath(strings.TrimSuffix(full, " (deleted)"))
-	return slices.ContainsFunc(sb.hiddenPaths, func(c string) bool { return paths.Contains(c, full) })
-}
-
 // opensToRead reports whether a call opens a file without changing anything.
 func (f *fileCall) opensToRead(n *seccompNotif) bool {
 	return f.flags >= 0 && n.Data.Args[f.flags]&seccomp.WriteFlags == 0
@@ -52,8 +25,8 @@ func (f *fileCall) opensToRead(n *seccompNotif) bool {
 
 // openToRead opens a file on behalf of a program. It never waits: a pipe without a writer is left
 // to openPipe.
-func (sb *ActiveSandbox) openToRead(n *seccompNotif, file string, flags int) (int, error) {
-	found, err := sb.openVisible(n, file, flags)
+func (b *broker) openToRead(n *seccompNotif, file string, flags int) (int, error) {
+	found, err := b.openVisible(n, file, flags)
 	if err != nil {
 		return -1, err
 	}
@@ -69,8 +42,8 @@ func readFlags(flags int) int {
 }
 
 // openPipe opens a pipe and waits for a writer, as the kernel does.
-func (sb *ActiveSandbox) openPipe(n *seccompNotif, file string, flags int) (int, error) {
-	found, err := sb.openVisible(n, file, flags)
+func (b *broker) openPipe(n *seccompNotif, file string, flags int) (int, error) {
+	found, err := b.openVisible(n, file, flags)
 	if err != nil {
 		return -1, err
 	}
@@ -80,7 +53,7 @@ func (sb *ActiveSandbox) openPipe(n *seccompNotif, file string, flags int) (int,
 		return -1, err
 	}
 	for !hasWriter(fd) {
-		if !sb.isPending(n.ID) {
+		if !b.isPending(n.ID) {
 			unix.Close(fd)
 			return -1, unix.EINTR
 		}
@@ -115,9 +88,9 @@ func hasWriter(fd int) bool {
 }
 
 // openVisible opens the path of a file with O_PATH, if the session may see the file.
-func (sb *ActiveSandbox) openVisible(n *seccompNotif, file string, flags int) (int, error) {
+func (b *broker) openVisible(n *seccompNotif, file string, flags int) (int, error) {
 	for range plan.MaxLinks {
-		fd, onward, err := sb.openPathOnce(n, file, flags)
+		fd, onward, err := b.openPathOnce(n, file, flags)
 		if err != nil {
 			return -1, err
 		}
@@ -125,8 +98,8 @@ func (sb *ActiveSandbox) openVisible(n *seccompNotif, file string, flags int) (i
 			file = onward
 			continue
 		}
-		full, err := sb.realPath(fd)
-		if err == nil && sb.isHidden(full) {
+		full, err := b.realPath(fd)
+		if err == nil && b.isHidden(full) {
 			err = unix.EACCES
 		}
 		if err != nil {
@@ -139,19 +112,19 @@ func (sb *ActiveSandbox) openVisible(n *seccompNotif, file string, flags int) (i
 }
 
 // openPathOnce opens a path, or returns the path to which a link or a name in /proc leads.
-func (sb *ActiveSandbox) openPathOnce(n *seccompNotif, file string, flags int) (fd int, onward string, err error) {
-	if fd, err := sb.openFile(n, file); err != unix.ENOENT {
+func (b *broker) openPathOnce(n *seccompNotif, file string, flags int) (fd int, onward string, err error) {
+	if fd, err := b.openFile(n, file); err != unix.ENOENT {
 		return fd, "", err
 	}
 	if strings.HasPrefix(file, "/proc/") {
-		return sb.openProcPath(n, file)
+		return b.openProcPath(n, file)
 	}
 	if path.Clean(file) == "/dev/tty" {
-		if file, err = sb.terminalOf(int(n.PID)); err != nil {
+		if file, err = b.terminalOf(int(n.PID)); err != nil {
 			return -1, "", err
 		}
 	}
-	if fd, err = sb.openPathWith(append([]byte(file), 0), unix.O_NOFOLLOW); err != nil {
+	if fd, err = b.openPathWith(append([]byte(file), 0), unix.O_NOFOLLOW); err != nil {
 		return -1, "", err
 	}
 	keep := false
@@ -160,7 +133,7 @@ func (sb *ActiveSandbox) openPathOnce(n *seccompNotif, file string, flags int) (
 			unix.Close(fd)
 		}
 	}()
-	full, err := sb.realPath(fd)
+	full, err := b.realPath(fd)
 	if err != nil {
 		return -1, "", err
 	}
@@ -174,7 +147,7 @@ func (sb *ActiveSandbox) openPathOnce(n *seccompNotif, file string, flags int) (
 		return fd, "", nil
 	case flags&unix.O_NOFOLLOW != 0:
 		return -1, "", unix.ELOOP
-	case sb.isHidden(full):
+	case b.isHidden(full):
 		return -1, "", unix.EACCES
 	}
 	onward, err = readLinkIn(path.Dir(full), fd)
@@ -215,8 +188,8 @@ var monitorProcFiles = []string{"stat", "status", "statm", "cmdline", "comm", "c
 
 // openProcPath opens the path of a file of /proc with O_PATH, through the session's own /proc. It
 // returns the target of a name that stands for another file as onward.
-func (sb *ActiveSandbox) openProcPath(n *seccompNotif, file string) (fd int, onward string, err error) {
-	leader, err := sb.threadGroupID(int(n.PID))
+func (b *broker) openProcPath(n *seccompNotif, file string) (fd int, onward string, err error) {
+	leader, err := b.threadGroupID(int(n.PID))
 	if err != nil {
 		return -1, "", err
 	}
@@ -230,18 +203,18 @@ func (sb *ActiveSandbox) openProcPath(n *seccompNotif, file string) (fd int, onw
 	case "mounts", "net":
 		first, rest = own, path.Join(first, rest)
 	}
-	process := sb.procFD
+	process := b.procFD
 	if pid, atoiErr := strconv.Atoi(first); atoiErr != nil {
 		rest = path.Join(first, rest)
 	} else {
-		if process, err = unix.Openat(sb.procFD, first, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		if process, err = unix.Openat(b.procFD, first, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 			return -1, "", err
 		}
 		defer unix.Close(process)
 		if of, err := processOf(process); err != nil || of == 1 && !(pid == 1 && (rest == "" || slices.Contains(monitorProcFiles, rest))) {
 			return -1, "", unix.EACCES // the pid may be a thread of the monitor
 		}
-		if fd, onward, err = sb.resolveProcName(n, process, pid, rest); fd >= 0 || onward != "" || err != nil {
+		if fd, onward, err = b.resolveProcName(n, process, pid, rest); fd >= 0 || onward != "" || err != nil {
 			return fd, onward, err
 		}
 	}
@@ -255,7 +228,7 @@ func (sb *ActiveSandbox) openProcPath(n *seccompNotif, file string) (fd int, onw
 
 // resolveProcName returns what a name in the directory of a process stands for: an open file of the
 // process, or the path of another file.
-func (sb *ActiveSandbox) resolveProcName(n *seccompNotif, process, pid int, name string) (fd int, onward string, err error) {
+func (b *broker) resolveProcName(n *seccompNotif, process, pid int, name string) (fd int, onward string, err error) {
 	parts := strings.Split(name, "/")
 	at := 0
 	if parts[0] == "task" && len(parts) > 2 {
@@ -270,7 +243,7 @@ func (sb *ActiveSandbox) resolveProcName(n *seccompNotif, process, pid int, name
 			if err != nil {
 				return -1, "", unix.ENOENT
 			}
-			if fd, err = sb.openCopy(n, pid, number); err == unix.EBADF {
+			if fd, err = b.openCopy(n, pid, number); err == unix.EBADF {
 				err = unix.ENOENT
 			}
 			return fd, "", err

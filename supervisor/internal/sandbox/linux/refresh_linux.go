@@ -150,7 +150,7 @@ func (r *mountRefresh) removeMount(path string) {
 	}
 	_ = unix.Unmount(filepath.Base(path), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) // a link is not a mount
 	r.sandbox.forgetMount(path)
-	if around := r.kindAbove(path); around.IsEmptyDir() {
+	if around := r.sandbox.kindAbove(path); around.IsEmptyDir() {
 		_ = withWritableDir(dir, around, func(at int) error { return removeEmpty(at, filepath.Base(path)) }) // files of the session stay
 	}
 }
@@ -175,7 +175,7 @@ func (r *mountRefresh) replaceMount(c detachedMount) {
 	}
 	over := c.Kind != plan.MaskedPath && !own && // a masked file must not be visible even for a moment
 		unix.Unmount(name, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) == nil
-	if makeMountPoint(dir, name, c, r.kindAbove(path), over) != nil {
+	if makeMountPoint(dir, name, c, r.sandbox.kindAbove(path), over) != nil {
 		return
 	}
 	if c.fd < 0 || unix.MoveMount(c.fd, "", dir, name, unix.MOVE_MOUNT_F_EMPTY_PATH) == nil {
@@ -185,19 +185,5 @@ func (r *mountRefresh) replaceMount(c detachedMount) {
 
 // openMountParent opens the parent directory of a mount.
 func (r *mountRefresh) openMountParent(path string) (int, error) {
-	return openParentDir(path, r.kindAbove, false)
-}
-
-// kindAbove returns the kind of the nearest mount around a path in the session.
-func (r *mountRefresh) kindAbove(path string) plan.MountKind {
-	r.sandbox.protectMu.RLock()
-	defer r.sandbox.protectMu.RUnlock()
-	return nearestKind(r.sandbox.mountKinds, path)
-}
-
-// forgetMount forgets the kind of a removed mount.
-func (sb *ActiveSandbox) forgetMount(path string) {
-	sb.protectMu.Lock()
-	defer sb.protectMu.Unlock()
-	delete(sb.mountKinds, path)
+	return openParentDir(path, r.sandbox.kindAbove, false)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 )
 
-func (sb *ActiveSandbox) renamePath(f *fileCall, args *[6]uint64, paths [2]string) error {
+func (b *broker) renamePath(f *fileCall, args *[6]uint64, paths [2]string) error {
 	var flags uint
 	if f.name == "renameat2" {
 		flags = uint(args[4])
@@ -18,17 +18,17 @@ func (sb *ActiveSandbox) renamePath(f *fileCall, args *[6]uint64, paths [2]strin
 	if old == "." || old == ".." || old == "" {
 		return unix.EBUSY
 	}
-	from, err := sb.openNameInDir(dir, old)
+	from, err := b.openNameInDir(dir, old)
 	if err != nil {
 		return err
 	}
 	defer from.close()
-	if err := sb.checkMove(from); err != nil {
+	if err := b.checkMove(from); err != nil {
 		return err
 	}
 	exchanges := flags&unix.RENAME_EXCHANGE != 0
 	if exchanges {
-		if err := sb.checkCreate(from, true); err != nil {
+		if err := b.checkCreate(from, true); err != nil {
 			return err
 		}
 	}
@@ -41,18 +41,18 @@ func (sb *ActiveSandbox) renamePath(f *fileCall, args *[6]uint64, paths [2]strin
 			return unix.ENOTDIR
 		}
 	}
-	if done, err := sb.replaceSettings(from, paths[1], flags); done || err != nil {
+	if done, err := b.replaceSettings(from, paths[1], flags); done || err != nil {
 		return err
 	}
 	tried := false
-	err = sb.withParent(paths[1], true, func(to nameInDir) error {
+	err = b.withParent(paths[1], true, func(to nameInDir) error {
 		tried = true
 		if exchanges { // an exchange moves it as well
-			if err := sb.checkMove(to); err != nil {
+			if err := b.checkMove(to); err != nil {
 				return err
 			}
 		}
-		return sb.moveName(from, to, flags)
+		return b.moveName(from, to, flags)
 	})
 	if denied, isDenied := err.(protectedNameError); isDenied && !tried && !exchanges { // the kernel would refuse a rename to another type of file anyway, so return its error
 		switch isDir, replacesDir := from.fileType() == unix.S_IFDIR, isDirectoryAt(unix.AT_FDCWD, denied.path); {
@@ -77,16 +77,16 @@ func areOnDifferentMounts(dir int, other string) bool {
 
 // moveName renames, and renames back if the result is not allowed. A rename over an existing file
 // is not undone: the name existed before, and the replaced file cannot be restored.
-func (sb *ActiveSandbox) moveName(from, to nameInDir, flags uint) error {
+func (b *broker) moveName(from, to nameInDir, flags uint) error {
 	if flags&unix.RENAME_EXCHANGE != 0 {
-		return sb.exchangeNames(from, to, flags)
+		return b.exchangeNames(from, to, flags)
 	}
 	oldType, mode := to.typeAndMode()
-	if sb.isGitLink(from, to.fullPath) {
+	if b.isGitLink(from, to.fullPath) {
 		return protectedNameError{path: to.fullPath}
 	}
 	if oldType == unix.S_IFDIR {
-		if err := sb.checkRemove(to); err != nil {
+		if err := b.checkRemove(to); err != nil {
 			return err
 		}
 	}
@@ -95,31 +95,31 @@ func (sb *ActiveSandbox) moveName(from, to nameInDir, flags uint) error {
 	case err != nil:
 		return err
 	case oldType != 0 && oldType != unix.S_IFDIR:
-		if sb.isGitLink(to, to.fullPath) { // another session has exchanged it in the meantime
+		if b.isGitLink(to, to.fullPath) { // another session has exchanged it in the meantime
 			_ = unix.Unlinkat(to.dir, to.name, 0)
 			return protectedNameError{path: to.fullPath}
 		}
 		return nil
 	}
-	if err = sb.checkCreated(to, true); err != nil {
+	if err = b.checkCreated(to, true); err != nil {
 		if unix.Renameat2(to.dir, to.name, from.dir, from.name, flags|unix.RENAME_NOREPLACE) != nil {
 			to.renameAside() // the old name was taken in the meantime
 		}
 		if oldType == unix.S_IFDIR {
-			sb.remakeDir(to, mode)
+			b.remakeDir(to, mode)
 		}
 	}
 	return err
 }
 
 // exchangeNames exchanges two names, and exchanges them back if one result is not allowed.
-func (sb *ActiveSandbox) exchangeNames(from, to nameInDir, flags uint) error {
+func (b *broker) exchangeNames(from, to nameInDir, flags uint) error {
 	err := unix.Renameat2(from.dir, from.name, to.dir, to.name, flags)
 	if err != nil {
 		return err
 	}
-	if err = sb.checkCreated(to, true); err == nil {
-		err = sb.checkCreated(from, true)
+	if err = b.checkCreated(to, true); err == nil {
+		err = b.checkCreated(from, true)
 	}
 	if err != nil && unix.Renameat2(to.dir, to.name, from.dir, from.name, flags) != nil {
 		to.renameAside() // the other name was removed in the meantime
@@ -128,9 +128,9 @@ func (sb *ActiveSandbox) exchangeNames(from, to nameInDir, flags uint) error {
 }
 
 // remakeDir makes an empty directory again that a rename has replaced.
-func (sb *ActiveSandbox) remakeDir(s nameInDir, mode uint32) {
+func (b *broker) remakeDir(s nameInDir, mode uint32) {
 	if unix.Mkdirat(s.dir, s.name, 0o700) == nil {
 		_ = unix.Fchmodat(s.dir, s.name, mode, 0)
-		sb.recordCreated(s.fullPath)
+		b.recordCreated(s.fullPath)
 	}
 }

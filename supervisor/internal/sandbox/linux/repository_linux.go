@@ -40,47 +40,47 @@ func hasWorkTree(full string) bool {
 
 // checkCreated checks what a call has made. It is also called for unprotected names, because a
 // repository may have been made around the name at the same time.
-func (sb *ActiveSandbox) checkCreated(s nameInDir, moved bool) error {
-	return sb.withStablePath(s, func(s nameInDir) error { return sb.checkCreatedPath(s, moved) })
+func (g *writeGuard) checkCreated(s nameInDir, moved bool) error {
+	return g.withStablePath(s, func(s nameInDir) error { return g.checkCreatedPath(s, moved) })
 }
 
 // checkCreatedPath is checkCreated for one path. It inspects the open directory, because another
 // one may have its path for a moment.
-func (sb *ActiveSandbox) checkCreatedPath(s nameInDir, moved bool) error {
+func (g *writeGuard) checkCreatedPath(s nameInDir, moved bool) error {
 	name, above := foldPath(s.name), selfFDPath(s.dir)
 	if !moved && !gitDirParts[name] {
-		sb.recordCreated(s.fullPath)
+		g.recordCreated(s.fullPath)
 	}
-	if sb.isRestricted(s.fullPath) || moved && sb.isHooks(s.fullPath) || sb.isGitLink(s, s.fullPath) {
+	if g.isRestricted(s.fullPath) || moved && g.isHooks(s.fullPath) || g.isGitLink(s, s.fullPath) {
 		return protectedNameError{path: s.fullPath}
 	}
 	switch {
 	case gitDirParts[name] && canBeGitDir(above) && (name != "worktrees" || plan.HeadPresence(above) != filestate.Present): // otherwise it was a repository before
-		if err := sb.checkGitDir(s.dir, path.Dir(s.fullPath)); err != nil {
+		if err := g.checkGitDir(s.dir, path.Dir(s.fullPath)); err != nil {
 			return err
 		}
-		sb.recordCreated(s.fullPath)
+		g.recordCreated(s.fullPath)
 	case moved && name == ".git" && s.fileType() == unix.S_IFDIR:
 		git, err := unix.Openat(s.dir, s.name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return err
 		}
 		defer unix.Close(git)
-		return sb.checkGitDir(git, s.fullPath)
+		return g.checkGitDir(git, s.fullPath)
 	}
 	return nil
 }
 
 // isGitLink reports whether a name is a link called .git. A user's git init would complete the
 // directory that it leads to, and a session could fill that at any time.
-func (sb *ActiveSandbox) isGitLink(s nameInDir, full string) bool {
-	return foldPath(path.Base(full)) == ".git" && s.fileType() == unix.S_IFLNK && sb.isWritablePath(full)
+func (g *writeGuard) isGitLink(s nameInDir, full string) bool {
+	return foldPath(path.Base(full)) == ".git" && s.fileType() == unix.S_IFLNK && g.isWritablePath(full)
 }
 
 // checkGitDir returns an error if a directory must not become a git directory. It replaces the
 // settings by a copy, because a program may still have them open.
-func (sb *ActiveSandbox) checkGitDir(dir int, git string) error {
-	if !sb.isWritablePath(git) {
+func (g *writeGuard) checkGitDir(dir int, git string) error {
+	if !g.isWritablePath(git) {
 		return nil
 	}
 	for _, name := range append([]string{"hooks"}, oldRemotes...) {
@@ -101,7 +101,7 @@ func (sb *ActiveSandbox) checkGitDir(dir int, git string) error {
 		if name == "commondir" {
 			refused = strings.TrimSpace(string(text)) != commondirText || !isWorkTree(git)
 		} else {
-			k.setting, refused = gitconfig.RefusedSetting(nil, text, sb.gitOwnerOf(git, name, true))
+			k.setting, refused = gitconfig.RefusedSetting(nil, text, g.gitOwnerOf(git, name, true))
 		}
 		if refused {
 			return k
@@ -113,28 +113,9 @@ func (sb *ActiveSandbox) checkGitDir(dir int, git string) error {
 	return nil
 }
 
-// openCommondir opens the file that leads from a linked work tree to its repository. Only one
-// content is valid, so the monitor writes it, and the program gets an unnamed file.
-func (sb *ActiveSandbox) openCommondir(n *seccompNotif, s nameInDir) (int, error) {
-	fd := -1
-	err := sb.withUmask(n, func() (err error) {
-		fd, err = unix.Openat(s.dir, s.name, unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
-		return err
-	})
-	if err == nil {
-		_, err = unix.Write(fd, []byte(commondirText+"\n"))
-		unix.Close(fd)
-	}
-	if err != nil && err != unix.EEXIST {
-		return -1, err
-	}
-	sb.recordCreated(s.fullPath)
-	return unix.Openat(s.dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
-}
-
 // isCommondir reports whether a name is that file, of a work tree that the session added.
-func (sb *ActiveSandbox) isCommondir(s nameInDir) bool {
-	return s.name == "commondir" && isWorkTree(path.Dir(s.fullPath)) && sb.accessOf(s.fullPath) == accessRemove
+func (g *writeGuard) isCommondir(s nameInDir) bool {
+	return s.name == "commondir" && isWorkTree(path.Dir(s.fullPath)) && g.accessOf(s.fullPath) == accessRemove
 }
 
 // findHook returns a file that git would run or read in a subdirectory of a git directory. It
@@ -160,37 +141,37 @@ func findHook(dir int, below string) (name string, found bool) {
 }
 
 // gitOwnerOf returns the owner of a settings file with this name in a git directory.
-func (sb *ActiveSandbox) gitOwnerOf(git, name string, own bool) gitconfig.RepoOwner {
+func (g *writeGuard) gitOwnerOf(git, name string, own bool) gitconfig.RepoOwner {
 	common := git
 	if isWorkTree(git) {
 		common = path.Dir(path.Dir(git))
 	}
-	added := name == "config.worktree" && sb.accessOf(common+"/config") == accessNone
+	added := name == "config.worktree" && g.accessOf(common+"/config") == accessNone
 	return gitconfig.RepoOwner{IsOwn: own, IsAddedTree: added, IsWorkTreeOf: func(tree string) bool {
 		if !path.IsAbs(tree) {
 			tree = path.Join(git, tree)
 		}
-		sb.protectMu.RLock()
-		defer sb.protectMu.RUnlock()
+		g.protectMu.RLock()
+		defer g.protectMu.RUnlock()
 		isInGitDir := strings.Contains(foldPath(tree+"/"), "/.git/")
-		return !isInGitDir && sb.workDirOf(tree) != "" && plan.GitDirOf(tree+"/.git") == git // the work tree must name this repository in turn
+		return !isInGitDir && g.workDirOf(tree) != "" && plan.GitDirOf(tree+"/.git") == git // the work tree must name this repository in turn
 	}}
 }
 
 // replaceSettings replaces the settings of a repository, as git does by a rename, if they differ
 // only in what a session may set. It writes a copy, because the program may still have its own file
 // open. done is false for all other renames.
-func (sb *ActiveSandbox) replaceSettings(from nameInDir, file string, flags uint) (done bool, err error) {
+func (g *writeGuard) replaceSettings(from nameInDir, file string, flags uint) (done bool, err error) {
 	dir, name := path.Split(file)
 	if !settingsNames[name] || flags != 0 {
 		return false, nil
 	}
-	to, err := sb.openNameInDir(dir, name)
+	to, err := g.view.openNameInDir(dir, name)
 	if err != nil {
 		return false, err
 	}
 	defer to.close()
-	if !sb.isSettingsTarget(to) {
+	if !g.isSettingsTarget(to) {
 		return false, nil
 	}
 	if from.isSame(to) { // the kernel does nothing in this case
@@ -200,7 +181,7 @@ func (sb *ActiveSandbox) replaceSettings(from nameInDir, file string, flags uint
 	if err != nil {
 		return false, err
 	}
-	if err := sb.checkAndPutSettings(to, text, mode); err != nil {
+	if err := g.checkAndPutSettings(to, text, mode); err != nil {
 		return false, err
 	}
 	return true, unix.Unlinkat(from.dir, from.name, 0)
@@ -210,21 +191,21 @@ func (sb *ActiveSandbox) replaceSettings(from nameInDir, file string, flags uint
 var settingsNames = map[string]bool{"config": true, "config.worktree": true}
 
 // isSettingsTarget reports whether a name is a settings file whose new content must be checked.
-func (sb *ActiveSandbox) isSettingsTarget(to nameInDir) bool {
+func (g *writeGuard) isSettingsTarget(to nameInDir) bool {
 	if !settingsNames[to.name] {
 		return false
 	}
-	switch sb.accessOf(to.fullPath) {
+	switch g.accessOf(to.fullPath) {
 	case accessRemove:
 		return true
 	case accessNone:
-		return !sb.isGitTarget(to.fullPath) && to.fileType() != 0 && plan.IsGitDir(path.Dir(to.fullPath))
+		return !g.isGitTarget(to.fullPath) && to.fileType() != 0 && plan.IsGitDir(path.Dir(to.fullPath))
 	}
 	return false
 }
 
 // checkAndPutSettings checks new settings, and replaces the old ones by a copy of them.
-func (sb *ActiveSandbox) checkAndPutSettings(to nameInDir, text []byte, mode uint32) error {
+func (g *writeGuard) checkAndPutSettings(to nameInDir, text []byte, mode uint32) error {
 	oldText, oldMode, err := readSettings(to.dir, to.name)
 	switch {
 	case err == nil:
@@ -232,7 +213,7 @@ func (sb *ActiveSandbox) checkAndPutSettings(to nameInDir, text []byte, mode uin
 	case err != unix.ENOENT:
 		return protectedNameError{path: to.fullPath}
 	}
-	if setting, refused := gitconfig.RefusedSetting(oldText, text, sb.gitOwnerOf(path.Dir(to.fullPath), to.name, sb.accessOf(to.fullPath) != accessNone)); refused {
+	if setting, refused := gitconfig.RefusedSetting(oldText, text, g.gitOwnerOf(path.Dir(to.fullPath), to.name, g.accessOf(to.fullPath) != accessNone)); refused {
 		return protectedNameError{to.fullPath, setting}
 	}
 	return putSettings(to.dir, to.name, text, mode)

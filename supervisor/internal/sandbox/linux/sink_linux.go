@@ -41,13 +41,13 @@ type settingsDraft struct {
 
 // needsDraft reports whether an open gets a draft. In a foreign repository, that is so only if the
 // whole text is to be replaced.
-func (sb *ActiveSandbox) needsDraft(s nameInDir, flags int) bool {
-	return flags&seccomp.WriteFlags != 0 && sb.isSettingsTarget(s) && (flags&unix.O_TRUNC != 0 || sb.accessOf(s.fullPath) == accessRemove)
+func (b *broker) needsDraft(s nameInDir, flags int) bool {
+	return flags&seccomp.WriteFlags != 0 && b.isSettingsTarget(s) && (flags&unix.O_TRUNC != 0 || b.accessOf(s.fullPath) == accessRemove)
 }
 
 // openDraft opens a draft in place of a settings file, with the present text unless the open
 // truncates it.
-func (sb *ActiveSandbox) openDraft(n *seccompNotif, s nameInDir, flags int, mode uint32) (fd int, err error) {
+func (b *broker) openDraft(n *seccompNotif, s nameInDir, flags int, mode uint32) (fd int, err error) {
 	text, old, err := readSettings(s.dir, s.name)
 	switch {
 	case err == nil && flags&unix.O_CREAT != 0 && flags&unix.O_EXCL != 0:
@@ -62,7 +62,7 @@ func (sb *ActiveSandbox) openDraft(n *seccompNotif, s nameInDir, flags int, mode
 		access = unix.O_RDWR
 	}
 	isNew := err != nil
-	err = sb.withUmask(n, func() (err error) {
+	err = b.withUmask(n, func() (err error) {
 		if isNew { // the name exists from now on
 			created, err := unix.Openat(s.dir, s.name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, mode&0o777)
 			if err != nil {
@@ -85,7 +85,7 @@ func (sb *ActiveSandbox) openDraft(n *seccompNotif, s nameInDir, flags int, mode
 		}
 	}
 	if err == nil {
-		err = sb.watchDraft(fd, s, sb.programName(int(n.PID)))
+		err = b.watchDraft(fd, s, b.programName(int(n.PID)))
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -95,10 +95,10 @@ func (sb *ActiveSandbox) openDraft(n *seccompNotif, s nameInDir, flags int, mode
 }
 
 // watchDraft watches for the close of a draft.
-func (sb *ActiveSandbox) watchDraft(fd int, s nameInDir, by string) error {
-	sb.drafts.mu.Lock()
-	defer sb.drafts.mu.Unlock()
-	if len(sb.drafts.open) >= maxDrafts {
+func (b *broker) watchDraft(fd int, s nameInDir, by string) error {
+	b.drafts.mu.Lock()
+	defer b.drafts.mu.Unlock()
+	if len(b.drafts.open) >= maxDrafts {
 		return protectedNameError{path: s.fullPath}
 	}
 	d := &settingsDraft{fd: -1, target: nameInDir{dir: -1, name: s.name, fullPath: s.fullPath}, program: by}
@@ -106,23 +106,23 @@ func (sb *ActiveSandbox) watchDraft(fd int, s nameInDir, by string) error {
 	if d.fd, err = unix.Open(selfFDPath(fd), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
 		d.target.dir, err = unix.FcntlInt(uintptr(s.dir), unix.F_DUPFD_CLOEXEC, 0)
 	}
-	if err == nil && sb.drafts.file == nil {
-		err = sb.startDraftWatch()
+	if err == nil && b.drafts.file == nil {
+		err = b.startDraftWatch()
 	}
 	var watch int
 	if err == nil {
-		watch, err = unix.InotifyAddWatch(sb.drafts.fd, selfFDPath(fd), unix.IN_CLOSE_WRITE)
+		watch, err = unix.InotifyAddWatch(b.drafts.fd, selfFDPath(fd), unix.IN_CLOSE_WRITE)
 	}
 	if err != nil {
 		d.close()
-		sb.stopDraftWatch()
+		b.stopDraftWatch()
 		return err
 	}
-	if sb.drafts.open == nil {
-		sb.drafts.open = map[int32]*settingsDraft{}
+	if b.drafts.open == nil {
+		b.drafts.open = map[int32]*settingsDraft{}
 	}
-	sb.drafts.open[int32(watch)] = d
-	sb.drafts.count.Store(int32(len(sb.drafts.open)))
+	b.drafts.open[int32(watch)] = d
+	b.drafts.count.Store(int32(len(b.drafts.open)))
 	return nil
 }
 
@@ -135,7 +135,7 @@ func (d *settingsDraft) close() {
 	}
 }
 
-func (sb *ActiveSandbox) startDraftWatch() error {
+func (b *broker) startDraftWatch() error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return err
@@ -145,66 +145,66 @@ func (sb *ActiveSandbox) startDraftWatch() error {
 	if err != nil {
 		return err
 	}
-	sb.drafts.file, sb.drafts.fd = file, fd
-	sb.runUnprivileged(func(err error) {
+	b.drafts.file, b.drafts.fd = file, fd
+	b.runUnprivileged(func(err error) {
 		if err != nil {
 			return // the next call that changes files applies the drafts
 		}
 		_ = conn.Read(func(uintptr) bool {
-			sb.applyDrafts()
-			sb.drafts.mu.Lock()
-			defer sb.drafts.mu.Unlock()
-			return sb.drafts.file != file
+			b.applyDrafts()
+			b.drafts.mu.Lock()
+			defer b.drafts.mu.Unlock()
+			return b.drafts.file != file
 		})
 	})
 	return nil
 }
 
 // stopDraftWatch closes the inotify instance when no draft is open.
-func (sb *ActiveSandbox) stopDraftWatch() {
-	sb.drafts.count.Store(int32(len(sb.drafts.open)))
-	if len(sb.drafts.open) == 0 && sb.drafts.file != nil {
-		go sb.drafts.file.Close() // Close waits for the watching goroutine
-		sb.drafts.file = nil
+func (b *broker) stopDraftWatch() {
+	b.drafts.count.Store(int32(len(b.drafts.open)))
+	if len(b.drafts.open) == 0 && b.drafts.file != nil {
+		go b.drafts.file.Close() // Close waits for the watching goroutine
+		b.drafts.file = nil
 	}
 }
 
 // applyDrafts checks and applies the drafts that programs have closed.
-func (sb *ActiveSandbox) applyDrafts() {
-	if sb.drafts.count.Load() == 0 {
+func (b *broker) applyDrafts() {
+	if b.drafts.count.Load() == 0 {
 		return
 	}
-	sb.drafts.mu.Lock()
-	defer sb.drafts.mu.Unlock()
-	if sb.drafts.file == nil {
+	b.drafts.mu.Lock()
+	defer b.drafts.mu.Unlock()
+	if b.drafts.file == nil {
 		return
 	}
 	var events [maxDrafts * unix.SizeofInotifyEvent]byte // the events have no names
-	n, _ := unix.Read(sb.drafts.fd, events[:])
+	n, _ := unix.Read(b.drafts.fd, events[:])
 	for watch := range filestate.InotifyEvents(events[:max(n, 0)]) {
-		d := sb.drafts.open[watch]
+		d := b.drafts.open[watch]
 		if d == nil {
 			continue
 		}
-		delete(sb.drafts.open, watch)
-		if denied, isDenied := sb.applyDraft(d).(protectedNameError); isDenied {
-			sb.reportDenial(denied.newDenial(&fileCall{op: "write"}, d.program))
+		delete(b.drafts.open, watch)
+		if denied, isDenied := b.applyDraft(d).(protectedNameError); isDenied {
+			b.reportDenial(newGuardDenial(denied, &fileCall{op: "write"}, d.program))
 		}
 		d.close()
 	}
-	sb.stopDraftWatch()
+	b.stopDraftWatch()
 }
 
 // applyDraft checks the text of a draft, and replaces the settings by a copy of it.
-func (sb *ActiveSandbox) applyDraft(d *settingsDraft) error {
-	above, err := sb.realPath(d.target.dir)
+func (b *broker) applyDraft(d *settingsDraft) error {
+	above, err := b.realPath(d.target.dir)
 	if err != nil {
 		return err
 	}
 	d.target.fullPath = strings.TrimRight(above, "/") + "/" + d.target.name
 	text, mode, err := settingsIn(d.fd)
-	if err != nil || sb.accessOf(d.target.fullPath) == accessNone && !sb.isSettingsTarget(d.target) {
+	if err != nil || b.accessOf(d.target.fullPath) == accessNone && !b.isSettingsTarget(d.target) {
 		return protectedNameError{path: d.target.fullPath}
 	}
-	return sb.checkAndPutSettings(d.target, text, mode)
+	return b.checkAndPutSettings(d.target, text, mode)
 }

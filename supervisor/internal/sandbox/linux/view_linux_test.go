@@ -40,9 +40,9 @@ func TestOpenPath_ConcurrentRenames(t *testing.T) {
 			}
 		}
 	})
-	box := ActiveSandbox{rootFD: fd}
+	view := workerView{rootFD: fd}
 	for i := range 20_000 {
-		found, err := box.openPath([]byte("/dir/../dir/../dir\x00"))
+		found, err := view.openPath([]byte("/dir/../dir/../dir\x00"))
 		if err != nil {
 			t.Fatalf("lookup %d: %v", i, err)
 		}
