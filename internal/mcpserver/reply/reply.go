@@ -196,7 +196,7 @@ func unseenError(r session.Reply, seen render.Rendering) string {
 			return ""
 		}
 		line := strings.TrimSuffix(end.Name+": "+end.Message, ": ")
-		return "[error: " + text.Shorten(WithoutControls(line), MaxPromptChars) + "]"
+		return "[error: " + text.Shorten(withoutControls(line), maxPromptChars) + "]"
 	}
 	return ""
 }

@@ -114,7 +114,7 @@ func inputRequestText(w *session.InputRequest, fullScreen bool) string {
 		state += " (" + strings.Join(about, ", ") + ")"
 	}
 	if prompt := timeline.TerminalText(w.Prompt); prompt != "" {
-		state += fmt.Sprintf(": %q", text.ShortenStart(prompt, MaxPromptChars))
+		state += fmt.Sprintf(": %q", text.ShortenStart(prompt, maxPromptChars))
 	}
 	return state
 }
@@ -188,14 +188,14 @@ func permissionText(w *session.InputRequest) string {
 	return "waiting for a permission: the sandbox blocks " + w.Permission.AccessDenied.String()
 }
 
-// MaxPromptChars bounds the end of a prompt that is shown in a question or a state line.
-const MaxPromptChars = 300
+// maxPromptChars bounds the end of a prompt that is shown in a question or a state line.
+const maxPromptChars = 300
 
 // OneLine returns the end of a prompt as one line.
-func OneLine(prompt string) string { return text.ShortenStart(WithoutControls(prompt), MaxPromptChars) }
+func OneLine(prompt string) string { return text.ShortenStart(withoutControls(prompt), maxPromptChars) }
 
-// WithoutControls returns text as one line, without control characters.
-func WithoutControls(text string) string {
+// withoutControls returns text as one line, without control characters.
+func withoutControls(text string) string {
 	return strings.TrimSpace(strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {
 			return ' '
