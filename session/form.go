@@ -16,7 +16,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/internal/text"
-	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // A Form is what an MCP server asks of the user while code calls one of its tools. An input
@@ -452,7 +451,7 @@ func (f Form) Check(a FormAnswer) error {
 // the rest.
 func (f Form) Question() string {
 	if f.URL != "" {
-		return fmt.Sprintf("the server %s asks you to open %s: %s", f.Server, timeline.EscapeInvisible(oneLine(f.URL)), f.Message)
+		return fmt.Sprintf("the server %s asks you to open %s: %s", f.Server, text.EscapeInvisible(oneLine(f.URL)), f.Message)
 	}
 	return fmt.Sprintf("the server %s asks: %s", f.Server, f.Message)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -137,7 +138,7 @@ func CopyOutput(ctx context.Context, s Session, turn uint64, stdout, stderr io.W
 		case timeline.TurnEnded:
 			return b, lost
 		case timeline.Gap:
-			lost = fmt.Errorf("session: %s of the output were lost (events %d to %d)", timeline.FormatBytes(b.Bytes), b.From, b.To)
+			lost = fmt.Errorf("session: %s of the output were lost (events %d to %d)", text.Bytes(b.Bytes), b.From, b.To)
 		case timeline.Text:
 			w := stdout
 			if b.Stream == timeline.Stderr {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
@@ -253,7 +254,7 @@ func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant,
 		programs, err = o.checkWriteGrant(spec, found)
 	}
 	if err != nil {
-		return g, &session.Error{Kind: session.KindInvalid, Message: fmt.Sprintf("%s cannot be allowed: %v", timeline.QuoteName(path), err), Cause: err}
+		return g, &session.Error{Kind: session.KindInvalid, Message: fmt.Sprintf("%s cannot be allowed: %v", text.QuoteName(path), err), Cause: err}
 	}
 	if programs != "" {
 		resolved.Accept = found
@@ -266,7 +267,7 @@ func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant,
 
 // describeLink describes where a path leads and which programs use that file.
 func describeLink(path, found, programs string) string {
-	from, to := timeline.QuoteName(path), timeline.QuoteName(found)
+	from, to := text.QuoteName(path), text.QuoteName(found)
 	switch {
 	case filepath.Clean(path) == found:
 		return to + " " + programs
@@ -396,7 +397,7 @@ func (o *Options) sandboxWithGrants(spec *workers.Spec, grants []session.Grant) 
 // skippedGrantText explains why an allowed path was left out.
 func skippedGrantText(path string, err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
-		return timeline.QuoteName(path) + " was allowed but no longer exists"
+		return text.QuoteName(path) + " was allowed but no longer exists"
 	}
 	return "an allowed path is left out: " + err.Error()
 }

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -25,7 +25,7 @@ func TestCheckPath_QuotesNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		link: strconv.Quote(link) + " leads to " + timeline.QuoteName(dir) + "; a user must confirm that",
+		link: strconv.Quote(link) + " leads to " + text.QuoteName(dir) + "; a user must confirm that",
 		gone: `"` + filepath.Join(dir, `b\u2800c`) + `" cannot be allowed: no such file or directory`,
 	} {
 		spec := workers.Spec{Dir: dir, Sandbox: &workers.Sandbox{Level: workers.Workspace}}

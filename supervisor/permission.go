@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
@@ -201,7 +202,7 @@ const maxReportedUnshown = 20
 // noteMissingPath notes that a message names a file that may exist in the machine's directory of
 // the same name. It never checks whether the file exists, because that would reveal it to the
 // session.
-func (p *privateDirs) noteMissingPath(text string) {
+func (p *privateDirs) noteMissingPath(message string) {
 	if p.missingPath != "" {
 		return
 	}
@@ -209,10 +210,10 @@ func (p *privateDirs) noteMissingPath(text string) {
 		if slices.Contains(p.reportedPaths, dir) {
 			continue
 		}
-		for path := range pathsBelow(text, dir) {
+		for path := range pathsBelow(message, dir) {
 			own := strings.HasPrefix(filepath.Base(path), "Rtmp") || slices.ContainsFunc(p.exceptions, func(d string) bool { return d != "/" && paths.Contains(d, path) || paths.Contains(path, d) }) // a session in / has a /tmp of its own, too
 			name := filepath.Base(path)
-			if own || slices.Contains(p.reportedPaths, path) || timeline.QuoteName(name) != name { // code may have forged the message
+			if own || slices.Contains(p.reportedPaths, path) || text.QuoteName(name) != name { // code may have forged the message
 				continue
 			}
 			if p.missingPath = dir; dir == p.home {
@@ -282,13 +283,13 @@ func (m *sessionMachine) reportUnshownPath(path, doubt string) {
 	}
 	switch {
 	case p.checkShow == nil:
-		m.recordNotice("the sandbox does not show %s%s", timeline.QuoteName(path), doubt)
+		m.recordNotice("the sandbox does not show %s%s", text.QuoteName(path), doubt)
 	case p.checkShow(path) != nil:
 		m.reportForbiddenPath(path)
 	case m.grantHint == nil:
-		m.recordNotice("the sandbox does not show %s%s; the user can allow it", timeline.QuoteName(path), doubt)
+		m.recordNotice("the sandbox does not show %s%s; the user can allow it", text.QuoteName(path), doubt)
 	default:
-		m.recordNotice("the sandbox does not show %s%s; the user can allow it with: %s", timeline.QuoteName(path), doubt, m.grantHint(session.Grant{Read: path}))
+		m.recordNotice("the sandbox does not show %s%s; the user can allow it with: %s", text.QuoteName(path), doubt, m.grantHint(session.Grant{Read: path}))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/timeline/internal/describe"
 	"github.com/turnstone-repl/turnstone/timeline/internal/screen"
 )
@@ -156,7 +157,7 @@ func (d Display) describeTypes() string {
 			parts = append(parts, "…")
 			break
 		}
-		parts = append(parts, mime+", "+FormatBytes(sizes[mime]))
+		parts = append(parts, mime+", "+text.Bytes(sizes[mime]))
 	}
 	what := strings.Join(parts, "; ")
 	if d.Title != "" {
@@ -191,5 +192,5 @@ func (i *Image) Label() string {
 	if c, _, err := image.DecodeConfig(bytes.NewReader(i.Data)); err == nil {
 		what += fmt.Sprintf(", %d x %d", c.Width, c.Height)
 	}
-	return fmt.Sprintf("image: %s, %s", what, FormatBytes(int64(len(i.Data))))
+	return fmt.Sprintf("image: %s, %s", what, text.Bytes(int64(len(i.Data))))
 }

@@ -2,11 +2,9 @@ package timeline
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // Seq numbers the events of one Log: from 1, without holes, never repeated.
@@ -295,71 +293,30 @@ func (p Preparation) Text() string {
 // String returns the denied access in words: "write /etc/hosts (by touch)".
 func (d AccessDenied) String() string {
 	if d.Call != "" {
-		return d.Op + " " + QuoteName(d.Call) + "(" + EscapeInvisible(d.Detail) + ")"
+		return d.Op + " " + text.QuoteName(d.Call) + "(" + text.EscapeInvisible(d.Detail) + ")"
 	}
 	s := d.Op + " "
 	if d.Detail != "" {
-		s += QuoteName(d.Detail) + " in "
+		s += text.QuoteName(d.Detail) + " in "
 	}
-	s += QuoteName(d.Path + d.Host)
+	s += text.QuoteName(d.Path + d.Host)
 	if d.ChildProgram != "" {
-		s += " (by " + QuoteName(d.ChildProgram) + ")"
+		s += " (by " + text.QuoteName(d.ChildProgram) + ")"
 	}
 	return s
 }
 
-// QuoteName quotes a name that could be mistaken for something else because it has spaces or
-// invisible characters.
-func QuoteName(name string) string {
-	quoted := strconv.Quote(name)
-	quoted = EscapeInvisible(quoted[1 : len(quoted)-1])
-	if quoted == name && !strings.ContainsRune(name, ' ') {
-		return name
-	}
-	return `"` + quoted + `"`
-}
-
-// EscapeInvisible replaces everything that a reader could not see by escape codes. These are control
-// characters, invisible and blank characters except spaces, characters that change the text
-// direction, and bytes that are not valid UTF-8. A combining mark at the beginning is replaced, too,
-// because it would change the text before it.
-func EscapeInvisible(text string) string {
-	var b strings.Builder
-	for left := text; left != ""; {
-		r, n := utf8.DecodeRuneInString(left)
-		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, left[0])
-		case isVisible(r) && (b.Len() > 0 || !unicode.Is(unicode.M, r)):
-			b.WriteString(left[:n])
-		default:
-			code := strconv.QuoteRuneToASCII(r)
-			b.WriteString(code[1 : len(code)-1])
-		}
-		left = left[n:]
-	}
-	return b.String()
-}
-
-// blankRunes are characters that look like spaces although Unicode classifies them as symbols,
-// letters or marks.
-const blankRunes = "\u2800\ufffc\U00013441\U00013442\U00016fe4\U0001d159"
-
-func isVisible(r rune) bool {
-	return strconv.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) && !strings.ContainsRune(blankRunes, r)
-}
-
 // String returns the granted access in words: "write /data, always".
 func (g AccessGranted) String() string {
-	s := "write " + QuoteName(g.Write)
+	s := "write " + text.QuoteName(g.Write)
 	if g.Read != "" {
-		s = "read " + QuoteName(g.Read)
+		s = "read " + text.QuoteName(g.Read)
 	}
 	if g.Host != "" {
-		s = "connect " + QuoteName(g.Host)
+		s = "connect " + text.QuoteName(g.Host)
 	}
 	if g.Call != "" {
-		s = "call " + QuoteName(g.Call)
+		s = "call " + text.QuoteName(g.Call)
 	}
 	if g.Always {
 		s += ", always"
@@ -394,7 +351,7 @@ func (g AccessGranted) NoticeText() string {
 
 // String summarizes the calls: "called query × 40, 2 failed, 3.1 s".
 func (c Call) String() string {
-	text := "called " + QuoteName(c.Name)
+	text := "called " + text.QuoteName(c.Name)
 	if c.Count > 1 {
 		text += fmt.Sprintf(" × %d", c.Count)
 	}

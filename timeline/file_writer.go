@@ -3,10 +3,12 @@ package timeline
 import (
 	"bytes"
 	"fmt"
-	"github.com/turnstone-repl/turnstone/timeline/internal/screen"
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
+	"github.com/turnstone-repl/turnstone/timeline/internal/screen"
 )
 
 // The names of the two files of a Log: its events as records, and its text as lines.
@@ -269,7 +271,7 @@ func (fw *fileWriter) restartFiles() error {
 	if err := fw.openFiles(); err != nil {
 		return err
 	}
-	label := fmt.Sprintf("gap: this file had reached its limit of %s: earlier output is not in it", FormatBytes(fw.maxFileBytes))
+	label := fmt.Sprintf("gap: this file had reached its limit of %s: earlier output is not in it", text.Bytes(fw.maxFileBytes))
 	n, err := fw.output.Write([]byte(screen.LabelLine(label) + "\n"))
 	fw.outputSize, fw.transcript.FinishedLines = int64(n), 1
 	return err
@@ -394,5 +396,5 @@ const maxGrowth = screen.MaxColumn / 6
 // writeEndNotice writes the last line of output.txt, which says that the file ends there.
 func (fw *fileWriter) writeEndNotice() {
 	fw.transcript.EndTurn()
-	fw.transcript.PrintLabel(fmt.Sprintf("gap: this file has reached its limit of %s: later output is not in it", FormatBytes(fw.maxFileBytes)))
+	fw.transcript.PrintLabel(fmt.Sprintf("gap: this file has reached its limit of %s: later output is not in it", text.Bytes(fw.maxFileBytes)))
 }

@@ -68,7 +68,7 @@ func (g Gap) NoticeText() string {
 	if g.Bytes == 0 {
 		return fmt.Sprintf("gap: %s lost", text.Count(int(g.To-g.From)+1, "event"))
 	}
-	return fmt.Sprintf("gap: %s lost", FormatBytes(g.Bytes))
+	return fmt.Sprintf("gap: %s lost", text.Bytes(g.Bytes))
 }
 
 // FullReason returns why a worker ended: the reason, and what its runtime said about it.
@@ -93,13 +93,10 @@ func (e WorkerExited) Report(what string) string {
 		s += "; last line: " + strings.TrimSpace(e.LastLine)
 	}
 	if e.PeakRSSBytes > 0 && !e.Clean && !e.NeverReady { // it may be the cause
-		s += "; peak memory " + FormatBytes(e.PeakRSSBytes)
+		s += "; peak memory " + text.Bytes(e.PeakRSSBytes)
 	}
 	return s
 }
-
-// FormatBytes formats a number of bytes for people, in decimal units: "117 KB".
-func FormatBytes(n int64) string { return text.Bytes(n) }
 
 // A Transcript converts events to the text of a session, as in output.txt: nothing is folded or
 // left out. The zero value is ready to use.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
@@ -118,7 +119,7 @@ func writeSessionTable(b *strings.Builder, all []session.Info, opening []*caller
 		}
 		memory, pid := "-", "-"
 		if i.PID != 0 {
-			memory, pid = timeline.FormatBytes(i.MemoryBytes), fmt.Sprint(i.PID)
+			memory, pid = text.Bytes(i.MemoryBytes), fmt.Sprint(i.PID)
 		}
 		age := time.Since(i.OpenedAt).Round(time.Second)
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", i.Name, language, state, i.Generation, age, memory, pid, i.Confinement())
@@ -152,7 +153,7 @@ func (s *server) listVariables(ctx context.Context, r *toolRequest, name string)
 			shape = tableCell(one.Shape)
 		}
 		if one.Bytes > 0 {
-			size = timeline.FormatBytes(int64(min(one.Bytes, math.MaxInt64)))
+			size = text.Bytes(int64(min(one.Bytes, math.MaxInt64)))
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", tableCell(one.Name), tableCell(one.Type), shape, size)
 	}

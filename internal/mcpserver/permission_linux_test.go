@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -65,7 +65,7 @@ func TestPermission(t *testing.T) {
 			file := filepath.Join(outside, p.t.Name()[strings.LastIndexByte(p.t.Name(), '/')+1:])
 			call := p.startRepl(map[string]any{"input": "create " + file + "\nprint after"})
 			q := p.waitQuestion(call)
-			wantPart(t, q.Message, `session "main"`, "create "+timeline.QuoteName(file), "write "+timeline.QuoteName(outside))
+			wantPart(t, q.Message, `session "main"`, "create "+text.QuoteName(file), "write "+text.QuoteName(outside))
 			if q.Mode != "form" {
 				t.Errorf("got %+v", q)
 			}
@@ -73,7 +73,7 @@ func TestPermission(t *testing.T) {
 				t.Error("the file was created before the user was asked")
 			}
 			call = p.sendAnswer(call, q, acceptAnswer("always allow in this workspace"))
-			wantPart(t, withoutSandboxLine(p.waitResult(call).text()), "made\nafter", "user allowed: write "+timeline.QuoteName(outside)+", always")
+			wantPart(t, withoutSandboxLine(p.waitResult(call).text()), "made\nafter", "user allowed: write "+text.QuoteName(outside)+", always")
 			if want := []session.Grant{{Write: outside, Always: true}}; !fileExists(file) || !slices.Equal(grants.saved, want) {
 				t.Errorf("got %v, %v", fileExists(file), grants.saved)
 			}
@@ -98,8 +98,8 @@ func TestPermission(t *testing.T) {
 				if q.Mode != "url" {
 					t.Fatalf("got %+v, want a page", q)
 				}
-				wantPart(t, html.UnescapeString(readPage(t, q.URL)), "create "+timeline.QuoteName(sub+"/x"),
-					"Allow it to write "+timeline.QuoteName(sub)+"?", `value="allow in this session"`)
+				wantPart(t, html.UnescapeString(readPage(t, q.URL)), "create "+text.QuoteName(sub+"/x"),
+					"Allow it to write "+text.QuoteName(sub)+"?", `value="allow in this session"`)
 				call = p.sendAnswer(call, q, map[string]any{"action": "accept"})
 				wantPart(t, submitPage(t, q.URL, url.Values{"answer": {answer}}), "handed over")
 				got := p.waitResult(call).text()
@@ -122,7 +122,7 @@ func TestPermission(t *testing.T) {
 				file := filepath.Join(outside, "no")
 				call := p.startRepl(map[string]any{"input": "create " + file})
 				call = p.sendAnswer(call, p.waitQuestion(call), result)
-				wantPart(t, p.waitResult(call).text(), "the sandbox refused: create "+timeline.QuoteName(file), "read-only file system")
+				wantPart(t, p.waitResult(call).text(), "the sandbox refused: create "+text.QuoteName(file), "read-only file system")
 				wantPart(t, p.runRepl("create "+file+"2"), "read-only file system") // without another question
 				if fileExists(file) || fileExists(file+"2") {
 					t.Error("the file was written")
@@ -180,7 +180,7 @@ func TestPermission(t *testing.T) {
 		c.initialize("2025-11-25")
 		file := filepath.Join(outside, "x")
 		got := c.runRepl("create " + file)
-		wantPart(t, got, "the sandbox refused: create "+timeline.QuoteName(file), "the user can allow it with: allow main "+outside+" in "+s.dir)
+		wantPart(t, got, "the sandbox refused: create "+text.QuoteName(file), "the user can allow it with: allow main "+outside+" in "+s.dir)
 		if fileExists(file) || strings.Contains(got, "waiting") {
 			t.Errorf("got %s", got)
 		}

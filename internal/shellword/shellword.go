@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // plain are the characters that need no quotes.
@@ -19,7 +19,7 @@ func Quote(word string) string {
 	switch {
 	case word != "" && word[0] != '=' && strings.Trim(word, plain) == "": // zsh replaces =ls
 		return word
-	case timeline.EscapeInvisible(word) == word:
+	case text.EscapeInvisible(word) == word:
 		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 	}
 	if strings.HasSuffix(word, "\n") { // a shell drops trailing newlines of output; as a path the word stays the same
@@ -27,7 +27,7 @@ func Quote(word string) string {
 	}
 	var b strings.Builder
 	for _, c := range strings.SplitAfter(word, "") {
-		if timeline.EscapeInvisible(c) == c && !strings.Contains(`'\!`, c) { // inside "…", ! is history expansion in bash
+		if text.EscapeInvisible(c) == c && !strings.Contains(`'\!`, c) { // inside "…", ! is history expansion in bash
 			b.WriteString(c)
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 func TestQuote(t *testing.T) {
@@ -35,7 +35,7 @@ func TestQuote(t *testing.T) {
 		}
 	}
 	for _, word := range words {
-		if w := Quote(word); timeline.EscapeInvisible(w) != w || strings.Contains(w, "\n") {
+		if w := Quote(word); text.EscapeInvisible(w) != w || strings.Contains(w, "\n") {
 			t.Errorf("%q has invisible characters", w)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
-	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // withOutsideDirs moves the project of a home to where a sandbox shows the machine's files. It
@@ -99,7 +99,7 @@ except OSError as e: print(errno.errorcode[e.errno])`)
 		}
 		held(there[0])
 		p := h.startTerminal(t, "grant", "bot")
-		p.waitText("Allow it to write " + timeline.QuoteName(dirs[0]) + "?")
+		p.waitText("Allow it to write " + text.QuoteName(dirs[0]) + "?")
 		p.waitText("or n: ")
 		p.typeKeys("y\r")
 		p.waitExit(0)
@@ -128,8 +128,8 @@ except OSError as e: print(errno.errorcode[e.errno])`)
 		}
 		got := h.runRepl(t, "", "sandbox", "bot").stdout
 		for _, want := range []string{
-			"granted: write " + timeline.QuoteName(dirs[0]), "granted: write " + timeline.QuoteName(dirs[1]),
-			"refused: create " + timeline.QuoteName(dirs[2]+"/x"),
+			"granted: write " + text.QuoteName(dirs[0]), "granted: write " + text.QuoteName(dirs[1]),
+			"refused: create " + text.QuoteName(dirs[2]+"/x"),
 		} {
 			if !strings.Contains(got, want+"\n") {
 				t.Errorf("repl sandbox says %q, want %q in it", got, want)
@@ -193,7 +193,7 @@ except OSError as e: print(errno.errorcode[e.errno])`)
 			ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 				questions = append(questions, r.Params.Message)
 				for dir, result := range answer {
-					if strings.Contains(r.Params.Message, "Allow it to write "+timeline.QuoteName(dir)+"?") {
+					if strings.Contains(r.Params.Message, "Allow it to write "+text.QuoteName(dir)+"?") {
 						return result, nil
 					}
 				}

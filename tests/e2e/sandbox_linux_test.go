@@ -14,7 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/shellword"
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
-	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // writeProbeCode is a program that tries to write to its directory and to another one.
@@ -225,7 +225,7 @@ func TestSandbox(t *testing.T) {
 			t.Fatal(err)
 		}
 		p = h.startTerminal(t, "grant", "main", "--read", filepath.Join(h.dir, "results"))
-		p.waitText("leads to " + timeline.QuoteName(filepath.Join(in, ".later")))
+		p.waitText("leads to " + text.QuoteName(filepath.Join(in, ".later")))
 		p.typeKeys("y\r")
 		p.waitExit(0)
 		shows("True True True True", "exec", "main")
@@ -298,12 +298,12 @@ func TestSandbox(t *testing.T) {
 			t.Errorf("in the file: got %v", got)
 		}
 		h.writeSandboxSettings(t, "[workspace.\""+h.dir+"\"]\nallow-write = [\""+bin+"\"]\n")
-		if got := h.runRepl(t, "", append(confined, "-e", puts)...); !strings.Contains(got.stdout+got.stderr, "an allowed path is left out: "+timeline.QuoteName(bin)) || fileExists(filepath.Join(bin, "x")) {
+		if got := h.runRepl(t, "", append(confined, "-e", puts)...); !strings.Contains(got.stdout+got.stderr, "an allowed path is left out: "+text.QuoteName(bin)) || fileExists(filepath.Join(bin, "x")) {
 			t.Errorf("kept without a second name: got %v", got)
 		}
 
 		h.writeSandboxSettings(t, "")
-		types("y", " leads to "+timeline.QuoteName(bin)+", which is where programs keep", 1, "--always", "--write", "results")
+		types("y", " leads to "+text.QuoteName(bin)+", which is where programs keep", 1, "--always", "--write", "results")
 		types("results", "", 1, "--always", "--write", "results")
 		writes("false false", confined...)
 		types(bin, "", 0, "--always", "--write", "results")
@@ -422,7 +422,7 @@ func TestSandboxConfig(t *testing.T) {
 		if got := h.runRepl(t, "", "exec", "main", "--sandbox", "workspace", "--dir", h.dir, "-e", writeProbeCode); !strings.HasSuffix(got.stdout, "written written None\n") {
 			t.Errorf("got %v", got)
 		}
-		if got := h.runRepl(t, "", "sandbox", "main"); got.status != 0 || !strings.Contains(got.stdout, "sandbox workspace\ndirectory: "+timeline.QuoteName(h.dir)+"\ngranted: write "+timeline.QuoteName(outside)+"\n") {
+		if got := h.runRepl(t, "", "sandbox", "main"); got.status != 0 || !strings.Contains(got.stdout, "sandbox workspace\ndirectory: "+text.QuoteName(h.dir)+"\ngranted: write "+text.QuoteName(outside)+"\n") {
 			t.Errorf("got %v", got)
 		}
 		if got := h.runRepl(t, "", "exec", "main", "--sandbox", "workspace", "-e", "1"); got.status != 0 {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // Both remotes have a session of the same name, so that what belongs to one cannot be found at the
@@ -57,7 +57,7 @@ func TestRemotes_ImagesAndPermissions(t *testing.T) {
 		}
 	}
 	p := h.startTerminal(t, "grant", "bot", "--remote", "hpc")
-	p.waitText("Allow it to write " + timeline.QuoteName(dirs["hpc"]) + "?")
+	p.waitText("Allow it to write " + text.QuoteName(dirs["hpc"]) + "?")
 	p.typeKeys("y\r")
 	p.waitExit(0)
 	output := func(place string) string {
@@ -76,7 +76,7 @@ func TestRemotes_ImagesAndPermissions(t *testing.T) {
 		t.Errorf("after a no at gpu: %q", got)
 	}
 	for place, is := range map[string]bool{"gpu": false, "hpc": true} {
-		if r := h.runRepl(t, "", "sandbox", "bot", "--remote", place); r.status != 0 || strings.Contains(r.stdout, "granted: write "+timeline.QuoteName(dirs[place])+"\n") != is {
+		if r := h.runRepl(t, "", "sandbox", "bot", "--remote", place); r.status != 0 || strings.Contains(r.stdout, "granted: write "+text.QuoteName(dirs[place])+"\n") != is {
 			t.Errorf("%s: %v", place, r)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -109,8 +110,8 @@ except OSError as e: print(e.strerror)
 		r := openSession(t, m, newSandbox(m))
 		r.RunCode(t, writeCode+"os.symlink('"+data+"', 'results'); os.symlink('"+programs+"', 'commands')")
 		for path, want := range map[string]struct{ real, words string }{
-			filepath.Join(m.work, "results"):      {data, " leads to " + timeline.QuoteName(data) + "; a user must confirm that"},
-			filepath.Join(m.work, "commands"):     {programs, " leads to " + timeline.QuoteName(programs) + ", which has programs of your PATH; a user must confirm that"},
+			filepath.Join(m.work, "results"):      {data, " leads to " + text.QuoteName(data) + "; a user must confirm that"},
+			filepath.Join(m.work, "commands"):     {programs, " leads to " + text.QuoteName(programs) + ", which has programs of your PATH; a user must confirm that"},
 			programs:                              {programs, " has programs of your PATH; a user must confirm that"},
 			m.outside:                             {m.outside, " has programs of your PATH; a user must confirm that"},
 			in(".config/systemd/user"):            {in(".config/systemd/user"), "is where programs keep what they run and read"},
@@ -250,7 +251,7 @@ except OSError as e: print(e.strerror)
 				turn = r.StartTurn(t, writeCode+"puts('"+path+"')")
 				r.FinishTurn(t, turn)
 				first, err := r.Session.Wait(t.Context(), turn, &session.WaitOptions{Poll: true})
-				if output := first.Text(); err != nil || !strings.Contains(output, "an allowed path is left out: "+timeline.QuoteName(path)+" leads to "+timeline.QuoteName(elsewhere)) {
+				if output := first.Text(); err != nil || !strings.Contains(output, "an allowed path is left out: "+text.QuoteName(path)+" leads to "+text.QuoteName(elsewhere)) {
 					t.Errorf("the reset says %s", output)
 				}
 				if got := readText(elsewhere); got != "kept" {

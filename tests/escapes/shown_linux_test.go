@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -194,7 +195,7 @@ open('other', 'w').close()
 			filepath.Join(m.home, ".ssh"): "is hidden from sessions", filepath.Join(m.home, ".ssh/id_ed25519"): "is hidden from sessions", filepath.Join(m.home, ".netrc"): "is hidden from sessions",
 			filepath.Join(m.home, "mine"): "is hidden from sessions", filepath.Join(m.home, ".config"): "in it is hidden", filepath.Join(m.home, ".config/turnstone"): "is hidden from sessions",
 			m.sessions: "is hidden from sessions", filepath.Join(m.sessions, "other-session/transcript"): "is hidden from sessions",
-			filepath.Join(m.work, "link"): " leads to " + timeline.QuoteName(m.home+"/.local/share/tool") + "; a user must confirm that",
+			filepath.Join(m.work, "link"): " leads to " + text.QuoteName(m.home+"/.local/share/tool") + "; a user must confirm that",
 			"relative":                    "is not an absolute path", filepath.Join(m.home, "none"): "no such file", "/dev/null": "neither a directory nor a regular file",
 			filepath.Join(m.home, ".local/share/tool"): "",
 		} {

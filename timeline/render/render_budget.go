@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/internal/text"
-	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // fitBudget replaces rows by one omission so that the text is within the budget.
@@ -183,7 +182,7 @@ func (o *omission) lineCount() int {
 
 // noticeText returns the line that says how much is missing and where it is.
 func (o *omission) noticeText(path string) string {
-	what := timeline.FormatBytes(o.bytes)
+	what := text.Bytes(o.bytes)
 	if n := o.lineCount(); n > 0 {
 		what = fmt.Sprintf("%s (%s)", text.Count(n, "line"), what)
 	}

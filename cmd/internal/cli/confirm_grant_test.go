@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // A link that code has made names the place, and its name must not hide what follows.
@@ -42,7 +42,7 @@ func TestConfirmGrant_SanitizesOutput(t *testing.T) {
 			t.Errorf("%q: got %v after %d tries", c.answer, err, given)
 		}
 		for line := range strings.Lines(said.String()) {
-			if line = strings.TrimSuffix(line, "\n"); timeline.EscapeInvisible(line) != line {
+			if line = strings.TrimSuffix(line, "\n"); text.EscapeInvisible(line) != line {
 				t.Errorf("the terminal gets %q", line)
 			}
 		}

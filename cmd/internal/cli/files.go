@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -65,7 +66,7 @@ func listFiles(ctx context.Context, d *daemonCommand, s cmdkit.Streams, there se
 	w := tabwriter.NewWriter(s.Out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "FILE\tSIZE\tCHANGED")
 	for _, f := range files {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", cmdkit.PlainLine(f.Name), timeline.FormatBytes(f.Bytes), f.Modified.Local().Format(time.DateTime))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", cmdkit.PlainLine(f.Name), text.Bytes(f.Bytes), f.Modified.Local().Format(time.DateTime))
 	}
 	return cmdkit.StatusDone, w.Flush()
 }

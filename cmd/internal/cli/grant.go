@@ -19,9 +19,9 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -140,8 +140,8 @@ func confirmGrant(s cmdkit.Streams, g session.Grant, give func(session.Grant) er
 		return err
 	}
 	g = *asks.Grant
-	path := timeline.QuoteName(g.Read + g.Write)
-	fmt.Fprintf(s.Err, "%s\n", timeline.EscapeInvisible(asks.Message)) // it names links that code may have made
+	path := text.QuoteName(g.Read + g.Write)
+	fmt.Fprintf(s.Err, "%s\n", text.EscapeInvisible(asks.Message)) // it names links that code may have made
 	if g.Accept == "" {
 		err = confirmAnswer(s, fmt.Sprintf("Allow %s? [y/N] ", path), isYes)
 	} else {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -112,14 +113,14 @@ func newPermissionReport(ctx context.Context, c *client.Conn, name string) (perm
 }
 
 func (p permissionReport) print(w io.Writer) {
-	fmt.Fprintf(w, "sandbox %s\ndirectory: %s\n", p.Sandbox, timeline.QuoteName(p.Dir))
+	fmt.Fprintf(w, "sandbox %s\ndirectory: %s\n", p.Sandbox, text.QuoteName(p.Dir))
 	for _, g := range p.Grants {
 		fmt.Fprintf(w, "granted: %s\n", timeline.AccessGranted{Read: g.Read, Write: g.Write, Host: g.Host, Call: g.Call})
 	}
 	printShown(w, p.Visibility)
 	for _, r := range p.Destinations {
 		if r.Connections > 0 {
-			fmt.Fprintf(w, "reached: %s (connections: %d, sent %s, received %s)\n", r.Address, r.Connections, timeline.FormatBytes(r.Sent), timeline.FormatBytes(r.Received))
+			fmt.Fprintf(w, "reached: %s (connections: %d, sent %s, received %s)\n", r.Address, r.Connections, text.Bytes(r.Sent), text.Bytes(r.Received))
 		}
 	}
 	for _, d := range p.Denied {
@@ -148,14 +149,14 @@ func printShown(w io.Writer, s session.Visibility) {
 		if rest, ok := strings.CutPrefix(name, s.Home+string(filepath.Separator)); ok {
 			name = rest
 		}
-		by[visible.Reason] = append(by[visible.Reason], timeline.QuoteName(name))
+		by[visible.Reason] = append(by[visible.Reason], text.QuoteName(name))
 	}
 	slices.Sort(reasons)
 	for _, why := range reasons {
-		fmt.Fprintf(w, "visible in %s (%s): %s\n", timeline.QuoteName(s.Home), why, joinFirst(by[why], 0))
+		fmt.Fprintf(w, "visible in %s (%s): %s\n", text.QuoteName(s.Home), why, joinFirst(by[why], 0))
 	}
 	if s.MorePaths > 0 {
-		fmt.Fprintf(w, "visible in %s: %d more\n", timeline.QuoteName(s.Home), s.MorePaths)
+		fmt.Fprintf(w, "visible in %s: %d more\n", text.QuoteName(s.Home), s.MorePaths)
 	}
 	if len(s.WithheldVariables) > 0 {
 		fmt.Fprintf(w, "withheld variables: %s\n", joinFirst(s.WithheldVariables, s.MoreWithheld))

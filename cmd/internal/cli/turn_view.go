@@ -16,6 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/internal/securefile"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/timeline/render"
@@ -241,7 +242,7 @@ func (v *turnView) writeEvent(e timeline.Event) error {
 			return nil
 		}
 	case timeline.Gap:
-		fmt.Fprintf(v.streams.Err, "repl: %s of the output are missing; the session has dropped them\n", timeline.FormatBytes(b.Bytes))
+		fmt.Fprintf(v.streams.Err, "repl: %s of the output are missing; the session has dropped them\n", text.Bytes(b.Bytes))
 		return nil
 	}
 	_, err := v.streams.Out.Write(v.transcript.Add(e))

@@ -12,7 +12,7 @@ import (
 	"image/png"
 	"strings"
 
-	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/internal/pngrepair"
 )
 
 // ImageProtocol is a terminal's protocol for showing images.
@@ -54,7 +54,7 @@ func (p ImageProtocol) encodeInline(mime string, data []byte) string {
 	if size, _, err := image.DecodeConfig(bytes.NewReader(data)); err == nil && size.Width > maxInlinePixels/max(1, size.Height) {
 		return ""
 	}
-	data = timeline.RepairPNG(data)
+	data = pngrepair.Repair(data)
 	switch p {
 	case KittyImages:
 		return encodeKitty(mime, data)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -151,7 +152,7 @@ func exitMessage(b timeline.WorkerExited, last bool) string {
 		fmt.Fprintf(&s, "; its last line was: %s", b.LastLine)
 	}
 	if b.PeakRSSBytes > 0 {
-		fmt.Fprintf(&s, "; it used up to %s", timeline.FormatBytes(b.PeakRSSBytes))
+		fmt.Fprintf(&s, "; it used up to %s", text.Bytes(b.PeakRSSBytes))
 	}
 	s.WriteString("; its state is lost, and the next input starts a new one")
 	return s.String()

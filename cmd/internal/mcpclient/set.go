@@ -17,7 +17,6 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/shellword"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // Options configure a ServerSet: the servers, and which of their tools code may call.
@@ -321,7 +320,7 @@ func (s *ServerSet) checkPermission(ctx context.Context, caller supervisor.Calle
 		return ctx.Err()
 	}
 	return &supervisor.CallError{Name: "PermissionError", Message: fmt.Sprintf(
-		"%s is not allowed: the user refused it, or no user was available to answer. Only the user can allow it, such as with --allow-tool %s when starting repl", timeline.QuoteName(caller.Function), shellword.Quote(caller.Function))}
+		"%s is not allowed: the user refused it, or no user was available to answer. Only the user can allow it, such as with --allow-tool %s when starting repl", text.QuoteName(caller.Function), shellword.Quote(caller.Function))}
 }
 
 // isDenied reports whether --deny-tool names a tool.
@@ -338,7 +337,7 @@ func formatArguments(args map[string]any) string {
 		if err != nil {
 			value = []byte("?")
 		}
-		all = append(all, timeline.QuoteName(name)+"="+timeline.EscapeInvisible(text.ShortenBytes(string(value), most)))
+		all = append(all, text.QuoteName(name)+"="+text.EscapeInvisible(text.ShortenBytes(string(value), most)))
 	}
 	return strings.Join(all, ", ")
 }

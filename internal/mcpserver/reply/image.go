@@ -18,9 +18,12 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/turnstone-repl/turnstone/timeline"
 	"golang.org/x/image/draw"
 	_ "golang.org/x/image/webp" // decodes WebP
+
+	"github.com/turnstone-repl/turnstone/internal/pngrepair"
+	"github.com/turnstone-repl/turnstone/internal/text"
+	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 const (
@@ -106,7 +109,7 @@ func (c *content) fitImage(i *timeline.Image, side int) (shown *timeline.Image, 
 		return nil, "", fmt.Sprintf("it is %s, not PNG", i.MIME)
 	}
 	repaired := *i
-	repaired.Data = timeline.RepairPNG(i.Data)
+	repaired.Data = pngrepair.Repair(i.Data)
 	i = &repaired
 	start := time.Now()
 	decoded, format, why := decodeImage(i, min(imageTimeout, allImagesTimeout-c.readingTime))
@@ -137,7 +140,7 @@ func (c *content) fitImage(i *timeline.Image, side int) (shown *timeline.Image, 
 	case err != nil:
 		return nil, "", "it cannot be scaled down: " + err.Error()
 	case c.bytes+len(shown.Data) > maxImageBytes:
-		return nil, "", timeline.FormatBytes(int64(len(shown.Data))) + " exceed the limit of this reply"
+		return nil, "", text.Bytes(int64(len(shown.Data))) + " exceed the limit of this reply"
 	}
 	return shown, how, ""
 }

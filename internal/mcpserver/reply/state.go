@@ -123,7 +123,7 @@ func inputRequestText(w *session.InputRequest, fullScreen bool) string {
 func ProgressText(r session.Reply) string {
 	output := "no output so far"
 	if r.OutputBytes > 0 {
-		output = timeline.FormatBytes(r.OutputBytes) + " so far"
+		output = text.Bytes(r.OutputBytes) + " so far"
 	}
 	return fmt.Sprintf("%.1f s, %s%s", r.Elapsed.Seconds(), output, openCallsText(r.PendingCalls))
 }

@@ -1,4 +1,4 @@
-package timeline_test
+package pngrepair_test
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"image/png"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/internal/pngrepair"
 )
 
 // pngChunk returns a chunk of a PNG, whose checksum is wrong by off.
@@ -18,7 +18,7 @@ func pngChunk(kind, data string, off uint32) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[4:])+off)
 }
 
-func TestRepairPNG(t *testing.T) {
+func TestRepair(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 3, 2))); err != nil {
@@ -38,17 +38,17 @@ func TestRepairPNG(t *testing.T) {
 		"empty":            {nil, nil},
 		"cut off":          {with(bad)[:head+20], with(bad)[:head+20]},
 	} {
-		got := timeline.RepairPNG(one.data)
+		got := pngrepair.Repair(one.data)
 		if !bytes.Equal(got, one.want) {
 			t.Errorf("%s: got %q", name, got)
 		}
 	}
-	if _, err := png.Decode(bytes.NewReader(timeline.RepairPNG(with(bad)))); err != nil {
+	if _, err := png.Decode(bytes.NewReader(pngrepair.Repair(with(bad)))); err != nil {
 		t.Errorf("the repaired image cannot be read: %v", err)
 	}
 	critical := bytes.Clone(plain)
 	critical[head-1]++
-	if !bytes.Equal(timeline.RepairPNG(critical), critical) {
+	if !bytes.Equal(pngrepair.Repair(critical), critical) {
 		t.Error("an invalid header was removed")
 	}
 }

@@ -1,4 +1,5 @@
-package timeline
+// Package pngrepair makes a damaged PNG acceptable to strict readers. It starts no goroutines.
+package pngrepair
 
 import (
 	"bytes"
@@ -11,10 +12,10 @@ const (
 	pngChunkOverhead = 12 // bytes of a chunk besides its data: length, kind, checksum
 )
 
-// RepairPNG returns a PNG without ancillary chunks, such as the colour profile, whose checksum
+// Repair returns a PNG without ancillary chunks, such as the colour profile, whose checksum
 // is wrong. Browsers show such an image, but strict readers reject it. Other data is returned
 // unchanged. (PNG specification, third edition, 5.4 and 13.2.)
-func RepairPNG(data []byte) []byte {
+func Repair(data []byte) []byte {
 	if !bytes.HasPrefix(data, []byte(pngSignature)) {
 		return data
 	}
