@@ -1,101 +1,15 @@
 package timeline
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 )
 
-// A Blob names data that was left out of a display.
-type Blob struct {
-	Bytes  int64  `json:"bytes"`
-	Digest string `json:"digest,omitempty"` // argument of Log.Blob; "" if the data is gone
-}
-
-// minBlobBytes is the size from which data of a display has a digest. A log keeps equal data of
-// that size once, in memory and in the file.
-const minBlobBytes = 4 << 10
-
 // ErrNoBlob means that the log has no data with that digest, or has dropped it.
 var ErrNoBlob = errors.New("timeline: no event has data with that digest, or not any more")
-
-// A digest is the SHA-256 of data.
-type digest [sha256.Size]byte
-
-// String returns the digest as in Blob.Digest.
-func (d digest) String() string { return hex.EncodeToString(d[:]) }
-
-func parseDigest(text string) (d digest, err error) {
-	if n, err := hex.Decode(d[:], []byte(text[:min(len(text), 2*len(d))])); err != nil || n != len(d) || len(text) != 2*n || d.String() != text {
-		return d, fmt.Errorf("timeline: %.80q is not a SHA-256 in 64 lower-case hexadecimal digits", text)
-	}
-	return d, nil
-}
-
-// withDigests returns the display with the digests of its large data.
-func (d Display) withDigests() Display {
-	d.digests = nil
-	for mime, data := range d.Data {
-		if len(data) < minBlobBytes {
-			continue
-		}
-		if d.digests == nil {
-			d.digests = make(map[string]digest)
-		}
-		d.digests[mime] = sha256.Sum256(data)
-	}
-	return d
-}
-
-// A fileRange is the position of data in the events file.
-type fileRange struct {
-	offset int64
-	size   uint64
-}
-
-// read reads the data from the events file.
-func (r fileRange) read(file *io.SectionReader) ([]byte, error) {
-	if r.size > uint64(file.Size()) {
-		return nil, errMalformedRecord
-	}
-	data := make([]byte, r.size)
-	_, err := file.ReadAt(data, r.offset)
-	return data, err
-}
-
-// withFullData returns the event with the data that its record does not repeat, read from the
-// events file. Types with more than most bytes are left out without being read: events that
-// share large data are small in the file, and may be many.
-func (e Event) withFullData(file *io.SectionReader, most int64) (Event, error) {
-	d, ok := e.Body.(Display)
-	if !ok || len(d.unread) == 0 {
-		return e, nil
-	}
-	apart := d.unread
-	d.unread, d.Data = nil, maps.Clone(d.Data)
-	for mime, at := range apart {
-		if size := int64(at.size); size > most {
-			if d.Omitted == nil {
-				d.Omitted = make(map[string]Blob)
-			}
-			delete(d.Data, mime)
-			d.Omitted[mime] = Blob{Bytes: size, Digest: d.digests[mime].String()}
-			continue
-		}
-		data, err := at.read(file)
-		if err != nil {
-			return e, err
-		}
-		d.Data[mime] = data
-	}
-	e.Body = d
-	return e, nil
-}
 
 // A storedBlob is data that events of a log share. It is dropped when none of them is in memory
 // or in the file. The log's lock guards its fields.
@@ -109,11 +23,12 @@ type storedBlob struct {
 // addBlobsLocked records the blobs of a display that enters memory. It returns the display with
 // data that is already there in place of its own.
 func (l *Log) addBlobsLocked(d Display) Display {
-	if len(d.digests) == 0 {
+	digests := digestsOf(d)
+	if len(digests) == 0 {
 		return d
 	}
 	d.Data = maps.Clone(d.Data)
-	for mime, sum := range d.digests {
+	for mime, sum := range digests {
 		b := l.blobLocked(sum, int64(len(d.Data[mime])))
 		if b.refs++; b.data == nil {
 			b.data = d.Data[mime]
@@ -136,7 +51,7 @@ func (l *Log) blobLocked(sum digest, size int64) *storedBlob {
 // dropBlobsLocked records that an event leaves memory.
 func (l *Log) dropBlobsLocked(body Body) {
 	d, _ := body.(Display)
-	for _, sum := range d.digests {
+	for _, sum := range digestsOf(d) {
 		b := l.blobs[sum]
 		if b.refs--; b.refs > 0 {
 			continue

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"image"
+	_ "image/gif" // formats whose size can be shown
+	_ "image/jpeg"
+	_ "image/png"
 	"maps"
 	"slices"
 	"strings"
@@ -193,4 +196,12 @@ func (i *Image) Label() string {
 		what += fmt.Sprintf(", %d x %d", c.Width, c.Height)
 	}
 	return fmt.Sprintf("image: %s, %s", what, text.Bytes(int64(len(i.Data))))
+}
+
+// StripData returns the event without the display types that have more than limit bytes.
+func (e Event) StripData(limit int64) Event {
+	if d, ok := e.Body.(Display); ok {
+		e.Body = d.withoutTypes(func(_ string, data []byte) bool { return int64(len(data)) > limit })
+	}
+	return e
 }

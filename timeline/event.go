@@ -1,10 +1,7 @@
 package timeline
 
 import (
-	"fmt"
 	"time"
-
-	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // Seq numbers the events of one Log: from 1, without holes, never repeated.
@@ -276,104 +273,24 @@ func (e Event) IsUnseen() bool {
 	return false
 }
 
-// IsDone reports whether the preparation is complete.
-func (p Preparation) IsDone() bool { return p.Total > 0 && p.Done == p.Total }
-
-// Text returns the name of what is being prepared, followed by the tool's last message.
-func (p Preparation) Text() string {
-	switch {
-	case p.Name == "" && p.Message == "":
-		return "the worker"
-	case p.Name == "" || p.Message == "":
-		return p.Name + p.Message
-	}
-	return p.Name + ": " + p.Message
-}
-
-// String returns the denied access in words: "write /etc/hosts (by touch)".
-func (d AccessDenied) String() string {
-	if d.Call != "" {
-		return d.Op + " " + text.QuoteName(d.Call) + "(" + text.EscapeInvisible(d.Detail) + ")"
-	}
-	s := d.Op + " "
-	if d.Detail != "" {
-		s += text.QuoteName(d.Detail) + " in "
-	}
-	s += text.QuoteName(d.Path + d.Host)
-	if d.ChildProgram != "" {
-		s += " (by " + text.QuoteName(d.ChildProgram) + ")"
-	}
-	return s
-}
-
-// String returns the granted access in words: "write /data, always".
-func (g AccessGranted) String() string {
-	s := "write " + text.QuoteName(g.Write)
-	if g.Read != "" {
-		s = "read " + text.QuoteName(g.Read)
-	}
-	if g.Host != "" {
-		s = "connect " + text.QuoteName(g.Host)
-	}
-	if g.Call != "" {
-		s = "call " + text.QuoteName(g.Call)
-	}
-	if g.Always {
-		s += ", always"
-	}
-	return s
-}
-
-// NoticeText returns what readers are told about the denial: what was denied, and how the user can
-// allow it.
-func (d AccessDenied) NoticeText() string {
-	s := "the sandbox refused: " + d.String()
-	if d.Call != "" {
-		s = "not allowed: " + d.String()
-	}
-	switch {
-	case d.Hint != "":
-		s += "; the user can allow it with: " + d.Hint
-	case d.Call == "" && d.Detail != "":
-		s += "; the user can run the same command outside the sandbox"
-	}
-	return s
-}
-
-// NoticeText returns what readers are told about the grant: what was granted, and by whom.
-func (g AccessGranted) NoticeText() string {
-	who := g.Author
-	if who == "" {
-		who = "the user"
-	}
-	return who + " allowed: " + g.String()
-}
-
-// String summarizes the calls: "called query × 40, 2 failed, 3.1 s".
-func (c Call) String() string {
-	text := "called " + text.QuoteName(c.Name)
-	if c.Count > 1 {
-		text += fmt.Sprintf(" × %d", c.Count)
-	}
-	for _, part := range []struct {
-		n    int
-		word string
-	}{{c.Failed, "failed"}, {c.Cancelled, "cancelled"}} {
-		switch {
-		case part.n > 0 && c.Count == 1:
-			text += ", " + part.word
-		case part.n > 0:
-			text += fmt.Sprintf(", %d %s", part.n, part.word)
-		}
-	}
-	switch {
-	case c.Elapsed < 10*time.Millisecond:
-		return text
-	case c.Elapsed < 100*time.Second:
-		return text + fmt.Sprintf(", %.2g s", c.Elapsed.Seconds())
-	}
-	return text + ", " + c.Elapsed.Round(time.Second).String()
-}
-
 // MaxInputBytes bounds TurnStarted.Input, in bytes.
 const MaxInputBytes = 64 << 10
+
+// LimitKind is the resource that a Limit bounds.
+type LimitKind string
+
+const (
+	LimitMemory    LimitKind = "memory"
+	LimitProcesses LimitKind = "processes"
+	LimitTurn      LimitKind = "turn"
+)
+
+// LimitStep is what the supervisor did when a session reached its limit.
+type LimitStep string
+
+const (
+	LimitWarned      LimitStep = "warned"      // a warning: the limit is close
+	LimitRefused     LimitStep = "refused"     // the session gets no more
+	LimitInterrupted LimitStep = "interrupted" // its turn was interrupted
+	LimitEnded       LimitStep = "ended"       // one of its programs was ended
+)

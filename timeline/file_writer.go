@@ -338,7 +338,7 @@ func (fw *fileWriter) addEntry(e entry, w *batchResult) bool {
 
 	printed, encoded := len(fw.transcript.Out), len(fw.records)
 	var placed []blobLocation
-	fw.records, placed = appendRecord(fw.records, e.Event, at, fw.blobs)
+	fw.records, placed = appendRecord(fw.records, e.Event, at.offset, at.lastStructural, fw.blobs)
 	size := int64(len(fw.records) - encoded)
 	if at.offset+size > fw.maxFileBytes || !fw.printEvent(e.Event) {
 		fw.records = fw.records[:encoded]

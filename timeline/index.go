@@ -1,6 +1,8 @@
 package timeline
 
-import "sort"
+import (
+	"sort"
+)
 
 // An eventPosition is the position of an event: among all events, in the printed text, and in
 // the files. The position after the last event is that of the next one.
@@ -78,99 +80,4 @@ func (e *byteEstimate) addPosition(p eventPosition) {
 func (e *byteEstimate) bytesBefore(seq Seq) int64 {
 	p, _ := index(e.marks).findLast(func(p eventPosition) bool { return p.seq > seq })
 	return p.bytesBefore
-}
-
-// The cost of an event beyond its content, in memory and in a Window.
-const (
-	memoryOverheadBytes = 200
-	windowOverheadBytes = 16
-)
-
-// contentBytes returns the size of text and displays.
-func contentBytes(b Body) int64 {
-	switch b := b.(type) {
-	case Text:
-		return int64(len(b.Data))
-	case Display:
-		return b.TotalBytes()
-	}
-	return 0
-}
-
-// payloadBytes returns the total size of all fields of variable length.
-func payloadBytes(body Body) int64 {
-	n := 0
-	switch b := body.(type) {
-	case Text:
-		n = len(b.Data)
-	case Display:
-		n = int(b.TotalBytes()) + len(b.Meta) + len(b.ID) + len(b.Title)
-		for mime := range b.Data {
-			n += len(mime)
-		}
-	case TurnStarted:
-		n = len(b.Input) + len(b.Author)
-	case TurnEnded:
-		n = len(b.Outcome) + len(b.Name) + len(b.Message) + len(b.Prompt)
-	case InputRequested:
-		n = len(b.Prompt) + len(b.Kind) + len(b.Reader) + b.Denied.textBytes()
-	case AccessDenied:
-		n = b.textBytes()
-	case AccessGranted:
-		n = len(b.Read) + len(b.Write) + len(b.Host) + len(b.Call) + len(b.Author)
-	case InputLine:
-		n = len(b.Prompt) + len(b.Text) + len(b.Author)
-	case Interrupt:
-		n = len(b.Author)
-	case Progress:
-		n = len(b.Message)
-	case Preparation:
-		n = len(b.Name) + len(b.Message)
-	case Call:
-		n = len(b.Name)
-	case Notice:
-		n = len(b.Message)
-	case Limit:
-		n = len(b.Program)
-	case WorkerStarted:
-		n = len(b.Worker)
-	case WorkerExited:
-		n = len(b.Reason) + len(b.Message) + len(b.LastLine)
-	}
-	return int64(n)
-}
-
-func (d AccessDenied) textBytes() int {
-	return len(d.Op) + len(d.Path) + len(d.Host) + len(d.ChildProgram) + len(d.Hint) + len(d.Call) + len(d.Detail)
-}
-
-// memoryBytes returns the memory that an event uses.
-func memoryBytes(b Body) int64 { return memoryOverheadBytes + payloadBytes(b) }
-
-// windowCost returns the part of a Window's budget that an event uses. An image costs less than
-// its bytes, so that it is shown whole next to long text. Of other displays only the text is
-// shown. An input costs nothing because it is not shown. An error message costs nothing because
-// it repeats output, and a long one must not use up the budget.
-func windowCost(b Body) int64 {
-	switch b := b.(type) {
-	case Display:
-		return windowOverheadBytes + displayCost(b)
-	case TurnStarted, TurnEnded:
-		return windowOverheadBytes
-	}
-	return windowOverheadBytes + payloadBytes(b)
-}
-
-func displayCost(d Display) int64 {
-	for _, mime := range imageTypes {
-		if n, ok := d.sizeOf(mime); ok {
-			return 2048 + n/64
-		}
-	}
-	if d.Result {
-		return 0
-	}
-	plain, _ := d.sizeOf(mimePlain)
-	markdown, _ := d.sizeOf(mimeMarkdown)
-	return max(plain, min(markdown, maxMarkdownBytes))
 }

@@ -1,6 +1,8 @@
 package timeline
 
-import "time"
+import (
+	"time"
+)
 
 // An eventKind describes a kind of event: its number in the events file, its name in JSON, and its
 // fields, in the order of the file and with their names in JSON. No other list says which kind has
@@ -201,4 +203,51 @@ func isStructural(b Body) bool {
 		return false
 	}
 	return true
+}
+
+// payloadBytes returns the total size of all fields of variable length.
+func payloadBytes(body Body) int64 {
+	n := 0
+	switch b := body.(type) {
+	case Text:
+		n = len(b.Data)
+	case Display:
+		n = int(b.TotalBytes()) + len(b.Meta) + len(b.ID) + len(b.Title)
+		for mime := range b.Data {
+			n += len(mime)
+		}
+	case TurnStarted:
+		n = len(b.Input) + len(b.Author)
+	case TurnEnded:
+		n = len(b.Outcome) + len(b.Name) + len(b.Message) + len(b.Prompt)
+	case InputRequested:
+		n = len(b.Prompt) + len(b.Kind) + len(b.Reader) + b.Denied.textBytes()
+	case AccessDenied:
+		n = b.textBytes()
+	case AccessGranted:
+		n = len(b.Read) + len(b.Write) + len(b.Host) + len(b.Call) + len(b.Author)
+	case InputLine:
+		n = len(b.Prompt) + len(b.Text) + len(b.Author)
+	case Interrupt:
+		n = len(b.Author)
+	case Progress:
+		n = len(b.Message)
+	case Preparation:
+		n = len(b.Name) + len(b.Message)
+	case Call:
+		n = len(b.Name)
+	case Notice:
+		n = len(b.Message)
+	case Limit:
+		n = len(b.Program)
+	case WorkerStarted:
+		n = len(b.Worker)
+	case WorkerExited:
+		n = len(b.Reason) + len(b.Message) + len(b.LastLine)
+	}
+	return int64(n)
+}
+
+func (d AccessDenied) textBytes() int {
+	return len(d.Op) + len(d.Path) + len(d.Host) + len(d.ChildProgram) + len(d.Hint) + len(d.Call) + len(d.Detail)
 }

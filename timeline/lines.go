@@ -1,8 +1,9 @@
 package timeline
 
 import (
-	"github.com/turnstone-repl/turnstone/timeline/internal/screen"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/timeline/internal/screen"
 )
 
 // TerminalText returns text as a terminal would finally show it, by the rules of package render.

@@ -130,7 +130,7 @@ func newLog(opts *Options, create createFunc) (*Log, error) {
 func (l *Log) Append(e Event) Event {
 	e.Body = sanitizeBody(e.Body)
 	if d, ok := e.Body.(Display); ok {
-		e.Body = d.withDigests() // without the lock, since it takes time
+		e.Body = withDigests(d) // without the lock, since it takes time
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -61,14 +61,6 @@ func (r *rangeReader) addEvent(e Event) bool {
 	return len(r.events) < r.readRange.MaxEvents && r.bytesLeft > 0 && r.rawBytesLeft > 0
 }
 
-// StripData returns the event without the display types that have more than limit bytes.
-func (e Event) StripData(limit int64) Event {
-	if d, ok := e.Body.(Display); ok {
-		e.Body = d.withoutTypes(func(_ string, data []byte) bool { return int64(len(data)) > limit })
-	}
-	return e
-}
-
 func (l *Log) readForward(r *rangeReader) {
 	v := l.takeSnapshot(r.readRange.After, r.readRange.MaxEvents)
 	if v.isEmpty() {
@@ -135,7 +127,7 @@ func (s *logSnapshot) stepBack(low, pos Seq, yield func(entry) bool) (Seq, bool)
 		}
 		var err error
 		if file != nil {
-			e.Event, err = e.withFullData(file, s.maxTypeBytes) // one at a time, since together they may be too large
+			e.Event, err = withFullData(e.Event, file, s.maxTypeBytes) // one at a time, since together they may be too large
 		}
 		if err != nil {
 			break

@@ -38,12 +38,13 @@ type blobLocation struct {
 // markInline replaces an offset when the data itself follows.
 const markInline = -1
 
-// appendRecord appends the record of an event at a position to buf. It does not repeat data
-// that is already in the file, and returns where the event's data is.
-func appendRecord(buf []byte, e Event, at eventPosition, blobs map[digest]fileRange) ([]byte, []blobLocation) {
+// appendRecord appends the record of an event to buf. It does not repeat data that is already in the
+// file, and returns where the event's data is. offset is that of the record in the file, and
+// lastStructural that of the newest structural record before it.
+func appendRecord(buf []byte, e Event, offset, lastStructural int64, blobs map[digest]fileRange) ([]byte, []blobLocation) {
 	start := len(buf)
-	c := codec{buf: append(buf, 0, 0, 0, 0), writing: true, blobs: blobs, base: at.offset - int64(start)}
-	c.eventFields(&e, &at.lastStructural)
+	c := codec{buf: append(buf, 0, 0, 0, 0), writing: true, blobs: blobs, base: offset - int64(start)}
+	c.eventFields(&e, &lastStructural)
 	binary.BigEndian.PutUint32(c.buf[start:], uint32(len(c.buf)-start-4))
 	return c.buf, c.locations
 }

@@ -16,7 +16,7 @@ func readRecords(data []byte) (events []Event, previous []int64, rest int64) {
 	for left > 0 {
 		e, p, size, err := readRecord(r, left)
 		if err == nil {
-			e, err = e.withFullData(io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))), math.MaxInt64)
+			e, err = withFullData(e, io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))), math.MaxInt64)
 		}
 		if err != nil {
 			break
@@ -39,7 +39,7 @@ func FuzzReadRecord(f *testing.F) {
 		TurnEnded{"ok", "n", "m", 3, "SIGKILL", "p", 1}, InputRequested{"p", "line", true, "cat", 3, AccessDenied{Op: "write", Path: "/p", ChildProgram: "sh", Hint: "r"}}, AccessDenied{Op: "connect", Host: "h:1", ChildProgram: "b"}, AccessDenied{Op: "call", Call: "a.b", Detail: "c=1", Destructive: true}, AccessGranted{Write: "/p", Always: true, Author: "a"}, AccessGranted{Call: "a.*", Author: "b"}, AccessGranted{Read: "/r", Author: "b"}, InputRequestEnded{1}, InputLine{"p", "t", false, "a"},
 		Interrupt{1, "a"}, Progress{1, 2, "m"}, Preparation{"w", "m", 1, 2}, Notice{"n"}, Limit{LimitMemory, 1, 2, true, LimitEnded, "p"}, WorkerStarted{"w"}, WorkerExited{"r", -1, "S", "m", true, true, "l", 5},
 	} {
-		one, placed := appendRecord(nil, Event{Seq: Seq(i + 1), At: now, Generation: 1, Turn: 2, Line: 3, Body: b}, eventPosition{lastStructural: int64(i) - 1, offset: int64(len(all))}, blobs)
+		one, placed := appendRecord(nil, Event{Seq: Seq(i + 1), At: now, Generation: 1, Turn: 2, Line: 3, Body: b}, int64(len(all)), int64(i)-1, blobs)
 		for _, p := range placed {
 			blobs[p.sum] = p.ranges
 		}
@@ -52,7 +52,7 @@ func FuzzReadRecord(f *testing.F) {
 		events, previous, _ := readRecords(data)
 		var again []byte
 		for i, e := range events {
-			again, _ = appendRecord(again, e, eventPosition{lastStructural: previous[i], offset: int64(len(again))}, nil)
+			again, _ = appendRecord(again, e, int64(len(again)), previous[i], nil)
 		}
 		events2, previous2, rest := readRecords(again)
 		if rest != 0 || len(events2) != len(events) || !reflect.DeepEqual(previous, previous2) {
@@ -60,7 +60,7 @@ func FuzzReadRecord(f *testing.F) {
 		}
 		at := int64(0)
 		for i := range events {
-			if twice, _ := appendRecord(nil, events2[i], eventPosition{lastStructural: previous2[i], offset: at}, nil); !bytes.HasPrefix(again, twice) {
+			if twice, _ := appendRecord(nil, events2[i], at, previous2[i], nil); !bytes.HasPrefix(again, twice) {
 				t.Fatalf("record %d of %T changed", i, events[i].Body)
 			} else {
 				again = again[len(twice):]

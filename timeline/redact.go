@@ -6,13 +6,6 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline/internal/redact"
 )
 
-// A textRedactor redacts the text events of a log, and knows to which of them a held-back text
-// belongs.
-type textRedactor struct {
-	redact.Redactor
-	lastText Event // the text event that was redacted last
-}
-
 // redactBody replaces secrets in all fields of a body. A Text comes in pieces and is left to
 // a redact.Redactor.
 func redactBody(s *redact.SecretSet, body Body) Body {
@@ -66,7 +59,7 @@ func redactDisplay(s *redact.SecretSet, d Display) Display {
 		data[s.Redact(mime)] = b
 	}
 	d.Data = data
-	return d.withDigests()
+	return withDigests(d)
 }
 
 func redactDenied(s *redact.SecretSet, d AccessDenied) AccessDenied {

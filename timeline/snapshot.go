@@ -188,7 +188,7 @@ func (s *logSnapshot) readEvents(p eventPosition, whole Seq) iter.Seq2[entry, ev
 		defer f.Close()
 		for e, next := range s.readFileEvents(f, p) {
 			if e.Seq >= whole {
-				if e.Event, err = e.withFullData(s.fileSection(f), s.maxTypeBytes); err != nil {
+				if e.Event, err = withFullData(e.Event, s.fileSection(f), s.maxTypeBytes); err != nil {
 					return
 				}
 			}

@@ -52,7 +52,7 @@ func (l *Log) Window(after Seq, headBytes, tailBytes int) []Event {
 	}
 	if head.n > 0 {
 		e := head.currentEntry()
-		e.Body = e.Body.(Text).sliceText(0, head.n)
+		e.Body = sliceText(e.Body.(Text), 0, head.n)
 		out = append(out, e.Event)
 	}
 	out = append(out, v.middleReplacement(head, tail)...)
@@ -62,7 +62,7 @@ func (l *Log) Window(after Seq, headBytes, tailBytes int) []Event {
 	e := tail.currentEntry()
 	if tail.n > 0 {
 		e.Line = tail.lineNumber()
-		e.Body = e.Body.(Text).sliceText(tail.n, len(e.Body.(Text).Data))
+		e.Body = sliceText(e.Body.(Text), tail.n, len(e.Body.(Text).Data))
 	}
 	out = append(out, e.Event)
 	for _, e := range tail.list[tail.i+1:] {
@@ -80,7 +80,7 @@ func (s *logSnapshot) firstEntry() entry {
 }
 
 // sliceText returns the bytes from..to of a text.
-func (t Text) sliceText(from, to int) Text {
+func sliceText(t Text, from, to int) Text {
 	t.Data = t.Data[from:to]
 	return t
 }
