@@ -5,6 +5,8 @@ package clients
 import (
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // Esc in Claude Code and Codex cancels the call, which interrupts the code. Gemini does not inform
@@ -25,7 +27,7 @@ func TestAgents_Escape(t *testing.T) {
 			s := openTerminal(t, session)
 			s.waitText(ready[a.name])
 			s.typePrompt(m, "first")
-			waitEventually(t, "the code has started", func() bool { return p.projectFileExists("started") })
+			wait.Until(t, "the code has started", func() bool { return p.projectFileExists("started") })
 			calls := len(m.seenResults())
 			s.typeKeys(escape)
 			s.waitText(interruptedTexts[a.name])

@@ -89,12 +89,14 @@ func newTestHome(t testing.TB) testHome {
 	tmp := t.TempDir()
 	p.sharedEnv = []string{markEnv + "=" + p.home, "TMPDIR=" + tmp, "XDG_CACHE_HOME=" + filepath.Join(p.home, "cache")}
 	t.Cleanup(func() {
-		waitEventually(t, "no process of the test is left", func() bool { return len(p.findProcesses(t, "")) == 0 })
+		wait.Within(testTimeout, func() bool { return len(p.findProcesses(t, "")) == 0 })
 		for _, pid := range p.findProcesses(t, "") {
 			t.Errorf("left behind: process %d: %s", pid, commandLine(pid))
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		waitEventually(t, "no session is locked", func() bool { return !anyLocked(tmp) })
+		if !wait.Within(testTimeout, func() bool { return !anyLocked(tmp) }) {
+			t.Error("a session is locked")
+		}
 		if out, err := runToEnd(t, p.newCommand(replCommand())); err != nil { // it exits at the end of its input, which is empty
 			t.Errorf("the next server: %v\n%s", err, out)
 		}
@@ -176,14 +178,6 @@ func anyLocked(tmp string) bool {
 func commandLine(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return strings.ReplaceAll(string(text), "\x00", " ")
-}
-
-// waitEventually polls a condition and fails the test after testTimeout.
-func waitEventually(t testing.TB, what string, fact func() bool) {
-	t.Helper()
-	if !wait.Within(testTimeout, fact) {
-		t.Errorf("timeout: %s", what)
-	}
 }
 
 // runToEnd runs a command until it exits, with a timeout.

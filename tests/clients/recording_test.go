@@ -184,7 +184,7 @@ func (s *recordedShell) typePrompt(m *fakeModel, prompt string, calls int) {
 			break
 		}
 	}
-	waitEventually(s.t, fmt.Sprintf("%d calls are answered", calls), func() bool { return len(m.seenResults()) == calls })
+	wait.Until(s.t, fmt.Sprintf("%d calls are answered", calls), func() bool { return len(m.seenResults()) == calls })
 }
 
 // pauseFor gives the viewers of the recording time to read.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // An sshServer is a real sshd on the loopback interface, one process for each connection.
@@ -134,7 +135,7 @@ func openedPages(opened string) []string {
 // waitPage waits until the browser has opened n pages, and fetches the last.
 func waitPage(t *testing.T, opened string, n int) (address, text string) {
 	t.Helper()
-	waitUntil(t, "a page is open", func() bool { return len(openedPages(opened)) >= n })
+	wait.Until(t, "a page is open", func() bool { return len(openedPages(opened)) >= n })
 	address = openedPages(opened)[n-1]
 	r, err := http.Get(address)
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // exchangeMessage sends a message to the MCP server and returns the answer.
@@ -121,7 +123,7 @@ func TestMCPLifetime(t *testing.T) {
 			_ = cmd.Wait()
 			close(ended)
 		}()
-		waitUntil(t, "it ends", func() bool { // it would live on for half a second after an answer
+		wait.Until(t, "it ends", func() bool { // it would live on for half a second after an answer
 			_ = cmd.Process.Signal(syscall.SIGTERM)
 			select {
 			case <-ended:
@@ -175,7 +177,7 @@ func newStuckMCP(t *testing.T, h home) (cmd *exec.Cmd, in io.Closer, worker int)
 	if _, err := io.WriteString(stdin, call+"\n"); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "the session says its process", func() bool {
+	wait.Until(t, "the session says its process", func() bool {
 		text, err := os.ReadFile(filepath.Join(h.dir, "pid"))
 		if err != nil {
 			return false

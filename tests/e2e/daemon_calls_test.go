@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -306,11 +307,11 @@ func TestMCPDaemon(t *testing.T) {
 		if got := a.callRepl("x = 41; print('hello')"); got != "hello" {
 			t.Errorf("got %q", got)
 		}
-		waitUntil(t, "the variables are listed", func() bool { // a busy machine may take longer than a query
+		wait.Until(t, "the variables are listed", func() bool { // a busy machine may take longer than a query
 			return strings.Contains(a.callTool("repl_sessions", map[string]any{"session": "bot"}), "\nx     int ")
 		})
 		first := a.callRepl("import time\nprint('one', flush=True)\nopen('go', 'w').close()\nwhile not __import__('os').path.exists('on'): time.sleep(.01)\nprint('two')", "timeout_ms", 0)
-		waitUntil(t, "the turn has started", func() bool { _, err := os.Stat(filepath.Join(h.dir, "go")); return err == nil })
+		wait.Until(t, "the turn has started", func() bool { _, err := os.Stat(filepath.Join(h.dir, "go")); return err == nil })
 		a.kill()
 		if err := os.WriteFile(filepath.Join(h.dir, "on"), nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -362,7 +363,7 @@ func TestMCPDaemon(t *testing.T) {
 		defer conn.Close()
 		known := func(reader string) {
 			t.Helper()
-			waitUntil(t, "the daemon knows what "+reader+" was shown", func() bool {
+			wait.Until(t, "the daemon knows what "+reader+" was shown", func() bool {
 				s, err := conn.GetSession(t.Context(), "bot")
 				m, markErr := conn.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "bot", Reader: reader})
 				return err == nil && markErr == nil && m.Seq == s.LastSeq
@@ -408,7 +409,7 @@ func TestMCPDaemon(t *testing.T) {
 			t.Errorf("once there is one: %q", got)
 		}
 		wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
-		waitUntil(t, "the daemon is gone", func() bool { return h.runRepl(t, "", "list").status == 3 })
+		wait.Until(t, "the daemon is gone", func() bool { return h.runRepl(t, "", "list").status == 3 })
 		if got := a.callRepl("1+1"); !strings.Contains(got, "no daemon answers") {
 			t.Errorf("after its end: %q", got)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -32,20 +33,20 @@ func TestAttach(t *testing.T) {
 			s := h.listSessions(t)["main"]
 			return s.State == session.StateIdle && s.WriteLockHolder == ""
 		}
-		waitUntil(t, "the turn is over", isFree)
+		wait.Until(t, "the turn is over", isFree)
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "print('agent', 'again')"), result{"agent again\n", "", 0})
 		p.waitText("> print('agent', 'again')")
 		p.waitText("agent again\r\n")
 		p.typeKeys("y = input('who? ')\r")
-		waitUntil(t, "it waits", func() bool { return h.listSessions(t)["main"].State == session.StateWaiting })
+		wait.Until(t, "it waits", func() bool { return h.listSessions(t)["main"].State == session.StateWaiting })
 		if r := h.runRepl(t, "", "input", "main", "-e", "eve"); r.status != 1 || !strings.Contains(r.stderr, "has the write lock") {
 			t.Errorf("an answer by another client while the user has the write lock: %v", r)
 		}
 		p.typeKeys("ada\r")
-		waitUntil(t, "the turn is over", isFree)
+		wait.Until(t, "the turn is over", isFree)
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "y"), result{"'ada'\n", "", 0})
 		p.typeKeys("import time; time.sleep(600)\r")
-		waitUntil(t, "the turn runs", func() bool { return h.listSessions(t)["main"].State == session.StateRunning })
+		wait.Until(t, "the turn runs", func() bool { return h.listSessions(t)["main"].State == session.StateRunning })
 		p.typeKeys("\x03")
 		p.waitText("KeyboardInterrupt")
 		p.waitText(">>> ")
@@ -69,7 +70,7 @@ func TestAttach(t *testing.T) {
 		first.typeKeys("x + 1\r")
 		second.waitText(")> x + 1") // the name is shown before it
 		second.waitText("2\r\n")
-		waitUntil(t, "the turn is over", func() bool { return h.listSessions(t)["main"].WriteLockHolder == "" })
+		wait.Until(t, "the turn is over", func() bool { return h.listSessions(t)["main"].WriteLockHolder == "" })
 		second.typeKeys("import time; time.sleep(600)\r")
 		first.waitText("ada> import time; time.sleep(600)")
 		first.typeKeys("\x03") // on an empty line it interrupts the running code
@@ -89,7 +90,7 @@ func TestAttach(t *testing.T) {
 		p.waitText("who? ")          // as output
 		p.waitDrawn("\x1b[6G\x1b[K") // the prompt after it is removed, and a new one waits for an answer
 		p.typeKeys("ada\r")
-		waitUntil(t, "the answer has come", func() bool { return h.listSessions(t)["main"].State == session.StateIdle })
+		wait.Until(t, "the answer has come", func() bool { return h.listSessions(t)["main"].State == session.StateIdle })
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "x"), result{"'ada'\n", "", 0})
 		p.typeKeys("x = ") // half-typed text is kept
 		p.waitText("x = ")
@@ -99,7 +100,7 @@ func TestAttach(t *testing.T) {
 		wantResult(t, h.runRepl(t, "", "input", "main", "-e", "eve"), result{"", "", 0})
 		p.waitText(">>> x = ") // the question is over here, too
 		p.typeKeys("7\r")
-		waitUntil(t, "the line was run", func() bool {
+		wait.Until(t, "the line was run", func() bool {
 			s := h.listSessions(t)["main"]
 			return s.Turn == 5 && s.State == session.StateIdle && s.WriteLockHolder == ""
 		})
@@ -185,7 +186,7 @@ func TestAttach(t *testing.T) {
 					"repl: still running; repl events main --follow shows further output, repl interrupt main stops it\n", 4})
 				p := h.startTerminal(t, "attach", "main")
 				p.waitText("who? ")
-				waitUntil(t, "it is "+test.state.String(), func() bool { return h.listSessions(t)["main"].State == test.state })
+				wait.Until(t, "it is "+test.state.String(), func() bool { return h.listSessions(t)["main"].State == test.state })
 				p.typeKeys("\x1c")
 				p.waitText("[detached: main goes on")
 				_ = p.cmd.Wait()
@@ -217,7 +218,7 @@ func TestAttach(t *testing.T) {
 		if err := pty.Setsize(p.tty, &pty.Winsize{Rows: 30, Cols: 70}); err != nil {
 			t.Fatal(err)
 		}
-		waitUntil(t, "it has the new width", func() bool { return width() == "70" })
+		wait.Until(t, "it has the new width", func() bool { return width() == "70" })
 		h.runRepl(t, "", "reset", "main")
 		if got := width(); got != "70" {
 			t.Errorf("after a reset: got %s, want 70", got)
@@ -238,7 +239,7 @@ func TestAttach(t *testing.T) {
 		if err := pty.Setsize(p.tty, &pty.Winsize{Rows: 30, Cols: 70}); err != nil {
 			t.Fatal(err)
 		}
-		waitUntil(t, "the session has the new size", func() bool {
+		wait.Until(t, "the session has the new size", func() bool {
 			return strings.Contains(h.runRepl(t, "", "exec", "main", "-e", "os.get_terminal_size()").stdout, "columns=70, lines=30")
 		})
 	})

@@ -7,6 +7,9 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/windows"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // assignJob assigns a process that was started suspended to a job, and resumes it. The returned
@@ -36,11 +39,6 @@ func assignJob(t *testing.T, pid int, more uint32) (end func()) {
 	return func() { _ = windows.CloseHandle(job) }
 }
 
-// isWine reports whether this is not Windows itself.
-func isWine() bool {
-	return windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() == nil
-}
-
 func TestMCPDaemon_LeavesWindowsJob(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -53,7 +51,7 @@ func TestMCPDaemon_LeavesWindowsJob(t *testing.T) {
 		{"a job that it may not leave", 0, false, "the daemon ends with it", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if isWine() && test.notWine != "" {
+			if testexec.IsWine() && test.notWine != "" {
 				t.Skip(test.notWine)
 			}
 			h := newDaemonHome(t)
@@ -70,9 +68,9 @@ func TestMCPDaemon_LeavesWindowsJob(t *testing.T) {
 				wantResult(t, h.runRepl(t, "", "exec", "bot", "-e", "x"), result{"40\n", "", 0})
 				wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
 			} else {
-				waitUntil(t, "the daemon is gone", func() bool { return h.runRepl(t, "", "list").status == 3 })
+				wait.Until(t, "the daemon is gone", func() bool { return h.runRepl(t, "", "list").status == 3 })
 			}
-			if said := a.errs.String(); !isWine() && !strings.Contains(said, test.says) { // Wine claims that it has left
+			if said := a.errs.String(); !testexec.IsWine() && !strings.Contains(said, test.says) { // Wine claims that it has left
 				t.Errorf("it said %q, want %q", said, test.says)
 			}
 		})

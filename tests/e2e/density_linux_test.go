@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // countSessionFiles counts the open files of a process that may belong to a session.
@@ -32,13 +34,13 @@ func TestOpenFiles(t *testing.T) {
 		for _, name := range []string{"one", "two", "three"} {
 			wantResult(t, h.runRepl(t, "", "exec", name, "-e", "print(6 * 7)"), result{"42\n", newSessionNotice(name), 0})
 		}
-		waitUntil(t, "three idle sessions have 18 descriptors", func() bool { return countSessionFiles(daemon.Process.Pid)-before == 18 })
+		wait.Until(t, "three idle sessions have 18 descriptors", func() bool { return countSessionFiles(daemon.Process.Pid)-before == 18 })
 		wantResult(t, h.runRepl(t, "", "exec", "one", "-e", "print('again')"), result{"again\n", "", 0})
-		waitUntil(t, "the output is in the file", func() bool {
+		wait.Until(t, "the output is in the file", func() bool {
 			text, _ := os.ReadFile(h.listSessions(t)["one"].OutputPath)
 			return strings.Contains(string(text), "42\n") && strings.Contains(string(text), "again\n")
 		})
-		waitUntil(t, "they have 18 again", func() bool { return countSessionFiles(daemon.Process.Pid)-before == 18 })
+		wait.Until(t, "they have 18 again", func() bool { return countSessionFiles(daemon.Process.Pid)-before == 18 })
 	})
 
 	t.Run("too low a limit is reported before anything fails", func(t *testing.T) {

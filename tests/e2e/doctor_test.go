@@ -15,6 +15,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // A doctorReport is the output of doctor --json, as a script would parse it.
@@ -250,7 +251,7 @@ exec sleep 60 # never ready
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		waitUntil(t, "something is tried", func() bool {
+		wait.Until(t, "something is tried", func() bool {
 			_, err := os.Stat(started)
 			return err == nil
 		})

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // withLogin returns another login of the same user, with these variables.
@@ -105,11 +107,11 @@ func TestFindDaemon(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = os.RemoveAll(dir + ".gone") })
-		waitUntil(t, "nothing can be made there", func() bool { // while the daemon tries
+		wait.Until(t, "nothing can be made there", func() bool { // while the daemon tries
 			return os.RemoveAll(dir) == nil && os.WriteFile(dir, nil, 0o600) == nil
 		})
 		for _, login := range []home{desk, newLogin(t, h)} {
-			waitUntil(t, "the daemon is found", func() bool { return login.runRepl(t, "", "list").status == 0 })
+			wait.Until(t, "the daemon is found", func() bool { return login.runRepl(t, "", "list").status == 0 })
 			wantResult(t, login.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
 		}
 		if _, socket := readRegistryEntry(t, h.stateDir()); strings.HasPrefix(socket, dir) {
@@ -123,7 +125,7 @@ func TestFindDaemon(t *testing.T) {
 		dir, variable := newLoginDir(t)
 		desk := h.withLogin(variable)
 		desk.startDaemon(t)
-		waitUntil(t, "there is an entry", func() bool { path, _ := readRegistryEntry(t, h.stateDir()); return path != "" })
+		wait.Until(t, "there is an entry", func() bool { path, _ := readRegistryEntry(t, h.stateDir()); return path != "" })
 		path, _ := readRegistryEntry(t, h.stateDir())
 		other := newLogin(t, h)
 		for _, remove := range []func() error{
@@ -131,9 +133,9 @@ func TestFindDaemon(t *testing.T) {
 			func() error { return os.RemoveAll(h.stateDir()) },
 			func() error { return os.RemoveAll(dir) },
 		} {
-			waitUntil(t, "it is removed", func() bool { return remove() == nil }) // while the daemon makes it again
-			waitUntil(t, "the entry is there again", func() bool { path, _ := readRegistryEntry(t, h.stateDir()); return path != "" })
-			waitUntil(t, "the daemon answers", func() bool { return other.runRepl(t, "", "list").status == 0 })
+			wait.Until(t, "it is removed", func() bool { return remove() == nil }) // while the daemon makes it again
+			wait.Until(t, "the entry is there again", func() bool { path, _ := readRegistryEntry(t, h.stateDir()); return path != "" })
+			wait.Until(t, "the daemon answers", func() bool { return other.runRepl(t, "", "list").status == 0 })
 		}
 	})
 
@@ -160,7 +162,7 @@ func TestFindDaemon(t *testing.T) {
 		if err := stopped.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
-		waitUntil(t, "the daemon is found", func() bool { return desk.runRepl(t, "", "list").status == 0 })
+		wait.Until(t, "the daemon is found", func() bool { return desk.runRepl(t, "", "list").status == 0 })
 		wantResult(t, desk.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
 	})
 
@@ -185,7 +187,7 @@ func TestFindDaemon(t *testing.T) {
 			}
 		}
 		other := newLogin(t, h)
-		waitUntil(t, "the one that is left serves", func() bool { return other.runRepl(t, "", "list").status == 0 })
+		wait.Until(t, "the one that is left serves", func() bool { return other.runRepl(t, "", "list").status == 0 })
 		for _, cmd := range all {
 			_ = stopProgram(cmd)
 		}

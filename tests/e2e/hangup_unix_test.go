@@ -10,6 +10,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -39,7 +40,7 @@ func TestExec_Signals(t *testing.T) {
 			}
 			tty = newNonblockingTTY(t, tty)
 			defer tty.Close()
-			waitUntil(t, "it runs", func() bool { _, err := os.Stat(filepath.Join(h.dir, "started")); return err == nil })
+			wait.Until(t, "it runs", func() bool { _, err := os.Stat(filepath.Join(h.dir, "started")); return err == nil })
 			if test.signal != nil {
 				_ = cmd.Process.Signal(test.signal)
 			} else {
@@ -52,7 +53,7 @@ func TestExec_Signals(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(h.dir, "go"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			waitUntil(t, "it is over", func() bool { return h.listSessions(t)["main"].State == session.StateIdle })
+			wait.Until(t, "it is over", func() bool { return h.listSessions(t)["main"].State == session.StateIdle })
 			wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "print(end)"), result{test.end + "\n", "", 0})
 		})
 	}

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // An httpServer is a running repl mcp --http, with its output as text.
@@ -130,7 +132,7 @@ time.sleep(1000)`)
 						answered <- body
 					}()
 					var pids []int
-					waitUntil(t, "the code says its processes", func() bool {
+					wait.Until(t, "the code says its processes", func() bool {
 						text, err := os.ReadFile(filepath.Join(h.dir, "pids"))
 						for _, word := range strings.Fields(string(text)) {
 							pid, _ := strconv.Atoi(word)

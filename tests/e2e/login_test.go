@@ -16,6 +16,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 func TestServe(t *testing.T) {
@@ -114,8 +115,8 @@ func TestServe(t *testing.T) {
 		first := h.startDaemon(t)
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious = 42"), result{"", newSessionNotice("main"), 0})
 		// The daemon makes it again at once.
-		waitUntil(t, "it is removed", func() bool { return os.RemoveAll(filepath.Dir(h.socket())) == nil })
-		waitUntil(t, "the socket is there again", func() bool { return h.runRepl(t, "", "list").status == 0 })
+		wait.Until(t, "it is removed", func() bool { return os.RemoveAll(filepath.Dir(h.socket())) == nil })
+		wait.Until(t, "the socket is there again", func() bool { return h.runRepl(t, "", "list").status == 0 })
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious"), result{"42\n", "", 0})
 		if r := h.runRepl(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, "already served") {
 			t.Errorf("a second daemon: %v", r)
@@ -198,7 +199,7 @@ func runAndCloseTerminal(t *testing.T, h home, commandLine string) {
 		defer close(drained)
 		_, _ = tty.WriteTo(discardWriter{})
 	}()
-	waitUntil(t, "the daemon serves", func() bool { return h.runRepl(t, "", "list").status == 0 })
+	wait.Until(t, "the daemon serves", func() bool { return h.runRepl(t, "", "list").status == 0 })
 	wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious = 42"), result{"", newSessionNotice("main"), 0})
 	_ = tty.Close() // as at the end of a login
 	_ = shell.Wait()

@@ -15,6 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
@@ -91,12 +92,6 @@ func readUntil(t *testing.T, r io.Reader, text string) string {
 	return string(all)
 }
 
-// waitUntil polls until a fact holds.
-func waitUntil(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	wait.Until(t, what, holds)
-}
-
 // mcpCommand returns the command of a server for Python. Its sessions have no sandbox if this
 // system allows none, or if their first reply would report missing copies of caches. It keeps the
 // default if args choose a level, or if the test is about the sandbox.
@@ -115,7 +110,7 @@ func (h home) mcpCommand(t *testing.T, args ...string) *exec.Cmd {
 // waitGone waits until a process has exited.
 func waitGone(t *testing.T, pid int) {
 	t.Helper()
-	waitUntil(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !isAlive(pid) })
+	wait.Until(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !testexec.IsAlive(pid) })
 }
 
 // envValue returns the value of a variable for commands of h.

@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 )
 
@@ -125,5 +124,3 @@ var stopMethods = map[string]func(cmd *exec.Cmd) error{
 	"SIGTERM": stopProgram,
 	"SIGINT":  func(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGINT) },
 }
-
-func isAlive(pid int) bool { return testexec.IsAlive(pid) }

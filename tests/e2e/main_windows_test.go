@@ -98,14 +98,3 @@ func stopProgram(cmd *exec.Cmd) error {
 
 // stopMethods are the ways in which a user or the system stops a program.
 var stopMethods = map[string]func(cmd *exec.Cmd) error{"Ctrl-C": stopProgram}
-
-// isAlive reports whether a process exists.
-func isAlive(pid int) bool {
-	h, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(pid))
-	if err != nil {
-		return false
-	}
-	defer windows.CloseHandle(h)
-	got, err := windows.WaitForSingleObject(h, 0)
-	return err != nil || got != windows.WAIT_OBJECT_0
-}

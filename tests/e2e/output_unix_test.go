@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -119,7 +120,7 @@ func TestExecSession(t *testing.T) {
 		if err := syscall.Kill(h.listSessions(t)["main"].PID, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		waitUntil(t, "its worker has ended", func() bool { return h.listSessions(t)["main"].State == session.StateEnded })
+		wait.Until(t, "its worker has ended", func() bool { return h.listSessions(t)["main"].State == session.StateEnded })
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "x = 2; print(x)"), result{"2\n", gone("killed by SIGKILL"), 0})
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "print(x)"), result{"2\n", "", 0})
 		h.runRepl(t, "", "exec", "main", "-e", "import os; os._exit(3)")

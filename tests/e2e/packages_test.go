@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // withTinyPackage returns a home whose pip knows one package, tiny, and reaches nothing else.
@@ -92,7 +93,7 @@ func TestWith(t *testing.T) {
 					t.Fatal(err)
 				}
 				pid := 0
-				waitUntil(t, "the tool runs", func() bool {
+				wait.Until(t, "the tool runs", func() bool {
 					text, _ := os.ReadFile(uv + ".pid")
 					pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
 					return pid > 0
@@ -144,7 +145,7 @@ func TestWith(t *testing.T) {
 		t.Parallel()
 		h, tool := withSlowInstaller(t, newDaemonHome(t))
 		a := newAgent(t, h, "--with", "tiny")
-		waitUntil(t, "the tool runs", func() bool { return len(tool.runPIDs()) > 0 }) // without a call
+		wait.Until(t, "the tool runs", func() bool { return len(tool.runPIDs()) > 0 }) // without a call
 		_ = a.in.Close()
 		_ = a.cmd.Wait()
 		waitGone(t, tool.runPIDs()[0])

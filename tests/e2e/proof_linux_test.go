@@ -17,6 +17,8 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -205,7 +207,7 @@ func TestImpostor(t *testing.T) {
 					to = filepath.Join(h.userTmpDir(), "daemon.sock") // where it will be
 				}
 				i := replaceByImpostor(t, filepath.Join(run, "turnstone", "daemon.sock"), to)
-				waitUntil(t, "it is elsewhere", func() bool {
+				wait.Until(t, "it is elsewhere", func() bool {
 					_, socket := readRegistryEntry(t, h.stateDir())
 					return socket != "" && socket != i.socket
 				})
@@ -215,7 +217,7 @@ func TestImpostor(t *testing.T) {
 						t.Errorf("%q: %v", args, r)
 					}
 				}
-				if !isAlive(daemon.Process.Pid) {
+				if !testexec.IsAlive(daemon.Process.Pid) {
 					t.Error("the daemon has ended")
 				}
 				i.wantOnlyProofRequests()
@@ -228,14 +230,14 @@ func TestImpostor(t *testing.T) {
 			wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
 			i := replaceByImpostor(t, h.socket(), kindAgreeing)
 			log := filepath.Join(h.stateDir(), "serve.log")
-			waitUntil(t, "it says so", func() bool {
+			wait.Until(t, "it says so", func() bool {
 				text, _ := os.ReadFile(log)
 				return strings.Contains(string(text), "daemon unreachable for new clients") && strings.Contains(string(text), noProofMessage)
 			})
 			if r := h.runRepl(t, "", "exec", "keep", "-e", "'hunter2'"); r.status != 3 || !strings.Contains(r.stderr, noProofMessage) {
 				t.Errorf("got %v", r)
 			}
-			if !isAlive(daemon.Process.Pid) {
+			if !testexec.IsAlive(daemon.Process.Pid) {
 				t.Error("the daemon has ended")
 			}
 			i.wantOnlyProofRequests()
@@ -243,7 +245,7 @@ func TestImpostor(t *testing.T) {
 			if err := os.Rename(filepath.Dir(h.socket()), filepath.Join(aside, "impostor")); err != nil { // in one step, because the daemon makes it again
 				t.Fatal(err)
 			}
-			waitUntil(t, "it is back", func() bool { return h.runRepl(t, "", "list").status == 0 })
+			wait.Until(t, "it is back", func() bool { return h.runRepl(t, "", "list").status == 0 })
 			wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
 		})
 	})
@@ -392,7 +394,7 @@ func replaceByImpostor(t *testing.T, socket, kind string) *impostor {
 		t.Fatal(err)
 	}
 	n := 0
-	waitUntil(t, "the impostor has the socket", func() bool { // while the daemon makes it again
+	wait.Until(t, "the impostor has the socket", func() bool { // while the daemon makes it again
 		n++
 		_ = os.Rename(filepath.Dir(socket), filepath.Join(aside, fmt.Sprintf("gone-%d", n)))
 		return os.Rename(dir, filepath.Dir(socket)) == nil
@@ -497,7 +499,7 @@ func TestServe_OneOfManyStarts(t *testing.T) {
 			t.Errorf("one that came late ended with %v", err)
 		}
 	}
-	waitUntil(t, "the one that is left serves", func() bool { return h.runRepl(t, "", "list").status == 0 })
+	wait.Until(t, "the one that is left serves", func() bool { return h.runRepl(t, "", "list").status == 0 })
 	for _, cmd := range all {
 		_ = stopProgram(cmd)
 	}

@@ -11,12 +11,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // waitSaved waits until a file contains what a session was given: files lag a little.
 func (h home) waitSaved(t *testing.T, text string) {
 	t.Helper()
-	waitUntil(t, fmt.Sprintf("a file has %q", text), func() (kept bool) {
+	wait.Until(t, fmt.Sprintf("a file has %q", text), func() (kept bool) {
 		for _, dir := range []string{h.tmp, h.envValue("XDG_STATE_HOME")} {
 			_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 				if err == nil && d.Type().IsRegular() {

@@ -18,6 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -104,7 +105,7 @@ func TestRemote(t *testing.T) {
 		p.typeKeys("x + 1\r")
 		p.waitText("42\r\n")
 		p.waitText(">>> ")
-		waitUntil(t, "the turn is over", func() bool {
+		wait.Until(t, "the turn is over", func() bool {
 			s := there.listSessions(t)["main"]
 			return s.State == session.StateIdle && s.WriteLockHolder == ""
 		})
@@ -277,7 +278,7 @@ wait $far`
 		}
 		list()
 		var relay, far int
-		waitUntil(t, "the remote end is known", func() bool {
+		wait.Until(t, "the remote end is known", func() bool {
 			all := files("ids[0-9]*")
 			if len(all) != 1 {
 				return false
@@ -289,18 +290,18 @@ wait $far`
 			n, err := fmt.Sscan(string(text), &relay, &far)
 			return n == 2 && err == nil
 		})
-		waitUntil(t, "the idle connection outlived the silence timeout", func() bool {
+		wait.Until(t, "the idle connection outlived the silence timeout", func() bool {
 			said, err := os.ReadFile(files("said[0-9]*")[0])
 			return err == nil && strings.Count(string(said), client.MethodPing) > 15 // ten in that time
 		})
-		if !isAlive(far) {
+		if !testexec.IsAlive(far) {
 			t.Error("the remote end of an idle connection has exited")
 		}
 		if err := syscall.Kill(relay, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		waitGone(t, far)
-		waitUntil(t, "the daemon there has no client", func() bool {
+		wait.Until(t, "the daemon there has no client", func() bool {
 			return strings.Contains(there.runRepl(t, "", "clients").stderr, "no other client is connected")
 		})
 		list()

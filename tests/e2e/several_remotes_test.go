@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -135,7 +136,7 @@ func TestRemotes(t *testing.T) {
 			t.Errorf("a remote that is not allowed was dialled %d times", n)
 		}
 		for place, at := range map[string]testRemote{"gpu": gpu, "hpc": hpc} {
-			waitUntil(t, "no connection is left at "+place, func() bool {
+			wait.Until(t, "no connection is left at "+place, func() bool {
 				return strings.Contains(at.runRepl(t, "", "clients").stderr, "no other client is connected")
 			})
 		}
@@ -163,7 +164,7 @@ func TestRemotes(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		a.callTool("repl_interrupt", "gpu/main")
-		waitUntil(t, "it is interrupted", func() bool { return gpu.listSessions(t)["bot"].State == session.StateIdle })
+		wait.Until(t, "it is interrupted", func() bool { return gpu.listSessions(t)["bot"].State == session.StateIdle })
 		if got := a.callTool("repl_output", "gpu/main", "grep", "who"); !strings.Contains(got, "who? ") {
 			t.Errorf("got %q", got)
 		}
@@ -197,11 +198,11 @@ func TestRemotes(t *testing.T) {
 		}
 		flag := filepath.Join(t.TempDir(), "go")
 		a.startCall("repl", map[string]any{"session": "gpu/main", "timeout_ms": 600_000, "input": "while not os.path.exists('" + flag + "'):\n    time.sleep(.01)\n\nprint('after')"})
-		waitUntil(t, "the code runs there", func() bool { return gpu.listSessions(t)["bot"].State == session.StateRunning })
+		wait.Until(t, "the code runs there", func() bool { return gpu.listSessions(t)["bot"].State == session.StateRunning })
 		if err := syscall.Kill(gpu.dialPIDs(t)[0], syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		waitUntil(t, "the remote is dialled again", func() bool { return len(gpu.dialPIDs(t)) > 1 })
+		wait.Until(t, "the remote is dialled again", func() bool { return len(gpu.dialPIDs(t)) > 1 })
 		if err := os.WriteFile(flag, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // A terminalUser works at a terminal with repl running in it. Each search removes the text that was
@@ -724,7 +725,7 @@ func TestTerminalQuestion(t *testing.T) {
 		t.Parallel()
 		p := newHome(t).startTerminal(t, "-e", "import getpass; getpass.getpass('Pass' + 'word: ')")
 		p.waitText("Password: ")
-		waitUntil(t, "the echo is turned off", func() bool {
+		wait.Until(t, "the echo is turned off", func() bool {
 			now, err := term.GetState(int(p.slave.Fd()))
 			return err == nil && *now != *p.normal
 		})

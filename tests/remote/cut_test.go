@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -229,7 +230,7 @@ func countEffects(t *testing.T, w *testRemote, c *prefixKiller, call func(i int)
 		fmt.Fprintln(&wanted, i)
 	}
 	var got []byte
-	waitEventually(t, "the last effect is there", func() bool {
+	wait.Until(t, "the last effect is there", func() bool {
 		got, _ = os.ReadFile(w.home + "/effects")
 		return strings.HasSuffix(string(got), fmt.Sprintf("%d\n", n-1))
 	})

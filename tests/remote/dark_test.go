@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -53,7 +54,7 @@ func TestSilentConnection(t *testing.T) {
 				w.signalPrefixes(syscall.SIGSTOP)
 			}
 			wantNoError(t, runCode(t, s, "1"))
-			waitEventually(t, "one connection is left on either side", func() bool { return len(w.farProcesses()) == 1 && len(w.prefixGroups()) == 1 })
+			wait.Until(t, "one connection is left on either side", func() bool { return len(w.farProcesses()) == 1 && len(w.prefixGroups()) == 1 })
 		})
 	})
 }

@@ -160,14 +160,6 @@ func waitUntil(what string, holds func() bool) error {
 	return nil
 }
 
-// waitEventually is waitUntil for a test.
-func waitEventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	if err := waitUntil(what, holds); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // runPrefixed runs remote words through the prefix, with input, until they exit.
 func (e *testEngine) runPrefixed(t *testing.T, input []byte, words ...string) (stdout, stderr []byte, status int) {
 	t.Helper()

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // A testCluster is Slurm as a remote of remotes.toml: the first command starts the job.
@@ -134,7 +135,7 @@ func TestJobs(t *testing.T) {
 		wantNoError(t, mortal.startContainer(podman, "mortal", binary, "serve", "--socket", w.home+"/s"))
 		t.Cleanup(mortal.cleanups[0])
 		w.socket = w.home + "/s"
-		waitEventually(t, "the container's daemon is there", func() bool { _, err := os.Stat(w.socket); return err == nil })
+		wait.Until(t, "the container's daemon is there", func() bool { _, err := os.Stat(w.socket); return err == nil })
 		if out, errs, status := w.runRepl(t, "exec", "main", "-e", "6 * 7"); status != 0 || out != "42\n" {
 			t.Fatalf("status %d, output %q, errors %q", status, out, errs)
 		}
@@ -155,7 +156,7 @@ func TestJobs(t *testing.T) {
 		job := c.savedJob()
 		_, err := c.remote.engine.runSlurm("scontrol", "update", "JobId="+job, "EndTime=now+1") // the minimum of its limit is a minute
 		wantNoError(t, err)
-		waitEventually(t, "the time of the job is over", func() bool {
+		wait.Until(t, "the time of the job is over", func() bool {
 			out, _ := c.remote.engine.runSlurm("scontrol", "show", "job", job)
 			return strings.Contains(out, "JobState=TIMEOUT")
 		})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -83,7 +84,7 @@ func TestHello(t *testing.T) {
 			_, err := dark.StartTurn(context.Background(), client.StartParams{Session: "side", Input: "sleep 1h", WaitMS: 3600 * 1000})
 			waiting <- err
 		}()
-		r.waitUntil("the long turn runs", func() bool {
+		wait.Until(t, "the long turn runs", func() bool {
 			now, err := other.GetSession(t.Context(), "side")
 			return err == nil && now.Turn == 1 && now.State == session.StateRunning
 		})
@@ -124,7 +125,7 @@ func TestHello(t *testing.T) {
 			}
 			leave(first)
 			second := r.connectAs(uint64(2*i + 2))
-			r.waitUntil("it has its write lock", func() bool { return r.writeLockHolder(other) == "agent" })
+			wait.Until(t, "it has its write lock", func() bool { return r.writeLockHolder(other) == "agent" })
 			if _, err := second.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()}); err != nil {
 				t.Error(err)
 			}
@@ -156,7 +157,7 @@ func TestHello(t *testing.T) {
 			defer c.Close()
 			return r.writeLockHolder(c)
 		}
-		free := func() { r.waitUntil("the write lock is free", func() bool { return r.writeLockHolder(other) == "" }) }
+		free := func() { wait.Until(t, "the write lock is free", func() bool { return r.writeLockHolder(other) == "" }) }
 
 		_ = take().Close()
 		free()
@@ -233,7 +234,7 @@ func TestHello(t *testing.T) {
 		first := r.connectAs(7)
 		_ = first.Close()
 		late := r.dial()
-		r.waitUntil("the first is gone", func() bool {
+		wait.Until(t, "the first is gone", func() bool {
 			all, err := late.ListClients(t.Context(), "")
 			return err == nil && len(all) == 1
 		})
@@ -409,7 +410,7 @@ func TestRequest(t *testing.T) {
 			_, err := c.StartTurn(context.Background(), p)
 			lost <- err
 		}()
-		r.waitUntil("the turn runs", func() bool { now, err := plain.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
+		wait.Until(t, "the turn runs", func() bool { now, err := plain.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
 		for n := range 300 {
 			if _, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "other", Turn: 99, Request: fmt.Sprint(n)}); err != nil {
 				t.Fatal(err)
@@ -474,7 +475,7 @@ func TestStart(t *testing.T) {
 			_, err := c.StartTurn(ctx, client.StartParams{Session: "main", Input: "wait go? ", Continues: true, WaitMS: 24 * 3600 * 1000})
 			ended <- err
 		}()
-		r.waitUntil("the turn runs", func() bool {
+		wait.Until(t, "the turn runs", func() bool {
 			now, err := c.GetSession(t.Context(), "main")
 			return err == nil && now.Turn == 2
 		})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/internal/testkit/faultdial"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/session/sessiontest"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -352,7 +353,7 @@ func TestReconnect(t *testing.T) {
 			_, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "sleep 1h", WaitMS: 3600 * 1000})
 			under <- err
 		}()
-		r.waitUntil("the turn is begun", func() bool { now, err := c.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
+		wait.Until(t, "the turn is begun", func() bool { now, err := c.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
 		w.SetSocket(after.socket)
 		w.SetBroken(true)
 		w.SetBroken(false)
@@ -389,9 +390,9 @@ func TestReconnect(t *testing.T) {
 			_, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "sleep 1h", WaitMS: 3600 * 1000})
 			under <- err
 		}()
-		r.waitUntil("the turn is begun", func() bool { now, err := plain.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
+		wait.Until(t, "the turn is begun", func() bool { now, err := plain.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
 		w.SetBroken(true)
-		r.waitUntil("the client is gone", func() bool { all, err := plain.ListClients(t.Context(), ""); return err == nil && len(all) == 1 })
+		wait.Until(t, "the client is gone", func() bool { all, err := plain.ListClients(t.Context(), ""); return err == nil && len(all) == 1 })
 		for i := range 1024 {
 			other := r.dialWithoutHello()
 			if err := other.Call(t.Context(), client.MethodHello, client.HelloParams{ID: fmt.Sprintf("one-of-many-clients-%d", i), Epoch: 1}, nil); err != nil {
@@ -448,7 +449,7 @@ func TestReconnect(t *testing.T) {
 		l := newLink(t, w)
 		c := newConnOver(t, l)
 		w.SetBroken(true)
-		r.waitUntil("the link is known to be down", func() bool { _, down := l.DownSince(); return down })
+		wait.Until(t, "the link is known to be down", func() bool { _, down := l.DownSince(); return down })
 		ended := make(chan error, 1)
 		go func() {
 			_, err := c.Session("main").Wait(t.Context(), 0, &session.WaitOptions{Timeout: time.Microsecond})

@@ -18,6 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -313,7 +314,7 @@ func TestDaemon(t *testing.T) {
 		c := r.dial()
 		r.newSession(c)
 		want := session.Variables{List: []session.Variable{{Name: "answer", Type: "number", Shape: "1", Bytes: 8}}, More: 1}
-		waitUntil(t, "the worker answers in time", func() bool { // a busy machine may take longer than a query
+		wait.Until(t, "the worker answers in time", func() bool { // a busy machine may take longer than a query
 			got, err := c.ListVariables(t.Context(), "main")
 			if session.KindOf(err) == session.KindNoAnswer {
 				return false

@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"golang.org/x/sys/unix"
 )
 
@@ -41,6 +42,6 @@ func TestDaemon_NoInotifyWatches(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(r.socket)); err != nil {
 		t.Fatal(err)
 	}
-	r.waitUntil("the socket is there again", func() bool { return daemonlock.IsServed(os.Getenv, r.socket) })
+	wait.Until(t, "the socket is there again", func() bool { return daemonlock.IsServed(os.Getenv, r.socket) })
 	r.runCode(r.dial(), "print still", "still\n")
 }

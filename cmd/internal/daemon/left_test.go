@@ -20,12 +20,6 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// waitUntil waits until a condition is true.
-func (d *testDaemon) waitUntil(what string, holds func() bool) {
-	d.t.Helper()
-	wait.Until(d.t, what, holds)
-}
-
 func (d *testDaemon) sessionNames(c *client.Conn) string {
 	d.t.Helper()
 	all, err := c.ListSessions(d.t.Context())
@@ -61,7 +55,7 @@ func TestCreate_AbandonedUnnamed(t *testing.T) {
 	_ = gone.conn.Close()
 	raw.send(`{"jsonrpc":"2.0","id":"kept","method":"session/create","params":{"name":"mine"}}`)
 	_ = raw.receive()
-	r.waitUntil("only the one with a name is left", func() bool { return r.sessionNames(c) == "mine" })
+	wait.Until(t, "only the one with a name is left", func() bool { return r.sessionNames(c) == "mine" })
 }
 
 // logLines collects the lines of a log.
@@ -106,7 +100,7 @@ func TestClose_CancelledWhileWaiting(t *testing.T) {
 	}
 	raw := r.dialRaw()
 	raw.send(`{"jsonrpc":"2.0","id":1,"method":"session/reset","params":{"session":"main"}}`)
-	r.waitUntil("the worker is being ended", func() bool {
+	wait.Until(t, "the worker is being ended", func() bool {
 		s, err := c.GetSession(t.Context(), "main")
 		return err == nil && s.State == session.StateStopping
 	})
@@ -302,7 +296,7 @@ func TestClients_ListAndDetach(t *testing.T) {
 		t.Errorf("ada got %v", err)
 	}
 	<-ada.Done()
-	r.waitUntil("the write lock is free", func() bool {
+	wait.Until(t, "the write lock is free", func() bool {
 		s, err := bob.GetSession(t.Context(), "main")
 		return err == nil && s.WriteLockHolder == ""
 	})
@@ -333,11 +327,11 @@ func TestSessionIdleTimeout_UnusedOnly(t *testing.T) {
 	if _, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "watched", Turn: 1}); err != nil { // it ran until a client subscribed
 		t.Fatal(err)
 	}
-	r.waitUntil("the idle one is closed", func() bool { return r.sessionNames(c) == "kept running waiting watched" })
+	wait.Until(t, "the idle one is closed", func() bool { return r.sessionNames(c) == "kept running waiting watched" })
 	if _, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "running", Turn: 1}); err != nil {
 		t.Fatal(err)
 	}
-	r.waitUntil("the one that ran is closed after it", func() bool { return r.sessionNames(c) == "kept waiting watched" })
+	wait.Until(t, "the one that ran is closed after it", func() bool { return r.sessionNames(c) == "kept waiting watched" })
 }
 
 // Cleanup programs remove directories that were unused for long.

@@ -32,12 +32,6 @@ var chaosTime = flag.Duration("chaos", 3*time.Second, "how long processes are ki
 // chaosEnv makes this program a client that uses the daemon at that socket until it is killed.
 const chaosEnv = "CHAOS_CLIENT"
 
-// waitUntil polls until a condition is true.
-func waitUntil(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	wait.Until(t, what, holds)
-}
-
 func TestLoad_StalledSubscriber(t *testing.T) {
 	size := floodBytes
 	if raceDetector {
@@ -292,9 +286,9 @@ func TestChaos_RandomKills(t *testing.T) {
 		t.Error(err)
 	}
 	r.served <- nil
-	waitUntil(t, "no worker is left", func() bool {
+	wait.Until(t, "no worker is left", func() bool {
 		for pid := range workers {
-			if isAlive(pid) {
+			if testexec.IsAlive(pid) {
 				return false
 			}
 		}
@@ -306,7 +300,7 @@ func TestChaos_RandomKills(t *testing.T) {
 		stacks.Write(buf[:runtime.Stack(buf, true)])
 		t.Errorf("%d goroutines before, %d after:\n%s", goroutines, runtime.NumGoroutine(), stacks.String())
 	}
-	waitUntil(t, fmt.Sprintf("no more than %d files are open, as before", files), func() bool { return openFiles() <= files })
+	wait.Until(t, fmt.Sprintf("no more than %d files are open, as before", files), func() bool { return openFiles() <= files })
 }
 
 // waitGoroutines waits until there are no more goroutines than before.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -163,7 +164,7 @@ func TestIdleTimeout(t *testing.T) {
 		late := clock.now().Add(3 * idleTimeout)
 		clock.wantRunningAt(late)
 		_ = agent.Close()
-		clock.waitUntil("the agent is gone", func() bool {
+		wait.Until(t, "the agent is gone", func() bool {
 			clients, err := onlooker.ListClients(t.Context(), "")
 			return err == nil && len(clients) == 1
 		})

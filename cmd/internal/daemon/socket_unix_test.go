@@ -19,6 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 	proof "github.com/turnstone-repl/turnstone/internal/peer"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // newSocketDir returns a directory with a short path and mode 0700.
@@ -400,7 +401,7 @@ func TestDaemon_SocketTakenOver(t *testing.T) {
 	}
 	defer other.Close()
 	serveProofs(other, r.socket)
-	r.waitUntil("the other has the place", func() bool { // the daemon makes its directory again at once
+	wait.Until(t, "the other has the place", func() bool { // the daemon makes its directory again at once
 		return os.RemoveAll(filepath.Dir(r.socket)) == nil && os.Rename(elsewhere, filepath.Dir(r.socket)) == nil
 	})
 	r.runCode(c, "print still", "still\n")

@@ -6,8 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
 // newSocketName is a socket for one daemon. A test's own directory has too long a name.
@@ -23,8 +21,6 @@ func newSocketName(t testing.TB) string {
 
 // floodBytes is the output for a subscriber that does not read.
 const floodBytes = 100 << 20
-
-func isAlive(pid int) bool { return testexec.IsAlive(pid) }
 
 // openFiles counts the descriptors of this process; 0 where that cannot be done.
 func openFiles() int {

@@ -11,6 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline/render"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -36,7 +37,7 @@ func newWarmDaemon(t testing.TB, change func(*daemon.Options)) *testDaemon {
 func (d *testDaemon) waitForPool(c *client.Conn, what string, want func(client.WarmPool) bool) client.WarmPool {
 	d.t.Helper()
 	var now client.WarmPool
-	d.waitUntil(what, func() bool {
+	wait.Until(d.t, what, func() bool {
 		i, err := c.DaemonInfo(d.t.Context())
 		if err != nil || len(i.WarmPools) != 1 {
 			d.t.Fatalf("%+v, %v", i, err)
@@ -202,7 +203,7 @@ func TestWarmPool(t *testing.T) {
 			o.Supervisor, o.WarmPools[0].Code = sup, "sleep"
 		})
 		c := r.dial()
-		r.waitUntil("one is being made", func() bool { return len(sup.Sessions()) == 1 })
+		wait.Until(t, "one is being made", func() bool { return len(sup.Sessions()) == 1 })
 		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"}); err != nil {
 			t.Fatal(err)
 		}

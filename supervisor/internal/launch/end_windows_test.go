@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/windows"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
@@ -33,7 +34,7 @@ func waitDescendants(t *testing.T, o *workerOutput) map[string]int {
 			t.Fatalf("got %q, want a descendant %q", text, name)
 		}
 	}
-	if pid := found["breakaway"]; pid != 0 && !isWine() {
+	if pid := found["breakaway"]; pid != 0 && !testexec.IsWine() {
 		t.Errorf("process %d could break away from its job", pid)
 	}
 	return found

@@ -308,8 +308,3 @@ func startRole(t testing.TB, role string, args ...string) testWorker {
 	t.Helper()
 	return startCommand(t, newRoleCommand(role, args...))
 }
-
-// isWine reports whether this is not Windows itself.
-func isWine() bool {
-	return windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() == nil
-}

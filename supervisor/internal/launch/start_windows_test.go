@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/windows"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
@@ -92,7 +93,7 @@ func TestStart_Windows(t *testing.T) {
 		const always = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION
 		for memory, flags := range map[int64]uint32{0: always, 512 << 20: always | windows.JOB_OBJECT_LIMIT_JOB_MEMORY} {
 			limits := launch.NewJobLimits(monitorproto.ProcessLimits{Memory: memory})
-			if !isWine() { // Wine does not show the arguments
+			if !testexec.IsWine() { // Wine does not show the arguments
 				c := newRoleCommand("forever")
 				c.Limits.Memory = memory
 				limits = launch.JobLimits(startCommand(t, c).WorkerProcess)
@@ -130,7 +131,7 @@ func copyTestBinary(t *testing.T, name string) string {
 
 func TestExit_Windows(t *testing.T) {
 	t.Run("reports that the memory limit was reached", func(t *testing.T) {
-		if isWine() {
+		if testexec.IsWine() {
 			t.Skip("Wine's jobs do not count memory")
 		}
 		c := newRoleCommand("allocate")
@@ -160,7 +161,7 @@ func TestExit_Windows(t *testing.T) {
 	})
 
 	t.Run("reports the peak memory", func(t *testing.T) {
-		if isWine() {
+		if testexec.IsWine() {
 			t.Skip("Wine's jobs do not count memory")
 		}
 		w := startRole(t, "exit", "0")
@@ -417,7 +418,7 @@ func TestTerminal_Windows(t *testing.T) {
 	})
 
 	t.Run("can be resized", func(t *testing.T) {
-		if isWine() {
+		if testexec.IsWine() {
 			t.Skip("Wine's ResizePseudoConsole is not implemented")
 		}
 		w := startRole(t, "forever")
