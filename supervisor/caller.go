@@ -3,10 +3,8 @@ package supervisor
 import (
 	"context"
 	"path"
-	"strings"
 
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -49,71 +47,6 @@ func (c Caller) ReportProgress(progress, total float64, message string) {
 	if s.m.generation == c.Generation && s.m.turn != nil && s.m.turn.id == c.Turn && c.Turn > 0 {
 		s.m.recordEvent(timeline.Progress{Progress: progress, Total: total, Message: fitValidText(s.log.Redact(message), maxDetailBytes)})
 	}
-}
-
-// A userDecision is a user's answer to a pending call. The zero value is a refusal, and cancels a
-// form.
-type userDecision struct {
-	allowed bool
-	form    session.FormAnswer
-}
-
-// awaitDecision blocks a call of a generation until the user decides. It gives the call an ID and
-// passes the ID to ask, which runs with s.mu held.
-func (s *Session) awaitDecision(ctx context.Context, generation uint64, ask func(id uint64)) userDecision {
-	answer := make(chan userDecision, 1)
-	s.mu.Lock()
-	if s.worker == nil || s.m.generation != generation {
-		s.unlock()
-		return userDecision{}
-	}
-	s.lastPendingCall++
-	id := hostCallBit + s.lastPendingCall
-	if s.pendingDecisions == nil {
-		s.pendingDecisions = make(map[uint64]chan userDecision)
-	}
-	s.pendingDecisions[id] = answer
-	ask(id)
-	s.unlock()
-	select {
-	case v := <-answer:
-		return v
-	case <-ctx.Done():
-	}
-	s.releaseCall(id)
-	return userDecision{}
-}
-
-// releaseCall withdraws the request of a pending call that has ended.
-func (s *Session) releaseCall(id uint64) {
-	s.mu.Lock()
-	defer s.unlock()
-	delete(s.pendingDecisions, id)
-	s.m.handleDenial(monitorproto.Denial{ID: id, Resolved: true}, session.Grant{})
-}
-
-// MatchFunction reports whether a pattern covers a function, as in [session.Grant].Call. "github.*"
-// covers all functions of a group except destructive ones.
-func MatchFunction(pattern, function string, destructive bool) bool {
-	if pattern == function {
-		return true
-	}
-	ok, err := path.Match(pattern, function)
-	return ok && err == nil && !destructive
-}
-
-func callGrantCovers(pattern string, d timeline.AccessDenied) bool {
-	return pattern != "" && d.Call != "" && MatchFunction(pattern, d.Call, d.Destructive)
-}
-
-// widerGrant returns the grant for all functions of the call's group. It returns nil if that grant
-// would not cover the call.
-func widerGrant(d timeline.AccessDenied) *session.Grant {
-	group, _, found := strings.Cut(d.Call, ".")
-	if !found || d.Destructive {
-		return nil
-	}
-	return &session.Grant{Call: group + ".*"}
 }
 
 // hasOneTarget reports whether a grant names exactly one path, host or function.

@@ -2,9 +2,12 @@ package supervisor
 
 import (
 	"fmt"
+	"os/user"
+	"path/filepath"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/environ"
+	"github.com/turnstone-repl/turnstone/internal/userdirs"
 )
 
 // workerEnv returns the environment of a worker. It starts from base without the names in scrub,
@@ -83,4 +86,27 @@ func openBLASEnv(env []string, memory int64, processors int) []string {
 		}
 	}
 	return []string{fmt.Sprintf("OPENBLAS_NUM_THREADS=%d", threads)}
+}
+
+// accountHome returns the home directory of the OS user, regardless of HOME; "" if it is unknown.
+func accountHome() string {
+	account, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return account.HomeDir
+}
+
+// movedHomeDirs returns the directories that variables use in place of subdirectories of the home
+// directory. The keys are those subdirectories.
+func movedHomeDirs(env []string) map[string]string {
+	moved := map[string]string{}
+	for usual, find := range map[string]func(func(string) string, string) string{
+		".cache": userdirs.Cache, ".config": userdirs.Config, ".local/share": userdirs.Data, ".local/state": userdirs.State,
+	} {
+		if dir := find(environ.Getenv(env), ""); dir != "" {
+			moved[usual] = filepath.Clean(dir)
+		}
+	}
+	return moved
 }

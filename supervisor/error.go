@@ -47,3 +47,11 @@ func startError(name string, cause error) error {
 func startErrorText(name string, cause error) string {
 	return fmt.Sprintf("session %q did not start: %v", name, cause)
 }
+
+func invalidNameError(name string) error {
+	return session.Errorf(session.KindName, "%q is not a session name: use 1 to 64 letters, digits, dots, dashes and underscores", name)
+}
+
+func existsError(name string) error {
+	return session.Errorf(session.KindExists, "a session named %q is open", name)
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -275,12 +274,6 @@ func describeLink(path, found, programs string) string {
 		return from + " leads to " + to
 	}
 	return from + " leads to " + to + ", which " + programs
-}
-
-// isFileOrDir reports whether a path is a directory or a regular file.
-func isFileOrDir(path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && (st.IsDir() || st.Mode().IsRegular())
 }
 
 // checkReadGrant returns why no session with this spec may see a path without symbolic links; nil

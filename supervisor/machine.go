@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,6 +33,10 @@ const (
 
 	// maxPendingRequests bounds the open input requests of one turn.
 	maxPendingRequests = 1024
+
+	// signalTimeout is how long a turn waits for the signals of the previous turn. The monitor
+	// usually sends them within microseconds. After the timeout, the turn is skipped with a notice.
+	signalTimeout = 10 * time.Second
 )
 
 // A sessionMachine holds the state of a session and decides what comes next. Each method handles
@@ -478,3 +483,26 @@ func (m *sessionMachine) dropQueuedInput() {
 		m.recordNotice("%d bytes of unread input were dropped", n)
 	}
 }
+
+// copyPrefix returns a copy of the first n bytes of b.
+func copyPrefix(b []byte, n int) []byte { return bytes.Clone(b[:min(len(b), n)]) }
+
+// appendLastLine returns the end of the output after the last newline, at most maxPromptBytes
+// bytes.
+func appendLastLine(line, b []byte) []byte {
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i] == '\n' {
+			line, b = line[:0], b[i+1:]
+			break
+		}
+		if len(b)-i > maxPromptBytes {
+			line, b = line[:0], b[i:]
+			break
+		}
+	}
+	line = append(line, b...)
+	return line[max(0, len(line)-maxPromptBytes):]
+}
+
+// maxPromptBytes bounds a prompt that is taken from the terminal's output, in bytes.
+const maxPromptBytes = 256

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,17 +39,6 @@ const (
 	// forgotten and may be requested again.
 	maxRefusedGrants = 256
 )
-
-// A sandboxControl changes the sandbox of a running worker.
-type sandboxControl interface {
-	// AnswerCall resumes a pending call, which succeeds only if ok is true. It is no error if the call
-	// no longer exists.
-	AnswerCall(call uint64, ok bool) error
-	// Grant makes a file or directory writable, or visible if read is true. When it returns, all
-	// programs of the worker can use it. id is its filestate.IdentityOf; "" accepts anything at that
-	// path. After host.ErrGrantPending, late is called if the grant takes effect later.
-	Grant(path string, read bool, id string, late func()) error
-}
 
 // handleDenial handles a call that the sandbox of a worker refused or suspended.
 func (s *Session) handleDenial(generation uint64, d monitorproto.Denial) {
@@ -541,4 +531,34 @@ func specWorkspace(spec *workers.Spec) string {
 		dir, _ = os.Getwd()
 	}
 	return paths.RealOrSame(dir)
+}
+
+// MatchFunction reports whether a pattern covers a function, as in [session.Grant].Call. "github.*"
+// covers all functions of a group except destructive ones.
+func MatchFunction(pattern, function string, destructive bool) bool {
+	if pattern == function {
+		return true
+	}
+	ok, err := path.Match(pattern, function)
+	return ok && err == nil && !destructive
+}
+
+func callGrantCovers(pattern string, d timeline.AccessDenied) bool {
+	return pattern != "" && d.Call != "" && MatchFunction(pattern, d.Call, d.Destructive)
+}
+
+// widerGrant returns the grant for all functions of the call's group. It returns nil if that grant
+// would not cover the call.
+func widerGrant(d timeline.AccessDenied) *session.Grant {
+	group, _, found := strings.Cut(d.Call, ".")
+	if !found || d.Destructive {
+		return nil
+	}
+	return &session.Grant{Call: group + ".*"}
+}
+
+// isFileOrDir reports whether a path is a directory or a regular file.
+func isFileOrDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && (st.IsDir() || st.Mode().IsRegular())
 }

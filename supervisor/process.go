@@ -27,7 +27,7 @@ type launchResult struct {
 }
 
 // A process is a worker's process together with everything that it started, on any system. Any
-// goroutine may call its methods; [host.WorkerProcess] documents them.
+// goroutine may call its methods; [launch.WorkerProcess] documents them.
 type process interface {
 	processLifecycle
 	processSandbox
@@ -111,4 +111,15 @@ func launchLocal(c *launch.StartConfig) (*launchResult, error) {
 		l.control = p
 	}
 	return l, nil
+}
+
+// A sandboxControl changes the sandbox of a running worker.
+type sandboxControl interface {
+	// AnswerCall resumes a pending call, which succeeds only if ok is true. It is no error if the call
+	// no longer exists.
+	AnswerCall(call uint64, ok bool) error
+	// Grant makes a file or directory writable, or visible if read is true. When it returns, all
+	// programs of the worker can use it. id is its filestate.IdentityOf; "" accepts anything at that
+	// path. After launch.ErrGrantPending, late is called if the grant takes effect later.
+	Grant(path string, read bool, id string, late func()) error
 }

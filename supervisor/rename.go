@@ -49,11 +49,3 @@ func (sup *Supervisor) moveSession(s *Session, name string) error {
 	sup.sessions[name] = s
 	return nil
 }
-
-func invalidNameError(name string) error {
-	return session.Errorf(session.KindName, "%q is not a session name: use 1 to 64 letters, digits, dots, dashes and underscores", name)
-}
-
-func existsError(name string) error {
-	return session.Errorf(session.KindExists, "a session named %q is open", name)
-}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -250,20 +249,6 @@ func (o *Options) serviceDirs(sandbox *workers.Sandbox, dir string) (hidden []st
 	return hidden
 }
 
-// movedHomeDirs returns the directories that variables use in place of subdirectories of the home
-// directory. The keys are those subdirectories.
-func movedHomeDirs(env []string) map[string]string {
-	moved := map[string]string{}
-	for usual, find := range map[string]func(func(string) string, string) string{
-		".cache": userdirs.Cache, ".config": userdirs.Config, ".local/share": userdirs.Data, ".local/state": userdirs.State,
-	} {
-		if dir := find(environ.Getenv(env), ""); dir != "" {
-			moved[usual] = filepath.Clean(dir)
-		}
-	}
-	return moved
-}
-
 // daemonDirs returns the directories in which a daemon listens, if a variable names them. A session
 // that could change them in its workspace could impersonate the daemon.
 func daemonDirs(env []string) (dirs []string) {
@@ -383,13 +368,4 @@ func (sup *Supervisor) trySandboxBy(ctx context.Context, sandbox *workers.Sandbo
 		return nil, cmp.Or(ctx.Err(), err)
 	}
 	return notices, nil
-}
-
-// accountHome returns the home directory of the OS user, regardless of HOME; "" if it is unknown.
-func accountHome() string {
-	account, err := user.Current()
-	if err != nil {
-		return ""
-	}
-	return account.HomeDir
 }

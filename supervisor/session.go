@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -79,9 +78,6 @@ type openAnswers struct {
 	pendingDecisions map[uint64]chan userDecision // connections, calls and forms that wait for a user, by ID
 	lastPendingCall  uint64
 }
-
-// maxPromptBytes bounds a prompt that is taken from the terminal's output, in bytes.
-const maxPromptBytes = 256
 
 // Name returns the session's name.
 func (s *Session) Name() string { return *s.name.Load() }
@@ -473,9 +469,6 @@ func (s *Session) stopWorker(to phase) {
 	s.m.stopStep = step
 	s.mu.Unlock()
 }
-
-// copyPrefix returns a copy of the first n bytes of b.
-func copyPrefix(b []byte, n int) []byte { return bytes.Clone(b[:min(len(b), n)]) }
 
 // lastCodeLine returns the last line of code that is not blank, limited to maxPromptBytes.
 func lastCodeLine(code string) string {

@@ -25,15 +25,9 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-const (
-	// drainTimeout is how long the terminal and the channel of an exited worker are read before
-	// they are closed, in case something keeps them open.
-	drainTimeout = 500 * time.Millisecond
-
-	// signalTimeout is how long a turn waits for the signals of the previous turn. The monitor
-	// usually sends them within microseconds. After the timeout, the turn is skipped with a notice.
-	signalTimeout = 10 * time.Second
-)
+// drainTimeout is how long the terminal and the channel of an exited worker are read before
+// they are closed, in case something keeps them open.
+const drainTimeout = 500 * time.Millisecond
 
 // A worker is a generation of a session: a process, its channel and its terminal. It passes their
 // input to the session's machine and performs the machine's effects. It decides nothing itself.
@@ -580,21 +574,4 @@ func (w *worker) feedTerminal() {
 		w.lastOutput.Store(0)
 		w.scanReaders()
 	}
-}
-
-// appendLastLine returns the end of the output after the last newline, at most maxPromptBytes
-// bytes.
-func appendLastLine(line, b []byte) []byte {
-	for i := len(b) - 1; i >= 0; i-- {
-		if b[i] == '\n' {
-			line, b = line[:0], b[i+1:]
-			break
-		}
-		if len(b)-i > maxPromptBytes {
-			line, b = line[:0], b[i:]
-			break
-		}
-	}
-	line = append(line, b...)
-	return line[max(0, len(line)-maxPromptBytes):]
 }

@@ -48,7 +48,7 @@ const KillTimeout = time.Second
 func IsMonitor() bool { return len(os.Args) == 1 && os.Args[0] == Name }
 
 // init runs a monitor before most of the program is initialized. To initialize the rest would take
-// more memory than the whole monitor, in every session. See host.MonitorMain.
+// more memory than the whole monitor, in every session. See launch.MonitorMain.
 func init() {
 	if IsMonitor() {
 		Run()
