@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
@@ -176,4 +177,24 @@ func (d *Daemon) restoreWriteLocks(c *clientState) (announce []*writeLock) {
 	}
 	c.locksAtDisconnect = nil
 	return announce
+}
+
+// checkAuthor returns an error if name is not a valid author; "" is one.
+func checkAuthor(name string) error {
+	if !client.IsAuthor(name) {
+		return rpcserver.InvalidParams("author: use up to %d bytes of text, without control or invisible characters", client.MaxAuthorBytes)
+	}
+	return nil
+}
+
+// A connState holds what the daemon knows about one connection.
+type connState struct {
+	id            string
+	pid           int // the client's process; 0 if unknown
+	since         time.Time
+	author        string // the last name that the client gave
+	client        *clientState
+	subscriptions map[string]*subscription
+	waitingCalls  map[*openSession]int // calls that wait for a session
+	detached      bool                 // ended by connection/detach: the client gets no locks back
 }

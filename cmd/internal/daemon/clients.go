@@ -12,18 +12,6 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 )
 
-// A connState holds what the daemon knows about one connection.
-type connState struct {
-	id            string
-	pid           int // the client's process; 0 if unknown
-	since         time.Time
-	author        string // the last name that the client gave
-	client        *clientState
-	subscriptions map[string]*subscription
-	waitingCalls  map[*openSession]int // calls that wait for a session
-	detached      bool                 // ended by connection/detach: the client gets no locks back
-}
-
 // addConn registers a new connection. The server calls over when the connection ends.
 func (d *Daemon) addConn(conn *rpcserver.Conn) (over func()) {
 	l := &connState{
@@ -68,15 +56,6 @@ func (d *Daemon) removeConn(conn *rpcserver.Conn) {
 	d.mu.Unlock()
 	for _, b := range released {
 		b.announceRelease()
-	}
-}
-
-// setAuthor notes the author name that a client gives.
-func (d *Daemon) setAuthor(conn *rpcserver.Conn, author string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if l := d.connections[conn]; l != nil && author != "" {
-		l.author = author
 	}
 }
 

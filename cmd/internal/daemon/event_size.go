@@ -8,6 +8,10 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
+// maxDisplayBytes bounds the data of a display in an answer, in bytes. Larger types are only
+// named.
+const maxDisplayBytes = 8 << 20
+
 // trimReply limits the events of a reply to what fits on one line.
 func trimReply(r session.Reply) session.Reply {
 	r.Events = fitEvents(r.Events)

@@ -19,10 +19,6 @@ const (
 
 	// interruptTimeout is how long the interrupt of a cancelled call may take.
 	interruptTimeout = 2 * time.Second
-
-	// maxDisplayBytes bounds the data of a display in an answer, in bytes. Larger types are only
-	// named.
-	maxDisplayBytes = 8 << 20
 )
 
 // newHandler returns a handler that decodes the params for f and encodes its errors for clients.
@@ -84,9 +80,6 @@ func (d *Daemon) reportDuration(ctx context.Context, r *rpcserver.Request) {
 		}
 	}
 }
-
-// emptyResult is the result of methods that return nothing, and the params of those that take none.
-type emptyResult struct{}
 
 func (d *Daemon) methodHandlers() map[string]rpcserver.Handler {
 	return map[string]rpcserver.Handler{
@@ -213,14 +206,6 @@ func (d *Daemon) handleClose(ctx context.Context, r *rpcserver.Request, p client
 		d.log.Info("session closed", "session", e.name, "by", d.clientLabel(r.Conn))
 		return emptyResult{}, d.removeSession(ctx, e)
 	})
-}
-
-// checkAuthor returns an error if name is not a valid author; "" is one.
-func checkAuthor(name string) error {
-	if !client.IsAuthor(name) {
-		return rpcserver.InvalidParams("author: use up to %d bytes of text, without control or invisible characters", client.MaxAuthorBytes)
-	}
-	return nil
 }
 
 func (d *Daemon) handleStart(ctx context.Context, r *rpcserver.Request, p client.StartParams) (session.Reply, error) {

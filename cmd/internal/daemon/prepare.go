@@ -119,23 +119,3 @@ func (r *progressReporter) sendFrame(p client.PreparationProgress) {
 		_ = conn.Notify(client.MethodProgress, p)
 	}
 }
-
-// awaitPrepared waits while a session is being prepared. If the preparation failed, the first
-// client that is told makes the name of the session free.
-func (d *Daemon) awaitPrepared(ctx context.Context, e *openSession) error {
-	return d.sessionError(e, e.session.WaitPrepared(ctx))
-}
-
-// sessionError returns the error about a session that a client gets, or nil. It first waits for the
-// end of the progress reports, so that the client gets the last frame before the error.
-func (d *Daemon) sessionError(e *openSession, err error) error {
-	if e.progress != nil && e.session.State() != session.StatePreparing {
-		<-e.progress.done
-	}
-	failure := e.session.PreparationError()
-	if err == nil || failure == nil {
-		return err
-	}
-	_ = d.removeSession(context.Background(), e)
-	return &rpcserver.Error{Code: rpcserver.CodeFailed, Kind: string(session.KindStart), Message: failure.Error(), Data: map[string]any{"packages": e.packages}}
-}

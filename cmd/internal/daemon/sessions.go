@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
@@ -524,4 +525,49 @@ func clientError(err error) error {
 		code = rpcserver.CodeInvalidParams
 	}
 	return &rpcserver.Error{Code: code, Kind: string(e.Kind), Message: err.Error(), Data: e.Data()}
+}
+
+// A subscription sends the events of a timeline to a client, each once and in order. Unless paused,
+// it has a goroutine. A subscription to ticks has no position, and may be for all sessions.
+type subscription struct {
+	id          string
+	order       uint64       // grows with each subscription
+	entry       *openSession // nil means all sessions
+	changesOnly bool
+	blobRefs    bool // large data is only named, by its digest
+	conn        *rpcserver.Conn
+
+	sentUpTo atomic.Uint64 // a timeline.Seq: everything up to it was sent
+
+	// Only the goroutine that runs the inline methods of the connection uses these fields.
+	stop    context.CancelFunc // nil while paused
+	stopped chan struct{}      // closed when the goroutine has ended
+}
+
+// sessionName returns the name of the session; "" for all sessions.
+func (s *subscription) sessionName() string {
+	if s.entry == nil {
+		return ""
+	}
+	return s.entry.name
+}
+
+// awaitPrepared waits while a session is being prepared. If the preparation failed, the first
+// client that is told makes the name of the session free.
+func (d *Daemon) awaitPrepared(ctx context.Context, e *openSession) error {
+	return d.sessionError(e, e.session.WaitPrepared(ctx))
+}
+
+// sessionError returns the error about a session that a client gets, or nil. It first waits for the
+// end of the progress reports, so that the client gets the last frame before the error.
+func (d *Daemon) sessionError(e *openSession, err error) error {
+	if e.progress != nil && e.session.State() != session.StatePreparing {
+		<-e.progress.done
+	}
+	failure := e.session.PreparationError()
+	if err == nil || failure == nil {
+		return err
+	}
+	_ = d.removeSession(context.Background(), e)
+	return &rpcserver.Error{Code: rpcserver.CodeFailed, Kind: string(session.KindStart), Message: failure.Error(), Data: map[string]any{"packages": e.packages}}
 }

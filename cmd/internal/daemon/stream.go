@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
@@ -18,31 +17,6 @@ const (
 	// snapshotPartBytes is the approximate encoded size of one part of a snapshot, in bytes.
 	snapshotPartBytes = 2 << 20
 )
-
-// A subscription sends the events of a timeline to a client, each once and in order. Unless paused,
-// it has a goroutine. A subscription to ticks has no position, and may be for all sessions.
-type subscription struct {
-	id          string
-	order       uint64       // grows with each subscription
-	entry       *openSession // nil means all sessions
-	changesOnly bool
-	blobRefs    bool // large data is only named, by its digest
-	conn        *rpcserver.Conn
-
-	sentUpTo atomic.Uint64 // a timeline.Seq: everything up to it was sent
-
-	// Only the goroutine that runs the inline methods of the connection uses these fields.
-	stop    context.CancelFunc // nil while paused
-	stopped chan struct{}      // closed when the goroutine has ended
-}
-
-// sessionName returns the name of the session; "" for all sessions.
-func (s *subscription) sessionName() string {
-	if s.entry == nil {
-		return ""
-	}
-	return s.entry.name
-}
 
 func (s *subscription) sentSeq() timeline.Seq { return timeline.Seq(s.sentUpTo.Load()) }
 

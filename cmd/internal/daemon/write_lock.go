@@ -192,3 +192,15 @@ func (l *writeLock) announceRelease() {
 		l.entry.session.Notify(l.author + " has released the write lock")
 	}
 }
+
+// emptyResult is the result of methods that return nothing, and the params of those that take none.
+type emptyResult struct{}
+
+// setAuthor notes the author name that a client gives.
+func (d *Daemon) setAuthor(conn *rpcserver.Conn, author string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.connections[conn]; l != nil && author != "" {
+		l.author = author
+	}
+}
