@@ -12,6 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 	"github.com/turnstone-repl/turnstone/internal/peer"
 	"github.com/turnstone-repl/turnstone/internal/testkit/owners"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
 // environment are those of a login.
@@ -143,12 +144,7 @@ func TestReadEntry_Untrusted(t *testing.T) {
 }
 
 func TestFindSocket_Unserved(t *testing.T) {
-	// A test's own directory may have too long a name for a socket.
-	login, err := os.MkdirTemp("", "r")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(login) })
+	login := testexec.ShortDir(t)
 	v := environment{"XDG_RUNTIME_DIR": login, "TMPDIR": login, "XDG_STATE_HOME": t.TempDir()}
 	named, other := daemonlock.SocketPaths(v.get)[0], daemonlock.PersistentSocketPaths(v.get)[0]
 	for _, path := range []string{named, other} {
@@ -192,11 +188,7 @@ func TestFindSocket_Unserved(t *testing.T) {
 
 // A session may write the temporary directory, which can be in its workspace.
 func TestReadEntry_NeedsProof(t *testing.T) {
-	tmp, err := os.MkdirTemp("", "r") // short, for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
+	tmp := testexec.ShortDir(t)
 	v := environment{"XDG_RUNTIME_DIR": tmp, "TMPDIR": tmp, "XDG_STATE_HOME": t.TempDir()}
 	usual, dir, socket := daemonlock.SocketPaths(v.get)[0], filepath.Dir(daemonlock.PersistentSocketPaths(v.get)[0]), filepath.Join(tmp, "s")
 	path, err := daemonlock.WriteEntry(v.get, socket) // of this process, which lives

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/owners"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 )
 
@@ -188,12 +189,7 @@ func TestKeys(t *testing.T) {
 // serveSocket answers those who connect to a socket, and says where it is.
 func serveSocket(t *testing.T, answer func(conn net.Conn, socket string)) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "p") // the path of a socket is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	socket := filepath.Join(dir, "s")
+	socket := filepath.Join(testexec.ShortDir(t), "s")
 	l, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)

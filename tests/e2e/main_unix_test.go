@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 )
 
@@ -93,15 +94,10 @@ func (h home) wantNothingLeft(t *testing.T) {
 	}
 }
 
-// newSocketName returns a socket for one daemon. A test's own directory has too long a path.
+// newSocketName returns a socket for one daemon.
 func newSocketName(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "e2e")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return filepath.Join(dir, "d")
+	return filepath.Join(testexec.ShortDir(t), "d")
 }
 
 // noSocketMessage is the system's error for a missing socket.

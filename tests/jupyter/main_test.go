@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 )
 
@@ -59,11 +60,7 @@ type jupyterHome struct {
 func newJupyterHome(t testing.TB) jupyterHome {
 	t.Helper()
 	interpreter := venvPython(t)
-	home, err := os.MkdirTemp("", "j") // a short path, because those of sockets are limited
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(home) })
+	home := testexec.ShortDir(t)
 	p := jupyterHome{home: home}
 	for name, dir := range map[string]string{
 		"HOME": "", "TMPDIR": "tmp", "XDG_RUNTIME_DIR": "run", "XDG_CACHE_HOME": "cache", "XDG_STATE_HOME": "state",

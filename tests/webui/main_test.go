@@ -25,6 +25,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/session"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
 // testTimeout bounds every wait for a condition. A test that comes near it has failed.
@@ -93,11 +95,7 @@ func newTestDaemon(t *testing.T) *testDaemon {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")
 	}
-	dir, err := os.MkdirTemp("", "p") // the path of a socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := testexec.ShortDir(t)
 	s := &testDaemon{t: t, dir: dir, socket: filepath.Join(dir, "s")}
 	s.stop = s.startDaemon()
 	return s

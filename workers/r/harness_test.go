@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/r"
@@ -68,11 +69,7 @@ func newSpec(t testing.TB, s workerSetup) workers.Spec {
 		env = append(env, name+"="+path)
 	}
 	// R processes that the worker starts, and that are killed with it, leave their directories here.
-	temporary, err := os.MkdirTemp("", "r-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(temporary) })
+	temporary := testexec.ShortDir(t)
 	if s.noPackages {
 		env = append(env, "R_DEFAULT_PACKAGES=NULL")
 	}

@@ -19,23 +19,13 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 	proof "github.com/turnstone-repl/turnstone/internal/peer"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
-// newSocketDir returns a directory with a short path and mode 0700.
-func newSocketDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
 func TestListen(t *testing.T) {
 	t.Run("only the user can access the socket", func(t *testing.T) {
-		path := filepath.Join(newSocketDir(t), "new", "s")
+		path := filepath.Join(testexec.ShortDir(t), "new", "s")
 		l, err := daemon.Listen(path)
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +46,7 @@ func TestListen(t *testing.T) {
 	// A session may be created while the daemon creates its socket again. The mode of the socket must
 	// not apply to the files of the session.
 	t.Run("does not change the modes of other files", func(t *testing.T) {
-		dir := newSocketDir(t)
+		dir := testexec.ShortDir(t)
 		done := make(chan error)
 		stop := make(chan struct{})
 		go func() {
@@ -94,7 +84,7 @@ func TestListen(t *testing.T) {
 	})
 
 	t.Run("never takes a live socket", func(t *testing.T) {
-		path := filepath.Join(newSocketDir(t), "s")
+		path := filepath.Join(testexec.ShortDir(t), "s")
 		newProvingListener(t, path)
 		if _, err := daemon.Listen(path); !errors.Is(err, daemon.ErrServed) {
 			t.Errorf("a second one: %v", err)
@@ -111,7 +101,7 @@ func TestListen(t *testing.T) {
 	})
 
 	t.Run("replaces a dead socket and no other file", func(t *testing.T) {
-		path := filepath.Join(newSocketDir(t), "s")
+		path := filepath.Join(testexec.ShortDir(t), "s")
 		dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 		if err != nil {
 			t.Fatal(err)
@@ -135,7 +125,7 @@ func TestListen(t *testing.T) {
 	})
 
 	t.Run("explains an invalid path", func(t *testing.T) {
-		dir := newSocketDir(t)
+		dir := testexec.ShortDir(t)
 		open := filepath.Join(dir, "open")
 		if err := os.Mkdir(open, 0o700); err != nil {
 			t.Fatal(err)
@@ -162,7 +152,7 @@ func TestListen(t *testing.T) {
 			"nothing":       func(string) error { return nil },
 		} {
 			t.Run(name, func(t *testing.T) {
-				path := filepath.Join(newSocketDir(t), "new", "s")
+				path := filepath.Join(testexec.ShortDir(t), "new", "s")
 				l := newProvingListener(t, path) // which waits at the old socket
 				if err := remove(path); err != nil {
 					t.Fatal(err)
@@ -183,7 +173,7 @@ func TestListen(t *testing.T) {
 	})
 
 	t.Run("closing leaves the socket of another daemon", func(t *testing.T) {
-		path := filepath.Join(newSocketDir(t), "new", "s")
+		path := filepath.Join(testexec.ShortDir(t), "new", "s")
 		first, err := daemon.Listen(path)
 		if err != nil {
 			t.Fatal(err)
@@ -259,7 +249,7 @@ func TestListen_SystemdSocket(t *testing.T) {
 		_ = l.Close()
 		return
 	}
-	dir := newSocketDir(t)
+	dir := testexec.ShortDir(t)
 	given, own := filepath.Join(dir, "given"), filepath.Join(dir, "own")
 	handed, err := net.ListenUnix("unix", &net.UnixAddr{Name: given, Net: "unix"})
 	if err != nil {
@@ -300,7 +290,7 @@ func TestListener(t *testing.T) {
 	// The other daemon may start while this one creates its files again.
 	t.Run("renewing reports the files of another daemon", func(t *testing.T) {
 		t.Parallel()
-		dir := newSocketDir(t)
+		dir := testexec.ShortDir(t)
 		path := filepath.Join(dir, "here", "s")
 		for round := range 300 {
 			mine, err := daemon.Listen(path)
@@ -354,9 +344,9 @@ func TestListener(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				path := filepath.Join(newSocketDir(t), "here", "s")
+				path := filepath.Join(testexec.ShortDir(t), "here", "s")
 				l := newProvingListener(t, path)
-				dir := filepath.Join(newSocketDir(t), "other")
+				dir := filepath.Join(testexec.ShortDir(t), "other")
 				if err := os.Mkdir(dir, 0o700); err != nil {
 					t.Fatal(err)
 				}
@@ -379,9 +369,9 @@ func TestListener(t *testing.T) {
 
 	t.Run("names the files that sessions must not write", func(t *testing.T) {
 		t.Parallel()
-		path := filepath.Join(newSocketDir(t), "here", "s")
+		path := filepath.Join(testexec.ShortDir(t), "here", "s")
 		l := newProvingListener(t, path)
-		for _, dir := range []string{newSocketDir(t), filepath.Dir(filepath.Dir(path))} { // one with a socket of its own has no other
+		for _, dir := range []string{testexec.ShortDir(t), filepath.Dir(filepath.Dir(path))} { // one with a socket of its own has no other
 			if keep, _ := l.MoveOutOf([]string{dir}); !slices.Equal(keep, []string{path, path + ".lock"}) || l.MoveReason() != "" {
 				t.Errorf("%s: it keeps %q", dir, keep)
 			}
@@ -394,7 +384,7 @@ func TestDaemon_SocketTakenOver(t *testing.T) {
 	r := startDaemon(t, nil)
 	c := r.dial()
 	r.newSession(c)
-	elsewhere := filepath.Join(newSocketDir(t), "other")
+	elsewhere := filepath.Join(testexec.ShortDir(t), "other")
 	other, err := daemon.Listen(filepath.Join(elsewhere, filepath.Base(r.socket)))
 	if err != nil {
 		t.Fatal(err)
@@ -450,7 +440,7 @@ func (i impostor) replaceSocket(t *testing.T, socket string) {
 
 // An address is free again only when every session that writes to its directory has ended.
 func TestListener_ReturnsAfterSessions(t *testing.T) {
-	login, tmp, state := newSocketDir(t), newSocketDir(t), newSocketDir(t)
+	login, tmp, state := testexec.ShortDir(t), testexec.ShortDir(t), testexec.ShortDir(t)
 	t.Setenv("XDG_RUNTIME_DIR", login)
 	t.Setenv("TMPDIR", tmp)
 	t.Setenv("XDG_STATE_HOME", state)

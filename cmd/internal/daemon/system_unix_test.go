@@ -6,17 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
-// newSocketName is a socket for one daemon. A test's own directory has too long a name.
+// newSocketName is a socket for one daemon.
 func newSocketName(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "d")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return filepath.Join(dir, "s")
+	return filepath.Join(testexec.ShortDir(t), "s")
 }
 
 // floodBytes is the output for a subscriber that does not read.

@@ -4,6 +4,7 @@ package testexec
 import (
 	"os"
 	"syscall"
+	"testing"
 	"time"
 )
 
@@ -31,4 +32,16 @@ func OwnPath() string {
 		panic(err)
 	}
 	return path
+}
+
+// ShortDir returns a new directory, which is removed after the test. The system bounds the path of a
+// socket, and the test's own directory has too long a one.
+func ShortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
