@@ -442,4 +442,52 @@ print('bad', bad)`)
 			w.RunCode("input()").WantOutput(t, "'line'\n")
 		})
 	})
+
+	// If one were lost, the code would wait for an answer that it was to wait for no longer.
+	t.Run("a question ends wherever one is raised", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			s.Env = append(s.Env, "TERM=xterm") // of a user, who may be asked for keys
+			w := startWorker(t, s)
+			w.OnInputRequest = func(m ipc.StdinWait) bool {
+				w.AnswerRequest(m, "line")
+				return true
+			}
+			r := w.RunCode(`import sys
+class Strike(Exception): pass
+sys._getframe().f_trace_opcodes = True # Python 3.12 looks for such a frame when tracing begins
+
+def ask(at):
+    count, where = 0, None
+    def trace(frame, event, arg):
+        nonlocal count, where
+        _, of_worker, module = frame.f_globals["__name__"].partition("turnstone_worker.")
+        if not of_worker or module == "codec": return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            count += 1
+            if count == at:
+                where = frame.f_code.co_name, frame.f_lineno
+                raise Strike
+        return trace
+    sys.modules.pop("termios", None) # as if no question had been asked before
+    sys.settrace(trace)
+    try: input()
+    except Strike: return where, False
+    finally: sys.settrace(None)
+    return where, where is not None
+
+at, lost = 0, []
+while True:
+    at += 1
+    where, swallowed = ask(at)
+    if where is None: break
+    if swallowed and where not in lost: lost.append(where)
+    input() # reads the answer to a question that nobody asks any more
+print(at > 200, lost)`)
+			if r.OutputText() != "True []\n" {
+				t.Errorf("got %q and %q, want that none is lost", r.OutputText(), r.ErrText())
+			}
+		})
+	})
 }

@@ -15,7 +15,7 @@ from select import select
 from turnstone_worker.codec import text
 from turnstone_worker.frames import native_getframe
 from turnstone_worker.natives import replace
-from turnstone_worker.system import takes_keys
+from turnstone_worker.system import find_takes_keys
 from turnstone_worker.terminal import is_lost, replace_stream
 
 _native_input = builtins.input
@@ -76,7 +76,9 @@ class Stdin:
         self.kind = "line"
         self.turnstile = RLock()  # of input(): a prompt belongs to its reader
         self.text = None
-        self.personal = os.environ.get("TERM", "dumb") != "dumb"  # a user is at the terminal
+        self.takes_keys = None  # unless a user is at the terminal
+        if os.environ.get("TERM", "dumb") != "dumb":
+            self.takes_keys = find_takes_keys()  # now: handlers of user code raise in imports, too
 
     def mend(self):
         """Makes the stream, and replaces one that user code has closed or detached."""
@@ -179,7 +181,7 @@ class Stdin:
             return False
         if not channel.fence.is_terminal(0):
             return channel.fence.is_redirected(0)
-        return bool(select((0,), (), (), 0)[0]) or self.personal and takes_keys(0)
+        return bool(select((0,), (), (), 0)[0]) or self.takes_keys is not None and self.takes_keys(0)
 
     def _next(self, want):
         if self.eof:

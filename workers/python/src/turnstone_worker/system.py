@@ -11,12 +11,12 @@ if os.name == "nt":
         break_waits,
         crash_log,
         end_within,
+        find_takes_keys,
         is_private,
         listen,
         open_channel,
         move_high,
         take_signals,
-        takes_keys,
     )
 else:
     from turnstone_worker.unix import (
@@ -28,10 +28,10 @@ else:
         break_waits,
         crash_log,
         end_within,
+        find_takes_keys,
         is_private,
         listen,
         open_channel,
         move_high,
         take_signals,
-        takes_keys,
     )

@@ -139,10 +139,21 @@ def end_within(seconds):
     _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
 
 
-def takes_keys(fd):
-    """Reports whether a terminal delivers each key, and not lines."""
+def find_takes_keys():
+    """A function that reports whether a terminal delivers each key, and not lines.
+
+    It imports nothing, and raises what a handler of user code raises in it.
+    """
     try:
         termios = quietly("termios")
-        return not termios.tcgetattr(fd)[3] & termios.ICANON
-    except Exception:
-        return False
+    except ImportError:
+        return lambda fd: False  # this Python has none
+    get, error, lines = termios.tcgetattr, termios.error, termios.ICANON
+
+    def takes_keys(fd):
+        try:
+            return not get(fd)[3] & lines
+        except error:
+            return False
+
+    return takes_keys
