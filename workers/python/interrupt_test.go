@@ -454,7 +454,7 @@ print('bad', bad)`)
 				return true
 			}
 			r := w.RunCode(`import sys
-class Strike(Exception): pass
+class Strike(TimeoutError, ValueError): pass # which the worker expects of streams
 sys._getframe().f_trace_opcodes = True # Python 3.12 looks for such a frame when tracing begins
 
 def ask(at):

@@ -51,7 +51,9 @@ class Fence:
         """Reports whether fd is still this terminal; user code may redirect it."""
         try:
             return _identity(fd) == self.identity
-        except OSError:
+        except OSError as e:
+            if _is_of_user(e):
+                raise
             return False
 
     def is_redirected(self, fd):
@@ -59,7 +61,9 @@ class Fence:
         fd was closed is not inheritable, unlike a target of dup2."""
         try:
             return _is_inheritable(fd) and not self.is_terminal(fd)
-        except OSError:
+        except OSError as e:
+            if _is_of_user(e):
+                raise
             return False  # it is closed
 
     def put_back(self, fd):
@@ -72,6 +76,14 @@ class Fence:
         os.set_inheritable(fd, True)
         if new != fd:
             os.close(new)
+
+
+def _is_of_user(error):
+    """Reports whether a handler of user code has raised an OSError, such as a TimeoutError.
+
+    Those of the system have a number.
+    """
+    return error.errno is None
 
 
 def _identity(fd):
@@ -304,8 +316,14 @@ class Streams:
         for s in (self.out, self.err):
             try:
                 s.flush()
-            except (OSError, ValueError):
-                pass  # the terminal is gone, or user code has closed it
+            except OSError as e:
+                if _is_of_user(e):
+                    raise
+                # The terminal is gone.
+            except ValueError:
+                if not is_lost(s):
+                    raise
+                # User code has closed it.
 
 
 def one_write():
