@@ -1,7 +1,7 @@
 package mcpserver
 
-// A slowFact is a fact that takes long to find, so never under a lock. Whoever misses it under a
-// lock gives up without an effect, and tries again once it has been found.
+// A slowFact is a fact that takes long to find, so never under a lock. Code that needs it under a
+// lock gives up without an effect, and tries again once the fact is known.
 type slowFact[T any] struct {
 	find     func() T
 	value    T
