@@ -86,7 +86,8 @@ var mayImport = map[string]string{
 	"cmd/internal/mcpclient":          "session supervisor timeline cmd/internal/install internal/shellword internal/text",
 	"cmd/internal/cmdkit":             "internal/text internal/paths internal/atomicfile internal/userdirs",
 	"cmd/internal/cmdflags":           "cmd/internal/cmdkit client session supervisor workers",
-	"cmd/internal/cli":                "session supervisor timeline workers workers/python workers/r workers/conformance workers/templates timeline/render cmd/internal/cmdkit client client/remote cmd/internal/webui cmd/internal/console cmd/internal/lineedit cmd/internal/install cmd/internal/daemon cmd/internal/pkginstall cmd/internal/osservice cmd/internal/export internal/securefile cmd/internal/userconfig cmd/internal/mcpclient cmd/internal/jupyter/kernel cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/kernelworker cmd/internal/installsource cmd/internal/remote/bridge cmd/internal/remote/install internal/jsonrpc2 internal/transportcmd internal/daemonlock internal/shellword internal/text internal/paths internal/atomicfile internal/environ internal/userdirs cmd/internal/cmdflags internal/browserprompt internal/httpauth internal/mcptransport internal/mcpserver internal/mcpserver/backend",
+	"cmd/internal/languages":          "cmd/internal/cmdkit cmd/internal/export cmd/internal/jupyter/kernelspec cmd/internal/lineedit cmd/internal/pkginstall cmd/internal/userconfig internal/environ internal/paths session workers workers/conformance workers/python workers/r",
+	"cmd/internal/cli":                "session supervisor timeline workers workers/python workers/conformance workers/templates timeline/render cmd/internal/cmdkit client client/remote cmd/internal/webui cmd/internal/console cmd/internal/install cmd/internal/daemon cmd/internal/pkginstall cmd/internal/osservice cmd/internal/export internal/securefile cmd/internal/userconfig cmd/internal/mcpclient cmd/internal/jupyter/kernel cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/kernelworker cmd/internal/installsource cmd/internal/remote/bridge cmd/internal/remote/install internal/jsonrpc2 internal/transportcmd internal/daemonlock internal/shellword internal/text internal/paths internal/atomicfile internal/environ internal/userdirs cmd/internal/cmdflags internal/browserprompt internal/httpauth internal/mcptransport internal/mcpserver internal/mcpserver/backend cmd/internal/languages",
 	"cmd/repl":                        "cmd/internal/cli supervisor",
 	"clients/generate":                "",
 	"release":                         "",
@@ -131,8 +132,8 @@ var mayImport = map[string]string{
 // reasons says why an import that looks handy is refused.
 var reasons = []struct{ from, to, because string }{
 	{"supervisor", "workers/", "behaviour differs by a worker's capability, never by its language"},
-	{"cmd/internal/console", "workers/", "only cli knows the languages; front ends are handed a Spec"},
-	{"internal/mcpserver", "workers/", "only cli knows the languages; front ends are handed a Spec"},
+	{"cmd/internal/console", "workers/", "only cmd/internal/languages knows them; front ends are handed a Spec"},
+	{"internal/mcpserver", "workers/", "only cmd/internal/languages knows them; front ends are handed a Spec"},
 	{"internal/mcptransport", "", "it carries messages, and knows nothing of what they are about"},
 	{"workers/", "supervisor", "a Spec is data: starting it is the supervisor's part"},
 	{"internal/jsonrpc2", "", "it carries messages, and knows nothing of what they are about"},
@@ -220,7 +221,7 @@ func TestImports(t *testing.T) {
 			"github.com/rivo/uniseg":                 "cmd/internal/lineedit",
 			"github.com/tailscale/hujson":            "cmd/internal/install",
 			"github.com/pelletier/go-toml":           "cmd/internal/install cmd/internal/userconfig",
-			"github.com/kballard/go-shellquote":      "cmd/internal/cli internal/transportcmd supervisor/internal/sandbox/plan",
+			"github.com/kballard/go-shellquote":      "cmd/internal/cli cmd/internal/languages internal/transportcmd supervisor/internal/sandbox/plan",
 			"github.com/goreleaser/nfpm":             "release",
 			"github.com/CycloneDX/cyclonedx-go":      "release",
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -67,7 +68,7 @@ func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
 					return cmdkit.StatusFailed, err
 				}
 			}
-			lang := sessionLanguage(now.Language)
+			lang := languages.SessionLanguage(now.Language)
 			o := terminal.terminalOptions(lang, now.Dir)
 			o.Author, o.ReplayUntil, o.SessionStays = *self, now.LastSeq, true
 			status, err := console.Run(ctx, newAttachedSession(ctx, r, own.WithWriteLock(), now), o)

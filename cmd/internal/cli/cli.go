@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 )
 
 // Main runs a command line, which lacks the program's name, and returns the exit status. It uses the
@@ -34,7 +35,7 @@ func dispatchCommand(s cmdkit.Streams, args []string) int {
 		}
 		if named, ok := findCommand(name); ok {
 			c, args = named, args[1:]
-		} else if name == kernelWorker { // started by repl itself
+		} else if name == languages.KernelWorker { // started by repl itself
 			c, args = cmdkit.CommandInfo{Name: name, NewAction: newKernelWorkerCommand}, args[1:]
 		}
 	}

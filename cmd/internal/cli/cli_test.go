@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/internal/securefile"
 	"github.com/turnstone-repl/turnstone/internal/testkit/kernelspecs"
 )
@@ -149,7 +150,7 @@ func TestVersion(t *testing.T) {
 
 func TestKernelWorkerCommand(t *testing.T) {
 	kernelspecs.Install(t, map[string]string{"turnstone-basic": kernelspecs.Usable(t)})
-	for _, args := range [][]string{{kernelWorker}, {kernelWorker, "turnstone-none"}} {
+	for _, args := range [][]string{{languages.KernelWorker}, {languages.KernelWorker, "turnstone-none"}} {
 		if status, _, err := runLine(t, args...); status != cmdkit.StatusUsage || !strings.Contains(err, "Jupyter kernel") {
 			t.Errorf("%v: %d, %q", args, status, err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -204,7 +205,7 @@ func (l *completionLine) placeholderValues(placeholder string) []cmdkit.Completi
 			}
 		}
 	default:
-		if placeholder == languageChoices() {
+		if placeholder == languages.LanguageChoices() {
 			found = kernelItems()
 		}
 		for w := range strings.SplitSeq(placeholder, "|") {

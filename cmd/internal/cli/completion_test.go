@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/internal/testkit/kernelspecs"
 )
 
@@ -49,7 +50,7 @@ func TestCompleteWord(t *testing.T) {
 	} {
 		var got []string
 		for _, o := range completeWord(strings.Fields(test.before), test.word) {
-			if !strings.HasPrefix(o.Word, jupyterPrefix) || test.word != "" { // kernels of this machine
+			if !strings.HasPrefix(o.Word, languages.JupyterPrefix) || test.word != "" { // kernels of this machine
 				got = append(got, o.Word)
 			}
 		}

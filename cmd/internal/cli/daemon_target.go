@@ -19,6 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/internal/shellword"
 	"github.com/turnstone-repl/turnstone/internal/transportcmd"
@@ -147,7 +148,7 @@ func (t *daemonTarget) dialer(ctx context.Context) (client.Dialer, error) {
 // completeCommand adds to a transport command the settings that all of them share, and the terminal at
 // which the user may be asked.
 func (t *daemonTarget) completeCommand(c *remote.CommandDialer) *remote.CommandDialer {
-	c.Prefix[0] = expandHome(c.Prefix[0])
+	c.Prefix[0] = languages.ExpandHome(c.Prefix[0])
 	c.StartDaemon, c.KeepAlive = t.startsDaemon, remoteSilenceTimeout
 	if t.isAttended {
 		c.Terminal = controllingTerminal()

@@ -46,7 +46,7 @@ type systemFeature struct {
 func newDoctorCommand(f *flag.FlagSet) cmdkit.Action {
 	var c runtimeFlags
 	c.addFlags(f)
-	var servers mcpServerFlags
+	var servers toolServerFlags
 	f.Var(&servers.sources, "mcp-servers", "`FILE` also start and check MCP servers whose tools code may call: those in this file of mcpServers, or those you approved in claude, codex, vscode or cursor; may be repeated")
 	asJSON := f.Bool("json", false, "print JSON, for programs")
 	return func(s cmdkit.Streams, args []string) (int, error) {
@@ -56,7 +56,7 @@ func newDoctorCommand(f *flag.FlagSet) cmdkit.Action {
 		if err := cmdkit.RequireNoArgs(f); err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		languages, named, err := c.languagesOrAll()
+		checked, named, err := c.languagesOrAll()
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
@@ -71,7 +71,7 @@ func newDoctorCommand(f *flag.FlagSet) cmdkit.Action {
 		defer stop()
 		d := doctorReport{Version: cmdkit.ProgramVersion(), Build: cmdkit.BuildSettings()}
 		policy := selectProbePolicy(ctx, &c, cmdkit.IsFlagSet(f, "sandbox"))
-		for _, l := range languages {
+		for _, l := range checked {
 			if ctx.Err() == nil {
 				d.Languages = append(d.Languages, newRuntimeCheck(ctx, c, l, policy))
 			}
@@ -108,7 +108,7 @@ func newDoctorCommand(f *flag.FlagSet) cmdkit.Action {
 
 // examineServers starts the MCP servers whose tools code may call. A server that is left out is not
 // a fault.
-func examineServers(ctx context.Context, c *mcpServerFlags) (found []checkResult, err error) {
+func examineServers(ctx context.Context, c *toolServerFlags) (found []checkResult, err error) {
 	var notes strings.Builder
 	set, err := c.newToolSet(&notes, slog.New(slog.DiscardHandler), nil)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -68,7 +69,7 @@ func (p probePolicy) serverEnv() []string {
 }
 
 // restrictSpec changes a spec so that doctor may start it.
-func (p probePolicy) restrictSpec(spec *workers.Spec, lang languageInfo, flags runtimeFlags) (clean func(), err error) {
+func (p probePolicy) restrictSpec(spec *workers.Spec, lang languages.Language, flags runtimeFlags) (clean func(), err error) {
 	dir, clean, err := p.startDir()
 	if err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func (p probePolicy) restrictSpec(spec *workers.Spec, lang languageInfo, flags r
 		return clean, nil
 	}
 	startDir, err := filepath.Abs(flags.dir)
-	if err == nil && flags.interpreterFor(lang) == "" && (paths.Contains(startDir, filepath.Clean(spec.Path)) || lang.newSpec("", dir, flags.runtimeSettings()).Path != spec.Path) {
+	if err == nil && flags.interpreterFor(lang) == "" && (paths.Contains(startDir, filepath.Clean(spec.Path)) || lang.NewSpec("", dir, flags.runtimeSettings()).Path != spec.Path) {
 		err = fmt.Errorf("%s belongs to this directory, and no sandbox is available to test it in (%w); if you trust it, name it, or use --sandbox full", spec.Path, p.noSandbox)
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 )
 
 // A kernelReport describes an installed kernel for doctor.
@@ -19,11 +20,11 @@ type kernelReport struct {
 // examineKernels lists the installed kernels. It starts none; --lang tests one.
 func examineKernels(context.Context) []kernelReport {
 	var all []kernelReport
-	for _, k := range installedKernels() {
-		report := kernelReport{Name: jupyterPrefix + k.Name, Display: k.Display, Dir: k.Dir}
+	for _, k := range languages.InstalledKernels() {
+		report := kernelReport{Name: languages.JupyterPrefix + k.Name, Display: k.Display, Dir: k.Dir}
 		if k.Err != nil {
 			report.Problem = cmdkit.ErrorLine(k.Err)
-		} else if s := kernelSpec(k.Name, "", runtimeSettings{}); s.Err != nil {
+		} else if s := languages.KernelSpec(k.Name, "", languages.RuntimeSettings{}); s.Err != nil {
 			report.Problem = cmdkit.ErrorLine(s.Err)
 		}
 		all = append(all, report)

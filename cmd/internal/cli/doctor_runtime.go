@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -42,22 +43,22 @@ type candidate struct {
 }
 
 // newRuntimeCheck finds a language's runtime and tests it.
-func newRuntimeCheck(ctx context.Context, c runtimeFlags, lang languageInfo, policy probePolicy) *runtimeCheck {
+func newRuntimeCheck(ctx context.Context, c runtimeFlags, lang languages.Language, policy probePolicy) *runtimeCheck {
 	spec, err := c.languageSpec(lang)
 	d := &runtimeCheck{
-		Language:   lang.name,
-		display:    lang.display,
+		Language:   lang.Name,
+		display:    lang.Display,
 		Executable: spec.Path,
 		Why:        spec.PathSource,
 	}
-	for _, searched := range lang.candidates(c.interpreterFor(lang), c.dir) {
+	for _, searched := range lang.Candidates(c.interpreterFor(lang), c.dir) {
 		d.Candidates = append(d.Candidates, candidate(searched))
 	}
 	if spec.Notice != "" {
 		d.Notices = append(d.Notices, spec.Notice)
 	}
 	var dialectErr error
-	if d.dialect, dialectErr = lang.dialect(); dialectErr != nil {
+	if d.dialect, dialectErr = lang.Dialect(); dialectErr != nil {
 		d.Notices = append(d.Notices, "fewer checks are possible: "+cmdkit.ErrorLine(dialectErr))
 	}
 	clean := func() {}

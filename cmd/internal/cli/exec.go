@@ -16,6 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -27,15 +28,15 @@ type execFlags struct {
 	code        cmdkit.CodeFlag
 	wait        time.Duration
 	lang        string
-	worker      workerFlag
+	worker      languages.WorkerFlag
 	runtime     runtimeFlags
 	idleTimeout time.Duration
 	confinement sandboxFlags
 	limits      cmdflags.LimitFlags
 	packages    packageList
 
-	custom   userWorker   // of --worker, or its zero value
-	language languageInfo // its zero value for a language that only the daemon knows
+	custom   languages.UserWorker // of --worker, or its zero value
+	language languages.Language   // its zero value for a language that only the daemon knows
 	sandbox  *workers.Sandbox
 }
 
@@ -43,7 +44,7 @@ func (e *execFlags) addFlags(f *flag.FlagSet) {
 	e.daemon = newDaemonCommand(f)
 	f.Var(&e.code, "e", cmdkit.CodeUsage)
 	f.DurationVar(&e.wait, "wait", 24*time.Hour, "`DURATION` how long to wait for the end or an input request")
-	f.Var(langFlag{&e.lang}, "lang", langUsage())
+	f.Var(languages.LanguageFlag{Target: &e.lang}, "lang", languages.LangUsage())
 	f.Var(&e.worker, "worker", cmdkit.WorkerUsage)
 	e.runtime.addInterpreterFlags(f)
 	f.StringVar(&e.runtime.dir, "dir", "", "`DIR` the working directory of a session that exec creates; default this directory, or the daemon's at a remote")
@@ -67,7 +68,7 @@ func newExecCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusUsage, err
 		}
 		if !cmdkit.IsFlagSet(f, "e") {
-			text, err := readInput(s.In)
+			text, err := languages.ReadInput(s.In)
 			if err != nil {
 				return cmdkit.StatusFailed, fmt.Errorf("cannot read the code from standard input: %w", err)
 			}
@@ -91,14 +92,14 @@ func (e *execFlags) resolveFlags() (err error) {
 		return cmdkit.UsageErrorf("--session-idle-timeout %s: use at least 1s, or 0 for the daemon's setting", e.idleTimeout)
 	}
 	isCustom := false
-	if e.custom, isCustom, err = e.worker.singleWorker(e.lang); err != nil {
+	if e.custom, isCustom, err = e.worker.SingleWorker(e.lang); err != nil {
 		return err
 	}
 	if e.lang == "" && e.runtime.python == "" && e.runtime.r != "" {
 		e.lang = "r"
 	}
 	if !isCustom {
-		e.language, _ = findLanguage(e.lang)
+		e.language, _ = languages.FindLanguage(e.lang)
 	}
 	if err := e.runtime.checkExecutable(e.language); err != nil {
 		return err
@@ -157,7 +158,7 @@ func (e *execFlags) createParams(name string) (p client.CreateParams, err error)
 		}
 	}
 	p = client.CreateParams{
-		Name: name, Language: cmp.Or(e.custom.name, e.lang), Command: e.custom.command, Runtime: e.runtime.runtimeInDaemon(e.language),
+		Name: name, Language: cmp.Or(e.custom.Name, e.lang), Command: e.custom.Command, Runtime: e.runtime.runtimeInDaemon(e.language),
 		Dir: cmp.Or(e.runtime.dir, e.daemon.remoteDir), Packages: e.packages, SessionIdleTimeoutMS: e.idleTimeout.Milliseconds(), Limits: e.limits.ClientLimits(),
 	}
 	setSandboxParams(e.sandbox, &p)
@@ -284,12 +285,12 @@ func createSession(ctx context.Context, s cmdkit.Streams, w daemonTarget, c *cli
 
 // checkPackages returns an error if a session lacks packages that are requested.
 func checkPackages(session session.Info, with []string) error {
-	l := sessionLanguage(session.Language)
-	has, err := l.packages.Canonical(session.Packages)
+	l := languages.SessionLanguage(session.Language)
+	has, err := l.Packages.Canonical(session.Packages)
 	if err != nil {
 		return err
 	}
-	canonical, err := l.packages.Canonical(with)
+	canonical, err := l.Packages.Canonical(with)
 	if err != nil {
 		return cmdkit.UsageErrorf("--with: %v", err)
 	}

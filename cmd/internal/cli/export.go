@@ -10,6 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -17,7 +18,7 @@ import (
 // newExportCommand writes a session as a file for another program.
 func newExportCommand(f *flag.FlagSet) cmdkit.Action {
 	r := newDaemonCommand(f)
-	format := r.flags.String("format", "", formatUsage())
+	format := r.flags.String("format", "", languages.FormatUsage())
 	path := r.flags.String("output", "", cmdkit.OutputUsage)
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := r.parseArgs(args, "SESSION")
@@ -40,14 +41,14 @@ func newExportCommand(f *flag.FlagSet) cmdkit.Action {
 
 // writeSession writes a session of the daemon in a format. "" is the first format of its language.
 func writeSession(ctx context.Context, c *client.Conn, w io.Writer, now session.Info, format string) error {
-	l := sessionLanguage(now.Language)
+	l := languages.SessionLanguage(now.Language)
 	if format == "" {
-		format = l.export.Formats()[0]
+		format = l.Export.Formats()[0]
 	}
 	w, flush := cmdkit.BufferedWriter(w)
 	on := c.Session(now.Name)
 	from := export.SessionFacts{
-		Name: now.Name, Runtime: now.RuntimeVersion, Language: l.export,
+		Name: now.Name, Runtime: now.RuntimeVersion, Language: l.Export,
 		FetchBlob: func(b timeline.Blob) ([]byte, error) {
 			data, err := session.ReadBlob(ctx, on, b)
 			if session.KindOf(err) == session.KindNoBlob {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/internal/shellword"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -118,14 +119,14 @@ func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, erro
 		if i.server.Args, err = clientServerArgs(&c, f); err != nil {
 			return nil, err
 		}
-		languages, _, err := c.languagesOrAll()
+		offered, _, err := c.languagesOrAll()
 		if err != nil {
 			return nil, err
 		}
 		if len(with) > 0 && c.lang == "" { // naming an interpreter does not choose the language
-			languages = availableLanguages()
+			offered = languages.AvailableLanguages()
 		}
-		packages, err := with.canonicalNames(languages)
+		packages, err := with.canonicalNames(offered)
 		for _, name := range packages {
 			i.server.Args = append(i.server.Args, "--with", name)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelspec"
 	jupyter "github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelworker"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 )
 
 // newKernelWorkerCommand runs the worker of a Jupyter kernel.
@@ -17,7 +18,7 @@ func newKernelWorkerCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusUsage, err
 		}
 		if f.NArg() < 1 || f.NArg() > 2 {
-			return cmdkit.StatusUsage, cmdkit.UsageErrorf("%s needs the name of a Jupyter kernel, or the directory of its kernelspec", kernelWorker)
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("%s needs the name of a Jupyter kernel, or the directory of its kernelspec", languages.KernelWorker)
 		}
 		var found kernelspec.KernelSpec
 		var err error
@@ -36,9 +37,9 @@ func newKernelWorkerCommand(f *flag.FlagSet) cmdkit.Action {
 // kernelItems returns the names of kernels for shell completion.
 func kernelItems() []cmdkit.CompletionItem {
 	var found []cmdkit.CompletionItem
-	for _, k := range installedKernels() {
+	for _, k := range languages.InstalledKernels() {
 		if k.Err == nil {
-			found = append(found, cmdkit.CompletionItem{Word: jupyterPrefix + k.Name, Description: k.Display})
+			found = append(found, cmdkit.CompletionItem{Word: languages.JupyterPrefix + k.Name, Description: k.Display})
 		}
 	}
 	return found

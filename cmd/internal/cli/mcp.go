@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpclient"
 	"github.com/turnstone-repl/turnstone/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver"
@@ -56,7 +57,7 @@ type mcpFlags struct {
 	daemon     daemonFlags
 	web        httpFlags
 	packages   packageList
-	servers    mcpServerFlags
+	servers    toolServerFlags
 	log        cmdflags.LogFlags
 }
 
@@ -138,7 +139,7 @@ func (m *mcpFlags) resolveFlags() (err error) {
 
 // specFinders returns a function for each offered language that finds the runtime for a directory.
 // Sessions get the packages, whose names are canonical.
-func (m *mcpFlags) specFinders(offered []languageInfo, packages []string) (map[string]func(dir string) workers.Spec, error) {
+func (m *mcpFlags) specFinders(offered []languages.Language, packages []string) (map[string]func(dir string) workers.Spec, error) {
 	c := &m.runtime
 	specs := make(map[string]func(dir string) workers.Spec)
 	for _, l := range offered {
@@ -147,8 +148,8 @@ func (m *mcpFlags) specFinders(offered []languageInfo, packages []string) (map[s
 				return nil, err
 			}
 		}
-		specs[l.name] = func(dir string) workers.Spec {
-			s := l.newSpec(c.interpreterFor(l), dir, c.runtimeSettings())
+		specs[l.Name] = func(dir string) workers.Spec {
+			s := l.NewSpec(c.interpreterFor(l), dir, c.runtimeSettings())
 			s.Sandbox, s.Limits = c.sandbox, c.limits.Limits
 			return withPreparation(l, s, packages)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/text"
@@ -169,8 +170,8 @@ func directoryName(dir string) string {
 
 // IsLanguage implements backend.DaemonChoices.
 func (c *daemonChoices) IsLanguage(name string) bool {
-	_, isCustom := c.runtime.worker.findWorker(name)
-	return isCustom || slices.Contains(languageNames(), name)
+	_, isCustom := c.runtime.worker.FindWorker(name)
+	return isCustom || slices.Contains(languages.LanguageNames(), name)
 }
 
 // NewParams implements backend.DaemonChoices.
@@ -196,9 +197,9 @@ func (c *daemonChoices) NewParams(lang, dir string, narrow func(*workers.Sandbox
 			return p, nil, err
 		}
 	}
-	if custom, ok := c.runtime.worker.findWorker(lang); ok {
-		p.Command = custom.command
-	} else if l, err := findLanguage(lang); err == nil {
+	if custom, ok := c.runtime.worker.FindWorker(lang); ok {
+		p.Command = custom.Command
+	} else if l, err := languages.FindLanguage(lang); err == nil {
 		r := c.runtime
 		r.isRemote, r.dir = c.isRemote, p.Dir
 		p.Runtime = r.runtimeInDaemon(l)
@@ -213,11 +214,11 @@ func (c *daemonChoices) CheckExisting(sandbox *workers.Sandbox, now session.Info
 
 // MissingPackages implements backend.DaemonChoices.
 func (c *daemonChoices) MissingPackages(has []string) ([]string, error) {
-	l, err := findLanguage(c.runtime.lang)
+	l, err := languages.FindLanguage(c.runtime.lang)
 	if err != nil {
 		return nil, err
 	}
-	if has, err = l.packages.Canonical(has); err != nil { // a session of another language
+	if has, err = l.Packages.Canonical(has); err != nil { // a session of another language
 		return c.packages, nil
 	}
 	return slices.DeleteFunc(slices.Clone(c.packages), func(name string) bool { return slices.Contains(has, name) }), nil

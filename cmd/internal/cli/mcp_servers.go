@@ -31,20 +31,20 @@ func (l *sourceList) Set(value string) error {
 	return nil
 }
 
-// mcpServerFlags holds the user's choice of the MCP servers whose tools code may call.
-type mcpServerFlags struct {
+// toolServerFlags holds the user's choice of the MCP servers whose tools code may call.
+type toolServerFlags struct {
 	sources     sourceList
 	allow, deny cmdkit.CommaList
 }
 
-func (m *mcpServerFlags) addFlags(f *flag.FlagSet) {
+func (m *toolServerFlags) addFlags(f *flag.FlagSet) {
 	f.Var(&m.sources, "mcp-servers", "`FILE` let code call the tools of the MCP servers in this file of mcpServers, or of those you approved in claude, codex, vscode or cursor; may be repeated")
 	f.Var(&m.allow, "allow-tool", "`TOOL` a tool of a server that code may call without asking: github.search_issues, or 'github.*' for all but destructive ones; may be repeated")
 	f.Var(&m.deny, "deny-tool", "`TOOL` a tool of a server that code may not call, or a pattern with *; may be repeated")
 }
 
 // resolveSources rejects invalid values and makes the files absolute.
-func (m *mcpServerFlags) resolveSources() error {
+func (m *toolServerFlags) resolveSources() error {
 	if len(m.sources) == 0 && len(m.allow)+len(m.deny) > 0 {
 		return cmdkit.UsageErrorf("--allow-tool and --deny-tool need --mcp-servers")
 	}
@@ -71,7 +71,7 @@ func (m *mcpServerFlags) resolveSources() error {
 
 // newToolSet returns the servers without starting them. [mcpclient.Options] explains callerOf. It
 // prints a line for each server that is left out.
-func (m *mcpServerFlags) newToolSet(notes io.Writer, logger *slog.Logger, callerOf func(string) string) (*mcpclient.ServerSet, error) {
+func (m *toolServerFlags) newToolSet(notes io.Writer, logger *slog.Logger, callerOf func(string) string) (*mcpclient.ServerSet, error) {
 	o := mcpclient.Options{CallerOf: callerOf, Allow: m.allow, Deny: m.deny, Version: cmdkit.ProgramVersion(), Logger: logger}
 	if len(m.sources) == 0 {
 		return mcpclient.NewServerSet(o), nil

@@ -22,6 +22,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernel"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelspec"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/wire"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -55,7 +56,7 @@ func newJupyterCommand(f *flag.FlagSet) cmdkit.Action {
 	var j jupyterFlags
 	f.StringVar(&j.connectionFile, "f", "", "`FILE` kernel: the connection file")
 	f.StringVar(&j.session, "session", "", "`NAME` a session of the daemon; otherwise each kernel gets a new one")
-	f.Var(langFlag{&j.runtime.lang}, "lang", langUsage())
+	f.Var(languages.LanguageFlag{Target: &j.runtime.lang}, "lang", languages.LangUsage())
 	f.StringVar(&j.runtime.python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
 	f.StringVar(&j.runtime.r, "r", "", "`R` an R executable, the directory of an installation, or a version such as 4.3")
 	f.Var(&j.packages, "with", cmdkit.WithUsage)
@@ -175,18 +176,18 @@ func (j *jupyterFlags) installKernels(s cmdkit.Streams) (int, error) {
 
 // kernelLanguages returns the chosen languages, or all that have a runtime here. For a session it
 // returns the session's language, if known.
-func (j *jupyterFlags) kernelLanguages(s cmdkit.Streams) ([]languageInfo, error) {
+func (j *jupyterFlags) kernelLanguages(s cmdkit.Streams) ([]languages.Language, error) {
 	if j.session != "" && j.runtime.lang == "" {
-		return []languageInfo{j.languageOfSession()}, nil
+		return []languages.Language{j.languageOfSession()}, nil
 	}
 	if j.runtime.lang != "" || j.runtime.python != "" || j.runtime.r != "" {
 		l, _, err := j.runtime.resolveRuntime()
-		return []languageInfo{l}, err
+		return []languages.Language{l}, err
 	}
-	var found []languageInfo
-	for _, l := range availableLanguages() {
-		if spec := l.newSpec("", "", runtimeSettings{}); spec.Err != nil {
-			fmt.Fprintf(s.Err, "repl: no kernel for %s: %v\n", l.display, spec.Err)
+	var found []languages.Language
+	for _, l := range languages.AvailableLanguages() {
+		if spec := l.NewSpec("", "", languages.RuntimeSettings{}); spec.Err != nil {
+			fmt.Fprintf(s.Err, "repl: no kernel for %s: %v\n", l.Display, spec.Err)
 			continue
 		}
 		found = append(found, l)
@@ -197,32 +198,32 @@ func (j *jupyterFlags) kernelLanguages(s cmdkit.Streams) ([]languageInfo, error)
 	return found, nil
 }
 
-func (j *jupyterFlags) languageOfSession() languageInfo {
+func (j *jupyterFlags) languageOfSession() languages.Language {
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
 	dialer, err := j.target.dialer(ctx)
 	if err != nil {
-		return availableLanguages()[0] // the kernel reports the reason
+		return languages.AvailableLanguages()[0] // the kernel reports the reason
 	}
 	if c, err := client.Dial(ctx, dialer); err == nil {
 		defer c.Close()
 		if now, err := c.GetSession(ctx, j.session); err == nil {
-			return sessionLanguage(now.Language)
+			return languages.SessionLanguage(now.Language)
 		}
 	}
-	return availableLanguages()[0] // Jupyter requires one; the kernel reports the actual language
+	return languages.AvailableLanguages()[0] // Jupyter requires one; the kernel reports the actual language
 }
 
 // newKernelspec returns the kernelspec for a language.
-func (j *jupyterFlags) newKernelspec(l languageInfo, start []string) (name string, f kernelspec.SpecFile) {
+func (j *jupyterFlags) newKernelspec(l languages.Language, start []string) (name string, f kernelspec.SpecFile) {
 	argv := append(slices.Clone(start), "jupyter", "kernel", "-f", "{connection_file}")
-	name, display := "turnstone-"+l.name, l.display+" (Turnstone)"
+	name, display := "turnstone-"+l.Name, l.Display+" (Turnstone)"
 	if j.session != "" {
 		name, display = "turnstone-"+strings.ToLower(j.session), j.session+" (Turnstone session)"
 		argv = append(argv, "--session", j.session)
 	}
 	if j.session == "" || j.runtime.lang != "" {
-		argv = append(argv, "--lang", l.name)
+		argv = append(argv, "--lang", l.Name)
 	}
 	if j.runtime.python != "" {
 		argv = append(argv, "--python", j.runtime.python)
@@ -241,7 +242,7 @@ func (j *jupyterFlags) newKernelspec(l languageInfo, start []string) (name strin
 	}
 	argv = append(argv, j.target.targetArgs()...)
 	return cmp.Or(j.name, name), kernelspec.SpecFile{
-		Argv: argv, Display: cmp.Or(j.display, display), Language: jupyterLanguage(l.name).Name, Interrupt: "message",
+		Argv: argv, Display: cmp.Or(j.display, display), Language: jupyterLanguage(l.Name).Name, Interrupt: "message",
 		Metadata: kernelspec.Metadata{Turnstone: &kernelspec.OwnerMark{Session: j.session}},
 	}
 }
@@ -365,7 +366,7 @@ func (j *jupyterFlags) createParams() (client.CreateParams, error) {
 		if !j.keepOnShutdown {
 			p.SessionIdleTimeoutMS = notebookIdleTimeout.Milliseconds()
 		}
-		p.Language = cmp.Or(p.Language, availableLanguages()[0].name)
+		p.Language = cmp.Or(p.Language, languages.AvailableLanguages()[0].Name)
 		if !j.target.isRemote() {
 			p.Env = notebookEnv(os.Environ())
 		}
@@ -377,7 +378,7 @@ func (j *jupyterFlags) createParams() (client.CreateParams, error) {
 	if err != nil || p.Language == "" {
 		return p, err
 	}
-	l, err := findLanguage(p.Language)
+	l, err := languages.FindLanguage(p.Language)
 	if err != nil {
 		return p, err
 	}
@@ -417,14 +418,14 @@ func notebookSessionName(notebook, connection string) string {
 
 // jupyterLanguage returns what Jupyter must know about a language.
 func jupyterLanguage(name string) kernel.LanguageInfo {
-	l := sessionLanguage(name)
-	jupyter := cmp.Or(l.export.JupyterName, name, "text")
+	l := languages.SessionLanguage(name)
+	jupyter := cmp.Or(l.Export.JupyterName, name, "text")
 	short := strings.ToLower(jupyter)
 	k := kernel.LanguageInfo{Name: jupyter, MIME: "text/x-" + short, Lexer: short, Mode: short, NBConverter: "script", Extension: ".txt"}
-	if l.export.Extension != "" {
-		k.Extension = "." + l.export.Extension
+	if l.Export.Extension != "" {
+		k.Extension = "." + l.Export.Extension
 	}
-	switch l.name {
+	switch l.Name {
 	case "r":
 		k.MIME = "text/x-rsrc" // front ends use it to choose colours
 		k.PrintFormat = "print({%s\n})"

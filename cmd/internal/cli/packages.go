@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/cmd/internal/pkginstall"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/session"
@@ -35,7 +36,7 @@ const packageTimeout = pkginstall.DefaultTimeout + time.Minute
 
 // withPreparation returns a spec for sessions that have these packages, given by canonical names.
 // Sessions use the sandbox of the spec.
-func withPreparation(l languageInfo, spec workers.Spec, names []string) workers.Spec {
+func withPreparation(l languages.Language, spec workers.Spec, names []string) workers.Spec {
 	if len(names) == 0 {
 		return spec
 	}
@@ -45,12 +46,12 @@ func withPreparation(l languageInfo, spec workers.Spec, names []string) workers.
 		return spec
 	}
 	spec.Preparations = append(slices.Clip(spec.Preparations), workers.Preparation{
-		Key:     strings.Join(slices.Concat([]string{"packages", l.name, spec.Path}, names, sessionDirs), "\x00"),
+		Key:     strings.Join(slices.Concat([]string{"packages", l.Name, spec.Path}, names, sessionDirs), "\x00"),
 		Name:    strings.Join(names, ", "),
 		Timeout: packageTimeout,
 		Run: func(ctx context.Context, report func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 			request := pkginstall.InstallRequest{Executable: spec.Path, Packages: names, SessionDirs: sessionDirs, Env: withoutSecrets(os.Environ())}
-			env, err := l.packages.Make(ctx, request, func(p pkginstall.InstallProgress) { report(workers.PreparationProgress(p)) })
+			env, err := l.Packages.Make(ctx, request, func(p pkginstall.InstallProgress) { report(workers.PreparationProgress(p)) })
 			return workers.PreparationResult{Env: env}, err
 		},
 	})
@@ -116,14 +117,14 @@ func awaitPrepared(ctx context.Context, w io.Writer, s session.Session, now sess
 
 // canonicalNames returns the packages by their canonical names, for sessions of the only language
 // on offer.
-func (l packageList) canonicalNames(offered []languageInfo) ([]string, error) {
+func (l packageList) canonicalNames(offered []languages.Language) ([]string, error) {
 	if len(l) == 0 {
 		return nil, nil
 	}
 	if len(offered) != 1 {
 		return nil, cmdkit.UsageErrorf("--with %s: name the language of the packages with --lang", l[0])
 	}
-	names, err := offered[0].packages.Canonical(l)
+	names, err := offered[0].Packages.Canonical(l)
 	if err != nil {
 		return nil, cmdkit.UsageErrorf("--with: %v", err)
 	}

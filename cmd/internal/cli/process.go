@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // runProcess runs a program that needs nothing of a session. The program is the runtime's own
 // process, and looks like that to a shell, a child and itself.
-func runProcess(s cmdkit.Streams, lang languageInfo, spec workers.Spec, log *slog.Logger, g *programFlags) (int, error) {
+func runProcess(s cmdkit.Streams, lang languages.Language, spec workers.Spec, log *slog.Logger, g *programFlags) (int, error) {
 	if spec.Notice != "" {
 		fmt.Fprintf(s.Err, "repl: %s\n", spec.Notice)
 	}
@@ -22,7 +23,7 @@ func runProcess(s cmdkit.Streams, lang languageInfo, spec workers.Spec, log *slo
 		return status, err
 	}
 	option, text, args := g.invocationArgs()
-	if option == "" && text != standardInput && spec.Dir != "" { // a file is named relative to the current directory
+	if option == "" && text != languages.StandardInput && spec.Dir != "" { // a file is named relative to the current directory
 		if text, err = filepath.Abs(text); err != nil {
 			return cmdkit.StatusFailed, err
 		}
@@ -31,7 +32,7 @@ func runProcess(s cmdkit.Streams, lang languageInfo, spec workers.Spec, log *slo
 		return cmdkit.StatusFailed, err
 	}
 	log.Info("program started", "path", spec.Path)
-	status, err = cmdkit.ExecProgram(s, spec.Path, lang.processArgs(option, text, args))
+	status, err = cmdkit.ExecProgram(s, spec.Path, lang.ProcessArgs(option, text, args))
 	if err != nil {
 		err = fmt.Errorf("cannot start %s: %w", spec.Path, err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -29,7 +30,7 @@ type oneShotProgram struct {
 
 // runProgram runs a program as the language's own command would: only its output goes to our
 // streams, and its exit status becomes ours.
-func runProgram(s cmdkit.Streams, lang languageInfo, spec workers.Spec, more localSessionOptions, p oneShotProgram) (int, error) {
+func runProgram(s cmdkit.Streams, lang languages.Language, spec workers.Spec, more localSessionOptions, p oneShotProgram) (int, error) {
 	if spec.Notice != "" {
 		fmt.Fprintf(s.Err, "repl: %s\n", spec.Notice)
 	}
@@ -71,7 +72,7 @@ type programRun struct {
 }
 
 // runToExit runs code from the start of the runtime to its end, and closes the session.
-func (r *programRun) runToExit(ctx context.Context, lang languageInfo, code string) (int, error) {
+func (r *programRun) runToExit(ctx context.Context, lang languages.Language, code string) (int, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
 	written := make(chan error, 1)
@@ -108,7 +109,7 @@ func (r *programRun) runToExit(ctx context.Context, lang languageInfo, code stri
 
 // runInputs runs code and then makes the runtime exit in its own way: threads are joined and exit
 // handlers run.
-func (r *programRun) runInputs(ctx context.Context, lang languageInfo, code string) (int, error) {
+func (r *programRun) runInputs(ctx context.Context, lang languages.Language, code string) (int, error) {
 	reply, err := r.answerUntilIdle(ctx) // the start of the runtime
 	if err != nil {
 		return cmdkit.StatusFailed, err
@@ -119,8 +120,8 @@ func (r *programRun) runInputs(ctx context.Context, lang languageInfo, code stri
 	}
 	var outcome timeline.Outcome
 	inputs := []string{code}
-	if lang.quitInput != "" { // otherwise closing the session ends the runtime
-		inputs = append(inputs, lang.quitInput)
+	if lang.QuitInput != "" { // otherwise closing the session ends the runtime
+		inputs = append(inputs, lang.QuitInput)
 	}
 	for _, input := range inputs {
 		if _, err := r.session.SubmitMayExit(ctx, input); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -65,15 +66,15 @@ func (p *programFlags) parseArgs(f *flag.FlagSet, args []string) error {
 		return cmdkit.UsageErrorf("use either -e, or -c or -m, not both")
 	case p.interactive && !console.IsUsable():
 		return cmdkit.UsageErrorf("-i needs a terminal")
-	case p.interactive && len(p.fileArgs) > 0 && p.fileArgs[0] == standardInput:
-		return cmdkit.UsageErrorf("-i and %s both read standard input", standardInput)
+	case p.interactive && len(p.fileArgs) > 0 && p.fileArgs[0] == languages.StandardInput:
+		return cmdkit.UsageErrorf("-i and %s both read standard input", languages.StandardInput)
 	}
 	return nil
 }
 
 // namedFile returns the file that the command line names, if there is one.
 func (p *programFlags) namedFile() (name string, ok bool) {
-	if p.hasE || len(p.fileArgs) == 0 || p.fileArgs[0] == standardInput {
+	if p.hasE || len(p.fileArgs) == 0 || p.fileArgs[0] == languages.StandardInput {
 		return "", false
 	}
 	return p.fileArgs[0], true
@@ -81,7 +82,7 @@ func (p *programFlags) namedFile() (name string, ok bool) {
 
 // isFile reports whether the program is a file.
 func (p *programFlags) isFile() bool {
-	return p.hasProgram && !p.hasE && !p.hasC && p.fileArgs[0] != standardInput
+	return p.hasProgram && !p.hasE && !p.hasC && p.fileArgs[0] != languages.StandardInput
 }
 
 // invocationArgs returns the program as the language's own command takes it: an option and its
@@ -97,31 +98,31 @@ func (p *programFlags) invocationArgs() (option, text string, args []string) {
 }
 
 // checkLanguage rejects a program that the language does not support.
-func (p *programFlags) checkLanguage(lang languageInfo) error {
-	if p.hasC && lang.optionInput == nil {
-		return cmdkit.UsageErrorf("-c and -m are options of Python; use -e for code of %s", lang.display)
+func (p *programFlags) checkLanguage(lang languages.Language) error {
+	if p.hasC && lang.OptionInput == nil {
+		return cmdkit.UsageErrorf("-c and -m are options of Python; use -e for code of %s", lang.Display)
 	}
 	return nil
 }
 
 // programInput returns the program as an input of the language. It may change how the runtime
 // starts.
-func (p *programFlags) programInput(lang languageInfo, spec *workers.Spec) (string, error) {
+func (p *programFlags) programInput(lang languages.Language, spec *workers.Spec) (string, error) {
 	if p.hasE {
 		return p.code.String(), nil
 	}
 	option, text, args := p.invocationArgs()
 	if option != "" {
-		return lang.optionInput(option, text, args), nil
+		return lang.OptionInput(option, text, args), nil
 	}
 	path := text
-	if path != standardInput {
+	if path != languages.StandardInput {
 		var err error
 		if path, err = filepath.Abs(path); err != nil {
 			return "", err
 		}
 	}
-	code, err := lang.fileInput(spec, path, text, args)
+	code, err := lang.FileInput(spec, path, text, args)
 	if err != nil {
 		return "", fmt.Errorf("cannot run the file: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -146,7 +147,7 @@ func listCrashed(s cmdkit.Streams, crashed []crashedSession) error {
 
 // writeCrashed writes a session as repl export does.
 func writeCrashed(w io.Writer, l crashedSession, format string) error {
-	from := export.SessionFacts{Name: l.Name, Language: sessionLanguage(l.Language).export}
+	from := export.SessionFacts{Name: l.Name, Language: languages.SessionLanguage(l.Language).Export}
 	extension := map[string]string{"script": from.Language.Extension, "notebook": export.Notebook, "text": export.Transcript}[format]
 	return l.readEvents(func(events iter.Seq[timeline.Event]) error { return export.Write(w, extension, from, events) })
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -28,7 +29,7 @@ func newReplCommand(f *flag.FlagSet, nearestCommand func(name string) string) cm
 	g.addFlags(f)
 	var with packageList
 	f.Var(&with, "with", cmdkit.WithUsage)
-	var servers mcpServerFlags
+	var servers toolServerFlags
 	servers.addFlags(f)
 	var terminal terminalFlags
 	terminal.addFlags(f)
@@ -70,13 +71,13 @@ func newReplCommand(f *flag.FlagSet, nearestCommand func(name string) string) cm
 		c.isProgram = g.hasProgram || !console.IsUsable()
 		c.asProcess = g.hasProgram && !g.hasE && !g.interactive && len(servers.sources) == 0 && !c.needsSession()
 		if g.isFile() && c.hasNoLanguage() {
-			c.lang = languageOfFile(g.fileArgs[0])
+			c.lang = languages.LanguageOfFile(g.fileArgs[0])
 		}
 		lang, spec, err := c.resolveRuntime()
 		if err != nil {
 			return cmdkit.StatusFailed, err
 		}
-		names, err := with.canonicalNames([]languageInfo{lang})
+		names, err := with.canonicalNames([]languages.Language{lang})
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
@@ -84,7 +85,7 @@ func newReplCommand(f *flag.FlagSet, nearestCommand func(name string) string) cm
 		if err := g.checkLanguage(lang); err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		if c.asProcess && lang.processArgs != nil {
+		if c.asProcess && lang.ProcessArgs != nil {
 			return runProcess(s, lang, spec, log, &g)
 		}
 		return runProgramSession(s, &g, lang, spec, more, terminal)
@@ -92,7 +93,7 @@ func newReplCommand(f *flag.FlagSet, nearestCommand func(name string) string) cm
 }
 
 // runProgramSession runs the program, or the prompt of a user, in a session of this process.
-func runProgramSession(s cmdkit.Streams, p *programFlags, lang languageInfo, spec workers.Spec, more localSessionOptions, terminal terminalFlags) (int, error) {
+func runProgramSession(s cmdkit.Streams, p *programFlags, lang languages.Language, spec workers.Spec, more localSessionOptions, terminal terminalFlags) (int, error) {
 	first := ""
 	if p.hasProgram {
 		var err error
@@ -109,7 +110,7 @@ func runProgramSession(s cmdkit.Streams, p *programFlags, lang languageInfo, spe
 	if term.IsTerminal(int(s.In.Fd())) {
 		fmt.Fprintln(s.Err, "repl: the output is not a terminal, so this reads a whole program; Ctrl-D ends it")
 	}
-	text, err := readInput(s.In)
+	text, err := languages.ReadInput(s.In)
 	if err != nil {
 		return cmdkit.StatusFailed, fmt.Errorf("cannot read the program from standard input: %w", err)
 	}
@@ -135,8 +136,8 @@ func checkFile(name string, nearestCommand func(name string) string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return cmdkit.UsageErrorf("cannot run %s: %v", name, errors.Unwrap(err))
 	}
-	if l, err := findLanguage(name); err == nil {
-		return cmdkit.UsageErrorf("%q is neither a command nor a file; did you mean repl --lang %s?", name, l.name)
+	if l, err := languages.FindLanguage(name); err == nil {
+		return cmdkit.UsageErrorf("%q is neither a command nor a file; did you mean repl --lang %s?", name, l.Name)
 	}
 	if n := nearestCommand(name); n != "" {
 		return cmdkit.UsageErrorf("%q is neither a command nor a file; did you mean repl %s?", name, n)
@@ -145,7 +146,7 @@ func checkFile(name string, nearestCommand func(name string) string) error {
 }
 
 // runInteractive runs a session for a user at the terminal, after a first input if there is one.
-func runInteractive(s cmdkit.Streams, lang languageInfo, spec workers.Spec, more localSessionOptions, terminal terminalFlags, first string) (int, error) {
+func runInteractive(s cmdkit.Streams, lang languages.Language, spec workers.Spec, more localSessionOptions, terminal terminalFlags, first string) (int, error) {
 	spec.UserTerminal = !cmdkit.IsDumbTerminal()
 	return withSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		if first != "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -17,7 +18,7 @@ import (
 // runtimeFlags holds the flags that all commands which start a runtime share.
 type runtimeFlags struct {
 	lang, python, r, dir string
-	worker               workerFlag
+	worker               languages.WorkerFlag
 	initFile, envFile    string
 	env                  []string // from envFile
 	sandboxFlags         sandboxFlags
@@ -31,7 +32,7 @@ type runtimeFlags struct {
 
 // addFlags adds the flags that choose and configure the runtime.
 func (r *runtimeFlags) addFlags(f *flag.FlagSet) {
-	f.Var(langFlag{&r.lang}, "lang", langUsage())
+	f.Var(languages.LanguageFlag{Target: &r.lang}, "lang", languages.LangUsage())
 	f.Var(&r.worker, "worker", cmdkit.WorkerUsage)
 	r.addInterpreterFlags(f)
 	f.StringVar(&r.dir, "dir", "", "`DIR` the working directory of the session")
@@ -47,16 +48,16 @@ func (r *runtimeFlags) addInterpreterFlags(f *flag.FlagSet) {
 }
 
 // resolveRuntime checks the flags and finds the runtime.
-func (r runtimeFlags) resolveRuntime() (languageInfo, workers.Spec, error) {
+func (r runtimeFlags) resolveRuntime() (languages.Language, workers.Spec, error) {
 	if r.lang == "" && r.python == "" && r.r != "" {
 		r.lang = "r"
 	}
-	custom, ok, err := r.worker.singleWorker(r.lang)
+	custom, ok, err := r.worker.SingleWorker(r.lang)
 	if err != nil {
-		return languageInfo{}, workers.Spec{}, err
+		return languages.Language{}, workers.Spec{}, err
 	}
 	if ok {
-		r.lang = custom.name
+		r.lang = custom.Name
 	}
 	l, err := r.findLanguage(r.lang)
 	if err != nil {
@@ -73,11 +74,11 @@ func (r runtimeFlags) resolveRuntime() (languageInfo, workers.Spec, error) {
 }
 
 // findLanguage finds a language by its name, including those of --worker.
-func (r runtimeFlags) findLanguage(name string) (languageInfo, error) {
-	if custom, ok := r.worker.findWorker(name); ok {
-		return custom.toLanguage(), nil
+func (r runtimeFlags) findLanguage(name string) (languages.Language, error) {
+	if custom, ok := r.worker.FindWorker(name); ok {
+		return custom.ToLanguage(), nil
 	}
-	return findLanguage(name)
+	return languages.FindLanguage(name)
 }
 
 // needsSession reports whether a flag needs the supervisor.
@@ -91,17 +92,17 @@ func (r runtimeFlags) hasNoLanguage() bool {
 }
 
 // interpreterFor returns the runtime that was named for a language, or "".
-func (r runtimeFlags) interpreterFor(l languageInfo) string {
-	return map[string]string{"python": r.python, "r": r.r}[l.name]
+func (r runtimeFlags) interpreterFor(l languages.Language) string {
+	return map[string]string{"python": r.python, "r": r.r}[l.Name]
 }
 
 // runtimeInDaemon returns the runtime for a session that a daemon creates. It is the named one, or
 // for Python the active environment, because the daemon has an environment of its own. "" leaves
 // the choice to the daemon. A local environment means nothing at a remote.
-func (r runtimeFlags) runtimeInDaemon(l languageInfo) string {
+func (r runtimeFlags) runtimeInDaemon(l languages.Language) string {
 	named := r.interpreterFor(l)
 	switch here, err := filepath.Abs(named); {
-	case r.isRemote || named == "" && l.name != "python":
+	case r.isRemote || named == "" && l.Name != "python":
 		return named
 	case named == "":
 	case err == nil && r.dir == "" && fileExists(here): // the daemon works in another directory
@@ -117,10 +118,10 @@ func (r runtimeFlags) runtimeInDaemon(l languageInfo) string {
 }
 
 // checkExecutable rejects --python or --r for a language that the command line excludes.
-func (r runtimeFlags) checkExecutable(only languageInfo) error {
-	for _, other := range availableLanguages() {
-		if name := r.interpreterFor(other); name != "" && other.name != only.name {
-			return cmdkit.UsageErrorf("--%s %s does not match --lang %s", other.name, name, only.name)
+func (r runtimeFlags) checkExecutable(only languages.Language) error {
+	for _, other := range languages.AvailableLanguages() {
+		if name := r.interpreterFor(other); name != "" && other.Name != only.Name {
+			return cmdkit.UsageErrorf("--%s %s does not match --lang %s", other.Name, name, only.Name)
 		}
 	}
 	return nil
@@ -159,8 +160,8 @@ func (r *runtimeFlags) resolvePaths() (err error) {
 
 // languageSpec finds the runtime of a language. Naming an interpreter that does not work is a usage
 // error.
-func (r runtimeFlags) languageSpec(l languageInfo) (workers.Spec, error) {
-	s := l.newSpec(r.interpreterFor(l), r.dir, r.runtimeSettings())
+func (r runtimeFlags) languageSpec(l languages.Language) (workers.Spec, error) {
+	s := l.NewSpec(r.interpreterFor(l), r.dir, r.runtimeSettings())
 	s.Sandbox, s.Limits = r.sandbox, r.limits.Limits
 	if s.Err != nil && r.interpreterFor(l) != "" {
 		return s, cmdkit.UsageErrorf("%v", s.Err)
@@ -168,19 +169,19 @@ func (r runtimeFlags) languageSpec(l languageInfo) (workers.Spec, error) {
 	return s, s.Err
 }
 
-func (r runtimeFlags) runtimeSettings() runtimeSettings {
-	return runtimeSettings{env: r.env, initFile: r.initFile, isProgram: r.isProgram, asProcess: r.asProcess}
+func (r runtimeFlags) runtimeSettings() languages.RuntimeSettings {
+	return languages.RuntimeSettings{Env: r.env, InitFile: r.initFile, IsProgram: r.isProgram, AsProcess: r.asProcess}
 }
 
 // chosenLanguages returns the languages of --worker and --lang.
-func (r runtimeFlags) chosenLanguages() (chosen []languageInfo, err error) {
+func (r runtimeFlags) chosenLanguages() (chosen []languages.Language, err error) {
 	for _, own := range r.worker {
-		chosen = append(chosen, own.toLanguage())
+		chosen = append(chosen, own.ToLanguage())
 	}
 	if r.lang == "" {
 		return chosen, nil
 	}
-	l, err := findLanguage(r.lang)
+	l, err := languages.FindLanguage(r.lang)
 	if err == nil {
 		err = r.checkExecutable(l)
 	}
@@ -188,28 +189,28 @@ func (r runtimeFlags) chosenLanguages() (chosen []languageInfo, err error) {
 }
 
 // languagesOrAll returns the chosen languages, or all if none is chosen.
-func (r runtimeFlags) languagesOrAll() (languages []languageInfo, named bool, err error) {
-	if languages, err = r.chosenLanguages(); err != nil || r.lang != "" {
-		return languages, true, err
+func (r runtimeFlags) languagesOrAll() (chosen []languages.Language, named bool, err error) {
+	if chosen, err = r.chosenLanguages(); err != nil || r.lang != "" {
+		return chosen, true, err
 	}
-	for _, l := range availableLanguages() {
+	for _, l := range languages.AvailableLanguages() {
 		if r.interpreterFor(l) != "" {
-			languages = append(languages, l)
+			chosen = append(chosen, l)
 		}
 	}
-	if len(languages) > 0 {
-		return languages, true, nil
+	if len(chosen) > 0 {
+		return chosen, true, nil
 	}
-	languages, err = allLanguages()
-	return languages, false, err
+	chosen, err = languages.AllLanguages()
+	return chosen, false, err
 }
 
 // offeredLanguages returns the languages for an agent: the chosen ones, or all.
-func (r runtimeFlags) offeredLanguages() ([]languageInfo, error) {
+func (r runtimeFlags) offeredLanguages() ([]languages.Language, error) {
 	if chosen, err := r.chosenLanguages(); err != nil || len(chosen) > 0 {
 		return chosen, err
 	}
-	return allLanguages()
+	return languages.AllLanguages()
 }
 
 // forRemotes returns the flags for the additional remotes. They keep no directories or programs,
@@ -227,14 +228,14 @@ func fileExists(path string) bool {
 // clientServerArgs returns the arguments with which a client starts the server: the choices in f, with
 // paths that do not depend on the client's working directory.
 func clientServerArgs(r *runtimeFlags, f *flag.FlagSet) ([]string, error) {
-	languages, _, err := r.languagesOrAll()
+	all, _, err := r.languagesOrAll()
 	if err == nil {
 		err = r.resolvePaths()
 	}
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range languages {
+	for _, l := range all {
 		if r.interpreterFor(l) != "" { // otherwise the search waits until a session is opened
 			if _, err := r.languageSpec(l); err != nil {
 				return nil, err
@@ -265,8 +266,8 @@ func clientServerArgs(r *runtimeFlags, f *flag.FlagSet) ([]string, error) {
 			}
 			return
 		}
-		if workers, ok := set.Value.(*workerFlag); ok {
-			for _, value := range workers.flagValues() {
+		if workers, ok := set.Value.(*languages.WorkerFlag); ok {
+			for _, value := range workers.FlagValues() {
 				args = append(args, "--"+set.Name, value)
 			}
 			return

@@ -18,6 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -32,7 +33,7 @@ type serveOptions struct {
 	memory                              cmdkit.ByteSize // for all sessions together, like the next two
 	processes, cpus                     int
 	quiet, detach                       bool
-	servers                             mcpServerFlags
+	servers                             toolServerFlags
 	warm                                warmPoolFlags
 }
 
@@ -180,8 +181,8 @@ func (o *serveOptions) serve(ctx context.Context, s cmdkit.Streams) (int, error)
 	defer sup.Close()
 	d, err := daemon.New(&daemon.Options{
 		Supervisor:         sup,
-		Languages:          cacheNames(languageNames),
-		HasLanguage:        hasLanguage,
+		Languages:          cacheNames(languages.LanguageNames),
+		HasLanguage:        languages.HasLanguage,
 		FindSpec:           specFor,
 		DaemonIdleTimeout:  o.idleExitTimeout,
 		SessionIdleTimeout: o.sessionIdleTimeout,
@@ -272,7 +273,7 @@ func cacheNames(list func() []string) func() []string {
 func specFor(p client.CreateParams) (workers.Spec, error) {
 	c := runtimeFlags{dir: p.Dir}
 	if len(p.Command) > 0 {
-		c.worker = workerFlag{{p.Language, p.Command}}
+		c.worker = languages.WorkerFlag{{Name: p.Language, Command: p.Command}}
 	}
 	l, err := c.findLanguage(p.Language)
 	if err != nil {
@@ -281,7 +282,7 @@ func specFor(p client.CreateParams) (workers.Spec, error) {
 	if err := c.resolvePaths(); err != nil {
 		return workers.Spec{}, err
 	}
-	names, err := l.packages.Canonical(p.Packages)
+	names, err := l.Packages.Canonical(p.Packages)
 	if err != nil {
 		return workers.Spec{}, session.Errorf(session.KindInvalid, "with: %v", err)
 	}
@@ -289,7 +290,7 @@ func specFor(p client.CreateParams) (workers.Spec, error) {
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		env = append(env, name+"="+p.Env[name])
 	}
-	s := l.newSpec(p.Runtime, c.dir, runtimeSettings{env: env})
+	s := l.NewSpec(p.Runtime, c.dir, languages.RuntimeSettings{Env: env})
 	s.Sandbox, s.Limits = sandboxFromParams(p), cmdflags.LimitsFromClient(p.Limits)
 	return withPreparation(l, s, names), errors.Join(s.Sandbox.Validate(), s.Limits.Validate())
 }

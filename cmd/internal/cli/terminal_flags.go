@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -37,22 +38,22 @@ func (t *terminalFlags) validateHistory() error {
 
 // terminalOptions returns the options for a terminal that all commands share. dir is the directory
 // of the session; "" means the current one.
-func (t *terminalFlags) terminalOptions(lang languageInfo, dir string) *console.Options {
+func (t *terminalFlags) terminalOptions(lang languages.Language, dir string) *console.Options {
 	dumb := cmdkit.IsDumbTerminal()
-	syntax := lang.syntax
+	syntax := lang.Syntax
 	if dumb && syntax != nil { // it could not show that an indentation is removed
 		plain := *syntax
 		plain.IndentWidth = 0
 		syntax = &plain
 	}
 	return &console.Options{
-		Continuation:   lang.continuation,
-		HistoryPath:    t.historyPath(lang.name, dir),
+		Continuation:   lang.Continuation,
+		HistoryPath:    t.historyPath(lang.Name, dir),
 		ImageProtocol:  console.DetectImageProtocol(os.Getenv),
 		Plain:          dumb,
 		Syntax:         syntax,
-		TranslateAlias: lang.translateInput,
-		QuitInput:      lang.quitInput,
+		TranslateAlias: lang.TranslateInput,
+		QuitInput:      lang.QuitInput,
 		Colour:         !dumb && os.Getenv("NO_COLOR") == "",
 		ViKeys:         console.ReadViMode(os.Getenv),
 		EditorCommand:  console.FindEditor(os.Getenv),

@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	webpage "github.com/turnstone-repl/turnstone/cmd/internal/webui"
 	"github.com/turnstone-repl/turnstone/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/internal/httpauth"
@@ -53,7 +54,7 @@ func newViewCommand(f *flag.FlagSet) cmdkit.Action {
 				Export: func(ctx context.Context, w io.Writer, name, format string) error {
 					return exportSession(ctx, r.link, w, name, format)
 				},
-				Formats: func(name string) []string { return sessionLanguage(name).export.Formats() },
+				Formats: func(name string) []string { return languages.SessionLanguage(name).Export.Formats() },
 			})
 			if err != nil {
 				return cmdkit.StatusFailed, fmt.Errorf("cannot serve the web UI: %w", err)

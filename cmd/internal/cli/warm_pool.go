@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -32,7 +33,7 @@ func (w *warmPoolFlags) addKind(text string) error {
 	switch {
 	case !ok || err != nil || n < 1:
 		return fmt.Errorf("%q: use LANGUAGE=N, such as python=4", text)
-	case !hasLanguage(name):
+	case !languages.HasLanguage(name):
 		return fmt.Errorf("unknown language %q", name)
 	case slices.ContainsFunc(w.kinds, func(k daemon.WarmPoolOptions) bool { return k.Language == name }):
 		return fmt.Errorf("%s is given twice", name)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 	"github.com/turnstone-repl/turnstone/workers/templates"
@@ -19,7 +20,7 @@ import (
 // newWorkerCommand helps people who write a worker.
 func newWorkerCommand(f *flag.FlagSet) cmdkit.Action {
 	var c workerCheck
-	f.StringVar(&c.dialect, "dialect", "", "`"+languageChoices()+"|FILE` the code for the checks: that of a language, or a JSON file; checks without code are skipped")
+	f.StringVar(&c.dialect, "dialect", "", "`"+languages.LanguageChoices()+"|FILE` the code for the checks: that of a language, or a JSON file; checks without code are skipped")
 	f.DurationVar(&c.timeout, "timeout", 10*time.Second, "`DURATION` time limit for each answer")
 	c.log.AddFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
@@ -67,14 +68,14 @@ func (c *workerCheck) loadDialect() (conformance.Dialect, error) {
 	if c.dialect == "" {
 		return conformance.Dialect{}, nil
 	}
-	l, err := findLanguage(c.dialect)
+	l, err := languages.FindLanguage(c.dialect)
 	if err == nil {
-		return l.dialect()
+		return l.Dialect()
 	}
 	if _, missing := os.Stat(c.dialect); missing != nil {
 		return conformance.Dialect{}, cmdkit.UsageErrorf("--dialect %s: no such file, and %v", c.dialect, err)
 	}
-	d, err := readDialect(c.dialect)
+	d, err := languages.ReadDialect(c.dialect)
 	if err != nil {
 		return d, cmdkit.UsageErrorf("--dialect %v", err)
 	}
@@ -94,7 +95,7 @@ func (c *workerCheck) runChecks(s cmdkit.Streams, command []string) (int, error)
 	if err != nil {
 		return cmdkit.StatusUsage, err
 	}
-	path, err := findProgram(command[0])
+	path, err := languages.FindProgram(command[0])
 	if err != nil {
 		return cmdkit.StatusUsage, cmdkit.UsageErrorf("cannot run %s: %v", command[0], err)
 	}

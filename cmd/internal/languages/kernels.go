@@ -1,4 +1,4 @@
-package cli
+package languages
 
 import (
 	"cmp"
@@ -19,62 +19,62 @@ import (
 )
 
 // jupyterPrefix marks the name of a Jupyter kernel where a language is expected.
-const jupyterPrefix = "jupyter:"
+const JupyterPrefix = "jupyter:"
 
 // kernelWorker is the hidden command that is the worker of a Jupyter kernel.
-const kernelWorker = "kernel-worker"
+const KernelWorker = "kernel-worker"
 
 // cutKernelPrefix returns the kernel that a language name stands for, in lower case.
 func cutKernelPrefix(name string) (kernel string, ok bool) {
-	return strings.CutPrefix(strings.ToLower(name), jupyterPrefix)
+	return strings.CutPrefix(strings.ToLower(name), JupyterPrefix)
 }
 
-// installedKernels returns the Jupyter kernels of this machine.
-func installedKernels() []kernelspec.KernelSpec { return kernelspec.List(os.Getenv) }
+// InstalledKernels returns the Jupyter kernels of this machine.
+func InstalledKernels() []kernelspec.KernelSpec { return kernelspec.List(os.Getenv) }
 
 // findKernel returns the language of an installed kernel.
-func findKernel(kernel string) (languageInfo, error) {
+func findKernel(kernel string) (Language, error) {
 	found, err := kernelspec.Find(os.Getenv, kernel)
 	var missing *kernelspec.NotFoundError
 	if errors.As(err, &missing) {
 		if n := cmdkit.NearestName(kernel, missing.Installed); n != "" {
-			return languageInfo{}, cmdkit.UsageErrorf("unknown Jupyter kernel %q; did you mean %s%s?", kernel, jupyterPrefix, n)
+			return Language{}, cmdkit.UsageErrorf("unknown Jupyter kernel %q; did you mean %s%s?", kernel, JupyterPrefix, n)
 		}
 	}
 	if err != nil {
-		return languageInfo{}, cmdkit.UsageErrorf("--lang %s%s: %v", jupyterPrefix, kernel, err)
+		return Language{}, cmdkit.UsageErrorf("--lang %s%s: %v", JupyterPrefix, kernel, err)
 	}
 	return kernelLanguage(found), nil
 }
 
 // kernelLanguage returns the language of a kernel. For an existing session, found needs only a
 // name.
-func kernelLanguage(found kernelspec.KernelSpec) languageInfo {
-	name, display := jupyterPrefix+found.Name, cmp.Or(found.Display, found.Name)
+func kernelLanguage(found kernelspec.KernelSpec) Language {
+	name, display := JupyterPrefix+found.Name, cmp.Or(found.Display, found.Name)
 	more := defaultsByLanguage()[strings.ToLower(found.Language)]
-	return languageInfo{
-		name: name, display: display, continuation: "... ",
-		newSpec: func(_, dir string, more runtimeSettings) workers.Spec {
-			s := kernelSpec(found.Name, dir, more)
-			if more.initFile != "" {
+	return Language{
+		Name: name, Display: display, Continuation: "... ",
+		NewSpec: func(_, dir string, more RuntimeSettings) workers.Spec {
+			s := KernelSpec(found.Name, dir, more)
+			if more.InitFile != "" {
 				s.Err = cmdkit.UsageErrorf("--init: %s is a Jupyter kernel; only the kernel itself can run a file at its start", display)
 			}
 			return s
 		},
-		fileInput:  workerFileInput,
-		candidates: func(string, string) []workers.Candidate { return nil },
-		export: export.NotebookLanguage{
+		FileInput:  workerFileInput,
+		Candidates: func(string, string) []workers.Candidate { return nil },
+		Export: export.NotebookLanguage{
 			Display: display, Extension: cmp.Or(more.extension, "txt"), Comment: cmp.Or(more.comment, "#"),
 			Kernel: found.Name, JupyterName: cmp.Or(found.Language, found.Name),
 		},
-		packages: pkginstall.UnsupportedTool(display),
-		dialect:  func() (conformance.Dialect, error) { return more.dialect, nil },
+		Packages: pkginstall.UnsupportedTool(display),
+		Dialect:  func() (conformance.Dialect, error) { return more.dialect, nil },
 	}
 }
 
-// kernelSpec returns how to start a kernel in a session's environment. Its worker is this program.
-func kernelSpec(kernel, dir string, more runtimeSettings) workers.Spec {
-	s := workers.Spec{Name: jupyterPrefix + kernel, Env: more.env, Dir: dir}
+// KernelSpec returns how to start a kernel in a session's environment. Its worker is this program.
+func KernelSpec(kernel, dir string, more RuntimeSettings) workers.Spec {
+	s := workers.Spec{Name: JupyterPrefix + kernel, Env: more.Env, Dir: dir}
 	getenv := func(name string) string { value, _ := more.lookupEnv(name); return value }
 	found, err := kernelspec.Find(getenv, kernel)
 	if err != nil {
@@ -88,7 +88,7 @@ func kernelSpec(kernel, dir string, more runtimeSettings) workers.Spec {
 	}
 	s.Path, s.Err = os.Executable()
 	// Any file creates the private directory, which holds the kernel's connection file and sockets.
-	s.Args = []string{kernelWorker, found.Dir, workers.FilesDir}
+	s.Args = []string{KernelWorker, found.Dir, workers.FilesDir}
 	s.Files = map[string][]byte{"kernel": []byte(found.Dir + "\n")}
 	s.PathSource = "the kernelspec " + found.Dir
 	return s

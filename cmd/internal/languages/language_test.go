@@ -1,11 +1,11 @@
-package cli
+package languages
 
 import "testing"
 
 func TestFindLanguage(t *testing.T) {
 	for name, want := range map[string]string{"": "python", "python": "python", "Python": "python", "py": "python", "PY": "python", "r": "r", "R": "r"} {
-		if l, err := findLanguage(name); err != nil || l.name != want {
-			t.Errorf("%q: got %q and %v, want %q", name, l.name, err, want)
+		if l, err := FindLanguage(name); err != nil || l.Name != want {
+			t.Errorf("%q: got %q and %v, want %q", name, l.Name, err, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package languages
 
 import (
 	"errors"
@@ -44,25 +44,25 @@ display = "Tcl"
 env = ["A=b"]
 extension = "tcl"
 `)
-		l, err := findLanguage("TCLSH")
-		if err != nil || l.name != "tcl" || l.display != "Tcl" || l.export.Extension != "tcl" || l.export.Comment != "#" {
+		l, err := FindLanguage("TCLSH")
+		if err != nil || l.Name != "tcl" || l.Display != "Tcl" || l.Export.Extension != "tcl" || l.Export.Comment != "#" {
 			t.Fatalf("got %+v, %v", l, err)
 		}
 		home, err := os.UserHomeDir()
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := l.newSpec("", "/somewhere", runtimeSettings{env: []string{"C=d"}})
+		s := l.NewSpec("", "/somewhere", RuntimeSettings{Env: []string{"C=d"}})
 		if s.Err != nil || !slices.Equal(s.Args, []string{filepath.Join(home, "worker.tcl")}) || !slices.Equal(s.Env, []string{"A=b", "C=d"}) || s.Dir != "/somewhere" {
 			t.Errorf("got %+v", s)
 		}
-		if s := l.newSpec("", "", runtimeSettings{initFile: "/file"}); s.Err == nil {
+		if s := l.NewSpec("", "", RuntimeSettings{InitFile: "/file"}); s.Err == nil {
 			t.Error("--init was ignored in silence")
 		}
-		if _, err := l.packages.Canonical([]string{"numpy"}); err == nil || !strings.Contains(err.Error(), "packages of Tcl cannot be installed here") {
+		if _, err := l.Packages.Canonical([]string{"numpy"}); err == nil || !strings.Contains(err.Error(), "packages of Tcl cannot be installed here") {
 			t.Errorf("got %v", err)
 		}
-		names := slices.DeleteFunc(languageNames(), func(name string) bool { return strings.HasPrefix(name, jupyterPrefix) })
+		names := slices.DeleteFunc(LanguageNames(), func(name string) bool { return strings.HasPrefix(name, JupyterPrefix) })
 		if got := names; !slices.Equal(got, []string{"python", "r", "tcl"}) {
 			t.Errorf("got %v", got)
 		}
@@ -79,13 +79,13 @@ extension = "tcl"
 			"[workers.tcl\n": "line 1",
 		} {
 			writeWorkersFile(t, text)
-			if _, err := findLanguage("tcl"); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := FindLanguage("tcl"); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: got %v, want %q", text, err, want)
 			}
-			if l, err := findLanguage("python"); err != nil || l.name != "python" {
+			if l, err := FindLanguage("python"); err != nil || l.Name != "python" {
 				t.Errorf("%s: python: %v", text, err)
 			}
-			if _, err := allLanguages(); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := AllLanguages(); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: all languages: got %v, want %q", text, err, want)
 			}
 		}
@@ -103,16 +103,16 @@ func TestWorkerFlag(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Chdir(dir)
-		var w workerFlag
+		var w WorkerFlag
 		if err := w.Set(`lisp='` + program + `' --load worker.lisp --eval '(a "b")'`); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{program, "--load", filepath.Join(dir, "worker.lisp"), "--eval", `(a "b")`}
-		if len(w) != 1 || w[0].name != "lisp" || !slices.Equal(w[0].command, want) {
+		if len(w) != 1 || w[0].Name != "lisp" || !slices.Equal(w[0].Command, want) {
 			t.Errorf("got %q, want %q", w, want)
 		}
-		var again workerFlag
-		if err := again.Set(w.flagValues()[0]); err != nil || !slices.Equal(again[0].command, want) {
+		var again WorkerFlag
+		if err := again.Set(w.FlagValues()[0]); err != nil || !slices.Equal(again[0].Command, want) {
 			t.Errorf("what a client's configuration gets is not what was typed: %q, %v", again, err)
 		}
 		for text, want := range map[string]string{
@@ -130,14 +130,14 @@ func TestWorkerFlag(t *testing.T) {
 	})
 
 	t.Run("refuses two workers for one session", func(t *testing.T) {
-		both := workerFlag{{"a", []string{"/a"}}, {"b", []string{"/b"}}}
-		if _, _, err := both.singleWorker(""); err == nil {
+		both := WorkerFlag{{"a", []string{"/a"}}, {"b", []string{"/b"}}}
+		if _, _, err := both.SingleWorker(""); err == nil {
 			t.Error("two workers were taken for one session")
 		}
-		if _, _, err := both[:1].singleWorker("r"); err == nil {
+		if _, _, err := both[:1].SingleWorker("r"); err == nil {
 			t.Error("--lang and --worker were taken together")
 		}
-		if o, ok, err := both[:1].singleWorker(""); err != nil || !ok || o.name != "a" {
+		if o, ok, err := both[:1].SingleWorker(""); err != nil || !ok || o.Name != "a" {
 			t.Errorf("got %v, %v, %v", o, ok, err)
 		}
 	})

@@ -1,4 +1,4 @@
-package cli
+package languages
 
 import (
 	"fmt"
@@ -24,17 +24,17 @@ func workersFile() string { return userconfig.WorkersFile(os.Getenv) }
 
 // userLanguages returns the languages of the user's file, sorted by name. With an error it returns
 // none; commands that need none of them still work.
-func userLanguages() ([]languageInfo, error) {
+func userLanguages() ([]Language, error) {
 	file := workersFile()
 	all, err := userconfig.ReadWorkers(file)
 	if err != nil {
 		return nil, cmdkit.UsageErrorf("%v", err)
 	}
-	var own []languageInfo
+	var own []Language
 	owners := make(map[string]string) // a name or alias, and the language that owns it
 	for _, l := range builtinLanguages() {
-		for _, n := range append([]string{l.name}, l.aliases...) {
-			owners[n] = l.name
+		for _, n := range append([]string{l.Name}, l.aliases...) {
+			owners[n] = l.Name
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -51,45 +51,45 @@ func userLanguages() ([]languageInfo, error) {
 
 // newWorkerLanguage returns the language of a custom worker. Only the user's settings are known about
 // it. why says where the user chose it.
-func newWorkerLanguage(name string, w userconfig.CustomWorker, why string) languageInfo {
+func newWorkerLanguage(name string, w userconfig.CustomWorker, why string) Language {
 	display := w.Display
 	if display == "" {
 		display = strings.ToUpper(name[:1]) + name[1:]
 	}
-	l := languageInfo{
-		name:         name,
+	l := Language{
+		Name:         name,
 		aliases:      w.Aliases,
-		display:      display,
-		continuation: w.Continuation,
-		newSpec: func(_, dir string, more runtimeSettings) workers.Spec {
-			s := workers.Spec{Name: name, Env: append(slices.Clip(w.Env), more.env...), Dir: dir, PathSource: why}
+		Display:      display,
+		Continuation: w.Continuation,
+		NewSpec: func(_, dir string, more RuntimeSettings) workers.Spec {
+			s := workers.Spec{Name: name, Env: append(slices.Clip(w.Env), more.Env...), Dir: dir, PathSource: why}
 			s.Path, s.Args, s.Err = resolveCommand(w.Command)
-			if more.initFile != "" {
+			if more.InitFile != "" {
 				s.Err = cmdkit.UsageErrorf("--init: %s is a custom worker; only the worker itself can run a file at its start", display)
 			}
 			return s
 		},
-		fileInput:  workerFileInput,
-		quitInput:  w.Quit,
-		candidates: func(string, string) []workers.Candidate { return nil },
-		export:     export.NotebookLanguage{Display: display, Extension: w.Extension, Comment: w.Comment, Kernel: name, JupyterName: name},
-		packages:   pkginstall.UnsupportedTool(display),
-		dialect:    func() (conformance.Dialect, error) { return readDialect(expandHome(w.Dialect)) },
+		FileInput:  workerFileInput,
+		QuitInput:  w.Quit,
+		Candidates: func(string, string) []workers.Candidate { return nil },
+		Export:     export.NotebookLanguage{Display: display, Extension: w.Extension, Comment: w.Comment, Kernel: name, JupyterName: name},
+		Packages:   pkginstall.UnsupportedTool(display),
+		Dialect:    func() (conformance.Dialect, error) { return ReadDialect(ExpandHome(w.Dialect)) },
 	}
-	if l.continuation == "" {
-		l.continuation = "... "
+	if l.Continuation == "" {
+		l.Continuation = "... "
 	}
-	if l.export.Extension == "" {
-		l.export.Extension = "txt"
+	if l.Export.Extension == "" {
+		l.Export.Extension = "txt"
 	}
-	if l.export.Comment == "" {
-		l.export.Comment = "#"
+	if l.Export.Comment == "" {
+		l.Export.Comment = "#"
 	}
 	return l
 }
 
-// readDialect reads a dialect file; "" means none.
-func readDialect(path string) (conformance.Dialect, error) {
+// ReadDialect reads a dialect file; "" means none.
+func ReadDialect(path string) (conformance.Dialect, error) {
 	if path == "" {
 		return conformance.Dialect{}, nil
 	}
@@ -116,19 +116,19 @@ func workerFileInput(s *workers.Spec, path, _ string, args []string) (string, er
 func resolveCommand(command []string) (path string, args []string, err error) {
 	words := make([]string, len(command))
 	for i, word := range command {
-		words[i] = expandHome(word)
+		words[i] = ExpandHome(word)
 	}
 	if strings.ContainsAny(words[0], `/\`) && !filepath.IsAbs(words[0]) {
 		return "", nil, fmt.Errorf("the command %q is not an absolute path", words[0])
 	}
-	if path, err = findProgram(words[0]); err != nil {
+	if path, err = FindProgram(words[0]); err != nil {
 		return "", nil, fmt.Errorf("cannot run the worker: %w", err)
 	}
 	return path, words[1:], nil
 }
 
-// findProgram returns the absolute path of a program, which may be a name on PATH.
-func findProgram(name string) (string, error) {
+// FindProgram returns the absolute path of a program, which may be a name on PATH.
+func FindProgram(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
 		return "", err
@@ -136,8 +136,8 @@ func findProgram(name string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// expandHome replaces "~/" at the beginning of a word by the home directory.
-func expandHome(word string) string {
+// ExpandHome replaces "~/" at the beginning of a word by the home directory.
+func ExpandHome(word string) string {
 	rest, ok := strings.CutPrefix(word, "~/")
 	home, err := os.UserHomeDir()
 	if !ok || err != nil {
@@ -146,33 +146,33 @@ func expandHome(word string) string {
 	return filepath.Join(home, rest)
 }
 
-// workerFlag is the value of --worker: the custom workers, since the flag may be repeated.
-type workerFlag []userWorker
+// WorkerFlag is the value of --worker: the custom workers, since the flag may be repeated.
+type WorkerFlag []UserWorker
 
-// A userWorker is the command of a custom worker and the name of its language.
-type userWorker struct {
-	name    string
-	command []string
+// A UserWorker is the command of a custom worker and the name of its language.
+type UserWorker struct {
+	Name    string
+	Command []string
 }
 
-func (w userWorker) toLanguage() languageInfo {
-	return newWorkerLanguage(w.name, userconfig.CustomWorker{Command: w.command}, "--worker")
+func (w UserWorker) ToLanguage() Language {
+	return newWorkerLanguage(w.Name, userconfig.CustomWorker{Command: w.Command}, "--worker")
 }
 
 // String returns the values in the form that Set accepts, one a line.
-func (w *workerFlag) String() string { return strings.Join(w.flagValues(), "\n") }
+func (w *WorkerFlag) String() string { return strings.Join(w.FlagValues(), "\n") }
 
-func (w *workerFlag) flagValues() []string {
+func (w *WorkerFlag) FlagValues() []string {
 	var all []string
 	for _, o := range *w {
-		all = append(all, o.name+"="+shellquote.Join(o.command...))
+		all = append(all, o.Name+"="+shellquote.Join(o.Command...))
 	}
 	return all
 }
 
 // Set accepts NAME=COMMAND, or COMMAND, which is then named after its program. Words of the command
 // that are files become absolute paths, since the worker starts in the directory of its session.
-func (w *workerFlag) Set(text string) error {
+func (w *WorkerFlag) Set(text string) error {
 	name, command, named := strings.Cut(text, "=")
 	if !named || !userconfig.IsWorkerName(name) {
 		name, command = "", text
@@ -184,12 +184,12 @@ func (w *workerFlag) Set(text string) error {
 	if err != nil {
 		return err
 	}
-	if words[0], err = findProgram(expandHome(words[0])); err != nil {
+	if words[0], err = FindProgram(ExpandHome(words[0])); err != nil {
 		return err
 	}
 	for i, word := range words[1:] {
-		if info, err := os.Stat(expandHome(word)); err == nil && info.Mode().IsRegular() {
-			if words[i+1], err = filepath.Abs(expandHome(word)); err != nil {
+		if info, err := os.Stat(ExpandHome(word)); err == nil && info.Mode().IsRegular() {
+			if words[i+1], err = filepath.Abs(ExpandHome(word)); err != nil {
 				return err
 			}
 		}
@@ -202,34 +202,34 @@ func (w *workerFlag) Set(text string) error {
 	}
 	for _, l := range builtinLanguages() {
 		if l.hasName(name) {
-			return fmt.Errorf("%q is a name of %s; write NAME=COMMAND", name, l.display)
+			return fmt.Errorf("%q is a name of %s; write NAME=COMMAND", name, l.Display)
 		}
 	}
-	if slices.ContainsFunc(*w, func(o userWorker) bool { return o.name == name }) {
+	if slices.ContainsFunc(*w, func(o UserWorker) bool { return o.Name == name }) {
 		return fmt.Errorf("two workers are called %s", name)
 	}
-	*w = append(*w, userWorker{name, words})
+	*w = append(*w, UserWorker{name, words})
 	return nil
 }
 
-// findWorker returns the worker with a name.
-func (w workerFlag) findWorker(name string) (userWorker, bool) {
-	i := slices.IndexFunc(w, func(o userWorker) bool { return o.name == name })
+// FindWorker returns the worker with a name.
+func (w WorkerFlag) FindWorker(name string) (UserWorker, bool) {
+	i := slices.IndexFunc(w, func(o UserWorker) bool { return o.Name == name })
 	if i < 0 {
-		return userWorker{}, false
+		return UserWorker{}, false
 	}
 	return w[i], true
 }
 
-// singleWorker returns the worker for a command that has only one session.
-func (w workerFlag) singleWorker(lang string) (userWorker, bool, error) {
+// SingleWorker returns the worker for a command that has only one session.
+func (w WorkerFlag) SingleWorker(lang string) (UserWorker, bool, error) {
 	switch {
 	case len(w) == 0:
-		return userWorker{}, false, nil
+		return UserWorker{}, false, nil
 	case len(w) > 1:
-		return userWorker{}, false, cmdkit.UsageErrorf("--worker: a single session needs a single worker")
-	case lang != "" && lang != w[0].name:
-		return userWorker{}, false, cmdkit.UsageErrorf("use either --lang %s or --worker, not both", lang)
+		return UserWorker{}, false, cmdkit.UsageErrorf("--worker: a single session needs a single worker")
+	case lang != "" && lang != w[0].Name:
+		return UserWorker{}, false, cmdkit.UsageErrorf("use either --lang %s or --worker, not both", lang)
 	}
 	return w[0], true, nil
 }

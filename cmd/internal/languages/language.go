@@ -1,4 +1,4 @@
-package cli
+package languages
 
 import (
 	"archive/zip"
@@ -28,128 +28,128 @@ import (
 )
 
 // standardInput in place of a file means that the program is read from standard input.
-const standardInput = "-"
+const StandardInput = "-"
 
-// A languageInfo holds what the command must know about a language and no worker can tell.
-type languageInfo struct {
-	name         string
+// A Language holds what the command must know about a language and no worker can tell.
+type Language struct {
+	Name         string
 	aliases      []string // other names that people use
-	display      string   // as people write it: "Python"
-	continuation string   // the prompt for further lines of an input
-	syntax       *lineedit.Syntax
+	Display      string   // as people write it: "Python"
+	Continuation string   // the prompt for further lines of an input
+	Syntax       *lineedit.Syntax
 
 	// newSpec finds the runtime. executable and dir are the user's choices, or "".
-	newSpec func(executable, dir string, more runtimeSettings) workers.Spec
+	NewSpec func(executable, dir string, more RuntimeSettings) workers.Spec
 
 	// fileInput returns an input that runs a file as a program of its own. path is absolute or
 	// standardInput; name is the path as given. It may change how the runtime starts.
-	fileInput func(s *workers.Spec, path, name string, args []string) (input string, err error)
+	FileInput func(s *workers.Spec, path, name string, args []string) (input string, err error)
 
 	// optionInput returns an input for an option of the language's own command: -c and code, or -m
 	// and a module. nil means that the language has no such options.
-	optionInput func(option, text string, args []string) string
+	OptionInput func(option, text string, args []string) string
 
 	// processArgs returns the runtime's arguments to run a program as its own process. option is -c
 	// or -m, or "" for a file. nil means that all code runs in a worker.
-	processArgs func(option, text string, args []string) []string
+	ProcessArgs func(option, text string, args []string) []string
 
 	// translateInput translates what people type at other prompts into code of the language; an
 	// error says what to type. nil changes nothing. Only a user's input is translated.
-	translateInput func(code string) (string, error)
+	TranslateInput func(code string) (string, error)
 
 	// quitInput is an input that makes the runtime exit as at the end of a program.
-	quitInput string
+	QuitInput string
 
 	// candidates returns the places that newSpec searches.
-	candidates func(executable, dir string) []workers.Candidate
+	Candidates func(executable, dir string) []workers.Candidate
 
-	export export.NotebookLanguage
+	Export export.NotebookLanguage
 
 	// packages installs more packages.
-	packages *pkginstall.Tool
+	Packages *pkginstall.Tool
 
 	// dialect returns the code with which a worker is checked; a zero value checks less. It may
 	// read a file.
-	dialect func() (conformance.Dialect, error)
+	Dialect func() (conformance.Dialect, error)
 }
 
-// runtimeSettings are settings of a runtime besides the environment that it inherits.
-type runtimeSettings struct {
-	env       []string // as in workers.Spec
-	initFile  string   // an absolute path, run at the start; "" for none
-	isProgram bool     // an input is a whole program
-	asProcess bool     // run the program as the runtime's own process, without a worker
+// RuntimeSettings are settings of a runtime besides the environment that it inherits.
+type RuntimeSettings struct {
+	Env       []string // as in workers.Spec
+	InitFile  string   // an absolute path, run at the start; "" for none
+	IsProgram bool     // an input is a whole program
+	AsProcess bool     // run the program as the runtime's own process, without a worker
 }
 
 // hasName reports whether the language has a name.
-func (l languageInfo) hasName(name string) bool {
-	return name == l.name || slices.Contains(l.aliases, name)
+func (l Language) hasName(name string) bool {
+	return name == l.Name || slices.Contains(l.aliases, name)
 }
 
-// allLanguages returns all languages in the order of the help; the first is the default. An error
+// AllLanguages returns all languages in the order of the help; the first is the default. An error
 // means that the user's file cannot be read and that its languages are missing.
-func allLanguages() ([]languageInfo, error) {
+func AllLanguages() ([]Language, error) {
 	own, err := userLanguages()
 	return append(builtinLanguages(), own...), err
 }
 
-// availableLanguages returns all languages that can be determined, ignoring an unreadable user
+// AvailableLanguages returns all languages that can be determined, ignoring an unreadable user
 // file.
-func availableLanguages() []languageInfo {
-	all, _ := allLanguages()
+func AvailableLanguages() []Language {
+	all, _ := AllLanguages()
 	return all
 }
 
 // builtinLanguages returns the languages that do not come from the user's file.
-func builtinLanguages() []languageInfo {
-	return []languageInfo{{
-		name:         "python",
+func builtinLanguages() []Language {
+	return []Language{{
+		Name:         "python",
 		aliases:      []string{"py", "python3"},
-		display:      "Python",
-		continuation: "... ",
-		syntax:       lineedit.Python,
-		newSpec: func(executable, dir string, more runtimeSettings) workers.Spec {
-			if more.asProcess {
-				return python.InterpreterSpec(python.Options{Path: executable, Dir: dir, Env: more.env})
+		Display:      "Python",
+		Continuation: "... ",
+		Syntax:       lineedit.Python,
+		NewSpec: func(executable, dir string, more RuntimeSettings) workers.Spec {
+			if more.AsProcess {
+				return python.InterpreterSpec(python.Options{Path: executable, Dir: dir, Env: more.Env})
 			}
 			env, file := pythonInit(more)
-			return withInitFile(python.Spec(python.Options{Path: executable, Dir: dir, Env: env, SingleProgram: more.isProgram}), "init-file.py", file)
+			return withInitFile(python.Spec(python.Options{Path: executable, Dir: dir, Env: env, SingleProgram: more.IsProgram}), "init-file.py", file)
 		},
-		fileInput:      pythonFileInput,
-		optionInput:    pythonOptionInput,
-		processArgs:    pythonProcessArgs,
-		translateInput: translatePythonInput,
-		quitInput:      `raise __import__("builtins").SystemExit`, // the program may have redefined the name
-		candidates: func(executable, dir string) []workers.Candidate {
+		FileInput:      pythonFileInput,
+		OptionInput:    pythonOptionInput,
+		ProcessArgs:    pythonProcessArgs,
+		TranslateInput: translatePythonInput,
+		QuitInput:      `raise __import__("builtins").SystemExit`, // the program may have redefined the name
+		Candidates: func(executable, dir string) []workers.Candidate {
 			_, searched, _ := python.Find(python.FindOptions{Path: executable, Dir: dir})
 			return searched
 		},
-		export:   export.NotebookLanguage{Display: "Python", Extension: "py", Comment: "#", Kernel: "python3", JupyterName: "python"},
-		packages: pkginstall.Python(),
-		dialect:  func() (conformance.Dialect, error) { return conformance.PythonDialect(), nil },
+		Export:   export.NotebookLanguage{Display: "Python", Extension: "py", Comment: "#", Kernel: "python3", JupyterName: "python"},
+		Packages: pkginstall.Python(),
+		Dialect:  func() (conformance.Dialect, error) { return conformance.PythonDialect(), nil },
 	}, {
-		name:         "r",
+		Name:         "r",
 		aliases:      []string{"rlang"},
-		display:      "R",
-		continuation: "+ ",
-		syntax:       lineedit.R,
-		newSpec: func(executable, dir string, more runtimeSettings) workers.Spec {
-			if more.asProcess {
-				return r.InterpreterSpec(r.Options{Path: executable, Dir: dir, Env: more.env})
+		Display:      "R",
+		Continuation: "+ ",
+		Syntax:       lineedit.R,
+		NewSpec: func(executable, dir string, more RuntimeSettings) workers.Spec {
+			if more.AsProcess {
+				return r.InterpreterSpec(r.Options{Path: executable, Dir: dir, Env: more.Env})
 			}
 			env, file := rInit(more)
-			return withInitFile(r.Spec(r.Options{Path: executable, Dir: dir, Env: env, SingleProgram: more.isProgram}), "init-file.R", file)
+			return withInitFile(r.Spec(r.Options{Path: executable, Dir: dir, Env: env, SingleProgram: more.IsProgram}), "init-file.R", file)
 		},
-		fileInput:   rFileInput,
-		processArgs: rProcessArgs,
-		quitInput:   `base::quit(save = "no")`,
-		candidates: func(executable, dir string) []workers.Candidate {
+		FileInput:   rFileInput,
+		ProcessArgs: rProcessArgs,
+		QuitInput:   `base::quit(save = "no")`,
+		Candidates: func(executable, dir string) []workers.Candidate {
 			_, searched, _ := r.Find(r.FindOptions{Path: executable, Dir: dir})
 			return searched
 		},
-		export:   export.NotebookLanguage{Display: "R", Extension: "R", Comment: "#", Kernel: "ir", JupyterName: "R"},
-		packages: pkginstall.R(),
-		dialect:  func() (conformance.Dialect, error) { return conformance.RDialect(), nil },
+		Export:   export.NotebookLanguage{Display: "R", Extension: "R", Comment: "#", Kernel: "ir", JupyterName: "R"},
+		Packages: pkginstall.R(),
+		Dialect:  func() (conformance.Dialect, error) { return conformance.RDialect(), nil },
 	}}
 }
 
@@ -164,24 +164,24 @@ func withInitFile(s workers.Spec, name, text string) workers.Spec {
 }
 
 // lookupEnv returns the user's value of a variable that --init replaces, and whether it is set.
-func (s runtimeSettings) lookupEnv(name string) (value string, set bool) {
-	if value, set = environ.Lookup(s.env, name); set {
+func (s RuntimeSettings) lookupEnv(name string) (value string, set bool) {
+	if value, set = environ.Lookup(s.Env, name); set {
 		return value, true
 	}
 	return os.LookupEnv(name)
 }
 
 // pythonInit makes Python run a file right after the user's PYTHONSTARTUP.
-func pythonInit(m runtimeSettings) (env []string, file string) {
-	if m.initFile == "" {
-		return m.env, ""
+func pythonInit(m RuntimeSettings) (env []string, file string) {
+	if m.InitFile == "" {
+		return m.Env, ""
 	}
 	users, restore := "None", `os.environ.pop("PYTHONSTARTUP", None)`
 	if value, set := m.lookupEnv("PYTHONSTARTUP"); set {
 		users = pythonString(value)
 		restore = `os.environ["PYTHONSTARTUP"] = users`
 	}
-	return append(slices.Clip(m.env), "PYTHONSTARTUP="+workers.FilesDir+"/init-file.py"), fmt.Sprintf(`
+	return append(slices.Clip(m.Env), "PYTHONSTARTUP="+workers.FilesDir+"/init-file.py"), fmt.Sprintf(`
 def _turnstone_init(users, path, space):
     import io, os, traceback
     %s
@@ -193,33 +193,33 @@ def _turnstone_init(users, path, space):
         except Exception:
             traceback.print_exc()
 globals().pop("_turnstone_init")(%s, %s, globals())
-`, restore, users, pythonString(m.initFile))
+`, restore, users, pythonString(m.InitFile))
 }
 
 // rInit makes R run a file right after the user's profile, with the default packages attached as at
 // the prompt.
-func rInit(m runtimeSettings) (env []string, file string) {
-	if m.initFile == "" {
-		return m.env, ""
+func rInit(m RuntimeSettings) (env []string, file string) {
+	if m.InitFile == "" {
+		return m.Env, ""
 	}
 	users, restore := `if (file.exists(".Rprofile")) ".Rprofile" else "~/.Rprofile"`, `Sys.unsetenv("R_PROFILE_USER")`
 	if value, set := m.lookupEnv("R_PROFILE_USER"); set {
 		users, restore = strconv.Quote(value), `Sys.setenv(R_PROFILE_USER = users)`
 	}
-	return append(slices.Clip(m.env), "R_PROFILE_USER="+workers.FilesDir+"/init-file.R"), fmt.Sprintf(`local({
+	return append(slices.Clip(m.Env), "R_PROFILE_USER="+workers.FilesDir+"/init-file.R"), fmt.Sprintf(`local({
     users <- %s
     %s
     if (nzchar(users) && file.exists(users)) base::sys.source(users, envir = globalenv())
     base::.First.sys()
     base::sys.source(%s, envir = globalenv())
 })
-`, users, restore, strconv.Quote(m.initFile))
+`, users, restore, strconv.Quote(m.InitFile))
 }
 
 // pythonFileInput runs a file in __main__ under its own name, which tracebacks, inspect and
 // multiprocessing use. Like python, it runs the __main__.py of a directory or a zip file.
 func pythonFileInput(_ *workers.Spec, path, name string, args []string) (string, error) {
-	if path == standardInput {
+	if path == StandardInput {
 		code, err := readProgram(path)
 		return pythonOptionInput(path, code, args), err
 	}
@@ -300,7 +300,7 @@ func pythonOptionInput(option, text string, args []string) string {
 	case "-c":
 		words = append(words, text)
 		run = runTextCode("<string>", text, false)
-	case standardInput:
+	case StandardInput:
 		run = `space["__file__"] = "<stdin>"` + "\n" + runTextCode("<stdin>", text, true)
 	}
 	return setArgvCode(option, args, words...) + "\n" + programCode(run) + "\n"
@@ -320,7 +320,7 @@ func pythonProcessArgs(option, text string, args []string) []string {
 	switch {
 	case option != "":
 		return slices.Concat([]string{option, text}, args)
-	case text != standardInput && strings.HasPrefix(text, "-"):
+	case text != StandardInput && strings.HasPrefix(text, "-"):
 		return slices.Concat([]string{"--", text}, args)
 	}
 	return slices.Concat([]string{text}, args)
@@ -338,18 +338,18 @@ func rProcessArgs(_, file string, args []string) []string {
 // readProgram reads a file that is one input.
 func readProgram(path string) (string, error) {
 	file := os.Stdin
-	if path != standardInput {
+	if path != StandardInput {
 		var err error
 		if file, err = os.Open(path); err != nil {
 			return "", err
 		}
 		defer file.Close()
 	}
-	return readInput(file)
+	return ReadInput(file)
 }
 
-// readInput reads a whole input, up to the maximum size.
-func readInput(from io.Reader) (string, error) {
+// ReadInput reads a whole input, up to the maximum size.
+func ReadInput(from io.Reader) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(from, session.MaxInputBytes+1))
 	if err == nil && len(text) > session.MaxInputBytes {
 		err = session.Errorf(session.KindTooLarge, "the input is larger than %d MiB", session.MaxInputBytes>>20)
@@ -382,13 +382,13 @@ func pythonString(s string) string {
 	return b.String()
 }
 
-// findLanguage finds a language by one of its names, in upper or lower case. "" is the first
+// FindLanguage finds a language by one of its names, in upper or lower case. "" is the first
 // language.
-func findLanguage(name string) (languageInfo, error) {
+func FindLanguage(name string) (Language, error) {
 	if kernel, ok := cutKernelPrefix(name); ok {
 		return findKernel(kernel)
 	}
-	all, fileErr := allLanguages()
+	all, fileErr := AllLanguages()
 	if name == "" {
 		return all[0], nil
 	}
@@ -397,22 +397,22 @@ func findLanguage(name string) (languageInfo, error) {
 		if l.hasName(strings.ToLower(name)) {
 			return l, nil
 		}
-		names = append(names, l.name)
+		names = append(names, l.Name)
 	}
 	if fileErr != nil {
-		return languageInfo{}, fileErr
+		return Language{}, fileErr
 	}
 	long := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return len(n) < 3 }) // any word is close to a one-letter name
 	if n := cmdkit.NearestName(strings.ToLower(name), long); n != "" {
-		return languageInfo{}, cmdkit.UsageErrorf("unknown language %q; did you mean %s?", name, n)
+		return Language{}, cmdkit.UsageErrorf("unknown language %q; did you mean %s?", name, n)
 	}
-	return languageInfo{}, cmdkit.UsageErrorf("unknown language %q (have %s); add one with --worker or in %s; a Jupyter kernel is %sNAME", name, strings.Join(names, ", "), workersFile(), jupyterPrefix)
+	return Language{}, cmdkit.UsageErrorf("unknown language %q (have %s); add one with --worker or in %s; a Jupyter kernel is %sNAME", name, strings.Join(names, ", "), workersFile(), JupyterPrefix)
 }
 
-// sessionLanguage returns the language of an existing session. This command may know nothing about
+// SessionLanguage returns the language of an existing session. This command may know nothing about
 // its worker.
-func sessionLanguage(name string) languageInfo {
-	l, err := findLanguage(name)
+func SessionLanguage(name string) Language {
+	l, err := FindLanguage(name)
 	if kernel, ok := cutKernelPrefix(name); ok && err != nil {
 		return kernelLanguage(kernelspec.KernelSpec{Name: kernel})
 	}
@@ -422,52 +422,55 @@ func sessionLanguage(name string) languageInfo {
 	return l
 }
 
-// languageOfFile returns the language whose scripts have names like this, or "".
-func languageOfFile(path string) string {
+// LanguageOfFile returns the language whose scripts have names like this, or "".
+func LanguageOfFile(path string) string {
 	extension := strings.TrimPrefix(filepath.Ext(path), ".")
-	for _, l := range availableLanguages() {
-		if extension != "" && extension != "txt" && strings.EqualFold(extension, l.export.Extension) {
-			return l.name
+	for _, l := range AvailableLanguages() {
+		if extension != "" && extension != "txt" && strings.EqualFold(extension, l.Export.Extension) {
+			return l.Name
 		}
 	}
 	return ""
 }
 
-// A langFlag is the value of --lang: the canonical name of the language, if it is known.
-type langFlag struct{ name *string }
+// A LanguageFlag is the value of --lang: the canonical name of the language, if it is known.
+type LanguageFlag struct{ Target *string }
 
-func (l langFlag) String() string {
-	if l.name == nil {
+func (l LanguageFlag) String() string {
+	if l.Target == nil {
 		return ""
 	}
-	return *l.name
+	return *l.Target
 }
 
 // Set accepts an unknown name; it is rejected when the language is needed.
-func (l langFlag) Set(name string) error {
-	if known, err := findLanguage(name); err == nil && name != "" {
-		name = known.name
+func (l LanguageFlag) Set(name string) error {
+	if known, err := FindLanguage(name); err == nil && name != "" {
+		name = known.Name
 	}
-	*l.name = name
+	*l.Target = name
 	return nil
 }
 
-func langUsage() string {
-	return "`" + languageChoices() + "` the language"
+// LangUsage describes --lang in the help of a command.
+func LangUsage() string {
+	return "`" + LanguageChoices() + "` the language"
 }
 
-func languageChoices() string {
+// LanguageChoices returns the names of all languages, as the help shows a choice.
+func LanguageChoices() string {
 	var names []string
-	for _, l := range availableLanguages() {
-		names = append(names, l.name)
+	for _, l := range AvailableLanguages() {
+		names = append(names, l.Name)
 	}
 	return strings.Join(names, "|")
 }
 
-func formatUsage() string {
+// FormatUsage describes --format in the help of a command.
+func FormatUsage() string {
 	var all []string
-	for _, l := range availableLanguages() {
-		for _, f := range l.export.Formats() {
+	for _, l := range AvailableLanguages() {
+		for _, f := range l.Export.Formats() {
 			if !slices.Contains(all, f) {
 				all = append(all, f)
 			}
@@ -476,24 +479,24 @@ func formatUsage() string {
 	return "`" + strings.Join(all, "|") + "` the format; default a script"
 }
 
-// hasLanguage reports whether a daemon currently has a language. It looks for a Jupyter kernel only
+// HasLanguage reports whether a daemon currently has a language. It looks for a Jupyter kernel only
 // if one is asked for.
-func hasLanguage(name string) bool {
-	if kernel, ok := strings.CutPrefix(name, jupyterPrefix); ok {
-		return slices.ContainsFunc(installedKernels(), func(k kernelspec.KernelSpec) bool { return k.Name == kernel })
+func HasLanguage(name string) bool {
+	if kernel, ok := strings.CutPrefix(name, JupyterPrefix); ok {
+		return slices.ContainsFunc(InstalledKernels(), func(k kernelspec.KernelSpec) bool { return k.Name == kernel })
 	}
-	return slices.ContainsFunc(availableLanguages(), func(l languageInfo) bool { return l.name == name })
+	return slices.ContainsFunc(AvailableLanguages(), func(l Language) bool { return l.Name == name })
 }
 
-// languageNames returns the languages that a daemon has. It finds the Jupyter kernels with its own
+// LanguageNames returns the languages that a daemon has. It finds the Jupyter kernels with its own
 // environment.
-func languageNames() []string {
+func LanguageNames() []string {
 	var names []string
-	for _, l := range availableLanguages() {
-		names = append(names, l.name)
+	for _, l := range AvailableLanguages() {
+		names = append(names, l.Name)
 	}
-	for _, k := range installedKernels() {
-		names = append(names, jupyterPrefix+k.Name)
+	for _, k := range InstalledKernels() {
+		names = append(names, JupyterPrefix+k.Name)
 	}
 	return names
 }
