@@ -55,10 +55,9 @@ func TestSizes(t *testing.T) {
 
 	t.Run("files and packages", func(t *testing.T) {
 		c := check(t, exceptions{
-			"cmd/internal/cli":                  "divided into groups of commands",
-			"supervisor":                        "the session machine is one subject, whose methods belong together",
-			"supervisor/internal/sandbox/linux": "the sandbox is one object, whose methods belong together",
-			"workers/conformance/checks.go":     "one list of checks",
+			"cmd/internal/cli":              "divided into groups of commands",
+			"supervisor":                    "the session machine is one subject, whose methods belong together",
+			"workers/conformance/checks.go": "one list of checks",
 		})
 		for _, p := range tr.pkgs {
 			if isTestCode(p.name) {

@@ -143,14 +143,14 @@ func (sb *ActiveSandbox) mountProc() {
 		}
 	}
 	var err error
-	sb.selfFilesFD, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_CLOEXEC, 0)
+	sb.SelfFilesFD, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_CLOEXEC, 0)
 	sb.checkStep("proc", "/proc", err)
-	sb.procFD, err = unix.Open("/proc", unix.O_PATH|unix.O_CLOEXEC, 0)
+	sb.ProcFD, err = unix.Open("/proc", unix.O_PATH|unix.O_CLOEXEC, 0)
 	sb.checkStep("proc", "/proc", err)
-	sb.mountNS, err = unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	sb.MountNS, err = unix.Open("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	sb.checkStep("proc", "/proc", err)
-	sb.ipcNS, err = unix.Open("/proc/thread-self/ns/ipc", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	sb.IPCNS, err = unix.Open("/proc/thread-self/ns/ipc", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	sb.checkStep("proc", "/proc", err)
-	sb.rootFD, err = unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
+	sb.RootFD, err = unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
 	sb.checkStep("proc", "/", err)
 }

@@ -8,8 +8,8 @@
 //	               namespace in which it may mount
 //	               Enter, in order: dumpable, namespaces, clones, read-only, mounts,
 //	               devices, processes, network, capabilities, filter
-//	               Serve: connects and changes names on behalf of the worker, where mounts
-//	               and a guard by name allow it; reports and holds the calls that they refuse
+//	               Serve (package broker): connects and changes names on behalf of the worker,
+//	               where mounts and a guard by name allow it
 //	               Grant: adds a file or directory while the worker runs
 //	               Refresh: when a turn starts, shows what programs outside have replaced
 //	worker         sees the machine read-only except for its mounts, and a home directory
@@ -24,15 +24,10 @@
 //
 // # Goroutines
 //
-//	name        started by       ends when
-//	calls       Serve            no process of the session is left
-//	slow call   calls            the call is answered; at most maxSlowCalls
-//	question    a held call      the question is closed, or no program waits for it
-//	drafts      the first draft  no program has a draft open
-//	grant       Grant            it is applied, or has failed
-//	refresh     Refresh          it is applied; Refresh waits for it
-//	answers     OpenEgress       the supervisor is gone
-//	sockets     a connect        the process ends
+//	name     started by  ends when
+//	grant    Grant       it is applied, or has failed
+//	refresh  Refresh     it is applied; Refresh waits for it
 //
-// Most of them lock a thread, whose rights or namespaces differ from those of other threads.
+// Both lock a thread, whose namespaces differ from those of other threads. The goroutines that answer
+// calls are those of package broker.
 package linux

@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/broker"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/nameguard"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 )
@@ -38,7 +40,7 @@ func SetNamespaces(a *syscall.SysProcAttr) {
 // An ActiveSandbox is the sandbox that a thread has entered, with everything that the monitor needs
 // to serve its calls.
 type ActiveSandbox struct {
-	*broker
+	*broker.Broker
 	plan       *plan.Plan
 	store      string // the directory for temporary files and overlays
 	notices    []string
@@ -64,9 +66,9 @@ func (sb *ActiveSandbox) Notices() []string { return sb.notices }
 // The order matters. First Enter clones the directories that stay writable, while the machine still
 // is. Then it makes the machine read-only in one call. Last, it attaches the clones.
 func Enter(p *plan.Plan) (*ActiveSandbox, error) {
-	b := &ActiveSandbox{broker: newBroker(p), plan: p, store: string(p.State), storeMount: -1}
+	b := &ActiveSandbox{Broker: broker.New(p), plan: p, store: string(p.State), storeMount: -1}
 	b.checkStep("dumpable", "", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) // the worker must not inspect the monitor
-	b.loadOwnRepos(string(p.State))                                           // while its file is still writable
+	b.LoadOwnRepos(string(p.State))                                           // while its file is still writable
 	b.checkStep("namespaces", "", b.unshareNamespaces())
 	b.runSteps(b.limitDisk)
 	b.runSteps(b.cloneMounts)
@@ -78,7 +80,7 @@ func Enter(p *plan.Plan) (*ActiveSandbox, error) {
 	b.checkStep("rights", "", dropRights())
 	if b.firstError == nil {
 		var err error
-		b.notifyFD, err = seccomp.InstallFilter(len(p.Unreadable) > 0, reportedObjectCalls(p))
+		b.NotifyFD, err = seccomp.InstallFilter(len(p.Unreadable) > 0, broker.ReportedObjectCalls(p))
 		b.checkStep("filter", "", err)
 	}
 	if b.firstError != nil {
@@ -218,7 +220,7 @@ func (sb *ActiveSandbox) cloneMounts() {
 		sb.checkStep("state", mask, err)
 	}
 	overlays := sb.mountOverlays(state)
-	hasComputeDevice := slices.ContainsFunc(devicesOf("/dev"), checksOpener) // a compute device can bypass the guard, see isComputeDevice
+	hasComputeDevice := slices.ContainsFunc(devicesOf("/dev"), broker.ChecksOpener) // a compute device can bypass the guard, see broker.ChecksOpener
 	for _, m := range sb.plan.Mounts {
 		if sb.firstError != nil {
 			return
@@ -350,7 +352,7 @@ func (sb *ActiveSandbox) attachMounts() {
 	for _, m := range sb.plan.Mounts {
 		kinds[string(m.Path)] = m.Kind
 	}
-	around := func(path string) plan.MountKind { return nearestKind(kinds, path) }
+	around := func(path string) plan.MountKind { return nameguard.NearestKind(kinds, path) }
 	for _, c := range sb.detached {
 		if sb.firstError != nil {
 			return

@@ -11,6 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/workerview"
 )
 
 // Grant gives the session access to a file or directory. It calls answer when the session has
@@ -28,16 +29,16 @@ func (sb *ActiveSandbox) Grant(g *plan.MountGrant, answer func(error)) {
 // applyGrant builds the directory, with all its protected paths, where only this thread sees it.
 // Then it attaches it to the worker's mounts in one step.
 func (sb *ActiveSandbox) applyGrant(g *plan.MountGrant) error {
-	t := &grantTransaction{ActiveSandbox: &ActiveSandbox{plan: sb.plan}, MountGrant: g, isConfirmed: func(id string) error { return sb.checkConfirmed(g, id) }, target: string(g.Path), buildDir: filepath.Join(string(sb.plan.State), "grant")}
+	t := &grantTransaction{ActiveSandbox: &ActiveSandbox{plan: sb.plan}, MountGrant: g, isConfirmed: func(id string) error { return sb.CheckConfirmed(g, id) }, target: string(g.Path), buildDir: filepath.Join(string(sb.plan.State), "grant")}
 	t.checkStep("mounts", "", unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS))
 	home := t.openForMount("/proc/thread-self/ns/mnt")
 	defer unix.Close(home)
-	t.enterMounts(sb.mountNS)
+	t.enterMounts(sb.MountNS)
 	own := t.cloneOwn()
 	t.enterMounts(home)
 	whole := t.buildTree(own)
 	defer unix.Close(whole)
-	t.enterMounts(sb.mountNS)
+	t.enterMounts(sb.MountNS)
 	t.runSteps(func() {
 		if g.ParentDir != "" {
 			t.checkStep("mount", t.target, makeGrantMountPoint(g, whole))
@@ -47,9 +48,9 @@ func (sb *ActiveSandbox) applyGrant(g *plan.MountGrant) error {
 		kind := plan.GrantableBind
 		if !g.ReadOnly {
 			kind = plan.WritableBind
-			sb.guardMore([]plan.Path{g.Path}, g.GitTargets)
+			sb.GuardMore([]plan.Path{g.Path}, g.GitTargets)
 		}
-		sb.addProtected(g.Absent, append(g.Mounts, plan.Mount{Path: g.Path, Kind: kind}))
+		sb.AddProtected(g.Absent, append(g.Mounts, plan.Mount{Path: g.Path, Kind: kind}))
 		t.checkStep("mount", t.target, mountAtPlanPath(whole, t.target))
 	}
 	if t.firstError != nil {
@@ -77,7 +78,7 @@ func makeGrantMountPoint(g *plan.MountGrant, whole int) error {
 	}
 	names := strings.FieldsFunc(strings.TrimPrefix(string(g.Path), string(g.ParentDir)), func(r rune) bool { return r == '/' })
 	for i, name := range names {
-		if i == len(names)-1 && !isDirectory(whole) {
+		if i == len(names)-1 && !workerview.IsDirectory(whole) {
 			err = unix.Mknodat(at, name, unix.S_IFREG|0o600, 0)
 		} else {
 			err = unix.Mkdirat(at, name, 0o755)

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/broker"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/egressclient"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 )
@@ -83,7 +85,7 @@ func Restrict(p *plan.Plan) (*ActiveSandbox, error) {
 		return failed("filter", "", err)
 	}
 	if b != nil {
-		b.notifyFD = calls
+		b.NotifyFD = calls
 	}
 	return b, nil
 }
@@ -98,9 +100,9 @@ func newConnector(p *plan.Plan) (*ActiveSandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := newBroker(p)
-	b.procFD, b.egress = proc, newEgressClient(-1, netip.AddrFrom4([4]byte{127, 0, 0, 1}), -1, b.isPending)
-	return &ActiveSandbox{broker: b, plan: p}, nil
+	b := broker.New(p)
+	b.ProcFD, b.Egress = proc, egressclient.New(-1, netip.AddrFrom4([4]byte{127, 0, 0, 1}), -1, b.IsPending)
+	return &ActiveSandbox{Broker: b, plan: p}, nil
 }
 
 // CheckConnect reports whether a monitor without namespaces can connect sockets on behalf of its

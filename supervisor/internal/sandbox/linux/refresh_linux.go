@@ -16,8 +16,8 @@ import (
 // to now, mounts the new files, and removes mounts whose files are gone. It returns when that is
 // done. The notices are for the user of the session.
 func (sb *ActiveSandbox) Refresh(changed *plan.MountGrant) (notices []string) {
-	sb.guardMore(nil, changed.GitTargets)
-	sb.hideMore(changed.Unreadable)
+	sb.GuardMore(nil, changed.GitTargets)
+	sb.HideMore(changed.Unreadable)
 	if len(changed.Mounts)+len(changed.Removed) == 0 {
 		return nil
 	}
@@ -42,7 +42,7 @@ func (sb *ActiveSandbox) refreshMounts(changed *plan.MountGrant) (notices []stri
 	for _, m := range changed.Mounts {
 		r.runSteps(func() { r.cloneMount(m) })
 	}
-	r.runSteps(func() { r.checkStep("mounts", "", unix.Setns(sb.mountNS, unix.CLONE_NEWNS)) })
+	r.runSteps(func() { r.checkStep("mounts", "", unix.Setns(sb.MountNS, unix.CLONE_NEWNS)) })
 	for _, path := range changed.Removed {
 		r.runSteps(func() { r.removeMount(string(path)) })
 	}
@@ -73,7 +73,7 @@ func (r *mountRefresh) mountStore() {
 		return
 	}
 	defer unix.Close(own)
-	r.checkStep("mounts", "", unix.Setns(r.sandbox.mountNS, unix.CLONE_NEWNS))
+	r.checkStep("mounts", "", unix.Setns(r.sandbox.MountNS, unix.CLONE_NEWNS))
 	store, err := unix.OpenTree(r.sandbox.storeMount, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
 	r.checkStep("clone", r.store, err)
 	r.runSteps(func() { r.checkStep("clone", r.store, makeWritable(store)) })
@@ -149,8 +149,8 @@ func (r *mountRefresh) removeMount(path string) {
 		return
 	}
 	_ = unix.Unmount(filepath.Base(path), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) // a link is not a mount
-	r.sandbox.forgetMount(path)
-	if around := r.sandbox.kindAbove(path); around.IsEmptyDir() {
+	r.sandbox.ForgetMount(path)
+	if around := r.sandbox.KindAbove(path); around.IsEmptyDir() {
 		_ = withWritableDir(dir, around, func(at int) error { return removeEmpty(at, filepath.Base(path)) }) // files of the session stay
 	}
 }
@@ -175,15 +175,15 @@ func (r *mountRefresh) replaceMount(c detachedMount) {
 	}
 	over := c.Kind != plan.MaskedPath && !own && // a masked file must not be visible even for a moment
 		unix.Unmount(name, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) == nil
-	if makeMountPoint(dir, name, c, r.sandbox.kindAbove(path), over) != nil {
+	if makeMountPoint(dir, name, c, r.sandbox.KindAbove(path), over) != nil {
 		return
 	}
 	if c.fd < 0 || unix.MoveMount(c.fd, "", dir, name, unix.MOVE_MOUNT_F_EMPTY_PATH) == nil {
-		r.sandbox.addProtected(nil, []plan.Mount{c.Mount})
+		r.sandbox.AddProtected(nil, []plan.Mount{c.Mount})
 	}
 }
 
 // openMountParent opens the parent directory of a mount.
 func (r *mountRefresh) openMountParent(path string) (int, error) {
-	return openParentDir(path, r.sandbox.kindAbove, false)
+	return openParentDir(path, r.sandbox.KindAbove, false)
 }

@@ -1,0 +1,4 @@
+// Package foldedname says which names a filesystem may take for the same: by case, by invisible
+// characters, by dots at the end, or as a short second name. A name that is protected must be
+// protected under all of them, whatever filesystem the workspace is on.
+package foldedname

@@ -1,0 +1,7 @@
+// Package nameguard decides, by what a name means at the time of a call, whether a session may make,
+// write, move or remove it: hooks and settings of repositories, hidden files, and mount points.
+//
+// Mounts protect only what was there when a session started. The guard looks again at each call, so
+// a repository that was made a moment ago is protected like any other. It makes no calls for the
+// session but one: it replaces settings of git, after their check, by a copy (gitconfig).
+package nameguard

@@ -1,0 +1,146 @@
+package nameguard
+
+import (
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/foldedname"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/workerview"
+)
+
+// maxPathMoves bounds how often a check is repeated because a program outside moves the path.
+const maxPathMoves = 16
+
+// withStablePath decides about a name by its path. The decision asks the filesystem about that
+// path. A program outside may move the directory in the meantime, so that the path no longer leads
+// to the open directory. withStablePath decides again while the path changes, and gives up with
+// EBUSY.
+func (g *Guard) withStablePath(s workerview.NameInDir, decide func(workerview.NameInDir) error) error {
+	for range maxPathMoves {
+		err := decide(s)
+		current, e := g.view.FullPathOf(s.Dir, s.Name)
+		switch {
+		case e != nil:
+			return e
+		case current == s.FullPath:
+			return err
+		}
+		s.FullPath = current
+	}
+	return unix.EBUSY
+}
+
+// WithStableFilePath is withStablePath for an open file.
+func (g *Guard) WithStableFilePath(fd int, decide func(full string) error) error {
+	full, err := g.view.RealPath(fd)
+	for range maxPathMoves {
+		if err != nil {
+			return err
+		}
+		verdict := decide(full)
+		var current string
+		if current, err = g.view.RealPath(fd); err == nil && current == full {
+			return verdict
+		}
+		full = current
+	}
+	return unix.EBUSY
+}
+
+// CheckCreate returns an error if a name must not be made, which is a ProtectedNameError if it is
+// protected.
+func (g *Guard) CheckCreate(s workerview.NameInDir, moving bool) error {
+	return g.withStablePath(s, func(s workerview.NameInDir) error { return g.checkCreatePath(s, moving) })
+}
+
+// CheckMove returns an error if a name must not be moved. On EXDEV, mv copies the files and leaves
+// the originals that it may not remove.
+func (g *Guard) CheckMove(s workerview.NameInDir) error {
+	return g.withStablePath(s, g.checkMovePath)
+}
+
+// CheckRemove returns an error if a name must not be removed.
+func (g *Guard) CheckRemove(s workerview.NameInDir) error {
+	return g.withStablePath(s, func(s workerview.NameInDir) error {
+		if g.isProtected(s.FullPath) || g.isRepositoryPart(s.FullPath) {
+			return ProtectedNameError{Path: s.FullPath}
+		}
+		return nil
+	})
+}
+
+// CheckLink returns an error if a file must not get a second name, through which it could be
+// written.
+func (g *Guard) CheckLink(s workerview.NameInDir) error {
+	return g.withStablePath(s, func(s workerview.NameInDir) error {
+		if g.IsRestricted(s.FullPath) {
+			return ProtectedNameError{Path: s.FullPath}
+		}
+		return nil
+	})
+}
+
+// CheckWrite returns an error if an open file must not be written.
+func (g *Guard) CheckWrite(fd int) error {
+	return g.WithStableFilePath(fd, func(full string) error {
+		if g.IsRestricted(full) {
+			return ProtectedNameError{Path: full}
+		}
+		return nil
+	})
+}
+
+// A ProtectedNameError reports that a name must not be made or changed.
+type ProtectedNameError struct {
+	Path    string
+	Setting string // the git setting, if the path is a git config file
+}
+
+// Error names the path.
+func (e ProtectedNameError) Error() string { return e.Path + " must not be made or changed" }
+
+// checkCreatePath returns a ProtectedNameError if a name must not be made. A directory that would
+// hold a protected name may be made, but not moved there with content.
+func (g *Guard) checkCreatePath(s workerview.NameInDir, moving bool) error {
+	if g.IsRestricted(s.FullPath) || g.mustBeEmpty(s.FullPath, moving) {
+		return ProtectedNameError{Path: s.FullPath}
+	}
+	g.protectMu.RLock()
+	defer g.protectMu.RUnlock()
+	if !moving && !g.protectedLastNames[foldedname.FoldPath(s.Name)] {
+		return nil
+	}
+	if folded := foldedname.FoldPath(s.FullPath); g.protectedPaths[folded] || moving && g.protectedParents[folded] {
+		return ProtectedNameError{Path: s.FullPath}
+	}
+	return nil
+}
+
+// IsModeFixed reports whether the mode of a path must not change. This holds for protected paths,
+// hooks and the parts that make a repository. It also holds for a directory of hooks, because git
+// skips hooks that it cannot read.
+func (g *Guard) IsModeFixed(full string) bool {
+	return g.isProtected(full) || g.IsRestricted(full) && !gitDirNames[foldedname.FoldPath(path.Base(full))] || g.isRepositoryPart(full) || foldedname.FoldPath(path.Base(full)) == "hooks" && g.isProtected(full+"/any")
+}
+
+// checkMovePath returns an error if a name must not be moved.
+func (g *Guard) checkMovePath(s workerview.NameInDir) error {
+	kind := s.FileType()
+	if kind == 0 {
+		return unix.ENOENT // a name that is being made at this moment is not moved
+	}
+	if g.isProtected(s.FullPath) || g.isRepositoryPart(s.FullPath) {
+		return ProtectedNameError{Path: s.FullPath}
+	}
+	if kind != unix.S_IFDIR {
+		return nil
+	}
+	if g.isInForeignGit(s.FullPath) || g.isAboveMount(s.FullPath) || g.isWritablePath(s.FullPath) && hasWorkTree(s.FullPath) {
+		return ProtectedNameError{Path: s.FullPath}
+	}
+	if g.hasForeignRepo(s.FullPath, maxWalkedNames) {
+		return unix.EXDEV
+	}
+	return nil
+}
