@@ -38,7 +38,7 @@ const maxGrantBytes = 48 << 10
 // resolveGrant returns the path of a file or directory that could be granted to a session of the
 // plan, and the mount around it. The error says why it cannot be granted.
 func (p *Plan) resolveGrant(path string, read bool) (found string, nearest Mount, err error) {
-	q := &planner{home: p.home, tempDirs: p.tempDirs, hiddenPaths: p.hiddenPaths}
+	q := &planner{homeRules: homeRules{home: p.home, tempDirs: p.tempDirs, hiddenPaths: p.hiddenPaths}}
 	if read {
 		found, err = q.resolveShowable(path)
 	} else {
@@ -77,7 +77,7 @@ func (p *Plan) NewGrant(path string, read bool, id string) (*MountGrant, error) 
 	} else if read && (nearest.Kind != ReplacedFile || nearest.Reason != ReasonWrittenSettings) {
 		return nil, nil
 	}
-	g := &planner{mounts: map[string]Mount{}, home: p.home, tempDirs: p.tempDirs, gitEnv: p.gitEnv}
+	g := &planner{homeRules: homeRules{home: p.home, tempDirs: p.tempDirs}, mountList: mountList{mounts: map[string]Mount{}}, gitEnv: p.gitEnv}
 	for _, place := range p.currentMounts() {
 		if path := string(place.Path); paths.Contains(found, path) && path != found && place.Kind != SymbolicLink {
 			g.mounts[path] = place

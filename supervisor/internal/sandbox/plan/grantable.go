@@ -3,8 +3,6 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,7 +18,7 @@ import (
 // programs outside would run or read what is written there. It only inspects paths, and takes less
 // than a millisecond.
 func CheckGrantable(s *workers.Sandbox, o Origin, dir string) (programs string, err error) {
-	p := &planner{home: cmp.Or(paths.RealOrEmpty(o.homeDir()), o.homeDir()), directories: o.Directories, tempDirs: []string{"/tmp", "/var/tmp"}}
+	p := &planner{homeRules: homeRules{home: cmp.Or(paths.RealOrEmpty(o.homeDir()), o.homeDir()), directories: o.Directories, tempDirs: []string{"/tmp", "/var/tmp"}}}
 	refuse := func(why string) error {
 		return fmt.Errorf("the sandbox never makes %s writable: it %s; name another directory", dir, why)
 	}
@@ -76,15 +74,6 @@ func (p *planner) checkIntended(s *workers.Sandbox, o Origin, path, found string
 		why = "leads to " + found + ", which " + why
 	}
 	return fmt.Errorf("the sandbox does not make %s writable: it %s; to allow it anyway, name it again: --confirm-write %s", path, why, shellword.Quote(found))
-}
-
-// kernelDirs show state of the kernel and of running programs.
-var kernelDirs = []string{"/proc", "/sys", "/dev", "/run", "/var/run"}
-
-// systemDirs contain the machine's programs and what they read. A session of root could write them.
-var systemDirs = []string{
-	"/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/snap", "/usr", "/var/lib", "/var/spool",
-	"/Applications", "/Library", "/System", "/private/etc",
 }
 
 // runReason returns why programs outside would run or read what is written into a file or
@@ -153,24 +142,4 @@ func isLibrary(path string) bool {
 		}
 	}
 	return false
-}
-
-// parentInfos returns the file information of a path and all directories above it, as far as they
-// exist.
-func parentInfos(path string) (all []fs.FileInfo) {
-	for ; ; path = filepath.Dir(path) {
-		if st, err := os.Stat(path); err == nil {
-			all = append(all, st)
-		}
-		if path == "/" || path == "." {
-			return all
-		}
-	}
-}
-
-// isAnyOf reports whether a path leads to one of these files. That takes one system call; resolving
-// the path would take one for each part of it.
-func isAnyOf(files []fs.FileInfo, path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && slices.ContainsFunc(files, func(f fs.FileInfo) bool { return os.SameFile(f, st) })
 }

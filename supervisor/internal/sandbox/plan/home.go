@@ -10,90 +10,11 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A session's home directory is built from what it may see. A list of what to hide could never be
 // complete, and a mount over a name ends when a program outside replaces the file. Names that are
 // not listed here do not exist for the session, whenever they are made.
-
-// ownDirNames are directories that hold logins next to other files. They are empty for the session,
-// which may write them. The names of the first line are always made, because tools make them if
-// they are missing; the others only if the machine has them.
-var ownDirNames = []string{
-	".config", ".local", ".cache", ".cargo", ".gradle", ".julia", ".m2", ".npm", ".nuget",
-	".bun", ".bundle", ".cabal", ".conda", ".deno", ".dotnet", ".gem", ".ghcup", ".ipython", ".jupyter", ".pixi", ".stack",
-}
-
-const expectedOwnDirs = 9
-
-// layeredNames are caches, libraries and toolchains, of which the session writes a copy. A cache
-// that is not listed costs time, and without a network it costs packages that no lock file names.
-// Caches of server responses may contain what was sent to the servers, including logins. Of those
-// only uv's is listed, because uv finds nothing offline without it.
-var layeredNames = []string{
-	"R", "go", ".keras", ".matplotlib", ".TinyTeX", ".virtualenvs",
-	".bun/install", ".bundle/cache", ".cabal/packages", ".cabal/store", ".cargo/bin", ".cargo/git", ".cargo/registry", ".conda/envs", ".conda/pkgs",
-	".deno/bin", ".dotnet/host", ".dotnet/sdk", ".dotnet/shared", ".dotnet/tools", ".gem/ruby", ".ghcup/bin", ".ghcup/ghc", ".gradle/caches", ".gradle/wrapper",
-	".ipython/profile_default/startup",
-	".julia/artifacts", ".julia/clones", ".julia/compiled", ".julia/conda", ".julia/environments", ".julia/juliaup", ".julia/packages", ".julia/registries", ".julia/scratchspaces",
-	".m2/repository", ".npm/_cacache/content-v2", ".npm/_npx", ".nuget/packages", ".pixi/bin", ".pixi/envs", ".stack/programs", ".stack/snapshots",
-	".local/bin", ".local/include", ".local/lib", ".local/share/fonts", ".local/share/jupyter/kernels", ".local/share/jupyter/lab", ".local/share/jupyter/nbextensions",
-	".local/share/man", ".local/share/mise/installs", ".local/share/mise/shims", ".local/share/pnpm", ".local/share/r-miniconda",
-	".local/share/uv/python", ".local/share/virtualenv", ".local/share/virtualenvs",
-	".cache/R/R.cache", ".cache/R/pkgcache", ".cache/R/renv", ".cache/ccache", ".cache/deno/deps", ".cache/deno/gen", ".cache/deno/npm", ".cache/deno/remote", ".cache/fontconfig", ".cache/go-build",
-	".cache/huggingface/datasets", ".cache/huggingface/hub", ".cache/huggingface/modules", ".cache/matplotlib", ".cache/ms-playwright/chromium*-[0-9]*", ".cache/ms-playwright/ffmpeg-*", ".cache/ms-playwright/firefox-*", ".cache/ms-playwright/webkit-*", ".cache/mypy", ".cache/node-gyp", ".cache/numba",
-	".cache/pip/wheels", ".cache/pre-commit", ".cache/pypoetry/artifacts", ".cache/pypoetry/virtualenvs", ".cache/ruff", ".cache/torch", ".cache/typst", ".cache/uv", ".cache/yarn",
-	".config/fontconfig", ".config/matplotlib", ".config/mypy", ".config/ruff",
-	".local/pipx/py", ".local/pipx/shared", ".local/share/pipx/py", ".local/share/pipx/shared",
-}
-
-// readableNames are toolchains, which the session only reads.
-var readableNames = []string{
-	"Library/Python", "Library/R", ".asdf", ".elan", ".juliaup", ".nvm", ".opam", ".pyenv", ".rbenv", ".rustup", ".volta", ".cache/turnstone",
-}
-
-// withheldNames are in toolchains and hold logins.
-var withheldNames = []string{".opam/plugins/opam-publish"}
-
-// toolDirs contain programs that were each installed separately. The addresses that they came from
-// are next to them, with logins.
-var toolDirs = []string{".local/pipx/venvs", ".local/share/pipx/venvs", ".local/share/uv/tools"}
-
-// plainSettings are settings that hold no logins.
-var plainSettings = []string{".R/Makevars", ".cargo/env", ".config/git/attributes", ".config/git/ignore", ".fonts", ".inputrc", ".terminfo"}
-
-// toolSubdirs are directories next to a directory of programs that the programs need.
-var toolSubdirs = []string{"include", "lib", "lib64", "libexec", "share"}
-
-// programDataNames are names without a dot in a home directory that are not the user's documents:
-// programs keep their own data there, such as mail and logins.
-var programDataNames = []string{
-	"AppData", "Application Data", "Cookies", "Library", "Local Settings", "snap",
-	"Mail", "Maildir", "Monero", "Postman", "Zotero", "airflow", "dead.letter", "mail", "mbox", "nsmail",
-}
-
-// keyFilePatterns match names, in lower case, of key files in a home directory, where programs,
-// cloud consoles and people save them.
-var keyFilePatterns = []string{
-	"id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.key", "*.ppk", "*.p8", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.keytab", "*.agekey", "*secret*.asc", "*private*.asc",
-	"*.kdb", "*.kdbx", "*.psafe3", "*.ovpn", "wallet*.dat", "*.wallet", "*.publishsettings", "*.pgpass", "*kubeconfig*", "*.tfstate*", "ntuser*",
-	"client_secret*.json", "credentials*.json", "*credentials*.csv", "*accesskeys*.csv", "rootkey*.csv", "service-account*.json", "service_account*.json", "serviceaccount*.json", "*firebase-adminsdk*.json", "adminsdk*.json",
-	"_netrc", "secret.*", "secrets.*", "token.json", "token.pickle", "token.txt", "*api_key*", "*apikey*", "*passwords*", "bitwarden_export*", "lastpass*", "*.1pux", "*recovery-codes*", "*recovery_codes*", "*backup-codes*", "*backup_codes*",
-}
-
-// isProgramData reports whether a name in a home directory is not a document.
-func isProgramData(e fs.DirEntry) bool {
-	return strings.HasPrefix(e.Name(), ".") || slices.Contains(programDataNames, e.Name()) || !e.IsDir() && isKeyFile(e.Name())
-}
-
-// isKeyFile reports whether a name looks like that of a key file.
-func isKeyFile(name string) bool {
-	return slices.ContainsFunc(keyFilePatterns, func(pattern string) bool {
-		matches, _ := filepath.Match(pattern, strings.ToLower(name))
-		return matches
-	})
-}
 
 const (
 	// maxDocuments bounds the names of a home directory that a session sees, because each is a mount.
@@ -102,25 +23,46 @@ const (
 	maxUnshown = 1000
 )
 
+// A homeBuilder adds the mounts of a session's home directory to a list.
+type homeBuilder struct {
+	*homeRules
+	*mountList
+	work           []string
+	state          string
+	isFirst        bool                     // this is the first plan of the session
+	knownDocuments map[string]bool          // documents that the session sees
+	packageIndexes map[string]*packageIndex // cached content of package directories
+	resolvedDirs   map[string]string        // resolved directories by their paths
+}
+
+// newHomeBuilder returns a builder for a session that writes the work directories. The files of
+// sessions are in state.
+func newHomeBuilder(rules *homeRules, list *mountList, work []string, state string) *homeBuilder {
+	return &homeBuilder{homeRules: rules, mountList: list, work: work, state: state, resolvedDirs: map[string]string{}}
+}
+
+// A homeInput holds what a home directory is built from besides the rules.
+type homeInput struct {
+	path         string   // the user's PATH
+	program      string   // the worker's executable
+	env          []string // the environment of the user's programs
+	hasDocuments bool
+}
+
 // buildHome adds the home directory and the mounts in it.
-func (p *planner) buildHome(s *workers.Sandbox, o Origin, work []string) {
-	first := p.knownDocuments == nil
-	if first {
-		p.knownDocuments = map[string]bool{}
-	}
-	if p.home == "" || p.home == "/" {
+func (h *homeBuilder) buildHome(in homeInput) {
+	if h.home == "" || h.home == "/" {
 		return
 	}
-	p.checkedPaths = append(p.checkedPaths, p.home)
-	if st, err := os.Stat(p.home); err != nil || !st.IsDir() {
+	h.checkedPaths = append(h.checkedPaths, h.home)
+	if st, err := os.Stat(h.home); err != nil || !st.IsDir() {
 		return
 	}
-	h := &homeBuilder{planner: p, work: work, state: paths.RealOrEmpty(o.State), isFirst: first, resolvedDirs: map[string]string{}}
-	p.set(p.home, ReadOnlyParent)
+	h.set(h.home, ReadOnlyParent)
 	for i, name := range ownDirNames {
 		h.addOwnDir(name, i < expectedOwnDirs)
 	}
-	for name := range p.directories {
+	for name := range h.directories {
 		h.addOwnDir(name, true)
 	}
 	for _, name := range layeredNames {
@@ -128,75 +70,40 @@ func (p *planner) buildHome(s *workers.Sandbox, o Origin, work []string) {
 		if strings.HasPrefix(name, ".cache/") {
 			why = ReasonCache
 		}
-		p.withReason(why, func() { h.showAll(name, OverlayMount) })
+		h.withReason(why, func() { h.showAll(name, OverlayMount) })
 	}
 	for _, name := range toolDirs {
 		for _, part := range append([]string{"bin", "pyvenv.cfg"}, toolSubdirs...) {
-			p.withReason(ReasonTool, func() { h.showAll(name+"/*/"+part, OverlayMount) })
+			h.withReason(ReasonTool, func() { h.showAll(name+"/*/"+part, OverlayMount) })
 		}
 	}
 	for _, name := range readableNames {
-		p.withReason(ReasonTool, func() { h.showPath(h.homePath(name), GrantableBind) })
+		h.withReason(ReasonTool, func() { h.showPath(h.homePath(name), GrantableBind) })
 	}
 	for _, name := range plainSettings {
-		p.withReason(ReasonPlainSettings, func() { h.showPath(h.homePath(name), GrantableBind) })
+		h.withReason(ReasonPlainSettings, func() { h.showPath(h.homePath(name), GrantableBind) })
 	}
 	for _, f := range settingsFiles {
-		p.withReason(ReasonWrittenSettings, func() { h.resolveParent(h.homePath(f.name)) })
+		h.withReason(ReasonWrittenSettings, func() { h.resolveParent(h.homePath(f.name)) })
 	}
-	for _, dir := range filepath.SplitList(o.Path) {
-		p.withReason(ReasonOnPath, func() { h.showTools(dir) })
+	for _, dir := range filepath.SplitList(in.path) {
+		h.withReason(ReasonOnPath, func() { h.showTools(dir) })
 	}
-	for _, dir := range h.libraryDirs(o) {
-		p.withReason(ReasonInterpreter, func() { h.showLibrary(dir) })
+	for _, dir := range h.libraryDirs(in) {
+		h.withReason(ReasonInterpreter, func() { h.showLibrary(dir) })
 	}
-	p.withReason(ReasonInterpreter, func() { h.showLinksTo(o.Program) })
+	h.withReason(ReasonInterpreter, func() { h.showLinksTo(in.program) })
 	for _, dir := range h.extraHomes {
 		h.set(dir, ReadOnlyParent)
 	}
-	if s.Home != workers.HomeTools {
+	if in.hasDocuments {
 		for _, dir := range append([]string{h.home}, h.extraHomes...) {
-			p.withReason(ReasonDocument, func() { h.showDocuments(dir) })
+			h.withReason(ReasonDocument, func() { h.showDocuments(dir) })
 		}
 	}
-	for path := range p.knownDocuments {
+	for path := range h.knownDocuments {
 		h.checkedPaths = append(h.checkedPaths, path)
 	}
-}
-
-// A homeBuilder adds the mounts of a session's home directory to a plan.
-type homeBuilder struct {
-	*planner
-	work         []string
-	state        string
-	isFirst      bool              // this is the first plan of the session
-	resolvedDirs map[string]string // resolved directories by their paths
-}
-
-// homePath returns the path of a name below the home directory, which a variable may have moved.
-func (p *planner) homePath(name string) string {
-	for moved, dir := range p.directories {
-		if rest, ok := strings.CutPrefix(name, moved); ok && (rest == "" || rest[0] == '/') {
-			return filepath.Join(dir, rest)
-		}
-	}
-	return filepath.Join(p.home, name)
-}
-
-// matchNames returns the names below the home directory that match a pattern.
-func (p *planner) matchNames(pattern string) (names []string) {
-	dir, tail := pattern, ""
-	for strings.Contains(dir, "*") {
-		dir, tail = filepath.Dir(dir), filepath.Join(filepath.Base(dir), tail)
-	}
-	if tail == "" {
-		return []string{pattern}
-	}
-	found, _ := fs.Glob(os.DirFS(p.homePath(dir)), tail)
-	for _, rest := range found {
-		names = append(names, filepath.Join(dir, rest))
-	}
-	return names
 }
 
 // showAll shows all paths below the home directory that match a name.
@@ -240,9 +147,6 @@ func (h *homeBuilder) showLink(path, to string) {
 		h.mounts[path] = Mount{Path: Path(path), Kind: SymbolicLink, Source: Path(to), Reason: h.reason}
 	}
 }
-
-// MaxLinks bounds the links in one path, like the kernel.
-const MaxLinks = 40
 
 // showLinksTo shows the links through which the runtime is found, such as those of a virtual
 // environment that was made from another. A link in the workspace may be among them; the final
@@ -313,26 +217,10 @@ func (h *homeBuilder) showPath(path string, k MountKind) {
 		h.set(path, ReadOnlyParent)
 		h.showDocuments(path)
 	case k == OverlayMount && mode.IsDir():
-		h.addLayer(path, h.state)
+		h.addLayer(path)
 	case h.isEmptyAt(path) && (mode.IsDir() || mode.IsRegular()):
 		h.set(path, GrantableBind)
 	}
-}
-
-// nonUserHomes are directories next to the home directories of Windows that belong to no user.
-var nonUserHomes = []string{"All Users", "Default", "Default User", "Public"}
-
-// findOtherHomes returns further home directories of the user: those of Windows, under WSL.
-func (p *planner) findOtherHomes(found, work []string) (dirs []string) {
-	if found == nil {
-		found = windowsHomes(readMounts())
-	}
-	for _, dir := range found {
-		if dir = paths.RealOrEmpty(dir); isDir(dir) && !slices.Contains(nonUserHomes, filepath.Base(dir)) && !paths.Contains(p.home, dir) && !paths.Contains(dir, p.home) && !isInAny(dir, work) {
-			dirs = append(dirs, dir)
-		}
-	}
-	return dirs
 }
 
 // showTools shows a directory of the user's PATH in the home directory, and the directories next to
@@ -436,16 +324,6 @@ func (h *homeBuilder) showDocuments(dir string) {
 	}
 }
 
-// homeLinkPath returns the path of a name below the home directory, with all links resolved but the
-// last part.
-func (p *planner) homeLinkPath(name string) string {
-	path := p.homePath(name)
-	if above := paths.RealOrEmpty(filepath.Dir(path)); above != "" {
-		path = filepath.Join(above, filepath.Base(path))
-	}
-	return path
-}
-
 // isToolFile reports whether a name is of a file in a directory that the session sees as a whole,
 // such as a toolchain.
 func isToolFile(name string) bool {
@@ -453,15 +331,35 @@ func isToolFile(name string) bool {
 	return !isSetting && name != ".gitconfig" && !slices.Contains(slices.Collect(maps.Values(gitListFiles)), name)
 }
 
+// addLayer adds an overlay for a directory of which the session writes a copy. To start fast,
+// directories below the home directory share one overlay. If the files of sessions are in the home
+// directory, they share one for each of its subdirectories.
+func (h *homeBuilder) addLayer(dir string) {
+	if paths.Contains(dir, h.state) {
+		h.addNotice("%s contains the files of sessions, so this session gets no copy of it and cannot write it", dir)
+		return
+	}
+	from := dir
+	if h.home != "" && paths.Contains(h.home, dir) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(dir, h.home+"/"), "/")
+		for _, above := range []string{filepath.Join(h.home, first), h.home} {
+			if !paths.Contains(above, h.state) && filestate.SameFilesystem(dir, above) {
+				from = above
+			}
+		}
+	}
+	h.mounts[dir] = Mount{Path: Path(dir), Kind: OverlayMount, Source: Path(from), Reason: h.reason}
+}
+
 // showWritten shows a file that was written for the session. If a tool has a link there, the file
 // replaces the target of the link, provided that the session sees it.
-func (p *planner) showWritten(name, file string, work []string) {
-	path, isTool := p.homeLinkPath(name), isToolFile(name)
+func (h *homeBuilder) showWritten(name, file string) {
+	path, isTool := h.homeLinkPath(name), isToolFile(name)
 	if at := paths.RealOrEmpty(path); isTool && at != "" {
 		path = at
 	}
-	isSeen := p.isEmptyAt(path) && !isTool || isTool && !p.isInvisible(path)
-	if isSeen && p.mounts[path].Reason != ReasonNamed && !isInAny(path, work) {
-		p.mounts[path] = Mount{Path: Path(path), Kind: ReplacedFile, Source: Path(file), Reason: ReasonWrittenSettings}
+	isSeen := h.isEmptyAt(path) && !isTool || isTool && !h.isInvisible(path)
+	if isSeen && h.mounts[path].Reason != ReasonNamed && !isInAny(path, h.work) {
+		h.mounts[path] = Mount{Path: Path(path), Kind: ReplacedFile, Source: Path(file), Reason: ReasonWrittenSettings}
 	}
 }

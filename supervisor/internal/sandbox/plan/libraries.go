@@ -3,7 +3,6 @@ package plan
 import (
 	"bytes"
 	"encoding/json"
-	"io/fs"
 	"maps"
 	"net/url"
 	"os"
@@ -29,8 +28,8 @@ const (
 )
 
 // libraryDirs returns the directories that variables and files name, unresolved.
-func (h *homeBuilder) libraryDirs(o Origin) (dirs []string) {
-	dirs = h.variableDirs(o.Env)
+func (h *homeBuilder) libraryDirs(in homeInput) (dirs []string) {
+	dirs = h.variableDirs(in.env)
 	if file := h.homePath(".Renviron"); !h.isSessionWritable(file) {
 		var variables []string
 		for line := range bytes.Lines(readSettingsFile(file)) {
@@ -48,7 +47,7 @@ func (h *homeBuilder) libraryDirs(o Origin) (dirs []string) {
 		}
 		dirs = append(dirs, h.allowedDirs(file, named)...)
 	}
-	for _, site := range h.siteDirs(o) {
+	for _, site := range h.siteDirs(in) {
 		dirs = append(dirs, h.allowedDirs(site, h.findPackages(site, func(read records) []string { return editableDirs(site, read) }))...)
 	}
 	return dirs[:min(len(dirs), maxLibraries)]
@@ -107,18 +106,6 @@ func (h *homeBuilder) expandSetting(path string) []string {
 	return globPaths(base, rPathMark().ReplaceAllString(path[len(base):], "*"))
 }
 
-// globPaths returns the paths below a directory that match a pattern.
-func globPaths(dir, pattern string) (found []string) {
-	if !filepath.IsAbs(dir) {
-		return nil
-	}
-	names, _ := fs.Glob(os.DirFS(dir), pattern)
-	for _, name := range names {
-		found = append(found, filepath.Join(dir, name))
-	}
-	return found
-}
-
 // A packageIndex caches the library directories that a directory leads to, and the files that name
 // them.
 type packageIndex struct {
@@ -142,12 +129,12 @@ func (h *homeBuilder) findPackages(dir string, search func(read records) []strin
 
 // siteDirs returns the directories with the installed packages of the session's interpreter, and
 // the user's own site directory.
-func (h *homeBuilder) siteDirs(o Origin) (sites []string) {
+func (h *homeBuilder) siteDirs(in homeInput) (sites []string) {
 	bases := []string{h.homePath(".local")}
-	for _, program := range []string{filepath.Clean(o.Program), paths.RealOrEmpty(o.Program)} {
+	for _, program := range []string{filepath.Clean(in.program), paths.RealOrEmpty(in.program)} {
 		bases = append(bases, filepath.Dir(filepath.Dir(program)), filepath.Join(filepath.Dir(filepath.Dir(program)), "local"))
 	}
-	for _, variable := range o.Env {
+	for _, variable := range in.env {
 		if base, ok := strings.CutPrefix(variable, "PYTHONUSERBASE="); ok {
 			bases = append(bases, base)
 		}

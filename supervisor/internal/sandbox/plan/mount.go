@@ -2,7 +2,6 @@ package plan
 
 import (
 	"encoding/json"
-	"path/filepath"
 )
 
 // A Mount is a path that differs in the session from the read-only view of the machine.
@@ -69,22 +68,6 @@ func (p *Path) UnmarshalJSON(text []byte) error {
 	err := json.Unmarshal(text, &b)
 	*p = Path(b)
 	return err
-}
-
-// isEmptyAt reports whether a path is in a directory of the session's own, so that it sees only
-// mounts there.
-func (p *planner) isEmptyAt(path string) bool {
-	return p.nearestKind(path).IsEmptyDir()
-}
-
-// nearestKind returns the kind of the nearest mount around path, or "".
-func (p *planner) nearestKind(path string) MountKind {
-	for d := filepath.Dir(path); d != "/" && d != "."; d = filepath.Dir(d) {
-		if m, ok := p.mounts[d]; ok {
-			return m.Kind
-		}
-	}
-	return ""
 }
 
 // IsOptional reports whether the sandbox is as tight without the mount, because the mount only shows

@@ -134,7 +134,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 		}
 		work = append(work, dir)
 	}
-	written := &settingsWriter{planner: p, dir: o.Settings}
+	written := &settingsWriter{rules: &p.homeRules, dir: o.Settings}
 	if err := p.addMounts(s, o, work, written, func() {
 		p.protectDirs(work, maxSearchedEntries)
 		p.protectNamed(s.Protected, work)
@@ -181,7 +181,11 @@ func WritablePaths(s *workers.Sandbox, o Origin) []string {
 }
 
 func newPlanner(o Origin) *planner {
-	p := &planner{mounts: map[string]Mount{}, packageIndexes: map[string]*packageIndex{}, home: realOrAbsent(o.homeDir()), directories: o.Directories, gitEnv: gitVariables(o.Env), ownRepos: ReadOwnRepos(paths.RealOrEmpty(o.State))}
+	p := &planner{
+		homeRules:      homeRules{home: realOrAbsent(o.homeDir()), directories: o.Directories},
+		mountList:      mountList{mounts: map[string]Mount{}},
+		packageIndexes: map[string]*packageIndex{}, gitEnv: gitVariables(o.Env), ownRepos: ReadOwnRepos(paths.RealOrEmpty(o.State)),
+	}
 	if o.Temporary == nil {
 		o.Temporary = []string{"/tmp", "/var/tmp"}
 	}
@@ -201,7 +205,7 @@ func (p *planner) addMounts(s *workers.Sandbox, o Origin, work []string, written
 	}
 	p.untrustedDirs, p.noDocuments = p.findUntrusted(s, o, work), s.Home == workers.HomeTools
 	p.extraHomes = p.findOtherHomes(o.OtherHomes, work)
-	written.planner = p
+	written.rules = &p.homeRules
 	if err := written.writeFiles(); err != nil {
 		return err
 	}
@@ -238,8 +242,9 @@ func (p *planner) addMounts(s *workers.Sandbox, o Origin, work []string, written
 	for _, d := range o.Files {
 		p.set(paths.RealOrEmpty(d), WritableBind)
 	}
+	h := p.homeBuilder(o, work)
 	for name, source := range written.files {
-		p.showWritten(name, source, work)
+		h.showWritten(name, source)
 	}
 	for path, source := range o.Replaced {
 		if path = paths.RealOrEmpty(path); path != "" {
@@ -251,76 +256,42 @@ func (p *planner) addMounts(s *workers.Sandbox, o Origin, work []string, written
 	return p.hidePaths(append(slices.Clone(work), sessions))
 }
 
-// A planner collects the mounts of a plan. For each path the last setting counts.
+// A planner makes a plan.
 type planner struct {
-	home         string
-	tempDirs     []string
-	mounts       map[string]Mount
+	homeRules
+	mountList
 	absent       []Path
 	gitTargets   []Path
 	gitViews     []*gitView
 	ownRepos     map[string]bool // identities of repositories that the session made
 	gitEnv       []string        // variables that name git settings files
 	unshownPaths []string        // existing paths that are missing from the session's home directory
-	notices      []string
-	reason       Reason       // of the mounts that are being set
-	hiddenPaths  []hiddenPath // paths that no session may see
-
-	untrustedDirs []string // directories whose files this session may have made
-	noDocuments   bool     // the session sees no documents of the home directory
-	extraHomes    []string // the user's other home directories
 
 	workspaces int      // number of the work directories that come from the level
 	strict     bool     // paths that cannot be shown are errors
 	addedPaths []string // paths that the user has shown since the session's start
 
-	directories    map[string]string        // as in an Origin
 	missingDirs    []string                 // directories without a mount point when the session started
-	excludedPaths  []string                 // hidden paths
 	knownDocuments map[string]bool          // documents that the session sees; nil before the first search
 	packageIndexes map[string]*packageIndex // cached content of package directories
-	checkedPaths   []string                 // paths whose existence decided about a mount
-	sources        []string                 // files and directories whose content decided about a mount
 }
 
-func (p *planner) set(path string, k MountKind) {
-	if path != "" {
-		p.mounts[path] = Mount{Path: Path(path), Kind: k, Reason: p.reason}
+// homeBuilder returns a builder for the home directory of this plan.
+func (p *planner) homeBuilder(o Origin, work []string) *homeBuilder {
+	h := newHomeBuilder(&p.homeRules, &p.mountList, work, paths.RealOrEmpty(o.State))
+	h.knownDocuments, h.packageIndexes = p.knownDocuments, p.packageIndexes
+	return h
+}
+
+// buildHome adds the home directory and the mounts in it.
+func (p *planner) buildHome(s *workers.Sandbox, o Origin, work []string) {
+	first := p.knownDocuments == nil
+	if first {
+		p.knownDocuments = map[string]bool{}
 	}
-}
-
-// withReason calls set, and gives its mounts the reason why.
-func (p *planner) withReason(why Reason, set func()) {
-	p.reason = why
-	set()
-	p.reason = ""
-}
-
-func (p *planner) addNotice(format string, args ...any) {
-	p.notices = append(p.notices, fmt.Sprintf(format, args...))
-}
-
-// realOrAbsent is paths.RealOrEmpty, and also resolves a path of which only the first part exists.
-func realOrAbsent(path string) string {
-	if found := paths.RealOrEmpty(path); found != "" || !filepath.IsAbs(path) {
-		return found
-	}
-	return filepath.Join(realOrAbsent(filepath.Dir(path)), filepath.Base(path))
-}
-
-// tooWideReason returns why a directory must never be writable, or "".
-func (p *planner) tooWideReason(dir string) string {
-	switch {
-	case dir == "/":
-		return "is the whole machine"
-	case p.home != "" && dir == p.home:
-		return "is the home directory"
-	case p.home != "" && paths.Contains(dir, p.home):
-		return "contains the home directory"
-	case slices.Contains(p.tempDirs, dir):
-		return "is for temporary files, of which each session has its own"
-	}
-	return ""
+	h := p.homeBuilder(o, work)
+	h.isFirst = first
+	h.buildHome(homeInput{path: o.Path, program: o.Program, env: o.Env, hasDocuments: s.Home != workers.HomeTools})
 }
 
 // workspaceDirs returns the real paths that the sandbox's level makes writable.
@@ -383,11 +354,6 @@ func resolveDirectory(dir string) (string, error) {
 	return found, nil
 }
 
-func isDir(path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && st.IsDir()
-}
-
 // addLayers adds overlays for the directories of which the session writes a copy.
 func (p *planner) addLayers(s *workers.Sandbox, o Origin, work []string) {
 	root := ""
@@ -408,7 +374,7 @@ func (p *planner) addLayers(s *workers.Sandbox, o Origin, work []string) {
 			if d == root {
 				why = ReasonInterpreter
 			}
-			p.withReason(why, func() { p.addLayer(dir, paths.RealOrEmpty(o.State)) })
+			p.withReason(why, func() { p.homeBuilder(o, work).addLayer(dir) })
 		}
 		if p.mounts[dir].Kind == OverlayMount && d == root { // the overlay shows all of it; files with logins get their own mounts
 			maps.DeleteFunc(p.mounts, func(path string, place Mount) bool {
@@ -424,26 +390,6 @@ func (p *planner) addLayers(s *workers.Sandbox, o Origin, work []string) {
 			}
 		}
 	}
-}
-
-// addLayer adds an overlay for a directory of which the session writes a copy. To start fast,
-// directories below the home directory share one overlay. If the files of sessions are in the home
-// directory, they share one for each of its subdirectories.
-func (p *planner) addLayer(dir, state string) {
-	if paths.Contains(dir, state) {
-		p.addNotice("%s contains the files of sessions, so this session gets no copy of it and cannot write it", dir)
-		return
-	}
-	from := dir
-	if p.home != "" && paths.Contains(p.home, dir) {
-		first, _, _ := strings.Cut(strings.TrimPrefix(dir, p.home+"/"), "/")
-		for _, above := range []string{filepath.Join(p.home, first), p.home} {
-			if !paths.Contains(above, state) && filestate.SameFilesystem(dir, above) {
-				from = above
-			}
-		}
-	}
-	p.mounts[dir] = Mount{Path: Path(dir), Kind: OverlayMount, Source: Path(from), Reason: p.reason}
 }
 
 // dropUnmountable removes directories of the session without a mount point, such as a missing
@@ -462,11 +408,6 @@ func (p *planner) dropUnmountable() {
 	for _, path := range p.missingDirs {
 		p.hiddenPaths = append(p.hiddenPaths, hiddenPath{name: path, realPath: paths.RealOrEmpty(path)})
 	}
-}
-
-// isInAny reports whether a path is one of these directories, or below one.
-func isInAny(path string, dirs []string) bool {
-	return slices.ContainsFunc(dirs, func(d string) bool { return paths.Contains(d, path) })
 }
 
 // showRuntime lets the worker read its directory and its runtime even if they are in a directory

@@ -337,7 +337,7 @@ func TestNewPlanRepositories(t *testing.T) {
 			writeText(t, filepath.Join(w.work, dir, "repository/.git/config"), "")
 		}
 		for entries, want := range map[int]int{5: 1, 50: 0} {
-			p := &planner{mounts: map[string]Mount{}}
+			p := &planner{mountList: mountList{mounts: map[string]Mount{}}}
 			p.protectDirs([]string{w.work}, entries)
 			if len(p.notices) != want {
 				t.Errorf("of %d entries: got the notices %q, want %d", entries, p.notices, want)
@@ -502,7 +502,7 @@ func TestNewPlanHidden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			seen := planner{mounts: map[string]Mount{}}
+			seen := planner{mountList: mountList{mounts: map[string]Mount{}}}
 			for _, place := range p.Mounts {
 				seen.mounts[string(place.Path)] = place
 			}

@@ -3,13 +3,10 @@ package plan
 import (
 	"bytes"
 	"cmp"
-	"io"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"unicode"
 
 	"github.com/kballard/go-shellquote"
@@ -17,32 +14,13 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/gitconfig"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
-const (
-	// maxSearchedEntries bounds the directory entries in the search for repositories.
-	maxSearchedEntries = 20_000
-	// MaxSettingsBytes bounds the size of a settings file that is read.
-	MaxSettingsBytes = 1 << 20
-)
+// maxSearchedEntries bounds the directory entries in the search for repositories.
+const maxSearchedEntries = 20_000
 
-// These files in a directory that the session writes are protected. Programs outside the session
-// run or trust them without asking: hooks and settings of repositories, and settings of editors,
-// model clients and cloud tools.
-var (
-	// ProtectedNames are relative to the top of a work tree, or of a directory that the session writes.
-	ProtectedNames = workers.ProtectedNames()
-
-	protectedGitFiles = []string{"hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir"}
-
-	// HookSettings say what the hooks of a repository run, if it has any.
-	HookSettings = []string{
-		".husky", ".pre-commit-config.yaml", ".overcommit.yml", ".lefthook", "lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json",
-		".lefthook.yml", ".lefthook.yaml", "lefthook-local.yml", ".lefthook-local.yml",
-		".pre-commit-config.yml", "captainhook.json", "grumphp.yml", "hk.pkl", "prek.toml",
-	}
-)
+// protectedGitFiles are relative to a git directory.
+var protectedGitFiles = []string{"hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir"}
 
 // protectDirs protects files in these directories that must not change.
 func (p *planner) protectDirs(work []string, entries int) {
@@ -176,29 +154,6 @@ func (s *repoSearch) protectTarget(path, base string) {
 	}
 }
 
-// linkChain returns the symbolic links in a path, followed by its final target, which may not
-// exist. The target is "" for a loop.
-func linkChain(path string) (chain []string) {
-	at, left := "/", strings.Split(filepath.Clean(path), "/")
-	for len(left) > 0 {
-		next := filepath.Join(at, left[0]) // at has no links, so Join is right for ".." as well
-		left = left[1:]
-		to, err := os.Readlink(next)
-		if err != nil {
-			at = next
-			continue
-		}
-		if chain = append(chain, next); len(chain) > MaxLinks {
-			return append(chain, "") // a loop
-		}
-		if filepath.IsAbs(to) {
-			at = "/"
-		}
-		left = append(strings.Split(to, "/"), left...)
-	}
-	return append(chain, at)
-}
-
 // preventReplacement protects the names with which another repository could take the place of the
 // one in dir. A session may write the file HEAD of a repository. If git cannot read it, git takes
 // the work tree itself for a repository if that has a HEAD, and then searches the directories
@@ -213,12 +168,6 @@ func (s *repoSearch) preventReplacement(dir, base string) {
 			}
 		}
 	}
-}
-
-// HasHooks reports whether a directory may contain hooks that git runs.
-func HasHooks(dir string) bool {
-	entries, err := os.ReadDir(dir)
-	return filestate.PresenceOfError(err) == filestate.Unknown || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !strings.HasSuffix(e.Name(), ".sample") })
 }
 
 // protectGitDir protects a git directory, and those of its submodules and work trees.
@@ -247,32 +196,6 @@ func (s *repoSearch) protectGitDir(git, base string) {
 			}
 		}
 	}
-}
-
-// GitDirPresence says whether a directory is a git directory: that of a bare repository or of a
-// linked work tree. A directory with linked work trees counts without a HEAD.
-func GitDirPresence(dir string) filestate.Presence {
-	if objects := filestate.PresenceOf(dir + "/objects"); objects != filestate.Missing {
-		return min(objects, max(HeadPresence(dir), filestate.PresenceOf(dir+"/worktrees")))
-	}
-	return LinkedTreePresence(dir)
-}
-
-// IsGitDir reports whether a directory is known to be a git directory.
-func IsGitDir(dir string) bool { return GitDirPresence(dir) == filestate.Present }
-
-// LinkedTreePresence says whether a directory is the git directory of a linked work tree.
-func LinkedTreePresence(git string) filestate.Presence {
-	return min(filestate.PresenceOf(git+"/commondir"), HeadPresence(git))
-}
-
-// HeadPresence says whether a directory contains a file HEAD.
-func HeadPresence(git string) filestate.Presence {
-	st, err := os.Lstat(git + "/HEAD")
-	if err == nil && st.IsDir() {
-		return filestate.Missing
-	}
-	return filestate.PresenceOfError(err)
 }
 
 // protectPath protects a path, even if it does not exist. It pins every directory between path and
@@ -305,18 +228,6 @@ func (s *repoSearch) pinDirs(dir, base string) {
 			s.p.set(d, pinnedBind)
 		}
 	}
-}
-
-// GitDirOf returns the directory that a .git file names, or "".
-func GitDirOf(file string) string {
-	to, ok := strings.CutPrefix(strings.TrimSpace(string(readSettingsFile(file))), "gitdir: ")
-	if !ok {
-		return ""
-	}
-	if !filepath.IsAbs(to) {
-		to = filepath.Join(filepath.Dir(file), to)
-	}
-	return paths.RealOrEmpty(to)
 }
 
 // repositoryOf returns the repository of a linked work tree, which a commit there writes to. The
@@ -394,7 +305,7 @@ func (s *repoSearch) queryGit(work, config string, paths map[string]string, read
 	fields := bytes.Split(gitOutput(work, append([]string{"HOME=" + s.p.home}, s.p.gitEnv...), nil, args...), []byte{0})
 	for i := 0; i+1 < len(fields) && len(paths) < maxMounts; i += 2 {
 		name, isFile := strings.CutPrefix(string(fields[i]), "file:")
-		origin := s.absolutePath(name, work)
+		origin := settingPath(name, work, s.p.home)
 		if isFile {
 			read[origin] = true
 		}
@@ -412,9 +323,9 @@ func (s *repoSearch) addSetting(paths map[string]string, key, value, work, dir s
 	switch {
 	case value == "":
 	case key == "core.hookspath":
-		paths[s.absolutePath(value, work)] = namedHooks
+		paths[settingPath(value, work, s.p.home)] = namedHooks
 	case strings.HasPrefix(key, "include") && strings.HasSuffix(key, ".path"):
-		path := s.absolutePath(value, dir)
+		path := settingPath(value, dir, s.p.home)
 		paths[path] = cmp.Or(paths[path], namedSettings)
 	default:
 		for _, path := range s.programsIn(key, value, work) {
@@ -448,14 +359,14 @@ func (s *repoSearch) programsIn(key, value, work string) (programs []string) {
 	dirs := []string{work}
 	if automatic {
 		for _, word := range words {
-			if dir := s.absolutePath(word, work); len(dirs) < maxSettingDirs && dir != work && paths.Contains(work, dir) && isDir(dir) {
+			if dir := settingPath(word, work, s.p.home); len(dirs) < maxSettingDirs && dir != work && paths.Contains(work, dir) && isDir(dir) {
 				dirs = append(dirs, dir)
 			}
 		}
 	}
 	for _, word := range words {
 		for _, dir := range dirs {
-			path, named := s.absolutePath(word, dir), strings.Contains(word, "/")
+			path, named := settingPath(word, dir, s.p.home), strings.Contains(word, "/")
 			if path == work || !paths.Contains(work, path) {
 				continue
 			}
@@ -469,7 +380,7 @@ func (s *repoSearch) programsIn(key, value, work string) (programs []string) {
 		}
 	}
 	if key == "init.templatedir" { // with hooks
-		programs = append(programs, s.absolutePath(value, work))
+		programs = append(programs, settingPath(value, work, s.p.home))
 	}
 	return programs
 }
@@ -520,40 +431,7 @@ var automaticSections = map[string]bool{
 	"mergetool": true, "pager": true, "sendemail": true, "sequence": true, "trailer": true, "uploadpack": true,
 }
 
-// readSettingsFile reads a file that a session may have made. It may be of any type, such as a pipe
-// into which nothing is ever written. It returns nil unless it is a regular file of at most
-// MaxSettingsBytes.
-func readSettingsFile(path string) []byte { return readText(os.OpenFile(path, nonblockingRead, 0)) }
-
-// nonblockingRead are the flags to open a file for reading without waiting for a writer.
-const nonblockingRead = os.O_RDONLY | syscall.O_NONBLOCK
-
-// readText reads a file that was opened with nonblockingRead, and closes it.
-func readText(f *os.File, err error) []byte {
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-		return nil
-	}
-	text, err := io.ReadAll(io.LimitReader(f, MaxSettingsBytes+1))
-	if err != nil || len(text) > MaxSettingsBytes {
-		return nil
-	}
-	return text
-}
-
-// absolutePath resolves a path in a settings file, relative to dir.
-func (s *repoSearch) absolutePath(path, dir string) string {
-	if name, rest, ok := strings.Cut(path, "/"); ok && strings.HasPrefix(name, "~") {
-		if account, err := user.Lookup(name[1:]); err == nil {
-			return filepath.Join(account.HomeDir, rest)
-		}
-		return filepath.Join(s.p.home, rest)
-	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(dir, path)
-	}
-	return filepath.Clean(path)
+// isOwnRepo reports whether the session made a git directory, or the .git file that names one.
+func (p *planner) isOwnRepo(git string) bool {
+	return len(p.ownRepos) > 0 && p.ownRepos[filestate.IdentityOf(git)]
 }

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
@@ -59,9 +58,6 @@ type seenMount struct {
 }
 
 const (
-	// minFileAge is the minimum age of a file's modification time for it to be trusted, because two
-	// changes may get the same time.
-	minFileAge = 50 * time.Millisecond
 	// maxRefreshPaths bounds the mounts and paths of one refresh, and maxRefreshBytes their size,
 	// so that the command fits into a pipe. The next turn takes the rest.
 	maxRefreshPaths, maxRefreshBytes = 100, 20 << 10
@@ -399,34 +395,6 @@ func (w *mountWatch) pinMounts(mounts []Mount) {
 	}
 }
 
-// A record is the stamp of a file when it was last checked; it is zero if the file did not exist.
-type record struct {
-	filestate.Stamp
-	isRecent bool // it had just changed, so it is checked again
-}
-
-// records maps the names of files to their records.
-type records map[string]record
-
-func (r records) recordFile(name string) {
-	now := filestate.StampOf(name)
-	r[name] = record{now, now != filestate.Stamp{} && time.Since(time.Unix(0, now.Changed)) < minFileAge}
-}
-
-func (r records) hasChanged(name string) bool {
-	was := r[name]
-	return was.isRecent || filestate.StampOf(name) != was.Stamp
-}
-
-func (r records) isStale() bool {
-	for name := range r {
-		if r.hasChanged(name) {
-			return true
-		}
-	}
-	return false
-}
-
 const (
 	// maxViewsPerDir bounds the repositories in one directory whose settings are checked when a
 	// turn starts, in the order in which they were found.
@@ -460,7 +428,7 @@ func (v *gitView) isStale() bool { return v.origins.isStale() }
 
 // readTargets reads the settings again, and returns the paths that they lead to.
 func (v *gitView) readTargets(home string) (targets []Path) {
-	p := &planner{mounts: map[string]Mount{}, home: home, gitEnv: v.gitEnv}
+	p := &planner{homeRules: homeRules{home: home}, mountList: mountList{mounts: map[string]Mount{}}, gitEnv: v.gitEnv}
 	(&repoSearch{p: p}).protectWorkTree(v.work, v.base)
 	for _, view := range p.gitViews {
 		*v = *view

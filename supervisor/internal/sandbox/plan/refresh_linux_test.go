@@ -269,7 +269,7 @@ func TestSettingsWriter_FollowsNoLink(t *testing.T) {
 	writeText(t, w.home+"/.condarc", "one")
 	victim := w.home + "/victim"
 	writeText(t, victim, "untouched")
-	s := &settingsWriter{planner: &planner{home: w.home}, dir: filepath.Join(w.state, "settings")}
+	s := &settingsWriter{rules: &homeRules{home: w.home}, dir: filepath.Join(w.state, "settings")}
 	for _, text := range []string{"one", "two", "untouched"} {
 		writeText(t, w.home+"/.condarc", text)
 		if err := s.writeFiles(); err != nil {

@@ -2,24 +2,16 @@ package plan
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
-	"github.com/turnstone-repl/turnstone/internal/systempath"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // Some settings in a home directory contain logins next to values that a session needs. The session
@@ -96,7 +88,7 @@ func filesIn(dirs []string, redact func([]byte) []byte, names ...string) (files 
 
 // A settingsWriter writes settings files for a session, and tracks their sources.
 type settingsWriter struct {
-	planner       *planner          // the latest planner of the session
+	rules         *homeRules        // of the latest plan of the session
 	dir           string            // the directory for the files; "" to write none
 	files         map[string]string // the written files, by the names below the home directory
 	sources       records
@@ -117,22 +109,22 @@ func BoundedName(kind, path string) string {
 
 // writeFiles writes the files, if one of their sources has changed since the last call.
 func (s *settingsWriter) writeFiles() error {
-	if s.dir == "" || s.planner.home == "" || s.files != nil && !s.sources.isStale() {
+	if s.dir == "" || s.rules.home == "" || s.files != nil && !s.sources.isStale() {
 		return nil
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	p, sources, files := s.planner, records{}, map[string]string{}
-	texts := s.plainGitTexts(sources, p.homePath(".gitconfig"), p.homePath(".config/git/config"))
+	r, sources, files := s.rules, records{}, map[string]string{}
+	texts := s.plainGitTexts(sources, r.homePath(".gitconfig"), r.homePath(".config/git/config"))
 	for _, f := range settingsFiles {
-		source := p.homePath(f.name)
+		source := r.homePath(f.name)
 		sources.recordFile(source)
 		texts[f.name] = f.redact(s.readFile(source))
 	}
 	left := maxToolFiles
 	track := func(name string) {
-		path := p.homePath(name)
+		path := r.homePath(name)
 		if _, tracked := sources[path]; tracked {
 			return
 		}
@@ -142,11 +134,11 @@ func (s *settingsWriter) writeFiles() error {
 	}
 	known := map[string][]string{}
 	for _, f := range toolFiles {
-		for _, dir := range p.formDirs(f.name, known) {
+		for _, dir := range r.formDirs(f.name, known) {
 			track(dir) // a tool may be installed
 		}
-		for _, name := range p.candidateNames(f.name, known) {
-			source := p.homePath(name)
+		for _, name := range r.candidateNames(f.name, known) {
+			source := r.homePath(name)
 			track(name)
 			found := s.findFile(source)
 			if st, err := os.Stat(found); err != nil || !st.Mode().IsRegular() {
@@ -175,43 +167,6 @@ func (s *settingsWriter) writeFiles() error {
 	return nil
 }
 
-// formDirs returns the directories in which new names may match a pattern. The home directory is
-// left out, because new names there are not shown.
-func (p *planner) formDirs(pattern string, known map[string][]string) []string {
-	dir := filepath.Dir(pattern[:strings.LastIndexByte(pattern, '*')+1])
-	if dir == "." {
-		return nil
-	}
-	return p.candidateNames(dir, known)
-}
-
-// candidateNames returns the names that may match a pattern, whether they exist or not, in existing
-// directories. It caches what it has found in known.
-func (p *planner) candidateNames(pattern string, known map[string][]string) (names []string) {
-	last := strings.LastIndexByte(pattern, '*')
-	if last < 0 {
-		return []string{pattern}
-	}
-	end := last + strings.IndexByte(pattern[last:]+"/", '/')
-	found, cached := known[pattern[:end]]
-	if !cached {
-		dir, tail := filepath.Split(pattern[:end])
-		for _, above := range p.candidateNames(strings.TrimSuffix(dir, "/"), known) {
-			entries, _ := os.ReadDir(p.homePath(above))
-			for _, e := range entries {
-				if matches, _ := filepath.Match(tail, e.Name()); matches {
-					found = append(found, filepath.Join(above, e.Name()))
-				}
-			}
-		}
-		known[pattern[:end]] = found
-	}
-	for _, name := range found {
-		names = append(names, name+pattern[end:])
-	}
-	return names
-}
-
 // replaceIfChanged replaces a file, unless it has that text already. It follows no links, because a
 // worker may have made one there.
 func replaceIfChanged(file string, text []byte) error {
@@ -227,39 +182,6 @@ func replaceIfChanged(file string, text []byte) error {
 	}
 	_, err = f.Write(text)
 	return errors.Join(err, f.Close())
-}
-
-// dropIfLogin returns the text, or nil if it contains a login.
-func dropIfLogin(text []byte) []byte {
-	if len(workers.LoginVariables([]string{"=" + string(text)})) > 0 {
-		return nil
-	}
-	return text
-}
-
-// redactCondaState removes the variables of a conda environment that hold secrets.
-func redactCondaState(text []byte) []byte {
-	state := map[string]any{}
-	if json.Unmarshal(text, &state) != nil {
-		return nil
-	}
-	variables, _ := state["env_vars"].(map[string]any)
-	whole := true
-	for name, value := range variables {
-		entry := fmt.Sprint(name, "=", value)
-		if hasSecret(entry) || string(withoutAnyLogin([]byte(entry))) != entry {
-			delete(variables, name)
-			whole = false
-		}
-	}
-	if whole {
-		return text
-	}
-	plain, err := json.Marshal(state)
-	if err != nil {
-		return nil
-	}
-	return plain
 }
 
 // plainGitSettings are the git settings that name no programs, addresses or further files, by
@@ -300,17 +222,16 @@ func (s *settingsWriter) addGitSettings(texts map[string][]byte, plain *bytes.Bu
 	if text == nil {
 		return
 	}
-	repo := &repoSearch{p: s.planner}
 	found := gitOutput("/", nil, text, "config", "--file", "-", "--no-includes", "-z", "--list")
 	for entry := range strings.SplitSeq(string(found), "\x00") { // key, newline, value
 		key, value, ok := strings.Cut(entry, "\n")
 		if key == "include.path" {
-			s.addGitSettings(texts, plain, sources, repo.absolutePath(value, filepath.Dir(file)))
+			s.addGitSettings(texts, plain, sources, settingPath(value, filepath.Dir(file), s.rules.home))
 		}
 		if name := gitListFiles[key]; name != "" && len(sources) < maxSources {
-			list := repo.absolutePath(value, s.planner.home)
+			list := settingPath(value, s.rules.home, s.rules.home)
 			sources.recordFile(list)
-			if texts[name] = nil; s.planner.isUserMade(paths.RealOrEmpty(file)) || isGitList(list) {
+			if texts[name] = nil; s.rules.isUserMade(paths.RealOrEmpty(file)) || isGitList(list) {
 				texts[name] = s.readFile(list)
 			}
 		}
@@ -340,37 +261,59 @@ const (
 
 var gitQuoter = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
-// gitTimeout bounds the time of a git that reads settings, because they may include a pipe.
-const gitTimeout = 2 * time.Second
-
-// gitOutput returns the output of git, or nil if it fails or is not installed. Git gets a minimal
-// environment and writes to a pipe, so it starts no pager or other program.
-func gitOutput(dir string, env []string, input []byte, args ...string) []byte {
-	program := systempath.Find("git")
-	if program == "" {
+// formDirs returns the directories in which new names may match a pattern. The home directory is
+// left out, because new names there are not shown.
+func (r *homeRules) formDirs(pattern string, known map[string][]string) []string {
+	dir := filepath.Dir(pattern[:strings.LastIndexByte(pattern, '*')+1])
+	if dir == "." {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), gitTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, program, append([]string{"--no-pager"}, args...)...)
-	cmd.Dir, cmd.Stdin, cmd.Env = dir, bytes.NewReader(input), append([]string{"PATH=" + strings.Join(systempath.Directories, ":")}, env...)
-	out, err := cmd.StdoutPipe()
-	if err != nil || cmd.Start() != nil {
-		return nil
-	}
-	text, err := io.ReadAll(io.LimitReader(out, MaxSettingsBytes))
-	if cmd.Wait() != nil || err != nil {
-		return nil
-	}
-	return text
+	return r.candidateNames(dir, known)
 }
 
-// gitVariables returns the variables that name git settings files.
-func gitVariables(env []string) (all []string) {
-	for _, entry := range env {
-		if strings.HasPrefix(entry, "XDG_CONFIG_HOME=") || strings.HasPrefix(entry, "GIT_CONFIG_") {
-			all = append(all, entry)
-		}
+// candidateNames returns the names that may match a pattern, whether they exist or not, in existing
+// directories. It caches what it has found in known.
+func (r *homeRules) candidateNames(pattern string, known map[string][]string) (names []string) {
+	last := strings.LastIndexByte(pattern, '*')
+	if last < 0 {
+		return []string{pattern}
 	}
-	return all
+	end := last + strings.IndexByte(pattern[last:]+"/", '/')
+	found, cached := known[pattern[:end]]
+	if !cached {
+		dir, tail := filepath.Split(pattern[:end])
+		for _, above := range r.candidateNames(strings.TrimSuffix(dir, "/"), known) {
+			entries, _ := os.ReadDir(r.homePath(above))
+			for _, e := range entries {
+				if matches, _ := filepath.Match(tail, e.Name()); matches {
+					found = append(found, filepath.Join(above, e.Name()))
+				}
+			}
+		}
+		known[pattern[:end]] = found
+	}
+	for _, name := range found {
+		names = append(names, name+pattern[end:])
+	}
+	return names
+}
+
+// findFile returns the path of one of the user's settings files without links. It returns "" if a
+// session may have made a link to it, or no session may see it.
+func (s *settingsWriter) findFile(path string) string {
+	chain := linkChain(path)
+	found := chain[len(chain)-1]
+	isClosed := func(c hiddenPath) bool {
+		return paths.Contains(c.name, found) || c.realPath != "" && paths.Contains(c.realPath, found)
+	}
+	if s.rules.isLinkedAway(path, found, s.rules.isDocument) || slices.ContainsFunc(s.rules.hiddenPaths, isClosed) {
+		return ""
+	}
+	return found
+}
+
+// readFile reads one of the user's settings files; a file that findFile rejects counts as missing.
+// A session may put a link in its place after that, which is not followed.
+func (s *settingsWriter) readFile(path string) []byte {
+	return readText(filestate.OpenNoLinks(s.findFile(path)))
 }

@@ -13,15 +13,6 @@ import (
 
 // A user may show a session more of the home directory, except hidden paths.
 
-// A hiddenPath is a file or directory that no session may see.
-type hiddenPath struct {
-	name         string // the path as listed, cleaned
-	realPath     string // without links; "" if it does not exist
-	isPlanned    bool   // the planner has already set its mount
-	isMaskedOnly bool   // only a mount hides it; opens for reading are not checked
-	isUserNamed  bool   // named by the user, not hidden by default
-}
-
 // addHiddenPaths adds the paths that no session may see.
 func (p *planner) addHiddenPaths(s *workers.Sandbox, o Origin) {
 	add := func(kind hiddenPath, listed []string) {
@@ -64,7 +55,7 @@ func checkShow(hidden []hiddenPath, path string) error {
 // CheckShow returns an error if no user may show a session a path, which is absolute and without
 // symbolic links.
 func CheckShow(s *workers.Sandbox, o Origin, path string) error {
-	p := &planner{home: paths.RealOrEmpty(o.homeDir()), directories: o.Directories, tempDirs: []string{"/tmp", "/var/tmp"}}
+	p := &planner{homeRules: homeRules{home: paths.RealOrEmpty(o.homeDir()), directories: o.Directories, tempDirs: []string{"/tmp", "/var/tmp"}}}
 	p.addHiddenPaths(s, o)
 	if why := p.tooWideReason(path); why != "" {
 		return fmt.Errorf("the sandbox cannot show %s: it %s; name a path in it", path, why)
@@ -92,7 +83,7 @@ func (p *planner) resolveShowable(path string) (string, error) {
 
 // revealPaths adds the paths that the user shows to the session.
 func (p *planner) revealPaths(named []string, o Origin, work []string) error {
-	h := &homeBuilder{planner: p, work: work, state: paths.RealOrEmpty(o.State), resolvedDirs: map[string]string{}}
+	h := p.homeBuilder(o, work)
 	for _, path := range named {
 		p.checkedPaths = append(p.checkedPaths, filepath.Clean(path))
 		found, err := p.resolveShowable(path)
@@ -113,12 +104,6 @@ func (p *planner) revealPaths(named []string, o Origin, work []string) error {
 		})
 	}
 	return nil
-}
-
-// isInvisible reports whether the session does not see the machine's file at a path.
-func (p *planner) isInvisible(path string) bool {
-	k := p.mounts[path].Kind
-	return k == WritableParent || k == "" && p.isEmptyAt(path)
 }
 
 // recordUnshown records names that exist and are not shown, which may explain an error of the

@@ -1,0 +1,64 @@
+package plan
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/systempath"
+)
+
+// gitTimeout bounds the time of a git that reads settings, because they may include a pipe.
+const gitTimeout = 2 * time.Second
+
+// gitOutput returns the output of git, or nil if it fails or is not installed. Git gets a minimal
+// environment and writes to a pipe, so it starts no pager or other program.
+func gitOutput(dir string, env []string, input []byte, args ...string) []byte {
+	program := systempath.Find("git")
+	if program == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), gitTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, append([]string{"--no-pager"}, args...)...)
+	cmd.Dir, cmd.Stdin, cmd.Env = dir, bytes.NewReader(input), append([]string{"PATH=" + strings.Join(systempath.Directories, ":")}, env...)
+	out, err := cmd.StdoutPipe()
+	if err != nil || cmd.Start() != nil {
+		return nil
+	}
+	text, err := io.ReadAll(io.LimitReader(out, MaxSettingsBytes))
+	if cmd.Wait() != nil || err != nil {
+		return nil
+	}
+	return text
+}
+
+// gitVariables returns the variables that name git settings files.
+func gitVariables(env []string) (all []string) {
+	for _, entry := range env {
+		if strings.HasPrefix(entry, "XDG_CONFIG_HOME=") || strings.HasPrefix(entry, "GIT_CONFIG_") {
+			all = append(all, entry)
+		}
+	}
+	return all
+}
+
+// settingPath resolves a path in a settings file of git, relative to dir. A name with a tilde is
+// relative to home, or to the home directory of another user.
+func settingPath(path, dir, home string) string {
+	if name, rest, ok := strings.Cut(path, "/"); ok && strings.HasPrefix(name, "~") {
+		if account, err := user.Lookup(name[1:]); err == nil {
+			return filepath.Join(account.HomeDir, rest)
+		}
+		return filepath.Join(home, rest)
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	return filepath.Clean(path)
+}
