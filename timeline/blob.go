@@ -6,6 +6,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+
+	"github.com/turnstone-repl/turnstone/timeline/internal/event"
 )
 
 // ErrNoBlob means that the log has no data with that digest, or has dropped it.
@@ -15,15 +17,15 @@ var ErrNoBlob = errors.New("timeline: no event has data with that digest, or not
 // or in the file. The log's lock guards its fields.
 type storedBlob struct {
 	size   int64
-	data   []byte    // nil when no event in memory has it
-	refs   int       // number of events in memory that have it
-	ranges fileRange // in the events file; zero when it is not there
+	data   []byte          // nil when no event in memory has it
+	refs   int             // number of events in memory that have it
+	ranges event.FileRange // in the events file; zero when it is not there
 }
 
 // addBlobsLocked records the blobs of a display that enters memory. It returns the display with
 // data that is already there in place of its own.
-func (l *Log) addBlobsLocked(d Display) Display {
-	digests := digestsOf(d)
+func (l *Log) addBlobsLocked(d event.Display) event.Display {
+	digests := event.DigestsOf(d)
 	if len(digests) == 0 {
 		return d
 	}
@@ -38,9 +40,9 @@ func (l *Log) addBlobsLocked(d Display) Display {
 	return d
 }
 
-func (l *Log) blobLocked(sum digest, size int64) *storedBlob {
+func (l *Log) blobLocked(sum event.Digest, size int64) *storedBlob {
 	if l.blobs == nil {
-		l.blobs = make(map[digest]*storedBlob)
+		l.blobs = make(map[event.Digest]*storedBlob)
 	}
 	if l.blobs[sum] == nil {
 		l.blobs[sum] = &storedBlob{size: size}
@@ -49,15 +51,15 @@ func (l *Log) blobLocked(sum digest, size int64) *storedBlob {
 }
 
 // dropBlobsLocked records that an event leaves memory.
-func (l *Log) dropBlobsLocked(body Body) {
-	d, _ := body.(Display)
-	for _, sum := range digestsOf(d) {
+func (l *Log) dropBlobsLocked(body event.Body) {
+	d, _ := body.(event.Display)
+	for _, sum := range event.DigestsOf(d) {
 		b := l.blobs[sum]
 		if b.refs--; b.refs > 0 {
 			continue
 		}
 		b.data = nil
-		if b.ranges == (fileRange{}) {
+		if b.ranges == (event.FileRange{}) {
 			delete(l.blobs, sum)
 		}
 	}
@@ -66,7 +68,7 @@ func (l *Log) dropBlobsLocked(body Body) {
 // forgetFileBlobsLocked records that the events file is about to be replaced.
 func (l *Log) forgetFileBlobsLocked() {
 	for sum, b := range l.blobs {
-		b.ranges = fileRange{}
+		b.ranges = event.FileRange{}
 		if b.refs == 0 {
 			delete(l.blobs, sum)
 		}
@@ -76,7 +78,7 @@ func (l *Log) forgetFileBlobsLocked() {
 // Blob returns data of an event by its digest: at most limit bytes from an offset on, and the
 // total size. ErrNoBlob means that it does not exist. Data under 4 KiB has no digest.
 func (l *Log) Blob(name string, offset int64, limit int) (piece []byte, size int64, err error) {
-	sum, err := parseDigest(name)
+	sum, err := event.ParseDigest(name)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -109,13 +111,13 @@ func (l *Log) Blob(name string, offset int64, limit int) (piece []byte, size int
 }
 
 // readRanges reads the bytes from offset from to offset to of data in the file.
-func readRanges(path string, at fileRange, from, to int64) ([]byte, error) {
+func readRanges(path string, at event.FileRange, from, to int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	data := make([]byte, to-from)
-	_, err = f.ReadAt(data, at.offset+from)
+	_, err = f.ReadAt(data, at.Offset+from)
 	return data, err
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/turnstone-repl/turnstone/internal/text"
+	"github.com/turnstone-repl/turnstone/timeline/internal/event"
 	"github.com/turnstone-repl/turnstone/timeline/internal/screen"
 )
 
@@ -136,7 +137,7 @@ func (l *Log) nextBatch() []entry {
 	rest := l.memory[l.diskEnd.seq-l.memory[0].Seq:]
 	n, size := 0, int64(0)
 	for n < min(len(rest), maxBatchEvents) && size < maxBatchBytes {
-		size += memoryBytes(rest[n].Body)
+		size += event.MemoryBytes(rest[n].Body)
 		n++
 	}
 	return append([]entry(nil), rest[:n]...)
@@ -158,12 +159,12 @@ func (l *Log) recordWritten(batch []entry, w batchResult, err error) bool {
 		if e.Seq >= first {
 			l.memory[e.Seq-first].Line = w.lines[e.Seq-batch[0].Seq]
 		}
-		l.backlog -= memoryBytes(e.Body)
+		l.backlog -= event.MemoryBytes(e.Body)
 	}
 	l.index = append(l.index, w.index...)
 	l.lineMarks = append(l.lineMarks, w.marks...)
 	for _, b := range w.blobs {
-		l.blobLocked(b.sum, int64(b.ranges.size)).ranges = b.ranges
+		l.blobLocked(b.Sum, int64(b.Ranges.Size)).ranges = b.Ranges
 	}
 	l.diskEnd, l.outputLines = w.end, w.finishedLines
 	if w.neverFits {
@@ -222,12 +223,12 @@ type fileWriter struct {
 
 	end        eventPosition // after the last event written
 	outputSize int64
-	transcript transcriptPrinter
+	transcript event.TranscriptPrinter
 	records    []byte // to be written to events
 
-	blobs         map[digest]fileRange // the data that is in the events file
-	indexedOffset int64                // offset of the last position in the index
-	markedOffset  int64                // offset of the last line mark
+	blobs         map[event.Digest]event.FileRange // the data that is in the events file
+	indexedOffset int64                            // offset of the last position in the index
+	markedOffset  int64                            // offset of the last line mark
 }
 
 // batchResult says which events of a batch were written and where they are.
@@ -235,7 +236,7 @@ type batchResult struct {
 	lines         []int // the lines where its events begin; fewer than the events if the files are full
 	index         index
 	marks         []lineMark
-	blobs         []blobLocation // of its events
+	blobs         []event.BlobLocation // of its events
 	end           eventPosition
 	finishedLines int  // lines in output.txt
 	isFull        bool // the remaining events do not fit
@@ -251,7 +252,7 @@ func newFileWriter(dir string, limit int64, create createFunc) (*fileWriter, err
 func (fw *fileWriter) openFiles() (err error) {
 	fw.end.offset, fw.end.lastStructural = 0, -1
 	fw.outputSize, fw.indexedOffset, fw.markedOffset = 0, -indexStride, -indexStride
-	fw.blobs = make(map[digest]fileRange)
+	fw.blobs = make(map[event.Digest]event.FileRange)
 	if fw.events, err = fw.create(filepath.Join(fw.dir, EventsName)); err != nil {
 		return fmt.Errorf("timeline: events file: %w", err)
 	}
@@ -337,8 +338,8 @@ func (fw *fileWriter) addEntry(e entry, w *batchResult) bool {
 	e.Line = fw.transcript.FinishedLines + 1
 
 	printed, encoded := len(fw.transcript.Out), len(fw.records)
-	var placed []blobLocation
-	fw.records, placed = appendRecord(fw.records, e.Event, at.offset, at.lastStructural, fw.blobs)
+	var placed []event.BlobLocation
+	fw.records, placed = event.AppendRecord(fw.records, e.Event, at.offset, at.lastStructural, fw.blobs)
 	size := int64(len(fw.records) - encoded)
 	if at.offset+size > fw.maxFileBytes || !fw.printEvent(e.Event) {
 		fw.records = fw.records[:encoded]
@@ -346,7 +347,7 @@ func (fw *fileWriter) addEntry(e entry, w *batchResult) bool {
 	}
 	fw.end = at.afterEvent(e.Event, size)
 	for _, b := range placed {
-		fw.blobs[b.sum] = b.ranges
+		fw.blobs[b.Sum] = b.Ranges
 	}
 	w.blobs = append(w.blobs, placed...)
 	w.lines = append(w.lines, e.Line)
@@ -366,15 +367,15 @@ func (fw *fileWriter) addEntry(e entry, w *batchResult) bool {
 
 // printEvent adds an event to output.txt. It returns false, without changing anything, if there
 // is no room for it, its unfinished line and the line of writeEndNotice.
-func (fw *fileWriter) printEvent(e Event) bool {
+func (fw *fileWriter) printEvent(e event.Event) bool {
 	room := fw.maxFileBytes - fw.outputSize - screen.MaxLabelBytes
-	if used := fw.pendingOutputBytes(); used+payloadBytes(e.Body)*maxGrowth+screen.MaxLabelBytes < room {
-		fw.transcript.printEvent(e)
+	if used := fw.pendingOutputBytes(); used+event.PayloadBytes(e.Body)*maxGrowth+screen.MaxLabelBytes < room {
+		fw.transcript.PrintEvent(e)
 		return true
 	}
 	before, printed := fw.transcript, len(fw.transcript.Out)
 	before.Line = bytes.Clone(fw.transcript.Line)
-	fw.transcript.printEvent(e)
+	fw.transcript.PrintEvent(e)
 	if fw.pendingOutputBytes() < room {
 		return true
 	}

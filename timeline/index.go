@@ -2,27 +2,29 @@ package timeline
 
 import (
 	"sort"
+
+	"github.com/turnstone-repl/turnstone/timeline/internal/event"
 )
 
 // An eventPosition is the position of an event: among all events, in the printed text, and in
 // the files. The position after the last event is that of the next one.
 type eventPosition struct {
-	seq         Seq
+	seq         event.Seq
 	bytesBefore int64 // of text and displays before it
-	costBefore  int64 // of the events before it, see windowCost
+	costBefore  int64 // of the events before it, see WindowCost
 
 	offset         int64 // of its record in the events file
 	lastStructural int64 // offset of the newest structural record before it, or -1
 }
 
 // afterEvent returns the position after event e, whose record has this size.
-func (p eventPosition) afterEvent(e Event, size int64) eventPosition {
-	if isStructural(e.Body) {
+func (p eventPosition) afterEvent(e event.Event, size int64) eventPosition {
+	if event.IsStructural(e.Body) {
 		p.lastStructural = p.offset
 	}
 	p.seq++
-	p.bytesBefore += contentBytes(e.Body)
-	p.costBefore += windowCost(e.Body)
+	p.bytesBefore += event.ContentBytes(e.Body)
+	p.costBefore += event.WindowCost(e.Body)
 	p.offset += size
 	return p
 }
@@ -77,7 +79,7 @@ func (e *byteEstimate) addPosition(p eventPosition) {
 }
 
 // bytesBefore returns a lower bound of the bytes that came before seq.
-func (e *byteEstimate) bytesBefore(seq Seq) int64 {
+func (e *byteEstimate) bytesBefore(seq event.Seq) int64 {
 	p, _ := index(e.marks).findLast(func(p eventPosition) bool { return p.seq > seq })
 	return p.bytesBefore
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/timeline/internal/event"
 )
 
 // Options set the memory and file bounds and the directory of a Log.
@@ -44,32 +46,32 @@ type Log struct {
 	writerDone chan struct{} // closed when the writer has ended; nil without files
 
 	mu             sync.Mutex
-	memory         []entry                // guarded by mu; the newest events, in order, without holes
-	buffer         []entry                // guarded by mu; memory is its tail
-	usedBytes      int64                  // guarded by mu; of memory
-	end            eventPosition          // guarded by mu; position of the next event
-	lostEstimate   byteEstimate           // guarded by mu; of lost events
-	moreEvents     chan struct{}          // guarded by mu; closed by the next event; nil if no reader waits for it
-	closed         bool                   // guarded by mu
-	wakeup         chan struct{}          // guarded by mu; capacity 1; wakes the writer, closed by Close, then nil
-	files          fileState              // guarded by mu
-	diskStart      eventPosition          // guarded by mu; of the first event in the events file
-	diskEnd        eventPosition          // guarded by mu; after the last event there
-	index          index                  // guarded by mu
-	lineMarks      []lineMark             // guarded by mu
-	outputLines    int                    // guarded by mu; in output.txt
-	backlog        int64                  // guarded by mu; bytes of memory that the writer has not written
-	dueSeq         Seq                    // guarded by mu; events up to this one are written without waiting for more
-	timerRunning   bool                   // guarded by mu; timer is running
-	writerProgress chan struct{}          // guarded by mu; closed when the writer has made progress; nil if no caller waits for it
-	redactor       *textRedactor          // guarded by mu; nil until there is a secret to redact
-	turnIndex      turnIndex              // guarded by mu
-	blobs          map[digest]*storedBlob // guarded by mu; of the events in memory and in the file
+	memory         []entry                      // guarded by mu; the newest events, in order, without holes
+	buffer         []entry                      // guarded by mu; memory is its tail
+	usedBytes      int64                        // guarded by mu; of memory
+	end            eventPosition                // guarded by mu; position of the next event
+	lostEstimate   byteEstimate                 // guarded by mu; of lost events
+	moreEvents     chan struct{}                // guarded by mu; closed by the next event; nil if no reader waits for it
+	closed         bool                         // guarded by mu
+	wakeup         chan struct{}                // guarded by mu; capacity 1; wakes the writer, closed by Close, then nil
+	files          fileState                    // guarded by mu
+	diskStart      eventPosition                // guarded by mu; of the first event in the events file
+	diskEnd        eventPosition                // guarded by mu; after the last event there
+	index          index                        // guarded by mu
+	lineMarks      []lineMark                   // guarded by mu
+	outputLines    int                          // guarded by mu; in output.txt
+	backlog        int64                        // guarded by mu; bytes of memory that the writer has not written
+	dueSeq         event.Seq                    // guarded by mu; events up to this one are written without waiting for more
+	timerRunning   bool                         // guarded by mu; timer is running
+	writerProgress chan struct{}                // guarded by mu; closed when the writer has made progress; nil if no caller waits for it
+	redactor       *textRedactor                // guarded by mu; nil until there is a secret to redact
+	turnIndex      turnIndex                    // guarded by mu
+	blobs          map[event.Digest]*storedBlob // guarded by mu; of the events in memory and in the file
 }
 
 // An entry is an event with its position in the log and the files.
 type entry struct {
-	Event
+	event.Event
 	position eventPosition
 }
 
@@ -127,28 +129,28 @@ func newLog(opts *Options, create createFunc) (*Log, error) {
 //
 // Secrets passed to AddSecret become "[secret]" first. The end of a Text that may begin a
 // secret is held back until more text decides; if nothing else is left, Seq is 0.
-func (l *Log) Append(e Event) Event {
+func (l *Log) Append(e event.Event) event.Event {
 	e.Body = sanitizeBody(e.Body)
-	if d, ok := e.Body.(Display); ok {
-		e.Body = withDigests(d) // without the lock, since it takes time
+	if d, ok := e.Body.(event.Display); ok {
+		e.Body = event.WithDigests(d) // without the lock, since it takes time
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !isStructural(e.Body) { // other events are small, and must be appended without waiting
-		l.waitForRoomLocked(memoryBytes(e.Body))
+	if !event.IsStructural(e.Body) { // other events are small, and must be appended without waiting
+		l.waitForRoomLocked(event.MemoryBytes(e.Body))
 	}
 	if l.redactor == nil {
 		return l.appendLocked(e)
 	}
-	t, isText := e.Body.(Text)
+	t, isText := e.Body.(event.Text)
 	if !isText {
-		if endsText(e.Body) {
+		if event.EndsText(e.Body) {
 			l.appendPendingLocked(l.redactor.Flush)
 		}
-		e.Body = redactBody(&l.redactor.SecretSet, e.Body)
+		e.Body = event.RedactBody(&l.redactor.SecretSet, e.Body)
 		return l.appendLocked(e)
 	}
-	if last, ok := l.redactor.lastText.Body.(Text); ok && (last.Stream != t.Stream || last.Kind != t.Kind) {
+	if last, ok := l.redactor.lastText.Body.(event.Text); ok && (last.Stream != t.Stream || last.Kind != t.Kind) {
 		l.appendPendingLocked(l.redactor.Flush)
 	}
 	l.redactor.lastText = e
@@ -165,7 +167,7 @@ func (l *Log) appendPendingLocked(get func() []byte) {
 		return
 	}
 	e := l.redactor.lastText
-	if t := e.Body.(Text); !l.closed {
+	if t := e.Body.(event.Text); !l.closed {
 		if t.Data = get(); len(t.Data) > 0 {
 			e.Body = t
 			l.appendLocked(e)
@@ -197,34 +199,34 @@ func (l *Log) Redact(text string) string {
 }
 
 // sanitizeBody removes everything from a body that must not be in a log.
-func sanitizeBody(body Body) Body {
+func sanitizeBody(body event.Body) event.Body {
 	switch b := body.(type) {
-	case InputLine:
+	case event.InputLine:
 		if b.Secret {
 			b.Text = ""
 		}
 		return b
-	case TurnStarted:
-		if len(b.Input) > MaxInputBytes {
+	case event.TurnStarted:
+		if len(b.Input) > event.MaxInputBytes {
 			b.InputBytes = max(b.InputBytes, len(b.Input))
-			b.Input = slices.Clone(b.Input[:MaxInputBytes])
+			b.Input = slices.Clone(b.Input[:event.MaxInputBytes])
 		}
 		return b
-	case nil, Gap, Omitted:
+	case nil, event.Gap, event.Omitted:
 		panic(fmt.Sprintf("timeline: %T cannot be appended: only readers make it", body))
 	}
 	return body
 }
 
-func (l *Log) appendLocked(e Event) Event {
+func (l *Log) appendLocked(e event.Event) event.Event {
 	e.Seq, e.Line = l.end.seq, 0
 	if e.At.IsZero() {
 		e.At = time.Now()
 	}
-	if d, ok := e.Body.(Display); ok {
+	if d, ok := e.Body.(event.Display); ok {
 		e.Body = l.addBlobsLocked(d)
 	}
-	size := memoryBytes(e.Body)
+	size := event.MemoryBytes(e.Body)
 	l.growLocked()
 	l.memory = append(l.memory, entry{e, l.end})
 	l.usedBytes += size
@@ -265,7 +267,7 @@ func (l *Log) evictLocked() {
 			}
 			l.lostEstimate.addPosition(e.position)
 		}
-		l.usedBytes -= memoryBytes(e.Body)
+		l.usedBytes -= event.MemoryBytes(e.Body)
 		l.dropBlobsLocked(e.Body)
 		*e = entry{}
 	}
@@ -325,7 +327,7 @@ func waitChannel(c *chan struct{}) <-chan struct{} {
 func (l *Log) disableFilesLocked(why error) {
 	l.files = filesOff
 	l.clearBacklogLocked()
-	e := Event{Body: Notice{Message: fmt.Sprintf("output is no longer saved to files: %v", why)}}
+	e := event.Event{Body: event.Notice{Message: fmt.Sprintf("output is no longer saved to files: %v", why)}}
 	if n := len(l.memory); n > 0 {
 		last := l.memory[n-1]
 		e.Generation, e.Turn, e.BetweenTurns = last.Generation, last.Turn, last.BetweenTurns
@@ -356,7 +358,7 @@ func (l *Log) wakeWriter() {
 }
 
 // LastSeq returns the Seq of the newest event, 0 if there is none.
-func (l *Log) LastSeq() Seq {
+func (l *Log) LastSeq() event.Seq {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.end.seq - 1
@@ -364,7 +366,7 @@ func (l *Log) LastSeq() Seq {
 
 // NotifyAfter returns a channel that is closed once there is an event after the cursor. It is
 // nil if no more events will come, because the log is closed.
-func (l *Log) NotifyAfter(after Seq) <-chan struct{} {
+func (l *Log) NotifyAfter(after event.Seq) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -389,7 +391,7 @@ func (l *Log) appendPending() {
 
 // EventsSince returns the events in memory after the cursor. If older ones are missing, the
 // first event is a Gap, even if they are on disk.
-func (l *Log) EventsSince(after Seq) []Event {
+func (l *Log) EventsSince(after event.Seq) []event.Event {
 	l.appendPending()
 	v := l.takeSnapshot(after, 0)
 	v.forgetDisk()
@@ -405,8 +407,8 @@ const maxFollowBatch = 256
 // The log never waits for a reader. When events have left memory, a slow reader gets them from
 // the events file. If they are not there either, it gets a Gap, whose Seq is that of the last
 // missing event.
-func (l *Log) Follow(ctx context.Context, after Seq) iter.Seq[Event] {
-	return func(yield func(Event) bool) {
+func (l *Log) Follow(ctx context.Context, after event.Seq) iter.Seq[event.Event] {
+	return func(yield func(event.Event) bool) {
 		for ctx.Err() == nil {
 			v := l.takeSnapshot(after, maxFollowBatch)
 			if v.isEmpty() {

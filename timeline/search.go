@@ -9,16 +9,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/timeline/internal/event"
 	"github.com/turnstone-repl/turnstone/timeline/internal/redact"
 )
 
 // A Match is a line that a search found.
 type Match struct {
-	Seq   Seq    `json:"seq"` // the event in which the line begins
-	Turn  uint64 `json:"turn"`
-	Line  int    `json:"line,omitempty"`  // of the rendered output, from 1; 0 for input, and without a file
-	Input bool   `json:"input,omitempty"` // the line is code or an answer, not output
-	Text  string `json:"text"`            // at most 500 bytes of the line, around the match
+	Seq   event.Seq `json:"seq"` // the event in which the line begins
+	Turn  uint64    `json:"turn"`
+	Line  int       `json:"line,omitempty"`  // of the rendered output, from 1; 0 for input, and without a file
+	Input bool      `json:"input,omitempty"` // the line is code or an answer, not output
+	Text  string    `json:"text"`            // at most 500 bytes of the line, around the match
 }
 
 // A Pattern is the text or regular expression that a search looks for.
@@ -91,7 +92,7 @@ func (p Pattern) findIndex(line []byte) []int {
 // A Cursor says where a search continues: after the first lines of an event. The zero Cursor is
 // the beginning.
 type Cursor struct {
-	Seq         Seq
+	Seq         event.Seq
 	Lines       int
 	AwaitsInput bool // an input request was open at that point
 }
@@ -157,14 +158,14 @@ type lineSearch struct {
 	deadline  time.Time
 
 	matches        []Match
-	transcript     transcriptPrinter
+	transcript     event.TranscriptPrinter
 	origin         Cursor // where the printed text begins: at the event of its unfinished line
 	turn           uint64 // of that event
 	stoppedInEvent bool   // the search stopped in the middle of an event
 }
 
 // addEvent searches the lines that end with an event and reports whether to continue.
-func (s *lineSearch) addEvent(e Event) bool {
+func (s *lineSearch) addEvent(e event.Event) bool {
 	s.bytesLeft -= 64 + searchCost(e.Body)
 	if e.IsUnseen() {
 		return true
@@ -177,9 +178,9 @@ func (s *lineSearch) addEvent(e Event) bool {
 	if !s.transcript.HasOpenLine() {
 		first.Seq, first.Turn = e.Seq, e.Turn
 	}
-	_, isText := e.Body.(Text)
+	_, isText := e.Body.(event.Text)
 	broken := !isText && s.transcript.HasOpenLine() // the event ends a line that it did not begin
-	s.transcript.printEvent(e)
+	s.transcript.PrintEvent(e)
 	lines := 0
 	at := first
 	for {
@@ -214,21 +215,21 @@ func (s *lineSearch) addEvent(e Event) bool {
 }
 
 // inputOf returns the code or answer that a user or client sent.
-func inputOf(body Body) []byte {
+func inputOf(body event.Body) []byte {
 	switch b := body.(type) {
-	case TurnStarted:
+	case event.TurnStarted:
 		return b.Input
-	case InputLine:
+	case event.InputLine:
 		return []byte(b.Text) // empty if it is secret
 	}
 	return nil
 }
 
-func searchCost(body Body) int64 {
-	if d, ok := body.(Display); ok {
+func searchCost(body event.Body) int64 {
+	if d, ok := body.(event.Display); ok {
 		return d.TotalBytes() / 8
 	}
-	return payloadBytes(body)
+	return event.PayloadBytes(body)
 }
 
 // searchLine searches one line and reports whether to continue.
@@ -255,7 +256,7 @@ func (s *lineSearch) searchLine(at Match, line []byte) bool {
 }
 
 // nextCursor returns where to continue once the events before seq were searched.
-func (s *lineSearch) nextCursor(seq Seq) Cursor {
+func (s *lineSearch) nextCursor(seq event.Seq) Cursor {
 	if s.stoppedInEvent || s.transcript.IsUnfinished() {
 		return s.origin
 	}

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"github.com/turnstone-repl/turnstone/timeline/internal/event"
 	"github.com/turnstone-repl/turnstone/timeline/internal/redact"
 )
 
@@ -8,5 +9,5 @@ import (
 // belongs.
 type textRedactor struct {
 	redact.Redactor
-	lastText Event // the text event that was redacted last
+	lastText event.Event // the text event that was redacted last
 }

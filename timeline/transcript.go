@@ -1,13 +1,17 @@
 package timeline
 
+import (
+	"github.com/turnstone-repl/turnstone/timeline/internal/event"
+)
+
 // A Transcript converts events to the text of a session, as in output.txt: nothing is folded or
 // left out. The zero value is ready to use.
-type Transcript struct{ printer transcriptPrinter }
+type Transcript struct{ printer event.TranscriptPrinter }
 
 // Add adds an event and returns the text that is final by then: all but the last line, which
 // later events may rewrite.
-func (t *Transcript) Add(e Event) []byte {
-	t.printer.printEvent(e)
+func (t *Transcript) Add(e event.Event) []byte {
+	t.printer.PrintEvent(e)
 	return t.takeText()
 }
 

@@ -60,7 +60,7 @@ var rpcNotifications = []rpcMethod{
 var renamedTypes = map[string]string{
 	"session.Info":         "session.infoJSON",
 	"session.Reply":        "session.replyJSON",
-	"timeline.Event":       "timeline.eventJSON",
+	"event.Event":          "event.eventJSON",
 	"timeline.TurnSummary": "timeline.summaryJSON",
 }
 
@@ -72,7 +72,7 @@ var typeNames = map[string]string{
 	"session.infoJSON":     "Session",
 	"session.replyJSON":    "Reply",
 	"timeline.summaryJSON": "TurnSummary",
-	"timeline.eventJSON":   "Event",
+	"event.eventJSON":      "Event",
 	"session.Kind":         "ErrorKind",
 	"session.Variables":    "Variables",
 	"list":                 "SessionList",
@@ -80,9 +80,9 @@ var typeNames = map[string]string{
 
 // handWrittenKinds has types whose JSON is not described by a struct.
 var handWrittenKinds = map[string]typeForm{
-	"session.State":     {enum: []string{"preparing", "starting", "idle", "running", "waiting", "stopping", "ended"}},
-	"timeline.Seq":      {basic: integer},
-	"time.Time":         {basic: text},
-	"json.RawMessage":   {basic: anyValue},
-	"timeline.dataJSON": {basic: anyValue},
+	"session.State":   {enum: []string{"preparing", "starting", "idle", "running", "waiting", "stopping", "ended"}},
+	"event.Seq":       {basic: integer},
+	"time.Time":       {basic: text},
+	"json.RawMessage": {basic: anyValue},
+	"event.dataJSON":  {basic: anyValue},
 }

@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"path"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -65,8 +66,8 @@ func readModel(root string) (*wireModel, error) {
 		names: make(map[string]string), objects: make(map[string]*wireObject), constants: make(map[string][]string), customJSON: make(map[string]bool),
 		packages: make(map[string]map[string]*ast.TypeSpec), docs: make(map[*ast.TypeSpec]string),
 	}
-	for _, p := range []string{"client", "session", "timeline"} {
-		if err := w.parsePackage(filepath.Join(root, p), p); err != nil {
+	for _, p := range []string{"client", "session", "timeline", "timeline/internal/event"} {
+		if err := w.parsePackage(filepath.Join(root, filepath.FromSlash(p)), path.Base(p)); err != nil {
 			return nil, err
 		}
 	}

@@ -176,7 +176,7 @@ func TestSource(t *testing.T) {
 			"supervisor/internal/launch monitorMainCalled": "whether main called MonitorMain is a fact of the process, written once",
 			"workers/python moduleSources":                 "the embedded source, read once and never changed",
 			"workers/r scriptSources":                      "the embedded source, read once and never changed",
-			"timeline jsonNames":                           "the names of fields in JSON, read once and never changed",
+			"timeline/internal/event jsonNames":            "the names of fields in JSON, read once and never changed",
 		})
 		for _, p := range tr.pkgs {
 			var files []*ast.File

@@ -1,4 +1,4 @@
-package timeline
+package event
 
 // The cost of an event beyond its content, in memory and in a Window.
 const (
@@ -6,8 +6,8 @@ const (
 	windowOverheadBytes = 16
 )
 
-// contentBytes returns the size of text and displays.
-func contentBytes(b Body) int64 {
+// ContentBytes returns the size of text and displays.
+func ContentBytes(b Body) int64 {
 	switch b := b.(type) {
 	case Text:
 		return int64(len(b.Data))
@@ -17,21 +17,21 @@ func contentBytes(b Body) int64 {
 	return 0
 }
 
-// memoryBytes returns the memory that an event uses.
-func memoryBytes(b Body) int64 { return memoryOverheadBytes + payloadBytes(b) }
+// MemoryBytes returns the memory that an event uses.
+func MemoryBytes(b Body) int64 { return memoryOverheadBytes + PayloadBytes(b) }
 
-// windowCost returns the part of a Window's budget that an event uses. An image costs less than
+// WindowCost returns the part of a Window's budget that an event uses. An image costs less than
 // its bytes, so that it is shown whole next to long text. Of other displays only the text is
 // shown. An input costs nothing because it is not shown. An error message costs nothing because
 // it repeats output, and a long one must not use up the budget.
-func windowCost(b Body) int64 {
+func WindowCost(b Body) int64 {
 	switch b := b.(type) {
 	case Display:
 		return windowOverheadBytes + displayCost(b)
 	case TurnStarted, TurnEnded:
 		return windowOverheadBytes
 	}
-	return windowOverheadBytes + payloadBytes(b)
+	return windowOverheadBytes + PayloadBytes(b)
 }
 
 func displayCost(d Display) int64 {

@@ -1,15 +1,15 @@
-package timeline
+package event
 
 import (
 	"github.com/turnstone-repl/turnstone/timeline/internal/screen"
 )
 
-// A transcriptPrinter converts events to the text of a session: the printed text, and one
+// A TranscriptPrinter converts events to the text of a session: the printed text, and one
 // bracketed line for each other event that is shown. The output file, exports and searches use it.
-type transcriptPrinter struct{ screen.LinePrinter }
+type TranscriptPrinter struct{ screen.LinePrinter }
 
-// printEvent adds an event.
-func (p *transcriptPrinter) printEvent(e Event) {
+// PrintEvent adds an event.
+func (p *TranscriptPrinter) PrintEvent(e Event) {
 	if e.IsUnseen() {
 		return
 	}
@@ -46,7 +46,7 @@ func (p *transcriptPrinter) printEvent(e Event) {
 }
 
 // printDisplay adds a display: a label for an image, otherwise its text.
-func (p *transcriptPrinter) printDisplay(d Display) {
+func (p *TranscriptPrinter) printDisplay(d Display) {
 	if i := d.TitledImage(); i != nil {
 		p.PrintLabel(i.Label())
 		return

@@ -1,6 +1,8 @@
-package timeline
+package event
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestEventKinds(t *testing.T) {
 	numbers, names := make(map[byte]string), make(map[string]bool)

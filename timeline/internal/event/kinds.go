@@ -1,4 +1,4 @@
-package timeline
+package event
 
 import (
 	"time"
@@ -196,8 +196,8 @@ func (WorkerExited) kind() *eventKind      { return kindWorkerExited }
 func (Gap) kind() *eventKind               { return kindGap }
 func (Omitted) kind() *eventKind           { return kindOmitted }
 
-// isStructural reports whether an event is kept when the output around it is left out.
-func isStructural(b Body) bool {
+// IsStructural reports whether an event is kept when the output around it is left out.
+func IsStructural(b Body) bool {
 	switch b.(type) {
 	case Text, Display:
 		return false
@@ -205,8 +205,8 @@ func isStructural(b Body) bool {
 	return true
 }
 
-// payloadBytes returns the total size of all fields of variable length.
-func payloadBytes(body Body) int64 {
+// PayloadBytes returns the total size of all fields of variable length.
+func PayloadBytes(body Body) int64 {
 	n := 0
 	switch b := body.(type) {
 	case Text:

@@ -1,4 +1,4 @@
-package timeline
+package event
 
 import (
 	"bytes"
@@ -58,7 +58,7 @@ func (d Display) TotalBytes() int64 {
 		n += int64(len(data))
 	}
 	for _, at := range d.unread {
-		n += int64(at.size)
+		n += int64(at.Size)
 	}
 	return n
 }
@@ -66,7 +66,7 @@ func (d Display) TotalBytes() int64 {
 // sizeOf returns the size of one type, whose data may be unread.
 func (d Display) sizeOf(mime string) (n int64, has bool) {
 	if at, ok := d.unread[mime]; ok {
-		return int64(at.size), true
+		return int64(at.Size), true
 	}
 	data, ok := d.Data[mime]
 	return int64(len(data)), ok

@@ -1,4 +1,4 @@
-package timeline
+package event
 
 import (
 	"bufio"
@@ -29,19 +29,19 @@ import (
 // The file has no version. Only the process that wrote it reads it, and ReadFile, whose caller
 // knows the writer.
 
-// A blobLocation says where data is in the events file.
-type blobLocation struct {
-	sum    digest
-	ranges fileRange
+// A BlobLocation says where data is in the events file.
+type BlobLocation struct {
+	Sum    Digest
+	Ranges FileRange
 }
 
 // markInline replaces an offset when the data itself follows.
 const markInline = -1
 
-// appendRecord appends the record of an event to buf. It does not repeat data that is already in the
+// AppendRecord appends the record of an event to buf. It does not repeat data that is already in the
 // file, and returns where the event's data is. offset is that of the record in the file, and
 // lastStructural that of the newest structural record before it.
-func appendRecord(buf []byte, e Event, offset, lastStructural int64, blobs map[digest]fileRange) ([]byte, []blobLocation) {
+func AppendRecord(buf []byte, e Event, offset, lastStructural int64, blobs map[Digest]FileRange) ([]byte, []BlobLocation) {
 	start := len(buf)
 	c := codec{buf: append(buf, 0, 0, 0, 0), writing: true, blobs: blobs, base: offset - int64(start)}
 	c.eventFields(&e, &lastStructural)
@@ -51,9 +51,9 @@ func appendRecord(buf []byte, e Event, offset, lastStructural int64, blobs map[d
 
 var errMalformedRecord = errors.New("timeline: malformed record in the events file")
 
-// readRecord reads one record of at most left bytes. It also returns its size in the file. Data
+// ReadRecord reads one record of at most left bytes. It also returns its size in the file. Data
 // that the record does not repeat stays unread.
-func readRecord(r *bufio.Reader, left int64) (e Event, previous, size int64, err error) {
+func ReadRecord(r *bufio.Reader, left int64) (e Event, previous, size int64, err error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return Event{}, 0, 0, err
@@ -80,9 +80,9 @@ type codec struct {
 	writing   bool
 	malformed bool // reading: a field was missing or wrong
 
-	blobs     map[digest]fileRange // writing: data already in the file
-	newBlobs  map[digest]fileRange // writing: data new in the file
-	locations []blobLocation       // writing: locations of the event's data, in order
+	blobs     map[Digest]FileRange // writing: data already in the file
+	newBlobs  map[Digest]FileRange // writing: data new in the file
+	locations []BlobLocation       // writing: locations of the event's data, in order
 	base      int64                // writing: the offset of buf[0] in the file
 }
 
@@ -219,41 +219,41 @@ func (c *codec) bundleField(d *Display) {
 }
 
 // writeBlob writes the size of data, its digest, and either its offset in the file or the data.
-func (c *codec) writeBlob(sum digest, data []byte) {
+func (c *codec) writeBlob(sum Digest, data []byte) {
 	size := uint64(len(data))
 	c.visitUint("", &size)
 	c.buf = append(c.buf, sum[:]...)
 	at, ok := c.findBlob(sum, size)
 	if ok {
-		c.visitInt64("", &at.offset)
+		c.visitInt64("", &at.Offset)
 	} else {
 		at = c.writeInline(data)
 	}
-	c.addBlob(blobLocation{sum: sum, ranges: at})
+	c.addBlob(BlobLocation{Sum: sum, Ranges: at})
 }
 
-func (c *codec) writeInline(data []byte) fileRange {
+func (c *codec) writeInline(data []byte) FileRange {
 	mark := int64(markInline)
 	c.visitInt64("", &mark)
-	r := fileRange{c.base + int64(len(c.buf)), uint64(len(data))}
+	r := FileRange{c.base + int64(len(c.buf)), uint64(len(data))}
 	c.buf = append(c.buf, data...)
 	return r
 }
 
 // findBlob returns where data is in the file, if it is already there.
-func (c *codec) findBlob(sum digest, size uint64) (fileRange, bool) {
+func (c *codec) findBlob(sum Digest, size uint64) (FileRange, bool) {
 	at, ok := c.newBlobs[sum]
 	if !ok {
 		at, ok = c.blobs[sum]
 	}
-	return at, ok && at.size == size // a record that was read may name a different digest
+	return at, ok && at.Size == size // a record that was read may name a different digest
 }
 
-func (c *codec) addBlob(b blobLocation) {
+func (c *codec) addBlob(b BlobLocation) {
 	if c.newBlobs == nil {
-		c.newBlobs = make(map[digest]fileRange)
+		c.newBlobs = make(map[Digest]FileRange)
 	}
-	c.newBlobs[b.sum] = b.ranges
+	c.newBlobs[b.Sum] = b.Ranges
 	c.locations = append(c.locations, b)
 }
 
@@ -264,7 +264,7 @@ func (c *codec) readData(d *Display, mime string) {
 		d.Data[mime] = c.takeBytes(size)
 		return
 	}
-	var sum digest
+	var sum Digest
 	var offset int64
 	copy(sum[:], c.takeBytes(uint64(len(sum))))
 	c.visitInt64("", &offset)
@@ -272,13 +272,13 @@ func (c *codec) readData(d *Display, mime string) {
 		d.Data[mime] = c.takeBytes(size)
 	} else {
 		if d.unread == nil {
-			d.unread = make(map[string]fileRange)
+			d.unread = make(map[string]FileRange)
 		}
 		c.malformed = c.malformed || offset < 0
-		d.unread[mime] = fileRange{offset, size}
+		d.unread[mime] = FileRange{offset, size}
 	}
 	if d.digests == nil {
-		d.digests = make(map[string]digest)
+		d.digests = make(map[string]Digest)
 	}
 	d.digests[mime] = sum
 }

@@ -1,4 +1,4 @@
-package timeline
+package event
 
 import (
 	"unicode/utf8"
@@ -6,9 +6,9 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline/internal/redact"
 )
 
-// redactBody replaces secrets in all fields of a body. A Text comes in pieces and is left to
+// RedactBody replaces secrets in all fields of a body. A Text comes in pieces and is left to
 // a redact.Redactor.
-func redactBody(s *redact.SecretSet, body Body) Body {
+func RedactBody(s *redact.SecretSet, body Body) Body {
 	switch b := body.(type) {
 	case Display:
 		return redactDisplay(s, b)
@@ -59,7 +59,7 @@ func redactDisplay(s *redact.SecretSet, d Display) Display {
 		data[s.Redact(mime)] = b
 	}
 	d.Data = data
-	return withDigests(d)
+	return WithDigests(d)
 }
 
 func redactDenied(s *redact.SecretSet, d AccessDenied) AccessDenied {
@@ -67,9 +67,9 @@ func redactDenied(s *redact.SecretSet, d AccessDenied) AccessDenied {
 	return d
 }
 
-// endsText reports whether text cannot continue after this event. Events that a caller or a
+// EndsText reports whether text cannot continue after this event. Events that a caller or a
 // hook adds at any time may arrive in the middle of one write of the runtime.
-func endsText(body Body) bool {
+func EndsText(body Body) bool {
 	switch body.(type) {
 	case Interrupt, Limit, Notice, Progress, InputRequestEnded, AccessDenied, AccessGranted:
 		return false

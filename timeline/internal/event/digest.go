@@ -1,4 +1,4 @@
-package timeline
+package event
 
 import (
 	"crypto/sha256"
@@ -18,57 +18,58 @@ type Blob struct {
 // that size once, in memory and in the file.
 const minBlobBytes = 4 << 10
 
-// A digest is the SHA-256 of data.
-type digest [sha256.Size]byte
+// A Digest is the SHA-256 of data.
+type Digest [sha256.Size]byte
 
 // String returns the digest as in Blob.Digest.
-func (d digest) String() string { return hex.EncodeToString(d[:]) }
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
-func parseDigest(text string) (d digest, err error) {
+// ParseDigest reads a digest as in Blob.Digest.
+func ParseDigest(text string) (d Digest, err error) {
 	if n, err := hex.Decode(d[:], []byte(text[:min(len(text), 2*len(d))])); err != nil || n != len(d) || len(text) != 2*n || d.String() != text {
 		return d, fmt.Errorf("timeline: %.80q is not a SHA-256 in 64 lower-case hexadecimal digits", text)
 	}
 	return d, nil
 }
 
-// withDigests returns the display with the digests of its large data.
-func withDigests(d Display) Display {
+// WithDigests returns the display with the digests of its large data.
+func WithDigests(d Display) Display {
 	d.digests = nil
 	for mime, data := range d.Data {
 		if len(data) < minBlobBytes {
 			continue
 		}
 		if d.digests == nil {
-			d.digests = make(map[string]digest)
+			d.digests = make(map[string]Digest)
 		}
 		d.digests[mime] = sha256.Sum256(data)
 	}
 	return d
 }
 
-// digestsOf returns the digests of the display's large data, by MIME type.
-func digestsOf(d Display) map[string]digest { return d.digests }
+// DigestsOf returns the digests of the display's large data, by MIME type.
+func DigestsOf(d Display) map[string]Digest { return d.digests }
 
-// A fileRange is the position of data in the events file.
-type fileRange struct {
-	offset int64
-	size   uint64
+// A FileRange is the position of data in the events file.
+type FileRange struct {
+	Offset int64
+	Size   uint64
 }
 
 // read reads the data from the events file.
-func (r fileRange) read(file *io.SectionReader) ([]byte, error) {
-	if r.size > uint64(file.Size()) {
+func (r FileRange) read(file *io.SectionReader) ([]byte, error) {
+	if r.Size > uint64(file.Size()) {
 		return nil, errMalformedRecord
 	}
-	data := make([]byte, r.size)
-	_, err := file.ReadAt(data, r.offset)
+	data := make([]byte, r.Size)
+	_, err := file.ReadAt(data, r.Offset)
 	return data, err
 }
 
-// withFullData returns the event with the data that its record does not repeat, read from the
+// WithFullData returns the event with the data that its record does not repeat, read from the
 // events file. Types with more than most bytes are left out without being read: events that
 // share large data are small in the file, and may be many.
-func withFullData(e Event, file *io.SectionReader, most int64) (Event, error) {
+func WithFullData(e Event, file *io.SectionReader, most int64) (Event, error) {
 	d, ok := e.Body.(Display)
 	if !ok || len(d.unread) == 0 {
 		return e, nil
@@ -76,7 +77,7 @@ func withFullData(e Event, file *io.SectionReader, most int64) (Event, error) {
 	apart := d.unread
 	d.unread, d.Data = nil, maps.Clone(d.Data)
 	for mime, at := range apart {
-		if size := int64(at.size); size > most {
+		if size := int64(at.Size); size > most {
 			if d.Omitted == nil {
 				d.Omitted = make(map[string]Blob)
 			}
