@@ -24,7 +24,7 @@ type storedBlob struct {
 
 // addBlobsLocked records the blobs of a display that enters memory. It returns the display with
 // data that is already there in place of its own.
-func (l *Log) addBlobsLocked(d event.Display) event.Display {
+func (l *Log) addBlobsLocked(d Display) Display {
 	digests := event.DigestsOf(d)
 	if len(digests) == 0 {
 		return d
@@ -51,8 +51,8 @@ func (l *Log) blobLocked(sum event.Digest, size int64) *storedBlob {
 }
 
 // dropBlobsLocked records that an event leaves memory.
-func (l *Log) dropBlobsLocked(body event.Body) {
-	d, _ := body.(event.Display)
+func (l *Log) dropBlobsLocked(body Body) {
+	d, _ := body.(Display)
 	for _, sum := range event.DigestsOf(d) {
 		b := l.blobs[sum]
 		if b.refs--; b.refs > 0 {

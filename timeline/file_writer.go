@@ -367,7 +367,7 @@ func (fw *fileWriter) addEntry(e entry, w *batchResult) bool {
 
 // printEvent adds an event to output.txt. It returns false, without changing anything, if there
 // is no room for it, its unfinished line and the line of writeEndNotice.
-func (fw *fileWriter) printEvent(e event.Event) bool {
+func (fw *fileWriter) printEvent(e Event) bool {
 	room := fw.maxFileBytes - fw.outputSize - screen.MaxLabelBytes
 	if used := fw.pendingOutputBytes(); used+event.PayloadBytes(e.Body)*maxGrowth+screen.MaxLabelBytes < room {
 		fw.transcript.PrintEvent(e)

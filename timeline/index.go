@@ -9,7 +9,7 @@ import (
 // An eventPosition is the position of an event: among all events, in the printed text, and in
 // the files. The position after the last event is that of the next one.
 type eventPosition struct {
-	seq         event.Seq
+	seq         Seq
 	bytesBefore int64 // of text and displays before it
 	costBefore  int64 // of the events before it, see WindowCost
 
@@ -18,7 +18,7 @@ type eventPosition struct {
 }
 
 // afterEvent returns the position after event e, whose record has this size.
-func (p eventPosition) afterEvent(e event.Event, size int64) eventPosition {
+func (p eventPosition) afterEvent(e Event, size int64) eventPosition {
 	if event.IsStructural(e.Body) {
 		p.lastStructural = p.offset
 	}
@@ -79,7 +79,7 @@ func (e *byteEstimate) addPosition(p eventPosition) {
 }
 
 // bytesBefore returns a lower bound of the bytes that came before seq.
-func (e *byteEstimate) bytesBefore(seq event.Seq) int64 {
+func (e *byteEstimate) bytesBefore(seq Seq) int64 {
 	p, _ := index(e.marks).findLast(func(p eventPosition) bool { return p.seq > seq })
 	return p.bytesBefore
 }

@@ -3,7 +3,6 @@ package timeline
 import (
 	"strings"
 
-	"github.com/turnstone-repl/turnstone/timeline/internal/event"
 	"github.com/turnstone-repl/turnstone/timeline/internal/screen"
 )
 
@@ -20,7 +19,7 @@ func TerminalText(text string) string {
 type LineSplitter struct{ screen screen.LineScreen }
 
 // Add adds text and returns the lines that it completes.
-func (l *LineSplitter) Add(t event.Text) []string {
+func (l *LineSplitter) Add(t Text) []string {
 	before := l.screen.FinishedLines
 	l.screen.Write(int(t.Stream), t.Data)
 	if l.screen.FinishedLines == before {

@@ -61,7 +61,7 @@ type Log struct {
 	lineMarks      []lineMark                   // guarded by mu
 	outputLines    int                          // guarded by mu; in output.txt
 	backlog        int64                        // guarded by mu; bytes of memory that the writer has not written
-	dueSeq         event.Seq                    // guarded by mu; events up to this one are written without waiting for more
+	dueSeq         Seq                          // guarded by mu; events up to this one are written without waiting for more
 	timerRunning   bool                         // guarded by mu; timer is running
 	writerProgress chan struct{}                // guarded by mu; closed when the writer has made progress; nil if no caller waits for it
 	redactor       *textRedactor                // guarded by mu; nil until there is a secret to redact
@@ -71,7 +71,7 @@ type Log struct {
 
 // An entry is an event with its position in the log and the files.
 type entry struct {
-	event.Event
+	Event
 	position eventPosition
 }
 
@@ -129,9 +129,9 @@ func newLog(opts *Options, create createFunc) (*Log, error) {
 //
 // Secrets passed to AddSecret become "[secret]" first. The end of a Text that may begin a
 // secret is held back until more text decides; if nothing else is left, Seq is 0.
-func (l *Log) Append(e event.Event) event.Event {
+func (l *Log) Append(e Event) Event {
 	e.Body = sanitizeBody(e.Body)
-	if d, ok := e.Body.(event.Display); ok {
+	if d, ok := e.Body.(Display); ok {
 		e.Body = event.WithDigests(d) // without the lock, since it takes time
 	}
 	l.mu.Lock()
@@ -142,7 +142,7 @@ func (l *Log) Append(e event.Event) event.Event {
 	if l.redactor == nil {
 		return l.appendLocked(e)
 	}
-	t, isText := e.Body.(event.Text)
+	t, isText := e.Body.(Text)
 	if !isText {
 		if event.EndsText(e.Body) {
 			l.appendPendingLocked(l.redactor.Flush)
@@ -150,7 +150,7 @@ func (l *Log) Append(e event.Event) event.Event {
 		e.Body = event.RedactBody(&l.redactor.SecretSet, e.Body)
 		return l.appendLocked(e)
 	}
-	if last, ok := l.redactor.lastText.Body.(event.Text); ok && (last.Stream != t.Stream || last.Kind != t.Kind) {
+	if last, ok := l.redactor.lastText.Body.(Text); ok && (last.Stream != t.Stream || last.Kind != t.Kind) {
 		l.appendPendingLocked(l.redactor.Flush)
 	}
 	l.redactor.lastText = e
@@ -167,7 +167,7 @@ func (l *Log) appendPendingLocked(get func() []byte) {
 		return
 	}
 	e := l.redactor.lastText
-	if t := e.Body.(event.Text); !l.closed {
+	if t := e.Body.(Text); !l.closed {
 		if t.Data = get(); len(t.Data) > 0 {
 			e.Body = t
 			l.appendLocked(e)
@@ -199,31 +199,31 @@ func (l *Log) Redact(text string) string {
 }
 
 // sanitizeBody removes everything from a body that must not be in a log.
-func sanitizeBody(body event.Body) event.Body {
+func sanitizeBody(body Body) Body {
 	switch b := body.(type) {
-	case event.InputLine:
+	case InputLine:
 		if b.Secret {
 			b.Text = ""
 		}
 		return b
-	case event.TurnStarted:
-		if len(b.Input) > event.MaxInputBytes {
+	case TurnStarted:
+		if len(b.Input) > MaxInputBytes {
 			b.InputBytes = max(b.InputBytes, len(b.Input))
-			b.Input = slices.Clone(b.Input[:event.MaxInputBytes])
+			b.Input = slices.Clone(b.Input[:MaxInputBytes])
 		}
 		return b
-	case nil, event.Gap, event.Omitted:
+	case nil, Gap, Omitted:
 		panic(fmt.Sprintf("timeline: %T cannot be appended: only readers make it", body))
 	}
 	return body
 }
 
-func (l *Log) appendLocked(e event.Event) event.Event {
+func (l *Log) appendLocked(e Event) Event {
 	e.Seq, e.Line = l.end.seq, 0
 	if e.At.IsZero() {
 		e.At = time.Now()
 	}
-	if d, ok := e.Body.(event.Display); ok {
+	if d, ok := e.Body.(Display); ok {
 		e.Body = l.addBlobsLocked(d)
 	}
 	size := event.MemoryBytes(e.Body)
@@ -327,7 +327,7 @@ func waitChannel(c *chan struct{}) <-chan struct{} {
 func (l *Log) disableFilesLocked(why error) {
 	l.files = filesOff
 	l.clearBacklogLocked()
-	e := event.Event{Body: event.Notice{Message: fmt.Sprintf("output is no longer saved to files: %v", why)}}
+	e := Event{Body: Notice{Message: fmt.Sprintf("output is no longer saved to files: %v", why)}}
 	if n := len(l.memory); n > 0 {
 		last := l.memory[n-1]
 		e.Generation, e.Turn, e.BetweenTurns = last.Generation, last.Turn, last.BetweenTurns
@@ -358,7 +358,7 @@ func (l *Log) wakeWriter() {
 }
 
 // LastSeq returns the Seq of the newest event, 0 if there is none.
-func (l *Log) LastSeq() event.Seq {
+func (l *Log) LastSeq() Seq {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.end.seq - 1
@@ -366,7 +366,7 @@ func (l *Log) LastSeq() event.Seq {
 
 // NotifyAfter returns a channel that is closed once there is an event after the cursor. It is
 // nil if no more events will come, because the log is closed.
-func (l *Log) NotifyAfter(after event.Seq) <-chan struct{} {
+func (l *Log) NotifyAfter(after Seq) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -391,7 +391,7 @@ func (l *Log) appendPending() {
 
 // EventsSince returns the events in memory after the cursor. If older ones are missing, the
 // first event is a Gap, even if they are on disk.
-func (l *Log) EventsSince(after event.Seq) []event.Event {
+func (l *Log) EventsSince(after Seq) []Event {
 	l.appendPending()
 	v := l.takeSnapshot(after, 0)
 	v.forgetDisk()
@@ -407,8 +407,8 @@ const maxFollowBatch = 256
 // The log never waits for a reader. When events have left memory, a slow reader gets them from
 // the events file. If they are not there either, it gets a Gap, whose Seq is that of the last
 // missing event.
-func (l *Log) Follow(ctx context.Context, after event.Seq) iter.Seq[event.Event] {
-	return func(yield func(event.Event) bool) {
+func (l *Log) Follow(ctx context.Context, after Seq) iter.Seq[Event] {
+	return func(yield func(Event) bool) {
 		for ctx.Err() == nil {
 			v := l.takeSnapshot(after, maxFollowBatch)
 			if v.isEmpty() {

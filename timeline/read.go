@@ -13,7 +13,7 @@ import (
 // the end of the log. A read returns the oldest of them, or with Backward the newest: as many
 // as its bounds allow, but at least one.
 type ReadRange struct {
-	After, Before event.Seq
+	After, Before Seq
 	Backward      bool
 	MaxEvents     int   // maximum number of events
 	MaxBytes      int64 // approximate maximum of text and data
@@ -30,7 +30,7 @@ const maxRawReadBytes = 64 << 20
 // event, or before From if that is a Gap.
 //
 // Read takes from the file about as much as it returns, plus 64 KiB.
-func (l *Log) Read(s ReadRange) []event.Event {
+func (l *Log) Read(s ReadRange) []Event {
 	l.appendPending()
 	r := rangeReader{readRange: s, bytesLeft: s.MaxBytes, rawBytesLeft: maxRawReadBytes}
 	if s.Backward {
@@ -46,13 +46,13 @@ func (l *Log) Read(s ReadRange) []event.Event {
 // A rangeReader is the state of a running Read.
 type rangeReader struct {
 	readRange    ReadRange
-	events       []event.Event
+	events       []Event
 	bytesLeft    int64 // of ReadRange.MaxBytes
 	rawBytesLeft int64 // of maxRawReadBytes
 }
 
 // addEvent adds an event and reports whether there is room for more.
-func (r *rangeReader) addEvent(e event.Event) bool {
+func (r *rangeReader) addEvent(e Event) bool {
 	r.rawBytesLeft -= event.PayloadBytes(e.Body)
 	e = e.StripData(r.readRange.MaxTypeBytes)
 	r.bytesLeft -= event.PayloadBytes(e.Body)
@@ -70,7 +70,7 @@ func (l *Log) readForward(r *rangeReader) {
 	}
 	v.maxTypeBytes = r.readRange.MaxTypeBytes
 	for e := range v.entriesFrom(r.readRange.After + 1) {
-		if g, lost := e.Body.(event.Gap); lost && r.readRange.Before > 0 && g.From < r.readRange.Before && g.To >= r.readRange.Before {
+		if g, lost := e.Body.(Gap); lost && r.readRange.Before > 0 && g.From < r.readRange.Before && g.To >= r.readRange.Before {
 			g.To = r.readRange.Before - 1
 			e.Seq, e.Body = g.To, g
 		}
@@ -96,7 +96,7 @@ func (l *Log) readBackward(r *rangeReader) {
 
 // entriesBackward yields the events from low to the last one before pos, the newest first, with
 // a Gap for missing ones.
-func (s *logSnapshot) entriesBackward(low, pos event.Seq) iter.Seq[entry] {
+func (s *logSnapshot) entriesBackward(low, pos Seq) iter.Seq[entry] {
 	return func(yield func(entry) bool) {
 		for low < pos {
 			next, going := s.stepBack(low, pos, yield)
@@ -110,7 +110,7 @@ func (s *logSnapshot) entriesBackward(low, pos event.Seq) iter.Seq[entry] {
 
 // stepBack yields some of the last events before pos. It returns the position of the oldest of
 // them, and whether the caller wants more.
-func (s *logSnapshot) stepBack(low, pos event.Seq, yield func(entry) bool) (event.Seq, bool) {
+func (s *logSnapshot) stepBack(low, pos Seq, yield func(entry) bool) (Seq, bool) {
 	var part []entry
 	var file *io.SectionReader
 	switch {
@@ -143,12 +143,12 @@ func (s *logSnapshot) stepBack(low, pos event.Seq, yield func(entry) bool) (even
 		return pos, true
 	}
 	lost := s.gapBefore(low, pos)
-	return lost.Body.(event.Gap).From, yield(lost)
+	return lost.Body.(Gap).From, yield(lost)
 }
 
 // snapshotBefore takes a snapshot with the newest limit of the events in memory between the two
 // cursors.
-func (l *Log) snapshotBefore(after, before event.Seq, limit int) logSnapshot {
+func (l *Log) snapshotBefore(after, before Seq, limit int) logSnapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	v := l.snapshotLocked(after)
@@ -159,7 +159,7 @@ func (l *Log) snapshotBefore(after, before event.Seq, limit int) logSnapshot {
 
 // diskEntriesBefore returns the last events on disk before seq, about 64 KiB of them. Their
 // large data may be unread.
-func (s *logSnapshot) diskEntriesBefore(f *os.File, seq event.Seq) []entry {
+func (s *logSnapshot) diskEntriesBefore(f *os.File, seq Seq) []entry {
 	start, ok := s.index.findLast(func(p eventPosition) bool { return p.seq >= seq })
 	if !ok {
 		return nil
@@ -179,7 +179,7 @@ func (s *logSnapshot) diskEntriesBefore(f *os.File, seq event.Seq) []entry {
 
 // gapBefore returns a Gap for the lost events before seq, back to low or to the last event that
 // is not lost.
-func (s *logSnapshot) gapBefore(low, seq event.Seq) entry {
+func (s *logSnapshot) gapBefore(low, seq Seq) entry {
 	from, missed := low, s.missedBytes
 	if seq > s.diskEnd.seq && low < s.diskEnd.seq && s.diskStart.seq < s.diskEnd.seq {
 		from, missed = s.diskEnd.seq, s.diskEnd.bytesBefore
@@ -195,9 +195,9 @@ func (s *logSnapshot) gapBefore(low, seq event.Seq) entry {
 }
 
 // stampGaps gives each Gap the turn of the event that follows.
-func stampGaps(events []event.Event) {
+func stampGaps(events []Event) {
 	for i := len(events) - 2; i >= 0; i-- {
-		if _, lost := events[i].Body.(event.Gap); lost {
+		if _, lost := events[i].Body.(Gap); lost {
 			next := events[i+1]
 			events[i].At, events[i].Generation, events[i].Turn, events[i].BetweenTurns = next.At, next.Generation, next.Turn, next.BetweenTurns
 		}

@@ -15,11 +15,11 @@ import (
 
 // A Match is a line that a search found.
 type Match struct {
-	Seq   event.Seq `json:"seq"` // the event in which the line begins
-	Turn  uint64    `json:"turn"`
-	Line  int       `json:"line,omitempty"`  // of the rendered output, from 1; 0 for input, and without a file
-	Input bool      `json:"input,omitempty"` // the line is code or an answer, not output
-	Text  string    `json:"text"`            // at most 500 bytes of the line, around the match
+	Seq   Seq    `json:"seq"` // the event in which the line begins
+	Turn  uint64 `json:"turn"`
+	Line  int    `json:"line,omitempty"`  // of the rendered output, from 1; 0 for input, and without a file
+	Input bool   `json:"input,omitempty"` // the line is code or an answer, not output
+	Text  string `json:"text"`            // at most 500 bytes of the line, around the match
 }
 
 // A Pattern is the text or regular expression that a search looks for.
@@ -92,7 +92,7 @@ func (p Pattern) findIndex(line []byte) []int {
 // A Cursor says where a search continues: after the first lines of an event. The zero Cursor is
 // the beginning.
 type Cursor struct {
-	Seq         event.Seq
+	Seq         Seq
 	Lines       int
 	AwaitsInput bool // an input request was open at that point
 }
@@ -165,7 +165,7 @@ type lineSearch struct {
 }
 
 // addEvent searches the lines that end with an event and reports whether to continue.
-func (s *lineSearch) addEvent(e event.Event) bool {
+func (s *lineSearch) addEvent(e Event) bool {
 	s.bytesLeft -= 64 + searchCost(e.Body)
 	if e.IsUnseen() {
 		return true
@@ -178,7 +178,7 @@ func (s *lineSearch) addEvent(e event.Event) bool {
 	if !s.transcript.HasOpenLine() {
 		first.Seq, first.Turn = e.Seq, e.Turn
 	}
-	_, isText := e.Body.(event.Text)
+	_, isText := e.Body.(Text)
 	broken := !isText && s.transcript.HasOpenLine() // the event ends a line that it did not begin
 	s.transcript.PrintEvent(e)
 	lines := 0
@@ -215,18 +215,18 @@ func (s *lineSearch) addEvent(e event.Event) bool {
 }
 
 // inputOf returns the code or answer that a user or client sent.
-func inputOf(body event.Body) []byte {
+func inputOf(body Body) []byte {
 	switch b := body.(type) {
-	case event.TurnStarted:
+	case TurnStarted:
 		return b.Input
-	case event.InputLine:
+	case InputLine:
 		return []byte(b.Text) // empty if it is secret
 	}
 	return nil
 }
 
-func searchCost(body event.Body) int64 {
-	if d, ok := body.(event.Display); ok {
+func searchCost(body Body) int64 {
+	if d, ok := body.(Display); ok {
 		return d.TotalBytes() / 8
 	}
 	return event.PayloadBytes(body)
@@ -256,7 +256,7 @@ func (s *lineSearch) searchLine(at Match, line []byte) bool {
 }
 
 // nextCursor returns where to continue once the events before seq were searched.
-func (s *lineSearch) nextCursor(seq event.Seq) Cursor {
+func (s *lineSearch) nextCursor(seq Seq) Cursor {
 	if s.stoppedInEvent || s.transcript.IsUnfinished() {
 		return s.origin
 	}

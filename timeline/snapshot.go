@@ -16,7 +16,7 @@ import (
 // A logSnapshot is the state of a log after a cursor: events on disk, possibly a gap, then
 // events in memory. It is read without holding the log's lock.
 type logSnapshot struct {
-	after       event.Seq
+	after       Seq
 	end         eventPosition // after the last event of the log
 	memory      []entry       // in memory, after the cursor
 	memoryStart eventPosition // of the oldest event in memory, also before the cursor
@@ -38,7 +38,7 @@ type logSnapshot struct {
 }
 
 // takeSnapshot takes a snapshot with at most limit events from memory; 0 means all.
-func (l *Log) takeSnapshot(after event.Seq, limit int) logSnapshot {
+func (l *Log) takeSnapshot(after Seq, limit int) logSnapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	v := l.snapshotLocked(after)
@@ -57,7 +57,7 @@ func (l *Log) takeSnapshot(after event.Seq, limit int) logSnapshot {
 }
 
 // snapshotLocked takes a snapshot without events from memory.
-func (l *Log) snapshotLocked(after event.Seq) logSnapshot {
+func (l *Log) snapshotLocked(after Seq) logSnapshot {
 	v := logSnapshot{
 		after: after, end: l.end, memoryStart: l.end,
 		diskStart: l.diskStart, diskEnd: l.diskEnd, index: l.index, outputLines: l.outputLines,
@@ -74,7 +74,7 @@ func (l *Log) snapshotLocked(after event.Seq) logSnapshot {
 }
 
 // memoryLocked returns the events of [from, to) that are in memory.
-func (l *Log) memoryLocked(from, to event.Seq) []entry {
+func (l *Log) memoryLocked(from, to Seq) []entry {
 	if len(l.memory) == 0 {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (l *Log) memoryLocked(from, to event.Seq) []entry {
 
 // bytesBeforeLocked returns roughly how many bytes came before seq, based on the nearest
 // recorded position before it.
-func (l *Log) bytesBeforeLocked(seq event.Seq) int64 {
+func (l *Log) bytesBeforeLocked(seq Seq) int64 {
 	if l.diskStart.seq <= seq && seq < l.diskEnd.seq {
 		p, _ := l.index.findLast(func(p eventPosition) bool { return p.seq > seq })
 		return p.bytesBefore
@@ -108,8 +108,8 @@ func (s *logSnapshot) isEmpty() bool {
 func (s *logSnapshot) forgetDisk() { s.eventsPath, s.diskStart = "", eventPosition{} }
 
 // allEvents returns all events after the cursor.
-func (s *logSnapshot) allEvents() []event.Event {
-	var events []event.Event
+func (s *logSnapshot) allEvents() []Event {
+	var events []Event
 	for e := range s.entriesFrom(s.after + 1) {
 		events = append(events, e.Event)
 	}
@@ -117,7 +117,7 @@ func (s *logSnapshot) allEvents() []event.Event {
 }
 
 // entriesFrom yields the events from seq on, with a Gap for missing ones.
-func (s *logSnapshot) entriesFrom(seq event.Seq) iter.Seq[entry] {
+func (s *logSnapshot) entriesFrom(seq Seq) iter.Seq[entry] {
 	return func(yield func(entry) bool) {
 		missed := s.missedBytes
 		if seq < s.diskStart.seq && s.diskStart.seq < s.memoryStart.seq { // the files were restarted
@@ -160,12 +160,12 @@ func (s *logSnapshot) entriesFrom(seq event.Seq) iter.Seq[entry] {
 }
 
 // gapEntry returns a Gap for the events from seq to the one before next.
-func (s *logSnapshot) gapEntry(seq event.Seq, next eventPosition, missed int64) entry {
+func (s *logSnapshot) gapEntry(seq Seq, next eventPosition, missed int64) entry {
 	last := next.seq - 1
 	g := entry{position: next}
 	g.position.seq, g.position.bytesBefore = seq, missed
 	g.Seq = last
-	g.Body = event.Gap{From: seq, To: last, Bytes: next.bytesBefore - missed}
+	g.Body = Gap{From: seq, To: last, Bytes: next.bytesBefore - missed}
 	if len(s.memory) > 0 {
 		e := &s.memory[0]
 		g.At, g.Generation, g.Turn, g.BetweenTurns = e.At, e.Generation, e.Turn, e.BetweenTurns
@@ -174,11 +174,11 @@ func (s *logSnapshot) gapEntry(seq event.Seq, next eventPosition, missed int64) 
 }
 
 // afterAllEvents is a cursor after every event.
-const afterAllEvents = ^event.Seq(0)
+const afterAllEvents = ^Seq(0)
 
 // readEvents yields the events on disk from a position on, each with the position after it.
 // Events before whole may have unread data. It ends early if the file cannot be read.
-func (s *logSnapshot) readEvents(p eventPosition, whole event.Seq) iter.Seq2[entry, eventPosition] {
+func (s *logSnapshot) readEvents(p eventPosition, whole Seq) iter.Seq2[entry, eventPosition] {
 	return func(yield func(entry, eventPosition) bool) {
 		if s.eventsPath == "" || p.seq == 0 {
 			return
@@ -244,8 +244,8 @@ func (s *logSnapshot) openEventsFile() (*os.File, error) {
 // ReadFile yields the events from the file in a directory whose Log was not closed because its
 // program was killed. It ends at the last record, which may be incomplete, or where the file
 // cannot be read.
-func ReadFile(dir string) iter.Seq[event.Event] {
-	return func(yield func(event.Event) bool) {
+func ReadFile(dir string) iter.Seq[Event] {
+	return func(yield func(Event) bool) {
 		path := filepath.Join(dir, EventsName)
 		i, err := os.Lstat(path)
 		if err != nil || !i.Mode().IsRegular() {
@@ -261,7 +261,7 @@ func ReadFile(dir string) iter.Seq[event.Event] {
 }
 
 // firstSeq returns the number of the first event in the file, 0 if there is none.
-func (s *logSnapshot) firstSeq() event.Seq {
+func (s *logSnapshot) firstSeq() Seq {
 	f, err := s.openEventsFile()
 	if err != nil {
 		return 0
@@ -293,8 +293,8 @@ func (s *logSnapshot) entriesFromCost(cost int64) iter.Seq[entry] {
 }
 
 // structuralEvents returns the newest limit of the structural events in [from, to).
-func (s *logSnapshot) structuralEvents(from, to event.Seq, limit int) []event.Event {
-	var found []event.Event // newest first
+func (s *logSnapshot) structuralEvents(from, to Seq, limit int) []Event {
+	var found []Event // newest first
 	for _, e := range slices.Backward(s.memory) {
 		if len(found) < limit && e.Seq >= from && e.Seq < to && event.IsStructural(e.Body) {
 			found = append(found, e.Event)
@@ -310,12 +310,12 @@ func (s *logSnapshot) structuralEvents(from, to event.Seq, limit int) []event.Ev
 
 // structuralOnDisk reads the last stretch of the file, and from there follows the chain of
 // structural records backwards.
-func (s *logSnapshot) structuralOnDisk(found []event.Event, from, to event.Seq, limit int) []event.Event {
+func (s *logSnapshot) structuralOnDisk(found []Event, from, to Seq, limit int) []Event {
 	start, ok := s.index.findLast(func(p eventPosition) bool { return p.seq >= to })
 	if !ok {
 		return found
 	}
-	var last []event.Event
+	var last []Event
 	for e := range s.readEvents(start, afterAllEvents) {
 		if e.Seq >= to {
 			break

@@ -1,7 +1,6 @@
 package timeline
 
 import (
-	"github.com/turnstone-repl/turnstone/timeline/internal/event"
 	"github.com/turnstone-repl/turnstone/timeline/internal/redact"
 )
 
@@ -9,5 +8,5 @@ import (
 // belongs.
 type textRedactor struct {
 	redact.Redactor
-	lastText event.Event // the text event that was redacted last
+	lastText Event // the text event that was redacted last
 }

@@ -10,7 +10,7 @@ type Transcript struct{ printer event.TranscriptPrinter }
 
 // Add adds an event and returns the text that is final by then: all but the last line, which
 // later events may rewrite.
-func (t *Transcript) Add(e event.Event) []byte {
+func (t *Transcript) Add(e Event) []byte {
 	t.printer.PrintEvent(e)
 	return t.takeText()
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"github.com/turnstone-repl/turnstone/timeline/internal/event"
 )
 
 // A TurnSummary describes one turn in a few fields, without its output. The start-up of each
@@ -17,8 +15,8 @@ import (
 type TurnSummary struct {
 	Turn       uint64        `json:"turn"`
 	Generation uint64        `json:"generation,omitempty"`
-	First      event.Seq     `json:"first"` // its first event
-	Last       event.Seq     `json:"last"`  // its newest event
+	First      Seq           `json:"first"` // its first event
+	Last       Seq           `json:"last"`  // its newest event
 	At         time.Time     `json:"at"`    // of the first event
 	Author     string        `json:"author,omitempty"`
 	Code       string        `json:"code,omitempty"`       // the first non-blank line of its input, at most 160 bytes
@@ -27,7 +25,7 @@ type TurnSummary struct {
 	Bytes      int64         `json:"bytes,omitempty"`      // of text and images
 	Displays   int           `json:"displays,omitempty"`   // images and other displays; updates count once
 	Silent     bool          `json:"silent,omitempty"`     // a tool asked for it, see Event.IsUnseen
-	Outcome    event.Outcome `json:"outcome,omitempty"`    // "" while it runs
+	Outcome    Outcome       `json:"outcome,omitempty"`    // "" while it runs
 	Error      string        `json:"error,omitempty"`      // the name of the error that ended it
 	Elapsed    time.Duration `json:"-"`                    // elapsed_ms in JSON
 }
@@ -77,12 +75,12 @@ type turnIndex struct {
 
 // An anchor records where every anchorStride-th dropped summary begins.
 type anchor struct {
-	seq  event.Seq
+	seq  Seq
 	turn uint64 // the highest turn number before it
 }
 
 // addEvent adds an event to the last summary, or begins the next one.
-func (t *turnIndex) addEvent(e event.Event) {
+func (t *turnIndex) addEvent(e Event) {
 	n := len(t.summaries)
 	if n == 0 || !e.BetweenTurns && (t.summaries[n-1].Turn != e.Turn || t.summaries[n-1].Generation != e.Generation) {
 		if n == maxSummaries {
@@ -109,27 +107,27 @@ func (t *turnIndex) dropOldest(n int) {
 
 // forgetBefore drops the anchors of lost turns, which are those before the oldest event on
 // disk.
-func (t *turnIndex) forgetBefore(oldest event.Seq) {
+func (t *turnIndex) forgetBefore(oldest Seq) {
 	if i := sort.Search(len(t.anchors), func(i int) bool { return t.anchors[i].seq > oldest }); i > 1 {
 		t.anchors = slices.Clone(t.anchors[i-1:])
 	}
 }
 
-func (s *TurnSummary) addEvent(e event.Event) {
+func (s *TurnSummary) addEvent(e Event) {
 	s.Last = e.Seq
 	s.Silent = s.Silent || e.Silent
 	switch b := e.Body.(type) {
-	case event.Text:
+	case Text:
 		s.Lines += bytes.Count(b.Data, newline)
 		s.Bytes += int64(len(b.Data))
-	case event.Display:
+	case Display:
 		if !b.Update {
 			s.Displays++
 		}
 		s.Bytes += b.TotalBytes()
-	case event.TurnStarted:
+	case TurnStarted:
 		s.Author, s.Code, s.CodeLines = b.Author, firstLine(b.Input), countLines(b.Input)
-	case event.TurnEnded:
+	case TurnEnded:
 		s.Outcome, s.Elapsed, s.Error = b.Outcome, b.Elapsed, truncateText(b.Name, maxCodeBytes)
 	}
 }
@@ -166,7 +164,7 @@ func countLines(text []byte) int {
 //
 // For at least the newest 8192 turns, it reads no events. Older summaries are rebuilt from the
 // events file, 128 at a time; a turn whose events are lost has none.
-func (l *Log) Turns(after, before event.Seq, backward bool, limit int) []TurnSummary {
+func (l *Log) Turns(after, before Seq, backward bool, limit int) []TurnSummary {
 	l.appendPending()
 	l.mu.Lock()
 	if before == 0 {
@@ -220,7 +218,7 @@ func firstTurnFrom(rows []TurnSummary, turn uint64) (first TurnSummary, ok bool)
 }
 
 // seqBefore returns a cursor before the first turn with this number or a higher one.
-func (t *turnIndex) seqBefore(turn uint64) event.Seq {
+func (t *turnIndex) seqBefore(turn uint64) Seq {
 	i := sort.Search(len(t.anchors), func(i int) bool { return t.anchors[i].turn >= turn })
 	if i == 0 {
 		return 0
@@ -229,7 +227,7 @@ func (t *turnIndex) seqBefore(turn uint64) event.Seq {
 }
 
 // selectSummaries returns a copy of the summaries that have events between two cursors.
-func selectSummaries(rows []TurnSummary, after, before event.Seq, backward bool, limit int) []TurnSummary {
+func selectSummaries(rows []TurnSummary, after, before Seq, backward bool, limit int) []TurnSummary {
 	from := sort.Search(len(rows), func(i int) bool { return rows[i].Last > after })
 	to := sort.Search(len(rows), func(i int) bool { return rows[i].First >= before })
 	if to <= from || limit <= 0 {
@@ -243,10 +241,10 @@ func selectSummaries(rows []TurnSummary, after, before event.Seq, backward bool,
 }
 
 // A turnSpan is the range of the events of about anchorStride turns that the index has dropped.
-type turnSpan struct{ from, to event.Seq }
+type turnSpan struct{ from, to Seq }
 
 // spansLocked returns the spans that have events between two cursors.
-func (t *turnIndex) spansLocked(after, before event.Seq) []turnSpan {
+func (t *turnIndex) spansLocked(after, before Seq) []turnSpan {
 	var spans []turnSpan
 	for i, a := range t.anchors {
 		end := before
@@ -271,7 +269,7 @@ func (l *Log) readSummaries(s turnSpan) []TurnSummary {
 		if e.Seq >= s.to {
 			break
 		}
-		if _, lost := e.Body.(event.Gap); !lost {
+		if _, lost := e.Body.(Gap); !lost {
 			o.addEvent(e.Event)
 		}
 	}

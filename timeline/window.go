@@ -26,7 +26,7 @@ const (
 // Text is cut at the end of a line if there is one nearby. The newest 200 structural events of
 // the middle, that is all but Text and Display, follow the Omitted. The Seq of the last event
 // returned is the new cursor. The running time does not depend on how much is left out.
-func (l *Log) Window(after event.Seq, headBytes, tailBytes int) []event.Event {
+func (l *Log) Window(after Seq, headBytes, tailBytes int) []Event {
 	l.appendPending()
 	v := l.takeSnapshot(after, 0)
 	if v.isEmpty() {
@@ -48,13 +48,13 @@ func (l *Log) Window(after event.Seq, headBytes, tailBytes int) []event.Event {
 		return v.allEvents()
 	}
 
-	var out []event.Event
+	var out []Event
 	for _, e := range head.list[:head.i] {
 		out = append(out, e.Event)
 	}
 	if head.n > 0 {
 		e := head.currentEntry()
-		e.Body = sliceText(e.Body.(event.Text), 0, head.n)
+		e.Body = sliceText(e.Body.(Text), 0, head.n)
 		out = append(out, e.Event)
 	}
 	out = append(out, v.middleReplacement(head, tail)...)
@@ -64,7 +64,7 @@ func (l *Log) Window(after event.Seq, headBytes, tailBytes int) []event.Event {
 	e := tail.currentEntry()
 	if tail.n > 0 {
 		e.Line = tail.lineNumber()
-		e.Body = sliceText(e.Body.(event.Text), tail.n, len(e.Body.(event.Text).Data))
+		e.Body = sliceText(e.Body.(Text), tail.n, len(e.Body.(Text).Data))
 	}
 	out = append(out, e.Event)
 	for _, e := range tail.list[tail.i+1:] {
@@ -82,7 +82,7 @@ func (s *logSnapshot) firstEntry() entry {
 }
 
 // sliceText returns the bytes from..to of a text.
-func sliceText(t event.Text, from, to int) event.Text {
+func sliceText(t Text, from, to int) Text {
 	t.Data = t.Data[from:to]
 	return t
 }
@@ -120,7 +120,7 @@ func (o eventOffset) lineNumber() int {
 		return 0
 	}
 	line := o.list[o.i].Line
-	if t, ok := o.list[o.i].Body.(event.Text); ok {
+	if t, ok := o.list[o.i].Body.(Text); ok {
 		line += bytes.Count(t.Data[:o.n], newline)
 	}
 	return line
@@ -129,7 +129,7 @@ func (o eventOffset) lineNumber() int {
 // normalize returns the same position, as the start of an event if it is after the last byte of
 // the event before.
 func (o eventOffset) normalize() eventOffset {
-	if t, ok := o.list[o.i].Body.(event.Text); ok && o.n == len(t.Data) {
+	if t, ok := o.list[o.i].Body.(Text); ok && o.n == len(t.Data) {
 		o.i, o.n = o.i+1, 0
 	}
 	return o
@@ -150,14 +150,14 @@ func (s *logSnapshot) findHeadEnd(cost, slack int64) eventOffset {
 		return c
 	}
 	last := c.list[c.i-1]
-	if t, ok := last.Body.(event.Text); ok && int64(len(t.Data)) > cost-last.position.costBefore {
+	if t, ok := last.Body.(Text); ok && int64(len(t.Data)) > cost-last.position.costBefore {
 		c.i, c.n = c.i-1, runeStart(t.Data, int(cost-last.position.costBefore))
 	}
 	for i := min(c.i, len(c.list)-1); i >= 0; i-- {
 		e := c.list[i]
-		t, ok := e.Body.(event.Text)
+		t, ok := e.Body.(Text)
 		if !ok {
-			if _, picture := e.Body.(event.Display); picture && i < c.i {
+			if _, picture := e.Body.(Display); picture && i < c.i {
 				break
 			}
 			continue
@@ -190,13 +190,13 @@ func (s *logSnapshot) findTailStart(cost, slack int64) eventOffset {
 		return c
 	}
 	first := c.list[0]
-	if t, ok := first.Body.(event.Text); ok && first.position.costBefore < cost {
+	if t, ok := first.Body.(Text); ok && first.position.costBefore < cost {
 		c.n = runeStart(t.Data, min(len(t.Data), int(cost-first.position.costBefore)))
 	}
 	for i, e := range c.list {
-		t, ok := e.Body.(event.Text)
+		t, ok := e.Body.(Text)
 		if !ok {
-			if _, picture := e.Body.(event.Display); picture {
+			if _, picture := e.Body.(Display); picture {
 				break
 			}
 			continue
@@ -218,7 +218,7 @@ func (s *logSnapshot) findTailStart(cost, slack int64) eventOffset {
 
 // costAfter returns the cost of everything up to an entry.
 func (s *logSnapshot) costAfter(e entry) int64 {
-	if _, ok := e.Body.(event.Gap); ok {
+	if _, ok := e.Body.(Gap); ok {
 		return e.position.costBefore
 	}
 	return e.position.costBefore + event.WindowCost(e.Body)
@@ -235,7 +235,7 @@ func runeStart(data []byte, n int) int {
 }
 
 // middleReplacement returns the events that replace the omitted middle between head and tail.
-func (s *logSnapshot) middleReplacement(head, tail eventOffset) []event.Event {
+func (s *logSnapshot) middleReplacement(head, tail eventOffset) []Event {
 	from, to := head.position(), tail.position()
 	last := to.seq - 1 // the last event that is omitted or cut
 	if tail.n > 0 {
@@ -243,8 +243,8 @@ func (s *logSnapshot) middleReplacement(head, tail eventOffset) []event.Event {
 	}
 	kept := s.structuralEvents(from.seq, to.seq, maxStructural)
 
-	elided := event.Omitted{From: from.seq, To: last, Bytes: tail.bytesBefore() - head.bytesBefore()}
-	var gap *event.Gap
+	elided := Omitted{From: from.seq, To: last, Bytes: tail.bytesBefore() - head.bytesBefore()}
+	var gap *Gap
 	if s.eventsPath == "" || s.isWriting || to.seq < s.diskEnd.seq || s.diskEnd.seq == s.end.seq {
 		last, newline := tail.lineNumber(), tail.newline
 		if tail.i == len(tail.list) && s.diskEnd.seq == s.end.seq {
@@ -253,7 +253,7 @@ func (s *logSnapshot) middleReplacement(head, tail eventOffset) []event.Event {
 		elided.FirstLine, elided.LastLine = s.lineRange(head, last, newline)
 	} else {
 		// The files end in the middle.
-		gap = &event.Gap{From: max(from.seq, s.diskEnd.seq), To: last}
+		gap = &Gap{From: max(from.seq, s.diskEnd.seq), To: last}
 		gap.Bytes = tail.bytesBefore() - max(head.bytesBefore(), s.diskEnd.bytesBefore)
 		elided.To = gap.From - 1
 		elided.Bytes -= gap.Bytes
@@ -264,8 +264,8 @@ func (s *logSnapshot) middleReplacement(head, tail eventOffset) []event.Event {
 	if tail.i < len(tail.list) {
 		next = tail.currentEntry()
 	}
-	stamp := event.Event{At: next.At, Generation: next.Generation, Turn: next.Turn, BetweenTurns: next.BetweenTurns}
-	var out []event.Event
+	stamp := Event{At: next.At, Generation: next.Generation, Turn: next.Turn, BetweenTurns: next.BetweenTurns}
+	var out []Event
 	if n := int(elided.To) - int(elided.From) + 1; n > 0 && (elided.Bytes > 0 || n > len(kept)) {
 		stamp.Seq, stamp.Body = elided.From, elided
 		out = append(out, stamp)
