@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -332,9 +332,7 @@ func TestClosedSession(t *testing.T) {
 		})
 		closed := make(chan error)
 		go func() { closed <- sup.Close() }()
-		for s.State() != session.StateStopping {
-			runtime.Gosched()
-		}
+		wait.Until(t, "the session stops", func() bool { return s.State() == session.StateStopping })
 		s.Log().Sync()
 		left := t.TempDir() // the state that a kill would leave
 		copyReadable(t, left, options.Dir)

@@ -4,9 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -148,9 +150,7 @@ func TestWorkerFailure(t *testing.T) {
 					t.Errorf("got %+v", report)
 				}
 				waitUntilGone(t, pid)
-				for sessionInfo(s).State != session.StateEnded { // the event precedes it by a moment
-					<-time.After(time.Millisecond)
-				}
+				wait.Until(t, "the session has ended", func() bool { return sessionInfo(s).State == session.StateEnded }) // the event precedes it by a moment
 				if _, r := runTurn(t, s, "print again"); r.Outcome != "ok" || r.Generation != 2 {
 					t.Errorf("got %q, generation %d", r.Outcome, r.Generation)
 				}
@@ -318,17 +318,13 @@ func killProcess(t *testing.T, pid int) {
 // waitUntilIgnored waits until the process ignores SIGTERM.
 func waitUntilIgnored(t *testing.T, pid int) {
 	t.Helper()
-	for start := time.Now(); ; <-time.After(time.Millisecond) {
+	wait.Until(t, "the worker ignores SIGTERM", func() bool {
 		b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 		_, rest, _ := strings.Cut(string(b), "SigIgn:\t")
 		mask, _, _ := strings.Cut(rest, "\n")
-		if bits, err := strconv.ParseUint(mask, 16, 64); err == nil && bits&(1<<(syscall.SIGTERM-1)) != 0 {
-			return
-		}
-		if time.Since(start) > testTimeout {
-			t.Fatal("the worker does not ignore SIGTERM")
-		}
-	}
+		bits, err := strconv.ParseUint(mask, 16, 64)
+		return err == nil && bits&(1<<(syscall.SIGTERM-1)) != 0
+	})
 }
 
 // descendantsOf returns every descendant of pid.
@@ -353,15 +349,7 @@ func descendantsOf(pid int) []int {
 // waitUntilGone waits until none of the processes is left.
 func waitUntilGone(t *testing.T, pids ...int) {
 	t.Helper()
-	start := time.Now()
-	for _, pid := range pids {
-		for testexec.IsAlive(pid) {
-			if time.Since(start) > testTimeout {
-				t.Fatalf("process %d is still there", pid)
-			}
-			<-time.After(time.Millisecond)
-		}
-	}
+	wait.Until(t, fmt.Sprintf("no process of %v is left", pids), func() bool { return !slices.ContainsFunc(pids, testexec.IsAlive) })
 }
 
 // A turn is sent to the worker only when every signal of the previous turn has been sent. A monitor
@@ -389,9 +377,7 @@ func TestTurn_WaitsForSignals(t *testing.T) {
 	}
 	goOn := func() { _ = syscall.Kill(stage, syscall.SIGCONT) }
 	defer goOn()
-	for state := ""; state != "T"; state, _ = stat(stage) {
-		runtime.Gosched()
-	}
+	wait.Until(t, "the process is stopped", func() bool { state, _ := stat(stage); return state == "T" })
 	interruptTurn(t, s, first) // the frame ends the turn; the signal is not sent
 
 	queued, err := s.Submit(t.Context(), "print queued")

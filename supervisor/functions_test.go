@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -237,9 +239,5 @@ func TestFunctionCall_LargeResults(t *testing.T) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	for deadline := time.Now().Add(time.Minute); runtime.NumGoroutine() > before+2; runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
-		}
-	}
+	wait.Until(t, fmt.Sprintf("there are the %d goroutines of before", before), func() bool { return runtime.NumGoroutine() <= before+2 })
 }

@@ -2,13 +2,13 @@ package supervisor_test
 
 import (
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -105,9 +105,7 @@ func TestInterrupt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for sessionInfo(s).Language == "" { // before that, there is no code to interrupt
-			runtime.Gosched()
-		}
+		wait.Until(t, "there is code to interrupt", func() bool { return sessionInfo(s).Language != "" })
 		if got, err := s.Interrupt(deadlineContext(t), 0); got != session.InterruptIdle || err != nil {
 			t.Fatalf("got %v, %v", got, err)
 		}

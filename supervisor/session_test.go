@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -662,10 +663,12 @@ func TestQuery(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		want := session.Variables{List: []session.Variable{{Name: "answer", Type: "number", Shape: "1", Bytes: 8}}, More: 1}
-		got, err := s.Variables(t.Context())
-		for late := time.Now().Add(testTimeout); session.KindOf(err) == session.KindNoAnswer && time.Now().Before(late); {
-			got, err = s.Variables(t.Context()) // on a busy machine a query may time out
-		}
+		var got session.Variables
+		var err error
+		wait.Until(t, "the query is answered", func() bool { // on a busy machine it may time out
+			got, err = s.Variables(t.Context())
+			return session.KindOf(err) != session.KindNoAnswer
+		})
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, %v, want %+v", got, err, want)
 		}

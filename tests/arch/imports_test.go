@@ -121,7 +121,7 @@ var mayImport = map[string]string{
 	"tests/clients":                 "",
 	"internal/testkit/fakeworker":   "ipc workers internal/testkit/sandboxcheck internal/testkit/testexec internal/testkit/testmain",
 	"internal/testkit/rawworker":    "ipc workers internal/environ",
-	"internal/testkit/sessionkit":   "session timeline workers supervisor internal/testkit/sandboxcheck",
+	"internal/testkit/sessionkit":   "session timeline workers supervisor internal/testkit/sandboxcheck internal/testkit/wait",
 	"tests/webui":                   "client session timeline internal/peer internal/daemonlock internal/testkit/sandboxcheck",
 	"tests/remote":                  "session client timeline",
 	"internal/testkit/testexec":     "",

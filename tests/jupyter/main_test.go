@@ -18,6 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 const (
@@ -85,14 +86,7 @@ func newJupyterHome(t testing.TB) jupyterHome {
 // stopDaemon ends the daemon of the home, and waits until no process is left.
 func (h jupyterHome) stopDaemon(t testing.TB) {
 	h.newCommand("repl", "daemon", "stop").Run()
-	limit := time.After(time.Minute)
-	for over := false; !over && len(h.findProcesses()) > 0; {
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-limit:
-			over = true
-		}
-	}
+	wait.Within(time.Minute, func() bool { return len(h.findProcesses()) == 0 })
 	for _, pid := range h.findProcesses() {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		t.Errorf("process %d is left: %s", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '}))

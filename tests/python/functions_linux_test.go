@@ -1,13 +1,14 @@
 package python_test
 
 import (
+	"fmt"
 	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -254,10 +255,6 @@ for i in range(1024): threading.Thread(target=turnstone.block, args=("x",), daem
 			h.WaitAllEnded(t)
 			wantOutput(t, r, "import turnstone; turnstone.add(1)", "1\n")
 		}
-		for deadline := time.Now().Add(sessionkit.Timeout); runtime.NumGoroutine() > before+4; runtime.Gosched() {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
-			}
-		}
+		wait.Until(t, fmt.Sprintf("there are the %d goroutines of before", before), func() bool { return runtime.NumGoroutine() <= before+4 })
 	})
 }

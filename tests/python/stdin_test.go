@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -358,17 +359,14 @@ func hostPID(t *testing.T, r *sessionkit.TestSession, pid int) int {
 // waitForRead waits until a process is blocked in read of descriptor 0.
 func waitForRead(t *testing.T, pid int) {
 	t.Helper()
-	ctx := sessionkit.TimeoutContext(t)
-	for ctx.Err() == nil {
+	wait.Until(t, fmt.Sprintf("process %d reads", pid), func() bool {
 		call, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
 		}
-		if f := strings.Fields(string(call)); len(f) > 1 && f[1] == "0x0" {
-			return
-		}
-	}
-	t.Fatalf("process %d does not read", pid)
+		f := strings.Fields(string(call))
+		return len(f) > 1 && f[1] == "0x0"
+	})
 }
 
 func TestOutput_UndecodableBytes(t *testing.T) {

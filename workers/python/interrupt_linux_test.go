@@ -7,9 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
@@ -19,16 +18,12 @@ func TestInterrupt_LateDuringReply(t *testing.T) {
 	w := startWorker(t, workerSetup{})
 	w.RunCode("1")
 	w.StartTurn("input('? ')")
-	wait := w.WaitInputRequest()
+	request := w.WaitInputRequest()
 	const frames = 2500 // whose answers do not fit into the channel while it is not read
 	for seq := range uint64(frames) {
 		w.SendMessage(ipc.Interrupt{Turn: 1, Seq: seq + 1, Level: 1})
 	}
-	for limit := time.Now().Add(rawworker.Timeout); !isBlockedInWrite(w.Cmd.Process.Pid); {
-		if time.Now().After(limit) {
-			t.Fatal("the worker does not fill the channel")
-		}
-	}
+	wait.Until(t, "the worker fills the channel", func() bool { return isBlockedInWrite(w.Cmd.Process.Pid) })
 	syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
 	for stale := 0; stale < frames; {
 		if a, ok := w.NextEvent().(ipc.InterruptAck); ok {
@@ -38,7 +33,7 @@ func TestInterrupt_LateDuringReply(t *testing.T) {
 			stale++
 		}
 	}
-	w.AnswerRequest(wait, "unharmed")
+	w.AnswerRequest(request, "unharmed")
 	if r := w.FinishTurn(); !strings.Contains(r.OutputText(), "'unharmed'\n") || r.Idle.Outcome != ipc.OutcomeOK {
 		t.Fatalf("got %q %+v", r.Transcript(), r.Idle)
 	}

@@ -228,11 +228,10 @@ func TestDaemon(t *testing.T) {
 			_, err := c.StartTurn(ctx, client.StartParams{Session: "main", Input: "sleep", WaitMS: processTimeout.Milliseconds()})
 			over <- err
 		}()
-		for {
-			if s, err := c.GetSession(t.Context(), "main"); err == nil && s.State == session.StateRunning {
-				break
-			}
-		}
+		wait.Until(t, "the turn runs", func() bool {
+			s, err := c.GetSession(t.Context(), "main")
+			return err == nil && s.State == session.StateRunning
+		})
 		poll, stop := context.WithCancel(t.Context())
 		polled := make(chan error, 1)
 		go func() {
@@ -270,11 +269,10 @@ func TestDaemon(t *testing.T) {
 			_, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
 			over <- err
 		}()
-		for {
-			if s, err := c.GetSession(t.Context(), "main"); err == nil && s.State == session.StateRunning {
-				break
-			}
-		}
+		wait.Until(t, "the turn runs", func() bool {
+			s, err := c.GetSession(t.Context(), "main")
+			return err == nil && s.State == session.StateRunning
+		})
 		r.cancel()
 		for range 2 {
 			if err := <-over; err == nil {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/pkginstall"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // testTimeout bounds every wait for a process.
@@ -480,14 +481,7 @@ func TestMakeLimits(t *testing.T) {
 		if child == 0 {
 			t.Fatal("the tool did not start a child")
 		}
-		late := time.After(testTimeout)
-		for testexec.IsAlive(child) {
-			select {
-			case <-late:
-				t.Fatal("the child of the tool survived")
-			case <-time.After(time.Millisecond):
-			}
-		}
+		wait.Until(t, "the child of the tool has ended", func() bool { return !testexec.IsAlive(child) })
 		wantEmptyDir(t, r.Dir)
 	})
 

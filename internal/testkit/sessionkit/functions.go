@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -101,9 +102,5 @@ func OpenWithHost(t *testing.T, h *TestHost, spec workers.Spec) *TestSession {
 // WaitAllEnded waits until every call has ended.
 func (h *TestHost) WaitAllEnded(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(Timeout); h.Started.Load() != h.Ended.Load(); runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d calls started, %d ended", h.Started.Load(), h.Ended.Load())
-		}
-	}
+	wait.Until(t, "every call has ended", func() bool { return h.Started.Load() == h.Ended.Load() })
 }

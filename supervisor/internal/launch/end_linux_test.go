@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
@@ -89,7 +90,7 @@ const treeEndTimeout = testTimeout
 func wantAllEnded(t testing.TB, since time.Time, pids map[string]int) {
 	t.Helper()
 	for name, pid := range pids {
-		waitFor(t, "end of "+name, func() bool { return !testexec.IsAlive(pid) })
+		wait.Until(t, name+" has ended", func() bool { return !testexec.IsAlive(pid) })
 	}
 	took := time.Since(since)
 	t.Logf("%d processes ended within %s", len(pids), took.Round(10*time.Microsecond))
@@ -120,7 +121,7 @@ func TestTreeEnd(t *testing.T) {
 				monitor := parentPID(t, w.PID())
 				syscall.Kill(monitor, syscall.SIGSTOP)
 				// Until all its threads stand still it may yet obey the kill.
-				waitFor(t, "stop of the monitor", func() bool { return isStopped(t, monitor) })
+				wait.Until(t, "the monitor is stopped", func() bool { return isStopped(t, monitor) })
 				w.Kill()
 			},
 		} {

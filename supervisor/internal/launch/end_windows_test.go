@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/windows"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
@@ -136,7 +137,7 @@ func TestTreeEnd_Windows(t *testing.T) {
 			if out, err := cmd.CombinedOutput(); len(out) > 0 || cmd.ProcessState.ExitCode() != 1 {
 				t.Fatalf("step %d: got %q, %v, want an end without output", n, out, err)
 			}
-			waitFor(t, fmt.Sprintf("end of the processes of step %d", n), func() bool { return countProcesses(t, name) == 0 })
+			wait.Until(t, fmt.Sprintf("the processes of step %d have ended", n), func() bool { return countProcesses(t, name) == 0 })
 		}
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
@@ -240,7 +241,7 @@ func TestProcessLeaks(t *testing.T) {
 		cycle(&launch.StartConfig{Path: "/no/such/program"})
 		cycle(&launch.StartConfig{Path: script, Dir: "/no/such/directory"})
 	}
-	waitFor(t, "return to the resources of the start", func() bool {
+	wait.Until(t, "the resources are those of the start", func() bool {
 		f, g, c := countResources(t)
 		return f <= fds && g <= goroutines && c == children
 	})

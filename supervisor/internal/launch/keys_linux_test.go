@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
@@ -18,7 +19,7 @@ func startInteractive(t *testing.T, script string) testWorker {
 // waitRawMode waits until a program reads single keys, or no longer does.
 func waitRawMode(t *testing.T, w testWorker, want bool) {
 	t.Helper()
-	waitFor(t, fmt.Sprintf("screen %t", want), func() bool { return w.Terminal().IsRawMode() == want })
+	wait.Until(t, fmt.Sprintf("the screen is raw: %t", want), func() bool { return w.Terminal().IsRawMode() == want })
 }
 
 func TestIsRawMode(t *testing.T) {
@@ -119,7 +120,7 @@ status = child.wait()
 os.tcsetpgrp(0, os.getpgrp())
 print("over", status, flush=True)
 os.read(0, 1)`)
-	waitFor(t, "job in the foreground", w.Terminal().HasForegroundJob)
+	wait.Until(t, "a job is in the foreground", w.Terminal().HasForegroundJob)
 	if err := w.Signal(monitorproto.Interrupt, monitorproto.Foreground); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // newMemoryCgroup creates a cgroup with a memory limit, below the test's own.
@@ -32,7 +34,7 @@ func newMemoryCgroup(t *testing.T, limit int) (procs string) {
 			continue
 		}
 		t.Cleanup(func() {
-			waitFor(t, "end of the group", func() bool { return os.Remove(dir) == nil })
+			wait.Until(t, "the group is removed", func() bool { return os.Remove(dir) == nil })
 		})
 		if os.WriteFile(filepath.Join(dir, file), fmt.Append(nil, limit), 0) == nil {
 			return filepath.Join(dir, "cgroup.procs")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
@@ -16,7 +17,7 @@ import (
 func waitReader(t testing.TB, w testWorker) monitorproto.TerminalReader {
 	t.Helper()
 	var got []monitorproto.TerminalReader
-	waitFor(t, "reader of the terminal", func() bool {
+	wait.Until(t, "the terminal has a reader", func() bool {
 		got = w.Readers()
 		return len(got) > 0
 	})
@@ -36,7 +37,7 @@ func writeAnswer(t testing.TB, w testWorker, steps ...inputStep) (secrets []bool
 	key := ""
 	for _, s := range steps {
 		var r monitorproto.TerminalReader
-		waitFor(t, "new reader of the terminal", func() bool {
+		wait.Until(t, "the terminal has a new reader", func() bool {
 			for _, r = range w.Readers() {
 				if r.Key != key {
 					return true
@@ -194,7 +195,7 @@ say(b"read " + os.read(0, 100).strip())`)
 			t.Fatal(err)
 		}
 		defer p.Close()
-		waitFor(t, "reader of the terminal", func() bool { return len(p.Readers()) > 0 })
+		wait.Until(t, "the terminal has a reader", func() bool { return len(p.Readers()) > 0 })
 		if err := p.Terminal().WriteInput([]byte(strings.Repeat("x", 100)), false); err != nil {
 			t.Fatal(err)
 		}
@@ -301,7 +302,7 @@ func TestReaders(t *testing.T) {
 				w := startPython(t, "import os, pty, select, socket, subprocess, threading, time\nos.write(1, b'ready\\n')\n"+script)
 				w.waitLine(t, "ready")
 				enough := time.Now().Add(150 * time.Millisecond) // long enough for a child to get there
-				waitFor(t, "worker that reads nothing", func() bool {
+				wait.Until(t, "the worker reads nothing", func() bool {
 					if got := w.Readers(); len(got) > 0 {
 						t.Fatalf("got %+v, want none", got)
 					}
@@ -385,7 +386,7 @@ time.sleep(1000)
 		writeAnswer(t, w, inputStep{text: "a\n"})
 		w.waitLine(t, "a")
 		var second monitorproto.TerminalReader
-		waitFor(t, "second wait", func() bool {
+		wait.Until(t, "the second wait begins", func() bool {
 			r := w.Readers()
 			if len(r) == 0 {
 				return false
@@ -420,8 +421,8 @@ func TestHasNoOtherReader(t *testing.T) {
 		}
 		defer p.Close()
 		for i, want := range []bool{true, false, true, false} {
-			waitFor(t, "reader of the terminal", func() bool { return len(p.Readers()) > 0 })
-			waitFor(t, "state", func() bool { return p.HasNoOtherReader() == want })
+			wait.Until(t, "the terminal has a reader", func() bool { return len(p.Readers()) > 0 })
+			wait.Until(t, fmt.Sprintf("no other program reads: %t", want), func() bool { return p.HasNoOtherReader() == want })
 			if err := p.Terminal().WriteInput([]byte("\n"), false); err != nil {
 				t.Fatal(i, err)
 			}
@@ -452,7 +453,7 @@ step(lock.acquire)                                     # and it is gone
 step(lambda: select.select([0], [], []))               # a thread that waits for the terminal
 `)
 		for i, want := range []bool{true, true, false, true, false} {
-			waitFor(t, fmt.Sprintf("state of step %d", i), func() bool { return w.HasNoOtherReader() == want })
+			wait.Until(t, fmt.Sprintf("no other program reads in step %d: %t", i, want), func() bool { return w.HasNoOtherReader() == want })
 			if readers := w.Readers(); (i == 4) != (len(readers) > 0) {
 				t.Errorf("step %d: got readers %+v", i, readers)
 			}

@@ -27,21 +27,6 @@ func (r terminalReader) Read(b []byte) (n int, err error) {
 // testTimeout is the only deadline of these tests; no condition takes this long.
 const testTimeout = 60 * time.Second
 
-// waitFor polls a condition that nothing announces.
-func waitFor(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	limit := time.After(testTimeout)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("got no %s within %s", what, testTimeout)
-		}
-	}
-}
-
 func waitClosed(t testing.TB, what string, c <-chan struct{}) {
 	t.Helper()
 	select {

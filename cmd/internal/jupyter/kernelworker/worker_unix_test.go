@@ -10,11 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelspec"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -340,17 +340,20 @@ func TestQueries(t *testing.T) {
 	t.Parallel()
 	r := openFakeKernel(t)
 	r.wantTurn("print=on", "on\n", timeline.OutcomeOK)
-	c, err := r.Complete(t.Context(), "é.pri", len("é.pri"))
-	for late := time.Now().Add(time.Minute); err == nil && len(c.Matches) == 0 && time.Now().Before(late); {
-		c, err = r.Complete(t.Context(), "é.pri", len("é.pri")) // a busy machine may take longer than a query
-	}
+	var c session.Completion
+	var err error
+	wait.Until(t, "a completion comes", func() bool { // a busy machine may take longer than a query
+		c, err = r.Complete(t.Context(), "é.pri", len("é.pri"))
+		return err != nil || len(c.Matches) > 0
+	})
 	if err != nil || c.Start != len("é.") || len(c.Matches) != 1 || c.Matches[0] != "print" {
 		t.Errorf("%+v, %v", c, err)
 	}
-	i, err := r.Inspect(t.Context(), "x", 1)
-	for late := time.Now().Add(time.Minute); session.KindOf(err) == session.KindNoAnswer && time.Now().Before(late); {
+	var i session.Inspection
+	wait.Until(t, "help comes", func() bool {
 		i, err = r.Inspect(t.Context(), "x", 1)
-	}
+		return session.KindOf(err) != session.KindNoAnswer
+	})
 	if err != nil || !i.Found || i.Data["text/plain"] != "help" {
 		t.Errorf("%+v, %v", i, err)
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
 // newTestListener returns the endpoint of a listener that ends with the test.
@@ -168,13 +170,12 @@ func TestListenerPeers(t *testing.T) {
 			t.Fatalf("the first peer got %q, %v", frames, err)
 		}
 		first.Close()
-		for { // the listener notices it a moment later
+		wait.Until(t, "the identity is free", func() bool { // the listener notices it a moment later
 			c := dialTest(t, endpoint, Dealer, "ada")
 			c.Send([]byte("again"))
-			if _, err := c.Receive(); err == nil {
-				return
-			}
-		}
+			_, err := c.Receive()
+			return err == nil
+		})
 	})
 }
 
