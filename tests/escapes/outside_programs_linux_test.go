@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -164,7 +165,7 @@ def attack():
         opened.update(all_tries()); rounds += 1
 thread = threading.Thread(target=attack); thread.start()
 `)
-		for range sessionkit.RandomRounds(1) {
+		for range testmain.Rounds(1) {
 			for _, chore := range userChores {
 				m.outsideDoes(t, m.work, "export GIT_AUTHOR_NAME=T GIT_AUTHOR_EMAIL=t@example.org GIT_COMMITTER_NAME=T GIT_COMMITTER_EMAIL=t@example.org; "+chore)
 				wantOutput(t, r, "print(sorted(opened), all_tries())", "[] []")
@@ -204,7 +205,7 @@ def removes(top): os.rename(top + '/HEAD', 'gone'); open(top + '/HEAD', 'w').wri
 threads = [threading.Thread(target=attack, args=(f,)) for f in (makes, moves, adds, removes)]
 for thread in threads: thread.start()
 `)
-		for range sessionkit.RandomRounds(1) {
+		for range testmain.Rounds(1) {
 			m.outsideDoes(t, m.work, `i=0; while [ $i -lt 150 ]; do i=$((i+1)); mv lib lib.away; mv tree/.git tree/.bak; mv tree/.bak tree/.git; mv lib.away lib; done`)
 		}
 		wantOutput(t, r, "stop = True\nfor thread in threads: thread.join()\nprint(tries > 100)", "True")

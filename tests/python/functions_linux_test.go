@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -216,7 +217,7 @@ def quiet(f, *args):
     try: f(*args)
     except Exception: pass
 `)
-			for i := range sessionkit.RandomRounds(12) {
+			for i := range testmain.Rounds(12) {
 				turn := r.StartTurn(t, "print('strikes:', strikes())")
 				r.WaitEvent(t, "the loop", sessionkit.IsText("started"))
 				if _, err := r.Interrupt(sessionkit.TimeoutContext(t), turn); err != nil {

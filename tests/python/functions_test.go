@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -248,7 +249,7 @@ func TestFunctionInterrupt(t *testing.T) {
 		eachPython(t, func(t *testing.T, o python.Options) {
 			h := sessionkit.NewTestHost()
 			r := sessionkit.OpenWithHost(t, h, python.Spec(o))
-			for range sessionkit.RandomRounds(20) {
+			for range testmain.Rounds(20) {
 				turn := r.StartTurn(t, "from turnstone import block; block('x')")
 				<-h.BlockStarted
 				if got := r.InterruptTurn(t, turn); got != session.InterruptIdle {
@@ -278,7 +279,7 @@ func TestFunctionInterrupt(t *testing.T) {
 				"def run():\n    for i in range(200):\n        if echo(i) != i: print('!' * 5)\nwhile True:\n    ts = [threading.Thread(target=run) for _ in range(3)]\n    [x.start() for x in ts]; add(1); [x.join() for x in ts]",
 			}
 			random := rand.New(rand.NewPCG(1, 2))
-			for i := range sessionkit.RandomRounds(60) {
+			for i := range testmain.Rounds(60) {
 				turn := r.StartTurn(t, codes[i%len(codes)])
 				<-time.After(time.Duration(random.IntN(6000)) * time.Microsecond) // the random moment is the point of the test
 				if got := r.InterruptTurn(t, turn); got != session.InterruptIdle {
@@ -359,7 +360,7 @@ threads = [threading.Thread(target=many) for _ in range(8)]
 for x in threads: x.start()
 for x in threads: x.join()
 print(wrong[:3])`)
-			for i := range sessionkit.RandomRounds(200) {
+			for i := range testmain.Rounds(200) {
 				list := functions
 				if i%2 == 0 {
 					list = functions[:2] // echo and add remain

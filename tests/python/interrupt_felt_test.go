@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -78,7 +79,7 @@ func TestInterrupt_ReachesOnlyItsTurn(t *testing.T) {
 				r.RunCode(t, "_ = signal.signal(signal.SIGINT, mine)")
 			}
 			turn := r.StartTurn(t, k.code)
-			busyWait(time.Duration(random.Int64N(int64(k.maxDelay))))
+			wait.Spin(time.Duration(random.Int64N(int64(k.maxDelay))))
 			result, err := r.Interrupt(t.Context(), turn)
 			if reply, _ := r.Wait(t.Context(), turn, session.WaitAtMost(sessionkit.Timeout)); err != nil || reply.Outcome == "" {
 				t.Fatalf("round %d, %s: the interrupt led to %q, %v, and the turn goes on: %.500q", i, k.name, result, err, reply.Text())

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -21,12 +23,6 @@ func wantInterrupt(t *testing.T, r *sessionkit.TestSession, turn uint64, want se
 	t.Helper()
 	if got := r.InterruptTurn(t, turn); got != want {
 		t.Errorf("the interrupt led to %q, want %q", got, want)
-	}
-}
-
-// busyWait waits for a time that is too short for a timer.
-func busyWait(d time.Duration) {
-	for begin := time.Now(); time.Since(begin) < d; {
 	}
 }
 
@@ -198,9 +194,9 @@ func TestInterruptRace(t *testing.T) {
 			r := openSession(t, o)
 			pid := sessionkit.SessionInfo(r).PID
 			seen := make(map[string]int)
-			for i := range sessionkit.RandomRounds(180) {
+			for i := range testmain.Rounds(180) {
 				turn := r.StartTurn(t, cells[i%len(cells)])
-				busyWait(time.Duration(rand.IntN(700)) * time.Microsecond)
+				wait.Spin(time.Duration(rand.IntN(700)) * time.Microsecond)
 				if result := r.InterruptTurn(t, turn); result == session.InterruptPending || result == session.InterruptWaiting {
 					t.Fatalf("round %d: the interrupt led to %q", i, result)
 				}
@@ -228,9 +224,9 @@ func TestInterruptRace(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
 			r := openSession(t, o)
-			for i := range sessionkit.RandomRounds(90) {
+			for i := range testmain.Rounds(90) {
 				turn := r.StartTurn(t, "import time; time.sleep(100)")
-				busyWait(time.Duration(rand.IntN(300)) * time.Microsecond)
+				wait.Spin(time.Duration(rand.IntN(300)) * time.Microsecond)
 				wantInterrupt(t, r, turn, session.InterruptIdle)
 				if res := r.FinishTurn(t, turn); res.Outcome != "interrupted" {
 					t.Fatalf("round %d: got %q, outcome %q", i, res.Transcript(), res.Outcome)
@@ -256,10 +252,10 @@ func TestInterruptRace(t *testing.T) {
 					if why := uninterruptible[c.name]; why != "" {
 						t.Skip(why)
 					}
-					for i := range sessionkit.RandomRounds(30) {
+					for i := range testmain.Rounds(30) {
 						turn := r.StartTurn(t, c.code)
 						r.WaitEvent(t, "up", sessionkit.IsText("up"))
-						busyWait(time.Duration(rand.IntN(1000)) * time.Microsecond)
+						wait.Spin(time.Duration(rand.IntN(1000)) * time.Microsecond)
 						result, err := r.Interrupt(t.Context(), turn)
 						late := result == session.InterruptPending // or the machine is busy; the end is awaited below
 						if c.name == "system" && late {
@@ -283,19 +279,19 @@ func TestInterruptRace(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
 			r := openSession(t, o)
-			for i := range sessionkit.RandomRounds(90) {
+			for i := range testmain.Rounds(90) {
 				turn := r.StartTurn(t, "x = input()")
 				w := r.WaitEvent(t, "a wait", sessionkit.IsInputRequest)
 				var both sync.WaitGroup
 				both.Go(func() {
-					busyWait(time.Duration(rand.IntN(200)) * time.Microsecond)
+					wait.Spin(time.Duration(rand.IntN(200)) * time.Microsecond)
 					_, err := r.Answer(t.Context(), w.Seq, session.Input{Data: []byte("old\nolder\n")})
 					if err != nil && !errors.Is(err, session.ErrStale) {
 						t.Errorf("round %d: answer: %v", i, err)
 					}
 				})
 				both.Go(func() {
-					busyWait(time.Duration(rand.IntN(200)) * time.Microsecond)
+					wait.Spin(time.Duration(rand.IntN(200)) * time.Microsecond)
 					if result := r.InterruptTurn(t, turn); result == session.InterruptPending || result == session.InterruptWaiting {
 						t.Errorf("round %d: the interrupt led to %q", i, result)
 					}

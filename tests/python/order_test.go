@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -32,7 +32,7 @@ libc = ctypes.CDLL(None)
 z = 'z' * 100000
 class P:
     def _repr_png_(self): return b'\x89PNG'`).WantTranscript(t, "")
-		for round := range sessionkit.RandomRounds(30) {
+		for round := range testmain.Rounds(30) {
 			for _, k := range kinds {
 				if res := r.RunCode(t, k.code); res.Transcript() != k.want || res.Outcome != "ok" {
 					t.Fatalf("round %d, %s: got %.500q %s, want %.500q", round, k.name, res.Transcript(), res.Outcome, k.want)

@@ -2,6 +2,6 @@
 // the public API, the real monitor and the installed R with the prebuilt shim. No test inspects
 // frames.
 //
-// Most tests are for Linux, where all guarantees hold. TURNSTONE_ROUNDS=n makes the race and soak
+// Most tests are for Linux, where all guarantees hold. TURNSTONE_TEST_ROUNDS=n makes the race and soak
 // tests n times as long.
 package r

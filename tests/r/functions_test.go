@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/r"
@@ -74,7 +75,7 @@ max(abs(as.numeric(turnstone$echo(x)) - as.numeric(x))) < 1e-5; length(turnstone
 		t.Parallel()
 		h := sessionkit.NewTestHost()
 		s := sessionkit.OpenWithHost(t, h, newSpec(t, r.Options{}))
-		for i := range sessionkit.RandomRounds(20) {
+		for i := range testmain.Rounds(20) {
 			code := "turnstone$block('x')"
 			if i%2 == 1 {
 				code = "tryCatch(turnstone$block('x'), interrupt = function(e) cat('felt'))"

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
@@ -80,7 +81,7 @@ func TestInterrupt(t *testing.T) {
 		cells := []string{"1+1", "x <- 1", "cat(strrep('x', 5000), '\\n')", "stop('e')", "Sys.sleep(0.0001)", "for (i in 1:2000) i"}
 		s := openSession(t, r.Options{})
 		seen := make(map[string]int)
-		for i := range sessionkit.RandomRounds(300) {
+		for i := range testmain.Rounds(300) {
 			turn := s.StartTurn(t, cells[i%len(cells)])
 			for start, d := time.Now(), time.Duration(rand.IntN(3000))*time.Microsecond; time.Since(start) < d; {
 			}
@@ -186,7 +187,7 @@ type endCase struct {
 	clean                   bool
 }
 
-// A mixture of turns with interrupts at random moments, as long as TURNSTONE_ROUNDS says.
+// A mixture of turns with interrupts at random moments, as long as TURNSTONE_TEST_ROUNDS says.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, r.Options{})
@@ -196,7 +197,7 @@ func TestSoak(t *testing.T) {
 		"plot(1:10)", "summary(lm(mpg ~ wt, mtcars))", "scan(quiet = TRUE)", "1 +", "invisible(gc())",
 	}, systemSoakTurns...)
 	pid := sessionkit.SessionInfo(s).PID
-	for start := time.Now(); time.Since(start) < time.Duration(sessionkit.RandomRounds(3))*time.Second; {
+	for start := time.Now(); time.Since(start) < time.Duration(testmain.Rounds(3))*time.Second; {
 		code := cells[rand.IntN(len(cells))]
 		turn := s.StartTurn(t, code)
 		for start, d := time.Now(), time.Duration(rand.ExpFloat64()*2e6); time.Since(start) < d; {

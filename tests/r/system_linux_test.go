@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
@@ -54,12 +55,12 @@ var systemSoakTurns = []string{"system('echo child')", "parallel::mclapply(1:2, 
 func TestOutputOrder(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, r.Options{})
-	for i := range sessionkit.RandomRounds(1000) {
+	for i := range testmain.Rounds(1000) {
 		if res := s.RunCode(t, "cat('A\\n'); system('echo B'); cat('C\\n')"); res.Transcript() != "A\nB\nC\n" || res.Outcome != "ok" {
 			t.Fatalf("round %d: got %q %s", i, res.Transcript(), res.Outcome)
 		}
 	}
-	for i := range sessionkit.RandomRounds(50) {
+	for i := range testmain.Rounds(50) {
 		res := s.RunCode(t, "cat('a'); message('b'); system('echo c'); x <- parallel::mclapply(1:2, function(i) if (i == 1) cat('d\\n')); cat('e')")
 		if res.Transcript() != "a<err>b\n</err>c\nd\ne" || res.Outcome != "ok" {
 			t.Fatalf("round %d: got %q %s", i, res.Transcript(), res.Outcome)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
@@ -121,9 +123,9 @@ func TestInterrupt(t *testing.T) {
 		eachPython(t, func(t *testing.T, s workerSetup) {
 			w := startWorker(t, s)
 			w.RunCode("import asyncio, gc")
-			for i := range rawworker.RaceRounds(20) {
+			for i := range testmain.Rounds(20) {
 				w.StartTurn("await asyncio.sleep(100)")
-				rawworker.BusyWait(time.Duration(rand.IntN(1500)) * time.Microsecond)
+				wait.Spin(time.Duration(rand.IntN(1500)) * time.Microsecond)
 				// An interrupt within asyncio itself shows its lines.
 				if r := w.interruptUntil(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted || strings.Contains(r.Transcript(), "destroyed") || strings.Contains(r.Transcript(), "never retrieved") {
 					t.Fatalf("round %d: got %q %+v", i, r.Transcript(), r.Idle)
@@ -192,7 +194,7 @@ func TestInterruptStale(t *testing.T) {
 		eachPython(t, func(t *testing.T, s workerSetup) {
 			w := startWorker(t, s)
 			w.RunCode("import os, time")
-			for i := range rawworker.RaceRounds(10) {
+			for i := range testmain.Rounds(10) {
 				all := filepath.Join(t.TempDir(), "all")
 				w.StartTurn(fmt.Sprintf(`try:
     print('up', flush=True)
@@ -282,9 +284,9 @@ func TestInterruptRace(t *testing.T) {
 		cells := []string{"1+1", "x = 1", "print('x' * 5000)", "1/0", "import time; time.sleep(0.0001)", "for i in range(2000): pass"}
 		eachPython(t, func(t *testing.T, s workerSetup) {
 			w := startWorker(t, s)
-			for i := range rawworker.RaceRounds(150) {
+			for i := range testmain.Rounds(150) {
 				w.StartTurn(cells[i%len(cells)])
-				rawworker.BusyWait(time.Duration(rand.IntN(500)) * time.Microsecond)
+				wait.Spin(time.Duration(rand.IntN(500)) * time.Microsecond)
 				w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
 				syscall.Kill(w.Cmd.Process.Pid, syscall.SIGINT)
 				w.FinishTurn()
@@ -302,9 +304,9 @@ func TestInterruptRace(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
 			w := startWorker(t, s)
-			for i := range rawworker.RaceRounds(150) {
+			for i := range testmain.Rounds(150) {
 				w.StartTurn("import time; time.sleep(100)")
-				rawworker.BusyWait(time.Duration(rand.IntN(300)) * time.Microsecond)
+				wait.Spin(time.Duration(rand.IntN(300)) * time.Microsecond)
 				if r := w.interruptUntil(1, 1, nil); r.Idle.Outcome != ipc.OutcomeInterrupted {
 					t.Fatalf("round %d: got %q %+v", i, r.Transcript(), r.Idle)
 				}
@@ -316,10 +318,10 @@ func TestInterruptRace(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
 			w := startWorker(t, s)
-			for i := range rawworker.RaceRounds(100) {
+			for i := range testmain.Rounds(100) {
 				w.OnInputRequest = func(m ipc.StdinWait) bool {
 					w.AnswerRequest(m, "old")
-					rawworker.BusyWait(time.Duration(rand.IntN(200)) * time.Microsecond)
+					wait.Spin(time.Duration(rand.IntN(200)) * time.Microsecond)
 					w.sendInterrupt(1, 1)
 					return true
 				}
@@ -346,7 +348,7 @@ class Alarm(Exception): pass
 def ring(*a): raise Alarm
 signal.signal(signal.SIGALRM, ring)
 hits = 0
-for i in range(` + strconv.Itoa(rawworker.RaceRounds(400)) + `):
+for i in range(` + strconv.Itoa(testmain.Rounds(400)) + `):
     try:
         signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 3e-4))
         print('%d|' % i + 'x' * 6000)
@@ -426,7 +428,7 @@ class Alarm(Exception): pass
 def ring(*a): raise Alarm
 signal.signal(signal.SIGALRM, ring)
 bad = []
-for i in range(` + strconv.Itoa(rawworker.RaceRounds(400)) + `):
+for i in range(` + strconv.Itoa(testmain.Rounds(400)) + `):
     try:
         signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 6e-4))
         s = input()

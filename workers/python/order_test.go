@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
@@ -48,7 +48,7 @@ z = 'z' * 100000
 class P:
     def _repr_png_(self): return b'\x89PNG'
 def display(): sys.displayhook(P())`)
-			for round := range rawworker.RaceRounds(10) {
+			for round := range testmain.Rounds(10) {
 				for _, c := range cases {
 					if r := w.RunCode(c.code); r.Transcript() != c.want || r.Idle.Outcome != ipc.OutcomeOK {
 						t.Fatalf("round %d: %q: got %.500q\nwant %.500q", round, c.code, r.Transcript(), c.want)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -122,7 +123,7 @@ func TestDamagedRuntime(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				eachPython(t, func(t *testing.T, s workerSetup) {
-					if !s.newest && name != "objects" && name != "a function" && rawworker.RaceRounds(0) == 0 {
+					if !s.newest && name != "objects" && name != "a function" && testmain.Rounds(1) == 1 {
 						return // by default on one Python only; on all with TURNSTONE_TEST_ROUNDS
 					}
 					w := startWorker(t, s)
@@ -199,7 +200,7 @@ func TestTurnEdges(t *testing.T) {
 		eachPython(t, func(t *testing.T, s workerSetup) {
 			w := startWorker(t, s)
 			w.RunCode("import random, signal\nclass Alarm(Exception): pass\ndef ring(*a): raise Alarm\n_ = signal.signal(signal.SIGALRM, ring)")
-			for i := range rawworker.RaceRounds(150) {
+			for i := range testmain.Rounds(150) {
 				w.RunCode("_ = signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 2e-3))")
 				if r := w.RunCode("x = 1"); r.Idle == nil {
 					t.Fatalf("round %d: got %q %+v", i, r.Transcript(), r.End)

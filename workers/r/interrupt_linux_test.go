@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
@@ -24,7 +25,7 @@ func TestInterrupt_ReadsEndBeforeAck(t *testing.T) {
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/syscall", pid, pid))
 		return err == nil && strings.HasPrefix(string(state), fmt.Sprintf("%d ", syscall.SYS_READ))
 	}
-	for range rawworker.RaceRounds(20) {
+	for range testmain.Rounds(20) {
 		w.StartTurn("readLines(file('stdin'))")
 		for start := time.Now(); !reads(); {
 			if time.Since(start) > rawworker.Timeout {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
@@ -146,10 +148,10 @@ func TestInterrupt(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
 		w.RunCode("m <- matrix(runif(40000), 200)")
-		for i := range rawworker.RaceRounds(100) {
+		for i := range testmain.Rounds(100) {
 			w.StartTurn([]string{"repeat m %*% m", "repeat crossprod(m)", "Sys.sleep(100)", "readline()", "repeat try(solve(m), silent = TRUE)"}[i%5])
 			w.OnInputRequest = func(ipc.StdinWait) bool { return true }
-			rawworker.BusyWait(time.Duration(rand.IntN(2000)) * time.Microsecond)
+			wait.Spin(time.Duration(rand.IntN(2000)) * time.Microsecond)
 			for seq := range uint64(3) {
 				w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: seq + 1, Level: 1})
 				syscall.Kill(-w.Cmd.Process.Pid, syscall.SIGINT)
@@ -196,7 +198,7 @@ func TestInterrupt(t *testing.T) {
 		deep := strings.Repeat("(", 40) + strings.Repeat("f(1, ", 3000)
 		for i := range 60 {
 			w.SendMessage(ipc.Query{ID: uint64(i), Kind: ipc.QueryParse, Text: strings.Repeat("x <- c(1, 2)\n", 5000) + deep})
-			rawworker.BusyWait(time.Duration(rand.IntN(3000)) * time.Microsecond)
+			wait.Spin(time.Duration(rand.IntN(3000)) * time.Microsecond)
 			w.SendMessage(ipc.Interrupt{Turn: 0, Seq: uint64(i) + 1, Level: 1})
 			for answered, acked := false, false; !answered || !acked; {
 				switch m := w.NextEvent().(type) {
@@ -323,9 +325,9 @@ func TestInterruptRace(t *testing.T) {
 		cells := []string{"1+1", "x <- 1", "cat(strrep('x', 5000), '\\n')", "stop('e')", "Sys.sleep(0.0001)", "for (i in 1:2000) i", "message('m')", "1 +", "invisible(readline())\nfed"}
 		w := startWorker(t, workerSetup{})
 		seen := map[ipc.Outcome]int{}
-		for i := range rawworker.RaceRounds(1200) {
+		for i := range testmain.Rounds(1200) {
 			w.StartTurn(cells[i%len(cells)])
-			rawworker.BusyWait(time.Duration(rand.IntN(300)) * time.Microsecond)
+			wait.Spin(time.Duration(rand.IntN(300)) * time.Microsecond)
 			w.OnInputRequest = func(ipc.StdinWait) bool { return true }
 			w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: uint8(1 + i%2)})
 			r := w.FinishTurn()
@@ -348,10 +350,10 @@ func TestInterruptRace(t *testing.T) {
 	t.Run("at the start of a turn it is not lost", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
-		for i := range rawworker.RaceRounds(1200) {
+		for i := range testmain.Rounds(1200) {
 			w.StartTurn([]string{"Sys.sleep(100)", "repeat {}", "readline()", "x <- 1; Sys.sleep(100)\n2"}[i%4])
 			w.OnInputRequest = func(ipc.StdinWait) bool { return true }
-			rawworker.BusyWait(time.Duration(rand.IntN(300)) * time.Microsecond)
+			wait.Spin(time.Duration(rand.IntN(300)) * time.Microsecond)
 			w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: uint8(1 + i/4%2)})
 			r := w.FinishTurn()
 			if r.Idle == nil || r.Idle.Outcome != ipc.OutcomeInterrupted {
@@ -364,12 +366,12 @@ func TestInterruptRace(t *testing.T) {
 	t.Run("racing an answer leaves no input behind", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
-		for i := range rawworker.RaceRounds(400) {
+		for i := range testmain.Rounds(400) {
 			seq := uint64(0)
 			w.OnInputRequest = func(m ipc.StdinWait) bool {
 				seq++
 				w.AnswerRequest(m, "old")
-				rawworker.BusyWait(time.Duration(rand.IntN(200)) * time.Microsecond)
+				wait.Spin(time.Duration(rand.IntN(200)) * time.Microsecond)
 				w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: seq, Level: 1})
 				return true
 			}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
@@ -256,10 +258,10 @@ func TestPlotCheck(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
 		w.RunCode("library(grid); drawDetails.slow <- function(x, recording) { grid.rect(); for (i in 1:5e5) i }")
-		for i := range rawworker.RaceRounds(12) {
+		for i := range testmain.Rounds(12) {
 			w.StartTurn("repeat { grid.newpage(); grid.draw(grob(cl = 'slow')); cat('.\\n') }") // half of its time is inspection
 			w.WaitOutput(".")
-			rawworker.BusyWait(time.Duration(rand.IntN(50)) * time.Millisecond)
+			wait.Spin(time.Duration(rand.IntN(50)) * time.Millisecond)
 			r := w.InterruptUntilAcked(1, uint8(1+i%2), nil, nil)
 			if shown := strings.Trim(r.OutputText(), ".\n"); describeOutcome(r) != "interrupted" || shown != "" {
 				t.Fatalf("round %d: got %s and %q", i, describeOutcome(r), shown)
@@ -273,7 +275,7 @@ func TestPlotCheck(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
 		w.RunCode("plot(1)")
-		for range rawworker.RaceRounds(4) {
+		for range testmain.Rounds(4) {
 			w.StartTurn("system('echo on; exec sleep 60')")
 			w.WaitOutput("on\n")
 			if r := w.InterruptUntilAcked(1, 1, nil, nil); describeOutcome(r) != "interrupted" {
@@ -287,9 +289,9 @@ func TestPlotCheck(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
 		w.RunCode("library(grid); drawDetails.slow <- function(x, recording) { grid.rect(); for (i in 1:1e6) i }")
-		for i := range rawworker.RaceRounds(16) {
+		for i := range testmain.Rounds(16) {
 			w.StartTurn("grid.newpage(); grid.draw(grob(cl = 'slow')); readline('? ')")
-			rawworker.BusyWait(time.Duration(rand.IntN(75)) * time.Millisecond)
+			wait.Spin(time.Duration(rand.IntN(75)) * time.Millisecond)
 			if r := w.InterruptUntilAcked(1, uint8(1+i%2), nil, nil); !strings.HasPrefix(describeOutcome(r), "interrupted") {
 				t.Fatalf("round %d: got %q, %s", i, r.Transcript(), describeOutcome(r))
 			}

@@ -495,20 +495,6 @@ func (w *RawWorker) WaitOutput(s string) {
 	}
 }
 
-// RaceRounds returns how often to run a race: few times, or TURNSTONE_TEST_ROUNDS.
-func RaceRounds(few int) int {
-	if n, err := strconv.Atoi(os.Getenv("TURNSTONE_TEST_ROUNDS")); err == nil {
-		return n
-	}
-	return few
-}
-
-// BusyWait waits for a time too short for a timer.
-func BusyWait(d time.Duration) {
-	for begin := time.Now(); time.Since(begin) < d; {
-	}
-}
-
 // ExitStatus waits for the worker's process to exit.
 func (w *RawWorker) ExitStatus() syscall.WaitStatus {
 	w.t.Helper()

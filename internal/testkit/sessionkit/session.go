@@ -11,8 +11,6 @@ package sessionkit
 import (
 	"context"
 	"errors"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,14 +27,6 @@ const Timeout = 60 * time.Second
 
 // EndOfFile is an answer that means the end of the file.
 const EndOfFile = "\x04 end of file"
-
-// RandomRounds returns how often to try something random: n times, or n times TURNSTONE_ROUNDS.
-func RandomRounds(n int) int {
-	if times, err := strconv.Atoi(os.Getenv("TURNSTONE_ROUNDS")); err == nil {
-		return n * times
-	}
-	return n
-}
 
 // TimeoutContext returns a context that ends after Timeout, or with the test.
 func TimeoutContext(t testing.TB) context.Context {

@@ -26,3 +26,12 @@ func allowParallel() {
 		_ = flag.Set(f.Name, strconv.Itoa(testsPerCPU*runtime.GOMAXPROCS(0)))
 	}
 }
+
+// Rounds returns how often to try what depends on chance or on a race: n times, or n times
+// TURNSTONE_TEST_ROUNDS.
+func Rounds(n int) int {
+	if times, err := strconv.Atoi(os.Getenv("TURNSTONE_TEST_ROUNDS")); err == nil {
+		return n * times
+	}
+	return n
+}

@@ -36,3 +36,9 @@ func Within(bound time.Duration, holds func() bool) bool {
 	}
 	return true
 }
+
+// Spin waits for a time that is too short for a timer.
+func Spin(d time.Duration) {
+	for begin := time.Now(); time.Since(begin) < d; {
+	}
+}
