@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/rawworker"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
@@ -52,11 +53,11 @@ func TestInterruptRace_ChildStart(t *testing.T) {
 	t.Parallel()
 	w := startWorker(t, workerSetup{})
 	calls := []string{"system('cat')", "system('sleep 100')", "invisible(system('cat', intern = TRUE))", "system2('sleep', '100')"}
-	for i := range rawworker.RaceRounds(300) {
+	for i := range testmain.Rounds(300) {
 		call := calls[i%len(calls)]
 		w.StartTurn("cat('up\\n'); " + call + "; for (i in 1:9) Sys.sleep(0.01); cat('lost\\n')")
 		w.WaitOutput("up")
-		rawworker.BusyWait(time.Duration(rand.IntN(1500)) * time.Microsecond)
+		wait.Spin(time.Duration(rand.IntN(1500)) * time.Microsecond)
 		w.SendMessage(ipc.Interrupt{Turn: w.Turn, Seq: 1, Level: 1})
 		if r := w.FinishTurn(); describeOutcome(r) != "interrupted" {
 			t.Fatalf("round %d, %s: got %q, %s", i, call, r.Transcript(), describeOutcome(r))

@@ -256,7 +256,7 @@ func (p *planner) addMounts(s *workers.Sandbox, o Origin, work []string, written
 	return p.hidePaths(append(slices.Clone(work), sessions))
 }
 
-// A planner makes a plan.
+// A planner makes the plan of one session from its options and from what the disk has.
 type planner struct {
 	homeRules
 	mountList
