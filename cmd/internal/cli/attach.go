@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
@@ -23,13 +24,13 @@ func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
 	exclusive := r.flags.Bool("exclusive", false, "keep the write lock: no other client may write while you are attached")
 	// A user may attach twice, and each terminal must show what is typed at the other.
 	self := r.flags.String("as", cmdkit.CommandAuthor(strconv.Itoa(os.Getpid())), "`NAME` the name that others see; default your user name and a number")
-	var terminal terminalFlags
-	terminal.addFlags(r.flags)
+	var terminal cmdflags.TerminalFlags
+	terminal.AddFlags(r.flags)
 	r.log.AddFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := r.parseArgs(args, "SESSION")
 		if err == nil {
-			err = terminal.validateHistory()
+			err = terminal.ValidateHistory()
 		}
 		if err != nil {
 			return cmdkit.StatusUsage, err
@@ -59,7 +60,7 @@ func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
 			if err := refuseOwnTerminal(r, now); err != nil {
 				return cmdkit.StatusFailed, err
 			}
-			if err := awaitPrepared(ctx, s.Err, c.Session(now.Name), now); err != nil {
+			if err := cmdflags.AwaitPrepared(ctx, s.Err, c.Session(now.Name), now); err != nil {
 				return cmdkit.StatusFailed, err
 			}
 			own := r.link.Session(now.Name).WithAuthor(*self)
@@ -69,7 +70,7 @@ func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
 				}
 			}
 			lang := languages.SessionLanguage(now.Language)
-			o := terminal.terminalOptions(lang, now.Dir)
+			o := terminal.TerminalOptions(lang, now.Dir)
 			o.Author, o.ReplayUntil, o.SessionStays = *self, now.LastSeq, true
 			status, err := console.Run(ctx, newAttachedSession(ctx, r, own.WithWriteLock(), now), o)
 			if err != nil {

@@ -12,7 +12,7 @@ import (
 
 // allCommands returns all commands; repl alone is the first.
 func allCommands() []cmdkit.CommandInfo {
-	const code, ours, agents, more = cmdkit.GroupCode, cmdkit.GroupSessions, cmdkit.GroupAgents, cmdkit.GroupMore
+	const code, ours, ofAgents, more = cmdkit.GroupCode, cmdkit.GroupSessions, cmdkit.GroupAgents, cmdkit.GroupMore
 	return []cmdkit.CommandInfo{
 		{Group: code, Args: "[FILE [ARG ...]]", Summary: "start Python or R here, or run a program", Details: replText, NewAction: newRootCommand},
 		{Group: ours, Name: "serve", Summary: "keep sessions alive at a private socket", Details: "It runs until Ctrl-C or repl daemon stop.", NewAction: newServeCommand},
@@ -36,9 +36,9 @@ func allCommands() []cmdkit.CommandInfo {
 		{Group: ours, Name: "service", Args: "install|uninstall|print [systemd|launchd]", Summary: "let systemd or launchd start repl serve", Details: "print also accepts the service manager of another system.", NewAction: newServiceCommand},
 		{Group: ours, Name: "remote", Args: "list|check|install|forget [REMOTE]", Summary: "manage daemons on other machines", Details: remoteText, NewAction: newRemoteCommand},
 		{Group: more, Name: "bridge", Hidden: true, Summary: "what --via and --remote run at the remote end", Details: bridgeText, NewAction: newBridgeCommand},
-		{Group: agents, Name: "mcp", Summary: "run an MCP server, on stdio or over HTTP", Details: "Without --lang it offers all languages.", NewAction: newMCPCommand},
-		{Group: agents, Name: "install", Args: "[CLIENT ...]", Summary: "configure a client to start repl mcp", Details: installText(), NewAction: newInstallCommand, ArgValues: installClientNames},
-		{Group: agents, Name: "jupyter", Args: "install|list|remove|kernel [KERNEL ...]", Summary: "offer sessions as Jupyter kernels", Details: jupyterText, NewAction: newJupyterCommand},
+		{Group: ofAgents, Name: "mcp", Summary: "run an MCP server, on stdio or over HTTP", Details: "Without --lang it offers all languages.", NewAction: newMCPCommand},
+		{Group: ofAgents, Name: "install", Args: "[CLIENT ...]", Summary: "configure a client to start repl mcp", Details: installText(), NewAction: newInstallCommand, ArgValues: installClientNames},
+		{Group: ofAgents, Name: "jupyter", Args: "install|list|remove|kernel [KERNEL ...]", Summary: "offer sessions as Jupyter kernels", Details: jupyterText, NewAction: newJupyterCommand},
 		{Group: more, Name: "doctor", Summary: "check runtimes, clients and the system", Details: "It shows which runtimes are used and why. Without --lang it checks all\nlanguages.", NewAction: newDoctorCommand},
 		{Group: more, Name: "sandbox", Args: "[SESSION]", Summary: "show what a session may do, or test a sandbox", Details: "With SESSION it shows what the session sees, was granted and was refused.\nWithout it, it starts a program in a sandbox and reports what the sandbox\nenforces here, or which step this system refuses.", NewAction: newSandboxCommand},
 		{Group: more, Name: "worker", Args: "check COMMAND [ARG ...]|new TEMPLATE DIR", Summary: "check a worker, or create one from a template", Details: workerText(), NewAction: newWorkerCommand},

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 )
 
@@ -44,10 +45,10 @@ type systemFeature struct {
 // newDoctorCommand shows which runtimes are used and why, tests them, and checks the clients and
 // the system.
 func newDoctorCommand(f *flag.FlagSet) cmdkit.Action {
-	var c runtimeFlags
-	c.addFlags(f)
-	var servers toolServerFlags
-	f.Var(&servers.sources, "mcp-servers", "`FILE` also start and check MCP servers whose tools code may call: those in this file of mcpServers, or those you approved in claude, codex, vscode or cursor; may be repeated")
+	var c cmdflags.RuntimeFlags
+	c.AddFlags(f)
+	var servers cmdflags.ToolServerFlags
+	f.Var(&servers.Sources, "mcp-servers", "`FILE` also start and check MCP servers whose tools code may call: those in this file of mcpServers, or those you approved in claude, codex, vscode or cursor; may be repeated")
 	asJSON := f.Bool("json", false, "print JSON, for programs")
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		if err := cmdkit.ParseFlags(f, args); err != nil {
@@ -56,15 +57,15 @@ func newDoctorCommand(f *flag.FlagSet) cmdkit.Action {
 		if err := cmdkit.RequireNoArgs(f); err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		checked, named, err := c.languagesOrAll()
+		checked, named, err := c.LanguagesOrAll()
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		serverArgs, err := clientServerArgs(&c, f)
+		serverArgs, err := cmdflags.ClientServerArgs(&c, f)
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		if err := servers.resolveSources(); err != nil {
+		if err := servers.ResolveSources(); err != nil {
 			return cmdkit.StatusUsage, err
 		}
 		ctx, stop := cmdkit.CatchSignals(os.Interrupt)
@@ -108,9 +109,9 @@ func newDoctorCommand(f *flag.FlagSet) cmdkit.Action {
 
 // examineServers starts the MCP servers whose tools code may call. A server that is left out is not
 // a fault.
-func examineServers(ctx context.Context, c *toolServerFlags) (found []checkResult, err error) {
+func examineServers(ctx context.Context, c *cmdflags.ToolServerFlags) (found []checkResult, err error) {
 	var notes strings.Builder
-	set, err := c.newToolSet(&notes, slog.New(slog.DiscardHandler), nil)
+	set, err := c.NewToolSet(&notes, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -22,12 +23,12 @@ type probePolicy struct {
 
 // selectProbePolicy returns how doctor starts programs: in the sandbox that the user chose, or in a
 // strict one if there is any.
-func selectProbePolicy(ctx context.Context, r *runtimeFlags, chosen bool) probePolicy {
+func selectProbePolicy(ctx context.Context, r *cmdflags.RuntimeFlags, chosen bool) probePolicy {
 	if chosen {
-		return probePolicy{sandbox: r.sandbox, trusted: true}
+		return probePolicy{sandbox: r.Sandbox, trusted: true}
 	}
-	accept := workers.SandboxMechanism(r.sandboxFlags.acceptMechanism)
-	if _, err := trySandboxHere(ctx, accept); err != nil {
+	accept := workers.SandboxMechanism(r.SandboxFlags.AcceptMechanism)
+	if _, err := cmdflags.TrySandboxHere(ctx, accept); err != nil {
 		return probePolicy{noSandbox: err}
 	}
 	return probePolicy{sandbox: &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, AcceptMechanism: accept, NoNotice: true}}
@@ -65,11 +66,11 @@ func (p probePolicy) serverEnv() []string {
 	if p.trusted || p.sandbox == nil {
 		return nil
 	}
-	return append(os.Environ(), settingsEnv+"="+noSettings)
+	return append(os.Environ(), cmdflags.SettingsEnv+"="+cmdflags.NoSettings)
 }
 
 // restrictSpec changes a spec so that doctor may start it.
-func (p probePolicy) restrictSpec(spec *workers.Spec, lang languages.Language, flags runtimeFlags) (clean func(), err error) {
+func (p probePolicy) restrictSpec(spec *workers.Spec, lang languages.Language, flags cmdflags.RuntimeFlags) (clean func(), err error) {
 	dir, clean, err := p.startDir()
 	if err != nil {
 		return nil, err
@@ -78,8 +79,8 @@ func (p probePolicy) restrictSpec(spec *workers.Spec, lang languages.Language, f
 	if dir == "" {
 		return clean, nil
 	}
-	startDir, err := filepath.Abs(flags.dir)
-	if err == nil && flags.interpreterFor(lang) == "" && (paths.Contains(startDir, filepath.Clean(spec.Path)) || lang.NewSpec("", dir, flags.runtimeSettings()).Path != spec.Path) {
+	startDir, err := filepath.Abs(flags.Dir)
+	if err == nil && flags.InterpreterFor(lang) == "" && (paths.Contains(startDir, filepath.Clean(spec.Path)) || lang.NewSpec("", dir, flags.RuntimeSettings()).Path != spec.Path) {
 		err = fmt.Errorf("%s belongs to this directory, and no sandbox is available to test it in (%w); if you trust it, name it, or use --sandbox full", spec.Path, p.noSandbox)
 	}
 	if err != nil {
@@ -92,10 +93,10 @@ func (p probePolicy) restrictSpec(spec *workers.Spec, lang languages.Language, f
 
 func examineSandbox(ctx context.Context) systemFeature {
 	f := systemFeature{Name: "sandbox"}
-	if _, err := trySandboxHere(ctx, ""); err != nil {
+	if _, err := cmdflags.TrySandboxHere(ctx, ""); err != nil {
 		f.Detail = err.Error()
-		if lines, err := trySandboxHere(ctx, weakerMechanism); err == nil && len(lines) > 0 && weakerMechanism != "" {
-			f.Detail += "; with --sandbox-fallback " + string(weakerMechanism) + ": " + lines[0]
+		if lines, err := cmdflags.TrySandboxHere(ctx, cmdflags.WeakerMechanism); err == nil && len(lines) > 0 && cmdflags.WeakerMechanism != "" {
+			f.Detail += "; with --sandbox-fallback " + string(cmdflags.WeakerMechanism) + ": " + lines[0]
 		}
 		return f
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/internal/text"
@@ -78,7 +79,7 @@ const maxMCPLineBytes = 16 << 20
 const mcpCalls = 11
 
 func probeMCP(ctx context.Context, dir string, args, env []string, code string, meta map[string]any, open func(*mcpProbe) error) (detail string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cmdflags.ProbeTimeout)
 	defer cancel()
 	exe, err := os.Executable()
 	if err != nil {
@@ -96,13 +97,13 @@ func probeMCP(ctx context.Context, dir string, args, env []string, code string, 
 	}
 	var complaints strings.Builder
 	server.Stderr = &complaints
-	server.Cancel = in.Close        // end of input ends the server and everything it started
-	server.WaitDelay = probeTimeout // a server that is killed leaves the files of its sessions
+	server.Cancel = in.Close                 // end of input ends the server and everything it started
+	server.WaitDelay = cmdflags.ProbeTimeout // a server that is killed leaves the files of its sessions
 	started := time.Now()
 	if err := server.Start(); err != nil {
 		return "", err
 	}
-	conn := jsonrpc2.New(stdioConn{out, in}, &jsonrpc2.Options{MaxLine: maxMCPLineBytes, StallTimeout: probeTimeout})
+	conn := jsonrpc2.New(stdioConn{out, in}, &jsonrpc2.Options{MaxLine: maxMCPLineBytes, StallTimeout: cmdflags.ProbeTimeout})
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -214,7 +215,7 @@ func (p *mcpProbe) request(method string, params map[string]any, result any) err
 	answer, err := p.conn.Call(p.ctx, method, params)
 	switch {
 	case p.ctx.Err() != nil:
-		return fmt.Errorf("%s: no answer within %s after the start", method, probeTimeout)
+		return fmt.Errorf("%s: no answer within %s after the start", method, cmdflags.ProbeTimeout)
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%s: the server ended without an answer", method)
 	case err != nil:

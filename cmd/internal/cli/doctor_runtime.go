@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
@@ -43,15 +44,15 @@ type candidate struct {
 }
 
 // newRuntimeCheck finds a language's runtime and tests it.
-func newRuntimeCheck(ctx context.Context, c runtimeFlags, lang languages.Language, policy probePolicy) *runtimeCheck {
-	spec, err := c.languageSpec(lang)
+func newRuntimeCheck(ctx context.Context, c cmdflags.RuntimeFlags, lang languages.Language, policy probePolicy) *runtimeCheck {
+	spec, err := c.LanguageSpec(lang)
 	d := &runtimeCheck{
 		Language:   lang.Name,
 		display:    lang.Display,
 		Executable: spec.Path,
 		Why:        spec.PathSource,
 	}
-	for _, searched := range lang.Candidates(c.interpreterFor(lang), c.dir) {
+	for _, searched := range lang.Candidates(c.InterpreterFor(lang), c.Dir) {
 		d.Candidates = append(d.Candidates, candidate(searched))
 	}
 	if spec.Notice != "" {
@@ -139,7 +140,7 @@ func (r *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
 		if !probe.known {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+		ctx, cancel := context.WithTimeout(ctx, cmdflags.ProbeTimeout)
 		detail, err := probe.try(ctx)
 		cancel()
 		if err != nil {
@@ -170,7 +171,7 @@ func (s checkedSession) waitReady(ctx context.Context, started time.Time) (strin
 	reply, err := s.session.Wait(ctx, 0, nil)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("it is not ready after %s", probeTimeout)
+		return "", fmt.Errorf("it is not ready after %s", cmdflags.ProbeTimeout)
 	case reply.State == session.StateWaiting:
 		return "", fmt.Errorf("its start-up asks for input: %q", reply.InputRequest.Prompt)
 	case reply.State != session.StateIdle:

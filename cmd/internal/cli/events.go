@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -83,7 +84,7 @@ func printEvent(w io.Writer, e timeline.Event) error {
 	case timeline.Limit:
 		_, err = fmt.Fprintf(w, "[%s]\n", b)
 	case timeline.AccessDenied:
-		_, err = fmt.Fprintf(w, "[%s: %s]\n", denialPrefix(b), b)
+		_, err = fmt.Fprintf(w, "[%s: %s]\n", cmdflags.DenialPrefix(b), b)
 	case timeline.AccessGranted:
 		_, err = fmt.Fprintf(w, "[allowed: %s]\n", b)
 	case timeline.InputRequested:

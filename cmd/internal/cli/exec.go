@@ -29,11 +29,11 @@ type execFlags struct {
 	wait        time.Duration
 	lang        string
 	worker      languages.WorkerFlag
-	runtime     runtimeFlags
+	runtime     cmdflags.RuntimeFlags
 	idleTimeout time.Duration
-	confinement sandboxFlags
+	confinement cmdflags.SandboxFlags
 	limits      cmdflags.LimitFlags
-	packages    packageList
+	packages    cmdflags.PackageList
 
 	custom   languages.UserWorker // of --worker, or its zero value
 	language languages.Language   // its zero value for a language that only the daemon knows
@@ -46,10 +46,10 @@ func (e *execFlags) addFlags(f *flag.FlagSet) {
 	f.DurationVar(&e.wait, "wait", 24*time.Hour, "`DURATION` how long to wait for the end or an input request")
 	f.Var(languages.LanguageFlag{Target: &e.lang}, "lang", languages.LangUsage())
 	f.Var(&e.worker, "worker", cmdkit.WorkerUsage)
-	e.runtime.addInterpreterFlags(f)
-	f.StringVar(&e.runtime.dir, "dir", "", "`DIR` the working directory of a session that exec creates; default this directory, or the daemon's at a remote")
+	e.runtime.AddInterpreterFlags(f)
+	f.StringVar(&e.runtime.Dir, "dir", "", "`DIR` the working directory of a session that exec creates; default this directory, or the daemon's at a remote")
 	f.DurationVar(&e.idleTimeout, "session-idle-timeout", 0, "`DURATION` close a session that exec creates after this time without use; 0 is the daemon's setting")
-	e.confinement.addFlags(f)
+	e.confinement.AddFlags(f)
 	e.limits.AddFlags(f)
 	f.Var(&e.packages, "with", cmdkit.WithUsage)
 	e.daemon.log.AddFlags(f)
@@ -95,25 +95,25 @@ func (e *execFlags) resolveFlags() (err error) {
 	if e.custom, isCustom, err = e.worker.SingleWorker(e.lang); err != nil {
 		return err
 	}
-	if e.lang == "" && e.runtime.python == "" && e.runtime.r != "" {
+	if e.lang == "" && e.runtime.Python == "" && e.runtime.R != "" {
 		e.lang = "r"
 	}
 	if !isCustom {
 		e.language, _ = languages.FindLanguage(e.lang)
 	}
-	if err := e.runtime.checkExecutable(e.language); err != nil {
+	if err := e.runtime.CheckExecutable(e.language); err != nil {
 		return err
 	}
 	if err := e.daemon.resolveTarget(); err != nil {
 		return err
 	}
 	e.daemon.startsDaemon = true
-	e.runtime.limits, e.runtime.isRemote = e.limits, e.daemon.isRemote()
-	e.confinement.isRemote = e.runtime.isRemote
-	if err := e.runtime.resolvePaths(); err != nil {
+	e.runtime.Limits, e.runtime.IsRemote = e.limits, e.daemon.isRemote()
+	e.confinement.IsRemote = e.runtime.IsRemote
+	if err := e.runtime.ResolvePaths(); err != nil {
 		return err
 	}
-	e.sandbox, err = e.confinement.buildSandbox(e.daemon.flags)
+	e.sandbox, err = e.confinement.BuildSandbox(e.daemon.flags)
 	return err
 }
 
@@ -123,7 +123,7 @@ func (e *execFlags) run(ctx context.Context, s cmdkit.Streams, conn *client.Conn
 	start := client.StartParams{Session: name, Input: e.code.String(), Author: cmdkit.CommandAuthor("exec"), WaitMS: view.firstWaitMS()}
 	if e.sandbox != nil || e.limits.Limits != (workers.Limits{}) { // before any code runs in a session with a weaker one
 		if now, err := conn.GetSession(ctx, name); err == nil {
-			if err := errors.Join(requireSandbox(e.sandbox, now), cmdflags.RequireLimits(e.limits.Limits, now)); err != nil {
+			if err := errors.Join(cmdflags.RequireSandbox(e.sandbox, now), cmdflags.RequireLimits(e.limits.Limits, now)); err != nil {
 				return cmdkit.StatusFailed, err
 			}
 		}
@@ -152,18 +152,18 @@ func (e *execFlags) run(ctx context.Context, s cmdkit.Streams, conn *client.Conn
 
 // createParams returns the parameters of a session that exec creates.
 func (e *execFlags) createParams(name string) (p client.CreateParams, err error) {
-	if e.runtime.dir == "" && !e.runtime.isRemote {
-		if e.runtime.dir, err = cmdkit.WorkingDir(); err != nil {
+	if e.runtime.Dir == "" && !e.runtime.IsRemote {
+		if e.runtime.Dir, err = cmdkit.WorkingDir(); err != nil {
 			return p, err
 		}
 	}
 	p = client.CreateParams{
-		Name: name, Language: cmp.Or(e.custom.Name, e.lang), Command: e.custom.Command, Runtime: e.runtime.runtimeInDaemon(e.language),
-		Dir: cmp.Or(e.runtime.dir, e.daemon.remoteDir), Packages: e.packages, SessionIdleTimeoutMS: e.idleTimeout.Milliseconds(), Limits: e.limits.ClientLimits(),
+		Name: name, Language: cmp.Or(e.custom.Name, e.lang), Command: e.custom.Command, Runtime: e.runtime.RuntimeInDaemon(e.language),
+		Dir: cmp.Or(e.runtime.Dir, e.daemon.remoteDir), Packages: e.packages, SessionIdleTimeoutMS: e.idleTimeout.Milliseconds(), Limits: e.limits.ClientLimits(),
 	}
-	setSandboxParams(e.sandbox, &p)
-	if !e.runtime.isRemote {
-		p.Env = loginEnv(e.sandbox)
+	cmdflags.SetSandboxParams(e.sandbox, &p)
+	if !e.runtime.IsRemote {
+		p.Env = cmdflags.LoginEnv(e.sandbox)
 	}
 	return p, nil
 }
@@ -280,7 +280,7 @@ func createSession(ctx context.Context, s cmdkit.Streams, w daemonTarget, c *cli
 	if err != nil {
 		return err
 	}
-	return awaitPrepared(ctx, s.Err, c.Session(p.Name), now)
+	return cmdflags.AwaitPrepared(ctx, s.Err, c.Session(p.Name), now)
 }
 
 // checkPackages returns an error if a session lacks packages that are requested.

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/internal/paths"
@@ -197,7 +198,7 @@ func (f *grantFlags) saveGrant(s cmdkit.Streams) (int, error) {
 	if err := confirmGrant(s, g, func(g session.Grant) error { return saveGrantFor(workspace, g) }); err != nil {
 		return cmdkit.StatusFailed, err
 	}
-	fmt.Fprintf(s.Err, "repl: saved in %s for sessions in %s that start from now on\n", userConfigFile(), workspace)
+	fmt.Fprintf(s.Err, "repl: saved in %s for sessions in %s that start from now on\n", cmdflags.UserConfigFile(), workspace)
 	return cmdkit.StatusDone, nil
 }
 
@@ -209,7 +210,7 @@ func saveGrantFor(workspace string, g session.Grant) (err error) {
 			return err
 		}
 	}
-	return userConfigFile().Add(workspace, g)
+	return cmdflags.UserConfigFile().Add(workspace, g)
 }
 
 // applyTo grants a right to a session, or answers its permission request.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
@@ -62,18 +63,18 @@ func newInstallCommand(f *flag.FlagSet) cmdkit.Action {
 // addInstallFlags defines the flags of repl install and returns a function that parses a command
 // line with them.
 func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, error) {
-	var c runtimeFlags
-	c.addFlags(f)
-	c.sandboxFlags.useAgentDefaults(f)
+	var c cmdflags.RuntimeFlags
+	c.AddFlags(f)
+	c.SandboxFlags.UseAgentDefaults(f)
 	i := &installRequest{}
 	f.BoolVar(&i.all, "all", false, "all clients that are found on this machine")
 	f.BoolVar(&i.uninstall, "uninstall", false, "remove the entry")
 	f.BoolVar(&i.options.DryRun, "dry-run", false, "only show the changes")
 	f.BoolVar(&i.server.AutoApprove, "auto-approve", false, "let the client run the tools without asking, if it has a setting for that")
 	f.StringVar(&i.server.Name, "name", "turnstone", "`NAME` the name of the entry")
-	var with packageList
+	var with cmdflags.PackageList
 	f.Var(&with, "with", cmdkit.WithUsage)
-	var env packageList
+	var env cmdflags.PackageList
 	f.Var(&env, "env", "`NAME` a variable that the client passes on from its environment; may be repeated")
 	scope := f.String("scope", "user", "`user|project` the configuration to change")
 	return func(args []string) (*installRequest, error) {
@@ -104,7 +105,7 @@ func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, erro
 		}
 		i.server.Env = env
 		for _, name := range env {
-			if !variableName.MatchString(name) {
+			if !cmdflags.VariableName.MatchString(name) {
 				return nil, cmdkit.UsageErrorf("--env %q: give only the name of a variable; the client passes on its value", name)
 			}
 		}
@@ -113,20 +114,20 @@ func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, erro
 				return nil, cmdkit.UsageErrorf("--env: %s does not support this; use --env-file", client.Title)
 			}
 		}
-		if i.sandbox, err = c.sandboxFlags.buildSandbox(f); err != nil {
+		if i.sandbox, err = c.SandboxFlags.BuildSandbox(f); err != nil {
 			return nil, err
 		}
-		if i.server.Args, err = clientServerArgs(&c, f); err != nil {
+		if i.server.Args, err = cmdflags.ClientServerArgs(&c, f); err != nil {
 			return nil, err
 		}
-		offered, _, err := c.languagesOrAll()
+		offered, _, err := c.LanguagesOrAll()
 		if err != nil {
 			return nil, err
 		}
-		if len(with) > 0 && c.lang == "" { // naming an interpreter does not choose the language
+		if len(with) > 0 && c.Lang == "" { // naming an interpreter does not choose the language
 			offered = languages.AvailableLanguages()
 		}
-		packages, err := with.canonicalNames(offered)
+		packages, err := with.CanonicalNames(offered)
 		for _, name := range packages {
 			i.server.Args = append(i.server.Args, "--with", name)
 		}
@@ -197,7 +198,7 @@ func (i *installRequest) runInstall(ctx context.Context, out io.Writer) (status 
 		}
 	}
 	if !i.uninstall && i.sandbox.Confines() && configured > 0 {
-		if _, err := trySandboxHere(ctx, i.sandbox.AcceptMechanism); err != nil && ctx.Err() == nil {
+		if _, err := cmdflags.TrySandboxHere(ctx, i.sandbox.AcceptMechanism); err != nil && ctx.Err() == nil {
 			fmt.Fprintf(out, "NOTE: sessions will be refused here: %s\n", cmdkit.ErrorLine(err))
 		}
 	}

@@ -50,28 +50,28 @@ const minImageSize = 64
 // mcpFlags holds the flags of repl mcp.
 type mcpFlags struct {
 	flags      *flag.FlagSet
-	runtime    runtimeFlags
+	runtime    cmdflags.RuntimeFlags
 	sessionDir string
 	imageSize  int
 	stdin      string
 	daemon     daemonFlags
 	web        httpFlags
-	packages   packageList
-	servers    toolServerFlags
+	packages   cmdflags.PackageList
+	servers    cmdflags.ToolServerFlags
 	log        cmdflags.LogFlags
 }
 
 func (m *mcpFlags) addFlags(f *flag.FlagSet) {
 	m.flags = f
-	m.runtime.addFlags(f)
-	m.runtime.sandboxFlags.useAgentDefaults(f)
+	m.runtime.AddFlags(f)
+	m.runtime.SandboxFlags.UseAgentDefaults(f)
 	f.StringVar(&m.sessionDir, "session-dir", "", cmdkit.SessionDirUsage)
 	f.IntVar(&m.imageSize, "max-image-size", 0, fmt.Sprintf("`N` shrink larger images to this many pixels a side; 0 is %d, -1 never shrinks", mcpserver.DefaultImageSide))
 	f.StringVar(&m.stdin, "stdin", string(mcpserver.StdinAuto), stdinUsage())
 	m.daemon.addFlags(f)
 	m.web.addFlags(f)
 	f.Var(&m.packages, "with", cmdkit.WithUsage+"; needs --lang")
-	m.servers.addFlags(f)
+	m.servers.AddFlags(f)
 	m.log.AddFlags(f)
 }
 
@@ -93,11 +93,11 @@ func newMCPCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--stdin %s: use one of %v", o.stdin, mcpserver.StdinPolicies())
 		}
 		setDefaultPath()
-		offered, err := o.runtime.offeredLanguages()
+		offered, err := o.runtime.OfferedLanguages()
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		names, err := o.packages.canonicalNames(offered)
+		names, err := o.packages.CanonicalNames(offered)
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
@@ -118,22 +118,22 @@ func (m *mcpFlags) resolveFlags() (err error) {
 	if err := errors.Join(m.web.validateHTTP(m.flags), m.daemon.resolveDaemon(m.web)); err != nil {
 		return err
 	}
-	c.isRemote, c.sandboxFlags.isRemote = m.daemon.isRemote(), m.daemon.isRemote()
-	if c.remoteSandbox, err = c.sandboxFlags.remoteSandbox(m.flags); err != nil && len(m.daemon.remotes) > 0 {
+	c.IsRemote, c.SandboxFlags.IsRemote = m.daemon.isRemote(), m.daemon.isRemote()
+	if c.RemoteSandbox, err = c.SandboxFlags.RemoteSandbox(m.flags); err != nil && len(m.daemon.remotes) > 0 {
 		return err
 	}
-	if err := errors.Join(c.resolvePaths(), m.servers.resolveSources()); err != nil {
+	if err := errors.Join(c.ResolvePaths(), m.servers.ResolveSources()); err != nil {
 		return err
 	}
 	switch {
-	case c.initFile != "" && c.lang == "":
+	case c.InitFile != "" && c.Lang == "":
 		return cmdkit.UsageErrorf("--init: name the language of the file with --lang")
-	case m.daemon.enabled && (c.initFile != "" || c.envFile != ""):
+	case m.daemon.enabled && (c.InitFile != "" || c.EnvFile != ""):
 		return cmdkit.UsageErrorf("--init and --env-file do not work with --daemon; they are for the server's own sessions")
-	case m.daemon.enabled && len(m.servers.sources) > 0:
+	case m.daemon.enabled && len(m.servers.Sources) > 0:
 		return cmdkit.UsageErrorf("--mcp-servers does not work with --daemon; pass it to repl serve instead")
 	}
-	c.sandbox, err = c.sandboxFlags.buildSandbox(m.flags)
+	c.Sandbox, err = c.SandboxFlags.BuildSandbox(m.flags)
 	return err
 }
 
@@ -143,15 +143,15 @@ func (m *mcpFlags) specFinders(offered []languages.Language, packages []string) 
 	c := &m.runtime
 	specs := make(map[string]func(dir string) workers.Spec)
 	for _, l := range offered {
-		if c.interpreterFor(l) != "" && !c.isRemote { // otherwise the search waits until a session is opened
-			if _, err := c.languageSpec(l); err != nil {
+		if c.InterpreterFor(l) != "" && !c.IsRemote { // otherwise the search waits until a session is opened
+			if _, err := c.LanguageSpec(l); err != nil {
 				return nil, err
 			}
 		}
 		specs[l.Name] = func(dir string) workers.Spec {
-			s := l.NewSpec(c.interpreterFor(l), dir, c.runtimeSettings())
-			s.Sandbox, s.Limits = c.sandbox, c.limits.Limits
-			return withPreparation(l, s, packages)
+			s := l.NewSpec(c.InterpreterFor(l), dir, c.RuntimeSettings())
+			s.Sandbox, s.Limits = c.Sandbox, c.Limits.Limits
+			return cmdflags.WithPreparation(l, s, packages)
 		}
 	}
 	return specs, nil
@@ -160,8 +160,8 @@ func (m *mcpFlags) specFinders(offered []languages.Language, packages []string) 
 // run serves until the client leaves or a signal arrives.
 func (m *mcpFlags) run(s cmdkit.Streams, specs map[string]func(dir string) workers.Spec, packages []string) (int, error) {
 	c := &m.runtime
-	if c.dir == "" && !c.isRemote {
-		c.dir = projectDir()
+	if c.Dir == "" && !c.IsRemote {
+		c.Dir = projectDir()
 	}
 	logger, err := m.log.OpenLogger(s.Err)
 	if err != nil {
@@ -173,7 +173,7 @@ func (m *mcpFlags) run(s cmdkit.Streams, specs map[string]func(dir string) worke
 	if m.web.address != "" {
 		callerOf = mcpserver.ClientOfSession
 	}
-	set, err := m.servers.newToolSet(s.Err, logger, callerOf)
+	set, err := m.servers.NewToolSet(s.Err, logger, callerOf)
 	if err != nil {
 		return cmdkit.StatusUsage, err
 	}
@@ -190,12 +190,12 @@ func (m *mcpFlags) run(s cmdkit.Streams, specs map[string]func(dir string) worke
 	}
 	options := &mcpserver.Options{
 		Specs:      specs,
-		Dir:        c.dir,
+		Dir:        c.Dir,
 		Stdin:      mcpserver.StdinPolicy(m.stdin),
 		ImageSide:  m.imageSize,
-		Default:    c.lang,
-		Sandbox:    c.sandbox,
-		CanConfine: defaultAgentLevel != workers.Full,
+		Default:    c.Lang,
+		Sandbox:    c.Sandbox,
+		CanConfine: cmdflags.DefaultAgentLevel != workers.Full,
 		With:       packages,
 		In:         s.In,
 		Out:        s.Out,
@@ -220,7 +220,7 @@ func (m *mcpFlags) run(s cmdkit.Streams, specs map[string]func(dir string) worke
 
 // serveOwnSessions serves sessions of this process, over HTTP or on the standard streams.
 func (m *mcpFlags) serveOwnSessions(ctx context.Context, options *mcpserver.Options, set *mcpclient.ServerSet, stderr io.Writer) error {
-	sup, err := supervisor.New(&supervisor.Options{Dir: m.sessionDir, ScrubEnv: clientSecrets(), RecoverCommand: cmdkit.RecoverCommand, Logger: options.Logger, Memory: m.runtime.limits.TotalMemory(), Grants: userConfigFile(), GrantHint: laterGrantHint, Functions: set.Functions()})
+	sup, err := supervisor.New(&supervisor.Options{Dir: m.sessionDir, ScrubEnv: cmdflags.ClientSecrets(), RecoverCommand: cmdkit.RecoverCommand, Logger: options.Logger, Memory: m.runtime.Limits.TotalMemory(), Grants: cmdflags.UserConfigFile(), GrantHint: cmdflags.LaterGrantHint, Functions: set.Functions()})
 	if err != nil {
 		return err
 	}

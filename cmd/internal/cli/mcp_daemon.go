@@ -36,7 +36,7 @@ const (
 type daemonChoices struct {
 	targetFlags string // for repl attach, unless the daemon is the default one
 	isRemote    bool   // the daemon is on another machine, where local directories mean nothing
-	runtime     runtimeFlags
+	runtime     cmdflags.RuntimeFlags
 	packages    []string // required in its sessions
 }
 
@@ -88,7 +88,7 @@ func (d *daemonFlags) resolveDaemon(web httpFlags) error {
 
 // serve serves an agent whose sessions are in a daemon. Messages for a user who reads the client's
 // log go to notes.
-func (d *daemonFlags) serve(ctx context.Context, o *mcpserver.Options, c runtimeFlags, notes io.Writer) (int, error) {
+func (d *daemonFlags) serve(ctx context.Context, o *mcpserver.Options, c cmdflags.RuntimeFlags, notes io.Writer) (int, error) {
 	var starter func(context.Context) error
 	if d.autoStart && !d.isRemote() {
 		starter = func(ctx context.Context) error { return ensureDaemon(ctx, d.localSocket(), notes) }
@@ -101,7 +101,7 @@ func (d *daemonFlags) serve(ctx context.Context, o *mcpserver.Options, c runtime
 		DefaultRemote: d.defaultRemote(), DefaultDaemon: defaultDaemon, IsJobMissing: isJobMissing,
 		Connect: func(ctx context.Context, remote string) (*backend.SingleDaemon, error) {
 			flags := daemonFlags{sessionPrefix: defaultDaemon.BaseName, daemonTarget: daemonTarget{remote: remote, startsDaemon: true}}
-			return flags.newBackend(ctx, o, c.forRemotes(), nil)
+			return flags.newBackend(ctx, o, c.ForRemotes(), nil)
 		},
 	}
 	hosts.AllowRemotes(d.remotes)
@@ -112,7 +112,7 @@ func (d *daemonFlags) serve(ctx context.Context, o *mcpserver.Options, c runtime
 
 // newBackend returns a backend for the chosen daemon. It connects at the first use; only a remote's
 // job is started at once.
-func (d *daemonFlags) newBackend(ctx context.Context, o *mcpserver.Options, c runtimeFlags, starter func(context.Context) error) (*backend.SingleDaemon, error) {
+func (d *daemonFlags) newBackend(ctx context.Context, o *mcpserver.Options, c cmdflags.RuntimeFlags, starter func(context.Context) error) (*backend.SingleDaemon, error) {
 	dialer, err := d.dialer(ctx)
 	if err != nil {
 		return nil, err
@@ -121,13 +121,13 @@ func (d *daemonFlags) newBackend(ctx context.Context, o *mcpserver.Options, c ru
 	if transport, ok := dialer.(*remote.CommandDialer); ok {
 		noMoreAsking = startAskpass(transport, o.Logger)
 	}
-	c.dir = cmp.Or(c.dir, d.remoteDir)
+	c.Dir = cmp.Or(c.Dir, d.remoteDir)
 	link := client.New(dialer, starter)
 	link.LogTo(o.Logger)
 	link.SetReconnectTimeout(remoteReconnectTimeout)
 	return &backend.SingleDaemon{
 		Client:   link,
-		BaseName: cmp.Or(d.sessionPrefix, mcpClientName()+"-"+directoryName(c.dir)),
+		BaseName: cmp.Or(d.sessionPrefix, mcpClientName()+"-"+directoryName(c.Dir)),
 		Packages: o.With,
 		Choices:  &daemonChoices{targetFlags: d.sameTargetFlags(), isRemote: d.isRemote(), runtime: c, packages: o.With},
 		Close: func() {
@@ -170,7 +170,7 @@ func directoryName(dir string) string {
 
 // IsLanguage implements backend.DaemonChoices.
 func (c *daemonChoices) IsLanguage(name string) bool {
-	_, isCustom := c.runtime.worker.FindWorker(name)
+	_, isCustom := c.runtime.Worker.FindWorker(name)
 	return isCustom || slices.Contains(languages.LanguageNames(), name)
 }
 
@@ -179,17 +179,17 @@ func (c *daemonChoices) NewParams(lang, dir string, narrow func(*workers.Sandbox
 	if c.isRemote {
 		dir = ""
 	}
-	p := client.CreateParams{Language: lang, Dir: dir, Limits: c.runtime.limits.ClientLimits()}
-	sandbox := narrow(c.runtime.sandbox)
-	if configured := c.runtime.sandbox; sandbox != configured && (configured == nil || len(sandbox.Hidden) > len(configured.Hidden)) && len(sandbox.Hidden) > 0 {
+	p := client.CreateParams{Language: lang, Dir: dir, Limits: c.runtime.Limits.ClientLimits()}
+	sandbox := narrow(c.runtime.Sandbox)
+	if configured := c.runtime.Sandbox; sandbox != configured && (configured == nil || len(sandbox.Hidden) > len(configured.Hidden)) && len(sandbox.Hidden) > 0 {
 		return p, nil, errors.New("the client hides some files from its own commands, which sessions of a daemon cannot do; start repl mcp without --daemon")
 	}
-	setSandboxParams(sandbox, &p)
+	cmdflags.SetSandboxParams(sandbox, &p)
 	if p.Dir == "" {
-		p.Dir = c.runtime.dir
+		p.Dir = c.runtime.Dir
 	}
 	if !c.isRemote {
-		p.Env = loginEnv(sandbox)
+		p.Env = cmdflags.LoginEnv(sandbox)
 	}
 	if p.Dir == "" && !c.isRemote {
 		var err error
@@ -197,24 +197,24 @@ func (c *daemonChoices) NewParams(lang, dir string, narrow func(*workers.Sandbox
 			return p, nil, err
 		}
 	}
-	if custom, ok := c.runtime.worker.FindWorker(lang); ok {
+	if custom, ok := c.runtime.Worker.FindWorker(lang); ok {
 		p.Command = custom.Command
 	} else if l, err := languages.FindLanguage(lang); err == nil {
 		r := c.runtime
-		r.isRemote, r.dir = c.isRemote, p.Dir
-		p.Runtime = r.runtimeInDaemon(l)
+		r.IsRemote, r.Dir = c.isRemote, p.Dir
+		p.Runtime = r.RuntimeInDaemon(l)
 	}
 	return p, sandbox, nil
 }
 
 // CheckExisting implements backend.DaemonChoices.
 func (c *daemonChoices) CheckExisting(sandbox *workers.Sandbox, now session.Info) error {
-	return errors.Join(requireSandbox(sandbox, now), cmdflags.RequireLimits(c.runtime.limits.Limits, now))
+	return errors.Join(cmdflags.RequireSandbox(sandbox, now), cmdflags.RequireLimits(c.runtime.Limits.Limits, now))
 }
 
 // MissingPackages implements backend.DaemonChoices.
 func (c *daemonChoices) MissingPackages(has []string) ([]string, error) {
-	l, err := languages.FindLanguage(c.runtime.lang)
+	l, err := languages.FindLanguage(c.runtime.Lang)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +227,9 @@ func (c *daemonChoices) MissingPackages(has []string) ([]string, error) {
 // AddCommands implements backend.DaemonChoices.
 func (c *daemonChoices) AddCommands(h *backend.SessionHandle, name string, now session.Info) {
 	h.AttachCommand = "repl attach " + name + c.targetFlags
-	h.AllowCommand = func(g session.Grant) string { return "repl grant " + name + c.targetFlags + " " + rightOption(g) }
+	h.AllowCommand = func(g session.Grant) string {
+		return "repl grant " + name + c.targetFlags + " " + cmdflags.RightOption(g)
+	}
 	if c.isRemote {
 		h.IsRemote, h.ImageDir = true, sessionImageDir(c.targetFlags, name)
 		h.RewriteEvent = crashNoticeRewriter(now, c.targetFlags)

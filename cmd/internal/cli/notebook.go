@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernel"
@@ -47,8 +48,8 @@ type jupyterFlags struct {
 	prefix                                 string
 	target                                 daemonTarget
 	userDir, keepOnShutdown, keepOnRestart bool
-	runtime                                runtimeFlags
-	packages                               packageList
+	runtime                                cmdflags.RuntimeFlags
+	packages                               cmdflags.PackageList
 }
 
 // newJupyterCommand offers sessions as Jupyter kernels.
@@ -56,9 +57,9 @@ func newJupyterCommand(f *flag.FlagSet) cmdkit.Action {
 	var j jupyterFlags
 	f.StringVar(&j.connectionFile, "f", "", "`FILE` kernel: the connection file")
 	f.StringVar(&j.session, "session", "", "`NAME` a session of the daemon; otherwise each kernel gets a new one")
-	f.Var(languages.LanguageFlag{Target: &j.runtime.lang}, "lang", languages.LangUsage())
-	f.StringVar(&j.runtime.python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
-	f.StringVar(&j.runtime.r, "r", "", "`R` an R executable, the directory of an installation, or a version such as 4.3")
+	f.Var(languages.LanguageFlag{Target: &j.runtime.Lang}, "lang", languages.LangUsage())
+	f.StringVar(&j.runtime.Python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
+	f.StringVar(&j.runtime.R, "r", "", "`R` an R executable, the directory of an installation, or a version such as 4.3")
 	f.Var(&j.packages, "with", cmdkit.WithUsage)
 	f.BoolVar(&j.keepOnShutdown, "keep-on-shutdown", false, "keep the session after a shutdown, as with --session")
 	f.BoolVar(&j.keepOnRestart, "keep-on-restart", false, "keep the variables at a restart; only the kernel's own process restarts")
@@ -177,11 +178,11 @@ func (j *jupyterFlags) installKernels(s cmdkit.Streams) (int, error) {
 // kernelLanguages returns the chosen languages, or all that have a runtime here. For a session it
 // returns the session's language, if known.
 func (j *jupyterFlags) kernelLanguages(s cmdkit.Streams) ([]languages.Language, error) {
-	if j.session != "" && j.runtime.lang == "" {
+	if j.session != "" && j.runtime.Lang == "" {
 		return []languages.Language{j.languageOfSession()}, nil
 	}
-	if j.runtime.lang != "" || j.runtime.python != "" || j.runtime.r != "" {
-		l, _, err := j.runtime.resolveRuntime()
+	if j.runtime.Lang != "" || j.runtime.Python != "" || j.runtime.R != "" {
+		l, _, err := j.runtime.ResolveRuntime()
 		return []languages.Language{l}, err
 	}
 	var found []languages.Language
@@ -222,14 +223,14 @@ func (j *jupyterFlags) newKernelspec(l languages.Language, start []string) (name
 		name, display = "turnstone-"+strings.ToLower(j.session), j.session+" (Turnstone session)"
 		argv = append(argv, "--session", j.session)
 	}
-	if j.session == "" || j.runtime.lang != "" {
+	if j.session == "" || j.runtime.Lang != "" {
 		argv = append(argv, "--lang", l.Name)
 	}
-	if j.runtime.python != "" {
-		argv = append(argv, "--python", j.runtime.python)
+	if j.runtime.Python != "" {
+		argv = append(argv, "--python", j.runtime.Python)
 	}
-	if j.runtime.r != "" {
-		argv = append(argv, "--r", j.runtime.r)
+	if j.runtime.R != "" {
+		argv = append(argv, "--r", j.runtime.R)
 	}
 	for _, with := range j.packages {
 		argv = append(argv, "--with", with)
@@ -360,7 +361,7 @@ func (j *jupyterFlags) openLinks(ctx context.Context, s cmdkit.Streams) (starter
 
 // createParams returns the parameters of this kernel's session.
 func (j *jupyterFlags) createParams() (client.CreateParams, error) {
-	p := client.CreateParams{Name: j.session, Language: j.runtime.lang, Packages: j.packages}
+	p := client.CreateParams{Name: j.session, Language: j.runtime.Lang, Packages: j.packages}
 	if p.Name == "" {
 		p.Name = notebookSessionName(os.Getenv("JPY_SESSION_NAME"), j.connectionFile)
 		if !j.keepOnShutdown {
@@ -383,8 +384,8 @@ func (j *jupyterFlags) createParams() (client.CreateParams, error) {
 		return p, err
 	}
 	c := j.runtime
-	c.isRemote = j.target.isRemote()
-	p.Runtime = c.runtimeInDaemon(l)
+	c.IsRemote = j.target.isRemote()
+	p.Runtime = c.RuntimeInDaemon(l)
 	return p, nil
 }
 
@@ -392,7 +393,7 @@ func (j *jupyterFlags) createParams() (client.CreateParams, error) {
 // environment. It leaves out what the session's terminal decides, what no session has, and what
 // JSON text cannot hold.
 func notebookEnv(environ []string) map[string]string {
-	excluded := append(clientSecrets(), "TERM", "PAGER", "LISTEN_FDS", "LISTEN_PID")
+	excluded := append(cmdflags.ClientSecrets(), "TERM", "PAGER", "LISTEN_FDS", "LISTEN_PID")
 	env := make(map[string]string, len(environ))
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")

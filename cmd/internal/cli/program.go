@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
@@ -146,7 +147,7 @@ func (r *programRun) runInputs(ctx context.Context, lang languages.Language, cod
 	if reply.State != session.StateEnded {
 		return cmdkit.StatusDone, nil
 	}
-	return workerExitStatus(console.LastWorkerExit(reply)), nil
+	return cmdflags.WorkerExitStatus(console.LastWorkerExit(reply)), nil
 }
 
 // answerUntilIdle answers the input requests of the code until nothing runs.
@@ -217,7 +218,7 @@ func (r *programRun) copyOutput() error {
 		case timeline.Limit:
 			fmt.Fprintf(r.streams.Err, "repl: %s\n", b)
 		case timeline.AccessDenied:
-			fmt.Fprintf(r.streams.Err, "repl: %s: %s\n", denialPrefix(b), b)
+			fmt.Fprintf(r.streams.Err, "repl: %s: %s\n", cmdflags.DenialPrefix(b), b)
 		case timeline.Display:
 			if _, _, ok := b.ImageData(); ok {
 				images++

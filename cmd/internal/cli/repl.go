@@ -23,16 +23,16 @@ import (
 // newReplCommand is the command without a subcommand: an interactive session, or one program.
 // nearestCommand returns the command that a misspelled word may mean, or "".
 func newReplCommand(f *flag.FlagSet, nearestCommand func(name string) string) cmdkit.Action {
-	var c runtimeFlags
-	c.addFlags(f)
+	var c cmdflags.RuntimeFlags
+	c.AddFlags(f)
 	var g programFlags
 	g.addFlags(f)
-	var with packageList
+	var with cmdflags.PackageList
 	f.Var(&with, "with", cmdkit.WithUsage)
-	var servers toolServerFlags
-	servers.addFlags(f)
-	var terminal terminalFlags
-	terminal.addFlags(f)
+	var servers cmdflags.ToolServerFlags
+	servers.AddFlags(f)
+	var terminal cmdflags.TerminalFlags
+	terminal.AddFlags(f)
 	var notes cmdflags.LogFlags
 	notes.AddFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
@@ -44,7 +44,7 @@ func newReplCommand(f *flag.FlagSet, nearestCommand func(name string) string) cm
 				return cmdkit.StatusUsage, err
 			}
 		}
-		if err := terminal.validateHistory(); err != nil {
+		if err := terminal.ValidateHistory(); err != nil {
 			return cmdkit.StatusUsage, err
 		}
 		if (!g.hasProgram || g.interactive) && console.IsUsable() {
@@ -56,36 +56,36 @@ func newReplCommand(f *flag.FlagSet, nearestCommand func(name string) string) cm
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		if err := servers.resolveSources(); err != nil {
+		if err := servers.ResolveSources(); err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		set, err := servers.newToolSet(s.Err, log, nil)
+		set, err := servers.NewToolSet(s.Err, log, nil)
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
 		defer set.Close()
 		more := localSessionOptions{log, set.Functions()}
-		if c.sandbox, err = c.sandboxFlags.buildSandbox(f); err != nil {
+		if c.Sandbox, err = c.SandboxFlags.BuildSandbox(f); err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		c.isProgram = g.hasProgram || !console.IsUsable()
-		c.asProcess = g.hasProgram && !g.hasE && !g.interactive && len(servers.sources) == 0 && !c.needsSession()
-		if g.isFile() && c.hasNoLanguage() {
-			c.lang = languages.LanguageOfFile(g.fileArgs[0])
+		c.IsProgram = g.hasProgram || !console.IsUsable()
+		c.AsProcess = g.hasProgram && !g.hasE && !g.interactive && len(servers.Sources) == 0 && !c.NeedsSession()
+		if g.isFile() && c.HasNoLanguage() {
+			c.Lang = languages.LanguageOfFile(g.fileArgs[0])
 		}
-		lang, spec, err := c.resolveRuntime()
+		lang, spec, err := c.ResolveRuntime()
 		if err != nil {
 			return cmdkit.StatusFailed, err
 		}
-		names, err := with.canonicalNames([]languages.Language{lang})
+		names, err := with.CanonicalNames([]languages.Language{lang})
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		spec = withPreparation(lang, spec, names)
+		spec = cmdflags.WithPreparation(lang, spec, names)
 		if err := g.checkLanguage(lang); err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		if c.asProcess && lang.ProcessArgs != nil {
+		if c.AsProcess && lang.ProcessArgs != nil {
 			return runProcess(s, lang, spec, log, &g)
 		}
 		return runProgramSession(s, &g, lang, spec, more, terminal)
@@ -93,7 +93,7 @@ func newReplCommand(f *flag.FlagSet, nearestCommand func(name string) string) cm
 }
 
 // runProgramSession runs the program, or the prompt of a user, in a session of this process.
-func runProgramSession(s cmdkit.Streams, p *programFlags, lang languages.Language, spec workers.Spec, more localSessionOptions, terminal terminalFlags) (int, error) {
+func runProgramSession(s cmdkit.Streams, p *programFlags, lang languages.Language, spec workers.Spec, more localSessionOptions, terminal cmdflags.TerminalFlags) (int, error) {
 	first := ""
 	if p.hasProgram {
 		var err error
@@ -146,7 +146,7 @@ func checkFile(name string, nearestCommand func(name string) string) error {
 }
 
 // runInteractive runs a session for a user at the terminal, after a first input if there is one.
-func runInteractive(s cmdkit.Streams, lang languages.Language, spec workers.Spec, more localSessionOptions, terminal terminalFlags, first string) (int, error) {
+func runInteractive(s cmdkit.Streams, lang languages.Language, spec workers.Spec, more localSessionOptions, terminal cmdflags.TerminalFlags, first string) (int, error) {
 	spec.UserTerminal = !cmdkit.IsDumbTerminal()
 	return withSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {
 		if first != "" {
@@ -154,7 +154,7 @@ func runInteractive(s cmdkit.Streams, lang languages.Language, spec workers.Spec
 				return cmdkit.StatusFailed, err
 			}
 		}
-		o := terminal.terminalOptions(lang, spec.Dir)
+		o := terminal.TerminalOptions(lang, spec.Dir)
 		if spec.UserTerminal {
 			o.Programs = session
 		}
@@ -174,7 +174,7 @@ func withSession(s cmdkit.Streams, spec workers.Spec, more localSessionOptions, 
 	ctx, stop := cmdkit.CatchSignals()
 	defer stop()
 	// Only the user sees the output, and a program's output must not be changed.
-	sup, err := supervisor.New(&supervisor.Options{ShowSecrets: true, Logger: more.log, Functions: more.functions, Memory: (&cmdflags.LimitFlags{Limits: spec.Limits}).TotalMemory(), Grants: userConfigFile(), GrantHint: laterGrantHint})
+	sup, err := supervisor.New(&supervisor.Options{ShowSecrets: true, Logger: more.log, Functions: more.functions, Memory: (&cmdflags.LimitFlags{Limits: spec.Limits}).TotalMemory(), Grants: cmdflags.UserConfigFile(), GrantHint: cmdflags.LaterGrantHint})
 	if err != nil {
 		return cmdkit.StatusFailed, err
 	}
@@ -199,7 +199,7 @@ func prepareSession(s cmdkit.Streams, session *supervisor.Session) (int, error) 
 	defer stop()
 	now, err := session.Info(ctx)
 	if err == nil {
-		err = awaitPrepared(ctx, s.Err, session, now)
+		err = cmdflags.AwaitPrepared(ctx, s.Err, session, now)
 	}
 	if status, signalled := cmdkit.SignalStatus(ctx); signalled {
 		return status, nil

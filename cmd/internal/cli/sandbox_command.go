@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
@@ -130,7 +131,7 @@ func (p permissionReport) print(w io.Writer) {
 		fmt.Fprintf(w, "refused: %d more\n", p.MoreDenied)
 	}
 	if p.Request != nil {
-		fmt.Fprintf(w, "asks: %s (%s)\n", p.Request.Permission.AccessDenied, grantCommand(p.Session, p.Request.Permission.Grant))
+		fmt.Fprintf(w, "asks: %s (%s)\n", p.Request.Permission.AccessDenied, cmdflags.GrantCommand(p.Session, p.Request.Permission.Grant))
 	}
 }
 
@@ -175,17 +176,17 @@ func joinFirst(names []string, more int) string {
 
 // newSandboxTrial shows what a sandbox guarantees here, or why it is not available.
 func newSandboxTrial(f *flag.FlagSet) func(s cmdkit.Streams) (int, error) {
-	var c sandboxFlags
-	c.addFlags(f)
+	var c cmdflags.SandboxFlags
+	c.AddFlags(f)
 	f.Lookup("sandbox").DefValue = string(workers.Workspace)
-	c.level = string(workers.Workspace)
+	c.Level = string(workers.Workspace)
 	dir := f.String("dir", "", "`DIR` the working directory of the session")
 	return func(s cmdkit.Streams) (int, error) {
-		where := runtimeFlags{dir: *dir}
-		if err := where.resolvePaths(); err != nil {
+		where := cmdflags.RuntimeFlags{Dir: *dir}
+		if err := where.ResolvePaths(); err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		sandbox, err := c.buildSandbox(f)
+		sandbox, err := c.BuildSandbox(f)
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
@@ -195,7 +196,7 @@ func newSandboxTrial(f *flag.FlagSet) func(s cmdkit.Streams) (int, error) {
 		}
 		ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 		defer stop()
-		lines, err := trySandboxIn(ctx, sandbox, where.dir)
+		lines, err := cmdflags.TrySandboxIn(ctx, sandbox, where.Dir)
 		if err != nil {
 			return cmdkit.StatusFailed, err
 		}

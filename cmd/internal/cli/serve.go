@@ -33,7 +33,7 @@ type serveOptions struct {
 	memory                              cmdkit.ByteSize // for all sessions together, like the next two
 	processes, cpus                     int
 	quiet, detach                       bool
-	servers                             toolServerFlags
+	servers                             cmdflags.ToolServerFlags
 	warm                                warmPoolFlags
 }
 
@@ -50,7 +50,7 @@ func newServeCommand(f *flag.FlagSet) cmdkit.Action {
 	f.IntVar(&o.processes, "processes", 0, "`N` processes that all sessions may have together, counting threads")
 	f.IntVar(&o.cpus, "cpus", 0, "`N` processors that all sessions share")
 	f.BoolVar(&o.quiet, "quiet", false, "log only warnings")
-	o.servers.addFlags(f)
+	o.servers.AddFlags(f)
 	o.warm.addFlags(f)
 	f.BoolVar(&o.detach, "detach", false, "run in the background, beyond the terminal and the login")
 	return func(s cmdkit.Streams, args []string) (int, error) {
@@ -68,7 +68,7 @@ func newServeCommand(f *flag.FlagSet) cmdkit.Action {
 		if o.maxSessions < 1 || o.maxSessions > daemon.MaxSessions {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--max-sessions %d: use 1 to %d", o.maxSessions, daemon.MaxSessions)
 		}
-		if err := o.servers.resolveSources(); err != nil {
+		if err := o.servers.ResolveSources(); err != nil {
 			return cmdkit.StatusUsage, err
 		}
 		if err := o.warm.validatePool(o.maxSessions); err != nil {
@@ -166,14 +166,14 @@ func (o *serveOptions) serve(ctx context.Context, s cmdkit.Streams) (int, error)
 	if most := supervisor.MaxSessionsByFiles(); most > 0 && most < o.maxSessions {
 		log.Warn("open file limit is too low for --max-sessions; raise the hard limit (ulimit -Hn)", "sessions", most, "max_sessions", o.maxSessions)
 	}
-	set, err := o.servers.newToolSet(s.Err, log, nil)
+	set, err := o.servers.NewToolSet(s.Err, log, nil)
 	if err != nil {
 		return cmdkit.StatusUsage, err
 	}
 	defer set.Close()
 	sup, err := supervisor.New(&supervisor.Options{
-		Functions: set.Functions(), Dir: o.sessionDir, ScrubEnv: clientSecrets(), RecoverCommand: cmdkit.RecoverCommand, MaxSessions: o.maxSessions, Memory: int64(o.memory), Processes: o.processes, CPUs: o.cpus,
-		Logger: log, Grants: userConfigFile(), BeforeWrite: socketMover(l), GrantHint: func(name, _ string, g session.Grant) string { return grantCommand(name, g) },
+		Functions: set.Functions(), Dir: o.sessionDir, ScrubEnv: cmdflags.ClientSecrets(), RecoverCommand: cmdkit.RecoverCommand, MaxSessions: o.maxSessions, Memory: int64(o.memory), Processes: o.processes, CPUs: o.cpus,
+		Logger: log, Grants: cmdflags.UserConfigFile(), BeforeWrite: socketMover(l), GrantHint: func(name, _ string, g session.Grant) string { return cmdflags.GrantCommand(name, g) },
 	})
 	if err != nil {
 		return cmdkit.StatusFailed, err
@@ -271,15 +271,15 @@ func cacheNames(list func() []string) func() []string {
 
 // specFor finds the runtime that a client of the daemon asks for, with its packages.
 func specFor(p client.CreateParams) (workers.Spec, error) {
-	c := runtimeFlags{dir: p.Dir}
+	c := cmdflags.RuntimeFlags{Dir: p.Dir}
 	if len(p.Command) > 0 {
-		c.worker = languages.WorkerFlag{{Name: p.Language, Command: p.Command}}
+		c.Worker = languages.WorkerFlag{{Name: p.Language, Command: p.Command}}
 	}
-	l, err := c.findLanguage(p.Language)
+	l, err := c.FindLanguage(p.Language)
 	if err != nil {
 		return workers.Spec{}, err
 	}
-	if err := c.resolvePaths(); err != nil {
+	if err := c.ResolvePaths(); err != nil {
 		return workers.Spec{}, err
 	}
 	names, err := l.Packages.Canonical(p.Packages)
@@ -290,7 +290,7 @@ func specFor(p client.CreateParams) (workers.Spec, error) {
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		env = append(env, name+"="+p.Env[name])
 	}
-	s := l.NewSpec(p.Runtime, c.dir, languages.RuntimeSettings{Env: env})
-	s.Sandbox, s.Limits = sandboxFromParams(p), cmdflags.LimitsFromClient(p.Limits)
-	return withPreparation(l, s, names), errors.Join(s.Sandbox.Validate(), s.Limits.Validate())
+	s := l.NewSpec(p.Runtime, c.Dir, languages.RuntimeSettings{Env: env})
+	s.Sandbox, s.Limits = cmdflags.SandboxFromParams(p), cmdflags.LimitsFromClient(p.Limits)
+	return cmdflags.WithPreparation(l, s, names), errors.Join(s.Sandbox.Validate(), s.Limits.Validate())
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/internal/securefile"
@@ -310,7 +311,7 @@ func (v *turnView) reportState(reply session.Reply) {
 	switch {
 	case reply.InputRequest != nil && reply.InputRequest.Permission != nil:
 		p := reply.InputRequest.Permission
-		fmt.Fprintf(v.streams.Err, "repl: waiting for a permission: %s (allow it with %s, or refuse it with %s --deny)\n", p.AccessDenied, grantCommand(reply.Session, p.Grant)+v.cmd.sameTargetFlags(), "repl grant "+reply.Session+v.cmd.sameTargetFlags())
+		fmt.Fprintf(v.streams.Err, "repl: waiting for a permission: %s (allow it with %s, or refuse it with %s --deny)\n", p.AccessDenied, cmdflags.GrantCommand(reply.Session, p.Grant)+v.cmd.sameTargetFlags(), "repl grant "+reply.Session+v.cmd.sameTargetFlags())
 	case reply.InputRequest != nil && reply.InputRequest.Form != nil:
 		fmt.Fprintf(v.streams.Err, "repl: waiting for the user: %s (answer with repl attach %s)\n", reply.InputRequest.Form.Question(), reply.Session)
 	case reply.InputRequest != nil:

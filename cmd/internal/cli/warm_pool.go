@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
@@ -78,7 +79,7 @@ func (w *warmPoolFlags) poolSpecs() []daemon.WarmPoolOptions {
 // virtual environment, and the saved grants.
 func startStamp(spec *workers.Spec) string {
 	var stamp strings.Builder
-	for _, path := range []string{spec.Path, filepath.Join(filepath.Dir(spec.Path), "..", "pyvenv.cfg"), string(userConfigFile())} {
+	for _, path := range []string{spec.Path, filepath.Join(filepath.Dir(spec.Path), "..", "pyvenv.cfg"), string(cmdflags.UserConfigFile())} {
 		if i, err := os.Stat(path); err == nil {
 			fmt.Fprintf(&stamp, "%d %d;", i.Size(), i.ModTime().UnixNano())
 		} else {

@@ -1,6 +1,7 @@
-// Package cmdflags has groups of flags that several commands of repl share: where a command logs,
-// and the limits of a session. Each group is a struct. AddFlags defines its flags, and further
-// methods check the values and make of them what other packages take.
+// Package cmdflags has groups of flags that several commands of repl share: the runtime of a session,
+// its sandbox, limits, packages and MCP servers, its terminal, and where a command logs. Each group is
+// a struct. AddFlags defines its flags, and further methods check the values and make of them what
+// other packages take.
 //
 //	var log cmdflags.LogFlags
 //	log.AddFlags(f)
@@ -9,5 +10,5 @@
 //
 // Several programs may share a log. It never has code, output or secrets in it.
 //
-// The package starts no goroutines, and knows no languages and no commands.
+// The package starts no goroutines, and knows no commands.
 package cmdflags

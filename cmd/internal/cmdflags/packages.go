@@ -1,4 +1,4 @@
-package cli
+package cmdflags
 
 import (
 	"cmp"
@@ -20,12 +20,12 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A packageList is the value of --with, which names a package and may be repeated.
-type packageList []string
+// A PackageList is the value of --with, which names a package and may be repeated.
+type PackageList []string
 
-func (l *packageList) String() string { return strings.Join(*l, " ") }
+func (l *PackageList) String() string { return strings.Join(*l, " ") }
 
-func (l *packageList) Set(name string) error {
+func (l *PackageList) Set(name string) error {
 	*l = append(*l, name)
 	return nil
 }
@@ -34,9 +34,9 @@ func (l *packageList) Set(name string) error {
 // say what it did not finish.
 const packageTimeout = pkginstall.DefaultTimeout + time.Minute
 
-// withPreparation returns a spec for sessions that have these packages, given by canonical names.
+// WithPreparation returns a spec for sessions that have these packages, given by canonical names.
 // Sessions use the sandbox of the spec.
-func withPreparation(l languages.Language, spec workers.Spec, names []string) workers.Spec {
+func WithPreparation(l languages.Language, spec workers.Spec, names []string) workers.Spec {
 	if len(names) == 0 {
 		return spec
 	}
@@ -71,7 +71,7 @@ func sessionWritableDirs(spec workers.Spec) (dirs []string, err error) {
 		return nil, err
 	}
 	workspace = paths.RealOrSame(workspace)
-	always, err := userConfigFile().List(workspace)
+	always, err := UserConfigFile().List(workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -97,15 +97,15 @@ func sessionWritableDirs(spec workers.Spec) (dirs []string, err error) {
 func withoutSecrets(environ []string) []string {
 	return slices.DeleteFunc(environ, func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		return slices.ContainsFunc(clientSecrets(), func(secret string) bool {
+		return slices.ContainsFunc(ClientSecrets(), func(secret string) bool {
 			prefix, many := strings.CutSuffix(secret, "*")
 			return name == secret || many && strings.HasPrefix(name, prefix)
 		})
 	})
 }
 
-// awaitPrepared shows the progress of a session's preparation until it is over or ctx ends.
-func awaitPrepared(ctx context.Context, w io.Writer, s session.Session, now session.Info) error {
+// AwaitPrepared shows the progress of a session's preparation until it is over or ctx ends.
+func AwaitPrepared(ctx context.Context, w io.Writer, s session.Session, now session.Info) error {
 	b := cmdkit.NewProgressBar(w)
 	defer b.Close()
 	return session.FollowPreparation(ctx, s, now, func(p timeline.Preparation) {
@@ -115,9 +115,9 @@ func awaitPrepared(ctx context.Context, w io.Writer, s session.Session, now sess
 	})
 }
 
-// canonicalNames returns the packages by their canonical names, for sessions of the only language
+// CanonicalNames returns the packages by their canonical names, for sessions of the only language
 // on offer.
-func (l packageList) canonicalNames(offered []languages.Language) ([]string, error) {
+func (l PackageList) CanonicalNames(offered []languages.Language) ([]string, error) {
 	if len(l) == 0 {
 		return nil, nil
 	}
@@ -131,10 +131,10 @@ func (l packageList) canonicalNames(offered []languages.Language) ([]string, err
 	return names, nil
 }
 
-// clientSecrets returns variables that a client needs only itself but passes on to servers. Code
+// ClientSecrets returns variables that a client needs only itself but passes on to servers. Code
 // that has them can act as the client. The user's own keys, such as OPENAI_API_KEY, stay, because
 // the code may need them. docs/mcp.md names the source of each variable.
-func clientSecrets() []string {
+func ClientSecrets() []string {
 	return []string{
 		"CLAUDE_CODE_MESSAGING_*",
 		"CLAUDE_CODE_OAUTH_*",

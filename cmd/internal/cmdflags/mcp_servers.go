@@ -1,4 +1,4 @@
-package cli
+package cmdflags
 
 import (
 	"flag"
@@ -31,21 +31,21 @@ func (l *sourceList) Set(value string) error {
 	return nil
 }
 
-// toolServerFlags holds the user's choice of the MCP servers whose tools code may call.
-type toolServerFlags struct {
-	sources     sourceList
+// ToolServerFlags holds the user's choice of the MCP servers whose tools code may call.
+type ToolServerFlags struct {
+	Sources     sourceList
 	allow, deny cmdkit.CommaList
 }
 
-func (m *toolServerFlags) addFlags(f *flag.FlagSet) {
-	f.Var(&m.sources, "mcp-servers", "`FILE` let code call the tools of the MCP servers in this file of mcpServers, or of those you approved in claude, codex, vscode or cursor; may be repeated")
+func (m *ToolServerFlags) AddFlags(f *flag.FlagSet) {
+	f.Var(&m.Sources, "mcp-servers", "`FILE` let code call the tools of the MCP servers in this file of mcpServers, or of those you approved in claude, codex, vscode or cursor; may be repeated")
 	f.Var(&m.allow, "allow-tool", "`TOOL` a tool of a server that code may call without asking: github.search_issues, or 'github.*' for all but destructive ones; may be repeated")
 	f.Var(&m.deny, "deny-tool", "`TOOL` a tool of a server that code may not call, or a pattern with *; may be repeated")
 }
 
-// resolveSources rejects invalid values and makes the files absolute.
-func (m *toolServerFlags) resolveSources() error {
-	if len(m.sources) == 0 && len(m.allow)+len(m.deny) > 0 {
+// ResolveSources rejects invalid values and makes the files absolute.
+func (m *ToolServerFlags) ResolveSources() error {
+	if len(m.Sources) == 0 && len(m.allow)+len(m.deny) > 0 {
 		return cmdkit.UsageErrorf("--allow-tool and --deny-tool need --mcp-servers")
 	}
 	for _, pattern := range slices.Concat(m.allow, m.deny) {
@@ -53,7 +53,7 @@ func (m *toolServerFlags) resolveSources() error {
 			return cmdkit.UsageErrorf("%q is not the name of a tool; write github.search_issues or 'github.*'", pattern)
 		}
 	}
-	for i, source := range m.sources {
+	for i, source := range m.Sources {
 		if source == "" {
 			return cmdkit.UsageErrorf("--mcp-servers needs a FILE, or one of %s", strings.Join(mcpclient.ClientNames(), ", "))
 		}
@@ -64,23 +64,23 @@ func (m *toolServerFlags) resolveSources() error {
 		if err != nil {
 			return err
 		}
-		m.sources[i] = absolute
+		m.Sources[i] = absolute
 	}
 	return nil
 }
 
-// newToolSet returns the servers without starting them. [mcpclient.Options] explains callerOf. It
+// NewToolSet returns the servers without starting them. [mcpclient.Options] explains callerOf. It
 // prints a line for each server that is left out.
-func (m *toolServerFlags) newToolSet(notes io.Writer, logger *slog.Logger, callerOf func(string) string) (*mcpclient.ServerSet, error) {
+func (m *ToolServerFlags) NewToolSet(notes io.Writer, logger *slog.Logger, callerOf func(string) string) (*mcpclient.ServerSet, error) {
 	o := mcpclient.Options{CallerOf: callerOf, Allow: m.allow, Deny: m.deny, Version: cmdkit.ProgramVersion(), Logger: logger}
-	if len(m.sources) == 0 {
+	if len(m.Sources) == 0 {
 		return mcpclient.NewServerSet(o), nil
 	}
 	dirs, err := install.FindConfigDirs()
 	if err != nil {
 		return nil, err
 	}
-	for _, source := range m.sources {
+	for _, source := range m.Sources {
 		list, skipped, err := mcpclient.LoadServers(source, dirs)
 		if err != nil {
 			return nil, cmdkit.UsageErrorf("%v", err)

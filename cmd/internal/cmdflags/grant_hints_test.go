@@ -1,4 +1,4 @@
-package cli
+package cmdflags
 
 import (
 	"strings"
@@ -16,11 +16,11 @@ func TestAllowCommand_ShellQuoting(t *testing.T) {
 		`repl grant main --tool 'github.*'`:                    {Call: "github.*"},
 		`repl grant main --write "$(printf %b '/x\0033[8my')"`: {Write: "/x\x1b[8my"},
 	} {
-		if got := grantCommand("main", g); got != want {
+		if got := GrantCommand("main", g); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		later := strings.Replace(want, "main", "--always --dir '/my work'", 1) + " (takes effect"
-		if got := laterGrantHint("main", "/my work", g); !strings.HasPrefix(got, later) {
+		if got := LaterGrantHint("main", "/my work", g); !strings.HasPrefix(got, later) {
 			t.Errorf("for later sessions: got %s, want %s", got, later)
 		}
 	}

@@ -1,4 +1,4 @@
-package cli
+package cmdflags
 
 import (
 	"crypto/sha256"
@@ -21,14 +21,14 @@ const (
 	historyNone    = "none"
 )
 
-// terminalFlags holds the flags of commands that are used at a terminal.
-type terminalFlags struct{ history string }
+// TerminalFlags holds the flags of commands that are used at a terminal.
+type TerminalFlags struct{ history string }
 
-func (t *terminalFlags) addFlags(f *flag.FlagSet) {
+func (t *TerminalFlags) AddFlags(f *flag.FlagSet) {
 	f.StringVar(&t.history, "history", historyUser, "`user|project|none` what Up recalls: all your inputs in this language, those in this project, or only those of this session")
 }
 
-func (t *terminalFlags) validateHistory() error {
+func (t *TerminalFlags) ValidateHistory() error {
 	switch t.history {
 	case historyUser, historyProject, historyNone:
 		return nil
@@ -36,9 +36,9 @@ func (t *terminalFlags) validateHistory() error {
 	return cmdkit.UsageErrorf("--history %q: use %s, %s or %s", t.history, historyUser, historyProject, historyNone)
 }
 
-// terminalOptions returns the options for a terminal that all commands share. dir is the directory
+// TerminalOptions returns the options for a terminal that all commands share. dir is the directory
 // of the session; "" means the current one.
-func (t *terminalFlags) terminalOptions(lang languages.Language, dir string) *console.Options {
+func (t *TerminalFlags) TerminalOptions(lang languages.Language, dir string) *console.Options {
 	dumb := cmdkit.IsDumbTerminal()
 	syntax := lang.Syntax
 	if dumb && syntax != nil { // it could not show that an indentation is removed
@@ -57,17 +57,17 @@ func (t *terminalFlags) terminalOptions(lang languages.Language, dir string) *co
 		Colour:         !dumb && os.Getenv("NO_COLOR") == "",
 		ViKeys:         console.ReadViMode(os.Getenv),
 		EditorCommand:  console.FindEditor(os.Getenv),
-		ExitStatus:     workerExitStatus,
+		ExitStatus:     WorkerExitStatus,
 	}
 }
 
-// workerExitStatus returns the exit status that stands for a worker's end.
-func workerExitStatus(end timeline.WorkerExited) int {
+// WorkerExitStatus returns the exit status that stands for a worker's end.
+func WorkerExitStatus(end timeline.WorkerExited) int {
 	return cmdkit.ExitStatus(end.ExitCode, end.Signal)
 }
 
 // historyPath returns the history file of a language, or "" if no history is saved.
-func (t *terminalFlags) historyPath(lang, dir string) string {
+func (t *TerminalFlags) historyPath(lang, dir string) string {
 	state := cmdkit.StateDir()
 	if state == "" || t.history == historyNone {
 		return ""

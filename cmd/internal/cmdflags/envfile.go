@@ -1,4 +1,4 @@
-package cli
+package cmdflags
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 // maxEnvFileBytes bounds the size of a file of variables.
 const maxEnvFileBytes = 1 << 20
 
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var VariableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // readEnvFile reads a file of lines NAME=VALUE, as "K=V".
 func readEnvFile(path string) ([]string, error) {
@@ -53,7 +53,7 @@ func parseEnvLine(line string) (string, error) {
 	switch {
 	case !ok:
 		return "", errors.New("not NAME=VALUE")
-	case !variableName.MatchString(name):
+	case !VariableName.MatchString(name):
 		return "", fmt.Errorf("%q is not a valid variable name", name)
 	case strings.ContainsRune(value, 0):
 		return "", errors.New("a variable cannot hold a NUL")

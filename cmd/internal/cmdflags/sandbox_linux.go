@@ -1,8 +1,8 @@
-package cli
+package cmdflags
 
 import "github.com/turnstone-repl/turnstone/workers"
 
-const defaultAgentLevel = workers.Workspace
+const DefaultAgentLevel = workers.Workspace
 
 // weakerMechanism is the fallback that a user may choose if the full sandbox is not available.
-const weakerMechanism = workers.Landlock
+const WeakerMechanism = workers.Landlock

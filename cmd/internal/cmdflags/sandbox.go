@@ -1,4 +1,4 @@
-package cli
+package cmdflags
 
 import (
 	"context"
@@ -19,14 +19,14 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// sandboxFlags holds the user's options for the sandbox of a session.
-type sandboxFlags struct {
-	level, network, ask   string
-	acceptMechanism, home string
+// SandboxFlags holds the user's options for the sandbox of a session.
+type SandboxFlags struct {
+	Level, network, ask   string
+	AcceptMechanism, home string
 	writable, readable    pathListFlag
 	acceptedPaths         pathListFlag
 	hosts                 cmdkit.StringList
-	isRemote              bool // the session is on another machine
+	IsRemote              bool // the session is on another machine
 }
 
 // A pathListFlag is the value of a flag that names a file or directory and may be repeated.
@@ -39,37 +39,37 @@ func (f *pathListFlag) Set(dir string) error {
 	return nil
 }
 
-func (sf *sandboxFlags) addFlags(f *flag.FlagSet) {
-	f.StringVar(&sf.level, "sandbox", string(workers.Full), "`LEVEL` what the session may write: nothing (read-only), its directory (workspace), or all that you may write (full, without a sandbox)")
+func (sf *SandboxFlags) AddFlags(f *flag.FlagSet) {
+	f.StringVar(&sf.Level, "sandbox", string(workers.Full), "`LEVEL` what the session may write: nothing (read-only), its directory (workspace), or all that you may write (full, without a sandbox)")
 	f.Var(&sf.writable, "allow-write", "`PATH` a directory or file that a sandboxed session may also write; may be repeated")
 	f.Var(&sf.acceptedPaths, "confirm-write", "`REALPATH` confirm an --allow-write by its real path, where programs outside the sandbox run or read what is written, such as in a directory of your PATH; may be repeated")
 	f.Var(&sf.readable, "allow-read", "`PATH` a directory or file of your home directory or /tmp that a sandboxed session may also see; may be repeated")
 	f.StringVar(&sf.home, "home-access", string(workers.HomeDocuments), "`documents|tools` what a sandboxed session sees of your home directory: toolchains and caches (tools), or also documents, which are names without a leading dot")
-	f.StringVar(&sf.acceptMechanism, "sandbox-fallback", "", "`MECHANISM` a weaker sandbox to use if the full one is not available: landlock, on Linux without user namespaces")
+	f.StringVar(&sf.AcceptMechanism, "sandbox-fallback", "", "`MECHANISM` a weaker sandbox to use if the full one is not available: landlock, on Linux without user namespaces")
 	f.StringVar(&sf.ask, "ask-permission", askYes, "`yes|no` let a call wait while you are asked whether the sandbox should allow it; with no, or without a user to ask, it is refused at once")
 	f.StringVar(&sf.network, "network", string(workers.NetworkList), "`NETWORK` what a sandboxed session may reach: the hosts of --allow-host and those you allow later (list), only its own loopback (none), or everything (full)")
 	f.Var(&sf.hosts, "allow-host", "`HOST` a host that any program of a sandboxed session may reach, at any TCP port unless one is given: example.org, *.example.org, example.org:5432, an address, or packages for the registries of pip, uv, npm and R; may be repeated")
 }
 
-// useAgentDefaults sets the default level of repl mcp: an agent gets a sandbox where sandboxes
+// UseAgentDefaults sets the default level of repl mcp: an agent gets a sandbox where sandboxes
 // exist, unless the user asks for another level. A system that refuses the sandbox refuses the
 // session.
-func (sf *sandboxFlags) useAgentDefaults(f *flag.FlagSet) {
-	sf.level = string(defaultAgentLevel)
+func (sf *SandboxFlags) UseAgentDefaults(f *flag.FlagSet) {
+	sf.Level = string(DefaultAgentLevel)
 	f.Lookup("sandbox").DefValue = "workspace on Linux, full elsewhere"
 }
 
-// buildSandbox checks the options and returns the sandbox. It returns nil without one.
-func (sf *sandboxFlags) buildSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
+// BuildSandbox checks the options and returns the sandbox. It returns nil without one.
+func (sf *SandboxFlags) BuildSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
 	var settings userconfig.Settings // the file is about this machine
-	if !sf.isRemote {
+	if !sf.IsRemote {
 		var err error
-		if settings, err = userConfigFile().Read(); err != nil {
+		if settings, err = UserConfigFile().Read(); err != nil {
 			return nil, err
 		}
 	}
 	sf.setDefaults(f, settings)
-	level, err := workers.ParseSandboxLevel(sf.level)
+	level, err := workers.ParseSandboxLevel(sf.Level)
 	if err != nil {
 		return nil, cmdkit.UsageErrorf("%s: %v", sf.valueOrigin(f, "sandbox"), err)
 	}
@@ -82,7 +82,7 @@ func (sf *sandboxFlags) buildSandbox(f *flag.FlagSet) (*workers.Sandbox, error) 
 	if sf.ask != askYes && sf.ask != askNo {
 		return nil, cmdkit.UsageErrorf("%s %s: use yes or no", sf.valueOrigin(f, "ask-permission"), sf.ask)
 	}
-	accept, err := workers.ParseSandboxMechanism(sf.acceptMechanism)
+	accept, err := workers.ParseSandboxMechanism(sf.AcceptMechanism)
 	if err != nil {
 		return nil, cmdkit.UsageErrorf("%s: %v", sf.valueOrigin(f, "sandbox-fallback"), err)
 	}
@@ -116,15 +116,15 @@ func (sf *sandboxFlags) buildSandbox(f *flag.FlagSet) (*workers.Sandbox, error) 
 }
 
 // collectPaths returns the files and directories that the user's file and a flag name.
-func (sf *sandboxFlags) collectPaths(name string, saved, flagPaths []string) (all []string, err error) {
+func (sf *SandboxFlags) collectPaths(name string, saved, flagPaths []string) (all []string, err error) {
 	for _, path := range saved {
 		if !isDirOrFile(path) {
-			return nil, cmdkit.UsageErrorf("%s in %s: %s is neither a directory nor a regular file", name, userConfigFile(), path)
+			return nil, cmdkit.UsageErrorf("%s in %s: %s is neither a directory nor a regular file", name, UserConfigFile(), path)
 		}
 		all = append(all, path)
 	}
 	for _, path := range flagPaths {
-		if sf.isRemote {
+		if sf.IsRemote {
 			err = cmdkit.RequireAbsolute("--"+name, path)
 		} else if isDirOrFile(path) {
 			path, err = filepath.Abs(path)
@@ -145,22 +145,22 @@ func isDirOrFile(path string) bool {
 	return err == nil && (i.IsDir() || i.Mode().IsRegular())
 }
 
-// remoteSandbox returns the sandbox for additional remotes. It uses neither local directories nor
+// RemoteSandbox returns the sandbox for additional remotes. It uses neither local directories nor
 // the user's file, which is about this machine. Call it before buildSandbox.
-func (sf sandboxFlags) remoteSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
-	sf.isRemote, sf.writable, sf.acceptedPaths, sf.readable = true, nil, nil, nil
-	return sf.buildSandbox(f)
+func (sf SandboxFlags) RemoteSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
+	sf.IsRemote, sf.writable, sf.acceptedPaths, sf.readable = true, nil, nil, nil
+	return sf.BuildSandbox(f)
 }
 
 // The values of --ask-permission.
 const askYes, askNo = "yes", "no"
 
 // setDefaults replaces flags that were not given by the settings of the user's file.
-func (sf *sandboxFlags) setDefaults(f *flag.FlagSet, s userconfig.Settings) {
+func (sf *SandboxFlags) setDefaults(f *flag.FlagSet, s userconfig.Settings) {
 	for name, to := range map[string]struct {
 		value *string
 		kept  string
-	}{"sandbox": {&sf.level, s.Sandbox}, "network": {&sf.network, s.Network}, "home-access": {&sf.home, s.Home}, "ask-permission": {&sf.ask, s.Ask}, "sandbox-fallback": {&sf.acceptMechanism, s.Accept}} {
+	}{"sandbox": {&sf.Level, s.Sandbox}, "network": {&sf.network, s.Network}, "home-access": {&sf.home, s.Home}, "ask-permission": {&sf.ask, s.Ask}, "sandbox-fallback": {&sf.AcceptMechanism, s.Accept}} {
 		if to.kept != "" && !cmdkit.IsFlagSet(f, name) {
 			*to.value = to.kept
 		}
@@ -168,19 +168,19 @@ func (sf *sandboxFlags) setDefaults(f *flag.FlagSet, s userconfig.Settings) {
 }
 
 // valueOrigin returns where the value of a flag comes from.
-func (sf *sandboxFlags) valueOrigin(f *flag.FlagSet, name string) string {
+func (sf *SandboxFlags) valueOrigin(f *flag.FlagSet, name string) string {
 	if cmdkit.IsFlagSet(f, name) {
 		return "--" + name
 	}
-	return name + " in " + string(userConfigFile())
+	return name + " in " + string(UserConfigFile())
 }
 
 // settingsEnv set to noSettings makes a server of ours ignore the user's sandbox.toml.
-const settingsEnv, noSettings = "TURNSTONE_SANDBOX_SETTINGS", "none"
+const SettingsEnv, NoSettings = "TURNSTONE_SANDBOX_SETTINGS", "none"
 
-// userConfigFile returns the user's sandbox.toml, or "" if it is ignored.
-func userConfigFile() userconfig.SandboxFile {
-	if os.Getenv(settingsEnv) == noSettings {
+// UserConfigFile returns the user's sandbox.toml, or "" if it is ignored.
+func UserConfigFile() userconfig.SandboxFile {
+	if os.Getenv(SettingsEnv) == NoSettings {
 		return ""
 	}
 	return userconfig.DefaultSandboxFile(os.Getenv)
@@ -197,8 +197,8 @@ func hideUserConfig(s *workers.Sandbox) {
 	}
 }
 
-// setSandboxParams adds a sandbox to a request to a daemon.
-func setSandboxParams(s *workers.Sandbox, p *client.CreateParams) {
+// SetSandboxParams adds a sandbox to a request to a daemon.
+func SetSandboxParams(s *workers.Sandbox, p *client.CreateParams) {
 	if s != nil {
 		p.Sandbox, p.Writable, p.Network, p.Hosts, p.AskUser = string(s.Level), s.Writable, string(s.Network), s.Hosts, s.AskUser
 		p.Protected, p.Accept, p.Home, p.Readable = s.Protected, string(s.AcceptMechanism), string(s.Home), s.Readable
@@ -209,9 +209,9 @@ func setSandboxParams(s *workers.Sandbox, p *client.CreateParams) {
 // loginVariables name the user's screen, keys and buses. Their values differ between logins.
 var loginVariables = []string{"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SSH_AUTH_SOCK", "SSH_AGENT_PID", "KRB5CCNAME", "DBUS_SESSION_BUS_ADDRESS"}
 
-// loginEnv returns the login variables that a session without a sandbox takes over from its
+// LoginEnv returns the login variables that a session without a sandbox takes over from its
 // creator. The daemon has those of the login that started it, which may have ended.
-func loginEnv(s *workers.Sandbox) map[string]string {
+func LoginEnv(s *workers.Sandbox) map[string]string {
 	if s.Confines() {
 		return nil
 	}
@@ -224,8 +224,8 @@ func loginEnv(s *workers.Sandbox) map[string]string {
 	return env
 }
 
-// sandboxFromParams returns the sandbox that a client of the daemon asks for.
-func sandboxFromParams(p client.CreateParams) *workers.Sandbox {
+// SandboxFromParams returns the sandbox that a client of the daemon asks for.
+func SandboxFromParams(p client.CreateParams) *workers.Sandbox {
 	if p.Sandbox == "" {
 		return nil
 	}
@@ -240,8 +240,8 @@ func sandboxFromParams(p client.CreateParams) *workers.Sandbox {
 	return s
 }
 
-// requireSandbox returns an error if a session has another sandbox than the user asks for.
-func requireSandbox(s *workers.Sandbox, now session.Info) error {
+// RequireSandbox returns an error if a session has another sandbox than the user asks for.
+func RequireSandbox(s *workers.Sandbox, now session.Info) error {
 	if s == nil || now.Sandbox == s.String() {
 		return nil
 	}
@@ -252,14 +252,14 @@ func requireSandbox(s *workers.Sandbox, now session.Info) error {
 	return fmt.Errorf("session %s is open with the sandbox %s, not %s; close it, use another name, or request that sandbox with --sandbox", now.Name, has, s)
 }
 
-// trySandboxIn starts a program in a sandbox, in a directory.
-func trySandboxIn(ctx context.Context, sandbox *workers.Sandbox, dir string) (lines []string, err error) {
+// TrySandboxIn starts a program in a sandbox, in a directory.
+func TrySandboxIn(ctx context.Context, sandbox *workers.Sandbox, dir string) (lines []string, err error) {
 	state, err := os.MkdirTemp("", "repl-sandbox-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(state) }()
-	sup, err := supervisor.New(&supervisor.Options{Dir: filepath.Join(state, "sessions"), StartTimeout: probeTimeout})
+	sup, err := supervisor.New(&supervisor.Options{Dir: filepath.Join(state, "sessions"), StartTimeout: ProbeTimeout})
 	if err != nil {
 		return nil, err
 	}
@@ -267,16 +267,16 @@ func trySandboxIn(ctx context.Context, sandbox *workers.Sandbox, dir string) (li
 	return sup.TrySandbox(ctx, sandbox, dir)
 }
 
-// trySandboxHere tests whether sessions can be confined on this system. Each system has its own
+// TrySandboxHere tests whether sessions can be confined on this system. Each system has its own
 // settings that forbid it.
-func trySandboxHere(ctx context.Context, accept workers.SandboxMechanism) ([]string, error) {
+func TrySandboxHere(ctx context.Context, accept workers.SandboxMechanism) ([]string, error) {
 	dir, err := os.MkdirTemp("", "repl-try-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	return trySandboxIn(ctx, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, AcceptMechanism: accept, NoNotice: true}, dir)
+	return TrySandboxIn(ctx, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, AcceptMechanism: accept, NoNotice: true}, dir)
 }
 
 // probeTimeout bounds a trial of a sandbox, and each check of doctor.
-const probeTimeout = 10 * time.Second
+const ProbeTimeout = 10 * time.Second
