@@ -12,6 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -19,16 +20,16 @@ import (
 
 // newAttachCommand lets a user watch a session of the daemon and type into it.
 func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
-	r := newDaemonCommand(f)
-	watch := r.flags.Bool("watch", false, "only watch; needs no terminal")
-	exclusive := r.flags.Bool("exclusive", false, "keep the write lock: no other client may write while you are attached")
+	r := daemonlink.NewDaemonCommand(f)
+	watch := r.Flags.Bool("watch", false, "only watch; needs no terminal")
+	exclusive := r.Flags.Bool("exclusive", false, "keep the write lock: no other client may write while you are attached")
 	// A user may attach twice, and each terminal must show what is typed at the other.
-	self := r.flags.String("as", cmdkit.CommandAuthor(strconv.Itoa(os.Getpid())), "`NAME` the name that others see; default your user name and a number")
+	self := r.Flags.String("as", cmdkit.CommandAuthor(strconv.Itoa(os.Getpid())), "`NAME` the name that others see; default your user name and a number")
 	var terminal cmdflags.TerminalFlags
-	terminal.AddFlags(r.flags)
-	r.log.AddFlags(f)
+	terminal.AddFlags(r.Flags)
+	r.Log.AddFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
-		words, err := r.parseArgs(args, "SESSION")
+		words, err := r.ParseArgs(args, "SESSION")
 		if err == nil {
 			err = terminal.ValidateHistory()
 		}
@@ -42,17 +43,17 @@ func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--as %q: use a name of up to %d bytes, without control or invisible characters", *self, client.MaxAuthorBytes)
 		}
 		if *watch {
-			return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+			return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 				return followEvents(ctx, r, s, c, words[0], 0, true, newEventPrinter())
 			})
 		}
 		if !console.IsUsable() {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("attach needs a terminal; --watch shows the session without one")
 		}
-		if err := r.log.KeepOffTerminal(f); err != nil {
+		if err := r.Log.KeepOffTerminal(f); err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			now, err := c.GetSession(ctx, words[0])
 			if err != nil {
 				return cmdkit.StatusFailed, err
@@ -63,7 +64,7 @@ func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
 			if err := cmdflags.AwaitPrepared(ctx, s.Err, c.Session(now.Name), now); err != nil {
 				return cmdkit.StatusFailed, err
 			}
-			own := r.link.Session(now.Name).WithAuthor(*self)
+			own := r.Link.Session(now.Name).WithAuthor(*self)
 			if *exclusive {
 				if err := own.TakeWriteLock(ctx, true); err != nil {
 					return cmdkit.StatusFailed, err
@@ -76,7 +77,7 @@ func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
 			if err != nil {
 				return cmdkit.StatusFailed, err
 			}
-			fmt.Fprintf(s.Err, "[detached: %s goes on; repl close %s%s ends it]\n", now.Name, now.Name, r.sameTargetFlags())
+			fmt.Fprintf(s.Err, "[detached: %s goes on; repl close %s%s ends it]\n", now.Name, now.Name, r.SameTargetFlags())
 			return status, nil
 		})
 	}
@@ -84,8 +85,8 @@ func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
 
 // refuseOwnTerminal refuses to show a session at its own terminal. There, each line that is shown
 // would be output of the session, which is shown again.
-func refuseOwnTerminal(d *daemonCommand, now session.Info) error {
-	if d.isRemote() || !cmdkit.HasSameTerminal(now.PID) {
+func refuseOwnTerminal(d *daemonlink.DaemonCommand, now session.Info) error {
+	if d.IsRemote() || !cmdkit.HasSameTerminal(now.PID) {
 		return nil
 	}
 	return cmdkit.UsageErrorf("this terminal belongs to session %s, which cannot show itself; use another terminal", now.Name)
@@ -104,13 +105,13 @@ type attachedSession struct {
 }
 
 // newAttachedSession adapts a session for the terminal. now is its current state.
-func newAttachedSession(ctx context.Context, d *daemonCommand, s *client.Session, now session.Info) attachedSession {
-	a := attachedSession{Session: s, outages: outagesOf(d.link), remoteName: d.link.RemoteName()}
-	if d.isRemote() {
-		a.rewriteEvent = crashNoticeRewriter(now, d.sameTargetFlags())
+func newAttachedSession(ctx context.Context, d *daemonlink.DaemonCommand, s *client.Session, now session.Info) attachedSession {
+	a := attachedSession{Session: s, outages: outagesOf(d.Link), remoteName: d.Link.RemoteName()}
+	if d.IsRemote() {
+		a.rewriteEvent = daemonlink.CrashNoticeRewriter(now, d.SameTargetFlags())
 	}
 	if a.startAt = lastScreen(ctx, s, console.WindowSize()); a.startAt.after > 0 {
-		a.skippedNotice = fmt.Sprintf("earlier output is not shown; repl events %s%s prints all of it", now.Name, d.sameTargetFlags())
+		a.skippedNotice = fmt.Sprintf("earlier output is not shown; repl events %s%s prints all of it", now.Name, d.SameTargetFlags())
 	}
 	return a
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/remote/bridge"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
@@ -31,7 +32,7 @@ const minAliveTimeout = time.Second
 // --remote run it at the remote end.
 func newBridgeCommand(f *flag.FlagSet) cmdkit.Action {
 	socket := f.String("socket", "", cmdkit.SocketUsage)
-	start := f.String("start", startAuto, "`auto|never` start a daemon if none answers; it exits after "+text.DurationWords(daemonIdleTimeout)+" without use")
+	start := f.String("start", startAuto, "`auto|never` start a daemon if none answers; it exits after "+text.DurationWords(daemonlink.DaemonIdleTimeout)+" without use")
 	login := f.Bool("login-env", false, "start the daemon with the environment of a login")
 	alive := f.Duration("silence-timeout", 0, "`DURATION` exit when nothing arrives for this long; 0 is never")
 	nonce := f.String("nonce", "", "`WORD` a random word for the greeting")
@@ -62,7 +63,7 @@ func newBridgeCommand(f *flag.FlagSet) cmdkit.Action {
 				if *login {
 					return restartInLoginShell(args)
 				}
-				return ensureDaemon(ctx, cmp.Or(*socket, persistentSocket(os.Getenv)), s.Err)
+				return daemonlink.EnsureDaemon(ctx, cmp.Or(*socket, persistentSocket(os.Getenv)), s.Err)
 			}
 		}
 		ctx, stop := cmdkit.CatchSignals(os.Interrupt)

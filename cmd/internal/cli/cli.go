@@ -10,13 +10,14 @@ import (
 	"syscall"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 )
 
 // Main runs a command line, which lacks the program's name, and returns the exit status. It uses the
 // process's streams, signals and environment.
 func Main(args []string) int {
-	chooseTempDir()
+	daemonlink.ChooseTempDir()
 	return dispatchCommand(cmdkit.Streams{In: cmdkit.StreamOrNull(os.Stdin), Out: cmdkit.StreamOrNull(os.Stdout), Err: cmdkit.StreamOrNull(os.Stderr)}, args)
 }
 

@@ -11,14 +11,15 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
 // newClientsCommand shows the clients of the daemon and their sessions.
 func newClientsCommand(f *flag.FlagSet) cmdkit.Action {
-	r := newDaemonCommand(f)
+	r := daemonlink.NewDaemonCommand(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
-		words, err := cmdkit.ParseInterspersed(r.flags, args)
+		words, err := cmdkit.ParseInterspersed(r.Flags, args)
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
@@ -26,12 +27,12 @@ func newClientsCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("repl clients takes at most one argument, not %q", words[1])
 		}
 		session := strings.Join(words, "")
-		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			all, err := c.ListClients(ctx, session)
 			if err != nil {
 				return cmdkit.StatusFailed, err
 			}
-			if r.json {
+			if r.Json {
 				return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, all)
 			}
 			shown := 0
@@ -80,17 +81,17 @@ func attachmentText(a client.ConnectedClient) string {
 
 // newDetachCommand ends the connection of another client.
 func newDetachCommand(f *flag.FlagSet) cmdkit.Action {
-	r := newDaemonCommand(f)
-	lockHolder := r.flags.String("lock-holder", "", "`SESSION` the client that holds the write lock of that session, instead of CLIENT")
+	r := daemonlink.NewDaemonCommand(f)
+	lockHolder := r.Flags.String("lock-holder", "", "`SESSION` the client that holds the write lock of that session, instead of CLIENT")
 	return func(_ cmdkit.Streams, args []string) (int, error) {
-		words, err := cmdkit.ParseInterspersed(r.flags, args)
+		words, err := cmdkit.ParseInterspersed(r.Flags, args)
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
 		if len(words) != 1 && *lockHolder == "" || len(words) > 0 && *lockHolder != "" {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("repl detach needs one CLIENT from the list of repl clients, or --lock-holder SESSION for the client that holds the write lock of that session")
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			id := strings.Join(words, "")
 			if *lockHolder != "" {
 				all, err := c.ListClients(ctx, *lockHolder)
@@ -118,17 +119,17 @@ func newDetachCommand(f *flag.FlagSet) cmdkit.Action {
 
 // newWaitCommand waits until a session is idle.
 func newWaitCommand(f *flag.FlagSet) cmdkit.Action {
-	r := newDaemonCommand(f)
-	limit := r.flags.Duration("timeout", 0, "`DURATION` give up after this time; 0 is never")
+	r := daemonlink.NewDaemonCommand(f)
+	limit := r.Flags.Duration("timeout", 0, "`DURATION` give up after this time; 0 is never")
 	return func(s cmdkit.Streams, args []string) (int, error) {
-		words, err := r.parseArgs(args, "SESSION")
+		words, err := r.ParseArgs(args, "SESSION")
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
 		if *limit < 0 {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--timeout %s: use a positive time, or 0 for no limit", *limit)
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			now, err := c.GetSession(ctx, words[0])
 			if err != nil {
 				return cmdkit.StatusFailed, err
@@ -147,10 +148,10 @@ func newWaitCommand(f *flag.FlagSet) cmdkit.Action {
 					fmt.Fprintf(s.Err, "repl: waiting for input: %q (answer with repl input %s)\n", reply.InputRequest.Prompt, reply.Session)
 					return cmdkit.StatusWaiting, nil
 				case reply.State == session.StateIdle || reply.State == session.StateEnded:
-					if r.json {
-						return replyStatus(reply), cmdkit.PrintJSON(s.Out, reply)
+					if r.Json {
+						return daemonlink.ReplyStatus(reply), cmdkit.PrintJSON(s.Out, reply)
 					}
-					return replyStatus(reply), nil
+					return daemonlink.ReplyStatus(reply), nil
 				case *limit > 0 && time.Since(started) >= *limit:
 					fmt.Fprintf(s.Err, "repl: %s is still %s after %s\n", reply.Session, reply.State, *limit)
 					return cmdkit.StatusRunning, nil

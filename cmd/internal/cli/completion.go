@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -107,7 +108,7 @@ type completionLine struct {
 	pendingOption *cmdkit.FlagOption // whose value comes next
 	argCount      int                // number of arguments so far
 	argsOnly      bool               // no flags may follow
-	target        daemonTarget
+	target        daemonlink.DaemonTarget
 }
 
 func newCompletionLine(c cmdkit.CommandInfo, before []string) *completionLine {
@@ -141,11 +142,11 @@ func newCompletionLine(c cmdkit.CommandInfo, before []string) *completionLine {
 func (l *completionLine) setTarget(o *cmdkit.FlagOption, value string) {
 	switch o.Name {
 	case "socket":
-		l.target.socket = filepath.Clean(value)
+		l.target.Socket = filepath.Clean(value)
 	case "via":
-		l.target.via = value
+		l.target.Via = value
 	case "remote":
-		l.target.remote = value
+		l.target.Remote = value
 	}
 }
 
@@ -193,7 +194,7 @@ func (l *completionLine) placeholderValues(placeholder string) []cmdkit.Completi
 	case "REMOTES":
 		found = append(l.placeholderValues("REMOTE"), cmdkit.CompletionItem{Word: allRemotes})
 	case "REMOTE":
-		if all, err := userconfig.ReadRemotes(remotesFile()); err == nil {
+		if all, err := userconfig.ReadRemotes(daemonlink.RemotesFile()); err == nil {
 			for _, name := range append(slices.Sorted(maps.Keys(all)), userconfig.LocalRemote) {
 				found = append(found, cmdkit.CompletionItem{Word: name, Description: all[name].Command})
 			}
@@ -220,12 +221,12 @@ func (l *completionLine) placeholderValues(placeholder string) []cmdkit.Completi
 // sessionItems returns the sessions of the daemon if it answers in time. It does not ask a remote:
 // pressing Tab is no reason to log in somewhere.
 func (l *completionLine) sessionItems() []cmdkit.CompletionItem {
-	if l.target.resolveTarget() != nil || l.target.isRemote() {
+	if l.target.ResolveTarget() != nil || l.target.IsRemote() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 	defer cancel()
-	dialer, err := l.target.dialer(ctx)
+	dialer, err := l.target.Dialer(ctx)
 	if err != nil {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 )
 
@@ -40,18 +41,18 @@ func unansweredError(err error) error {
 
 // newDaemonControlCommand sends a command to the daemon's control plane and prints the answer.
 func newDaemonControlCommand(f *flag.FlagSet) cmdkit.Action {
-	r := newDaemonCommand(f)
+	r := daemonlink.NewDaemonCommand(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
-		words, err := r.parseArgs(args, "status|pause|resume|drain|stop")
+		words, err := r.ParseArgs(args, "status|pause|resume|drain|stop")
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		if err := r.resolveTarget(); err != nil {
+		if err := r.ResolveTarget(); err != nil {
 			return cmdkit.StatusUsage, err
 		}
 		ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 		defer stop()
-		dialer, err := r.dialer(ctx)
+		dialer, err := r.Dialer(ctx)
 		if err != nil {
 			return cmdkit.StatusFailed, err
 		}
@@ -59,7 +60,7 @@ func newDaemonControlCommand(f *flag.FlagSet) cmdkit.Action {
 		if err != nil {
 			return cmdkit.StatusUnreachable, err
 		}
-		defer closeAndWait(conn)
+		defer daemonlink.CloseAndWait(conn)
 		defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 		line, err := json.Marshal(map[string]string{"type": words[0]})
 		if err != nil {
@@ -102,14 +103,14 @@ func newDaemonControlCommand(f *flag.FlagSet) cmdkit.Action {
 			}
 		}
 		switch {
-		case r.json:
+		case r.Json:
 			return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, reply.Data)
 		case words[0] == "status":
 			var i daemonStatus
 			if err := json.Unmarshal(reply.Data, &i); err != nil {
 				return cmdkit.StatusFailed, err
 			}
-			_, err = io.WriteString(s.Out, i.summaryText(describeDaemon(&r.daemonTarget, conn)))
+			_, err = io.WriteString(s.Out, i.summaryText(describeDaemon(&r.DaemonTarget, conn)))
 			return cmdkit.StatusDone, err
 		}
 		return cmdkit.StatusDone, nil
@@ -117,11 +118,11 @@ func newDaemonControlCommand(f *flag.FlagSet) cmdkit.Action {
 }
 
 // describeDaemon returns the socket and host of the daemon of a connection.
-func describeDaemon(t *daemonTarget, conn net.Conn) string {
+func describeDaemon(t *daemonlink.DaemonTarget, conn net.Conn) string {
 	if transport, ok := conn.(interface{ Greeting() remote.Greeting }); ok {
 		return transport.Greeting().Socket + " on " + transport.Greeting().Host
 	}
-	return t.localSocket()
+	return t.LocalSocket()
 }
 
 // daemonStatus is the answer of the control plane to status.
@@ -136,7 +137,7 @@ func (s daemonStatus) summaryText(socket string) string {
 	p.AddLine("repl %s serves at %s (process %d, for %s)", s.Version, socket, s.PID, time.Since(s.Started).Round(time.Second))
 	p.AddLine("sessions:  %d", s.Sessions)
 	for _, w := range s.WarmPools {
-		p.AddLine("warm:      %s", warmPoolText(w))
+		p.AddLine("warm:      %s", daemonlink.WarmPoolText(w))
 	}
 	p.AddLine("clients:   %d", s.Connections)
 	p.AddLine("languages: %s", strings.Join(s.Languages, ", "))

@@ -13,23 +13,24 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // newEventsCommand prints a session's events as JSON lines, or its text.
 func newEventsCommand(f *flag.FlagSet) cmdkit.Action {
-	r := newDaemonCommand(f)
-	after := r.flags.Uint64("after", 0, "`N` only events after this number")
-	live := r.flags.Bool("follow", false, "also print new events, until Ctrl-C")
+	r := daemonlink.NewDaemonCommand(f)
+	after := r.Flags.Uint64("after", 0, "`N` only events after this number")
+	live := r.Flags.Bool("follow", false, "also print new events, until Ctrl-C")
 	return func(s cmdkit.Streams, args []string) (int, error) {
-		words, err := r.parseArgs(args, "SESSION")
+		words, err := r.ParseArgs(args, "SESSION")
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			show := newEventPrinter()
-			if r.json {
+			if r.Json {
 				show = func(w io.Writer, e timeline.Event) error { return json.NewEncoder(w).Encode(e) }
 			}
 			return followEvents(ctx, r, s, c, words[0], timeline.Seq(*after), *live, show)
@@ -104,7 +105,7 @@ func printEvent(w io.Writer, e timeline.Event) error {
 }
 
 // followEvents prints a session's events after a cursor: past ones, and with live also new ones.
-func followEvents(ctx context.Context, d *daemonCommand, s cmdkit.Streams, c *client.Conn, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
+func followEvents(ctx context.Context, d *daemonlink.DaemonCommand, s cmdkit.Streams, c *client.Conn, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
 	if live && cmdkit.IsTerminal(s.Out) {
 		now, err := c.GetSession(ctx, name)
 		if err == nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -24,7 +25,7 @@ import (
 
 // execFlags holds the flags of repl exec, and what resolveFlags makes of them.
 type execFlags struct {
-	daemon      *daemonCommand
+	daemon      *daemonlink.DaemonCommand
 	code        cmdkit.CodeFlag
 	wait        time.Duration
 	lang        string
@@ -41,7 +42,7 @@ type execFlags struct {
 }
 
 func (e *execFlags) addFlags(f *flag.FlagSet) {
-	e.daemon = newDaemonCommand(f)
+	e.daemon = daemonlink.NewDaemonCommand(f)
 	f.Var(&e.code, "e", cmdkit.CodeUsage)
 	f.DurationVar(&e.wait, "wait", 24*time.Hour, "`DURATION` how long to wait for the end or an input request")
 	f.Var(languages.LanguageFlag{Target: &e.lang}, "lang", languages.LangUsage())
@@ -52,7 +53,7 @@ func (e *execFlags) addFlags(f *flag.FlagSet) {
 	e.confinement.AddFlags(f)
 	e.limits.AddFlags(f)
 	f.Var(&e.packages, "with", cmdkit.WithUsage)
-	e.daemon.log.AddFlags(f)
+	e.daemon.Log.AddFlags(f)
 }
 
 // newExecCommand runs code in a session of the daemon and creates the session if it does not exist.
@@ -60,7 +61,7 @@ func newExecCommand(f *flag.FlagSet) cmdkit.Action {
 	var o execFlags
 	o.addFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
-		words, err := o.daemon.parseArgs(args, "SESSION")
+		words, err := o.daemon.ParseArgs(args, "SESSION")
 		if err == nil {
 			err = o.resolveFlags()
 		}
@@ -77,7 +78,7 @@ func newExecCommand(f *flag.FlagSet) cmdkit.Action {
 		if !utf8.ValidString(o.code.String()) {
 			return cmdkit.StatusUsage, errNotUTF8
 		}
-		return o.daemon.runWithClient(func(ctx context.Context, conn *client.Conn) (int, error) {
+		return o.daemon.RunWithClient(func(ctx context.Context, conn *client.Conn) (int, error) {
 			return o.run(ctx, s, conn, words[0])
 		})
 	}
@@ -104,16 +105,16 @@ func (e *execFlags) resolveFlags() (err error) {
 	if err := e.runtime.CheckExecutable(e.language); err != nil {
 		return err
 	}
-	if err := e.daemon.resolveTarget(); err != nil {
+	if err := e.daemon.ResolveTarget(); err != nil {
 		return err
 	}
-	e.daemon.startsDaemon = true
-	e.runtime.Limits, e.runtime.IsRemote = e.limits, e.daemon.isRemote()
+	e.daemon.StartsDaemon = true
+	e.runtime.Limits, e.runtime.IsRemote = e.limits, e.daemon.IsRemote()
 	e.confinement.IsRemote = e.runtime.IsRemote
 	if err := e.runtime.ResolvePaths(); err != nil {
 		return err
 	}
-	e.sandbox, err = e.confinement.BuildSandbox(e.daemon.flags)
+	e.sandbox, err = e.confinement.BuildSandbox(e.daemon.Flags)
 	return err
 }
 
@@ -138,7 +139,7 @@ func (e *execFlags) run(ctx context.Context, s cmdkit.Streams, conn *client.Conn
 		if paramsErr != nil {
 			return cmdkit.StatusFailed, paramsErr
 		}
-		if err = createSession(ctx, s, e.daemon.daemonTarget, conn, params); err == nil {
+		if err = createSession(ctx, s, e.daemon.DaemonTarget, conn, params); err == nil {
 			view.deadline = time.Now().Add(e.wait) // the session is open only now
 			start.WaitMS = view.firstWaitMS()
 			reply, err = conn.StartTurn(ctx, start)
@@ -159,7 +160,7 @@ func (e *execFlags) createParams(name string) (p client.CreateParams, err error)
 	}
 	p = client.CreateParams{
 		Name: name, Language: cmp.Or(e.custom.Name, e.lang), Command: e.custom.Command, Runtime: e.runtime.RuntimeInDaemon(e.language),
-		Dir: cmp.Or(e.runtime.Dir, e.daemon.remoteDir), Packages: e.packages, SessionIdleTimeoutMS: e.idleTimeout.Milliseconds(), Limits: e.limits.ClientLimits(),
+		Dir: cmp.Or(e.runtime.Dir, e.daemon.RemoteDir), Packages: e.packages, SessionIdleTimeoutMS: e.idleTimeout.Milliseconds(), Limits: e.limits.ClientLimits(),
 	}
 	cmdflags.SetSandboxParams(e.sandbox, &p)
 	if !e.runtime.IsRemote {
@@ -207,17 +208,17 @@ func (v *turnView) reportEarlier(e timeline.Event, reply session.Reply) bool {
 
 // newInputCommand answers an input request of a session.
 func newInputCommand(f *flag.FlagSet) cmdkit.Action {
-	r := newDaemonCommand(f)
+	r := daemonlink.NewDaemonCommand(f)
 	var lines cmdkit.CodeFlag
-	r.flags.Var(&lines, "e", "`TEXT` the answer, instead of a line from standard input; several -e are several lines")
-	eof := r.flags.Bool("eof", false, "send end of file, after the text if there is any")
-	wait := r.flags.Duration("wait", 24*time.Hour, "`DURATION` how long to wait for the end or an input request")
+	r.Flags.Var(&lines, "e", "`TEXT` the answer, instead of a line from standard input; several -e are several lines")
+	eof := r.Flags.Bool("eof", false, "send end of file, after the text if there is any")
+	wait := r.Flags.Duration("wait", 24*time.Hour, "`DURATION` how long to wait for the end or an input request")
 	return func(s cmdkit.Streams, args []string) (int, error) {
-		words, err := r.parseArgs(args, "SESSION")
+		words, err := r.ParseArgs(args, "SESSION")
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		if !cmdkit.IsFlagSet(r.flags, "e") && !*eof {
+		if !cmdkit.IsFlagSet(r.Flags, "e") && !*eof {
 			line, err := bufio.NewReader(io.LimitReader(s.In, session.MaxInputBytes+1)).ReadString('\n')
 			if err != nil && (!errors.Is(err, io.EOF) || line == "") {
 				return cmdkit.StatusFailed, fmt.Errorf("cannot read the answer from standard input: %w", err)
@@ -228,10 +229,10 @@ func newInputCommand(f *flag.FlagSet) cmdkit.Action {
 		if !utf8.ValidString(text) {
 			return cmdkit.StatusUsage, errNotUTF8
 		}
-		if text != "" || cmdkit.IsFlagSet(r.flags, "e") || !*eof {
+		if text != "" || cmdkit.IsFlagSet(r.Flags, "e") || !*eof {
 			text += "\n"
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			now, err := c.GetSession(ctx, words[0])
 			if err != nil {
 				return cmdkit.StatusFailed, err
@@ -257,7 +258,7 @@ func newInputCommand(f *flag.FlagSet) cmdkit.Action {
 
 // createSession creates a session of the daemon, reports that it is new, and shows its preparation
 // until that is over. An existing session must have the packages.
-func createSession(ctx context.Context, s cmdkit.Streams, w daemonTarget, c *client.Conn, p client.CreateParams) error {
+func createSession(ctx context.Context, s cmdkit.Streams, w daemonlink.DaemonTarget, c *client.Conn, p client.CreateParams) error {
 	now, err := c.CreateSession(ctx, p)
 	if err == nil { // the user must learn that an older session of this name is gone
 		fmt.Fprintf(s.Err, "repl: %s is a new session\n", p.Name)
@@ -265,9 +266,9 @@ func createSession(ctx context.Context, s cmdkit.Streams, w daemonTarget, c *cli
 			fmt.Fprintf(s.Err, "repl: %s\n", now.Notice)
 		}
 		if now.CrashedTranscript != "" {
-			how := fmt.Sprintf("its output is in %s, and %s %s%s writes its inputs", now.CrashedTranscript, cmdkit.RecoverCommand, now.Name, w.sameTargetFlags())
-			if w.isRemote() {
-				how = fmt.Sprintf("%s %s%s %s", cmdkit.RecoverCommand, now.Name, w.sameTargetFlags(), cmdkit.RecoverHint)
+			how := fmt.Sprintf("its output is in %s, and %s %s%s writes its inputs", now.CrashedTranscript, cmdkit.RecoverCommand, now.Name, w.SameTargetFlags())
+			if w.IsRemote() {
+				how = fmt.Sprintf("%s %s%s %s", cmdkit.RecoverCommand, now.Name, w.SameTargetFlags(), cmdkit.RecoverHint)
 			}
 			fmt.Fprintf(s.Err, "repl: %s is new; the session before it crashed when its daemon was killed; %s\n", now.Name, how)
 		}

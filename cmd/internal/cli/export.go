@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/session"
@@ -17,15 +18,15 @@ import (
 
 // newExportCommand writes a session as a file for another program.
 func newExportCommand(f *flag.FlagSet) cmdkit.Action {
-	r := newDaemonCommand(f)
-	format := r.flags.String("format", "", languages.FormatUsage())
-	path := r.flags.String("output", "", cmdkit.OutputUsage)
+	r := daemonlink.NewDaemonCommand(f)
+	format := r.Flags.String("format", "", languages.FormatUsage())
+	path := r.Flags.String("output", "", cmdkit.OutputUsage)
 	return func(s cmdkit.Streams, args []string) (int, error) {
-		words, err := r.parseArgs(args, "SESSION")
+		words, err := r.ParseArgs(args, "SESSION")
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			now, err := c.GetSession(ctx, words[0])
 			if err != nil {
 				return cmdkit.StatusFailed, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -19,11 +20,11 @@ import (
 // newFilesCommand lists the files that a session keeps, or writes one. Files of a remote session
 // arrive over the daemon's own connection.
 func newFilesCommand(f *flag.FlagSet) cmdkit.Action {
-	r := newDaemonCommand(f)
-	path := r.flags.String("output", "", cmdkit.OutputUsage)
-	r.flags.StringVar(path, "o", "", "`FILE` same as --output")
+	r := daemonlink.NewDaemonCommand(f)
+	path := r.Flags.String("output", "", cmdkit.OutputUsage)
+	r.Flags.StringVar(path, "o", "", "`FILE` same as --output")
 	return func(s cmdkit.Streams, args []string) (int, error) {
-		words, err := cmdkit.ParseInterspersed(r.flags, args)
+		words, err := cmdkit.ParseInterspersed(r.Flags, args)
 		switch {
 		case err != nil:
 			return cmdkit.StatusUsage, err
@@ -31,12 +32,12 @@ func newFilesCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("files needs the name of a session, and optionally of a file; repl list shows the sessions")
 		case len(words) == 1 && *path != "":
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--output needs the name of a file after the session; repl files %s lists the files", words[0])
-		case len(words) == 2 && r.json:
+		case len(words) == 2 && r.Json:
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--json is for the list of files")
 		case len(words) == 2 && *path == "" && !strings.HasSuffix(words[1], timeline.OutputName) && cmdkit.IsTerminal(s.Out):
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("%s may not be text; write it to a file with -o FILE", words[1])
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			opened := c.Session(words[0])
 			if len(words) == 1 {
 				return listFiles(ctx, r, s, opened)
@@ -55,12 +56,12 @@ func newFilesCommand(f *flag.FlagSet) cmdkit.Action {
 }
 
 // listFiles prints the files of a session.
-func listFiles(ctx context.Context, d *daemonCommand, s cmdkit.Streams, there session.Session) (int, error) {
+func listFiles(ctx context.Context, d *daemonlink.DaemonCommand, s cmdkit.Streams, there session.Session) (int, error) {
 	files, err := there.Files(ctx)
 	if err != nil {
 		return cmdkit.StatusFailed, err
 	}
-	if d.json {
+	if d.Json {
 		return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, files)
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 8, 2, ' ', 0)

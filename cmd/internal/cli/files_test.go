@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -19,7 +20,7 @@ func (sessionWithOddFile) Files(context.Context) ([]session.File, error) {
 func TestListFiles_SanitizesNames(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	if _, err := listFiles(t.Context(), &daemonCommand{}, cmdkit.Streams{Out: &out}, sessionWithOddFile{}); err != nil {
+	if _, err := listFiles(t.Context(), &daemonlink.DaemonCommand{}, cmdkit.Streams{Out: &out}, sessionWithOddFile{}); err != nil {
 		t.Fatal(err)
 	}
 	if lines := strings.Split(out.String(), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[1], "ab    0 bytes ") {

@@ -19,6 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
@@ -36,7 +37,7 @@ type grantFlags struct {
 
 // newGrantCommand lets a user widen the sandbox of a running session.
 func newGrantCommand(f *flag.FlagSet) cmdkit.Action {
-	r := newDaemonCommand(f)
+	r := daemonlink.NewDaemonCommand(f)
 	var a grantFlags
 	f.StringVar(&a.write, "write", "", "`PATH` let the session write this directory or file")
 	f.StringVar(&a.read, "read", "", "`PATH` show the session this directory or file of your home directory or /tmp")
@@ -49,10 +50,10 @@ func newGrantCommand(f *flag.FlagSet) cmdkit.Action {
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := cmdkit.ParseInterspersed(f, args)
 		if err == nil {
-			err = r.resolveTarget()
+			err = r.ResolveTarget()
 		}
 		if err == nil {
-			a.isRemote = r.isRemote()
+			a.isRemote = r.IsRemote()
 			err = a.validateArgs(words)
 		}
 		if err != nil {
@@ -64,10 +65,10 @@ func newGrantCommand(f *flag.FlagSet) cmdkit.Action {
 		if len(words) == 0 {
 			return a.saveGrant(s)
 		}
-		if words, err = r.parseArgs(args, "SESSION"); err != nil {
+		if words, err = r.ParseArgs(args, "SESSION"); err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			return a.applyTo(ctx, s, c.Session(words[0]).WithAuthor(cmdkit.CurrentAuthor()))
 		})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/internal/text"
@@ -86,12 +87,12 @@ func TestHelp(t *testing.T) {
 	})
 
 	t.Run("quotes the limits and defaults of the code", func(t *testing.T) {
-		if got := text.DurationWords(daemonIdleTimeout); got != "24 hours" {
+		if got := text.DurationWords(daemonlink.DaemonIdleTimeout); got != "24 hours" {
 			t.Errorf("a daemon without use ends after %s, want 24 hours", got)
 		}
 		for topic, figures := range map[string][]string{
 			"mcp": {
-				"it exits after " + text.DurationWords(daemonIdleTimeout) + " without use", "at least " + text.DurationWords(mcpserver.MinIdleTimeout), "default " + text.DurationWords(mcptransport.DefaultIdleTimeout),
+				"it exits after " + text.DurationWords(daemonlink.DaemonIdleTimeout) + " without use", "at least " + text.DurationWords(mcpserver.MinIdleTimeout), "default " + text.DurationWords(mcptransport.DefaultIdleTimeout),
 				fmt.Sprintf("0 is %d, -1 never shrinks", mcpserver.DefaultImageSide),
 			},
 			"serve":    {fmt.Sprintf("at most %d; default %d", daemon.MaxSessions, supervisor.DefaultMaxSessions)},

@@ -8,19 +8,20 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
 // newInterruptCommand interrupts the running turn of a session.
 func newInterruptCommand(f *flag.FlagSet) cmdkit.Action {
-	r := newDaemonCommand(f)
-	turn := r.flags.Uint64("turn", 0, "`N` only if this turn is running")
+	r := daemonlink.NewDaemonCommand(f)
+	turn := r.Flags.Uint64("turn", 0, "`N` only if this turn is running")
 	return func(s cmdkit.Streams, args []string) (int, error) {
-		words, err := r.parseArgs(args, "SESSION")
+		words, err := r.ParseArgs(args, "SESSION")
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			result, err := c.Session(words[0]).As(cmdkit.CurrentAuthor()).Interrupt(ctx, *turn)
 			switch {
 			case err != nil:
@@ -51,13 +52,13 @@ func newCloseCommand(f *flag.FlagSet) cmdkit.Action {
 }
 
 func newSessionCommand(f *flag.FlagSet, do func(context.Context, *client.Conn, string) error) cmdkit.Action {
-	r := newDaemonCommand(f)
+	r := daemonlink.NewDaemonCommand(f)
 	return func(_ cmdkit.Streams, args []string) (int, error) {
-		words, err := r.parseArgs(args, "SESSION")
+		words, err := r.ParseArgs(args, "SESSION")
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			if err := do(ctx, c, words[0]); err != nil {
 				return cmdkit.StatusFailed, err
 			}

@@ -9,22 +9,23 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
 // newListCommand lists the sessions of the daemon.
 func newListCommand(f *flag.FlagSet) cmdkit.Action {
-	r := newDaemonCommand(f)
+	r := daemonlink.NewDaemonCommand(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
-		if _, err := r.parseArgs(args); err != nil {
+		if _, err := r.ParseArgs(args); err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			sessions, err := c.ListSessions(ctx)
 			if err != nil {
 				return cmdkit.StatusFailed, err
 			}
-			if r.json {
+			if r.Json {
 				return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, sessions)
 			}
 			now, err := c.DaemonInfo(ctx)
@@ -32,7 +33,7 @@ func newListCommand(f *flag.FlagSet) cmdkit.Action {
 				return cmdkit.StatusFailed, err
 			}
 			for _, w := range now.WarmPools {
-				fmt.Fprintln(s.Err, "warm: "+warmPoolText(w))
+				fmt.Fprintln(s.Err, "warm: "+daemonlink.WarmPoolText(w))
 			}
 			if len(sessions) == 0 {
 				fmt.Fprintln(s.Err, "no session is open")

@@ -118,7 +118,7 @@ func (m *mcpFlags) resolveFlags() (err error) {
 	if err := errors.Join(m.web.validateHTTP(m.flags), m.daemon.resolveDaemon(m.web)); err != nil {
 		return err
 	}
-	c.IsRemote, c.SandboxFlags.IsRemote = m.daemon.isRemote(), m.daemon.isRemote()
+	c.IsRemote, c.SandboxFlags.IsRemote = m.daemon.IsRemote(), m.daemon.IsRemote()
 	if c.RemoteSandbox, err = c.SandboxFlags.RemoteSandbox(m.flags); err != nil && len(m.daemon.remotes) > 0 {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
@@ -45,40 +46,40 @@ type daemonFlags struct {
 	enabled, autoStart bool
 	sessionPrefix      string
 	remotes            remotesFlag // for sessions named REMOTE/NAME
-	daemonTarget
+	daemonlink.DaemonTarget
 }
 
 // addFlags adds the flags. --daemon needs no value.
 func (d *daemonFlags) addFlags(f *flag.FlagSet) {
-	f.BoolFunc("daemon", "`auto` keep sessions in the daemon of repl serve, where they outlive the client; auto starts it if needed, and it exits after "+text.DurationWords(daemonIdleTimeout)+" without use", func(how string) error {
+	f.BoolFunc("daemon", "`auto` keep sessions in the daemon of repl serve, where they outlive the client; auto starts it if needed, and it exits after "+text.DurationWords(daemonlink.DaemonIdleTimeout)+" without use", func(how string) error {
 		d.enabled, d.autoStart = how != "false", how == "auto"
 		if !slices.Contains([]string{"true", "false", "auto"}, how) {
 			return errors.New("use --daemon or --daemon=auto")
 		}
 		return nil
 	})
-	d.daemonTarget.addFlags(f)
+	d.DaemonTarget.AddFlags(f)
 	f.Var(&d.remotes, "remotes", remotesUsage)
 	f.StringVar(&d.sessionPrefix, "name", "", "`NAME` how names of sessions in the daemon begin; default the client and the directory")
 }
 
 // resolveDaemon rejects flags that contradict each other.
 func (d *daemonFlags) resolveDaemon(web httpFlags) error {
-	if err := d.resolveTarget(); err != nil {
+	if err := d.ResolveTarget(); err != nil {
 		return err
 	}
-	if err := d.remotes.resolveNames(&d.daemonTarget); err != nil {
+	if err := d.remotes.resolveNames(&d.DaemonTarget); err != nil {
 		return err
 	}
 	d.autoStart = d.autoStart || len(d.remotes) > 0 && !d.enabled
-	d.enabled = d.enabled || d.isRemote() || len(d.remotes) > 0
-	d.startsDaemon = true
+	d.enabled = d.enabled || d.IsRemote() || len(d.remotes) > 0
+	d.StartsDaemon = true
 	switch {
-	case (d.isRemote() || len(d.remotes) > 0) && web.address != "":
+	case (d.IsRemote() || len(d.remotes) > 0) && web.address != "":
 		return cmdkit.UsageErrorf("--http serves only its own sessions; start it at the remote itself, or use --via, --remote and --remotes without it")
 	case d.enabled && web.address != "":
 		return cmdkit.UsageErrorf("use either --daemon or --http, not both")
-	case !d.enabled && (d.socket != "" || d.sessionPrefix != ""):
+	case !d.enabled && (d.Socket != "" || d.sessionPrefix != ""):
 		return cmdkit.UsageErrorf("--socket and --name are for --daemon")
 	case d.sessionPrefix != "" && (len(d.sessionPrefix) > maxBaseName || !session.IsValidName(d.sessionPrefix)):
 		return cmdkit.UsageErrorf("--name %s: use up to %d letters, digits, dots, underscores and hyphens", d.sessionPrefix, maxBaseName)
@@ -90,17 +91,17 @@ func (d *daemonFlags) resolveDaemon(web httpFlags) error {
 // log go to notes.
 func (d *daemonFlags) serve(ctx context.Context, o *mcpserver.Options, c cmdflags.RuntimeFlags, notes io.Writer) (int, error) {
 	var starter func(context.Context) error
-	if d.autoStart && !d.isRemote() {
-		starter = func(ctx context.Context) error { return ensureDaemon(ctx, d.localSocket(), notes) }
+	if d.autoStart && !d.IsRemote() {
+		starter = func(ctx context.Context) error { return daemonlink.EnsureDaemon(ctx, d.LocalSocket(), notes) }
 	}
 	defaultDaemon, err := d.newBackend(ctx, o, c, starter)
 	if err != nil {
 		return cmdkit.StatusFailed, err
 	}
 	hosts := &backend.DaemonSet{
-		DefaultRemote: d.defaultRemote(), DefaultDaemon: defaultDaemon, IsJobMissing: isJobMissing,
+		DefaultRemote: d.DefaultRemote(), DefaultDaemon: defaultDaemon, IsJobMissing: isJobMissing,
 		Connect: func(ctx context.Context, remote string) (*backend.SingleDaemon, error) {
-			flags := daemonFlags{sessionPrefix: defaultDaemon.BaseName, daemonTarget: daemonTarget{remote: remote, startsDaemon: true}}
+			flags := daemonFlags{sessionPrefix: defaultDaemon.BaseName, DaemonTarget: daemonlink.DaemonTarget{Remote: remote, StartsDaemon: true}}
 			return flags.newBackend(ctx, o, c.ForRemotes(), nil)
 		},
 	}
@@ -113,7 +114,7 @@ func (d *daemonFlags) serve(ctx context.Context, o *mcpserver.Options, c cmdflag
 // newBackend returns a backend for the chosen daemon. It connects at the first use; only a remote's
 // job is started at once.
 func (d *daemonFlags) newBackend(ctx context.Context, o *mcpserver.Options, c cmdflags.RuntimeFlags, starter func(context.Context) error) (*backend.SingleDaemon, error) {
-	dialer, err := d.dialer(ctx)
+	dialer, err := d.Dialer(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +122,7 @@ func (d *daemonFlags) newBackend(ctx context.Context, o *mcpserver.Options, c cm
 	if transport, ok := dialer.(*remote.CommandDialer); ok {
 		noMoreAsking = startAskpass(transport, o.Logger)
 	}
-	c.Dir = cmp.Or(c.Dir, d.remoteDir)
+	c.Dir = cmp.Or(c.Dir, d.RemoteDir)
 	link := client.New(dialer, starter)
 	link.LogTo(o.Logger)
 	link.SetReconnectTimeout(remoteReconnectTimeout)
@@ -129,7 +130,7 @@ func (d *daemonFlags) newBackend(ctx context.Context, o *mcpserver.Options, c cm
 		Client:   link,
 		BaseName: cmp.Or(d.sessionPrefix, mcpClientName()+"-"+directoryName(c.Dir)),
 		Packages: o.With,
-		Choices:  &daemonChoices{targetFlags: d.sameTargetFlags(), isRemote: d.isRemote(), runtime: c, packages: o.With},
+		Choices:  &daemonChoices{targetFlags: d.SameTargetFlags(), isRemote: d.IsRemote(), runtime: c, packages: o.With},
 		Close: func() {
 			link.Close()
 			noMoreAsking()
@@ -160,7 +161,7 @@ func directoryName(dir string) string {
 	if absolute, err := filepath.Abs(dir); err == nil {
 		dir = absolute
 	}
-	name := sessionNamePart(filepath.Base(dir))
+	name := daemonlink.SessionNamePart(filepath.Base(dir))
 	if name == "" {
 		name = "root"
 	}
@@ -231,8 +232,8 @@ func (c *daemonChoices) AddCommands(h *backend.SessionHandle, name string, now s
 		return "repl grant " + name + c.targetFlags + " " + cmdflags.RightOption(g)
 	}
 	if c.isRemote {
-		h.IsRemote, h.ImageDir = true, sessionImageDir(c.targetFlags, name)
-		h.RewriteEvent = crashNoticeRewriter(now, c.targetFlags)
+		h.IsRemote, h.ImageDir = true, daemonlink.SessionImageDir(c.targetFlags, name)
+		h.RewriteEvent = daemonlink.CrashNoticeRewriter(now, c.targetFlags)
 		h.FetchCommand = cmdkit.FilesCommand + " " + name + " " + timeline.OutputName + c.targetFlags
 	}
 }

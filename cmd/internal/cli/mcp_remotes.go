@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 )
 
@@ -33,31 +34,31 @@ func (f *remotesFlag) Set(text string) error {
 
 // resolveNames replaces "all" by the remotes of the file, checks each name, and drops the name of the
 // default daemon.
-func (f *remotesFlag) resolveNames(target *daemonTarget) error {
+func (f *remotesFlag) resolveNames(target *daemonlink.DaemonTarget) error {
 	var names []string
 	for _, name := range *f {
-		if name == userconfig.LocalRemote && target.isRemote() {
+		if name == userconfig.LocalRemote && target.IsRemote() {
 			return cmdkit.UsageErrorf("--remotes here: with --remote or --via, names without a remote mean sessions there; leave them out, and add the remote to --remotes")
 		}
 		if name == allRemotes {
-			all, err := userconfig.ReadRemotes(remotesFile())
+			all, err := userconfig.ReadRemotes(daemonlink.RemotesFile())
 			if err != nil {
 				return cmdkit.UsageErrorf("--remotes all: %v", err)
 			}
 			if len(all) == 0 {
-				return cmdkit.UsageErrorf("--remotes all: no remotes in %s", remotesFile())
+				return cmdkit.UsageErrorf("--remotes all: no remotes in %s", daemonlink.RemotesFile())
 			}
 			names = append(names, slices.Sorted(maps.Keys(all))...)
 			continue
 		}
-		if _, err := findRemote(name); err != nil && name != userconfig.LocalRemote {
+		if _, err := daemonlink.FindRemote(name); err != nil && name != userconfig.LocalRemote {
 			return err
 		}
 		names = append(names, name)
 	}
 	*f = nil
 	for _, name := range names {
-		if !slices.Contains(*f, name) && name != target.defaultRemote() {
+		if !slices.Contains(*f, name) && name != target.DefaultRemote() {
 			*f = append(*f, name)
 		}
 	}
@@ -66,7 +67,7 @@ func (f *remotesFlag) resolveNames(target *daemonTarget) error {
 
 // isJobMissing reports whether a remote needs a job and none was started.
 func isJobMissing(remote string) (bool, error) {
-	p, err := findRemote(remote)
+	p, err := daemonlink.FindRemote(remote)
 	if err != nil || !p.NeedsJob() {
 		return false, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernel"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelspec"
@@ -46,7 +47,7 @@ type jupyterFlags struct {
 	session                                string
 	name, display                          string
 	prefix                                 string
-	target                                 daemonTarget
+	target                                 daemonlink.DaemonTarget
 	userDir, keepOnShutdown, keepOnRestart bool
 	runtime                                cmdflags.RuntimeFlags
 	packages                               cmdflags.PackageList
@@ -67,7 +68,7 @@ func newJupyterCommand(f *flag.FlagSet) cmdkit.Action {
 	f.StringVar(&j.prefix, "prefix", "", "`DIR` install, list, remove: use DIR/share/jupyter/kernels, such as that of an environment")
 	f.StringVar(&j.name, "name", "", "`KERNEL` install: the kernel's name; default turnstone- and the language or session")
 	f.StringVar(&j.display, "display-name", "", "`TEXT` install: the name that users see")
-	j.target.addFlags(f)
+	j.target.AddFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		if len(args) > 0 && args[0] == "kernel" {
 			args = filterKernelArgs(f, args)
@@ -76,7 +77,7 @@ func newJupyterCommand(f *flag.FlagSet) cmdkit.Action {
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		if err := errors.Join(j.target.resolveTarget(), j.validateArgs(words)); err != nil {
+		if err := errors.Join(j.target.ResolveTarget(), j.validateArgs(words)); err != nil {
 			return cmdkit.StatusUsage, err
 		}
 		switch words[0] {
@@ -200,9 +201,9 @@ func (j *jupyterFlags) kernelLanguages(s cmdkit.Streams) ([]languages.Language, 
 }
 
 func (j *jupyterFlags) languageOfSession() languages.Language {
-	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), daemonlink.OpenTimeout)
 	defer cancel()
-	dialer, err := j.target.dialer(ctx)
+	dialer, err := j.target.Dialer(ctx)
 	if err != nil {
 		return languages.AvailableLanguages()[0] // the kernel reports the reason
 	}
@@ -241,7 +242,7 @@ func (j *jupyterFlags) newKernelspec(l languages.Language, start []string) (name
 	if j.keepOnRestart {
 		argv = append(argv, "--keep-on-restart")
 	}
-	argv = append(argv, j.target.targetArgs()...)
+	argv = append(argv, j.target.TargetArgs()...)
 	return cmp.Or(j.name, name), kernelspec.SpecFile{
 		Argv: argv, Display: cmp.Or(j.display, display), Language: jupyterLanguage(l.Name).Name, Interrupt: "message",
 		Metadata: kernelspec.Metadata{Turnstone: &kernelspec.OwnerMark{Session: j.session}},
@@ -318,7 +319,7 @@ func (j *jupyterFlags) runKernel(s cmdkit.Streams) (int, error) {
 	err = kernel.Run(ctx, kernel.Options{
 		Connection: connection,
 		Open: func(ctx context.Context) (session.Session, session.Info, error) {
-			ctx, cancel := context.WithTimeout(ctx, openTimeout)
+			ctx, cancel := context.WithTimeout(ctx, daemonlink.OpenTimeout)
 			defer cancel()
 			_, now, _, err := starter.OpenSession(ctx, params)
 			if session.KindOf(err) == session.KindClosed && params.Language == "" {
@@ -347,16 +348,16 @@ func (j *jupyterFlags) runKernel(s cmdkit.Streams) (int, error) {
 // stopped is started again only when a cell needs it. For a remote both are the same, because each
 // would run a transport command.
 func (j *jupyterFlags) openLinks(ctx context.Context, s cmdkit.Streams) (starter, connected *client.Client, err error) {
-	j.target.startsDaemon = true
-	dialer, err := j.target.dialer(ctx)
+	j.target.StartsDaemon = true
+	dialer, err := j.target.Dialer(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	connected = client.New(dialer, nil)
-	if j.target.isRemote() {
+	if j.target.IsRemote() {
 		return connected, connected, nil
 	}
-	return client.New(dialer, func(ctx context.Context) error { return ensureDaemon(ctx, j.target.localSocket(), s.Err) }), connected, nil
+	return client.New(dialer, func(ctx context.Context) error { return daemonlink.EnsureDaemon(ctx, j.target.LocalSocket(), s.Err) }), connected, nil
 }
 
 // createParams returns the parameters of this kernel's session.
@@ -368,12 +369,12 @@ func (j *jupyterFlags) createParams() (client.CreateParams, error) {
 			p.SessionIdleTimeoutMS = notebookIdleTimeout.Milliseconds()
 		}
 		p.Language = cmp.Or(p.Language, languages.AvailableLanguages()[0].Name)
-		if !j.target.isRemote() {
+		if !j.target.IsRemote() {
 			p.Env = notebookEnv(os.Environ())
 		}
 	}
 	var err error
-	if p.Dir = j.target.remoteDir; !j.target.isRemote() {
+	if p.Dir = j.target.RemoteDir; !j.target.IsRemote() {
 		p.Dir, err = cmdkit.WorkingDir()
 	}
 	if err != nil || p.Language == "" {
@@ -384,7 +385,7 @@ func (j *jupyterFlags) createParams() (client.CreateParams, error) {
 		return p, err
 	}
 	c := j.runtime
-	c.IsRemote = j.target.isRemote()
+	c.IsRemote = j.target.IsRemote()
 	p.Runtime = c.RuntimeInDaemon(l)
 	return p, nil
 }
@@ -409,7 +410,7 @@ func notebookEnv(environ []string) map[string]string {
 // and after the connection file, which stays the same over restarts.
 func notebookSessionName(notebook, connection string) string {
 	name := strings.TrimSuffix(filepath.Base(filepath.FromSlash(notebook)), ".ipynb")
-	name = sessionNamePart(name)
+	name = daemonlink.SessionNamePart(name)
 	if notebook == "" || name == "" {
 		name = "jupyter"
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/session"
@@ -35,9 +36,9 @@ type recoverFlags struct{ format, path string }
 
 // newRecoverCommand lists crashed sessions, or writes the inputs or the transcript of one.
 func newRecoverCommand(f *flag.FlagSet) cmdkit.Action {
-	r := &daemonCommand{flags: f}
-	r.daemonTarget.addFlags(f)
-	r.isAttended, r.startsDaemon = true, true // the daemon was killed
+	r := &daemonlink.DaemonCommand{Flags: f}
+	r.DaemonTarget.AddFlags(f)
+	r.IsAttended, r.StartsDaemon = true, true // the daemon was killed
 	var o recoverFlags
 	f.StringVar(&o.format, "format", "script", "`script|notebook|text` the format")
 	f.StringVar(&o.path, "output", "", cmdkit.OutputUsage)
@@ -46,12 +47,12 @@ func newRecoverCommand(f *flag.FlagSet) cmdkit.Action {
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := cmdkit.ParseInterspersed(f, args)
 		if err == nil {
-			err = r.resolveTarget()
+			err = r.ResolveTarget()
 		}
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		asks := r.isRemote() || r.socket != ""
+		asks := r.IsRemote() || r.Socket != ""
 		switch {
 		case len(words) > 1:
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("repl recover takes at most one argument, not %q", words[1])
@@ -60,7 +61,7 @@ func newRecoverCommand(f *flag.FlagSet) cmdkit.Action {
 		case asks && *dir != "":
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--session-dir is for files of this machine; a daemon reached with --via, --remote or --socket knows its own")
 		case asks:
-			return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+			return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 				crashed, err := remoteCrashedSessions(ctx, c)
 				if err != nil {
 					return cmdkit.StatusFailed, err

@@ -17,6 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/internal/transportcmd"
 )
@@ -49,8 +50,8 @@ func newRemoteCommand(f *flag.FlagSet) cmdkit.Action {
 		case len(words) == 0 || len(words) > 2 || !slices.Contains([]string{actionCheck, actionInstall, actionForget}, words[0]):
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf(use)
 		}
-		w := daemonTarget{via: *via, remote: strings.Join(words[1:], ""), isAttended: true}
-		if (w.via == "") == (w.remote == "") {
+		w := daemonlink.DaemonTarget{Via: *via, Remote: strings.Join(words[1:], ""), IsAttended: true}
+		if (w.Via == "") == (w.Remote == "") {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("remote %s needs the name of a remote, or --via COMMAND; repl remote list shows the names", words[0])
 		}
 		switch words[0] {
@@ -71,7 +72,7 @@ type remoteEntry struct {
 }
 
 func listRemotes(s cmdkit.Streams, asJSON bool) (int, error) {
-	all, err := userconfig.ReadRemotes(remotesFile())
+	all, err := userconfig.ReadRemotes(daemonlink.RemotesFile())
 	if err != nil {
 		return cmdkit.StatusFailed, err
 	}
@@ -87,7 +88,7 @@ func listRemotes(s cmdkit.Streams, asJSON bool) (int, error) {
 		return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, entries)
 	}
 	if len(entries) == 0 {
-		fmt.Fprintf(s.Err, "repl: no remotes; write [remotes.NAME] and via = \"ssh HOST\" into %s\n", remotesFile())
+		fmt.Fprintf(s.Err, "repl: no remotes; write [remotes.NAME] and via = \"ssh HOST\" into %s\n", daemonlink.RemotesFile())
 		return cmdkit.StatusDone, nil
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 8, 2, ' ', 0)
@@ -99,16 +100,16 @@ func listRemotes(s cmdkit.Streams, asJSON bool) (int, error) {
 }
 
 // forgetRemote removes the saved state of a remote. The file of remotes does not change.
-func forgetRemote(s cmdkit.Streams, w *daemonTarget) (int, error) {
-	if w.remote != "" && !userconfig.IsRemoteName(w.remote) {
-		return cmdkit.StatusUsage, cmdkit.UsageErrorf("%q is not a valid remote name", w.remote)
+func forgetRemote(s cmdkit.Streams, w *daemonlink.DaemonTarget) (int, error) {
+	if w.Remote != "" && !userconfig.IsRemoteName(w.Remote) {
+		return cmdkit.StatusUsage, cmdkit.UsageErrorf("%q is not a valid remote name", w.Remote)
 	}
-	if _, err := transportcmd.SplitWords(w.via); w.via != "" && err != nil {
+	if _, err := transportcmd.SplitWords(w.Via); w.Via != "" && err != nil {
 		return cmdkit.StatusUsage, cmdkit.UsageErrorf("--via %v", err)
 	}
-	was, err := userconfig.RemoveRemoteState(cmdkit.StateDir(), w.remoteKey())
+	was, err := userconfig.RemoveRemoteState(cmdkit.StateDir(), w.RemoteKey())
 	if err == nil && !was {
-		fmt.Fprintf(s.Err, "repl: nothing is saved about %s\n", cmp.Or(w.remote, w.via))
+		fmt.Fprintf(s.Err, "repl: nothing is saved about %s\n", cmp.Or(w.Remote, w.Via))
 	}
 	return cmdkit.StatusDone, err
 }
@@ -140,26 +141,26 @@ func (c *remoteCheck) printFailure(what string, err error, hint string) (int, er
 }
 
 // checkRemote tests the connection to a remote step by step. It starts nothing there.
-func checkRemote(s cmdkit.Streams, w *daemonTarget) (int, error) {
+func checkRemote(s cmdkit.Streams, w *daemonlink.DaemonTarget) (int, error) {
 	ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 	defer stop()
 	c := &remoteCheck{s.Out, time.Now()}
-	if w.remote != "" {
-		p, err := findRemote(w.remote)
+	if w.Remote != "" {
+		p, err := daemonlink.FindRemote(w.Remote)
 		if err != nil {
 			return c.printFailure("remote", err, "")
 		}
-		c.printStep("remote", w.remote+" in "+remotesFile())
-		if known, err := userconfig.ReadRemoteState(cmdkit.StateDir(), w.remote); err != nil {
-			return c.printFailure("job", err, "repl remote forget "+w.remote)
+		c.printStep("remote", w.Remote+" in "+daemonlink.RemotesFile())
+		if known, err := userconfig.ReadRemoteState(cmdkit.StateDir(), w.Remote); err != nil {
+			return c.printFailure("job", err, "repl remote forget "+w.Remote)
 		} else if p.NeedsJob() && known.Job == "" {
 			c.printNote("job", "not started; the first command for this remote starts it with "+p.Start)
 			return cmdkit.StatusDone, nil
 		} else if p.NeedsJob() {
-			c.printNote("job", known.Job+" is saved; repl remote forget "+w.remote+" lets the next command start another")
+			c.printNote("job", known.Job+" is saved; repl remote forget "+w.Remote+" lets the next command start another")
 		}
 	}
-	dialer, err := w.dialer(ctx)
+	dialer, err := w.Dialer(ctx)
 	if err != nil {
 		return c.printFailure("command", err, "")
 	}
@@ -169,26 +170,26 @@ func checkRemote(s cmdkit.Streams, w *daemonTarget) (int, error) {
 }
 
 // dialDaemon checks the connection from the transport command to the daemon.
-func (c *remoteCheck) dialDaemon(ctx context.Context, transport *remote.CommandDialer, w *daemonTarget) (int, error) {
+func (c *remoteCheck) dialDaemon(ctx context.Context, transport *remote.CommandDialer, w *daemonlink.DaemonTarget) (int, error) {
 	const get, far, serves = "command", "remote end", "daemon"
 	conn, err := transport.Dial(ctx)
 	if refused, ok := errors.AsType[*remote.RefusedError](err); ok {
 		c.printStep(get, transportcmd.JoinWords(transport.Prefix)+" connected")
 		c.printNote(far, describeRemoteEnd(refused.Greeting))
 		c.printNote(serves, refused.Greeting.Error)
-		c.printNote(serves, "repl exec SESSION"+w.sameTargetFlags()+" starts one")
+		c.printNote(serves, "repl exec SESSION"+w.SameTargetFlags()+" starts one")
 		return cmdkit.StatusDone, nil
 	}
 	if err != nil {
 		return c.printFailure(get, err, hintFor(transport, err, w))
 	}
-	defer closeAndWait(conn)
+	defer daemonlink.CloseAndWait(conn)
 	g := conn.(interface{ Greeting() remote.Greeting }).Greeting()
 	c.printStep(get, transportcmd.JoinWords(transport.Prefix)+" connected")
 	c.printNote(far, describeRemoteEnd(g))
 	if g.Protocol != client.Protocol {
 		return c.printFailure(serves, fmt.Errorf("its version %s speaks protocol %d; this program speaks %d", g.Version, g.Protocol, client.Protocol),
-			"repl daemon drain"+w.sameTargetFlags()+" with the older program, then start the daemon of this version")
+			"repl daemon drain"+w.SameTargetFlags()+" with the older program, then start the daemon of this version")
 	}
 	remoteConn := client.NewConn(conn)
 	defer remoteConn.Close()
@@ -219,12 +220,12 @@ func describeRemoteEnd(g remote.Greeting) string {
 }
 
 // hintFor says what a user can do about a connection that fails.
-func hintFor(transport *remote.CommandDialer, err error, w *daemonTarget) string {
+func hintFor(transport *remote.CommandDialer, err error, w *daemonlink.DaemonTarget) string {
 	ssh := len(transport.Prefix) > 1 && strings.HasPrefix(transport.Prefix[0], "ssh")
 	ended, ok := errors.AsType[*remote.CommandError](err)
 	switch {
 	case ok && ended.NoProgram:
-		return "repl remote install" + w.remoteArg() + " installs it; or name an installed one with repl = \"/path/of/repl\" in " + remotesFile()
+		return "repl remote install" + w.RemoteArg() + " installs it; or name an installed one with repl = \"/path/of/repl\" in " + daemonlink.RemotesFile()
 	case ok && ended.Status == 255 && ssh:
 		return "run " + transportcmd.JoinWords(transport.Prefix) + " true once in a terminal to see what ssh asks or refuses"
 	case ok && ended.Status == 0:

@@ -10,14 +10,15 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 )
 
 // installRemote installs the program at a remote, and prints its path and which daemon is running
 // there.
-func installRemote(s cmdkit.Streams, w *daemonTarget, dir string) (int, error) {
+func installRemote(s cmdkit.Streams, w *daemonlink.DaemonTarget, dir string) (int, error) {
 	ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 	defer stop()
-	to, err := w.dialer(ctx)
+	to, err := w.Dialer(ctx)
 	if err != nil {
 		return cmdkit.StatusUsage, err
 	}
@@ -25,12 +26,12 @@ func installRemote(s cmdkit.Streams, w *daemonTarget, dir string) (int, error) {
 	if !ok {
 		return cmdkit.StatusUsage, errors.New("no remote is given; this program is the local one")
 	}
-	if transport.Program != "" && w.remote != "" {
-		if p, err := findRemote(w.remote); err == nil && p.Program != "" {
-			return cmdkit.StatusUsage, cmdkit.UsageErrorf("the remote names its program, repl = %q in %s; remove that line first", p.Program, remotesFile())
+	if transport.Program != "" && w.Remote != "" {
+		if p, err := daemonlink.FindRemote(w.Remote); err == nil && p.Program != "" {
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("the remote names its program, repl = %q in %s; remove that line first", p.Program, daemonlink.RemotesFile())
 		}
 	}
-	installed, err := remoteInstall{command: transport, remoteKey: w.remoteKey(), dir: dir, terminal: transport.Terminal, notes: s.Err}.installProgram(ctx)
+	installed, err := daemonlink.RemoteInstall{Command: transport, RemoteKey: w.RemoteKey(), Dir: dir, Terminal: transport.Terminal, Notes: s.Err}.InstallProgram(ctx)
 	if signalled, ok := cmdkit.SignalStatus(ctx); ok {
 		return signalled, nil
 	}
@@ -51,12 +52,12 @@ func installRemote(s cmdkit.Streams, w *daemonTarget, dir string) (int, error) {
 
 // reportOtherVersion reports a daemon of another version. That daemon goes on: it may have sessions
 // of others.
-func reportOtherVersion(ctx context.Context, notes io.Writer, transport *remote.CommandDialer, w *daemonTarget) {
+func reportOtherVersion(ctx context.Context, notes io.Writer, transport *remote.CommandDialer, w *daemonlink.DaemonTarget) {
 	conn, err := transport.Dial(ctx)
 	if err != nil {
 		return // none is running
 	}
-	defer closeAndWait(conn)
+	defer daemonlink.CloseAndWait(conn)
 	g := conn.(interface{ Greeting() remote.Greeting }).Greeting()
 	if g.Version == cmdkit.ProgramVersion() {
 		return
@@ -65,5 +66,5 @@ func reportOtherVersion(ctx context.Context, notes io.Writer, transport *remote.
 	if g.Protocol != client.Protocol {
 		use = fmt.Sprintf("and speaks protocol %d, which this program does not support", g.Protocol)
 	}
-	fmt.Fprintf(notes, "repl: the daemon there is %s %s; repl daemon drain%s ends it when its work is done, and the next command starts the new one\n", g.Version, use, w.sameTargetFlags())
+	fmt.Fprintf(notes, "repl: the daemon there is %s %s; repl daemon drain%s ends it when its work is done, and the next command starts the new one\n", g.Version, use, w.SameTargetFlags())
 }

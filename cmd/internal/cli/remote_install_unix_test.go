@@ -8,6 +8,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 )
 
 func TestReportOtherVersion(t *testing.T) {
@@ -20,7 +21,7 @@ func TestReportOtherVersion(t *testing.T) {
 	} {
 		var notes strings.Builder
 		way := &remote.CommandDialer{Prefix: []string{"sh", "-c", `printf '\nturnstone-bridge 1 %s ` + greeting + `\n' "$4"; cat`, "sh"}}
-		reportOtherVersion(t.Context(), &notes, way, &daemonTarget{remote: "gpu"})
+		reportOtherVersion(t.Context(), &notes, way, &daemonlink.DaemonTarget{Remote: "gpu"})
 		if got := notes.String(); !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("%s: got %q", greeting, got)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -23,14 +24,14 @@ import (
 // Without a session it shows what a sandbox guarantees here, or why it is not available.
 func newSandboxCommand(f *flag.FlagSet) cmdkit.Action {
 	trySandbox := newSandboxTrial(f)
-	r := newDaemonCommand(f)
+	r := daemonlink.NewDaemonCommand(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := cmdkit.ParseInterspersed(f, args)
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
 		if len(words) == 0 {
-			if cmdkit.IsFlagSet(f, "socket") || r.json {
+			if cmdkit.IsFlagSet(f, "socket") || r.Json {
 				return cmdkit.StatusUsage, cmdkit.UsageErrorf("--socket and --json need the name of a session")
 			}
 			return trySandbox(s)
@@ -40,15 +41,15 @@ func newSandboxCommand(f *flag.FlagSet) cmdkit.Action {
 				return cmdkit.StatusUsage, cmdkit.UsageErrorf("--%s is for a new session; repl grant %s --write PATH or --read PATH widens an existing one", name, words[0])
 			}
 		}
-		if _, err := r.parseArgs(args, "SESSION"); err != nil {
+		if _, err := r.ParseArgs(args, "SESSION"); err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			account, err := newPermissionReport(ctx, c, words[0])
 			if err != nil {
 				return cmdkit.StatusFailed, err
 			}
-			if r.json {
+			if r.Json {
 				return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, account)
 			}
 			account.print(s.Out)

@@ -18,6 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -115,7 +116,7 @@ func serveDetached(ctx context.Context, s cmdkit.Streams, f *flag.FlagSet) (int,
 		more = append(more, "--"+one.Name+"="+value)
 	})
 	if err == nil {
-		socket, err = absoluteSocket(socket)
+		socket, err = daemonlink.AbsoluteSocket(socket)
 	}
 	if err == nil && log != "" {
 		log, err = filepath.Abs(log)
@@ -124,9 +125,9 @@ func serveDetached(ctx context.Context, s cmdkit.Streams, f *flag.FlagSet) (int,
 		return cmdkit.StatusFailed, err
 	}
 	if log == "" {
-		log = detachedLogPath(s.Err)
+		log = daemonlink.DetachedLogPath(s.Err)
 	}
-	i, err := startDaemon(ctx, socket, log, more, s.Err)
+	i, err := daemonlink.StartDaemon(ctx, socket, log, more, s.Err)
 	if status, ok := cmdkit.SignalStatus(ctx); ok {
 		return status, nil
 	}
@@ -136,7 +137,7 @@ func serveDetached(ctx context.Context, s cmdkit.Streams, f *flag.FlagSet) (int,
 	if err != nil {
 		return cmdkit.StatusFailed, err
 	}
-	fmt.Fprintf(s.Err, "repl: process %d serves at %s and outlives this terminal; its log is %s; stop it with repl daemon stop\n", i.PID, actualSocket(i.PID, socket), log)
+	fmt.Fprintf(s.Err, "repl: process %d serves at %s and outlives this terminal; its log is %s; stop it with repl daemon stop\n", i.PID, daemonlink.ActualSocket(i.PID, socket), log)
 	return cmdkit.StatusDone, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/internal/securefile"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
@@ -29,7 +30,7 @@ const quickTurnTimeout = 250 * time.Millisecond
 
 // A turnView shows the output and the outcome of a turn that a command has started or continues.
 type turnView struct {
-	cmd        *daemonCommand
+	cmd        *daemonlink.DaemonCommand
 	streams    cmdkit.Streams
 	client     *client.Conn
 	showAll    bool      // all output is shown as it arrives; otherwise a reply may leave out the middle
@@ -43,8 +44,8 @@ type turnView struct {
 
 // newTurnView returns a view for a command that waits for a while. A terminal shows the beginning
 // and the end of long output; a file or a program gets all of it.
-func newTurnView(d *daemonCommand, s cmdkit.Streams, c *client.Conn, wait time.Duration) *turnView {
-	return &turnView{cmd: d, streams: s, client: c, deadline: time.Now().Add(wait), showAll: !d.json && !cmdkit.IsTerminal(s.Out)}
+func newTurnView(d *daemonlink.DaemonCommand, s cmdkit.Streams, c *client.Conn, wait time.Duration) *turnView {
+	return &turnView{cmd: d, streams: s, client: c, deadline: time.Now().Add(wait), showAll: !d.Json && !cmdkit.IsTerminal(s.Out)}
 }
 
 // firstWaitMS returns how long the call that starts the turn waits.
@@ -61,8 +62,8 @@ func (v *turnView) firstWaitMS() int64 {
 func (v *turnView) showTurn(ctx context.Context, reply session.Reply, after timeline.Seq) (int, error) {
 	v.lastReply = reply
 	switch {
-	case v.cmd.json:
-		return replyStatus(reply), cmdkit.PrintJSON(v.streams.Out, reply)
+	case v.cmd.Json:
+		return daemonlink.ReplyStatus(reply), cmdkit.PrintJSON(v.streams.Out, reply)
 	case !v.showAll:
 		return v.showSummary(ctx, reply)
 	}
@@ -77,7 +78,7 @@ func (v *turnView) showTurn(ctx context.Context, reply session.Reply, after time
 		return v.handleFailure(ctx, err)
 	}
 	v.reportState(v.lastReply)
-	return replyStatus(v.lastReply), nil
+	return daemonlink.ReplyStatus(v.lastReply), nil
 }
 
 // handleFailure ends the view after an error. The end of the command ends the turn, too, but an
@@ -88,7 +89,7 @@ func (v *turnView) handleFailure(ctx context.Context, err error) (int, error) {
 	case ctx.Err() != nil:
 		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), cleanupCallTimeout)
 		defer stop()
-		_, _ = v.client.InterruptTurn(bounded, client.InterruptParams{Session: turn.Session, Turn: turn.Turn, Author: cmdkit.CommandAuthor(v.cmd.flags.Name())})
+		_, _ = v.client.InterruptTurn(bounded, client.InterruptParams{Session: turn.Session, Turn: turn.Turn, Author: cmdkit.CommandAuthor(v.cmd.Flags.Name())})
 	case errors.Is(err, syscall.EPIPE):
 		if turn.Outcome == "" {
 			fmt.Fprintf(v.streams.Err, "repl: the reader of the output is gone; turn %d goes on in %s\n", turn.Turn, turn.Session)
@@ -109,7 +110,7 @@ func (v *turnView) showAllEvents(ctx context.Context, after timeline.Seq) error 
 	}
 	limited, stop := context.WithDeadline(ctx, v.deadline)
 	defer stop()
-	w, err := v.client.Subscribe(limited, client.SubscribeParams{Session: v.lastReply.Session, After: after, Author: cmdkit.CommandAuthor(v.cmd.flags.Name())})
+	w, err := v.client.Subscribe(limited, client.SubscribeParams{Session: v.lastReply.Session, After: after, Author: cmdkit.CommandAuthor(v.cmd.Flags.Name())})
 	if err != nil {
 		return v.handleTimeout(ctx, limited, err)
 	}
@@ -252,7 +253,7 @@ func (v *turnView) writeEvent(e timeline.Event) error {
 
 // showSummary prints the beginning and the end of the output, and where all of it is.
 func (v *turnView) showSummary(ctx context.Context, reply session.Reply) (int, error) {
-	rendered := render.Events(v.turnEvents(reply), &render.Options{Self: cmdkit.CommandAuthor(v.cmd.flags.Name())})
+	rendered := render.Events(v.turnEvents(reply), &render.Options{Self: cmdkit.CommandAuthor(v.cmd.Flags.Name())})
 	midline := false
 	for _, p := range rendered.Parts {
 		if p.Image != nil {
@@ -271,7 +272,7 @@ func (v *turnView) showSummary(ctx context.Context, reply session.Reply) (int, e
 		fmt.Fprintf(v.streams.Err, "repl: the output was shortened; all of it is in %s\n", v.outputLocation(ctx, reply.Session))
 	}
 	v.reportState(reply)
-	return replyStatus(reply), nil
+	return daemonlink.ReplyStatus(reply), nil
 }
 
 // saveImage saves an image of the turn to a file and prints its path.
@@ -290,7 +291,7 @@ func (v *turnView) saveImage(mime string, data []byte) {
 
 // imageFile returns the path for the latest image, in an existing directory.
 func (v *turnView) imageFile(mime string) (string, error) {
-	dir := sessionImageDir(v.cmd.link.RemoteName(), v.lastReply.Session)
+	dir := daemonlink.SessionImageDir(v.cmd.Link.RemoteName(), v.lastReply.Session)
 	if dir == "" {
 		return "", errors.New("no directory is available for images")
 	}
@@ -300,8 +301,8 @@ func (v *turnView) imageFile(mime string) (string, error) {
 // outputLocation returns where a session keeps its output, or how to get it from a remote.
 func (v *turnView) outputLocation(ctx context.Context, name string) string {
 	now, err := v.client.GetSession(ctx, name)
-	if err != nil || now.OutputPath == "" || v.cmd.isRemote() {
-		return "output.txt: repl files " + name + " output.txt" + v.cmd.sameTargetFlags()
+	if err != nil || now.OutputPath == "" || v.cmd.IsRemote() {
+		return "output.txt: repl files " + name + " output.txt" + v.cmd.SameTargetFlags()
 	}
 	return filepath.Clean(now.OutputPath)
 }
@@ -311,7 +312,7 @@ func (v *turnView) reportState(reply session.Reply) {
 	switch {
 	case reply.InputRequest != nil && reply.InputRequest.Permission != nil:
 		p := reply.InputRequest.Permission
-		fmt.Fprintf(v.streams.Err, "repl: waiting for a permission: %s (allow it with %s, or refuse it with %s --deny)\n", p.AccessDenied, cmdflags.GrantCommand(reply.Session, p.Grant)+v.cmd.sameTargetFlags(), "repl grant "+reply.Session+v.cmd.sameTargetFlags())
+		fmt.Fprintf(v.streams.Err, "repl: waiting for a permission: %s (allow it with %s, or refuse it with %s --deny)\n", p.AccessDenied, cmdflags.GrantCommand(reply.Session, p.Grant)+v.cmd.SameTargetFlags(), "repl grant "+reply.Session+v.cmd.SameTargetFlags())
 	case reply.InputRequest != nil && reply.InputRequest.Form != nil:
 		fmt.Fprintf(v.streams.Err, "repl: waiting for the user: %s (answer with repl attach %s)\n", reply.InputRequest.Form.Question(), reply.Session)
 	case reply.InputRequest != nil:

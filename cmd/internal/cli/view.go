@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	webpage "github.com/turnstone-repl/turnstone/cmd/internal/webui"
 	"github.com/turnstone-repl/turnstone/internal/browserprompt"
@@ -21,14 +22,14 @@ import (
 
 // newViewCommand serves the sessions of the daemon as a web UI.
 func newViewCommand(f *flag.FlagSet) cmdkit.Action {
-	r := newDaemonCommand(f)
-	noOpen := r.flags.Bool("no-open", false, "print the link without opening a browser")
-	port := r.flags.Int("port", 0, "`N` the local port; default a free one")
-	byAddress := r.flags.Bool("by-address", false, "use 127.0.0.1 in the link, for browsers that do not resolve names under localhost")
-	self := r.flags.String("as", cmdkit.CommandAuthor(strconv.Itoa(os.Getpid())), "`NAME` the name that others see; default your user name and a number")
-	r.log.AddFlags(f)
+	r := daemonlink.NewDaemonCommand(f)
+	noOpen := r.Flags.Bool("no-open", false, "print the link without opening a browser")
+	port := r.Flags.Int("port", 0, "`N` the local port; default a free one")
+	byAddress := r.Flags.Bool("by-address", false, "use 127.0.0.1 in the link, for browsers that do not resolve names under localhost")
+	self := r.Flags.String("as", cmdkit.CommandAuthor(strconv.Itoa(os.Getpid())), "`NAME` the name that others see; default your user name and a number")
+	r.Log.AddFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
-		words, err := cmdkit.ParseInterspersed(r.flags, args)
+		words, err := cmdkit.ParseInterspersed(r.Flags, args)
 		switch {
 		case err != nil:
 			return cmdkit.StatusUsage, err
@@ -43,16 +44,16 @@ func newViewCommand(f *flag.FlagSet) cmdkit.Action {
 		if len(words) == 1 {
 			name = words[0]
 		}
-		return r.runWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
 			if name != "" {
 				if _, err := c.GetSession(ctx, name); err != nil {
 					return cmdkit.StatusFailed, err
 				}
 			}
 			served, err := webpage.Listen(ctx, &webpage.Options{
-				Link: r.link, Author: *self, Port: *port, UseAddress: *byAddress, Version: cmdkit.ProgramVersion(), Logger: r.logger,
+				Link: r.Link, Author: *self, Port: *port, UseAddress: *byAddress, Version: cmdkit.ProgramVersion(), Logger: r.Logger,
 				Export: func(ctx context.Context, w io.Writer, name, format string) error {
-					return exportSession(ctx, r.link, w, name, format)
+					return exportSession(ctx, r.Link, w, name, format)
 				},
 				Formats: func(name string) []string { return languages.SessionLanguage(name).Export.Formats() },
 			})

@@ -1,4 +1,4 @@
-package cli
+package daemonlink
 
 import (
 	"context"
@@ -32,45 +32,45 @@ func sendablePrograms() (install.ProgramFinder, error) {
 	return p, nil
 }
 
-// A remoteInstall copies the program to a remote.
-type remoteInstall struct {
-	command   *remote.CommandDialer
-	remoteKey string // the key of the saved state
-	dir       string // a directory there to try first; "" is the last one
+// A RemoteInstall copies the program to a remote.
+type RemoteInstall struct {
+	Command   *remote.CommandDialer
+	RemoteKey string // the key of the saved state
+	Dir       string // a directory there to try first; "" is the last one
 
-	terminal *os.File  // the user's; nil for none
-	notes    io.Writer // gets one line before the program is sent
+	Terminal *os.File  // the user's; nil for none
+	Notes    io.Writer // gets one line before the program is sent
 }
 
-// installProgram installs the program at the remote and saves where.
-func (i remoteInstall) installProgram(ctx context.Context) (install.InstalledProgram, error) {
+// InstallProgram installs the program at the remote and saves where.
+func (i RemoteInstall) InstallProgram(ctx context.Context) (install.InstalledProgram, error) {
 	from, err := sendablePrograms()
 	if err != nil {
 		return install.InstalledProgram{}, err
 	}
-	known, err := userconfig.ReadRemoteState(cmdkit.StateDir(), i.remoteKey)
+	known, err := userconfig.ReadRemoteState(cmdkit.StateDir(), i.RemoteKey)
 	if err != nil {
 		return install.InstalledProgram{}, err
 	}
-	if i.dir != "" {
-		known.Dir = i.dir
+	if i.Dir != "" {
+		known.Dir = i.Dir
 	}
 	o := install.Options{
-		Prefix: i.command.Prefix, Env: i.command.Env, LastAsked: i.command.LastPrompt, Terminal: i.terminal, Dir: known.Dir, Programs: from, Timeout: i.command.GreetingTimeout,
+		Prefix: i.Command.Prefix, Env: i.Command.Env, LastAsked: i.Command.LastPrompt, Terminal: i.Terminal, Dir: known.Dir, Programs: from, Timeout: i.Command.GreetingTimeout,
 		OnSend: func(bytes int, dir string) {
-			fmt.Fprintf(i.notes, "repl: installing repl at %s: sending %.1f MB to %s\n", i.command.DisplayName(), float64(bytes)/1e6, dir)
+			fmt.Fprintf(i.Notes, "repl: installing repl at %s: sending %.1f MB to %s\n", i.Command.DisplayName(), float64(bytes)/1e6, dir)
 		},
 	}
-	if i.terminal != nil {
+	if i.Terminal != nil {
 		o.Timeout = max(o.Timeout, minPromptTimeout)
-		o.Stderr = i.notes
+		o.Stderr = i.Notes
 	}
 	installed, err := install.Install(ctx, o)
 	if err != nil {
 		return installed, err
 	}
 	known.Program = installed.Path
-	if err := userconfig.WriteRemoteState(cmdkit.StateDir(), i.remoteKey, known); err != nil {
+	if err := userconfig.WriteRemoteState(cmdkit.StateDir(), i.RemoteKey, known); err != nil {
 		return installed, fmt.Errorf("repl is installed there at %s, but that cannot be saved: %w", installed.Path, err)
 	}
 	return installed, nil
@@ -79,18 +79,18 @@ func (i remoteInstall) installProgram(ctx context.Context) (install.InstalledPro
 // setInstaller lets a command install the program if it is missing at the remote. That happens if
 // the remote's settings allow it, if it was installed there before, or for a user at the terminal.
 // Others must not find our programs at a remote.
-func (t *daemonTarget) setInstaller(transport *remote.CommandDialer, p userconfig.Remote, key string, known userconfig.RemoteState) {
+func (t *DaemonTarget) setInstaller(transport *remote.CommandDialer, p userconfig.Remote, key string, known userconfig.RemoteState) {
 	watched := transport.Terminal != nil && transport.Stderr != nil
-	d := remoteInstall{command: transport, remoteKey: key, terminal: transport.Terminal, notes: os.Stderr}
-	install := "repl remote install" + t.remoteArg()
+	d := RemoteInstall{Command: transport, RemoteKey: key, Terminal: transport.Terminal, Notes: os.Stderr}
+	install := "repl remote install" + t.RemoteArg()
 	transport.InstallProgram = func(ctx context.Context) (string, error) {
 		switch {
 		case p.Program != "":
-			return "", fmt.Errorf("correct repl = %q of the remote in %s, or remove the line; then %s installs the program", p.Program, remotesFile(), install)
+			return "", fmt.Errorf("correct repl = %q of the remote in %s, or remove the line; then %s installs the program", p.Program, RemotesFile(), install)
 		case !p.Install && known.Program == "" && !watched:
 			return "", fmt.Errorf("%s installs it", install)
 		}
-		installed, err := d.installProgram(ctx)
+		installed, err := d.InstallProgram(ctx)
 		return installed.Path, err
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package daemonlink
 
 import (
 	"context"
@@ -18,60 +18,60 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A daemonCommand holds what all commands that talk to a daemon share.
-type daemonCommand struct {
-	flags *flag.FlagSet
-	daemonTarget
-	link   *client.Client // set by runWithClient
-	json   bool
-	log    cmdflags.LogFlags // only some commands define its flags
-	logger *slog.Logger      // set by runWithClient
+// A DaemonCommand holds what all commands that talk to a daemon share.
+type DaemonCommand struct {
+	Flags *flag.FlagSet
+	DaemonTarget
+	Link   *client.Client // set by runWithClient
+	Json   bool
+	Log    cmdflags.LogFlags // only some commands define its flags
+	Logger *slog.Logger      // set by runWithClient
 }
 
-func newDaemonCommand(f *flag.FlagSet) *daemonCommand {
-	r := &daemonCommand{flags: f}
-	r.daemonTarget.addFlags(f)
-	r.isAttended = true
-	r.flags.BoolVar(&r.json, "json", false, "print JSON, for programs")
+func NewDaemonCommand(f *flag.FlagSet) *DaemonCommand {
+	r := &DaemonCommand{Flags: f}
+	r.DaemonTarget.AddFlags(f)
+	r.IsAttended = true
+	r.Flags.BoolVar(&r.Json, "json", false, "print JSON, for programs")
 	return r
 }
 
-// parseArgs parses flags in any position and returns the arguments, one for each name.
-func (d *daemonCommand) parseArgs(args []string, names ...string) ([]string, error) {
-	words, err := cmdkit.ParseInterspersed(d.flags, args)
+// ParseArgs parses flags in any position and returns the arguments, one for each name.
+func (d *DaemonCommand) ParseArgs(args []string, names ...string) ([]string, error) {
+	words, err := cmdkit.ParseInterspersed(d.Flags, args)
 	switch {
 	case err != nil:
 		return nil, err
 	case len(words) < len(names):
 		if names[0] == "SESSION" {
-			return nil, cmdkit.UsageErrorf("%s needs the name of a session; repl list shows them", d.flags.Name())
+			return nil, cmdkit.UsageErrorf("%s needs the name of a session; repl list shows them", d.Flags.Name())
 		}
-		return nil, cmdkit.UsageErrorf("%s needs one of %s", d.flags.Name(), strings.ReplaceAll(names[0], "|", ", "))
+		return nil, cmdkit.UsageErrorf("%s needs one of %s", d.Flags.Name(), strings.ReplaceAll(names[0], "|", ", "))
 	case len(words) > len(names):
-		return nil, cmdkit.UsageErrorf("%s takes no argument %q", d.flags.Name(), words[len(names)])
+		return nil, cmdkit.UsageErrorf("%s takes no argument %q", d.Flags.Name(), words[len(names)])
 	}
 	return words, nil
 }
 
-// runWithClient connects to the daemon and calls do with a context that a signal cancels.
-func (d *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Conn) (int, error)) (int, error) {
+// RunWithClient connects to the daemon and calls do with a context that a signal cancels.
+func (d *DaemonCommand) RunWithClient(do func(ctx context.Context, c *client.Conn) (int, error)) (int, error) {
 	var err error
-	if d.logger, err = d.log.OpenLogger(nil); err != nil {
+	if d.Logger, err = d.Log.OpenLogger(nil); err != nil {
 		return cmdkit.StatusUsage, err
 	}
-	if err := d.resolveTarget(); err != nil {
+	if err := d.ResolveTarget(); err != nil {
 		return cmdkit.StatusUsage, err
 	}
 	ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 	defer stop()
-	dialer, err := d.dialer(ctx)
+	dialer, err := d.Dialer(ctx)
 	if err != nil {
 		return cmdkit.StatusFailed, err
 	}
-	d.link = client.New(dialer, nil)
-	d.link.LogTo(d.logger)
-	defer d.link.Close()
-	c, err := d.link.Conn(ctx)
+	d.Link = client.New(dialer, nil)
+	d.Link.LogTo(d.Logger)
+	defer d.Link.Close()
+	c, err := d.Link.Conn(ctx)
 	if signalled, ok := cmdkit.SignalStatus(ctx); ok {
 		return signalled, nil
 	}
@@ -81,7 +81,7 @@ func (d *daemonCommand) runWithClient(do func(ctx context.Context, c *client.Con
 	if transport, ok := dialer.(*remote.CommandDialer); ok {
 		transport.StopPrompting()
 	}
-	work, leave := detachableContext(ctx, d.link)
+	work, leave := detachableContext(ctx, d.Link)
 	defer leave()
 	status, err := do(work, c)
 	if signalled, ok := cmdkit.SignalStatus(ctx); ok {
@@ -110,8 +110,8 @@ func detachableContext(ctx context.Context, link *client.Client) (work context.C
 	}
 }
 
-// replyStatus returns the exit status for a reply: an error of the code is a failure.
-func replyStatus(reply session.Reply) int {
+// ReplyStatus returns the exit status for a reply: an error of the code is a failure.
+func ReplyStatus(reply session.Reply) int {
 	switch reply.Outcome {
 	case timeline.OutcomeError, timeline.OutcomeEnded:
 		return cmdkit.StatusFailed
@@ -128,13 +128,13 @@ func replyStatus(reply session.Reply) int {
 
 var nonNameChars = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// sessionNamePart returns a text as a part of a session's name, or "" if none of it can be one.
-func sessionNamePart(text string) string {
+// SessionNamePart returns a text as a part of a session's name, or "" if none of it can be one.
+func SessionNamePart(text string) string {
 	return strings.Trim(nonNameChars.ReplaceAllString(text, "-"), "-.")
 }
 
-// warmPoolText describes the sessions that a daemon keeps ready.
-func warmPoolText(w client.WarmPool) string {
+// WarmPoolText describes the sessions that a daemon keeps ready.
+func WarmPoolText(w client.WarmPool) string {
 	text := fmt.Sprintf("%d of %d %s in %s", w.Ready, w.Count, w.Language, cmdkit.PlainLine(w.Dir))
 	if w.Failure != "" {
 		text += "; creating more failed: " + cmdkit.PlainLine(w.Failure)

@@ -1,4 +1,4 @@
-package cli
+package daemonlink
 
 import (
 	"errors"
@@ -41,8 +41,8 @@ func newTransientFile() (*os.File, error) {
 	return os.OpenFile(filepath.Join(os.TempDir(), name), os.O_RDWR|os.O_CREATE|os.O_EXCL|windows.FILE_FLAG_DELETE_ON_CLOSE, 0o600)
 }
 
-// absoluteSocket returns name: the name of a pipe does not depend on a directory.
-func absoluteSocket(name string) (string, error) { return name, nil }
+// AbsoluteSocket returns name: the name of a pipe does not depend on a directory.
+func AbsoluteSocket(name string) (string, error) { return name, nil }
 
 // controllingTerminal opens the console of this process. It returns nil without one.
 func controllingTerminal() *os.File {
@@ -53,5 +53,5 @@ func controllingTerminal() *os.File {
 	return f
 }
 
-// chooseTempDir does nothing: Windows chooses the directory for temporary files itself.
-func chooseTempDir() {}
+// ChooseTempDir does nothing: Windows chooses the directory for temporary files itself.
+func ChooseTempDir() {}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package cli
+package daemonlink
 
 import (
 	"os"
@@ -58,11 +58,11 @@ func openDescriptors() (all []int) {
 // maxDescriptors bounds the file numbers that are tried.
 const maxDescriptors = 1 << 16
 
-// chooseTempDir chooses another directory for temporary files, for this program and all that it
+// ChooseTempDir chooses another directory for temporary files, for this program and all that it
 // starts, if the current one is not writable. Python, R and tmux do the same. The directory may
 // belong to another user after su or sudo, or may have been removed with the job or shell that made
 // it. A read-only container often has only /dev/shm.
-func chooseTempDir() {
+func ChooseTempDir() {
 	if isWritableDir(os.TempDir()) {
 		return
 	}
@@ -88,8 +88,8 @@ func newTransientFile() (*os.File, error) {
 	return f, os.Remove(f.Name())
 }
 
-// absoluteSocket returns a name for a socket that is valid in any directory.
-func absoluteSocket(path string) (string, error) { return filepath.Abs(path) }
+// AbsoluteSocket returns a name for a socket that is valid in any directory.
+func AbsoluteSocket(path string) (string, error) { return filepath.Abs(path) }
 
 // controllingTerminal opens the terminal of this process. It returns nil without one.
 func controllingTerminal() *os.File {

@@ -1,4 +1,4 @@
-package cli
+package daemonlink
 
 import (
 	"crypto/sha256"
@@ -18,10 +18,10 @@ const (
 	maxImageSessions = 32
 )
 
-// sessionImageDir returns the local directory for the images of a remote session, and removes those
+// SessionImageDir returns the local directory for the images of a remote session, and removes those
 // beyond the bounds. "" means that none is available. The directory depends only on the session and
 // its remote, so that a restarted client finds the images it knows.
-func sessionImageDir(remote, session string) string {
+func SessionImageDir(remote, session string) string {
 	state := cmdkit.StateDir()
 	if state == "" {
 		return ""

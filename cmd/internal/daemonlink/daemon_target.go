@@ -1,4 +1,4 @@
-package cli
+package daemonlink
 
 import (
 	"cmp"
@@ -50,56 +50,56 @@ const (
 	remoteUsage = "`REMOTE` use the daemon of this remote in remotes.toml, or here for the local one; default TURNSTONE_REMOTE"
 )
 
-// A daemonTarget is the user's choice of a daemon, on this machine or at a remote.
-type daemonTarget struct {
-	socket, via, remote string
+// A DaemonTarget is the user's choice of a daemon, on this machine or at a remote.
+type DaemonTarget struct {
+	Socket, Via, Remote string
 
-	remoteDir string // where sessions start at the remote; "" is the daemon's own directory; set by dialer
+	RemoteDir string // where sessions start at the remote; "" is the daemon's own directory; set by dialer
 
 	// isAttended means that a user is at the terminal and may be asked there.
-	isAttended bool
+	IsAttended bool
 
 	// startsDaemon means that a daemon is started at a remote if none is running.
-	startsDaemon bool
+	StartsDaemon bool
 }
 
-func (t *daemonTarget) addFlags(f *flag.FlagSet) {
-	f.StringVar(&t.socket, "socket", "", cmdkit.SocketUsage)
-	f.StringVar(&t.via, "via", "", viaUsage)
-	f.StringVar(&t.remote, "remote", "", remoteUsage)
+func (t *DaemonTarget) AddFlags(f *flag.FlagSet) {
+	f.StringVar(&t.Socket, "socket", "", cmdkit.SocketUsage)
+	f.StringVar(&t.Via, "via", "", viaUsage)
+	f.StringVar(&t.Remote, "remote", "", remoteUsage)
 }
 
-// resolveTarget adds the environment's choice to that of the flags, which must be parsed before.
-func (t *daemonTarget) resolveTarget() error {
-	if t.via != "" && t.remote != "" {
+// ResolveTarget adds the environment's choice to that of the flags, which must be parsed before.
+func (t *DaemonTarget) ResolveTarget() error {
+	if t.Via != "" && t.Remote != "" {
 		return cmdkit.UsageErrorf("use either --via or --remote, not both")
 	}
-	if t.via == "" && t.remote == "" {
-		t.via, t.remote = os.Getenv("TURNSTONE_VIA"), os.Getenv("TURNSTONE_REMOTE")
-		if t.via != "" && t.remote != "" {
+	if t.Via == "" && t.Remote == "" {
+		t.Via, t.Remote = os.Getenv("TURNSTONE_VIA"), os.Getenv("TURNSTONE_REMOTE")
+		if t.Via != "" && t.Remote != "" {
 			return cmdkit.UsageErrorf("TURNSTONE_VIA and TURNSTONE_REMOTE are both set: use one of them")
 		}
 	}
-	if t.remote == userconfig.LocalRemote {
-		t.remote = ""
+	if t.Remote == userconfig.LocalRemote {
+		t.Remote = ""
 	}
-	if t.socket != "" && !t.isRemote() {
+	if t.Socket != "" && !t.IsRemote() {
 		var err error
-		t.socket, err = absoluteSocket(t.socket)
+		t.Socket, err = AbsoluteSocket(t.Socket)
 		return err
 	}
 	return nil
 }
 
-// isRemote reports whether the daemon is at a remote.
-func (t *daemonTarget) isRemote() bool { return t.via != "" || t.remote != "" }
+// IsRemote reports whether the daemon is at a remote.
+func (t *DaemonTarget) IsRemote() bool { return t.Via != "" || t.Remote != "" }
 
-// localSocket returns the socket on this machine.
-func (t *daemonTarget) localSocket() string { return cmp.Or(t.socket, client.DefaultSocket(os.Getenv)) }
+// LocalSocket returns the socket on this machine.
+func (t *DaemonTarget) LocalSocket() string { return cmp.Or(t.Socket, client.DefaultSocket(os.Getenv)) }
 
-// targetArgs returns the flags with which another process makes the same choice.
-func (t *daemonTarget) targetArgs() (all []string) {
-	for _, one := range []struct{ name, value string }{{"--remote", t.remote}, {"--via", t.via}, {"--socket", t.socket}} {
+// TargetArgs returns the flags with which another process makes the same choice.
+func (t *DaemonTarget) TargetArgs() (all []string) {
+	for _, one := range []struct{ name, value string }{{"--remote", t.Remote}, {"--via", t.Via}, {"--socket", t.Socket}} {
 		if one.value != "" {
 			all = append(all, one.name, one.value)
 		}
@@ -107,27 +107,27 @@ func (t *daemonTarget) targetArgs() (all []string) {
 	return all
 }
 
-// sameTargetFlags returns the flags that make the same choice, for commands quoted in messages.
+// SameTargetFlags returns the flags that make the same choice, for commands quoted in messages.
 // Unless empty, they start with a space.
-func (t *daemonTarget) sameTargetFlags() string {
+func (t *DaemonTarget) SameTargetFlags() string {
 	text := ""
-	for _, word := range t.targetArgs() {
+	for _, word := range t.TargetArgs() {
 		text += " " + shellword.Quote(word)
 	}
 	return text
 }
 
-// dialer returns the dialer for the daemon.
-func (t *daemonTarget) dialer(ctx context.Context) (client.Dialer, error) {
+// Dialer returns the dialer for the daemon.
+func (t *DaemonTarget) Dialer(ctx context.Context) (client.Dialer, error) {
 	switch {
-	case t.remote != "":
-		p, err := findRemote(t.remote)
+	case t.Remote != "":
+		p, err := FindRemote(t.Remote)
 		if err != nil {
 			return nil, err
 		}
-		return t.remoteDialer(ctx, t.remote, p)
-	case t.via != "":
-		words, err := transportcmd.SplitWords(t.via)
+		return t.remoteDialer(ctx, t.Remote, p)
+	case t.Via != "":
+		words, err := transportcmd.SplitWords(t.Via)
 		if err != nil {
 			return nil, cmdkit.UsageErrorf("--via %v", err)
 		}
@@ -135,22 +135,22 @@ func (t *daemonTarget) dialer(ctx context.Context) (client.Dialer, error) {
 		if err != nil {
 			return nil, err
 		}
-		transport := t.completeCommand(&remote.CommandDialer{Prefix: words, Program: known.Program, Socket: t.socket})
+		transport := t.completeCommand(&remote.CommandDialer{Prefix: words, Program: known.Program, Socket: t.Socket})
 		t.setInstaller(transport, userconfig.Remote{}, viaKey(words), known)
 		return transport, nil
 	}
-	if t.socket == "" {
+	if t.Socket == "" {
 		return client.DefaultDialer(os.Getenv), nil // the daemon may move to another socket
 	}
-	return client.Socket(t.socket), nil
+	return client.Socket(t.Socket), nil
 }
 
 // completeCommand adds to a transport command the settings that all of them share, and the terminal at
 // which the user may be asked.
-func (t *daemonTarget) completeCommand(c *remote.CommandDialer) *remote.CommandDialer {
+func (t *DaemonTarget) completeCommand(c *remote.CommandDialer) *remote.CommandDialer {
 	c.Prefix[0] = languages.ExpandHome(c.Prefix[0])
-	c.StartDaemon, c.KeepAlive = t.startsDaemon, remoteSilenceTimeout
-	if t.isAttended {
+	c.StartDaemon, c.KeepAlive = t.StartsDaemon, remoteSilenceTimeout
+	if t.IsAttended {
 		c.Terminal = controllingTerminal()
 		if term.IsTerminal(int(os.Stderr.Fd())) {
 			c.Stderr = os.Stderr
@@ -159,12 +159,12 @@ func (t *daemonTarget) completeCommand(c *remote.CommandDialer) *remote.CommandD
 	return c
 }
 
-// remotesFile returns the path of the user's file of remotes.
-func remotesFile() string { return userconfig.RemotesFile(os.Getenv) }
+// RemotesFile returns the path of the user's file of remotes.
+func RemotesFile() string { return userconfig.RemotesFile(os.Getenv) }
 
-// findRemote finds a remote by its name.
-func findRemote(name string) (userconfig.Remote, error) {
-	all, err := userconfig.ReadRemotes(remotesFile())
+// FindRemote finds a remote by its name.
+func FindRemote(name string) (userconfig.Remote, error) {
+	all, err := userconfig.ReadRemotes(RemotesFile())
 	if err != nil {
 		return userconfig.Remote{}, cmdkit.UsageErrorf("%v", err)
 	}
@@ -179,11 +179,11 @@ func findRemote(name string) (userconfig.Remote, error) {
 	} else if len(names) == 0 {
 		hint = "add [remotes." + name + "] with via = \"…\" to it"
 	}
-	return p, cmdkit.UsageErrorf("unknown remote %q in %s; %s", name, remotesFile(), hint)
+	return p, cmdkit.UsageErrorf("unknown remote %q in %s; %s", name, RemotesFile(), hint)
 }
 
 // remoteDialer returns the dialer for a named remote. It starts the remote's job if it needs one.
-func (t *daemonTarget) remoteDialer(ctx context.Context, name string, p userconfig.Remote) (client.Dialer, error) {
+func (t *DaemonTarget) remoteDialer(ctx context.Context, name string, p userconfig.Remote) (client.Dialer, error) {
 	known, err := userconfig.ReadRemoteState(cmdkit.StateDir(), name)
 	if err != nil {
 		return nil, err
@@ -197,10 +197,10 @@ func (t *daemonTarget) remoteDialer(ctx context.Context, name string, p userconf
 			return nil, fmt.Errorf("job %s of %s was started, but cannot be saved: %w", known.Job, name, err)
 		}
 	}
-	t.remoteDir = p.Dir
+	t.RemoteDir = p.Dir
 	transport := t.completeCommand(&remote.CommandDialer{
 		Name: name, Prefix: p.FillWords(p.Prefix, known.Job),
-		Program: cmp.Or(p.Program, known.Program), Socket: cmp.Or(t.socket, p.Socket), LoginEnv: p.Login, GreetingTimeout: p.Timeout,
+		Program: cmp.Or(p.Program, known.Program), Socket: cmp.Or(t.Socket, p.Socket), LoginEnv: p.Login, GreetingTimeout: p.Timeout,
 	})
 	t.setInstaller(transport, p, name, known)
 	if p.NeedsJob() {
@@ -272,7 +272,7 @@ func commandOutput(ctx context.Context, words []string) (string, error) {
 
 // openTimeout bounds opening a session, including starting the daemon but not preparing the
 // session.
-const openTimeout = 30 * time.Second
+const OpenTimeout = 30 * time.Second
 
 // viaKey returns the key under which the state of an unnamed remote is saved. Names of remotes
 // contain no plus sign.
@@ -280,33 +280,33 @@ func viaKey(words []string) string {
 	return fmt.Sprintf("+%x", sha256.Sum256([]byte(transportcmd.JoinWords(words))))[:17]
 }
 
-// remoteKey returns the key under which the state of the remote is saved.
-func (t *daemonTarget) remoteKey() string {
-	if t.remote != "" {
-		return t.remote
+// RemoteKey returns the key under which the state of the remote is saved.
+func (t *DaemonTarget) RemoteKey() string {
+	if t.Remote != "" {
+		return t.Remote
 	}
-	words, _ := transportcmd.SplitWords(t.via) // dialer has already split it
+	words, _ := transportcmd.SplitWords(t.Via) // dialer has already split it
 	return viaKey(words)
 }
 
-// remoteArg returns the remote as an argument of repl remote, with a space before it.
-func (t *daemonTarget) remoteArg() string {
-	if t.remote != "" {
-		return " " + t.remote
+// RemoteArg returns the remote as an argument of repl remote, with a space before it.
+func (t *DaemonTarget) RemoteArg() string {
+	if t.Remote != "" {
+		return " " + t.Remote
 	}
-	return " --via " + shellword.Quote(t.via)
+	return " --via " + shellword.Quote(t.Via)
 }
 
-// defaultRemote returns the remote of sessions whose names have none, or "" if it has no name.
-func (t *daemonTarget) defaultRemote() string {
-	if t.isRemote() {
-		return t.remote
+// DefaultRemote returns the remote of sessions whose names have none, or "" if it has no name.
+func (t *DaemonTarget) DefaultRemote() string {
+	if t.IsRemote() {
+		return t.Remote
 	}
 	return userconfig.LocalRemote
 }
 
-// closeAndWait closes a connection and waits for its transport command to exit, if it has one.
-func closeAndWait(conn net.Conn) {
+// CloseAndWait closes a connection and waits for its transport command to exit, if it has one.
+func CloseAndWait(conn net.Conn) {
 	_ = conn.Close()
 	if transport, ok := conn.(interface{ Terminate() }); ok {
 		transport.Terminate()

@@ -1,4 +1,4 @@
-package cli
+package daemonlink
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 
 // daemonIdleTimeout is how long a daemon that a client started stays without use. An agent that
 // starts again the next morning finds its session.
-const daemonIdleTimeout = 24 * time.Hour
+const DaemonIdleTimeout = 24 * time.Hour
 
 // maxLastOutputBytes bounds how much of a failed daemon's last output is quoted.
 const maxLastOutputBytes = 4 << 10
@@ -30,18 +30,18 @@ const maxLastOutputBytes = 4 << 10
 // takes seconds. The wait ends early if the daemon exits.
 const startTimeout = 30 * time.Second
 
-// ensureDaemon starts a daemon that exits when it is not used, unless another caller was faster.
-func ensureDaemon(ctx context.Context, socket string, notes io.Writer) error {
-	_, err := startDaemon(ctx, socket, detachedLogPath(notes), []string{"--daemon-idle-timeout", daemonIdleTimeout.String()}, notes)
+// EnsureDaemon starts a daemon that exits when it is not used, unless another caller was faster.
+func EnsureDaemon(ctx context.Context, socket string, notes io.Writer) error {
+	_, err := StartDaemon(ctx, socket, DetachedLogPath(notes), []string{"--daemon-idle-timeout", DaemonIdleTimeout.String()}, notes)
 	if errors.Is(err, daemon.ErrServed) {
 		return nil
 	}
 	return err
 }
 
-// startDaemon starts a daemon that outlives this process and the login. If it does not answer in
+// StartDaemon starts a daemon that outlives this process and the login. If it does not answer in
 // time, the error contains its output. log is a file, more are further arguments of repl serve.
-func startDaemon(ctx context.Context, socket, log string, more []string, notes io.Writer) (client.DaemonInfo, error) {
+func StartDaemon(ctx context.Context, socket, log string, more []string, notes io.Writer) (client.DaemonInfo, error) {
 	var none client.DaemonInfo
 	self, err := os.Executable()
 	if err != nil {
@@ -63,7 +63,7 @@ func startDaemon(ctx context.Context, socket, log string, more []string, notes i
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	for limit := time.Now().Add(startTimeout); time.Now().Before(limit); {
-		i, err := fetchInfo(ctx, actualSocket(cmd.Process.Pid, socket))
+		i, err := fetchInfo(ctx, ActualSocket(cmd.Process.Pid, socket))
 		if err == nil && i.PID == cmd.Process.Pid { // otherwise our daemon is about to exit
 			return i, nil
 		}
@@ -100,10 +100,10 @@ func socketTakenError(output string) error {
 	return fmt.Errorf("%w: %s", daemon.ErrServed, output)
 }
 
-// detachedLogPath returns the log of a daemon that outlives this process, if the user gave none:
+// DetachedLogPath returns the log of a daemon that outlives this process, if the user gave none:
 // its standard error is not visible to anyone. If no file can be used, it prints a note and returns
 // [os.DevNull], since sessions matter more.
-func detachedLogPath(notes io.Writer) string {
+func DetachedLogPath(notes io.Writer) string {
 	path := cmdflags.DefaultLogPath()
 	if path == "" {
 		return os.DevNull
@@ -120,9 +120,9 @@ func detachedLogPath(notes io.Writer) string {
 	return os.DevNull
 }
 
-// actualSocket returns where a daemon listens. It may differ from the requested socket, whose name
+// ActualSocket returns where a daemon listens. It may differ from the requested socket, whose name
 // another user may have.
-func actualSocket(pid int, socket string) string {
+func ActualSocket(pid int, socket string) string {
 	if e, ok := daemonlock.ReadEntry(os.Getenv); ok && e.PID == pid {
 		return e.Socket
 	}

@@ -1,4 +1,4 @@
-package cli
+package daemonlink
 
 import (
 	"fmt"
@@ -9,10 +9,10 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// crashNoticeRewriter returns a function that rewrites events of a remote session for this machine.
+// CrashNoticeRewriter returns a function that rewrites events of a remote session for this machine.
 // The notice about a crash of the previous session names a file of the remote machine, and a command
 // that lacks the remote.
-func crashNoticeRewriter(now session.Info, again string) func(timeline.Event) timeline.Event {
+func CrashNoticeRewriter(now session.Info, again string) func(timeline.Event) timeline.Event {
 	return func(e timeline.Event) timeline.Event {
 		if n, ok := e.Body.(timeline.Notice); ok && now.CrashedTranscript != "" && strings.Contains(n.Message, now.CrashedTranscript) {
 			e.Body = timeline.Notice{Message: fmt.Sprintf("the session %s before this one crashed when its daemon was killed: %s %s", now.Name, cmdkit.RecoverCommand+" "+now.Name+again, cmdkit.RecoverHint)}
