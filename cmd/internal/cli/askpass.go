@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/openbrowser"
 	"github.com/turnstone-repl/turnstone/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/internal/environ"
 )
@@ -153,7 +154,7 @@ func newAskpassServer(transport *remote.CommandDialer, log *slog.Logger) (*askpa
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	a := &askpassServer{remote: transport.DisplayName(), program: filepath.Base(transport.Prefix[0]), dir: dir, listener: listener, log: log, open: openBrowser}
+	a := &askpassServer{remote: transport.DisplayName(), program: filepath.Base(transport.Prefix[0]), dir: dir, listener: listener, log: log, open: openbrowser.OpenBrowser}
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	a.running.Go(a.serve)
 	transport.LastPrompt = a.lastAsked

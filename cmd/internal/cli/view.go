@@ -15,6 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
+	"github.com/turnstone-repl/turnstone/cmd/internal/openbrowser"
 	webpage "github.com/turnstone-repl/turnstone/cmd/internal/webui"
 	"github.com/turnstone-repl/turnstone/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/internal/httpauth"
@@ -83,7 +84,7 @@ func serveView(ctx context.Context, s cmdkit.Streams, served *webpage.Server, na
 	}
 	fmt.Fprintln(s.Err, "repl: "+hint)
 	if open {
-		remove, err := openBrowser(ctx, served.NewLoginLink(name))
+		remove, err := openbrowser.OpenBrowser(ctx, served.NewLoginLink(name))
 		if err != nil {
 			fmt.Fprintln(s.Err, "repl: cannot open a browser: "+err.Error())
 		}

@@ -1,4 +1,4 @@
-package cli
+package openbrowser
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 // browserTimeout bounds the program that opens a browser. Some run as long as the browser does.
 const browserTimeout = 10 * time.Second
 
-// openBrowser opens a link in the user's browser through a private file, because all users of a
+// OpenBrowser opens a link in the user's browser through a private file, because all users of a
 // machine can read the arguments of programs. remove removes that file.
-func openBrowser(ctx context.Context, link string) (remove func(), err error) {
+func OpenBrowser(ctx context.Context, link string) (remove func(), err error) {
 	remove = func() {}
 	dir := cmdkit.StateDir()
 	if dir == "" {
