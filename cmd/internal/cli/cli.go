@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/askpass"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
@@ -22,8 +23,8 @@ func Main(args []string) int {
 }
 
 func dispatchCommand(s cmdkit.Streams, args []string) int {
-	if at := os.Getenv(askpassEnv); at != "" && isAskpassCall(args) {
-		return runAskpass(s, at, args[0])
+	if at := os.Getenv(askpass.AskpassEnv); at != "" && isAskpassCall(args) {
+		return askpass.RunAskpass(s, at, args[0])
 	}
 	c := allCommands()[0]
 	if len(args) > 0 {

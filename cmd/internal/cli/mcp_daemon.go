@@ -15,6 +15,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/client/remote"
+	"github.com/turnstone-repl/turnstone/cmd/internal/askpass"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
@@ -120,7 +121,7 @@ func (d *daemonFlags) newBackend(ctx context.Context, o *mcpserver.Options, c cm
 	}
 	noMoreAsking := func() {}
 	if transport, ok := dialer.(*remote.CommandDialer); ok {
-		noMoreAsking = startAskpass(transport, o.Logger)
+		noMoreAsking = askpass.StartAskpass(transport, o.Logger)
 	}
 	c.Dir = cmp.Or(c.Dir, d.RemoteDir)
 	link := client.New(dialer, starter)

@@ -1,4 +1,4 @@
-package cli
+package askpass
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 
 // askpassEnv holds the path of a socket. ssh starts this program with the variable set and with a
 // question as its only argument, to ask the user.
-const askpassEnv = "TURNSTONE_ASKPASS"
+const AskpassEnv = "TURNSTONE_ASKPASS"
 
 const (
 	// questionTimeout bounds how long a question waits for the user.
@@ -67,8 +67,8 @@ type askpassResponse struct {
 	Text     string `json:"text,omitempty"`
 }
 
-// runAskpass asks the user through the server and prints the answer for ssh.
-func runAskpass(s cmdkit.Streams, at, prompt string) int {
+// RunAskpass asks the user through the server and prints the answer for ssh.
+func RunAskpass(s cmdkit.Streams, at, prompt string) int {
 	a, err := requestAnswer(at, askpassRequest{Prompt: prompt, Kind: os.Getenv("SSH_ASKPASS_PROMPT")})
 	if err != nil {
 		fmt.Fprintln(s.Err, "repl:", err)
@@ -124,11 +124,11 @@ type askpassServer struct {
 	lastDeclined  time.Time // guarded by mu: when the user last declined or did not answer
 }
 
-// startAskpass shows the questions of a transport command without a terminal to the user, if the
+// StartAskpass shows the questions of a transport command without a terminal to the user, if the
 // user has a browser here. Otherwise no question is asked, and the command fails with its own
 // message. The returned function stops it.
-func startAskpass(transport *remote.CommandDialer, log *slog.Logger) (end func()) {
-	transport.Env = append(environ.Without(os.Environ(), "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", askpassEnv), "SSH_ASKPASS_REQUIRE=never")
+func StartAskpass(transport *remote.CommandDialer, log *slog.Logger) (end func()) {
+	transport.Env = append(environ.Without(os.Environ(), "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", AskpassEnv), "SSH_ASKPASS_REQUIRE=never")
 	if !browserprompt.HasBrowser(os.Getenv) {
 		return func() {}
 	}
@@ -158,7 +158,7 @@ func newAskpassServer(transport *remote.CommandDialer, log *slog.Logger) (*askpa
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	a.running.Go(a.serve)
 	transport.LastPrompt = a.lastAsked
-	transport.Env = append(environ.Without(transport.Env, "SSH_ASKPASS_REQUIRE"), "SSH_ASKPASS="+self, "SSH_ASKPASS_REQUIRE=force", askpassEnv+"="+listener.Addr().String())
+	transport.Env = append(environ.Without(transport.Env, "SSH_ASKPASS_REQUIRE"), "SSH_ASKPASS="+self, "SSH_ASKPASS_REQUIRE=force", AskpassEnv+"="+listener.Addr().String())
 	if os.Getenv("DISPLAY") == "" { // OpenSSH before 8.4 asks only if this is set
 		transport.Env = append(transport.Env, "DISPLAY=none:0")
 	}
