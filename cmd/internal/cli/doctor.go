@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/osservice"
 )
 
 // A doctorReport holds the results of all checks of doctor.
@@ -194,13 +195,13 @@ func (d *doctorReport) printReport(w io.Writer) error {
 
 // examineLogout checks whether programs outlive this user's last logout.
 func examineLogout(ctx context.Context) *systemFeature {
-	on, known := lingerState(ctx, strconv.Itoa(os.Getuid()))
+	on, known := osservice.LingerState(ctx, strconv.Itoa(os.Getuid()))
 	if !known {
 		return nil
 	}
 	f := systemFeature{Name: "lingering", Available: on, Detail: "on: your services keep running after your last logout"}
 	if !on {
-		f.Detail = "off: " + noLingerHint
+		f.Detail = "off: " + osservice.NoLingerHint
 	}
 	return &f
 }

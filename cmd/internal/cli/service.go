@@ -85,8 +85,8 @@ func newServiceCommand(f *flag.FlagSet) cmdkit.Action {
 		}
 		status, err := runSteps(s, steps, *dryRun)
 		if words[0] == "install" {
-			if on, known := lingerState(context.Background(), strconv.Itoa(dirs.UID)); known && !on {
-				fmt.Fprintf(s.Err, "repl: %s\n", noLingerHint)
+			if on, known := osservice.LingerState(context.Background(), strconv.Itoa(dirs.UID)); known && !on {
+				fmt.Fprintf(s.Err, "repl: %s\n", osservice.NoLingerHint)
 			}
 		}
 		return status, err

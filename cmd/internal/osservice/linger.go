@@ -1,4 +1,4 @@
-package cli
+package osservice
 
 import (
 	"context"
@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// lingerState reports whether a user's programs may outlive the last logout, according to systemd's
+// LingerState reports whether a user's programs may outlive the last logout, according to systemd's
 // loginctl. known is false if that cannot be determined.
-func lingerState(ctx context.Context, uid string) (on, known bool) {
+func LingerState(ctx context.Context, uid string) (on, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, lingerTimeout)
 	defer cancel()
 	output, err := exec.CommandContext(ctx, "loginctl", "show-user", uid, "--property=Linger", "--value").Output()
@@ -21,4 +21,4 @@ func lingerState(ctx context.Context, uid string) (on, known bool) {
 const lingerTimeout = 5 * time.Second
 
 // noLingerHint says what happens to sessions without lingering.
-const noLingerHint = "systemd ends your services, including repl serve, at your last logout; loginctl enable-linger keeps them running"
+const NoLingerHint = "systemd ends your services, including repl serve, at your last logout; loginctl enable-linger keeps them running"
