@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/commands/worker"
 	"github.com/turnstone-repl/turnstone/workers/templates"
 )
 
@@ -41,7 +42,7 @@ func allCommands() []cmdkit.CommandInfo {
 		{Group: ofAgents, Name: "jupyter", Args: "install|list|remove|kernel [KERNEL ...]", Summary: "offer sessions as Jupyter kernels", Details: jupyterText, NewAction: newJupyterCommand},
 		{Group: more, Name: "doctor", Summary: "check runtimes, clients and the system", Details: "It shows which runtimes are used and why. Without --lang it checks all\nlanguages.", NewAction: newDoctorCommand},
 		{Group: more, Name: "sandbox", Args: "[SESSION]", Summary: "show what a session may do, or test a sandbox", Details: "With SESSION it shows what the session sees, was granted and was refused.\nWithout it, it starts a program in a sandbox and reports what the sandbox\nenforces here, or which step this system refuses.", NewAction: newSandboxCommand},
-		{Group: more, Name: "worker", Args: "check COMMAND [ARG ...]|new TEMPLATE DIR", Summary: "check a worker, or create one from a template", Details: workerText(), NewAction: newWorkerCommand},
+		{Group: more, Name: "worker", Args: "check COMMAND [ARG ...]|new TEMPLATE DIR", Summary: "check a worker, or create one from a template", Details: workerText(), NewAction: worker.NewWorkerCommand},
 		{Group: more, Name: "completion", Args: strings.Join(shellNames(), "|"), Summary: "print the completion script for a shell", Details: completionText, NewAction: newCompletionCommand},
 		{Group: more, Name: "version", Summary: "print the version and origin of this program", NewAction: newVersionCommand},
 		{Group: more, Name: "upgrade", Summary: "show how to upgrade; it changes nothing", NewAction: newUpgradeCommand},

@@ -1,4 +1,4 @@
-package cli
+package worker
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/templates"
 )
 
-// newWorkerCommand helps people who write a worker.
-func newWorkerCommand(f *flag.FlagSet) cmdkit.Action {
+// NewWorkerCommand helps people who write a worker.
+func NewWorkerCommand(f *flag.FlagSet) cmdkit.Action {
 	var c workerCheck
 	f.StringVar(&c.dialect, "dialect", "", "`"+languages.LanguageChoices()+"|FILE` the code for the checks: that of a language, or a JSON file; checks without code are skipped")
 	f.DurationVar(&c.timeout, "timeout", 10*time.Second, "`DURATION` time limit for each answer")

@@ -1,0 +1,3 @@
+// Package worker has the command repl worker, for those who write a worker of their own: it checks
+// whether a program follows the worker protocol, and creates a worker from a template.
+package worker
