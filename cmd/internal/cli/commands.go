@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/commands/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/worker"
 	"github.com/turnstone-repl/turnstone/workers/templates"
 )
@@ -35,8 +36,8 @@ func allCommands() []cmdkit.CommandInfo {
 		{Group: ours, Name: "detach", Args: "[CLIENT]", Summary: "disconnect a client; its turns go on", Details: "repl clients lists the CLIENTs.", NewAction: newDetachCommand},
 		{Group: ours, Name: "daemon", Args: "status|pause|resume|drain|stop", Summary: "show, pause or stop the daemon", Details: daemonText, NewAction: newDaemonControlCommand},
 		{Group: ours, Name: "service", Args: "install|uninstall|print [systemd|launchd]", Summary: "let systemd or launchd start repl serve", Details: "print also accepts the service manager of another system.", NewAction: newServiceCommand},
-		{Group: ours, Name: "remote", Args: "list|check|install|forget [REMOTE]", Summary: "manage daemons on other machines", Details: remoteText, NewAction: newRemoteCommand},
-		{Group: more, Name: "bridge", Hidden: true, Summary: "what --via and --remote run at the remote end", Details: bridgeText, NewAction: newBridgeCommand},
+		{Group: ours, Name: "remote", Args: "list|check|install|forget [REMOTE]", Summary: "manage daemons on other machines", Details: remoteText, NewAction: remote.NewRemoteCommand},
+		{Group: more, Name: "bridge", Hidden: true, Summary: "what --via and --remote run at the remote end", Details: bridgeText, NewAction: remote.NewBridgeCommand},
 		{Group: ofAgents, Name: "mcp", Summary: "run an MCP server, on stdio or over HTTP", Details: "Without --lang it offers all languages.", NewAction: newMCPCommand},
 		{Group: ofAgents, Name: "install", Args: "[CLIENT ...]", Summary: "configure a client to start repl mcp", Details: installText(), NewAction: newInstallCommand, ArgValues: installClientNames},
 		{Group: ofAgents, Name: "jupyter", Args: "install|list|remove|kernel [KERNEL ...]", Summary: "offer sessions as Jupyter kernels", Details: jupyterText, NewAction: newJupyterCommand},

@@ -1,4 +1,4 @@
-package cli
+package remote
 
 import (
 	"cmp"
@@ -33,8 +33,8 @@ const (
 // checkRoundTrips is how many round trips a check measures.
 const checkRoundTrips = 5
 
-// newRemoteCommand lists remotes, and checks, installs or forgets one.
-func newRemoteCommand(f *flag.FlagSet) cmdkit.Action {
+// NewRemoteCommand lists remotes, and checks, installs or forgets one.
+func NewRemoteCommand(f *flag.FlagSet) cmdkit.Action {
 	via := f.String("via", "", "`COMMAND` check, install, forget: a remote that has no name")
 	dir := f.String("dir", "", "`DIR` install: try this directory there first")
 	asJSON := f.Bool("json", false, "list: print JSON, for programs")

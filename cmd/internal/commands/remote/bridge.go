@@ -1,4 +1,4 @@
-package cli
+package remote
 
 import (
 	"cmp"
@@ -28,9 +28,9 @@ const (
 // minAliveTimeout is the smallest value of --silence-timeout.
 const minAliveTimeout = time.Second
 
-// newBridgeCommand connects standard input and output to the daemon of this machine. --via and
+// NewBridgeCommand connects standard input and output to the daemon of this machine. --via and
 // --remote run it at the remote end.
-func newBridgeCommand(f *flag.FlagSet) cmdkit.Action {
+func NewBridgeCommand(f *flag.FlagSet) cmdkit.Action {
 	socket := f.String("socket", "", cmdkit.SocketUsage)
 	start := f.String("start", startAuto, "`auto|never` start a daemon if none answers; it exits after "+text.DurationWords(daemonlink.DaemonIdleTimeout)+" without use")
 	login := f.Bool("login-env", false, "start the daemon with the environment of a login")

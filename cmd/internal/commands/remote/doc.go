@@ -1,0 +1,3 @@
+// Package remote has the commands repl remote and repl bridge: the first manages the daemons on other
+// machines from here, and the second is what runs at the remote end.
+package remote
