@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/askpass"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/commands/jupytercmd"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 )
@@ -38,7 +39,7 @@ func dispatchCommand(s cmdkit.Streams, args []string) int {
 		if named, ok := findCommand(name); ok {
 			c, args = named, args[1:]
 		} else if name == languages.KernelWorker { // started by repl itself
-			c, args = cmdkit.CommandInfo{Name: name, NewAction: newKernelWorkerCommand}, args[1:]
+			c, args = cmdkit.CommandInfo{Name: name, NewAction: jupytercmd.NewKernelWorkerCommand}, args[1:]
 		}
 	}
 	_, run := c.FlagSet()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/commands/jupytercmd"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/worker"
 	"github.com/turnstone-repl/turnstone/workers/templates"
@@ -40,7 +41,7 @@ func allCommands() []cmdkit.CommandInfo {
 		{Group: more, Name: "bridge", Hidden: true, Summary: "what --via and --remote run at the remote end", Details: bridgeText, NewAction: remote.NewBridgeCommand},
 		{Group: ofAgents, Name: "mcp", Summary: "run an MCP server, on stdio or over HTTP", Details: "Without --lang it offers all languages.", NewAction: newMCPCommand},
 		{Group: ofAgents, Name: "install", Args: "[CLIENT ...]", Summary: "configure a client to start repl mcp", Details: installText(), NewAction: newInstallCommand, ArgValues: installClientNames},
-		{Group: ofAgents, Name: "jupyter", Args: "install|list|remove|kernel [KERNEL ...]", Summary: "offer sessions as Jupyter kernels", Details: jupyterText, NewAction: newJupyterCommand},
+		{Group: ofAgents, Name: "jupyter", Args: "install|list|remove|kernel [KERNEL ...]", Summary: "offer sessions as Jupyter kernels", Details: jupytercmd.JupyterText, NewAction: jupytercmd.NewJupyterCommand},
 		{Group: more, Name: "doctor", Summary: "check runtimes, clients and the system", Details: "It shows which runtimes are used and why. Without --lang it checks all\nlanguages.", NewAction: newDoctorCommand},
 		{Group: more, Name: "sandbox", Args: "[SESSION]", Summary: "show what a session may do, or test a sandbox", Details: "With SESSION it shows what the session sees, was granted and was refused.\nWithout it, it starts a program in a sandbox and reports what the sandbox\nenforces here, or which step this system refuses.", NewAction: newSandboxCommand},
 		{Group: more, Name: "worker", Args: "check COMMAND [ARG ...]|new TEMPLATE DIR", Summary: "check a worker, or create one from a template", Details: workerText(), NewAction: worker.NewWorkerCommand},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/commands/jupytercmd"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
@@ -207,7 +208,7 @@ func (l *completionLine) placeholderValues(placeholder string) []cmdkit.Completi
 		}
 	default:
 		if placeholder == languages.LanguageChoices() {
-			found = kernelItems()
+			found = jupytercmd.KernelItems()
 		}
 		for w := range strings.SplitSeq(placeholder, "|") {
 			if w != "" && w != "FILE" && strings.ToUpper(placeholder) != placeholder {

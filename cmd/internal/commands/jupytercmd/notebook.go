@@ -1,4 +1,4 @@
-package cli
+package jupytercmd
 
 import (
 	"cmp"
@@ -32,7 +32,7 @@ import (
 // never shut down.
 const notebookIdleTimeout = 24 * time.Hour
 
-const jupyterText = `For JupyterLab, VS Code, nbclient, papermill and others.
+const JupyterText = `For JupyterLab, VS Code, nbclient, papermill and others.
 
 install  create kernels for Jupyter: one for each language found here, or for
          --lang, or for the session that --session names. A notebook gets a
@@ -53,8 +53,8 @@ type jupyterFlags struct {
 	packages                               cmdflags.PackageList
 }
 
-// newJupyterCommand offers sessions as Jupyter kernels.
-func newJupyterCommand(f *flag.FlagSet) cmdkit.Action {
+// NewJupyterCommand offers sessions as Jupyter kernels.
+func NewJupyterCommand(f *flag.FlagSet) cmdkit.Action {
 	var j jupyterFlags
 	f.StringVar(&j.connectionFile, "f", "", "`FILE` kernel: the connection file")
 	f.StringVar(&j.session, "session", "", "`NAME` a session of the daemon; otherwise each kernel gets a new one")

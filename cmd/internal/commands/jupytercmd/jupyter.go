@@ -1,4 +1,4 @@
-package cli
+package jupytercmd
 
 import (
 	"flag"
@@ -11,8 +11,8 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 )
 
-// newKernelWorkerCommand runs the worker of a Jupyter kernel.
-func newKernelWorkerCommand(f *flag.FlagSet) cmdkit.Action {
+// NewKernelWorkerCommand runs the worker of a Jupyter kernel.
+func NewKernelWorkerCommand(f *flag.FlagSet) cmdkit.Action {
 	return func(_ cmdkit.Streams, args []string) (int, error) {
 		if err := cmdkit.ParseFlags(f, args); err != nil {
 			return cmdkit.StatusUsage, err
@@ -34,8 +34,8 @@ func newKernelWorkerCommand(f *flag.FlagSet) cmdkit.Action {
 	}
 }
 
-// kernelItems returns the names of kernels for shell completion.
-func kernelItems() []cmdkit.CompletionItem {
+// KernelItems returns the names of kernels for shell completion.
+func KernelItems() []cmdkit.CompletionItem {
 	var found []cmdkit.CompletionItem
 	for _, k := range languages.InstalledKernels() {
 		if k.Err == nil {

@@ -1,0 +1,3 @@
+// Package jupytercmd has the command repl jupyter, which offers sessions as kernels of Jupyter, and the
+// hidden one that is the worker of a kernel.
+package jupytercmd
