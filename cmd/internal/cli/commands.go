@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/commands/agents"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/jupytercmd"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/worker"
@@ -39,8 +40,8 @@ func allCommands() []cmdkit.CommandInfo {
 		{Group: ours, Name: "service", Args: "install|uninstall|print [systemd|launchd]", Summary: "let systemd or launchd start repl serve", Details: "print also accepts the service manager of another system.", NewAction: newServiceCommand},
 		{Group: ours, Name: "remote", Args: "list|check|install|forget [REMOTE]", Summary: "manage daemons on other machines", Details: remoteText, NewAction: remote.NewRemoteCommand},
 		{Group: more, Name: "bridge", Hidden: true, Summary: "what --via and --remote run at the remote end", Details: bridgeText, NewAction: remote.NewBridgeCommand},
-		{Group: ofAgents, Name: "mcp", Summary: "run an MCP server, on stdio or over HTTP", Details: "Without --lang it offers all languages.", NewAction: newMCPCommand},
-		{Group: ofAgents, Name: "install", Args: "[CLIENT ...]", Summary: "configure a client to start repl mcp", Details: installText(), NewAction: newInstallCommand, ArgValues: installClientNames},
+		{Group: ofAgents, Name: "mcp", Summary: "run an MCP server, on stdio or over HTTP", Details: "Without --lang it offers all languages.", NewAction: agents.NewMCPCommand},
+		{Group: ofAgents, Name: "install", Args: "[CLIENT ...]", Summary: "configure a client to start repl mcp", Details: installText(), NewAction: agents.NewInstallCommand, ArgValues: agents.InstallClientNames},
 		{Group: ofAgents, Name: "jupyter", Args: "install|list|remove|kernel [KERNEL ...]", Summary: "offer sessions as Jupyter kernels", Details: jupytercmd.JupyterText, NewAction: jupytercmd.NewJupyterCommand},
 		{Group: more, Name: "doctor", Summary: "check runtimes, clients and the system", Details: "It shows which runtimes are used and why. Without --lang it checks all\nlanguages.", NewAction: newDoctorCommand},
 		{Group: more, Name: "sandbox", Args: "[SESSION]", Summary: "show what a session may do, or test a sandbox", Details: "With SESSION it shows what the session sees, was granted and was refused.\nWithout it, it starts a program in a sandbox and reports what the sandbox\nenforces here, or which step this system refuses.", NewAction: newSandboxCommand},
@@ -141,7 +142,7 @@ func workerText() string {
 }
 
 func installText() string {
-	return cmdkit.WrapText("A CLIENT is one of "+strings.Join(installClientNames(), ", ")+". The rest of its configuration is not changed.", 80)
+	return cmdkit.WrapText("A CLIENT is one of "+strings.Join(agents.InstallClientNames(), ", ")+". The rest of its configuration is not changed.", 80)
 }
 
 // helpTopics returns the arguments of repl help.

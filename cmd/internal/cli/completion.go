@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/commands/agents"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/jupytercmd"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
@@ -193,7 +194,7 @@ func (l *completionLine) placeholderValues(placeholder string) []cmdkit.Completi
 	case "SESSION":
 		return l.sessionItems()
 	case "REMOTES":
-		found = append(l.placeholderValues("REMOTE"), cmdkit.CompletionItem{Word: allRemotes})
+		found = append(l.placeholderValues("REMOTE"), cmdkit.CompletionItem{Word: agents.AllRemotes})
 	case "REMOTE":
 		if all, err := userconfig.ReadRemotes(daemonlink.RemotesFile()); err == nil {
 			for _, name := range append(slices.Sorted(maps.Keys(all)), userconfig.LocalRemote) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/commands/agents"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver"
@@ -151,7 +152,7 @@ func TestHelp(t *testing.T) {
 				t.Errorf("repl help does not name %s", cmdkit.OptionName(o.Name))
 			}
 		}
-		for _, client := range installClientNames() {
+		for _, client := range agents.InstallClientNames() {
 			if client != "claude" && !regexp.MustCompile(`\b`+client+`\b`).MatchString(text) {
 				t.Errorf("repl help does not name the client %s", client)
 			}

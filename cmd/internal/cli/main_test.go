@@ -3,15 +3,9 @@ package cli
 import (
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
-	"github.com/turnstone-repl/turnstone/supervisor"
 )
 
 func TestMain(m *testing.M) {
-	testmain.Run(m, testmain.Options{
-		Monitor:      supervisor.MonitorMain,
-		Programs:     []testmain.Program{fakeworker.Program},
-		PrivateState: true,
-	})
+	testmain.Run(m, testmain.Options{PrivateState: true})
 }

@@ -1,4 +1,4 @@
-package cli
+package agents
 
 import (
 	"context"
@@ -31,8 +31,8 @@ type installRequest struct {
 	sandbox   *workers.Sandbox // the sandbox of the sessions
 }
 
-// newInstallCommand adds this program to the configuration of agents and editors.
-func newInstallCommand(f *flag.FlagSet) cmdkit.Action {
+// NewInstallCommand adds this program to the configuration of agents and editors.
+func NewInstallCommand(f *flag.FlagSet) cmdkit.Action {
 	parse := addInstallFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		i, err := parse(args)
@@ -258,7 +258,7 @@ func (i *installRequest) absolutePath() string {
 	return ""
 }
 
-func installClientNames() []string {
+func InstallClientNames() []string {
 	var names []string
 	for _, c := range install.Clients() {
 		names = append(names, c.Name)

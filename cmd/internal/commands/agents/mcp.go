@@ -1,4 +1,4 @@
-package cli
+package agents
 
 import (
 	"context"
@@ -75,8 +75,8 @@ func (m *mcpFlags) addFlags(f *flag.FlagSet) {
 	m.log.AddFlags(f)
 }
 
-// newMCPCommand serves agents over standard input and output, or over HTTP.
-func newMCPCommand(f *flag.FlagSet) cmdkit.Action {
+// NewMCPCommand serves agents over standard input and output, or over HTTP.
+func NewMCPCommand(f *flag.FlagSet) cmdkit.Action {
 	var o mcpFlags
 	o.addFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {

@@ -1,4 +1,4 @@
-package cli
+package agents
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 const remotesUsage = "`REMOTES` the agent may also have sessions at these remotes, with names like gpu/main: names in remotes.toml, separated by commas, or all. Other sessions are in the local daemon, which is started if needed, or where --remote or --via lead"
 
 // allRemotes is the value of --remotes for every remote in the file.
-const allRemotes = "all"
+const AllRemotes = "all"
 
 // remotesFlag is the value of --remotes: the remotes at which the agent may have sessions.
 type remotesFlag []string
@@ -25,7 +25,7 @@ func (f *remotesFlag) String() string { return strings.Join(*f, ",") }
 func (f *remotesFlag) Set(text string) error {
 	for name := range strings.SplitSeq(text, ",") {
 		if name = strings.TrimSpace(name); name == "" {
-			return fmt.Errorf("use names of remotes separated by commas, or %s", allRemotes)
+			return fmt.Errorf("use names of remotes separated by commas, or %s", AllRemotes)
 		}
 		*f = append(*f, name)
 	}
@@ -40,7 +40,7 @@ func (f *remotesFlag) resolveNames(target *daemonlink.DaemonTarget) error {
 		if name == userconfig.LocalRemote && target.IsRemote() {
 			return cmdkit.UsageErrorf("--remotes here: with --remote or --via, names without a remote mean sessions there; leave them out, and add the remote to --remotes")
 		}
-		if name == allRemotes {
+		if name == AllRemotes {
 			all, err := userconfig.ReadRemotes(daemonlink.RemotesFile())
 			if err != nil {
 				return cmdkit.UsageErrorf("--remotes all: %v", err)

@@ -1,4 +1,4 @@
-package cli
+package agents
 
 import "path/filepath"
 

@@ -1,0 +1,3 @@
+// Package agents has the commands for agents: repl mcp is an MCP server on standard streams or over HTTP,
+// and repl install configures clients to start it.
+package agents
