@@ -17,6 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 const (
@@ -188,7 +189,7 @@ func unknownArgumentError[T any](r *toolRequest) error {
 	if len(r.unknownNames) == 0 {
 		return nil
 	}
-	return fmt.Errorf("unknown argument %q: this tool takes %s", r.unknownNames[0], joinNames(argumentNames[T](), "and", "no arguments"))
+	return fmt.Errorf("unknown argument %q: this tool takes %s", r.unknownNames[0], text.JoinNames(argumentNames[T](), "and", "no arguments"))
 }
 
 // maxIgnoredNames bounds the names of unknown arguments that are reported to a client.
@@ -246,18 +247,6 @@ func argumentNames[T any]() []string {
 		names[i] = t.Field(i).Tag.Get("json")
 	}
 	return names
-}
-
-// joinNames joins names with commas and a conjunction.
-func joinNames(names []string, and, none string) string {
-	switch n := len(names); n {
-	case 0:
-		return none
-	case 1:
-		return names[0]
-	default:
-		return strings.Join(names[:n-1], ", ") + " " + and + " " + names[n-1]
-	}
 }
 
 // parseTimeout parses an optional timeout in milliseconds. It rejects values out of range.

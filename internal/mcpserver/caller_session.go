@@ -5,13 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/callorder"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/clientprofile"
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/elicitation"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/session"
@@ -45,10 +45,7 @@ type callerSession struct {
 	// event twice, and events of a lost reply come with the next one.
 	reportToken chan struct{}
 
-	// userWaitToken holds one token, taken by the call that waits for the user.
-	userWaitToken chan struct{}
-
-	question *openQuestion // guarded by mu; nil when none is open
+	questions *elicitation.SessionQuestions // for the user
 
 	// callQueue holds the calls about the session that have not started.
 	callQueue mcptransport.Queue
@@ -91,16 +88,17 @@ const firstEvent = 1
 
 // newCallerSession returns the state for a session. mu is the lock of the caller's sessions.
 func newCallerSession(name, lang, dir string, mu *sync.Mutex) *callerSession {
-	return &callerSession{
-		mu:            mu,
-		name:          name,
-		lang:          lang,
-		dir:           dir,
-		opened:        make(chan struct{}),
-		reportToken:   make(chan struct{}, 1),
-		userWaitToken: make(chan struct{}, 1),
-		readPosition:  readPosition{cursor: firstEvent},
+	cs := &callerSession{
+		mu:           mu,
+		name:         name,
+		lang:         lang,
+		dir:          dir,
+		opened:       make(chan struct{}),
+		reportToken:  make(chan struct{}, 1),
+		readPosition: readPosition{cursor: firstEvent},
 	}
+	cs.questions = elicitation.NewSessionQuestions(cs.addNotice)
+	return cs
 }
 
 // handleIfOpen returns the session if it is open.
@@ -284,68 +282,20 @@ func (cs *callerSession) hasFailedStart() bool {
 	return cs.startFailed
 }
 
-// setQuestion records a question that the user is being asked.
-func (cs *callerSession) setQuestion(o *openQuestion) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	cs.question = o
-}
-
-// openQuestionFor returns the open question for an input request, or nil.
-func (cs *callerSession) openQuestionFor(requestID timeline.Seq) *openQuestion {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	if cs.question == nil || cs.question.requestID != requestID {
-		return nil
-	}
-	return cs.question
-}
-
-// finishQuestion records the outcome of a question. If no call waits for it, the next reply
-// reports it.
-func (cs *callerSession) finishQuestion(o *openQuestion, outcome questionOutcome) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	if cs.question == o {
-		cs.question = nil
-	}
-	if !o.isAwaited {
-		notes := outcome.notices
-		if outcome.result != nil {
-			notes = append(notes, resultText(outcome.result))
-		}
-		if len(notes) > 0 && cs.notice != "" {
-			notes = append([]string{cs.notice}, notes...)
-		}
-		if len(notes) > 0 {
-			cs.notice = strings.Join(notes, "; ")
-		}
-	}
-	o.outcome = outcome
-	close(o.done)
-}
-
-// setQuestionAwaited records whether a call waits for a question's outcome.
-func (cs *callerSession) setQuestionAwaited(o *openQuestion, waits bool) {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	o.isAwaited = waits
-}
-
-// isUserAwaited reports whether a call waits for the user.
-func (cs *callerSession) isUserAwaited() bool { return len(cs.userWaitToken) > 0 }
-
-// isUserAsked reports whether the user is being asked.
-func (cs *callerSession) isUserAsked() bool {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	return cs.isUserAwaited() || cs.question != nil
-}
-
 // setNotice sets the first line of the next reply.
 func (cs *callerSession) setNotice(text string) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
+	cs.notice = text
+}
+
+// addNotice adds to the first line of the next reply.
+func (cs *callerSession) addNotice(text string) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.notice != "" {
+		text = cs.notice + "; " + text
+	}
 	cs.notice = text
 }
 

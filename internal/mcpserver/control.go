@@ -94,8 +94,8 @@ func (s *server) handleSessions(ctx context.Context, r *toolRequest, arguments j
 	for _, why := range unreached {
 		fmt.Fprintf(&b, "[%s]\n", why)
 	}
-	if s.sessions.idleTimeout > 0 && len(all)+len(opening) > 0 {
-		fmt.Fprintf(&b, "[sessions end after %s without a call]", text.CompactDuration(s.sessions.idleTimeout))
+	if s.client.IdleTimeout > 0 && len(all)+len(opening) > 0 {
+		fmt.Fprintf(&b, "[sessions end after %s without a call]", text.CompactDuration(s.client.IdleTimeout))
 	}
 	return textResult(strings.TrimSuffix(b.String(), "\n"))
 }

@@ -15,8 +15,8 @@
 // bracketed line about the state follows. Facts for programs are in the result's _meta, under
 // turnstone/.
 //
-// A call outlives its timeout only while a user is being asked, by userAnswerTimeout at most, and
-// never longer than its client waits. A turn and a question may outlive the call. Calls about a
+// A call outlives its timeout only while a user is being asked, by a few minutes at most, and never
+// longer than its client waits. A turn and a question may outlive the call. Calls about a
 // session start in the order of their arrival. An input that arrives before an earlier call is
 // answered is queued until then. No other input waits behind a turn: once the caller knows that
 // code runs, further inputs are refused at once, with advice.
@@ -28,10 +28,11 @@
 // Package mcptransport carries the messages. It hands each call to its tool, and reports whether
 // the client receives the answer. Only a delivered answer moves the cursor.
 //
-// Four packages below this one can be read and tested without a server:
+// Five packages below this one can be read and tested without a server:
 //
 //	backend        where sessions live, and how a client opens one
 //	callorder      which call of a caller may run code next
+//	elicitation    asking the user what the model must not answer
 //	reply          the content of a reply: text, images and the line about the state
 //	clientprofile  how known clients treat results, and what they allow their own commands
 //
@@ -42,10 +43,6 @@
 //	name                  started by     ends when                         owns
 //	openLocked            a call, or     the worker process exists, 60 s   the start of one session,
 //	                      OpenAhead      after its preparation             and its preparation
-//	startQuestion         a call         the answer, the end of its input  one question to the client
-//	                                     request, userAnswerTimeout
-//	                                     without a call
-//	awaitAnswerElsewhere  a call         the wait or the call is over      nothing
 //	pollUntilMatch        a call         the wait or the call is over      nothing
 //	expireIdle            a timer        the session is closed             a session without calls
 //

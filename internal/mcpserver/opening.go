@@ -11,7 +11,9 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // openAhead opens the main session ahead, so that the first call finds it ready.
@@ -78,7 +80,7 @@ func (s *sessions) newSessionNotice(runtimeNotice string, l clientprofile.Sandbo
 
 // packagesNotice returns the notice about packages that code can import.
 func (s *sessions) packagesNotice() string {
-	return joinNames(s.packages, "and", "") + " can be used in this session"
+	return text.JoinNames(s.packages, "and", "") + " can be used in this session"
 }
 
 // openOnBackend opens a session on the backend. If this client has used it before, reading
@@ -119,7 +121,7 @@ func (s *sessions) openOnBackend(ctx context.Context, v *callerSession) (*backen
 			notices = append(notices, "back in the session as you left it")
 		}
 		if len(opened.MissingPackages) > 0 {
-			notices = append(notices, fmt.Sprintf("it lacks %s, which a new session has", joinNames(opened.MissingPackages, "and", "")))
+			notices = append(notices, fmt.Sprintf("it lacks %s, which a new session has", text.JoinNames(opened.MissingPackages, "and", "")))
 		}
 		v.setCursor(known)
 		s.mu.Lock()
@@ -143,12 +145,18 @@ func (s *sessions) missingSessionError(ctx context.Context, name string) error {
 		for _, one := range all {
 			names = append(names, one.Name)
 		}
-		existing = "existing sessions: " + joinNames(names, "and", "")
+		existing = "existing sessions: " + text.JoinNames(names, "and", "")
 	}
 	if len(s.languages) > 1 {
-		existing += "; to create it, set lang to " + joinNames(s.languages, "or", "")
+		existing += "; to create it, set lang to " + text.JoinNames(s.languages, "or", "")
 	}
 	return fmt.Errorf("unknown session %q; %s", name, existing)
+}
+
+// narrowToClient returns what the client's limit leaves of a sandbox in dir, and reports whether it
+// takes anything away.
+func (s *sessions) narrowToClient(codex *clientprofile.CodexState, dir string, sandbox *workers.Sandbox) (left *workers.Sandbox, narrowed bool) {
+	return s.clientLimitFor(codex, dir).Intersect(sandbox)
 }
 
 // makeRoom closes one session without a worker, whose state is already lost.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/callorder"
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/elicitation"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -65,7 +66,8 @@ func (s *server) handleRepl(ctx context.Context, r *toolRequest, arguments json.
 	if session == nil {
 		return result
 	}
-	a := &sessionCall{server: s, call: r, caller: v, session: session, receivedAt: now, deadline: now.Add(timeout), replyDeadline: now.Add(r.maxCallTime()), notices: notices}
+	a := s.startSessionCall(r, v, session, now, now.Add(timeout))
+	a.notices = notices
 	defer a.releaseTurn()
 	defer v.noteCancelled(r.ToolCall)
 	return a.handleInput(ctx, *args.Input, args.EOF)
@@ -164,7 +166,7 @@ func (sc *sessionCall) submitAnswer(ctx context.Context, requestID timeline.Seq,
 	}
 	in := session.Input{Data: []byte(text), EOF: eof}
 	if text != "" {
-		in.Data = []byte(withNewline(text))
+		in.Data = []byte(elicitation.WithNewline(text))
 	}
 	h, err := sc.caller.beginAnswer(sc.call.ToolCall, requestID)
 	switch {
@@ -226,7 +228,7 @@ func (sc *sessionCall) interruptCancelled(ctx context.Context, turn uint64, afte
 	notice := "the previous call was cancelled"
 	switch {
 	case err != nil:
-		sc.sessions.logger.Error("interrupt of cancelled call failed", "session", sc.caller.name, "error", err)
+		sc.options.Logger.Error("interrupt of cancelled call failed", "session", sc.caller.name, "error", err)
 	case result == session.InterruptPending:
 		notice += fmt.Sprintf(" after %.1f s, and its code has not reacted yet", after.Seconds())
 	case result == session.InterruptIdle, result == session.InterruptWaiting:
@@ -271,8 +273,7 @@ func (sc *sessionCall) replyRefused(ctx context.Context, why string) *mcp.CallTo
 // clientLimitRefusal returns why code must not run here now, or "": the client has lowered its
 // limit since the session was opened. A running worker's sandbox cannot be narrowed.
 func (sc *sessionCall) clientLimitRefusal() string {
-	l := sc.sessions.clientLimitFor(sc.call.codex, cmp.Or(sc.session.InitialInfo.Dir, sc.caller.dir))
-	now, narrowed := l.Intersect(sc.session.Sandbox)
+	now, narrowed := sc.sessions.narrowToClient(sc.call.codex, cmp.Or(sc.session.InitialInfo.Dir, sc.caller.dir), sc.session.Sandbox)
 	if !narrowed {
 		return ""
 	}

@@ -19,7 +19,6 @@ type toolRequest struct {
 	codex *clientprofile.CodexState // nil from other clients
 
 	defaultCallWait time.Duration // Options.CallWait
-	hasBrowser      bool          // Options.HasBrowser
 
 	unknownNames  []string                  // arguments that the tool does not have
 	sessionTicket *mcptransport.QueueTicket // in the queue of its session, until the call has started; nil without a session

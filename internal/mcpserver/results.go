@@ -12,14 +12,6 @@ func textResult(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// resultText returns the text of a result that starts with one.
-func resultText(r *mcp.CallToolResult) string {
-	if t, ok := r.Content[0].(*mcp.TextContent); ok {
-		return t.Text
-	}
-	return ""
-}
-
 // maxErrorChars bounds the text of an error, which may quote an argument of any size.
 const maxErrorChars = 4000
 

@@ -42,7 +42,7 @@ func (c *clientRoots) projectDir(ctx context.Context, s *server, r *toolRequest)
 	}
 	c.known, c.dir = true, ""
 	if err != nil {
-		s.sessions.logger.Warn("cannot list roots of client", "error", err)
+		s.options.Logger.Warn("cannot list roots of client", "error", err)
 		return ""
 	}
 	for _, root := range list.Roots {

@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/turnstone-repl/turnstone/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/clientprofile"
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/elicitation"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -93,23 +94,41 @@ const defaultAuthor = "mcp"
 // A server implements the tools for one client, with the client's own sessions.
 type server struct {
 	options   *Options
-	calls     mcptransport.CallFinder
+	client    mcptransport.ServedClient
 	sessions  *sessions
+	languages []string // sorted
 	stdin     StdinPolicy
 	imageSide int
 	servers   []string
-	pages     browserprompt.Pages
+	asker     *elicitation.Asker
 	roots     clientRoots
 
 	mu            sync.Mutex
-	reportedNames map[string]bool             // guarded by mu; unknown arguments reported to the client, at most maxIgnoredNames
-	pending       map[string]*pendingQuestion // guarded by mu; by handle
-	pendingOrder  []string                    // guarded by mu; handles in pending, oldest first
+	reportedNames map[string]bool         // guarded by mu; unknown arguments reported to the client, at most maxIgnoredNames
+	pending       map[string]*pendingCall // guarded by mu; by handle
+	pendingOrder  []string                // guarded by mu; handles in pending, oldest first
 }
 
 // newServer returns the server of one client. The options must be complete.
 func newServer(o *Options, c mcptransport.ServedClient) *server {
-	return &server{options: o, calls: c.Calls, sessions: newSessions(o, c), stdin: o.Stdin, imageSide: o.ImageSide, servers: o.Servers, pending: make(map[string]*pendingQuestion)}
+	config := sessionsConfig{
+		backend: o.Backend, specs: o.Specs, sandbox: o.Sandbox, canConfine: o.CanConfine, packages: o.With, dir: o.Dir,
+		defaultLang: o.Default, logger: o.Logger, shared: c.Shared, idleTimeout: c.IdleTimeout,
+	}
+	var local *backend.Local
+	if o.Backend == nil {
+		local = newLocal(o, c)
+		config.backend = local
+	}
+	s := &server{
+		options: o, client: c, sessions: newSessions(&config), languages: slices.Sorted(maps.Keys(o.Specs)),
+		stdin: o.Stdin, imageSide: o.ImageSide, servers: o.Servers, pending: make(map[string]*pendingCall),
+	}
+	if local != nil {
+		local.MakeRoom = s.sessions.makeRoom
+	}
+	s.asker = &elicitation.Asker{Lifetime: s.sessions.contextUntilClosed(), HasBrowser: o.HasBrowser, DeniesInput: o.Stdin == StdinDeny}
+	return s
 }
 
 // Run serves a client until its input ends, which is not an error, or ctx ends. Then it closes the
@@ -160,7 +179,7 @@ func (s *server) IsUsed() bool { return s.sessions.hasUsedSession() }
 
 // Close implements mcptransport.Tools.
 func (s *server) Close() {
-	s.pages.Close()
+	s.asker.Pages.Close()
 	s.sessions.close()
 }
 
@@ -213,6 +232,6 @@ func (s *server) NewSDKServer(sessionID func() string) *mcp.Server {
 	})
 	s.addTools(sdk)
 	sdk.AddReceivingMiddleware(logRequests(o.Logger))
-	sdk.AddSendingMiddleware(convertAnswers)
+	sdk.AddSendingMiddleware(elicitation.ConvertAnswers)
 	return sdk
 }

@@ -1,11 +1,8 @@
 package mcpserver
 
 import (
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/turnstone-repl/turnstone/session"
 )
 
 func TestToolsDescriptionSize(t *testing.T) {
@@ -22,17 +19,5 @@ func TestToolsDescriptionSize(t *testing.T) {
 	}
 	if text := (&server{}).toolsDescription(); text != "" {
 		t.Errorf("without servers: %s", text)
-	}
-}
-
-func TestPermissionChoices(t *testing.T) {
-	t.Parallel()
-	p := &session.PermissionRequest{Grant: session.Grant{Call: "a.b"}, Wider: &session.Grant{Call: "a.*"}}
-	if want := []string{choiceAllowSession, "allow all of a.* that are not destructive, in this session", choiceAllowAlways, choiceDeny}; !slices.Equal(permissionChoices(p), want) {
-		t.Errorf("got %q", permissionChoices(p))
-	}
-	p.Wider = nil
-	if want := []string{choiceAllowSession, choiceAllowAlways, choiceDeny}; !slices.Equal(permissionChoices(p), want) {
-		t.Errorf("a destructive tool: got %q", permissionChoices(p))
 	}
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/callorder"
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/elicitation"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -25,15 +27,14 @@ type sessionCall struct {
 	session       *backend.SessionHandle
 	receivedAt    time.Time // arrival of the call
 	deadline      time.Time
-	replyDeadline time.Time           // when the call must be answered, because its client waits no longer
-	firstLine     string              // of the reply; may be ""
-	notices       []string            // for the state line
-	ran           bool                // the call started or continued a turn
-	started       bool                // the call started the turn
-	starting      session.PendingTurn // the turn of the call's input, code or an answer; nil without one
-	resumedTurn   uint64              // the turn that the call continues after the user's answer
-	decision      *userDecision       // nil if the call carries no answer of the user
-	deniedReads   int                 // reads that got end of file, because answers are not allowed
+	replyDeadline time.Time               // when the call must be answered, because its client waits no longer
+	firstLine     string                  // of the reply; may be ""
+	notices       []string                // for the state line
+	ran           bool                    // the call started or continued a turn
+	started       bool                    // the call started the turn
+	starting      session.PendingTurn     // the turn of the call's input, code or an answer; nil without one
+	resumedTurn   uint64                  // the turn that the call continues after the user's answer
+	questions     *elicitation.AskingCall // what the call asks the user
 
 	restarted  bool // the call has restarted the interpreter
 	foundMatch bool // the line that the call waits for has appeared
@@ -46,6 +47,18 @@ type sessionCall struct {
 	owner              *turnClaim            // of the turn, if it is this call
 	outcome            callorder.CallOutcome // of the call, for the inputs queued behind it
 	releasesOnDelivery bool                  // the delivery of the reply releases the turn
+}
+
+// startSessionCall returns a call that arrived at a time, about a session that is open.
+func (s *server) startSessionCall(r *toolRequest, v *callerSession, open *backend.SessionHandle, receivedAt, deadline time.Time) *sessionCall {
+	replyDeadline := receivedAt.Add(r.maxCallTime())
+	return &sessionCall{
+		server: s, call: r, caller: v, session: open, receivedAt: receivedAt, deadline: deadline, replyDeadline: replyDeadline,
+		questions: &elicitation.AskingCall{
+			Asker: s.asker, Questions: v.questions, Tool: r.ToolCall, Request: r.sdk, Beat: r.beat,
+			Session: open, SessionName: v.name, ReplyDeadline: replyDeadline,
+		},
+	}
 }
 
 // refuseInput records that the input was not used. If reason is "", the state of the session says
@@ -122,7 +135,7 @@ func (sc *sessionCall) awaitReply(ctx context.Context, wait waitFunc) *mcp.CallT
 		case err != nil:
 			return sc.sessionErrorResult(ctx, err)
 		case r.InputRequest != nil && !sc.stdin.allowsModel(r.InputRequest):
-			if resolved, result := sc.resolveInputRequest(ctx, wait, r.InputRequest, beat); !resolved {
+			if resolved, result := sc.resolveInputRequest(ctx, wait, r.InputRequest); !resolved {
 				if result != nil && !beat.WaitQuiet(ctx) {
 					return nil
 				}
@@ -139,6 +152,29 @@ func (sc *sessionCall) awaitReply(ctx context.Context, wait waitFunc) *mcp.CallT
 			sc.call.ReportProgress(elapsed.Seconds(), reply.ProgressText(r)+reply.LastOutputLine(r))
 		}
 	}
+}
+
+// resolveInputRequest handles an input request that the model must not answer. It returns true
+// when the request is over and the call can continue to wait for the turn. Otherwise there is a
+// result, which is nil if ctx ended.
+func (sc *sessionCall) resolveInputRequest(ctx context.Context, wait waitFunc, w *session.InputRequest) (bool, *mcp.CallToolResult) {
+	_, shown := sc.caller.cursorAndRequest()
+	v := sc.questions.Resolve(ctx, w, shown == w.ID, sc.deadline)
+	if v.Waited > 0 {
+		sc.deadline = earlierTime(sc.deadline.Add(v.Waited), sc.replyDeadline)
+	}
+	sc.notices = append(sc.notices, v.Notices...)
+	switch v.Next {
+	case elicitation.StepReply:
+		return false, sc.replyNow(ctx, wait)
+	case elicitation.StepFail:
+		return false, errorResult(v.Err)
+	case elicitation.StepReturn:
+		return false, sc.returnQuestion(w, v.Question)
+	case elicitation.StepStop:
+		return false, nil
+	}
+	return true, nil
 }
 
 // isFinal reports whether there is nothing to wait for. The outcome of a turn of this call may
@@ -164,7 +200,9 @@ func (sc *sessionCall) replyWith(ctx context.Context, wait waitFunc, r session.R
 	if !sc.caller.awaitCancelled(ctx, sc.owner) || !sc.caller.beginReport(ctx) {
 		return nil
 	}
-	sc.noteUnusedAnswer()
+	if unused := sc.questions.DropAnswer(); unused != "" {
+		sc.addNotice("%s", unused)
+	}
 	if cursor, _ := sc.caller.cursorAndRequest(); cursor != after {
 		var err error
 		if r, err = wait(ctx, &session.WaitOptions{Poll: true, After: cursor}); err != nil {
@@ -209,11 +247,11 @@ func (sc *sessionCall) renderReply(ctx context.Context, r session.Reply) *mcp.Ca
 	if notice := sc.outageNotice(); notice != "" {
 		state.Facts = append(state.Facts, notice)
 	}
-	if sc.deniedReads > 0 {
+	if sc.questions.HasDeniedReads() {
 		state.Facts = append(state.Facts, "standard input is at its end: --stdin deny")
 	}
 	if r.InputRequest != nil && !sc.stdin.allowsModel(r.InputRequest) {
-		state.RequestAdvice = sc.requestAdvice(r.InputRequest)
+		state.RequestAdvice = sc.questions.Advice(r.InputRequest)
 	}
 	rendered := reply.Render(ctx, state, r)
 	sc.fullScreen, sc.refused = rendered.FullScreen, rendered.Refused
@@ -388,7 +426,7 @@ func (s *server) newSessionCall(ctx context.Context, r *toolRequest, name string
 	if session == nil {
 		return nil, result
 	}
-	a := &sessionCall{server: s, call: r, caller: v, session: session, receivedAt: time.Now(), deadline: deadline, replyDeadline: time.Now().Add(r.maxCallTime())}
+	a := s.startSessionCall(r, v, session, time.Now(), deadline)
 	if !a.awaitEarlierCalls(ctx) && ctx.Err() != nil { // after the deadline it continues: the code that it should stop may be what it waits for
 		return nil, nil
 	}
@@ -441,5 +479,5 @@ func (s *server) openErrorResult(err error) *mcp.CallToolResult {
 	if len(names) == 0 {
 		return errorResult(errors.New("too many sessions: all belong to other clients; call again when one of them has ended"))
 	}
-	return errorResult(fmt.Errorf("too many sessions: use one of %s, or close one (repl_reset, close: true)", joinNames(names, "or", "")))
+	return errorResult(fmt.Errorf("too many sessions: use one of %s, or close one (repl_reset, close: true)", text.JoinNames(names, "or", "")))
 }

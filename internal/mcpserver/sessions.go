@@ -16,7 +16,6 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/clientprofile"
-	"github.com/turnstone-repl/turnstone/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
@@ -25,21 +24,13 @@ import (
 
 // sessions holds the sessions that one caller has opened, by name.
 type sessions struct {
-	backend     backend.Backend // provides the sessions
-	specs       map[string]func(dir string) workers.Spec
-	sandbox     *workers.Sandbox // of each session, unless the client allows less
-	canConfine  bool             // sessions can be confined as a client may ask
-	packages    []string         // packages that every spec prepares, as named to the model
-	dir         string           // working directory, whatever the client says; may be ""
-	processDir  string           // the directory of this process
-	languages   []string         // sorted
-	defaultLang string           // the language of calls that name none; "" if there are several
-	logger      *slog.Logger
-	shared      bool            // by callers that cannot be distinguished, so each call names its session
-	idleTimeout time.Duration   // how long a session lives without a call; 0 means forever
-	opening     sync.WaitGroup  // counts goroutines that open a session or end an idle one
-	ctx         context.Context // of opening sessions
-	stop        context.CancelFunc
+	sessionsConfig // defaultLang is also set if there is only one language
+
+	processDir string          // the directory of this process
+	languages  []string        // sorted
+	opening    sync.WaitGroup  // counts goroutines that open a session or end an idle one
+	ctx        context.Context // of opening sessions
+	stop       context.CancelFunc
 
 	mu         sync.Mutex
 	byName     map[string]*callerSession // guarded by mu; without sessions that failed to open
@@ -51,28 +42,27 @@ type sessions struct {
 // name learns that its session is new, but not that the old one ended.
 const maxEndedNames = 256
 
-func newSessions(o *Options, c mcptransport.ServedClient) *sessions {
+// A sessionsConfig says what sessions a caller may have.
+type sessionsConfig struct {
+	backend     backend.Backend
+	specs       map[string]func(dir string) workers.Spec // by language
+	sandbox     *workers.Sandbox                         // of the specs
+	canConfine  bool                                     // sessions can be confined as a client may ask
+	packages    []string                                 // that every spec prepares, as named to the model
+	dir         string                                   // working directory, whatever the client says; may be ""
+	defaultLang string                                   // the language of calls that name none; may be ""
+	logger      *slog.Logger
+	shared      bool          // by callers that cannot be distinguished
+	idleTimeout time.Duration // how long a session lives without a call; 0 means forever
+}
+
+// newSessions returns the sessions of a caller, of which there are none yet.
+func newSessions(c *sessionsConfig) *sessions {
 	s := &sessions{
-		backend:     o.Backend,
-		specs:       o.Specs,
-		sandbox:     o.Sandbox,
-		canConfine:  o.CanConfine,
-		packages:    o.With,
-		dir:         o.Dir,
-		languages:   slices.Sorted(maps.Keys(o.Specs)),
-		defaultLang: o.Default,
-		logger:      o.Logger,
-		shared:      c.Shared,
-		idleTimeout: c.IdleTimeout,
-		byName:      make(map[string]*callerSession),
-		endedNames:  make(map[string]bool),
-	}
-	if s.backend == nil {
-		local := &backend.Local{Supervisor: o.Supervisor, Specs: o.Specs, Author: o.Author, Prepares: len(o.With) > 0, MakeRoom: s.makeRoom}
-		if c.Number > 0 {
-			local.NamePrefix = fmt.Sprintf("c%d%s", c.Number, clientSeparator) // one supervisor serves all clients
-		}
-		s.backend = local
+		sessionsConfig: *c,
+		languages:      slices.Sorted(maps.Keys(c.specs)),
+		byName:         make(map[string]*callerSession),
+		endedNames:     make(map[string]bool),
 	}
 	if len(s.languages) == 1 {
 		s.defaultLang = s.languages[0]
@@ -81,6 +71,12 @@ func newSessions(o *Options, c mcptransport.ServedClient) *sessions {
 	s.processDir, _ = os.Getwd() // clients never name the directory ""
 	return s
 }
+
+// contextUntilClosed returns a context that ends when the sessions are closed.
+func (s *sessions) contextUntilClosed() context.Context { return s.ctx }
+
+// remoteNames returns the remotes on which sessions can be, with the default one first.
+func (s *sessions) remoteNames() []string { return s.backend.Remotes() }
 
 // ownsAll reports whether the backend's sessions all belong to this caller, so that there are none
 // but the opened ones.
@@ -105,7 +101,7 @@ func (s *sessions) resolveAndOpen(name, lang, dir string, codex *clientprofile.C
 	dir = s.workingDirFor(dir)
 	language := &slowFact[string]{find: func() string { return s.assumedLanguage(dir) }}
 	narrows := &slowFact[bool]{find: func() bool {
-		_, narrowed := s.clientLimitFor(codex, dir).Intersect(s.sandbox)
+		_, narrowed := s.narrowToClient(codex, dir, s.sandbox)
 		return narrowed
 	}}
 	for {
@@ -294,7 +290,7 @@ func (s *sessions) tryFind(name string, codex *clientprofile.CodexState, dir *sl
 	}
 	existing := "no sessions yet: repl creates one"
 	if names := slices.Sorted(maps.Keys(s.byName)); len(names) > 0 {
-		existing = "existing sessions: " + joinNames(names, "and", "")
+		existing = "existing sessions: " + text.JoinNames(names, "and", "")
 	}
 	if name == "" {
 		return nil, fmt.Errorf("session is required; %s", existing)
@@ -384,18 +380,4 @@ func (s *sessions) close() {
 		closing.Go(func() { v.close(s.logger) })
 	}
 	closing.Wait()
-}
-
-// clientSeparator follows the number of a client in the names of its sessions.
-const clientSeparator = "-"
-
-// ClientOfSession returns the client that owns a session, by the session's name in the
-// supervisor. It returns "" if the session is shared or there is only one client.
-func ClientOfSession(name string) string {
-	client, _, found := strings.Cut(name, clientSeparator)
-	digits := strings.TrimPrefix(client, "c")
-	if _, err := strconv.ParseUint(digits, 10, 64); !found || err != nil || digits == client {
-		return ""
-	}
-	return client
 }

@@ -2,6 +2,8 @@ package mcpserver
 
 // A slowFact is a fact that takes long to find, so never under a lock. Code that needs it under a
 // lock gives up without an effect, and tries again once the fact is known.
+// A slowFact is a fact that takes long to find, so never under a lock. A call that misses it under
+// a lock gives up without an effect, and tries again once the fact is known.
 type slowFact[T any] struct {
 	find     func() T
 	value    T

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
-	"github.com/turnstone-repl/turnstone/internal/mcptransport"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -26,23 +25,23 @@ func (closedBackend) Sessions(context.Context, string) ([]session.Info, error) {
 func TestSessions_ResolveAndOpen(t *testing.T) {
 	t.Parallel()
 
-	newOptions := func(search func()) *Options {
+	newConfig := func(search func()) *sessionsConfig {
 		spec := func(string) workers.Spec { search(); return workers.Spec{} }
-		return &Options{Backend: closedBackend{}, Specs: map[string]func(string) workers.Spec{"python": spec, "r": spec}, Logger: slog.New(slog.DiscardHandler)}
+		return &sessionsConfig{backend: closedBackend{}, specs: map[string]func(string) workers.Spec{"python": spec, "r": spec}, logger: slog.New(slog.DiscardHandler)}
 	}
 
 	t.Run("searches for a runtime without the lock, and once", func(t *testing.T) {
 		t.Parallel()
 		var s *sessions
 		var searches atomic.Int32
-		s = newSessions(newOptions(func() {
+		s = newSessions(newConfig(func() {
 			searches.Add(1)
 			if !s.mu.TryLock() {
 				t.Error("the sessions are locked during the search")
 				return
 			}
 			s.mu.Unlock()
-		}), mcptransport.ServedClient{})
+		}))
 		defer s.close()
 		v, notices, err := s.resolveAndOpen("", "", "", nil)
 		if err != nil || v.name != "python" || v.lang != "python" || len(notices) != 1 || searches.Load() != 1 {
@@ -54,7 +53,7 @@ func TestSessions_ResolveAndOpen(t *testing.T) {
 		t.Parallel()
 		var s *sessions
 		var first *callerSession
-		s = newSessions(newOptions(func() {
+		s = newSessions(newConfig(func() {
 			if first == nil {
 				s.mu.Lock()
 				first = newCallerSession("python", "python", "", &s.mu)
@@ -64,7 +63,7 @@ func TestSessions_ResolveAndOpen(t *testing.T) {
 				s.byName["python"] = first
 				s.mu.Unlock()
 			}
-		}), mcptransport.ServedClient{})
+		}))
 		defer s.close()
 		if v, notices, err := s.resolveAndOpen("", "", "", nil); v != first || notices != nil || err != nil {
 			t.Errorf("got %p, %q, %v, want %p", v, notices, err, first)

@@ -1,8 +1,6 @@
 package mcpserver
 
 import (
-	"fmt"
-
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -44,32 +42,5 @@ func (p StdinPolicy) toolDescription() string {
 		return wait + "it gets end of file."
 	default:
 		return answer + " The user, not you, is asked for passwords."
-	}
-}
-
-// maxDeniedReads bounds the reads of one call that get end of file. Code that continues to read
-// after that would read forever.
-const maxDeniedReads = 100
-
-// requestAdvice says what the model can do about an input request that it must not answer.
-func (sc *sessionCall) requestAdvice(w *session.InputRequest) string {
-	const giveUp = "repl_interrupt gives up"
-	switch {
-	case w.NeedsUser():
-		return sc.userRequestAdvice(w)
-	case sc.stdin == StdinDeny && sc.deniedReads >= maxDeniedReads:
-		return fmt.Sprintf(": it has read the end of file %d times; %s", sc.deniedReads, giveUp)
-	case sc.stdin == StdinDeny:
-		return ": no answer is allowed; repl_output gives it end of file, " + giveUp
-	case sc.caller.isUserAsked():
-		return ": the user is being asked; repl_output waits, " + giveUp
-	case sc.call.questionKind(w) != questionNone:
-		return ": only the user may answer; repl_output has them asked, " + giveUp
-	case sc.session.AttachCommand != "":
-		return fmt.Sprintf(": only the user may answer; tell them to run this in a terminal and type the answer there: %s (repl_output waits for that, %s)", sc.session.AttachCommand, giveUp)
-	case w.Secret:
-		return "; only the user may type it, and this client cannot ask. repl_interrupt, then use an environment variable or a file, or ask the user to run this in a terminal"
-	default:
-		return "; only the user may answer, and this client cannot ask. repl_interrupt, or ask the user to run this in a terminal"
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // A sessionTarget is the session that a repl call asks for.
@@ -38,7 +39,7 @@ type targetFacts struct {
 func (f *targetFacts) resolve(name, lang string) (*sessionTarget, error) {
 	lang = f.canonicalLanguage(lang)
 	if lang != "" && !slices.Contains(f.languages, lang) {
-		return nil, fmt.Errorf("unknown language %q: use %s", lang, joinNames(f.languages, "or", ""))
+		return nil, fmt.Errorf("unknown language %q: use %s", lang, text.JoinNames(f.languages, "or", ""))
 	}
 	remote, own, err := f.splitRemote(name)
 	switch {
@@ -88,7 +89,7 @@ func (f *targetFacts) resolveLanguage(t *sessionTarget) error {
 	switch {
 	case t.lang != "", len(f.remotes) > 0 && t.isNamed && !t.isNew:
 	case t.name == "":
-		return fmt.Errorf("session is required; existing sessions: %s", joinNames(slices.Sorted(maps.Keys(f.known)), "and", ""))
+		return fmt.Errorf("session is required; existing sessions: %s", text.JoinNames(slices.Sorted(maps.Keys(f.known)), "and", ""))
 	default:
 		t.lang, t.isLangInferred = f.assumeLanguage(), true
 	}
@@ -162,7 +163,7 @@ func remoteNotAllowed(remote string, allowed []string) string {
 	if len(allowed) == 0 {
 		return "the user allows no other remotes (repl mcp --remotes): use a name without a slash"
 	}
-	return fmt.Sprintf("%q is not among the remotes that the user allows (repl mcp --remotes): %s", remote, joinNames(allowed, "and", ""))
+	return fmt.Sprintf("%q is not among the remotes that the user allows (repl mcp --remotes): %s", remote, text.JoinNames(allowed, "and", ""))
 }
 
 // newSession asks for a session with an unused name.

@@ -13,6 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // maxResultChars is the size up to which clients should show results to the model, if they would
@@ -42,8 +43,8 @@ func (s *server) addTools(to *mcp.Server) {
 			InputSchema: schema,
 			Meta:        mcp.Meta{"anthropic/alwaysLoad": true, "anthropic/maxResultSizeChars": maxResultChars},
 		}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			if c, ok := s.calls.FindCall(ctx, req); ok {
-				r := &toolRequest{ToolCall: c, sdk: req, codex: clientprofile.CodexStateOf(req.Params.Meta), beat: reply.NewHeartbeat(c.WantsProgress()), defaultCallWait: s.options.CallWait, hasBrowser: s.options.HasBrowser}
+			if c, ok := s.client.Calls.FindCall(ctx, req); ok {
+				r := &toolRequest{ToolCall: c, sdk: req, codex: clientprofile.CodexStateOf(req.Params.Meta), beat: reply.NewHeartbeat(c.WantsProgress()), defaultCallWait: s.options.CallWait}
 				defer r.leaveQueues()
 				if result := h(ctx, r, req.Params.Arguments); result != nil {
 					s.reportIgnored(r, result)
@@ -75,7 +76,7 @@ func rejectUnknownTools(names []string) mcp.Middleware {
 			if p, ok := req.GetParams().(*mcp.CallToolParamsRaw); ok && !slices.Contains(names, p.Name) {
 				return nil, &jsonrpc.Error{
 					Code:    jsonrpc.CodeInvalidParams,
-					Message: fmt.Sprintf("unknown tool %q: the tools are %s", p.Name, joinNames(names, "and", "none")),
+					Message: fmt.Sprintf("unknown tool %q: the tools are %s", p.Name, text.JoinNames(names, "and", "none")),
 				}
 			}
 			return next(ctx, method, req)
@@ -117,7 +118,7 @@ const outputDescription = "Wait for running code, and return its new output. " +
 func (s *server) serverInstructions() string {
 	text := "A live " + s.languageNames() + " interpreter (REPL, like a Jupyter kernel) with the user's own packages. " +
 		"Use it instead of one-off scripts to compute, explore data, plot (images come back), debug, or run long jobs: variables stay between calls."
-	if s.sessions.shared {
+	if s.client.Shared {
 		text += " Every call names its session: start with \"new\", then use the name that the reply gives."
 	}
 	return text
@@ -126,16 +127,16 @@ func (s *server) serverInstructions() string {
 // languageNames returns the languages, capitalized and joined.
 func (s *server) languageNames() string {
 	var names []string
-	for _, lang := range s.sessions.languages {
+	for _, lang := range s.languages {
 		names = append(names, strings.ToUpper(lang[:1])+lang[1:])
 	}
-	return joinNames(names, "or", "code")
+	return text.JoinNames(names, "or", "code")
 }
 
 // remotesDescription says how sessions on other remotes are named, or returns "" if there are
 // none.
 func (s *server) remotesDescription() string {
-	remotes := s.sessions.backend.Remotes()
+	remotes := s.sessions.remoteNames()
 	if len(remotes) < 2 {
 		return ""
 	}
@@ -178,8 +179,8 @@ func (s *server) replSchema() schema {
 		"timeout_ms": timeSchema("how long to wait for the code; default 45000"),
 		"eof":        {Type: "boolean", Description: "end of file after this answer"},
 	}
-	if len(s.sessions.languages) > 1 {
-		properties["lang"] = schema{Type: "string", Enum: s.sessions.languages, Description: "of a new session; default " + s.sessions.languages[0]}
+	if len(s.languages) > 1 {
+		properties["lang"] = schema{Type: "string", Enum: s.languages, Description: "of a new session; default " + s.languages[0]}
 	}
 	return s.withSession(`an independent session, made on first use; "new" makes one`+s.remotesDescription(), properties, "input")
 }
@@ -204,7 +205,7 @@ func (s *server) sessionSchema() schema {
 // withSession adds the argument session to the arguments of a tool. Only one tool describes it,
 // because models pay for each description.
 func (s *server) withSession(description string, properties map[string]schema, required ...string) schema {
-	if s.sessions.shared {
+	if s.client.Shared {
 		required = append(required, "session")
 	} else if description != "" {
 		description += "; default: the main one"

@@ -71,7 +71,7 @@ var mayImport = map[string]string{
 	"cmd/internal/rpcserver":           "internal/jsonrpc2 internal/text",
 	"cmd/internal/lineedit":            "",
 	"cmd/internal/console":             "session timeline cmd/internal/lineedit internal/paths internal/atomicfile internal/text internal/pngrepair",
-	"internal/mcpserver":               "session supervisor timeline workers internal/jsonrpc2 internal/browserprompt internal/mcptransport internal/mcpserver/backend internal/mcpserver/callorder internal/mcpserver/clientprofile internal/mcpserver/reply internal/paths internal/text",
+	"internal/mcpserver":               "session supervisor timeline workers internal/jsonrpc2 internal/browserprompt internal/mcptransport internal/mcpserver/backend internal/mcpserver/callorder internal/mcpserver/clientprofile internal/mcpserver/reply internal/paths internal/text internal/mcpserver/elicitation",
 	"internal/httpauth":                "",
 	"cmd/internal/webui":               "client session timeline cmd/internal/console internal/httpauth",
 	"internal/mcptransport":            "internal/jsonrpc2 internal/httpauth internal/text",
@@ -109,6 +109,7 @@ var mayImport = map[string]string{
 	"internal/mcpserver/clientprofile":  "workers internal/paths",
 	"internal/mcpserver/callorder":      "",
 	"internal/mcpserver/reply":          "session timeline timeline/render internal/systempath internal/text internal/pngrepair internal/mcpserver/clientprofile",
+	"internal/mcpserver/elicitation":    "session timeline internal/text internal/browserprompt internal/mcptransport internal/mcpserver/backend internal/mcpserver/reply",
 	"internal/mcpserver/backend":        "client session supervisor timeline workers",
 
 	"examples/functions": "supervisor workers workers/python workers/r",
@@ -222,7 +223,7 @@ func TestImports(t *testing.T) {
 	t.Run("of dependencies are where these are wrapped", func(t *testing.T) {
 		t.Parallel()
 		owners := map[string]string{
-			"github.com/modelcontextprotocol/go-sdk": "internal/mcpserver internal/mcpserver/reply internal/mcptransport cmd/internal/mcpclient",
+			"github.com/modelcontextprotocol/go-sdk": "internal/mcpserver internal/mcpserver/elicitation internal/mcpserver/reply internal/mcptransport cmd/internal/mcpclient",
 			"github.com/UserExistsError/conpty":      "supervisor/internal/pty",
 			"github.com/creack/pty":                  "supervisor/internal/pty workers/conformance",
 			"github.com/go-zeromq/zmq4":              "cmd/internal/jupyter/zmtp",

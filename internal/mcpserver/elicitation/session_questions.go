@@ -1,0 +1,97 @@
+package elicitation
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// SessionQuestions are the questions about one session of a caller, of which one at most is open.
+type SessionQuestions struct {
+	// waitToken holds one token, taken by the call that waits for the user.
+	waitToken chan struct{}
+
+	// leaveNotice adds to the next reply what no call waits for.
+	leaveNotice func(text string)
+
+	mu   sync.Mutex
+	open *openQuestion // guarded by mu; nil when none is open
+}
+
+// NewSessionQuestions returns the questions of a session, of which none is open. leaveNotice adds a
+// line to the next reply about the session.
+func NewSessionQuestions(leaveNotice func(text string)) *SessionQuestions {
+	return &SessionQuestions{waitToken: make(chan struct{}, 1), leaveNotice: leaveNotice}
+}
+
+// beginWait makes a call the one that waits for the user. It returns false if another call is.
+func (s *SessionQuestions) beginWait() bool {
+	select {
+	case s.waitToken <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *SessionQuestions) endWait() { <-s.waitToken }
+
+// isUserAwaited reports whether a call waits for the user.
+func (s *SessionQuestions) isUserAwaited() bool { return len(s.waitToken) > 0 }
+
+// isUserAsked reports whether the user is being asked.
+func (s *SessionQuestions) isUserAsked() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isUserAwaited() || s.open != nil
+}
+
+// setQuestion records a question that the user is being asked.
+func (s *SessionQuestions) setQuestion(o *openQuestion) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = o
+}
+
+// openQuestionFor returns the open question for an input request, or nil.
+func (s *SessionQuestions) openQuestionFor(requestID timeline.Seq) *openQuestion {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil || s.open.requestID != requestID {
+		return nil
+	}
+	return s.open
+}
+
+// setQuestionAwaited records whether a call waits for a question's outcome.
+func (s *SessionQuestions) setQuestionAwaited(o *openQuestion, waits bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o.isAwaited = waits
+}
+
+// maxErrorChars bounds the text of an error in a notice.
+const maxErrorChars = 4000
+
+// finishQuestion records the outcome of a question. If no call waits for it, the next reply
+// reports it.
+func (s *SessionQuestions) finishQuestion(o *openQuestion, outcome questionOutcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == o {
+		s.open = nil
+	}
+	if !o.isAwaited {
+		notes := outcome.verdict.Notices
+		if outcome.verdict.Next == StepFail {
+			notes = append(notes, text.Shorten(outcome.verdict.Err.Error(), maxErrorChars))
+		}
+		if len(notes) > 0 {
+			s.leaveNotice(strings.Join(notes, "; "))
+		}
+	}
+	o.outcome = outcome
+	close(o.done)
+}
