@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
@@ -96,28 +95,6 @@ func (c *AskingCall) answerRequest(ctx context.Context, w *session.InputRequest,
 	}
 }
 
-// answerAs answers w as the author of s. The error is session.ErrStale if w is over.
-func answerAs(ctx context.Context, s session.Session, w *session.InputRequest, in session.Input) error {
-	_, err := s.Answer(ctx, w.ID, in)
-	return err
-}
-
-// asUser returns the session with the user as its author.
-func (c *AskingCall) asUser() session.Session { return c.Session.As("user") }
-
-// userInput returns the user's answer as input.
-func userInput(text string) session.Input {
-	return session.Input{Data: []byte(WithNewline(text))}
-}
-
-// WithNewline appends the newline that line readers need.
-func WithNewline(text string) string {
-	if text != "" && strings.HasSuffix(text, "\n") {
-		return text
-	}
-	return text + "\n"
-}
-
 // applyForm submits the user's answer to a form.
 func (c *AskingCall) applyForm(ctx context.Context, w *session.InputRequest, answer *mcp.ElicitResult) Verdict {
 	filled := session.FormAnswer{Action: session.FormAction(answer.Action), Content: answer.Content}
@@ -163,16 +140,4 @@ func (c *AskingCall) decidePermission(ctx context.Context, w *session.InputReque
 		v = failed(errors.Join(err, e))
 	}
 	return v.withNotice("the permission could not be granted: %s", err)
-}
-
-// applyChoice applies a choice of the user.
-func applyChoice(ctx context.Context, user session.Session, p session.PermissionRequest, decision string) error {
-	switch g := p.Grant; decision {
-	case choiceAllowAlways:
-		g.Always = true
-		return user.Allow(ctx, g)
-	case choiceAllowSession, choiceDeny:
-		return user.AnswerPermission(ctx, p.ID, decision == choiceAllowSession)
-	}
-	return user.Allow(ctx, *p.Wider)
 }

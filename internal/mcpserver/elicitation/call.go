@@ -2,8 +2,6 @@ package elicitation
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -11,7 +9,6 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/internal/mcptransport"
-	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -46,42 +43,6 @@ type userDecision struct {
 	answer    *mcp.ElicitResult
 }
 
-// A NextStep is what a call does after an input request was handled.
-type NextStep uint8
-
-// The next steps of a call.
-const (
-	StepContinue NextStep = iota // the request is over: the call waits for its turn
-	StepReply                    // the request is open: the call replies with the state of the session
-	StepFail                     // the call replies with Verdict.Err
-	StepReturn                   // the client gets Verdict.Question, and calls again with the answer
-	StepStop                     // the call is over, and needs no answer
-)
-
-// A Verdict says what came of an input request that the model must not answer.
-type Verdict struct {
-	Next     NextStep
-	Err      error
-	Question *Question
-	Notices  []string      // for the model
-	Waited   time.Duration // for the user, which does not count toward the call's own timeout
-}
-
-// The verdicts without anything else to say.
-var (
-	over       = Verdict{Next: StepContinue}
-	unresolved = Verdict{Next: StepReply}
-	stopped    = Verdict{Next: StepStop}
-)
-
-func failed(err error) Verdict { return Verdict{Next: StepFail, Err: err} }
-
-// withNotice returns the verdict with one more notice, before those that it has.
-func (v Verdict) withNotice(format string, args ...any) Verdict {
-	v.Notices = append([]string{fmt.Sprintf(format, args...)}, v.Notices...)
-	return v
-}
-
 // CarryAnswer makes the call carry the answer to a question that an earlier call has returned.
 func (c *AskingCall) CarryAnswer(requestID timeline.Seq, q *Question, answer *mcp.ElicitResult) {
 	c.decision = &userDecision{requestID, q, answer}
@@ -99,115 +60,5 @@ func (c *AskingCall) DropAnswer() (notice string) {
 
 const answerTooLate = "the user's answer came too late and was not used"
 
-// maxDeniedReads bounds the reads of one call that get end of file. Code that continues to read
-// after that would read forever.
-const maxDeniedReads = 100
-
 // HasDeniedReads reports whether a read got end of file because answers are not allowed.
 func (c *AskingCall) HasDeniedReads() bool { return c.deniedReads > 0 }
-
-// Resolve handles an input request that the model must not answer. wasShown means that the caller
-// knows of the request, and deadline is when the call's own timeout ends.
-func (c *AskingCall) Resolve(ctx context.Context, w *session.InputRequest, wasShown bool, deadline time.Time) Verdict {
-	if p := c.decision; p != nil && p.requestID == w.ID {
-		c.decision = nil
-		if !isAnsweredOnPage(p.question, p.answer) {
-			return c.applyDecision(ctx, w, p.answer)
-		}
-		p.question.pageAccepted = true
-		return c.askUser(ctx, w, deadline, p.question)
-	}
-	if w.NeedsUser() {
-		return c.resolveUserRequest(ctx, w, wasShown, deadline)
-	}
-	asks := c.questionKind(w)
-	switch {
-	case c.Asker.DeniesInput && c.deniedReads < maxDeniedReads:
-		c.deniedReads++
-		return c.answerRequest(ctx, w, c.Session, session.Input{EOF: true})
-	case !c.Asker.DeniesInput && asks == questionNone && wasShown && c.Session.AttachCommand != "" && time.Now().Before(deadline):
-		// The caller knows that the user must answer elsewhere, and waits for that answer.
-		return c.awaitAnswerElsewhere(ctx, w, deadline)
-	case c.Asker.DeniesInput, asks == questionNone, !time.Now().Before(deadline):
-		return unresolved
-	}
-	return c.askUserOnce(ctx, w, deadline)
-}
-
-// resolveUserRequest handles an input request that only a user may answer: for a permission, or
-// with a form. If no user is available, the request is refused at once.
-func (c *AskingCall) resolveUserRequest(ctx context.Context, w *session.InputRequest, wasShown bool, deadline time.Time) Verdict {
-	inTime := time.Now().Before(deadline)
-	switch {
-	case !c.canAskUser(w) && c.Session.AttachCommand == "":
-		return c.declineForUser(ctx, w)
-	case !inTime:
-		return unresolved
-	case !c.canAskUser(w) && wasShown:
-		// The caller knows that the user must decide elsewhere, and waits for that decision.
-		return c.awaitAnswerElsewhere(ctx, w, deadline)
-	case !c.canAskUser(w):
-		return unresolved
-	}
-	return c.askUserOnce(ctx, w, deadline)
-}
-
-// askUserOnce asks the user the question for w, unless it is open already.
-func (c *AskingCall) askUserOnce(ctx context.Context, w *session.InputRequest, deadline time.Time) Verdict {
-	if open := c.Questions.openQuestionFor(w.ID); open != nil {
-		return c.awaitUser(ctx, deadline, func() *openQuestion { return open })
-	}
-	q, err := c.newQuestion(w)
-	if err != nil {
-		return failed(err)
-	}
-	if c.Request.ProtocolVersion() >= mcptransport.StatelessVersion {
-		return Verdict{Next: StepReturn, Question: q}
-	}
-	return c.askUser(ctx, w, deadline, q)
-}
-
-// askUser asks the user, or waits for an answer on a page, and applies the answer.
-func (c *AskingCall) askUser(ctx context.Context, w *session.InputRequest, deadline time.Time, q *Question) Verdict {
-	defer q.DropUnasked()
-	return c.awaitUser(ctx, deadline, func() *openQuestion { return c.startQuestion(ctx, w, q) })
-}
-
-// awaitUser waits until a question is answered or its input request is over. When the call must
-// end, it leaves the question open.
-func (c *AskingCall) awaitUser(ctx context.Context, deadline time.Time, open func() *openQuestion) Verdict {
-	if !c.Questions.beginWait() { // another call waits for the user
-		return unresolved
-	}
-	asked := time.Now()
-	q := open()
-	outcome := c.awaitAnswer(ctx, deadline, q)
-	c.Questions.endWait()
-	v := outcome.verdict
-	switch {
-	case ctx.Err() != nil:
-		v.Next = StepStop
-	case v.Next == StepReply, v.Next == StepFail:
-	case errors.Is(outcome.err, errNotAnsweredYet):
-		v.Next = StepReply
-	case outcome.err != nil && !errors.Is(outcome.err, errRequestOver):
-		v.Next, v.Notices = StepReply, append(v.Notices, outcome.err.Error())
-	default:
-		v.Next = StepContinue
-	}
-	v.Waited = time.Since(asked)
-	return v
-}
-
-// awaitAnswerElsewhere waits for a user who answers without a question from this server.
-func (c *AskingCall) awaitAnswerElsewhere(ctx context.Context, w *session.InputRequest, deadline time.Time) Verdict {
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	o := &openQuestion{requestID: w.ID, done: make(chan struct{}), outcome: questionOutcome{err: errRequestOver}}
-	go func() {
-		if c.awaitRequestOver(watching, w.ID); watching.Err() == nil {
-			close(o.done)
-		}
-	}()
-	return c.awaitUser(ctx, deadline, func() *openQuestion { return o })
-}

@@ -16,33 +16,6 @@ import (
 // client waits for the call.
 const userAnswerTimeout = 4 * time.Minute
 
-var (
-	errRequestOver    = errors.New("the input request is over")
-	errNoAnswer       = errors.New("the user did not answer in time")
-	errDismissed      = errors.New("the question was dismissed")
-	errNotAnsweredYet = errors.New("the user has not answered yet")
-	errAnswerMismatch = errors.New("the answer does not fit the question")
-	errAnswerNotText  = errors.New("the client's answer contains no text")
-)
-
-// An openQuestion is a question that the user has not answered yet. It ends with the answer, with
-// its input request, or after userAnswerTimeout without a waiting call. It may outlive the call
-// that asked.
-type openQuestion struct {
-	requestID timeline.Seq
-	expiry    *time.Timer   // nil if it has no timeout
-	done      chan struct{} // closed when the question is over and outcome is set
-
-	isAwaited bool            // guarded by SessionQuestions.mu; a call waits for the outcome
-	outcome   questionOutcome // set before done is closed
-}
-
-// A questionOutcome says how a question ended. The zero value means that the answer was applied.
-type questionOutcome struct {
-	err     error   // why there was no answer to apply
-	verdict Verdict // of the answer
-}
-
 // startQuestion asks the user through the client. An answer on a page ends w.
 func (c *AskingCall) startQuestion(ctx context.Context, w *session.InputRequest, q *Question) *openQuestion {
 	ctx, end := context.WithCancel(context.WithoutCancel(ctx)) // keeps the stream of the call, which carries the question
@@ -120,16 +93,6 @@ func (c *AskingCall) awaitAnswer(ctx context.Context, deadline time.Time, o *ope
 			return o.outcome
 		}
 		return questionOutcome{err: errNotAnsweredYet}
-	}
-}
-
-// isDone reports whether the question is over.
-func (o *openQuestion) isDone() bool {
-	select {
-	case <-o.done:
-		return true
-	default:
-		return false
 	}
 }
 

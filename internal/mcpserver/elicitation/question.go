@@ -152,13 +152,6 @@ func (c *AskingCall) newFormQuestion(w *session.InputRequest) (*Question, error)
 	return &Question{params: &mcp.ElicitParams{Mode: "form", Message: message, RequestedSchema: schema}, removePage: func() {}}, nil
 }
 
-// The choices of a user who is asked for a permission, as the client shows them.
-const (
-	choiceAllowSession = "allow in this session"
-	choiceAllowAlways  = "always allow in this workspace"
-	choiceDeny         = "no"
-)
-
 // choiceAllowWider returns the choice that gives the wider grant of a permission: for a tool, all
 // tools of its server that are not destructive.
 func choiceAllowWider(g *session.Grant) string {

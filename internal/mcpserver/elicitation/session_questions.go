@@ -3,6 +3,7 @@ package elicitation
 import (
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -94,4 +95,32 @@ func (s *SessionQuestions) finishQuestion(o *openQuestion, outcome questionOutco
 	}
 	o.outcome = outcome
 	close(o.done)
+}
+
+// An openQuestion is a question that the user has not answered yet. It ends with the answer, with
+// its input request, or after userAnswerTimeout without a waiting call. It may outlive the call
+// that asked.
+type openQuestion struct {
+	requestID timeline.Seq
+	expiry    *time.Timer   // nil if it has no timeout
+	done      chan struct{} // closed when the question is over and outcome is set
+
+	isAwaited bool            // guarded by SessionQuestions.mu; a call waits for the outcome
+	outcome   questionOutcome // set before done is closed
+}
+
+// A questionOutcome says how a question ended. The zero value means that the answer was applied.
+type questionOutcome struct {
+	err     error   // why there was no answer to apply
+	verdict Verdict // of the answer
+}
+
+// isDone reports whether the question is over.
+func (o *openQuestion) isDone() bool {
+	select {
+	case <-o.done:
+		return true
+	default:
+		return false
+	}
 }
