@@ -12,11 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/clientprofile"
-	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
@@ -190,25 +187,6 @@ func unknownArgumentError[T any](r *toolRequest) error {
 		return nil
 	}
 	return fmt.Errorf("unknown argument %q: this tool takes %s", r.unknownNames[0], text.JoinNames(argumentNames[T](), "and", "no arguments"))
-}
-
-// maxIgnoredNames bounds the names of unknown arguments that are reported to a client.
-const maxIgnoredNames = 64
-
-// reportIgnored adds a line for each ignored argument to a result, once for each name.
-func (s *server) reportIgnored(r *toolRequest, result *mcp.CallToolResult) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, name := range r.unknownNames {
-		if result.IsError || len(s.reportedNames) == maxIgnoredNames || s.reportedNames[name] {
-			continue
-		}
-		if s.reportedNames == nil {
-			s.reportedNames = make(map[string]bool)
-		}
-		s.reportedNames[name] = true
-		result.Content = reply.AddLine(result.Content, fmt.Sprintf("[unknown argument %q was ignored]", name))
-	}
 }
 
 func kindName(t reflect.Type) string {

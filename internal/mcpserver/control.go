@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/callerstate"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
@@ -28,11 +28,11 @@ func (s *server) handleInterrupt(ctx context.Context, r *toolRequest, arguments 
 	if a == nil {
 		return result
 	}
-	a.caller.rejectEarlierInputs(ctx, r.ToolCall)
+	a.caller.RejectEarlierInputs(ctx, r.ToolCall)
 	if err := a.interruptNow(ctx); err != nil {
 		return errorResult(err)
 	}
-	a.caller.expectCode()
+	a.caller.ExpectCode()
 	return a.replyNow(ctx, a.currentReply)
 }
 
@@ -54,14 +54,14 @@ func (s *server) handleReset(ctx context.Context, r *toolRequest, arguments json
 	if args.Close {
 		return a.closeSession(ctx)
 	}
-	a.caller.rejectEarlierInputs(ctx, r.ToolCall)
+	a.caller.RejectEarlierInputs(ctx, r.ToolCall)
 	if err := a.session.Reset(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return errorResult(err)
 	}
-	a.caller.expectCode()
+	a.caller.ExpectCode()
 	a.restarted = true
 	return a.pollTurn(ctx)
 }
@@ -71,8 +71,8 @@ func (sc *sessionCall) closeSession(ctx context.Context) *mcp.CallToolResult {
 	if err := sc.session.Close(ctx); err != nil {
 		return sc.sessionErrorResult(ctx, err)
 	}
-	sc.sessions.removeSession(sc.caller)
-	return textResult(fmt.Sprintf("[session %q is closed, and its variables are lost]", sc.caller.name))
+	sc.sessions.RemoveSession(sc.caller)
+	return textResult(fmt.Sprintf("[session %q is closed, and its variables are lost]", sc.caller.Name))
 }
 
 // handleSessions implements the tool repl_sessions.
@@ -85,7 +85,7 @@ func (s *server) handleSessions(ctx context.Context, r *toolRequest, arguments j
 		return s.listVariables(ctx, r, args.Session)
 	}
 	r.leaveQueues() // the call is about no session
-	all, opening, unreached, err := s.sessions.describeSessions(ctx)
+	all, opening, unreached, err := s.sessions.DescribeSessions(ctx)
 	if err != nil {
 		return errorResult(err)
 	}
@@ -101,7 +101,7 @@ func (s *server) handleSessions(ctx context.Context, r *toolRequest, arguments j
 }
 
 // writeSessionTable writes a table with a line for each session.
-func writeSessionTable(b *strings.Builder, all []session.Info, opening []*callerSession) {
+func writeSessionTable(b *strings.Builder, all []session.Info, opening []*callerstate.CallerSession) {
 	if len(all)+len(opening) == 0 {
 		fmt.Fprintln(b, "no sessions: repl creates one")
 		return
@@ -109,7 +109,7 @@ func writeSessionTable(b *strings.Builder, all []session.Info, opening []*caller
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tLANGUAGE\tSTATE\tGENERATION\tAGE\tMEMORY\tPID\tSANDBOX")
 	for _, v := range opening {
-		fmt.Fprintf(table, "%s\t-\t%s\n", v.name, v.preparing.describeProgress())
+		fmt.Fprintf(table, "%s\t-\t%s\n", v.Name, v.DescribeProgress())
 	}
 	for _, i := range all {
 		language := strings.TrimSpace(i.Language + " " + i.RuntimeVersion)
@@ -136,7 +136,7 @@ func (s *server) listVariables(ctx context.Context, r *toolRequest, name string)
 	v, err := a.session.Variables(ctx)
 	switch {
 	case errors.Is(err, session.ErrBusy), errors.Is(err, session.ErrWaiting):
-		return textResult(fmt.Sprintf("[session %q is busy: list its variables when its code has ended]", a.caller.name))
+		return textResult(fmt.Sprintf("[session %q is busy: list its variables when its code has ended]", a.caller.Name))
 	case errors.Is(err, session.ErrUnsupported):
 		return textResult("[this runtime cannot list its variables]")
 	case err != nil:

@@ -28,9 +28,10 @@
 // Package mcptransport carries the messages. It hands each call to its tool, and reports whether
 // the client receives the answer. Only a delivered answer moves the cursor.
 //
-// Five packages below this one can be read and tested without a server:
+// Six packages below this one can be read and tested without a server:
 //
 //	backend        where sessions live, and how a client opens one
+//	callerstate    the sessions of a caller, how far it has read, and which call owns the turn
 //	callorder      which call of a caller may run code next
 //	elicitation    asking the user what the model must not answer
 //	reply          the content of a reply: text, images and the line about the state
@@ -40,12 +41,9 @@
 //
 // # Goroutines
 //
-//	name                  started by     ends when                         owns
-//	openLocked            a call, or     the worker process exists, 60 s   the start of one session,
-//	                      OpenAhead      after its preparation             and its preparation
-//	pollUntilMatch        a call         the wait or the call is over      nothing
-//	expireIdle            a timer        the session is closed             a session without calls
+//	name            started by  ends when                     owns
+//	pollUntilMatch  a call      the wait or the call is over  nothing
 //
-// Run and RunHTTP wait for openLocked and expireIdle. Calls and connections belong to
-// mcptransport, and the pages for the user to browserprompt.
+// Run and RunHTTP wait for the sessions of callerstate. Calls and connections belong to
+// mcptransport, questions to elicitation, and the pages for the user to browserprompt.
 package mcpserver

@@ -86,7 +86,7 @@ func (sc *sessionCall) pollUntilMatch(ctx context.Context, pattern string) *mcp.
 		return errorResult(err)
 	}
 	sc.call.sessionTicket.Leave()
-	after, _ := sc.caller.cursorAndRequest()
+	after, _ := sc.caller.CursorAndRequest()
 	searching, stop := context.WithCancel(ctx)
 	found, ended := make(chan struct{}), make(chan struct{})
 	go func() {

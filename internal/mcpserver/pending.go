@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/callerstate"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/callorder"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/elicitation"
 	"github.com/turnstone-repl/turnstone/session"
@@ -18,7 +19,7 @@ import (
 // A pendingCall is a call whose client has received a question, until the client calls again with
 // the answer.
 type pendingCall struct {
-	caller    *callerSession
+	caller    *callerstate.CallerSession
 	requestID timeline.Seq
 	turn      uint64
 	question  *elicitation.Question
@@ -72,9 +73,9 @@ func (s *server) resumeCall(ctx context.Context, r *toolRequest, deadline time.T
 		return errorResult(errors.New("this question is no longer open: call repl_output to see the outcome"))
 	}
 	defer p.question.DropUnasked()
-	opened, ok := p.caller.handleIfOpen()
+	opened, ok := p.caller.HandleIfOpen()
 	if !ok {
-		return errorResult(fmt.Errorf("session %q is no longer open", p.caller.name))
+		return errorResult(fmt.Errorf("session %q is no longer open", p.caller.Name))
 	}
 	a := s.startSessionCall(r, p.caller, opened, time.Now(), deadline)
 	a.notices, a.ran = p.notices, p.ran
@@ -84,7 +85,7 @@ func (s *server) resumeCall(ctx context.Context, r *toolRequest, deadline time.T
 	if now := opened.InfoOrEnded(ctx); !now.State.IsActive() || now.Turn != p.turn {
 		return a.replyNow(ctx, a.currentReply)
 	}
-	a.owner = a.caller.takeOverTurn(r.ToolCall)
+	a.owner = a.caller.TakeOverTurn(r.ToolCall)
 	defer a.releaseTurn()
 	return a.waitForTurn(ctx, p.turn)
 }

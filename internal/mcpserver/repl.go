@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/callerstate"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/callorder"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/elicitation"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
@@ -52,8 +53,8 @@ func (s *server) handleRepl(ctx context.Context, r *toolRequest, arguments json.
 	}
 	now := time.Now()
 	var notices []string
-	v, err := r.joinSession(ctx, func() (v *callerSession, err error) {
-		v, notices, err = s.sessions.resolveAndOpen(args.Session, args.Lang, cmp.Or(r.codex.WorkingDir(), s.roots.projectDir(ctx, s, r)), r.codex)
+	v, err := r.joinSession(ctx, func() (v *callerstate.CallerSession, err error) {
+		v, notices, err = s.sessions.ResolveAndOpen(args.Session, args.Lang, cmp.Or(r.codex.WorkingDir(), s.roots.projectDir(ctx, s, r)), r.codex)
 		return v, err
 	})
 	switch {
@@ -69,7 +70,7 @@ func (s *server) handleRepl(ctx context.Context, r *toolRequest, arguments json.
 	a := s.startSessionCall(r, v, session, now, now.Add(timeout))
 	a.notices = notices
 	defer a.releaseTurn()
-	defer v.noteCancelled(r.ToolCall)
+	defer v.NoteCancelled(r.ToolCall)
 	return a.handleInput(ctx, *args.Input, args.EOF)
 }
 
@@ -91,7 +92,7 @@ func (sc *sessionCall) handleInput(ctx context.Context, input string, eof bool) 
 	case input == "" && !eof:
 		return sc.pollTurn(ctx)
 	}
-	switch requestID, early := sc.caller.requestAnsweredBy(sc.call.ToolCall); {
+	switch requestID, early := sc.caller.RequestAnsweredBy(sc.call.ToolCall); {
 	case early != callorder.OutcomeDone:
 		sc.refuseInput(early.RefusalReason())
 		return sc.replyNow(ctx, sc.currentReply)
@@ -107,7 +108,7 @@ func (sc *sessionCall) handleInput(ctx context.Context, input string, eof bool) 
 // runControlKeys executes leading control characters, and returns the rest of the input.
 func (sc *sessionCall) runControlKeys(ctx context.Context, input string) (rest string, err error) {
 	for input != "" && (input[0] == interruptKey || input[0] == resetKey) {
-		sc.caller.rejectEarlierInputs(ctx, sc.call.ToolCall)
+		sc.caller.RejectEarlierInputs(ctx, sc.call.ToolCall)
 		if input[0] == interruptKey {
 			err = sc.interruptNow(ctx)
 		} else {
@@ -116,7 +117,7 @@ func (sc *sessionCall) runControlKeys(ctx context.Context, input string) (rest s
 		if err != nil {
 			return "", err
 		}
-		sc.caller.expectCode()
+		sc.caller.ExpectCode()
 		input = strings.TrimLeft(input[1:], " ") // the rest must not be indented
 	}
 	return input, nil
@@ -131,8 +132,7 @@ func (sc *sessionCall) submitCode(ctx context.Context, code string, eof bool) *m
 	if owns, result := sc.takeTurn(ctx); !owns {
 		return result
 	}
-	owner := sc.owner
-	decided := sync.OnceFunc(func() { close(owner.submitted) })
+	decided := sync.OnceFunc(sc.owner.MarkSubmitted)
 	defer decided()
 	sc.starting = session.StartTurn(sc.session.Session, code, func(uint64) {
 		decided()
@@ -158,7 +158,7 @@ func (sc *sessionCall) submitCode(ctx context.Context, code string, eof bool) *m
 // the model can still end the input. A request that the model was shown and may answer is not
 // fetched again: that would be another round trip, and requests never change.
 func (sc *sessionCall) submitAnswer(ctx context.Context, requestID timeline.Seq, text string, eof bool) *mcp.CallToolResult {
-	if w := sc.caller.requestIfShown(requestID); w == nil || !sc.stdin.allowsModel(w) {
+	if w := sc.caller.RequestIfShown(requestID); w == nil || !sc.stdin.allowsModel(w) {
 		if w := sc.session.InfoOrEnded(ctx).InputRequest; w != nil && w.ID == requestID && !sc.stdin.allowsModel(w) && (text != "" || w.NeedsUser()) {
 			sc.refuseInput("")
 			return sc.replyNow(ctx, sc.currentReply)
@@ -168,7 +168,7 @@ func (sc *sessionCall) submitAnswer(ctx context.Context, requestID timeline.Seq,
 	if text != "" {
 		in.Data = []byte(elicitation.WithNewline(text))
 	}
-	h, err := sc.caller.beginAnswer(sc.call.ToolCall, requestID)
+	h, err := sc.caller.BeginAnswer(sc.call.ToolCall, requestID)
 	switch {
 	case err != nil && text != "": // another call has answered, so this is code
 		return sc.submitCode(ctx, text, eof)
@@ -177,7 +177,7 @@ func (sc *sessionCall) submitAnswer(ctx context.Context, requestID timeline.Seq,
 		return sc.replyNow(ctx, sc.currentReply)
 	}
 	sc.starting = session.StartAnswer(sc.session.Session, requestID, in, func(uint64) {
-		h.markAccepted()
+		h.MarkAccepted()
 		sc.call.sessionTicket.Leave()
 	})
 	result := sc.awaitReply(ctx, func(ctx context.Context, o *session.WaitOptions) (session.Reply, error) {
@@ -185,14 +185,14 @@ func (sc *sessionCall) submitAnswer(ctx context.Context, requestID timeline.Seq,
 		sc.takeOwnership(h)
 		return r, err
 	})
-	h.finishAnswer()
+	h.FinishAnswer()
 	sc.takeOwnership(h)
 	return sc.interruptIfCancelled(ctx, sc.starting.Turn(), result)
 }
 
 // takeOwnership makes the call the owner of the turn once its answer is accepted.
-func (sc *sessionCall) takeOwnership(h *answerInProgress) {
-	if sc.owner = h.acceptedOwner(); sc.owner != nil {
+func (sc *sessionCall) takeOwnership(h *callerstate.AnswerInProgress) {
+	if sc.owner = h.AcceptedOwner(); sc.owner != nil {
 		sc.ran = true
 	}
 }
@@ -212,7 +212,7 @@ func (sc *sessionCall) interruptIfCancelled(ctx context.Context, turn uint64, re
 	if result == nil && turn != 0 && errors.Is(context.Cause(ctx), context.Canceled) {
 		sc.interruptCancelled(ctx, turn, time.Since(sc.receivedAt))
 		if sc.owner != nil {
-			sc.owner.endOwnership()
+			sc.owner.EndOwnership()
 			_, _ = sc.session.Wait(context.WithoutCancel(ctx), turn, session.WaitAtMost(unwindTimeout))
 		}
 	}
@@ -228,37 +228,37 @@ func (sc *sessionCall) interruptCancelled(ctx context.Context, turn uint64, afte
 	notice := "the previous call was cancelled"
 	switch {
 	case err != nil:
-		sc.options.Logger.Error("interrupt of cancelled call failed", "session", sc.caller.name, "error", err)
+		sc.options.Logger.Error("interrupt of cancelled call failed", "session", sc.caller.Name, "error", err)
 	case result == session.InterruptPending:
 		notice += fmt.Sprintf(" after %.1f s, and its code has not reacted yet", after.Seconds())
 	case result == session.InterruptIdle, result == session.InterruptWaiting:
 		notice += fmt.Sprintf(" after %.1f s, and its code interrupted", after.Seconds())
 	}
-	sc.caller.setNotice(notice)
+	sc.caller.SetNotice(notice)
 }
 
 // takeTurn makes the call the owner of the session's next turn. If it returns false, there is a
 // result, which is nil if ctx ended.
 func (sc *sessionCall) takeTurn(ctx context.Context) (bool, *mcp.CallToolResult) {
-	h := sc.caller.claimTurn(sc.call.ToolCall)
+	h := sc.caller.ClaimTurn(sc.call.ToolCall)
 	select {
-	case <-h.decided:
+	case <-h.Decision():
 	default:
 		sc.call.sessionTicket.Leave()
 		until := sc.deadline
 		if timeout := sc.call.clientProfile().QueueTimeout; timeout > 0 {
 			until = earlierTime(until, time.Now().Add(timeout))
 		}
-		if !sc.awaitWithProgress(ctx, h.decided, until) && sc.caller.dropQueued(h) {
+		if !sc.awaitWithProgress(ctx, h.Decision(), until) && sc.caller.DropQueued(h) {
 			if ctx.Err() != nil {
 				return false, nil
 			}
 			return false, sc.replyRefused(ctx, callorder.ReasonNotAnswered)
 		}
-		<-h.decided
+		<-h.Decision()
 	}
-	if h.refusal != "" {
-		return false, sc.replyRefused(ctx, h.refusal)
+	if h.RefusalReason() != "" {
+		return false, sc.replyRefused(ctx, h.RefusalReason())
 	}
 	sc.owner = h
 	return true, nil
@@ -273,7 +273,7 @@ func (sc *sessionCall) replyRefused(ctx context.Context, why string) *mcp.CallTo
 // clientLimitRefusal returns why code must not run here now, or "": the client has lowered its
 // limit since the session was opened. A running worker's sandbox cannot be narrowed.
 func (sc *sessionCall) clientLimitRefusal() string {
-	now, narrowed := sc.sessions.narrowToClient(sc.call.codex, cmp.Or(sc.session.InitialInfo.Dir, sc.caller.dir), sc.session.Sandbox)
+	now, narrowed := sc.sessions.NarrowToClient(sc.call.codex, cmp.Or(sc.session.InitialInfo.Dir, sc.caller.Dir), sc.session.Sandbox)
 	if !narrowed {
 		return ""
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/callerstate"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/internal/mcptransport"
@@ -26,7 +27,7 @@ type toolRequest struct {
 
 // joinSession finds the session of a call and puts the call into that session's queue, in the
 // order in which calls arrive.
-func (r *toolRequest) joinSession(ctx context.Context, find func() (*callerSession, error)) (*callerSession, error) {
+func (r *toolRequest) joinSession(ctx context.Context, find func() (*callerstate.CallerSession, error)) (*callerstate.CallerSession, error) {
 	defer r.Arrival.Leave()
 	select {
 	case <-r.Arrival.Ready():
@@ -35,7 +36,7 @@ func (r *toolRequest) joinSession(ctx context.Context, find func() (*callerSessi
 	}
 	v, err := find()
 	if err == nil {
-		r.sessionTicket = v.callQueue.Join()
+		r.sessionTicket = v.JoinQueue()
 		r.MarkStarted()
 	}
 	return v, err

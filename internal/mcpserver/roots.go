@@ -25,7 +25,7 @@ type clientRoots struct {
 func (c *clientRoots) projectDir(ctx context.Context, s *server, r *toolRequest) string {
 	can := r.sdk.ClientCapabilities()
 	//lint:ignore SA1019 clients of protocol versions with roots remain in use
-	if can == nil || can.RootsV2 == nil || !r.CanAskClient() || r.sdk.ProtocolVersion() >= mcptransport.StatelessVersion || !s.sessions.isOutsideProject() {
+	if can == nil || can.RootsV2 == nil || !r.CanAskClient() || r.sdk.ProtocolVersion() >= mcptransport.StatelessVersion || !s.sessions.IsOutsideProject() {
 		return ""
 	}
 	c.mu.Lock()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/callerstate"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/elicitation"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
@@ -95,7 +96,7 @@ const defaultAuthor = "mcp"
 type server struct {
 	options   *Options
 	client    mcptransport.ServedClient
-	sessions  *sessions
+	sessions  *callerstate.SessionSet
 	languages []string // sorted
 	stdin     StdinPolicy
 	imageSide int
@@ -111,23 +112,23 @@ type server struct {
 
 // newServer returns the server of one client. The options must be complete.
 func newServer(o *Options, c mcptransport.ServedClient) *server {
-	config := sessionsConfig{
-		backend: o.Backend, specs: o.Specs, sandbox: o.Sandbox, canConfine: o.CanConfine, packages: o.With, dir: o.Dir,
-		defaultLang: o.Default, logger: o.Logger, shared: c.Shared, idleTimeout: c.IdleTimeout,
+	config := callerstate.SessionSetConfig{
+		Backend: o.Backend, Specs: o.Specs, Sandbox: o.Sandbox, CanConfine: o.CanConfine, Packages: o.With, Dir: o.Dir,
+		DefaultLang: o.Default, Logger: o.Logger, Shared: c.Shared, IdleTimeout: c.IdleTimeout,
 	}
 	var local *backend.Local
 	if o.Backend == nil {
 		local = newLocal(o, c)
-		config.backend = local
+		config.Backend = local
 	}
 	s := &server{
-		options: o, client: c, sessions: newSessions(&config), languages: slices.Sorted(maps.Keys(o.Specs)),
+		options: o, client: c, sessions: callerstate.NewSessionSet(&config), languages: slices.Sorted(maps.Keys(o.Specs)),
 		stdin: o.Stdin, imageSide: o.ImageSide, servers: o.Servers, pending: make(map[string]*pendingCall),
 	}
 	if local != nil {
-		local.MakeRoom = s.sessions.makeRoom
+		local.MakeRoom = s.sessions.MakeRoom
 	}
-	s.asker = &elicitation.Asker{Lifetime: s.sessions.contextUntilClosed(), HasBrowser: o.HasBrowser, DeniesInput: o.Stdin == StdinDeny}
+	s.asker = &elicitation.Asker{Lifetime: s.sessions.ContextUntilClosed(), HasBrowser: o.HasBrowser, DeniesInput: o.Stdin == StdinDeny}
 	return s
 }
 
@@ -172,15 +173,15 @@ func (opts *Options) newTools(c mcptransport.ServedClient) mcptransport.Tools {
 }
 
 // OpenAhead implements mcptransport.Tools.
-func (s *server) OpenAhead() { s.sessions.openAhead() }
+func (s *server) OpenAhead() { s.sessions.OpenAhead() }
 
 // IsUsed implements mcptransport.Tools.
-func (s *server) IsUsed() bool { return s.sessions.hasUsedSession() }
+func (s *server) IsUsed() bool { return s.sessions.HasUsedSession() }
 
 // Close implements mcptransport.Tools.
 func (s *server) Close() {
 	s.asker.Pages.Close()
-	s.sessions.close()
+	s.sessions.Close()
 }
 
 // withDefaults checks the options that every transport needs, and sets defaults.

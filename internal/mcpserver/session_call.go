@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/callerstate"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/callorder"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/elicitation"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
@@ -23,7 +24,7 @@ import (
 type sessionCall struct {
 	*server
 	call          *toolRequest
-	caller        *callerSession
+	caller        *callerstate.CallerSession
 	session       *backend.SessionHandle
 	receivedAt    time.Time // arrival of the call
 	deadline      time.Time
@@ -44,19 +45,19 @@ type sessionCall struct {
 	refusal           string // why, if the state does not say it
 	ignoredInterrupts int    // ineffective interrupts of the running turn, if the last is from this call
 
-	owner              *turnClaim            // of the turn, if it is this call
-	outcome            callorder.CallOutcome // of the call, for the inputs queued behind it
-	releasesOnDelivery bool                  // the delivery of the reply releases the turn
+	owner              *callerstate.TurnClaim // of the turn, if it is this call
+	outcome            callorder.CallOutcome  // of the call, for the inputs queued behind it
+	releasesOnDelivery bool                   // the delivery of the reply releases the turn
 }
 
 // startSessionCall returns a call that arrived at a time, about a session that is open.
-func (s *server) startSessionCall(r *toolRequest, v *callerSession, open *backend.SessionHandle, receivedAt, deadline time.Time) *sessionCall {
+func (s *server) startSessionCall(r *toolRequest, v *callerstate.CallerSession, open *backend.SessionHandle, receivedAt, deadline time.Time) *sessionCall {
 	replyDeadline := receivedAt.Add(r.maxCallTime())
 	return &sessionCall{
 		server: s, call: r, caller: v, session: open, receivedAt: receivedAt, deadline: deadline, replyDeadline: replyDeadline,
 		questions: &elicitation.AskingCall{
-			Asker: s.asker, Questions: v.questions, Tool: r.ToolCall, Request: r.sdk, Beat: r.beat,
-			Session: open, SessionName: v.name, ReplyDeadline: replyDeadline,
+			Asker: s.asker, Questions: v.Questions, Tool: r.ToolCall, Request: r.sdk, Beat: r.beat,
+			Session: open, SessionName: v.Name, ReplyDeadline: replyDeadline,
 		},
 	}
 }
@@ -77,7 +78,7 @@ func (sc *sessionCall) interruptNow(ctx context.Context) error {
 	case session.InterruptNotRunning, session.InterruptStale:
 		sc.addNotice("nothing was running")
 	case session.InterruptPending:
-		sc.ignoredInterrupts = sc.caller.countIgnoredInterrupt(sc.session.InfoOrEnded(ctx).Turn)
+		sc.ignoredInterrupts = sc.caller.CountIgnoredInterrupt(sc.session.InfoOrEnded(ctx).Turn)
 	case session.InterruptIdle, session.InterruptWaiting:
 	}
 	return err
@@ -115,7 +116,7 @@ func (sc *sessionCall) awaitReply(ctx context.Context, wait waitFunc) *mcp.CallT
 	for {
 		o := &session.WaitOptions{Timeout: time.Until(beat.NextCheck(sc.deadline))}
 		o.Poll = o.Timeout <= 0
-		o.After, _ = sc.caller.cursorAndRequest()
+		o.After, _ = sc.caller.CursorAndRequest()
 		r, err := wait(ctx, o)
 		switch {
 		case sc.isUnreachable(ctx, err):
@@ -158,7 +159,7 @@ func (sc *sessionCall) awaitReply(ctx context.Context, wait waitFunc) *mcp.CallT
 // when the request is over and the call can continue to wait for the turn. Otherwise there is a
 // result, which is nil if ctx ended.
 func (sc *sessionCall) resolveInputRequest(ctx context.Context, wait waitFunc, w *session.InputRequest) (bool, *mcp.CallToolResult) {
-	_, shown := sc.caller.cursorAndRequest()
+	_, shown := sc.caller.CursorAndRequest()
 	v := sc.questions.Resolve(ctx, w, shown == w.ID, sc.deadline)
 	if v.Waited > 0 {
 		sc.deadline = earlierTime(sc.deadline.Add(v.Waited), sc.replyDeadline)
@@ -186,7 +187,7 @@ func (sc *sessionCall) isFinal(r session.Reply) bool {
 
 // replyNow replies with the new events, without waiting.
 func (sc *sessionCall) replyNow(ctx context.Context, wait waitFunc) *mcp.CallToolResult {
-	after, _ := sc.caller.cursorAndRequest()
+	after, _ := sc.caller.CursorAndRequest()
 	r, err := wait(ctx, &session.WaitOptions{Poll: true, After: after})
 	if err != nil {
 		return sc.sessionErrorResult(ctx, err)
@@ -197,36 +198,36 @@ func (sc *sessionCall) replyNow(ctx context.Context, wait waitFunc) *mcp.CallToo
 // replyWith makes a result of r, which has the events after a cursor. If another call has moved
 // the cursor since, it fetches r again. The cursor moves when the client gets the result.
 func (sc *sessionCall) replyWith(ctx context.Context, wait waitFunc, r session.Reply, after timeline.Seq) *mcp.CallToolResult {
-	if !sc.caller.awaitCancelled(ctx, sc.owner) || !sc.caller.beginReport(ctx) {
+	if !sc.caller.AwaitCancelled(ctx, sc.owner) || !sc.caller.BeginReport(ctx) {
 		return nil
 	}
 	if unused := sc.questions.DropAnswer(); unused != "" {
 		sc.addNotice("%s", unused)
 	}
-	if cursor, _ := sc.caller.cursorAndRequest(); cursor != after {
+	if cursor, _ := sc.caller.CursorAndRequest(); cursor != after {
 		var err error
 		if r, err = wait(ctx, &session.WaitOptions{Poll: true, After: cursor}); err != nil {
-			sc.caller.endReport()
+			sc.caller.EndReport()
 			return sc.sessionErrorResult(ctx, err)
 		}
 	}
-	sc.firstLine = sc.caller.pendingNotice()
-	sc.fullScreen = sc.caller.isFullScreen()
+	sc.firstLine = sc.caller.PendingNotice()
+	sc.fullScreen = sc.caller.IsFullScreen()
 	result := sc.renderReply(ctx, r)
 	if sc.outcome = replyOutcome(r); sc.refused {
 		sc.outcome = callorder.OutcomeNotRun
 	}
 	sc.releasesOnDelivery = true
 	finish := sync.OnceFunc(func() {
-		sc.caller.endReport()
+		sc.caller.EndReport()
 		if sc.owner != nil {
-			sc.caller.releaseTurn(sc.owner, sc.outcomeNow())
+			sc.caller.ReleaseTurn(sc.owner, sc.outcomeNow())
 		}
 	})
 	sc.call.OnDelivery(func(delivered bool) {
 		if delivered {
-			sc.caller.acknowledgeReply(sc.call.ToolCall, r, sc.fullScreen)
-			sc.caller.clearNotice(sc.firstLine)
+			sc.caller.AcknowledgeReply(sc.call.ToolCall, r, sc.fullScreen)
+			sc.caller.ClearNotice(sc.firstLine)
 		}
 		finish()
 	})
@@ -236,11 +237,11 @@ func (sc *sessionCall) replyWith(ctx context.Context, wait waitFunc, r session.R
 // renderReply makes a result of new events.
 func (sc *sessionCall) renderReply(ctx context.Context, r session.Reply) *mcp.CallToolResult {
 	state := reply.CallState{
-		Session: sc.caller.name, TranscriptName: sc.session.TranscriptName(), Author: sc.session.Author(),
+		Session: sc.caller.Name, TranscriptName: sc.session.TranscriptName(), Author: sc.session.Author(),
 		RewriteEvent: sc.session.RewriteEvent,
-		Profile:      sc.call.clientProfile(), Images: sc.caller.imageStore(), ImageSide: sc.imageSide,
+		Profile:      sc.call.clientProfile(), Images: sc.caller.ImageStore(), ImageSide: sc.imageSide,
 		FirstLine: sc.firstLine, Facts: slices.Clone(sc.notices),
-		FullScreen: sc.fullScreen, StartFailed: sc.caller.hasFailedStart(),
+		FullScreen: sc.fullScreen, StartFailed: sc.caller.HasFailedStart(),
 		Ran: sc.ran, Started: sc.started, Restarted: sc.restarted,
 		Refused: sc.refused, Refusal: sc.refusal, IgnoredInterrupts: sc.ignoredInterrupts,
 	}
@@ -265,7 +266,7 @@ func (sc *sessionCall) sessionErrorResult(ctx context.Context, err error) *mcp.C
 	case ctx.Err() != nil:
 		return nil
 	case errors.Is(err, session.ErrClosed):
-		sc.sessions.removeSession(sc.caller)
+		sc.sessions.RemoveSession(sc.caller)
 		return errorResult(errors.New("this session no longer exists, and its variables are lost: it was closed, or its daemon ended; the next call starts a new one"))
 	}
 	return errorResult(err)
@@ -379,7 +380,7 @@ func (sc *sessionCall) releaseTurn() {
 	if sc.outcome == callorder.OutcomeDone {
 		sc.outcome = callorder.OutcomeFailed
 	}
-	sc.caller.releaseTurn(sc.owner, sc.outcomeNow())
+	sc.caller.ReleaseTurn(sc.owner, sc.outcomeNow())
 }
 
 // outcomeNow returns the call's outcome so far.
@@ -411,7 +412,7 @@ func replyOutcome(r session.Reply) callorder.CallOutcome {
 // newSessionCall returns a call about an existing session, or the call's result. If waits is set,
 // the call waits for preparation, not only for the start of the session.
 func (s *server) newSessionCall(ctx context.Context, r *toolRequest, name string, deadline time.Time, waits bool) (*sessionCall, *mcp.CallToolResult) {
-	v, err := r.joinSession(ctx, func() (*callerSession, error) { return s.sessions.find(name, r.codex) })
+	v, err := r.joinSession(ctx, func() (*callerstate.CallerSession, error) { return s.sessions.Find(name, r.codex) })
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil
@@ -419,7 +420,7 @@ func (s *server) newSessionCall(ctx context.Context, r *toolRequest, name string
 		return nil, errorResult(err)
 	}
 	until := deadline
-	if !waits && v.preparing.isUnderWay() {
+	if !waits && v.IsPreparing() {
 		until = time.Now() // preparation may take minutes, and there is nothing to act on yet
 	}
 	session, result := s.waitOpened(ctx, r, v, until, "call repl_output to wait")
@@ -436,9 +437,9 @@ func (s *server) newSessionCall(ctx context.Context, r *toolRequest, name string
 // waitOpened waits until a session is open or the deadline passes, and reports the progress to
 // the client in the meantime. Without a session it returns a result, which is nil if ctx ended.
 // later says what the model should do if the session is not open by then.
-func (s *server) waitOpened(ctx context.Context, r *toolRequest, v *callerSession, deadline time.Time, later string) (*backend.SessionHandle, *mcp.CallToolResult) {
+func (s *server) waitOpened(ctx context.Context, r *toolRequest, v *callerstate.CallerSession, deadline time.Time, later string) (*backend.SessionHandle, *mcp.CallToolResult) {
 	for {
-		session, ok, err := v.waitOpen(ctx, r.beat.NextCheck(deadline))
+		session, ok, err := v.WaitOpen(ctx, r.beat.NextCheck(deadline))
 		late := !time.Now().Before(deadline)
 		switch {
 		case ctx.Err() != nil:
@@ -454,12 +455,12 @@ func (s *server) waitOpened(ctx context.Context, r *toolRequest, v *callerSessio
 		case ok:
 			return session, nil
 		case late:
-			result := textResult(fmt.Sprintf("[session %q is not open yet, %s: %s]", v.name, v.preparing.describeProgress(), later))
+			result := textResult(fmt.Sprintf("[session %q is not open yet, %s: %s]", v.Name, v.DescribeProgress(), later))
 			result.IsError = strings.HasPrefix(later, reply.InputNotRun)
 			return nil, result
 		}
 		if elapsed, due := r.beat.BeatIfDue(); due {
-			r.ReportProgress(elapsed.Seconds(), v.preparing.describeProgress())
+			r.ReportProgress(elapsed.Seconds(), v.DescribeProgress())
 		}
 	}
 }
@@ -473,8 +474,8 @@ func (s *server) openErrorResult(err error) *mcp.CallToolResult {
 		return errorResult(err)
 	}
 	var names []string
-	for _, v := range s.sessions.allSessions() {
-		names = append(names, v.name)
+	for _, v := range s.sessions.AllSessions() {
+		names = append(names, v.Name)
 	}
 	if len(names) == 0 {
 		return errorResult(errors.New("too many sessions: all belong to other clients; call again when one of them has ended"))

@@ -136,7 +136,7 @@ func (s *server) languageNames() string {
 // remotesDescription says how sessions on other remotes are named, or returns "" if there are
 // none.
 func (s *server) remotesDescription() string {
-	remotes := s.sessions.remoteNames()
+	remotes := s.sessions.RemoteNames()
 	if len(remotes) < 2 {
 		return ""
 	}
@@ -217,4 +217,23 @@ func (s *server) withSession(description string, properties map[string]schema, r
 func timeSchema(description string) schema {
 	high := maxTimeout.Milliseconds()
 	return schema{Type: "integer", Maximum: &high, Description: description}
+}
+
+// maxIgnoredNames bounds the names of unknown arguments that are reported to a client.
+const maxIgnoredNames = 64
+
+// reportIgnored adds a line for each ignored argument to a result, once for each name.
+func (s *server) reportIgnored(r *toolRequest, result *mcp.CallToolResult) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range r.unknownNames {
+		if result.IsError || len(s.reportedNames) == maxIgnoredNames || s.reportedNames[name] {
+			continue
+		}
+		if s.reportedNames == nil {
+			s.reportedNames = make(map[string]bool)
+		}
+		s.reportedNames[name] = true
+		result.Content = reply.AddLine(result.Content, fmt.Sprintf("[unknown argument %q was ignored]", name))
+	}
 }

@@ -71,7 +71,7 @@ var mayImport = map[string]string{
 	"cmd/internal/rpcserver":           "internal/jsonrpc2 internal/text",
 	"cmd/internal/lineedit":            "",
 	"cmd/internal/console":             "session timeline cmd/internal/lineedit internal/paths internal/atomicfile internal/text internal/pngrepair",
-	"internal/mcpserver":               "session supervisor timeline workers internal/jsonrpc2 internal/browserprompt internal/mcptransport internal/mcpserver/backend internal/mcpserver/callorder internal/mcpserver/clientprofile internal/mcpserver/reply internal/paths internal/text internal/mcpserver/elicitation",
+	"internal/mcpserver":               "session supervisor timeline workers internal/jsonrpc2 internal/mcptransport internal/mcpserver/backend internal/mcpserver/callorder internal/mcpserver/clientprofile internal/mcpserver/reply internal/text internal/mcpserver/elicitation internal/mcpserver/callerstate",
 	"internal/httpauth":                "",
 	"cmd/internal/webui":               "client session timeline cmd/internal/console internal/httpauth",
 	"internal/mcptransport":            "internal/jsonrpc2 internal/httpauth internal/text",
@@ -109,6 +109,7 @@ var mayImport = map[string]string{
 	"internal/mcpserver/clientprofile":  "workers internal/paths",
 	"internal/mcpserver/callorder":      "",
 	"internal/mcpserver/reply":          "session timeline timeline/render internal/systempath internal/text internal/pngrepair internal/mcpserver/clientprofile",
+	"internal/mcpserver/callerstate":    "session timeline workers internal/paths internal/text internal/mcptransport internal/mcpserver/backend internal/mcpserver/callorder internal/mcpserver/clientprofile internal/mcpserver/elicitation internal/mcpserver/reply",
 	"internal/mcpserver/elicitation":    "session timeline internal/text internal/browserprompt internal/mcptransport internal/mcpserver/backend internal/mcpserver/reply",
 	"internal/mcpserver/backend":        "client session supervisor timeline workers",
 

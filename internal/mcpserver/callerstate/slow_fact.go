@@ -1,4 +1,4 @@
-package mcpserver
+package callerstate
 
 // A slowFact is a fact that takes long to find, so never under a lock. Code that needs it under a
 // lock gives up without an effect, and tries again once the fact is known.

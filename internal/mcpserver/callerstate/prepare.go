@@ -1,4 +1,4 @@
-package mcpserver
+package callerstate
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ func (p *preparation) isUnderWay() bool {
 	return p.progress != ""
 }
 
-// describeProgress describes the progress of a session that is not open.
+// DescribeProgress describes the progress of a session that is not open.
 func (p *preparation) describeProgress() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

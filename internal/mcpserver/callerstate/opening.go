@@ -1,4 +1,4 @@
-package mcpserver
+package callerstate
 
 import (
 	"cmp"
@@ -16,21 +16,10 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// openAhead opens the main session ahead, so that the first call finds it ready.
-func (s *sessions) openAhead() {
-	if s.defaultLang != "" {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !s.closed && s.byName[backend.MainSession] == nil { // unless a call was faster
-			s.openLocked(backend.MainSession, s.defaultLang, s.dir, nil)
-		}
-	}
-}
-
 // countOpeningLocked returns the number of sessions that are not open yet.
-func (s *sessions) countOpeningLocked() (n int) {
+func (s *SessionSet) countOpeningLocked() (n int) {
 	for _, v := range s.byName {
-		if _, ok := v.handleIfOpen(); !ok {
+		if _, ok := v.HandleIfOpen(); !ok {
 			n++
 		}
 	}
@@ -38,7 +27,7 @@ func (s *sessions) countOpeningLocked() (n int) {
 }
 
 // openLocked starts a session without waiting for it. It replaces an unused one of that name.
-func (s *sessions) openLocked(name, lang, dir string, codex *clientprofile.CodexState) *callerSession {
+func (s *SessionSet) openLocked(name, lang, dir string, codex *clientprofile.CodexState) *CallerSession {
 	v, unused := newCallerSession(name, lang, dir, &s.mu), s.byName[name]
 	v.codex = codex
 	s.byName[name] = v
@@ -47,7 +36,7 @@ func (s *sessions) openLocked(name, lang, dir string, codex *clientprofile.Codex
 	s.opening.Go(func() {
 		defer cancel()
 		if unused != nil {
-			unused.discardUnused(s.logger)
+			unused.discardUnused(s.config.Logger)
 		}
 		v.session, v.err = s.openOnBackend(ctx, v)
 		if v.err != nil {
@@ -55,10 +44,10 @@ func (s *sessions) openLocked(name, lang, dir string, codex *clientprofile.Codex
 			if ctx.Err() != nil { // the caller has left, or wants another session
 				level = slog.LevelInfo
 			}
-			s.logger.Log(s.ctx, level, "session open failed", "session", name, "language", lang, "error", v.err)
-			s.removeSession(v) // the next call tries again
+			s.config.Logger.Log(s.ctx, level, "session open failed", "session", name, "language", lang, "error", v.err)
+			s.RemoveSession(v) // the next call tries again
 		} else {
-			s.logger.Info("session ready", "session", name, "language", lang)
+			s.config.Logger.Info("session ready", "session", name, "language", lang)
 		}
 		close(v.opened)
 	})
@@ -67,49 +56,49 @@ func (s *sessions) openLocked(name, lang, dir string, codex *clientprofile.Codex
 
 // newSessionNotice returns the notice about a new session: its packages, a runtime other than the
 // requested one, and the limits of the client on its sandbox.
-func (s *sessions) newSessionNotice(runtimeNotice string, l clientprofile.SandboxLimit) string {
+func (s *SessionSet) newSessionNotice(runtimeNotice string, l clientprofile.SandboxLimit) string {
 	notices := l.Notices
 	if runtimeNotice != "" {
 		notices = append(notices, runtimeNotice)
 	}
-	if len(s.packages) > 0 {
+	if len(s.config.Packages) > 0 {
 		notices = append(notices, s.packagesNotice())
 	}
 	return strings.Join(notices, "; ")
 }
 
 // packagesNotice returns the notice about packages that code can import.
-func (s *sessions) packagesNotice() string {
-	return text.JoinNames(s.packages, "and", "") + " can be used in this session"
+func (s *SessionSet) packagesNotice() string {
+	return text.JoinNames(s.config.Packages, "and", "") + " can be used in this session"
 }
 
 // openOnBackend opens a session on the backend. If this client has used it before, reading
 // continues where the client stopped.
-func (s *sessions) openOnBackend(ctx context.Context, v *callerSession) (*backend.SessionHandle, error) {
-	limit := s.clientLimitFor(v.codex, v.dir)
-	workingDir := cmp.Or(v.dir, s.processDir) // by name, because a directory may be removed and recreated
-	opened, err := s.backend.Open(ctx, v.name, v.lang, workingDir, limit.Narrow, v.preparing.setProgress)
+func (s *SessionSet) openOnBackend(ctx context.Context, v *CallerSession) (*backend.SessionHandle, error) {
+	limit := s.clientLimitFor(v.codex, v.Dir)
+	workingDir := cmp.Or(v.Dir, s.processDir) // by name, because a directory may be removed and recreated
+	opened, err := s.config.Backend.Open(ctx, v.Name, v.lang, workingDir, limit.Narrow, v.preparing.setProgress)
 	if errors.Is(err, session.ErrClosed) && !s.ownsAll() {
-		return nil, s.missingSessionError(ctx, v.name)
+		return nil, s.missingSessionError(ctx, v.Name)
 	}
 	if err != nil {
 		return nil, err
 	}
 	info := opened.InitialInfo
 	if s.ownsAll() { // the call that opened it has the other notices
-		v.setNotice(s.newSessionNotice(info.Notice, limit))
+		v.SetNotice(s.newSessionNotice(info.Notice, limit))
 		return opened, nil
 	}
 	var notices []string
-	dir := v.dir
+	dir := v.Dir
 	if opened.IsNew {
-		if v.name != backend.MainSession && v.name != v.lang {
-			notices = append(notices, fmt.Sprintf("new session %q", v.name))
+		if v.Name != backend.MainSession && v.Name != v.lang {
+			notices = append(notices, fmt.Sprintf("new session %q", v.Name))
 		}
 		if notice := s.newSessionNotice(info.Notice, limit); notice != "" {
 			notices = append(notices, notice)
 		}
-		if dir != s.dir { // a remote has its own directories
+		if dir != s.config.Dir { // a remote has its own directories
 			dir = info.Dir
 		}
 	} else {
@@ -129,16 +118,16 @@ func (s *sessions) openOnBackend(ctx context.Context, v *callerSession) (*backen
 		s.mu.Unlock()
 		dir = info.Dir
 	}
-	if dir != "" && dir != s.dir && dir != s.processDir {
+	if dir != "" && dir != s.config.Dir && dir != s.processDir {
 		notices = append(notices, "it works in "+dir)
 	}
-	v.setNotice(strings.Join(notices, "; "))
+	v.SetNotice(strings.Join(notices, "; "))
 	return opened, nil
 }
 
 // missingSessionError returns the error about a session that the backend does not have, for a
 // call that names no language.
-func (s *sessions) missingSessionError(ctx context.Context, name string) error {
+func (s *SessionSet) missingSessionError(ctx context.Context, name string) error {
 	existing := "no sessions yet: repl creates one"
 	if all, err := s.sessionsOnSameRemote(ctx, name); err == nil && len(all) > 0 {
 		var names []string
@@ -153,18 +142,18 @@ func (s *sessions) missingSessionError(ctx context.Context, name string) error {
 	return fmt.Errorf("unknown session %q; %s", name, existing)
 }
 
-// narrowToClient returns what the client's limit leaves of a sandbox in dir, and reports whether it
+// NarrowToClient returns what the client's limit leaves of a sandbox in dir, and reports whether it
 // takes anything away.
-func (s *sessions) narrowToClient(codex *clientprofile.CodexState, dir string, sandbox *workers.Sandbox) (left *workers.Sandbox, narrowed bool) {
+func (s *SessionSet) NarrowToClient(codex *clientprofile.CodexState, dir string, sandbox *workers.Sandbox) (left *workers.Sandbox, narrowed bool) {
 	return s.clientLimitFor(codex, dir).Intersect(sandbox)
 }
 
-// makeRoom closes one session without a worker, whose state is already lost.
-func (s *sessions) makeRoom() bool {
-	for _, v := range s.allSessions() {
-		opened, ok := v.handleIfOpen()
+// MakeRoom closes one session without a worker, whose state is already lost.
+func (s *SessionSet) MakeRoom() bool {
+	for _, v := range s.AllSessions() {
+		opened, ok := v.HandleIfOpen()
 		if ok && opened.InfoOrEnded(s.ctx).State == session.StateEnded {
-			s.removeSession(v)
+			s.RemoveSession(v)
 			return opened.Leave(context.Background()) == nil
 		}
 	}
@@ -172,6 +161,6 @@ func (s *sessions) makeRoom() bool {
 }
 
 // clientLimitFor returns the client's limit for a session in dir, which may be "".
-func (s *sessions) clientLimitFor(codex *clientprofile.CodexState, dir string) clientprofile.SandboxLimit {
-	return codex.LimitFor(paths.RealOrSame(cmp.Or(dir, s.processDir)), s.sandbox, s.canConfine)
+func (s *SessionSet) clientLimitFor(codex *clientprofile.CodexState, dir string) clientprofile.SandboxLimit {
+	return codex.LimitFor(paths.RealOrSame(cmp.Or(dir, s.processDir)), s.config.Sandbox, s.config.CanConfine)
 }

@@ -1,4 +1,4 @@
-package mcpserver
+package callerstate
 
 import (
 	"context"
@@ -25,16 +25,16 @@ func (closedBackend) Sessions(context.Context, string) ([]session.Info, error) {
 func TestSessions_ResolveAndOpen(t *testing.T) {
 	t.Parallel()
 
-	newConfig := func(search func()) *sessionsConfig {
+	newConfig := func(search func()) *SessionSetConfig {
 		spec := func(string) workers.Spec { search(); return workers.Spec{} }
-		return &sessionsConfig{backend: closedBackend{}, specs: map[string]func(string) workers.Spec{"python": spec, "r": spec}, logger: slog.New(slog.DiscardHandler)}
+		return &SessionSetConfig{Backend: closedBackend{}, Specs: map[string]func(string) workers.Spec{"python": spec, "r": spec}, Logger: slog.New(slog.DiscardHandler)}
 	}
 
 	t.Run("searches for a runtime without the lock, and once", func(t *testing.T) {
 		t.Parallel()
-		var s *sessions
+		var s *SessionSet
 		var searches atomic.Int32
-		s = newSessions(newConfig(func() {
+		s = NewSessionSet(newConfig(func() {
 			searches.Add(1)
 			if !s.mu.TryLock() {
 				t.Error("the sessions are locked during the search")
@@ -42,18 +42,18 @@ func TestSessions_ResolveAndOpen(t *testing.T) {
 			}
 			s.mu.Unlock()
 		}))
-		defer s.close()
-		v, notices, err := s.resolveAndOpen("", "", "", nil)
-		if err != nil || v.name != "python" || v.lang != "python" || len(notices) != 1 || searches.Load() != 1 {
+		defer s.Close()
+		v, notices, err := s.ResolveAndOpen("", "", "", nil)
+		if err != nil || v.Name != "python" || v.lang != "python" || len(notices) != 1 || searches.Load() != 1 {
 			t.Errorf("got %+v, %q, %v after %d searches", v, notices, err, searches.Load())
 		}
 	})
 
 	t.Run("takes a session that another call has opened during the search", func(t *testing.T) {
 		t.Parallel()
-		var s *sessions
-		var first *callerSession
-		s = newSessions(newConfig(func() {
+		var s *SessionSet
+		var first *CallerSession
+		s = NewSessionSet(newConfig(func() {
 			if first == nil {
 				s.mu.Lock()
 				first = newCallerSession("python", "python", "", &s.mu)
@@ -64,8 +64,8 @@ func TestSessions_ResolveAndOpen(t *testing.T) {
 				s.mu.Unlock()
 			}
 		}))
-		defer s.close()
-		if v, notices, err := s.resolveAndOpen("", "", "", nil); v != first || notices != nil || err != nil {
+		defer s.Close()
+		if v, notices, err := s.ResolveAndOpen("", "", "", nil); v != first || notices != nil || err != nil {
 			t.Errorf("got %p, %q, %v, want %p", v, notices, err, first)
 		}
 	})

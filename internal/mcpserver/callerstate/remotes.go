@@ -1,4 +1,4 @@
-package mcpserver
+package callerstate
 
 import (
 	"context"
@@ -25,8 +25,8 @@ const (
 // listRemoteSessions describes the sessions on all remotes of the backend, which it asks
 // concurrently. unreached has a line for each remote that does not answer. If none does, that is
 // an error.
-func (s *sessions) listRemoteSessions(ctx context.Context) (all []session.Info, unreached []string, err error) {
-	remotes := s.backend.Remotes()
+func (s *SessionSet) listRemoteSessions(ctx context.Context) (all []session.Info, unreached []string, err error) {
+	remotes := s.config.Backend.Remotes()
 	found, failed := make([][]session.Info, len(remotes)), make([]error, len(remotes))
 	var asking sync.WaitGroup
 	for i, remote := range remotes {
@@ -45,18 +45,18 @@ func (s *sessions) listRemoteSessions(ctx context.Context) (all []session.Info, 
 }
 
 // sessionsOnSameRemote describes the sessions on the remote of a session.
-func (s *sessions) sessionsOnSameRemote(ctx context.Context, name string) ([]session.Info, error) {
+func (s *SessionSet) sessionsOnSameRemote(ctx context.Context, name string) ([]session.Info, error) {
 	remote, _, found := strings.Cut(name, backend.RemoteSeparator)
 	if !found {
-		remote = s.backend.Remotes()[0]
+		remote = s.config.Backend.Remotes()[0]
 	}
 	return s.sessionsOnRemote(ctx, remote)
 }
 
-func (s *sessions) sessionsOnRemote(ctx context.Context, remote string) ([]session.Info, error) {
+func (s *SessionSet) sessionsOnRemote(ctx context.Context, remote string) ([]session.Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, listSessionsTimeout)
 	defer cancel()
-	return s.backend.Sessions(ctx, remote)
+	return s.config.Backend.Sessions(ctx, remote)
 }
 
 // remoteErrorLine says in one line why a remote cannot be listed.

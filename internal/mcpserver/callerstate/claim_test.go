@@ -1,4 +1,4 @@
-package mcpserver
+package callerstate
 
 import (
 	"errors"
@@ -11,18 +11,18 @@ import (
 
 // newQueuedCalls makes four calls claim the turn of a session. The first one gets it; the others
 // are queued.
-func newQueuedCalls() (v *callerSession, arrivals *mcptransport.Queue, calls []*turnClaim) {
+func newQueuedCalls() (v *CallerSession, arrivals *mcptransport.Queue, calls []*TurnClaim) {
 	v = newCallerSession("main", "fake", "", new(sync.Mutex))
 	arrivals = new(mcptransport.Queue)
 	for range 4 {
-		calls = append(calls, v.claimTurn(&mcptransport.ToolCall{Arrival: arrivals.Join()}))
+		calls = append(calls, v.ClaimTurn(&mcptransport.ToolCall{Arrival: arrivals.Join()}))
 	}
 	return v, arrivals, calls
 }
 
 // readDecisions returns the decision about each input: "queued", "runs" or the reason for a
 // refusal.
-func readDecisions(calls []*turnClaim) (all [4]string) {
+func readDecisions(calls []*TurnClaim) (all [4]string) {
 	for i, h := range calls {
 		select {
 		case <-h.decided:
@@ -47,13 +47,13 @@ func TestClaimTurn(t *testing.T) {
 			if got := readDecisions(calls); got != want {
 				t.Errorf("after %d: got %q, want %q", i, got, want)
 			}
-			v.releaseTurn(calls[i], "")
+			v.ReleaseTurn(calls[i], "")
 		}
 	})
 
 	t.Run("a call that times out rejects later ones", func(t *testing.T) {
 		v, _, calls := newQueuedCalls()
-		if !v.dropQueued(calls[2]) || v.dropQueued(calls[2]) {
+		if !v.DropQueued(calls[2]) || v.DropQueued(calls[2]) {
 			t.Error("the call was not dropped exactly once")
 		}
 		if got, want := readDecisions(calls), [4]string{"runs", "queued", "queued", "the one before it was not run"}; got != want {
@@ -64,9 +64,9 @@ func TestClaimTurn(t *testing.T) {
 	t.Run("a cancelled call leaves the others in the queue", func(t *testing.T) {
 		v, _, calls := newQueuedCalls()
 		calls[2].call.Cancel()
-		v.dropQueued(calls[2])
-		v.releaseTurn(calls[0], "")
-		v.releaseTurn(calls[1], "")
+		v.DropQueued(calls[2])
+		v.ReleaseTurn(calls[0], "")
+		v.ReleaseTurn(calls[1], "")
 		if got, want := readDecisions(calls), [4]string{"runs", "runs", "queued", "runs"}; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -75,8 +75,8 @@ func TestClaimTurn(t *testing.T) {
 	t.Run("a failure spares calls that come after its answer", func(t *testing.T) {
 		v, arrivals, calls := newQueuedCalls()
 		calls[0].call.Deliver(true)
-		after := v.claimTurn(&mcptransport.ToolCall{Arrival: arrivals.Join()})
-		v.releaseTurn(calls[0], "failed")
+		after := v.ClaimTurn(&mcptransport.ToolCall{Arrival: arrivals.Join()})
+		v.ReleaseTurn(calls[0], "failed")
 		why := "an earlier call, which was not answered yet, failed"
 		if got, want := readDecisions(calls), [4]string{"runs", why, why, why}; got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -92,26 +92,26 @@ func TestClaimTurn(t *testing.T) {
 func TestAnswerInProgress(t *testing.T) {
 	t.Parallel()
 	v, arrivals, _ := newQueuedCalls()
-	v.turns, v.shownRequestID = callorder.TurnQueue[*turnClaim]{}, 7
-	late, err := v.beginAnswer(&mcptransport.ToolCall{Arrival: arrivals.Join()}, 7)
+	v.turns, v.shownRequestID = callorder.TurnQueue[*TurnClaim]{}, 7
+	late, err := v.BeginAnswer(&mcptransport.ToolCall{Arrival: arrivals.Join()}, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
-	late.finishAnswer()
-	late.markAccepted()
-	if _, owned := v.turns.Owner(); late.acceptedOwner() != nil || owned {
+	late.FinishAnswer()
+	late.MarkAccepted()
+	if _, owned := v.turns.Owner(); late.AcceptedOwner() != nil || owned {
 		t.Error("a call that has ended owns the turn")
 	}
-	h, err := v.beginAnswer(&mcptransport.ToolCall{Arrival: arrivals.Join()}, 7)
+	h, err := v.BeginAnswer(&mcptransport.ToolCall{Arrival: arrivals.Join()}, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.markAccepted()
-	h.finishAnswer()
-	if owner, _ := v.turns.Owner(); h.acceptedOwner() == nil || owner != h.acceptedOwner() || v.shownRequestID != 0 {
+	h.MarkAccepted()
+	h.FinishAnswer()
+	if owner, _ := v.turns.Owner(); h.AcceptedOwner() == nil || owner != h.AcceptedOwner() || v.shownRequestID != 0 {
 		t.Error("the call that has answered does not own the turn")
 	}
-	if _, err := v.beginAnswer(&mcptransport.ToolCall{Arrival: arrivals.Join()}, 7); !errors.Is(err, errAlreadyAnswered) {
+	if _, err := v.BeginAnswer(&mcptransport.ToolCall{Arrival: arrivals.Join()}, 7); !errors.Is(err, errAlreadyAnswered) {
 		t.Errorf("a second answer to the request: %v", err)
 	}
 }

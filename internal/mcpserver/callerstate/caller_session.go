@@ -1,8 +1,7 @@
-package mcpserver
+package callerstate
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -18,18 +17,18 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A callerSession is the state that the server keeps for one caller about one session: how far
+// A CallerSession is the state that the server keeps for one caller about one session: how far
 // the caller has read, and which of its calls owns the turn.
-type callerSession struct {
-	name string
-	lang string // guarded by sessions.mu once a backend has opened it; "" until the backend reports it
-	dir  string // the chosen working directory; may be ""
-	used bool   // guarded by sessions.mu; a call has named it
+type CallerSession struct {
+	Name string
+	lang string // guarded by SessionSet.mu once a backend has opened it; "" until the backend reports it
+	Dir  string // the chosen working directory; may be ""
+	used bool   // guarded by SessionSet.mu; a call has named it
 
 	codex *clientprofile.CodexState // of the call for which it was opened; may be nil
 
-	lastCall time.Time   // guarded by sessions.mu; time of the last call that named it
-	expiry   *time.Timer // guarded by sessions.mu; nil without an idle timeout
+	lastCall time.Time   // guarded by SessionSet.mu; time of the last call that named it
+	expiry   *time.Timer // guarded by SessionSet.mu; nil without an idle timeout
 
 	preparing     preparation
 	cancelOpening context.CancelFunc // stops opening the session
@@ -45,13 +44,13 @@ type callerSession struct {
 	// event twice, and events of a lost reply come with the next one.
 	reportToken chan struct{}
 
-	questions *elicitation.SessionQuestions // for the user
+	Questions *elicitation.SessionQuestions // for the user
 
 	// callQueue holds the calls about the session that have not started.
 	callQueue mcptransport.Queue
 
 	// answerMu makes an answer and its record one step. It is held while the answer is submitted;
-	// only beginAnswer locks it.
+	// only BeginAnswer locks it.
 	answerMu     sync.Mutex
 	lastAnswered timeline.Seq // guarded by answerMu; the last input request that a call answered
 
@@ -77,7 +76,7 @@ type readPosition struct {
 // A turnOrder says which call owns the turn of a session, which ones wait for it, and how many
 // interrupts had no effect.
 type turnOrder struct {
-	turns callorder.TurnQueue[*turnClaim] // guarded by mu
+	turns callorder.TurnQueue[*TurnClaim] // guarded by mu
 
 	ignoredInterruptsTurn uint64 // guarded by mu; the last turn that an interrupt had no effect on
 	ignoredInterrupts     int    // guarded by mu; the number of these interrupts
@@ -87,22 +86,25 @@ type turnOrder struct {
 const firstEvent = 1
 
 // newCallerSession returns the state for a session. mu is the lock of the caller's sessions.
-func newCallerSession(name, lang, dir string, mu *sync.Mutex) *callerSession {
-	cs := &callerSession{
+func newCallerSession(name, lang, dir string, mu *sync.Mutex) *CallerSession {
+	cs := &CallerSession{
 		mu:           mu,
-		name:         name,
+		Name:         name,
 		lang:         lang,
-		dir:          dir,
+		Dir:          dir,
 		opened:       make(chan struct{}),
 		reportToken:  make(chan struct{}, 1),
 		readPosition: readPosition{cursor: firstEvent},
 	}
-	cs.questions = elicitation.NewSessionQuestions(cs.addNotice)
+	cs.Questions = elicitation.NewSessionQuestions(cs.addNotice)
 	return cs
 }
 
-// handleIfOpen returns the session if it is open.
-func (cs *callerSession) handleIfOpen() (*backend.SessionHandle, bool) {
+// JoinQueue puts a call at the end of those about the session that have not started.
+func (cs *CallerSession) JoinQueue() *mcptransport.QueueTicket { return cs.callQueue.Join() }
+
+// HandleIfOpen returns the session if it is open.
+func (cs *CallerSession) HandleIfOpen() (*backend.SessionHandle, bool) {
 	select {
 	case <-cs.opened:
 		return cs.session, cs.err == nil
@@ -111,9 +113,9 @@ func (cs *callerSession) handleIfOpen() (*backend.SessionHandle, bool) {
 	}
 }
 
-// waitOpen waits until the session is open or the deadline passes. ok is false if it passed or
+// WaitOpen waits until the session is open or the deadline passes. ok is false if it passed or
 // ctx ended.
-func (cs *callerSession) waitOpen(ctx context.Context, deadline time.Time) (s *backend.SessionHandle, ok bool, err error) {
+func (cs *CallerSession) WaitOpen(ctx context.Context, deadline time.Time) (s *backend.SessionHandle, ok bool, err error) {
 	select {
 	case <-cs.opened: // needs no timer
 		return cs.session, true, cs.err
@@ -131,9 +133,9 @@ func (cs *callerSession) waitOpen(ctx context.Context, deadline time.Time) (s *b
 	}
 }
 
-// imageStore returns the image store of an open session. It is next to the transcript, or on the
+// ImageStore returns the image store of an open session. It is next to the transcript, or on the
 // client's machine if the session is remote.
-func (cs *callerSession) imageStore() *reply.ImageStore {
+func (cs *CallerSession) ImageStore() *reply.ImageStore {
 	if cs.session.IsRemote {
 		cs.images.UseDir(cs.session.ImageDir, true)
 	} else if path := cs.session.OutputPath(); path != "" {
@@ -143,22 +145,22 @@ func (cs *callerSession) imageStore() *reply.ImageStore {
 }
 
 // close closes the session, or stops opening it.
-func (cs *callerSession) close(logger *slog.Logger) {
+func (cs *CallerSession) close(logger *slog.Logger) {
 	cs.cancelOpening()
 	<-cs.opened
 	if cs.err != nil {
 		return
 	}
 	if err := cs.session.Leave(context.Background()); err != nil {
-		logger.Error("session close failed", "session", cs.name, "error", err)
+		logger.Error("session close failed", "session", cs.Name, "error", err)
 		return
 	}
-	logger.Info("caller left session", "session", cs.name)
+	logger.Info("caller left session", "session", cs.Name)
 }
 
 // discardUnused closes a session that was opened ahead but does not fit the first call. A backend
 // would retain it.
-func (cs *callerSession) discardUnused(logger *slog.Logger) {
+func (cs *CallerSession) discardUnused(logger *slog.Logger) {
 	cs.cancelOpening()
 	<-cs.opened
 	if ctx := context.Background(); cs.err == nil && cs.session.IsNew && cs.session.InfoOrEnded(ctx).Turn == 0 {
@@ -169,24 +171,24 @@ func (cs *callerSession) discardUnused(logger *slog.Logger) {
 
 // setCursor sets the caller's cursor. It sets no shown input request, because this may be a new
 // conversation, whose first input is code.
-func (cs *callerSession) setCursor(known timeline.Seq) {
+func (cs *CallerSession) setCursor(known timeline.Seq) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.cursor = max(firstEvent, known)
 }
 
-// cursorAndRequest returns the caller's cursor, and the last input request that it was shown.
-func (cs *callerSession) cursorAndRequest() (cursor, shown timeline.Seq) {
+// CursorAndRequest returns the caller's cursor, and the last input request that it was shown.
+func (cs *CallerSession) CursorAndRequest() (cursor, shown timeline.Seq) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return cs.cursor, cs.shownRequestID
 }
 
-// requestAnsweredBy returns the input request that a call's input answers, or 0 if the input is
+// RequestAnsweredBy returns the input request that a call's input answers, or 0 if the input is
 // code. early is set if the input is neither, and is the outcome of an earlier call. Either that
 // call waits for input, and this one was sent before its caller knew; or it was cancelled, and
 // may have been meant as the answer.
-func (cs *callerSession) requestAnsweredBy(c *mcptransport.ToolCall) (requestID timeline.Seq, early callorder.CallOutcome) {
+func (cs *CallerSession) RequestAnsweredBy(c *mcptransport.ToolCall) (requestID timeline.Seq, early callorder.CallOutcome) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	switch number := c.Number(); {
@@ -199,9 +201,9 @@ func (cs *callerSession) requestAnsweredBy(c *mcptransport.ToolCall) (requestID 
 	return cs.shownRequestID, early
 }
 
-// noteCancelled records that an input was cancelled. If the input request that it may have been
+// NoteCancelled records that an input was cancelled. If the input request that it may have been
 // meant for is still open, an input sent after it does not take its place.
-func (cs *callerSession) noteCancelled(c *mcptransport.ToolCall) {
+func (cs *CallerSession) NoteCancelled(c *mcptransport.ToolCall) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if last := c.NewestOverlapping(); c.IsCancelled() && cs.shownRequestID != 0 && last > cs.staleUpTo {
@@ -209,9 +211,9 @@ func (cs *callerSession) noteCancelled(c *mcptransport.ToolCall) {
 	}
 }
 
-// requestIfShown returns an input request that the caller was shown, or nil if it has been shown
+// RequestIfShown returns an input request that the caller was shown, or nil if it has been shown
 // another one since.
-func (cs *callerSession) requestIfShown(requestID timeline.Seq) *session.InputRequest {
+func (cs *CallerSession) RequestIfShown(requestID timeline.Seq) *session.InputRequest {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if cs.shownRequestID != requestID {
@@ -221,24 +223,24 @@ func (cs *callerSession) requestIfShown(requestID timeline.Seq) *session.InputRe
 	return &w
 }
 
-// expectCode makes the next input code, because the input request that the caller knows is
+// ExpectCode makes the next input code, because the input request that the caller knows is
 // answered or given up.
-func (cs *callerSession) expectCode() {
+func (cs *CallerSession) ExpectCode() {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.shownRequestID = 0
 }
 
-// acknowledgeReply moves the cursor past a reply that the caller has received. A reply that a
+// AcknowledgeReply moves the cursor past a reply that the caller has received. A reply that a
 // later one has overtaken moves nothing.
-func (cs *callerSession) acknowledgeReply(c *mcptransport.ToolCall, r session.Reply, fullScreen bool) {
+func (cs *CallerSession) AcknowledgeReply(c *mcptransport.ToolCall, r session.Reply, fullScreen bool) {
 	if cs.advanceCursor(c, r, fullScreen) && cs.session.SaveCursor != nil {
 		cs.session.SaveCursor(r.Next)
 	}
 }
 
-// advanceCursor is acknowledgeReply without saving the cursor. It returns false if nothing moved.
-func (cs *callerSession) advanceCursor(c *mcptransport.ToolCall, r session.Reply, fullScreen bool) bool {
+// advanceCursor is AcknowledgeReply without saving the cursor. It returns false if nothing moved.
+func (cs *CallerSession) advanceCursor(c *mcptransport.ToolCall, r session.Reply, fullScreen bool) bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if r.Next < cs.cursor {
@@ -258,8 +260,8 @@ func (cs *callerSession) advanceCursor(c *mcptransport.ToolCall, r session.Reply
 	return true
 }
 
-// countIgnoredInterrupt counts and returns the interrupts of a turn that had no effect.
-func (cs *callerSession) countIgnoredInterrupt(turn uint64) int {
+// CountIgnoredInterrupt counts and returns the interrupts of a turn that had no effect.
+func (cs *CallerSession) CountIgnoredInterrupt(turn uint64) int {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if cs.ignoredInterruptsTurn != turn {
@@ -269,28 +271,28 @@ func (cs *callerSession) countIgnoredInterrupt(turn uint64) int {
 	return cs.ignoredInterrupts
 }
 
-func (cs *callerSession) isFullScreen() bool {
+func (cs *CallerSession) IsFullScreen() bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return cs.fullScreen
 }
 
-// hasFailedStart reports whether the last worker before the cursor ended before it was ready.
-func (cs *callerSession) hasFailedStart() bool {
+// HasFailedStart reports whether the last worker before the cursor ended before it was ready.
+func (cs *CallerSession) HasFailedStart() bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return cs.startFailed
 }
 
-// setNotice sets the first line of the next reply.
-func (cs *callerSession) setNotice(text string) {
+// SetNotice sets the first line of the next reply.
+func (cs *CallerSession) SetNotice(text string) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.notice = text
 }
 
 // addNotice adds to the first line of the next reply.
-func (cs *callerSession) addNotice(text string) {
+func (cs *CallerSession) addNotice(text string) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if cs.notice != "" {
@@ -299,15 +301,15 @@ func (cs *callerSession) addNotice(text string) {
 	cs.notice = text
 }
 
-// pendingNotice returns the first line of the next reply.
-func (cs *callerSession) pendingNotice() string {
+// PendingNotice returns the first line of the next reply.
+func (cs *CallerSession) PendingNotice() string {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	return cs.notice
 }
 
-// clearNotice removes a line that the caller has received.
-func (cs *callerSession) clearNotice(text string) {
+// ClearNotice removes a line that the caller has received.
+func (cs *CallerSession) ClearNotice(text string) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if cs.notice == text {
@@ -315,8 +317,8 @@ func (cs *callerSession) clearNotice(text string) {
 	}
 }
 
-// beginReport takes the report token. It returns false if ctx ends.
-func (cs *callerSession) beginReport(ctx context.Context) bool {
+// BeginReport takes the report token. It returns false if ctx ends.
+func (cs *CallerSession) BeginReport(ctx context.Context) bool {
 	select {
 	case cs.reportToken <- struct{}{}:
 		return true
@@ -325,62 +327,10 @@ func (cs *callerSession) beginReport(ctx context.Context) bool {
 	}
 }
 
-func (cs *callerSession) endReport() { <-cs.reportToken }
+func (cs *CallerSession) EndReport() { <-cs.reportToken }
 
-// errAlreadyAnswered means that an earlier call of the same caller has answered the input
-// request.
-var errAlreadyAnswered = errors.New("an earlier call has answered the input request")
+// IsPreparing reports whether the session is being prepared, which may take minutes.
+func (cs *CallerSession) IsPreparing() bool { return cs.preparing.isUnderWay() }
 
-// An answerInProgress is an answer that a call is submitting to an input request. While it is in
-// progress, no other call answers.
-type answerInProgress struct {
-	caller    *callerSession
-	call      *mcptransport.ToolCall
-	requestID timeline.Seq
-
-	mu    sync.Mutex
-	ended bool       // guarded by mu
-	owner *turnClaim // guarded by mu; nil until the answer is known to be accepted
-}
-
-// beginAnswer starts the answer to an input request, unless an earlier call has answered it. The
-// caller must call finishAnswer.
-func (cs *callerSession) beginAnswer(c *mcptransport.ToolCall, requestID timeline.Seq) (*answerInProgress, error) {
-	cs.answerMu.Lock()
-	if cs.lastAnswered == requestID {
-		cs.answerMu.Unlock()
-		return nil, errAlreadyAnswered
-	}
-	return &answerInProgress{caller: cs, call: c, requestID: requestID}, nil
-}
-
-// markAccepted records that the session has accepted the answer. From then on the next input is
-// code again, and the call owns the turn. After the end of the call it changes nothing: a client
-// that answers again learns that the request is over.
-func (p *answerInProgress) markAccepted() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ended || p.owner != nil {
-		return
-	}
-	p.caller.lastAnswered = p.requestID
-	p.caller.expectCode()
-	p.owner = p.caller.takeOverTurn(p.call)
-	p.caller.answerMu.Unlock()
-}
-
-// acceptedOwner returns the ownership of the turn, or nil until the answer is known to be
-// accepted.
-func (p *answerInProgress) acceptedOwner() *turnClaim {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.owner
-}
-
-func (p *answerInProgress) finishAnswer() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ended = true; p.owner == nil {
-		p.caller.answerMu.Unlock()
-	}
-}
+// DescribeProgress describes how far the opening of the session is.
+func (cs *CallerSession) DescribeProgress() string { return cs.preparing.describeProgress() }

@@ -1,0 +1,19 @@
+// Package callerstate keeps what an MCP server knows of one caller: its sessions, how far it has
+// read in each, and which of its calls owns the turn. A SessionSet turns the name in a call into a
+// session, and opens what is missing. A CallerSession is the caller's side of one session.
+//
+// Which session a name means is one pure function, targetFacts.resolve. Which call runs next is
+// package callorder's; this package tells the calls. Nothing slow happens under the lock that every
+// call takes: see slowFact.
+//
+// The package knows no arguments and no results, and asks no user.
+//
+// # Goroutines
+//
+//	name        started by    ends when                         owns
+//	openLocked  a call, or    the worker process exists, 60 s   the start of one session,
+//	            OpenAhead     after its preparation             and its preparation
+//	expireIdle  a timer       the session is closed             a session without calls
+//
+// SessionSet.Close waits for both.
+package callerstate
