@@ -2,9 +2,9 @@
 // read in each, and which of its calls owns the turn. A SessionSet turns the name in a call into a
 // session, and opens what is missing. A CallerSession is the caller's side of one session.
 //
-// Which session a name means is one pure function, targetFacts.resolve. Which call runs next is
-// package callorder's; this package tells the calls. Nothing slow happens under the lock that every
-// call takes: see slowFact.
+// Which session a name means is pure: targetFacts.resolve, and resolveExisting for calls that
+// create none. Which call runs next is package callorder's; this package tells the calls. Nothing
+// slow happens under the lock that every call takes: see slowFact.
 //
 // The package knows no arguments and no results, and asks no user.
 //

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -163,38 +162,24 @@ func (s *SessionSet) tryFind(name string, codex *clientprofile.CodexState, dir *
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	facts := s.targetFactsLocked(nil) // chooses no language
-	remote, name, err := facts.splitRemote(name)
+	name, err := facts.resolveExisting(name)
+	if err == nil && s.byName[name] == nil && s.closed {
+		err = facts.missingError(name)
+	}
 	if err != nil {
 		return nil, err
-	}
-	name = remote + name
-	if s.config.Shared && name == "" {
-		return nil, errNoSessionName
-	}
-	if name == "" {
-		name = facts.defaultSession()
 	}
 	if v := s.byName[name]; v != nil {
 		s.touchLocked(v)
 		return v, nil
 	}
-	if !s.ownsAll() && name != "" && !s.closed { // the backend may have it
-		known, ok := dir.getIfKnown()
-		if !ok {
-			return nil, nil
-		}
-		v := s.openLocked(name, "", s.workingDirFor(known), codex)
-		v.used = true
-		return v, nil
+	known, ok := dir.getIfKnown()
+	if !ok {
+		return nil, nil
 	}
-	existing := "no sessions yet: repl creates one"
-	if names := slices.Sorted(maps.Keys(s.byName)); len(names) > 0 {
-		existing = "existing sessions: " + text.JoinNames(names, "and", "")
-	}
-	if name == "" {
-		return nil, fmt.Errorf("session is required; %s", existing)
-	}
-	return nil, fmt.Errorf("unknown session %q; %s", name, existing)
+	v := s.openLocked(name, "", s.workingDirFor(known), codex)
+	v.used = true
+	return v, nil
 }
 
 // DescribeSessions describes every session, by name, and returns the sessions that are not open

@@ -96,6 +96,36 @@ func (f *targetFacts) resolveLanguage(t *sessionTarget) error {
 	return nil
 }
 
+// resolveExisting returns the name of the session that a call means which creates none. The session
+// is known, or the backend may have it.
+func (f *targetFacts) resolveExisting(name string) (string, error) {
+	remote, own, err := f.splitRemote(name)
+	switch name = remote + own; {
+	case err != nil:
+		return "", err
+	case f.shared && name == "":
+		return "", errNoSessionName
+	case name == "":
+		name = f.defaultSession()
+	}
+	if _, ok := f.known[name]; !ok && (len(f.remotes) == 0 || name == "") {
+		return "", f.missingError(name)
+	}
+	return name, nil
+}
+
+// missingError returns the error about a session that is not there, or that several could be.
+func (f *targetFacts) missingError(name string) error {
+	existing := "no sessions yet: repl creates one"
+	if names := slices.Sorted(maps.Keys(f.known)); len(names) > 0 {
+		existing = "existing sessions: " + text.JoinNames(names, "and", "")
+	}
+	if name == "" {
+		return fmt.Errorf("session is required; %s", existing)
+	}
+	return fmt.Errorf("unknown session %q; %s", name, existing)
+}
+
 // canonicalLanguage returns the known spelling of a language, ignoring case.
 func (f *targetFacts) canonicalLanguage(lang string) string {
 	if slices.Contains(f.languages, lang) {

@@ -61,3 +61,34 @@ func TestTargetFacts_Resolve(t *testing.T) {
 		}
 	}
 }
+
+func TestTargetFacts_ResolveExisting(t *testing.T) {
+	t.Parallel()
+	one, two := map[string]string{"a": "r"}, map[string]string{"a": "r", "b": "r"}
+	for name, row := range map[string]struct {
+		facts         targetFacts
+		session, want string // the name, or part of the error
+	}{
+		"the main session":                {targetFacts{defaultLang: "r", known: map[string]string{"main": "r"}}, "", "main"},
+		"the only session":                {targetFacts{known: one}, "", "a"},
+		"a known session":                 {targetFacts{known: two}, "b", "b"},
+		"one of several":                  {targetFacts{known: two}, "", "session is required; existing sessions: a and b"},
+		"an unknown session":              {targetFacts{known: one}, "b", `unknown session "b"; existing sessions: a`},
+		"no session at all":               {targetFacts{}, "", "session is required; no sessions yet"},
+		"the main one is not there yet":   {targetFacts{defaultLang: "r"}, "", `unknown session "main"; no sessions yet`},
+		"a caller that others share":      {targetFacts{shared: true, known: one}, "", "session is required, because nothing else"},
+		"the backend may have it":         {targetFacts{remotes: []string{"here"}}, "b", "b"},
+		"or its main session":             {targetFacts{remotes: []string{"here"}, defaultLang: "r"}, "", "main"},
+		"but not one without a name":      {targetFacts{remotes: []string{"here"}}, "", "session is required"},
+		"on the default remote":           {targetFacts{remotes: []string{"here", "gpu"}}, "here/a", "a"},
+		"on another remote":               {targetFacts{remotes: []string{"here", "gpu"}}, "gpu/a", "gpu/a"},
+		"on a remote that is not allowed": {targetFacts{remotes: []string{"here", "gpu"}}, "hpc/a", `"hpc" is not among the remotes`},
+	} {
+		switch got, err := row.facts.resolveExisting(row.session); {
+		case err != nil && !strings.Contains(err.Error(), row.want):
+			t.Errorf("%s: got the error %v, want %s", name, err, row.want)
+		case err == nil && got != row.want:
+			t.Errorf("%s: got %q, want %q", name, got, row.want)
+		}
+	}
+}
