@@ -29,13 +29,9 @@ type ChangeStream struct {
 	losses        lossCounter
 }
 
-// SubscribeChanges subscribes to the ticks of a session, or of all sessions if name is "". The
-// first ticks report the current state of each. Further ticks arrive when something has
-// changed, at most ten a second for each session. If all sessions are watched, the last tick of
-// a session is Closed.
-func (c *Conn) SubscribeChanges(ctx context.Context, name string) (*ChangeStream, error) {
-	t := &ChangeStream{calls: c.over, params: SubscribeParams{Session: name, ChangesOnly: true}, wake: make(chan struct{}, 1), openSessions: make(map[string]bool)}
-	if _, err := c.over.subscribeReceiver(ctx, lostStream{}, t.params, t); err != nil {
+func newChangeStream(ctx context.Context, c caller, name string) (*ChangeStream, error) {
+	t := &ChangeStream{calls: c, params: SubscribeParams{Session: name, ChangesOnly: true}, wake: make(chan struct{}, 1), openSessions: make(map[string]bool)}
+	if _, err := c.subscribeReceiver(ctx, lostStream{}, t.params, t); err != nil {
 		return nil, err
 	}
 	return t, nil

@@ -64,7 +64,7 @@ func TestLocalDaemon(t *testing.T) {
 					serveConn(t, l, func(string) string { return last })
 					serveConn(t, l, func(string) string { return `"result":{"name":"main"}` })
 				})
-				if _, err := link.Conn(t.Context()); err != nil {
+				if err := link.Connect(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				if _, now, _, err := link.OpenSession(t.Context(), CreateParams{Name: "main"}); err != nil || now.Name != "main" {
@@ -89,7 +89,7 @@ func TestLocalDaemon(t *testing.T) {
 			return nil
 		})
 		defer link.Close()
-		if _, err := link.Conn(t.Context()); err != nil {
+		if err := link.Connect(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})

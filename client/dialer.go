@@ -62,3 +62,11 @@ func dialAt(ctx context.Context, getenv func(string) string, socket string) (net
 	}
 	return nil, &session.Error{Kind: session.KindUnreachable, Message: fmt.Sprintf("no daemon answers at %s (%v); start one with repl serve", socket, err)}
 }
+
+// displayName names the daemon of a dialer for users; d may be nil.
+func displayName(d Dialer) string {
+	if named, ok := d.(interface{ DisplayName() string }); ok {
+		return named.DisplayName()
+	}
+	return "the daemon"
+}

@@ -61,7 +61,7 @@ func TestNilArguments(t *testing.T) {
 		l.LogTo(nil)
 		l.OnProgress(nil)
 		l.OnOutage(nil)
-		if _, err := l.Conn(t.Context()); session.KindOf(err) != session.KindUnreachable {
+		if err := l.Connect(t.Context()); session.KindOf(err) != session.KindUnreachable {
 			t.Errorf("got %v", err)
 		}
 		New(nil, nil).Close()

@@ -11,9 +11,10 @@
 // The types with JSON tags are the messages on the wire, which docs/daemon.md describes; the
 // daemon uses the same types.
 //
-// A [Client] makes connections when they are needed, and repeats calls whose connection was lost.
-// Package client/internal/conn is one connection, with its goroutines. The package knows no
-// workers and no supervisor: everything that happens in a session happens in the daemon.
+// A [Client] of [New] makes connections when they are needed, and repeats calls whose connection was
+// lost; one of [Dial] has a single connection. Package client/remote reaches daemons elsewhere, and
+// client/internal/conn is one connection, with its goroutines. The package knows no workers and no
+// supervisor: everything that happens in a session happens in the daemon.
 //
 // # Goroutines
 //

@@ -117,7 +117,7 @@ func TestHello(t *testing.T) {
 		}}
 		l := New(dialer, nil)
 		defer l.Close()
-		_, err := l.facade.CreateSession(t.Context(), CreateParams{Name: "main", Language: "python"})
+		_, err := l.CreateSession(t.Context(), CreateParams{Name: "main", Language: "python"})
 		if err == nil || !strings.Contains(err.Error(), "too many clients") {
 			t.Errorf("got %v", err)
 		}
@@ -162,7 +162,7 @@ func TestHello(t *testing.T) {
 				}}
 				l := New(dialer, nil)
 				defer l.Close()
-				_, err := l.facade.CreateSession(t.Context(), CreateParams{Name: "main", Language: "python"})
+				_, err := l.CreateSession(t.Context(), CreateParams{Name: "main", Language: "python"})
 				if known && err != nil || !known && session.KindOf(err) != session.KindOutcomeUnknown {
 					t.Errorf("got %v", err)
 				}
@@ -200,7 +200,7 @@ func TestResubscribe(t *testing.T) {
 		}}
 		l := New(dialer, nil)
 		defer l.Close()
-		w, err := l.facade.Subscribe(t.Context(), SubscribeParams{Session: "main"})
+		w, err := l.Subscribe(t.Context(), SubscribeParams{Session: "main"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -244,7 +244,7 @@ func TestResubscribe(t *testing.T) {
 		}}
 		l := New(dialer, nil)
 		defer l.Close()
-		ticks, err := l.facade.SubscribeChanges(t.Context(), "")
+		ticks, err := l.SubscribeChanges(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}

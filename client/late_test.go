@@ -62,11 +62,10 @@ func TestLateAnswer_StillArriving(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := client.New(slowDialer{parts}, nil)
 			defer l.Close()
-			c, err := l.Conn(t.Context())
-			if err != nil {
+			if err := l.Connect(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			r, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "s", WaitMS: 1000})
+			r, err := l.WaitTurn(t.Context(), client.WaitParams{Session: "s", WaitMS: 1000})
 			if session.KindOf(err) != want || want == "" && r.Outcome != "ok" {
 				t.Errorf("of %d parts: %q, %v", parts, r.Outcome, err)
 			}

@@ -38,7 +38,7 @@ func TestRetryLimit(t *testing.T) {
 				readCall(in)
 			},
 			func(ctx context.Context, l *Client) error {
-				_, err := l.facade.StartTurn(ctx, StartParams{Session: "main", Input: "1", WaitMS: 24 * 60 * 60 * 1000})
+				_, err := l.StartTurn(ctx, StartParams{Session: "main", Input: "1", WaitMS: 24 * 60 * 60 * 1000})
 				return err
 			},
 		},
@@ -46,7 +46,7 @@ func TestRetryLimit(t *testing.T) {
 			"a subscription",
 			func(n int, in *bufio.Scanner, out io.Writer) { subscribed(n, in, out, "") },
 			func(ctx context.Context, l *Client) error {
-				w, err := l.facade.Subscribe(ctx, SubscribeParams{Session: "main"})
+				w, err := l.Subscribe(ctx, SubscribeParams{Session: "main"})
 				if err == nil {
 					_, err = w.Next(ctx)
 				}
@@ -59,7 +59,7 @@ func TestRetryLimit(t *testing.T) {
 				subscribed(n, in, out, fmt.Sprintf(`{"jsonrpc":"2.0","method":"stream/change","params":{"subscription":"watch-%d","change":{"session":"main"}}}`+"\n", n))
 			},
 			func(ctx context.Context, l *Client) error {
-				ticks, err := l.facade.SubscribeChanges(ctx, "main")
+				ticks, err := l.SubscribeChanges(ctx, "main")
 				for err == nil {
 					_, err = ticks.Next(ctx)
 				}
@@ -72,7 +72,7 @@ func TestRetryLimit(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					dialer := &greetingDialer{serve: test.serve}
 					l := New(dialer, nil)
-					l.remote = remote
+					l.reconnecting.remote = remote
 					defer l.Close()
 					err := test.use(t.Context(), l)
 					if session.KindOf(err) != session.KindUnreachable || !strings.Contains(err.Error(), "in a row ended during") {
@@ -94,8 +94,8 @@ func TestMaxInput_FailsWithoutDial(t *testing.T) {
 	l := New(dialer, nil)
 	defer l.Close()
 	text := strings.Repeat("x", session.MaxInputBytes+1)
-	_, start := l.facade.StartTurn(t.Context(), StartParams{Session: "main", Input: text})
-	_, input := l.facade.SendInput(t.Context(), InputParams{Session: "main", InputRequest: 1, Input: text})
+	_, start := l.StartTurn(t.Context(), StartParams{Session: "main", Input: text})
+	_, input := l.SendInput(t.Context(), InputParams{Session: "main", InputRequest: 1, Input: text})
 	for _, err := range []error{start, input} {
 		if session.KindOf(err) != session.KindTooLarge {
 			t.Errorf("got %v", err)

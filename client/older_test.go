@@ -26,7 +26,7 @@ func TestOlderDaemon_UnknownMethod(t *testing.T) {
 			fmt.Fprintf(remote, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found: %s","data":{"kind":"unknown_method"}}}`+"\n", m.ID, m.Method)
 		}
 	}()
-	c := client.NewConn(local)
+	c := client.FromConn(local)
 	defer c.Close()
 	_, err := c.Session("main").Read(t.Context(), session.ReadQuery{})
 	if err == nil || !strings.Contains(err.Error(), "method not found: timeline/read: the daemon is older than this program") {

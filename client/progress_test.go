@@ -15,7 +15,7 @@ func TestOnProgress(t *testing.T) {
 	t.Run("the callback may use the client", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ours, theirs := net.Pipe()
-			c := NewConn(ours)
+			c := FromConn(ours)
 			reported := make(chan PreparationProgress, 1)
 			c.OnProgress(func(h PreparationProgress) {
 				c.OnProgress(nil)
@@ -40,7 +40,7 @@ func TestOnProgress(t *testing.T) {
 	t.Run("reaches a connection that exists already", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ours, theirs := net.Pipe()
-			l := New(Socket(""), nil)
+			l := newReconnectingConn(Socket(""), nil)
 			l.conn = l.newConnection(ours)
 			defer l.Close()
 			reported := make(chan PreparationProgress, 1)

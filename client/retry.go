@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client/internal/conn"
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // retryableParams are the params of a call whose effect must happen only once. withRequestID
@@ -25,14 +26,16 @@ type waitingParams interface {
 }
 
 // newRequestID returns an ID for a call and its repetitions.
-func (cl *Client) newRequestID() string { return strconv.FormatUint(cl.lastRequest.Add(1), 36) }
+func (rc *reconnectingConn) newRequestID() string {
+	return strconv.FormatUint(rc.lastRequest.Add(1), 36)
+}
 
 // callMethod makes a call, and repeats it if its connection is lost before the answer: until
 // its context ends, or the time for which it waits is over. Its effect happens only once.
-func (cl *Client) callMethod(ctx context.Context, method string, params, result any) error {
-	t := &retryState{client: cl, params: params, startTime: time.Now(), method: method}
+func (rc *reconnectingConn) callMethod(ctx context.Context, method string, params, result any) error {
+	t := &retryState{conn: rc, params: params, startTime: time.Now(), method: method}
 	if r, ok := params.(retryableParams); ok {
-		t.params = r.withRequestID(cl.newRequestID())
+		t.params = r.withRequestID(rc.newRequestID())
 	}
 	err := t.runWithRetry(ctx, func(c *conn.Conn) error { return t.callOnce(ctx, c, result) })
 	if errors.Is(err, context.DeadlineExceeded) && session.KindOf(err) == "" {
@@ -41,12 +44,28 @@ func (cl *Client) callMethod(ctx context.Context, method string, params, result 
 	return err
 }
 
+// subscribeReceiver subscribes on the current connection or, after a loss, on a new one.
+func (rc *reconnectingConn) subscribeReceiver(ctx context.Context, before lostStream, p SubscribeParams, w streamReceiver) (seq timeline.Seq, err error) {
+	if before.err != nil {
+		before.at.release()
+		if err := before.losses.recordLoss(ctx, MethodSubscribe, before.err); err != nil {
+			return 0, err
+		}
+	}
+	t := &retryState{conn: rc, method: MethodSubscribe, params: p, startTime: time.Now(), lastConn: before.at.conn, lossErr: before.err}
+	err = t.runWithRetry(ctx, func(c *conn.Conn) error {
+		seq, err = subscribeOver(ctx, c, p, w)
+		return err
+	})
+	return seq, err
+}
+
 // runWithRetry calls do with a connection, and again with the next one while a retry makes
 // sense.
 func (s *retryState) runWithRetry(ctx context.Context, do func(*conn.Conn) error) error {
 	for {
 		c, err := s.acquireConn(ctx)
-		if err != nil && s.lossErr != nil && !s.client.remote && session.KindOf(err) == session.KindUnreachable {
+		if err != nil && s.lossErr != nil && !s.conn.remote && session.KindOf(err) == session.KindUnreachable {
 			return s.lossErr // for a local daemon, the first error is more specific than that the daemon is gone now
 		}
 		if err != nil {
@@ -65,42 +84,9 @@ func (s *retryState) runWithRetry(ctx context.Context, do func(*conn.Conn) error
 	}
 }
 
-// maxLosses bounds the consecutive retries whose connection is lost within lossWindow: a
-// connection that ends so soon may have been lost because of the call.
-const (
-	maxLosses  = 8
-	lossWindow = 10 * time.Second
-)
-
-// lossCounter counts the consecutive connections that one caller has lost within lossWindow.
-type lossCounter struct {
-	recent int
-	last   time.Time
-}
-
-// recordLoss counts a loss and pauses before another try, longer each time. It returns an error
-// after too many losses.
-func (l *lossCounter) recordLoss(ctx context.Context, method string, lost error) error {
-	if !l.last.IsZero() && time.Since(l.last) > lossWindow {
-		l.recent = 0
-	}
-	l.recent++
-	switch {
-	case l.recent > maxLosses:
-		return &session.Error{Kind: session.KindUnreachable, Cause: lost, Message: fmt.Sprintf(
-			"%d connections in a row ended during %s, so it was not retried again: %v", l.recent, method, lost)}
-	case l.recent > 1: // most connections are lost only once
-		if err := sleepContext(ctx, retryDelays[min(l.recent-2, len(retryDelays)-1)]); err != nil {
-			return err
-		}
-	}
-	l.last = time.Now()
-	return nil
-}
-
 // A retryState is the state of a call and its repetitions.
 type retryState struct {
-	client    *Client
+	conn      *reconnectingConn
 	method    string
 	params    any
 	startTime time.Time
@@ -114,7 +100,7 @@ func (s *retryState) timeLeft() (left time.Duration, bounded bool) {
 	if p, ok := s.params.(waitingParams); ok && p.waitTime() > 0 {
 		return p.waitTime() - time.Since(s.startTime), true
 	}
-	patience := time.Duration(s.client.reconnectTimeout.Load())
+	patience := time.Duration(s.conn.reconnectTimeout.Load())
 	return patience - time.Since(s.startTime), patience > 0
 }
 
@@ -125,7 +111,7 @@ func (s *retryState) acquireConn(ctx context.Context) (*conn.Conn, error) {
 		ctx, stop = context.WithTimeout(ctx, max(left, 0))
 		defer stop()
 	}
-	c, err := s.client.acquireConn(ctx, s.lastConn == nil)
+	c, err := s.conn.acquireConn(ctx, s.lastConn == nil)
 	if err != nil || s.lastConn == nil {
 		return c, err
 	}
@@ -144,7 +130,7 @@ func (s *retryState) callOnce(ctx context.Context, c *conn.Conn, result any) err
 		if s.lastConn != nil {
 			params = p.withWaitTime(max(left, time.Millisecond))
 		}
-		if s.client.remote {
+		if s.conn.remote {
 			var stop context.CancelFunc
 			ctx, stop = c.WithLateDeadline(ctx, max(left, 0))
 			defer stop()
@@ -153,7 +139,7 @@ func (s *retryState) callOnce(ctx context.Context, c *conn.Conn, result any) err
 	err := c.Call(ctx, s.method, params, result)
 	if err != nil && errors.Is(context.Cause(ctx), conn.ErrLateAnswer) {
 		return &session.Error{Kind: session.KindUnreachable, Cause: context.DeadlineExceeded,
-			Message: fmt.Sprintf("%s has not responded since %s", s.client.RemoteName(), c.LastActivity().Format(time.TimeOnly))}
+			Message: fmt.Sprintf("%s has not responded since %s", displayName(s.conn.dialer), c.LastActivity().Format(time.TimeOnly))}
 	}
 	return err
 }
@@ -185,12 +171,6 @@ func checkRemembered(c *conn.Conn, method string) error {
 func hasEnded(err error) bool {
 	kind := session.KindOf(err)
 	return (kind == session.KindUnreachable || kind == session.KindShuttingDown) && !errors.Is(err, context.DeadlineExceeded)
-}
-
-func (cl *Client) isConnected() bool {
-	cl.mu.Lock()
-	defer cl.mu.Unlock()
-	return cl.conn != nil
 }
 
 // canRetry reports whether a call may be made again.

@@ -286,7 +286,7 @@ func (s *Session) SaveReadCursor(ctx context.Context, seq timeline.Seq) (timelin
 	return m.Seq, err
 }
 
-// TakeWriteLock takes the write lock, see Conn.TakeWriteLock.
+// TakeWriteLock takes the write lock, see Client.TakeWriteLock.
 func (s *Session) TakeWriteLock(ctx context.Context, long bool) error {
 	return s.callWithoutResult(ctx, MethodTakeWriteLock, WriteLockParams{Session: s.name, Author: s.author, Long: long})
 }

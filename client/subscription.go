@@ -11,16 +11,6 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A streamReceiver receives the notifications of a subscription. Its methods must not block.
-type streamReceiver interface {
-	enqueue(m *jsonrpc2.Message)
-	closeWithError(err error)
-
-	// setPosition gets the new position before any notification, and reports whether the
-	// subscription is still open.
-	setPosition(to streamPosition) (wanted bool)
-}
-
 // A Subscription reads a session's timeline from the daemon, event by event. The daemon sends only
 // a few megabytes ahead of its reader. A subscription of a [Client] survives the end of its
 // connection without missing or repeated events. Next is for one goroutine, the other methods for
@@ -56,45 +46,11 @@ const (
 	flowUnknown // the call that changes it failed
 )
 
-// A streamPosition is the current connection of a subscription and its ID there.
-type streamPosition struct {
-	conn    *conn.Conn
-	id      string
-	release func() // stops probing the connection
-}
-
-// A lostStream describes how a subscription lost its connection. It is zero if there was none.
-type lostStream struct {
-	at     streamPosition
-	err    error
-	losses *lossCounter
-}
-
-// Subscribe watches a session from a cursor; 0 is its beginning.
-func (c *Conn) Subscribe(ctx context.Context, p SubscribeParams) (*Subscription, error) {
-	return newSubscription(ctx, c.over, p)
-}
-
 func newSubscription(ctx context.Context, c caller, p SubscribeParams) (*Subscription, error) {
 	w := &Subscription{calls: c, params: p, lastSeq: p.After, wake: make(chan struct{}, 1), flowLock: make(chan struct{}, 1)}
 	seq, err := c.subscribeReceiver(ctx, lostStream{}, p, w)
 	w.Seq = seq
 	return w, err
-}
-
-// subscribeOver subscribes for w over one connection.
-func subscribeOver(ctx context.Context, c *conn.Conn, p SubscribeParams, w streamReceiver) (timeline.Seq, error) {
-	var r SubscribeReply
-	if err := c.Call(ctx, MethodSubscribe, p, &r); err != nil {
-		return r.Seq, err
-	}
-	to := streamPosition{conn: c, id: r.Subscription, release: c.AddKeepAlive()}
-	wanted := w.setPosition(to)
-	c.AddReceiver(r.Subscription, conn.Receiver{Enqueue: w.enqueue, End: w.closeWithError})
-	if !wanted {
-		return r.Seq, to.unsubscribe(ctx, w)
-	}
-	return r.Seq, nil
 }
 
 // ID is the name of the subscription in the daemon. It changes with the connection.
@@ -129,18 +85,6 @@ func (sub *Subscription) resubscribe(ctx context.Context, why error) error {
 	}
 	return sub.syncFlow(ctx)
 }
-
-// unsubscribe ends a subscription in the daemon.
-func (p streamPosition) unsubscribe(ctx context.Context, w streamReceiver) error {
-	w.closeWithError(session.ErrClosed)
-	err := p.conn.Call(ctx, MethodUnsubscribe, SubscriptionParams{p.id}, nil)
-	p.conn.RemoveReceiver(p.id)
-	p.release()
-	return err
-}
-
-// isDisconnect reports whether a subscription has ended because its connection has ended.
-func isDisconnect(err error) bool { return session.KindOf(err) == session.KindUnreachable }
 
 // Next waits for the next event. The error is that of ctx, session.ErrClosed, or that of the
 // connection.
@@ -185,15 +129,6 @@ func (sub *Subscription) Next(ctx context.Context) (timeline.Event, error) {
 	sub.buffered = sub.buffered[1:]
 	sub.lastSeq = e.Seq
 	return e, nil
-}
-
-// endReason returns why a subscription has ended.
-func endReason(m *jsonrpc2.Message) error {
-	var e SubscriptionEnd
-	if json.Unmarshal(m.Params, &e) == nil && e.Detached {
-		return &session.Error{Kind: session.KindDetached, Message: e.Reason}
-	}
-	return session.ErrClosed
 }
 
 func (sub *Subscription) nextMessage(ctx context.Context) (*jsonrpc2.Message, error) {

@@ -97,7 +97,7 @@ func readPrinted(b *testing.B, s *client.Session, size int) {
 
 func newLink(b *testing.B, d client.Dialer) *client.Client {
 	l := client.New(d, nil)
-	b.Cleanup(l.Close)
+	b.Cleanup(func() { _ = l.Close() })
 	return l
 }
 

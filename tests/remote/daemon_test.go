@@ -71,7 +71,7 @@ type engineError struct {
 func (e *engineError) Error() string { return e.error.Error() + "\n" + e.log }
 
 // directClient connects to the engine's daemon, bypassing the engine.
-func (e *testEngine) directClient(t *testing.T) *client.Conn {
+func (e *testEngine) directClient(t *testing.T) *client.Client {
 	t.Helper()
 	c, err := client.Dial(t.Context(), directDialer(e.socketPath()))
 	if err != nil {

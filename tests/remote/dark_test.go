@@ -67,7 +67,7 @@ func TestSilentConnection_Idle(t *testing.T) {
 	d := w.newDialer()
 	d.KeepAlive = 5 * time.Minute // as for commands
 	l := client.New(d, nil)
-	t.Cleanup(l.Close)
+	t.Cleanup(func() { _ = l.Close() })
 	s := w.openSession(t, l)
 	s, _, err := s.ReadAs(t.Context(), "agent")
 	wantNoError(t, err)

@@ -63,7 +63,7 @@ func (r *testRemote) prefix() []string {
 func (r *testRemote) newLink(t testing.TB) *client.Client {
 	t.Helper()
 	l := client.New(r.newDialer(), nil)
-	t.Cleanup(l.Close)
+	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
 

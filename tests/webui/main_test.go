@@ -136,7 +136,7 @@ func (d *testDaemon) envValue(name string) string {
 }
 
 // dialDaemon connects to the daemon.
-func (d *testDaemon) dialDaemon() *client.Conn {
+func (d *testDaemon) dialDaemon() *client.Client {
 	d.t.Helper()
 	c, err := client.Dial(d.t.Context(), client.DefaultDialer(d.envValue))
 	if err != nil {

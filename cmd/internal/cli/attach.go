@@ -43,7 +43,7 @@ func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--as %q: use a name of up to %d bytes, without control or invisible characters", *self, client.MaxAuthorBytes)
 		}
 		if *watch {
-			return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+			return r.RunWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 				return followEvents(ctx, r, s, c, words[0], 0, true, newEventPrinter())
 			})
 		}
@@ -53,7 +53,7 @@ func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
 		if err := r.Log.KeepOffTerminal(f); err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			now, err := c.GetSession(ctx, words[0])
 			if err != nil {
 				return cmdkit.StatusFailed, err

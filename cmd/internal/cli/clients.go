@@ -27,7 +27,7 @@ func newClientsCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("repl clients takes at most one argument, not %q", words[1])
 		}
 		session := strings.Join(words, "")
-		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			all, err := c.ListClients(ctx, session)
 			if err != nil {
 				return cmdkit.StatusFailed, err
@@ -91,7 +91,7 @@ func newDetachCommand(f *flag.FlagSet) cmdkit.Action {
 		if len(words) != 1 && *lockHolder == "" || len(words) > 0 && *lockHolder != "" {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("repl detach needs one CLIENT from the list of repl clients, or --lock-holder SESSION for the client that holds the write lock of that session")
 		}
-		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			id := strings.Join(words, "")
 			if *lockHolder != "" {
 				all, err := c.ListClients(ctx, *lockHolder)
@@ -129,7 +129,7 @@ func newWaitCommand(f *flag.FlagSet) cmdkit.Action {
 		if *limit < 0 {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--timeout %s: use a positive time, or 0 for no limit", *limit)
 		}
-		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			now, err := c.GetSession(ctx, words[0])
 			if err != nil {
 				return cmdkit.StatusFailed, err

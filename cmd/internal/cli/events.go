@@ -28,7 +28,7 @@ func newEventsCommand(f *flag.FlagSet) cmdkit.Action {
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			show := newEventPrinter()
 			if r.Json {
 				show = func(w io.Writer, e timeline.Event) error { return json.NewEncoder(w).Encode(e) }
@@ -105,7 +105,7 @@ func printEvent(w io.Writer, e timeline.Event) error {
 }
 
 // followEvents prints a session's events after a cursor: past ones, and with live also new ones.
-func followEvents(ctx context.Context, d *daemonlink.DaemonCommand, s cmdkit.Streams, c *client.Conn, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
+func followEvents(ctx context.Context, d *daemonlink.DaemonCommand, s cmdkit.Streams, c *client.Client, name string, after timeline.Seq, live bool, show eventPrinter) (int, error) {
 	if live && cmdkit.IsTerminal(s.Out) {
 		now, err := c.GetSession(ctx, name)
 		if err == nil {

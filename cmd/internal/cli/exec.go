@@ -78,7 +78,7 @@ func newExecCommand(f *flag.FlagSet) cmdkit.Action {
 		if !utf8.ValidString(o.code.String()) {
 			return cmdkit.StatusUsage, errNotUTF8
 		}
-		return o.daemon.RunWithClient(func(ctx context.Context, conn *client.Conn) (int, error) {
+		return o.daemon.RunWithClient(func(ctx context.Context, conn *client.Client) (int, error) {
 			return o.run(ctx, s, conn, words[0])
 		})
 	}
@@ -119,7 +119,7 @@ func (e *execFlags) resolveFlags() (err error) {
 }
 
 // run runs the code in a session and shows the turn.
-func (e *execFlags) run(ctx context.Context, s cmdkit.Streams, conn *client.Conn, name string) (int, error) {
+func (e *execFlags) run(ctx context.Context, s cmdkit.Streams, conn *client.Client, name string) (int, error) {
 	view := newTurnView(e.daemon, s, conn, e.wait)
 	start := client.StartParams{Session: name, Input: e.code.String(), Author: cmdkit.CommandAuthor("exec"), WaitMS: view.firstWaitMS()}
 	if e.sandbox != nil || e.limits.Limits != (workers.Limits{}) { // before any code runs in a session with a weaker one
@@ -232,7 +232,7 @@ func newInputCommand(f *flag.FlagSet) cmdkit.Action {
 		if text != "" || cmdkit.IsFlagSet(r.Flags, "e") || !*eof {
 			text += "\n"
 		}
-		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			now, err := c.GetSession(ctx, words[0])
 			if err != nil {
 				return cmdkit.StatusFailed, err
@@ -258,7 +258,7 @@ func newInputCommand(f *flag.FlagSet) cmdkit.Action {
 
 // createSession creates a session of the daemon, reports that it is new, and shows its preparation
 // until that is over. An existing session must have the packages.
-func createSession(ctx context.Context, s cmdkit.Streams, w daemonlink.DaemonTarget, c *client.Conn, p client.CreateParams) error {
+func createSession(ctx context.Context, s cmdkit.Streams, w daemonlink.DaemonTarget, c *client.Client, p client.CreateParams) error {
 	now, err := c.CreateSession(ctx, p)
 	if err == nil { // the user must learn that an older session of this name is gone
 		fmt.Fprintf(s.Err, "repl: %s is a new session\n", p.Name)

@@ -26,7 +26,7 @@ func newExportCommand(f *flag.FlagSet) cmdkit.Action {
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			now, err := c.GetSession(ctx, words[0])
 			if err != nil {
 				return cmdkit.StatusFailed, err
@@ -41,7 +41,7 @@ func newExportCommand(f *flag.FlagSet) cmdkit.Action {
 }
 
 // writeSession writes a session of the daemon in a format. "" is the first format of its language.
-func writeSession(ctx context.Context, c *client.Conn, w io.Writer, now session.Info, format string) error {
+func writeSession(ctx context.Context, c *client.Client, w io.Writer, now session.Info, format string) error {
 	l := languages.SessionLanguage(now.Language)
 	if format == "" {
 		format = l.Export.Formats()[0]

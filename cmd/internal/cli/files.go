@@ -37,7 +37,7 @@ func newFilesCommand(f *flag.FlagSet) cmdkit.Action {
 		case len(words) == 2 && *path == "" && !strings.HasSuffix(words[1], timeline.OutputName) && cmdkit.IsTerminal(s.Out):
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("%s may not be text; write it to a file with -o FILE", words[1])
 		}
-		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			opened := c.Session(words[0])
 			if len(words) == 1 {
 				return listFiles(ctx, r, s, opened)

@@ -68,7 +68,7 @@ func newGrantCommand(f *flag.FlagSet) cmdkit.Action {
 		if words, err = r.ParseArgs(args, "SESSION"); err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			return a.applyTo(ctx, s, c.Session(words[0]).WithAuthor(cmdkit.CurrentAuthor()))
 		})
 	}

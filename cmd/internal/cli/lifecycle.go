@@ -21,7 +21,7 @@ func newInterruptCommand(f *flag.FlagSet) cmdkit.Action {
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			result, err := c.Session(words[0]).As(cmdkit.CurrentAuthor()).Interrupt(ctx, *turn)
 			switch {
 			case err != nil:
@@ -38,7 +38,7 @@ func newInterruptCommand(f *flag.FlagSet) cmdkit.Action {
 
 // newResetCommand restarts a session's runtime.
 func newResetCommand(f *flag.FlagSet) cmdkit.Action {
-	return newSessionCommand(f, func(ctx context.Context, c *client.Conn, name string) error {
+	return newSessionCommand(f, func(ctx context.Context, c *client.Client, name string) error {
 		_, err := c.ResetSession(ctx, name)
 		return err
 	})
@@ -46,19 +46,19 @@ func newResetCommand(f *flag.FlagSet) cmdkit.Action {
 
 // newCloseCommand ends a session.
 func newCloseCommand(f *flag.FlagSet) cmdkit.Action {
-	return newSessionCommand(f, func(ctx context.Context, c *client.Conn, name string) error {
+	return newSessionCommand(f, func(ctx context.Context, c *client.Client, name string) error {
 		return c.CloseSession(ctx, name)
 	})
 }
 
-func newSessionCommand(f *flag.FlagSet, do func(context.Context, *client.Conn, string) error) cmdkit.Action {
+func newSessionCommand(f *flag.FlagSet, do func(context.Context, *client.Client, string) error) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	return func(_ cmdkit.Streams, args []string) (int, error) {
 		words, err := r.ParseArgs(args, "SESSION")
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			if err := do(ctx, c, words[0]); err != nil {
 				return cmdkit.StatusFailed, err
 			}

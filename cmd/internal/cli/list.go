@@ -20,7 +20,7 @@ func newListCommand(f *flag.FlagSet) cmdkit.Action {
 		if _, err := r.ParseArgs(args); err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			sessions, err := c.ListSessions(ctx)
 			if err != nil {
 				return cmdkit.StatusFailed, err

@@ -61,7 +61,7 @@ func newRecoverCommand(f *flag.FlagSet) cmdkit.Action {
 		case asks && *dir != "":
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--session-dir is for files of this machine; a daemon reached with --via, --remote or --socket knows its own")
 		case asks:
-			return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+			return r.RunWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 				crashed, err := remoteCrashedSessions(ctx, c)
 				if err != nil {
 					return cmdkit.StatusFailed, err
@@ -110,7 +110,7 @@ func localCrashedSessions(dir string) (found []crashedSession, err error) {
 
 // remoteCrashedSessions asks a daemon for the crashed sessions of its machine. Their events arrive
 // as a file.
-func remoteCrashedSessions(ctx context.Context, c *client.Conn) (found []crashedSession, err error) {
+func remoteCrashedSessions(ctx context.Context, c *client.Client) (found []crashedSession, err error) {
 	all, err := c.ListCrashed(ctx)
 	for _, l := range all {
 		found = append(found, crashedSession{l, func(read func(iter.Seq[timeline.Event]) error) error {

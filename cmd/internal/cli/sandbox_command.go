@@ -44,7 +44,7 @@ func newSandboxCommand(f *flag.FlagSet) cmdkit.Action {
 		if _, err := r.ParseArgs(args, "SESSION"); err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			account, err := newPermissionReport(ctx, c, words[0])
 			if err != nil {
 				return cmdkit.StatusFailed, err
@@ -74,7 +74,7 @@ type permissionReport struct {
 // maxShownDenials bounds the denials that are listed.
 const maxShownDenials = 100
 
-func newPermissionReport(ctx context.Context, c *client.Conn, name string) (permissionReport, error) {
+func newPermissionReport(ctx context.Context, c *client.Client, name string) (permissionReport, error) {
 	now, err := c.GetSession(ctx, name)
 	if err != nil {
 		return permissionReport{}, err

@@ -32,7 +32,7 @@ const quickTurnTimeout = 250 * time.Millisecond
 type turnView struct {
 	cmd        *daemonlink.DaemonCommand
 	streams    cmdkit.Streams
-	client     *client.Conn
+	client     *client.Client
 	showAll    bool      // all output is shown as it arrives; otherwise a reply may leave out the middle
 	deadline   time.Time // until when the command waits
 	started    bool      // an event of the turn has arrived
@@ -44,7 +44,7 @@ type turnView struct {
 
 // newTurnView returns a view for a command that waits for a while. A terminal shows the beginning
 // and the end of long output; a file or a program gets all of it.
-func newTurnView(d *daemonlink.DaemonCommand, s cmdkit.Streams, c *client.Conn, wait time.Duration) *turnView {
+func newTurnView(d *daemonlink.DaemonCommand, s cmdkit.Streams, c *client.Client, wait time.Duration) *turnView {
 	return &turnView{cmd: d, streams: s, client: c, deadline: time.Now().Add(wait), showAll: !d.Json && !cmdkit.IsTerminal(s.Out)}
 }
 

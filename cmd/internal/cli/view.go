@@ -45,7 +45,7 @@ func newViewCommand(f *flag.FlagSet) cmdkit.Action {
 		if len(words) == 1 {
 			name = words[0]
 		}
-		return r.RunWithClient(func(ctx context.Context, c *client.Conn) (int, error) {
+		return r.RunWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			if name != "" {
 				if _, err := c.GetSession(ctx, name); err != nil {
 					return cmdkit.StatusFailed, err
@@ -95,13 +95,12 @@ func serveView(ctx context.Context, s cmdkit.Streams, served *webpage.Server, na
 
 // exportSession writes a session as a file, over a connection that may be new.
 func exportSession(ctx context.Context, link *client.Client, w io.Writer, name, format string) error {
-	c, err := link.Conn(ctx)
+	if err := link.Connect(ctx); err != nil {
+		return err
+	}
+	now, err := link.GetSession(ctx, name)
 	if err != nil {
 		return err
 	}
-	now, err := c.GetSession(ctx, name)
-	if err != nil {
-		return err
-	}
-	return writeSession(ctx, c, w, now, format)
+	return writeSession(ctx, link, w, now, format)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-func (d *testDaemon) newChangeStream(c *client.Conn, name string) *client.ChangeStream {
+func (d *testDaemon) newChangeStream(c *client.Client, name string) *client.ChangeStream {
 	d.t.Helper()
 	w, err := c.SubscribeChanges(d.t.Context(), name)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 const testIdentity = "0123456789abcdef-caller"
 
 // connectAs connects as the client with an identity.
-func (d *testDaemon) connectAs(epoch uint64) *client.Conn {
+func (d *testDaemon) connectAs(epoch uint64) *client.Client {
 	d.t.Helper()
 	c := d.dialWithoutHello()
 	if err := c.Call(d.t.Context(), client.MethodHello, client.HelloParams{ID: testIdentity, Epoch: epoch}, nil); err != nil {
@@ -28,18 +28,18 @@ func (d *testDaemon) connectAs(epoch uint64) *client.Conn {
 }
 
 // dialWithoutHello connects without a hello.
-func (d *testDaemon) dialWithoutHello() *client.Conn {
+func (d *testDaemon) dialWithoutHello() *client.Client {
 	d.t.Helper()
 	conn, err := client.Socket(d.socket).Dial(d.t.Context())
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	c := client.NewConn(conn)
+	c := client.FromConn(conn)
 	d.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-func (d *testDaemon) writeLockHolder(c *client.Conn) string {
+func (d *testDaemon) writeLockHolder(c *client.Client) string {
 	d.t.Helper()
 	now, err := c.GetSession(d.t.Context(), "main")
 	if err != nil {
@@ -48,7 +48,7 @@ func (d *testDaemon) writeLockHolder(c *client.Conn) string {
 	return now.WriteLockHolder
 }
 
-func saveReadCursor(t *testing.T, c *client.Conn, p client.ReadCursorParams) client.ReadCursor {
+func saveReadCursor(t *testing.T, c *client.Client, p client.ReadCursorParams) client.ReadCursor {
 	t.Helper()
 	p.Session = "main"
 	m, err := c.SaveReadCursor(t.Context(), p)
@@ -117,7 +117,7 @@ func TestHello(t *testing.T) {
 		r := startDaemon(t, nil)
 		other := r.dial()
 		r.newSession(other)
-		for i, leave := range []func(*client.Conn){func(*client.Conn) {}, func(c *client.Conn) { _ = c.Close() }} {
+		for i, leave := range []func(*client.Client){func(*client.Client) {}, func(c *client.Client) { _ = c.Close() }} {
 			first := r.connectAs(uint64(2*i + 1))
 			reply, err := first.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait go? ", Author: "agent", WriteLock: true, WaitMS: processTimeout.Milliseconds()})
 			if err != nil || reply.InputRequest == nil {
@@ -143,7 +143,7 @@ func TestHello(t *testing.T) {
 		other := r.dial()
 		r.newSession(other)
 		epoch := uint64(0)
-		take := func() *client.Conn {
+		take := func() *client.Client {
 			epoch++
 			c := r.connectAs(epoch)
 			if err := c.TakeWriteLock(t.Context(), "main", "agent", true); err != nil {
@@ -204,7 +204,7 @@ func TestHello(t *testing.T) {
 		saveReadCursor(t, used, client.ReadCursorParams{Reader: "me", Own: true})
 		now := r.connectAs(5)
 		for _, bad := range []struct {
-			conn *client.Conn
+			conn *client.Client
 			p    client.HelloParams
 			says string
 		}{
@@ -344,7 +344,7 @@ func TestRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, bad := range []struct {
-			conn *client.Conn
+			conn *client.Client
 			p    client.StartParams
 			says string
 		}{

@@ -27,17 +27,16 @@ var cutCount = flag.Int("cuts", 60, "how often the way to a daemon is cut at ran
 
 func newLink(t testing.TB, w *faultdial.FaultyDialer) *client.Client {
 	l := client.New(w, nil)
-	t.Cleanup(l.Close)
+	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
 
-func newConnOver(t testing.TB, l *client.Client) *client.Conn {
+func newConnOver(t testing.TB, l *client.Client) *client.Client {
 	t.Helper()
-	c, err := l.Conn(t.Context())
-	if err != nil {
+	if err := l.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return l
 }
 
 func TestCut(t *testing.T) {
@@ -330,7 +329,7 @@ func TestReconnect(t *testing.T) {
 		t.Parallel()
 		w := faultdial.NewDialer("/nowhere")
 		w.SetBroken(true)
-		if _, err := newLink(t, w).Conn(t.Context()); session.KindOf(err) != session.KindUnreachable || !strings.Contains(err.Error(), "no route") {
+		if err := newLink(t, w).Connect(t.Context()); session.KindOf(err) != session.KindUnreachable || !strings.Contains(err.Error(), "no route") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -91,7 +91,7 @@ func startDaemon(t testing.TB, change func(*daemon.Options)) *testDaemon {
 	return r
 }
 
-func (d *testDaemon) dial() *client.Conn {
+func (d *testDaemon) dial() *client.Client {
 	d.t.Helper()
 	c, err := client.Dial(d.t.Context(), client.Socket(d.socket))
 	if err != nil {
@@ -102,7 +102,7 @@ func (d *testDaemon) dial() *client.Conn {
 }
 
 // newSession creates a session "main" and waits until it is idle.
-func (d *testDaemon) newSession(c *client.Conn) {
+func (d *testDaemon) newSession(c *client.Client) {
 	d.t.Helper()
 	if _, err := c.CreateSession(d.t.Context(), client.CreateParams{Name: "main"}); err != nil {
 		d.t.Fatal(err)
@@ -110,7 +110,7 @@ func (d *testDaemon) newSession(c *client.Conn) {
 	d.runCode(c, "print ready", "ready\n")
 }
 
-func (d *testDaemon) runCode(c *client.Conn, code, want string) session.Reply {
+func (d *testDaemon) runCode(c *client.Client, code, want string) session.Reply {
 	d.t.Helper()
 	reply, err := c.StartTurn(d.t.Context(), client.StartParams{Session: "main", Input: code, WaitMS: processTimeout.Milliseconds()})
 	if err != nil {

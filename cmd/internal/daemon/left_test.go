@@ -20,7 +20,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-func (d *testDaemon) sessionNames(c *client.Conn) string {
+func (d *testDaemon) sessionNames(c *client.Client) string {
 	d.t.Helper()
 	all, err := c.ListSessions(d.t.Context())
 	if err != nil {
@@ -203,7 +203,7 @@ func TestReadCursor_NameLimit(t *testing.T) {
 	r := startDaemon(t, nil)
 	c, other := r.dial(), r.dial()
 	r.newSession(c)
-	mark := func(c *client.Conn, i int) error {
+	mark := func(c *client.Client, i int) error {
 		_, err := c.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "main", Reader: fmt.Sprint("reader", i), Seq: 1})
 		return err
 	}
@@ -233,7 +233,7 @@ func TestWriteLock_SingleTurn(t *testing.T) {
 			t.Fatal(err) // neither excludes the other before a turn has started
 		}
 	}
-	ask := func(c *client.Conn) session.Reply {
+	ask := func(c *client.Client) session.Reply {
 		t.Helper()
 		reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
 		if err != nil || reply.InputRequest == nil {
@@ -241,12 +241,12 @@ func TestWriteLock_SingleTurn(t *testing.T) {
 		}
 		return reply
 	}
-	answer := func(c *client.Conn, reply session.Reply) error {
+	answer := func(c *client.Client, reply session.Reply) error {
 		_, err := c.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()})
 		return err
 	}
 	reply := ask(ada)
-	for name, c := range map[string]*client.Conn{"bob": bob, "eve": eve} {
+	for name, c := range map[string]*client.Client{"bob": bob, "eve": eve} {
 		if err := answer(c, reply); session.KindOf(err) != session.KindLocked {
 			t.Errorf("%s answers for ada's turn: %v", name, err)
 		}

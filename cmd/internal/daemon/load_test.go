@@ -309,7 +309,7 @@ func waitGoroutines(before int) bool {
 }
 
 // runCalls makes five calls that each take a while, with a session of its own.
-func runCalls(b *testing.B, c *client.Conn, name string) {
+func runCalls(b *testing.B, c *client.Client, name string) {
 	for range 5 {
 		if _, err := c.StartTurn(b.Context(), client.StartParams{Session: name, Input: "sleep 40ms", WaitMS: processTimeout.Milliseconds()}); err != nil {
 			b.Error(err)
@@ -320,7 +320,7 @@ func runCalls(b *testing.B, c *client.Conn, name string) {
 // The calls of one client do not delay those of another.
 func BenchmarkTenClientsOverOne(b *testing.B) {
 	r := startDaemon(b, nil)
-	var clients []*client.Conn
+	var clients []*client.Client
 	for i := range 10 {
 		c := r.dial()
 		name := fmt.Sprintf("s%d", i)

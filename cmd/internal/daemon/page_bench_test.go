@@ -13,7 +13,7 @@ import (
 
 // followPage does what an open page does, until ctx ends: at each tick it reads what is new, of which
 // it shows the newest 50 turns and events. It closes open when it has read what was there.
-func followPage(ctx context.Context, b *testing.B, c *client.Conn, open chan<- struct{}) {
+func followPage(ctx context.Context, b *testing.B, c *client.Client, open chan<- struct{}) {
 	w, err := c.SubscribeChanges(ctx, "main")
 	if err != nil {
 		b.Error(err)

@@ -98,7 +98,7 @@ func (c *idleClock) isRunning() bool {
 }
 
 // lastTurnEnd returns when the last turn of the session ended.
-func (c *idleClock) lastTurnEnd(of *client.Conn) time.Time {
+func (c *idleClock) lastTurnEnd(of *client.Client) time.Time {
 	c.t.Helper()
 	info, err := of.GetSession(c.t.Context(), "main")
 	if err != nil {
@@ -177,7 +177,7 @@ func TestReaderName_OneConnection(t *testing.T) {
 	r := startDaemon(t, nil)
 	one, two := r.dial(), r.dial()
 	r.newSession(one)
-	ask := func(c *client.Conn, want string, seq timeline.Seq) {
+	ask := func(c *client.Client, want string, seq timeline.Seq) {
 		t.Helper()
 		got, err := c.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "main", Reader: "bot", Own: true})
 		if err != nil || got.Reader != want || got.Seq != seq {
@@ -186,7 +186,7 @@ func TestReaderName_OneConnection(t *testing.T) {
 	}
 	ask(one, "bot", 0)
 	ask(two, "bot#2", 0)
-	for c, name := range map[*client.Conn]string{one: "bot", two: "bot#2"} {
+	for c, name := range map[*client.Client]string{one: "bot", two: "bot#2"} {
 		seq := map[string]timeline.Seq{"bot": 1, "bot#2": 2}[name]
 		if _, err := c.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "main", Reader: name, Seq: seq}); err != nil {
 			t.Fatal(err)

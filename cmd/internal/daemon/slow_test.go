@@ -28,20 +28,20 @@ func (cc *countingConn) Read(b []byte) (int, error) {
 }
 
 // dialCounting is another client of the daemon, and what has come to it.
-func (d *testDaemon) dialCounting() (*client.Conn, *countingConn) {
+func (d *testDaemon) dialCounting() (*client.Client, *countingConn) {
 	d.t.Helper()
 	conn, err := client.Socket(d.socket).Dial(d.t.Context())
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	m := &countingConn{Conn: conn}
-	c := client.NewConn(m)
+	c := client.FromConn(m)
 	d.t.Cleanup(func() { _ = c.Close() })
 	return c, m
 }
 
 // waitUntilStill makes calls until nothing comes any more but their answers.
-func (cc *countingConn) waitUntilStill(t *testing.T, c *client.Conn) {
+func (cc *countingConn) waitUntilStill(t *testing.T, c *client.Client) {
 	t.Helper()
 	for still, before := 0, int64(-1); still < 50; still++ {
 		if err := c.Call(t.Context(), client.MethodPing, struct{}{}, nil); err != nil {
@@ -63,7 +63,7 @@ func (d *testDaemon) newBulkySession() uint64 {
 	return d.writeBulk(c)
 }
 
-func (d *testDaemon) writeBulk(c *client.Conn) (last uint64) {
+func (d *testDaemon) writeBulk(c *client.Client) (last uint64) {
 	d.t.Helper()
 	for range 3 * maxAhead / 2 >> 20 {
 		reply, err := c.StartTurn(d.t.Context(), client.StartParams{Session: "main", Input: "bulk 1048576", WaitMS: processTimeout.Milliseconds()})

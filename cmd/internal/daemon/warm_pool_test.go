@@ -34,7 +34,7 @@ func newWarmDaemon(t testing.TB, change func(*daemon.Options)) *testDaemon {
 }
 
 // waitForPool waits until the pool is as wanted.
-func (d *testDaemon) waitForPool(c *client.Conn, what string, want func(client.WarmPool) bool) client.WarmPool {
+func (d *testDaemon) waitForPool(c *client.Client, what string, want func(client.WarmPool) bool) client.WarmPool {
 	d.t.Helper()
 	var now client.WarmPool
 	wait.Until(d.t, what, func() bool {
@@ -49,7 +49,7 @@ func (d *testDaemon) waitForPool(c *client.Conn, what string, want func(client.W
 }
 
 // wantResult runs code in a session and checks its result.
-func (d *testDaemon) wantResult(c *client.Conn, name, code, want string) {
+func (d *testDaemon) wantResult(c *client.Client, name, code, want string) {
 	d.t.Helper()
 	reply, err := c.StartTurn(d.t.Context(), client.StartParams{Session: name, Input: code, WaitMS: processTimeout.Milliseconds()})
 	if err != nil {

@@ -54,7 +54,7 @@ func (d *DaemonCommand) ParseArgs(args []string, names ...string) ([]string, err
 }
 
 // RunWithClient connects to the daemon and calls do with a context that a signal cancels.
-func (d *DaemonCommand) RunWithClient(do func(ctx context.Context, c *client.Conn) (int, error)) (int, error) {
+func (d *DaemonCommand) RunWithClient(do func(ctx context.Context, c *client.Client) (int, error)) (int, error) {
 	var err error
 	if d.Logger, err = d.Log.OpenLogger(nil); err != nil {
 		return cmdkit.StatusUsage, err
@@ -71,7 +71,7 @@ func (d *DaemonCommand) RunWithClient(do func(ctx context.Context, c *client.Con
 	d.Link = client.New(dialer, nil)
 	d.Link.LogTo(d.Logger)
 	defer d.Link.Close()
-	c, err := d.Link.Conn(ctx)
+	err = d.Link.Connect(ctx)
 	if signalled, ok := cmdkit.SignalStatus(ctx); ok {
 		return signalled, nil
 	}
@@ -83,7 +83,7 @@ func (d *DaemonCommand) RunWithClient(do func(ctx context.Context, c *client.Con
 	}
 	work, leave := detachableContext(ctx, d.Link)
 	defer leave()
-	status, err := do(work, c)
+	status, err := do(work, d.Link)
 	if signalled, ok := cmdkit.SignalStatus(ctx); ok {
 		return signalled, nil
 	}

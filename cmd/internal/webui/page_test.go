@@ -29,7 +29,7 @@ type testServer struct {
 func newTestServer(t *testing.T) *testServer {
 	t.Helper()
 	link := client.New(client.Socket(filepath.Join(t.TempDir(), "none")), nil)
-	t.Cleanup(link.Close)
+	t.Cleanup(func() { _ = link.Close() })
 	s, err := webui.Listen(t.Context(), &webui.Options{Link: link, Author: "ada"})
 	if err != nil {
 		t.Fatal(err)

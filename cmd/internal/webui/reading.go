@@ -164,10 +164,10 @@ func (s *listSnapshot) refreshAll(ctx context.Context, link *client.Client) (err
 // tries to reach one.
 func (s *Server) watchSessions(ctx context.Context, seen *listSnapshot) {
 	for ctx.Err() == nil {
-		c, err := s.options.Link.Conn(ctx)
+		err := s.options.Link.Connect(ctx)
 		var ticks *client.ChangeStream
 		if err == nil {
-			ticks, err = c.SubscribeChanges(ctx, "")
+			ticks, err = s.options.Link.SubscribeChanges(ctx, "")
 		}
 		for err == nil {
 			var tick session.Tick

@@ -67,7 +67,7 @@ func startTestDaemon(t *testing.T) *testDaemon {
 }
 
 // onlySession returns the only session of the daemon.
-func (d *testDaemon) onlySession(c *client.Conn) session.Info {
+func (d *testDaemon) onlySession(c *client.Client) session.Info {
 	d.t.Helper()
 	all, err := c.ListSessions(d.t.Context())
 	if err != nil || len(all) != 1 {
@@ -84,6 +84,6 @@ func (d *testDaemon) waitUntil(what string, holds func() bool) {
 
 func newTestLink(t *testing.T, w *faultdial.FaultyDialer) *client.Client {
 	l := client.New(w, nil)
-	t.Cleanup(l.Close)
+	t.Cleanup(func() { _ = l.Close() })
 	return l
 }

@@ -168,15 +168,14 @@ func TestRemoteAgent(t *testing.T) {
 				t.Errorf("the call sent %q", sent)
 			}
 		}
-		c, err := l.Conn(t.Context())
-		if err != nil {
+		if err := l.Connect(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		name := r.onlySession(c).Name
+		name := r.onlySession(l).Name
 		for method, call := range map[string]func() error{
-			client.MethodList: func() error { _, err := c.ListSessions(t.Context()); return err },
+			client.MethodList: func() error { _, err := l.ListSessions(t.Context()); return err },
 			client.MethodStart: func() error {
-				_, err := c.StartTurn(t.Context(), client.StartParams{Session: name, Input: "print x", WaitMS: testTimeout.Milliseconds()})
+				_, err := l.StartTurn(t.Context(), client.StartParams{Session: name, Input: "print x", WaitMS: testTimeout.Milliseconds()})
 				return err
 			},
 		} {

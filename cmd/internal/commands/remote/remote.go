@@ -191,13 +191,13 @@ func (c *remoteCheck) dialDaemon(ctx context.Context, transport *remote.CommandD
 		return c.printFailure(serves, fmt.Errorf("its version %s speaks protocol %d; this program speaks %d", g.Version, g.Protocol, client.Protocol),
 			"repl daemon drain"+w.SameTargetFlags()+" with the older program, then start the daemon of this version")
 	}
-	remoteConn := client.NewConn(conn)
+	remoteConn := client.FromConn(conn)
 	defer remoteConn.Close()
 	return c.measureRoundTrip(ctx, remoteConn, g)
 }
 
 // measureRoundTrip measures several round trips to the daemon.
-func (c *remoteCheck) measureRoundTrip(ctx context.Context, remoteConn *client.Conn, g remote.Greeting) (int, error) {
+func (c *remoteCheck) measureRoundTrip(ctx context.Context, remoteConn *client.Client, g remote.Greeting) (int, error) {
 	c.stepStart = time.Now()
 	var took []time.Duration
 	var i client.DaemonInfo

@@ -1,0 +1,61 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/session"
+)
+
+// retryDelays are the pauses before the daemon is dialled again. For a local daemon there are
+// only the first three, about a second in all. For a remote daemon that was reached before,
+// retries continue while a call waits; the last delay repeats.
+var retryDelays = []time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 750 * time.Millisecond, 2 * time.Second, 5 * time.Second}
+
+// maxLosses bounds the consecutive retries whose connection is lost within lossWindow: a
+// connection that ends so soon may have been lost because of the call.
+const (
+	maxLosses  = 8
+	lossWindow = 10 * time.Second
+)
+
+// lossCounter counts the consecutive connections that one caller has lost within lossWindow.
+type lossCounter struct {
+	recent int
+	last   time.Time
+}
+
+// recordLoss counts a loss and pauses before another try, longer each time. It returns an error
+// after too many losses.
+func (l *lossCounter) recordLoss(ctx context.Context, method string, lost error) error {
+	if !l.last.IsZero() && time.Since(l.last) > lossWindow {
+		l.recent = 0
+	}
+	l.recent++
+	switch {
+	case l.recent > maxLosses:
+		return &session.Error{Kind: session.KindUnreachable, Cause: lost, Message: fmt.Sprintf(
+			"%d connections in a row ended during %s, so it was not retried again: %v", l.recent, method, lost)}
+	case l.recent > 1: // most connections are lost only once
+		if err := sleepContext(ctx, retryDelays[min(l.recent-2, len(retryDelays)-1)]); err != nil {
+			return err
+		}
+	}
+	l.last = time.Now()
+	return nil
+}
+
+func sleepContext(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

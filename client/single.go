@@ -1,0 +1,47 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"github.com/turnstone-repl/turnstone/client/internal/conn"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// A singleConn is one connection, whose calls and subscriptions end with it.
+type singleConn struct {
+	*conn.Conn
+	callbacks
+}
+
+func newSingleConn(stream net.Conn) *singleConn {
+	c := &singleConn{}
+	c.Conn = conn.New(stream, connectionOptions(stream, false, c.callbacks.handleNotification))
+	return c
+}
+
+// awaitConnection returns why the connection has ended, if it has.
+func (c *singleConn) awaitConnection(context.Context) error {
+	if c.IsOpen() {
+		return nil
+	}
+	_, cause := c.Loss()
+	return &session.Error{Kind: session.KindUnreachable, Message: fmt.Sprintf("the connection to the daemon ended: %v", cause), Cause: cause}
+}
+
+func (c *singleConn) callMethod(ctx context.Context, method string, params, result any) error {
+	return c.Call(ctx, method, params, result)
+}
+
+func (c *singleConn) subscribeReceiver(ctx context.Context, before lostStream, p SubscribeParams, w streamReceiver) (timeline.Seq, error) {
+	if before.err != nil {
+		return 0, before.err
+	}
+	return subscribeOver(ctx, c.Conn, p, w)
+}
+
+func (c *singleConn) canReconnect() bool { return false }
+
+func (c *singleConn) newRequestID() string { return "" }
