@@ -70,7 +70,7 @@ var mayImport = map[string]string{
 	"cmd/internal/daemon":              "session supervisor timeline workers client cmd/internal/rpcserver internal/peer internal/namedpipe internal/jsonrpc2 internal/daemonlock internal/paths internal/text",
 	"cmd/internal/rpcserver":           "internal/jsonrpc2 internal/text",
 	"cmd/internal/lineedit":            "",
-	"cmd/internal/console":             "session timeline cmd/internal/lineedit internal/paths internal/atomicfile internal/text internal/pngrepair",
+	"cmd/internal/console":             "session timeline cmd/internal/lineedit internal/text internal/pngrepair cmd/internal/console/historyfile",
 	"internal/mcpserver":               "session supervisor timeline workers internal/jsonrpc2 internal/mcptransport internal/mcpserver/backend internal/mcpserver/callorder internal/mcpserver/clientprofile internal/mcpserver/reply internal/text internal/mcpserver/elicitation internal/mcpserver/callerstate",
 	"internal/httpauth":                "",
 	"cmd/internal/webui":               "client session timeline cmd/internal/console internal/httpauth",
@@ -104,6 +104,7 @@ var mayImport = map[string]string{
 	"cmd/repl":                         "cmd/internal/cli supervisor",
 	"clients/generate":                 "",
 	"release":                          "",
+	"cmd/internal/console/historyfile": "internal/paths internal/atomicfile",
 
 	"cmd/internal/jupyter/kernelworker": "ipc cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/zmtp internal/text",
 	"internal/mcpserver/clientprofile":  "workers internal/paths",

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/console/historyfile"
 	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -37,7 +38,7 @@ type lineEditor struct {
 	editorCommand   string           // edits a text on Ctrl-X Ctrl-E; "" disables it
 	programs        TerminalPrograms // may take the keys; nil if no program can
 	repaint         func()           // lets a program redraw its screen; called with mu locked
-	historyFile     historyFile
+	historyFile     historyfile.TextFile
 	history         *lineedit.History // of code
 	debuggerHistory *lineedit.History // of answers to a debugger
 	options         lineedit.Options  // shared by all texts
@@ -86,7 +87,7 @@ func newLineEditor(ctx context.Context, o *Options, interrupt, quit func()) (*li
 		editorCommand:   o.EditorCommand,
 		programs:        o.Programs,
 		repaint:         func() {},
-		historyFile:     historyFile{o.HistoryPath},
+		historyFile:     historyfile.TextFile{Path: o.HistoryPath},
 		debuggerHistory: lineedit.NewHistory(maxDebuggerHistory),
 		options:         lineedit.Options{Colour: o.Colour, Vi: o.ViKeys, Syntax: o.Syntax},
 		output:          &outputTracker{out: os.Stdout},
@@ -97,8 +98,8 @@ func newLineEditor(ctx context.Context, o *Options, interrupt, quit func()) (*li
 		s := WindowSize()
 		return int(s.Cols), int(s.Rows)
 	}}
-	texts, _ := e.historyFile.loadTexts() // the editor also works without its history
-	e.history = lineedit.NewHistory(maxHistoryTexts, texts...)
+	texts, _ := e.historyFile.LoadTexts() // the editor also works without its history
+	e.history = lineedit.NewHistory(historyfile.MaxTexts, texts...)
 	e.keys = newKeyReader(interrupt, quit, nil)
 	e.keys.reclaim = func() {
 		e.takeKeys(true)
@@ -246,7 +247,7 @@ func (e *lineEditor) editCode(o lineedit.Options) (string, error) {
 	e.mu.Unlock()
 	if err == nil {
 		e.history.Add(text)
-		_ = e.historyFile.appendText(text) // a full disk must not end the session
+		_ = e.historyFile.AppendText(text) // a full disk must not end the session
 	}
 	return text, err
 }

@@ -1,4 +1,7 @@
-package console
+// Package historyfile stores the inputs that a user has typed, for the next run of the program. A
+// file belongs to one user, and several programs may use it at the same time. The package starts no
+// goroutines.
+package historyfile
 
 import (
 	"bufio"
@@ -14,30 +17,31 @@ import (
 )
 
 const (
-	// maxHistoryTexts bounds the remembered texts. The file is trimmed to it when it has grown to
-	// twice as many.
-	maxHistoryTexts = 2000
+	// MaxTexts bounds the remembered texts. The file is trimmed to it when it has grown to twice as
+	// many.
+	MaxTexts = 2000
 
-	// maxHistoryText bounds one remembered text, in bytes.
-	maxHistoryText = 64 << 10
+	// maxTextBytes bounds one remembered text, in bytes.
+	maxTextBytes = 64 << 10
 
 	// continuationMark begins each further line of a text in the file. No text contains it, because
 	// no key produces it.
 	continuationMark = "\x1f"
 )
 
-// A historyFile stores the texts that were typed, oldest first, in a file of the user. Several
+// A TextFile stores the texts that were typed, oldest first, in a file of the user. Several
 // programs may append to it at the same time. A text of one line is a line of the file.
-type historyFile struct {
-	path string // "" remembers nothing after this run
+type TextFile struct {
+	Path string // "" remembers nothing after this run
 }
 
-// loadTexts returns the last maxHistoryTexts texts. A missing file counts as empty.
-func (h historyFile) loadTexts() ([]string, error) {
-	if h.path == "" {
+// LoadTexts returns the last MaxTexts texts, the oldest first. A missing file counts as empty. With
+// an error there may be texts, if only the trimming of the file failed.
+func (h TextFile) LoadTexts() ([]string, error) {
+	if h.Path == "" {
 		return nil, nil
 	}
-	f, err := os.Open(h.path)
+	f, err := os.Open(h.Path)
 	if os.IsNotExist(err) {
 		return nil, nil
 	} else if err != nil {
@@ -46,7 +50,7 @@ func (h historyFile) loadTexts() ([]string, error) {
 	defer f.Close()
 	var texts []string
 	total := 0
-	in := bufio.NewReaderSize(f, maxHistoryText+2)
+	in := bufio.NewReaderSize(f, maxTextBytes+2)
 	for {
 		line, err := readLine(in)
 		if errors.Is(err, io.EOF) {
@@ -59,14 +63,14 @@ func (h historyFile) loadTexts() ([]string, error) {
 			continue
 		}
 		total++
-		if texts = append(texts, line); len(texts) > 2*maxHistoryTexts {
-			texts = append(texts[:0], texts[maxHistoryTexts:]...)
+		if texts = append(texts, line); len(texts) > 2*MaxTexts {
+			texts = append(texts[:0], texts[MaxTexts:]...)
 		}
 	}
 	texts = slices.DeleteFunc(texts, func(t string) bool { return !isWorthSaving(t) })
-	texts = texts[max(0, len(texts)-maxHistoryTexts):]
+	texts = texts[max(0, len(texts)-MaxTexts):]
 	_ = f.Close() // Windows cannot replace an open file
-	if total >= 2*maxHistoryTexts {
+	if total >= 2*MaxTexts {
 		return texts, h.rewriteFile(texts)
 	}
 	return texts, nil
@@ -90,8 +94,8 @@ func encodeEntry(text string) string {
 }
 
 // rewriteFile replaces the file atomically.
-func (h historyFile) rewriteFile(texts []string) error {
-	path, err := paths.Real(h.path) // a symbolic link stays a link
+func (h TextFile) rewriteFile(texts []string) error {
+	path, err := paths.Real(h.Path) // a symbolic link stays a link
 	if err != nil {
 		return err
 	}
@@ -102,15 +106,16 @@ func (h historyFile) rewriteFile(texts []string) error {
 	return atomicfile.Write(path, []byte(all.String()), 0o600)
 }
 
-// appendText appends one text.
-func (h historyFile) appendText(text string) error {
-	if h.path == "" || !isWorthSaving(text) {
+// AppendText appends one text, and makes the file and its directory if needed. It ignores a text
+// that is blank or has more than 64 KiB.
+func (h TextFile) AppendText(text string) error {
+	if h.Path == "" || !isWorthSaving(text) {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(h.path), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(h.Path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(h.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(h.Path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
@@ -134,5 +139,5 @@ func lineEnd(f *os.File) string {
 
 // isWorthSaving reports whether a text is worth remembering in the file.
 func isWorthSaving(text string) bool {
-	return strings.TrimSpace(text) != "" && len(text) <= maxHistoryText && !strings.Contains(text, continuationMark)
+	return strings.TrimSpace(text) != "" && len(text) <= maxTextBytes && !strings.Contains(text, continuationMark)
 }
