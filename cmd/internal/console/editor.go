@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/console/historyfile"
 	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit/keys"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -320,9 +321,9 @@ func (e *lineEditor) editText(o lineedit.Options, h *lineedit.History) (string, 
 			}
 			continue
 		}
-		var key lineedit.Key
+		var key keys.Key
 		if err == nil {
-			key, err = lineedit.ReadKey(e.keys, e.line.WantsEscape())
+			key, err = keys.ReadKey(e.keys, e.line.WantsEscape())
 		}
 		if err != nil {
 			e.finishText("")

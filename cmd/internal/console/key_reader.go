@@ -9,11 +9,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit/keys"
 )
 
 // Control sequences that switch bracketed paste on and off. With it on, a terminal sends
-// lineedit.PasteStart and lineedit.PasteEnd around a paste.
+// keys.PasteStart and keys.PasteEnd around a paste.
 const (
 	bracketOn  = "\x1b[?2004h"
 	bracketOff = "\x1b[?2004l"
@@ -40,7 +40,7 @@ const maxControlSequence = 24
 const pasteEndDelay = 250 * time.Millisecond
 
 // A keyReader reads the terminal's input and recognises pastes. It reads all the time, so early
-// input is stored, and Ctrl-C works while code runs. It implements lineedit.KeySource for one
+// input is stored, and Ctrl-C works while code runs. It implements keys.KeySource for one
 // goroutine.
 type keyReader struct {
 	interrupt func()        // called on Ctrl-C while no text is edited
@@ -106,18 +106,18 @@ func (k *keyReader) pumpInput(in io.Reader) {
 	}
 }
 
-// LastBurst implements lineedit.KeySource.
-func (k *keyReader) LastBurst() lineedit.KeyBurst {
+// LastBurst implements keys.KeySource.
+func (k *keyReader) LastBurst() keys.KeyBurst {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for len(k.bursts) > 0 && k.bursts[0].end < k.readCount { // these are read
 		k.bursts = k.bursts[1:]
 	}
 	if len(k.bursts) == 0 || k.readCount <= k.bursts[0].from {
-		return lineedit.KeyBurst{}
+		return keys.KeyBurst{}
 	}
 	b := k.bursts[0]
-	return lineedit.KeyBurst{HasMore: k.readCount < b.end, LineEndFollows: k.readCount < b.lastLineEnd, AfterLines: b.hasLines}
+	return keys.KeyBurst{HasMore: k.readCount < b.end, LineEndFollows: k.readCount < b.lastLineEnd, AfterLines: b.hasLines}
 }
 
 // failReads makes NextRune return err once everything is read. The first error counts.
@@ -191,7 +191,7 @@ func (k *keyReader) takeTyped() []byte {
 	return dropped
 }
 
-// NextRune implements lineedit.KeySource.
+// NextRune implements keys.KeySource.
 func (k *keyReader) NextRune(patience time.Duration) (rune, error) {
 	var late <-chan time.Time
 	for {
@@ -214,7 +214,7 @@ func (k *keyReader) NextRune(patience time.Duration) (rune, error) {
 		select {
 		case <-k.arrived:
 		case <-late:
-			return 0, lineedit.ErrQuiet
+			return 0, keys.ErrQuiet
 		}
 	}
 }
@@ -286,15 +286,15 @@ func (k *keyReader) decodeByte(c byte) {
 		k.hasLines = k.hasLines || k.lastLineEnd > 0
 	}
 	switch {
-	case c == lineedit.PasteStart[k.paste.matched]:
+	case c == keys.PasteStart[k.paste.matched]:
 		k.paste.matched++
-	case c == lineedit.PasteStart[0]:
+	case c == keys.PasteStart[0]:
 		k.paste.matched, k.paste.markerDropped = 1, false
 	default:
 		k.paste.matched = 0
 	}
 	k.paste.markerDropped = k.paste.matched > 0 && (k.paste.markerDropped || dropped)
-	if k.paste.matched == len(lineedit.PasteStart) {
+	if k.paste.matched == len(keys.PasteStart) {
 		k.paste.matched, k.paste.active, k.paste.cut, k.paste.lastByte, k.paste.size = 0, true, false, 0, 0
 	}
 }
@@ -344,9 +344,9 @@ func (k *keyReader) endPaste() {
 	switch {
 	case k.paste.markerDropped:
 	case k.paste.cut:
-		k.appendInput(lineedit.PasteEndCut, true)
+		k.appendInput(keys.PasteEndCut, true)
 	default:
-		k.appendInput(lineedit.PasteEnd, true)
+		k.appendInput(keys.PasteEnd, true)
 	}
 	k.paste.active, k.paste.matched, k.paste.markerDropped = false, 0, false
 }
@@ -354,17 +354,17 @@ func (k *keyReader) endPaste() {
 // decodePasteByte looks for the end of a paste. An escape is not part of a paste.
 func (k *keyReader) decodePasteByte(c byte) {
 	switch {
-	case c == lineedit.PasteEnd[k.paste.matched]:
-		if k.paste.matched++; k.paste.matched < len(lineedit.PasteEnd) {
+	case c == keys.PasteEnd[k.paste.matched]:
+		if k.paste.matched++; k.paste.matched < len(keys.PasteEnd) {
 			return
 		}
 		k.endPaste()
 		return
 	case k.paste.matched > 0:
-		for _, b := range []byte(lineedit.PasteEnd[:k.paste.matched]) {
+		for _, b := range []byte(keys.PasteEnd[:k.paste.matched]) {
 			k.addPasteByte(b)
 		}
-		if k.paste.matched = 0; c == lineedit.PasteEnd[0] {
+		if k.paste.matched = 0; c == keys.PasteEnd[0] {
 			k.paste.matched = 1
 			return
 		}

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
+	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit/keys"
 )
 
 // scriptReader is a terminal that delivers one string at a time, followed by an error.
@@ -40,20 +40,20 @@ func readRest(k *keyReader) string {
 }
 
 // decodeKeys returns the keys that an editor receives.
-func decodeKeys(t *testing.T, parts ...string) []lineedit.Key {
+func decodeKeys(t *testing.T, parts ...string) []keys.Key {
 	t.Helper()
 	k := newKeyReader(func() { t.Error("an interrupt") }, func() { t.Error("a quit") }, func() { t.Error("a suspension") })
 	k.setEditing(true)
 	k.pumpInput(&scriptReader{parts, io.ErrUnexpectedEOF})
-	var keys []lineedit.Key
+	var all []keys.Key
 	for {
-		key, err := lineedit.ReadKey(k, false)
+		key, err := keys.ReadKey(k, false)
 		if err == io.ErrUnexpectedEOF {
-			return keys
+			return all
 		} else if err != nil {
 			t.Fatalf("got error %v, want that of the terminal", err)
 		}
-		keys = append(keys, key)
+		all = append(all, key)
 	}
 }
 
@@ -88,23 +88,23 @@ func TestKeyReaderPaste(t *testing.T) {
 	// The line ends of a paste whose start was dropped would act as Enter keys.
 	t.Run("drops a paste whole if its start does not fit", func(t *testing.T) {
 		k := newKeyReader(nil, nil, nil)
-		k.decodeInput([]byte(strings.Repeat("x", maxTypeAhead-2) + lineedit.PasteStart))
+		k.decodeInput([]byte(strings.Repeat("x", maxTypeAhead-2) + keys.PasteStart))
 		for range maxTypeAhead {
 			if _, err := k.NextRune(0); err != nil {
 				t.Fatal(err)
 			}
 		}
-		k.decodeInput([]byte("import os\n" + lineedit.PasteEnd + "y"))
+		k.decodeInput([]byte("import os\n" + keys.PasteEnd + "y"))
 		k.failReads(io.EOF)
 		if got := readRest(k); got != "y" {
 			t.Errorf("got %q, want what was typed after the paste", got)
 		}
 		k = newKeyReader(nil, nil, nil)
-		k.decodeInput([]byte(lineedit.PasteStart + strings.Repeat("x", maxTypeAhead)))
+		k.decodeInput([]byte(keys.PasteStart + strings.Repeat("x", maxTypeAhead)))
 		k.setEditing(true) // later input has room
-		k.decodeInput([]byte("y" + lineedit.PasteEnd))
+		k.decodeInput([]byte("y" + keys.PasteEnd))
 		k.failReads(io.EOF)
-		if key, err := lineedit.ReadKey(k, false); err != nil || key.Name != "Paste" || len(key.Text) != maxTypeAhead-len(lineedit.PasteStart) {
+		if key, err := keys.ReadKey(k, false); err != nil || key.Name != "Paste" || len(key.Text) != maxTypeAhead-len(keys.PasteStart) {
 			t.Errorf("got %q with %d bytes, %v, want the paste as far as there was room", key.Name, len(key.Text), err)
 		}
 	})
@@ -114,8 +114,8 @@ func TestKeyReaderPaste(t *testing.T) {
 		k := newKeyReader(nil, nil, nil)
 		k.setEditing(true)
 		text := strings.Repeat("import os\n", maxTypeAhead/5)
-		k.decodeInput([]byte(lineedit.PasteStart + text + lineedit.PasteEnd))
-		if key, err := lineedit.ReadKey(k, false); err != nil || key.Text != text {
+		k.decodeInput([]byte(keys.PasteStart + text + keys.PasteEnd))
+		if key, err := keys.ReadKey(k, false); err != nil || key.Text != text {
 			t.Errorf("got %d bytes, %v, want %d", len(key.Text), err, len(text))
 		}
 	})
@@ -136,8 +136,8 @@ func TestKeyReaderPaste(t *testing.T) {
 				if !editing {
 					break
 				}
-				for _, want := range []lineedit.Key{{Name: "Paste", Text: "ab[20"}, {Name: "C-c"}, {Text: "x"}} {
-					if key, err := lineedit.ReadKey(k, false); err != nil || key.Name != want.Name || key.Text != want.Text {
+				for _, want := range []keys.Key{{Name: "Paste", Text: "ab[20"}, {Name: "C-c"}, {Text: "x"}} {
+					if key, err := keys.ReadKey(k, false); err != nil || key.Name != want.Name || key.Text != want.Text {
 						t.Errorf("got %+v, %v, want %+v", key, err, want)
 					}
 				}
@@ -151,8 +151,8 @@ func TestKeyReaderPaste(t *testing.T) {
 
 	t.Run("marks a paste that was cut", func(t *testing.T) {
 		k := newKeyReader(nil, nil, nil)
-		k.decodeInput([]byte(lineedit.PasteStart + strings.Repeat("x", maxTypeAhead) + lineedit.PasteEnd))
-		if key, err := lineedit.ReadKey(k, false); err != nil || !key.Cut {
+		k.decodeInput([]byte(keys.PasteStart + strings.Repeat("x", maxTypeAhead) + keys.PasteEnd))
+		if key, err := keys.ReadKey(k, false); err != nil || !key.Cut {
 			t.Errorf("got a paste of %d bytes, cut %v, %v", len(key.Text), key.Cut, err)
 		}
 	})
@@ -255,14 +255,14 @@ func TestKeyReader(t *testing.T) {
 			k := newKeyReader(nil, nil, nil)
 			k.setEditing(true)
 			k.decodeInput([]byte("\x1b"))
-			if key, err := lineedit.ReadKey(k, true); err != nil || key.Name != "Esc" {
+			if key, err := keys.ReadKey(k, true); err != nil || key.Name != "Esc" {
 				t.Errorf("got %+v, %v, want Esc", key, err)
 			}
 			k.decodeInput([]byte("\x1b[A"))
-			if key, err := lineedit.ReadKey(k, true); err != nil || key.Name != "Up" {
+			if key, err := keys.ReadKey(k, true); err != nil || key.Name != "Up" {
 				t.Errorf("got %+v, %v, want Up", key, err)
 			}
-			if _, err := k.NextRune(1); !errors.Is(err, lineedit.ErrQuiet) {
+			if _, err := k.NextRune(1); !errors.Is(err, keys.ErrQuiet) {
 				t.Errorf("got %v, want silence", err)
 			}
 		})
@@ -275,16 +275,16 @@ func TestKeyReader(t *testing.T) {
 			k.decodeInput([]byte(sent))
 		}
 		k.failReads(io.EOF)
-		var got []lineedit.KeyBurst
+		var got []keys.KeyBurst
 		for {
-			key, err := lineedit.ReadKey(k, false)
+			key, err := keys.ReadKey(k, false)
 			if err != nil {
 				break
 			}
 			got = append(got, key.KeyBurst)
 		}
-		alone, followed := lineedit.KeyBurst{}, lineedit.KeyBurst{HasMore: true}
-		want := []lineedit.KeyBurst{
+		alone, followed := keys.KeyBurst{}, keys.KeyBurst{HasMore: true}
+		want := []keys.KeyBurst{
 			alone,
 			alone,
 			followed, alone,

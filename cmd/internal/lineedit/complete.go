@@ -2,6 +2,8 @@ package lineedit
 
 import (
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit/keys"
 )
 
 // A completionMenu is the open list of completions below the text.
@@ -91,7 +93,7 @@ func sharedPrefix(texts []string) string {
 
 // handleMenuKey handles a key while the list is open. It reports false if the key closes the list
 // and still has its own effect.
-func (e *Editor) handleMenuKey(k Key) bool {
+func (e *Editor) handleMenuKey(k keys.Key) bool {
 	m := e.menu
 	switch k.Name {
 	case "Tab", "Right", "Down", "C-n":

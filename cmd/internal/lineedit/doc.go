@@ -1,11 +1,11 @@
 // Package lineedit edits texts of several lines at a terminal, such as the inputs of a REPL. It
-// reads keys from a KeySource and draws with a Painter. It opens and reads nothing itself, so its
+// reads keys (package keys) and draws with a Painter. It opens and reads nothing itself, so its
 // caller decides who has the terminal.
 //
 //	var e lineedit.Editor
 //	e.Begin(lineedit.Options{IsComplete: isComplete, Complete: complete}, history)
 //	for {
-//		key, err := lineedit.ReadKey(source, e.WantsEscape())
+//		key, err := keys.ReadKey(source, e.WantsEscape())
 //		…
 //		if e.Press(key) == lineedit.OutcomeAccept {
 //			return e.Text()

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit/keys"
 )
 
 // A KeyOutcome tells the caller what to do after a key.
@@ -72,9 +74,9 @@ type Editor struct {
 	wasKill        bool     // this command kills
 	wasYank        bool     // this command yanks
 
-	keyPrefix string   // pending prefix of a key sequence, such as "C-x "
-	ownIndent string   // the indentation that we gave the cursor's line, while it is untouched
-	burst     KeyBurst // of this key
+	keyPrefix string        // pending prefix of a key sequence, such as "C-x "
+	ownIndent string        // the indentation that we gave the cursor's line, while it is untouched
+	burst     keys.KeyBurst // of this key
 
 	lastWordIndex  int // how many texts ago insertLastWord found its word; 0 if the last command was another one
 	lastWordLength int // of that word
@@ -98,7 +100,7 @@ func (e *Editor) Begin(o Options, history *History) {
 	if e.commands == nil {
 		e.commands = emacsCommands()
 	}
-	e.vi.insert, e.vi.keys = true, []Key{{Text: "i"}} // as if by that command
+	e.vi.insert, e.vi.keys = true, []keys.Key{{Text: "i"}} // as if by that command
 }
 
 // Text returns the edited text.
@@ -111,7 +113,7 @@ func (e *Editor) SetText(text string) {
 	e.cursor, e.menu, e.search, e.hint = len(e.text), nil, nil, ""
 }
 
-// WantsEscape reports whether the Escape key has its own meaning now. See ReadKey.
+// WantsEscape reports whether the Escape key has its own meaning now. See [keys.ReadKey].
 func (e *Editor) WantsEscape() bool {
 	return e.options.Vi || e.menu != nil || e.search != nil || e.hint != ""
 }
@@ -124,7 +126,7 @@ func (e *Editor) TakeBell() bool {
 }
 
 // Press handles a key.
-func (e *Editor) Press(k Key) KeyOutcome {
+func (e *Editor) Press(k keys.Key) KeyOutcome {
 	if k.Name == "?" { // a report of the terminal
 		return OutcomeContinue
 	}
@@ -303,7 +305,7 @@ func (e *Editor) insertPaste(text string) {
 const quoteKey = "C-v "
 
 // insertQuotedKey inserts the character of a key that usually runs a command.
-func (e *Editor) insertQuotedKey(k Key) KeyOutcome {
+func (e *Editor) insertQuotedKey(k keys.Key) KeyOutcome {
 	switch {
 	case k.Name == "Tab":
 		k.Text = "\t"

@@ -3,6 +3,8 @@ package lineedit
 import (
 	"slices"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit/keys"
 )
 
 // maxHistory bounds a history, in bytes. The newest text is always stored.
@@ -114,7 +116,7 @@ func (e *Editor) startSearch() KeyOutcome {
 
 // handleSearchKey handles a key during a search. It reports false if the key ends the search and
 // still has its own effect.
-func (e *Editor) handleSearchKey(k Key) bool {
+func (e *Editor) handleSearchKey(k keys.Key) bool {
 	s := e.search
 	switch {
 	case k.Name == "C-r":

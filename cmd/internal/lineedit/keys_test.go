@@ -5,14 +5,20 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit/keys"
 )
 
 type scriptedSource struct{ *runeSource }
 
 func (s scriptedSource) NextRune(time.Duration) (rune, error) { return s.next() }
 
-func (s scriptedSource) LastBurst() KeyBurst {
-	return KeyBurst{s.allAtOnce && len(s.runes) > 0, s.allAtOnce && slices.Contains(s.runes, '\r'), s.severalLines}
+func (s scriptedSource) LastBurst() keys.KeyBurst {
+	return keys.KeyBurst{
+		HasMore:        s.allAtOnce && len(s.runes) > 0,
+		LineEndFollows: s.allAtOnce && slices.Contains(s.runes, '\r'),
+		AfterLines:     s.severalLines,
+	}
 }
 
 // isCompletePython implements Python's check for the few texts of these tests.
@@ -46,7 +52,7 @@ const (
 	kBackTab                  = "\x1b[Z"
 )
 
-func pasteSequence(text string) string { return PasteStart + text + PasteEnd }
+func pasteSequence(text string) string { return keys.PasteStart + text + keys.PasteEnd }
 
 // The field peers says how CPython's PyREPL 3.13 (P), IPython 9 (I) and radian 0.7 (R) handle the
 // same keys, according to their documentation. The tests run only our editor.
@@ -306,12 +312,12 @@ func TestEditor_Limits(t *testing.T) {
 		var e Editor
 		e.Begin(Options{Complete: completeNames}, nil)
 		e.SetText(strings.Repeat("x", maxUndoRunes) + " alpha")
-		e.Press(Key{Name: "Tab"})
+		e.Press(keys.Key{Name: "Tab"})
 		if e.menu == nil {
 			t.Fatal("no list is open")
 		}
-		e.Press(Key{Name: "Tab"})
-		e.Press(Key{Name: "Esc"})
+		e.Press(keys.Key{Name: "Tab"})
+		e.Press(keys.Key{Name: "Esc"})
 		if text := e.Text(); !strings.HasSuffix(text, " alpha") {
 			t.Errorf("the text ends with %q", text[len(text)-10:])
 		}
@@ -322,14 +328,14 @@ func TestEditor_Limits(t *testing.T) {
 		for _, kills := range []string{"C-u", "C-w", "M-Backspace"} {
 			var e Editor
 			e.Begin(Options{Secret: true}, nil)
-			e.Press(Key{Name: "Paste", Text: "hunter2"})
-			e.Press(Key{Name: "C-x"})
-			if e.Press(Key{Name: "C-e"}) != OutcomeContinue {
+			e.Press(keys.Key{Name: "Paste", Text: "hunter2"})
+			e.Press(keys.Key{Name: "C-x"})
+			if e.Press(keys.Key{Name: "C-e"}) != OutcomeContinue {
 				t.Error("a secret is passed to another program")
 			}
-			e.Press(Key{Name: kills})
+			e.Press(keys.Key{Name: kills})
 			e.Begin(Options{}, nil)
-			if e.Press(Key{Name: "C-y"}); e.Text() != "" {
+			if e.Press(keys.Key{Name: "C-y"}); e.Text() != "" {
 				t.Errorf("%s: the next text got %q", kills, e.Text())
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit/keys"
 )
 
 func pythonOptions() Options {
@@ -57,9 +59,9 @@ func TestPainter(t *testing.T) {
 			p := Painter{Out: &b, Size: func() (int, int) { return 40, 12 }, Dumb: true}
 			s.editor.Begin(o, s.history)
 			p.Begin(s.editor.Frame(), 0)
-			keys := scriptedSource{&runeSource{runes: []rune(test.keys)}}
+			source := scriptedSource{&runeSource{runes: []rune(test.keys)}}
 			for {
-				key, err := ReadKey(keys, false)
+				key, err := keys.ReadKey(source, false)
 				if err != nil {
 					break
 				}
@@ -87,10 +89,10 @@ func TestPainter(t *testing.T) {
 			e.Begin(Options{}, nil)
 			p.Begin(e.Frame(), len(before))
 			for _, r := range "Annn" {
-				e.Press(Key{Text: string(r)})
+				e.Press(keys.Key{Text: string(r)})
 				p.Draw(e.Frame())
 			}
-			e.Press(Key{Name: "Backspace"})
+			e.Press(keys.Key{Name: "Backspace"})
 			p.Draw(e.Frame())
 			whole := before + "Ann"
 			want := "above\n" + whole[:min(40, len(whole))]
@@ -126,7 +128,7 @@ func TestPainter(t *testing.T) {
 			var e Editor
 			e.Begin(o, nil)
 			p.Begin(e.Frame(), 0)
-			e.Press(Key{Name: "Paste", Text: "def f(): return 'x' # no"})
+			e.Press(keys.Key{Name: "Paste", Text: "def f(): return 'x' # no"})
 			p.Draw(e.Frame())
 			if got := strings.Contains(b.String(), "m"); got != colour {
 				t.Errorf("colours %v: got %q", colour, b.String())
@@ -234,7 +236,7 @@ func TestPainterSize(t *testing.T) {
 			s.typeKeys(kLeft + kLeft + kLeft)
 			s.tty.resize(cols, s.tty.height)
 			s.painter.Resized()
-			s.compareScreens(Key{})
+			s.compareScreens(keys.Key{})
 			s.typeKeys("X" + kEnd + "'")
 			if got := strings.ReplaceAll(s.tty.screenText(), "\n", ""); got != ">>> x = '"+strings.Repeat("abcdefghij", 7)+"abcdefgXhij'" {
 				t.Errorf("in %d columns the screen is\n%s", cols, s.tty.screenText())
@@ -244,7 +246,7 @@ func TestPainterSize(t *testing.T) {
 
 	t.Run("leaves nothing behind after shrinking and growing", func(t *testing.T) {
 		for _, lines := range []int{3, 8, 30} {
-			for _, keys := range []string{"", kUp + kUp + kUp, "\x1b<"} {
+			for _, typed := range []string{"", kUp + kUp + kUp, "\x1b<"} {
 				s := newEditorTest(t, pythonOptions())
 				s.tty.resize(100, 24)
 				s.painter.Resized()
@@ -252,14 +254,14 @@ func TestPainterSize(t *testing.T) {
 				for i := range lines {
 					text += fmt.Sprintf("\n    line_number_%d = %d", i, i)
 				}
-				s.typeKeys(pasteSequence(text) + keys)
+				s.typeKeys(pasteSequence(text) + typed)
 				for _, size := range [][2]int{{20, 10}, {100, 24}, {15, 4}, {40, 12}, {100, 40}} {
 					s.tty.resize(size[0], size[1])
 					s.painter.Resized()
-					s.compareScreens(Key{})
+					s.compareScreens(keys.Key{})
 				}
 				if got, want := s.tty.screenText(), ">>> "+strings.ReplaceAll(text, "\n", "\n... "); got != want {
-					t.Errorf("%d lines, %q: the screen is\n%s", lines, keys, got)
+					t.Errorf("%d lines, %q: the screen is\n%s", lines, typed, got)
 				}
 			}
 		}
@@ -318,16 +320,16 @@ func FuzzEditor_NoKeysBreakTheScreen(f *testing.F) {
 		f.Add(test.keys, false)
 	}
 	f.Add("abc⎋0dwip", true)
-	f.Fuzz(func(t *testing.T, keys string, vi bool) {
-		if len(keys) > 300 {
+	f.Fuzz(func(t *testing.T, typed string, vi bool) {
+		if len(typed) > 300 {
 			return
 		}
 		o := pythonOptions()
 		o.Vi = vi
 		s := newEditorTest(t, o, "import os", "if x:\n    y\n")
-		source := scriptedSource{&runeSource{runes: []rune(keys)}}
+		source := scriptedSource{&runeSource{runes: []rune(typed)}}
 		for range 300 {
-			key, err := ReadKey(source, s.editor.WantsEscape())
+			key, err := keys.ReadKey(source, s.editor.WantsEscape())
 			if err != nil {
 				return
 			}
@@ -344,10 +346,10 @@ func BenchmarkEditor_KeyInALongText(b *testing.B) {
 	p := &Painter{Out: &strings.Builder{}, Size: func() (int, int) { return 80, 24 }}
 	var e Editor
 	e.Begin(pythonOptions(), nil)
-	e.Press(Key{Name: "Paste", Text: strings.Repeat("def f(x): return 'text' + str(x) # comment\n", 200)})
+	e.Press(keys.Key{Name: "Paste", Text: strings.Repeat("def f(x): return 'text' + str(x) # comment\n", 200)})
 	p.Begin(e.Frame(), 0)
 	for b.Loop() {
-		e.Press(Key{Text: "x"})
+		e.Press(keys.Key{Text: "x"})
 		p.Draw(e.Frame())
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit/keys"
 )
 
 // A fakeTerminal emulates the parts of a terminal that the editor uses.
@@ -225,7 +227,7 @@ const escapeRune = '⎋'
 func (s *runeSource) next() (rune, error) {
 	if len(s.runes) == 0 || s.goesQuiet {
 		s.goesQuiet = false
-		return 0, ErrQuiet
+		return 0, keys.ErrQuiet
 	}
 	r := s.runes[0]
 	s.runes = s.runes[1:]
@@ -253,7 +255,7 @@ func (t *editorTest) pressKeys(source scriptedSource) {
 	lines := strings.Contains(strings.TrimRight(string(source.runes), "\r"), "\r")
 	source.severalLines = source.allAtOnce && lines
 	for len(source.runes) > 0 {
-		key, err := ReadKey(source, t.editor.WantsEscape())
+		key, err := keys.ReadKey(source, t.editor.WantsEscape())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -272,7 +274,7 @@ func (t *editorTest) pressKeys(source scriptedSource) {
 	}
 }
 
-func (t *editorTest) compareScreens(key Key) {
+func (t *editorTest) compareScreens(key keys.Key) {
 	t.Helper()
 	fresh := newFakeTerminal(t.tty.cols, t.tty.height)
 	fresh.sumsCells = t.tty.sumsCells

@@ -4,23 +4,25 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit/keys"
 )
 
 // viState is the state of the vi mode. Its insert mode also has the Emacs commands.
 type viState struct {
 	insert        bool
-	count         int  // typed before a command; 0 if none was
-	operatorCount int  // the count before the operator
-	operator      rune // d, c, y, < or >, waiting for a motion
-	object        rune // i or a, waiting for the name of a text object
-	charCommand   rune // f, t, F, T or r, waiting for a character
-	lastFind      Key  // of f, t, F, T: the command, and its character as Text
+	count         int      // typed before a command; 0 if none was
+	operatorCount int      // the count before the operator
+	operator      rune     // d, c, y, < or >, waiting for a motion
+	object        rune     // i or a, waiting for the name of a text object
+	charCommand   rune     // f, t, F, T or r, waiting for a character
+	lastFind      keys.Key // of f, t, F, T: the command, and its character as Text
 	register      string
 	linewise      bool // register holds whole lines
 
-	keys      []Key  // of this command
-	before    []rune // the text before it
-	change    []Key  // the keys of the last command that changed the text
+	keys      []keys.Key // of this command
+	before    []rune     // the text before it
+	change    []keys.Key // the keys of the last command that changed the text
 	repeating bool
 }
 
@@ -28,10 +30,10 @@ type viState struct {
 const repeatable = "xXdDcCsSrpPaAiIoOJ~<>"
 
 // handleViKey handles a key of the vi mode, and reports false for all other keys.
-func (e *Editor) handleViKey(k Key) (KeyOutcome, bool) {
+func (e *Editor) handleViKey(k keys.Key) (KeyOutcome, bool) {
 	if name := []rune(k.Name); len(name) == 3 && strings.HasPrefix(k.Name, "M-") { // Escape, followed at once by a key
-		_, _ = e.handleViKey(Key{Name: "Esc"})
-		return e.handleViKey(Key{Text: string(name[2])})
+		_, _ = e.handleViKey(keys.Key{Name: "Esc"})
+		return e.handleViKey(keys.Key{Text: string(name[2])})
 	}
 	v := &e.vi
 	if v.repeating {
@@ -88,7 +90,7 @@ func (e *Editor) mergeUndo(before []rune) {
 	}
 }
 
-func (e *Editor) viKey(k Key) (KeyOutcome, bool) {
+func (e *Editor) viKey(k keys.Key) (KeyOutcome, bool) {
 	v := &e.vi
 	if v.insert {
 		if k.Name == "Esc" {
@@ -375,7 +377,7 @@ func (e *Editor) viCharacter(command rune, text string) {
 		}
 		return
 	}
-	e.vi.lastFind = Key{Name: string(command), Text: text}
+	e.vi.lastFind = keys.Key{Name: string(command), Text: text}
 	to := e.viFind(command, text)
 	if e.vi.operator == 0 {
 		e.cursor = to

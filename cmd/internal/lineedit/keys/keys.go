@@ -1,4 +1,6 @@
-package lineedit
+// Package keys reads the keys that a user presses at a terminal from the characters that it sends,
+// by the sequences of xterm, rxvt, the Linux console and kitty. The package starts no goroutines.
+package keys
 
 import (
 	"errors"
