@@ -46,33 +46,27 @@ type Log struct {
 	writerDone chan struct{} // closed when the writer has ended; nil without files
 
 	mu             sync.Mutex
-	memory         []entry                      // guarded by mu; the newest events, in order, without holes
-	buffer         []entry                      // guarded by mu; memory is its tail
-	usedBytes      int64                        // guarded by mu; of memory
-	end            eventPosition                // guarded by mu; position of the next event
-	lostEstimate   byteEstimate                 // guarded by mu; of lost events
-	moreEvents     chan struct{}                // guarded by mu; closed by the next event; nil if no reader waits for it
-	closed         bool                         // guarded by mu
-	wakeup         chan struct{}                // guarded by mu; capacity 1; wakes the writer, closed by Close, then nil
-	files          fileState                    // guarded by mu
-	diskStart      eventPosition                // guarded by mu; of the first event in the events file
-	diskEnd        eventPosition                // guarded by mu; after the last event there
-	index          index                        // guarded by mu
-	lineMarks      []lineMark                   // guarded by mu
-	outputLines    int                          // guarded by mu; in output.txt
-	backlog        int64                        // guarded by mu; bytes of memory that the writer has not written
-	dueSeq         Seq                          // guarded by mu; events up to this one are written without waiting for more
-	timerRunning   bool                         // guarded by mu; timer is running
-	writerProgress chan struct{}                // guarded by mu; closed when the writer has made progress; nil if no caller waits for it
-	redactor       *textRedactor                // guarded by mu; nil until there is a secret to redact
-	turnIndex      turnIndex                    // guarded by mu
-	blobs          map[event.Digest]*storedBlob // guarded by mu; of the events in memory and in the file
-}
-
-// An entry is an event with its position in the log and the files.
-type entry struct {
-	Event
-	position eventPosition
+	memory         []entry       // guarded by mu; the newest events, in order, without holes
+	buffer         []entry       // guarded by mu; memory is its tail
+	usedBytes      int64         // guarded by mu; of memory
+	end            eventPosition // guarded by mu; position of the next event
+	lostEstimate   byteEstimate  // guarded by mu; of lost events
+	moreEvents     chan struct{} // guarded by mu; closed by the next event; nil if no reader waits for it
+	closed         bool          // guarded by mu
+	wakeup         chan struct{} // guarded by mu; capacity 1; wakes the writer, closed by Close, then nil
+	files          fileState     // guarded by mu
+	diskStart      eventPosition // guarded by mu; of the first event in the events file
+	diskEnd        eventPosition // guarded by mu; after the last event there
+	index          index         // guarded by mu
+	lineMarks      []lineMark    // guarded by mu
+	outputLines    int           // guarded by mu; in output.txt
+	backlog        int64         // guarded by mu; bytes of memory that the writer has not written
+	dueSeq         Seq           // guarded by mu; events up to this one are written without waiting for more
+	timerRunning   bool          // guarded by mu; timer is running
+	writerProgress chan struct{} // guarded by mu; closed when the writer has made progress; nil if no caller waits for it
+	redactor       *textRedactor // guarded by mu; nil until there is a secret to redact
+	turnIndex      turnIndex     // guarded by mu
+	blobs          blobTable     // guarded by mu; of the events in memory and in the file
 }
 
 type fileState uint8
@@ -224,7 +218,7 @@ func (l *Log) appendLocked(e Event) Event {
 		e.At = time.Now()
 	}
 	if d, ok := e.Body.(Display); ok {
-		e.Body = l.addBlobsLocked(d)
+		e.Body = l.blobs.addBlobs(d)
 	}
 	size := event.MemoryBytes(e.Body)
 	l.growLocked()
@@ -268,7 +262,7 @@ func (l *Log) evictLocked() {
 			l.lostEstimate.addPosition(e.position)
 		}
 		l.usedBytes -= event.MemoryBytes(e.Body)
-		l.dropBlobsLocked(e.Body)
+		l.blobs.dropBlobs(e.Body)
 		*e = entry{}
 	}
 	l.memory = l.memory[n:]

@@ -3,7 +3,6 @@ package timeline
 import (
 	"io"
 	"iter"
-	"os"
 	"slices"
 
 	"github.com/turnstone-repl/turnstone/timeline/internal/event"
@@ -155,26 +154,6 @@ func (l *Log) snapshotBefore(after, before Seq, limit int) logSnapshot {
 	rest := l.memoryLocked(after+1, before)
 	v.memory = slices.Clone(rest[max(0, len(rest)-limit):])
 	return v
-}
-
-// diskEntriesBefore returns the last events on disk before seq, about 64 KiB of them. Their
-// large data may be unread.
-func (s *logSnapshot) diskEntriesBefore(f *os.File, seq Seq) []entry {
-	start, ok := s.index.findLast(func(p eventPosition) bool { return p.seq >= seq })
-	if !ok {
-		return nil
-	}
-	var part []entry
-	for e := range s.readFileEvents(f, start) {
-		if e.Seq >= seq {
-			break
-		}
-		part = append(part, e)
-	}
-	if n := len(part); n == 0 || part[n-1].Seq != seq-1 {
-		return nil // the file was restarted in the meantime
-	}
-	return part
 }
 
 // gapBefore returns a Gap for the lost events before seq, back to low or to the last event that

@@ -1,8 +1,6 @@
 package timeline
 
 import (
-	"bufio"
-	"io"
 	"iter"
 	"math"
 	"os"
@@ -21,10 +19,7 @@ type logSnapshot struct {
 	memory      []entry       // in memory, after the cursor
 	memoryStart eventPosition // of the oldest event in memory, also before the cursor
 
-	eventsPath  string        // of the events file; "" without one
-	diskStart   eventPosition // of the oldest event on disk
-	diskEnd     eventPosition // after the last event on disk
-	index       index
+	eventsView
 	outputLines int // in output.txt
 
 	hasOutputFile bool // there is an output file to which line numbers refer
@@ -33,8 +28,7 @@ type logSnapshot struct {
 	missedBytes int64           // bytes before the first lost event, or before the cursor
 	moreEvents  <-chan struct{} // closed by the next event; nil if none will come, or if the snapshot has events
 
-	maxTypeBytes int64 // display types on disk with more bytes may be left out
-	skipUnread   bool  // large data of displays on disk is not needed at all
+	skipUnread bool // large data of displays on disk is not needed at all
 }
 
 // takeSnapshot takes a snapshot with at most limit events from memory; 0 means all.
@@ -60,9 +54,10 @@ func (l *Log) takeSnapshot(after Seq, limit int) logSnapshot {
 func (l *Log) snapshotLocked(after Seq) logSnapshot {
 	v := logSnapshot{
 		after: after, end: l.end, memoryStart: l.end,
-		diskStart: l.diskStart, diskEnd: l.diskEnd, index: l.index, outputLines: l.outputLines,
+		eventsView:    eventsView{diskStart: l.diskStart, diskEnd: l.diskEnd, index: l.index, maxTypeBytes: math.MaxInt64},
+		outputLines:   l.outputLines,
 		hasOutputFile: l.outputPathLocked() != "", isWriting: l.writingLocked(),
-		missedBytes: l.bytesBeforeLocked(after + 1), maxTypeBytes: math.MaxInt64,
+		missedBytes: l.bytesBeforeLocked(after + 1),
 	}
 	if l.opts.Dir != "" {
 		v.eventsPath = filepath.Join(l.opts.Dir, EventsName)
@@ -173,74 +168,6 @@ func (s *logSnapshot) gapEntry(seq Seq, next eventPosition, missed int64) entry 
 	return g
 }
 
-// afterAllEvents is a cursor after every event.
-const afterAllEvents = ^Seq(0)
-
-// readEvents yields the events on disk from a position on, each with the position after it.
-// Events before whole may have unread data. It ends early if the file cannot be read.
-func (s *logSnapshot) readEvents(p eventPosition, whole Seq) iter.Seq2[entry, eventPosition] {
-	return func(yield func(entry, eventPosition) bool) {
-		if s.eventsPath == "" || p.seq == 0 {
-			return
-		}
-		f, err := s.openEventsFile()
-		if err != nil {
-			return
-		}
-		defer f.Close()
-		for e, next := range s.readFileEvents(f, p) {
-			if e.Seq >= whole {
-				if e.Event, err = event.WithFullData(e.Event, s.fileSection(f), s.maxTypeBytes); err != nil {
-					return
-				}
-			}
-			if !yield(e, next) {
-				return
-			}
-		}
-	}
-}
-
-// readFileEvents yields the events of a file from a position on, each with the position after
-// it. Their large data may be unread.
-func (s *logSnapshot) readFileEvents(f *os.File, p eventPosition) iter.Seq2[entry, eventPosition] {
-	return func(yield func(entry, eventPosition) bool) {
-		left := s.diskEnd.offset - p.offset
-		r := bufio.NewReaderSize(io.NewSectionReader(f, p.offset, left), 64<<10)
-		for left > 0 {
-			e, _, size, err := event.ReadRecord(r, left)
-			if err != nil || e.Seq != p.seq {
-				return
-			}
-			next := p.afterEvent(e, size)
-			if !yield(entry{e, p}, next) {
-				return
-			}
-			p = next
-			left -= size
-		}
-	}
-}
-
-// fileSection returns the part of the events file that the snapshot covers.
-func (s *logSnapshot) fileSection(f *os.File) *io.SectionReader {
-	return io.NewSectionReader(f, 0, s.diskEnd.offset)
-}
-
-// openEventsFile opens the events file if it is still the one of the snapshot. A file that was
-// restarted since is shorter for a long time.
-func (s *logSnapshot) openEventsFile() (*os.File, error) {
-	f, err := os.Open(s.eventsPath)
-	if err != nil {
-		return nil, err
-	}
-	if i, err := f.Stat(); err != nil || i.Size() < s.diskEnd.offset {
-		f.Close()
-		return nil, io.ErrUnexpectedEOF
-	}
-	return f, nil
-}
-
 // ReadFile yields the events from the file in a directory whose Log was not closed because its
 // program was killed. It ends at the last record, which may be incomplete, or where the file
 // cannot be read.
@@ -251,27 +178,13 @@ func ReadFile(dir string) iter.Seq[Event] {
 		if err != nil || !i.Mode().IsRegular() {
 			return
 		}
-		v := logSnapshot{eventsPath: path, diskEnd: eventPosition{offset: i.Size()}, maxTypeBytes: math.MaxInt64}
+		v := eventsView{eventsPath: path, diskEnd: eventPosition{offset: i.Size()}, maxTypeBytes: math.MaxInt64}
 		for e := range v.readEvents(eventPosition{seq: v.firstSeq(), lastStructural: -1}, 0) {
 			if !yield(e.Event) {
 				return
 			}
 		}
 	}
-}
-
-// firstSeq returns the number of the first event in the file, 0 if there is none.
-func (s *logSnapshot) firstSeq() Seq {
-	f, err := s.openEventsFile()
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	e, _, _, err := event.ReadRecord(bufio.NewReader(f), s.diskEnd.offset)
-	if err != nil {
-		return 0
-	}
-	return e.Seq
 }
 
 // entriesFromCost yields the events from a cost on. It may start with a few earlier events.
@@ -305,44 +218,5 @@ func (s *logSnapshot) structuralEvents(from, to Seq, limit int) []Event {
 		found = s.structuralOnDisk(found, from, to, limit)
 	}
 	slices.Reverse(found)
-	return found
-}
-
-// structuralOnDisk reads the last stretch of the file, and from there follows the chain of
-// structural records backwards.
-func (s *logSnapshot) structuralOnDisk(found []Event, from, to Seq, limit int) []Event {
-	start, ok := s.index.findLast(func(p eventPosition) bool { return p.seq >= to })
-	if !ok {
-		return found
-	}
-	var last []Event
-	for e := range s.readEvents(start, afterAllEvents) {
-		if e.Seq >= to {
-			break
-		}
-		if e.Seq >= from && event.IsStructural(e.Body) {
-			last = append(last, e.Event)
-		}
-	}
-	for _, e := range slices.Backward(last) {
-		if len(found) < limit {
-			found = append(found, e)
-		}
-	}
-	f, err := s.openEventsFile()
-	if err != nil {
-		return found
-	}
-	defer f.Close()
-	for offset := start.lastStructural; offset >= 0 && len(found) < limit; {
-		left := s.diskEnd.offset - offset
-		r := bufio.NewReaderSize(io.NewSectionReader(f, offset, left), 512)
-		e, previous, _, err := event.ReadRecord(r, left)
-		if err != nil || e.Seq < from || previous >= offset {
-			break
-		}
-		found = append(found, e)
-		offset = previous
-	}
 	return found
 }

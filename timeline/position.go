@@ -83,3 +83,9 @@ func (e *byteEstimate) bytesBefore(seq Seq) int64 {
 	p, _ := index(e.marks).findLast(func(p eventPosition) bool { return p.seq > seq })
 	return p.bytesBefore
 }
+
+// An entry is an event with its position in the log and the files.
+type entry struct {
+	Event
+	position eventPosition
+}
