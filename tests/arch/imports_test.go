@@ -138,6 +138,7 @@ var mayImport = map[string]string{
 	"internal/testkit/testexec":     "",
 	"internal/testkit/replbin":      "",
 	"internal/testkit/wait":         "",
+	"internal/testkit/wheel":        "",
 	"internal/testkit/testmain":     "internal/testkit/replbin",
 	"internal/testkit/networks":     "",
 	"internal/testkit/owners":       "",

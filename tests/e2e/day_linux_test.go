@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"archive/tar"
-	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"crypto/ecdsa"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/networks"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wheel"
 )
 
 // ownNetworkEnv marks a process that has a network of its own.
@@ -57,13 +57,13 @@ func runInOwnNetwork(t *testing.T, names ...string) bool {
 // authority's certificate.
 func startRegistry(t *testing.T, dir string) (authority string) {
 	t.Helper()
-	wheel, source := newWheel(t), newSourcePackage(t)
+	binary, source := wheel.Build(t, "dayprobe", "answer = 42\n"), newSourcePackage(t)
 	mux := http.NewServeMux()
 	serve := func(path string, data []byte) {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(data) })
 	}
 	serve("pypi.test/simple/dayprobe/{$}", []byte(`<!doctype html><a href="/files/dayprobe-1.0-py3-none-any.whl">dayprobe-1.0-py3-none-any.whl</a>`))
-	serve("pypi.test/files/dayprobe-1.0-py3-none-any.whl", wheel)
+	serve("pypi.test/files/dayprobe-1.0-py3-none-any.whl", binary)
 	serve("cran.test/src/contrib/PACKAGES", []byte("Package: dayprobe\nVersion: 1.0\n"))
 	serve("cran.test/src/contrib/dayprobe_1.0.tar.gz", source)
 	serve("cran.test/data.csv", []byte("x\n42\n"))
@@ -84,30 +84,6 @@ func startRegistry(t *testing.T, dir string) (authority string) {
 		t.Fatal(err)
 	}
 	return authority
-}
-
-func newWheel(t *testing.T) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	z := zip.NewWriter(&b)
-	for name, text := range map[string]string{
-		"dayprobe.py":                     "answer = 42\n",
-		"dayprobe-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: dayprobe\nVersion: 1.0\n",
-		"dayprobe-1.0.dist-info/WHEEL":    "Wheel-Version: 1.0\nGenerator: e2e\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-		"dayprobe-1.0.dist-info/RECORD":   "dayprobe.py,,\ndayprobe-1.0.dist-info/METADATA,,\ndayprobe-1.0.dist-info/WHEEL,,\ndayprobe-1.0.dist-info/RECORD,,\n",
-	} {
-		w, err := z.Create(name)
-		if err == nil {
-			_, err = w.Write([]byte(text))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
 }
 
 func newSourcePackage(t *testing.T) []byte {

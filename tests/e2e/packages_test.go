@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"archive/zip"
 	"io"
 	"os"
 	"os/exec"
@@ -16,35 +15,13 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wheel"
 )
 
 // withTinyPackage returns a home whose pip knows one package, tiny, and reaches nothing else.
 func withTinyPackage(t *testing.T, h home) home {
 	t.Helper()
-	dir := t.TempDir()
-	file, err := os.Create(filepath.Join(dir, "tiny-1.0-py3-none-any.whl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	z := zip.NewWriter(file)
-	for name, content := range map[string]string{
-		"tiny/__init__.py":            "answer = 42\n",
-		"tiny-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n",
-		"tiny-1.0.dist-info/WHEEL":    "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-		"tiny-1.0.dist-info/RECORD":   "tiny/__init__.py,,\ntiny-1.0.dist-info/METADATA,,\ntiny-1.0.dist-info/WHEEL,,\ntiny-1.0.dist-info/RECORD,,\n",
-	} {
-		w, err := z.Create(name)
-		if err == nil {
-			_, err = w.Write([]byte(content))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	dir := wheel.BuildDir(t, "tiny", "answer = 42\n")
 	h.env = slices.Insert(h.env, len(h.env)-1, // the socket must stay last
 		"PIP_NO_INDEX=1", "PIP_FIND_LINKS="+dir, "UV_NO_INDEX=1", "UV_OFFLINE=1", "UV_FIND_LINKS="+dir,
 		"XDG_CACHE_HOME="+t.TempDir(), "PYTHONDONTWRITEBYTECODE=")

@@ -1,8 +1,6 @@
 package escapes
 
 import (
-	"archive/zip"
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -25,6 +23,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wheel"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -80,31 +79,6 @@ func (i *testInternet) newHTTPServer(t *testing.T, handler http.Handler, names .
 	return certificate
 }
 
-// newWheel makes a Python package with one module.
-func newWheel(t *testing.T) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := zip.NewWriter(&b)
-	for name, text := range map[string]string{
-		"greeting.py":                     "text = 'hello from the index'\n",
-		"greeting-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: greeting\nVersion: 1.0\n",
-		"greeting-1.0.dist-info/WHEEL":    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-		"greeting-1.0.dist-info/RECORD":   "",
-	} {
-		f, err := w.Create(name)
-		if err == nil {
-			_, err = io.WriteString(f, text)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
 // proxyCode defines the functions that these tests run in a session.
 const proxyCode = `
 import os, ssl, sys, urllib.error, urllib.request
@@ -145,7 +119,7 @@ func TestProxy_ListedHost(t *testing.T) {
 	for _, name := range []string{"example.org", "other.org"} {
 		n.setAddresses(name, hostAddress)
 	}
-	pack := newWheel(t)
+	pack := wheel.Build(t, "greeting", "text = 'hello from the index'\n")
 	mux := http.NewServeMux()
 	mux.HandleFunc("/hello", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, "hello %s %s", r.URL.RawQuery, r.Header.Get("X-Forwarded-For"))

@@ -4,7 +4,6 @@ package pkginstall_test
 
 import (
 	"archive/tar"
-	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -24,6 +23,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/pkginstall"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wheel"
 )
 
 // testTimeout bounds every wait for a process.
@@ -53,36 +53,6 @@ func requireUv(t *testing.T) {
 	if _, err := exec.LookPath("uv"); err != nil {
 		t.Skip("uv is not installed: scripts/setup-dev installs it")
 	}
-}
-
-// buildWheel builds a Python package "tiny" in a new directory.
-func buildWheel(t *testing.T) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	file, err := os.Create(filepath.Join(dir, "tiny-1.0-py3-none-any.whl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	z := zip.NewWriter(file)
-	for name, content := range map[string]string{
-		"tiny/__init__.py":            "answer = 42\n",
-		"tiny-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n",
-		"tiny-1.0.dist-info/WHEEL":    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-		"tiny-1.0.dist-info/RECORD":   "tiny/__init__.py,,\ntiny-1.0.dist-info/METADATA,,\ntiny-1.0.dist-info/WHEEL,,\ntiny-1.0.dist-info/RECORD,,\n",
-	} {
-		w, err := z.Create(name)
-		if err == nil {
-			_, err = w.Write([]byte(content))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }
 
 // buildRepository builds an R repository with "tiny", which needs "tinier".
@@ -137,14 +107,14 @@ func testLanguages() map[string]func(t *testing.T) testLanguage {
 			if exec.Command(python, "-c", "import pip").Run() != nil && exec.Command(python, "-c", "import ensurepip").Run() != nil {
 				t.Skipf("%s has neither pip nor ensurepip", python)
 			}
-			env := append(os.Environ(), "PIP_NO_INDEX=1", "PIP_FIND_LINKS="+buildWheel(t), "PATH="+pathWithout(t, "uv"))
+			env := append(os.Environ(), "PIP_NO_INDEX=1", "PIP_FIND_LINKS="+wheel.BuildDir(t, "tiny", "answer = 42\n"), "PATH="+pathWithout(t, "uv"))
 			return testLanguage{pkginstall.Python(), pkginstall.InstallRequest{Executable: python, Dir: t.TempDir(), Env: env},
 				[]string{python, "-c", "import tiny; print(tiny.answer)"}}
 		},
 		"python with uv": func(t *testing.T) testLanguage {
 			requireUv(t)
 			python := findProgram(t, "python3")
-			env := append(os.Environ(), "UV_OFFLINE=1", "UV_NO_INDEX=1", "UV_FIND_LINKS="+buildWheel(t), "UV_CACHE_DIR="+t.TempDir())
+			env := append(os.Environ(), "UV_OFFLINE=1", "UV_NO_INDEX=1", "UV_FIND_LINKS="+wheel.BuildDir(t, "tiny", "answer = 42\n"), "UV_CACHE_DIR="+t.TempDir())
 			return testLanguage{pkginstall.Python(), pkginstall.InstallRequest{Executable: python, Dir: t.TempDir(), Env: env},
 				[]string{python, "-c", "import tiny; print(tiny.answer)"}}
 		},
