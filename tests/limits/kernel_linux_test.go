@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
-	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -58,9 +57,9 @@ func TestProcessLimit(t *testing.T) {
 					t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Transcript())
 				}
 				if box != nil { // in a sandbox the kernel counts; our own count may be late
-					wantOutput(t, s, "20 < len(children) <= 30 or len(children)", "True\n")
+					s.WantOutput(t, "20 < len(children) <= 30 or len(children)", "True\n")
 				}
-				wantOutput(t, s, "end()", "")
+				s.WantOutput(t, "end()", "")
 			}
 		})
 	})
@@ -79,15 +78,6 @@ func TestProcessLimit(t *testing.T) {
 			}
 		})
 	})
-}
-
-// wantOutput runs code in a turn whose transcript may still contain the line about the limit,
-// because the check of the processes is not synchronized with turns.
-func wantOutput(t *testing.T, s *sessionkit.TestSession, code, want string) {
-	t.Helper()
-	if got := s.RunCode(t, code).OutputText(timeline.Stdout, timeline.Stderr); got != want {
-		t.Errorf("%s: got %q, want %q", code, got, want)
-	}
 }
 
 // turnTimeout is long enough for the short turns of a test on a busy machine.

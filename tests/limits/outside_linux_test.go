@@ -22,7 +22,7 @@ func wantLimitError(t *testing.T, s *sessionkit.TestSession, code string) {
 		t.Errorf("got %q %s %+v: %.600q", r.Outcome, r.Failure, r.WorkerExit, r.Transcript())
 	}
 	s.RunCode(t, "6 * 7")
-	wantOutput(t, s, "6 * 7", "42\n")
+	s.WantOutput(t, "6 * 7", "42\n")
 }
 
 func TestMemoryAccounting(t *testing.T) {
@@ -113,7 +113,7 @@ for _ in range(4000):
 		if r.Outcome != "ok" || !strings.HasSuffix(r.OutputText(), "-9\n") || !strings.Contains(r.Transcript(), "of 192 MiB used") {
 			t.Errorf("got %q %q", r.Outcome, r.Transcript())
 		}
-		wantOutput(t, s, "x + 1", "42\n")
+		s.WantOutput(t, "x + 1", "42\n")
 	})
 }
 
@@ -149,6 +149,6 @@ func TestProcessLimit_ControlGroup(t *testing.T) {
 	if r := s.RunCode(t, "while True: fork()"); r.Failure != "BlockingIOError" {
 		t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Transcript())
 	}
-	wantOutput(t, s, "20 < len(children) < 30 or len(children)", "True\n")
-	wantOutput(t, s, "end()", "")
+	s.WantOutput(t, "20 < len(children) < 30 or len(children)", "True\n")
+	s.WantOutput(t, "end()", "")
 }

@@ -51,17 +51,17 @@ func TestSharedLimits(t *testing.T) {
 			for _, one := range s {
 				one.RunCode(t, forkCode).WantTranscript(t, "")
 			}
-			wantOutput(t, s[0], "for _ in range(45): fork()", "")
+			s[0].WantOutput(t, "for _ in range(45): fork()", "")
 			for range 2 { // below the 60 that a sandbox allows for each session, until the next check
 				r := s[1].RunCode(t, "import time\nwhile len(children) < 20: fork()\nwhile True: fork(); end_last(); time.sleep(0.01)")
 				if r.Failure != "BlockingIOError" || !strings.Contains(r.Transcript(), " of 60 by all sessions together") {
 					t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Transcript())
 				}
-				wantOutput(t, s[1], "end()", "")
+				s[1].WantOutput(t, "end()", "")
 			}
-			wantOutput(t, s[0], "x = 41; end()", "")
-			wantOutput(t, s[1], "fork(); end()", "")
-			wantOutput(t, s[0], "fork(); end(); x + 1", "42\n")
+			s[0].WantOutput(t, "x = 41; end()", "")
+			s[1].WantOutput(t, "fork(); end()", "")
+			s[0].WantOutput(t, "fork(); end(); x + 1", "42\n")
 		})
 	})
 
@@ -74,7 +74,7 @@ func TestSharedLimits(t *testing.T) {
 				t.Errorf("got %q, want one", first)
 			}
 			for _, one := range s[1:] {
-				wantOutput(t, one, mine, first)
+				one.WantOutput(t, mine, first)
 			}
 		})
 	})

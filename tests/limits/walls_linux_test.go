@@ -88,7 +88,7 @@ with open('count', 'w') as f: f.write(str(n))`, before+2*minTasksBeyondUser)
 		if n, err := strconv.Atoi(text); err != nil || n < 20 || n > minTasksBeyondUser+minTasksBeyondUser/4 {
 			t.Errorf("%q threads were started, %v", text, err)
 		}
-		wantOutput(t, s, "6 * 7", "42\n")
+		s.WantOutput(t, "6 * 7", "42\n")
 	})
 
 	t.Run("exist in a sandbox by default", func(t *testing.T) {

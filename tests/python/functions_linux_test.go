@@ -18,7 +18,7 @@ import (
 func TestFunction_InSignalHandler(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), python.Spec(o))
-		wantOutput(t, r, `
+		r.WantOutput(t, `
 import signal, time
 from turnstone import add, CallError
 worked = refused = wrong = 0
@@ -39,7 +39,7 @@ while time.monotonic() < end:
 signal.setitimer(signal.ITIMER_REAL, 0)
 print(wrong, refused > 100, i > 100)
 `, "0 True True\n")
-		wantOutput(t, r, `
+		r.WantOutput(t, `
 class Stop(Exception): pass
 def handler(*a): raise Stop
 signal.signal(signal.SIGALRM, handler)
@@ -72,7 +72,7 @@ func TestFunctionLinux(t *testing.T) {
 		eachPython(t, func(t *testing.T, o python.Options) {
 			h := sessionkit.NewTestHost()
 			r := sessionkit.OpenWithHost(t, h, python.Spec(o))
-			wantOutput(t, r, `
+			r.WantOutput(t, `
 from turnstone import echo
 import resource
 def many(n):
@@ -92,7 +92,7 @@ print(grown if grown > 1024 else "flat")
 		eachPython(t, func(t *testing.T, o python.Options) {
 			h := sessionkit.NewTestHost()
 			r := sessionkit.OpenWithHost(t, h, python.Spec(o))
-			wantOutput(t, r, `
+			r.WantOutput(t, `
 import os, threading, turnstone, warnings
 warnings.simplefilter("ignore") # from 3.12 on, Python warns of a fork with threads
 waiting = threading.Thread(target=turnstone.sleep, args=(300,))
@@ -117,7 +117,7 @@ turnstone.add(5)
 			h := sessionkit.NewTestHost()
 			r := sessionkit.OpenWithHost(t, h, python.Spec(o))
 			const forked = "add: a forked child cannot call functions of the host: call in the parent, and pass the result on\n"
-			wantOutput(t, r, `
+			r.WantOutput(t, `
 from turnstone import add, echo, CallError
 from concurrent.futures import ThreadPoolExecutor, ProcessPoolExecutor
 import functools, inspect, pickle, copy, multiprocessing
@@ -126,7 +126,7 @@ with ThreadPoolExecutor(8) as pool:
 print(functools.partial(add, b=1)(2), copy.copy(add) is add, copy.deepcopy([add])[0] is add, inspect.iscoroutinefunction(add.async_))
 print(pickle.loads(pickle.dumps(add.async_)) is add.async_)
 `, "[0, 1, 2, 3, 4] 3\n3 True True True\nTrue\n")
-			wantOutput(t, r, `
+			r.WantOutput(t, `
 context = multiprocessing.get_context("fork")
 with ProcessPoolExecutor(1, mp_context=context) as pool:
     try: pool.submit(add, 1).result()
@@ -136,7 +136,7 @@ def child(q):
     except CallError as e: q.put(str(e))
 q = context.Queue(); p = context.Process(target=child, args=(q,)); p.start(); print(q.get()); p.join()
 `, "CallError "+forked+forked)
-			wantOutput(t, r, `
+			r.WantOutput(t, `
 import subprocess, sys, pickle
 made = subprocess.run([sys.executable, "-c", "import sys, pickle; pickle.load(sys.stdin.buffer)"], input=pickle.dumps(add), capture_output=True)
 print(made.returncode, made.stderr.decode().strip().splitlines()[-1])
@@ -155,7 +155,7 @@ print(made.returncode, made.stderr.decode().strip().splitlines()[-1])
 		}
 		r := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), python.Spec(python.Options{Path: path}))
 		r.RunCode(t, "import numpy as np")
-		wantOutput(t, r, `
+		r.WantOutput(t, `
 from turnstone import echo
 for v in (np.int64(-5), np.uint8(7), np.float32(1.5), np.bool_(True), np.str_("ü"), np.bytes_(b"x"), np.array([1, 2]), np.array([[1.5, np.nan]]), np.array(3), np.arange(100_000)):
     got = echo(v)
@@ -254,7 +254,7 @@ for i in range(1024): threading.Thread(target=turnstone.block, args=("x",), daem
 			}
 			r.RestartWorker(t)
 			h.WaitAllEnded(t)
-			wantOutput(t, r, "import turnstone; turnstone.add(1)", "1\n")
+			r.WantOutput(t, "import turnstone; turnstone.add(1)", "1\n")
 		}
 		wait.Until(t, fmt.Sprintf("there are the %d goroutines of before", before), func() bool { return runtime.NumGoroutine() <= before+4 })
 	})

@@ -13,24 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
-
-// wantOutput runs a turn and compares what it prints.
-func wantOutput(t *testing.T, r *sessionkit.TestSession, code, want string) {
-	t.Helper()
-	res := r.RunCode(t, code)
-	var text strings.Builder
-	for _, e := range res.Events {
-		if b, ok := e.Body.(timeline.Text); ok {
-			text.Write(b.Data)
-		}
-	}
-	if got := text.String(); got != want {
-		t.Errorf("%.200s\ngot  %.2000q (%s),\nwant %.2000q", code, got, res.Outcome, want)
-	}
-}
 
 func TestFunction(t *testing.T) {
 	t.Parallel()
@@ -39,18 +23,18 @@ func TestFunction(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
 			r := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), python.Spec(o))
-			wantOutput(t, r, "import turnstone\nturnstone.add(2, b=3)", "5\n")
-			wantOutput(t, r, "from turnstone import add, echo\nadd(40, b=2, at={'x': 1})", "43\n")
-			wantOutput(t, r, "sum(add(i) for i in range(1000))", "499500\n")
-			wantOutput(t, r, "[n for n in dir(turnstone)]", "['CallError', 'add', 'block', 'echo', 'leaves', 'make', 'panics', 'raise_error', 'sleep']\n")
-			wantOutput(t, r, "import inspect\nprint(str(inspect.signature(add)).replace('Union[dict, NoneType]', 'Optional[dict]').replace('dict | None', 'Optional[dict]'))" /* as 3.8 and 3.14 say it */, "(a: int, *, b: int = ..., at: Optional[dict] = ...) -> int\n")
+			r.WantOutput(t, "import turnstone\nturnstone.add(2, b=3)", "5\n")
+			r.WantOutput(t, "from turnstone import add, echo\nadd(40, b=2, at={'x': 1})", "43\n")
+			r.WantOutput(t, "sum(add(i) for i in range(1000))", "499500\n")
+			r.WantOutput(t, "[n for n in dir(turnstone)]", "['CallError', 'add', 'block', 'echo', 'leaves', 'make', 'panics', 'raise_error', 'sleep']\n")
+			r.WantOutput(t, "import inspect\nprint(str(inspect.signature(add)).replace('Union[dict, NoneType]', 'Optional[dict]').replace('dict | None', 'Optional[dict]'))" /* as 3.8 and 3.14 say it */, "(a: int, *, b: int = ..., at: Optional[dict] = ...) -> int\n")
 			res := r.RunCode(t, "help(add)")
 			for _, want := range []string{"add(a: int, *, b: int = ...", "Adds numbers.", "the first", "the second"} {
 				if !strings.Contains(res.OutputText(), want) {
 					t.Errorf("help does not say %q: %s", want, res.OutputText())
 				}
 			}
-			wantOutput(t, r, "import pickle; pickle.loads(pickle.dumps(add)) is add", "True\n")
+			r.WantOutput(t, "import pickle; pickle.loads(pickle.dumps(add)) is add", "True\n")
 		})
 	})
 
@@ -78,7 +62,7 @@ func TestFunction(t *testing.T) {
 					t.Errorf("%s: %s %q, want %q", c.code, res.Outcome, res.OutputText(), c.want)
 				}
 			}
-			wantOutput(t, r, `
+			r.WantOutput(t, `
 for name in ("KeyError", "PermissionError", "QuotaError", "StopIteration", "SystemExit", "bad name", "UnicodeDecodeError", "ExceptionGroup"):
     try: raise_error(name, message="m")
     except CallError as e: print(type(e).__name__, e.name, str(e), isinstance(e, LookupError), isinstance(e, OSError))
@@ -100,7 +84,7 @@ ExceptionGroup ExceptionGroup wrapped: m False False
 		eachPython(t, func(t *testing.T, o python.Options) {
 			h := sessionkit.NewTestHost()
 			r := sessionkit.OpenWithHost(t, h, python.Spec(o))
-			wantOutput(t, r, `
+			r.WantOutput(t, `
 import asyncio, time
 from turnstone import add, sleep, block
 async def main():
@@ -126,7 +110,7 @@ print(asyncio.run(main()))
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
 			r := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), python.Spec(o))
-			wantOutput(t, r, `
+			r.WantOutput(t, `
 import os, sys, tempfile
 d = tempfile.mkdtemp(); os.chdir(d)
 os.mkdir("turnstone")
@@ -173,7 +157,7 @@ func TestFunction_Values(t *testing.T) {
 	t.Parallel()
 	eachPython(t, func(t *testing.T, o python.Options) {
 		r := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), python.Spec(o))
-		wantOutput(t, r, `
+		r.WantOutput(t, `
 from turnstone import echo
 from datetime import datetime, timezone, timedelta
 import math
@@ -207,7 +191,7 @@ print(echo(deep) == deep)
 				t.Errorf("%s: %s %.600q, want %q", c.code, res.Outcome, res.OutputText(), c.want)
 			}
 		}
-		wantOutput(t, r, "len(turnstone.make(20_000_000)), echo(b'y' * 20_000_000) == b'y' * 20_000_000", "(20000000, True)\n")
+		r.WantOutput(t, "len(turnstone.make(20_000_000)), echo(b'y' * 20_000_000) == b'y' * 20_000_000", "(20000000, True)\n")
 	})
 }
 
@@ -216,7 +200,7 @@ func TestFunction_Threads(t *testing.T) {
 	eachPython(t, func(t *testing.T, o python.Options) {
 		h := sessionkit.NewTestHost()
 		r := sessionkit.OpenWithHost(t, h, python.Spec(o))
-		wantOutput(t, r, `
+		r.WantOutput(t, `
 from turnstone import add, sleep
 import sys, threading, time
 sys.setswitchinterval(1e-6)  # threads meet at every step
@@ -230,7 +214,7 @@ for x in threads: x.join()
 sys.setswitchinterval(0.1)
 wrong
 `, "[]\n")
-		wantOutput(t, r, `
+		r.WantOutput(t, `
 start = time.monotonic()
 threads = [threading.Thread(target=sleep, args=(300,)) for _ in range(256)]
 for x in threads: x.start()
@@ -291,7 +275,7 @@ func TestFunctionInterrupt(t *testing.T) {
 				if !ended || strings.Contains(res.OutputText(), "!!!!!") {
 					t.Fatalf("round %d: the turn ended %s: %.1000q", i, res.Outcome, res.OutputText())
 				}
-				wantOutput(t, r, "add(1)", "1\n")
+				r.WantOutput(t, "add(1)", "1\n")
 			}
 			h.WaitAllEnded(t)
 		})
@@ -306,18 +290,18 @@ func TestFunctionList(t *testing.T) {
 		eachPython(t, func(t *testing.T, o python.Options) {
 			h := sessionkit.NewTestHost()
 			r := sessionkit.OpenWithHost(t, h, python.Spec(o))
-			wantOutput(t, r, "import turnstone\nhasattr(turnstone, 'block')", "True\n")
+			r.WantOutput(t, "import turnstone\nhasattr(turnstone, 'block')", "True\n")
 			functions := h.HostFunctions()
 			renamed := functions[1]
 			renamed.Name = "plus"
 			if err := r.SetFunctions(renamed); err != nil {
 				t.Fatal(err)
 			}
-			wantOutput(t, r, "turnstone.plus(1, b=2), hasattr(turnstone, 'block'), dir(turnstone)", "(3, False, ['CallError', 'plus'])\n")
+			r.WantOutput(t, "turnstone.plus(1, b=2), hasattr(turnstone, 'block'), dir(turnstone)", "(3, False, ['CallError', 'plus'])\n")
 			if err := r.SetFunctions(); err != nil {
 				t.Fatal(err)
 			}
-			wantOutput(t, r, "dir(turnstone)", "['CallError']\n")
+			r.WantOutput(t, "dir(turnstone)", "['CallError']\n")
 			if err := r.SetFunctions(functions...); err != nil {
 				t.Fatal(err)
 			}
@@ -325,7 +309,7 @@ func TestFunctionList(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.WaitUntilReady(t)
-			wantOutput(t, r, "import turnstone\nturnstone.add(1)", "1\n")
+			r.WantOutput(t, "import turnstone\nturnstone.add(1)", "1\n")
 			for _, bad := range []supervisor.Function{
 				{Name: "a-b", Call: functions[0].Call},
 				{Name: "f"},
@@ -336,7 +320,7 @@ func TestFunctionList(t *testing.T) {
 					t.Errorf("%+v: %v", bad, err)
 				}
 			}
-			wantOutput(t, r, "turnstone.add(1)", "1\n")
+			r.WantOutput(t, "turnstone.add(1)", "1\n")
 		})
 	})
 

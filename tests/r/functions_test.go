@@ -9,24 +9,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
-
-// wantOutput runs a turn and compares what it prints.
-func wantOutput(t *testing.T, s *sessionkit.TestSession, code, want string) {
-	t.Helper()
-	res := s.RunCode(t, code)
-	var text strings.Builder
-	for _, e := range res.Events {
-		if b, ok := e.Body.(timeline.Text); ok {
-			text.Write(b.Data)
-		}
-	}
-	if got := text.String(); got != want {
-		t.Errorf("%.300s\ngot  %.2000q (%s),\nwant %.2000q", code, got, res.Outcome, want)
-	}
-}
 
 func TestFunction(t *testing.T) {
 	t.Parallel()
@@ -34,22 +18,22 @@ func TestFunction(t *testing.T) {
 	t.Run("is called like an R function", func(t *testing.T) {
 		t.Parallel()
 		s := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), newSpec(t, r.Options{}))
-		wantOutput(t, s, "turnstone$add(2, b = 3)", "[1] 5\n")
-		wantOutput(t, s, "turnstone$add(b = 1, a = 1L, at = list(x = 40))", "[1] 42\n")
-		wantOutput(t, s, "sum(vapply(1:300, function(i) turnstone$add(i), 0L))", "[1] 45150\n")
-		wantOutput(t, s, "ls(turnstone)", `[1] "add"         "block"       "echo"        "leaves"      "make"       `+"\n"+`[6] "panics"      "raise_error" "sleep"      `+"\n")
-		wantOutput(t, s, "names(formals(turnstone$add))", `[1] "a"  "b"  "at"`+"\n")
-		wantOutput(t, s, "turnstone$add", "turnstone$add(a, [b], [at])\nAdds numbers.\n\nThe way of all numbers.\n  a: integer. the first\n  b: integer. the second\n  at: object or null\n")
+		s.WantOutput(t, "turnstone$add(2, b = 3)", "[1] 5\n")
+		s.WantOutput(t, "turnstone$add(b = 1, a = 1L, at = list(x = 40))", "[1] 42\n")
+		s.WantOutput(t, "sum(vapply(1:300, function(i) turnstone$add(i), 0L))", "[1] 45150\n")
+		s.WantOutput(t, "ls(turnstone)", `[1] "add"         "block"       "echo"        "leaves"      "make"       `+"\n"+`[6] "panics"      "raise_error" "sleep"      `+"\n")
+		s.WantOutput(t, "names(formals(turnstone$add))", `[1] "a"  "b"  "at"`+"\n")
+		s.WantOutput(t, "turnstone$add", "turnstone$add(a, [b], [at])\nAdds numbers.\n\nThe way of all numbers.\n  a: integer. the first\n  b: integer. the second\n  at: object or null\n")
 	})
 
 	t.Run("converts values to those of R", func(t *testing.T) {
 		t.Parallel()
 		s := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), newSpec(t, r.Options{}))
-		wantOutput(t, s, `same <- function(x) { y <- turnstone$echo(x); if (!identical(x, y)) { str(x); str(y) } }
+		s.WantOutput(t, `same <- function(x) { y <- turnstone$echo(x); if (!identical(x, y)) { str(x); str(y) } }
 for (x in list(NULL, TRUE, 1L, -2147483647L, 1.5, 2, NaN, Inf, "na\u00efve", as.raw(0:255), c(1, 2.5), 1:20, c("a", NA, ""), c(TRUE, NA), c(1.5, NA),
   list(a = 1, b = list(c = "x")), list(1, "a"), data.frame(x = 1:3, y = c("a", "b", "c")), list(a = NULL, b = list()))) same(x)
 identical(turnstone$echo(I(5)), 5); turnstone$echo(factor("f")); turnstone$echo(c(a = 1, b = 2))$b`, "[1] TRUE\n[1] \"f\"\n[1] 2\n")
-		wantOutput(t, s, `x <- as.POSIXct(c(0.5, -1.5, 1767323045.678901, 32503680000), origin = "1970-01-01", tz = "UTC")
+		s.WantOutput(t, `x <- as.POSIXct(c(0.5, -1.5, 1767323045.678901, 32503680000), origin = "1970-01-01", tz = "UTC")
 max(abs(as.numeric(turnstone$echo(x)) - as.numeric(x))) < 1e-5; length(turnstone$make(3e6))`, "[1] TRUE\n[1] 3000000\n")
 		for code, want := range map[string]string{
 			"turnstone$echo(list(1, list(f = sum)))":                   "echo: argument value[2].f: a value of type builtin cannot be sent",
@@ -66,7 +50,7 @@ max(abs(as.numeric(turnstone$echo(x)) - as.numeric(x))) < 1e-5; length(turnstone
 				t.Errorf("%s: %s %q, want %q", code, res.Outcome, res.OutputText(), want)
 			}
 		}
-		wantOutput(t, s, `tryCatch(turnstone$raise_error("QuotaError", "used up"), QuotaError = function(e) cat(class(e), conditionMessage(e)))`,
+		s.WantOutput(t, `tryCatch(turnstone$raise_error("QuotaError", "used up"), QuotaError = function(e) cat(class(e), conditionMessage(e)))`,
 			"QuotaError turnstoneError error condition wrapped: used up")
 		wantCleanTurn(t, s)
 	})
@@ -90,7 +74,7 @@ max(abs(as.numeric(turnstone$echo(x)) - as.numeric(x))) < 1e-5; length(turnstone
 				t.Fatalf("round %d: the turn ended %s: %q", i, res.Outcome, res.Transcript())
 			}
 			h.WaitAllEnded(t)
-			wantOutput(t, s, "turnstone$add(1)", "[1] 1\n")
+			s.WantOutput(t, "turnstone$add(1)", "[1] 1\n")
 		}
 		wantCleanTurn(t, s)
 	})
@@ -104,17 +88,17 @@ max(abs(as.numeric(turnstone$echo(x)) - as.numeric(x))) < 1e-5; length(turnstone
 		if err := s.SetFunctions(f); err != nil {
 			t.Fatal(err)
 		}
-		wantOutput(t, s, "ls(turnstone); turnstone$plus(1, 2)", "[1] \"plus\"\n[1] 3\n")
+		s.WantOutput(t, "ls(turnstone); turnstone$plus(1, 2)", "[1] \"plus\"\n[1] 3\n")
 		if err := s.SetFunctions(); err != nil {
 			t.Fatal(err)
 		}
-		wantOutput(t, s, "ls(turnstone)", "character(0)\n")
+		s.WantOutput(t, "ls(turnstone)", "character(0)\n")
 	})
 
 	t.Run("keeps the types of R values", func(t *testing.T) {
 		t.Parallel()
 		s := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), newSpec(t, r.Options{}))
-		wantOutput(t, s, `x <- turnstone$echo; f <- factor(c("b", NA, "a")); d <- as.Date(c("2026-01-02", NA, "1899-12-31", "2000-02-29"))
+		s.WantOutput(t, `x <- turnstone$echo; f <- factor(c("b", NA, "a")); d <- as.Date(c("2026-01-02", NA, "1899-12-31", "2000-02-29"))
 identical(x(f), as.character(f)); identical(x(d), as.character(d)); identical(x(as.Date(1e5, "1970-01-01")), "2243-10-17")
 identical(x(Sys.Date() + 0:400), as.character(Sys.Date() + 0:400)); identical(x(as.Date(-354000:-353000, "1970-01-01")), format(as.Date(-354000:-353000, "1970-01-01")))
 t <- as.POSIXct("2026-03-04 05:06:07", tz = "UTC"); t2 <- as.POSIXct(c("2026-03-04 05:06:07", NA), tz = "UTC"); identical(x(t), t); identical(x(as.POSIXlt(t)), t); class(x(c(t, NA))); is.na(x(c(t, NA)))
@@ -144,7 +128,7 @@ identical(x(structure(list(), names = character())), structure(list(), names = c
 				t.Errorf("%s: %s %q, want %q", code, res.Outcome, res.OutputText(), want)
 			}
 		}
-		wantOutput(t, s, "gctorture(TRUE); y <- x(list(a = c('p', 'q'), b = data.frame(u = 1:3, v = c('x', 'y', NA)), t = t)); gctorture(FALSE)\nidentical(y$b$v, c('x', 'y', NA)) && identical(y$t, t)", "[1] TRUE\n")
+		s.WantOutput(t, "gctorture(TRUE); y <- x(list(a = c('p', 'q'), b = data.frame(u = 1:3, v = c('x', 'y', NA)), t = t)); gctorture(FALSE)\nidentical(y$b$v, c('x', 'y', NA)) && identical(y$t, t)", "[1] TRUE\n")
 		wantCleanTurn(t, s)
 	})
 
@@ -152,6 +136,6 @@ identical(x(structure(list(), names = character())), structure(list(), names = c
 	t.Run("passes a million values at once", func(t *testing.T) {
 		t.Parallel()
 		s := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), newSpec(t, r.Options{}))
-		wantOutput(t, s, "for (x in list(as.double(1:1e6), 1:1e6, as.character(1:3e5))) print(identical(turnstone$echo(x), x))", strings.Repeat("[1] TRUE\n", 3))
+		s.WantOutput(t, "for (x in list(as.double(1:1e6), 1:1e6, as.character(1:3e5))) print(identical(turnstone$echo(x), x))", strings.Repeat("[1] TRUE\n", 3))
 	})
 }

@@ -115,6 +115,16 @@ func (s *TestSession) RunCodeThatMayExit(t testing.TB, code string) TurnResult {
 	return s.FinishTurn(t, turn)
 }
 
+// WantOutput runs code and fails the test unless it prints exactly this. The turn may have more in its
+// transcript, such as the line about a limit, which comes when the processes are checked.
+func (s *TestSession) WantOutput(t testing.TB, code, want string) {
+	t.Helper()
+	res := s.RunCode(t, code)
+	if got := res.OutputText(); got != want {
+		t.Errorf("%.300s\ngot  %.2000q (%s),\nwant %.2000q", code, got, res.Outcome, want)
+	}
+}
+
 // StartTurn starts a turn.
 func (s *TestSession) StartTurn(t testing.TB, code string) uint64 {
 	t.Helper()
