@@ -4,11 +4,31 @@ import (
 	"fmt"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"unicode"
 
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/userdirs"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
+	"github.com/turnstone-repl/turnstone/workers"
 )
+
+// newWorkerEnv returns the environment of a worker. sandboxEnv holds the changes that its sandbox
+// needs, and files is the worker's private directory.
+func (s *Session) newWorkerEnv(spec *workers.Spec, sandboxEnv []string, files string) []string {
+	changes := []string{"LISTEN_FDS", "LISTEN_PID"}
+	if !spec.UserTerminal {
+		changes = append(changes, "TERM=dumb", launch.PagerEnv)
+	}
+	changes = append(changes, sandboxEnv...)
+	changes = append(changes, expandFilesDir(spec.Env, files)...)
+	if !strings.ContainsFunc(files, unicode.IsSpace) {
+		changes = append(changes, expandFilesDir(spec.PlainEnv, files)...)
+	}
+	env := workerEnv(s.o.Env, s.o.ScrubEnv, changes, environ.IgnoresCase)
+	return append(env, openBLASEnv(env, s.limitEnforcer.memoryLimit(spec.Limits), runtime.NumCPU())...)
+}
 
 // workerEnv returns the environment of a worker. It starts from base without the names in scrub,
 // where a trailing * matches a prefix. Then it applies each change in order: "K=V" sets K, and "K"

@@ -13,6 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -28,7 +29,7 @@ type fakeProcess struct {
 
 	mu             sync.Mutex
 	received       []receivedItem
-	blockedReaders []monitorproto.TerminalReader
+	blockedReaders []pty.TerminalReader
 	output         []byte // not yet read from its terminal
 	scanCount      int
 	pendingSignals chan struct{}       // signals are in flight until it is closed; nil without signals
@@ -149,7 +150,7 @@ func (p *fakeProcess) readyFrame() ipc.Message {
 func (p *fakeProcess) readBehindMarker() {
 	p.withLock(func() {
 		p.output = []byte("\x1b_0123456789abcdef;#1\x1b\\behind")
-		p.blockedReaders = []monitorproto.TerminalReader{{Key: "cat", Command: "cat"}}
+		p.blockedReaders = []pty.TerminalReader{{Key: "cat", Command: "cat"}}
 	})
 }
 
@@ -284,15 +285,15 @@ func (p *fakeProcess) AwaitOutput(take func() bool) error {
 	return io.EOF
 }
 
-func (p *fakeProcess) WriteInput(b []byte, _ bool) error      { p.addReceived(string(b)); return nil }
-func (p *fakeProcess) SyncOutput()                            {}
-func (p *fakeProcess) Restore() error                         { return nil }
-func (p *fakeProcess) Resize(monitorproto.TerminalSize) error { return nil }
-func (p *fakeProcess) IsRawMode() bool                        { return false }
-func (p *fakeProcess) HasForegroundJob() bool                 { return false }
-func (p *fakeProcess) TypeKeys([]byte) error                  { return nil }
+func (p *fakeProcess) WriteInput(b []byte, _ bool) error { p.addReceived(string(b)); return nil }
+func (p *fakeProcess) SyncOutput()                       {}
+func (p *fakeProcess) Restore() error                    { return nil }
+func (p *fakeProcess) Resize(pty.TerminalSize) error     { return nil }
+func (p *fakeProcess) IsRawMode() bool                   { return false }
+func (p *fakeProcess) HasForegroundJob() bool            { return false }
+func (p *fakeProcess) TypeKeys([]byte) error             { return nil }
 
-func (p *fakeProcess) Readers() []monitorproto.TerminalReader {
+func (p *fakeProcess) Readers() []pty.TerminalReader {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.scanCount++

@@ -11,7 +11,6 @@ import (
 
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -38,7 +37,7 @@ const (
 	spareBytes = 8 << 20
 
 	// minExcessBytes is the excess over a small limit that never causes a kill. Below
-	// monitorproto.HardMemoryLimit, a program is killed only if the excess persists: processes that grew at
+	// proctree.HardMemoryLimit, a program is killed only if the excess persists: processes that grew at
 	// the same moment are bounded by then, and free what they cannot use.
 	minExcessBytes = 64 << 20
 
@@ -256,7 +255,7 @@ func (lw *limitedWorker) enforceLimits(all, total resourceAmount) {
 	lw.w.proc.ApplyLimits(lw.usage, update)
 	if n := lw.usage.OOMKills; n > lw.kernelKills && lw.limits.Memory > 0 {
 		lw.kernelKills = n
-		lw.w.recordLimit(timeline.Limit{Kind: timeline.LimitMemory, Used: monitorproto.HardMemoryLimit(lw.limits.Memory), Max: lw.limits.Memory, Step: timeline.LimitEnded, Program: "a program"})
+		lw.w.recordLimit(timeline.Limit{Kind: timeline.LimitMemory, Used: proctree.HardMemoryLimit(lw.limits.Memory), Max: lw.limits.Memory, Step: timeline.LimitEnded, Program: "a program"})
 	}
 	if limit == 0 {
 		return
@@ -290,7 +289,7 @@ func (lw *limitedWorker) hasToEnd(used, limit int64) bool {
 	if lw.overSince.IsZero() {
 		lw.overSince = time.Now()
 	}
-	beyondHard := used > monitorproto.HardMemoryLimit(limit)
+	beyondHard := used > proctree.HardMemoryLimit(limit)
 	return (beyondHard || time.Since(lw.overSince) > killGrace) && time.Since(lw.lastKill) > killGrace
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -196,7 +197,7 @@ func TestInterruptedInputRequest(t *testing.T) {
 		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 			p.sendReady()
 			turn := submitTurn(t, s, "cat")
-			p.withLock(func() { p.blockedReaders = []monitorproto.TerminalReader{{Key: "cat", Command: "cat"}} })
+			p.withLock(func() { p.blockedReaders = []pty.TerminalReader{{Key: "cat", Command: "cat"}} })
 			p.advanceTime(time.Second)
 			if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.Reader != "cat" {
 				t.Fatalf("got input request %+v", r.InputRequest)
@@ -221,7 +222,7 @@ func TestInterruptedInputRequest(t *testing.T) {
 		runWithFakeWorker(t, &Options{}, workers.Spec{}, func(t *testing.T, s *Session, p *fakeProcess) {
 			p.sendReady()
 			turn := submitTurn(t, s, "cat")
-			p.withLock(func() { p.blockedReaders = []monitorproto.TerminalReader{{Key: "cat", Command: "cat"}} })
+			p.withLock(func() { p.blockedReaders = []pty.TerminalReader{{Key: "cat", Command: "cat"}} })
 			p.advanceTime(time.Second)
 			p.withLock(func() { p.pendingSignals = make(chan struct{}) })
 			go func() { _, _ = s.Interrupt(t.Context(), turn) }()
@@ -378,7 +379,7 @@ func TestStartTimeout(t *testing.T) {
 		for ready, ended := range map[time.Duration]bool{earlyInputTimeout - 100*ms: false, time.Minute: true} {
 			t.Run(ready.String(), func(t *testing.T) {
 				runWithFakeWorker(t, &Options{}, workers.Spec{EarlyInputError: "it was kept out"}, func(t *testing.T, s *Session, p *fakeProcess) {
-					p.withLock(func() { p.blockedReaders = []monitorproto.TerminalReader{{Key: "main", Command: "fake"}} })
+					p.withLock(func() { p.blockedReaders = []pty.TerminalReader{{Key: "main", Command: "fake"}} })
 					p.advanceTime(ready)
 					if r := pollReply(t, s, 0); r.InputRequest != nil || (r.State == session.StateEnded) != ended {
 						t.Fatalf("got %v, input request %v", r.State, r.InputRequest)

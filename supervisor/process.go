@@ -7,6 +7,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 )
 
 // A launcher starts a worker's process and returns once it exists.
@@ -68,7 +69,7 @@ type processLimits interface {
 type terminal interface {
 	terminalStream
 	Restore() error
-	Resize(monitorproto.TerminalSize) error
+	Resize(pty.TerminalSize) error
 	IsRawMode() bool
 	HasForegroundJob() bool
 }
@@ -84,7 +85,7 @@ type terminalStream interface {
 
 // A readerFinder finds the programs that are blocked in a read of the terminal.
 type readerFinder interface {
-	Readers() []monitorproto.TerminalReader
+	Readers() []pty.TerminalReader
 	HasNoOtherReader() bool
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egress"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -357,7 +358,7 @@ func (s *Session) Resize(_ context.Context, size session.Size) error {
 	if w == nil {
 		return nil
 	}
-	return w.proc.terminal.Resize(monitorproto.TerminalSize(size))
+	return w.proc.terminal.Resize(pty.TerminalSize(size))
 }
 
 // Reset implements session.Session.

@@ -7,13 +7,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode"
 
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/userdirs"
@@ -21,6 +19,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -91,13 +91,13 @@ func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, 
 		Args: expandFilesDir(spec.Args, files),
 		Env:  s.newWorkerEnv(&spec, box.env, files),
 		Dir:  spec.Dir,
-		Size: monitorproto.TerminalSize(size),
+		Size: pty.TerminalSize(size),
 
 		Interactive: spec.UserTerminal,
 		Stdin:       spec.Program.Stdin,
 		PipedOutput: spec.Program.PipedOutput,
 
-		Limits:     monitorproto.ProcessLimits{Memory: spec.Limits.Memory, Processes: s.limitEnforcer.taskLimit(spec.Limits), CPUs: spec.Limits.CPUs, Files: spec.Limits.Files, Disk: spec.Limits.Disk},
+		Limits:     proctree.ProcessLimits{Memory: spec.Limits.Memory, Processes: s.limitEnforcer.taskLimit(spec.Limits), CPUs: spec.Limits.CPUs, Files: spec.Limits.Files, Disk: spec.Limits.Disk},
 		CPUs:       s.limitEnforcer.cpus,
 		RuntimeDir: userdirs.Runtime(environ.Getenv(s.o.Env)),
 		Sandbox:    box.sandbox,
@@ -137,22 +137,6 @@ func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, 
 		w.merger.isScreenOn, w.merger.onScreenChange = proc.terminal.IsRawMode, w.handleScreen
 	}
 	return w, nil
-}
-
-// newWorkerEnv returns the environment of a worker. sandboxEnv holds the changes that its sandbox
-// needs, and files is the worker's private directory.
-func (s *Session) newWorkerEnv(spec *workers.Spec, sandboxEnv []string, files string) []string {
-	changes := []string{"LISTEN_FDS", "LISTEN_PID"}
-	if !spec.UserTerminal {
-		changes = append(changes, "TERM=dumb", launch.PagerEnv)
-	}
-	changes = append(changes, sandboxEnv...)
-	changes = append(changes, expandFilesDir(spec.Env, files)...)
-	if !strings.ContainsFunc(files, unicode.IsSpace) {
-		changes = append(changes, expandFilesDir(spec.PlainEnv, files)...)
-	}
-	env := workerEnv(s.o.Env, s.o.ScrubEnv, changes, environ.IgnoresCase)
-	return append(env, openBLASEnv(env, s.limitEnforcer.memoryLimit(spec.Limits), runtime.NumCPU())...)
 }
 
 // expandFilesDir returns arguments or variables with workers.FilesDir replaced by the directory of

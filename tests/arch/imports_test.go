@@ -24,7 +24,7 @@ var mayImport = map[string]string{
 	"supervisor/internal/egress":               "workers supervisor/internal/egressipc internal/environ",
 	"supervisor/internal/procinfo":             "",
 	"supervisor/internal/launch":               "supervisor/internal/egressipc internal/environ supervisor/internal/monitorproto supervisor/internal/pty supervisor/internal/proctree supervisor/internal/monitor supervisor/internal/winpipe supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux",
-	"supervisor/internal/monitorproto":         "supervisor/internal/sandbox/plan",
+	"supervisor/internal/monitorproto":         "supervisor/internal/sandbox/plan supervisor/internal/proctree",
 	"supervisor/internal/sandbox/filestate":    "",
 	"supervisor/internal/sandbox/gitconfig":    "internal/text",
 	"supervisor/internal/sandbox/broker":       "supervisor/internal/sandbox/egressclient supervisor/internal/sandbox/filestate supervisor/internal/sandbox/foldedname supervisor/internal/sandbox/nameguard supervisor/internal/sandbox/plan supervisor/internal/sandbox/seccomp supervisor/internal/sandbox/workerview supervisor/internal/egressipc",
@@ -35,7 +35,7 @@ var mayImport = map[string]string{
 	"supervisor/internal/sandbox/workerview":   "",
 	"supervisor/internal/sandbox/plan":         "workers internal/shellword internal/text internal/systempath internal/paths supervisor/internal/sandbox/filestate supervisor/internal/sandbox/gitconfig",
 	"supervisor/internal/pty":                  "supervisor/internal/monitorproto supervisor/internal/procinfo",
-	"supervisor/internal/proctree":             "supervisor/internal/monitorproto supervisor/internal/procinfo",
+	"supervisor/internal/proctree":             "supervisor/internal/procinfo",
 	"supervisor/internal/winpipe":              "",
 	"supervisor/internal/monitor":              "supervisor/internal/sandbox/linux supervisor/internal/monitorproto supervisor/internal/procinfo supervisor/internal/proctree supervisor/internal/winpipe internal/environ supervisor/internal/sandbox/plan",
 
@@ -48,7 +48,7 @@ var mayImport = map[string]string{
 	"workers/conformance": "ipc workers internal/environ",
 	"workers/templates":   "",
 
-	"supervisor": "ipc timeline session workers internal/text supervisor/internal/egress supervisor/internal/launch supervisor/internal/monitorproto supervisor/internal/egressipc internal/paths internal/environ internal/userdirs supervisor/internal/proctree supervisor/internal/sandbox/filestate supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux",
+	"supervisor": "ipc timeline session workers internal/text supervisor/internal/egress supervisor/internal/launch supervisor/internal/monitorproto supervisor/internal/egressipc internal/paths internal/environ internal/userdirs supervisor/internal/proctree supervisor/internal/sandbox/filestate supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux supervisor/internal/pty",
 
 	"internal/namedpipe":               "",
 	"internal/shellword":               "internal/text",

@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 )
 
@@ -76,7 +75,7 @@ func (m *monitorClient) updateTaskLimit(u proctree.Usage) bool {
 
 // userTaskLimit returns a bound for all tasks of the user, the worker's included, if the kernel counts
 // them that way; 0 means none.
-func userTaskLimit(g *proctree.Cgroup, l monitorproto.ProcessLimits, s *SandboxConfig) int {
+func userTaskLimit(g *proctree.Cgroup, l proctree.ProcessLimits, s *SandboxConfig) int {
 	if s.hasNamespaces() && proctree.HasTaskCountPerNamespace() {
 		return 0
 	}

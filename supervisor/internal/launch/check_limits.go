@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 )
 
 // checkLimits returns an error for limits that this system does not have. It also returns one
 // if there is no monitor, which limits and a choice of processors need.
-func checkLimits(l monitorproto.ProcessLimits, cpus bool) error {
+func checkLimits(l proctree.ProcessLimits, cpus bool) error {
 	has := proctree.SupportedLimits
 	for _, one := range []struct {
 		given, has bool
@@ -26,7 +25,7 @@ func checkLimits(l monitorproto.ProcessLimits, cpus bool) error {
 			return fmt.Errorf("limit on %s: %w on this system; remove it", one.what, errors.ErrUnsupported)
 		}
 	}
-	if (l != (monitorproto.ProcessLimits{}) || cpus) && !IsMonitorAvailable() {
+	if (l != (proctree.ProcessLimits{}) || cpus) && !IsMonitorAvailable() {
 		return errors.New("limits need the monitor; call MonitorMain first in main")
 	}
 	return nil

@@ -101,7 +101,7 @@ func JobLimits(p *WorkerProcess) (l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
 }
 
 // NewJobLimits returns the limits for a job.
-func NewJobLimits(l monitorproto.ProcessLimits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
+func NewJobLimits(l proctree.ProcessLimits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
 	return proctree.JobLimits(l)
 }
 

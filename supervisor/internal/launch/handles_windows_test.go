@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 )
 
 // wantNoLeaks repeats a cycle and wants as many handles and goroutines after it as before.
@@ -98,7 +99,7 @@ func TestHandleLeaks(t *testing.T) {
 			for range 3 {
 				all.Go(func() { w.Kill(); w.Close() })
 				all.Go(func() { w.Signal(monitorproto.Interrupt, monitorproto.Worker) })
-				all.Go(func() { w.Terminal().Resize(monitorproto.TerminalSize{Rows: 20, Cols: 100}) })
+				all.Go(func() { w.Terminal().Resize(pty.TerminalSize{Rows: 20, Cols: 100}) })
 				all.Go(func() { w.Channel().Read(make([]byte, 1)) })
 				all.Go(func() { w.MemoryBytes() })
 			}
@@ -169,7 +170,7 @@ func TestTerminalEnd_Windows(t *testing.T) {
 	t.Run("calls after the end return errors", func(t *testing.T) {
 		w := startRole(t, "exit", "0")
 		waitClosed(t, "end of its tree", w.Done())
-		if err := w.Terminal().Resize(monitorproto.TerminalSize{Rows: 20, Cols: 100}); !errors.Is(err, monitorproto.ErrEnded) {
+		if err := w.Terminal().Resize(pty.TerminalSize{Rows: 20, Cols: 100}); !errors.Is(err, monitorproto.ErrEnded) {
 			t.Errorf("resize: got %v, want ErrEnded", err)
 		}
 		if err := w.Terminal().WriteInput([]byte("x"), false); !errors.Is(err, os.ErrClosed) {

@@ -12,17 +12,19 @@ import (
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitor"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linux"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
 // A StartConfig describes the process to start and its environment.
 type StartConfig struct {
-	Path string                    // the executable, absolute; not looked up in PATH
-	Args []string                  // without argv[0], which is Path
-	Env  []string                  // the complete environment; REPL_IPC and TURNSTONE_TAG are added
-	Dir  string                    // the working directory; "" means the caller's
-	Size monitorproto.TerminalSize // of the terminal
+	Path string           // the executable, absolute; not looked up in PATH
+	Args []string         // without argv[0], which is Path
+	Env  []string         // the complete environment; REPL_IPC and TURNSTONE_TAG are added
+	Dir  string           // the working directory; "" means the caller's
+	Size pty.TerminalSize // of the terminal
 
 	// Interactive makes the terminal a user's: programs may read single keys, see pty.Terminal.IsRawMode.
 	Interactive bool
@@ -38,7 +40,7 @@ type StartConfig struct {
 
 	// Limits bound what the worker and everything it starts may use. A limit that the system
 	// does not support fails the start at the step "limits".
-	Limits monitorproto.ProcessLimits
+	Limits proctree.ProcessLimits
 
 	// RuntimeDir is the directory where the user's services listen (XDG_RUNTIME_DIR). Their
 	// manager is asked for a control group if a limit needs one; with "" it is not asked.

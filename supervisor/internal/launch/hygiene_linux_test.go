@@ -19,7 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 )
 
 func TestWorker(t *testing.T) {
@@ -90,9 +90,9 @@ func TestWorker(t *testing.T) {
 	t.Run("gets the terminal size of the command", func(t *testing.T) {
 		t.Parallel()
 		for _, c := range []struct {
-			size monitorproto.TerminalSize
+			size pty.TerminalSize
 			want string
-		}{{monitorproto.TerminalSize{}, "40 120"}, {monitorproto.TerminalSize{Rows: 7, Cols: 33}, "7 33"}} {
+		}{{pty.TerminalSize{}, "40 120"}, {pty.TerminalSize{Rows: 7, Cols: 33}, "7 33"}} {
 			w := startCommand(t, &launch.StartConfig{Path: findProgram(t, "stty"), Args: []string{"size"}, Size: c.size})
 			if got := strings.TrimSpace(w.waitAll(t)); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)

@@ -40,7 +40,7 @@ type monitorClient struct {
 	partialCommand    bool       // guarded by commandMu; the monitor has received only part of a command
 	log               monitorproto.MonitorLog
 	cgroup            *proctree.Cgroup // nil without one
-	limits            monitorproto.ProcessLimits
+	limits            proctree.ProcessLimits
 	sandboxConfig     *SandboxConfig // nil without a sandbox
 	isConfined        bool
 	sandboxPlan       *plan.Plan                  // nil without one
@@ -408,7 +408,7 @@ func (m *monitorClient) reapMonitor(killed bool) (remains []int) {
 }
 
 func (m *monitorClient) memoryBytes() int64 { return m.tree.ResidentMemory() }
-func (m *monitorClient) findReaders() []monitorproto.TerminalReader {
+func (m *monitorClient) findReaders() []pty.TerminalReader {
 	return m.pty.FindReaders(m.tree.Root, true)
 }
 func (m *monitorClient) canSeeReaders() bool { return pty.CanSeeReaders(m.pty.WorkerGroup) }

@@ -370,6 +370,6 @@ func (m *monitorClient) withAccounting(e monitorproto.Exit) monitorproto.Exit {
 	return e
 }
 
-func (m *monitorClient) memoryBytes() int64                         { return m.job.MemoryBytes(m.monitorPID) }
-func (m *monitorClient) findReaders() []monitorproto.TerminalReader { return nil }
-func (m *monitorClient) canSeeReaders() bool                        { return false }
+func (m *monitorClient) memoryBytes() int64                { return m.job.MemoryBytes(m.monitorPID) }
+func (m *monitorClient) findReaders() []pty.TerminalReader { return nil }
+func (m *monitorClient) canSeeReaders() bool               { return false }

@@ -50,7 +50,7 @@ type backend interface {
 	// returns the pids of the survivors.
 	run(ended func(monitorproto.Exit), notice func(string)) (remains []int)
 	// findReaders returns nil if readers cannot be seen.
-	findReaders() []monitorproto.TerminalReader
+	findReaders() []pty.TerminalReader
 	canSeeReaders() bool
 	usageBackend
 	sandboxBackend
@@ -218,7 +218,7 @@ func (p *WorkerProcess) UncountedMemory() string { return p.uncountedMemory }
 
 // Readers returns the threads of the tree that are blocked reading the terminal while its
 // input queue is empty. It takes one snapshot, in about 100 µs.
-func (p *WorkerProcess) Readers() []monitorproto.TerminalReader { return p.backend.findReaders() }
+func (p *WorkerProcess) Readers() []pty.TerminalReader { return p.backend.findReaders() }
 
 // HasNoOtherReader reports whether Readers could find only the worker's main thread: the
 // worker certainly has no children, and no second thread that waits for the terminal. It

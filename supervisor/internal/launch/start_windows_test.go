@@ -17,6 +17,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 )
 
 func TestStart_Windows(t *testing.T) {
@@ -44,7 +46,7 @@ func TestStart_Windows(t *testing.T) {
 			{"missing program", launch.StartConfig{Path: missing}, "exec", missing, fs.ErrNotExist, "install it"},
 			{"file in no known format", launch.StartConfig{Path: garbage}, "exec", garbage, windows.ERROR_BAD_EXE_FORMAT, "program for this system"},
 			{"environment with a zero byte", launch.StartConfig{Path: self, Env: []string{"A=\x00"}}, "environment", "", nil, "remove it"},
-			{"terminal without columns", launch.StartConfig{Path: self, Size: monitorproto.TerminalSize{Rows: 1}}, "terminal", "", nil, "CreatePseudoConsole"},
+			{"terminal without columns", launch.StartConfig{Path: self, Size: pty.TerminalSize{Rows: 1}}, "terminal", "", nil, "CreatePseudoConsole"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				p, err := launch.Start(&c.command)
@@ -92,7 +94,7 @@ func TestStart_Windows(t *testing.T) {
 	t.Run("the job ends with its last handle, without breakaway", func(t *testing.T) {
 		const always = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION
 		for memory, flags := range map[int64]uint32{0: always, 512 << 20: always | windows.JOB_OBJECT_LIMIT_JOB_MEMORY} {
-			limits := launch.NewJobLimits(monitorproto.ProcessLimits{Memory: memory})
+			limits := launch.NewJobLimits(proctree.ProcessLimits{Memory: memory})
 			if !testexec.IsWine() { // Wine does not show the arguments
 				c := newRoleCommand("forever")
 				c.Limits.Memory = memory
@@ -422,7 +424,7 @@ func TestTerminal_Windows(t *testing.T) {
 			t.Skip("Wine's ResizePseudoConsole is not implemented")
 		}
 		w := startRole(t, "forever")
-		if err := w.Terminal().Resize(monitorproto.TerminalSize{Rows: 30, Cols: 100}); err != nil {
+		if err := w.Terminal().Resize(pty.TerminalSize{Rows: 30, Cols: 100}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -11,12 +11,13 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 )
 
 // waitReader waits until a thread of the tree blocks in reading the terminal.
-func waitReader(t testing.TB, w testWorker) monitorproto.TerminalReader {
+func waitReader(t testing.TB, w testWorker) pty.TerminalReader {
 	t.Helper()
-	var got []monitorproto.TerminalReader
+	var got []pty.TerminalReader
 	wait.Until(t, "the terminal has a reader", func() bool {
 		got = w.Readers()
 		return len(got) > 0
@@ -36,7 +37,7 @@ func writeAnswer(t testing.TB, w testWorker, steps ...inputStep) (secrets []bool
 	t.Helper()
 	key := ""
 	for _, s := range steps {
-		var r monitorproto.TerminalReader
+		var r pty.TerminalReader
 		wait.Until(t, "the terminal has a new reader", func() bool {
 			for _, r = range w.Readers() {
 				if r.Key != key {
@@ -224,7 +225,7 @@ func TestResize(t *testing.T) {
 	t.Parallel()
 	w := startBash(t, "trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done")
 	w.waitLine(t, "ready")
-	if err := w.Terminal().Resize(monitorproto.TerminalSize{Rows: 11, Cols: 22}); err != nil {
+	if err := w.Terminal().Resize(pty.TerminalSize{Rows: 11, Cols: 22}); err != nil {
 		t.Fatal(err)
 	}
 	w.waitLine(t, "11 22")
@@ -385,7 +386,7 @@ time.sleep(1000)
 		first := waitReader(t, w)
 		writeAnswer(t, w, inputStep{text: "a\n"})
 		w.waitLine(t, "a")
-		var second monitorproto.TerminalReader
+		var second pty.TerminalReader
 		wait.Until(t, "the second wait begins", func() bool {
 			r := w.Readers()
 			if len(r) == 0 {

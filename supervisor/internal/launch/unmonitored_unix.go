@@ -137,7 +137,7 @@ func (p *unmonitoredProcess) run(ended func(monitorproto.Exit), _ func(string)) 
 }
 
 func (p *unmonitoredProcess) memoryBytes() int64 { return p.tree.ResidentMemory() }
-func (p *unmonitoredProcess) findReaders() []monitorproto.TerminalReader {
+func (p *unmonitoredProcess) findReaders() []pty.TerminalReader {
 	return p.pty.FindReaders(p.tree.Root, false)
 }
 func (p *unmonitoredProcess) canSeeReaders() bool { return pty.CanSeeReaders(p.tree.Root) }

@@ -103,7 +103,7 @@ func Run() {
 	// 10. Report the start, then serve.
 	s.sendEvent(monitorproto.MonitorEvent{Kind: monitorproto.EventStarted, PID: s.outerPID(s.worker), Notices: s.notices})
 	os.Chdir("/") // do not keep the user's directory busy after the worker has left it
-	s.oomCounter = proctree.NewOOMCounter(command)
+	s.oomCounter = proctree.NewOOMCounter(string(command.WorkerCgroup), command.Limits.Memory)
 	if s.sandbox != nil {
 		surviveSignals()
 	}
@@ -147,7 +147,7 @@ func (m *monitor) prepareThread(command *monitorproto.WorkerCommand) proctree.Cg
 		runtime.LockOSThread()
 	}
 	m.exitOnError("limits", "", proctree.SetCPUAffinity(command.CPUs, command.Limits.CPUs))
-	group, err := proctree.OpenCgroupSwitch(command)
+	group, err := proctree.OpenCgroupSwitch(string(command.WorkerCgroup), string(command.MonitorCgroup))
 	m.exitOnError("limits", string(command.WorkerCgroup), err)
 	m.enterSandbox(command)
 	if command.Limits.Disk > 0 { // a write beyond the limit is an error in the language, and does not end the worker
@@ -172,7 +172,8 @@ func (m *monitor) startWorker(command *monitorproto.WorkerCommand, group proctre
 	unix.Close(fdWorkerIn)
 	unix.Close(fdWorkerOut)
 	limited := make(chan error, 1) // set by another thread: this one's filter would suspend the call, and the goroutine that answers it
-	go func() { limited <- proctree.SetRlimits(pid, command, m.sandbox != nil) }()
+	scope := proctree.RlimitScope{HasCgroup: len(command.WorkerCgroup) > 0, Sandboxed: m.sandbox != nil, MaxUserTasks: command.MaxUserTasks}
+	go func() { limited <- proctree.SetRlimits(pid, command.Limits, scope) }()
 	if err := <-limited; err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: the worker has already ended
 		unix.Kill(-m.worker, unix.SIGKILL)
 		m.exitOnError("limits", "", err)

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"syscall"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
@@ -57,7 +58,7 @@ type WorkerCommand struct {
 	Output string `json:",omitempty"` // the name of a pipe; "": the terminal
 
 	Sandbox *plan.Plan `json:",omitempty"`
-	Limits  ProcessLimits
+	Limits  proctree.ProcessLimits
 	CPUs    []int `json:",omitempty"` // the processors that Limits chooses from; none: all
 
 	WorkerCgroup  []byte `json:",omitempty"` // the control group of the worker; "" without one, as on most systems

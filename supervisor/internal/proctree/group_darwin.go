@@ -2,8 +2,6 @@ package proctree
 
 import (
 	"context"
-
-	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // macOS has neither control groups nor limits that they could enforce.
@@ -15,7 +13,7 @@ type (
 )
 
 // NewCgroup creates nothing.
-func NewCgroup(context.Context, int, string, monitorproto.ProcessLimits, string) (*Cgroup, error) {
+func NewCgroup(context.Context, int, string, ProcessLimits, string) (*Cgroup, error) {
 	return nil, nil
 }
 
@@ -26,7 +24,7 @@ func (*Cgroup) RemoveDir() {}
 func (*Cgroup) GroupDirs() (_, _ []byte) { return nil, nil }
 
 // OpenCgroupSwitch opens nothing.
-func OpenCgroupSwitch(*monitorproto.WorkerCommand) (CgroupSwitch, error) { return CgroupSwitch{}, nil }
+func OpenCgroupSwitch(string, string) (CgroupSwitch, error) { return CgroupSwitch{}, nil }
 
 // JoinWorkerGroup does nothing.
 func (CgroupSwitch) JoinWorkerGroup() error { return nil }

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
 	"golang.org/x/sys/unix"
 )
@@ -43,7 +42,7 @@ var (
 
 // NewCgroup creates the group of a worker whose monitor waits for its command, if a limit needs one. The
 // error says why there is no group.
-func NewCgroup(ctx context.Context, monitor int, tag string, l monitorproto.ProcessLimits, services string) (*Cgroup, error) {
+func NewCgroup(ctx context.Context, monitor int, tag string, l ProcessLimits, services string) (*Cgroup, error) {
 	if l.Memory == 0 && l.Processes == 0 {
 		return nil, nil
 	}
@@ -70,10 +69,10 @@ func NewCgroup(ctx context.Context, monitor int, tag string, l monitorproto.Proc
 
 // setLimits sets the group's limits. Programs are killed at the one on memory. The runtime is refused
 // memory before that, so that its language raises an error.
-func (c *Cgroup) setLimits(l monitorproto.ProcessLimits) error {
+func (c *Cgroup) setLimits(l ProcessLimits) error {
 	var err error
 	if l.Memory > 0 {
-		err = c.writeLimit("memory.max", monitorproto.HardMemoryLimit(l.Memory)+2*l.Disk)
+		err = c.writeLimit("memory.max", HardMemoryLimit(l.Memory)+2*l.Disk)
 		if swapErr := c.writeLimit("memory.swap.max", 0); !errors.Is(swapErr, os.ErrNotExist) { // not every kernel counts swap
 			err = errors.Join(err, swapErr)
 		}
@@ -268,20 +267,20 @@ func awaitCgroup(ctx context.Context, pid, unit string) (dir string, err error) 
 // monitor is confined. Descriptors of -1 mean that there is no group.
 type CgroupSwitch struct{ workerFD, monitorFD int }
 
-// OpenCgroupSwitch opens the files of the groups that the command names.
-func OpenCgroupSwitch(c *monitorproto.WorkerCommand) (e CgroupSwitch, err error) {
+// OpenCgroupSwitch opens the files of both groups, of which the worker's is "" if there is none.
+func OpenCgroupSwitch(worker, monitor string) (e CgroupSwitch, err error) {
 	e = CgroupSwitch{-1, -1}
-	if len(c.WorkerCgroup) == 0 {
+	if worker == "" {
 		return e, nil
 	}
-	if e.workerFD, err = openProcsFile(c.WorkerCgroup); err == nil {
-		e.monitorFD, err = openProcsFile(c.MonitorCgroup)
+	if e.workerFD, err = openProcsFile(worker); err == nil {
+		e.monitorFD, err = openProcsFile(monitor)
 	}
 	return e, err
 }
 
-func openProcsFile(dir []byte) (int, error) {
-	return unix.Open(filepath.Join(string(dir), "cgroup.procs"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+func openProcsFile(dir string) (int, error) {
+	return unix.Open(filepath.Join(dir, "cgroup.procs"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
 }
 
 // JoinWorkerGroup moves this process into the worker's group, so that its new children start there.
@@ -300,7 +299,7 @@ func joinCgroup(fd int) error {
 	return err
 }
 
-// GroupDirs returns the group directories of the worker and of its monitor, for a WorkerCommand.
+// GroupDirs returns the group directories of the worker and of its monitor, as the monitor gets them.
 func (c *Cgroup) GroupDirs() (worker, monitor []byte) {
 	if c == nil {
 		return nil, nil

@@ -8,7 +8,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"golang.org/x/sys/windows"
 )
 
@@ -19,7 +18,7 @@ type Job struct {
 	port               windows.Handle // receives messages about the job; closed by readMessages
 	emptied            chan struct{}  // holds one message: the job may be empty now
 	listenDone         chan struct{}  // closed when readMessages has ended; nil before it starts
-	limits             monitorproto.ProcessLimits
+	limits             ProcessLimits
 	memoryLimitReached atomic.Bool // the memory limit was reached
 
 	mu     sync.Mutex
@@ -52,7 +51,7 @@ var ErrProcessEnded = errors.New("the process has ended")
 const terminatedCode = 1
 
 // NewJob creates a job with these limits.
-func NewJob(l monitorproto.ProcessLimits) (_ *Job, err error) {
+func NewJob(l ProcessLimits) (_ *Job, err error) {
 	j := &Job{limits: l, emptied: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
@@ -83,7 +82,7 @@ func NewJob(l monitorproto.ProcessLimits) (_ *Job, err error) {
 // JobLimits returns the limits of a job in the system's form. Such a job ends its processes with its
 // last handle, lets none leave, and bounds the bytes that they commit and their number. The monitor
 // counts as one.
-func JobLimits(given monitorproto.ProcessLimits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
+func JobLimits(given ProcessLimits) windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION {
 	var l windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
 	// A crash ends a process at once, because no user could answer a dialog.
 	l.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION

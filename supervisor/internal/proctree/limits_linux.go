@@ -8,13 +8,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
 	"golang.org/x/sys/unix"
 )
 
 // SupportedLimits are the limits that Linux supports; 1 stands for any value.
-var SupportedLimits = monitorproto.ProcessLimits{Memory: 1, Processes: 1, CPUs: 1, Files: 1, Disk: 1}
+var SupportedLimits = ProcessLimits{Memory: 1, Processes: 1, CPUs: 1, Files: 1, Disk: 1}
 
 // SetCPUAffinity puts this thread, and what it starts, on n of these processors; 0 means all of
 // them. Without processors, it chooses from those that the thread may use.
@@ -92,8 +91,8 @@ const (
 // SetRlimits sets the limits that the kernel enforces for each process, or for each user in a
 // namespace, and that a worker's children inherit. The kernel counts the processes of a sandbox
 // separately, together with the threads of the monitor. Otherwise it counts all tasks of the
-// user. Then the supervisor counts, and WorkerCommand.MaxUserTasks stops a fork bomb that is faster.
-func SetRlimits(pid int, p *monitorproto.WorkerCommand, boxed bool) error {
+// user. Then the supervisor counts, and RlimitScope.MaxUserTasks stops a fork bomb that is faster.
+func SetRlimits(pid int, l ProcessLimits, scope RlimitScope) error {
 	set := func(resource int, n int64) error {
 		var now unix.Rlimit
 		if err := unix.Prlimit(pid, resource, nil, &now); err != nil {
@@ -102,9 +101,8 @@ func SetRlimits(pid int, p *monitorproto.WorkerCommand, boxed bool) error {
 		most := min(uint64(n), now.Max)
 		return unix.Prlimit(pid, resource, &unix.Rlimit{Cur: most, Max: most}, nil)
 	}
-	l := p.Limits
 	files := int64(l.Files)
-	if most := max(l.Memory/bytesPerSocket, minFiles); l.Memory > 0 && len(p.WorkerCgroup) == 0 && (files == 0 || files > most) {
+	if most := max(l.Memory/bytesPerSocket, minFiles); l.Memory > 0 && !scope.HasCgroup && (files == 0 || files > most) {
 		files = most
 	}
 	if files > 0 {
@@ -118,12 +116,12 @@ func SetRlimits(pid int, p *monitorproto.WorkerCommand, boxed bool) error {
 		}
 	}
 	switch {
-	case p.MaxUserTasks > 0: // soft, because it changes with what else the user starts
-		SetSoftLimit(pid, unix.RLIMIT_NPROC, func(uint64) uint64 { return uint64(p.MaxUserTasks) })
-	case boxed && l.Processes > 0:
+	case scope.MaxUserTasks > 0: // soft, because it changes with what else the user starts
+		SetSoftLimit(pid, unix.RLIMIT_NPROC, func(uint64) uint64 { return uint64(scope.MaxUserTasks) })
+	case scope.Sandboxed && l.Processes > 0:
 		own, _ := os.ReadDir("/proc/self/task") // not by pid: this thread may see the /proc of the machine, where our pid is another process
 		return set(unix.RLIMIT_NPROC, int64(l.Processes+len(own)))
-	case boxed:
+	case scope.Sandboxed:
 		if most := sandboxTaskLimit(); most > 0 {
 			return set(unix.RLIMIT_NPROC, most)
 		}
@@ -149,7 +147,7 @@ func sandboxTaskLimit() int64 {
 
 // TaskLimit returns a bound for all tasks of the user, the worker's included; 0 means none. It is for
 // kernels that count them together: see HasTaskCountPerNamespace.
-func (c *Cgroup) TaskLimit(l monitorproto.ProcessLimits, sandboxed bool) int {
+func (c *Cgroup) TaskLimit(l ProcessLimits, sandboxed bool) int {
 	switch {
 	case l.Processes > 0 && c == nil: // the kernel counts those of a control group
 		return countUserTasks() + max(taskLimitFactor*l.Processes, baseSandboxTasks)

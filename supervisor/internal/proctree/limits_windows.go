@@ -1,6 +1,4 @@
 package proctree
 
-import "github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
-
 // SupportedLimits are the limits that a job supports; 1 stands for any value.
-var SupportedLimits = monitorproto.ProcessLimits{Memory: 1, Processes: 1}
+var SupportedLimits = ProcessLimits{Memory: 1, Processes: 1}

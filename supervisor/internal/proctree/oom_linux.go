@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 // An OOMCounter detects whether the kernel's out-of-memory killer has acted since the counter was
@@ -17,10 +15,11 @@ type OOMCounter struct {
 	Limit    int64 // bytes, of the worker's group; 0 without one
 }
 
-// NewOOMCounter returns a counter for the worker of a command, which starts with the count of now.
-func NewOOMCounter(p *monitorproto.WorkerCommand) OOMCounter {
-	if len(p.WorkerCgroup) > 0 {
-		return OOMCounter{file: memoryEventsFile(string(p.WorkerCgroup)), Limit: p.Limits.Memory}
+// NewOOMCounter returns a counter that starts with the count of now. workerCgroup is the worker's group
+// with its memory limit; it may be "".
+func NewOOMCounter(workerCgroup string, memory int64) OOMCounter {
+	if workerCgroup != "" {
+		return OOMCounter{file: memoryEventsFile(workerCgroup), Limit: memory}
 	}
 	groups, _ := os.ReadFile("/proc/self/cgroup")
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")

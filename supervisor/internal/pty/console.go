@@ -65,13 +65,13 @@ const wideColumns = 1000
 // ConsoleSize returns the size of a worker's pseudo console, and environment variables for the width
 // that programs should use, if that is less. The worker's own variables take precedence. TQDM_NCOLS is
 // needed because tqdm ignores COLUMNS on Windows: its bar would fill the console.
-func ConsoleSize(size monitorproto.TerminalSize, interactive bool) (monitorproto.TerminalSize, []string) {
+func ConsoleSize(size TerminalSize, interactive bool) (TerminalSize, []string) {
 	s := size.OrDefault()
-	if size != (monitorproto.TerminalSize{}) || interactive {
+	if size != (TerminalSize{}) || interactive {
 		return s, nil
 	}
 	env := []string{fmt.Sprintf("COLUMNS=%d", s.Cols), fmt.Sprintf("LINES=%d", s.Rows), fmt.Sprintf("TQDM_NCOLS=%d", s.Cols)}
-	return monitorproto.TerminalSize{Rows: s.Rows, Cols: wideColumns}, env
+	return TerminalSize{Rows: s.Rows, Cols: wideColumns}, env
 }
 
 // toKeystrokes returns text as a user would type it: Enter is a carriage return.

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 )
 
 const (
@@ -57,14 +55,14 @@ func TestNoiseFilter(t *testing.T) {
 func TestConsoleSize(t *testing.T) {
 	sizeEnv := []string{"COLUMNS=120", "LINES=40", "TQDM_NCOLS=120"}
 	for name, c := range map[string]struct {
-		given       monitorproto.TerminalSize
+		given       TerminalSize
 		interactive bool
-		size        monitorproto.TerminalSize
+		size        TerminalSize
 		sizeEnv     []string
 	}{
-		"an agent's": {monitorproto.TerminalSize{}, false, monitorproto.TerminalSize{Rows: 40, Cols: 1000}, sizeEnv},
-		"a user's":   {monitorproto.TerminalSize{}, true, monitorproto.TerminalSize{Rows: 40, Cols: 120}, nil},
-		"a size":     {monitorproto.TerminalSize{Rows: 30, Cols: 90}, false, monitorproto.TerminalSize{Rows: 30, Cols: 90}, nil},
+		"an agent's": {TerminalSize{}, false, TerminalSize{Rows: 40, Cols: 1000}, sizeEnv},
+		"a user's":   {TerminalSize{}, true, TerminalSize{Rows: 40, Cols: 120}, nil},
+		"a size":     {TerminalSize{Rows: 30, Cols: 90}, false, TerminalSize{Rows: 30, Cols: 90}, nil},
 	} {
 		if size, sizeEnv := ConsoleSize(c.given, c.interactive); size != c.size || !slices.Equal(sizeEnv, c.sizeEnv) {
 			t.Errorf("%s: got %v and %q, want %v and %q", name, size, sizeEnv, c.size, c.sizeEnv)

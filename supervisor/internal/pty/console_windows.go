@@ -69,7 +69,7 @@ type outputSource struct {
 }
 
 // OpenConsole starts a program in a new pseudo console.
-func OpenConsole(tag, commandLine string, env []string, s monitorproto.TerminalSize) (*Console, error) {
+func OpenConsole(tag, commandLine string, env []string, s TerminalSize) (*Console, error) {
 	pty, err := conpty.Start(commandLine,
 		conpty.ConPtyDimensions(int(s.Cols), int(s.Rows)), conpty.ConPtyEnv(env))
 	if err != nil {
@@ -292,7 +292,7 @@ func (c *Console) AwaitMarker(marker uint64) {
 	}
 }
 
-func (c *Console) setSize(s monitorproto.TerminalSize) error {
+func (c *Console) setSize(s TerminalSize) error {
 	c.ptyMu.Lock()
 	defer c.ptyMu.Unlock()
 	if c.isFreed {

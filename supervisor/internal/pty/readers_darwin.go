@@ -1,9 +1,7 @@
 package pty
 
-import "github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
-
 // CanSeeReaders is false: macOS does not show what a thread of another process waits for.
 func CanSeeReaders(int) bool { return false }
 
 // FindReaders finds none, because they are not seen here.
-func (p *Master) FindReaders(root int, monitor bool) []monitorproto.TerminalReader { return nil }
+func (p *Master) FindReaders(root int, monitor bool) []TerminalReader { return nil }

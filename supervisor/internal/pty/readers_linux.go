@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/procinfo"
 	"golang.org/x/sys/unix"
 )
@@ -21,15 +20,15 @@ func CanSeeReaders(worker int) bool { return procinfo.ReadProc(worker, "syscall"
 // Only an indefinite wait counts: a read, or a poll, select or epoll_wait without a timeout.
 // With a timeout, the program has other things to do. A thread that is stopped in its call does
 // not wait for input: it waits to be continued.
-func (p *Master) FindReaders(root int, isMonitor bool) []monitorproto.TerminalReader {
-	var found []monitorproto.TerminalReader
+func (p *Master) FindReaders(root int, isMonitor bool) []TerminalReader {
+	var found []TerminalReader
 	procinfo.VisitThreads(root, func(pid int, tid string) {
 		if pid == root && isMonitor {
 			return
 		}
 		call, ok := parseBlockedCall(procinfo.ReadProc(pid, "task/"+tid+"/syscall"))
 		if ok && p.waitsForInput(pid, call) {
-			found = append(found, monitorproto.TerminalReader{PID: pid, TID: procinfo.ParseInt(tid)})
+			found = append(found, TerminalReader{PID: pid, TID: procinfo.ParseInt(tid)})
 		}
 	})
 	if len(found) == 0 {

@@ -16,8 +16,6 @@
 //	releaseConsole  EndConsole               the pseudo console and its sources have ended
 package pty
 
-import "github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
-
 // A Terminal is the supervisor's end of the worker's terminal. Its methods may be called
 // concurrently, except that only one WriteInput may run at a time. Restore ends a WriteInput in
 // progress.
@@ -46,7 +44,7 @@ type ttyInput interface {
 // A ttyState is the part of a tty that holds its modes, size and foreground group.
 type ttyState interface {
 	restoreState() error
-	setSize(monitorproto.TerminalSize) error
+	setSize(TerminalSize) error
 	isRawMode() bool
 	hasForegroundJob() bool
 }
@@ -76,7 +74,7 @@ func (t *Terminal) SyncOutput() { t.tty.syncOutput() }
 func (t *Terminal) Restore() error { return t.tty.restoreState() }
 
 // Resize sets the terminal's size. The system notifies the programs on it.
-func (t *Terminal) Resize(s monitorproto.TerminalSize) error { return t.tty.setSize(s.OrDefault()) }
+func (t *Terminal) Resize(s TerminalSize) error { return t.tty.setSize(s.OrDefault()) }
 
 // IsRawMode reports whether a program reads each key as it is typed, as editors, pagers and shells
 // do. It is known only for an interactive terminal on Unix, as of the last TryRead.
@@ -93,3 +91,28 @@ func (t *Terminal) Close() error { return t.tty.Close() }
 // HasForegroundJob reports whether a program has put its own process group in the foreground, as a
 // shell does with its jobs. It is known only on Unix.
 func (t *Terminal) HasForegroundJob() bool { return t.tty.hasForegroundJob() }
+
+// TerminalSize is the size of a terminal in character cells; the zero value means 40 rows and 120
+// columns.
+type TerminalSize struct{ Rows, Cols uint16 }
+
+// OrDefault returns s, or the default size for the zero value.
+func (s TerminalSize) OrDefault() TerminalSize {
+	if s == (TerminalSize{}) {
+		return TerminalSize{Rows: 40, Cols: 120}
+	}
+	return s
+}
+
+// A TerminalReader is a thread of the worker's tree that is blocked in reading the
+// terminal.
+type TerminalReader struct {
+	PID, TID int
+	Command  string // the name of its program, as the kernel stores it (15 bytes)
+	// Secret means that the terminal does not echo lines now: a password is expected.
+	Secret bool
+	// Key identifies this one blocked call. It changes once the thread has run, even if the thread
+	// is back in the same call. It also changes if the kernel woke the thread for input that another
+	// reader took.
+	Key string
+}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/creack/pty"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"golang.org/x/sys/unix"
 )
 
@@ -53,7 +52,7 @@ type Master struct {
 }
 
 // OpenMaster opens a terminal, interactive or not. It also returns the slave, which the caller must close.
-func OpenMaster(size monitorproto.TerminalSize, interactive bool) (_ *Master, slave *os.File, err error) {
+func OpenMaster(size TerminalSize, interactive bool) (_ *Master, slave *os.File, err error) {
 	blocking, slave, err := pty.Open()
 	if err != nil {
 		return nil, nil, err
@@ -162,7 +161,7 @@ func (p *Master) awaitOutput(take func() bool) error {
 	return nil
 }
 
-func (p *Master) setSize(s monitorproto.TerminalSize) error {
+func (p *Master) setSize(s TerminalSize) error {
 	return p.withMasterFD(func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: s.Rows, Col: s.Cols})
 	})
