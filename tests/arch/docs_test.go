@@ -3,10 +3,12 @@ package arch
 import (
 	"encoding/json"
 	"go/ast"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -67,7 +69,7 @@ func TestDocuments(t *testing.T) {
 				}
 			}
 		}
-		named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*(?:_[A-Za-z0-9_]+)?)(?:/([^`]+))?`")
+		named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*(?:_[A-Za-z0-9_]*)?)([*…]|\\.\\.\\.)?(?:/([^`]+))?`")
 		wire, err := os.ReadFile(filepath.Join(tr.root, "client", "wire.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -78,7 +80,14 @@ func TestDocuments(t *testing.T) {
 				continue
 			}
 			for _, match := range named.FindAllStringSubmatch(text, -1) {
-				if sub, ok := functions[match[1]]; !ok || match[2] != "" && !sub[match[2]] {
+				if strings.HasSuffix(match[1], "_") || match[2] != "" { // all tests with that beginning
+					begins := func(name string) bool { return strings.HasPrefix(name, match[1]) }
+					if !slices.ContainsFunc(slices.Collect(maps.Keys(functions)), begins) {
+						t.Errorf("%s names %s, but no test of this tree begins so", name, match[0])
+					}
+					continue
+				}
+				if sub, ok := functions[match[1]]; !ok || match[3] != "" && !sub[match[3]] {
 					t.Errorf("%s names %s, which is not a test of this tree", name, match[0])
 				}
 			}
