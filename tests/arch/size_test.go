@@ -12,6 +12,7 @@ const (
 	maxFunctionLines    = 80
 	maxFileLines        = 600
 	maxPackageFiles     = 25
+	maxPackageLines     = 3000
 )
 
 func TestSizes(t *testing.T) {
@@ -56,6 +57,7 @@ func TestSizes(t *testing.T) {
 	t.Run("files and packages", func(t *testing.T) {
 		c := check(t, exceptions{
 			"cmd/internal/cli":              "divided into groups of commands",
+			"cmd/internal/daemon":           "the calls of one server, which share its sessions, locks and readers",
 			"supervisor":                    "the session machine is one subject, whose methods belong together",
 			"workers/conformance/checks.go": "one list of checks",
 		})
@@ -63,18 +65,23 @@ func TestSizes(t *testing.T) {
 			if isTestCode(p.name) {
 				continue
 			}
-			files := 0
+			files, total := 0, 0
 			for _, f := range p.files {
 				if f.test {
 					continue
 				}
 				files++
-				if lines := tr.fset.Position(f.ast.FileEnd).Line; lines > maxFileLines {
+				lines := tr.fset.Position(f.ast.FileEnd).Line
+				total += lines
+				if lines > maxFileLines {
 					c.violation(p.name+"/"+f.name, "%s/%s has %d lines, more than %d", p.name, f.name, lines, maxFileLines)
 				}
 			}
 			if files > maxPackageFiles {
 				c.violation(p.name, "%s has %d files, more than %d", p.name, files, maxPackageFiles)
+			}
+			if total > maxPackageLines {
+				c.violation(p.name, "%s has %d lines, more than %d", p.name, total, maxPackageLines)
 			}
 		}
 	})
