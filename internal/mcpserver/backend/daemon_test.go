@@ -90,7 +90,7 @@ func newRemoteSet(t *testing.T, choices userChoices) *backend.DaemonSet {
 		DefaultDaemon: &backend.SingleDaemon{Close: func() {}},
 		Connect: func(context.Context, string) (*backend.SingleDaemon, error) {
 			l := client.New(scriptedDaemon{}, nil)
-			return &backend.SingleDaemon{Client: l, BaseName: "work", Packages: []string{"numpy", "pandas"}, Choices: choices, Close: l.Close}, nil
+			return &backend.SingleDaemon{Client: l, BaseName: "work", Packages: []string{"numpy", "pandas"}, Choices: choices, Close: func() { _ = l.Close() }}, nil
 		},
 		IsJobMissing: func(string) (bool, error) { return false, nil },
 	}
