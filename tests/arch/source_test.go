@@ -47,7 +47,7 @@ func TestSource(t *testing.T) {
 	})
 
 	// A difference between systems is a file for each of them, not a branch.
-	t.Run("only the host package asks for the system", func(t *testing.T) {
+	t.Run("only the package that starts processes asks for the system", func(t *testing.T) {
 		t.Parallel()
 		tr := load(t)
 		c := check(t, exceptions{"cmd/internal/remote/bridge/bridge.go": "the greeting names the system; nothing differs by it"})

@@ -41,8 +41,8 @@ func TestDoctorSandbox(t *testing.T) {
 			{what: "writes nothing that a user lets sessions write", settings: []string{"allow-write = [%q]"}, want: "ok      protocol 2025-06-18"},
 			{what: "writes nothing that a user always allows", settings: []string{"[workspace.%[1]q]", "allow-write = [%[1]q]"}, want: "ok      protocol 2025-06-18"},
 			{what: "is tried in the fallback that a user accepts", settings: []string{`sandbox-fallback = "landlock"`}, confine: withoutNamespaces, want: weaker},
-			{what: "is not tried without one", settings: full, confine: withoutNamespaces, want: "no sandbox is available to test it in (host: start: sandbox: user namespace"},
-			{what: "is not tried without one from a directory below", from: "a/b", settings: full, confine: withoutNamespaces, want: "no sandbox is available to test it in (host: start: sandbox: user namespace"},
+			{what: "is not tried without one", settings: full, confine: withoutNamespaces, want: "no sandbox is available to test it in (launch: start: sandbox: user namespace"},
+			{what: "is not tried without one from a directory below", from: "a/b", settings: full, confine: withoutNamespaces, want: "no sandbox is available to test it in (launch: start: sandbox: user namespace"},
 			{what: "of a client is not tried without one", from: "../elsewhere", settings: full, confine: withoutNamespaces, want: "ok      protocol 2025-06-18"},
 		} {
 			t.Run(c.what, func(t *testing.T) {

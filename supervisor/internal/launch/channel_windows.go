@@ -52,7 +52,7 @@ func (c *Channel) accept(belongs func(pid int) bool) {
 		if err := p.AwaitClient(belongs, time.Time{}, c.stopEvent); err != nil {
 			c.connectErr = io.EOF
 			if !errors.Is(err, winpipe.ErrAcceptStopped) {
-				c.connectErr = fmt.Errorf("host: the worker's channel: %w", err)
+				c.connectErr = fmt.Errorf("launch: the worker's channel: %w", err)
 			}
 			return
 		}

@@ -66,7 +66,7 @@ func (r *eventReader) drain(fd int, handle func(monitorproto.MonitorEvent) bool)
 		case n == 0:
 			return true, io.EOF
 		case len(r.pending)+n > maxEventBytes:
-			return true, fmt.Errorf("host: an event of the monitor exceeds %d bytes", maxEventBytes)
+			return true, fmt.Errorf("launch: an event of the monitor exceeds %d bytes", maxEventBytes)
 		default:
 			r.pending = append(r.pending, buf[:n]...)
 		}

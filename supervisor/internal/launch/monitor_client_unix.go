@@ -244,7 +244,7 @@ func (m *monitorClient) startWatchdog() {
 const commandTimeout = 2 * time.Second
 
 // errPartialCommand means that no command can be sent: the monitor would take it for the rest of another.
-var errPartialCommand = errors.New("host: the monitor received only part of a command and can get no more; reset the session")
+var errPartialCommand = errors.New("launch: the monitor received only part of a command and can get no more; reset the session")
 
 // sendCommand sends a command. Small ones fit into the pipe at once or not at all. A grant may
 // be larger than the pipe, which is small if the user has many pipes: then it is written as
@@ -274,7 +274,7 @@ func (m *monitorClient) sendCommand(command monitorproto.MonitorCommand) error {
 	case m.partialCommand:
 		return errPartialCommand
 	case errors.Is(err, os.ErrDeadlineExceeded), err == nil && n < len(line):
-		return errors.New("host: the monitor accepts no commands: it is stopped or stuck")
+		return errors.New("launch: the monitor accepts no commands: it is stopped or stuck")
 	}
 	return err
 }

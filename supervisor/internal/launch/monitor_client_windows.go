@@ -272,7 +272,7 @@ func (m *monitorClient) sendCommand(command monitorproto.MonitorCommand) error {
 	_, err = m.commands.File.Write(append(line, '\n'))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return errors.New("host: the monitor accepts no commands: it is stopped or stuck")
+		return errors.New("launch: the monitor accepts no commands: it is stopped or stuck")
 	case err != nil:
 		return monitorproto.ErrEnded
 	}
@@ -292,7 +292,7 @@ func (m *monitorClient) sendSignal(sig monitorproto.Signal, to monitorproto.Targ
 			return m.sendCommand(monitorproto.MonitorCommand{Kind: monitorproto.CommandSignal, Signal: int(sig), To: to})
 		})
 	}
-	return fmt.Errorf("host: %s: %w", sig, errors.ErrUnsupported)
+	return fmt.Errorf("launch: %s: %w", sig, errors.ErrUnsupported)
 }
 
 func (m *monitorClient) killTree() {

@@ -89,9 +89,9 @@ func (noSandbox) refreshSandbox() ([]string, error)              { return nil, n
 func (noSandbox) drainEvents()                                   {}
 
 // ErrGrantPending is returned by Grant while it is not known whether the worker has the access.
-var ErrGrantPending = errors.New("host: the monitor did not answer a grant in time")
+var ErrGrantPending = errors.New("launch: the monitor did not answer a grant in time")
 
-var errNoSandbox = errors.New("host: the worker has no sandbox")
+var errNoSandbox = errors.New("launch: the worker has no sandbox")
 
 func newProcess(pid int, nonce string, hasMonitor bool, c backend, ch *Channel, t *pty.Terminal) *WorkerProcess {
 	p := &WorkerProcess{

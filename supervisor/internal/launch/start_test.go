@@ -61,7 +61,7 @@ func TestStart(t *testing.T) {
 				if !ok || e.Step != c.step || e.Path != c.path || !errors.Is(err, c.cause) {
 					t.Errorf("got %#v, want step %q, path %q, cause %v", err, c.step, c.path, c.cause)
 				}
-				for _, want := range []string{"host: start: " + c.step, c.path, c.advice} {
+				for _, want := range []string{"launch: start: " + c.step, c.path, c.advice} {
 					if !strings.Contains(err.Error(), want) {
 						t.Errorf("got %q, want %q in it", err, want)
 					}

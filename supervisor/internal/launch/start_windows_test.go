@@ -58,7 +58,7 @@ func TestStart_Windows(t *testing.T) {
 				if !ok || e.Step != c.step || e.Path != c.path || c.cause != nil && !errors.Is(err, c.cause) {
 					t.Errorf("got %#v, want step %q, path %q, cause %v", err, c.step, c.path, c.cause)
 				}
-				for _, want := range []string{"host: start: " + c.step, c.advice} {
+				for _, want := range []string{"launch: start: " + c.step, c.advice} {
 					if !strings.Contains(err.Error(), want) {
 						t.Errorf("got %q, want %q in it", err, want)
 					}
@@ -76,7 +76,7 @@ func TestStart_Windows(t *testing.T) {
 				cmd := exec.Command(copyTestBinary(t, name))
 				cmd.Env = append(os.Environ(), roleEnv+"=impatient")
 				out, err := cmd.CombinedOutput()
-				if text := string(out); err != nil || !strings.HasPrefix(text, "host: start: monitor: "+want) || !strings.Contains(text, "MonitorMain") {
+				if text := string(out); err != nil || !strings.HasPrefix(text, "launch: start: monitor: "+want) || !strings.Contains(text, "MonitorMain") {
 					t.Errorf("got %q, %v, want %q", text, err, want)
 				}
 			})

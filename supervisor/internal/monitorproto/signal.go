@@ -3,7 +3,7 @@ package monitorproto
 import "errors"
 
 // ErrEnded is returned for a signal or a command to a worker that has ended.
-var ErrEnded = errors.New("host: the worker has ended")
+var ErrEnded = errors.New("monitorproto: the worker has ended")
 
 // A Signal identifies one of the signals that can be sent to a worker.
 type Signal uint8

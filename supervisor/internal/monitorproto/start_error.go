@@ -19,7 +19,7 @@ type StartError struct {
 
 // Error returns a text for users, with a hint if one is known.
 func (e *StartError) Error() string {
-	s := "host: start: " + e.Step
+	s := "launch: start: " + e.Step
 	if e.Path != "" {
 		s += " " + strings.ReplaceAll(strconv.Quote(e.Path), `\\`, `\`) // as users write Windows paths
 	}

@@ -237,7 +237,7 @@ func (c *Console) writeInput(b []byte, eof bool) error {
 		return nil
 	}
 	if _, err := c.in.Write(b); err != nil {
-		return fmt.Errorf("host: write input: %w", err)
+		return fmt.Errorf("pty: write input: %w", err)
 	}
 	return nil
 }
@@ -254,7 +254,7 @@ func (c *Console) typeKeys(b []byte) error { return c.writeInput(b, false) }
 
 func (c *Console) restoreState() error {
 	if err := c.RequestReset(); err != nil && !errors.Is(err, monitorproto.ErrEnded) {
-		return fmt.Errorf("host: restore the terminal: %w", err)
+		return fmt.Errorf("pty: restore the terminal: %w", err)
 	}
 	return nil
 }
@@ -315,7 +315,7 @@ func (c *Console) EndConsole() error {
 		select {
 		case c.endErr = <-done:
 		case <-time.After(drainTimeout):
-			c.endErr = fmt.Errorf("host: the pseudo console did not end within %s", drainTimeout)
+			c.endErr = fmt.Errorf("pty: the pseudo console did not end within %s", drainTimeout)
 		}
 	})
 	return c.endErr

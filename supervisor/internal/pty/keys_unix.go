@@ -48,7 +48,7 @@ func (p *Master) ForegroundGroup() (group int, err error) {
 func (p *Master) typeKeys(b []byte) error {
 	modes, err := p.currentModes()
 	if err != nil {
-		return fmt.Errorf("host: type keys: %w", err)
+		return fmt.Errorf("pty: type keys: %w", err)
 	}
 	if modes.Lflag&unix.EXTPROC == 0 {
 		return p.writeKeys(b)
@@ -61,7 +61,7 @@ func (p *Master) typeKeys(b []byte) error {
 			}
 			typed = typed[:0]
 			if err := p.withMasterFD(func(fd int) error { return unix.IoctlSetInt(fd, unix.TIOCSIG, int(s)) }); err != nil {
-				return fmt.Errorf("host: type keys: %w", err)
+				return fmt.Errorf("pty: type keys: %w", err)
 			}
 			continue
 		}
@@ -106,7 +106,7 @@ func (p *Master) writeKeys(b []byte) error {
 		}
 		p.inputMu.Unlock()
 		if b = b[n:]; err != nil && !(n > 0 && errors.Is(err, os.ErrDeadlineExceeded)) {
-			return fmt.Errorf("host: type keys: %d keys lost: %w", len(b), err)
+			return fmt.Errorf("pty: type keys: %d keys lost: %w", len(b), err)
 		}
 	}
 	return nil

@@ -175,11 +175,11 @@ func (p *Master) writeInput(b []byte, eof bool) error {
 	push := needsPushAfterText && len(b) > 0 && b[len(b)-1] != '\n'
 	for total := len(b); len(b) > 0; {
 		if ahead+len(b) > maxUnreadInput && !p.awaitEmpty(round) {
-			return fmt.Errorf("host: write input: the reader took only %d of %d bytes within %s", total-len(b), total, inputTimeout)
+			return fmt.Errorf("pty: write input: the reader took only %d of %d bytes within %s", total-len(b), total, inputTimeout)
 		}
 		n, err := p.write(b[:min(len(b), maxUnreadInput)], round)
 		if err != nil {
-			return fmt.Errorf("host: write input: %w", err)
+			return fmt.Errorf("pty: write input: %w", err)
 		}
 		b = b[n:]
 		ahead = n
@@ -193,7 +193,7 @@ func (p *Master) writeInput(b []byte, eof bool) error {
 		return nil
 	}
 	if !p.awaitEmpty(round) { // a reader must get the VEOF character alone
-		return fmt.Errorf("host: write input: the reader did not take the text before the end of file within %s", inputTimeout)
+		return fmt.Errorf("pty: write input: the reader did not take the text before the end of file within %s", inputTimeout)
 	}
 	return p.writeEOF(round)
 }
@@ -204,7 +204,7 @@ func (p *Master) writeEOF(round int) error {
 		_, err = p.write([]byte{modes.Cc[unix.VEOF]}, round)
 	}
 	if err != nil {
-		return fmt.Errorf("host: write input: end of file: %w", err)
+		return fmt.Errorf("pty: write input: end of file: %w", err)
 	}
 	return nil
 }
@@ -316,7 +316,7 @@ func (p *Master) restoreState() error {
 		merr = p.withMasterFD(func(fd int) error { return unix.IoctlSetTermios(fd, ioctlSetModes, &p.modes) })
 	}
 	if err = errors.Join(err, merr, p.discardUnread()); err != nil {
-		return fmt.Errorf("host: restore the terminal: %w", err)
+		return fmt.Errorf("pty: restore the terminal: %w", err)
 	}
 	return nil
 }
