@@ -69,21 +69,6 @@ func TestCheckOwner(t *testing.T) {
 	}
 }
 
-func TestStateDir(t *testing.T) {
-	usual := daemonlock.StateDir(environment{}.get)
-	for name, v := range map[string]environment{
-		"a relative path":  {"XDG_STATE_HOME": "state"},
-		"no home":          {"HOME": "/nonexistent"},
-		"a relative home":  {"HOME": "home"},
-		"another's home":   {"HOME": "/proc/1/nosuch"},
-		"no absolute path": {"XDG_STATE_HOME": "./x", "HOME": ""},
-	} {
-		if got := daemonlock.StateDir(v.get); got != usual || got != "" && !filepath.IsAbs(got) {
-			t.Errorf("%s: %q, not %q", name, got, usual)
-		}
-	}
-}
-
 func TestAcquireLock(t *testing.T) {
 	v, other := environment{"XDG_STATE_HOME": t.TempDir()}, environment{"XDG_STATE_HOME": t.TempDir()}
 	for range 50 {

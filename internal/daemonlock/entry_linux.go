@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/atomicfile"
+	"github.com/turnstone-repl/turnstone/internal/userdirs"
 )
 
 const (
@@ -61,7 +62,7 @@ func entryPaths(getenv func(string) string) []string {
 		return nil
 	}
 	var paths []string
-	if dir := StateDir(getenv); dir != "" {
+	if dir := userdirs.ProgramState(getenv); dir != "" {
 		paths = append(paths, filepath.Join(dir, entryPrefix+host+entrySuffix))
 	}
 	for _, socket := range PersistentSocketPaths(getenv)[:1] {
@@ -84,7 +85,7 @@ func ReadEntry(getenv func(string) string) (e LockEntry, ok bool) {
 
 // isInState reports whether a path is in the state directory itself.
 func isInState(getenv func(string) string, path string) bool {
-	return filepath.Dir(path) == StateDir(getenv)
+	return filepath.Dir(path) == userdirs.ProgramState(getenv)
 }
 
 // loadEntry reads an entry that no other user can have written.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/peer"
+	"github.com/turnstone-repl/turnstone/internal/userdirs"
 )
 
 const (
@@ -96,7 +97,7 @@ func (l *Lock) Release() {
 // container may share the network of its host.
 func lockName(getenv func(string) string) string {
 	space, _ := os.Readlink("/proc/self/ns/pid")
-	sum := sha256.Sum256([]byte(StateDir(getenv)))
+	sum := sha256.Sum256([]byte(userdirs.ProgramState(getenv)))
 	return fmt.Sprintf("@turnstone/%d/%s/%x", os.Geteuid(), strings.Trim(space, "pid:[]"), sum[:8])
 }
 

@@ -49,7 +49,7 @@ func PersistentSocketPaths(getenv func(string) string) []string {
 	}
 	sockets := []string{path}
 	// Another user may have taken the first path. The entry then says where the daemon is.
-	if dir, host := StateDir(getenv), hostName(); dir != "" && host != "" {
+	if dir, host := userdirs.ProgramState(getenv), hostName(); dir != "" && host != "" {
 		if path := filepath.Join(dir, "run-"+host, socketName); CheckPath(path) == nil {
 			sockets = append(sockets, path)
 		}
@@ -106,29 +106,11 @@ func loginDir(getenv func(string) string) string {
 	return ""
 }
 
-// StateDir returns the directory for persistent state; "" without one. It ignores a HOME that
-// belongs to another user, as after su or sudo.
-func StateDir(getenv func(string) string) string {
-	if dir := userdirs.State(getenv, ""); dir != "" {
-		return filepath.Join(dir, "turnstone")
-	}
-	home := getenv("HOME")
-	if !isOwnDir(home) {
-		if u, err := user.LookupId(strconv.Itoa(os.Geteuid())); err == nil && filepath.IsAbs(u.HomeDir) {
-			home = u.HomeDir
-		}
-	}
-	if !filepath.IsAbs(home) {
-		return ""
-	}
-	return filepath.Join(userdirs.State(getenv, home), "turnstone")
-}
-
 // UserKeys returns where the key of a user is, by which clients recognize the daemon. It is in the
 // state directory, or in a directory of the user in /tmp if no file can be created there. Sessions
 // neither write nor see either. TMPDIR would not do, because it may be in a workspace.
 func UserKeys(getenv func(string) string, uid int) peer.Keys {
-	state := StateDir(getenv)
+	state := userdirs.ProgramState(getenv)
 	if uid != os.Geteuid() { // root asks for the key of another user
 		state = ""
 		if u, err := user.LookupId(strconv.Itoa(uid)); err == nil && filepath.IsAbs(u.HomeDir) {

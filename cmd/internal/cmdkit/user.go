@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/user"
 	"path"
-	"path/filepath"
 	"strconv"
 
 	"github.com/turnstone-repl/turnstone/internal/userdirs"
@@ -24,14 +23,7 @@ func CurrentAuthor() string {
 }
 
 // StateDir returns the directory for files that outlive the command, or "" without a home directory.
-func StateDir() string {
-	home, _ := os.UserHomeDir()
-	dir := userdirs.State(os.Getenv, home)
-	if dir == "" {
-		return ""
-	}
-	return filepath.Join(dir, "turnstone")
-}
+func StateDir() string { return userdirs.ProgramState(os.Getenv) }
 
 // WorkingDir returns the working directory for a session of the daemon, which has another one.
 func WorkingDir() (string, error) {

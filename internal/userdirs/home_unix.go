@@ -1,0 +1,36 @@
+//go:build unix
+
+package userdirs
+
+import (
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// ownHome returns the home directory of the user of this process: HOME if it is theirs, otherwise what the
+// system has for them.
+func ownHome(getenv func(string) string) string {
+	home := getenv("HOME")
+	if !isOwn(home) {
+		if u, err := user.LookupId(strconv.Itoa(os.Geteuid())); err == nil && filepath.IsAbs(u.HomeDir) {
+			home = u.HomeDir
+		}
+	}
+	if !filepath.IsAbs(home) {
+		return ""
+	}
+	return home
+}
+
+// isOwn reports whether a directory exists and belongs to this user.
+func isOwn(dir string) bool {
+	info, err := os.Stat(dir)
+	if err != nil || !info.IsDir() {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid()
+}
