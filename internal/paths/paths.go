@@ -1,7 +1,10 @@
-// Package paths compares paths and resolves symbolic links. It starts no goroutines.
+// Package paths compares paths, resolves symbolic links and tells whether something is there. It starts no goroutines.
 package paths
 
-import "path/filepath"
+import (
+	"os"
+	"path/filepath"
+)
 
 // Real returns path without symbolic links, as [filepath.EvalSymlinks] does: a relative path stays
 // relative, and an empty one is the current directory, ".". It fails if nothing is there.
@@ -26,4 +29,11 @@ func RealOrEmpty(path string) string {
 		return found
 	}
 	return ""
+}
+
+// Exists reports whether something is at path, or where a symbolic link there leads. Something that
+// cannot be seen does not count.
+func Exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

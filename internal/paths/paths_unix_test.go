@@ -116,3 +116,16 @@ func TestReal(t *testing.T) {
 		t.Errorf("an empty path: RealOrEmpty: got %q, want nothing", got)
 	}
 }
+
+func TestExists(t *testing.T) {
+	dir := t.TempDir()
+	link, dangling := filepath.Join(dir, "link"), filepath.Join(dir, "dangling")
+	if err := errors.Join(os.Symlink(dir, link), os.Symlink(filepath.Join(dir, "absent"), dangling)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{dir: true, link: true, dangling: false, filepath.Join(dir, "absent"): false, "": false} {
+		if got := paths.Exists(path); got != want {
+			t.Errorf("%s: got %v", path, got)
+		}
+	}
+}

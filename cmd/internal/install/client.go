@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/installsource"
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/userdirs"
 )
 
@@ -185,7 +186,7 @@ func openCodeClient() ClientConfig {
 		Name: "opencode", Title: "OpenCode", programs: []string{"opencode"},
 		file: func(p ConfigDirs) string {
 			dir := filepath.Join(p.XDG, "opencode")
-			if c := filepath.Join(dir, "opencode.jsonc"); pathExists(c) {
+			if c := filepath.Join(dir, "opencode.jsonc"); paths.Exists(c) {
 				return c
 			}
 			return filepath.Join(dir, "opencode.json")
@@ -357,7 +358,7 @@ func (c ClientConfig) FindInstalled(p ConfigDirs) (by string, checked []string) 
 		}
 	}
 	file := c.file(p)
-	if pathExists(file) {
+	if paths.Exists(file) {
 		return file, checked
 	}
 	// A home directory proves nothing, nor does the shared directory of all applications.
@@ -367,17 +368,12 @@ func (c ClientConfig) FindInstalled(p ConfigDirs) (by string, checked []string) 
 	}
 	if dir != p.Home {
 		checked = append(checked, dir)
-		if pathExists(dir) {
+		if paths.Exists(dir) {
 			return dir, checked
 		}
 		return "", checked
 	}
 	return "", append(checked, file)
-}
-
-func pathExists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // An ServerEntry describes one entry in a client's file that starts this program or has its name.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 )
@@ -96,7 +97,7 @@ func TestInstall(t *testing.T) {
 				}
 				wantOutcome(t, Unchanged, c.Install, p, testServer)
 				wantOutcome(t, Removed, c.Uninstall, p, testServer)
-				if pathExists(r.File) {
+				if paths.Exists(r.File) {
 					t.Errorf("%s was left, although it had only our entry", r.File)
 				}
 				if by, _ := c.FindInstalled(p); by != "" {
@@ -113,7 +114,7 @@ func TestInstall(t *testing.T) {
 		writeTestFile(t, mine, "mine", 0o600)
 		wantOutcome(t, Added, c.Install, p, testServer)
 		wantOutcome(t, Removed, c.Uninstall, p, testServer)
-		if !pathExists(mine) || pathExists(filepath.Join(p.Home, ".cline", "data")) {
+		if !paths.Exists(mine) || paths.Exists(filepath.Join(p.Home, ".cline", "data")) {
 			t.Error("our directory was left, or the user's was removed")
 		}
 	})
@@ -174,7 +175,7 @@ func TestInstallEnv(t *testing.T) {
 				wantOutcome(t, Unchanged, c.Install, p, s)
 				wantOutcome(t, Unchanged, c.Install, p, testServer) // it names no variables, and removes none
 				wantOutcome(t, Removed, c.Uninstall, p, testServer)
-				if pathExists(r.File) {
+				if paths.Exists(r.File) {
 					t.Errorf("%s was left:\n%s", r.File, readTestFile(t, r.File))
 				}
 			})
@@ -253,7 +254,7 @@ func TestInstallPreserves(t *testing.T) {
 				if got := readTestFile(t, file); got != test.before {
 					t.Errorf("after uninstall it is %q, want %q", got, test.before)
 				}
-				if pathExists(backupPath(file)) {
+				if paths.Exists(backupPath(file)) {
 					t.Error("the backup was left, although it equals the file")
 				}
 			})

@@ -1,6 +1,10 @@
 package install
 
-import "path/filepath"
+import (
+	"path/filepath"
+
+	"github.com/turnstone-repl/turnstone/internal/paths"
+)
 
 // zedDir returns Zed's settings directory.
 func zedDir(p ConfigDirs) string { return filepath.Join(p.Config, "Zed") }
@@ -11,7 +15,7 @@ func claudeDir(p ConfigDirs) string {
 	packages, _ := filepath.Glob(filepath.Join(p.dirFromEnv("LOCALAPPDATA", filepath.Join(p.Home, `AppData\Local`)), "Packages", "Claude_*"))
 	for i, dir := range packages {
 		packages[i] = filepath.Join(dir, `LocalCache\Roaming\Claude`)
-		if pathExists(packages[i]) {
+		if paths.Exists(packages[i]) {
 			return packages[i]
 		}
 	}

@@ -4,7 +4,6 @@
 package installsource
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
@@ -59,16 +58,11 @@ func pythonSource(exe string, _ []string) (Source, bool) {
 		return Source{Name: maker, Upgrade: "uvx " + Package + "@latest", Runner: []string{"uvx", Package}}, true
 	case maker != "":
 		return Source{Name: maker, Upgrade: maker + " upgrade " + Package}, true
-	case pathExists(filepath.Join(root, "pyvenv.cfg")) || hasDistribution(root):
+	case paths.Exists(filepath.Join(root, "pyvenv.cfg")) || hasDistribution(root):
 		python := filepath.Join(filepath.Dir(exe), "python")
 		return Source{Name: "pip", Upgrade: python + " -m pip install --upgrade " + Package}, true
 	}
 	return Source{}, false
-}
-
-func pathExists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // hasDistribution reports whether pip has installed the package below root, the prefix of a Python.
@@ -91,9 +85,9 @@ func systemSource(exe string, parts []string) (Source, bool) {
 		return Source{Name: "Scoop", Upgrade: "scoop update " + Package}, true
 	case slices.Contains(parts, "WinGet"):
 		return Source{Name: "winget", Upgrade: "winget upgrade turnstone.repl"}, true
-	case exe == "/usr/bin/repl" && pathExists("/var/lib/dpkg/info/"+Package+".list"):
+	case exe == "/usr/bin/repl" && paths.Exists("/var/lib/dpkg/info/"+Package+".list"):
 		return Source{Name: "a Debian package", Upgrade: "sudo apt-get install ./" + Package + "_VERSION_ARCH.deb, the newest from https://github.com/turnstone-repl/turnstone/releases"}, true
-	case exe == "/usr/bin/repl" && (pathExists("/usr/lib/sysimage/rpm") || pathExists("/var/lib/rpm")):
+	case exe == "/usr/bin/repl" && (paths.Exists("/usr/lib/sysimage/rpm") || paths.Exists("/var/lib/rpm")):
 		return Source{Name: "an RPM package", Upgrade: "sudo rpm -U " + Package + "-VERSION.ARCH.rpm, the newest from https://github.com/turnstone-repl/turnstone/releases"}, true
 	}
 	return Source{}, false
