@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/privatedir"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -196,7 +196,7 @@ var errNotCrashedSession = errors.New("not a crashed session")
 // regular or not owned by the user.
 func readCrashedSession(dir string) (CrashedSession, error) {
 	c := CrashedSession{dir: dir, ID: strings.TrimSuffix(filepath.Base(dir), crashedSuffix), OutputPath: filepath.Join(dir, timeline.OutputName)}
-	if i, err := os.Lstat(dir); err != nil || !i.IsDir() || !launch.IsOwnedByUser(i) {
+	if i, err := os.Lstat(dir); err != nil || !i.IsDir() || !privatedir.IsOwnedByUser(i) {
 		return c, errNotCrashedSession
 	}
 	for _, name := range []string{timeline.EventsName, timeline.OutputName} {
@@ -226,7 +226,7 @@ func readCrashedSession(dir string) (CrashedSession, error) {
 // statOwnFile returns the file's info, or an error unless it is a regular file owned by the user.
 func statOwnFile(dir, name string) (os.FileInfo, error) {
 	i, err := os.Lstat(filepath.Join(dir, name))
-	if err != nil || !i.Mode().IsRegular() || !launch.IsOwnedByUser(i) {
+	if err != nil || !i.Mode().IsRegular() || !privatedir.IsOwnedByUser(i) {
 		return nil, errNotCrashedSession
 	}
 	return i, nil

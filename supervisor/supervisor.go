@@ -15,6 +15,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/privatedir"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -210,7 +211,7 @@ func sessionsForFiles(files int) int {
 	return max(1, (files-reservedFiles)/filesPerSession)
 }
 
-func defaultDir() string { return filepath.Join(os.TempDir(), launch.PrivateDirName()) }
+func defaultDir() string { return filepath.Join(os.TempDir(), privatedir.DirName()) }
 
 // lockFileName is a file in a session's directory. The session's program keeps it locked for as
 // long as it lives.
@@ -225,7 +226,7 @@ func removeAbandoned(dir string) {
 		if dir := filepath.Dir(path); strings.HasSuffix(dir, crashedSuffix) || strings.HasSuffix(dir, discardedSuffix) {
 			continue // the first is saved, and the second is being removed
 		}
-		if lock, err := launch.LockFile(path); err == nil && !retainCrashed(filepath.Dir(path), lock) {
+		if lock, err := privatedir.LockFile(path); err == nil && !retainCrashed(filepath.Dir(path), lock) {
 			_ = discardDir(filepath.Dir(path))
 		}
 	}
@@ -294,9 +295,9 @@ func checkPrivateDir(dir string) error {
 		return fmt.Errorf("supervisor: %w", err)
 	case !info.IsDir():
 		return fmt.Errorf("supervisor: %s is not a directory", dir)
-	case !launch.IsOwnedByUser(info):
+	case !privatedir.IsOwnedByUser(info):
 		return fmt.Errorf("supervisor: %s belongs to another user; choose another directory with TMPDIR (or Options.Dir)", dir)
-	case launch.IsWritableByOthers(info):
+	case privatedir.IsWritableByOthers(info):
 		return fmt.Errorf("supervisor: other users may write to %s; remove that permission (chmod go-w) or choose another directory with TMPDIR (or Options.Dir)", dir)
 	}
 	return nil
@@ -446,7 +447,7 @@ func (sup *Supervisor) openSession(name string, spec workers.Spec) (*Session, er
 // that no other program takes it for abandoned.
 func (sup *Supervisor) createLock(dir string, a lockFileInfo) (*os.File, error) {
 	path := filepath.Join(dir, lockFileName)
-	lock, err := launch.LockFile(path + ".new")
+	lock, err := privatedir.LockFile(path + ".new")
 	if err != nil {
 		return nil, err
 	}

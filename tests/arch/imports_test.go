@@ -22,6 +22,7 @@ var mayImport = map[string]string{
 	"workers":                                  "internal/paths internal/text",
 	"supervisor/internal/egressipc":            "",
 	"supervisor/internal/egress":               "workers supervisor/internal/egressipc internal/environ",
+	"supervisor/internal/privatedir":           "",
 	"supervisor/internal/procinfo":             "",
 	"supervisor/internal/launch":               "supervisor/internal/egressipc internal/environ supervisor/internal/monitorproto supervisor/internal/pty supervisor/internal/proctree supervisor/internal/monitor supervisor/internal/winpipe supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux",
 	"supervisor/internal/monitorproto":         "supervisor/internal/sandbox/plan supervisor/internal/proctree",
@@ -48,7 +49,7 @@ var mayImport = map[string]string{
 	"workers/conformance": "ipc workers internal/environ",
 	"workers/templates":   "",
 
-	"supervisor": "ipc timeline session workers internal/text supervisor/internal/egress supervisor/internal/launch supervisor/internal/monitorproto supervisor/internal/egressipc internal/paths internal/environ internal/userdirs supervisor/internal/proctree supervisor/internal/sandbox/filestate supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux supervisor/internal/pty",
+	"supervisor": "ipc timeline session workers internal/text supervisor/internal/egress supervisor/internal/launch supervisor/internal/monitorproto supervisor/internal/egressipc internal/paths internal/environ internal/userdirs supervisor/internal/proctree supervisor/internal/sandbox/filestate supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux supervisor/internal/pty supervisor/internal/privatedir",
 
 	"internal/namedpipe":               "",
 	"internal/shellword":               "internal/text",

@@ -1,25 +1,12 @@
 //go:build linux || darwin
 
-package launch
+package privatedir
 
 import (
 	"os"
 	"strconv"
 	"syscall"
 )
-
-// PagerEnv makes programs show text whole, without waiting for keys.
-const PagerEnv = "PAGER=cat"
-
-// MaxOpenFiles returns how many open files this process may have. The Go runtime has raised the
-// soft limit to the hard one.
-func MaxOpenFiles() int {
-	var l syscall.Rlimit
-	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {
-		return 0
-	}
-	return int(min(l.Cur, 1<<30))
-}
 
 // IsOwnedByUser reports whether the file belongs to the user of this process.
 func IsOwnedByUser(info os.FileInfo) bool {
@@ -30,8 +17,8 @@ func IsOwnedByUser(info os.FileInfo) bool {
 // IsWritableByOthers reports whether other users may write to the file.
 func IsWritableByOthers(info os.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 }
 
-// PrivateDirName returns the name of this user's directory in the temporary directory.
-func PrivateDirName() string { return "turnstone-" + strconv.Itoa(os.Getuid()) }
+// DirName returns the name of this user's directory in the temporary directory.
+func DirName() string { return "turnstone-" + strconv.Itoa(os.Getuid()) }
 
 // LockFile creates the file if needed and locks it. It fails if another process or holder
 // has the lock. Closing the file, or the end of this process, releases it.

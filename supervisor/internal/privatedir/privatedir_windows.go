@@ -1,13 +1,10 @@
-package launch
+package privatedir
 
 import (
 	"os"
 
 	"golang.org/x/sys/windows"
 )
-
-// PagerEnv removes a pager: Windows has no cat, and programs show text whole if TERM is dumb.
-const PagerEnv = "PAGER"
 
 // IsOwnedByUser reports whether the file belongs to the user of this process. It is true on
 // Windows, where the temporary directory is the user's own.
@@ -17,9 +14,9 @@ func IsOwnedByUser(os.FileInfo) bool { return true }
 // mode of a file does not show that; the directory decides: see IsOwnedByUser.
 func IsWritableByOthers(os.FileInfo) bool { return false }
 
-// PrivateDirName returns the name of our directory in the temporary directory, which is
+// DirName returns the name of our directory in the temporary directory, which is
 // the user's own.
-func PrivateDirName() string { return "turnstone" }
+func DirName() string { return "turnstone" }
 
 // LockFile creates the file if needed and locks it. It fails if another process or holder has the
 // lock. Closing the file, or the end of this process, releases it. The file may be removed while
@@ -42,6 +39,3 @@ func LockFile(path string) (*os.File, error) {
 	}
 	return os.NewFile(uintptr(h), path), nil
 }
-
-// MaxOpenFiles returns 0: Windows does not limit the open files of a process.
-func MaxOpenFiles() int { return 0 }
