@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -110,6 +111,30 @@ func Start(c *StartConfig) (*WorkerProcess, error) {
 		return nil, &monitorproto.StartError{Step: "limits", Err: err}
 	}
 	return start(c)
+}
+
+// checkLimits returns an error for limits that this system does not have. It also returns one
+// if there is no monitor, which limits and a choice of processors need.
+func checkLimits(l proctree.ProcessLimits, cpus bool) error {
+	has := proctree.SupportedLimits
+	for _, one := range []struct {
+		given, has bool
+		what       string
+	}{
+		{l.Memory > 0, has.Memory > 0, "memory"},
+		{l.Processes > 0, has.Processes > 0, "processes"},
+		{l.CPUs > 0, has.CPUs > 0, "CPUs"},
+		{l.Files > 0, has.Files > 0, "open files"},
+		{l.Disk > 0, has.Disk > 0, "disk"},
+	} {
+		if one.given && !one.has {
+			return fmt.Errorf("limit on %s: %w on this system; remove it", one.what, errors.ErrUnsupported)
+		}
+	}
+	if (l != (proctree.ProcessLimits{}) || cpus) && !IsMonitorAvailable() {
+		return errors.New("limits need the monitor; call MonitorMain first in main")
+	}
+	return nil
 }
 
 // monitorMainCalled records that main called MonitorMain. It is a package variable because
