@@ -8,6 +8,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/agents"
+	"github.com/turnstone-repl/turnstone/cmd/internal/commands/diagnose"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/jupytercmd"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/worker"
@@ -43,12 +44,12 @@ func allCommands() []cmdkit.CommandInfo {
 		{Group: ofAgents, Name: "mcp", Summary: "run an MCP server, on stdio or over HTTP", Details: "Without --lang it offers all languages.", NewAction: agents.NewMCPCommand},
 		{Group: ofAgents, Name: "install", Args: "[CLIENT ...]", Summary: "configure a client to start repl mcp", Details: installText(), NewAction: agents.NewInstallCommand, ArgValues: agents.InstallClientNames},
 		{Group: ofAgents, Name: "jupyter", Args: "install|list|remove|kernel [KERNEL ...]", Summary: "offer sessions as Jupyter kernels", Details: jupytercmd.JupyterText, NewAction: jupytercmd.NewJupyterCommand},
-		{Group: more, Name: "doctor", Summary: "check runtimes, clients and the system", Details: "It shows which runtimes are used and why. Without --lang it checks all\nlanguages.", NewAction: newDoctorCommand},
-		{Group: more, Name: "sandbox", Args: "[SESSION]", Summary: "show what a session may do, or test a sandbox", Details: "With SESSION it shows what the session sees, was granted and was refused.\nWithout it, it starts a program in a sandbox and reports what the sandbox\nenforces here, or which step this system refuses.", NewAction: newSandboxCommand},
+		{Group: more, Name: "doctor", Summary: "check runtimes, clients and the system", Details: "It shows which runtimes are used and why. Without --lang it checks all\nlanguages.", NewAction: diagnose.NewDoctorCommand},
+		{Group: more, Name: "sandbox", Args: "[SESSION]", Summary: "show what a session may do, or test a sandbox", Details: "With SESSION it shows what the session sees, was granted and was refused.\nWithout it, it starts a program in a sandbox and reports what the sandbox\nenforces here, or which step this system refuses.", NewAction: diagnose.NewSandboxCommand},
 		{Group: more, Name: "worker", Args: "check COMMAND [ARG ...]|new TEMPLATE DIR", Summary: "check a worker, or create one from a template", Details: workerText(), NewAction: worker.NewWorkerCommand},
 		{Group: more, Name: "completion", Args: strings.Join(shellNames(), "|"), Summary: "print the completion script for a shell", Details: completionText, NewAction: newCompletionCommand},
-		{Group: more, Name: "version", Summary: "print the version and origin of this program", NewAction: newVersionCommand},
-		{Group: more, Name: "upgrade", Summary: "show how to upgrade; it changes nothing", NewAction: newUpgradeCommand},
+		{Group: more, Name: "version", Summary: "print the version and origin of this program", NewAction: diagnose.NewVersionCommand},
+		{Group: more, Name: "upgrade", Summary: "show how to upgrade; it changes nothing", NewAction: diagnose.NewUpgradeCommand},
 		{Group: more, Name: "help", Args: "[TOPIC]", Summary: "show help for a topic or a command", Details: "A TOPIC is repl, commands, sessions or a command.", NewAction: newHelpCommand, ArgValues: helpTopics},
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package diagnose
 
 import (
 	"context"
@@ -43,9 +43,9 @@ type systemFeature struct {
 	Detail    string `json:"detail"`
 }
 
-// newDoctorCommand shows which runtimes are used and why, tests them, and checks the clients and
+// NewDoctorCommand shows which runtimes are used and why, tests them, and checks the clients and
 // the system.
-func newDoctorCommand(f *flag.FlagSet) cmdkit.Action {
+func NewDoctorCommand(f *flag.FlagSet) cmdkit.Action {
 	var c cmdflags.RuntimeFlags
 	c.AddFlags(f)
 	var servers cmdflags.ToolServerFlags

@@ -1,4 +1,4 @@
-package cli
+package diagnose
 
 import (
 	"context"
@@ -20,9 +20,9 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// newSandboxCommand shows what a session may do, what it was denied and what it was granted.
+// NewSandboxCommand shows what a session may do, what it was denied and what it was granted.
 // Without a session it shows what a sandbox guarantees here, or why it is not available.
-func newSandboxCommand(f *flag.FlagSet) cmdkit.Action {
+func NewSandboxCommand(f *flag.FlagSet) cmdkit.Action {
 	trySandbox := newSandboxTrial(f)
 	r := daemonlink.NewDaemonCommand(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {

@@ -1,4 +1,4 @@
-package cli
+package diagnose
 
 import (
 	"flag"
@@ -9,9 +9,9 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/installsource"
 )
 
-// newVersionCommand prints the version for bug reports: tag, commit, and how the program was
+// NewVersionCommand prints the version for bug reports: tag, commit, and how the program was
 // installed.
-func newVersionCommand(f *flag.FlagSet) cmdkit.Action {
+func NewVersionCommand(f *flag.FlagSet) cmdkit.Action {
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		if err := cmdkit.ParseFlags(f, args); err != nil {
 			return cmdkit.StatusUsage, err
@@ -27,9 +27,9 @@ func newVersionCommand(f *flag.FlagSet) cmdkit.Action {
 	}
 }
 
-// newUpgradeCommand prints the command that installs a newer version. It never runs it: installing
+// NewUpgradeCommand prints the command that installs a newer version. It never runs it: installing
 // is up to the user.
-func newUpgradeCommand(f *flag.FlagSet) cmdkit.Action {
+func NewUpgradeCommand(f *flag.FlagSet) cmdkit.Action {
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		if err := cmdkit.ParseFlags(f, args); err != nil {
 			return cmdkit.StatusUsage, err
