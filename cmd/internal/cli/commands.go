@@ -8,6 +8,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/agents"
+	"github.com/turnstone-repl/turnstone/cmd/internal/commands/daemoncmd"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/diagnose"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/jupytercmd"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/remote"
@@ -20,7 +21,7 @@ func allCommands() []cmdkit.CommandInfo {
 	const code, ours, ofAgents, more = cmdkit.GroupCode, cmdkit.GroupSessions, cmdkit.GroupAgents, cmdkit.GroupMore
 	return []cmdkit.CommandInfo{
 		{Group: code, Args: "[FILE [ARG ...]]", Summary: "start Python or R here, or run a program", Details: replText, NewAction: newRootCommand},
-		{Group: ours, Name: "serve", Summary: "keep sessions alive at a private socket", Details: "It runs until Ctrl-C or repl daemon stop.", NewAction: newServeCommand},
+		{Group: ours, Name: "serve", Summary: "keep sessions alive at a private socket", Details: "It runs until Ctrl-C or repl daemon stop.", NewAction: daemoncmd.NewServeCommand},
 		{Group: ours, Name: "list", Summary: "list the sessions and their states", NewAction: newListCommand},
 		{Group: ours, Name: "exec", Args: "SESSION", Summary: "run code in a session, created if needed", Details: execText(), NewAction: newExecCommand},
 		{Group: ours, Name: "input", Args: "SESSION", Summary: "answer an input request of a session", NewAction: newInputCommand},
@@ -37,8 +38,8 @@ func allCommands() []cmdkit.CommandInfo {
 		{Group: ours, Name: "close", Args: "SESSION", Summary: "end a session", NewAction: newCloseCommand},
 		{Group: ours, Name: "clients", Args: "[SESSION]", Summary: "list connected clients and their sessions", NewAction: newClientsCommand},
 		{Group: ours, Name: "detach", Args: "[CLIENT]", Summary: "disconnect a client; its turns go on", Details: "repl clients lists the CLIENTs.", NewAction: newDetachCommand},
-		{Group: ours, Name: "daemon", Args: "status|pause|resume|drain|stop", Summary: "show, pause or stop the daemon", Details: daemonText, NewAction: newDaemonControlCommand},
-		{Group: ours, Name: "service", Args: "install|uninstall|print [systemd|launchd]", Summary: "let systemd or launchd start repl serve", Details: "print also accepts the service manager of another system.", NewAction: newServiceCommand},
+		{Group: ours, Name: "daemon", Args: "status|pause|resume|drain|stop", Summary: "show, pause or stop the daemon", Details: daemonText, NewAction: daemoncmd.NewDaemonControlCommand},
+		{Group: ours, Name: "service", Args: "install|uninstall|print [systemd|launchd]", Summary: "let systemd or launchd start repl serve", Details: "print also accepts the service manager of another system.", NewAction: daemoncmd.NewServiceCommand},
 		{Group: ours, Name: "remote", Args: "list|check|install|forget [REMOTE]", Summary: "manage daemons on other machines", Details: remoteText, NewAction: remote.NewRemoteCommand},
 		{Group: more, Name: "bridge", Hidden: true, Summary: "what --via and --remote run at the remote end", Details: bridgeText, NewAction: remote.NewBridgeCommand},
 		{Group: ofAgents, Name: "mcp", Summary: "run an MCP server, on stdio or over HTTP", Details: "Without --lang it offers all languages.", NewAction: agents.NewMCPCommand},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/agents"
+	"github.com/turnstone-repl/turnstone/cmd/internal/commands/daemoncmd"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver"
@@ -97,7 +98,7 @@ func TestHelp(t *testing.T) {
 				fmt.Sprintf("0 is %d, -1 never shrinks", mcpserver.DefaultImageSide),
 			},
 			"serve":    {fmt.Sprintf("at most %d; default %d", daemon.MaxSessions, supervisor.DefaultMaxSessions)},
-			"service":  {"default " + text.DurationWords(serviceIdleTimeout)},
+			"service":  {"default " + text.DurationWords(daemoncmd.ServiceIdleTimeout)},
 			"exec":     {fmt.Sprintf("status is %d when the code is still running after --wait, %d when", cmdkit.StatusRunning, cmdkit.StatusWaiting)},
 			"wait":     {fmt.Sprintf("%d when it is still running", cmdkit.StatusRunning)},
 			"sessions": {fmt.Sprintf("%d when no daemon answers", cmdkit.StatusUnreachable), fmt.Sprintf("%d when it waits for input", cmdkit.StatusWaiting)},

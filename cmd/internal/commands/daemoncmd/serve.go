@@ -1,4 +1,4 @@
-package cli
+package daemoncmd
 
 import (
 	"context"
@@ -38,8 +38,8 @@ type serveOptions struct {
 	warm                                warmPoolFlags
 }
 
-// newServeCommand returns the command that keeps sessions alive for clients that connect to a socket.
-func newServeCommand(f *flag.FlagSet) cmdkit.Action {
+// NewServeCommand returns the command that keeps sessions alive for clients that connect to a socket.
+func NewServeCommand(f *flag.FlagSet) cmdkit.Action {
 	var o serveOptions
 	f.StringVar(&o.socket, "socket", client.DefaultSocket(os.Getenv), cmdkit.SocketUsage)
 	f.StringVar(&o.sessionDir, "session-dir", "", cmdkit.SessionDirUsage)

@@ -1,4 +1,4 @@
-package cli
+package daemoncmd
 
 import (
 	"context"
@@ -21,12 +21,12 @@ import (
 
 // serviceIdleTimeout is how long a daemon that its clients start stays without use. It is long,
 // because the sessions end with it.
-const serviceIdleTimeout = 24 * time.Hour
+const ServiceIdleTimeout = 24 * time.Hour
 
-// newServiceCommand lets a service manager start repl serve.
-func newServiceCommand(f *flag.FlagSet) cmdkit.Action {
+// NewServiceCommand lets a service manager start repl serve.
+func NewServiceCommand(f *flag.FlagSet) cmdkit.Action {
 	socket := f.String("socket", "", "`PATH` the daemon's socket, if not the default one")
-	idleExit := f.Duration("daemon-idle-timeout", serviceIdleTimeout, "`DURATION` the daemon exits after this time without use; 0 is never")
+	idleExit := f.Duration("daemon-idle-timeout", ServiceIdleTimeout, "`DURATION` the daemon exits after this time without use; 0 is never")
 	dryRun := f.Bool("dry-run", false, "only print the steps")
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := cmdkit.ParseInterspersed(f, args)

@@ -1,4 +1,4 @@
-package cli
+package daemoncmd
 
 import (
 	"bufio"
@@ -39,8 +39,8 @@ func unansweredError(err error) error {
 	return errors.New(text)
 }
 
-// newDaemonControlCommand sends a command to the daemon's control plane and prints the answer.
-func newDaemonControlCommand(f *flag.FlagSet) cmdkit.Action {
+// NewDaemonControlCommand sends a command to the daemon's control plane and prints the answer.
+func NewDaemonControlCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := r.ParseArgs(args, "status|pause|resume|drain|stop")
