@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/turnstone-repl/turnstone/timeline/internal/event"
+	"github.com/turnstone-repl/turnstone/timeline/internal/store"
 )
 
 // ErrNoBlob means that the log has no data with that digest, or has dropped it.
@@ -25,22 +26,22 @@ func (l *Log) Blob(name string, offset int64, limit int) (piece []byte, size int
 			l.mu.Unlock()
 			return nil, 0, ErrNoBlob
 		}
-		data, at := b.data, b.ranges
+		data, at := b.Data, b.Ranges
 		l.mu.Unlock()
-		from := min(max(offset, 0), b.size)
-		to := min(from+int64(max(limit, 0)), b.size)
+		from := min(max(offset, 0), b.Size)
+		to := min(from+int64(max(limit, 0)), b.Size)
 		if data != nil {
-			return data[from:to:to], b.size, nil
+			return data[from:to:to], b.Size, nil
 		}
-		piece, err = readRanges(filepath.Join(l.opts.Dir, EventsName), at, from, to)
+		piece, err = store.ReadRanges(filepath.Join(l.opts.Dir, EventsName), at, from, to)
 		l.mu.Lock()
-		same := l.blobs[sum] == b && b.ranges == at
+		same := l.blobs[sum] == b && b.Ranges == at
 		l.mu.Unlock()
 		if same {
 			if err != nil {
 				err = fmt.Errorf("%w: %w", ErrNoBlob, err)
 			}
-			return piece, b.size, err
+			return piece, b.Size, err
 		}
 	}
 	return nil, 0, ErrNoBlob

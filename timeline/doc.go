@@ -8,9 +8,9 @@
 //
 // The package records turns, input requests and workers without acting on them, and does not know
 // who reports them. Package event below it declares the events: [Event] and the bodies have their
-// public names here. The other internal packages know no events: screen turns bytes into lines,
-// redact replaces secrets, and describe puts charts into words. [ReadFile] reads the log of a
-// program that was killed.
+// public names here. Package store has the two files. The other internal packages know no events:
+// screen turns bytes into lines, redact replaces secrets, and describe puts charts into words.
+// [ReadFile] reads the log of a program that was killed.
 //
 //	l, err := timeline.New(&timeline.Options{Dir: dir})
 //	...

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"github.com/turnstone-repl/turnstone/timeline/internal/store"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,7 +25,7 @@ type fakeFile struct {
 }
 
 func (d *fakeDisk) create(path string) (io.WriteCloser, error) {
-	f, err := createFile(path)
+	f, err := store.CreateFile(path)
 	return fakeFile{d, f}, err
 }
 
@@ -287,49 +287,6 @@ func TestNew_BadOptions(t *testing.T) {
 func TestReopenFiles(t *testing.T) {
 	t.Parallel()
 
-	t.Run("refuses a file that was replaced", func(t *testing.T) {
-		t.Parallel()
-		path := filepath.Join(t.TempDir(), "events")
-		f, err := createFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := f.(*reopeningFile)
-		write := func(text string) error {
-			_, err := r.Write([]byte(text))
-			return err
-		}
-		if err := write("one "); err != nil {
-			t.Fatal(err)
-		}
-		r.closeUntilWrite()
-		if r.file != nil {
-			t.Error("the file is open while idle")
-		}
-		if err := write("two"); err != nil {
-			t.Fatal(err)
-		}
-		r.closeUntilWrite()
-		if got, _ := os.ReadFile(path); string(got) != "one two" {
-			t.Errorf("got %q", got)
-		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-		if err := write("three"); err == nil {
-			t.Error("a removed file was created again")
-		}
-		if err := os.WriteFile(path, []byte("another's"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := write("three"); err == nil {
-			t.Error("it wrote to a different file")
-		}
-		if got, _ := os.ReadFile(path); string(got) != "another's" {
-			t.Errorf("the other file is %q", got)
-		}
-	})
-
 	t.Run("turns off full files that cannot be recreated", func(t *testing.T) {
 		t.Parallel()
 		for made := range 2 { // of the new files
@@ -338,7 +295,7 @@ func TestReopenFiles(t *testing.T) {
 				if left--; left < 0 {
 					return nil, errDiskFull
 				}
-				return createFile(path)
+				return store.CreateFile(path)
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/timeline/internal/event"
+	"github.com/turnstone-repl/turnstone/timeline/internal/store"
 )
 
 // Options set the memory and file bounds and the directory of a Log.
@@ -46,27 +47,27 @@ type Log struct {
 	writerDone chan struct{} // closed when the writer has ended; nil without files
 
 	mu             sync.Mutex
-	memory         []entry       // guarded by mu; the newest events, in order, without holes
-	buffer         []entry       // guarded by mu; memory is its tail
-	usedBytes      int64         // guarded by mu; of memory
-	end            eventPosition // guarded by mu; position of the next event
-	lostEstimate   byteEstimate  // guarded by mu; of lost events
-	moreEvents     chan struct{} // guarded by mu; closed by the next event; nil if no reader waits for it
-	closed         bool          // guarded by mu
-	wakeup         chan struct{} // guarded by mu; capacity 1; wakes the writer, closed by Close, then nil
-	files          fileState     // guarded by mu
-	diskStart      eventPosition // guarded by mu; of the first event in the events file
-	diskEnd        eventPosition // guarded by mu; after the last event there
-	index          index         // guarded by mu
-	lineMarks      []lineMark    // guarded by mu
-	outputLines    int           // guarded by mu; in output.txt
-	backlog        int64         // guarded by mu; bytes of memory that the writer has not written
-	dueSeq         Seq           // guarded by mu; events up to this one are written without waiting for more
-	timerRunning   bool          // guarded by mu; timer is running
-	writerProgress chan struct{} // guarded by mu; closed when the writer has made progress; nil if no caller waits for it
-	redactor       *textRedactor // guarded by mu; nil until there is a secret to redact
-	turnIndex      turnIndex     // guarded by mu
-	blobs          blobTable     // guarded by mu; of the events in memory and in the file
+	memory         []store.Entry       // guarded by mu; the newest events, in order, without holes
+	buffer         []store.Entry       // guarded by mu; memory is its tail
+	usedBytes      int64               // guarded by mu; of memory
+	end            store.EventPosition // guarded by mu; position of the next event
+	lostEstimate   store.ByteEstimate  // guarded by mu; of lost events
+	moreEvents     chan struct{}       // guarded by mu; closed by the next event; nil if no reader waits for it
+	closed         bool                // guarded by mu
+	wakeup         chan struct{}       // guarded by mu; capacity 1; wakes the writer, closed by Close, then nil
+	files          fileState           // guarded by mu
+	diskStart      store.EventPosition // guarded by mu; of the first event in the events file
+	diskEnd        store.EventPosition // guarded by mu; after the last event there
+	index          store.Index         // guarded by mu
+	lineMarks      []store.LineMark    // guarded by mu
+	outputLines    int                 // guarded by mu; in output.txt
+	backlog        int64               // guarded by mu; bytes of memory that the writer has not written
+	dueSeq         Seq                 // guarded by mu; events up to this one are written without waiting for more
+	timerRunning   bool                // guarded by mu; timer is running
+	writerProgress chan struct{}       // guarded by mu; closed when the writer has made progress; nil if no caller waits for it
+	redactor       *textRedactor       // guarded by mu; nil until there is a secret to redact
+	turnIndex      turnIndex           // guarded by mu
+	blobs          store.BlobTable     // guarded by mu; of the events in memory and in the file
 }
 
 type fileState uint8
@@ -80,10 +81,10 @@ const (
 
 // New creates an empty Log. nil means all defaults.
 func New(opts *Options) (*Log, error) {
-	return newLog(opts, createFile)
+	return newLog(opts, store.CreateFile)
 }
 
-func newLog(opts *Options, create createFunc) (*Log, error) {
+func newLog(opts *Options, create store.CreateFunc) (*Log, error) {
 	var o Options
 	if opts != nil {
 		o = *opts
@@ -97,12 +98,12 @@ func newLog(opts *Options, create createFunc) (*Log, error) {
 	if o.FileBytes == 0 {
 		o.FileBytes = 256 << 20
 	}
-	origin := eventPosition{seq: 1, lastStructural: -1}
+	origin := store.EventPosition{Seq: 1, LastStructural: -1}
 	l := &Log{opts: o, end: origin, diskStart: origin, diskEnd: origin}
 	if o.Dir == "" {
 		return l, nil
 	}
-	s, err := newFileWriter(o.Dir, o.FileBytes, create)
+	s, err := store.NewFileWriter(o.Dir, o.FileBytes, create)
 	if err != nil {
 		return nil, err
 	}
@@ -213,18 +214,18 @@ func sanitizeBody(body Body) Body {
 }
 
 func (l *Log) appendLocked(e Event) Event {
-	e.Seq, e.Line = l.end.seq, 0
+	e.Seq, e.Line = l.end.Seq, 0
 	if e.At.IsZero() {
 		e.At = time.Now()
 	}
 	if d, ok := e.Body.(Display); ok {
-		e.Body = l.blobs.addBlobs(d)
+		e.Body = l.blobs.AddBlobs(d)
 	}
 	size := event.MemoryBytes(e.Body)
 	l.growLocked()
-	l.memory = append(l.memory, entry{e, l.end})
+	l.memory = append(l.memory, store.Entry{Event: e, Position: l.end})
 	l.usedBytes += size
-	l.end = l.end.afterEvent(e, 0)
+	l.end = l.end.AfterEvent(e, 0)
 	l.turnIndex.addEvent(e)
 	if l.writingLocked() {
 		l.backlog += size
@@ -255,15 +256,15 @@ func (l *Log) evictLocked() {
 	n := 0
 	for ; l.usedBytes > l.opts.MemoryBytes && n < len(l.memory)-1; n++ {
 		e := &l.memory[n]
-		if e.Seq >= l.diskEnd.seq {
+		if e.Seq >= l.diskEnd.Seq {
 			if l.writingLocked() {
 				break
 			}
-			l.lostEstimate.addPosition(e.position)
+			l.lostEstimate.AddPosition(e.Position)
 		}
 		l.usedBytes -= event.MemoryBytes(e.Body)
-		l.blobs.dropBlobs(e.Body)
-		*e = entry{}
+		l.blobs.DropBlobs(e.Body)
+		*e = store.Entry{}
 	}
 	l.memory = l.memory[n:]
 }
@@ -355,7 +356,7 @@ func (l *Log) wakeWriter() {
 func (l *Log) LastSeq() Seq {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.end.seq - 1
+	return l.end.Seq - 1
 }
 
 // NotifyAfter returns a channel that is closed once there is an event after the cursor. It is
@@ -364,7 +365,7 @@ func (l *Log) NotifyAfter(after Seq) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case after+1 < l.end.seq:
+	case after+1 < l.end.Seq:
 		there := make(chan struct{})
 		close(there)
 		return there
@@ -433,8 +434,8 @@ func (l *Log) syncWithin(patience time.Duration) {
 	defer timeout.Stop()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	last := l.end.seq - 1
-	for l.writingLocked() && l.diskEnd.seq <= last {
+	last := l.end.Seq - 1
+	for l.writingLocked() && l.diskEnd.Seq <= last {
 		l.dueSeq = max(l.dueSeq, last)
 		l.wakeWriter()
 		progress := waitChannel(&l.writerProgress)
@@ -474,7 +475,7 @@ func (l *Log) Close() error {
 			l.appendPendingLocked(l.redactor.Flush)
 		}
 		l.closed = true
-		l.dueSeq = l.end.seq - 1
+		l.dueSeq = l.end.Seq - 1
 		if l.moreEvents != nil {
 			close(l.moreEvents)
 			l.moreEvents = nil

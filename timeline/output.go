@@ -3,7 +3,12 @@ package timeline
 import (
 	"fmt"
 	"regexp"
+
+	"github.com/turnstone-repl/turnstone/timeline/internal/store"
 )
+
+// ErrNoOutput means that there is no output file to read.
+var ErrNoOutput = store.ErrNoOutput
 
 // maxReadBytes is roughly the maximum that Lines and Grep return.
 const maxReadBytes = 1 << 20
@@ -30,7 +35,7 @@ func (l *Log) Lines(from, to int) ([]string, error) {
 	}
 	var lines []string
 	left := maxReadBytes
-	err := l.scanOutput(from, func(n int, text []byte, _ *longLine) bool {
+	err := l.scanOutput(from, func(n int, text []byte, _ *store.LongLine) bool {
 		if n > to || left < len(text) {
 			return false
 		}
@@ -47,13 +52,13 @@ func (l *Log) Lines(from, to int) ([]string, error) {
 func (l *Log) Grep(re *regexp.Regexp, max int) ([]Line, error) {
 	var lines []Line
 	left := maxReadBytes
-	err := l.scanOutput(1, func(n int, text []byte, rest *longLine) bool {
+	err := l.scanOutput(1, func(n int, text []byte, rest *store.LongLine) bool {
 		if len(lines) >= max || left <= 0 {
 			return false
 		}
 		if rest != nil {
 			var found bool
-			if text, found = rest.excerpt(re); !found {
+			if text, found = rest.Excerpt(re); !found {
 				return true
 			}
 		} else if !re.Match(text) {
@@ -67,14 +72,14 @@ func (l *Log) Grep(re *regexp.Regexp, max int) ([]Line, error) {
 }
 
 // scanOutput calls line for each finished line of the output file, starting with number from.
-// See scanOutputFile.
-func (l *Log) scanOutput(from int, line func(number int, text []byte, rest *longLine) bool) error {
+// See ScanOutputFile.
+func (l *Log) scanOutput(from int, line func(number int, text []byte, rest *store.LongLine) bool) error {
 	l.Sync()
 	l.mu.Lock()
 	path, last, marks := l.outputPathLocked(), l.outputLines, l.lineMarks
 	l.mu.Unlock()
 	if path == "" {
-		return ErrNoOutput
+		return store.ErrNoOutput
 	}
-	return scanOutputFile(path, last, marks, from, line)
+	return store.ScanOutputFile(path, last, marks, from, line)
 }

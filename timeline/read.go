@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/turnstone-repl/turnstone/timeline/internal/event"
+	"github.com/turnstone-repl/turnstone/timeline/internal/store"
 )
 
 // A ReadRange selects the events after the cursor After and before the event Before; 0 means
@@ -67,7 +68,7 @@ func (l *Log) readForward(r *rangeReader) {
 	if v.isEmpty() {
 		return
 	}
-	v.maxTypeBytes = r.readRange.MaxTypeBytes
+	v.MaxTypeBytes = r.readRange.MaxTypeBytes
 	for e := range v.entriesFrom(r.readRange.After + 1) {
 		if g, lost := e.Body.(Gap); lost && r.readRange.Before > 0 && g.From < r.readRange.Before && g.To >= r.readRange.Before {
 			g.To = r.readRange.Before - 1
@@ -85,7 +86,7 @@ func (l *Log) readBackward(r *rangeReader) {
 		pos = min(pos, r.readRange.Before)
 	}
 	v := l.snapshotBefore(r.readRange.After, pos, r.readRange.MaxEvents)
-	v.maxTypeBytes = r.readRange.MaxTypeBytes
+	v.MaxTypeBytes = r.readRange.MaxTypeBytes
 	for e := range v.entriesBackward(low, pos) {
 		if !r.addEvent(e.Event) {
 			return
@@ -95,8 +96,8 @@ func (l *Log) readBackward(r *rangeReader) {
 
 // entriesBackward yields the events from low to the last one before pos, the newest first, with
 // a Gap for missing ones.
-func (s *logSnapshot) entriesBackward(low, pos Seq) iter.Seq[entry] {
-	return func(yield func(entry) bool) {
+func (s *logSnapshot) entriesBackward(low, pos Seq) iter.Seq[store.Entry] {
+	return func(yield func(store.Entry) bool) {
 		for low < pos {
 			next, going := s.stepBack(low, pos, yield)
 			if !going {
@@ -109,16 +110,16 @@ func (s *logSnapshot) entriesBackward(low, pos Seq) iter.Seq[entry] {
 
 // stepBack yields some of the last events before pos. It returns the position of the oldest of
 // them, and whether the caller wants more.
-func (s *logSnapshot) stepBack(low, pos Seq, yield func(entry) bool) (Seq, bool) {
-	var part []entry
+func (s *logSnapshot) stepBack(low, pos Seq, yield func(store.Entry) bool) (Seq, bool) {
+	var part []store.Entry
 	var file *io.SectionReader
 	switch {
-	case pos > s.memoryStart.seq:
+	case pos > s.memoryStart.Seq:
 		part = s.memory
-	case pos > s.diskStart.seq && pos <= s.diskEnd.seq:
-		if f, err := s.openEventsFile(); err == nil {
+	case pos > s.DiskStart.Seq && pos <= s.DiskEnd.Seq:
+		if f, err := s.OpenEventsFile(); err == nil {
 			defer f.Close()
-			part, file = s.diskEntriesBefore(f, pos), s.fileSection(f)
+			part, file = s.DiskEntriesBefore(f, pos), s.FileSection(f)
 		}
 	}
 	start := pos
@@ -128,7 +129,7 @@ func (s *logSnapshot) stepBack(low, pos Seq, yield func(entry) bool) (Seq, bool)
 		}
 		var err error
 		if file != nil {
-			e.Event, err = event.WithFullData(e.Event, file, s.maxTypeBytes) // one at a time, since together they may be too large
+			e.Event, err = event.WithFullData(e.Event, file, s.MaxTypeBytes) // one at a time, since together they may be too large
 		}
 		if err != nil {
 			break
@@ -158,17 +159,17 @@ func (l *Log) snapshotBefore(after, before Seq, limit int) logSnapshot {
 
 // gapBefore returns a Gap for the lost events before seq, back to low or to the last event that
 // is not lost.
-func (s *logSnapshot) gapBefore(low, seq Seq) entry {
+func (s *logSnapshot) gapBefore(low, seq Seq) store.Entry {
 	from, missed := low, s.missedBytes
-	if seq > s.diskEnd.seq && low < s.diskEnd.seq && s.diskStart.seq < s.diskEnd.seq {
-		from, missed = s.diskEnd.seq, s.diskEnd.bytesBefore
+	if seq > s.DiskEnd.Seq && low < s.DiskEnd.Seq && s.DiskStart.Seq < s.DiskEnd.Seq {
+		from, missed = s.DiskEnd.Seq, s.DiskEnd.BytesBefore
 	}
-	next := eventPosition{seq: seq, bytesBefore: missed}
+	next := store.EventPosition{Seq: seq, BytesBefore: missed}
 	switch seq {
-	case s.memoryStart.seq:
+	case s.memoryStart.Seq:
 		next = s.memoryStart
-	case s.diskStart.seq:
-		next = s.diskStart
+	case s.DiskStart.Seq:
+		next = s.DiskStart
 	}
 	return s.gapEntry(from, next, missed)
 }

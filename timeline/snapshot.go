@@ -9,17 +9,18 @@ import (
 	"sort"
 
 	"github.com/turnstone-repl/turnstone/timeline/internal/event"
+	"github.com/turnstone-repl/turnstone/timeline/internal/store"
 )
 
 // A logSnapshot is the state of a log after a cursor: events on disk, possibly a gap, then
 // events in memory. It is read without holding the log's lock.
 type logSnapshot struct {
 	after       Seq
-	end         eventPosition // after the last event of the log
-	memory      []entry       // in memory, after the cursor
-	memoryStart eventPosition // of the oldest event in memory, also before the cursor
+	end         store.EventPosition // after the last event of the log
+	memory      []store.Entry       // in memory, after the cursor
+	memoryStart store.EventPosition // of the oldest event in memory, also before the cursor
 
-	eventsView
+	store.EventsView
 	outputLines int // in output.txt
 
 	hasOutputFile bool // there is an output file to which line numbers refer
@@ -36,13 +37,13 @@ func (l *Log) takeSnapshot(after Seq, limit int) logSnapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	v := l.snapshotLocked(after)
-	if after+1 >= l.end.seq || after+1 == 0 {
+	if after+1 >= l.end.Seq || after+1 == 0 {
 		if !l.closed {
 			v.moreEvents = waitChannel(&l.moreEvents)
 		}
 		return v
 	}
-	rest := l.memoryLocked(after+1, l.end.seq)
+	rest := l.memoryLocked(after+1, l.end.Seq)
 	if limit > 0 && len(rest) > limit {
 		rest = rest[:limit]
 	}
@@ -54,22 +55,22 @@ func (l *Log) takeSnapshot(after Seq, limit int) logSnapshot {
 func (l *Log) snapshotLocked(after Seq) logSnapshot {
 	v := logSnapshot{
 		after: after, end: l.end, memoryStart: l.end,
-		eventsView:    eventsView{diskStart: l.diskStart, diskEnd: l.diskEnd, index: l.index, maxTypeBytes: math.MaxInt64},
+		EventsView:    store.EventsView{DiskStart: l.diskStart, DiskEnd: l.diskEnd, Index: l.index, MaxTypeBytes: math.MaxInt64},
 		outputLines:   l.outputLines,
 		hasOutputFile: l.outputPathLocked() != "", isWriting: l.writingLocked(),
 		missedBytes: l.bytesBeforeLocked(after + 1),
 	}
 	if l.opts.Dir != "" {
-		v.eventsPath = filepath.Join(l.opts.Dir, EventsName)
+		v.EventsPath = filepath.Join(l.opts.Dir, EventsName)
 	}
 	if len(l.memory) > 0 {
-		v.memoryStart = l.memory[0].position
+		v.memoryStart = l.memory[0].Position
 	}
 	return v
 }
 
 // memoryLocked returns the events of [from, to) that are in memory.
-func (l *Log) memoryLocked(from, to Seq) []entry {
+func (l *Log) memoryLocked(from, to Seq) []store.Entry {
 	if len(l.memory) == 0 {
 		return nil
 	}
@@ -83,24 +84,24 @@ func (l *Log) memoryLocked(from, to Seq) []entry {
 // bytesBeforeLocked returns roughly how many bytes came before seq, based on the nearest
 // recorded position before it.
 func (l *Log) bytesBeforeLocked(seq Seq) int64 {
-	if l.diskStart.seq <= seq && seq < l.diskEnd.seq {
-		p, _ := l.index.findLast(func(p eventPosition) bool { return p.seq > seq })
-		return p.bytesBefore
+	if l.diskStart.Seq <= seq && seq < l.diskEnd.Seq {
+		p, _ := l.index.FindLast(func(p store.EventPosition) bool { return p.Seq > seq })
+		return p.BytesBefore
 	}
-	lost := l.lostEstimate.bytesBefore(seq)
-	if seq >= l.diskEnd.seq {
-		lost = max(lost, l.diskEnd.bytesBefore)
+	lost := l.lostEstimate.BytesBefore(seq)
+	if seq >= l.diskEnd.Seq {
+		lost = max(lost, l.diskEnd.BytesBefore)
 	}
 	return lost
 }
 
 // isEmpty reports whether there are no events after the cursor.
 func (s *logSnapshot) isEmpty() bool {
-	return s.moreEvents != nil || s.after+1 >= s.end.seq || s.after+1 == 0
+	return s.moreEvents != nil || s.after+1 >= s.end.Seq || s.after+1 == 0
 }
 
 // forgetDisk reduces the snapshot to the events in memory.
-func (s *logSnapshot) forgetDisk() { s.eventsPath, s.diskStart = "", eventPosition{} }
+func (s *logSnapshot) forgetDisk() { s.EventsPath, s.DiskStart = "", store.EventPosition{} }
 
 // allEvents returns all events after the cursor.
 func (s *logSnapshot) allEvents() []Event {
@@ -112,39 +113,39 @@ func (s *logSnapshot) allEvents() []Event {
 }
 
 // entriesFrom yields the events from seq on, with a Gap for missing ones.
-func (s *logSnapshot) entriesFrom(seq Seq) iter.Seq[entry] {
-	return func(yield func(entry) bool) {
+func (s *logSnapshot) entriesFrom(seq Seq) iter.Seq[store.Entry] {
+	return func(yield func(store.Entry) bool) {
 		missed := s.missedBytes
-		if seq < s.diskStart.seq && s.diskStart.seq < s.memoryStart.seq { // the files were restarted
-			if !yield(s.gapEntry(seq, s.diskStart, missed)) {
+		if seq < s.DiskStart.Seq && s.DiskStart.Seq < s.memoryStart.Seq { // the files were restarted
+			if !yield(s.gapEntry(seq, s.DiskStart, missed)) {
 				return
 			}
-			seq, missed = s.diskStart.seq, s.diskStart.bytesBefore
+			seq, missed = s.DiskStart.Seq, s.DiskStart.BytesBefore
 		}
-		if seq < s.memoryStart.seq && seq < s.diskEnd.seq {
-			start, _ := s.index.findLast(func(p eventPosition) bool { return p.seq > seq })
+		if seq < s.memoryStart.Seq && seq < s.DiskEnd.Seq {
+			start, _ := s.Index.FindLast(func(p store.EventPosition) bool { return p.Seq > seq })
 			whole := seq
 			if s.skipUnread {
-				whole = afterAllEvents
+				whole = store.AfterAllEvents
 			}
-			for e, next := range s.readEvents(start, whole) {
+			for e, next := range s.ReadEvents(start, whole) {
 				if e.Seq < seq {
 					continue
 				}
-				if e.Seq >= s.memoryStart.seq {
+				if e.Seq >= s.memoryStart.Seq {
 					break
 				}
 				if !yield(e) {
 					return
 				}
-				seq, missed = next.seq, next.bytesBefore
+				seq, missed = next.Seq, next.BytesBefore
 			}
 		}
-		if seq < s.memoryStart.seq {
+		if seq < s.memoryStart.Seq {
 			if !yield(s.gapEntry(seq, s.memoryStart, missed)) {
 				return
 			}
-			seq = s.memoryStart.seq
+			seq = s.memoryStart.Seq
 		}
 		for _, e := range s.memory {
 			if e.Seq >= seq && !yield(e) {
@@ -155,12 +156,12 @@ func (s *logSnapshot) entriesFrom(seq Seq) iter.Seq[entry] {
 }
 
 // gapEntry returns a Gap for the events from seq to the one before next.
-func (s *logSnapshot) gapEntry(seq Seq, next eventPosition, missed int64) entry {
-	last := next.seq - 1
-	g := entry{position: next}
-	g.position.seq, g.position.bytesBefore = seq, missed
+func (s *logSnapshot) gapEntry(seq Seq, next store.EventPosition, missed int64) store.Entry {
+	last := next.Seq - 1
+	g := store.Entry{Position: next}
+	g.Position.Seq, g.Position.BytesBefore = seq, missed
 	g.Seq = last
-	g.Body = Gap{From: seq, To: last, Bytes: next.bytesBefore - missed}
+	g.Body = Gap{From: seq, To: last, Bytes: next.BytesBefore - missed}
 	if len(s.memory) > 0 {
 		e := &s.memory[0]
 		g.At, g.Generation, g.Turn, g.BetweenTurns = e.At, e.Generation, e.Turn, e.BetweenTurns
@@ -178,8 +179,8 @@ func ReadFile(dir string) iter.Seq[Event] {
 		if err != nil || !i.Mode().IsRegular() {
 			return
 		}
-		v := eventsView{eventsPath: path, diskEnd: eventPosition{offset: i.Size()}, maxTypeBytes: math.MaxInt64}
-		for e := range v.readEvents(eventPosition{seq: v.firstSeq(), lastStructural: -1}, 0) {
+		v := store.EventsView{EventsPath: path, DiskEnd: store.EventPosition{Offset: i.Size()}, MaxTypeBytes: math.MaxInt64}
+		for e := range v.ReadEvents(store.EventPosition{Seq: v.FirstSeq(), LastStructural: -1}, 0) {
 			if !yield(e.Event) {
 				return
 			}
@@ -188,19 +189,19 @@ func ReadFile(dir string) iter.Seq[Event] {
 }
 
 // entriesFromCost yields the events from a cost on. It may start with a few earlier events.
-func (s *logSnapshot) entriesFromCost(cost int64) iter.Seq[entry] {
-	if cost >= s.memoryStart.costBefore {
-		i := sort.Search(len(s.memory), func(i int) bool { return s.memory[i].position.costBefore > cost })
+func (s *logSnapshot) entriesFromCost(cost int64) iter.Seq[store.Entry] {
+	if cost >= s.memoryStart.CostBefore {
+		i := sort.Search(len(s.memory), func(i int) bool { return s.memory[i].Position.CostBefore > cost })
 		return slices.Values(s.memory[max(0, i-1):])
 	}
 	seq := s.after + 1
-	if p, ok := s.index.findLast(func(p eventPosition) bool { return p.costBefore > cost }); ok {
-		for e, next := range s.readEvents(p, afterAllEvents) {
-			if p = e.position; next.costBefore > cost {
+	if p, ok := s.Index.FindLast(func(p store.EventPosition) bool { return p.CostBefore > cost }); ok {
+		for e, next := range s.ReadEvents(p, store.AfterAllEvents) {
+			if p = e.Position; next.CostBefore > cost {
 				break
 			}
 		}
-		seq = max(seq, p.seq)
+		seq = max(seq, p.Seq)
 	}
 	return s.entriesFrom(seq)
 }
@@ -213,9 +214,9 @@ func (s *logSnapshot) structuralEvents(from, to Seq, limit int) []Event {
 			found = append(found, e.Event)
 		}
 	}
-	to = min(to, s.memoryStart.seq, s.diskEnd.seq)
+	to = min(to, s.memoryStart.Seq, s.DiskEnd.Seq)
 	if from < to && len(found) < limit {
-		found = s.structuralOnDisk(found, from, to, limit)
+		found = s.StructuralOnDisk(found, from, to, limit)
 	}
 	slices.Reverse(found)
 	return found

@@ -168,7 +168,7 @@ func (l *Log) Turns(after, before Seq, backward bool, limit int) []TurnSummary {
 	l.appendPending()
 	l.mu.Lock()
 	if before == 0 {
-		before = l.end.seq
+		before = l.end.Seq
 	}
 	rows := selectSummaries(l.turnIndex.summaries, after, before, backward, limit)
 	spans := l.turnIndex.spansLocked(after, before)
@@ -194,7 +194,7 @@ func (l *Log) FirstTurnFrom(turn uint64) (TurnSummary, bool) {
 	found, ok := firstTurnFrom(l.turnIndex.summaries, turn)
 	var spans []turnSpan
 	if turn <= l.turnIndex.lastDroppedTurn {
-		spans = l.turnIndex.spansLocked(l.turnIndex.seqBefore(turn), l.end.seq)
+		spans = l.turnIndex.spansLocked(l.turnIndex.seqBefore(turn), l.end.Seq)
 	}
 	l.mu.Unlock()
 	for _, span := range spans {

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/timeline/internal/event"
+	"github.com/turnstone-repl/turnstone/timeline/internal/store"
 )
 
 const (
@@ -33,12 +34,12 @@ func (l *Log) Window(after Seq, headBytes, tailBytes int) []Event {
 		return nil
 	}
 	first := v.firstEntry()
-	if v.isWriting && v.end.costBefore-first.position.costBefore > minLineNumberCost && v.diskEnd.seq < v.end.seq {
+	if v.isWriting && v.end.CostBefore-first.Position.CostBefore > minLineNumberCost && v.DiskEnd.Seq < v.end.Seq {
 		l.syncWithin(lineNumberTimeout)
 		v = l.takeSnapshot(after, 0)
 	}
-	headEnd := first.position.costBefore + int64(max(0, headBytes))
-	tailStart := v.end.costBefore - int64(max(0, tailBytes))
+	headEnd := first.Position.CostBefore + int64(max(0, headBytes))
+	tailStart := v.end.CostBefore - int64(max(0, tailBytes))
 	if headEnd >= tailStart {
 		return v.allEvents()
 	}
@@ -74,11 +75,11 @@ func (l *Log) Window(after Seq, headBytes, tailBytes int) []Event {
 }
 
 // firstEntry returns the first event after the cursor.
-func (s *logSnapshot) firstEntry() entry {
+func (s *logSnapshot) firstEntry() store.Entry {
 	for e := range s.entriesFrom(s.after + 1) {
 		return e
 	}
-	return entry{position: s.end}
+	return store.Entry{Position: s.end}
 }
 
 // sliceText returns the bytes from..to of a text.
@@ -90,29 +91,29 @@ func sliceText(t Text, from, to int) Text {
 // An eventOffset is a position in a list of events: before byte n of the text of list[i].
 // If i is len(list), it is after the last event.
 type eventOffset struct {
-	list    []entry
+	list    []store.Entry
 	i, n    int
 	newline bool // right after a newline
-	end     eventPosition
+	end     store.EventPosition
 }
 
-func (o eventOffset) currentEntry() entry { return o.list[o.i] }
+func (o eventOffset) currentEntry() store.Entry { return o.list[o.i] }
 
 // position returns the position of the event that is cut.
-func (o eventOffset) position() eventPosition {
+func (o eventOffset) position() store.EventPosition {
 	if o.i == len(o.list) {
 		return o.end
 	}
-	return o.list[o.i].position
+	return o.list[o.i].Position
 }
 
 func (o eventOffset) isBefore(d eventOffset) bool {
-	a, b := o.position().seq, d.position().seq
+	a, b := o.position().Seq, d.position().Seq
 	return a < b || a == b && o.n < d.n
 }
 
 // bytesBefore returns the number of bytes of text and displays before the offset.
-func (o eventOffset) bytesBefore() int64 { return o.position().bytesBefore + int64(o.n) }
+func (o eventOffset) bytesBefore() int64 { return o.position().BytesBefore + int64(o.n) }
 
 // lineNumber returns the line in the output file at the offset, 0 if unknown.
 func (o eventOffset) lineNumber() int {
@@ -141,7 +142,7 @@ func (s *logSnapshot) findHeadEnd(cost, slack int64) eventOffset {
 	c := eventOffset{end: s.end}
 	for e := range s.entriesFrom(s.after + 1) {
 		c.list = append(c.list, e)
-		if e.position.costBefore >= cost {
+		if e.Position.CostBefore >= cost {
 			break
 		}
 		c.i = len(c.list)
@@ -150,8 +151,8 @@ func (s *logSnapshot) findHeadEnd(cost, slack int64) eventOffset {
 		return c
 	}
 	last := c.list[c.i-1]
-	if t, ok := last.Body.(Text); ok && int64(len(t.Data)) > cost-last.position.costBefore {
-		c.i, c.n = c.i-1, runeStart(t.Data, int(cost-last.position.costBefore))
+	if t, ok := last.Body.(Text); ok && int64(len(t.Data)) > cost-last.Position.CostBefore {
+		c.i, c.n = c.i-1, runeStart(t.Data, int(cost-last.Position.CostBefore))
 	}
 	for i := min(c.i, len(c.list)-1); i >= 0; i-- {
 		e := c.list[i]
@@ -167,7 +168,7 @@ func (s *logSnapshot) findHeadEnd(cost, slack int64) eventOffset {
 			data = data[:c.n]
 		}
 		n := bytes.LastIndexByte(data, '\n') + 1
-		if e.position.costBefore+int64(n) < cost-slack {
+		if e.Position.CostBefore+int64(n) < cost-slack {
 			break
 		}
 		if n > 0 {
@@ -190,8 +191,8 @@ func (s *logSnapshot) findTailStart(cost, slack int64) eventOffset {
 		return c
 	}
 	first := c.list[0]
-	if t, ok := first.Body.(Text); ok && first.position.costBefore < cost {
-		c.n = runeStart(t.Data, min(len(t.Data), int(cost-first.position.costBefore)))
+	if t, ok := first.Body.(Text); ok && first.Position.CostBefore < cost {
+		c.n = runeStart(t.Data, min(len(t.Data), int(cost-first.Position.CostBefore)))
 	}
 	for i, e := range c.list {
 		t, ok := e.Body.(Text)
@@ -205,11 +206,11 @@ func (s *logSnapshot) findTailStart(cost, slack int64) eventOffset {
 		if i == 0 {
 			from = c.n
 		}
-		if e.position.costBefore+int64(from) > cost+slack {
+		if e.Position.CostBefore+int64(from) > cost+slack {
 			break
 		}
 		n := from + bytes.IndexByte(t.Data[from:], '\n') + 1
-		if n > from && e.position.costBefore+int64(n) <= cost+slack {
+		if n > from && e.Position.CostBefore+int64(n) <= cost+slack {
 			return eventOffset{list: c.list, i: i, n: n, newline: true, end: s.end}.normalize()
 		}
 	}
@@ -217,11 +218,11 @@ func (s *logSnapshot) findTailStart(cost, slack int64) eventOffset {
 }
 
 // costAfter returns the cost of everything up to an entry.
-func (s *logSnapshot) costAfter(e entry) int64 {
+func (s *logSnapshot) costAfter(e store.Entry) int64 {
 	if _, ok := e.Body.(Gap); ok {
-		return e.position.costBefore
+		return e.Position.CostBefore
 	}
-	return e.position.costBefore + event.WindowCost(e.Body)
+	return e.Position.CostBefore + event.WindowCost(e.Body)
 }
 
 // runeStart returns the beginning of the character at n.
@@ -237,24 +238,24 @@ func runeStart(data []byte, n int) int {
 // middleReplacement returns the events that replace the omitted middle between head and tail.
 func (s *logSnapshot) middleReplacement(head, tail eventOffset) []Event {
 	from, to := head.position(), tail.position()
-	last := to.seq - 1 // the last event that is omitted or cut
+	last := to.Seq - 1 // the last event that is omitted or cut
 	if tail.n > 0 {
-		last = to.seq
+		last = to.Seq
 	}
-	kept := s.structuralEvents(from.seq, to.seq, maxStructural)
+	kept := s.structuralEvents(from.Seq, to.Seq, maxStructural)
 
-	elided := Omitted{From: from.seq, To: last, Bytes: tail.bytesBefore() - head.bytesBefore()}
+	elided := Omitted{From: from.Seq, To: last, Bytes: tail.bytesBefore() - head.bytesBefore()}
 	var gap *Gap
-	if s.eventsPath == "" || s.isWriting || to.seq < s.diskEnd.seq || s.diskEnd.seq == s.end.seq {
+	if s.EventsPath == "" || s.isWriting || to.Seq < s.DiskEnd.Seq || s.DiskEnd.Seq == s.end.Seq {
 		last, newline := tail.lineNumber(), tail.newline
-		if tail.i == len(tail.list) && s.diskEnd.seq == s.end.seq {
+		if tail.i == len(tail.list) && s.DiskEnd.Seq == s.end.Seq {
 			last, newline = s.outputLines, false
 		}
 		elided.FirstLine, elided.LastLine = s.lineRange(head, last, newline)
 	} else {
 		// The files end in the middle.
-		gap = &Gap{From: max(from.seq, s.diskEnd.seq), To: last}
-		gap.Bytes = tail.bytesBefore() - max(head.bytesBefore(), s.diskEnd.bytesBefore)
+		gap = &Gap{From: max(from.Seq, s.DiskEnd.Seq), To: last}
+		gap.Bytes = tail.bytesBefore() - max(head.bytesBefore(), s.DiskEnd.BytesBefore)
 		elided.To = gap.From - 1
 		elided.Bytes -= gap.Bytes
 		elided.FirstLine, elided.LastLine = s.lineRange(head, s.outputLines, false)

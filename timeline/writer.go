@@ -2,6 +2,13 @@ package timeline
 
 import (
 	"github.com/turnstone-repl/turnstone/timeline/internal/event"
+	"github.com/turnstone-repl/turnstone/timeline/internal/store"
+)
+
+// The names of the two files of a Log: its events as records, and its text as lines.
+const (
+	EventsName = store.EventsName
+	OutputName = store.OutputName
 )
 
 const (
@@ -12,9 +19,9 @@ const (
 
 // runWriter is the writer goroutine. It moves events to the files until the log is closed or
 // the files are turned off.
-func (l *Log) runWriter(kick <-chan struct{}, s *fileWriter) {
+func (l *Log) runWriter(kick <-chan struct{}, s *store.FileWriter) {
 	defer close(l.writerDone)
-	defer s.close()
+	defer s.Close()
 	for open := true; open; {
 		select {
 		case _, open = <-kick:
@@ -22,18 +29,18 @@ func (l *Log) runWriter(kick <-chan struct{}, s *fileWriter) {
 			l.markAllDue()
 		}
 		for batch := l.nextBatch(); len(batch) > 0; batch = l.nextBatch() {
-			w, err := s.writeBatch(batch)
+			w, err := s.WriteBatch(batch)
 			if !l.recordWritten(batch, w, err) {
 				return
 			}
-			if w.isFull {
+			if w.IsFull {
 				l.forgetFiles()
-				if err := s.restartFiles(); !l.recordRestart(s.transcript.FinishedLines, err) {
+				if err := s.RestartFiles(); !l.recordRestart(s.Transcript.FinishedLines, err) {
 					return
 				}
 			}
 		}
-		s.closeIdleFiles()
+		s.CloseIdleFiles()
 	}
 }
 
@@ -42,30 +49,30 @@ func (l *Log) markAllDue() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.timerRunning = false
-	l.dueSeq = l.end.seq - 1
+	l.dueSeq = l.end.Seq - 1
 }
 
 // nextBatch returns the events to write next, or none if none are due.
-func (l *Log) nextBatch() []entry {
+func (l *Log) nextBatch() []store.Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.files != filesOpen || l.diskEnd.seq > l.dueSeq && l.backlog < l.flushThreshold() {
+	if l.files != filesOpen || l.diskEnd.Seq > l.dueSeq && l.backlog < l.flushThreshold() {
 		return nil
 	}
-	if len(l.memory) == 0 || l.memory[0].Seq > l.diskEnd.seq {
+	if len(l.memory) == 0 || l.memory[0].Seq > l.diskEnd.Seq {
 		return nil // the log was closed
 	}
-	rest := l.memory[l.diskEnd.seq-l.memory[0].Seq:]
+	rest := l.memory[l.diskEnd.Seq-l.memory[0].Seq:]
 	n, size := 0, int64(0)
 	for n < min(len(rest), maxBatchEvents) && size < maxBatchBytes {
 		size += event.MemoryBytes(rest[n].Body)
 		n++
 	}
-	return append([]entry(nil), rest[:n]...)
+	return append([]store.Entry(nil), rest[:n]...)
 }
 
 // recordWritten records which events were written and reports whether to continue.
-func (l *Log) recordWritten(batch []entry, w batchResult, err error) bool {
+func (l *Log) recordWritten(batch []store.Entry, w store.BatchResult, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.files != filesOpen {
@@ -76,25 +83,25 @@ func (l *Log) recordWritten(batch []entry, w batchResult, err error) bool {
 		return false
 	}
 	first := l.memory[0].Seq
-	for _, e := range batch[:len(w.lines)] {
+	for _, e := range batch[:len(w.Lines)] {
 		if e.Seq >= first {
-			l.memory[e.Seq-first].Line = w.lines[e.Seq-batch[0].Seq]
+			l.memory[e.Seq-first].Line = w.Lines[e.Seq-batch[0].Seq]
 		}
 		l.backlog -= event.MemoryBytes(e.Body)
 	}
-	l.index = append(l.index, w.index...)
-	l.lineMarks = append(l.lineMarks, w.marks...)
-	for _, b := range w.blobs {
-		l.blobs.setRange(b)
+	l.index = append(l.index, w.Index...)
+	l.lineMarks = append(l.lineMarks, w.Marks...)
+	for _, b := range w.Blobs {
+		l.blobs.SetRange(b)
 	}
-	l.diskEnd, l.outputLines = w.end, w.finishedLines
-	if w.neverFits {
+	l.diskEnd, l.outputLines = w.End, w.FinishedLines
+	if w.NeverFits {
 		l.files = filesFull
 		l.clearBacklogLocked()
 		return false
 	}
 	l.writerProgressLocked()
-	if l.diskEnd.seq == l.end.seq {
+	if l.diskEnd.Seq == l.end.Seq {
 		l.timerRunning = false
 		l.timer.Stop()
 	} else if !l.timerRunning && l.writingLocked() {
@@ -109,15 +116,15 @@ func (l *Log) forgetFiles() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.index {
-		l.lostEstimate.addPosition(p)
+		l.lostEstimate.AddPosition(p)
 	}
 	for i := range l.memory {
 		l.memory[i].Line = 0 // it referred to the old file
 	}
-	l.diskEnd.offset, l.diskEnd.lastStructural = 0, -1
+	l.diskEnd.Offset, l.diskEnd.LastStructural = 0, -1
 	l.diskStart, l.index, l.lineMarks, l.outputLines = l.diskEnd, nil, nil, 0
-	l.turnIndex.forgetBefore(l.diskStart.seq)
-	l.blobs.forgetFile()
+	l.turnIndex.forgetBefore(l.diskStart.Seq)
+	l.blobs.ForgetFile()
 }
 
 // recordRestart records the start of the new files and reports whether to continue.

@@ -11,7 +11,8 @@ import (
 // that is not listed fails: decide where it belongs.
 var mayImport = map[string]string{
 	"ipc":                                      "",
-	"timeline":                                 "internal/text timeline/internal/screen timeline/internal/redact timeline/internal/event",
+	"timeline":                                 "internal/text timeline/internal/screen timeline/internal/redact timeline/internal/event timeline/internal/store",
+	"timeline/internal/store":                  "internal/text timeline/internal/event timeline/internal/screen",
 	"timeline/internal/event":                  "internal/text timeline/internal/screen timeline/internal/redact timeline/internal/describe",
 	"timeline/internal/screen":                 "internal/text",
 	"timeline/internal/redact":                 "internal/text",

@@ -1,4 +1,4 @@
-package timeline
+package store
 
 import (
 	"bufio"
@@ -24,8 +24,8 @@ const (
 	excerptBytesBefore = 200     // the part of it before the match
 )
 
-// A longLine is a line that is too long to be returned whole. It is read rune by rune.
-type longLine struct {
+// A LongLine is a line that is too long to be returned whole. It is read rune by rune.
+type LongLine struct {
 	head   []byte        // the part that was read from the file
 	file   *bufio.Reader // the rest
 	ended  bool          // its newline has been read
@@ -35,7 +35,7 @@ type longLine struct {
 }
 
 // ReadRune implements io.RuneReader.
-func (l *longLine) ReadRune() (rune, int, error) {
+func (l *LongLine) ReadRune() (rune, int, error) {
 	for !utf8.FullRune(l.head) && l.readByte() { // the rest of the rune is in the file
 	}
 	if len(l.head) == 0 {
@@ -47,7 +47,7 @@ func (l *longLine) ReadRune() (rune, int, error) {
 }
 
 // readByte reads one more byte of the line into head.
-func (l *longLine) readByte() bool {
+func (l *LongLine) readByte() bool {
 	if l.ended || l.err != nil {
 		return false
 	}
@@ -64,8 +64,8 @@ func (l *longLine) readByte() bool {
 	return true
 }
 
-// excerpt returns the text around the first match. It must be called before the line is read.
-func (l *longLine) excerpt(re *regexp.Regexp) (text []byte, found bool) {
+// Excerpt returns the text around the first match. It must be called before the line is read.
+func (l *LongLine) Excerpt(re *regexp.Regexp) (text []byte, found bool) {
 	at := re.FindReaderIndex(l)
 	if at == nil {
 		return nil, false
@@ -87,7 +87,7 @@ func (l *longLine) excerpt(re *regexp.Regexp) (text []byte, found bool) {
 }
 
 // skipRest reads up to the end of the line.
-func (l *longLine) skipRest() error {
+func (l *LongLine) skipRest() error {
 	for !l.ended && l.err == nil {
 		_, err := l.file.ReadSlice('\n')
 		if err == nil {
@@ -99,11 +99,11 @@ func (l *longLine) skipRest() error {
 	return l.err
 }
 
-// scanOutputFile calls line for each line of the output file up to last, starting with number from.
+// ScanOutputFile calls line for each line of the output file up to last, starting with number from.
 // marks are positions of some lines. text has at most maxReturnedLineBytes; a longer line also
 // comes as rest. Both are valid only during the call.
-func scanOutputFile(path string, last int, marks []lineMark, from int, line func(number int, text []byte, rest *longLine) bool) error {
-	start := lineMark{line: 1}
+func ScanOutputFile(path string, last int, marks []LineMark, from int, line func(number int, text []byte, rest *LongLine) bool) error {
+	start := LineMark{line: 1}
 	if i := sort.Search(len(marks), func(i int) bool { return marks[i].line > from }); i > 0 {
 		start = marks[i-1]
 	}
@@ -123,13 +123,13 @@ func scanOutputFile(path string, last int, marks []lineMark, from int, line func
 	for n := start.line; n <= last; n++ {
 		offset := position.bytesRead - int64(r.Buffered())
 		text, err := r.ReadSlice('\n')
-		var rest *longLine
+		var rest *LongLine
 		switch err {
 		case nil:
 			text = text[:len(text)-1]
 		case bufio.ErrBufferFull:
 			text = append([]byte(nil), text...)
-			rest = &longLine{head: text, file: r, random: f, offset: offset}
+			rest = &LongLine{head: text, file: r, random: f, offset: offset}
 			text, err = text[:maxReturnedLineBytes:maxReturnedLineBytes], nil
 		}
 		if err != nil {

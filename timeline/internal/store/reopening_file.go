@@ -1,4 +1,4 @@
-package timeline
+package store
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// createFunc creates a file. Tests replace it to simulate failing disks.
-type createFunc func(path string) (io.WriteCloser, error)
+// CreateFunc creates a file. Tests replace it to simulate failing disks.
+type CreateFunc func(path string) (io.WriteCloser, error)
 
 // A reopeningFile is a file that is open only while it is written. There are many sessions,
 // most of them idle, and a program may have only so many open files.
@@ -18,7 +18,7 @@ type reopeningFile struct {
 	file    *os.File    // nil while closed
 }
 
-func createFile(path string) (io.WriteCloser, error) {
+func CreateFile(path string) (io.WriteCloser, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
