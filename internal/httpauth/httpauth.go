@@ -1,7 +1,7 @@
 // Package httpauth decides which HTTP requests a server of the user answers. It distinguishes them
 // from requests that a foreign web page made a browser send, and reads only the header. It has
-// tokens for programs, links that log a browser in, and a bound on the open connections. It serves
-// nothing itself, and does not know what a request is for.
+// tokens for programs, and links that log a browser in. It serves nothing itself, and does not know
+// what a request is for.
 //
 // Facts about browsers are from the Fetch standard (Origin, Sec-Fetch-Site) and RFC 6265 (cookies,
 // which ignore ports).
@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 )
 
 // A TokenHash is the hash of a token that a client must know. Comparing hashes does not reveal the
@@ -54,50 +53,4 @@ func HasOwnOrigin(r *http.Request) bool {
 func HasOwnSite(r *http.Request) bool {
 	sites := r.Header.Values("Sec-Fetch-Site")
 	return len(sites) == 0 || len(sites) == 1 && (sites[0] == "same-origin" || sites[0] == "none")
-}
-
-// A LimitedListener bounds the number of open connections. It is created by LimitListener.
-type LimitedListener struct {
-	net.Listener
-	slots   chan struct{} // holds one token for each open connection
-	closing sync.Once
-	closed  chan struct{}
-}
-
-// LimitListener bounds the connections of a listener that are open at a time.
-func LimitListener(l net.Listener, maxOpen int) *LimitedListener {
-	return &LimitedListener{Listener: l, slots: make(chan struct{}, maxOpen), closed: make(chan struct{})}
-}
-
-// Accept implements net.Listener. It waits while too many connections are open.
-func (l *LimitedListener) Accept() (net.Conn, error) {
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		<-l.slots
-		return nil, err
-	}
-	return &countedConn{Conn: conn, release: sync.OnceFunc(func() { <-l.slots })}, nil
-}
-
-// Close implements net.Listener. Open connections stay open.
-func (l *LimitedListener) Close() error {
-	l.closing.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-// A countedConn counts toward the connection limit of its listener.
-type countedConn struct {
-	net.Conn
-	release func()
-}
-
-// Close implements net.Conn.
-func (c *countedConn) Close() error {
-	defer c.release()
-	return c.Conn.Close()
 }

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/internal/httpauth"
+	"golang.org/x/net/netutil"
 )
 
 const (
@@ -75,7 +75,7 @@ func ServeHTTP(ctx context.Context, h *HTTPOptions, logger *slog.Logger, newTool
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
-	connections := httpauth.LimitListener(h.Listener, maxConnections)
+	connections := netutil.LimitListener(h.Listener, maxConnections)
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(connections) }()
 	select {

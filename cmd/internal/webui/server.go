@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/internal/httpauth"
 )
@@ -152,7 +154,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, len(s.listeners))
 	var serving sync.WaitGroup
 	for _, l := range s.listeners {
-		serving.Go(func() { failed <- web.Serve(boundedListener{httpauth.LimitListener(l, maxConnections)}) })
+		serving.Go(func() { failed <- web.Serve(boundedListener{netutil.LimitListener(l, maxConnections)}) })
 	}
 	var err error
 	select {
