@@ -10,14 +10,16 @@ import (
 	"testing/synctest"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/broker"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linux"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
 // An interrupt is sent before the suspended calls are refused.
 func TestMonitorCommandOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events bytes.Buffer
-		s := &monitor{eventEncoder: json.NewEncoder(&events), sandbox: &linux.ActiveSandbox{}}
+		s := &monitor{eventEncoder: json.NewEncoder(&events), sandbox: &linux.ActiveSandbox{Broker: broker.New(&plan.Plan{})}}
 		in, out := io.Pipe()
 		defer out.Close()
 		commands := s.receiveCommands(json.NewDecoder(in))
