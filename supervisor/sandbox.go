@@ -18,6 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/userdirs"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/homedir"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linux"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -136,7 +137,7 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism,
 		settings = homes // nothing can be mounted
 	}
 	if by != "" { // git fails on settings that it may not read, but accepts a missing file
-		c.env = append(c.env, "GIT_CONFIG_GLOBAL="+plan.SettingsIn(settings, ".gitconfig"))
+		c.env = append(c.env, "GIT_CONFIG_GLOBAL="+homedir.SettingsIn(settings, ".gitconfig"))
 	}
 	origin := plan.Origin{
 		Home: home, Path: environ.Get(o.Env, "PATH"), Env: o.Env, Directories: directories, Dir: dir, Program: spec.Path,

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
@@ -21,7 +22,7 @@ func TestSendCommand(t *testing.T) {
 	t.Parallel()
 	large := monitorproto.MonitorCommand{Kind: monitorproto.CommandGrant, Grant: &plan.MountGrant{}}
 	for i := range 400 {
-		large.Grant.GitTargets = append(large.Grant.GitTargets, plan.Path(fmt.Sprintf("/srv/a/longer/path/number/%d", i)))
+		large.Grant.GitTargets = append(large.Grant.GitTargets, mountlist.Path(fmt.Sprintf("/srv/a/longer/path/number/%d", i)))
 	}
 	for _, c := range []struct {
 		name     string

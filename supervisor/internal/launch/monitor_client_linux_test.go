@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -95,7 +96,7 @@ func TestGrantLateAnswer(t *testing.T) {
 				known := false
 				late := func() { // a path that the plan knows as writable is a mount in a grant of its parent
 					parent, err := sandboxPlan.NewGrant(filepath.Dir(more), false, "")
-					known = err == nil && slices.ContainsFunc(parent.Mounts, func(p plan.Mount) bool { return string(p.Path) == more })
+					known = err == nil && slices.ContainsFunc(parent.Mounts, func(p mountlist.Mount) bool { return string(p.Path) == more })
 				}
 				if err := s.grantAccess(more, false, "", late); !errors.Is(err, ErrGrantPending) {
 					t.Fatalf("got %v", err)

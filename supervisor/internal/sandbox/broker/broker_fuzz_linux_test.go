@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/egressclient"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/workerview"
 )
@@ -70,7 +71,7 @@ func FuzzNotification(f *testing.F) {
 			t.Fatal(err)
 		}
 		b := newBrokerAt(t, root)
-		b.AddProtected([]plan.Path{plan.Path(root + "/.envrc"), plan.Path(root + "/sub/.vscode")}, nil)
+		b.AddProtected([]mountlist.Path{mountlist.Path(root + "/.envrc"), mountlist.Path(root + "/sub/.vscode")}, nil)
 		n := &seccompNotif{ID: 1}
 		n.Data.Number = numbers[int(call)%len(numbers)]
 		file := calls[n.Data.Number]

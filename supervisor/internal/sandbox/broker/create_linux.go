@@ -12,8 +12,8 @@ import (
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/foldedname"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/nameguard"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/workerview"
 )
 
@@ -197,7 +197,7 @@ func (b *Broker) makeHardLink(n *seccompNotif, f *fileCall, args *[6]uint64, to 
 			return unix.Linkat(unix.AT_FDCWD, workerview.SelfFDPath(fd), s.Dir, s.Name, unix.AT_SYMLINK_FOLLOW)
 		})
 	}
-	for range plan.MaxLinks {
+	for range linkpath.MaxLinks {
 		dir, last := path.Split(strings.TrimRight(old, "/"))
 		from, err := b.OpenNameInDir(dir, last)
 		if err != nil {

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/nameguard"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/workerview"
 )
@@ -221,7 +221,7 @@ func (b *Broker) openOrCreate(n *seccompNotif, file string, flags int, mode uint
 		return -1, unix.EINVAL
 	}
 	openFlags := flags&^(unix.O_CREAT|unix.O_EXCL) | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK
-	for range plan.MaxLinks {
+	for range linkpath.MaxLinks {
 		if fd, err := b.openFile(n, file); err != unix.ENOENT {
 			if err != nil {
 				return -1, err

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/workerview"
 )
@@ -90,7 +90,7 @@ func hasWriter(fd int) bool {
 
 // openVisible opens the path of a file with O_PATH, if the session may see the file.
 func (b *Broker) openVisible(n *seccompNotif, file string, flags int) (int, error) {
-	for range plan.MaxLinks {
+	for range linkpath.MaxLinks {
 		fd, onward, err := b.openPathOnce(n, file, flags)
 		if err != nil {
 			return -1, err

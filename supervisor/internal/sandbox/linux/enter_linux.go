@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/broker"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/nameguard"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
@@ -53,7 +54,7 @@ type ActiveSandbox struct {
 
 // A detachedMount is a mount of a plan that is not attached anywhere yet.
 type detachedMount struct {
-	plan.Mount
+	mountlist.Mount
 	fd int
 }
 
@@ -227,37 +228,37 @@ func (sb *ActiveSandbox) cloneMounts() {
 		}
 		path, from := string(m.Path), string(m.Path)
 		switch m.Kind {
-		case plan.GuardedFile:
+		case mountlist.GuardedFile:
 			if !hasComputeDevice {
 				continue
 			}
-		case plan.MaskedPath:
+		case mountlist.MaskedPath:
 			from = sb.maskFor(path)
-		case plan.WritableBind:
+		case mountlist.WritableBind:
 			if sb.plan.Disk > 0 && paths.Contains(string(sb.plan.State), path) {
 				from = state("own", 0o700)
 				sb.checkStep("state", path, copyDirectories(path, from))
 			}
-		case plan.EmptyDir:
-			from = state(plan.BoundedName("tmp", path), 0o777)
-		case plan.WritableParent:
-			from = state(plan.BoundedName("built", path), 0o700)
-		case plan.SymbolicLink:
+		case mountlist.EmptyDir:
+			from = state(mountlist.BoundedName("tmp", path), 0o777)
+		case mountlist.WritableParent:
+			from = state(mountlist.BoundedName("built", path), 0o700)
+		case mountlist.SymbolicLink:
 			sb.detached = append(sb.detached, detachedMount{m, -1})
 			continue
-		case plan.ReadOnlyParent: // hundreds of names are made there; in memory that takes microseconds
+		case mountlist.ReadOnlyParent: // hundreds of names are made there; in memory that takes microseconds
 			fd, err := newFilesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0755"}, [2]string{"size", maxParentDirSize})
 			sb.checkStep("clone", path, err)
 			sb.detached = append(sb.detached, detachedMount{m, fd})
 			continue
-		case plan.ReplacedFile:
+		case mountlist.ReplacedFile:
 			from = string(m.Source)
-		case plan.OverlayMount:
+		case mountlist.OverlayMount:
 			above, ok := overlays[string(m.Source)]
 			if below, err := filepath.Rel(string(m.Source), path); ok && err == nil {
 				from = filepath.Join(above, below)
 			} else { // mountOverlays has added a notice
-				m.Kind = plan.GrantableBind
+				m.Kind = mountlist.GrantableBind
 			}
 		}
 		fd, err := clonePlanPath(from)
@@ -307,10 +308,10 @@ func (sb *ActiveSandbox) mountOverlays(state func(string, fs.FileMode) string) m
 	refused := map[string]bool{}
 	for _, m := range sb.plan.Mounts {
 		from := string(m.Source)
-		if m.Kind != plan.OverlayMount || mounted[from] != "" || refused[from] || sb.firstError != nil {
+		if m.Kind != mountlist.OverlayMount || mounted[from] != "" || refused[from] || sb.firstError != nil {
 			continue
 		}
-		name := plan.BoundedName("layer", from)
+		name := mountlist.BoundedName("layer", from)
 		upper, work, at := state(name+"/upper", 0o700), state(name+"/work", 0o700), state(name+"/all", 0o700)
 		fd, err := newOverlay(from, upper, work)
 		if err == nil {
@@ -348,11 +349,11 @@ func escapeOverlayPath(path string) string {
 // attachMounts attaches the clones. In a new directory that covers one of the machine's, it first
 // makes the mount points.
 func (sb *ActiveSandbox) attachMounts() {
-	kinds := map[string]plan.MountKind{}
+	kinds := map[string]mountlist.MountKind{}
 	for _, m := range sb.plan.Mounts {
 		kinds[string(m.Path)] = m.Kind
 	}
-	around := func(path string) plan.MountKind { return nameguard.NearestKind(kinds, path) }
+	around := func(path string) mountlist.MountKind { return nameguard.NearestKind(kinds, path) }
 	for _, c := range sb.detached {
 		if sb.firstError != nil {
 			return
@@ -363,14 +364,14 @@ func (sb *ActiveSandbox) attachMounts() {
 		}
 	}
 	for _, c := range sb.detached {
-		if c.Kind == plan.ReadOnlyParent && sb.firstError == nil {
+		if c.Kind == mountlist.ReadOnlyParent && sb.firstError == nil {
 			// Mounts below it keep their flags.
 			sb.checkStep("mount", string(c.Path), unix.MountSetattr(unix.AT_FDCWD, string(c.Path), 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}))
 		}
 	}
 }
 
-func (sb *ActiveSandbox) attachMount(c detachedMount, around func(string) plan.MountKind) {
+func (sb *ActiveSandbox) attachMount(c detachedMount, around func(string) mountlist.MountKind) {
 	path := string(c.Path)
 	if own := around(path); own.IsEmptyDir() {
 		dir, err := openParentDir(path, around, true)
@@ -378,11 +379,11 @@ func (sb *ActiveSandbox) attachMount(c detachedMount, around func(string) plan.M
 			err = makeMountPoint(dir, filepath.Base(path), c, own, true)
 			unix.Close(dir)
 		}
-		if err != nil && own == plan.WritableParent {
+		if err != nil && own == mountlist.WritableParent {
 			return // an earlier worker of the session has made something else there
 		}
 		sb.checkStep("mount", path, err)
-	} else if own == plan.OverlayMount && c.Kind == plan.ReplacedFile && !isFile(path) {
+	} else if own == mountlist.OverlayMount && c.Kind == mountlist.ReplacedFile && !isFile(path) {
 		return // an earlier worker of the session has made something else there
 	} else {
 		sb.checkStep("mount", path, ensureMountPoint(c.fd, path))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/workerview"
 )
@@ -45,12 +46,12 @@ func (sb *ActiveSandbox) applyGrant(g *plan.MountGrant) error {
 		}
 	})
 	if t.firstError == nil {
-		kind := plan.GrantableBind
+		kind := mountlist.GrantableBind
 		if !g.ReadOnly {
-			kind = plan.WritableBind
-			sb.GuardMore([]plan.Path{g.Path}, g.GitTargets)
+			kind = mountlist.WritableBind
+			sb.GuardMore([]mountlist.Path{g.Path}, g.GitTargets)
 		}
-		sb.AddProtected(g.Absent, append(g.Mounts, plan.Mount{Path: g.Path, Kind: kind}))
+		sb.AddProtected(g.Absent, append(g.Mounts, mountlist.Mount{Path: g.Path, Kind: kind}))
 		t.checkStep("mount", t.target, mountAtPlanPath(whole, t.target))
 	}
 	if t.firstError != nil {
@@ -137,7 +138,7 @@ func (t *grantTransaction) cloneOwn() []detachedMount {
 }
 
 // isCovered reports whether a path is in one of the clones, which include all mounts below them.
-func isCovered(clones []detachedMount, path plan.Path) bool {
+func isCovered(clones []detachedMount, path mountlist.Path) bool {
 	for _, c := range clones {
 		if paths.Contains(string(c.Path), string(path)) {
 			return true
@@ -198,14 +199,14 @@ func (t *grantTransaction) cloneTarget() (fd int, err error) {
 }
 
 // addMount attaches a mount in the directory that is being built.
-func (t *grantTransaction) addMount(m plan.Mount) {
+func (t *grantTransaction) addMount(m mountlist.Mount) {
 	from, set := t.buildPath(string(m.Path)), uint64(unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	switch m.Kind {
-	case plan.GuardedFile:
+	case mountlist.GuardedFile:
 		return
-	case plan.ReadOnlyBind, plan.GrantableBind:
+	case mountlist.ReadOnlyBind, mountlist.GrantableBind:
 		set |= unix.MOUNT_ATTR_RDONLY
-	case plan.MaskedPath:
+	case mountlist.MaskedPath:
 		set |= unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOEXEC
 		from = t.maskFor(from)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/broker"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/egressclient"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 )
@@ -179,10 +180,10 @@ func addLandlockRule(set, fd int, write bool) error {
 // terminal.
 func withDevices(rules []plan.Rule) []plan.Rule {
 	for _, name := range deviceNames {
-		rules = append(rules, plan.Rule{Path: plan.Path("/dev/" + name), Write: true})
+		rules = append(rules, plan.Rule{Path: mountlist.Path("/dev/" + name), Write: true})
 	}
 	if name, err := os.Readlink("/proc/self/fd/0"); err == nil && strings.HasPrefix(name, "/dev/pts/") {
-		rules = append(rules, plan.Rule{Path: plan.Path(name), Write: true})
+		rules = append(rules, plan.Rule{Path: mountlist.Path(name), Write: true})
 	}
 	return rules
 }

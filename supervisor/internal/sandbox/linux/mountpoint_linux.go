@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 )
 
 // isMounted reports whether a name is a mount point.
@@ -21,7 +21,7 @@ func isMounted(dir int, name string) bool {
 // openParentDir opens the directory of a path without following links. In a directory of the
 // session it makes missing parts. isStart is set when a worker starts: then files of an earlier
 // worker that are in the way are removed.
-func openParentDir(path string, around func(string) plan.MountKind, isStart bool) (int, error) {
+func openParentDir(path string, around func(string) mountlist.MountKind, isStart bool) (int, error) {
 	dir := filepath.Dir(path)
 	open := func() (int, error) {
 		return unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
@@ -49,7 +49,7 @@ func openParentDir(path string, around func(string) plan.MountKind, isStart bool
 
 // makeMountPoint makes the mount point for a clone, or the symbolic link, in a directory of the
 // session. If over is set, the clone may be mounted over an existing file.
-func makeMountPoint(dir int, name string, c detachedMount, around plan.MountKind, over bool) error {
+func makeMountPoint(dir int, name string, c detachedMount, around mountlist.MountKind, over bool) error {
 	kind := uint32(unix.S_IFLNK)
 	if c.fd >= 0 {
 		var clone unix.Statx_t // not Stat, which would query network filesystems
@@ -109,9 +109,9 @@ func removeEmpty(dir int, name string) error {
 // withWritableDir calls do in a directory of the session. A ReadOnlyParent is read-only where the
 // session sees it, but not in a clone of its mount. It is a tmpfs, which distinguishes it from any
 // directory of the machine.
-func withWritableDir(dir int, around plan.MountKind, do func(at int) error) error {
+func withWritableDir(dir int, around mountlist.MountKind, do func(at int) error) error {
 	err := do(dir)
-	if err != unix.EROFS || around != plan.ReadOnlyParent {
+	if err != unix.EROFS || around != mountlist.ReadOnlyParent {
 		return err
 	}
 	var fs unix.Statfs_t
@@ -136,12 +136,12 @@ func makeWritable(fd int) error {
 
 // mountAttributes returns the attributes of a mount. When a worker starts, a ReadOnlyParent becomes
 // read-only only after it was filled.
-func mountAttributes(k plan.MountKind, filled bool) uint64 {
+func mountAttributes(k mountlist.MountKind, filled bool) uint64 {
 	set := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 	switch {
-	case k == plan.ReadOnlyBind, k == plan.GuardedFile, k == plan.ReplacedFile, k == plan.GrantableBind, k == plan.ReadOnlyParent && filled:
+	case k == mountlist.ReadOnlyBind, k == mountlist.GuardedFile, k == mountlist.ReplacedFile, k == mountlist.GrantableBind, k == mountlist.ReadOnlyParent && filled:
 		set |= unix.MOUNT_ATTR_RDONLY
-	case k == plan.MaskedPath:
+	case k == mountlist.MaskedPath:
 		set |= unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOEXEC
 	}
 	return set

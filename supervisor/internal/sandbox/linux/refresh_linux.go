@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 )
 
@@ -86,27 +87,27 @@ func (r *mountRefresh) mountStore() {
 
 // cloneMount clones what a mount shows now. If the file disappears in the meantime, the old mount
 // stays.
-func (r *mountRefresh) cloneMount(m plan.Mount) {
+func (r *mountRefresh) cloneMount(m mountlist.Mount) {
 	path := string(m.Path)
 	fd, err := -1, error(nil)
 	switch m.Kind {
-	case plan.SymbolicLink:
-	case plan.OverlayMount:
+	case mountlist.SymbolicLink:
+	case mountlist.OverlayMount:
 		if fd, err = r.layerOf(m); err != nil {
 			r.notices = append(r.notices, fmt.Sprintf("%s was replaced by a program outside the sandbox; until a reset, this session only reads the new one, because its filesystem does not allow overlays (%v)", path, err))
-			m.Kind = plan.GrantableBind
+			m.Kind = mountlist.GrantableBind
 			fd, err = clonePlanPath(path)
 		}
-	case plan.ReadOnlyParent:
+	case mountlist.ReadOnlyParent:
 		fd, err = newFilesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0755"}, [2]string{"size", maxParentDirSize})
 	default:
 		from := path
 		switch m.Kind {
-		case plan.ReplacedFile:
+		case mountlist.ReplacedFile:
 			from = string(m.Source)
-		case plan.WritableParent:
-			from = r.makeStateDir(r.store, plan.BoundedName("built", path), 0o700)
-		case plan.MaskedPath:
+		case mountlist.WritableParent:
+			from = r.makeStateDir(r.store, mountlist.BoundedName("built", path), 0o700)
+		case mountlist.MaskedPath:
 			from = r.maskFor(path)
 		}
 		fd, err = clonePlanPath(from)
@@ -122,12 +123,12 @@ func (r *mountRefresh) cloneMount(m plan.Mount) {
 }
 
 // layerOf makes an overlay over one directory. Files that the session has written there are kept.
-func (r *mountRefresh) layerOf(m plan.Mount) (int, error) {
+func (r *mountRefresh) layerOf(m mountlist.Mount) (int, error) {
 	below, err := filepath.Rel(string(m.Source), string(m.Path))
 	if err != nil {
 		return -1, err
 	}
-	name := plan.BoundedName("layer", string(m.Source))
+	name := mountlist.BoundedName("layer", string(m.Source))
 	work := filepath.Join(r.store, name, "again", strconv.FormatUint(r.sandbox.layerCount.Add(1), 10))
 	upper := filepath.Join(r.store, name, "upper", below)
 	for _, dir := range []string{work, upper} {
@@ -169,17 +170,17 @@ func (r *mountRefresh) replaceMount(c detachedMount) {
 	if unix.Fchdir(dir) != nil {
 		return
 	}
-	own := c.Kind == plan.ReadOnlyParent || c.Kind == plan.WritableParent
+	own := c.Kind == mountlist.ReadOnlyParent || c.Kind == mountlist.WritableParent
 	if own && isMounted(dir, name) {
 		return // the session's directory exists already, with its mounts
 	}
-	over := c.Kind != plan.MaskedPath && !own && // a masked file must not be visible even for a moment
+	over := c.Kind != mountlist.MaskedPath && !own && // a masked file must not be visible even for a moment
 		unix.Unmount(name, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) == nil
 	if makeMountPoint(dir, name, c, r.sandbox.KindAbove(path), over) != nil {
 		return
 	}
 	if c.fd < 0 || unix.MoveMount(c.fd, "", dir, name, unix.MOVE_MOUNT_F_EMPTY_PATH) == nil {
-		r.sandbox.AddProtected(nil, []plan.Mount{c.Mount})
+		r.sandbox.AddProtected(nil, []mountlist.Mount{c.Mount})
 	}
 }
 

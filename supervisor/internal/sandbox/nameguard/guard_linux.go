@@ -13,7 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/foldedname"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/gitdir"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/workerview"
 )
 
@@ -36,12 +37,12 @@ type Guard struct {
 	ownReposFile *os.File        // records ownRepos for the session's later workers; may be nil
 
 	protectMu          sync.RWMutex
-	protectedPaths     map[string]bool           // paths that must not be made, folded
-	protectedLastNames map[string]bool           // their last names
-	protectedParents   map[string]bool           // all directories above them
-	hiddenPaths        []string                  // hidden paths, case-folded
-	mountKinds         map[string]plan.MountKind // the mounts by path
-	mountNames         map[string]bool           // their last names
+	protectedPaths     map[string]bool                // paths that must not be made, folded
+	protectedLastNames map[string]bool                // their last names
+	protectedParents   map[string]bool                // all directories above them
+	hiddenPaths        []string                       // hidden paths, case-folded
+	mountKinds         map[string]mountlist.MountKind // the mounts by path
+	mountNames         map[string]bool                // their last names
 }
 
 // New returns a guard that protects nothing yet.
@@ -51,7 +52,7 @@ func New(view *workerview.View) *Guard { return &Guard{view: view} }
 // by their first part.
 var flatProtectedNames, nestedProtectedNames = func() (plain map[string]bool, slashed map[string][]string) {
 	plain, slashed = map[string]bool{}, map[string][]string{}
-	for _, n := range plan.ProtectedNames {
+	for _, n := range gitdir.ProtectedNames {
 		if first, _, found := strings.Cut(n, "/"); found {
 			slashed[first] = append(slashed[first], n)
 		} else {
@@ -137,8 +138,8 @@ func (g *Guard) isProtectedName(above, at, name, base string) bool {
 		return above == base || g.isForeign(above+"/.git")
 	case name == "head": // with HEAD, git would treat the directory as a repository
 		return g.isForeign(above + "/.git")
-	case slices.Contains(plan.HookSettings, name):
-		return g.isForeign(above+"/.git") && (len(g.gitTargets) > 0 || plan.HasHooks(above+"/.git/hooks"))
+	case slices.Contains(gitdir.HookSettings, name):
+		return g.isForeign(above+"/.git") && (len(g.gitTargets) > 0 || gitdir.HasHooks(above+"/.git/hooks"))
 	}
 	return false
 }
@@ -237,7 +238,7 @@ func (g *Guard) isForeign(name string) bool {
 }
 
 // canBeGitDir reports whether a directory may be a git directory.
-func canBeGitDir(dir string) bool { return plan.GitDirPresence(dir) != filestate.Missing }
+func canBeGitDir(dir string) bool { return gitdir.GitDirPresence(dir) != filestate.Missing }
 
 // isForeignBare reports whether a directory may be a bare repository that the session did not make.
 func (g *Guard) isForeignBare(dir string) bool {
@@ -255,7 +256,7 @@ func (g *Guard) RecordCreated(full string) {
 	isLast := false
 	switch name := foldedname.FoldPath(path.Base(full)); {
 	case name == ".git", otherRepositories[name], g.isAdded(full):
-	case (name == "objects" || name == "head" || name == "commondir") && plan.IsGitDir(path.Dir(full)):
+	case (name == "objects" || name == "head" || name == "commondir") && gitdir.IsGitDir(path.Dir(full)):
 		full, isLast = path.Dir(full), true
 	default:
 		return
@@ -263,7 +264,7 @@ func (g *Guard) RecordCreated(full string) {
 	g.ownMu.Lock()
 	defer g.ownMu.Unlock()
 	id := filestate.IdentityOf(full)
-	if id == "" || g.ownRepos[id] || len(g.ownRepos) >= plan.MaxOwnRepos || isLast && !slices.Contains(g.freshDirs, id) {
+	if id == "" || g.ownRepos[id] || len(g.ownRepos) >= gitdir.MaxOwnRepos || isLast && !slices.Contains(g.freshDirs, id) {
 		return
 	}
 	if g.ownRepos == nil {
@@ -297,7 +298,7 @@ func (g *Guard) isAdded(full string) bool {
 	}
 	for dir := path.Dir(full); dir != "/"; dir = path.Dir(dir) {
 		above, name := path.Split(dir)
-		if (name == "modules" || name == "worktrees") && (path.Base(above) == ".git" || plan.IsGitDir(above)) {
+		if (name == "modules" || name == "worktrees") && (path.Base(above) == ".git" || gitdir.IsGitDir(above)) {
 			return true
 		}
 		if canBeGitDir(dir) {

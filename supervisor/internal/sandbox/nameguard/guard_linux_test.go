@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 )
 
 // newTestGuard returns the guard of a session that writes a directory, and that directory.
@@ -14,7 +14,7 @@ func newTestGuard(t *testing.T) (g *Guard, work string) {
 	t.Helper()
 	work = t.TempDir()
 	g = New(nil)
-	g.GuardMore([]plan.Path{plan.Path(work)}, nil)
+	g.GuardMore([]mountlist.Path{mountlist.Path(work)}, nil)
 	return g, work
 }
 

@@ -9,18 +9,19 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/foldedname"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/gitdir"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 )
 
 // LoadOwnRepos loads the list of repositories that the session's earlier workers made, and opens
 // the file for more.
 func (g *Guard) LoadOwnRepos(state string) {
-	g.ownRepos = plan.ReadOwnRepos(state)
-	g.ownReposFile, _ = os.OpenFile(plan.OwnReposFileIn(state), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600) // without the file, later workers protect them
+	g.ownRepos = gitdir.ReadOwnRepos(state)
+	g.ownReposFile, _ = os.OpenFile(gitdir.OwnReposFileIn(state), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600) // without the file, later workers protect them
 }
 
 // GuardMore adds directories that the session writes, and paths that git settings lead to.
-func (g *Guard) GuardMore(work, targets []plan.Path) {
+func (g *Guard) GuardMore(work, targets []mountlist.Path) {
 	g.protectMu.Lock()
 	defer g.protectMu.Unlock()
 	for _, p := range work {
@@ -34,12 +35,12 @@ func (g *Guard) GuardMore(work, targets []plan.Path) {
 }
 
 // AddProtected adds names that must not be made, and mounts that must stay where they are.
-func (g *Guard) AddProtected(absent []plan.Path, mounts []plan.Mount) {
+func (g *Guard) AddProtected(absent []mountlist.Path, mounts []mountlist.Mount) {
 	g.protectMu.Lock()
 	defer g.protectMu.Unlock()
 	if g.protectedPaths == nil {
 		g.protectedPaths, g.protectedLastNames, g.protectedParents = map[string]bool{}, map[string]bool{}, map[string]bool{}
-		g.mountKinds, g.mountNames = map[string]plan.MountKind{}, map[string]bool{}
+		g.mountKinds, g.mountNames = map[string]mountlist.MountKind{}, map[string]bool{}
 	}
 	for _, p := range mounts {
 		g.mountKinds[string(p.Path)] = p.Kind
@@ -56,7 +57,7 @@ func (g *Guard) AddProtected(absent []plan.Path, mounts []plan.Mount) {
 }
 
 // HideMore adds paths that the session cannot open.
-func (g *Guard) HideMore(paths []plan.Path) {
+func (g *Guard) HideMore(paths []mountlist.Path) {
 	g.AddProtected(paths, nil) // it cannot make, move or remove them either
 	g.protectMu.Lock()
 	defer g.protectMu.Unlock()
@@ -87,7 +88,7 @@ func (g *Guard) IsUngrantable(file string) bool {
 	defer g.protectMu.RUnlock()
 	for ; file != "/" && file != "."; file = path.Dir(file) {
 		if kind, ok := g.mountKinds[file]; ok {
-			return kind == plan.ReadOnlyBind || kind == plan.GuardedFile || kind == plan.MaskedPath || kind == plan.ReplacedFile
+			return kind == mountlist.ReadOnlyBind || kind == mountlist.GuardedFile || kind == mountlist.MaskedPath || kind == mountlist.ReplacedFile
 		}
 	}
 	return false
@@ -108,7 +109,7 @@ func (g *Guard) ForgetMount(path string) {
 }
 
 // NearestKind returns the kind of the nearest mount around a path, or "".
-func NearestKind(kinds map[string]plan.MountKind, path string) plan.MountKind {
+func NearestKind(kinds map[string]mountlist.MountKind, path string) mountlist.MountKind {
 	for d := filepath.Dir(path); d != "/" && d != "."; d = filepath.Dir(d) {
 		if k, ok := kinds[d]; ok {
 			return k
@@ -143,7 +144,7 @@ func (g *Guard) IsMountPoint(full string) bool {
 }
 
 // KindAbove returns the kind of the nearest mount around a path in the session.
-func (g *Guard) KindAbove(path string) plan.MountKind {
+func (g *Guard) KindAbove(path string) mountlist.MountKind {
 	g.protectMu.RLock()
 	defer g.protectMu.RUnlock()
 	return NearestKind(g.mountKinds, path)

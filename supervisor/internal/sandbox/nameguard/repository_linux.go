@@ -13,7 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/foldedname"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/gitconfig"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/gitdir"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/workerview"
 )
 
@@ -32,7 +33,7 @@ func isWorkTree(git string) bool { return path.Base(path.Dir(git)) == "worktrees
 // hasWorkTree reports whether a directory may be the git directory of a linked work tree, or
 // contain some. Elsewhere they would belong to another repository.
 func hasWorkTree(full string) bool {
-	mayBeLinked := func(dir string) bool { return plan.LinkedTreePresence(dir) != filestate.Missing }
+	mayBeLinked := func(dir string) bool { return gitdir.LinkedTreePresence(dir) != filestate.Missing }
 	if foldedname.FoldPath(path.Base(full)) != "worktrees" {
 		return mayBeLinked(full)
 	}
@@ -57,7 +58,7 @@ func (g *Guard) checkCreatedPath(s workerview.NameInDir, moved bool) error {
 		return ProtectedNameError{Path: s.FullPath}
 	}
 	switch {
-	case GitDirParts[name] && canBeGitDir(above) && (name != "worktrees" || plan.HeadPresence(above) != filestate.Present): // otherwise it was a repository before
+	case GitDirParts[name] && canBeGitDir(above) && (name != "worktrees" || gitdir.HeadPresence(above) != filestate.Present): // otherwise it was a repository before
 		if err := g.checkGitDir(s.Dir, path.Dir(s.FullPath)); err != nil {
 			return err
 		}
@@ -156,7 +157,7 @@ func (g *Guard) gitOwnerOf(git, name string, own bool) gitconfig.RepoOwner {
 		g.protectMu.RLock()
 		defer g.protectMu.RUnlock()
 		isInGitDir := strings.Contains(foldedname.FoldPath(tree+"/"), "/.git/")
-		return !isInGitDir && g.workDirOf(tree) != "" && plan.GitDirOf(tree+"/.git") == git // the work tree must name this repository in turn
+		return !isInGitDir && g.workDirOf(tree) != "" && gitdir.GitDirOf(tree+"/.git") == git // the work tree must name this repository in turn
 	}}
 }
 
@@ -201,7 +202,7 @@ func (g *Guard) IsSettingsTarget(to workerview.NameInDir) bool {
 	case AccessRemove:
 		return true
 	case AccessNone:
-		return !g.isGitTarget(to.FullPath) && to.FileType() != 0 && plan.IsGitDir(path.Dir(to.FullPath))
+		return !g.isGitTarget(to.FullPath) && to.FileType() != 0 && gitdir.IsGitDir(path.Dir(to.FullPath))
 	}
 	return false
 }
@@ -261,7 +262,7 @@ func ReadSettings(dir int, name string) (text []byte, mode uint32, err error) {
 // SettingsIn reads an open settings file and its mode.
 func SettingsIn(fd int) (text []byte, mode uint32, err error) {
 	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > plan.MaxSettingsBytes {
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > linkpath.MaxSettingsBytes {
 		return nil, 0, unix.EINVAL
 	}
 	text = make([]byte, st.Size)

@@ -10,18 +10,20 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/homedir"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 )
 
 // A MountGrant gives a running session access to one more file or directory.
 type MountGrant struct {
-	Path       Path    // a real path
-	ReadOnly   bool    // the session may read it, but not write it
-	ParentDir  Path    // the session's own directory in which Path has no mount point yet; "" otherwise
-	Mounts     []Mount // below Path, parents before children: protected paths; for a refresh: mounts to renew
-	Removed    []Path  `json:",omitempty"` // for a refresh: mounts to remove
-	Absent     []Path  // as in a Plan
-	GitTargets []Path  // likewise
-	Unreadable []Path  `json:",omitempty"` // for a refresh: likewise
+	Path       mountlist.Path    // a real path
+	ReadOnly   bool              // the session may read it, but not write it
+	ParentDir  mountlist.Path    // the session's own directory in which Path has no mount point yet; "" otherwise
+	Mounts     []mountlist.Mount // below Path, parents before children: protected paths; for a refresh: mounts to renew
+	Removed    []mountlist.Path  `json:",omitempty"` // for a refresh: mounts to remove
+	Absent     []mountlist.Path  // as in a Plan
+	GitTargets []mountlist.Path  // likewise
+	Unreadable []mountlist.Path  `json:",omitempty"` // for a refresh: likewise
 
 	Identity string // of Path when the grant was planned
 
@@ -37,8 +39,8 @@ const maxGrantBytes = 48 << 10
 
 // resolveGrant returns the path of a file or directory that could be granted to a session of the
 // plan, and the mount around it. The error says why it cannot be granted.
-func (p *Plan) resolveGrant(path string, read bool) (found string, nearest Mount, err error) {
-	q := &planner{homeRules: homeRules{home: p.home, tempDirs: p.tempDirs, hiddenPaths: p.hiddenPaths}}
+func (p *Plan) resolveGrant(path string, read bool) (found string, nearest mountlist.Mount, err error) {
+	q := &planner{Rules: homedir.Rules{Home: p.home, TempDirs: p.tempDirs, HiddenPaths: p.hiddenPaths}}
 	if read {
 		found, err = q.resolveShowable(path)
 	} else {
@@ -58,7 +60,7 @@ func (p *Plan) resolveGrant(path string, read bool) (found string, nearest Mount
 	if nearest.Kind.IsEmptyDir() && !read { // an unseen directory may contain secrets
 		err = checkShow(p.hiddenPaths, found)
 	}
-	if k := nearest.Kind; k == MaskedPath || !read && (k == ReadOnlyBind || k == GuardedFile || k == ReplacedFile) {
+	if k := nearest.Kind; k == mountlist.MaskedPath || !read && (k == mountlist.ReadOnlyBind || k == mountlist.GuardedFile || k == mountlist.ReplacedFile) {
 		err = fmt.Errorf("the sandbox cannot give this session access to %s: %s is %s in it", path, nearest.Path, k)
 	}
 	return found, nearest, err
@@ -71,16 +73,16 @@ func (p *Plan) NewGrant(path string, read bool, id string) (*MountGrant, error) 
 	if err != nil {
 		return nil, err
 	}
-	grant := &MountGrant{Path: Path(found), ReadOnly: read}
+	grant := &MountGrant{Path: mountlist.Path(found), ReadOnly: read}
 	if nearest.Kind.IsEmptyDir() {
 		grant.ParentDir = nearest.Path
-	} else if read && (nearest.Kind != ReplacedFile || nearest.Reason != ReasonWrittenSettings) {
+	} else if read && (nearest.Kind != mountlist.ReplacedFile || nearest.Reason != mountlist.ReasonWrittenSettings) {
 		return nil, nil
 	}
-	g := &planner{homeRules: homeRules{home: p.home, tempDirs: p.tempDirs}, mountList: mountList{mounts: map[string]Mount{}}, gitEnv: p.gitEnv}
+	g := &planner{Rules: homedir.Rules{Home: p.home, TempDirs: p.tempDirs}, List: mountlist.List{Mounts: map[string]mountlist.Mount{}}, gitEnv: p.gitEnv}
 	for _, place := range p.currentMounts() {
-		if path := string(place.Path); paths.Contains(found, path) && path != found && place.Kind != SymbolicLink {
-			g.mounts[path] = place
+		if path := string(place.Path); paths.Contains(found, path) && path != found && place.Kind != mountlist.SymbolicLink {
+			g.Mounts[path] = place
 		}
 	}
 	if !read {
@@ -91,12 +93,12 @@ func (p *Plan) NewGrant(path string, read bool, id string) (*MountGrant, error) 
 		return nil, ErrReplaced
 	}
 	grant.Absent, grant.GitTargets, grant.gitViews = g.absent, g.gitTargets, g.gitViews
-	for path, m := range g.mounts {
+	for path, m := range g.Mounts {
 		if path != found {
 			grant.Mounts = append(grant.Mounts, m)
 		}
 	}
-	slices.SortFunc(grant.Mounts, func(a, b Mount) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(grant.Mounts, func(a, b mountlist.Mount) int { return cmp.Compare(a.Path, b.Path) })
 	if text, err := json.Marshal(grant); err != nil || len(text) > maxGrantBytes {
 		return nil, fmt.Errorf("the sandbox cannot give a running session access to %s: it contains too many paths that must be protected (%d); choose a subdirectory", path, len(grant.Mounts))
 	}

@@ -10,6 +10,9 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/shellword"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/gitdir"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/homedir"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -18,22 +21,22 @@ import (
 // programs outside would run or read what is written there. It only inspects paths, and takes less
 // than a millisecond.
 func CheckGrantable(s *workers.Sandbox, o Origin, dir string) (programs string, err error) {
-	p := &planner{homeRules: homeRules{home: cmp.Or(paths.RealOrEmpty(o.homeDir()), o.homeDir()), directories: o.Directories, tempDirs: []string{"/tmp", "/var/tmp"}}}
+	p := &planner{Rules: homedir.Rules{Home: cmp.Or(paths.RealOrEmpty(o.homeDir()), o.homeDir()), Directories: o.Directories, TempDirs: []string{"/tmp", "/var/tmp"}}}
 	refuse := func(why string) error {
 		return fmt.Errorf("the sandbox never makes %s writable: it %s; name another directory", dir, why)
 	}
-	if why := p.tooWideReason(dir); why != "" {
+	if why := p.TooWideReason(dir); why != "" {
 		return "", refuse(why)
 	}
-	for _, kernel := range kernelDirs {
+	for _, kernel := range homedir.KernelDirs {
 		if paths.Contains(kernel, dir) {
 			return "", refuse("belongs to the system")
 		}
 	}
-	above := parentInfos(dir)
+	above := linkpath.ParentInfos(dir)
 	p.addHiddenPaths(s, o)
-	for _, h := range p.hiddenPaths {
-		if paths.Contains(h.name, dir) || isAnyOf(above, h.name) {
+	for _, h := range p.HiddenPaths {
+		if paths.Contains(h.Name, dir) || linkpath.IsAnyOf(above, h.Name) {
 			return "", refuse("is hidden from sessions")
 		}
 	}
@@ -48,7 +51,7 @@ const trustedReason = "holds what programs outside the session run or trust"
 
 func hasTrustedName(path string) bool {
 	for part := range strings.SplitSeq(path, "/") {
-		if part == ".git" || slices.Contains(ProtectedNames, part) {
+		if part == ".git" || slices.Contains(gitdir.ProtectedNames, part) {
 			return true
 		}
 	}
@@ -59,8 +62,8 @@ func hasTrustedName(path string) bool {
 // unless the user has accepted that path. found is the path without links.
 func (p *planner) checkIntended(s *workers.Sandbox, o Origin, path, found string, work []string) error {
 	accepted := func(a string) bool { return paths.Contains(filepath.Clean(a), found) }
-	isClosed := func(c hiddenPath) bool { return paths.Contains(c.name, found) } // hidden paths are never granted
-	if isInAny(found, work) || slices.ContainsFunc(s.AcceptPaths, accepted) || slices.ContainsFunc(p.hiddenPaths, isClosed) {
+	isClosed := func(c homedir.HiddenPath) bool { return paths.Contains(c.Name, found) } // hidden paths are never granted
+	if linkpath.IsInAny(found, work) || slices.ContainsFunc(s.AcceptPaths, accepted) || slices.ContainsFunc(p.HiddenPaths, isClosed) {
 		return nil
 	}
 	why := p.runReason(found, o)
@@ -83,19 +86,19 @@ func (p *planner) runReason(path string, o Origin) string {
 		found := paths.RealOrEmpty(dir)
 		return found != "" && filepath.IsAbs(dir) && (paths.Contains(found, path) || paths.Contains(path, found))
 	}
-	above := parentInfos(path)
+	above := linkpath.ParentInfos(path)
 	isTool := func(name string) bool { // the name may be a link to elsewhere
-		at := p.homePath(name)
-		return p.home != "" && (paths.Contains(at, path) || paths.Contains(path, at) || isAnyOf(above, at))
+		at := p.HomePath(name)
+		return p.Home != "" && (paths.Contains(at, path) || paths.Contains(path, at) || linkpath.IsAnyOf(above, at))
 	}
 	switch {
-	case (p.home == "" || !paths.Contains(p.home, path)) && slices.ContainsFunc(systemDirs, func(dir string) bool { return paths.Contains(dir, path) || paths.Contains(path, dir) }):
+	case (p.Home == "" || !paths.Contains(p.Home, path)) && slices.ContainsFunc(homedir.SystemDirs, func(dir string) bool { return paths.Contains(dir, path) || paths.Contains(path, dir) }):
 		return "has programs and settings of the whole machine"
 	case slices.ContainsFunc(filepath.SplitList(o.Path), meets):
 		return "has programs of your PATH"
 	case p.isSettings(path):
 		return "is where programs keep what they run and read when they start"
-	case slices.ContainsFunc(slices.Concat(layeredNames, readableNames, toolDirs), isTool):
+	case slices.ContainsFunc(slices.Concat(homedir.LayeredNames, homedir.ReadableNames, homedir.ToolDirs), isTool):
 		return "has programs, or packages that your programs import"
 	case slices.ContainsFunc(libraryDirsIn(o.Env), meets), isLibrary(path):
 		return "has packages that your programs import"
@@ -106,23 +109,23 @@ func (p *planner) runReason(path string, o Origin) string {
 // isSettings reports whether a path belongs to the settings of programs in the home directory:
 // every name there that starts with a dot, except caches.
 func (p *planner) isSettings(path string) bool {
-	if cache := paths.RealOrEmpty(p.directories[".cache"]); p.home == "" || cache != "" && paths.Contains(cache, path) {
+	if cache := paths.RealOrEmpty(p.Directories[".cache"]); p.Home == "" || cache != "" && paths.Contains(cache, path) {
 		return false
 	}
-	for name, dir := range p.directories {
+	for name, dir := range p.Directories {
 		if found := paths.RealOrEmpty(dir); name != ".cache" && found != "" && (paths.Contains(found, path) || paths.Contains(path, found)) {
 			return true
 		}
 	}
-	rest, below := strings.CutPrefix(path, strings.TrimSuffix(p.home, "/")+"/")
+	rest, below := strings.CutPrefix(path, strings.TrimSuffix(p.Home, "/")+"/")
 	first, _, _ := strings.Cut(rest, "/")
-	return below && (first == "bin" || slices.Contains(programDataNames, first) || strings.HasPrefix(first, ".") && first != ".cache")
+	return below && (first == "bin" || slices.Contains(homedir.ProgramDataNames, first) || strings.HasPrefix(first, ".") && first != ".cache")
 }
 
 // libraryDirsIn returns the directories of packages that variables name.
 func libraryDirsIn(env []string) (dirs []string) {
 	for _, variable := range env {
-		if name, value, _ := strings.Cut(variable, "="); slices.Contains(libraryVariables, name) {
+		if name, value, _ := strings.Cut(variable, "="); slices.Contains(homedir.LibraryVariables, name) {
 			dirs = append(dirs, filepath.SplitList(value)...)
 		}
 	}

@@ -7,12 +7,13 @@ import (
 	"slices"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A Rule lets a session read a path and everything below it, or also write it.
 type Rule struct {
-	Path  Path
+	Path  mountlist.Path
 	Write bool
 }
 
@@ -32,13 +33,13 @@ func (p *Plan) convertToLandlock(s *workers.Sandbox) (notices []string, err erro
 		return nil, fmt.Errorf("a Landlock sandbox cannot protect %s in a directory that the session writes", s.Protected[0])
 	}
 	r := &ruleCollector{}
-	var visible []Mount
+	var visible []mountlist.Mount
 	r.hidden = append(r.hidden, sharedDirs...)
 	for _, place := range p.Mounts {
 		switch place.Kind {
-		case MaskedPath, ReplacedFile, EmptyDir, ReadOnlyParent, WritableParent:
+		case mountlist.MaskedPath, mountlist.ReplacedFile, mountlist.EmptyDir, mountlist.ReadOnlyParent, mountlist.WritableParent:
 			r.hidden = append(r.hidden, string(place.Path))
-		case WritableBind, ReadOnlyBind, GrantableBind, OverlayMount:
+		case mountlist.WritableBind, mountlist.ReadOnlyBind, mountlist.GrantableBind, mountlist.OverlayMount:
 			visible = append(visible, place)
 		}
 	}
@@ -48,7 +49,7 @@ func (p *Plan) convertToLandlock(s *workers.Sandbox) (notices []string, err erro
 	r.addReadable("/")
 	for _, place := range visible {
 		path := string(place.Path)
-		if place.Kind != WritableBind {
+		if place.Kind != mountlist.WritableBind {
 			if r.isHidden(path) {
 				r.addReadable(path)
 			}
@@ -86,7 +87,7 @@ type ruleCollector struct {
 }
 
 func (r *ruleCollector) add(path string, write bool) {
-	r.list = append(r.list, Rule{Path(path), write})
+	r.list = append(r.list, Rule{mountlist.Path(path), write})
 }
 
 // hiddenBelow returns a hidden path below dir, or "".

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -21,7 +22,7 @@ func (p *Plan) ForMechanism(by workers.SandboxMechanism, s *workers.Sandbox) (no
 		return nil, fmt.Errorf("a disk limit needs namespaces, and this sandbox uses %s; remove the limit", by)
 	}
 	for _, m := range p.Mounts {
-		if m.Kind == OverlayMount {
+		if m.Kind == mountlist.OverlayMount {
 			notices = append(notices, fmt.Sprintf("caches and libraries such as %s are read-only for this session", m.Path))
 			break
 		}

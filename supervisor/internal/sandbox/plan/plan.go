@@ -11,15 +11,19 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/gitdir"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/homedir"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A Plan lists the mounts that the monitor makes for a worker, and what it checks by name.
 type Plan struct {
-	State   Path    // a private directory on disk, for temporary files and overlays
-	Mounts  []Mount // parents before children; all other paths are read-only
-	Network bool    // true for the user's network; otherwise the session has only a loopback
-	Egress  bool    // besides the loopback, connections leave through the supervisor
+	State   mountlist.Path    // a private directory on disk, for temporary files and overlays
+	Mounts  []mountlist.Mount // parents before children; all other paths are read-only
+	Network bool              // true for the user's network; otherwise the session has only a loopback
+	Egress  bool              // besides the loopback, connections leave through the supervisor
 
 	Disk   int64 // limit of the session's files in State, in bytes; 0 for none
 	Shared int64 // limit of its shared memory, in bytes; 0 leaves it to the kernel
@@ -32,19 +36,19 @@ type Plan struct {
 	Mechanism workers.SandboxMechanism
 	Rules     []Rule
 
-	Absent      []Path // names that do not exist and must not be made
-	GuardedDirs []Path // directories that the session writes, in which the guard checks each name
-	GitTargets  []Path // paths in them that git settings lead to
-	Unreadable  []Path // hidden paths next to files that the session sees; opens for reading are checked, too
-	Ask         bool   // hold a call that the user could allow
+	Absent      []mountlist.Path // names that do not exist and must not be made
+	GuardedDirs []mountlist.Path // directories that the session writes, in which the guard checks each name
+	GitTargets  []mountlist.Path // paths in them that git settings lead to
+	Unreadable  []mountlist.Path // hidden paths next to files that the session sees; opens for reading are checked, too
+	Ask         bool             // hold a call that the user could allow
 
 	writableDirs  []string
 	userProtected []string    // protected paths that the user has named
 	watch         *mountWatch // finds later changes; nil in the monitor
 	gitEnv        []string    // variables that name git settings files
 	unshownPaths  []string
-	hiddenPaths   []hiddenPath
-	revealedPaths []Path // hidden paths that stay hidden only until they are replaced, as the user was told
+	hiddenPaths   []homedir.HiddenPath
+	revealedPaths []mountlist.Path // hidden paths that stay hidden only until they are replaced, as the user was told
 	home          string
 	tempDirs      []string
 }
@@ -123,7 +127,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 	p.addHiddenPaths(s, o)
 	for _, d := range s.Writable {
 		dir, err := p.resolveWritable(d)
-		if err == nil && hasLinkIn(d, work) {
+		if err == nil && linkpath.HasLinkIn(d, work) {
 			err = linkError("make %s writable", d, dir)
 		}
 		if err == nil {
@@ -134,37 +138,37 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 		}
 		work = append(work, dir)
 	}
-	written := &settingsWriter{rules: &p.homeRules, dir: o.Settings}
+	written := &homedir.SettingsWriter{Rules: &p.Rules, Dir: o.Settings}
 	if err := p.addMounts(s, o, work, written, func() {
 		p.protectDirs(work, maxSearchedEntries)
 		p.protectNamed(s.Protected, work)
 	}); err != nil {
 		return nil, nil, err
 	}
-	if written.hasUnfollowed {
-		p.addNotice("your toolchains and caches have more than %d files that may get a login; a login written to one of the others from now on is visible until a reset", maxToolFiles)
+	if written.HasUnfollowed {
+		p.AddNotice("your toolchains and caches have more than %d files that may get a login; a login written to one of the others from now on is visible until a reset", homedir.MaxToolFiles)
 	}
 	p.recordUnshown()
-	if len(p.mounts) > maxMounts {
-		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and the maximum is %d; choose a smaller workspace", len(p.mounts), maxMounts)
+	if len(p.Mounts) > maxMounts {
+		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and the maximum is %d; choose a smaller workspace", len(p.Mounts), maxMounts)
 	}
-	plan := &Plan{State: Path(paths.RealOrEmpty(o.State)), Network: s.Network == workers.NetworkFull, Egress: s.Network == workers.NetworkList, Absent: p.absent, writableDirs: work, userProtected: s.Protected, unshownPaths: p.unshownPaths, home: p.home, tempDirs: p.tempDirs}
+	plan := &Plan{State: mountlist.Path(paths.RealOrEmpty(o.State)), Network: s.Network == workers.NetworkFull, Egress: s.Network == workers.NetworkList, Absent: p.absent, writableDirs: work, userProtected: s.Protected, unshownPaths: p.unshownPaths, home: p.Home, tempDirs: p.TempDirs}
 	plan.GitTargets, plan.Unreadable, plan.gitEnv = p.gitTargets, p.unreadablePaths(), p.gitEnv
 	for _, w := range work {
-		plan.GuardedDirs = append(plan.GuardedDirs, Path(w))
+		plan.GuardedDirs = append(plan.GuardedDirs, mountlist.Path(w))
 	}
-	for _, m := range p.mounts {
+	for _, m := range p.Mounts {
 		plan.Mounts = append(plan.Mounts, m)
 	}
-	slices.SortFunc(plan.Mounts, func(a, b Mount) int { return cmp.Compare(a.Path, b.Path) }) // parents sort before their children
-	plan.hiddenPaths = p.hiddenPaths
+	slices.SortFunc(plan.Mounts, func(a, b mountlist.Mount) int { return cmp.Compare(a.Path, b.Path) }) // parents sort before their children
+	plan.hiddenPaths = p.HiddenPaths
 	plan.watch = newMountWatch(p, written, work, o.Events, func(work, added []string) (*planner, error) {
 		current := newPlanner(o)
 		current.knownDocuments, current.packageIndexes, current.ownRepos, current.workspaces, current.missingDirs, current.addedPaths = p.knownDocuments, p.packageIndexes, p.ownRepos, p.workspaces, p.missingDirs, added
 		current.addHiddenPaths(s, o)
 		return current, current.addMounts(s, o, work, written, func() {})
 	})
-	return plan, p.notices, nil
+	return plan, p.Notices, nil
 }
 
 // WritablePaths returns the paths without links that a session with this sandbox would write. It
@@ -182,16 +186,16 @@ func WritablePaths(s *workers.Sandbox, o Origin) []string {
 
 func newPlanner(o Origin) *planner {
 	p := &planner{
-		homeRules:      homeRules{home: realOrAbsent(o.homeDir()), directories: o.Directories},
-		mountList:      mountList{mounts: map[string]Mount{}},
-		packageIndexes: map[string]*packageIndex{}, gitEnv: gitVariables(o.Env), ownRepos: ReadOwnRepos(paths.RealOrEmpty(o.State)),
+		Rules:          homedir.Rules{Home: linkpath.RealOrAbsent(o.homeDir()), Directories: o.Directories},
+		List:           mountlist.List{Mounts: map[string]mountlist.Mount{}},
+		packageIndexes: map[string]*homedir.PackageIndex{}, gitEnv: gitdir.GitVariables(o.Env), ownRepos: gitdir.ReadOwnRepos(paths.RealOrEmpty(o.State)),
 	}
 	if o.Temporary == nil {
 		o.Temporary = []string{"/tmp", "/var/tmp"}
 	}
 	for _, d := range o.Temporary {
-		if d = paths.RealOrEmpty(d); d != "" && !slices.Contains(p.tempDirs, d) {
-			p.tempDirs = append(p.tempDirs, d)
+		if d = paths.RealOrEmpty(d); d != "" && !slices.Contains(p.TempDirs, d) {
+			p.TempDirs = append(p.TempDirs, d)
 		}
 	}
 	return p
@@ -199,27 +203,27 @@ func newPlanner(o Origin) *planner {
 
 // addMounts adds the mounts of a session that writes the work directories. protect adds the
 // protected paths in them.
-func (p *planner) addMounts(s *workers.Sandbox, o Origin, work []string, written *settingsWriter, protect func()) error {
-	for _, d := range p.tempDirs {
-		p.set(d, EmptyDir)
+func (p *planner) addMounts(s *workers.Sandbox, o Origin, work []string, written *homedir.SettingsWriter, protect func()) error {
+	for _, d := range p.TempDirs {
+		p.Set(d, mountlist.EmptyDir)
 	}
-	p.untrustedDirs, p.noDocuments = p.findUntrusted(s, o, work), s.Home == workers.HomeTools
-	p.extraHomes = p.findOtherHomes(o.OtherHomes, work)
-	written.rules = &p.homeRules
-	if err := written.writeFiles(); err != nil {
+	p.UntrustedDirs, p.NoDocuments = p.findUntrusted(s, o, work), s.Home == workers.HomeTools
+	p.ExtraHomes = p.FindOtherHomes(o.OtherHomes, work)
+	written.Rules = &p.Rules
+	if err := written.WriteFiles(); err != nil {
 		return err
 	}
-	for _, h := range p.hiddenPaths {
-		if !h.isPlanned {
-			p.excludedPaths = append(p.excludedPaths, h.name, realOrAbsent(h.name))
+	for _, h := range p.HiddenPaths {
+		if !h.IsPlanned {
+			p.ExcludedPaths = append(p.ExcludedPaths, h.Name, linkpath.RealOrAbsent(h.Name))
 		}
 	}
-	for _, name := range withheldNames {
-		p.excludedPaths = append(p.excludedPaths, p.homePath(name))
+	for _, name := range homedir.WithheldNames {
+		p.ExcludedPaths = append(p.ExcludedPaths, p.HomePath(name))
 	}
-	for name := range written.files {
-		if isToolFile(name) && isInAny(name, readableNames) { // a mount there could end when the file is replaced
-			p.excludedPaths = append(p.excludedPaths, p.homeLinkPath(name))
+	for name := range written.Files {
+		if homedir.IsToolFile(name) && linkpath.IsInAny(name, homedir.ReadableNames) { // a mount there could end when the file is replaced
+			p.ExcludedPaths = append(p.ExcludedPaths, p.HomeLinkPath(name))
 		}
 	}
 	p.buildHome(s, o, work)
@@ -228,40 +232,42 @@ func (p *planner) addMounts(s *workers.Sandbox, o Origin, work []string, written
 		return err
 	}
 	for i, d := range work {
-		why := ReasonNamed
+		why := mountlist.ReasonNamed
 		if i < p.workspaces {
-			why = ReasonWorkspace
+			why = mountlist.ReasonWorkspace
 		}
-		p.withReason(why, func() { p.set(d, WritableBind) })
+		p.WithReason(why, func() { p.Set(d, mountlist.WritableBind) })
 	}
 	protect()
 	sessions := paths.RealOrEmpty(o.Sessions)
-	p.set(sessions, ReadOnlyParent)
-	p.withReason(ReasonInterpreter, func() { p.showRuntime(o) })
+	p.Set(sessions, mountlist.ReadOnlyParent)
+	p.WithReason(mountlist.ReasonInterpreter, func() { p.showRuntime(o) })
 	p.dropUnmountable()
 	for _, d := range o.Files {
-		p.set(paths.RealOrEmpty(d), WritableBind)
+		p.Set(paths.RealOrEmpty(d), mountlist.WritableBind)
 	}
 	h := p.homeBuilder(o, work)
-	for name, source := range written.files {
-		h.showWritten(name, source)
+	for name, source := range written.Files {
+		h.ShowWritten(name, source)
 	}
 	for path, source := range o.Replaced {
 		if path = paths.RealOrEmpty(path); path != "" {
-			p.mounts[path] = Mount{Path: Path(path), Kind: ReplacedFile, Source: Path(source)}
+			p.Mounts[path] = mountlist.Mount{Path: mountlist.Path(path), Kind: mountlist.ReplacedFile, Source: mountlist.Path(source)}
 		}
 	}
-	p.checkedPaths = append(p.checkedPaths, filepath.Clean(o.homeDir()))
+	p.CheckedPaths = append(p.CheckedPaths, filepath.Clean(o.homeDir()))
 	p.hideAliases(slices.Concat(work, []string{sessions, paths.RealOrEmpty(o.Dir), paths.RealOrEmpty(o.State), paths.RealOrEmpty(o.Program)}))
 	return p.hidePaths(append(slices.Clone(work), sessions))
 }
 
 // A planner makes the plan of one session from its options and from what the disk has.
+// A planner collects what a plan consists of, from the rules of the home directory and the list of
+// mounts to the paths in repositories.
 type planner struct {
-	homeRules
-	mountList
-	absent       []Path
-	gitTargets   []Path
+	homedir.Rules
+	mountlist.List
+	absent       []mountlist.Path
+	gitTargets   []mountlist.Path
 	gitViews     []*gitView
 	ownRepos     map[string]bool // identities of repositories that the session made
 	gitEnv       []string        // variables that name git settings files
@@ -271,15 +277,15 @@ type planner struct {
 	strict     bool     // paths that cannot be shown are errors
 	addedPaths []string // paths that the user has shown since the session's start
 
-	missingDirs    []string                 // directories without a mount point when the session started
-	knownDocuments map[string]bool          // documents that the session sees; nil before the first search
-	packageIndexes map[string]*packageIndex // cached content of package directories
+	missingDirs    []string                         // directories without a mount point when the session started
+	knownDocuments map[string]bool                  // documents that the session sees; nil before the first search
+	packageIndexes map[string]*homedir.PackageIndex // cached content of package directories
 }
 
 // homeBuilder returns a builder for the home directory of this plan.
-func (p *planner) homeBuilder(o Origin, work []string) *homeBuilder {
-	h := newHomeBuilder(&p.homeRules, &p.mountList, work, paths.RealOrEmpty(o.State))
-	h.knownDocuments, h.packageIndexes = p.knownDocuments, p.packageIndexes
+func (p *planner) homeBuilder(o Origin, work []string) *homedir.Builder {
+	h := homedir.NewBuilder(&p.Rules, &p.List, work, paths.RealOrEmpty(o.State))
+	h.KnownDocuments, h.PackageIndexes = p.knownDocuments, p.packageIndexes
 	return h
 }
 
@@ -290,8 +296,8 @@ func (p *planner) buildHome(s *workers.Sandbox, o Origin, work []string) {
 		p.knownDocuments = map[string]bool{}
 	}
 	h := p.homeBuilder(o, work)
-	h.isFirst = first
-	h.buildHome(homeInput{path: o.Path, program: o.Program, env: o.Env, hasDocuments: s.Home != workers.HomeTools})
+	h.IsFirst = first
+	h.BuildHome(homedir.HomeInput{Path: o.Path, Program: o.Program, Env: o.Env, HasDocuments: s.Home != workers.HomeTools})
 }
 
 // workspaceDirs returns the real paths that the sandbox's level makes writable.
@@ -307,8 +313,8 @@ func (p *planner) workspaceDirs(s *workers.Sandbox, o Origin) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	if why := p.tooWideReason(found); why != "" {
-		p.addNotice("%s %s, so the sandbox does not make it writable and this session is read-only; start in the directory of a project, or name one to write", dir, why)
+	if why := p.TooWideReason(found); why != "" {
+		p.AddNotice("%s %s, so the sandbox does not make it writable and this session is read-only; start in the directory of a project, or name one to write", dir, why)
 		return nil, nil
 	}
 	return append([]string{found}, p.repositoryOf(found)...), nil
@@ -320,7 +326,7 @@ func (p *planner) resolveWritable(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if why := p.tooWideReason(found); why != "" {
+	if why := p.TooWideReason(found); why != "" {
 		return "", fmt.Errorf("the sandbox cannot make %s writable: it %s; name a directory in it", path, why)
 	}
 	return found, nil
@@ -348,7 +354,7 @@ func resolveDirectory(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !isDir(found) {
+	if !linkpath.IsDir(found) {
 		return "", fmt.Errorf("the sandbox cannot make %s writable: it is not a directory", dir)
 	}
 	return found, nil
@@ -357,36 +363,36 @@ func resolveDirectory(dir string) (string, error) {
 // addLayers adds overlays for the directories of which the session writes a copy.
 func (p *planner) addLayers(s *workers.Sandbox, o Origin, work []string) {
 	root := ""
-	if p.home != "" {
+	if p.Home != "" {
 		// pyenv and conda install a runtime's packages below the home directory.
-		if root = filepath.Dir(filepath.Dir(paths.RealOrEmpty(o.Program))); !paths.Contains(p.home, root) || root == p.home {
+		if root = filepath.Dir(filepath.Dir(paths.RealOrEmpty(o.Program))); !paths.Contains(p.Home, root) || root == p.Home {
 			root = ""
 		}
 	}
 	for _, d := range append(slices.Clone(s.Layered), root) {
-		p.checkedPaths = append(p.checkedPaths, filepath.Clean(d))
+		p.CheckedPaths = append(p.CheckedPaths, filepath.Clean(d))
 		dir := paths.RealOrEmpty(d)
-		if st, err := os.Stat(dir); dir == "" || err != nil || !st.IsDir() || p.tooWideReason(dir) != "" || p.mounts[dir].Kind == WritableParent || p.isLinkedAway(d, dir, p.isVisible) {
+		if st, err := os.Stat(dir); dir == "" || err != nil || !st.IsDir() || p.TooWideReason(dir) != "" || p.Mounts[dir].Kind == mountlist.WritableParent || p.IsLinkedAway(d, dir, p.IsVisible) {
 			continue
 		}
-		if !isInAny(dir, work) { // directories in work are writable themselves
-			why := ReasonTool
+		if !linkpath.IsInAny(dir, work) { // directories in work are writable themselves
+			why := mountlist.ReasonTool
 			if d == root {
-				why = ReasonInterpreter
+				why = mountlist.ReasonInterpreter
 			}
-			p.withReason(why, func() { p.homeBuilder(o, work).addLayer(dir) })
+			p.WithReason(why, func() { p.homeBuilder(o, work).AddLayer(dir) })
 		}
-		if p.mounts[dir].Kind == OverlayMount && d == root { // the overlay shows all of it; files with logins get their own mounts
-			maps.DeleteFunc(p.mounts, func(path string, place Mount) bool {
-				return path != dir && paths.Contains(dir, path) && (place.Kind == GrantableBind || place.Kind == ReadOnlyParent)
+		if p.Mounts[dir].Kind == mountlist.OverlayMount && d == root { // the overlay shows all of it; files with logins get their own mounts
+			maps.DeleteFunc(p.Mounts, func(path string, place mountlist.Mount) bool {
+				return path != dir && paths.Contains(dir, path) && (place.Kind == mountlist.GrantableBind || place.Kind == mountlist.ReadOnlyParent)
 			})
 		}
 	}
 	// A layer inside another layer is part of it.
-	for path := range p.mounts {
-		for above := filepath.Dir(path); above != "/" && p.mounts[path].Kind == OverlayMount; above = filepath.Dir(above) {
-			if p.mounts[above].Kind == OverlayMount {
-				delete(p.mounts, path)
+	for path := range p.Mounts {
+		for above := filepath.Dir(path); above != "/" && p.Mounts[path].Kind == mountlist.OverlayMount; above = filepath.Dir(above) {
+			if p.Mounts[above].Kind == mountlist.OverlayMount {
+				delete(p.Mounts, path)
 			}
 		}
 	}
@@ -396,17 +402,17 @@ func (p *planner) addLayers(s *workers.Sandbox, o Origin, work []string) {
 // directory that a variable names where the session only reads. If it is made later, it contains
 // logins of the user.
 func (p *planner) dropUnmountable() {
-	maps.DeleteFunc(p.mounts, func(path string, place Mount) bool {
-		if place.Kind != WritableParent || p.isEmptyAt(path) {
+	maps.DeleteFunc(p.Mounts, func(path string, place mountlist.Mount) bool {
+		if place.Kind != mountlist.WritableParent || p.IsEmptyAt(path) {
 			return false
 		}
 		if p.strict && !filestate.IsPresent(path) {
 			p.missingDirs = append(p.missingDirs, path)
 		}
-		return !isDir(path) || slices.Contains(p.missingDirs, path)
+		return !linkpath.IsDir(path) || slices.Contains(p.missingDirs, path)
 	})
 	for _, path := range p.missingDirs {
-		p.hiddenPaths = append(p.hiddenPaths, hiddenPath{name: path, realPath: paths.RealOrEmpty(path)})
+		p.HiddenPaths = append(p.HiddenPaths, homedir.HiddenPath{Name: path, RealPath: paths.RealOrEmpty(path)})
 	}
 }
 
@@ -416,16 +422,16 @@ func (p *planner) showRuntime(o Origin) {
 	dirs := []string{paths.RealOrEmpty(o.Dir)}
 	for _, program := range []string{filepath.Clean(o.Program), paths.RealOrEmpty(o.Program)} {
 		shown := filepath.Dir(program)
-		if slices.Contains(p.tempDirs, shown) {
+		if slices.Contains(p.TempDirs, shown) {
 			shown = paths.RealOrEmpty(program) // but no files next to it; a link that leads elsewhere is not shown
-		} else if above := filepath.Dir(shown); !slices.Contains(p.tempDirs, above) {
+		} else if above := filepath.Dir(shown); !slices.Contains(p.TempDirs, above) {
 			shown = above
 		}
 		dirs = append(dirs, shown)
 	}
 	for _, path := range dirs {
-		if p.isEmptyAt(path) && p.mounts[path].Kind == "" {
-			p.set(path, ReadOnlyBind)
+		if p.IsEmptyAt(path) && p.Mounts[path].Kind == "" {
+			p.Set(path, mountlist.ReadOnlyBind)
 		}
 	}
 }
@@ -436,12 +442,12 @@ var hiddenSystemDirs = []string{"/run/user", "/run/secrets", "/var/run/secrets",
 // defaultHidden returns the hidden paths in the home directory, including where variables have
 // moved them.
 func (p *planner) defaultHidden() (dirs []string) {
-	if p.home == "" {
+	if p.Home == "" {
 		return nil
 	}
-	for _, path := range workers.DefaultHidden(p.home) {
+	for _, path := range workers.DefaultHidden(p.Home) {
 		dirs = append(dirs, path)
-		if moved := p.homePath(strings.TrimPrefix(path, p.home+"/")); moved != path {
+		if moved := p.HomePath(strings.TrimPrefix(path, p.Home+"/")); moved != path {
 			dirs = append(dirs, moved)
 		}
 	}
@@ -450,34 +456,34 @@ func (p *planner) defaultHidden() (dirs []string) {
 
 // hidePaths masks the hidden paths. In directories of the session's own they are just left out.
 func (p *planner) hidePaths(work []string) error {
-	for _, h := range p.hiddenPaths {
-		if !p.isEmptyAt(h.name) {
-			p.checkedPaths = append(p.checkedPaths, h.name)
+	for _, h := range p.HiddenPaths {
+		if !p.IsEmptyAt(h.Name) {
+			p.CheckedPaths = append(p.CheckedPaths, h.Name)
 		}
-		path := h.realPath
-		if path == "" || h.isPlanned {
+		path := h.RealPath
+		if path == "" || h.IsPlanned {
 			continue
 		}
 		holds := false // path contains a work directory
 		for i, w := range work {
 			if holds = holds || paths.Contains(path, w); paths.Contains(path, w) && !(i < p.workspaces && p.isWorkTreeIn(w, h)) {
-				return fmt.Errorf("the sandbox cannot make %s writable: %s is hidden from sessions", w, h.name)
+				return fmt.Errorf("the sandbox cannot make %s writable: %s is hidden from sessions", w, h.Name)
 			}
 		}
 		if !holds { // otherwise its other names are just left out
-			p.set(path, MaskedPath)
+			p.Set(path, mountlist.MaskedPath)
 		}
 	}
-	for path := range p.mounts { // nothing is shown below a hidden path
+	for path := range p.Mounts { // nothing is shown below a hidden path
 		for above := filepath.Dir(path); above != "/" && above != "."; above = filepath.Dir(above) {
-			if p.mounts[above].Kind == MaskedPath {
-				delete(p.mounts, path)
+			if p.Mounts[above].Kind == mountlist.MaskedPath {
+				delete(p.Mounts, path)
 			}
 		}
 	}
-	for path, m := range p.mounts {
-		if m.Kind == MaskedPath && p.isEmptyAt(path) {
-			delete(p.mounts, path)
+	for path, m := range p.Mounts {
+		if m.Kind == mountlist.MaskedPath && p.IsEmptyAt(path) {
+			delete(p.Mounts, path)
 			p.unshownPaths = append(p.unshownPaths, path)
 		}
 	}
@@ -487,21 +493,21 @@ func (p *planner) hidePaths(work []string) error {
 // isWorkTreeIn reports whether a workspace is a work tree that an agent made next to its own
 // settings and logins, as in ~/.cursor/worktrees. The session sees the work tree and nothing around
 // it.
-func (p *planner) isWorkTreeIn(work string, h hiddenPath) bool {
-	_, tree, _ := strings.Cut(strings.TrimPrefix(work, h.realPath), "/worktrees/")
-	return tree != "" && !h.isUserNamed && p.isEmptyAt(h.realPath)
+func (p *planner) isWorkTreeIn(work string, h homedir.HiddenPath) bool {
+	_, tree, _ := strings.Cut(strings.TrimPrefix(work, h.RealPath), "/worktrees/")
+	return tree != "" && !h.IsUserNamed && p.IsEmptyAt(h.RealPath)
 }
 
 // unreadablePaths returns the hidden paths next to files that the session sees. A mount over such a
 // path ends when a program outside replaces the file.
-func (p *planner) unreadablePaths() (paths []Path) {
-	for _, h := range p.hiddenPaths {
-		if h.isPlanned || h.isMaskedOnly {
+func (p *planner) unreadablePaths() (paths []mountlist.Path) {
+	for _, h := range p.HiddenPaths {
+		if h.IsPlanned || h.IsMaskedOnly {
 			continue
 		}
-		for _, path := range []string{h.name, realOrAbsent(h.name)} {
-			if !p.isEmptyAt(path) && p.nearestKind(path) != MaskedPath && isReplaceable(path) && !slices.Contains(paths, Path(path)) {
-				paths = append(paths, Path(path))
+		for _, path := range []string{h.Name, linkpath.RealOrAbsent(h.Name)} {
+			if !p.IsEmptyAt(path) && p.NearestKind(path) != mountlist.MaskedPath && linkpath.IsReplaceable(path) && !slices.Contains(paths, mountlist.Path(path)) {
+				paths = append(paths, mountlist.Path(path))
 			}
 		}
 	}
@@ -515,7 +521,7 @@ func (p *Plan) WritableDirs() []string { return p.writableDirs }
 func (p *Plan) PrivateDirs() []string {
 	var all []string
 	for _, m := range p.Mounts {
-		if m.Kind == EmptyDir {
+		if m.Kind == mountlist.EmptyDir {
 			all = append(all, string(m.Path))
 		}
 	}

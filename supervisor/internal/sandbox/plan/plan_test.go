@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -48,13 +49,13 @@ func (f homeFixture) planInput() Origin {
 	return Origin{Home: f.home, Dir: f.work, Program: "/bin/sh", State: f.state, Sessions: f.sessions, Temporary: []string{f.tmp}}
 }
 
-func (f homeFixture) wantPlan(t *testing.T, s *workers.Sandbox) (map[string]MountKind, []string) {
+func (f homeFixture) wantPlan(t *testing.T, s *workers.Sandbox) (map[string]mountlist.MountKind, []string) {
 	t.Helper()
 	p, notices, err := NewPlan(s, f.planInput())
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := map[string]MountKind{}
+	kinds := map[string]mountlist.MountKind{}
 	for i, place := range p.Mounts {
 		kinds[string(place.Path)] = place.Kind
 		for _, later := range p.Mounts[i+1:] {
@@ -79,9 +80,9 @@ func TestNewPlan(t *testing.T) {
 		makeTestDir(t, w.home+"/.cache/ruff")
 		makeTestDir(t, w.home+"/data")
 		kinds, notices := w.wantPlan(t, workspaceSandbox())
-		for path, want := range map[string]MountKind{
-			w.work: WritableBind, w.home: ReadOnlyParent, w.home + "/data": GrantableBind, w.home + "/.config": WritableParent, w.home + "/.cache": WritableParent, w.home + "/.cache/ruff": OverlayMount,
-			w.home + "/.ssh": "", w.home + "/.config/gh": "", w.sessions: ReadOnlyParent, w.tmp: EmptyDir,
+		for path, want := range map[string]mountlist.MountKind{
+			w.work: mountlist.WritableBind, w.home: mountlist.ReadOnlyParent, w.home + "/data": mountlist.GrantableBind, w.home + "/.config": mountlist.WritableParent, w.home + "/.cache": mountlist.WritableParent, w.home + "/.cache/ruff": mountlist.OverlayMount,
+			w.home + "/.ssh": "", w.home + "/.config/gh": "", w.sessions: mountlist.ReadOnlyParent, w.tmp: mountlist.EmptyDir,
 		} {
 			if got := kinds[path]; got != want {
 				t.Errorf("%s: got %q, want %q", path, got, want)
@@ -129,13 +130,13 @@ func TestNewPlan(t *testing.T) {
 		writeText(t, w.tmp+"/program/bin/python", "")
 		for _, c := range []struct {
 			what, dir string
-			want      MountKind
+			want      mountlist.MountKind
 		}{
-			{"missing in the home directory", w.home + "/a/b", WritableParent},
-			{"missing among temporary files", w.tmp + "/a/b", WritableParent},
+			{"missing in the home directory", w.home + "/a/b", mountlist.WritableParent},
+			{"missing among temporary files", w.tmp + "/a/b", mountlist.WritableParent},
 			{"missing next to a program among temporary files", w.tmp + "/program/cache", ""},
 			{"missing in the workspace", w.work + "/a", ""},
-			{"there, outside", elsewhere + "/there", WritableParent},
+			{"there, outside", elsewhere + "/there", mountlist.WritableParent},
 			{"missing outside", elsewhere + "/a/b", ""},
 			{"a link to nothing", elsewhere + "/link", ""},
 			{"a file outside", elsewhere + "/file", ""},
@@ -149,7 +150,7 @@ func TestNewPlan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := MountKind("")
+			got := mountlist.MountKind("")
 			for _, place := range p.Mounts {
 				if string(place.Path) == c.dir {
 					got = place.Kind
@@ -165,7 +166,7 @@ func TestNewPlan(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
 		kinds, _ := w.wantPlan(t, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Workspace: w.work})
-		if got := kinds[w.work]; got == WritableBind {
+		if got := kinds[w.work]; got == mountlist.WritableBind {
 			t.Errorf("got %q for the workspace", got)
 		}
 	})
@@ -181,10 +182,10 @@ func TestNewPlan(t *testing.T) {
 			t.Fatal(err)
 		}
 		kinds, _ := w.wantPlan(t, s)
-		if kinds[w.work+"/a/lock"] != ReadOnlyBind || kinds[w.work+"/a"] != pinnedBind {
+		if kinds[w.work+"/a/lock"] != mountlist.ReadOnlyBind || kinds[w.work+"/a"] != mountlist.PinnedBind {
 			t.Errorf("got %q in %q, want it protected in a pinned directory", kinds[w.work+"/a/lock"], kinds[w.work+"/a"])
 		}
-		if !slices.Contains(p.Absent, Path(w.work+"/b")) || slices.Contains(p.Absent, Path(w.home+"/other")) {
+		if !slices.Contains(p.Absent, mountlist.Path(w.work+"/b")) || slices.Contains(p.Absent, mountlist.Path(w.home+"/other")) {
 			t.Errorf("got absent names %q, want %s/b and no path outside the workspace", p.Absent, w.work)
 		}
 	})
@@ -199,7 +200,7 @@ func TestNewPlan(t *testing.T) {
 			s := workspaceSandbox()
 			s.Workspace = dir
 			kinds, notices := w.wantPlan(t, s)
-			if kinds[dir] == WritableBind || kinds[paths.RealOrEmpty(dir)] == WritableBind {
+			if kinds[dir] == mountlist.WritableBind || kinds[paths.RealOrEmpty(dir)] == mountlist.WritableBind {
 				t.Errorf("%s is writable", dir)
 			}
 			if len(notices) != 1 || !strings.Contains(notices[0], "this session is read-only") {
@@ -263,7 +264,7 @@ func TestNewPlanRepositories(t *testing.T) {
 				continue
 			}
 			for _, place := range p.Mounts {
-				if path := string(place.Path); paths.Contains(filepath.Join(w.home, top), path) && !paths.Contains(s.Workspace, path) || path == s.Workspace && place.Kind != WritableBind {
+				if path := string(place.Path); paths.Contains(filepath.Join(w.home, top), path) && !paths.Contains(s.Workspace, path) || path == s.Workspace && place.Kind != mountlist.WritableBind {
 					t.Errorf("%s: %s is %s", c.dir, path, place.Kind)
 				}
 			}
@@ -316,12 +317,12 @@ func TestNewPlanRepositories(t *testing.T) {
 			"a/.git", ".husky", ".gitconfig", "settings/more", "settings/hooks", ".vscode",
 			"vendor/deep/lib/bin/clean", "vendor/deep/lib/bin/watch", "vendor/deep/lib/mine", "vendor/deep/lib/lefthook.yml",
 		} {
-			if got := kinds[w.work+"/"+path]; got != ReadOnlyBind && (got != GuardedFile || filepath.Base(path) != "config") {
+			if got := kinds[w.work+"/"+path]; got != mountlist.ReadOnlyBind && (got != mountlist.GuardedFile || filepath.Base(path) != "config") {
 				t.Errorf("%s: got %q, want it protected", path, got)
 			}
 		}
 		for _, path := range []string{".git", ".git/info", ".git/modules", ".git/modules/b", ".git/modules/b/c", "vendor", "vendor/deep", "vendor/deep/lib", "vendor/deep/lib/.git", "vendor/deep/lib/bin", "a"} {
-			if got := kinds[w.work+"/"+path]; got != pinnedBind {
+			if got := kinds[w.work+"/"+path]; got != mountlist.PinnedBind {
 				t.Errorf("%s: got %q, want it pinned against renames", path, got)
 			}
 		}
@@ -337,10 +338,10 @@ func TestNewPlanRepositories(t *testing.T) {
 			writeText(t, filepath.Join(w.work, dir, "repository/.git/config"), "")
 		}
 		for entries, want := range map[int]int{5: 1, 50: 0} {
-			p := &planner{mountList: mountList{mounts: map[string]Mount{}}}
+			p := &planner{List: mountlist.List{Mounts: map[string]mountlist.Mount{}}}
 			p.protectDirs([]string{w.work}, entries)
-			if len(p.notices) != want {
-				t.Errorf("of %d entries: got the notices %q, want %d", entries, p.notices, want)
+			if len(p.Notices) != want {
+				t.Errorf("of %d entries: got the notices %q, want %d", entries, p.Notices, want)
 			}
 		}
 	})
@@ -362,7 +363,7 @@ func TestNewPlanRepositories(t *testing.T) {
 		}
 		writeText(t, common+"/worktrees/tree/gitdir", w.work+"/.git\n")
 		kinds, _ := w.wantPlan(t, workspaceSandbox())
-		for path, want := range map[string]MountKind{common: WritableBind, common + "/hooks": ReadOnlyBind, common + "/config": GuardedFile, common + "/worktrees/tree/gitdir": ReadOnlyBind, w.work + "/.git": ReadOnlyBind} {
+		for path, want := range map[string]mountlist.MountKind{common: mountlist.WritableBind, common + "/hooks": mountlist.ReadOnlyBind, common + "/config": mountlist.GuardedFile, common + "/worktrees/tree/gitdir": mountlist.ReadOnlyBind, w.work + "/.git": mountlist.ReadOnlyBind} {
 			if got := kinds[path]; got != want {
 				t.Errorf("%s: got %q, want %q", path, got, want)
 			}
@@ -388,7 +389,7 @@ func TestNewPlanRepositories(t *testing.T) {
 		}
 		kinds, _ := w.wantPlan(t, workspaceSandbox())
 		for _, path := range []string{"pipe/.git/config", "as-file/.git", "many/.git/config"} {
-			if got := kinds[filepath.Join(w.work, path)]; got != ReadOnlyBind && got != GuardedFile {
+			if got := kinds[filepath.Join(w.work, path)]; got != mountlist.ReadOnlyBind && got != mountlist.GuardedFile {
 				t.Errorf("%s is %q, want it protected", path, got)
 			}
 		}
@@ -417,7 +418,7 @@ func TestNewPlanHidden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []Path{Path(w.work + "/.env"), Path(w.work + "/real/env"), Path(w.work + "/later"), Path(base + "/srv/keys")}
+		want := []mountlist.Path{mountlist.Path(w.work + "/.env"), mountlist.Path(w.work + "/real/env"), mountlist.Path(w.work + "/later"), mountlist.Path(base + "/srv/keys")}
 		if !slices.Equal(p.Unreadable, want) {
 			t.Errorf("got %q, want %q", p.Unreadable, want)
 		}
@@ -469,7 +470,7 @@ func TestNewPlanHidden(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, place := range p.Mounts {
-			if path := string(place.Path); paths.Contains(account, path) != (path == account+"/.ssh" && place.Kind == MaskedPath) {
+			if path := string(place.Path); paths.Contains(account, path) != (path == account+"/.ssh" && place.Kind == mountlist.MaskedPath) {
 				t.Errorf("%s is %s", path, place.Kind)
 			}
 		}
@@ -502,13 +503,13 @@ func TestNewPlanHidden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			seen := planner{mountList: mountList{mounts: map[string]Mount{}}}
+			seen := planner{List: mountlist.List{Mounts: map[string]mountlist.Mount{}}}
 			for _, place := range p.Mounts {
-				seen.mounts[string(place.Path)] = place
+				seen.Mounts[string(place.Path)] = place
 			}
 			for path, want := range map[string]bool{account + "/.ssh/id_rsa": false, account + "/.unlisted": !c.isBuilt} {
-				k := seen.nearestKind(path + "/.")
-				if isOpen := k == "" || k == GrantableBind; isOpen != want {
+				k := seen.NearestKind(path + "/.")
+				if isOpen := k == "" || k == mountlist.GrantableBind; isOpen != want {
 					t.Errorf("HOME is %s: %s is open: %v, want %v", c.what, path, isOpen, want)
 				}
 			}
@@ -550,7 +551,7 @@ func TestNewPlanHidden(t *testing.T) {
 		}
 		shown := map[string]bool{}
 		for _, place := range p.Mounts {
-			shown[string(place.Path)] = place.Kind == GrantableBind
+			shown[string(place.Path)] = place.Kind == mountlist.GrantableBind
 		}
 		first := func(name string) string { top, _, _ := strings.Cut(name, "/"); return top }
 		for _, home := range []string{w.home, windows} {
@@ -573,7 +574,7 @@ func TestPlan(t *testing.T) {
 
 	t.Run("survives JSON with any file name", func(t *testing.T) {
 		t.Parallel()
-		sent, got := &Plan{State: "/s\xff", Mounts: []Mount{{Path: "/\xfe", Kind: OverlayMount, Source: "/"}}, Network: true}, &Plan{}
+		sent, got := &Plan{State: "/s\xff", Mounts: []mountlist.Mount{{Path: "/\xfe", Kind: mountlist.OverlayMount, Source: "/"}}, Network: true}, &Plan{}
 		text, err := json.Marshal(sent)
 		if err == nil {
 			err = json.Unmarshal(text, got)
@@ -620,10 +621,10 @@ func TestPlan(t *testing.T) {
 			want *MountGrant // without Mounts
 			err  string
 		}{
-			{w.home + "/.data", true, &MountGrant{ParentDir: Path(w.home)}, ""},
-			{w.home + "/.data/file", true, &MountGrant{ParentDir: Path(w.home)}, ""},
-			{w.home + "/.data/file", false, &MountGrant{ParentDir: Path(w.home)}, ""},
-			{w.home + "/.config/tool", true, &MountGrant{ParentDir: Path(w.home + "/.config")}, ""},
+			{w.home + "/.data", true, &MountGrant{ParentDir: mountlist.Path(w.home)}, ""},
+			{w.home + "/.data/file", true, &MountGrant{ParentDir: mountlist.Path(w.home)}, ""},
+			{w.home + "/.data/file", false, &MountGrant{ParentDir: mountlist.Path(w.home)}, ""},
+			{w.home + "/.config/tool", true, &MountGrant{ParentDir: mountlist.Path(w.home + "/.config")}, ""},
 			{w.home + "/data", true, nil, ""}, // already visible
 			{w.home + "/data", false, &MountGrant{}, ""},
 			{w.work, true, nil, ""},
@@ -641,7 +642,7 @@ func TestPlan(t *testing.T) {
 				}
 			case err != nil || (got == nil) != (c.want == nil):
 				t.Errorf("%s: got %+v, %v", c.path, got, err)
-			case got != nil && (got.Path != Path(c.path) || got.ParentDir != c.want.ParentDir || got.ReadOnly != c.read):
+			case got != nil && (got.Path != mountlist.Path(c.path) || got.ParentDir != c.want.ParentDir || got.ReadOnly != c.read):
 				t.Errorf("%s: got %+v", c.path, got)
 			}
 		}
@@ -664,7 +665,9 @@ func TestPlan(t *testing.T) {
 		if more, err := p.NewGrant(w.home+"/.data/file", false, ""); err != nil || more == nil || more.ParentDir != "" {
 			t.Errorf("to write in a shown directory: got %+v, %v", more, err)
 		}
-		if _, shown := p.Home(); !slices.ContainsFunc(shown, func(place Mount) bool { return string(place.Path) == w.home+"/.data" && place.Reason == ReasonNamed }) {
+		if _, shown := p.Home(); !slices.ContainsFunc(shown, func(place mountlist.Mount) bool {
+			return string(place.Path) == w.home+"/.data" && place.Reason == mountlist.ReasonNamed
+		}) {
 			t.Errorf("got %+v", shown)
 		}
 	})
@@ -719,16 +722,16 @@ func TestNewPlanLinks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mounts := map[string]Mount{}
+		mounts := map[string]mountlist.Mount{}
 		for _, place := range p.Mounts {
 			mounts[string(place.Path)] = place
 		}
 		for link, to := range links {
-			if place := mounts[link]; place.Kind != SymbolicLink || string(place.Source) != to {
+			if place := mounts[link]; place.Kind != mountlist.SymbolicLink || string(place.Source) != to {
 				t.Errorf("%s: got %v, want a link to %s", link, place, to)
 			}
 		}
-		if k := mounts[w.home+"/.opt/tool-2/bin"].Kind; k != GrantableBind {
+		if k := mounts[w.home+"/.opt/tool-2/bin"].Kind; k != mountlist.GrantableBind {
 			t.Errorf("got %q for the target of a link", k)
 		}
 		if k := mounts[w.home+"/.ssh"].Kind; k != "" {
@@ -765,16 +768,16 @@ func TestNewPlanLinks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mounts := map[string]Mount{}
+		mounts := map[string]mountlist.Mount{}
 		for _, place := range p.Mounts {
 			mounts[string(place.Path)] = place
 		}
-		for path, want := range map[string]MountKind{
-			w.home + "/.cache/huggingface": SymbolicLink, w.home + "/.local/share": SymbolicLink, w.home + "/.config/pip": SymbolicLink, w.home + "/.config/uv": "", w.home + "/.cache/R": SymbolicLink, "/usr/share": "",
-			top + "/data/hf": ReadOnlyParent, top + "/data/hf/hub": OverlayMount, top + "/data/hf/stored_tokens": "", top + "/data": "",
-			top + "/data/share": ReadOnlyParent, top + "/data/share/uv/python": OverlayMount, top + "/data/share/tool": "", top + "/data/share/foreign/bin": GrantableBind,
-			w.home + "/dotfiles": ReadOnlyParent, w.home + "/dotfiles/vimrc": GrantableBind, w.home + "/dotfiles/pip": ReadOnlyParent, w.home + "/dotfiles/pip/pip.conf": ReplacedFile, w.home + "/dotfiles/pip/token": "",
-			w.work: WritableBind, w.work + "/uv": "",
+		for path, want := range map[string]mountlist.MountKind{
+			w.home + "/.cache/huggingface": mountlist.SymbolicLink, w.home + "/.local/share": mountlist.SymbolicLink, w.home + "/.config/pip": mountlist.SymbolicLink, w.home + "/.config/uv": "", w.home + "/.cache/R": mountlist.SymbolicLink, "/usr/share": "",
+			top + "/data/hf": mountlist.ReadOnlyParent, top + "/data/hf/hub": mountlist.OverlayMount, top + "/data/hf/stored_tokens": "", top + "/data": "",
+			top + "/data/share": mountlist.ReadOnlyParent, top + "/data/share/uv/python": mountlist.OverlayMount, top + "/data/share/tool": "", top + "/data/share/foreign/bin": mountlist.GrantableBind,
+			w.home + "/dotfiles": mountlist.ReadOnlyParent, w.home + "/dotfiles/vimrc": mountlist.GrantableBind, w.home + "/dotfiles/pip": mountlist.ReadOnlyParent, w.home + "/dotfiles/pip/pip.conf": mountlist.ReplacedFile, w.home + "/dotfiles/pip/token": "",
+			w.work: mountlist.WritableBind, w.work + "/uv": "",
 		} {
 			if got := mounts[path].Kind; got != want {
 				t.Errorf("%s: got %q, want %q", path, got, want)
@@ -787,9 +790,9 @@ func TestNewPlanLinks(t *testing.T) {
 }
 
 // planMounts returns the mounts of a plan for a sandbox, by path.
-func (f homeFixture) planMounts(s *workers.Sandbox) (map[string]Mount, error) {
+func (f homeFixture) planMounts(s *workers.Sandbox) (map[string]mountlist.Mount, error) {
 	p, _, err := NewPlan(s, f.planInput())
-	mounts := map[string]Mount{}
+	mounts := map[string]mountlist.Mount{}
 	if err == nil {
 		for _, place := range p.Mounts {
 			mounts[string(place.Path)] = place
@@ -814,9 +817,9 @@ func TestNewPlanPaths(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for path, want := range map[string]Mount{
-			w.home + "/.data/deep": {Kind: GrantableBind, Reason: ReasonNamed}, w.home + "/.notes": {Kind: GrantableBind, Reason: ReasonNamed}, w.tmp + "/mine": {Kind: GrantableBind, Reason: ReasonNamed},
-			w.home + "/document": {Kind: GrantableBind, Reason: ReasonDocument}, w.home + "/.data": {}, "/etc": {}, w.work: {Kind: WritableBind, Reason: ReasonWorkspace},
+		for path, want := range map[string]mountlist.Mount{
+			w.home + "/.data/deep": {Kind: mountlist.GrantableBind, Reason: mountlist.ReasonNamed}, w.home + "/.notes": {Kind: mountlist.GrantableBind, Reason: mountlist.ReasonNamed}, w.tmp + "/mine": {Kind: mountlist.GrantableBind, Reason: mountlist.ReasonNamed},
+			w.home + "/document": {Kind: mountlist.GrantableBind, Reason: mountlist.ReasonDocument}, w.home + "/.data": {}, "/etc": {}, w.work: {Kind: mountlist.WritableBind, Reason: mountlist.ReasonWorkspace},
 		} {
 			if got := mounts[path]; got.Kind != want.Kind || got.Reason != want.Reason {
 				t.Errorf("%s: got %q because it is %q, want %q, %q", path, got.Kind, got.Reason, want.Kind, want.Reason)
@@ -838,11 +841,11 @@ func TestNewPlanPaths(t *testing.T) {
 		if got := mounts[w.home+"/data"].Kind; got != "" {
 			t.Errorf("a document is %q", got)
 		}
-		if mounts[w.work].Kind != WritableBind || mounts[w.home+"/.cache/ruff"].Reason != ReasonCache {
+		if mounts[w.work].Kind != mountlist.WritableBind || mounts[w.home+"/.cache/ruff"].Reason != mountlist.ReasonCache {
 			t.Errorf("got %+v", mounts)
 		}
 		s.Readable = []string{w.home + "/data"}
-		if mounts, err = w.planMounts(s); err != nil || mounts[w.home+"/data"].Kind != GrantableBind {
+		if mounts, err = w.planMounts(s); err != nil || mounts[w.home+"/data"].Kind != mountlist.GrantableBind {
 			t.Errorf("named: got %+v, %v", mounts[w.home+"/data"], err)
 		}
 	})
@@ -857,7 +860,7 @@ func TestNewPlanPaths(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i := slices.IndexFunc(p.Mounts, func(place Mount) bool { return string(place.Path) == w.home+"/notes" }); i < 0 || p.Mounts[i].Kind != WritableBind {
+		if i := slices.IndexFunc(p.Mounts, func(place mountlist.Mount) bool { return string(place.Path) == w.home+"/notes" }); i < 0 || p.Mounts[i].Kind != mountlist.WritableBind {
 			t.Errorf("got %+v", p.Mounts)
 		}
 		for _, path := range p.Absent {

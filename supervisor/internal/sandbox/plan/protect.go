@@ -14,6 +14,9 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/gitconfig"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/gitdir"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 )
 
 // maxSearchedEntries bounds the directory entries in the search for repositories.
@@ -26,20 +29,20 @@ var protectedGitFiles = []string{"hooks", "config", "config.worktree", "info/att
 func (p *planner) protectDirs(work []string, entries int) {
 	s := &repoSearch{p: p, entriesLeft: entries}
 	for _, dir := range work {
-		if !isDir(dir) {
+		if !linkpath.IsDir(dir) {
 			continue
 		}
 		s.views = 0
-		for _, n := range ProtectedNames {
+		for _, n := range gitdir.ProtectedNames {
 			s.protectPath(filepath.Join(dir, n), dir)
 		}
-		if IsGitDir(dir) { // the directory of a linked work tree
+		if gitdir.IsGitDir(dir) { // the directory of a linked work tree
 			s.protectGitDir(dir, dir)
 		}
 		s.walk(dir, dir)
 	}
 	if s.entriesLeft <= 0 {
-		p.addNotice("the workspace has more than %d files: repositories deep in it were not searched for, and programs that their git settings name are not protected; use a smaller directory if that matters", entries)
+		p.AddNotice("the workspace has more than %d files: repositories deep in it were not searched for, and programs that their git settings name are not protected; use a smaller directory if that matters", entries)
 	}
 }
 
@@ -80,7 +83,7 @@ func (s *repoSearch) walk(top, base string) {
 				if !s.p.isOwnRepo(path) {
 					s.protectWorkTree(dir, base)
 				}
-			case e.IsDir() && e.Name() != "node_modules" && !IsGitDir(path):
+			case e.IsDir() && e.Name() != "node_modules" && !gitdir.IsGitDir(path):
 				queue = append(queue, path)
 			case e.IsDir() && e.Name() != "node_modules" && !s.p.isOwnRepo(path): // a bare repository
 				s.protectGitDir(path, base)
@@ -93,7 +96,7 @@ func (s *repoSearch) walk(top, base string) {
 func (s *repoSearch) protectWorkTree(dir, base string) {
 	git := filepath.Join(dir, ".git")
 	if dir != base {
-		for _, n := range ProtectedNames {
+		for _, n := range gitdir.ProtectedNames {
 			s.protectPath(filepath.Join(dir, n), base)
 		}
 	}
@@ -104,7 +107,7 @@ func (s *repoSearch) protectWorkTree(dir, base string) {
 		s.protectGitDir(git, base)
 	} else {
 		s.protectPath(git, base) // a file that names the repository
-		config = GitDirOf(git)
+		config = gitdir.GitDirOf(git)
 	}
 	s.preventReplacement(dir, base)
 	hooks := []string{filepath.Join(config, "hooks")}
@@ -120,7 +123,7 @@ func (s *repoSearch) protectWorkTree(dir, base string) {
 	}
 	for _, dir := range hooks {
 		origins[dir] = true // a hook may become a link
-		if chain := linkChain(dir); len(chain) > 1 {
+		if chain := linkpath.LinkChain(dir); len(chain) > 1 {
 			s.protectTarget(dir, base)
 		}
 		entries, _ := os.ReadDir(dir)
@@ -134,8 +137,8 @@ func (s *repoSearch) protectWorkTree(dir, base string) {
 		v := newGitView(dir, config, base, origins, named)
 		v.gitEnv, s.p.gitViews = s.p.gitEnv, append(s.p.gitViews, v)
 	}
-	if slices.ContainsFunc(hooks, HasHooks) {
-		for _, n := range HookSettings {
+	if slices.ContainsFunc(hooks, gitdir.HasHooks) {
+		for _, n := range gitdir.HookSettings {
 			s.protectPath(filepath.Join(dir, n), base)
 		}
 	}
@@ -143,12 +146,12 @@ func (s *repoSearch) protectWorkTree(dir, base string) {
 
 // protectTarget protects a path that git settings lead to, and the links on the way to it.
 func (s *repoSearch) protectTarget(path, base string) {
-	chain := linkChain(path)
+	chain := linkpath.LinkChain(path)
 	for i, at := range chain {
 		if !paths.Contains(base, at) || at == base {
 			continue
 		}
-		if s.p.gitTargets = append(s.p.gitTargets, Path(at)); i == len(chain)-1 {
+		if s.p.gitTargets = append(s.p.gitTargets, mountlist.Path(at)); i == len(chain)-1 {
 			s.protectPath(at, base)
 		}
 	}
@@ -175,8 +178,8 @@ func (s *repoSearch) protectGitDir(git, base string) {
 	for _, n := range protectedGitFiles {
 		s.protectPath(filepath.Join(git, filepath.FromSlash(n)), base)
 	}
-	if config := filepath.Join(git, "config"); s.p.mounts[config].Kind == ReadOnlyBind {
-		s.p.set(config, GuardedFile)
+	if config := filepath.Join(git, "config"); s.p.Mounts[config].Kind == mountlist.ReadOnlyBind {
+		s.p.Set(config, mountlist.GuardedFile)
 	}
 	for _, below := range []string{"modules", "worktrees"} {
 		for queue := []string{filepath.Join(git, below)}; len(queue) > 0 && s.entriesLeft > 0; queue = queue[1:] {
@@ -186,7 +189,7 @@ func (s *repoSearch) protectGitDir(git, base string) {
 				path := filepath.Join(queue[0], e.Name())
 				switch {
 				case !e.IsDir():
-				case IsGitDir(path):
+				case gitdir.IsGitDir(path):
 					if !s.p.isOwnRepo(path) {
 						s.protectGitDir(path, base)
 					}
@@ -203,29 +206,29 @@ func (s *repoSearch) protectGitDir(git, base string) {
 func (s *repoSearch) protectPath(path, base string) {
 	st, err := os.Lstat(path)
 	if err != nil {
-		s.p.absent = append(s.p.absent, Path(path))
+		s.p.absent = append(s.p.absent, mountlist.Path(path))
 		s.pinDirs(filepath.Dir(path), base)
 		return
 	}
 	if st.Mode()&os.ModeSymlink != 0 {
-		if way := linkChain(path); !paths.Contains(base, way[len(way)-1]) {
-			s.p.addNotice("%s is a symbolic link, which the sandbox cannot protect: look at it before you use it outside", path)
+		if way := linkpath.LinkChain(path); !paths.Contains(base, way[len(way)-1]) {
+			s.p.AddNotice("%s is a symbolic link, which the sandbox cannot protect: look at it before you use it outside", path)
 		}
 		s.protectTarget(path, base)
 		return
 	}
-	s.p.set(path, ReadOnlyBind)
+	s.p.Set(path, mountlist.ReadOnlyBind)
 	s.pinDirs(filepath.Dir(path), base)
 }
 
 // pinDirs pins a directory, if it exists, and the directories between it and base.
 func (s *repoSearch) pinDirs(dir, base string) {
 	for d := dir; d != base && paths.Contains(base, d); d = filepath.Dir(d) {
-		if _, ok := s.p.mounts[d]; ok {
+		if _, ok := s.p.Mounts[d]; ok {
 			continue
 		}
 		if st, err := os.Lstat(d); err == nil && st.IsDir() {
-			s.p.set(d, pinnedBind)
+			s.p.Set(d, mountlist.PinnedBind)
 		}
 	}
 }
@@ -238,13 +241,13 @@ func (p *planner) repositoryOf(work string) []string {
 	if st, err := os.Lstat(file); err != nil || !st.Mode().IsRegular() {
 		return nil
 	}
-	git := GitDirOf(file)
+	git := gitdir.GitDirOf(file)
 	if git == "" || paths.Contains(work, git) || filepath.Base(filepath.Dir(git)) != "worktrees" {
 		return nil
 	}
-	back := readSettingsFile(filepath.Join(git, "gitdir"))
+	back := linkpath.ReadSettingsFile(filepath.Join(git, "gitdir"))
 	common := filepath.Dir(filepath.Dir(git))
-	if paths.RealOrEmpty(strings.TrimSpace(string(back))) != file || !IsGitDir(common) || p.tooWideReason(common) != "" {
+	if paths.RealOrEmpty(strings.TrimSpace(string(back))) != file || !gitdir.IsGitDir(common) || p.TooWideReason(common) != "" {
 		return nil
 	}
 	return []string{common}
@@ -252,10 +255,10 @@ func (p *planner) repositoryOf(work string) []string {
 
 // userConfigs returns the paths of the user's own git settings.
 func (p *planner) userConfigs() []string {
-	if p.home == "" {
+	if p.Home == "" {
 		return nil
 	}
-	return []string{filepath.Join(p.home, ".gitconfig"), filepath.Join(p.home, ".config/git/config")}
+	return []string{filepath.Join(p.Home, ".gitconfig"), filepath.Join(p.Home, ".config/git/config")}
 }
 
 // The kinds of paths that git settings name.
@@ -302,10 +305,10 @@ func (s *repoSearch) queryGit(work, config string, paths map[string]string, read
 	}
 	args := append([]string{"config", "--list", "-z", "--show-origin", "--includes"}, which...)
 	// The format is: file, NUL, key, newline, value, NUL.
-	fields := bytes.Split(gitOutput(work, append([]string{"HOME=" + s.p.home}, s.p.gitEnv...), nil, args...), []byte{0})
+	fields := bytes.Split(gitdir.GitOutput(work, append([]string{"HOME=" + s.p.Home}, s.p.gitEnv...), nil, args...), []byte{0})
 	for i := 0; i+1 < len(fields) && len(paths) < maxMounts; i += 2 {
 		name, isFile := strings.CutPrefix(string(fields[i]), "file:")
-		origin := settingPath(name, work, s.p.home)
+		origin := gitdir.SettingPath(name, work, s.p.Home)
 		if isFile {
 			read[origin] = true
 		}
@@ -323,9 +326,9 @@ func (s *repoSearch) addSetting(paths map[string]string, key, value, work, dir s
 	switch {
 	case value == "":
 	case key == "core.hookspath":
-		paths[settingPath(value, work, s.p.home)] = namedHooks
+		paths[gitdir.SettingPath(value, work, s.p.Home)] = namedHooks
 	case strings.HasPrefix(key, "include") && strings.HasSuffix(key, ".path"):
-		path := settingPath(value, dir, s.p.home)
+		path := gitdir.SettingPath(value, dir, s.p.Home)
 		paths[path] = cmp.Or(paths[path], namedSettings)
 	default:
 		for _, path := range s.programsIn(key, value, work) {
@@ -339,7 +342,7 @@ func (s *repoSearch) addSetting(paths map[string]string, key, value, work, dir s
 func (s *repoSearch) parseSettings(file, work string) map[string]string {
 	paths := map[string]string{}
 	section := ""
-	for line := range strings.Lines(string(readSettingsFile(file))) {
+	for line := range strings.Lines(string(linkpath.ReadSettingsFile(file))) {
 		line = strings.TrimSpace(line)
 		if head, rest, ok := strings.Cut(line, "]"); ok && strings.HasPrefix(line, "[") { // a setting may follow on the same line
 			section, line = strings.ToLower(strings.Trim(head, "[ \t")), strings.TrimSpace(rest)
@@ -359,14 +362,14 @@ func (s *repoSearch) programsIn(key, value, work string) (programs []string) {
 	dirs := []string{work}
 	if automatic {
 		for _, word := range words {
-			if dir := settingPath(word, work, s.p.home); len(dirs) < maxSettingDirs && dir != work && paths.Contains(work, dir) && isDir(dir) {
+			if dir := gitdir.SettingPath(word, work, s.p.Home); len(dirs) < maxSettingDirs && dir != work && paths.Contains(work, dir) && linkpath.IsDir(dir) {
 				dirs = append(dirs, dir)
 			}
 		}
 	}
 	for _, word := range words {
 		for _, dir := range dirs {
-			path, named := settingPath(word, dir, s.p.home), strings.Contains(word, "/")
+			path, named := gitdir.SettingPath(word, dir, s.p.Home), strings.Contains(word, "/")
 			if path == work || !paths.Contains(work, path) {
 				continue
 			}
@@ -380,7 +383,7 @@ func (s *repoSearch) programsIn(key, value, work string) (programs []string) {
 		}
 	}
 	if key == "init.templatedir" { // with hooks
-		programs = append(programs, settingPath(value, work, s.p.home))
+		programs = append(programs, gitdir.SettingPath(value, work, s.p.Home))
 	}
 	return programs
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/homedir"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 )
 
 // A mountWatch remembers which mounts of the machine a session sees, and which files and names
@@ -24,15 +26,15 @@ type mountWatch struct {
 	replan         func(work, added []string) (*planner, error) // plans the mounts as they would be now
 	seenMounts     map[string]seenMount                         // mounts that the session sees, by path
 	addedPaths     []string                                     // paths that the user has shown it since its start
-	pinnedMounts   map[string]Mount                             // mounts that never change while it runs
-	dirRecords     records                                      // directories of the names that decided
+	pinnedMounts   map[string]mountlist.Mount                   // mounts that never change while it runs
+	dirRecords     filestate.Records                            // directories of the names that decided
 	nameIdentities map[string]string                            // these names, with the identities of their files
 	namesByDir     map[string][]string                          // the same names, by directory
-	fileRecords    records                                      // files whose content decided
-	settings       *settingsWriter
+	fileRecords    filestate.Records                            // files whose content decided
+	settings       *homedir.SettingsWriter
 	gitViews       []*gitView
-	unsentTargets  []Path // additions to Plan.GitTargets that no grant has carried yet
-	unreadable     []Path // hidden paths next to files that the session sees
+	unsentTargets  []mountlist.Path // additions to Plan.GitTargets that no grant has carried yet
+	unreadable     []mountlist.Path // hidden paths next to files that the session sees
 
 	events *filestate.ChangeEvents
 	marks  *turnMarks
@@ -53,7 +55,7 @@ func (m *turnMarks) unwatchAll() {
 
 // A seenMount is a mount that the session sees, with the identity of the file behind it.
 type seenMount struct {
-	Mount
+	mountlist.Mount
 	id string
 }
 
@@ -63,9 +65,9 @@ const (
 	maxRefreshPaths, maxRefreshBytes = 100, 20 << 10
 )
 
-func newMountWatch(p *planner, settings *settingsWriter, work []string, events *filestate.ChangeEvents, replan func(work, added []string) (*planner, error)) *mountWatch {
-	w := &mountWatch{events: events, marks: &turnMarks{}, home: p.home, workDirs: slices.Clone(work), replan: replan, seenMounts: map[string]seenMount{}, pinnedMounts: map[string]Mount{}, settings: settings, gitViews: p.gitViews}
-	for path, m := range p.mounts {
+func newMountWatch(p *planner, settings *homedir.SettingsWriter, work []string, events *filestate.ChangeEvents, replan func(work, added []string) (*planner, error)) *mountWatch {
+	w := &mountWatch{events: events, marks: &turnMarks{}, home: p.Home, workDirs: slices.Clone(work), replan: replan, seenMounts: map[string]seenMount{}, pinnedMounts: map[string]mountlist.Mount{}, settings: settings, gitViews: p.gitViews}
+	for path, m := range p.Mounts {
 		if w.mayChange(p, m) {
 			w.seenMounts[path] = seenMount{m, w.mountIdentity(m)}
 		} else {
@@ -73,7 +75,7 @@ func newMountWatch(p *planner, settings *settingsWriter, work []string, events *
 		}
 	}
 	for _, dir := range work {
-		w.seenMounts[dir] = seenMount{Mount{Path: Path(dir), Kind: WritableBind}, filestate.LocalIdentity(dir)}
+		w.seenMounts[dir] = seenMount{mountlist.Mount{Path: mountlist.Path(dir), Kind: mountlist.WritableBind}, filestate.LocalIdentity(dir)}
 	}
 	w.recordSources(p)
 	runtime.AddCleanup(w, (*turnMarks).unwatchAll, w.marks)
@@ -81,36 +83,36 @@ func newMountWatch(p *planner, settings *settingsWriter, work []string, events *
 }
 
 // mayChange reports whether a mount of a plan can change or appear while the session runs.
-func (w *mountWatch) mayChange(p *planner, m Mount) bool {
+func (w *mountWatch) mayChange(p *planner, m mountlist.Mount) bool {
 	path := string(m.Path)
 	switch m.Kind {
-	case MaskedPath, OverlayMount, ReplacedFile:
+	case mountlist.MaskedPath, mountlist.OverlayMount, mountlist.ReplacedFile:
 		return true
-	case GrantableBind, SymbolicLink, ReadOnlyParent, WritableParent:
-		if m.Reason == ReasonNamed && p.isEmptyAt(path) {
+	case mountlist.GrantableBind, mountlist.SymbolicLink, mountlist.ReadOnlyParent, mountlist.WritableParent:
+		if m.Reason == mountlist.ReasonNamed && p.IsEmptyAt(path) {
 			return true // also in a directory for temporary files
 		}
-		if m.Kind == ReadOnlyParent && m.Reason != "" {
+		if m.Kind == mountlist.ReadOnlyParent && m.Reason != "" {
 			return true // a link in the home directory leads to it
 		}
-		return w.home != "" && paths.Contains(w.home, path) && (path == w.home || p.isEmptyAt(path)) || w.isRelocated(m) && !p.isEmptyAt(path)
+		return w.home != "" && paths.Contains(w.home, path) && (path == w.home || p.IsEmptyAt(path)) || w.isRelocated(m) && !p.IsEmptyAt(path)
 	}
 	return false
 }
 
 // isRelocated reports whether a mount is a directory of the session that a variable or a link has
 // moved out of the home directory. Its mount ends when a program replaces the directory.
-func (w *mountWatch) isRelocated(p Mount) bool {
-	return p.Kind == WritableParent && !paths.Contains(w.home, string(p.Path))
+func (w *mountWatch) isRelocated(p mountlist.Mount) bool {
+	return p.Kind == mountlist.WritableParent && !paths.Contains(w.home, string(p.Path))
 }
 
 // mountIdentity returns a text that shows whether a mount still shows the same file. An empty
 // directory shows the session's own files, but the home directory itself may have been replaced.
-func (w *mountWatch) mountIdentity(p Mount) string {
+func (w *mountWatch) mountIdentity(p mountlist.Mount) string {
 	switch path := string(p.Path); {
-	case p.Kind == ReplacedFile:
+	case p.Kind == mountlist.ReplacedFile:
 		return filestate.LocalIdentity(string(p.Source))
-	case p.Kind == GrantableBind, p.Kind == OverlayMount, p.Kind == MaskedPath, p.Kind == ReadOnlyParent && (path == w.home || p.Reason != "" && !paths.Contains(w.home, path)), w.isRelocated(p):
+	case p.Kind == mountlist.GrantableBind, p.Kind == mountlist.OverlayMount, p.Kind == mountlist.MaskedPath, p.Kind == mountlist.ReadOnlyParent && (path == w.home || p.Reason != "" && !paths.Contains(w.home, path)), w.isRelocated(p):
 		return filestate.LocalIdentity(path)
 	}
 	return ""
@@ -124,7 +126,7 @@ func (p *Plan) TakeChanges() (g *MountGrant, notices []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if p.Mechanism != "" { // nothing can be mounted; files that the session reads by path are rewritten
-		_ = w.settings.writeFiles() // if the session has put something in their place, the next turn tries again
+		_ = w.settings.WriteFiles() // if the session has put something in their place, the next turn tries again
 		return nil, nil
 	}
 	g = &MountGrant{}
@@ -185,7 +187,7 @@ func (w *mountWatch) rereadGitViews(home string) {
 
 // addUnreadable adds to a grant the paths that are now hidden next to files that the session sees.
 // If a session had no such path when it started, its opens for reading are not checked.
-func (p *Plan) addUnreadable(g *MountGrant, hidden []Path) (notices []string) {
+func (p *Plan) addUnreadable(g *MountGrant, hidden []mountlist.Path) (notices []string) {
 	for _, path := range hidden {
 		switch {
 		case slices.Contains(p.Unreadable, path), slices.Contains(p.revealedPaths, path):
@@ -208,12 +210,12 @@ func (w *mountWatch) isStale() bool {
 	if w.marks.sources = w.marks.sources.RenewedMarks(); w.marks.sources == nil {
 		w.marks.sources = w.events.WatchPaths(slices.AppendSeq(slices.Collect(maps.Keys(w.dirRecords)), maps.Keys(w.fileRecords)))
 	}
-	stale := w.fileRecords.isStale()
+	stale := w.fileRecords.IsStale()
 	for dir := range w.dirRecords {
-		if !w.dirRecords.hasChanged(dir) {
+		if !w.dirRecords.HasChanged(dir) {
 			continue
 		}
-		w.dirRecords.recordFile(dir)
+		w.dirRecords.RecordFile(dir)
 		for _, name := range w.namesByDir[dir] {
 			stale = stale || filestate.LocalIdentity(name) != w.nameIdentities[name]
 		}
@@ -226,17 +228,17 @@ func (w *mountWatch) isStale() bool {
 
 // recordSources records what decided about the mounts of a plan.
 func (w *mountWatch) recordSources(p *planner) {
-	w.dirRecords, w.fileRecords, w.nameIdentities, w.namesByDir = records{}, records{}, map[string]string{}, map[string][]string{}
-	for _, path := range slices.AppendSeq(slices.Clone(p.checkedPaths), maps.Keys(w.seenMounts)) {
+	w.dirRecords, w.fileRecords, w.nameIdentities, w.namesByDir = filestate.Records{}, filestate.Records{}, map[string]string{}, map[string][]string{}
+	for _, path := range slices.AppendSeq(slices.Clone(p.CheckedPaths), maps.Keys(w.seenMounts)) {
 		if !slices.Contains(hiddenSystemDirs, path) {
 			w.recordName(path)
 		}
 	}
-	for _, file := range p.sources {
-		w.fileRecords.recordFile(file)
+	for _, file := range p.Sources {
+		w.fileRecords.RecordFile(file)
 		w.recordAbsent(file)
 	}
-	for file, read := range w.settings.sources {
+	for file, read := range w.settings.Sources {
 		w.fileRecords[file] = read
 		w.recordAbsent(file)
 	}
@@ -245,7 +247,7 @@ func (w *mountWatch) recordSources(p *planner) {
 // recordAbsent records a missing file by the name in its directory, because many missing files
 // share a directory.
 func (w *mountWatch) recordAbsent(file string) {
-	if w.fileRecords[file] == (record{}) && filepath.IsAbs(file) && !filestate.IsPresent(file) {
+	if w.fileRecords[file] == (filestate.Record{}) && filepath.IsAbs(file) && !filestate.IsPresent(file) {
 		delete(w.fileRecords, file)
 		w.recordName(file)
 	}
@@ -267,10 +269,10 @@ func (w *mountWatch) recordName(path string) {
 			w.recordName(dir)
 			return
 		}
-		w.dirRecords.recordFile(dir) // before the name, so that later changes are noticed
+		w.dirRecords.RecordFile(dir) // before the name, so that later changes are noticed
 	}
 	w.namesByDir[dir] = append(w.namesByDir[dir], path)
-	if s := w.seenMounts[path]; s.id != "" && s.Kind != ReplacedFile {
+	if s := w.seenMounts[path]; s.id != "" && s.Kind != mountlist.ReplacedFile {
 		w.nameIdentities[path] = s.id
 	} else {
 		w.nameIdentities[path] = filestate.LocalIdentity(path)
@@ -281,29 +283,29 @@ func (w *mountWatch) recordName(path string) {
 func (w *mountWatch) addChanges(g *MountGrant) (notices []string) {
 	p, err := w.replan(w.workDirs, w.addedPaths)
 	if err != nil { // no sandbox can be planned now: the session keeps its mounts, and the next turn tries again
-		w.fileRecords[""] = record{isRecent: true}
+		w.fileRecords[""] = filestate.Record{IsRecent: true}
 		return nil
 	}
-	w.home, w.unreadable = p.home, p.unreadablePaths() // links may lead elsewhere now
+	w.home, w.unreadable = p.Home, p.unreadablePaths() // links may lead elsewhere now
 	now := map[string]seenMount{}
-	for path, m := range p.mounts {
+	for path, m := range p.Mounts {
 		if _, pinned := w.pinnedMounts[path]; w.mayChange(p, m) && !pinned {
 			now[path] = seenMount{m, w.mountIdentity(m)}
 		}
 	}
 	for _, dir := range w.workDirs {
-		now[dir] = seenMount{Mount{Path: Path(dir), Kind: WritableBind}, filestate.LocalIdentity(dir)}
+		now[dir] = seenMount{mountlist.Mount{Path: mountlist.Path(dir), Kind: mountlist.WritableBind}, filestate.LocalIdentity(dir)}
 	}
 	left, whole := maxRefreshBytes, true
 	for _, path := range slices.Sorted(maps.Keys(mergedKeys(w.seenMounts, now))) {
 		was, is := w.seenMounts[path], now[path]
-		below := slices.ContainsFunc(g.Mounts, func(above Mount) bool { return paths.Contains(string(above.Path), path) })
+		below := slices.ContainsFunc(g.Mounts, func(above mountlist.Mount) bool { return paths.Contains(string(above.Path), path) })
 		switch {
-		case !below && (was == is || was.Kind == WritableParent && was.id == "" || was.Kind == ReadOnlyParent && is.id == was.id): // these show the session's own files
+		case !below && (was == is || was.Kind == mountlist.WritableParent && was.id == "" || was.Kind == mountlist.ReadOnlyParent && is.id == was.id): // these show the session's own files
 			continue
-		case is.Kind == ReadOnlyParent:
+		case is.Kind == mountlist.ReadOnlyParent:
 			g.Mounts = append(g.Mounts, is.Mount)
-		case was.Kind == WritableBind || w.isNeeded(path):
+		case was.Kind == mountlist.WritableBind || w.isNeeded(path):
 			if is.id != "" && is.id != was.id {
 				notices = append(notices, fmt.Sprintf("%s was replaced by a program outside the sandbox; until a reset, this session keeps writing to the old one", path))
 			}
@@ -314,8 +316,8 @@ func (w *mountWatch) addChanges(g *MountGrant) (notices []string) {
 			continue
 		case is.Kind != "":
 			g.Mounts = append(g.Mounts, is.Mount)
-		case was.Kind != MaskedPath && was.Kind != ReadOnlyParent: // masked and empty directories show nothing
-			g.Removed = append(g.Removed, Path(path))
+		case was.Kind != mountlist.MaskedPath && was.Kind != mountlist.ReadOnlyParent: // masked and empty directories show nothing
+			g.Removed = append(g.Removed, mountlist.Path(path))
 		}
 		left -= len(path) + len(is.Source)
 		if w.seenMounts[path] = is; is.Kind == "" {
@@ -324,7 +326,7 @@ func (w *mountWatch) addChanges(g *MountGrant) (notices []string) {
 	}
 	w.recordSources(p)
 	if !whole { // the next turn continues
-		w.fileRecords[""] = record{isRecent: true}
+		w.fileRecords[""] = filestate.Record{IsRecent: true}
 	}
 	return notices
 }
@@ -346,7 +348,7 @@ func (w *mountWatch) isNeeded(path string) bool {
 }
 
 // currentMounts returns the session's present mounts, parents before children.
-func (p *Plan) currentMounts() (mounts []Mount) {
+func (p *Plan) currentMounts() (mounts []mountlist.Mount) {
 	w := p.watch
 	if w == nil {
 		return p.Mounts
@@ -359,7 +361,7 @@ func (p *Plan) currentMounts() (mounts []Mount) {
 		}
 	}
 	mounts = slices.AppendSeq(mounts, maps.Values(w.pinnedMounts))
-	slices.SortFunc(mounts, func(a, b Mount) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(mounts, func(a, b mountlist.Mount) int { return cmp.Compare(a.Path, b.Path) })
 	return mounts
 }
 
@@ -369,9 +371,9 @@ func (p *Plan) RecordGrant(g *MountGrant) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	dir := string(g.Path)
-	m := Mount{Path: g.Path, Kind: WritableBind, Reason: ReasonNamed}
+	m := mountlist.Mount{Path: g.Path, Kind: mountlist.WritableBind, Reason: mountlist.ReasonNamed}
 	if g.ReadOnly {
-		m.Kind, w.addedPaths = GrantableBind, append(w.addedPaths, dir)
+		m.Kind, w.addedPaths = mountlist.GrantableBind, append(w.addedPaths, dir)
 	} else {
 		w.workDirs = append(w.workDirs, dir)
 		w.pinnedMounts[dir] = m
@@ -386,9 +388,9 @@ func (p *Plan) RecordGrant(g *MountGrant) {
 }
 
 // pinMounts records mounts that never change from now on.
-func (w *mountWatch) pinMounts(mounts []Mount) {
+func (w *mountWatch) pinMounts(mounts []mountlist.Mount) {
 	for _, m := range mounts {
-		if path := string(m.Path); m.Kind != MaskedPath && m.Kind != ReplacedFile {
+		if path := string(m.Path); m.Kind != mountlist.MaskedPath && m.Kind != mountlist.ReplacedFile {
 			w.pinnedMounts[path] = m
 			delete(w.seenMounts, path)
 		}
@@ -407,35 +409,35 @@ const (
 // change only plain settings in them; programs outside can change anything.
 type gitView struct {
 	work, config, base string
-	origins            records
+	origins            filestate.Records
 	gitEnv             []string // variables that name git settings files
 }
 
 func newGitView(work, config, base string, origins map[string]bool, named map[string]string) *gitView {
-	v := &gitView{work: work, config: config, base: base, origins: records{}}
+	v := &gitView{work: work, config: config, base: base, origins: filestate.Records{}}
 	for file := range origins {
-		v.origins.recordFile(file)
+		v.origins.RecordFile(file)
 	}
 	for file, what := range named {
 		if what == namedSettings { // it may be made later
-			v.origins.recordFile(file)
+			v.origins.RecordFile(file)
 		}
 	}
 	return v
 }
 
-func (v *gitView) isStale() bool { return v.origins.isStale() }
+func (v *gitView) isStale() bool { return v.origins.IsStale() }
 
 // readTargets reads the settings again, and returns the paths that they lead to.
-func (v *gitView) readTargets(home string) (targets []Path) {
-	p := &planner{homeRules: homeRules{home: home}, mountList: mountList{mounts: map[string]Mount{}}, gitEnv: v.gitEnv}
+func (v *gitView) readTargets(home string) (targets []mountlist.Path) {
+	p := &planner{Rules: homedir.Rules{Home: home}, List: mountlist.List{Mounts: map[string]mountlist.Mount{}}, gitEnv: v.gitEnv}
 	(&repoSearch{p: p}).protectWorkTree(v.work, v.base)
 	for _, view := range p.gitViews {
 		*v = *view
 	}
 	if len(p.gitViews) == 0 { // git reads no settings for it now
 		for file := range v.origins {
-			v.origins.recordFile(file)
+			v.origins.RecordFile(file)
 		}
 	}
 	return p.gitTargets

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,7 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/homedir"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -129,7 +130,7 @@ func TestTakeChanges(t *testing.T) {
 		if got, want := w.describeChanges(p), []string{"replaced .conda/envs/later/pip.conf"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		for want, all := range []int{100, maxToolFiles / 3} { // each has at least three
+		for want, all := range []int{100, homedir.MaxToolFiles / 3} { // each has at least three
 			for i := range all {
 				makeTestDir(t, fmt.Sprintf("%s/.virtualenvs/%d", w.home, i))
 			}
@@ -160,7 +161,7 @@ func TestTakeChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, path := range []string{data + "/conf", data + "/later/cache"} {
-			if !slices.Contains(p.Unreadable, Path(path)) {
+			if !slices.Contains(p.Unreadable, mountlist.Path(path)) {
 				t.Errorf("got %q, want opens in %s to be checked, because it does not exist yet", p.Unreadable, path)
 			}
 		}
@@ -174,7 +175,7 @@ func TestTakeChanges(t *testing.T) {
 		if g == nil {
 			t.Fatal("got no changes, want mounts")
 		}
-		want := []Mount{{Path: Path(data + "/conf"), Kind: MaskedPath}, {Path: Path(data + "/state"), Kind: WritableParent}}
+		want := []mountlist.Mount{{Path: mountlist.Path(data + "/conf"), Kind: mountlist.MaskedPath}, {Path: mountlist.Path(data + "/state"), Kind: mountlist.WritableParent}}
 		if !slices.Equal(g.Mounts, want) || len(g.Removed) > 0 {
 			t.Errorf("got %v, removed %q, want %v", g.Mounts, g.Removed, want)
 		}
@@ -215,7 +216,7 @@ func TestTakeChanges(t *testing.T) {
 			return func() {
 				t.Helper()
 				next := path + ".next"
-				if isDir(path) {
+				if linkpath.IsDir(path) {
 					makeTestDir(t, next)
 				} else {
 					writeText(t, next, "new")
@@ -255,40 +256,11 @@ func TestTakeChanges(t *testing.T) {
 		}
 		_, shown := p.Home()
 		for _, name := range []string{".first", ".notes", ".data", ".ipython", ".jupyter", ".cache/uv"} {
-			if !slices.ContainsFunc(shown, func(place Mount) bool { return string(place.Path) == w.home+"/"+name }) {
+			if !slices.ContainsFunc(shown, func(place mountlist.Mount) bool { return string(place.Path) == w.home+"/"+name }) {
 				t.Errorf("%s is not listed", name)
 			}
 		}
 	})
-}
-
-// The writer does not follow a link that the session has made in place of its settings.
-func TestSettingsWriter_FollowsNoLink(t *testing.T) {
-	t.Parallel()
-	w := newHomeFixture(t)
-	writeText(t, w.home+"/.condarc", "one")
-	victim := w.home + "/victim"
-	writeText(t, victim, "untouched")
-	s := &settingsWriter{rules: &homeRules{home: w.home}, dir: filepath.Join(w.state, "settings")}
-	for _, text := range []string{"one", "two", "untouched"} {
-		writeText(t, w.home+"/.condarc", text)
-		if err := s.writeFiles(); err != nil {
-			t.Fatal(err)
-		}
-		file := s.files[".condarc"]
-		if got, _ := os.ReadFile(file); string(got) != text {
-			t.Errorf("got %q, want %q", got, text)
-		}
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(victim, file); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, _ := os.ReadFile(victim); string(got) != "untouched" {
-		t.Errorf("the target of the link is %q", got)
-	}
 }
 
 func TestNewPlanLookups(t *testing.T) {
@@ -304,7 +276,7 @@ func TestNewPlanLookups(t *testing.T) {
 		if err != nil {
 			t.Skip("cannot mount a filesystem that never answers")
 		}
-		var kinds []MountKind
+		var kinds []mountlist.MountKind
 		mounted, done := false, make(chan struct{})
 		go func() {
 			defer close(done)
@@ -339,7 +311,7 @@ func TestNewPlanLookups(t *testing.T) {
 		if !mounted {
 			t.Skip("cannot mount a filesystem that never answers")
 		}
-		if !slices.Equal(kinds, []MountKind{GrantableBind}) {
+		if !slices.Equal(kinds, []mountlist.MountKind{mountlist.GrantableBind}) {
 			t.Errorf("got %q, want the directory to be shown", kinds)
 		}
 	})
@@ -391,7 +363,7 @@ func TestNewPlanLookups(t *testing.T) {
 		p := w.newPlan(t, o)
 		var got []string
 		for _, place := range p.Mounts {
-			if rest, ok := strings.CutPrefix(string(place.Path), w.home+"/."); ok && place.Kind == GrantableBind {
+			if rest, ok := strings.CutPrefix(string(place.Path), w.home+"/."); ok && place.Kind == mountlist.GrantableBind {
 				got = append(got, rest)
 			}
 		}
@@ -423,72 +395,6 @@ func TestNewPlanLookups(t *testing.T) {
 		for _, place := range p.Mounts {
 			if paths.Contains(w.home+"/.secrets", string(place.Path)) {
 				t.Errorf("%s is %s", place.Path, place.Kind)
-			}
-		}
-	})
-}
-
-func TestMountAliases(t *testing.T) {
-	t.Parallel()
-
-	t.Run("finds a directory under other names", func(t *testing.T) {
-		t.Parallel()
-		for _, c := range []struct {
-			what, list string
-			want       []mountAlias
-		}{
-			{"one filesystem", "1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:5 / /proc rw - proc proc rw\n", nil},
-			{"a bind mount of the directory", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me /mnt/a\\040b rw - ext4 a rw\n", []mountAlias{{"/mnt/a b", "/mnt/a b"}}},
-			{"a bind mount of a directory above", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 / /mnt rw - ext4 a rw\n", []mountAlias{{"/mnt/users/me", "/mnt"}}},
-			{"a bind mount of a directory below", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me/data /data rw - ext4 a rw\n", nil},
-			{"the top of btrfs", "1 0 0:30 /@ / rw - btrfs a rw\n2 1 0:30 /@home /users rw - btrfs a rw\n3 1 0:30 / /mnt/top rw - btrfs a rw\n", []mountAlias{{"/mnt/top/@home/me", "/mnt/top"}}},
-			{"a disk with the directory", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /disk rw - ext4 b rw\n3 1 8:2 /users /users rw - ext4 b rw\n", []mountAlias{{"/disk/users/me", "/disk"}}},
-			{"mounted over itself", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:1 /users/me /users/me rw - ext4 a rw\n", nil},
-			{"another directory of that name", "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /users rw - ext4 b rw\n3 1 8:1 / /mnt rw - ext4 a rw\n", nil},
-		} {
-			if got := mountAliases(parseMountInfo(c.list), "/users/me"); !slices.Equal(got, c.want) {
-				t.Errorf("%s: got %v, want %v", c.what, got, c.want)
-			}
-		}
-	})
-
-	// /etc/wsl.conf may mount drives elsewhere than below /mnt.
-	t.Run("finds Windows homes on every drive", func(t *testing.T) {
-		t.Parallel()
-		drive := paths.RealOrEmpty(t.TempDir())
-		makeTestDir(t, drive+"/Users/me")
-		for _, c := range []struct {
-			what, mount string
-			want        bool
-		}{
-			{"WSL 2", drive + ` rw,noatime shared:1 - 9p C:\134 rw,aname=drvfs;path=C:\134`, true},
-			{"WSL 1", drive + ` rw - drvfs D: rw`, true},
-			{"a network directory", drive + ` rw - nfs h:/srv rw`, false},
-			{"without a source", drive + ` rw - tmpfs`, false},
-		} {
-			got := windowsHomes(parseMountInfo("2 1 0:50 / " + c.mount + "\n"))
-			if slices.Contains(got, drive+"/Users/me") != c.want {
-				t.Errorf("%s: got %q", c.what, got)
-			}
-		}
-	})
-
-	t.Run("finds parts of a directory under other names", func(t *testing.T) {
-		t.Parallel()
-		const root = "1 0 8:1 / / rw - ext4 a rw\n"
-		for _, c := range []struct {
-			what, list string
-			want       map[string]string
-		}{
-			{"one filesystem", root, nil},
-			{"a directory in it", root + "2 1 8:1 /users/me/.ssh/old /mnt/k rw - ext4 a rw\n", map[string]string{"/mnt/k": "/users/me/.ssh/old"}},
-			{"a directory of a disk that is mounted there", root + "2 1 8:2 /keys /users/me/.ssh rw - ext4 b rw\n3 1 8:2 /keys/id /mnt/id rw - ext4 b rw\n", map[string]string{"/mnt/id": "/users/me/.ssh/id"}},
-			{"a directory in it, mounted in it again", root + "2 1 8:1 /users/me/.ssh/old /users/me/.ssh/new rw - ext4 a rw\n", nil},
-			{"the whole directory", root + "2 1 8:1 /users/me/.ssh /mnt/k rw - ext4 a rw\n", nil},
-			{"another disk", root + "2 1 8:2 /users/me/.ssh/old /mnt/k rw - ext4 b rw\n", nil},
-		} {
-			if got := mountsInside(parseMountInfo(c.list), "/users/me/.ssh"); !maps.Equal(got, c.want) {
-				t.Errorf("%s: got %v, want %v", c.what, got, c.want)
 			}
 		}
 	})
@@ -543,26 +449,5 @@ func BenchmarkChanged(b *testing.B) {
 				p.TakeChanges()
 			}
 		})
-	}
-}
-
-// A session may set the times of a file that it must not write.
-func TestRecords_TimeSetBack(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "config")
-	writeText(t, file, "one")
-	was := filestate.StampOf(file)
-	r := records{file: record{Stamp: was}}
-	if r.hasChanged(file) {
-		t.Fatal("an unchanged file counts as changed")
-	}
-	for filestate.StampOf(file).Changed == was.Changed { // the clock of some filesystems is coarse
-		writeText(t, file, "two")
-		if err := os.Chtimes(file, time.Time{}, time.Unix(0, was.Modified)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !r.hasChanged(file) {
-		t.Error("the edit was not noticed")
 	}
 }

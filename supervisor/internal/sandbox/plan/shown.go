@@ -8,6 +8,9 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/homedir"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -15,37 +18,37 @@ import (
 
 // addHiddenPaths adds the paths that no session may see.
 func (p *planner) addHiddenPaths(s *workers.Sandbox, o Origin) {
-	add := func(kind hiddenPath, listed []string) {
+	add := func(kind homedir.HiddenPath, listed []string) {
 		for _, h := range listed {
 			hidden := kind
-			hidden.name = filepath.Clean(h)
+			hidden.Name = filepath.Clean(h)
 			if filestate.IsPresent(h) {
-				hidden.realPath = paths.RealOrEmpty(h)
+				hidden.RealPath = paths.RealOrEmpty(h)
 			}
-			p.hiddenPaths = append(p.hiddenPaths, hidden)
+			p.HiddenPaths = append(p.HiddenPaths, hidden)
 		}
 	}
-	add(hiddenPath{isUserNamed: true}, s.Hidden)
-	add(hiddenPath{}, p.defaultHidden())
-	add(hiddenPath{isMaskedOnly: true}, hiddenSystemDirs)
+	add(homedir.HiddenPath{IsUserNamed: true}, s.Hidden)
+	add(homedir.HiddenPath{}, p.defaultHidden())
+	add(homedir.HiddenPath{IsMaskedOnly: true}, hiddenSystemDirs)
 	if other := o.otherHomeDir(); other != "" {
-		add(hiddenPath{isMaskedOnly: true}, workers.DefaultHidden(other))
+		add(homedir.HiddenPath{IsMaskedOnly: true}, workers.DefaultHidden(other))
 	}
 	if at := paths.RealOrEmpty(o.Sessions); at != "" {
-		p.hiddenPaths = append(p.hiddenPaths, hiddenPath{name: at, realPath: at, isPlanned: true})
+		p.HiddenPaths = append(p.HiddenPaths, homedir.HiddenPath{Name: at, RealPath: at, IsPlanned: true})
 	}
 }
 
-// checkShow returns an error if no session may see a path, which is without links.
-func checkShow(hidden []hiddenPath, path string) error {
+// CheckShow returns an error if no session may see a path, which is without links.
+func checkShow(hidden []homedir.HiddenPath, path string) error {
 	for _, c := range hidden {
-		for _, at := range []string{c.name, c.realPath} {
+		for _, at := range []string{c.Name, c.RealPath} {
 			switch {
 			case at == "":
 			case paths.Contains(at, path):
 				return fmt.Errorf("the sandbox cannot show %s: it is hidden from sessions", path)
 			case paths.Contains(path, at):
-				return fmt.Errorf("the sandbox cannot show %s: %s in it is hidden from sessions; name another path in it", path, c.name)
+				return fmt.Errorf("the sandbox cannot show %s: %s in it is hidden from sessions; name another path in it", path, c.Name)
 			}
 		}
 	}
@@ -55,18 +58,18 @@ func checkShow(hidden []hiddenPath, path string) error {
 // CheckShow returns an error if no user may show a session a path, which is absolute and without
 // symbolic links.
 func CheckShow(s *workers.Sandbox, o Origin, path string) error {
-	p := &planner{homeRules: homeRules{home: paths.RealOrEmpty(o.homeDir()), directories: o.Directories, tempDirs: []string{"/tmp", "/var/tmp"}}}
+	p := &planner{Rules: homedir.Rules{Home: paths.RealOrEmpty(o.homeDir()), Directories: o.Directories, TempDirs: []string{"/tmp", "/var/tmp"}}}
 	p.addHiddenPaths(s, o)
-	if why := p.tooWideReason(path); why != "" {
+	if why := p.TooWideReason(path); why != "" {
 		return fmt.Errorf("the sandbox cannot show %s: it %s; name a path in it", path, why)
 	}
-	above := parentInfos(path)
-	for _, c := range p.hiddenPaths { // it may have another name
-		if isAnyOf(above, c.name) {
+	above := linkpath.ParentInfos(path)
+	for _, c := range p.HiddenPaths { // it may have another name
+		if linkpath.IsAnyOf(above, c.Name) {
 			return fmt.Errorf("the sandbox cannot show %s: it is hidden from sessions", path)
 		}
 	}
-	return checkShow(p.hiddenPaths, path)
+	return checkShow(p.HiddenPaths, path)
 }
 
 // resolveShowable resolves a file or directory that a user wants to show to a session.
@@ -75,19 +78,19 @@ func (p *planner) resolveShowable(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if why := p.tooWideReason(found); why != "" {
+	if why := p.TooWideReason(found); why != "" {
 		return "", fmt.Errorf("the sandbox cannot show %s: it %s; name a path in it", path, why)
 	}
-	return found, checkShow(p.hiddenPaths, found)
+	return found, checkShow(p.HiddenPaths, found)
 }
 
 // revealPaths adds the paths that the user shows to the session.
 func (p *planner) revealPaths(named []string, o Origin, work []string) error {
 	h := p.homeBuilder(o, work)
 	for _, path := range named {
-		p.checkedPaths = append(p.checkedPaths, filepath.Clean(path))
+		p.CheckedPaths = append(p.CheckedPaths, filepath.Clean(path))
 		found, err := p.resolveShowable(path)
-		if err == nil && hasLinkIn(path, work) {
+		if err == nil && linkpath.HasLinkIn(path, work) {
 			err = linkError("show %s", path, found)
 		}
 		if err != nil && p.strict {
@@ -96,27 +99,30 @@ func (p *planner) revealPaths(named []string, o Origin, work []string) error {
 		if err != nil {
 			continue // the file was removed or replaced
 		}
-		p.withReason(ReasonNamed, func() {
-			h.resolvePath(path)
-			if p.isInvisible(found) && !isInAny(found, work) {
-				p.set(found, GrantableBind)
+		p.WithReason(mountlist.ReasonNamed, func() {
+			h.ResolvePath(path)
+			if p.IsInvisible(found) && !linkpath.IsInAny(found, work) {
+				p.Set(found, mountlist.GrantableBind)
 			}
 		})
 	}
 	return nil
 }
 
+// maxUnshown bounds the remembered names that are not shown, which explain errors of the session.
+const maxUnshown = 1000
+
 // recordUnshown records names that exist and are not shown, which may explain an error of the
 // session.
 func (p *planner) recordUnshown() {
 	shown := map[string]bool{} // mounts, and the directories above them
-	for path := range p.mounts {
+	for path := range p.Mounts {
 		for ; !shown[path] && path != "/" && path != "."; path = filepath.Dir(path) {
 			shown[path] = true
 		}
 	}
-	for path, m := range p.mounts {
-		if m.Kind == WritableParent || m.Kind == ReadOnlyParent && (path == p.home || p.knownDocuments[path]) {
+	for path, m := range p.Mounts {
+		if m.Kind == mountlist.WritableParent || m.Kind == mountlist.ReadOnlyParent && (path == p.Home || p.knownDocuments[path]) {
 			p.recordUnshownIn(path, shown)
 		}
 	}
@@ -129,7 +135,7 @@ func (p *planner) recordUnshownIn(dir string, shown map[string]bool) {
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		switch {
-		case shown[path] && p.mounts[path].Kind == "" && p.isHidden(path): // contains the workspace
+		case shown[path] && p.Mounts[path].Kind == "" && p.isHidden(path): // contains the workspace
 			p.recordUnshownIn(path, shown)
 		case shown[path] || len(p.unshownPaths) >= maxUnshown:
 		case e.IsDir() && p.hasHiddenBelow(path):
@@ -141,12 +147,12 @@ func (p *planner) recordUnshownIn(dir string, shown map[string]bool) {
 }
 
 func (p *planner) isHidden(path string) bool {
-	return slices.ContainsFunc(p.hiddenPaths, func(c hiddenPath) bool { return c.realPath != "" && paths.Contains(c.realPath, path) })
+	return slices.ContainsFunc(p.HiddenPaths, func(c homedir.HiddenPath) bool { return c.RealPath != "" && paths.Contains(c.RealPath, path) })
 }
 
 func (p *planner) hasHiddenBelow(path string) bool {
-	return slices.ContainsFunc(p.hiddenPaths, func(c hiddenPath) bool {
-		return c.name != path && paths.Contains(path, c.name) || c.realPath != path && paths.Contains(path, c.realPath)
+	return slices.ContainsFunc(p.HiddenPaths, func(c homedir.HiddenPath) bool {
+		return c.Name != path && paths.Contains(path, c.Name) || c.RealPath != path && paths.Contains(path, c.RealPath)
 	})
 }
 
@@ -158,7 +164,7 @@ func (p *Plan) HiddenPaths() (all []string) {
 		}
 	}
 	for _, m := range p.Mounts {
-		if m.Kind == MaskedPath {
+		if m.Kind == mountlist.MaskedPath {
 			all = append(all, string(m.Path))
 		}
 	}
@@ -180,11 +186,11 @@ func (p *Plan) UnshownPaths() (all []string) {
 
 // Home returns the home directory that is built for the session, and the mounts in it. It returns
 // "" if none is built.
-func (p *Plan) Home() (home string, shown []Mount) {
+func (p *Plan) Home() (home string, shown []mountlist.Mount) {
 	for _, place := range p.currentMounts() {
 		path := string(place.Path)
 		switch {
-		case path == p.home && place.Kind == ReadOnlyParent:
+		case path == p.home && place.Kind == mountlist.ReadOnlyParent:
 			home = path
 		case home != "" && place.Reason != "" && paths.Contains(home, path):
 			shown = append(shown, place)

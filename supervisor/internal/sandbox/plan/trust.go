@@ -5,6 +5,8 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/homedir"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -20,7 +22,7 @@ func (p *planner) findUntrusted(s *workers.Sandbox, o Origin, work []string) []s
 	if dir == "" {
 		dir = o.Dir
 	}
-	if dir = paths.RealOrEmpty(dir); dir == "" || p.tooWideReason(dir) != "" {
+	if dir = paths.RealOrEmpty(dir); dir == "" || p.TooWideReason(dir) != "" {
 		return work
 	}
 	return append(slices.Clone(work), dir)
@@ -29,15 +31,15 @@ func (p *planner) findUntrusted(s *workers.Sandbox, o Origin, work []string) []s
 // ReadUserSettings returns the text of one of the user's settings files. It returns nil if a
 // session with this sandbox, at any level, may have made the file or a link to it.
 func ReadUserSettings(s *workers.Sandbox, o Origin, path string) []byte {
-	p := &planner{homeRules: homeRules{home: paths.RealOrEmpty(o.Home), tempDirs: []string{"/tmp", "/var/tmp"}}}
+	p := &planner{Rules: homedir.Rules{Home: paths.RealOrEmpty(o.Home), TempDirs: []string{"/tmp", "/var/tmp"}}}
 	untrusted := p.findUntrusted(s, o, nil)
 	for _, dir := range s.Writable {
-		untrusted = append(untrusted, realOrAbsent(dir))
+		untrusted = append(untrusted, linkpath.RealOrAbsent(dir))
 	}
-	chain := linkChain(path)
+	chain := linkpath.LinkChain(path)
 	found := chain[len(chain)-1]
-	if isInAny(found, untrusted) || hasLinkIn(path, untrusted) {
+	if linkpath.IsInAny(found, untrusted) || linkpath.HasLinkIn(path, untrusted) {
 		return nil
 	}
-	return readText(filestate.OpenNoLinks(found))
+	return linkpath.ReadText(filestate.OpenNoLinks(found))
 }

@@ -4,10 +4,8 @@ package plan
 
 import (
 	"os"
-	"slices"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -15,32 +13,6 @@ func makeSymlink(t *testing.T, to, name string) {
 	t.Helper()
 	if err := os.Symlink(to, name); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// The kernel follows a link before a ".." that comes after it.
-func TestLinkChain(t *testing.T) {
-	t.Parallel()
-	dir := paths.RealOrEmpty(t.TempDir())
-	makeTestDir(t, dir+"/a/deep")
-	writeText(t, dir+"/a/file", "")
-	makeSymlink(t, "a/deep", dir+"/deep")
-	makeSymlink(t, "deep/../file", dir+"/dots")
-	makeSymlink(t, dir+"/dots", dir+"/twice")
-	makeSymlink(t, "circle", dir+"/circle")
-	for path, want := range map[string][]string{
-		"a/file": {"a/file"}, "a/none/x": {"a/none/x"}, "deep": {"deep", "a/deep"}, "deep/none": {"deep", "a/deep/none"},
-		"dots": {"dots", "deep", "a/file"}, "twice": {"twice", "dots", "deep", "a/file"},
-	} {
-		for i := range want {
-			want[i] = dir + "/" + want[i]
-		}
-		if got := linkChain(dir + "/" + path); !slices.Equal(got, want) {
-			t.Errorf("%s: got %q, want %q", path, got, want)
-		}
-	}
-	if got := linkChain(dir + "/circle/x"); got[len(got)-1] != "" {
-		t.Errorf("a loop leads to %q", got[len(got)-1])
 	}
 }
 
@@ -72,21 +44,5 @@ func TestReadUserSettings(t *testing.T) {
 	}
 	if got := ReadUserSettings(workspaceSandbox(), Origin{Home: w.home, Dir: w.work}, ""); got != nil {
 		t.Errorf("without a name: got %q", got)
-	}
-}
-
-// A session can make its workspace a directory in which the user makes no names.
-func TestIsBelowUserDir(t *testing.T) {
-	t.Parallel()
-	dir := paths.RealOrEmpty(t.TempDir()) + "/shut"
-	makeTestDir(t, dir)
-	if err := os.Chmod(dir, 0o555); err != nil {
-		t.Fatal(err)
-	}
-	if !isBelowUserDir(dir + "/link") {
-		t.Error("a directory that the user owns but cannot write counts as another user's")
-	}
-	if os.Geteuid() != 0 && isBelowUserDir("/usr/bin/link") {
-		t.Error("a system directory counts as the user's")
 	}
 }

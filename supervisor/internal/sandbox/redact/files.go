@@ -1,4 +1,4 @@
-package plan
+package redact
 
 import (
 	"encoding/json"
@@ -7,16 +7,16 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// dropIfLogin returns the text, or nil if it contains a login.
-func dropIfLogin(text []byte) []byte {
+// DropIfLogin returns the text, or nil if it contains a login.
+func DropIfLogin(text []byte) []byte {
 	if len(workers.LoginVariables([]string{"=" + string(text)})) > 0 {
 		return nil
 	}
 	return text
 }
 
-// redactCondaState removes the variables of a conda environment that hold secrets.
-func redactCondaState(text []byte) []byte {
+// CondaState removes the variables of a conda environment that hold secrets.
+func CondaState(text []byte) []byte {
 	state := map[string]any{}
 	if json.Unmarshal(text, &state) != nil {
 		return nil

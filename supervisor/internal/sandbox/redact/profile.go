@@ -1,4 +1,4 @@
-package plan
+package redact
 
 import (
 	"bytes"
@@ -14,8 +14,8 @@ import (
 // that is assigned to the name of a secret is replaced by an empty text, whatever expression it is.
 // From the first text that is not R, the rest is removed.
 
-// redactProfile returns an R profile without its secrets and comments.
-func redactProfile(text []byte) []byte {
+// Profile returns an R profile without its secrets and comments.
+func Profile(text []byte) []byte {
 	p := &rProfile{text: text}
 	p.readTokens()
 	p.redactExpressions(0, len(p.tokens), true, false)

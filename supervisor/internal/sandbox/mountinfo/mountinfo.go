@@ -1,4 +1,4 @@
-package plan
+package mountinfo
 
 import (
 	"os"
@@ -8,10 +8,11 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
 )
 
-// A mountInfo describes a mount of the system, a line of /proc/self/mountinfo.
-type mountInfo struct {
+// A MountInfo describes a mount of the system, a line of /proc/self/mountinfo.
+type MountInfo struct {
 	device string // device number of the filesystem
 	root   string // the directory of the filesystem that is mounted
 	point  string // the mount point
@@ -20,10 +21,10 @@ type mountInfo struct {
 }
 
 // parseMountInfo parses /proc/self/mountinfo.
-func parseMountInfo(list string) (all []mountInfo) {
+func parseMountInfo(list string) (all []MountInfo) {
 	for line := range strings.Lines(list) {
 		if f := strings.Fields(line); len(f) > 4 {
-			m := mountInfo{device: f[2], root: unescapeOctal(f[3]), point: unescapeOctal(f[4])}
+			m := MountInfo{device: f[2], root: unescapeOctal(f[3]), point: unescapeOctal(f[4])}
 			if after := f[slices.Index(f, "-")+1:]; len(after) > 1 && len(after) < len(f) {
 				m.kind, m.source = after[0], unescapeOctal(after[1])
 			}
@@ -54,25 +55,25 @@ func unescapeOctal(path string) string {
 }
 
 // A mountAlias is another path at which a directory is visible, and the mount point of that path.
-type mountAlias struct{ path, point string }
+type mountAlias struct{ Path, Point string }
 
-// readMounts returns the system's mounts, or nil if the system does not list them.
-func readMounts() []mountInfo {
+// ReadMounts returns the system's mounts, or nil if the system does not list them.
+func ReadMounts() []MountInfo {
 	list, _ := os.ReadFile("/proc/self/mountinfo")
 	return parseMountInfo(string(list))
 }
 
-// windowsHomes returns the home directories of Windows, under WSL. WSL mounts the drives below
+// WindowsHomes returns the home directories of Windows, under WSL. WSL mounts the drives below
 // /mnt, or where /etc/wsl.conf says.
-func windowsHomes(all []mountInfo) (dirs []string) {
-	drives := globPaths("/mnt", "?")
+func WindowsHomes(all []MountInfo) (dirs []string) {
+	drives := linkpath.GlobPaths("/mnt", "?")
 	for _, m := range all {
 		if isDrive(m.source) && !slices.Contains(drives, m.point) {
 			drives = append(drives, m.point)
 		}
 	}
 	for _, drive := range drives {
-		dirs = append(dirs, globPaths(drive, "Users/*")...)
+		dirs = append(dirs, linkpath.GlobPaths(drive, "Users/*")...)
 	}
 	return dirs
 }
@@ -83,7 +84,7 @@ func isDrive(source string) bool {
 }
 
 // mountOf returns the mount that contains a path, and the path within its filesystem.
-func mountOf(all []mountInfo, path string) (own mountInfo, at string) {
+func mountOf(all []MountInfo, path string) (own MountInfo, at string) {
 	for _, m := range all { // of two mounts at one path, the later one is visible
 		if paths.Contains(m.point, path) && len(m.point) >= len(own.point) {
 			own = m
@@ -92,24 +93,24 @@ func mountOf(all []mountInfo, path string) (own mountInfo, at string) {
 	return own, filepath.Join(own.root, strings.TrimPrefix(path, own.point))
 }
 
-// mountAliases returns the other paths at which a directory is visible.
-func mountAliases(all []mountInfo, dir string) (found []mountAlias) {
+// MountAliases returns the other paths at which a directory is visible.
+func MountAliases(all []MountInfo, dir string) (found []mountAlias) {
 	own, at := mountOf(all, dir)
 	for _, m := range all {
 		if m.device != own.device || !paths.Contains(m.root, at) {
 			continue
 		}
 		path := filepath.Join(m.point, strings.TrimPrefix(at, m.root))
-		if path != dir && !slices.ContainsFunc(found, func(s mountAlias) bool { return s.path == path }) {
+		if path != dir && !slices.ContainsFunc(found, func(s mountAlias) bool { return s.Path == path }) {
 			found = append(found, mountAlias{path, m.point})
 		}
 	}
 	return found
 }
 
-// mountsInside returns the mount points that show something inside a directory, each with its path
+// MountsInside returns the mount points that show something inside a directory, each with its path
 // in the directory.
-func mountsInside(all []mountInfo, dir string) map[string]string {
+func MountsInside(all []MountInfo, dir string) map[string]string {
 	found := map[string]string{}
 	own, at := mountOf(all, dir)
 	for _, m := range all {
@@ -120,8 +121,8 @@ func mountsInside(all []mountInfo, dir string) map[string]string {
 	return found
 }
 
-// isSameFile reports whether two paths lead to the same file or directory.
-func isSameFile(a, b string) bool {
+// IsSameFile reports whether two paths lead to the same file or directory.
+func IsSameFile(a, b string) bool {
 	first, err := os.Stat(a)
 	if err != nil {
 		return false

@@ -1,4 +1,4 @@
-package plan
+package gitdir
 
 import (
 	"bufio"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -61,7 +62,7 @@ func HeadPresence(git string) filestate.Presence {
 
 // GitDirOf returns the directory that a .git file names, or "".
 func GitDirOf(file string) string {
-	to, ok := strings.CutPrefix(strings.TrimSpace(string(readSettingsFile(file))), "gitdir: ")
+	to, ok := strings.CutPrefix(strings.TrimSpace(string(linkpath.ReadSettingsFile(file))), "gitdir: ")
 	if !ok {
 		return ""
 	}

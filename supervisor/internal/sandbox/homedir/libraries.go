@@ -1,4 +1,4 @@
-package plan
+package homedir
 
 import (
 	"bytes"
@@ -12,6 +12,9 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/text"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 )
 
 // Interpreters find packages in more places than the default ones. Variables name them, and so do
@@ -19,8 +22,8 @@ import (
 // program is run. A file that this session can write does not count. A file that another session
 // may have written can only name what sessions see anyway.
 
-// libraryVariables name directories of packages.
-var libraryVariables = []string{"PYTHONPATH", "R_LIBS", "R_LIBS_USER", "R_LIBS_SITE"}
+// LibraryVariables name directories of packages.
+var LibraryVariables = []string{"PYTHONPATH", "R_LIBS", "R_LIBS_USER", "R_LIBS_SITE"}
 
 const (
 	maxLibraries = 200  // directories that variables and files name
@@ -28,19 +31,19 @@ const (
 )
 
 // libraryDirs returns the directories that variables and files name, unresolved.
-func (h *homeBuilder) libraryDirs(in homeInput) (dirs []string) {
-	dirs = h.variableDirs(in.env)
-	if file := h.homePath(".Renviron"); !h.isSessionWritable(file) {
+func (h *Builder) libraryDirs(in HomeInput) (dirs []string) {
+	dirs = h.variableDirs(in.Env)
+	if file := h.HomePath(".Renviron"); !h.isSessionWritable(file) {
 		var variables []string
-		for line := range bytes.Lines(readSettingsFile(file)) {
+		for line := range bytes.Lines(linkpath.ReadSettingsFile(file)) {
 			variables = append(variables, strings.TrimPrefix(strings.TrimSpace(string(line)), "export "))
 		}
 		dirs = append(dirs, h.allowedDirs(file, h.variableDirs(variables))...)
 	}
-	if file := h.homePath(".Rprofile"); !h.isSessionWritable(file) {
-		h.sources = append(h.sources, file)
+	if file := h.HomePath(".Rprofile"); !h.isSessionWritable(file) {
+		h.Sources = append(h.Sources, file)
 		var named []string
-		for _, call := range libPathsCall().FindAllStringSubmatch(string(readSettingsFile(file)), -1) {
+		for _, call := range libPathsCall().FindAllStringSubmatch(string(linkpath.ReadSettingsFile(file)), -1) {
 			for _, text := range rString().FindAllString(call[1], -1) {
 				named = append(named, h.expandSetting(text[1:len(text)-1])...)
 			}
@@ -48,16 +51,16 @@ func (h *homeBuilder) libraryDirs(in homeInput) (dirs []string) {
 		dirs = append(dirs, h.allowedDirs(file, named)...)
 	}
 	for _, site := range h.siteDirs(in) {
-		dirs = append(dirs, h.allowedDirs(site, h.findPackages(site, func(read records) []string { return editableDirs(site, read) }))...)
+		dirs = append(dirs, h.allowedDirs(site, h.findPackages(site, func(read filestate.Records) []string { return editableDirs(site, read) }))...)
 	}
 	return dirs[:min(len(dirs), maxLibraries)]
 }
 
 // variableDirs returns the directories that variables name.
-func (h *homeBuilder) variableDirs(variables []string) (dirs []string) {
+func (h *Builder) variableDirs(variables []string) (dirs []string) {
 	for _, variable := range variables {
 		name, value, _ := strings.Cut(variable, "=")
-		if slices.Contains(libraryVariables, strings.TrimSpace(name)) {
+		if slices.Contains(LibraryVariables, strings.TrimSpace(name)) {
 			for _, dir := range filepath.SplitList(strings.Trim(strings.TrimSpace(value), `"'`)) {
 				dirs = append(dirs, h.expandSetting(dir)...)
 			}
@@ -67,10 +70,10 @@ func (h *homeBuilder) variableDirs(variables []string) (dirs []string) {
 }
 
 // allowedDirs filters the directories that a file, or the files of a directory, may name.
-func (h *homeBuilder) allowedDirs(by string, dirs []string) (allowed []string) {
+func (h *Builder) allowedDirs(by string, dirs []string) (allowed []string) {
 	isUsers := h.isUserMade(paths.RealOrEmpty(by))
 	for _, dir := range dirs {
-		if isUsers || h.isVisible(paths.RealOrEmpty(dir)) {
+		if isUsers || h.IsVisible(paths.RealOrEmpty(dir)) {
 			allowed = append(allowed, dir)
 		}
 	}
@@ -84,18 +87,18 @@ var (
 )
 
 // isSessionWritable reports whether a session can write a path, or a link that leads to it.
-func (h *homeBuilder) isSessionWritable(path string) bool {
-	return isInAny(path, h.untrustedDirs) || hasLinkIn(path, h.untrustedDirs) || isInAny(paths.RealOrEmpty(path), h.untrustedDirs)
+func (h *Builder) isSessionWritable(path string) bool {
+	return linkpath.IsInAny(path, h.UntrustedDirs) || linkpath.HasLinkIn(path, h.UntrustedDirs) || linkpath.IsInAny(paths.RealOrEmpty(path), h.UntrustedDirs)
 }
 
 // rPathMark matches the placeholders that R replaces by its version or platform.
 var rPathMark = text.Pattern(`%[vVpoaUS]`)
 
 // expandSetting returns the paths that a setting can stand for.
-func (h *homeBuilder) expandSetting(path string) []string {
+func (h *Builder) expandSetting(path string) []string {
 	for _, form := range []string{"~", "$HOME", "${HOME}"} {
 		if rest, ok := strings.CutPrefix(path, form); ok && (rest == "" || rest[0] == '/') {
-			path = h.home + rest
+			path = h.Home + rest
 		}
 	}
 	at := rPathMark().FindStringIndex(path)
@@ -103,38 +106,38 @@ func (h *homeBuilder) expandSetting(path string) []string {
 		return []string{path}
 	}
 	base := path[:strings.LastIndexByte(path[:at[0]], '/')+1]
-	return globPaths(base, rPathMark().ReplaceAllString(path[len(base):], "*"))
+	return linkpath.GlobPaths(base, rPathMark().ReplaceAllString(path[len(base):], "*"))
 }
 
-// A packageIndex caches the library directories that a directory leads to, and the files that name
+// A PackageIndex caches the library directories that a directory leads to, and the files that name
 // them.
-type packageIndex struct {
+type PackageIndex struct {
 	paths   []string
-	sources records
+	sources filestate.Records
 }
 
 // findPackages returns the library directories that a directory leads to. It searches again only
 // after a change.
-func (h *homeBuilder) findPackages(dir string, search func(read records) []string) []string {
-	index := h.packageIndexes[dir]
-	if index == nil || index.sources.isStale() {
-		index = &packageIndex{sources: records{}}
-		index.sources.recordFile(dir)
+func (h *Builder) findPackages(dir string, search func(read filestate.Records) []string) []string {
+	index := h.PackageIndexes[dir]
+	if index == nil || index.sources.IsStale() {
+		index = &PackageIndex{sources: filestate.Records{}}
+		index.sources.RecordFile(dir)
 		index.paths = search(index.sources)
-		h.packageIndexes[dir] = index
+		h.PackageIndexes[dir] = index
 	}
-	h.sources = slices.AppendSeq(h.sources, maps.Keys(index.sources))
+	h.Sources = slices.AppendSeq(h.Sources, maps.Keys(index.sources))
 	return index.paths
 }
 
 // siteDirs returns the directories with the installed packages of the session's interpreter, and
 // the user's own site directory.
-func (h *homeBuilder) siteDirs(in homeInput) (sites []string) {
-	bases := []string{h.homePath(".local")}
-	for _, program := range []string{filepath.Clean(in.program), paths.RealOrEmpty(in.program)} {
+func (h *Builder) siteDirs(in HomeInput) (sites []string) {
+	bases := []string{h.HomePath(".local")}
+	for _, program := range []string{filepath.Clean(in.Program), paths.RealOrEmpty(in.Program)} {
 		bases = append(bases, filepath.Dir(filepath.Dir(program)), filepath.Join(filepath.Dir(filepath.Dir(program)), "local"))
 	}
-	for _, variable := range in.env {
+	for _, variable := range in.Env {
 		if base, ok := strings.CutPrefix(variable, "PYTHONUSERBASE="); ok {
 			bases = append(bases, base)
 		}
@@ -145,20 +148,20 @@ func (h *homeBuilder) siteDirs(in homeInput) (sites []string) {
 		if !filepath.IsAbs(lib) || h.isSessionWritable(lib) {
 			continue
 		}
-		if lib = realOrAbsent(lib); seen[lib] {
+		if lib = linkpath.RealOrAbsent(lib); seen[lib] {
 			continue
 		}
 		seen[lib] = true
-		sites = append(sites, h.findPackages(lib, func(records) []string { return globPaths(lib, "python3*/*-packages") })...)
+		sites = append(sites, h.findPackages(lib, func(filestate.Records) []string { return linkpath.GlobPaths(lib, "python3*/*-packages") })...)
 	}
 	return slices.DeleteFunc(sites, h.isSessionWritable)
 }
 
 // editableDirs returns the directories that files in a directory of packages name.
-func editableDirs(site string, read records) (dirs []string) {
-	lists := globPaths(site, "*.pth")
+func editableDirs(site string, read filestate.Records) (dirs []string) {
+	lists := linkpath.GlobPaths(site, "*.pth")
 	for _, list := range lists[:min(len(lists), maxLibraries)] {
-		for line := range strings.Lines(string(readSettingsFile(list))) {
+		for line := range strings.Lines(string(linkpath.ReadSettingsFile(list))) {
 			line = strings.TrimRight(line, " \t\r\n")
 			if line == "" || line[0] == '#' || strings.HasPrefix(line, "import ") || strings.HasPrefix(line, "import\t") {
 				continue
@@ -166,12 +169,12 @@ func editableDirs(site string, read records) (dirs []string) {
 			if !filepath.IsAbs(line) {
 				line = filepath.Join(site, line)
 			}
-			read.recordFile(list)
+			read.RecordFile(list)
 			dirs = append(dirs, line)
 		}
 	}
 	dirs = append(dirs, finderDirs(site, read)...)
-	origins := globPaths(site, "*.dist-info/direct_url.json")
+	origins := linkpath.GlobPaths(site, "*.dist-info/direct_url.json")
 	for _, origin := range origins[:min(len(origins), maxInstalled)] {
 		var from struct {
 			URL string `json:"url"`
@@ -179,7 +182,7 @@ func editableDirs(site string, read records) (dirs []string) {
 				Editable bool `json:"editable"`
 			} `json:"dir_info"`
 		}
-		if json.Unmarshal(readSettingsFile(origin), &from) != nil || !from.Dir.Editable {
+		if json.Unmarshal(linkpath.ReadSettingsFile(origin), &from) != nil || !from.Dir.Editable {
 			continue
 		}
 		if u, err := url.Parse(from.URL); err == nil && u.Scheme == "file" {
@@ -194,10 +197,10 @@ var absoluteText = text.Pattern(`"/[^"\\\n]+"|'/[^'\\\n]+'`)
 
 // finderDirs returns the paths in the code that finds packages installed in editable mode.
 // setuptools writes it as __editable___NAME_finder.py, and other build tools use similar names.
-func finderDirs(site string, read records) (found []string) {
-	finders := globPaths(site, "*editable*.py")
+func finderDirs(site string, read filestate.Records) (found []string) {
+	finders := linkpath.GlobPaths(site, "*editable*.py")
 	for _, finder := range finders[:min(len(finders), maxLibraries)] {
-		for _, text := range absoluteText().FindAllString(string(readSettingsFile(finder)), maxLibraries) {
+		for _, text := range absoluteText().FindAllString(string(linkpath.ReadSettingsFile(finder)), maxLibraries) {
 			path := text[1 : len(text)-1]
 			st, err := os.Stat(path)
 			switch {
@@ -207,7 +210,7 @@ func finderDirs(site string, read records) (found []string) {
 			default:
 				path += ".py" // modules are named without the suffix
 			}
-			read.recordFile(finder)
+			read.RecordFile(finder)
 			found = append(found, path)
 		}
 	}
@@ -216,29 +219,29 @@ func finderDirs(site string, read records) (found []string) {
 
 // showLibrary shows a directory of an interpreter's library path, unless something in it has its
 // own rules.
-func (h *homeBuilder) showLibrary(dir string) {
+func (h *Builder) showLibrary(dir string) {
 	found := paths.RealOrEmpty(dir)
-	if paths.Contains(h.home, filepath.Clean(dir)) {
-		h.checkedPaths = append(h.checkedPaths, filepath.Clean(dir))
+	if paths.Contains(h.Home, filepath.Clean(dir)) {
+		h.CheckedPaths = append(h.CheckedPaths, filepath.Clean(dir))
 	}
-	if found == "" || !paths.Contains(h.home, found) && !h.isInBuiltHome(found) || found == h.home || h.isSessionWritable(dir) || h.isLinkedAway(dir, found, h.isVisible) || !hasPackages(found) || h.hasHiddenIn(found) {
+	if found == "" || !paths.Contains(h.Home, found) && !h.isInBuiltHome(found) || found == h.Home || h.isSessionWritable(dir) || h.IsLinkedAway(dir, found, h.IsVisible) || !hasPackages(found) || h.hasHiddenIn(found) {
 		return
 	}
-	for _, name := range slices.Concat(ownDirNames, layeredNames, readableNames) {
-		if paths.Contains(found, h.homePath(name)) {
+	for _, name := range slices.Concat(ownDirNames, LayeredNames, ReadableNames) {
+		if paths.Contains(found, h.HomePath(name)) {
 			return
 		}
 	}
-	for path := range h.mounts { // it is shown already, or contains a mount
+	for path := range h.Mounts { // it is shown already, or contains a mount
 		if paths.Contains(found, path) {
 			return
 		}
 	}
-	h.showPath(found, GrantableBind)
+	h.showPath(found, mountlist.GrantableBind)
 }
 
 // hasPackages reports whether an interpreter can find packages in a path: a directory, a module or
 // an archive.
 func hasPackages(path string) bool {
-	return isDir(path) || slices.Contains([]string{".py", ".egg", ".zip", ".whl"}, filepath.Ext(path))
+	return linkpath.IsDir(path) || slices.Contains([]string{".py", ".egg", ".zip", ".whl"}, filepath.Ext(path))
 }

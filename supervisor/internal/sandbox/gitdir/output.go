@@ -1,4 +1,4 @@
-package plan
+package gitdir
 
 import (
 	"bytes"
@@ -11,14 +11,15 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/systempath"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
 )
 
 // gitTimeout bounds the time of a git that reads settings, because they may include a pipe.
 const gitTimeout = 2 * time.Second
 
-// gitOutput returns the output of git, or nil if it fails or is not installed. Git gets a minimal
+// GitOutput returns the output of git, or nil if it fails or is not installed. Git gets a minimal
 // environment and writes to a pipe, so it starts no pager or other program.
-func gitOutput(dir string, env []string, input []byte, args ...string) []byte {
+func GitOutput(dir string, env []string, input []byte, args ...string) []byte {
 	program := systempath.Find("git")
 	if program == "" {
 		return nil
@@ -31,15 +32,15 @@ func gitOutput(dir string, env []string, input []byte, args ...string) []byte {
 	if err != nil || cmd.Start() != nil {
 		return nil
 	}
-	text, err := io.ReadAll(io.LimitReader(out, MaxSettingsBytes))
+	text, err := io.ReadAll(io.LimitReader(out, linkpath.MaxSettingsBytes))
 	if cmd.Wait() != nil || err != nil {
 		return nil
 	}
 	return text
 }
 
-// gitVariables returns the variables that name git settings files.
-func gitVariables(env []string) (all []string) {
+// GitVariables returns the variables that name git settings files.
+func GitVariables(env []string) (all []string) {
 	for _, entry := range env {
 		if strings.HasPrefix(entry, "XDG_CONFIG_HOME=") || strings.HasPrefix(entry, "GIT_CONFIG_") {
 			all = append(all, entry)
@@ -48,9 +49,9 @@ func gitVariables(env []string) (all []string) {
 	return all
 }
 
-// settingPath resolves a path in a settings file of git, relative to dir. A name with a tilde is
+// SettingPath resolves a path in a settings file of git, relative to dir. A name with a tilde is
 // relative to home, or to the home directory of another user.
-func settingPath(path, dir, home string) string {
+func SettingPath(path, dir, home string) string {
 	if name, rest, ok := strings.Cut(path, "/"); ok && strings.HasPrefix(name, "~") {
 		if account, err := user.Lookup(name[1:]); err == nil {
 			return filepath.Join(account.HomeDir, rest)

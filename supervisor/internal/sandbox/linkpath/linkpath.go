@@ -1,4 +1,4 @@
-package plan
+package linkpath
 
 import (
 	"io"
@@ -13,27 +13,28 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 )
 
-// realOrAbsent is paths.RealOrEmpty, and also resolves a path of which only the first part exists.
-func realOrAbsent(path string) string {
+// RealOrAbsent is paths.RealOrEmpty, and also resolves a path of which only the first part exists.
+func RealOrAbsent(path string) string {
 	if found := paths.RealOrEmpty(path); found != "" || !filepath.IsAbs(path) {
 		return found
 	}
-	return filepath.Join(realOrAbsent(filepath.Dir(path)), filepath.Base(path))
+	return filepath.Join(RealOrAbsent(filepath.Dir(path)), filepath.Base(path))
 }
 
-func isDir(path string) bool {
+// IsDir reports whether a path leads to a directory.
+func IsDir(path string) bool {
 	st, err := os.Stat(path)
 	return err == nil && st.IsDir()
 }
 
-// isInAny reports whether a path is one of these directories, or below one.
-func isInAny(path string, dirs []string) bool {
+// IsInAny reports whether a path is one of these directories, or below one.
+func IsInAny(path string, dirs []string) bool {
 	return slices.ContainsFunc(dirs, func(d string) bool { return paths.Contains(d, path) })
 }
 
-// linkChain returns the symbolic links in a path, followed by its final target, which may not
+// LinkChain returns the symbolic links in a path, followed by its final target, which may not
 // exist. The target is "" for a loop.
-func linkChain(path string) (chain []string) {
+func LinkChain(path string) (chain []string) {
 	at, left := "/", strings.Split(filepath.Clean(path), "/")
 	for len(left) > 0 {
 		next := filepath.Join(at, left[0]) // at has no links, so Join is right for ".." as well
@@ -54,16 +55,16 @@ func linkChain(path string) (chain []string) {
 	return append(chain, at)
 }
 
-// readSettingsFile reads a file that a session may have made. It may be of any type, such as a pipe
+// ReadSettingsFile reads a file that a session may have made. It may be of any type, such as a pipe
 // into which nothing is ever written. It returns nil unless it is a regular file of at most
 // MaxSettingsBytes.
-func readSettingsFile(path string) []byte { return readText(os.OpenFile(path, nonblockingRead, 0)) }
+func ReadSettingsFile(path string) []byte { return ReadText(os.OpenFile(path, nonblockingRead, 0)) }
 
 // nonblockingRead are the flags to open a file for reading without waiting for a writer.
 const nonblockingRead = os.O_RDONLY | syscall.O_NONBLOCK
 
-// readText reads a file that was opened with nonblockingRead, and closes it.
-func readText(f *os.File, err error) []byte {
+// ReadText reads a file that was opened with nonblockingRead, and closes it.
+func ReadText(f *os.File, err error) []byte {
 	if err != nil {
 		return nil
 	}
@@ -78,14 +79,14 @@ func readText(f *os.File, err error) []byte {
 	return text
 }
 
-// hasLinkIn reports whether a link in a path is in one of these directories.
-func hasLinkIn(path string, dirs []string) bool {
-	chain := linkChain(path)
-	return slices.ContainsFunc(chain[:len(chain)-1], func(link string) bool { return isInAny(filepath.Dir(link), dirs) })
+// HasLinkIn reports whether a link in a path is in one of these directories.
+func HasLinkIn(path string, dirs []string) bool {
+	chain := LinkChain(path)
+	return slices.ContainsFunc(chain[:len(chain)-1], func(link string) bool { return IsInAny(filepath.Dir(link), dirs) })
 }
 
-// isReplaceable reports whether programs of the user can replace a path.
-func isReplaceable(path string) bool {
+// IsReplaceable reports whether programs of the user can replace a path.
+func IsReplaceable(path string) bool {
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
 		if filestate.IsWritable(dir) {
 			return true
@@ -96,8 +97,8 @@ func isReplaceable(path string) bool {
 	}
 }
 
-// isBelowUserDir reports whether the user owns a directory above a path.
-func isBelowUserDir(path string) bool {
+// IsBelowUserDir reports whether the user owns a directory above a path.
+func IsBelowUserDir(path string) bool {
 	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if filestate.IsOwned(dir) {
 			return true
@@ -109,8 +110,8 @@ func isBelowUserDir(path string) bool {
 // MaxLinks bounds the links in one path, like the kernel.
 const MaxLinks = 40
 
-// globPaths returns the paths below a directory that match a pattern.
-func globPaths(dir, pattern string) (found []string) {
+// GlobPaths returns the paths below a directory that match a pattern.
+func GlobPaths(dir, pattern string) (found []string) {
 	if !filepath.IsAbs(dir) {
 		return nil
 	}
@@ -121,9 +122,9 @@ func globPaths(dir, pattern string) (found []string) {
 	return found
 }
 
-// parentInfos returns the file information of a path and all directories above it, as far as they
+// ParentInfos returns the file information of a path and all directories above it, as far as they
 // exist.
-func parentInfos(path string) (all []fs.FileInfo) {
+func ParentInfos(path string) (all []fs.FileInfo) {
 	for ; ; path = filepath.Dir(path) {
 		if st, err := os.Stat(path); err == nil {
 			all = append(all, st)
@@ -134,9 +135,9 @@ func parentInfos(path string) (all []fs.FileInfo) {
 	}
 }
 
-// isAnyOf reports whether a path leads to one of these files. That takes one system call; resolving
+// IsAnyOf reports whether a path leads to one of these files. That takes one system call; resolving
 // the path would take one for each part of it.
-func isAnyOf(files []fs.FileInfo, path string) bool {
+func IsAnyOf(files []fs.FileInfo, path string) bool {
 	st, err := os.Stat(path)
 	return err == nil && slices.ContainsFunc(files, func(f fs.FileInfo) bool { return os.SameFile(f, st) })
 }

@@ -1,9 +1,7 @@
-package plan
+package homedir
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,6 +10,10 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/gitdir"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/redact"
 )
 
 // Some settings in a home directory contain logins next to values that a session needs. The session
@@ -25,29 +27,29 @@ type settingsFile struct {
 }
 
 var settingsFiles = []settingsFile{
-	{".Renviron", redactVariables}, {".Rprofile", redactProfile},
-	{".condarc", redactIndexes}, {".config/pip/pip.conf", redactIndexes}, {".pip/pip.conf", redactIndexes}, {".config/uv/uv.toml", redactIndexes},
+	{".Renviron", redact.Variables}, {".Rprofile", redact.Profile},
+	{".condarc", redact.Indexes}, {".config/pip/pip.conf", redact.Indexes}, {".pip/pip.conf", redact.Indexes}, {".config/uv/uv.toml", redact.Indexes},
 }
 
 // toolFiles are files in directories that the session sees which may contain logins: addresses of
 // repositories with passwords, settings of one installation, variables of an environment. If one
 // does, the session sees a copy without the logins.
 var toolFiles = slices.Concat(
-	filesIn(environmentDirs, redactIndexes, "pip.conf", ".condarc"),
-	filesIn(environmentDirs, redactCondaState, "conda-meta/state"),
-	filesIn(environmentDirs, redactScript, "etc/conda/activate.d/*.sh", "bin/activate", "bin/postactivate"),
-	filesIn([]string{".asdf/installs/nodejs/*", ".local/share/mise/installs/node/*", ".local/share/pnpm/nodejs/*", ".nvm/versions/node/*", ".volta/tools/image/node/*"}, redactRegistries, "etc/npmrc"),
-	filesIn([]string{".virtualenvs"}, redactScript, "postactivate"),
-	filesIn([]string{".conda", ".local/share/r-miniconda", "*conda*", "*forge*"}, redactIndexes, "pkgs/urls", "pkgs/urls.txt"),
-	filesIn([]string{".opam"}, withoutLogins, "config", "repo/repos-config"),
-	filesIn([]string{".julia/environments/*"}, withoutLogins, "Manifest.toml", "Project.toml"),
-	filesIn([]string{".bun/install/global", ".local/share/pnpm/global/*", ".npm/_npx/*"}, withoutLogins, "package.json", "package-lock.json", "node_modules/.package-lock.json", "bun.lock", "pnpm-lock.yaml"),
-	filesIn([]string{".bun/install/global"}, dropIfLogin, "bun.lockb"),
-	filesIn([]string{".cache/pre-commit"}, dropIfLogin, "db.db"),
-	filesIn([]string{"go/pkg/mod/cache/vcs"}, withoutLogins, "*.info"),
-	filesIn(repositoryDirs, redactRepository, "config", "modules/*/config", "modules/*/*/config"), // submodules have names like paths
-	filesIn(repositoryDirs, withoutLogins, "FETCH_HEAD"),
-	filesIn([]string{".cache/uv/git-v*/checkouts/*/*/.git", ".cargo/git/checkouts/*/*/.git"}, redactRepository, "modules/*/config", "modules/*/*/config"), // cloned from a repository next to them
+	filesIn(environmentDirs, redact.Indexes, "pip.conf", ".condarc"),
+	filesIn(environmentDirs, redact.CondaState, "conda-meta/state"),
+	filesIn(environmentDirs, redact.Script, "etc/conda/activate.d/*.sh", "bin/activate", "bin/postactivate"),
+	filesIn([]string{".asdf/installs/nodejs/*", ".local/share/mise/installs/node/*", ".local/share/pnpm/nodejs/*", ".nvm/versions/node/*", ".volta/tools/image/node/*"}, redact.Registries, "etc/npmrc"),
+	filesIn([]string{".virtualenvs"}, redact.Script, "postactivate"),
+	filesIn([]string{".conda", ".local/share/r-miniconda", "*conda*", "*forge*"}, redact.Indexes, "pkgs/urls", "pkgs/urls.txt"),
+	filesIn([]string{".opam"}, redact.WithoutLogins, "config", "repo/repos-config"),
+	filesIn([]string{".julia/environments/*"}, redact.WithoutLogins, "Manifest.toml", "Project.toml"),
+	filesIn([]string{".bun/install/global", ".local/share/pnpm/global/*", ".npm/_npx/*"}, redact.WithoutLogins, "package.json", "package-lock.json", "node_modules/.package-lock.json", "bun.lock", "pnpm-lock.yaml"),
+	filesIn([]string{".bun/install/global"}, redact.DropIfLogin, "bun.lockb"),
+	filesIn([]string{".cache/pre-commit"}, redact.DropIfLogin, "db.db"),
+	filesIn([]string{"go/pkg/mod/cache/vcs"}, redact.WithoutLogins, "*.info"),
+	filesIn(repositoryDirs, redact.Repository, "config", "modules/*/config", "modules/*/*/config"), // submodules have names like paths
+	filesIn(repositoryDirs, redact.WithoutLogins, "FETCH_HEAD"),
+	filesIn([]string{".cache/uv/git-v*/checkouts/*/*/.git", ".cargo/git/checkouts/*/*/.git"}, redact.Repository, "modules/*/config", "modules/*/*/config"), // cloned from a repository next to them
 )
 
 // environmentDirs contain installations of an interpreter and its packages.
@@ -86,50 +88,44 @@ func filesIn(dirs []string, redact func([]byte) []byte, names ...string) (files 
 	return files
 }
 
-// A settingsWriter writes settings files for a session, and tracks their sources.
-type settingsWriter struct {
-	rules         *homeRules        // of the latest plan of the session
-	dir           string            // the directory for the files; "" to write none
-	files         map[string]string // the written files, by the names below the home directory
-	sources       records
-	hasUnfollowed bool // there are more toolFiles than are checked for changes
+// A SettingsWriter writes settings files for a session, and tracks their sources.
+type SettingsWriter struct {
+	Rules         *Rules            // of the latest plan of the session
+	Dir           string            // the directory for the files; "" to write none
+	Files         map[string]string // the written files, by the names below the home directory
+	Sources       filestate.Records
+	HasUnfollowed bool // there are more toolFiles than are checked for changes
 }
 
 // SettingsIn returns the path of the file in dir that replaces the settings file with this name
 // below the home directory.
 func SettingsIn(dir, name string) string {
-	return filepath.Join(dir, BoundedName("settings", name))
+	return filepath.Join(dir, mountlist.BoundedName("settings", name))
 }
 
-// BoundedName returns a file name of bounded length that stands for a path.
-func BoundedName(kind, path string) string {
-	sum := sha256.Sum256([]byte(path))
-	return kind + "-" + hex.EncodeToString(sum[:16])
-}
-
-// writeFiles writes the files, if one of their sources has changed since the last call.
-func (s *settingsWriter) writeFiles() error {
-	if s.dir == "" || s.rules.home == "" || s.files != nil && !s.sources.isStale() {
+// WriteFiles writes the files, if one of their sources has changed since the last call.
+func (s *SettingsWriter) WriteFiles() error {
+	if s.Dir == "" || s.Rules.Home == "" || s.Files != nil && !s.Sources.IsStale() {
 		return nil
 	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return err
 	}
-	r, sources, files := s.rules, records{}, map[string]string{}
-	texts := s.plainGitTexts(sources, r.homePath(".gitconfig"), r.homePath(".config/git/config"))
+	r, sources, files := s.Rules, filestate.Records{}, map[string]string{}
+	texts := s.plainGitTexts(sources, r.HomePath(".gitconfig"), r.HomePath(".config/git/config"))
 	for _, f := range settingsFiles {
-		source := r.homePath(f.name)
-		sources.recordFile(source)
+		source := r.HomePath(f.name)
+		sources.RecordFile(source)
 		texts[f.name] = f.redact(s.readFile(source))
 	}
-	left := maxToolFiles
+	left := MaxToolFiles
 	track := func(name string) {
-		path := r.homePath(name)
+		path := r.HomePath(name)
 		if _, tracked := sources[path]; tracked {
 			return
 		}
 		if left--; left >= 0 {
-			sources.recordFile(path)
+			sources.RecordFile(path)
 		}
 	}
 	known := map[string][]string{}
@@ -138,39 +134,39 @@ func (s *settingsWriter) writeFiles() error {
 			track(dir) // a tool may be installed
 		}
 		for _, name := range r.candidateNames(f.name, known) {
-			source := r.homePath(name)
+			source := r.HomePath(name)
 			track(name)
 			found := s.findFile(source)
 			if st, err := os.Stat(found); err != nil || !st.Mode().IsRegular() {
 				continue
 			}
-			if text := readText(filestate.OpenNoLinks(found)); text == nil || !bytes.Equal(f.redact(text), text) {
+			if text := linkpath.ReadText(filestate.OpenNoLinks(found)); text == nil || !bytes.Equal(f.redact(text), text) {
 				texts[name] = append(f.redact(text), '\n') // empty for a file that is too large
 			}
 		}
 	}
 	for name, text := range texts {
-		file := SettingsIn(s.dir, name)
+		file := SettingsIn(s.Dir, name)
 		switch {
 		case len(text) > 0:
 			if err := replaceIfChanged(file, text); err != nil {
 				return err
 			}
 			files[name] = file
-		case s.files[name] != "":
+		case s.Files[name] != "":
 			if err := os.RemoveAll(file); err != nil {
 				return err
 			}
 		}
 	}
-	s.files, s.sources, s.hasUnfollowed = files, sources, left < 0
+	s.Files, s.Sources, s.HasUnfollowed = files, sources, left < 0
 	return nil
 }
 
 // replaceIfChanged replaces a file, unless it has that text already. It follows no links, because a
 // worker may have made one there.
 func replaceIfChanged(file string, text []byte) error {
-	if st, err := os.Lstat(file); err == nil && st.Mode().IsRegular() && bytes.Equal(readSettingsFile(file), text) {
+	if st, err := os.Lstat(file); err == nil && st.Mode().IsRegular() && bytes.Equal(linkpath.ReadSettingsFile(file), text) {
 		return nil
 	}
 	if err := os.RemoveAll(file); err != nil {
@@ -199,7 +195,7 @@ var gitListFiles = map[string]string{"core.excludesfile": ".config/git/ignore", 
 
 // plainGitTexts returns the plain part of the user's git settings, as git reads them, and the lists
 // that they name. It records which files those are.
-func (s *settingsWriter) plainGitTexts(sources records, files ...string) map[string][]byte {
+func (s *SettingsWriter) plainGitTexts(sources filestate.Records, files ...string) map[string][]byte {
 	texts, plain := map[string][]byte{}, &bytes.Buffer{}
 	for _, name := range gitListFiles {
 		texts[name] = nil
@@ -213,25 +209,25 @@ func (s *settingsWriter) plainGitTexts(sources records, files ...string) map[str
 
 // addGitSettings adds the settings of one file, once. It follows includes itself, because git would
 // include files that a session may have named.
-func (s *settingsWriter) addGitSettings(texts map[string][]byte, plain *bytes.Buffer, sources records, file string) {
+func (s *SettingsWriter) addGitSettings(texts map[string][]byte, plain *bytes.Buffer, sources filestate.Records, file string) {
 	if _, read := sources[file]; read || len(sources) >= maxSources {
 		return
 	}
-	sources.recordFile(file)
+	sources.RecordFile(file)
 	text := s.readFile(file)
 	if text == nil {
 		return
 	}
-	found := gitOutput("/", nil, text, "config", "--file", "-", "--no-includes", "-z", "--list")
+	found := gitdir.GitOutput("/", nil, text, "config", "--file", "-", "--no-includes", "-z", "--list")
 	for entry := range strings.SplitSeq(string(found), "\x00") { // key, newline, value
 		key, value, ok := strings.Cut(entry, "\n")
 		if key == "include.path" {
-			s.addGitSettings(texts, plain, sources, settingPath(value, filepath.Dir(file), s.rules.home))
+			s.addGitSettings(texts, plain, sources, gitdir.SettingPath(value, filepath.Dir(file), s.Rules.Home))
 		}
 		if name := gitListFiles[key]; name != "" && len(sources) < maxSources {
-			list := settingPath(value, s.rules.home, s.rules.home)
-			sources.recordFile(list)
-			if texts[name] = nil; s.rules.isUserMade(paths.RealOrEmpty(file)) || isGitList(list) {
+			list := gitdir.SettingPath(value, s.Rules.Home, s.Rules.Home)
+			sources.RecordFile(list)
+			if texts[name] = nil; s.Rules.isUserMade(paths.RealOrEmpty(file)) || isGitList(list) {
 				texts[name] = s.readFile(list)
 			}
 		}
@@ -256,14 +252,14 @@ const (
 	// maxSources bounds the files that are checked for changes of git settings when a turn starts.
 	maxSources = 50
 	// maxToolFiles bounds the files of tools that are checked because they may get a login.
-	maxToolFiles = 4000
+	MaxToolFiles = 4000
 )
 
 var gitQuoter = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
 // formDirs returns the directories in which new names may match a pattern. The home directory is
 // left out, because new names there are not shown.
-func (r *homeRules) formDirs(pattern string, known map[string][]string) []string {
+func (r *Rules) formDirs(pattern string, known map[string][]string) []string {
 	dir := filepath.Dir(pattern[:strings.LastIndexByte(pattern, '*')+1])
 	if dir == "." {
 		return nil
@@ -273,7 +269,7 @@ func (r *homeRules) formDirs(pattern string, known map[string][]string) []string
 
 // candidateNames returns the names that may match a pattern, whether they exist or not, in existing
 // directories. It caches what it has found in known.
-func (r *homeRules) candidateNames(pattern string, known map[string][]string) (names []string) {
+func (r *Rules) candidateNames(pattern string, known map[string][]string) (names []string) {
 	last := strings.LastIndexByte(pattern, '*')
 	if last < 0 {
 		return []string{pattern}
@@ -283,7 +279,7 @@ func (r *homeRules) candidateNames(pattern string, known map[string][]string) (n
 	if !cached {
 		dir, tail := filepath.Split(pattern[:end])
 		for _, above := range r.candidateNames(strings.TrimSuffix(dir, "/"), known) {
-			entries, _ := os.ReadDir(r.homePath(above))
+			entries, _ := os.ReadDir(r.HomePath(above))
 			for _, e := range entries {
 				if matches, _ := filepath.Match(tail, e.Name()); matches {
 					found = append(found, filepath.Join(above, e.Name()))
@@ -300,13 +296,13 @@ func (r *homeRules) candidateNames(pattern string, known map[string][]string) (n
 
 // findFile returns the path of one of the user's settings files without links. It returns "" if a
 // session may have made a link to it, or no session may see it.
-func (s *settingsWriter) findFile(path string) string {
-	chain := linkChain(path)
+func (s *SettingsWriter) findFile(path string) string {
+	chain := linkpath.LinkChain(path)
 	found := chain[len(chain)-1]
-	isClosed := func(c hiddenPath) bool {
-		return paths.Contains(c.name, found) || c.realPath != "" && paths.Contains(c.realPath, found)
+	isClosed := func(c HiddenPath) bool {
+		return paths.Contains(c.Name, found) || c.RealPath != "" && paths.Contains(c.RealPath, found)
 	}
-	if s.rules.isLinkedAway(path, found, s.rules.isDocument) || slices.ContainsFunc(s.rules.hiddenPaths, isClosed) {
+	if s.Rules.IsLinkedAway(path, found, s.Rules.isDocument) || slices.ContainsFunc(s.Rules.HiddenPaths, isClosed) {
 		return ""
 	}
 	return found
@@ -314,6 +310,6 @@ func (s *settingsWriter) findFile(path string) string {
 
 // readFile reads one of the user's settings files; a file that findFile rejects counts as missing.
 // A session may put a link in its place after that, which is not followed.
-func (s *settingsWriter) readFile(path string) []byte {
-	return readText(filestate.OpenNoLinks(s.findFile(path)))
+func (s *SettingsWriter) readFile(path string) []byte {
+	return linkpath.ReadText(filestate.OpenNoLinks(s.findFile(path)))
 }

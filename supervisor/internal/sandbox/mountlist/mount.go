@@ -1,6 +1,8 @@
-package plan
+package mountlist
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 )
 
@@ -37,7 +39,7 @@ type MountKind string
 // The kinds of a Mount.
 const (
 	WritableBind   MountKind = "writable"  // the machine's files, writable
-	pinnedBind     MountKind = "fixed"     // the same, but it cannot be renamed, because it is a mount point
+	PinnedBind     MountKind = "fixed"     // the same, but it cannot be renamed, because it is a mount point
 	ReadOnlyBind   MountKind = "protected" // the machine's files, read-only
 	GuardedFile    MountKind = "guarded"   // a git config file, which the guard protects alone, because some settings may change
 	MaskedPath     MountKind = "hidden"    // a file or directory that cannot be opened
@@ -77,4 +79,10 @@ func (m Mount) IsOptional() bool { return m.Kind == GrantableBind || m.Kind == O
 // IsSessionOnly reports whether a mount shows content that only the session has.
 func (k MountKind) IsSessionOnly() bool {
 	return k == OverlayMount || k == ReplacedFile || k.IsEmptyDir()
+}
+
+// BoundedName returns a file name of bounded length that stands for a path.
+func BoundedName(kind, path string) string {
+	sum := sha256.Sum256([]byte(path))
+	return kind + "-" + hex.EncodeToString(sum[:16])
 }

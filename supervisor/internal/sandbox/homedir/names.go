@@ -1,4 +1,4 @@
-package plan
+package homedir
 
 import (
 	"io/fs"
@@ -6,6 +6,10 @@ import (
 	"slices"
 	"strings"
 )
+
+// A session's home directory is built from what it may see. A list of what to hide could never be
+// complete, and a mount over a name ends when a program outside replaces the file. Names that are
+// not listed here do not exist for the session, whenever they are made.
 
 // ownDirNames are directories that hold logins next to other files. They are empty for the session,
 // which may write them. The names of the first line are always made, because tools make them if
@@ -17,11 +21,11 @@ var ownDirNames = []string{
 
 const expectedOwnDirs = 9
 
-// layeredNames are caches, libraries and toolchains, of which the session writes a copy. A cache
+// LayeredNames are caches, libraries and toolchains, of which the session writes a copy. A cache
 // that is not listed costs time, and without a network it costs packages that no lock file names.
 // Caches of server responses may contain what was sent to the servers, including logins. Of those
 // only uv's is listed, because uv finds nothing offline without it.
-var layeredNames = []string{
+var LayeredNames = []string{
 	"R", "go", ".keras", ".matplotlib", ".TinyTeX", ".virtualenvs",
 	".bun/install", ".bundle/cache", ".cabal/packages", ".cabal/store", ".cargo/bin", ".cargo/git", ".cargo/registry", ".conda/envs", ".conda/pkgs",
 	".deno/bin", ".dotnet/host", ".dotnet/sdk", ".dotnet/shared", ".dotnet/tools", ".gem/ruby", ".ghcup/bin", ".ghcup/ghc", ".gradle/caches", ".gradle/wrapper",
@@ -38,17 +42,17 @@ var layeredNames = []string{
 	".local/pipx/py", ".local/pipx/shared", ".local/share/pipx/py", ".local/share/pipx/shared",
 }
 
-// readableNames are toolchains, which the session only reads.
-var readableNames = []string{
+// ReadableNames are toolchains, which the session only reads.
+var ReadableNames = []string{
 	"Library/Python", "Library/R", ".asdf", ".elan", ".juliaup", ".nvm", ".opam", ".pyenv", ".rbenv", ".rustup", ".volta", ".cache/turnstone",
 }
 
-// withheldNames are in toolchains and hold logins.
-var withheldNames = []string{".opam/plugins/opam-publish"}
+// WithheldNames are in toolchains and hold logins.
+var WithheldNames = []string{".opam/plugins/opam-publish"}
 
-// toolDirs contain programs that were each installed separately. The addresses that they came from
+// ToolDirs contain programs that were each installed separately. The addresses that they came from
 // are next to them, with logins.
-var toolDirs = []string{".local/pipx/venvs", ".local/share/pipx/venvs", ".local/share/uv/tools"}
+var ToolDirs = []string{".local/pipx/venvs", ".local/share/pipx/venvs", ".local/share/uv/tools"}
 
 // plainSettings are settings that hold no logins.
 var plainSettings = []string{".R/Makevars", ".cargo/env", ".config/git/attributes", ".config/git/ignore", ".fonts", ".inputrc", ".terminfo"}
@@ -56,9 +60,9 @@ var plainSettings = []string{".R/Makevars", ".cargo/env", ".config/git/attribute
 // toolSubdirs are directories next to a directory of programs that the programs need.
 var toolSubdirs = []string{"include", "lib", "lib64", "libexec", "share"}
 
-// programDataNames are names without a dot in a home directory that are not the user's documents:
+// ProgramDataNames are names without a dot in a home directory that are not the user's documents:
 // programs keep their own data there, such as mail and logins.
-var programDataNames = []string{
+var ProgramDataNames = []string{
 	"AppData", "Application Data", "Cookies", "Library", "Local Settings", "snap",
 	"Mail", "Maildir", "Monero", "Postman", "Zotero", "airflow", "dead.letter", "mail", "mbox", "nsmail",
 }
@@ -74,7 +78,7 @@ var keyFilePatterns = []string{
 
 // isProgramData reports whether a name in a home directory is not a document.
 func isProgramData(e fs.DirEntry) bool {
-	return strings.HasPrefix(e.Name(), ".") || slices.Contains(programDataNames, e.Name()) || !e.IsDir() && isKeyFile(e.Name())
+	return strings.HasPrefix(e.Name(), ".") || slices.Contains(ProgramDataNames, e.Name()) || !e.IsDir() && isKeyFile(e.Name())
 }
 
 // isKeyFile reports whether a name looks like that of a key file.
@@ -85,11 +89,11 @@ func isKeyFile(name string) bool {
 	})
 }
 
-// kernelDirs show state of the kernel and of running programs.
-var kernelDirs = []string{"/proc", "/sys", "/dev", "/run", "/var/run"}
+// KernelDirs show state of the kernel and of running programs.
+var KernelDirs = []string{"/proc", "/sys", "/dev", "/run", "/var/run"}
 
-// systemDirs contain the machine's programs and what they read. A session of root could write them.
-var systemDirs = []string{
+// SystemDirs contain the machine's programs and what they read. A session of root could write them.
+var SystemDirs = []string{
 	"/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/snap", "/usr", "/var/lib", "/var/spool",
 	"/Applications", "/Library", "/System", "/private/etc",
 }

@@ -1,4 +1,4 @@
-package plan
+package redact
 
 import (
 	"bytes"
@@ -50,8 +50,8 @@ var (
 // condaToken matches a conda token in the path of an address.
 var condaToken = text.Pattern(`(/t/)[^/\s"']+(/)`)
 
-// withoutLogins removes the logins from URLs.
-func withoutLogins(text []byte) []byte {
+// WithoutLogins removes the logins from URLs.
+func WithoutLogins(text []byte) []byte {
 	var plain []byte
 	for line := range bytes.Lines(text) {
 		at := 0
@@ -112,7 +112,7 @@ var schemelessLogin = text.Pattern("(^|[\\s\"'=])[^\\s\"'`=:/@${(]+:[^\\s/:]\\S*
 
 // withoutAnyLogin removes logins from URLs and from addresses without a scheme.
 func withoutAnyLogin(text []byte) []byte {
-	return schemelessLogin().ReplaceAll(withoutLogins(text), []byte("$1"))
+	return schemelessLogin().ReplaceAll(WithoutLogins(text), []byte("$1"))
 }
 
 // redactLines removes the lines for which plain returns nil, and the lines in which such a value
@@ -142,9 +142,9 @@ func dropSecretLine(line []byte) []byte {
 	return line
 }
 
-// redactVariables removes the secret variables from an R environ file, which has one variable per
+// Variables removes the secret variables from an R environ file, which has one variable per
 // line.
-func redactVariables(text []byte) []byte {
+func Variables(text []byte) []byte {
 	return redactLines(text, func(line []byte) []byte { return dropSecretLine(withoutAnyLogin(line)) }, func(_, next string) bool {
 		return strings.TrimSpace(next) != "" && !variableLine().MatchString(next)
 	})
@@ -152,19 +152,19 @@ func redactVariables(text []byte) []byte {
 
 var variableLine = text.Pattern(`^\s*(#|(export\s+)?[A-Za-z_.][\w.]*\s*=\s*[^\s=])`)
 
-// redactScript removes the lines of a shell script that contain a secret, up to the end of a quoted
+// Script removes the lines of a shell script that contain a secret, up to the end of a quoted
 // text.
-func redactScript(text []byte) []byte {
-	plain := func(line []byte) []byte { return dropSecretLine(withoutLogins(line)) }
+func Script(text []byte) []byte {
+	plain := func(line []byte) []byte { return dropSecretLine(WithoutLogins(line)) }
 	return redactLines(text, plain, func(value, _ string) bool { return openQuotePattern().MatchString(value) })
 }
 
 // openQuotePattern matches lines of a shell script that continue in the next line.
 var openQuotePattern = text.Pattern(`^(?:[^"'\\]|\\[^\n]|"(?:[^"\\]|\\(?s:.))*"|'[^']*')*(?:\\\n|"(?:[^"\\]|\\(?s:.))*|'[^']*)$`)
 
-// redactIndexes removes the lines of settings that contain a secret, and the tokens in the paths of
+// Indexes removes the lines of settings that contain a secret, and the tokens in the paths of
 // addresses.
-func redactIndexes(text []byte) []byte {
+func Indexes(text []byte) []byte {
 	return redactLines(text, func(line []byte) []byte { return redactSetting(withoutTokens(line)) }, isContinued)
 }
 
@@ -191,8 +191,8 @@ func isContinued(value, next string) bool {
 
 func indentWidth(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }
 
-// redactRegistries removes the lines of npm settings that hold logins.
-func redactRegistries(text []byte) []byte {
+// Registries removes the lines of npm settings that hold logins.
+func Registries(text []byte) []byte {
 	var result []byte
 	for line := range bytes.Lines(text) {
 		if key, _, _ := bytes.Cut(line, []byte("=")); !registryLogin().Match(key) {
@@ -204,9 +204,9 @@ func redactRegistries(text []byte) []byte {
 
 var registryLogin = text.Pattern(`(?i)_auth|token|password|username|email|_?otp\b|^\s*(cert|key)\b`)
 
-// redactRepository removes the lines of a git config file that contain a secret, and the headers
+// Repository removes the lines of a git config file that contain a secret, and the headers
 // that git sends.
-func redactRepository(text []byte) []byte {
+func Repository(text []byte) []byte {
 	return redactLines(text, func(line []byte) []byte {
 		switch {
 		case gitHeader().Match(line):
