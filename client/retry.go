@@ -12,19 +12,6 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// retryableParams are the params of a call whose effect must happen only once. withRequestID
-// returns them with this request ID.
-type retryableParams interface {
-	withRequestID(request string) any
-}
-
-// waitingParams are the params of a call that waits. waitTime returns for how long;
-// withWaitTime returns them with another time.
-type waitingParams interface {
-	waitTime() time.Duration
-	withWaitTime(d time.Duration) any
-}
-
 // newRequestID returns an ID for a call and its repetitions.
 func (rc *reconnectingConn) newRequestID() string {
 	return strconv.FormatUint(rc.lastRequest.Add(1), 36)

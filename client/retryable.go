@@ -5,6 +5,19 @@ import (
 	"time"
 )
 
+// retryableParams are the params of a call whose effect must happen only once. withRequestID
+// returns them with this request ID.
+type retryableParams interface {
+	withRequestID(request string) any
+}
+
+// waitingParams are the params of a call that waits. waitTime returns for how long;
+// withWaitTime returns them with another time.
+type waitingParams interface {
+	waitTime() time.Duration
+	withWaitTime(d time.Duration) any
+}
+
 // toMillis converts a time to milliseconds, as in params. A positive time never becomes 0,
 // which would be a poll.
 func toMillis(d time.Duration) int64 {
