@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/userdirs"
-	"github.com/turnstone-repl/turnstone/tests/owners"
+	"github.com/turnstone-repl/turnstone/internal/testkit/owners"
 )
 
 type environment map[string]string
