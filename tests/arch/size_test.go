@@ -56,7 +56,6 @@ func TestSizes(t *testing.T) {
 
 	t.Run("files and packages", func(t *testing.T) {
 		c := check(t, exceptions{
-			"cmd/internal/cli":              "divided into groups of commands",
 			"cmd/internal/daemon":           "the calls of one server, which share its sessions, locks and readers",
 			"supervisor":                    "the session machine is one subject, whose methods belong together",
 			"workers/conformance/checks.go": "one list of checks",

@@ -12,6 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/diagnose"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/jupytercmd"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/remote"
+	"github.com/turnstone-repl/turnstone/cmd/internal/commands/run"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/worker"
 	"github.com/turnstone-repl/turnstone/workers/templates"
 )
@@ -23,8 +24,8 @@ func allCommands() []cmdkit.CommandInfo {
 		{Group: code, Args: "[FILE [ARG ...]]", Summary: "start Python or R here, or run a program", Details: replText, NewAction: newRootCommand},
 		{Group: ours, Name: "serve", Summary: "keep sessions alive at a private socket", Details: "It runs until Ctrl-C or repl daemon stop.", NewAction: daemoncmd.NewServeCommand},
 		{Group: ours, Name: "list", Summary: "list the sessions and their states", NewAction: newListCommand},
-		{Group: ours, Name: "exec", Args: "SESSION", Summary: "run code in a session, created if needed", Details: execText(), NewAction: newExecCommand},
-		{Group: ours, Name: "input", Args: "SESSION", Summary: "answer an input request of a session", NewAction: newInputCommand},
+		{Group: ours, Name: "exec", Args: "SESSION", Summary: "run code in a session, created if needed", Details: execText(), NewAction: run.NewExecCommand},
+		{Group: ours, Name: "input", Args: "SESSION", Summary: "answer an input request of a session", NewAction: run.NewInputCommand},
 		{Group: ours, Name: "grant", Args: "[SESSION]", Summary: "grant a session rights, or answer its request", Details: grantText, NewAction: newGrantCommand},
 		{Group: ours, Name: "attach", Args: "SESSION", Summary: "watch a session and type into it", Details: attachText, NewAction: newAttachCommand},
 		{Group: ours, Name: "view", Args: "[SESSION]", Summary: "open the sessions in your browser", Details: viewText, NewAction: newViewCommand},
@@ -56,7 +57,7 @@ func allCommands() []cmdkit.CommandInfo {
 }
 
 // newRootCommand is repl alone.
-func newRootCommand(f *flag.FlagSet) cmdkit.Action { return newReplCommand(f, nearestCommand) }
+func newRootCommand(f *flag.FlagSet) cmdkit.Action { return run.NewReplCommand(f, nearestCommand) }
 
 // visibleCommands returns the commands that lists show.
 func visibleCommands() []cmdkit.CommandInfo {

@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"context"
@@ -20,9 +20,9 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// newReplCommand is the command without a subcommand: an interactive session, or one program.
+// NewReplCommand is the command without a subcommand: an interactive session, or one program.
 // nearestCommand returns the command that a misspelled word may mean, or "".
-func newReplCommand(f *flag.FlagSet, nearestCommand func(name string) string) cmdkit.Action {
+func NewReplCommand(f *flag.FlagSet, nearestCommand func(name string) string) cmdkit.Action {
 	var c cmdflags.RuntimeFlags
 	c.AddFlags(f)
 	var g programFlags

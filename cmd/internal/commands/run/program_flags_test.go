@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"strings"
@@ -18,7 +18,7 @@ func TestSplitProgramArgs(t *testing.T) {
 		{"-c", "-c", ""},
 	} {
 		f := cmdkit.NewFlags("")
-		newReplCommand(f, func(string) string { return "" })
+		NewReplCommand(f, func(string) string { return "" })
 		own, rest := splitProgramArgs(f, strings.Fields(test.args))
 		if strings.Join(own, " ") != test.own || strings.Join(rest, " ") != test.rest {
 			t.Errorf("%q: got %q and %q, want %q and %q", test.args, own, rest, test.own, test.rest)

@@ -1,4 +1,4 @@
-package cli
+package run
 
 import (
 	"bufio"
@@ -56,8 +56,8 @@ func (e *execFlags) addFlags(f *flag.FlagSet) {
 	e.daemon.Log.AddFlags(f)
 }
 
-// newExecCommand runs code in a session of the daemon and creates the session if it does not exist.
-func newExecCommand(f *flag.FlagSet) cmdkit.Action {
+// NewExecCommand runs code in a session of the daemon and creates the session if it does not exist.
+func NewExecCommand(f *flag.FlagSet) cmdkit.Action {
 	var o execFlags
 	o.addFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
@@ -206,8 +206,8 @@ func (v *turnView) reportEarlier(e timeline.Event, reply session.Reply) bool {
 	return true
 }
 
-// newInputCommand answers an input request of a session.
-func newInputCommand(f *flag.FlagSet) cmdkit.Action {
+// NewInputCommand answers an input request of a session.
+func NewInputCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	var lines cmdkit.CodeFlag
 	r.Flags.Var(&lines, "e", "`TEXT` the answer, instead of a line from standard input; several -e are several lines")

@@ -1,0 +1,11 @@
+// Package run has the commands that run code: repl alone, repl exec and repl input.
+//
+// # Goroutines
+//
+//	name        started by       ends when                        owns
+//	output      runToExit        the session is closed            standard output and error
+//	Ctrl-C      runToExit        the program is over              Ctrl-C
+//	stdin       newStdinReader   its read of stdin returns        standard input
+//
+// The last one is not waited for: a read of standard input cannot be stopped.
+package run
