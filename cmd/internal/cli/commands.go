@@ -13,6 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/jupytercmd"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/run"
+	"github.com/turnstone-repl/turnstone/cmd/internal/commands/sessions"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/worker"
 	"github.com/turnstone-repl/turnstone/workers/templates"
 )
@@ -23,22 +24,22 @@ func allCommands() []cmdkit.CommandInfo {
 	return []cmdkit.CommandInfo{
 		{Group: code, Args: "[FILE [ARG ...]]", Summary: "start Python or R here, or run a program", Details: replText, NewAction: newRootCommand},
 		{Group: ours, Name: "serve", Summary: "keep sessions alive at a private socket", Details: "It runs until Ctrl-C or repl daemon stop.", NewAction: daemoncmd.NewServeCommand},
-		{Group: ours, Name: "list", Summary: "list the sessions and their states", NewAction: newListCommand},
+		{Group: ours, Name: "list", Summary: "list the sessions and their states", NewAction: sessions.NewListCommand},
 		{Group: ours, Name: "exec", Args: "SESSION", Summary: "run code in a session, created if needed", Details: execText(), NewAction: run.NewExecCommand},
 		{Group: ours, Name: "input", Args: "SESSION", Summary: "answer an input request of a session", NewAction: run.NewInputCommand},
-		{Group: ours, Name: "grant", Args: "[SESSION]", Summary: "grant a session rights, or answer its request", Details: grantText, NewAction: newGrantCommand},
-		{Group: ours, Name: "attach", Args: "SESSION", Summary: "watch a session and type into it", Details: attachText, NewAction: newAttachCommand},
-		{Group: ours, Name: "view", Args: "[SESSION]", Summary: "open the sessions in your browser", Details: viewText, NewAction: newViewCommand},
-		{Group: ours, Name: "events", Args: "SESSION", Summary: "print a session's events; --json: one a line", NewAction: newEventsCommand},
-		{Group: ours, Name: "export", Args: "SESSION", Summary: "write successful inputs as script or notebook", NewAction: newExportCommand},
-		{Group: ours, Name: "files", Args: "SESSION [FILE]", Summary: "list or fetch the files that a session keeps", Details: filesText, NewAction: newFilesCommand},
-		{Group: ours, Name: "recover", Args: "[NAME]", Summary: "list crashed sessions, or write one's inputs", Details: recoverText, NewAction: newRecoverCommand},
-		{Group: ours, Name: "wait", Args: "SESSION", Summary: "wait until a session is idle", Details: waitText(), NewAction: newWaitCommand},
-		{Group: ours, Name: "interrupt", Args: "SESSION", Summary: "interrupt a session; its variables stay", NewAction: newInterruptCommand},
-		{Group: ours, Name: "reset", Args: "SESSION", Summary: "restart the runtime; the variables are lost", NewAction: newResetCommand},
-		{Group: ours, Name: "close", Args: "SESSION", Summary: "end a session", NewAction: newCloseCommand},
-		{Group: ours, Name: "clients", Args: "[SESSION]", Summary: "list connected clients and their sessions", NewAction: newClientsCommand},
-		{Group: ours, Name: "detach", Args: "[CLIENT]", Summary: "disconnect a client; its turns go on", Details: "repl clients lists the CLIENTs.", NewAction: newDetachCommand},
+		{Group: ours, Name: "grant", Args: "[SESSION]", Summary: "grant a session rights, or answer its request", Details: grantText, NewAction: sessions.NewGrantCommand},
+		{Group: ours, Name: "attach", Args: "SESSION", Summary: "watch a session and type into it", Details: attachText, NewAction: sessions.NewAttachCommand},
+		{Group: ours, Name: "view", Args: "[SESSION]", Summary: "open the sessions in your browser", Details: viewText, NewAction: sessions.NewViewCommand},
+		{Group: ours, Name: "events", Args: "SESSION", Summary: "print a session's events; --json: one a line", NewAction: sessions.NewEventsCommand},
+		{Group: ours, Name: "export", Args: "SESSION", Summary: "write successful inputs as script or notebook", NewAction: sessions.NewExportCommand},
+		{Group: ours, Name: "files", Args: "SESSION [FILE]", Summary: "list or fetch the files that a session keeps", Details: filesText, NewAction: sessions.NewFilesCommand},
+		{Group: ours, Name: "recover", Args: "[NAME]", Summary: "list crashed sessions, or write one's inputs", Details: recoverText, NewAction: sessions.NewRecoverCommand},
+		{Group: ours, Name: "wait", Args: "SESSION", Summary: "wait until a session is idle", Details: waitText(), NewAction: sessions.NewWaitCommand},
+		{Group: ours, Name: "interrupt", Args: "SESSION", Summary: "interrupt a session; its variables stay", NewAction: sessions.NewInterruptCommand},
+		{Group: ours, Name: "reset", Args: "SESSION", Summary: "restart the runtime; the variables are lost", NewAction: sessions.NewResetCommand},
+		{Group: ours, Name: "close", Args: "SESSION", Summary: "end a session", NewAction: sessions.NewCloseCommand},
+		{Group: ours, Name: "clients", Args: "[SESSION]", Summary: "list connected clients and their sessions", NewAction: sessions.NewClientsCommand},
+		{Group: ours, Name: "detach", Args: "[CLIENT]", Summary: "disconnect a client; its turns go on", Details: "repl clients lists the CLIENTs.", NewAction: sessions.NewDetachCommand},
 		{Group: ours, Name: "daemon", Args: "status|pause|resume|drain|stop", Summary: "show, pause or stop the daemon", Details: daemonText, NewAction: daemoncmd.NewDaemonControlCommand},
 		{Group: ours, Name: "service", Args: "install|uninstall|print [systemd|launchd]", Summary: "let systemd or launchd start repl serve", Details: "print also accepts the service manager of another system.", NewAction: daemoncmd.NewServiceCommand},
 		{Group: ours, Name: "remote", Args: "list|check|install|forget [REMOTE]", Summary: "manage daemons on other machines", Details: remoteText, NewAction: remote.NewRemoteCommand},

@@ -15,6 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/agents"
 	"github.com/turnstone-repl/turnstone/cmd/internal/commands/jupytercmd"
+	"github.com/turnstone-repl/turnstone/cmd/internal/commands/sessions"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
@@ -243,7 +244,7 @@ func (l *completionLine) sessionItems() []cmdkit.CompletionItem {
 	}
 	var found []cmdkit.CompletionItem
 	for _, s := range all {
-		found = append(found, cmdkit.CompletionItem{Word: s.Name, Description: strings.TrimSpace(s.Language + " " + stateText(s))})
+		found = append(found, cmdkit.CompletionItem{Word: s.Name, Description: strings.TrimSpace(s.Language + " " + sessions.StateText(s))})
 	}
 	return found
 }

@@ -1,4 +1,4 @@
-package cli
+package sessions
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// newListCommand lists the sessions of the daemon.
-func newListCommand(f *flag.FlagSet) cmdkit.Action {
+// NewListCommand lists the sessions of the daemon.
+func NewListCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		if _, err := r.ParseArgs(args); err != nil {
@@ -42,7 +42,7 @@ func newListCommand(f *flag.FlagSet) cmdkit.Action {
 			w := tabwriter.NewWriter(s.Out, 0, 8, 2, ' ', 0)
 			fmt.Fprintln(w, "NAME\tLANGUAGE\tSTATE\tGENERATION\tTURN\tAGE\tMEMORY\tSANDBOX\tWATCHERS\tKEYBOARD")
 			for _, one := range sessions {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%d\t%s\n", one.Name, one.Language, stateText(one), one.Generation, one.Turn,
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%d\t%s\n", one.Name, one.Language, StateText(one), one.Generation, one.Turn,
 					time.Since(one.OpenedAt).Round(time.Second), formatMegabytes(one.MemoryBytes), one.Confinement(), one.Watchers, cmdkit.PlainLine(one.WriteLockHolder))
 			}
 			return cmdkit.StatusDone, w.Flush()
@@ -50,8 +50,8 @@ func newListCommand(f *flag.FlagSet) cmdkit.Action {
 	}
 }
 
-// stateText describes the state of a session for a terminal.
-func stateText(s session.Info) string {
+// StateText describes the state of a session for a terminal.
+func StateText(s session.Info) string {
 	switch {
 	case s.State == session.StatePreparing:
 		return "being prepared"

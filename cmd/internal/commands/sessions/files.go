@@ -1,4 +1,4 @@
-package cli
+package sessions
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// newFilesCommand lists the files that a session keeps, or writes one. Files of a remote session
+// NewFilesCommand lists the files that a session keeps, or writes one. Files of a remote session
 // arrive over the daemon's own connection.
-func newFilesCommand(f *flag.FlagSet) cmdkit.Action {
+func NewFilesCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	path := r.Flags.String("output", "", cmdkit.OutputUsage)
 	r.Flags.StringVar(path, "o", "", "`FILE` same as --output")

@@ -1,4 +1,4 @@
-package cli
+package sessions
 
 import (
 	"context"
@@ -34,8 +34,8 @@ type crashedSession struct {
 // recoverFlags holds the flags of repl recover.
 type recoverFlags struct{ format, path string }
 
-// newRecoverCommand lists crashed sessions, or writes the inputs or the transcript of one.
-func newRecoverCommand(f *flag.FlagSet) cmdkit.Action {
+// NewRecoverCommand lists crashed sessions, or writes the inputs or the transcript of one.
+func NewRecoverCommand(f *flag.FlagSet) cmdkit.Action {
 	r := &daemonlink.DaemonCommand{Flags: f}
 	r.DaemonTarget.AddFlags(f)
 	r.IsAttended, r.StartsDaemon = true, true // the daemon was killed

@@ -1,4 +1,4 @@
-package cli
+package sessions
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// newExportCommand writes a session as a file for another program.
-func newExportCommand(f *flag.FlagSet) cmdkit.Action {
+// NewExportCommand writes a session as a file for another program.
+func NewExportCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	format := r.Flags.String("format", "", languages.FormatUsage())
 	path := r.Flags.String("output", "", cmdkit.OutputUsage)

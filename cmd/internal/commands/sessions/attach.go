@@ -1,4 +1,4 @@
-package cli
+package sessions
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// newAttachCommand lets a user watch a session of the daemon and type into it.
-func newAttachCommand(f *flag.FlagSet) cmdkit.Action {
+// NewAttachCommand lets a user watch a session of the daemon and type into it.
+func NewAttachCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	watch := r.Flags.Bool("watch", false, "only watch; needs no terminal")
 	exclusive := r.Flags.Bool("exclusive", false, "keep the write lock: no other client may write while you are attached")

@@ -1,4 +1,4 @@
-package cli
+package sessions
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// newEventsCommand prints a session's events as JSON lines, or its text.
-func newEventsCommand(f *flag.FlagSet) cmdkit.Action {
+// NewEventsCommand prints a session's events as JSON lines, or its text.
+func NewEventsCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	after := r.Flags.Uint64("after", 0, "`N` only events after this number")
 	live := r.Flags.Bool("follow", false, "also print new events, until Ctrl-C")

@@ -1,4 +1,4 @@
-package cli
+package sessions
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// newClientsCommand shows the clients of the daemon and their sessions.
-func newClientsCommand(f *flag.FlagSet) cmdkit.Action {
+// NewClientsCommand shows the clients of the daemon and their sessions.
+func NewClientsCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := cmdkit.ParseInterspersed(r.Flags, args)
@@ -79,8 +79,8 @@ func attachmentText(a client.ConnectedClient) string {
 	return strings.Join(all, "; ")
 }
 
-// newDetachCommand ends the connection of another client.
-func newDetachCommand(f *flag.FlagSet) cmdkit.Action {
+// NewDetachCommand ends the connection of another client.
+func NewDetachCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	lockHolder := r.Flags.String("lock-holder", "", "`SESSION` the client that holds the write lock of that session, instead of CLIENT")
 	return func(_ cmdkit.Streams, args []string) (int, error) {
@@ -117,8 +117,8 @@ func newDetachCommand(f *flag.FlagSet) cmdkit.Action {
 	}
 }
 
-// newWaitCommand waits until a session is idle.
-func newWaitCommand(f *flag.FlagSet) cmdkit.Action {
+// NewWaitCommand waits until a session is idle.
+func NewWaitCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	limit := r.Flags.Duration("timeout", 0, "`DURATION` give up after this time; 0 is never")
 	return func(s cmdkit.Streams, args []string) (int, error) {

@@ -1,4 +1,4 @@
-package cli
+package sessions
 
 import (
 	"bufio"
@@ -35,8 +35,8 @@ type grantFlags struct {
 	isRemote                     bool // the session is not on this machine
 }
 
-// newGrantCommand lets a user widen the sandbox of a running session.
-func newGrantCommand(f *flag.FlagSet) cmdkit.Action {
+// NewGrantCommand lets a user widen the sandbox of a running session.
+func NewGrantCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	var a grantFlags
 	f.StringVar(&a.write, "write", "", "`PATH` let the session write this directory or file")

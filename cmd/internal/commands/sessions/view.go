@@ -1,4 +1,4 @@
-package cli
+package sessions
 
 import (
 	"bufio"
@@ -21,8 +21,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/httpauth"
 )
 
-// newViewCommand serves the sessions of the daemon as a web UI.
-func newViewCommand(f *flag.FlagSet) cmdkit.Action {
+// NewViewCommand serves the sessions of the daemon as a web UI.
+func NewViewCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	noOpen := r.Flags.Bool("no-open", false, "print the link without opening a browser")
 	port := r.Flags.Int("port", 0, "`N` the local port; default a free one")

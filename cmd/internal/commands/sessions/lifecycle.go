@@ -1,4 +1,4 @@
-package cli
+package sessions
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// newInterruptCommand interrupts the running turn of a session.
-func newInterruptCommand(f *flag.FlagSet) cmdkit.Action {
+// NewInterruptCommand interrupts the running turn of a session.
+func NewInterruptCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	turn := r.Flags.Uint64("turn", 0, "`N` only if this turn is running")
 	return func(s cmdkit.Streams, args []string) (int, error) {
@@ -36,16 +36,16 @@ func newInterruptCommand(f *flag.FlagSet) cmdkit.Action {
 	}
 }
 
-// newResetCommand restarts a session's runtime.
-func newResetCommand(f *flag.FlagSet) cmdkit.Action {
+// NewResetCommand restarts a session's runtime.
+func NewResetCommand(f *flag.FlagSet) cmdkit.Action {
 	return newSessionCommand(f, func(ctx context.Context, c *client.Client, name string) error {
 		_, err := c.ResetSession(ctx, name)
 		return err
 	})
 }
 
-// newCloseCommand ends a session.
-func newCloseCommand(f *flag.FlagSet) cmdkit.Action {
+// NewCloseCommand ends a session.
+func NewCloseCommand(f *flag.FlagSet) cmdkit.Action {
 	return newSessionCommand(f, func(ctx context.Context, c *client.Client, name string) error {
 		return c.CloseSession(ctx, name)
 	})
