@@ -21,9 +21,9 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/environ"
 )
 
-// askpassEnv holds the path of a socket. ssh starts this program with the variable set and with a
+// AskpassEnv holds the path of a socket. ssh starts this program with the variable set and with a
 // question as its only argument, to ask the user.
-const AskpassEnv = "TURNSTONE_ASKPASS"
+const SocketVariable = "TURNSTONE_ASKPASS"
 
 const (
 	// questionTimeout bounds how long a question waits for the user.
@@ -67,8 +67,8 @@ type askpassResponse struct {
 	Text     string `json:"text,omitempty"`
 }
 
-// RunAskpass asks the user through the server and prints the answer for ssh.
-func RunAskpass(s cmdkit.Streams, at, prompt string) int {
+// Run asks the user through the server and prints the answer for ssh.
+func Run(s cmdkit.Streams, at, prompt string) int {
 	a, err := requestAnswer(at, askpassRequest{Prompt: prompt, Kind: os.Getenv("SSH_ASKPASS_PROMPT")})
 	if err != nil {
 		fmt.Fprintln(s.Err, "repl:", err)
@@ -124,11 +124,11 @@ type askpassServer struct {
 	lastDeclined  time.Time // guarded by mu: when the user last declined or did not answer
 }
 
-// StartAskpass shows the questions of a transport command without a terminal to the user, if the
+// Start shows the questions of a transport command without a terminal to the user, if the
 // user has a browser here. Otherwise no question is asked, and the command fails with its own
 // message. The returned function stops it.
-func StartAskpass(transport *remote.CommandDialer, log *slog.Logger) (end func()) {
-	transport.Env = append(environ.Without(os.Environ(), "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", AskpassEnv), "SSH_ASKPASS_REQUIRE=never")
+func Start(transport *remote.CommandDialer, log *slog.Logger) (end func()) {
+	transport.Env = append(environ.Without(os.Environ(), "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", SocketVariable), "SSH_ASKPASS_REQUIRE=never")
 	if !browserprompt.HasBrowser(os.Getenv) {
 		return func() {}
 	}
@@ -154,11 +154,11 @@ func newAskpassServer(transport *remote.CommandDialer, log *slog.Logger) (*askpa
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	a := &askpassServer{remote: transport.DisplayName(), program: filepath.Base(transport.Prefix[0]), dir: dir, listener: listener, log: log, open: openbrowser.OpenBrowser}
+	a := &askpassServer{remote: transport.DisplayName(), program: filepath.Base(transport.Prefix[0]), dir: dir, listener: listener, log: log, open: openbrowser.Open}
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	a.running.Go(a.serve)
 	transport.LastPrompt = a.lastAsked
-	transport.Env = append(environ.Without(transport.Env, "SSH_ASKPASS_REQUIRE"), "SSH_ASKPASS="+self, "SSH_ASKPASS_REQUIRE=force", AskpassEnv+"="+listener.Addr().String())
+	transport.Env = append(environ.Without(transport.Env, "SSH_ASKPASS_REQUIRE"), "SSH_ASKPASS="+self, "SSH_ASKPASS_REQUIRE=force", SocketVariable+"="+listener.Addr().String())
 	if os.Getenv("DISPLAY") == "" { // OpenSSH before 8.4 asks only if this is set
 		transport.Env = append(transport.Env, "DISPLAY=none:0")
 	}

@@ -24,8 +24,8 @@ func Main(args []string) int {
 }
 
 func dispatchCommand(s cmdkit.Streams, args []string) int {
-	if at := os.Getenv(askpass.AskpassEnv); at != "" && isAskpassCall(args) {
-		return askpass.RunAskpass(s, at, args[0])
+	if at := os.Getenv(askpass.SocketVariable); at != "" && isAskpassCall(args) {
+		return askpass.Run(s, at, args[0])
 	}
 	c := allCommands()[0]
 	if len(args) > 0 {

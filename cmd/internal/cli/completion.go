@@ -209,7 +209,7 @@ func (l *completionLine) placeholderValues(placeholder string) []cmdkit.Completi
 			}
 		}
 	default:
-		if placeholder == languages.LanguageChoices() {
+		if placeholder == languages.Choices() {
 			found = jupytercmd.KernelItems()
 		}
 		for w := range strings.SplitSeq(placeholder, "|") {

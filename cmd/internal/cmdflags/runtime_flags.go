@@ -77,7 +77,7 @@ func (r RuntimeFlags) FindLanguage(name string) (languages.Language, error) {
 	if custom, ok := r.Worker.FindWorker(name); ok {
 		return custom.ToLanguage(), nil
 	}
-	return languages.FindLanguage(name)
+	return languages.Find(name)
 }
 
 // NeedsSession reports whether a flag needs the supervisor.
@@ -118,7 +118,7 @@ func (r RuntimeFlags) RuntimeInDaemon(l languages.Language) string {
 
 // CheckExecutable rejects --python or --r for a language that the command line excludes.
 func (r RuntimeFlags) CheckExecutable(only languages.Language) error {
-	for _, other := range languages.AvailableLanguages() {
+	for _, other := range languages.Available() {
 		if name := r.InterpreterFor(other); name != "" && other.Name != only.Name {
 			return cmdkit.UsageErrorf("--%s %s does not match --lang %s", other.Name, name, only.Name)
 		}
@@ -180,7 +180,7 @@ func (r RuntimeFlags) chosenLanguages() (chosen []languages.Language, err error)
 	if r.Lang == "" {
 		return chosen, nil
 	}
-	l, err := languages.FindLanguage(r.Lang)
+	l, err := languages.Find(r.Lang)
 	if err == nil {
 		err = r.CheckExecutable(l)
 	}
@@ -192,7 +192,7 @@ func (r RuntimeFlags) LanguagesOrAll() (chosen []languages.Language, named bool,
 	if chosen, err = r.chosenLanguages(); err != nil || r.Lang != "" {
 		return chosen, true, err
 	}
-	for _, l := range languages.AvailableLanguages() {
+	for _, l := range languages.Available() {
 		if r.InterpreterFor(l) != "" {
 			chosen = append(chosen, l)
 		}
@@ -200,7 +200,7 @@ func (r RuntimeFlags) LanguagesOrAll() (chosen []languages.Language, named bool,
 	if len(chosen) > 0 {
 		return chosen, true, nil
 	}
-	chosen, err = languages.AllLanguages()
+	chosen, err = languages.All()
 	return chosen, false, err
 }
 
@@ -209,7 +209,7 @@ func (r RuntimeFlags) OfferedLanguages() ([]languages.Language, error) {
 	if chosen, err := r.chosenLanguages(); err != nil || len(chosen) > 0 {
 		return chosen, err
 	}
-	return languages.AllLanguages()
+	return languages.All()
 }
 
 // ForRemotes returns the flags for the additional remotes. They keep no directories or programs,

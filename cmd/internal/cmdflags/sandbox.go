@@ -175,7 +175,7 @@ func (sf *SandboxFlags) valueOrigin(f *flag.FlagSet, name string) string {
 	return name + " in " + string(UserConfigFile())
 }
 
-// settingsEnv set to noSettings makes a server of ours ignore the user's sandbox.toml.
+// SettingsEnv set to noSettings makes a server of ours ignore the user's sandbox.toml.
 const SettingsEnv, NoSettings = "TURNSTONE_SANDBOX_SETTINGS", "none"
 
 // UserConfigFile returns the user's sandbox.toml, or "" if it is ignored.
@@ -278,5 +278,5 @@ func TrySandboxHere(ctx context.Context, accept workers.SandboxMechanism) ([]str
 	return TrySandboxIn(ctx, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, AcceptMechanism: accept, NoNotice: true}, dir)
 }
 
-// probeTimeout bounds a trial of a sandbox, and each check of doctor.
+// ProbeTimeout bounds a trial of a sandbox, and each check of doctor.
 const ProbeTimeout = 10 * time.Second

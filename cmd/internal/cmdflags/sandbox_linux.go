@@ -4,5 +4,5 @@ import "github.com/turnstone-repl/turnstone/workers"
 
 const DefaultAgentLevel = workers.Workspace
 
-// weakerMechanism is the fallback that a user may choose if the full sandbox is not available.
+// WeakerMechanism is the fallback that a user may choose if the full sandbox is not available.
 const WeakerMechanism = workers.Landlock

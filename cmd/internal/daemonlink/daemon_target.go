@@ -56,10 +56,10 @@ type DaemonTarget struct {
 
 	RemoteDir string // where sessions start at the remote; "" is the daemon's own directory; set by dialer
 
-	// isAttended means that a user is at the terminal and may be asked there.
+	// IsAttended means that a user is at the terminal and may be asked there.
 	IsAttended bool
 
-	// startsDaemon means that a daemon is started at a remote if none is running.
+	// StartsDaemon means that a daemon is started at a remote if none is running.
 	StartsDaemon bool
 }
 
@@ -270,7 +270,7 @@ func commandOutput(ctx context.Context, words []string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// openTimeout bounds opening a session, including starting the daemon but not preparing the
+// OpenTimeout bounds opening a session, including starting the daemon but not preparing the
 // session.
 const OpenTimeout = 30 * time.Second
 

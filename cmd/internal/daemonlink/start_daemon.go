@@ -19,7 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// daemonIdleTimeout is how long a daemon that a client started stays without use. An agent that
+// DaemonIdleTimeout is how long a daemon that a client started stays without use. An agent that
 // starts again the next morning finds its session.
 const DaemonIdleTimeout = 24 * time.Hour
 

@@ -44,7 +44,7 @@ display = "Tcl"
 env = ["A=b"]
 extension = "tcl"
 `)
-		l, err := FindLanguage("TCLSH")
+		l, err := Find("TCLSH")
 		if err != nil || l.Name != "tcl" || l.Display != "Tcl" || l.Export.Extension != "tcl" || l.Export.Comment != "#" {
 			t.Fatalf("got %+v, %v", l, err)
 		}
@@ -62,7 +62,7 @@ extension = "tcl"
 		if _, err := l.Packages.Canonical([]string{"numpy"}); err == nil || !strings.Contains(err.Error(), "packages of Tcl cannot be installed here") {
 			t.Errorf("got %v", err)
 		}
-		names := slices.DeleteFunc(LanguageNames(), func(name string) bool { return strings.HasPrefix(name, JupyterPrefix) })
+		names := slices.DeleteFunc(Names(), func(name string) bool { return strings.HasPrefix(name, JupyterPrefix) })
 		if got := names; !slices.Equal(got, []string{"python", "r", "tcl"}) {
 			t.Errorf("got %v", got)
 		}
@@ -79,13 +79,13 @@ extension = "tcl"
 			"[workers.tcl\n": "line 1",
 		} {
 			writeWorkersFile(t, text)
-			if _, err := FindLanguage("tcl"); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := Find("tcl"); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: got %v, want %q", text, err, want)
 			}
-			if l, err := FindLanguage("python"); err != nil || l.Name != "python" {
+			if l, err := Find("python"); err != nil || l.Name != "python" {
 				t.Errorf("%s: python: %v", text, err)
 			}
-			if _, err := AllLanguages(); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := All(); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: all languages: got %v, want %q", text, err, want)
 			}
 		}

@@ -18,10 +18,10 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 )
 
-// jupyterPrefix marks the name of a Jupyter kernel where a language is expected.
+// JupyterPrefix marks the name of a Jupyter kernel where a language is expected.
 const JupyterPrefix = "jupyter:"
 
-// kernelWorker is the hidden command that is the worker of a Jupyter kernel.
+// KernelWorker is the hidden command that is the worker of a Jupyter kernel.
 const KernelWorker = "kernel-worker"
 
 // cutKernelPrefix returns the kernel that a language name stands for, in lower case.

@@ -11,7 +11,7 @@ import (
 func TestJupyterKernel(t *testing.T) {
 	t.Run("an installed kernel is a language", func(t *testing.T) {
 		kernelspecs.Install(t, map[string]string{"turnstone-basic": kernelspecs.Usable(t), "turnstone-bad": `{}`, "turnstone-gone": `{"argv":["/nowhere/at-all","{connection_file}"]}`})
-		l, err := FindLanguage("Jupyter:Turnstone-Basic")
+		l, err := Find("Jupyter:Turnstone-Basic")
 		if err != nil || l.Name != "jupyter:turnstone-basic" || l.Display != "Basic" || l.Export.Extension != "py" {
 			t.Fatalf("%+v, %v", l, err)
 		}
@@ -30,18 +30,18 @@ func TestJupyterKernel(t *testing.T) {
 			"jupyter:turnstone-bad":   "argv",
 			"jupyter:":                "Jupyter kernel",
 		} {
-			if _, err := FindLanguage(name); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := Find(name); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", name, err, want)
 			}
 		}
-		gone, err := FindLanguage("jupyter:turnstone-gone")
+		gone, err := Find("jupyter:turnstone-gone")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if s := gone.NewSpec("", "", RuntimeSettings{}); s.Err == nil || !strings.Contains(s.Err.Error(), "cannot be started") {
 			t.Error(s.Err)
 		}
-		if l := SessionLanguage("jupyter:of-another-machine"); l.Name != "jupyter:of-another-machine" || l.Export.Kernel != "of-another-machine" {
+		if l := OfSession("jupyter:of-another-machine"); l.Name != "jupyter:of-another-machine" || l.Export.Kernel != "of-another-machine" {
 			t.Errorf("%+v", l)
 		}
 	})

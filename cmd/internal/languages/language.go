@@ -27,7 +27,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// standardInput in place of a file means that the program is read from standard input.
+// StandardInput in place of a file means that the program is read from standard input.
 const StandardInput = "-"
 
 // A Language holds what the command must know about a language and no worker can tell.
@@ -38,37 +38,37 @@ type Language struct {
 	Continuation string   // the prompt for further lines of an input
 	Syntax       *lineedit.Syntax
 
-	// newSpec finds the runtime. executable and dir are the user's choices, or "".
+	// NewSpec finds the runtime. executable and dir are the user's choices, or "".
 	NewSpec func(executable, dir string, more RuntimeSettings) workers.Spec
 
-	// fileInput returns an input that runs a file as a program of its own. path is absolute or
+	// FileInput returns an input that runs a file as a program of its own. path is absolute or
 	// standardInput; name is the path as given. It may change how the runtime starts.
 	FileInput func(s *workers.Spec, path, name string, args []string) (input string, err error)
 
-	// optionInput returns an input for an option of the language's own command: -c and code, or -m
+	// OptionInput returns an input for an option of the language's own command: -c and code, or -m
 	// and a module. nil means that the language has no such options.
 	OptionInput func(option, text string, args []string) string
 
-	// processArgs returns the runtime's arguments to run a program as its own process. option is -c
+	// ProcessArgs returns the runtime's arguments to run a program as its own process. option is -c
 	// or -m, or "" for a file. nil means that all code runs in a worker.
 	ProcessArgs func(option, text string, args []string) []string
 
-	// translateInput translates what people type at other prompts into code of the language; an
+	// TranslateInput translates what people type at other prompts into code of the language; an
 	// error says what to type. nil changes nothing. Only a user's input is translated.
 	TranslateInput func(code string) (string, error)
 
-	// quitInput is an input that makes the runtime exit as at the end of a program.
+	// QuitInput is an input that makes the runtime exit as at the end of a program.
 	QuitInput string
 
-	// candidates returns the places that newSpec searches.
+	// Candidates returns the places that newSpec searches.
 	Candidates func(executable, dir string) []workers.Candidate
 
 	Export export.NotebookLanguage
 
-	// packages installs more packages.
+	// Packages installs more packages.
 	Packages *pkginstall.Tool
 
-	// dialect returns the code with which a worker is checked; a zero value checks less. It may
+	// Dialect returns the code with which a worker is checked; a zero value checks less. It may
 	// read a file.
 	Dialect func() (conformance.Dialect, error)
 }
@@ -86,17 +86,17 @@ func (l Language) hasName(name string) bool {
 	return name == l.Name || slices.Contains(l.aliases, name)
 }
 
-// AllLanguages returns all languages in the order of the help; the first is the default. An error
+// All returns all languages in the order of the help; the first is the default. An error
 // means that the user's file cannot be read and that its languages are missing.
-func AllLanguages() ([]Language, error) {
+func All() ([]Language, error) {
 	own, err := userLanguages()
 	return append(builtinLanguages(), own...), err
 }
 
-// AvailableLanguages returns all languages that can be determined, ignoring an unreadable user
+// Available returns all languages that can be determined, ignoring an unreadable user
 // file.
-func AvailableLanguages() []Language {
-	all, _ := AllLanguages()
+func Available() []Language {
+	all, _ := All()
 	return all
 }
 
@@ -382,13 +382,13 @@ func pythonString(s string) string {
 	return b.String()
 }
 
-// FindLanguage finds a language by one of its names, in upper or lower case. "" is the first
+// Find finds a language by one of its names, in upper or lower case. "" is the first
 // language.
-func FindLanguage(name string) (Language, error) {
+func Find(name string) (Language, error) {
 	if kernel, ok := cutKernelPrefix(name); ok {
 		return findKernel(kernel)
 	}
-	all, fileErr := AllLanguages()
+	all, fileErr := All()
 	if name == "" {
 		return all[0], nil
 	}
@@ -409,10 +409,10 @@ func FindLanguage(name string) (Language, error) {
 	return Language{}, cmdkit.UsageErrorf("unknown language %q (have %s); add one with --worker or in %s; a Jupyter kernel is %sNAME", name, strings.Join(names, ", "), workersFile(), JupyterPrefix)
 }
 
-// SessionLanguage returns the language of an existing session. This command may know nothing about
+// OfSession returns the language of an existing session. This command may know nothing about
 // its worker.
-func SessionLanguage(name string) Language {
-	l, err := FindLanguage(name)
+func OfSession(name string) Language {
+	l, err := Find(name)
 	if kernel, ok := cutKernelPrefix(name); ok && err != nil {
 		return kernelLanguage(kernelspec.KernelSpec{Name: kernel})
 	}
@@ -422,10 +422,10 @@ func SessionLanguage(name string) Language {
 	return l
 }
 
-// LanguageOfFile returns the language whose scripts have names like this, or "".
-func LanguageOfFile(path string) string {
+// OfFile returns the language whose scripts have names like this, or "".
+func OfFile(path string) string {
 	extension := strings.TrimPrefix(filepath.Ext(path), ".")
-	for _, l := range AvailableLanguages() {
+	for _, l := range Available() {
 		if extension != "" && extension != "txt" && strings.EqualFold(extension, l.Export.Extension) {
 			return l.Name
 		}
@@ -445,7 +445,7 @@ func (l LanguageFlag) String() string {
 
 // Set accepts an unknown name; it is rejected when the language is needed.
 func (l LanguageFlag) Set(name string) error {
-	if known, err := FindLanguage(name); err == nil && name != "" {
+	if known, err := Find(name); err == nil && name != "" {
 		name = known.Name
 	}
 	*l.Target = name
@@ -454,13 +454,13 @@ func (l LanguageFlag) Set(name string) error {
 
 // LangUsage describes --lang in the help of a command.
 func LangUsage() string {
-	return "`" + LanguageChoices() + "` the language"
+	return "`" + Choices() + "` the language"
 }
 
-// LanguageChoices returns the names of all languages, as the help shows a choice.
-func LanguageChoices() string {
+// Choices returns the names of all languages, as the help shows a choice.
+func Choices() string {
 	var names []string
-	for _, l := range AvailableLanguages() {
+	for _, l := range Available() {
 		names = append(names, l.Name)
 	}
 	return strings.Join(names, "|")
@@ -469,7 +469,7 @@ func LanguageChoices() string {
 // FormatUsage describes --format in the help of a command.
 func FormatUsage() string {
 	var all []string
-	for _, l := range AvailableLanguages() {
+	for _, l := range Available() {
 		for _, f := range l.Export.Formats() {
 			if !slices.Contains(all, f) {
 				all = append(all, f)
@@ -479,20 +479,20 @@ func FormatUsage() string {
 	return "`" + strings.Join(all, "|") + "` the format; default a script"
 }
 
-// HasLanguage reports whether a daemon currently has a language. It looks for a Jupyter kernel only
+// Has reports whether a daemon currently has a language. It looks for a Jupyter kernel only
 // if one is asked for.
-func HasLanguage(name string) bool {
+func Has(name string) bool {
 	if kernel, ok := strings.CutPrefix(name, JupyterPrefix); ok {
 		return slices.ContainsFunc(InstalledKernels(), func(k kernelspec.KernelSpec) bool { return k.Name == kernel })
 	}
-	return slices.ContainsFunc(AvailableLanguages(), func(l Language) bool { return l.Name == name })
+	return slices.ContainsFunc(Available(), func(l Language) bool { return l.Name == name })
 }
 
-// LanguageNames returns the languages that a daemon has. It finds the Jupyter kernels with its own
+// Names returns the languages that a daemon has. It finds the Jupyter kernels with its own
 // environment.
-func LanguageNames() []string {
+func Names() []string {
 	var names []string
-	for _, l := range AvailableLanguages() {
+	for _, l := range Available() {
 		names = append(names, l.Name)
 	}
 	for _, k := range InstalledKernels() {

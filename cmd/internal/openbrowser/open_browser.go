@@ -17,9 +17,9 @@ import (
 // browserTimeout bounds the program that opens a browser. Some run as long as the browser does.
 const browserTimeout = 10 * time.Second
 
-// OpenBrowser opens a link in the user's browser through a private file, because all users of a
+// Open opens a link in the user's browser through a private file, because all users of a
 // machine can read the arguments of programs. remove removes that file.
-func OpenBrowser(ctx context.Context, link string) (remove func(), err error) {
+func Open(ctx context.Context, link string) (remove func(), err error) {
 	remove = func() {}
 	dir := cmdkit.StateDir()
 	if dir == "" {

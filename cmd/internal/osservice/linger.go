@@ -20,5 +20,5 @@ func LingerState(ctx context.Context, uid string) (on, known bool) {
 // lingerTimeout bounds a call of loginctl.
 const lingerTimeout = 5 * time.Second
 
-// noLingerHint says what happens to sessions without lingering.
+// NoLingerHint says what happens to sessions without lingering.
 const NoLingerHint = "systemd ends your services, including repl serve, at your last logout; loginctl enable-linger keeps them running"

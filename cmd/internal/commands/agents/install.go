@@ -125,7 +125,7 @@ func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, erro
 			return nil, err
 		}
 		if len(with) > 0 && c.Lang == "" { // naming an interpreter does not choose the language
-			offered = languages.AvailableLanguages()
+			offered = languages.Available()
 		}
 		packages, err := with.CanonicalNames(offered)
 		for _, name := range packages {

@@ -121,7 +121,7 @@ func (d *daemonFlags) newBackend(ctx context.Context, o *mcpserver.Options, c cm
 	}
 	noMoreAsking := func() {}
 	if transport, ok := dialer.(*remote.CommandDialer); ok {
-		noMoreAsking = askpass.StartAskpass(transport, o.Logger)
+		noMoreAsking = askpass.Start(transport, o.Logger)
 	}
 	c.Dir = cmp.Or(c.Dir, d.RemoteDir)
 	link := client.New(dialer, starter)
@@ -173,7 +173,7 @@ func directoryName(dir string) string {
 // IsLanguage implements backend.DaemonChoices.
 func (c *daemonChoices) IsLanguage(name string) bool {
 	_, isCustom := c.runtime.Worker.FindWorker(name)
-	return isCustom || slices.Contains(languages.LanguageNames(), name)
+	return isCustom || slices.Contains(languages.Names(), name)
 }
 
 // NewParams implements backend.DaemonChoices.
@@ -201,7 +201,7 @@ func (c *daemonChoices) NewParams(lang, dir string, narrow func(*workers.Sandbox
 	}
 	if custom, ok := c.runtime.Worker.FindWorker(lang); ok {
 		p.Command = custom.Command
-	} else if l, err := languages.FindLanguage(lang); err == nil {
+	} else if l, err := languages.Find(lang); err == nil {
 		r := c.runtime
 		r.IsRemote, r.Dir = c.isRemote, p.Dir
 		p.Runtime = r.RuntimeInDaemon(l)
@@ -216,7 +216,7 @@ func (c *daemonChoices) CheckExisting(sandbox *workers.Sandbox, now session.Info
 
 // MissingPackages implements backend.DaemonChoices.
 func (c *daemonChoices) MissingPackages(has []string) ([]string, error) {
-	l, err := languages.FindLanguage(c.runtime.Lang)
+	l, err := languages.Find(c.runtime.Lang)
 	if err != nil {
 		return nil, err
 	}

@@ -182,8 +182,8 @@ func (o *serveOptions) serve(ctx context.Context, s cmdkit.Streams) (int, error)
 	defer sup.Close()
 	d, err := daemon.New(&daemon.Options{
 		Supervisor:         sup,
-		Languages:          cacheNames(languages.LanguageNames),
-		HasLanguage:        languages.HasLanguage,
+		Languages:          cacheNames(languages.Names),
+		HasLanguage:        languages.Has,
 		FindSpec:           specFor,
 		DaemonIdleTimeout:  o.idleExitTimeout,
 		SessionIdleTimeout: o.sessionIdleTimeout,

@@ -13,7 +13,7 @@ import (
 // A daemon offers an installed kernel as a language.
 func TestSpecFor_Kernel(t *testing.T) {
 	kernelspecs.Install(t, map[string]string{"turnstone-basic": kernelspecs.Usable(t)})
-	if names := languages.LanguageNames(); !slices.Contains(names, "jupyter:turnstone-basic") || names[0] != "python" {
+	if names := languages.Names(); !slices.Contains(names, "jupyter:turnstone-basic") || names[0] != "python" {
 		t.Errorf("%q", names)
 	}
 	s, err := specFor(client.CreateParams{Language: "jupyter:turnstone-basic", Dir: t.TempDir()})

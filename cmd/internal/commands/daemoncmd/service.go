@@ -19,7 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/userdirs"
 )
 
-// serviceIdleTimeout is how long a daemon that its clients start stays without use. It is long,
+// ServiceIdleTimeout is how long a daemon that its clients start stays without use. It is long,
 // because the sessions end with it.
 const ServiceIdleTimeout = 24 * time.Hour
 

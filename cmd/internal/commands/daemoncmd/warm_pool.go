@@ -34,7 +34,7 @@ func (w *warmPoolFlags) addKind(text string) error {
 	switch {
 	case !ok || err != nil || n < 1:
 		return fmt.Errorf("%q: use LANGUAGE=N, such as python=4", text)
-	case !languages.HasLanguage(name):
+	case !languages.Has(name):
 		return fmt.Errorf("unknown language %q", name)
 	case slices.ContainsFunc(w.kinds, func(k daemon.WarmPoolOptions) bool { return k.Language == name }):
 		return fmt.Errorf("%s is given twice", name)

@@ -187,7 +187,7 @@ func (j *jupyterFlags) kernelLanguages(s cmdkit.Streams) ([]languages.Language, 
 		return []languages.Language{l}, err
 	}
 	var found []languages.Language
-	for _, l := range languages.AvailableLanguages() {
+	for _, l := range languages.Available() {
 		if spec := l.NewSpec("", "", languages.RuntimeSettings{}); spec.Err != nil {
 			fmt.Fprintf(s.Err, "repl: no kernel for %s: %v\n", l.Display, spec.Err)
 			continue
@@ -205,15 +205,15 @@ func (j *jupyterFlags) languageOfSession() languages.Language {
 	defer cancel()
 	dialer, err := j.target.Dialer(ctx)
 	if err != nil {
-		return languages.AvailableLanguages()[0] // the kernel reports the reason
+		return languages.Available()[0] // the kernel reports the reason
 	}
 	if c, err := client.Dial(ctx, dialer); err == nil {
 		defer c.Close()
 		if now, err := c.GetSession(ctx, j.session); err == nil {
-			return languages.SessionLanguage(now.Language)
+			return languages.OfSession(now.Language)
 		}
 	}
-	return languages.AvailableLanguages()[0] // Jupyter requires one; the kernel reports the actual language
+	return languages.Available()[0] // Jupyter requires one; the kernel reports the actual language
 }
 
 // newKernelspec returns the kernelspec for a language.
@@ -368,7 +368,7 @@ func (j *jupyterFlags) createParams() (client.CreateParams, error) {
 		if !j.keepOnShutdown {
 			p.SessionIdleTimeoutMS = notebookIdleTimeout.Milliseconds()
 		}
-		p.Language = cmp.Or(p.Language, languages.AvailableLanguages()[0].Name)
+		p.Language = cmp.Or(p.Language, languages.Available()[0].Name)
 		if !j.target.IsRemote() {
 			p.Env = notebookEnv(os.Environ())
 		}
@@ -380,7 +380,7 @@ func (j *jupyterFlags) createParams() (client.CreateParams, error) {
 	if err != nil || p.Language == "" {
 		return p, err
 	}
-	l, err := languages.FindLanguage(p.Language)
+	l, err := languages.Find(p.Language)
 	if err != nil {
 		return p, err
 	}
@@ -420,7 +420,7 @@ func notebookSessionName(notebook, connection string) string {
 
 // jupyterLanguage returns what Jupyter must know about a language.
 func jupyterLanguage(name string) kernel.LanguageInfo {
-	l := languages.SessionLanguage(name)
+	l := languages.OfSession(name)
 	jupyter := cmp.Or(l.Export.JupyterName, name, "text")
 	short := strings.ToLower(jupyter)
 	k := kernel.LanguageInfo{Name: jupyter, MIME: "text/x-" + short, Lexer: short, Mode: short, NBConverter: "script", Extension: ".txt"}

@@ -100,7 +100,7 @@ func (e *execFlags) resolveFlags() (err error) {
 		e.lang = "r"
 	}
 	if !isCustom {
-		e.language, _ = languages.FindLanguage(e.lang)
+		e.language, _ = languages.Find(e.lang)
 	}
 	if err := e.runtime.CheckExecutable(e.language); err != nil {
 		return err
@@ -286,7 +286,7 @@ func createSession(ctx context.Context, s cmdkit.Streams, w daemonlink.DaemonTar
 
 // checkPackages returns an error if a session lacks packages that are requested.
 func checkPackages(session session.Info, with []string) error {
-	l := languages.SessionLanguage(session.Language)
+	l := languages.OfSession(session.Language)
 	has, err := l.Packages.Canonical(session.Packages)
 	if err != nil {
 		return err

@@ -71,7 +71,7 @@ func NewReplCommand(f *flag.FlagSet, nearestCommand func(name string) string) cm
 		c.IsProgram = g.hasProgram || !console.IsUsable()
 		c.AsProcess = g.hasProgram && !g.hasE && !g.interactive && len(servers.Sources) == 0 && !c.NeedsSession()
 		if g.isFile() && c.HasNoLanguage() {
-			c.Lang = languages.LanguageOfFile(g.fileArgs[0])
+			c.Lang = languages.OfFile(g.fileArgs[0])
 		}
 		lang, spec, err := c.ResolveRuntime()
 		if err != nil {
@@ -136,7 +136,7 @@ func checkFile(name string, nearestCommand func(name string) string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return cmdkit.UsageErrorf("cannot run %s: %v", name, errors.Unwrap(err))
 	}
-	if l, err := languages.FindLanguage(name); err == nil {
+	if l, err := languages.Find(name); err == nil {
 		return cmdkit.UsageErrorf("%q is neither a command nor a file; did you mean repl --lang %s?", name, l.Name)
 	}
 	if n := nearestCommand(name); n != "" {

@@ -70,7 +70,7 @@ func NewAttachCommand(f *flag.FlagSet) cmdkit.Action {
 					return cmdkit.StatusFailed, err
 				}
 			}
-			lang := languages.SessionLanguage(now.Language)
+			lang := languages.OfSession(now.Language)
 			o := terminal.TerminalOptions(lang, now.Dir)
 			o.Author, o.ReplayUntil, o.SessionStays = *self, now.LastSeq, true
 			status, err := console.Run(ctx, newAttachedSession(ctx, r, own.WithWriteLock(), now), o)

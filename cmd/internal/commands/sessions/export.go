@@ -42,7 +42,7 @@ func NewExportCommand(f *flag.FlagSet) cmdkit.Action {
 
 // writeSession writes a session of the daemon in a format. "" is the first format of its language.
 func writeSession(ctx context.Context, c *client.Client, w io.Writer, now session.Info, format string) error {
-	l := languages.SessionLanguage(now.Language)
+	l := languages.OfSession(now.Language)
 	if format == "" {
 		format = l.Export.Formats()[0]
 	}

@@ -148,7 +148,7 @@ func listCrashed(s cmdkit.Streams, crashed []crashedSession) error {
 
 // writeCrashed writes a session as repl export does.
 func writeCrashed(w io.Writer, l crashedSession, format string) error {
-	from := export.SessionFacts{Name: l.Name, Language: languages.SessionLanguage(l.Language).Export}
+	from := export.SessionFacts{Name: l.Name, Language: languages.OfSession(l.Language).Export}
 	extension := map[string]string{"script": from.Language.Extension, "notebook": export.Notebook, "text": export.Transcript}[format]
 	return l.readEvents(func(events iter.Seq[timeline.Event]) error { return export.Write(w, extension, from, events) })
 }

@@ -56,7 +56,7 @@ func NewViewCommand(f *flag.FlagSet) cmdkit.Action {
 				Export: func(ctx context.Context, w io.Writer, name, format string) error {
 					return exportSession(ctx, r.Link, w, name, format)
 				},
-				Formats: func(name string) []string { return languages.SessionLanguage(name).Export.Formats() },
+				Formats: func(name string) []string { return languages.OfSession(name).Export.Formats() },
 			})
 			if err != nil {
 				return cmdkit.StatusFailed, fmt.Errorf("cannot serve the web UI: %w", err)
@@ -84,7 +84,7 @@ func serveView(ctx context.Context, s cmdkit.Streams, served *webpage.Server, na
 	}
 	fmt.Fprintln(s.Err, "repl: "+hint)
 	if open {
-		remove, err := openbrowser.OpenBrowser(ctx, served.NewLoginLink(name))
+		remove, err := openbrowser.Open(ctx, served.NewLoginLink(name))
 		if err != nil {
 			fmt.Fprintln(s.Err, "repl: cannot open a browser: "+err.Error())
 		}

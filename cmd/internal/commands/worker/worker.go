@@ -20,7 +20,7 @@ import (
 // NewWorkerCommand helps people who write a worker.
 func NewWorkerCommand(f *flag.FlagSet) cmdkit.Action {
 	var c workerCheck
-	f.StringVar(&c.dialect, "dialect", "", "`"+languages.LanguageChoices()+"|FILE` the code for the checks: that of a language, or a JSON file; checks without code are skipped")
+	f.StringVar(&c.dialect, "dialect", "", "`"+languages.Choices()+"|FILE` the code for the checks: that of a language, or a JSON file; checks without code are skipped")
 	f.DurationVar(&c.timeout, "timeout", 10*time.Second, "`DURATION` time limit for each answer")
 	c.log.AddFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
@@ -68,7 +68,7 @@ func (c *workerCheck) loadDialect() (conformance.Dialect, error) {
 	if c.dialect == "" {
 		return conformance.Dialect{}, nil
 	}
-	l, err := languages.FindLanguage(c.dialect)
+	l, err := languages.Find(c.dialect)
 	if err == nil {
 		return l.Dialect()
 	}
