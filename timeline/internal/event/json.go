@@ -12,6 +12,20 @@ import (
 
 // eventJSON is the JSON form of an Event. Type says which of the other fields are set.
 type eventJSON struct {
+	headerJSON
+	contentJSON
+	inputJSON
+	accessJSON
+	outcomeJSON
+	limitJSON
+	callJSON
+	progressJSON
+	workerJSON
+	rangeJSON
+}
+
+// headerJSON has the fields of every event, whatever its type is.
+type headerJSON struct {
 	Seq          Seq       `json:"seq"`
 	At           time.Time `json:"at,omitzero"`
 	Generation   uint64    `json:"generation,omitempty"`
@@ -20,7 +34,10 @@ type eventJSON struct {
 	Silent       bool      `json:"silent,omitempty"`
 	Line         int       `json:"line,omitempty"`
 	Type         string    `json:"type"`
+}
 
+// contentJSON has the fields of text and displays: what the code wrote.
+type contentJSON struct {
 	Stream string   `json:"stream,omitempty"` // "stderr"; empty means stdout
 	Text   string   `json:"text,omitempty"`   // of text, input_line
 	Data   dataJSON `json:"data,omitzero"`    // of a display, and of text that is not UTF-8
@@ -31,7 +48,10 @@ type eventJSON struct {
 	Result  bool            `json:"result,omitempty"`
 	Title   string          `json:"title,omitempty"`
 	Omitted map[string]Blob `json:"omitted,omitempty"`
+}
 
+// inputJSON has the fields of inputs, of requests for input, and of the terminal.
+type inputJSON struct {
 	Input  string `json:"input,omitempty"`
 	Bytes  int64  `json:"bytes,omitempty"`
 	Author string `json:"author,omitempty"`
@@ -45,7 +65,10 @@ type eventJSON struct {
 	InputRequest Seq    `json:"input_request,omitempty"` // the ID of a request that has ended
 
 	On bool `json:"on,omitempty"`
+}
 
+// accessJSON has the fields of denied and granted access, and of its request.
+type accessJSON struct {
 	PermissionID uint64 `json:"permission_id,omitempty"`
 	Op           string `json:"op,omitempty"`
 	Path         string `json:"path,omitempty"`
@@ -58,28 +81,43 @@ type eventJSON struct {
 	Read         string `json:"read,omitempty"`
 	Write        string `json:"write,omitempty"`
 	Always       bool   `json:"always,omitempty"`
+}
 
+// outcomeJSON has the fields that say how something ended, and its message.
+type outcomeJSON struct {
 	Outcome   Outcome `json:"outcome,omitempty"`
 	Name      string  `json:"name,omitempty"`
 	Message   string  `json:"message,omitempty"`
 	ElapsedMS int64   `json:"elapsed_ms,omitempty"`
+}
 
+// limitJSON has the fields of a limit that a session came close to.
+type limitJSON struct {
 	Used        int64     `json:"used,omitempty"`
 	Max         int64     `json:"max,omitempty"`
 	AllSessions bool      `json:"all_sessions,omitempty"`
 	Step        LimitStep `json:"step,omitempty"`
 	Program     string    `json:"program,omitempty"`
+}
 
+// callJSON has the fields that count the calls of a host function.
+type callJSON struct {
 	Count     int   `json:"count,omitempty"`
 	Failed    int   `json:"failed,omitempty"`
 	Cancelled int   `json:"cancelled,omitempty"`
 	Sent      int64 `json:"sent,omitempty"`
 	Received  int64 `json:"received,omitempty"`
+}
 
+// progressJSON has the fields of progress and preparation, and the level of an interrupt.
+type progressJSON struct {
 	Level    int     `json:"level,omitempty"`
 	Progress float64 `json:"progress,omitempty"`
 	Total    float64 `json:"total,omitempty"`
+}
 
+// workerJSON has the fields of a worker that starts or has ended.
+type workerJSON struct {
 	Worker       string `json:"worker,omitempty"`
 	Reason       string `json:"reason,omitempty"`
 	ExitCode     int    `json:"exit_code,omitempty"`
@@ -88,7 +126,10 @@ type eventJSON struct {
 	LastLine     string `json:"last_line,omitempty"`
 	NeverReady   bool   `json:"never_ready,omitempty"`
 	PeakRSSBytes int64  `json:"peak_rss_bytes,omitempty"`
+}
 
+// rangeJSON has the fields of a gap, and of events that were left out.
+type rangeJSON struct {
 	From      Seq `json:"from,omitempty"`
 	To        Seq `json:"to,omitempty"`
 	FirstLine int `json:"first_line,omitempty"`
@@ -117,7 +158,7 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 }
 
 func (e Event) toJSON() eventJSON {
-	w := eventJSON{Seq: e.Seq, At: e.At, Generation: e.Generation, Turn: e.Turn, BetweenTurns: e.BetweenTurns, Silent: e.Silent, Line: e.Line}
+	w := eventJSON{headerJSON: headerJSON{Seq: e.Seq, At: e.At, Generation: e.Generation, Turn: e.Turn, BetweenTurns: e.BetweenTurns, Silent: e.Silent, Line: e.Line}}
 	if e.Body == nil {
 		return w
 	}
@@ -193,21 +234,22 @@ type jsonFields struct {
 }
 
 // jsonNames maps the names in JSON to the fields of an eventJSON.
-var jsonNames = sync.OnceValue(func() map[string]int {
-	t, names := reflect.TypeFor[eventJSON](), make(map[string]int)
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		names[name] = i
+var jsonNames = sync.OnceValue(func() map[string][]int {
+	names := make(map[string][]int)
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[eventJSON]()) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
+			names[name] = field.Index
+		}
 	}
 	return names
 })
 
 func (f jsonFields) field(name string) reflect.Value {
-	i, ok := jsonNames()[name]
+	index, ok := jsonNames()[name]
 	if !ok {
 		panic("timeline: eventJSON has no field " + name)
 	}
-	return f.event.Field(i)
+	return f.event.FieldByIndex(index)
 }
 
 func (f jsonFields) visitText(name string, v *string) {
