@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,5 +41,40 @@ func TestNewProof_EndedProcess(t *testing.T) {
 	err = RequestProof(t.Context(), conn, CanonicalAddress(socket), k)
 	if e, ok := errors.AsType[*UnprovenError](err); !ok || !strings.Contains(e.Reason, "has ended") {
 		t.Errorf("got %v, want that nothing is proved", err)
+	}
+}
+
+// The runtime signals its own threads. A poll that such a signal meets says nothing about the client.
+func TestNewProof_Signals(t *testing.T) {
+	t.Parallel()
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(ends[0])
+	defer unix.Close(ends[1])
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	thread, done, stopped := unix.Gettid(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				_ = unix.Tgkill(unix.Getpid(), thread, unix.SIGURG)
+			}
+		}
+	}()
+	for range 20_000 {
+		if err = checkAlive(ends[0]); err != nil {
+			break
+		}
+	}
+	close(done)
+	<-stopped
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -31,7 +31,10 @@ func checkAlive(fd int) error {
 		defer unix.Close(process)
 		ended := []unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}
 		var n int
-		if n, err = unix.Poll(ended, 0); err == nil && n > 0 {
+		for n, err = unix.Poll(ended, 0); errors.Is(err, unix.EINTR); { // any signal that is pending
+			n, err = unix.Poll(ended, 0)
+		}
+		if err == nil && n > 0 {
 			err = unix.ESRCH
 		}
 	}
