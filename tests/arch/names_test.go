@@ -150,8 +150,6 @@ func TestNames(t *testing.T) {
 	t.Run("a method's name is on five types at most", func(t *testing.T) {
 		c := check(t, exceptions{
 			"addEvent":      "an event goes through a chain of readers, each of which adds it to its own result",
-			"AddFlags":      "each group of flags defines its own",
-			"addFlags":      "each group of flags defines its own",
 			"answerRequest": "each kind of worker and front end answers the same requests",
 			"startTurn":     "a turn is started on each layer",
 		})

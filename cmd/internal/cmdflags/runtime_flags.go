@@ -36,8 +36,7 @@ func (r *RuntimeFlags) AddFlags(f *flag.FlagSet) {
 	r.AddInterpreterFlags(f)
 	f.StringVar(&r.Dir, "dir", "", "`DIR` the working directory of the session")
 	f.StringVar(&r.InitFile, "init", "", "`FILE` run this file whenever the session starts")
-	r.SandboxFlags.AddFlags(f)
-	r.Limits.AddFlags(f)
+	cmdkit.AddFlagGroups(f, &r.SandboxFlags, &r.Limits)
 	f.StringVar(&r.EnvFile, "env-file", "", "`FILE` variables for the session, in lines NAME=VALUE")
 }
 

@@ -61,24 +61,22 @@ type mcpFlags struct {
 	log        cmdflags.LogFlags
 }
 
-func (m *mcpFlags) addFlags(f *flag.FlagSet) {
+func (m *mcpFlags) AddFlags(f *flag.FlagSet) {
 	m.flags = f
 	m.runtime.AddFlags(f)
 	m.runtime.SandboxFlags.UseAgentDefaults(f)
 	f.StringVar(&m.sessionDir, "session-dir", "", cmdkit.SessionDirUsage)
 	f.IntVar(&m.imageSize, "max-image-size", 0, fmt.Sprintf("`N` shrink larger images to this many pixels a side; 0 is %d, -1 never shrinks", mcpserver.DefaultImageSide))
 	f.StringVar(&m.stdin, "stdin", string(mcpserver.StdinAuto), stdinUsage())
-	m.daemon.addFlags(f)
-	m.web.addFlags(f)
+	cmdkit.AddFlagGroups(f, &m.daemon, &m.web)
 	f.Var(&m.packages, "with", cmdkit.WithUsage+"; needs --lang")
-	m.servers.AddFlags(f)
-	m.log.AddFlags(f)
+	cmdkit.AddFlagGroups(f, &m.servers, &m.log)
 }
 
 // NewMCPCommand serves agents over standard input and output, or over HTTP.
 func NewMCPCommand(f *flag.FlagSet) cmdkit.Action {
 	var o mcpFlags
-	o.addFlags(f)
+	o.AddFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		if err := cmdkit.ParseFlags(f, args); err != nil {
 			return cmdkit.StatusUsage, err

@@ -50,8 +50,8 @@ type daemonFlags struct {
 	daemonlink.DaemonTarget
 }
 
-// addFlags adds the flags. --daemon needs no value.
-func (d *daemonFlags) addFlags(f *flag.FlagSet) {
+// AddFlags adds the flags. --daemon needs no value.
+func (d *daemonFlags) AddFlags(f *flag.FlagSet) {
 	f.BoolFunc("daemon", "`auto` keep sessions in the daemon of repl serve, where they outlive the client; auto starts it if needed, and it exits after "+text.DurationWords(daemonlink.DaemonIdleTimeout)+" without use", func(how string) error {
 		d.enabled, d.autoStart = how != "false", how == "auto"
 		if !slices.Contains([]string{"true", "false", "auto"}, how) {

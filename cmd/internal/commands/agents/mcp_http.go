@@ -25,7 +25,7 @@ type httpFlags struct {
 	idleTimeout time.Duration
 }
 
-func (hf *httpFlags) addFlags(f *flag.FlagSet) {
+func (hf *httpFlags) AddFlags(f *flag.FlagSet) {
 	f.StringVar(&hf.address, "http", "", "`ADDRESS:PORT` serve any number of clients over HTTP instead; they need the token of --token-file")
 	f.StringVar(&hf.tokenFile, "token-file", "", "`FILE` the file of the token, created if missing")
 	f.Var(&hf.hosts, "http-host", "`NAME` another name by which clients call this host; it also permits an ADDRESS on the network")

@@ -51,8 +51,7 @@ func NewServeCommand(f *flag.FlagSet) cmdkit.Action {
 	f.IntVar(&o.processes, "processes", 0, "`N` processes that all sessions may have together, counting threads")
 	f.IntVar(&o.cpus, "cpus", 0, "`N` processors that all sessions share")
 	f.BoolVar(&o.quiet, "quiet", false, "log only warnings")
-	o.servers.AddFlags(f)
-	o.warm.addFlags(f)
+	cmdkit.AddFlagGroups(f, &o.servers, &o.warm)
 	f.BoolVar(&o.detach, "detach", false, "run in the background, beyond the terminal and the login")
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		if err := cmdkit.ParseFlags(f, args); err != nil {

@@ -22,7 +22,7 @@ type warmPoolFlags struct {
 	code, dir string
 }
 
-func (w *warmPoolFlags) addFlags(f *flag.FlagSet) {
+func (w *warmPoolFlags) AddFlags(f *flag.FlagSet) {
 	f.Func("warm", "`KIND` keep sessions ready for clients that create one with the same settings, such as python=4; may be repeated", w.addKind)
 	f.StringVar(&w.code, "warm-code", "", "`CODE` run this in each ready session before a client gets it")
 	f.StringVar(&w.dir, "warm-dir", "", "`DIR` the directory of the first ready sessions; default the daemon's")

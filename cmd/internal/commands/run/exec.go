@@ -41,7 +41,7 @@ type execFlags struct {
 	sandbox  *workers.Sandbox
 }
 
-func (e *execFlags) addFlags(f *flag.FlagSet) {
+func (e *execFlags) AddFlags(f *flag.FlagSet) {
 	e.daemon = daemonlink.NewDaemonCommand(f)
 	f.Var(&e.code, "e", cmdkit.CodeUsage)
 	f.DurationVar(&e.wait, "wait", 24*time.Hour, "`DURATION` how long to wait for the end or an input request")
@@ -50,8 +50,7 @@ func (e *execFlags) addFlags(f *flag.FlagSet) {
 	e.runtime.AddInterpreterFlags(f)
 	f.StringVar(&e.runtime.Dir, "dir", "", "`DIR` the working directory of a session that exec creates; default this directory, or the daemon's at a remote")
 	f.DurationVar(&e.idleTimeout, "session-idle-timeout", 0, "`DURATION` close a session that exec creates after this time without use; 0 is the daemon's setting")
-	e.confinement.AddFlags(f)
-	e.limits.AddFlags(f)
+	cmdkit.AddFlagGroups(f, &e.confinement, &e.limits)
 	f.Var(&e.packages, "with", cmdkit.WithUsage)
 	e.daemon.Log.AddFlags(f)
 }
@@ -59,7 +58,7 @@ func (e *execFlags) addFlags(f *flag.FlagSet) {
 // NewExecCommand runs code in a session of the daemon and creates the session if it does not exist.
 func NewExecCommand(f *flag.FlagSet) cmdkit.Action {
 	var o execFlags
-	o.addFlags(f)
+	o.AddFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := o.daemon.ParseArgs(args, "SESSION")
 		if err == nil {

@@ -22,7 +22,7 @@ type programFlags struct {
 	hasE, hasC, hasProgram bool     // -e is set; -c or -m is set; any program is given
 }
 
-func (p *programFlags) addFlags(f *flag.FlagSet) {
+func (p *programFlags) AddFlags(f *flag.FlagSet) {
 	f.Var(&p.code, "e", cmdkit.CodeUsage)
 	f.StringVar(&p.cCode, "c", "", "`CODE` run this code as python -c does: values are not shown, and further words are its arguments")
 	f.StringVar(&p.module, "m", "", "`MODULE` run a module as python -m does; further words are its arguments")

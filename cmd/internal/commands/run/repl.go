@@ -26,7 +26,7 @@ func NewReplCommand(f *flag.FlagSet, nearestCommand func(name string) string) cm
 	var c cmdflags.RuntimeFlags
 	c.AddFlags(f)
 	var g programFlags
-	g.addFlags(f)
+	g.AddFlags(f)
 	var with cmdflags.PackageList
 	f.Var(&with, "with", cmdkit.WithUsage)
 	var servers cmdflags.ToolServerFlags
