@@ -83,7 +83,7 @@ func (s *Session) runCompiler(ctx context.Context, spec *workers.Spec) error {
 		return err
 	}
 	compilation := spec.Compilation
-	box, err := newConfinement(&workers.Spec{Path: compilation.Path, Dir: files, Sandbox: &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, NoNotice: true}}, &s.o, "", state, files)
+	box, err := newConfinement(&workers.Spec{Path: compilation.Path, Dir: files, Sandbox: &workers.Policy{Level: workers.ReadOnly, Network: workers.NetworkNone, NoNotice: true}}, &s.o, "", state, files)
 	if err != nil {
 		return err
 	}

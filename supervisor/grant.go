@@ -289,7 +289,7 @@ func (o *Options) checkWriteGrant(spec *workers.Spec, path string) (programs str
 }
 
 // sandboxWithHidden returns the sandbox of a spec with everything that it hides.
-func (o *Options) sandboxWithHidden(spec *workers.Spec) *workers.Sandbox {
+func (o *Options) sandboxWithHidden(spec *workers.Spec) *workers.Policy {
 	box := *spec.Sandbox
 	box.Hidden = slices.Concat(box.Hidden, o.serviceDirs(&box, specWorkspace(spec)))
 	return &box
@@ -354,7 +354,7 @@ func (o *Options) grantHintFor(name string, spec *workers.Spec) func(session.Gra
 // sandboxWithGrants returns a sandbox with the grants that users gave. It leaves out files and
 // directories that no longer exist or have been replaced, and returns them as missing, with a
 // notice for each.
-func (o *Options) sandboxWithGrants(spec *workers.Spec, grants []session.Grant) (_ *workers.Sandbox, missing []session.Grant, notices []string) {
+func (o *Options) sandboxWithGrants(spec *workers.Spec, grants []session.Grant) (_ *workers.Policy, missing []session.Grant, notices []string) {
 	sandbox := spec.Sandbox
 	if !sandbox.Confines() || len(grants) == 0 {
 		return sandbox, nil, nil

@@ -28,7 +28,7 @@ func TestCheckPath_QuotesNames(t *testing.T) {
 		link: strconv.Quote(link) + " leads to " + text.QuoteName(dir) + "; a user must confirm that",
 		gone: `"` + filepath.Join(dir, `b\u2800c`) + `" cannot be allowed: no such file or directory`,
 	} {
-		spec := workers.Spec{Dir: dir, Sandbox: &workers.Sandbox{Level: workers.Workspace}}
+		spec := workers.Spec{Dir: dir, Sandbox: &workers.Policy{Level: workers.Workspace}}
 		if _, err := new(Options).CheckPath(&spec, session.Grant{Write: path}); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // newEgressPolicy returns the egress policy of a session's sandbox; nil if the sandbox needs none.
-func (s *Session) newEgressPolicy(sandbox *workers.Sandbox) (*egress.Policy, error) {
+func (s *Session) newEgressPolicy(sandbox *workers.Policy) (*egress.Policy, error) {
 	if !sandbox.Confines() || sandbox.Network != workers.NetworkList {
 		return nil, nil
 	}

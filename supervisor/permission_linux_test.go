@@ -65,7 +65,7 @@ func runInSandbox(t *testing.T, test func(*testing.T, *sandboxFixture)) {
 			t.Fatal(err)
 		}
 	}
-	spec := workers.Spec{Dir: c.workspace, Sandbox: &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, AskUser: true}}
+	spec := workers.Spec{Dir: c.workspace, Sandbox: &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone, AskUser: true}}
 	runWithFakeWorker(t, &Options{Grants: c.grantStore, Env: []string{"HOME=" + filepath.Join(dir, "home")}}, spec, func(t *testing.T, s *Session, p *fakeProcess) {
 		c.T, c.session, c.process = t, s, p
 		p.sendReady()
@@ -905,7 +905,7 @@ func TestBeforeWrite(t *testing.T) {
 			o.BeforeWrite = now.beforeWrite
 			home := environ.Get(o.Env, "HOME")
 			for _, dir := range []string{"/", home, filepath.Dir(home), "/tmp", "/var/tmp"} {
-				box, err := newConfinement(&workers.Spec{Path: "/bin/sh", Dir: dir, Sandbox: &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Writable: []string{dir}}}, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
+				box, err := newConfinement(&workers.Spec{Path: "/bin/sh", Dir: dir, Sandbox: &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone, Writable: []string{dir}}}, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -48,7 +48,7 @@ const maxListedItems = 8
 // eachMechanism tries the mechanisms that can implement a sandbox until one works. It tries a
 // mechanism other than the first only if its user accepts that, and if this system lacks support
 // for the one before.
-func eachMechanism[T any](s *workers.Sandbox, try func(by workers.SandboxMechanism) (T, error)) (result T, err error) {
+func eachMechanism[T any](s *workers.Policy, try func(by workers.Mechanism) (T, error)) (result T, err error) {
 	if !s.Confines() {
 		return try("")
 	}
@@ -69,7 +69,7 @@ func eachMechanism[T any](s *workers.Sandbox, try func(by workers.SandboxMechani
 
 // newConfinement prepares the sandbox of a worker. own is the directory of the session, and files
 // is that of the worker.
-func newConfinement(spec *workers.Spec, o *Options, by workers.SandboxMechanism, own, files string) (c *confinement, err error) {
+func newConfinement(spec *workers.Spec, o *Options, by workers.Mechanism, own, files string) (c *confinement, err error) {
 	c = &confinement{release: func() {}}
 	sandbox := spec.Sandbox
 	if !sandbox.Confines() {
@@ -180,7 +180,7 @@ func (c *confinement) withholdVariables(env []string) {
 
 // prepareEgress prepares the egress of a sandbox whose network is a list of hosts. It returns the
 // replacements for files of the machine and whether the sandbox has egress.
-func (c *confinement) prepareEgress(policy *workers.Sandbox, by workers.SandboxMechanism, state string) (replaced map[string]string, hasEgress bool, err error) {
+func (c *confinement) prepareEgress(policy *workers.Policy, by workers.Mechanism, state string) (replaced map[string]string, hasEgress bool, err error) {
 	if policy.Network != workers.NetworkList {
 		return nil, false, nil
 	}
@@ -203,7 +203,7 @@ func (c *confinement) prepareEgress(policy *workers.Sandbox, by workers.SandboxM
 
 // newSandboxPlan plans the sandbox of a worker for a mechanism. The notices say first what the
 // mechanism lacks.
-func newSandboxPlan(policy *workers.Sandbox, origin plan.Origin, by workers.SandboxMechanism, spec *workers.Spec, hasEgress bool, o *Options) (*plan.Plan, []string, error) {
+func newSandboxPlan(policy *workers.Policy, origin plan.Origin, by workers.Mechanism, spec *workers.Spec, hasEgress bool, o *Options) (*plan.Plan, []string, error) {
 	sandboxPlan, notices, err := plan.NewPlan(policy, origin)
 	if err != nil {
 		return nil, nil, err
@@ -235,7 +235,7 @@ func newPrivateDirs(sandboxPlan *plan.Plan, exceptions []string) privateDirs {
 
 // serviceDirs returns the directories of the user's services and of Turnstone that are hidden from
 // a session in dir, regardless of what it may write.
-func (o *Options) serviceDirs(sandbox *workers.Sandbox, dir string) (hidden []string) {
+func (o *Options) serviceDirs(sandbox *workers.Policy, dir string) (hidden []string) {
 	home := environ.Get(o.Env, "HOME")
 	needed := []string{home, o.Dir}
 	getenv := environ.Getenv(o.Env)
@@ -280,7 +280,7 @@ func canHide(dir string, needed []string) bool {
 }
 
 // describeSandbox describes in one line what a session can access.
-func describeSandbox(writable []string, s *workers.Sandbox, tmp string, withheld []string) string {
+func describeSandbox(writable []string, s *workers.Policy, tmp string, withheld []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sandbox %s: ", s.Level)
 	if len(writable) > 0 {
@@ -335,18 +335,18 @@ func sysVObjectsLimit(l workers.Limits, o *Options) int64 {
 // TrySandbox starts and ends a program in a sandbox, in a directory. Nothing else shows what this
 // system allows. The error names the step that failed and a hint. The result has the notices that a
 // user of such a session would get. The program ends when ctx ends.
-func (sup *Supervisor) TrySandbox(ctx context.Context, sandbox *workers.Sandbox, dir string) ([]string, error) {
+func (sup *Supervisor) TrySandbox(ctx context.Context, sandbox *workers.Policy, dir string) ([]string, error) {
 	state, err := os.MkdirTemp(sup.o.Dir, "try-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = removeTree(state) }()
-	return eachMechanism(sandbox, func(by workers.SandboxMechanism) ([]string, error) {
+	return eachMechanism(sandbox, func(by workers.Mechanism) ([]string, error) {
 		return sup.trySandboxBy(ctx, sandbox, by, dir, state)
 	})
 }
 
-func (sup *Supervisor) trySandboxBy(ctx context.Context, sandbox *workers.Sandbox, by workers.SandboxMechanism, dir, state string) ([]string, error) {
+func (sup *Supervisor) trySandboxBy(ctx context.Context, sandbox *workers.Policy, by workers.Mechanism, dir, state string) ([]string, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ type worker struct {
 	sandboxNotices []string        // notices about its sandbox, for the session's users
 	missingGrants  []session.Grant // grants that its sandbox lacks
 	sandboxView
-	mechanism   workers.SandboxMechanism
+	mechanism   workers.Mechanism
 	proc        *launchResult
 	conn        *ipc.Conn
 	merger      *streamMerger
@@ -69,12 +69,12 @@ type worker struct {
 
 // startWorker starts a worker process.
 func (s *Session) startWorker(spec workers.Spec, grants []session.Grant, generation uint64, size session.Size) (*worker, error) {
-	return eachMechanism(spec.Sandbox, func(by workers.SandboxMechanism) (*worker, error) {
+	return eachMechanism(spec.Sandbox, func(by workers.Mechanism) (*worker, error) {
 		return s.startWorkerBy(by, spec, grants, generation, size)
 	})
 }
 
-func (s *Session) startWorkerBy(by workers.SandboxMechanism, spec workers.Spec, grants []session.Grant, generation uint64, size session.Size) (*worker, error) {
+func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, grants []session.Grant, generation uint64, size session.Size) (*worker, error) {
 	files := filepath.Join(s.dir, fmt.Sprintf("files-%d", generation))
 	if err := writeFiles(files, spec.Files); err != nil {
 		return nil, err

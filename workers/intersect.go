@@ -11,8 +11,8 @@ import (
 // Intersect returns a policy for a session in dir that allows only what both sandboxes allow.
 // narrowed reports whether other takes anything from s; if not, the policy is s. Links are not
 // followed: pass real paths.
-func (s *Sandbox) Intersect(other *Sandbox, dir string) (policy *Sandbox, narrowed bool) {
-	n := Sandbox{Level: Full, Network: NetworkFull, AskUser: true}
+func (s *Policy) Intersect(other *Policy, dir string) (policy *Policy, narrowed bool) {
+	n := Policy{Level: Full, Network: NetworkFull, AskUser: true}
 	if s.Confines() {
 		n = *s
 	}
@@ -49,7 +49,7 @@ func (s *Sandbox) Intersect(other *Sandbox, dir string) (policy *Sandbox, narrow
 }
 
 // writableDirs returns the directories that may be written, with all that is in them.
-func (s *Sandbox) writableDirs(dir string) []string {
+func (s *Policy) writableDirs(dir string) []string {
 	switch {
 	case !s.Confines():
 		return []string{string(filepath.Separator)}
@@ -60,7 +60,7 @@ func (s *Sandbox) writableDirs(dir string) []string {
 }
 
 // acceptedDirs returns the directories that may be written whatever is in them.
-func (s *Sandbox) acceptedDirs(dir string) []string {
+func (s *Policy) acceptedDirs(dir string) []string {
 	switch {
 	case !s.Confines():
 		return []string{string(filepath.Separator)}
@@ -71,7 +71,7 @@ func (s *Sandbox) acceptedDirs(dir string) []string {
 }
 
 // restrictWrites leaves of own only what lies in other as well.
-func (s *Sandbox) restrictWrites(other, own []string, dir string) (narrowed bool) {
+func (s *Policy) restrictWrites(other, own []string, dir string) (narrowed bool) {
 	var both []string
 	for _, a := range own {
 		for _, b := range other {
@@ -104,7 +104,7 @@ func (s *Sandbox) restrictWrites(other, own []string, dir string) (narrowed bool
 
 // restrictNetwork leaves only the network that other has as well. Where the user may add hosts they
 // still may, as to any session.
-func (s *Sandbox) restrictNetwork(other *Sandbox) (narrowed bool) {
+func (s *Policy) restrictNetwork(other *Policy) (narrowed bool) {
 	if !other.Confines() && (other == nil || other.Network != NetworkNone) || other.Network == NetworkFull || s.Network == NetworkNone {
 		return false
 	}

@@ -2,19 +2,19 @@ package workers
 
 import "fmt"
 
-// A SandboxMechanism is a sandbox implementation weaker than Linux namespaces. A session gets
+// A Mechanism is a sandbox implementation weaker than Linux namespaces. A session gets
 // one only if its user accepts it by name.
-type SandboxMechanism string
+type Mechanism string
 
 const (
 	// Landlock needs no user namespaces. It cannot protect a name in a writable directory, and
 	// the session has no private loopback, layers or terminals.
-	Landlock SandboxMechanism = "landlock"
+	Landlock Mechanism = "landlock"
 )
 
-// ParseSandboxMechanism returns the mechanism with this name; "" is none.
-func ParseSandboxMechanism(name string) (SandboxMechanism, error) {
-	switch m := SandboxMechanism(name); m {
+// ParseMechanism returns the mechanism with this name; "" is none.
+func ParseMechanism(name string) (Mechanism, error) {
+	switch m := Mechanism(name); m {
 	case "", Landlock:
 		return m, nil
 	}

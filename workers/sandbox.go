@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 )
 
-// A Sandbox describes what the code of a session may access. It is data: the supervisor
+// A Policy describes what the code of a session may access. It is data: the supervisor
 // enforces it, or refuses to start the worker.
-type Sandbox struct {
+type Policy struct {
 	// Level says which files may be written.
-	Level SandboxLevel
+	Level Level
 
 	// Workspace is the absolute path of the directory that a session of level Workspace may
 	// write; "" means Spec.Dir. The root, the home directory, their parents and the directory
@@ -62,7 +62,7 @@ type Sandbox struct {
 
 	// AcceptMechanism is the mechanism that the user accepts where namespaces are not available;
 	// "" accepts none, so that such a session does not start.
-	AcceptMechanism SandboxMechanism
+	AcceptMechanism Mechanism
 
 	// Hosts lists patterns of what a session with NetworkList may reach, in the form of
 	// ParseHostPattern, or PackageHosts.
@@ -73,21 +73,21 @@ type Sandbox struct {
 // packages: those in the user's own configuration, otherwise the public ones.
 const PackageHosts = "packages"
 
-// A SandboxLevel says how much of the machine a session may write.
-type SandboxLevel string
+// A Level says how much of the machine a session may write.
+type Level string
 
 const (
 	// ReadOnly sessions write nothing but temporary files and their own layers.
-	ReadOnly SandboxLevel = "read-only"
+	ReadOnly Level = "read-only"
 	// Workspace sessions may also write their workspace.
-	Workspace SandboxLevel = "workspace"
+	Workspace Level = "workspace"
 	// Full sessions have all permissions of their user: there is no sandbox.
-	Full SandboxLevel = "full"
+	Full Level = "full"
 )
 
-// ParseSandboxLevel returns the level with this name.
-func ParseSandboxLevel(name string) (SandboxLevel, error) {
-	switch l := SandboxLevel(name); l {
+// ParseLevel returns the level with this name.
+func ParseLevel(name string) (Level, error) {
+	switch l := Level(name); l {
 	case ReadOnly, Workspace, Full:
 		return l, nil
 	}
@@ -119,10 +119,10 @@ const (
 )
 
 // Confines reports whether there is anything to enforce.
-func (s *Sandbox) Confines() bool { return s != nil && s.Level != Full }
+func (s *Policy) Confines() bool { return s != nil && s.Level != Full }
 
 // String describes the permissions in a few words.
-func (s *Sandbox) String() string {
+func (s *Policy) String() string {
 	if !s.Confines() {
 		return string(Full)
 	}
@@ -152,11 +152,11 @@ func (s *Sandbox) String() string {
 }
 
 // Validate returns an error for a sandbox that makes no sense.
-func (s *Sandbox) Validate() error {
+func (s *Policy) Validate() error {
 	if s == nil {
 		return nil
 	}
-	if _, err := ParseSandboxLevel(string(s.Level)); err != nil {
+	if _, err := ParseLevel(string(s.Level)); err != nil {
 		return fmt.Errorf("workers: %w", err)
 	}
 	if n := s.Network; n != NetworkNone && n != NetworkList && n != NetworkFull && (n != "" || s.Confines()) {
@@ -165,7 +165,7 @@ func (s *Sandbox) Validate() error {
 	if h := s.Home; h != "" && h != HomeDocuments && h != HomeTools {
 		return fmt.Errorf("workers: unknown home %q of a sandbox; use documents or tools", h)
 	}
-	if _, err := ParseSandboxMechanism(string(s.AcceptMechanism)); err != nil {
+	if _, err := ParseMechanism(string(s.AcceptMechanism)); err != nil {
 		return fmt.Errorf("workers: %w", err)
 	}
 	if err := s.validateHosts(); err != nil {
@@ -190,7 +190,7 @@ func (s *Sandbox) Validate() error {
 // maxHosts bounds the patterns of one session: each connection is compared with all.
 const maxHosts = 1000
 
-func (s *Sandbox) validateHosts() error {
+func (s *Policy) validateHosts() error {
 	if len(s.Hosts) > 0 && s.Network != NetworkList {
 		return fmt.Errorf("workers: hosts need the network list, but this sandbox has %q", s.Network)
 	}

@@ -11,28 +11,28 @@ import (
 func TestSandbox_Validate(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
-		sandbox workers.Sandbox
+		sandbox workers.Policy
 		want    string
 	}{
-		{workers.Sandbox{}, "unknown sandbox"},
-		{workers.Sandbox{Level: "strict"}, `unknown sandbox "strict"; use read-only, workspace or full`},
-		{workers.Sandbox{Level: workers.Workspace}, "unknown network"},
-		{workers.Sandbox{Level: workers.Full, Writable: []string{"/x"}}, "may read and write everything"},
-		{workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Hidden: []string{"x"}}, "is not absolute"},
-		{workers.Sandbox{Level: workers.Full, Readable: []string{"/x"}}, "may read and write everything"},
-		{workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Readable: []string{"x"}}, "is not absolute"},
-		{workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Home: "all"}, `unknown home "all" of a sandbox; use documents or tools`},
-		{workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Workspace: "x"}, `the workspace "x" is not an absolute path`},
-		{workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, Hosts: []string{"a.org"}}, "hosts need the network list"},
-		{workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, Hosts: []string{"a.org/x"}}, "is not a host"},
-		{workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkList, Hosts: make([]string, 1001)}, "may list 1000 hosts"},
+		{workers.Policy{}, "unknown sandbox"},
+		{workers.Policy{Level: "strict"}, `unknown sandbox "strict"; use read-only, workspace or full`},
+		{workers.Policy{Level: workers.Workspace}, "unknown network"},
+		{workers.Policy{Level: workers.Full, Writable: []string{"/x"}}, "may read and write everything"},
+		{workers.Policy{Level: workers.ReadOnly, Network: workers.NetworkNone, Hidden: []string{"x"}}, "is not absolute"},
+		{workers.Policy{Level: workers.Full, Readable: []string{"/x"}}, "may read and write everything"},
+		{workers.Policy{Level: workers.ReadOnly, Network: workers.NetworkNone, Readable: []string{"x"}}, "is not absolute"},
+		{workers.Policy{Level: workers.ReadOnly, Network: workers.NetworkNone, Home: "all"}, `unknown home "all" of a sandbox; use documents or tools`},
+		{workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone, Workspace: "x"}, `the workspace "x" is not an absolute path`},
+		{workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone, Hosts: []string{"a.org"}}, "hosts need the network list"},
+		{workers.Policy{Level: workers.Workspace, Network: workers.NetworkList, Hosts: []string{"a.org/x"}}, "is not a host"},
+		{workers.Policy{Level: workers.Workspace, Network: workers.NetworkList, Hosts: make([]string, 1001)}, "may list 1000 hosts"},
 	} {
 		spec := workers.Spec{Name: "x", Path: "/bin/x", Sandbox: &row.sandbox}
 		if err := spec.Validate(); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%+v: got %v, want %q", row.sandbox, err, row.want)
 		}
 	}
-	for _, fine := range []*workers.Sandbox{nil, {Level: workers.Full}, {Level: workers.Workspace, Network: workers.NetworkFull, Workspace: "/x"}, {Level: workers.ReadOnly, Network: workers.NetworkList, Hosts: []string{"packages", "*.a.org:80"}}} {
+	for _, fine := range []*workers.Policy{nil, {Level: workers.Full}, {Level: workers.Workspace, Network: workers.NetworkFull, Workspace: "/x"}, {Level: workers.ReadOnly, Network: workers.NetworkList, Hosts: []string{"packages", "*.a.org:80"}}} {
 		if err := fine.Validate(); err != nil {
 			t.Errorf("%+v: got %v, want none", fine, err)
 		}

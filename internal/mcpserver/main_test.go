@@ -91,7 +91,7 @@ type setup struct {
 	neverReads bool // the client never reads
 	hasBrowser bool
 	log        io.Writer
-	sandbox    *workers.Sandbox // of specs
+	sandbox    *workers.Policy // of specs
 	backend    backend.Backend  // nil: the sessions are the server's own
 
 	prepare func(context.Context, func(workers.PreparationProgress)) (workers.PreparationResult, error) // prepares every session

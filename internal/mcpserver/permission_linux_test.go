@@ -35,7 +35,7 @@ func newConfinedSetup(t *testing.T) (s setup, outside string, grants *memoryGran
 	}
 	grants = &memoryGrants{}
 	s.dir = work
-	s.sandbox = &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, AskUser: true}
+	s.sandbox = &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone, AskUser: true}
 	s.sup.Grants = grants
 	s.specs = map[string]func(string) workers.Spec{"fake": func(dir string) workers.Spec {
 		spec := fakeSpec(nil)(dir)

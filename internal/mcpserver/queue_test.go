@@ -279,7 +279,7 @@ type slowBackend struct {
 	pollReleased chan struct{} // ends a poll
 }
 
-func (b *slowBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*backend.SessionHandle, error) {
+func (b *slowBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Policy) *workers.Policy, _ func(string)) (*backend.SessionHandle, error) {
 	s, err := b.sup.Open(ctx, name, fakeworker.NewSpec(testBinary(), nil))
 	if err != nil {
 		return nil, err

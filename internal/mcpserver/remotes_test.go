@@ -37,7 +37,7 @@ func (b *listOnlyBackend) recordAsked(what string) {
 
 func (b *listOnlyBackend) Remotes() []string { return b.remotes }
 
-func (b *listOnlyBackend) Open(_ context.Context, name, lang, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*backend.SessionHandle, error) {
+func (b *listOnlyBackend) Open(_ context.Context, name, lang, _ string, _ func(*workers.Policy) *workers.Policy, _ func(string)) (*backend.SessionHandle, error) {
 	b.recordAsked(name)
 	if lang == "" {
 		return nil, session.ErrClosed

@@ -38,7 +38,7 @@ type Options struct {
 	Specs map[string]func(dir string) workers.Spec
 
 	// Sandbox is the sandbox of the specs, and of a backend's sessions.
-	Sandbox *workers.Sandbox
+	Sandbox *workers.Policy
 
 	// CanConfine means that sessions can be confined on this system, as a client may ask.
 	CanConfine bool

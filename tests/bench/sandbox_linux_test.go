@@ -23,7 +23,7 @@ func BenchmarkStart_InASandbox(b *testing.B) {
 	sup, work := newSupervisor(b)
 	spec := python.Spec(python.Options{Path: path})
 	spec.Dir = work
-	start := func(s *workers.Sandbox) time.Duration {
+	start := func(s *workers.Policy) time.Duration {
 		spec.Sandbox = s
 		began := time.Now()
 		session, err := sup.Open(b.Context(), "bench", spec)
@@ -92,7 +92,7 @@ func BenchmarkTurn_InASandbox(b *testing.B) {
 	sup, work := newSupervisor(b)
 	arms := []struct {
 		unit    string
-		sandbox *workers.Sandbox
+		sandbox *workers.Policy
 		limits  workers.Limits
 		session *supervisor.Session
 		took    []time.Duration
@@ -148,7 +148,7 @@ def opens(flags):
 open('file', 'w').close()
 print(opens(os.O_WRONLY), opens(os.O_WRONLY | os.O_CREAT), opens(os.O_RDONLY))
 `
-	for name, sandbox := range map[string]*workers.Sandbox{"plain": nil, "sandbox": confinedWorkspace()} {
+	for name, sandbox := range map[string]*workers.Policy{"plain": nil, "sandbox": confinedWorkspace()} {
 		spec := python.Spec(python.Options{Path: path})
 		spec.Dir, spec.Sandbox = work, sandbox
 		s, err := sup.Open(b.Context(), name, spec)
@@ -187,6 +187,6 @@ func newSupervisor(b *testing.B) (_ *supervisor.Supervisor, work string) {
 	return sup, work
 }
 
-func confinedWorkspace() *workers.Sandbox {
-	return &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}
+func confinedWorkspace() *workers.Policy {
+	return &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone}
 }

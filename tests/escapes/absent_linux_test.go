@@ -89,7 +89,7 @@ func TestProtectedNames(t *testing.T) {
 	t.Run("can be made without a sandbox", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
-		r := openSession(t, m, &workers.Sandbox{Level: workers.Full})
+		r := openSession(t, m, &workers.Policy{Level: workers.Full})
 		r.RunCode(t, attackCode)
 		path := absentNames(m)[0]
 		for what, code := range nameAttacks {

@@ -35,7 +35,7 @@ func newHint(name, _ string, g session.Grant) string {
 
 // openSession starts a Python session on a machine, and defines the function that runs one probe in
 // it.
-func openSession(t testing.TB, m *machine, sandbox *workers.Sandbox) *sessionkit.TestSession {
+func openSession(t testing.TB, m *machine, sandbox *workers.Policy) *sessionkit.TestSession {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: interpreter})
 	spec.Dir, spec.Sandbox = m.work, sandbox
@@ -51,8 +51,8 @@ def probe(name):
 	return r
 }
 
-func newSandbox(m *machine) *workers.Sandbox {
-	return &workers.Sandbox{
+func newSandbox(m *machine) *workers.Policy {
+	return &workers.Policy{
 		Level: workers.Workspace, Workspace: m.work, Network: workers.NetworkNone,
 		Writable: []string{m.named}, Hidden: []string{filepath.Join(m.home, "mine")},
 	}
@@ -124,7 +124,7 @@ func TestSandbox(t *testing.T) {
 	t.Run("the probes succeed without it", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
-		r := openSession(t, m, &workers.Sandbox{Level: workers.Full})
+		r := openSession(t, m, &workers.Policy{Level: workers.Full})
 		for _, name := range []string{
 			"read_key", "read_credentials", "read_by_a_symlink", "read_in_a_layer", "environment_of_a_process_outside", "see_a_process_outside", "secret_in_the_environment",
 			"state_of_other_sessions", "write_home", "write_by_a_symlink_out", "write_git_hook", "write_submodule_hook", "write_nested_hook", "rename_git_info", "write_hooks_path",
@@ -185,7 +185,7 @@ print(tries(lambda: open(C + '/mine', 'w')),
 		t.Parallel()
 		m := newMachine(t)
 		sandboxcheck.RequireLayers(t, m.base) // the probe writes a cache
-		r := openSession(t, m, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone})
+		r := openSession(t, m, &workers.Policy{Level: workers.ReadOnly, Network: workers.NetworkNone})
 		before := m.readState(t)
 		for _, name := range []string{"write_workspace", "git_commit", "write_named_directory"} {
 			if output := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(output, "Read-only file system") {

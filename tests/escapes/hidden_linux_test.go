@@ -101,7 +101,7 @@ var hiddenFileChanges = []turnStep{
 	{what: "and made again", outside: `mkdir docs/private && printf '%s' "$SECRET" > docs/private/key && printf '%s' "$SECRET" > .env`},
 }
 
-func newHiddenFixture(t *testing.T) (m *machine, box *workers.Sandbox, code string) {
+func newHiddenFixture(t *testing.T) (m *machine, box *workers.Policy, code string) {
 	t.Helper()
 	m = newMachine(t)
 	for name, text := range map[string]string{

@@ -198,7 +198,7 @@ func holdSession(work string) error {
 		return err
 	}
 	spec := python.Spec(python.Options{Path: interpreter})
-	spec.Dir, spec.Sandbox = work, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, AskUser: true}
+	spec.Dir, spec.Sandbox = work, &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone, AskUser: true}
 	s, err := sup.Open(ctx, "main", spec)
 	if err != nil {
 		return err
@@ -244,7 +244,7 @@ func TestSandboxMounts(t *testing.T) {
 			}
 		}
 		spec := python.Spec(python.Options{Path: interpreter})
-		spec.Dir, spec.Sandbox = work, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, NoNotice: true}
+		spec.Dir, spec.Sandbox = work, &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone, NoNotice: true}
 		r := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: append(slices.Clone(m.env), "HOME="+home)}, spec)
 		r.WaitUntilReady(t)
 		r.RunCode(t, writeCode+`

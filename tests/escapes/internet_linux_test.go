@@ -31,7 +31,7 @@ const internetEnv = "ESCAPES_INTERNET"
 type testInternet struct {
 	*machine
 	serverNamespace *os.File                 // the namespace of the servers
-	mechanism       workers.SandboxMechanism // accepted by its sessions
+	mechanism       workers.Mechanism // accepted by its sessions
 	savedGrants     []session.Grant          // grants saved with "always"
 
 	mu       sync.Mutex
@@ -234,7 +234,7 @@ func (i *testInternet) openWith(t *testing.T, ask bool, hosts []string) *session
 	return r
 }
 
-func (i *testInternet) newSandbox(ask bool, hosts []string) *workers.Sandbox {
+func (i *testInternet) newSandbox(ask bool, hosts []string) *workers.Policy {
 	box := newSandbox(i.machine)
 	box.Network, box.Hosts, box.AskUser, box.AcceptMechanism = workers.NetworkList, hosts, ask, i.mechanism
 	return box

@@ -51,7 +51,7 @@ func runWithoutNamespaces(t *testing.T) bool {
 	return sandboxcheck.RerunInNamespaces(t, noNamespacesEnv+"=prepare", unix.CLONE_NEWNET, unix.CAP_SYS_RESOURCE, unix.CAP_NET_ADMIN)
 }
 
-func newLandlockSandbox(m *machine) *workers.Sandbox {
+func newLandlockSandbox(m *machine) *workers.Policy {
 	s := newSandbox(m)
 	s.AcceptMechanism = workers.Landlock
 	return s

@@ -27,7 +27,7 @@ func runTrySandbox(work string) (status int) {
 		var sup *supervisor.Supervisor
 		if sup, err = supervisor.New(&supervisor.Options{Dir: filepath.Join(dir, "sessions")}); err == nil {
 			var notices []string
-			notices, err = sup.TrySandbox(context.Background(), &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, work)
+			notices, err = sup.TrySandbox(context.Background(), &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone}, work)
 			if err == nil {
 				fmt.Println("started:", strings.Join(notices, "; "))
 			}

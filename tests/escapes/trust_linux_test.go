@@ -14,7 +14,7 @@ import (
 )
 
 // openProgram opens a session in a directory of the home directory, with its own Python.
-func (m *machine) openProgram(t *testing.T, dir, program string, box *workers.Sandbox) *sessionkit.TestSession {
+func (m *machine) openProgram(t *testing.T, dir, program string, box *workers.Policy) *sessionkit.TestSession {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: program})
 	spec.Dir, spec.Sandbox = filepath.Join(m.home, dir), box
@@ -24,8 +24,8 @@ func (m *machine) openProgram(t *testing.T, dir, program string, box *workers.Sa
 	return r
 }
 
-func newSandboxAt(level workers.SandboxLevel) *workers.Sandbox {
-	return &workers.Sandbox{Level: level, Network: workers.NetworkNone}
+func newSandboxAt(level workers.Level) *workers.Policy {
+	return &workers.Policy{Level: level, Network: workers.NetworkNone}
 }
 
 // wantNoSecret fails if a session can read the secret at a path below the home directory.

@@ -180,7 +180,7 @@ func TestKernels(t *testing.T) {
 	t.Run("run in a sandbox", func(t *testing.T) {
 		sandboxcheck.RequireNamespaces(t)
 		onEachKernel(t, func(t *testing.T, k testKernel) {
-			r := k.openSession(t, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, NoNotice: true})
+			r := k.openSession(t, &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone, NoNotice: true})
 			r.wantOutput(k)
 		})
 	})
@@ -192,7 +192,7 @@ type kernelSession struct {
 	*supervisor.Session
 }
 
-func (k *testKernel) openSession(t *testing.T, sandbox *workers.Sandbox) kernelSession {
+func (k *testKernel) openSession(t *testing.T, sandbox *workers.Policy) kernelSession {
 	t.Helper()
 	sup, err := supervisor.New(nil)
 	if err != nil {

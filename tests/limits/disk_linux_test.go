@@ -27,8 +27,8 @@ def fill(where):
     return n
 `
 
-func newSandbox() *workers.Sandbox {
-	return &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}
+func newSandbox() *workers.Policy {
+	return &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone}
 }
 
 func TestDiskLimit(t *testing.T) {

@@ -103,7 +103,7 @@ with open('count', 'w') as f: f.write(str(n))`, before+2*minTasksBeyondUser)
 	t.Run("do not count other processes of the user", func(t *testing.T) {
 		for _, c := range []struct {
 			name   string
-			box    *workers.Sandbox
+			box    *workers.Policy
 			limits workers.Limits
 		}{
 			{"a limit", nil, workers.Limits{Processes: 60}},

@@ -34,8 +34,8 @@ func TestSessionWritableDirs_UserConfig(t *testing.T) {
 		}
 	}
 	for _, dir := range []string{workspace, link} {
-		for level, want := range map[workers.SandboxLevel]bool{workers.Workspace: true, workers.ReadOnly: true, workers.Full: false} {
-			dirs, err := sessionWritableDirs(workers.Spec{Dir: dir, Sandbox: &workers.Sandbox{Level: level}})
+		for level, want := range map[workers.Level]bool{workers.Workspace: true, workers.ReadOnly: true, workers.Full: false} {
+			dirs, err := sessionWritableDirs(workers.Spec{Dir: dir, Sandbox: &workers.Policy{Level: level}})
 			if err != nil || slices.Contains(dirs, env) != want || slices.Contains(dirs, data) {
 				t.Errorf("%s, %s: got %q, %v", dir, level, dirs, err)
 			}

@@ -21,8 +21,8 @@ type RuntimeFlags struct {
 	InitFile, EnvFile    string
 	env                  []string // from envFile
 	SandboxFlags         SandboxFlags
-	Sandbox              *workers.Sandbox // from sandboxFlags
-	RemoteSandbox        *workers.Sandbox // likewise, for sessions at additional remotes
+	Sandbox              *workers.Policy // from sandboxFlags
+	RemoteSandbox        *workers.Policy // likewise, for sessions at additional remotes
 	Limits               LimitFlags
 	IsRemote             bool // the session is on another machine
 	IsProgram            bool // it runs a whole program

@@ -60,7 +60,7 @@ func (sf *SandboxFlags) UseAgentDefaults(f *flag.FlagSet) {
 }
 
 // BuildSandbox checks the options and returns the sandbox. It returns nil without one.
-func (sf *SandboxFlags) BuildSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
+func (sf *SandboxFlags) BuildSandbox(f *flag.FlagSet) (*workers.Policy, error) {
 	var settings userconfig.Settings // the file is about this machine
 	if !sf.IsRemote {
 		var err error
@@ -69,7 +69,7 @@ func (sf *SandboxFlags) BuildSandbox(f *flag.FlagSet) (*workers.Sandbox, error) 
 		}
 	}
 	sf.setDefaults(f, settings)
-	level, err := workers.ParseSandboxLevel(sf.Level)
+	level, err := workers.ParseLevel(sf.Level)
 	if err != nil {
 		return nil, cmdkit.UsageErrorf("%s: %v", sf.valueOrigin(f, "sandbox"), err)
 	}
@@ -82,14 +82,14 @@ func (sf *SandboxFlags) BuildSandbox(f *flag.FlagSet) (*workers.Sandbox, error) 
 	if sf.ask != askYes && sf.ask != askNo {
 		return nil, cmdkit.UsageErrorf("%s %s: use yes or no", sf.valueOrigin(f, "ask-permission"), sf.ask)
 	}
-	accept, err := workers.ParseSandboxMechanism(sf.AcceptMechanism)
+	accept, err := workers.ParseMechanism(sf.AcceptMechanism)
 	if err != nil {
 		return nil, cmdkit.UsageErrorf("%s: %v", sf.valueOrigin(f, "sandbox-fallback"), err)
 	}
 	if h := workers.HomeAccess(sf.home); h != workers.HomeDocuments && h != workers.HomeTools {
 		return nil, cmdkit.UsageErrorf("%s %s: use documents or tools", sf.valueOrigin(f, "home-access"), sf.home)
 	}
-	s := &workers.Sandbox{Level: level, AcceptMechanism: accept, Network: workers.NetworkAccess(sf.network), Hosts: sf.hosts, AskUser: sf.ask == askYes, Home: workers.HomeAccess(sf.home)}
+	s := &workers.Policy{Level: level, AcceptMechanism: accept, Network: workers.NetworkAccess(sf.network), Hosts: sf.hosts, AskUser: sf.ask == askYes, Home: workers.HomeAccess(sf.home)}
 	if s.Network == workers.NetworkList || !cmdkit.IsFlagSet(f, "network") {
 		s.Hosts = append(slices.Clone(settings.AllowHost), sf.hosts...)
 	}
@@ -147,7 +147,7 @@ func isDirOrFile(path string) bool {
 
 // RemoteSandbox returns the sandbox for additional remotes. It uses neither local directories nor
 // the user's file, which is about this machine. Call it before buildSandbox.
-func (sf SandboxFlags) RemoteSandbox(f *flag.FlagSet) (*workers.Sandbox, error) {
+func (sf SandboxFlags) RemoteSandbox(f *flag.FlagSet) (*workers.Policy, error) {
 	sf.IsRemote, sf.writable, sf.acceptedPaths, sf.readable = true, nil, nil, nil
 	return sf.BuildSandbox(f)
 }
@@ -188,7 +188,7 @@ func UserConfigFile() userconfig.SandboxFile {
 
 // hideUserConfig hides the directory of the user's file, which decides what later sessions may do.
 // Only a directory other than the default needs this; all sandboxes hide that one.
-func hideUserConfig(s *workers.Sandbox) {
+func hideUserConfig(s *workers.Policy) {
 	home, _ := os.UserHomeDir()
 	file := userconfig.DefaultSandboxFile(os.Getenv)
 	dir := filepath.Dir(string(file))
@@ -198,7 +198,7 @@ func hideUserConfig(s *workers.Sandbox) {
 }
 
 // SetSandboxParams adds a sandbox to a request to a daemon.
-func SetSandboxParams(s *workers.Sandbox, p *client.CreateParams) {
+func SetSandboxParams(s *workers.Policy, p *client.CreateParams) {
 	if s != nil {
 		p.Sandbox, p.Writable, p.Network, p.Hosts, p.AskUser = string(s.Level), s.Writable, string(s.Network), s.Hosts, s.AskUser
 		p.Protected, p.Accept, p.Home, p.Readable = s.Protected, string(s.AcceptMechanism), string(s.Home), s.Readable
@@ -211,7 +211,7 @@ var loginVariables = []string{"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SSH_A
 
 // LoginEnv returns the login variables that a session without a sandbox takes over from its
 // creator. The daemon has those of the login that started it, which may have ended.
-func LoginEnv(s *workers.Sandbox) map[string]string {
+func LoginEnv(s *workers.Policy) map[string]string {
 	if s.Confines() {
 		return nil
 	}
@@ -225,7 +225,7 @@ func LoginEnv(s *workers.Sandbox) map[string]string {
 }
 
 // SandboxFromParams returns the sandbox that a client of the daemon asks for.
-func SandboxFromParams(p client.CreateParams) *workers.Sandbox {
+func SandboxFromParams(p client.CreateParams) *workers.Policy {
 	if p.Sandbox == "" {
 		return nil
 	}
@@ -233,7 +233,7 @@ func SandboxFromParams(p client.CreateParams) *workers.Sandbox {
 	if network == "" {
 		network = workers.NetworkNone
 	}
-	s := &workers.Sandbox{Level: workers.SandboxLevel(p.Sandbox), Writable: p.Writable, Network: network, Hosts: p.Hosts, AskUser: p.AskUser, Protected: p.Protected, AcceptMechanism: workers.SandboxMechanism(p.Accept), Home: workers.HomeAccess(p.Home), Readable: p.Readable, AcceptPaths: p.Accepted}
+	s := &workers.Policy{Level: workers.Level(p.Sandbox), Writable: p.Writable, Network: network, Hosts: p.Hosts, AskUser: p.AskUser, Protected: p.Protected, AcceptMechanism: workers.Mechanism(p.Accept), Home: workers.HomeAccess(p.Home), Readable: p.Readable, AcceptPaths: p.Accepted}
 	if s.Confines() {
 		hideUserConfig(s)
 	}
@@ -241,7 +241,7 @@ func SandboxFromParams(p client.CreateParams) *workers.Sandbox {
 }
 
 // RequireSandbox returns an error if a session has another sandbox than the user asks for.
-func RequireSandbox(s *workers.Sandbox, now session.Info) error {
+func RequireSandbox(s *workers.Policy, now session.Info) error {
 	if s == nil || now.Sandbox == s.String() {
 		return nil
 	}
@@ -253,7 +253,7 @@ func RequireSandbox(s *workers.Sandbox, now session.Info) error {
 }
 
 // TrySandboxIn starts a program in a sandbox, in a directory.
-func TrySandboxIn(ctx context.Context, sandbox *workers.Sandbox, dir string) (lines []string, err error) {
+func TrySandboxIn(ctx context.Context, sandbox *workers.Policy, dir string) (lines []string, err error) {
 	state, err := os.MkdirTemp("", "repl-sandbox-")
 	if err != nil {
 		return nil, err
@@ -269,13 +269,13 @@ func TrySandboxIn(ctx context.Context, sandbox *workers.Sandbox, dir string) (li
 
 // TrySandboxHere tests whether sessions can be confined on this system. Each system has its own
 // settings that forbid it.
-func TrySandboxHere(ctx context.Context, accept workers.SandboxMechanism) ([]string, error) {
+func TrySandboxHere(ctx context.Context, accept workers.Mechanism) ([]string, error) {
 	dir, err := os.MkdirTemp("", "repl-try-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	return TrySandboxIn(ctx, &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone, AcceptMechanism: accept, NoNotice: true}, dir)
+	return TrySandboxIn(ctx, &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone, AcceptMechanism: accept, NoNotice: true}, dir)
 }
 
 // ProbeTimeout bounds a trial of a sandbox, and each check of doctor.

@@ -6,4 +6,4 @@ import "github.com/turnstone-repl/turnstone/workers"
 
 const DefaultAgentLevel = workers.Full // this system has no sandbox
 
-const WeakerMechanism = workers.SandboxMechanism("")
+const WeakerMechanism = workers.Mechanism("")

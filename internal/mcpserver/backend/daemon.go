@@ -47,10 +47,10 @@ type DaemonChoices interface {
 
 	// NewParams returns the request for a session, without its name and packages, and the sandbox
 	// in it.
-	NewParams(lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox) (client.CreateParams, *workers.Sandbox, error)
+	NewParams(lang, dir string, narrow func(*workers.Policy) *workers.Policy) (client.CreateParams, *workers.Policy, error)
 
 	// CheckExisting returns an error if an existing session does not fit these choices.
-	CheckExisting(sandbox *workers.Sandbox, now session.Info) error
+	CheckExisting(sandbox *workers.Policy, now session.Info) error
 
 	// MissingPackages returns the packages that the client requires and a session lacks, which
 	// has others.
@@ -62,7 +62,7 @@ type DaemonChoices interface {
 }
 
 // Open is Backend.Open for a session of this daemon.
-func (b *SingleDaemon) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox, report func(line string)) (*SessionHandle, error) {
+func (b *SingleDaemon) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Policy) *workers.Policy, report func(line string)) (*SessionHandle, error) {
 	switch {
 	case name == MainSession:
 		name = b.BaseName

@@ -64,11 +64,11 @@ type userChoices struct{ refusal error }
 
 func (userChoices) IsLanguage(name string) bool { return name == "python" || name == "r" }
 
-func (userChoices) NewParams(lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox) (client.CreateParams, *workers.Sandbox, error) {
+func (userChoices) NewParams(lang, dir string, narrow func(*workers.Policy) *workers.Policy) (client.CreateParams, *workers.Policy, error) {
 	return client.CreateParams{Language: lang, Dir: dir}, narrow(nil), nil
 }
 
-func (c userChoices) CheckExisting(*workers.Sandbox, session.Info) error { return c.refusal }
+func (c userChoices) CheckExisting(*workers.Policy, session.Info) error { return c.refusal }
 
 func (userChoices) MissingPackages(has []string) (missing []string, err error) {
 	for _, name := range []string{"numpy", "pandas"} {

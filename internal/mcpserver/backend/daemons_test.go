@@ -26,7 +26,7 @@ func (c recordedChoices) IsLanguage(name string) bool {
 	return name == "r"
 }
 
-func (c recordedChoices) NewParams(string, string, func(*workers.Sandbox) *workers.Sandbox) (client.CreateParams, *workers.Sandbox, error) {
+func (c recordedChoices) NewParams(string, string, func(*workers.Policy) *workers.Policy) (client.CreateParams, *workers.Policy, error) {
 	return client.CreateParams{}, nil, errors.New("refused by " + c.daemon)
 }
 

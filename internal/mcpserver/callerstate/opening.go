@@ -144,7 +144,7 @@ func (s *SessionSet) missingSessionError(ctx context.Context, name string) error
 
 // NarrowToClient returns what the client's limit leaves of a sandbox in dir, and reports whether it
 // takes anything away.
-func (s *SessionSet) NarrowToClient(codex *clientprofile.CodexState, dir string, sandbox *workers.Sandbox) (left *workers.Sandbox, narrowed bool) {
+func (s *SessionSet) NarrowToClient(codex *clientprofile.CodexState, dir string, sandbox *workers.Policy) (left *workers.Policy, narrowed bool) {
 	return s.clientLimitFor(codex, dir).Intersect(sandbox)
 }
 

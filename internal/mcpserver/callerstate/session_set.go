@@ -39,7 +39,7 @@ const maxEndedNames = 256
 type SessionSetConfig struct {
 	Backend     backend.Backend
 	Specs       map[string]func(dir string) workers.Spec // by language
-	Sandbox     *workers.Sandbox                         // of the specs
+	Sandbox     *workers.Policy                         // of the specs
 	CanConfine  bool                                     // sessions can be confined as a client may ask
 	Packages    []string                                 // that every spec prepares, as named to the model
 	Dir         string                                   // working directory, whatever the client says; may be ""

@@ -16,7 +16,7 @@ type closedBackend struct{}
 
 func (closedBackend) Remotes() []string { return nil }
 
-func (closedBackend) Open(context.Context, string, string, string, func(*workers.Sandbox) *workers.Sandbox, func(string)) (*backend.SessionHandle, error) {
+func (closedBackend) Open(context.Context, string, string, string, func(*workers.Policy) *workers.Policy, func(string)) (*backend.SessionHandle, error) {
 	return nil, session.ErrLimit
 }
 

@@ -97,7 +97,7 @@ func DirectoryFromURI(address string) string {
 // allowedSandbox returns the sandbox of Codex's own commands, for a session that works in dir.
 // unenforced describes the rules that no session can enforce. A nil sandbox means that Codex sets
 // none.
-func (s *CodexState) allowedSandbox(dir string) (theirs *workers.Sandbox, unenforced []string) {
+func (s *CodexState) allowedSandbox(dir string) (theirs *workers.Policy, unenforced []string) {
 	switch {
 	case s == nil || s.Profile == nil && s.Policy == nil:
 		return nil, nil
@@ -108,13 +108,13 @@ func (s *CodexState) allowedSandbox(dir string) (theirs *workers.Sandbox, unenfo
 	if json.Unmarshal(*s.Profile, &p) != nil {
 		p = codexProfile{}
 	}
-	theirs = &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone}
+	theirs = &workers.Policy{Level: workers.ReadOnly, Network: workers.NetworkNone}
 	if p.Network == "enabled" {
 		theirs.Network = workers.NetworkFull
 	}
 	switch {
 	case p.Type == "disabled":
-		return &workers.Sandbox{Level: workers.Full, Network: workers.NetworkFull}, nil
+		return &workers.Policy{Level: workers.Full, Network: workers.NetworkFull}, nil
 	case p.Type == "external", p.Type == "managed" && p.Files.Type == "unrestricted":
 		theirs.Level = workers.Full
 		return theirs, nil
@@ -128,7 +128,7 @@ func (s *CodexState) allowedSandbox(dir string) (theirs *workers.Sandbox, unenfo
 
 // addFileRules adds the file entries of a profile to a sandbox. It describes the entries that no
 // session can enforce.
-func (p *codexProfile) addFileRules(theirs *workers.Sandbox, cwd string) (unenforced []string) {
+func (p *codexProfile) addFileRules(theirs *workers.Policy, cwd string) (unenforced []string) {
 	reads := false
 	var readOnly []string
 	for _, e := range p.Files.Entries {
@@ -184,14 +184,14 @@ func (e codexEntry) resolvePath(cwd string) (path string, ok bool) {
 }
 
 // allowedSandbox returns the sandbox that a policy of an older version allows.
-func (p *codexPolicy) allowedSandbox(cwd, dir string) (theirs *workers.Sandbox, unenforced []string) {
-	theirs = &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone}
+func (p *codexPolicy) allowedSandbox(cwd, dir string) (theirs *workers.Policy, unenforced []string) {
+	theirs = &workers.Policy{Level: workers.ReadOnly, Network: workers.NetworkNone}
 	if p.Network {
 		theirs.Network = workers.NetworkFull
 	}
 	switch p.Type {
 	case "danger-full-access":
-		return &workers.Sandbox{Level: workers.Full, Network: workers.NetworkFull}, nil
+		return &workers.Policy{Level: workers.Full, Network: workers.NetworkFull}, nil
 	case "external-sandbox":
 		theirs.Level = workers.Full
 	case "workspace-write":

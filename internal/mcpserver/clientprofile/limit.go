@@ -7,13 +7,13 @@ import "github.com/turnstone-repl/turnstone/workers"
 type SandboxLimit struct {
 	Notices []string // for the model, once
 
-	sandbox *workers.Sandbox // nil: the client sets no limit
+	sandbox *workers.Policy // nil: the client sets no limit
 	dir     string           // the session's working directory
 }
 
 // LimitFor returns the limit for a session that works in dir, without links, and would otherwise
 // have the sandbox ours. canConfine means that sessions can be confined on this system.
-func (s *CodexState) LimitFor(dir string, ours *workers.Sandbox, canConfine bool) SandboxLimit {
+func (s *CodexState) LimitFor(dir string, ours *workers.Policy, canConfine bool) SandboxLimit {
 	l := SandboxLimit{dir: dir}
 	var unenforced []string
 	l.sandbox, unenforced = s.allowedSandbox(dir)
@@ -32,7 +32,7 @@ func (s *CodexState) LimitFor(dir string, ours *workers.Sandbox, canConfine bool
 }
 
 // Intersect narrows a sandbox to the limit, and reports whether the limit takes anything from it.
-func (l SandboxLimit) Intersect(s *workers.Sandbox) (policy *workers.Sandbox, narrowed bool) {
+func (l SandboxLimit) Intersect(s *workers.Policy) (policy *workers.Policy, narrowed bool) {
 	if l.sandbox == nil {
 		return s, false
 	}
@@ -40,7 +40,7 @@ func (l SandboxLimit) Intersect(s *workers.Sandbox) (policy *workers.Sandbox, na
 }
 
 // Narrow returns what the limit leaves of a sandbox.
-func (l SandboxLimit) Narrow(s *workers.Sandbox) *workers.Sandbox {
+func (l SandboxLimit) Narrow(s *workers.Policy) *workers.Policy {
 	policy, _ := l.Intersect(s)
 	return policy
 }

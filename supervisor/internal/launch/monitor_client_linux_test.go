@@ -77,7 +77,7 @@ func TestGrantLateAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sandboxPlan, _, err := plan.NewPlan(&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, plan.Origin{
+			sandboxPlan, _, err := plan.NewPlan(&workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone}, plan.Origin{
 				Home: filepath.Join(base, "home"), Dir: filepath.Join(base, "work"), Program: "/bin/true", State: filepath.Join(base, "state"),
 				Sessions: filepath.Join(base, "sessions"), Temporary: []string{filepath.Join(base, "tmp")},
 			})

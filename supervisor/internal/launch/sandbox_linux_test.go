@@ -28,7 +28,7 @@ func TestStartSandboxSymlink(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sandboxPlan, _, err := plan.NewPlan(&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, plan.Origin{
+	sandboxPlan, _, err := plan.NewPlan(&workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone}, plan.Origin{
 		Home: filepath.Join(base, "home"), Dir: work, Program: "/bin/true", State: filepath.Join(base, "state"),
 		Sessions: filepath.Join(base, "sessions"), Temporary: []string{filepath.Join(base, "tmp")},
 	})

@@ -28,7 +28,7 @@ type installRequest struct {
 	server    install.ServerSpec
 	options   install.Options
 	paths     install.ConfigDirs
-	sandbox   *workers.Sandbox // the sandbox of the sessions
+	sandbox   *workers.Policy // the sandbox of the sessions
 }
 
 // NewInstallCommand adds this program to the configuration of agents and editors.

@@ -177,7 +177,7 @@ func (c *daemonChoices) IsLanguage(name string) bool {
 }
 
 // NewParams implements backend.DaemonChoices.
-func (c *daemonChoices) NewParams(lang, dir string, narrow func(*workers.Sandbox) *workers.Sandbox) (client.CreateParams, *workers.Sandbox, error) {
+func (c *daemonChoices) NewParams(lang, dir string, narrow func(*workers.Policy) *workers.Policy) (client.CreateParams, *workers.Policy, error) {
 	if c.isRemote {
 		dir = ""
 	}
@@ -210,7 +210,7 @@ func (c *daemonChoices) NewParams(lang, dir string, narrow func(*workers.Sandbox
 }
 
 // CheckExisting implements backend.DaemonChoices.
-func (c *daemonChoices) CheckExisting(sandbox *workers.Sandbox, now session.Info) error {
+func (c *daemonChoices) CheckExisting(sandbox *workers.Policy, now session.Info) error {
 	return errors.Join(cmdflags.RequireSandbox(sandbox, now), cmdflags.RequireLimits(c.runtime.Limits.Limits, now))
 }
 

@@ -26,7 +26,7 @@ import (
 // A remoteTestBackend opens sessions of a daemon at a remote, as repl mcp does.
 type remoteTestBackend struct{ link *client.Client }
 
-func (b remoteTestBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Sandbox) *workers.Sandbox, _ func(string)) (*backend.SessionHandle, error) {
+func (b remoteTestBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Policy) *workers.Policy, _ func(string)) (*backend.SessionHandle, error) {
 	there, now, made, err := b.link.OpenSession(ctx, client.CreateParams{Name: name, Language: "fake"})
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 // Its .venv and .Rprofile run in a sandbox in which they write nothing, or not at all, unless the
 // user asks otherwise.
 type probePolicy struct {
-	sandbox   *workers.Sandbox // nil without a sandbox, or if the user wants none
+	sandbox   *workers.Policy // nil without a sandbox, or if the user wants none
 	trusted   bool             // the user chose the sandbox
 	noSandbox error            // why a sandbox is not available
 }
@@ -27,11 +27,11 @@ func selectProbePolicy(ctx context.Context, r *cmdflags.RuntimeFlags, chosen boo
 	if chosen {
 		return probePolicy{sandbox: r.Sandbox, trusted: true}
 	}
-	accept := workers.SandboxMechanism(r.SandboxFlags.AcceptMechanism)
+	accept := workers.Mechanism(r.SandboxFlags.AcceptMechanism)
 	if _, err := cmdflags.TrySandboxHere(ctx, accept); err != nil {
 		return probePolicy{noSandbox: err}
 	}
-	return probePolicy{sandbox: &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, AcceptMechanism: accept, NoNotice: true}}
+	return probePolicy{sandbox: &workers.Policy{Level: workers.ReadOnly, Network: workers.NetworkNone, AcceptMechanism: accept, NoNotice: true}}
 }
 
 // startDir returns a directory in which to start a program without a sandbox: "" for the current

@@ -38,7 +38,7 @@ type execFlags struct {
 
 	custom   languages.UserWorker // of --worker, or its zero value
 	language languages.Language   // its zero value for a language that only the daemon knows
-	sandbox  *workers.Sandbox
+	sandbox  *workers.Policy
 }
 
 func (e *execFlags) AddFlags(f *flag.FlagSet) {

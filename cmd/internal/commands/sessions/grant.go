@@ -206,7 +206,7 @@ func (f *grantFlags) saveGrant(s cmdkit.Streams) (int, error) {
 // saveGrantFor saves a right for a workspace, if its path may be granted.
 func saveGrantFor(workspace string, g session.Grant) (err error) {
 	if g.Read+g.Write != "" {
-		of := workers.Spec{Dir: workspace, Sandbox: &workers.Sandbox{Level: workers.Workspace}}
+		of := workers.Spec{Dir: workspace, Sandbox: &workers.Policy{Level: workers.Workspace}}
 		if g, err = (&supervisor.Options{Env: os.Environ()}).CheckPath(&of, g); err != nil {
 			return err
 		}

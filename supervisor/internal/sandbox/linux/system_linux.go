@@ -6,16 +6,16 @@ import (
 )
 
 // Mechanisms returns the mechanisms to try, in order, for a user who accepts the given one.
-func Mechanisms(accepted workers.SandboxMechanism) []workers.SandboxMechanism {
+func Mechanisms(accepted workers.Mechanism) []workers.Mechanism {
 	if accepted == workers.Landlock {
-		return []workers.SandboxMechanism{"", workers.Landlock}
+		return []workers.Mechanism{"", workers.Landlock}
 	}
-	return []workers.SandboxMechanism{""}
+	return []workers.Mechanism{""}
 }
 
 // CheckSupported returns an error if no worker can be confined on this system by the mechanism. nil
 // does not promise success.
-func CheckSupported(workers.SandboxMechanism) error {
+func CheckSupported(workers.Mechanism) error {
 	return seccomp.CheckArchitecture()
 }
 

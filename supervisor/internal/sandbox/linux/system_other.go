@@ -12,12 +12,12 @@ import (
 const TrialProgram = ""
 
 // Mechanisms returns the mechanisms to try, in order, for a user who accepts the given one.
-func Mechanisms(workers.SandboxMechanism) []workers.SandboxMechanism {
-	return []workers.SandboxMechanism{""}
+func Mechanisms(workers.Mechanism) []workers.Mechanism {
+	return []workers.Mechanism{""}
 }
 
 // CheckSupported returns an error, because this system has no sandboxes.
-func CheckSupported(workers.SandboxMechanism) error {
+func CheckSupported(workers.Mechanism) error {
 	return errors.New("sandboxing is not supported on this system; use the sandbox level full (--sandbox full)")
 }
 

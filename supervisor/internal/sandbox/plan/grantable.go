@@ -20,7 +20,7 @@ import (
 // absolute path without symbolic links. programs is the reason why the user must confirm it:
 // programs outside would run or read what is written there. It only inspects paths, and takes less
 // than a millisecond.
-func CheckGrantable(s *workers.Sandbox, o Origin, dir string) (programs string, err error) {
+func CheckGrantable(s *workers.Policy, o Origin, dir string) (programs string, err error) {
 	p := &planner{Rules: homedir.Rules{Home: cmp.Or(paths.RealOrEmpty(o.homeDir()), o.homeDir()), Directories: o.Directories, TempDirs: []string{"/tmp", "/var/tmp"}}}
 	refuse := func(why string) error {
 		return fmt.Errorf("the sandbox never makes %s writable: it %s; name another directory", dir, why)
@@ -60,7 +60,7 @@ func hasTrustedName(path string) bool {
 
 // checkIntended returns an error if programs outside would run or read what is written into a path,
 // unless the user has accepted that path. found is the path without links.
-func (p *planner) checkIntended(s *workers.Sandbox, o Origin, path, found string, work []string) error {
+func (p *planner) checkIntended(s *workers.Policy, o Origin, path, found string, work []string) error {
 	accepted := func(a string) bool { return paths.Contains(filepath.Clean(a), found) }
 	isClosed := func(c homedir.HiddenPath) bool { return paths.Contains(c.Name, found) } // hidden paths are never granted
 	if linkpath.IsInAny(found, work) || slices.ContainsFunc(s.AcceptPaths, accepted) || slices.ContainsFunc(p.HiddenPaths, isClosed) {

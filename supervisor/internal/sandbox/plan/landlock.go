@@ -28,7 +28,7 @@ var sharedDirs = []string{"/dev/shm", "/dev/pts", "/dev/mqueue"}
 // what Landlock cannot enforce. Landlock only allows, and a rule for a directory applies to
 // everything below it. So a path is hidden by allowing everything next to it, and nothing can be
 // protected in a directory that the session writes.
-func (p *Plan) convertToLandlock(s *workers.Sandbox) (notices []string, err error) {
+func (p *Plan) convertToLandlock(s *workers.Policy) (notices []string, err error) {
 	if len(s.Protected) > 0 {
 		return nil, fmt.Errorf("a Landlock sandbox cannot protect %s in a directory that the session writes", s.Protected[0])
 	}

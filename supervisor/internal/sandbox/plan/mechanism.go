@@ -13,11 +13,11 @@ import (
 
 // A Mechanism is the way in which a worker is confined: a constant of package workers, or "" for
 // namespaces.
-type Mechanism = workers.SandboxMechanism
+type Mechanism = workers.Mechanism
 
 // ForMechanism turns a plan for namespaces into one for a mechanism that the user accepts. The
 // notices say what that mechanism does not enforce.
-func (p *Plan) ForMechanism(by workers.SandboxMechanism, s *workers.Sandbox) (notices []string, err error) {
+func (p *Plan) ForMechanism(by workers.Mechanism, s *workers.Policy) (notices []string, err error) {
 	if by != "" && p.Disk > 0 {
 		return nil, fmt.Errorf("a disk limit needs namespaces, and this sandbox uses %s; remove the limit", by)
 	}

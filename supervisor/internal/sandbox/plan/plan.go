@@ -33,7 +33,7 @@ type Plan struct {
 
 	// Mechanism is what confines the worker; "" for namespaces. Landlock uses Rules in place of
 	// mounts.
-	Mechanism workers.SandboxMechanism
+	Mechanism workers.Mechanism
 	Rules     []Rule
 
 	Absent      []mountlist.Path // names that do not exist and must not be made
@@ -114,7 +114,7 @@ func (i *Origin) otherHomeDir() string {
 const maxMounts = 2000
 
 // NewPlan returns the plan, and notices for the user of the session.
-func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error) {
+func NewPlan(s *workers.Policy, o Origin) (_ *Plan, notices []string, err error) {
 	if err := s.Validate(); err != nil {
 		return nil, nil, err
 	}
@@ -173,7 +173,7 @@ func NewPlan(s *workers.Sandbox, o Origin) (_ *Plan, notices []string, err error
 
 // WritablePaths returns the paths without links that a session with this sandbox would write. It
 // leaves out paths that no plan makes writable.
-func WritablePaths(s *workers.Sandbox, o Origin) []string {
+func WritablePaths(s *workers.Policy, o Origin) []string {
 	p := newPlanner(o)
 	work, _ := p.workspaceDirs(s, o)
 	for _, d := range s.Writable {
@@ -203,7 +203,7 @@ func newPlanner(o Origin) *planner {
 
 // addMounts adds the mounts of a session that writes the work directories. protect adds the
 // protected paths in them.
-func (p *planner) addMounts(s *workers.Sandbox, o Origin, work []string, written *homedir.SettingsWriter, protect func()) error {
+func (p *planner) addMounts(s *workers.Policy, o Origin, work []string, written *homedir.SettingsWriter, protect func()) error {
 	for _, d := range p.TempDirs {
 		p.Set(d, mountlist.EmptyDir)
 	}
@@ -290,7 +290,7 @@ func (p *planner) homeBuilder(o Origin, work []string) *homedir.Builder {
 }
 
 // buildHome adds the home directory and the mounts in it.
-func (p *planner) buildHome(s *workers.Sandbox, o Origin, work []string) {
+func (p *planner) buildHome(s *workers.Policy, o Origin, work []string) {
 	first := p.knownDocuments == nil
 	if first {
 		p.knownDocuments = map[string]bool{}
@@ -301,7 +301,7 @@ func (p *planner) buildHome(s *workers.Sandbox, o Origin, work []string) {
 }
 
 // workspaceDirs returns the real paths that the sandbox's level makes writable.
-func (p *planner) workspaceDirs(s *workers.Sandbox, o Origin) ([]string, error) {
+func (p *planner) workspaceDirs(s *workers.Policy, o Origin) ([]string, error) {
 	if s.Level != workers.Workspace {
 		return nil, nil
 	}
@@ -361,7 +361,7 @@ func resolveDirectory(dir string) (string, error) {
 }
 
 // addLayers adds overlays for the directories of which the session writes a copy.
-func (p *planner) addLayers(s *workers.Sandbox, o Origin, work []string) {
+func (p *planner) addLayers(s *workers.Policy, o Origin, work []string) {
 	root := ""
 	if p.Home != "" {
 		// pyenv and conda install a runtime's packages below the home directory.

@@ -49,7 +49,7 @@ func (f homeFixture) planInput() Origin {
 	return Origin{Home: f.home, Dir: f.work, Program: "/bin/sh", State: f.state, Sessions: f.sessions, Temporary: []string{f.tmp}}
 }
 
-func (f homeFixture) wantPlan(t *testing.T, s *workers.Sandbox) (map[string]mountlist.MountKind, []string) {
+func (f homeFixture) wantPlan(t *testing.T, s *workers.Policy) (map[string]mountlist.MountKind, []string) {
 	t.Helper()
 	p, notices, err := NewPlan(s, f.planInput())
 	if err != nil {
@@ -67,8 +67,8 @@ func (f homeFixture) wantPlan(t *testing.T, s *workers.Sandbox) (map[string]moun
 	return kinds, notices
 }
 
-func workspaceSandbox() *workers.Sandbox {
-	return &workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}
+func workspaceSandbox() *workers.Policy {
+	return &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone}
 }
 
 func TestNewPlan(t *testing.T) {
@@ -165,7 +165,7 @@ func TestNewPlan(t *testing.T) {
 	t.Run("has no workspace at the read-only level", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
-		kinds, _ := w.wantPlan(t, &workers.Sandbox{Level: workers.ReadOnly, Network: workers.NetworkNone, Workspace: w.work})
+		kinds, _ := w.wantPlan(t, &workers.Policy{Level: workers.ReadOnly, Network: workers.NetworkNone, Workspace: w.work})
 		if got := kinds[w.work]; got == mountlist.WritableBind {
 			t.Errorf("got %q for the workspace", got)
 		}
@@ -790,7 +790,7 @@ func TestNewPlanLinks(t *testing.T) {
 }
 
 // planMounts returns the mounts of a plan for a sandbox, by path.
-func (f homeFixture) planMounts(s *workers.Sandbox) (map[string]mountlist.Mount, error) {
+func (f homeFixture) planMounts(s *workers.Policy) (map[string]mountlist.Mount, error) {
 	p, _, err := NewPlan(s, f.planInput())
 	mounts := map[string]mountlist.Mount{}
 	if err == nil {

@@ -436,7 +436,7 @@ func BenchmarkChanged(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			p, _, err := NewPlan(&workers.Sandbox{Level: workers.Workspace, Network: workers.NetworkNone}, w.planInput())
+			p, _, err := NewPlan(&workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone}, w.planInput())
 			if err != nil {
 				b.Fatal(err)
 			}

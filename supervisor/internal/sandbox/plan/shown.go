@@ -17,7 +17,7 @@ import (
 // A user may show a session more of the home directory, except hidden paths.
 
 // addHiddenPaths adds the paths that no session may see.
-func (p *planner) addHiddenPaths(s *workers.Sandbox, o Origin) {
+func (p *planner) addHiddenPaths(s *workers.Policy, o Origin) {
 	add := func(kind homedir.HiddenPath, listed []string) {
 		for _, h := range listed {
 			hidden := kind
@@ -57,7 +57,7 @@ func checkShow(hidden []homedir.HiddenPath, path string) error {
 
 // CheckShow returns an error if no user may show a session a path, which is absolute and without
 // symbolic links.
-func CheckShow(s *workers.Sandbox, o Origin, path string) error {
+func CheckShow(s *workers.Policy, o Origin, path string) error {
 	p := &planner{Rules: homedir.Rules{Home: paths.RealOrEmpty(o.homeDir()), Directories: o.Directories, TempDirs: []string{"/tmp", "/var/tmp"}}}
 	p.addHiddenPaths(s, o)
 	if why := p.TooWideReason(path); why != "" {

@@ -17,7 +17,7 @@ import (
 
 // findUntrusted returns the directories whose files this session may have made: the directories that it
 // writes, and its workspace, which it could write at another level.
-func (p *planner) findUntrusted(s *workers.Sandbox, o Origin, work []string) []string {
+func (p *planner) findUntrusted(s *workers.Policy, o Origin, work []string) []string {
 	dir := s.Workspace
 	if dir == "" {
 		dir = o.Dir
@@ -30,7 +30,7 @@ func (p *planner) findUntrusted(s *workers.Sandbox, o Origin, work []string) []s
 
 // ReadUserSettings returns the text of one of the user's settings files. It returns nil if a
 // session with this sandbox, at any level, may have made the file or a link to it.
-func ReadUserSettings(s *workers.Sandbox, o Origin, path string) []byte {
+func ReadUserSettings(s *workers.Policy, o Origin, path string) []byte {
 	p := &planner{Rules: homedir.Rules{Home: paths.RealOrEmpty(o.Home), TempDirs: []string{"/tmp", "/var/tmp"}}}
 	untrusted := p.findUntrusted(s, o, nil)
 	for _, dir := range s.Writable {
