@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -83,7 +84,7 @@ func (s *Session) runCompiler(ctx context.Context, spec *workers.Spec) error {
 		return err
 	}
 	compilation := spec.Compilation
-	box, err := newConfinement(&workers.Spec{Path: compilation.Path, Dir: files, Sandbox: &workers.Policy{Level: workers.ReadOnly, Network: workers.NetworkNone, NoNotice: true}}, &s.o, "", state, files)
+	box, err := newConfinement(&workers.Spec{Path: compilation.Path, Dir: files, Sandbox: &sandbox.Policy{Level: sandbox.ReadOnly, Network: sandbox.NetworkNone, NoNotice: true}}, &s.o, "", state, files)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -32,9 +33,9 @@ func TestOpenErrors(t *testing.T) {
 			"a limit in which nothing starts": {func(s *workers.Spec) { s.Limits.Memory = 5 }, session.KindSpec},
 			"a limit of disk alone":           {func(s *workers.Spec) { s.Sandbox, s.Limits.Disk = nil, 1<<30 }, session.KindSpec},
 			"a host that is none": {func(s *workers.Spec) {
-				s.Sandbox = &workers.Policy{Level: workers.Workspace, Network: workers.NetworkList, Hosts: []string{"a b"}}
+				s.Sandbox = &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkList, Hosts: []string{"a b"}}
 			}, session.KindSpec},
-			"a level that is none":             {func(s *workers.Spec) { s.Sandbox = &workers.Policy{Level: "some"} }, session.KindSpec},
+			"a level that is none":             {func(s *workers.Spec) { s.Sandbox = &sandbox.Policy{Level: "some"} }, session.KindSpec},
 			"a relative path":                  {func(s *workers.Spec) { s.Path = "python3" }, session.KindSpec},
 			"no such program":                  {func(s *workers.Spec) { s.Path = filepath.Join(file, "none") }, session.KindSpec},
 			"no such directory":                {func(s *workers.Spec) { s.Dir = filepath.Join(filepath.Dir(file), "none") }, session.KindSpec},

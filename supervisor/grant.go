@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/turnstone-repl/turnstone/internal/text"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
@@ -210,7 +211,7 @@ func (s *Session) checkGrant(g session.Grant) (session.Grant, error) {
 	s.mu.Lock()
 	spec, closed := s.spec, s.m.isClosed()
 	s.mu.Unlock()
-	sandbox := spec.Sandbox
+	policy := spec.Sandbox
 	switch {
 	case closed:
 		return g, session.ErrClosed
@@ -218,14 +219,14 @@ func (s *Session) checkGrant(g session.Grant) (session.Grant, error) {
 		return g, session.Errorf(session.KindInvalid, "name exactly one path to read, path to write, host or function")
 	case g.Call != "":
 		return s.checkCallGrant(g)
-	case !sandbox.Confines():
+	case !policy.Confines():
 		return g, session.Errorf(session.KindUnsupported, "session %s has no sandbox, so everything is allowed already", s.Name())
 	case g.Always && s.o.Grants == nil:
 		return g, session.Errorf(session.KindUnsupported, "grants are not saved here; allow it for this session only")
 	case g.Host != "" && s.egressPolicy != nil:
 		return checkHostGrant(g)
 	case g.Host != "":
-		return g, session.Errorf(session.KindUnsupported, "single hosts cannot be allowed for session %s: its network is %s", s.Name(), sandbox.Network)
+		return g, session.Errorf(session.KindUnsupported, "single hosts cannot be allowed for session %s: its network is %s", s.Name(), policy.Network)
 	}
 	return s.o.CheckPath(&spec, g)
 }
@@ -289,7 +290,7 @@ func (o *Options) checkWriteGrant(spec *workers.Spec, path string) (programs str
 }
 
 // sandboxWithHidden returns the sandbox of a spec with everything that it hides.
-func (o *Options) sandboxWithHidden(spec *workers.Spec) *workers.Policy {
+func (o *Options) sandboxWithHidden(spec *workers.Spec) *sandbox.Policy {
 	box := *spec.Sandbox
 	box.Hidden = slices.Concat(box.Hidden, o.serviceDirs(&box, specWorkspace(spec)))
 	return &box
@@ -354,13 +355,13 @@ func (o *Options) grantHintFor(name string, spec *workers.Spec) func(session.Gra
 // sandboxWithGrants returns a sandbox with the grants that users gave. It leaves out files and
 // directories that no longer exist or have been replaced, and returns them as missing, with a
 // notice for each.
-func (o *Options) sandboxWithGrants(spec *workers.Spec, grants []session.Grant) (_ *workers.Policy, missing []session.Grant, notices []string) {
-	sandbox := spec.Sandbox
-	if !sandbox.Confines() || len(grants) == 0 {
-		return sandbox, nil, nil
+func (o *Options) sandboxWithGrants(spec *workers.Spec, grants []session.Grant) (_ *sandbox.Policy, missing []session.Grant, notices []string) {
+	policy := spec.Sandbox
+	if !policy.Confines() || len(grants) == 0 {
+		return policy, nil, nil
 	}
-	wider := *sandbox
-	wider.Writable, wider.Readable, wider.AcceptPaths = slices.Clone(sandbox.Writable), slices.Clone(sandbox.Readable), slices.Clone(sandbox.AcceptPaths)
+	wider := *policy
+	wider.Writable, wider.Readable, wider.AcceptPaths = slices.Clone(policy.Writable), slices.Clone(policy.Readable), slices.Clone(policy.AcceptPaths)
 	for _, g := range grants {
 		list := &wider.Writable
 		if g.Read != "" {

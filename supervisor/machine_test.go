@@ -281,7 +281,7 @@ func TestTerminalReader(t *testing.T) {
 			for _, e := range r.Events {
 				kinds = append(kinds, fmt.Sprintf("%T", e.Body))
 			}
-			if want := []string{"timeline.TurnStarted", "timeline.InputLine", "timeline.Text", "timeline.InputRequested"}; !slices.Equal(kinds, want) {
+			if want := []string{"event.TurnStarted", "event.InputLine", "event.Text", "event.InputRequested"}; !slices.Equal(kinds, want) {
 				t.Errorf("got %q, want %q", kinds, want)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/text"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -28,7 +29,7 @@ func TestCheckPath_QuotesNames(t *testing.T) {
 		link: strconv.Quote(link) + " leads to " + text.QuoteName(dir) + "; a user must confirm that",
 		gone: `"` + filepath.Join(dir, `b\u2800c`) + `" cannot be allowed: no such file or directory`,
 	} {
-		spec := workers.Spec{Dir: dir, Sandbox: &workers.Policy{Level: workers.Workspace}}
+		spec := workers.Spec{Dir: dir, Sandbox: &sandbox.Policy{Level: sandbox.Workspace}}
 		if _, err := new(Options).CheckPath(&spec, session.Grant{Write: path}); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}

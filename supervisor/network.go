@@ -7,24 +7,24 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/environ"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egress"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/timeline"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // newEgressPolicy returns the egress policy of a session's sandbox; nil if the sandbox needs none.
-func (s *Session) newEgressPolicy(sandbox *workers.Policy) (*egress.Policy, error) {
-	if !sandbox.Confines() || sandbox.Network != workers.NetworkList {
+func (s *Session) newEgressPolicy(policy *sandbox.Policy) (*egress.HostPolicy, error) {
+	if !policy.Confines() || policy.Network != sandbox.NetworkList {
 		return nil, nil
 	}
 	hostname, _ := os.Hostname()
 	return egress.New(egress.Options{
 		Machine:   hostname,
-		Hosts:     egress.ExpandHosts(sandbox.Hosts, egress.ConfigSource{Env: s.o.Env, ReadFile: s.readUserConfig}),
+		Hosts:     egress.ExpandHosts(policy.Hosts, egress.ConfigSource{Env: s.o.Env, ReadFile: s.readUserConfig}),
 		OnRefused: s.handleRefusedHost,
 		Notify:    s.Notify,
 	})
@@ -80,10 +80,10 @@ func (s *Session) handleRefusedHost(ctx context.Context, destination, why string
 // checkHostGrant rejects a grant for hosts that is malformed or that cannot be given to an open
 // session.
 func checkHostGrant(g session.Grant) (session.Grant, error) {
-	if g.Host == workers.PackageHosts {
+	if g.Host == sandbox.PackageHosts {
 		return g, session.Errorf(session.KindInvalid, "%s is only valid when a session is opened; name its hosts", g.Host)
 	}
-	h, err := workers.ParseHostPattern(g.Host)
+	h, err := sandbox.ParseHostPattern(g.Host)
 	if err != nil {
 		return g, &session.Error{Kind: session.KindInvalid, Message: err.Error(), Cause: err}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
@@ -499,7 +500,7 @@ func grantCovers(g session.Grant, d timeline.AccessDenied) bool {
 
 // hostGrantCovers reports whether a host pattern matches a destination of the form name:port.
 func hostGrantCovers(pattern, destination string) bool {
-	h, err := workers.ParseHostPattern(pattern)
+	h, err := sandbox.ParseHostPattern(pattern)
 	return err == nil && h.MatchesHostPort(destination)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
@@ -65,7 +66,7 @@ func runInSandbox(t *testing.T, test func(*testing.T, *sandboxFixture)) {
 			t.Fatal(err)
 		}
 	}
-	spec := workers.Spec{Dir: c.workspace, Sandbox: &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone, AskUser: true}}
+	spec := workers.Spec{Dir: c.workspace, Sandbox: &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone, AskUser: true}}
 	runWithFakeWorker(t, &Options{Grants: c.grantStore, Env: []string{"HOME=" + filepath.Join(dir, "home")}}, spec, func(t *testing.T, s *Session, p *fakeProcess) {
 		c.T, c.session, c.process = t, s, p
 		p.sendReady()
@@ -443,9 +444,9 @@ func TestPermissionOffer(t *testing.T) {
 				}
 				for named, writable := range map[string][]string{"": nil, ", named to write": {path}} {
 					spec := c.session.spec
-					sandbox := *spec.Sandbox
-					sandbox.Writable, sandbox.AcceptPaths = writable, writable
-					spec.Sandbox = &sandbox
+					policy := *spec.Sandbox
+					policy.Writable, policy.AcceptPaths = writable, writable
+					spec.Sandbox = &policy
 					for what, g := range map[string]session.Grant{"write": {Write: path, Accept: path}, "read": {Read: path}} {
 						if _, err := o.CheckPath(&spec, g); session.KindOf(err) != session.KindInvalid || !strings.Contains(err.Error(), "hidden from sessions") {
 							t.Errorf("%s %s%s: got %v", what, path, named, err)
@@ -623,9 +624,9 @@ func TestGrant(t *testing.T) {
 				t.Fatal(err)
 			}
 			spec := c.session.spec
-			sandbox := *spec.Sandbox
-			sandbox.Writable = []string{bin}
-			spec.Sandbox = &sandbox
+			policy := *spec.Sandbox
+			policy.Writable = []string{bin}
+			spec.Sandbox = &policy
 			box, missing, notices := c.session.o.sandboxWithGrants(&spec, []session.Grant{{Write: bin, Accept: bin}})
 			if !slices.Equal(box.Writable, []string{bin}) || !slices.Equal(box.AcceptPaths, []string{bin}) || len(missing) > 0 || len(notices) > 0 {
 				t.Errorf("got %+v, %+v, %q", box, missing, notices)
@@ -905,7 +906,7 @@ func TestBeforeWrite(t *testing.T) {
 			o.BeforeWrite = now.beforeWrite
 			home := environ.Get(o.Env, "HOME")
 			for _, dir := range []string{"/", home, filepath.Dir(home), "/tmp", "/var/tmp"} {
-				box, err := newConfinement(&workers.Spec{Path: "/bin/sh", Dir: dir, Sandbox: &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone, Writable: []string{dir}}}, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
+				box, err := newConfinement(&workers.Spec{Path: "/bin/sh", Dir: dir, Sandbox: &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone, Writable: []string{dir}}}, &o, "", t.TempDir(), filepath.Join(t.TempDir(), "files"))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -23,7 +23,7 @@ type launchResult struct {
 	pid           int
 	nonce         string          // prefix of the markers in the terminal
 	monitored     bool            // started by the monitor: no process outlives the session
-	egressConn    *egressipc.Conn // connections of a sandbox; nil without workers.NetworkList
+	egressConn    *egressipc.Conn // connections of a sandbox; nil without sandbox.NetworkList
 	uncountedNote string          // explains which memory the limit does not count; may be ""
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/userdirs"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/homedir"
@@ -48,7 +49,7 @@ const maxListedItems = 8
 // eachMechanism tries the mechanisms that can implement a sandbox until one works. It tries a
 // mechanism other than the first only if its user accepts that, and if this system lacks support
 // for the one before.
-func eachMechanism[T any](s *workers.Policy, try func(by workers.Mechanism) (T, error)) (result T, err error) {
+func eachMechanism[T any](s *sandbox.Policy, try func(by sandbox.Mechanism) (T, error)) (result T, err error) {
 	if !s.Confines() {
 		return try("")
 	}
@@ -69,10 +70,10 @@ func eachMechanism[T any](s *workers.Policy, try func(by workers.Mechanism) (T, 
 
 // newConfinement prepares the sandbox of a worker. own is the directory of the session, and files
 // is that of the worker.
-func newConfinement(spec *workers.Spec, o *Options, by workers.Mechanism, own, files string) (c *confinement, err error) {
+func newConfinement(spec *workers.Spec, o *Options, by sandbox.Mechanism, own, files string) (c *confinement, err error) {
 	c = &confinement{release: func() {}}
-	sandbox := spec.Sandbox
-	if !sandbox.Confines() {
+	wanted := spec.Sandbox
+	if !wanted.Confines() {
 		return c, nil
 	}
 	if err := linux.CheckSupported(by); err != nil {
@@ -86,9 +87,9 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.Mechanism, own, f
 		}
 	}
 	home := environ.Get(o.Env, "HOME")
-	policy := *sandbox
+	policy := *wanted
 	policy.Layered = slices.Clone(policy.Layered)
-	variables := workers.HomeVariables()
+	variables := sandbox.HomeVariables()
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		dir := filepath.Join(home, variables[name])
 		if set := environ.Get(o.Env, name); set != "" {
@@ -122,7 +123,7 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.Mechanism, own, f
 		// The daemon's key will be in it, even if the key is created while the session runs.
 		_ = os.MkdirAll(filepath.Join(dir, "turnstone"), 0o700)
 	}
-	policy.Hidden = slices.Concat(policy.Hidden, o.serviceDirs(sandbox, dir))
+	policy.Hidden = slices.Concat(wanted.Hidden, o.serviceDirs(wanted, dir))
 	policy.Protected = append(slices.Clone(policy.Protected), daemonDirs(o.Env)...)
 	if cache := filepath.Join(userdirs.Cache(getenv, home), "turnstone"); filepath.IsAbs(cache) { // sessions without a sandbox run code from it
 		policy.Protected = append(slices.Clone(policy.Protected), cache)
@@ -146,7 +147,7 @@ func newConfinement(spec *workers.Spec, o *Options, by workers.Mechanism, own, f
 	}
 	if o.BeforeWrite != nil {
 		var keep []string
-		keep, c.release = o.BeforeWrite(plan.WritablePaths(sandbox, origin))
+		keep, c.release = o.BeforeWrite(plan.WritablePaths(wanted, origin))
 		policy.Protected = append(policy.Protected, keep...)
 	}
 	c.sandbox = &launch.SandboxConfig{Mechanism: by, Egress: hasEgress, Plan: func() (*plan.Plan, error) {
@@ -180,15 +181,15 @@ func (c *confinement) withholdVariables(env []string) {
 
 // prepareEgress prepares the egress of a sandbox whose network is a list of hosts. It returns the
 // replacements for files of the machine and whether the sandbox has egress.
-func (c *confinement) prepareEgress(policy *workers.Policy, by workers.Mechanism, state string) (replaced map[string]string, hasEgress bool, err error) {
-	if policy.Network != workers.NetworkList {
+func (c *confinement) prepareEgress(policy *sandbox.Policy, by sandbox.Mechanism, state string) (replaced map[string]string, hasEgress bool, err error) {
+	if policy.Network != sandbox.NetworkList {
 		return nil, false, nil
 	}
 	switch by {
 	case "":
 		replaced, err = writeNameFiles(state)
 		return replaced, err == nil, err
-	case workers.Landlock: // it has no namespace that could redirect name resolution
+	case sandbox.Landlock: // it has no namespace that could redirect name resolution
 		err := linux.CheckConnect()
 		if err == nil {
 			c.env = append(c.env, proxyEnv()...)
@@ -203,7 +204,7 @@ func (c *confinement) prepareEgress(policy *workers.Policy, by workers.Mechanism
 
 // newSandboxPlan plans the sandbox of a worker for a mechanism. The notices say first what the
 // mechanism lacks.
-func newSandboxPlan(policy *workers.Policy, origin plan.Origin, by workers.Mechanism, spec *workers.Spec, hasEgress bool, o *Options) (*plan.Plan, []string, error) {
+func newSandboxPlan(policy *sandbox.Policy, origin plan.Origin, by sandbox.Mechanism, spec *workers.Spec, hasEgress bool, o *Options) (*plan.Plan, []string, error) {
 	sandboxPlan, notices, err := plan.NewPlan(policy, origin)
 	if err != nil {
 		return nil, nil, err
@@ -235,7 +236,7 @@ func newPrivateDirs(sandboxPlan *plan.Plan, exceptions []string) privateDirs {
 
 // serviceDirs returns the directories of the user's services and of Turnstone that are hidden from
 // a session in dir, regardless of what it may write.
-func (o *Options) serviceDirs(sandbox *workers.Policy, dir string) (hidden []string) {
+func (o *Options) serviceDirs(policy *sandbox.Policy, dir string) (hidden []string) {
 	home := environ.Get(o.Env, "HOME")
 	needed := []string{home, o.Dir}
 	getenv := environ.Getenv(o.Env)
@@ -244,7 +245,7 @@ func (o *Options) serviceDirs(sandbox *workers.Policy, dir string) (hidden []str
 			hidden = append(hidden, own)
 		}
 	}
-	if run := userdirs.Runtime(getenv); canHide(run, append(needed, dir, sandbox.Workspace)) { // the user's services
+	if run := userdirs.Runtime(getenv); canHide(run, append(needed, dir, policy.Workspace)) { // the user's services
 		hidden = append(hidden, run)
 	}
 	return hidden
@@ -280,7 +281,7 @@ func canHide(dir string, needed []string) bool {
 }
 
 // describeSandbox describes in one line what a session can access.
-func describeSandbox(writable []string, s *workers.Policy, tmp string, withheld []string) string {
+func describeSandbox(writable []string, s *sandbox.Policy, tmp string, withheld []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sandbox %s: ", s.Level)
 	if len(writable) > 0 {
@@ -289,15 +290,15 @@ func describeSandbox(writable []string, s *workers.Policy, tmp string, withheld 
 		fmt.Fprintf(&b, "it writes its own %s", tmp)
 	}
 	switch {
-	case s.Network == workers.NetworkList && len(s.Hosts) > 0:
+	case s.Network == sandbox.NetworkList && len(s.Hosts) > 0:
 		fmt.Fprintf(&b, ", reaches %s", strings.Join(s.Hosts[:min(len(s.Hosts), maxListedItems)], ", "))
 		if more := len(s.Hosts) - maxListedItems; more > 0 {
 			fmt.Fprintf(&b, " and %d more", more)
 		}
-	case s.Network != workers.NetworkFull:
+	case s.Network != sandbox.NetworkFull:
 		b.WriteString(", no network")
 	}
-	if s.Home == workers.HomeTools {
+	if s.Home == sandbox.HomeTools {
 		b.WriteString(", and of your home directory it sees only toolchains, caches and what you named")
 	} else {
 		b.WriteString(", and of your home directory it sees documents, toolchains and caches, but no keys or logins")
@@ -335,23 +336,23 @@ func sysVObjectsLimit(l workers.Limits, o *Options) int64 {
 // TrySandbox starts and ends a program in a sandbox, in a directory. Nothing else shows what this
 // system allows. The error names the step that failed and a hint. The result has the notices that a
 // user of such a session would get. The program ends when ctx ends.
-func (sup *Supervisor) TrySandbox(ctx context.Context, sandbox *workers.Policy, dir string) ([]string, error) {
+func (sup *Supervisor) TrySandbox(ctx context.Context, policy *sandbox.Policy, dir string) ([]string, error) {
 	state, err := os.MkdirTemp(sup.o.Dir, "try-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = removeTree(state) }()
-	return eachMechanism(sandbox, func(by workers.Mechanism) ([]string, error) {
-		return sup.trySandboxBy(ctx, sandbox, by, dir, state)
+	return eachMechanism(policy, func(by sandbox.Mechanism) ([]string, error) {
+		return sup.trySandboxBy(ctx, policy, by, dir, state)
 	})
 }
 
-func (sup *Supervisor) trySandboxBy(ctx context.Context, sandbox *workers.Policy, by workers.Mechanism, dir, state string) ([]string, error) {
+func (sup *Supervisor) trySandboxBy(ctx context.Context, policy *sandbox.Policy, by sandbox.Mechanism, dir, state string) ([]string, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	c, err := newConfinement(&workers.Spec{Path: program, Dir: dir, Sandbox: sandbox}, &sup.o, by, state, filepath.Join(state, "files"))
+	c, err := newConfinement(&workers.Spec{Path: program, Dir: dir, Sandbox: policy}, &sup.o, by, state, filepath.Join(state, "files"))
 	if err != nil || c.sandbox == nil {
 		return nil, err
 	}

@@ -67,9 +67,9 @@ type sessionResources struct {
 	dir           string            // private to the session; Close removes it
 	lock          *os.File          // shows other programs that dir is in use
 	log           *timeline.Log
-	removeSelf    func()         // removes the session from its supervisor
-	discardDir    func() error   // removes dir
-	egressPolicy  *egress.Policy // of its sandbox; nil without one
+	removeSelf    func()             // removes the session from its supervisor
+	discardDir    func() error       // removes dir
+	egressPolicy  *egress.HostPolicy // of its sandbox; nil without one
 }
 
 // openAnswers holds the channels on which callers wait for the worker or for a user.

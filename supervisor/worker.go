@@ -16,6 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/userdirs"
 	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
@@ -42,7 +43,7 @@ type worker struct {
 	sandboxNotices []string        // notices about its sandbox, for the session's users
 	missingGrants  []session.Grant // grants that its sandbox lacks
 	sandboxView
-	mechanism   workers.Mechanism
+	mechanism   sandbox.Mechanism
 	proc        *launchResult
 	conn        *ipc.Conn
 	merger      *streamMerger
@@ -69,18 +70,18 @@ type worker struct {
 
 // startWorker starts a worker process.
 func (s *Session) startWorker(spec workers.Spec, grants []session.Grant, generation uint64, size session.Size) (*worker, error) {
-	return eachMechanism(spec.Sandbox, func(by workers.Mechanism) (*worker, error) {
+	return eachMechanism(spec.Sandbox, func(by sandbox.Mechanism) (*worker, error) {
 		return s.startWorkerBy(by, spec, grants, generation, size)
 	})
 }
 
-func (s *Session) startWorkerBy(by workers.Mechanism, spec workers.Spec, grants []session.Grant, generation uint64, size session.Size) (*worker, error) {
+func (s *Session) startWorkerBy(by sandbox.Mechanism, spec workers.Spec, grants []session.Grant, generation uint64, size session.Size) (*worker, error) {
 	files := filepath.Join(s.dir, fmt.Sprintf("files-%d", generation))
 	if err := writeFiles(files, spec.Files); err != nil {
 		return nil, err
 	}
-	sandbox, missing, grantNotices := s.o.sandboxWithGrants(&spec, grants)
-	spec.Sandbox = sandbox
+	policy, missing, grantNotices := s.o.sandboxWithGrants(&spec, grants)
+	spec.Sandbox = policy
 	box, err := newConfinement(&spec, &s.o, by, s.dir, files)
 	if err != nil {
 		return nil, err

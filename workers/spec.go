@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/sandbox"
 )
 
 // FilesDir stands in Spec.Args, Spec.Env and Spec.PlainEnv for the private directory that
@@ -54,7 +56,7 @@ type Spec struct {
 	// the user. Linux supports it. Elsewhere, and on a Linux that does not let programs create
 	// namespaces, a worker with a sandbox does not start, unless Sandbox.AcceptMechanism accepts
 	// a weaker mechanism that is available.
-	Sandbox *Policy
+	Sandbox *sandbox.Policy
 
 	// Files maps plain file names to the worker-side source. The files are written with mode
 	// 0600 into the worker's private directory before the start.

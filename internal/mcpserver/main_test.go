@@ -24,6 +24,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -91,8 +92,8 @@ type setup struct {
 	neverReads bool // the client never reads
 	hasBrowser bool
 	log        io.Writer
-	sandbox    *workers.Policy // of specs
-	backend    backend.Backend  // nil: the sessions are the server's own
+	sandbox    *sandbox.Policy // of specs
+	backend    backend.Backend // nil: the sessions are the server's own
 
 	prepare func(context.Context, func(workers.PreparationProgress)) (workers.PreparationResult, error) // prepares every session
 	with    []string

@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/internal/text"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -35,7 +36,7 @@ func newConfinedSetup(t *testing.T) (s setup, outside string, grants *memoryGran
 	}
 	grants = &memoryGrants{}
 	s.dir = work
-	s.sandbox = &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone, AskUser: true}
+	s.sandbox = &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone, AskUser: true}
 	s.sup.Grants = grants
 	s.specs = map[string]func(string) workers.Spec{"fake": func(dir string) workers.Spec {
 		spec := fakeSpec(nil)(dir)

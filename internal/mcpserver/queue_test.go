@@ -11,9 +11,9 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A toolCall is one of several calls that a client makes before it has any answer.
@@ -279,7 +279,7 @@ type slowBackend struct {
 	pollReleased chan struct{} // ends a poll
 }
 
-func (b *slowBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Policy) *workers.Policy, _ func(string)) (*backend.SessionHandle, error) {
+func (b *slowBackend) Open(ctx context.Context, name, _, _ string, _ func(*sandbox.Policy) *sandbox.Policy, _ func(string)) (*backend.SessionHandle, error) {
 	s, err := b.sup.Open(ctx, name, fakeworker.NewSpec(testBinary(), nil))
 	if err != nil {
 		return nil, err

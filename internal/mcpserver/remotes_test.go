@@ -16,6 +16,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -37,7 +38,7 @@ func (b *listOnlyBackend) recordAsked(what string) {
 
 func (b *listOnlyBackend) Remotes() []string { return b.remotes }
 
-func (b *listOnlyBackend) Open(_ context.Context, name, lang, _ string, _ func(*workers.Policy) *workers.Policy, _ func(string)) (*backend.SessionHandle, error) {
+func (b *listOnlyBackend) Open(_ context.Context, name, lang, _ string, _ func(*sandbox.Policy) *sandbox.Policy, _ func(string)) (*backend.SessionHandle, error) {
 	b.recordAsked(name)
 	if lang == "" {
 		return nil, session.ErrClosed

@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/callerstate"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/elicitation"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/internal/mcptransport"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -38,7 +40,7 @@ type Options struct {
 	Specs map[string]func(dir string) workers.Spec
 
 	// Sandbox is the sandbox of the specs, and of a backend's sessions.
-	Sandbox *workers.Policy
+	Sandbox *sandbox.Policy
 
 	// CanConfine means that sessions can be confined on this system, as a client may ask.
 	CanConfine bool

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -23,7 +24,7 @@ func BenchmarkStart_InASandbox(b *testing.B) {
 	sup, work := newSupervisor(b)
 	spec := python.Spec(python.Options{Path: path})
 	spec.Dir = work
-	start := func(s *workers.Policy) time.Duration {
+	start := func(s *sandbox.Policy) time.Duration {
 		spec.Sandbox = s
 		began := time.Now()
 		session, err := sup.Open(b.Context(), "bench", spec)
@@ -92,7 +93,7 @@ func BenchmarkTurn_InASandbox(b *testing.B) {
 	sup, work := newSupervisor(b)
 	arms := []struct {
 		unit    string
-		sandbox *workers.Policy
+		sandbox *sandbox.Policy
 		limits  workers.Limits
 		session *supervisor.Session
 		took    []time.Duration
@@ -148,9 +149,9 @@ def opens(flags):
 open('file', 'w').close()
 print(opens(os.O_WRONLY), opens(os.O_WRONLY | os.O_CREAT), opens(os.O_RDONLY))
 `
-	for name, sandbox := range map[string]*workers.Policy{"plain": nil, "sandbox": confinedWorkspace()} {
+	for name, policy := range map[string]*sandbox.Policy{"plain": nil, "sandbox": confinedWorkspace()} {
 		spec := python.Spec(python.Options{Path: path})
-		spec.Dir, spec.Sandbox = work, sandbox
+		spec.Dir, spec.Sandbox = work, policy
 		s, err := sup.Open(b.Context(), name, spec)
 		if err != nil {
 			b.Fatal(err)
@@ -187,6 +188,6 @@ func newSupervisor(b *testing.B) (_ *supervisor.Supervisor, work string) {
 	return sup, work
 }
 
-func confinedWorkspace() *workers.Policy {
-	return &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone}
+func confinedWorkspace() *sandbox.Policy {
+	return &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone}
 }

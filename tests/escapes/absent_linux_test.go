@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/timeline"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // nameAttacks are ways to make a name. The code of each uses p, the path.
@@ -89,7 +89,7 @@ func TestProtectedNames(t *testing.T) {
 	t.Run("can be made without a sandbox", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
-		r := openSession(t, m, &workers.Policy{Level: workers.Full})
+		r := openSession(t, m, &sandbox.Policy{Level: sandbox.Full})
 		r.RunCode(t, attackCode)
 		path := absentNames(m)[0]
 		for what, code := range nameAttacks {

@@ -12,10 +12,10 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
-	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -35,10 +35,10 @@ func newHint(name, _ string, g session.Grant) string {
 
 // openSession starts a Python session on a machine, and defines the function that runs one probe in
 // it.
-func openSession(t testing.TB, m *machine, sandbox *workers.Policy) *sessionkit.TestSession {
+func openSession(t testing.TB, m *machine, policy *sandbox.Policy) *sessionkit.TestSession {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: interpreter})
-	spec.Dir, spec.Sandbox = m.work, sandbox
+	spec.Dir, spec.Sandbox = m.work, policy
 	r := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
 	r.WaitUntilReady(t)
 	r.RunCode(t, `
@@ -51,9 +51,9 @@ def probe(name):
 	return r
 }
 
-func newSandbox(m *machine) *workers.Policy {
-	return &workers.Policy{
-		Level: workers.Workspace, Workspace: m.work, Network: workers.NetworkNone,
+func newSandbox(m *machine) *sandbox.Policy {
+	return &sandbox.Policy{
+		Level: sandbox.Workspace, Workspace: m.work, Network: sandbox.NetworkNone,
 		Writable: []string{m.named}, Hidden: []string{filepath.Join(m.home, "mine")},
 	}
 }
@@ -124,7 +124,7 @@ func TestSandbox(t *testing.T) {
 	t.Run("the probes succeed without it", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
-		r := openSession(t, m, &workers.Policy{Level: workers.Full})
+		r := openSession(t, m, &sandbox.Policy{Level: sandbox.Full})
 		for _, name := range []string{
 			"read_key", "read_credentials", "read_by_a_symlink", "read_in_a_layer", "environment_of_a_process_outside", "see_a_process_outside", "secret_in_the_environment",
 			"state_of_other_sessions", "write_home", "write_by_a_symlink_out", "write_git_hook", "write_submodule_hook", "write_nested_hook", "rename_git_info", "write_hooks_path",
@@ -185,7 +185,7 @@ print(tries(lambda: open(C + '/mine', 'w')),
 		t.Parallel()
 		m := newMachine(t)
 		sandboxcheck.RequireLayers(t, m.base) // the probe writes a cache
-		r := openSession(t, m, &workers.Policy{Level: workers.ReadOnly, Network: workers.NetworkNone})
+		r := openSession(t, m, &sandbox.Policy{Level: sandbox.ReadOnly, Network: sandbox.NetworkNone})
 		before := m.readState(t)
 		for _, name := range []string{"write_workspace", "git_commit", "write_named_directory"} {
 			if output := r.RunCode(t, "probe('"+name+"')").OutputText(timeline.Stdout, timeline.Stderr); !strings.Contains(output, "Read-only file system") {

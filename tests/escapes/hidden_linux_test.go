@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/timeline"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // readAttackCode tries to read the content of a file in many ways, and prints the result of each
@@ -101,7 +101,7 @@ var hiddenFileChanges = []turnStep{
 	{what: "and made again", outside: `mkdir docs/private && printf '%s' "$SECRET" > docs/private/key && printf '%s' "$SECRET" > .env`},
 }
 
-func newHiddenFixture(t *testing.T) (m *machine, box *workers.Policy, code string) {
+func newHiddenFixture(t *testing.T) (m *machine, box *sandbox.Policy, code string) {
 	t.Helper()
 	m = newMachine(t)
 	for name, text := range map[string]string{

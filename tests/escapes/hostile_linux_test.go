@@ -17,9 +17,9 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
-	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -198,7 +198,7 @@ func holdSession(work string) error {
 		return err
 	}
 	spec := python.Spec(python.Options{Path: interpreter})
-	spec.Dir, spec.Sandbox = work, &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone, AskUser: true}
+	spec.Dir, spec.Sandbox = work, &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone, AskUser: true}
 	s, err := sup.Open(ctx, "main", spec)
 	if err != nil {
 		return err
@@ -244,7 +244,7 @@ func TestSandboxMounts(t *testing.T) {
 			}
 		}
 		spec := python.Spec(python.Options{Path: interpreter})
-		spec.Dir, spec.Sandbox = work, &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone, NoNotice: true}
+		spec.Dir, spec.Sandbox = work, &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone, NoNotice: true}
 		r := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: append(slices.Clone(m.env), "HOME="+home)}, spec)
 		r.WaitUntilReady(t)
 		r.RunCode(t, writeCode+`

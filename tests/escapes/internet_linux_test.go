@@ -17,9 +17,9 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/networks"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -30,9 +30,9 @@ const internetEnv = "ESCAPES_INTERNET"
 // which stands for the user's, and another one behind a veth pair, which contains all servers.
 type testInternet struct {
 	*machine
-	serverNamespace *os.File                 // the namespace of the servers
-	mechanism       workers.Mechanism // accepted by its sessions
-	savedGrants     []session.Grant          // grants saved with "always"
+	serverNamespace *os.File          // the namespace of the servers
+	mechanism       sandbox.Mechanism // accepted by its sessions
+	savedGrants     []session.Grant   // grants saved with "always"
 
 	mu       sync.Mutex
 	names    map[string][]netip.Addr // answers of the name server, in turn; the last one is repeated
@@ -234,9 +234,9 @@ func (i *testInternet) openWith(t *testing.T, ask bool, hosts []string) *session
 	return r
 }
 
-func (i *testInternet) newSandbox(ask bool, hosts []string) *workers.Policy {
+func (i *testInternet) newSandbox(ask bool, hosts []string) *sandbox.Policy {
 	box := newSandbox(i.machine)
-	box.Network, box.Hosts, box.AskUser, box.AcceptMechanism = workers.NetworkList, hosts, ask, i.mechanism
+	box.Network, box.Hosts, box.AskUser, box.AcceptMechanism = sandbox.NetworkList, hosts, ask, i.mechanism
 	return box
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/networks"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // noNamespacesEnv is set in a process that cannot make user namespaces.
@@ -51,9 +51,9 @@ func runWithoutNamespaces(t *testing.T) bool {
 	return sandboxcheck.RerunInNamespaces(t, noNamespacesEnv+"=prepare", unix.CLONE_NEWNET, unix.CAP_SYS_RESOURCE, unix.CAP_NET_ADMIN)
 }
 
-func newLandlockSandbox(m *machine) *workers.Policy {
+func newLandlockSandbox(m *machine) *sandbox.Policy {
 	s := newSandbox(m)
-	s.AcceptMechanism = workers.Landlock
+	s.AcceptMechanism = sandbox.Landlock
 	return s
 }
 
@@ -102,7 +102,7 @@ func TestLandlock_Escapes(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := int(info.Sys().(*syscall.Stat_t).Uid) == os.Getuid()
-	for _, network := range []workers.NetworkAccess{workers.NetworkNone, workers.NetworkList} {
+	for _, network := range []sandbox.NetworkAccess{sandbox.NetworkNone, sandbox.NetworkList} {
 		t.Run(string(network), func(t *testing.T) {
 			m := newMachine(t)
 			l := readProbeList(t, m)
@@ -115,7 +115,7 @@ func TestLandlock_Escapes(t *testing.T) {
 				if first && slices.Contains(containerEscapes, name) && strings.HasPrefix(output, "open: ") && !strings.Contains(output, secret) {
 					continue
 				}
-				if slices.Contains(landlockEscapes, name) && (name != listenerEscape || network == workers.NetworkNone) {
+				if slices.Contains(landlockEscapes, name) && (name != listenerEscape || network == sandbox.NetworkNone) {
 					if !strings.HasPrefix(output, "open: ") {
 						t.Errorf("%s: got %q, want it open, as documented", name, output)
 					}
@@ -191,7 +191,7 @@ func TestLandlock_OnlyIfAccepted(t *testing.T) {
 		t.Errorf("accepted: got %q, %v, want what it does not enforce", notices, err)
 	}
 	listed := newLandlockSandbox(m)
-	listed.Network, listed.Hosts = workers.NetworkList, []string{"example.org"}
+	listed.Network, listed.Hosts = sandbox.NetworkList, []string{"example.org"}
 	if notices, err := sup.TrySandbox(t.Context(), listed, m.work); err != nil || len(notices) < 2 || !strings.Contains(notices[1], "reaches hosts only through the proxy") {
 		t.Errorf("with hosts: got %q, %v, want how hosts are reached", notices, err)
 	}
@@ -232,7 +232,7 @@ func TestLandlock_ShowsNamedPaths(t *testing.T) {
 		writeFile(t, filepath.Join(m.home, name), "old")
 	}
 	box := newLandlockSandbox(m)
-	box.Home = workers.HomeTools
+	box.Home = sandbox.HomeTools
 	box.Readable = []string{filepath.Join(m.home, ".data/deep"), filepath.Join(m.home, ".notes")}
 	box.Writable = append(box.Writable, filepath.Join(m.home, "written"))
 	r := openSession(t, m, box)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // tryEnv makes this program try a sandbox in the directory that it names.
@@ -27,7 +27,7 @@ func runTrySandbox(work string) (status int) {
 		var sup *supervisor.Supervisor
 		if sup, err = supervisor.New(&supervisor.Options{Dir: filepath.Join(dir, "sessions")}); err == nil {
 			var notices []string
-			notices, err = sup.TrySandbox(context.Background(), &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone}, work)
+			notices, err = sup.TrySandbox(context.Background(), &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone}, work)
 			if err == nil {
 				fmt.Println("started:", strings.Join(notices, "; "))
 			}

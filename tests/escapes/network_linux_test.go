@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/timeline"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A session with the user's network still reaches no Unix server but its own. Not even a single
@@ -13,9 +13,9 @@ import (
 func TestSandbox_OutsideUnixSockets(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
-	sandbox := newSandbox(m)
-	sandbox.Network = workers.NetworkFull
-	r := openSession(t, m, sandbox)
+	policy := newSandbox(m)
+	policy.Network = sandbox.NetworkFull
+	r := openSession(t, m, policy)
 	needs := readProbeList(t, m).Needs
 	before := m.readState(t)
 	for _, name := range []string{"abstract_socket_of_the_machine", "socket_in_home", "socket_by_a_symlink", "socket_by_a_relative_path", "socket_seqpacket", "socket_race", "datagram_socket"} {

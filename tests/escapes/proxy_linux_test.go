@@ -24,10 +24,10 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/internal/testkit/wheel"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
-	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
@@ -47,7 +47,7 @@ func newInternetWithoutNamespaces(t *testing.T) *testInternet {
 		t.Fatal(err)
 	}
 	_ = namespaces.Close()
-	n.mechanism = workers.Landlock
+	n.mechanism = sandbox.Landlock
 	return n
 }
 
@@ -451,7 +451,7 @@ func TestLandlock_ListedAddress(t *testing.T) {
 	t.Cleanup(func() { _ = server.Close() })
 	go func() { _ = server.Serve(l) }()
 	box := newLandlockSandbox(m)
-	box.Network, box.Hosts = workers.NetworkList, []string{"localhost", l.Addr().String()}
+	box.Network, box.Hosts = sandbox.NetworkList, []string{"localhost", l.Addr().String()}
 	r := openSession(t, m, box)
 	r.RunCode(t, clientCode+proxyCode)
 	at := "http://" + l.Addr().String() + "/"

@@ -9,9 +9,9 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/internal/text"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // changeCode reports the access that code has to a file: "old" if it can read it, "changed" if it
@@ -63,7 +63,7 @@ func TestShownFiles(t *testing.T) {
 		m := newMachine(t)
 		writeFile(t, filepath.Join(m.home, ".pyenv/version"), "3.14")
 		box := newSandbox(m)
-		box.Home = workers.HomeTools
+		box.Home = sandbox.HomeTools
 		r := openSession(t, m, box)
 		r.RunCode(t, changeCode+"import os; os.chdir(os.environ['HOME'])")
 		wantOutput(t, r, "print(readable('note.txt'))", "held: [Errno 2] No such file or directory: 'note.txt'")

@@ -7,14 +7,14 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
-	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
 // openProgram opens a session in a directory of the home directory, with its own Python.
-func (m *machine) openProgram(t *testing.T, dir, program string, box *workers.Policy) *sessionkit.TestSession {
+func (m *machine) openProgram(t *testing.T, dir, program string, box *sandbox.Policy) *sessionkit.TestSession {
 	t.Helper()
 	spec := python.Spec(python.Options{Path: program})
 	spec.Dir, spec.Sandbox = filepath.Join(m.home, dir), box
@@ -24,8 +24,8 @@ func (m *machine) openProgram(t *testing.T, dir, program string, box *workers.Po
 	return r
 }
 
-func newSandboxAt(level workers.Level) *workers.Policy {
-	return &workers.Policy{Level: level, Network: workers.NetworkNone}
+func newSandboxAt(level sandbox.Level) *sandbox.Policy {
+	return &sandbox.Policy{Level: level, Network: sandbox.NetworkNone}
 }
 
 // wantNoSecret fails if a session can read the secret at a path below the home directory.
@@ -62,14 +62,14 @@ func TestTrust(t *testing.T) {
 					writeFile(t, filepath.Join(m.home, name), secret)
 				}
 				m.outsideDoes(t, m.home, "rm -f .Rprofile .config/git/config && mkdir -p .keys/below dotfiles other && "+c.outside)
-				r := m.openProgram(t, "dotfiles", interpreter, newSandboxAt(workers.Workspace))
+				r := m.openProgram(t, "dotfiles", interpreter, newSandboxAt(sandbox.Workspace))
 				wantOutput(t, r, "import shutil; H = os.environ['HOME']; print(readable("+quoteShell(c.path)+"))", c.before)
 				r.RunCode(t, c.inside)
 				wantNoSecret(t, r, c.path)
 				resetSession(t, r)
 				wantNoSecret(t, r, c.path)
-				wantNoSecret(t, m.openProgram(t, "dotfiles", interpreter, newSandboxAt(workers.ReadOnly)), c.path)
-				wantNoSecret(t, m.openProgram(t, "other", interpreter, newSandboxAt(workers.Workspace)), c.path)
+				wantNoSecret(t, m.openProgram(t, "dotfiles", interpreter, newSandboxAt(sandbox.ReadOnly)), c.path)
+				wantNoSecret(t, m.openProgram(t, "other", interpreter, newSandboxAt(sandbox.Workspace)), c.path)
 			})
 		}
 	})
@@ -86,7 +86,7 @@ printf '[user]\n\tname = Ada\n[include]\n\tpath = ~/.gitmore\n[core]\n\texcludes
 printf '[init]\n\tdefaultBranch = trunk\n' > .gitmore && echo '*.o' > .dotfiles/ignore && ln -s .dotfiles/ignore .gitignore_global
 mkdir other`)
 		for _, dir := range []string{".dotfiles", "other"} {
-			r := m.openProgram(t, dir, interpreter, newSandboxAt(workers.Workspace))
+			r := m.openProgram(t, dir, interpreter, newSandboxAt(sandbox.Workspace))
 			wantOutput(t, r, "print(readable('.Rprofile'), readable('.config/pip/pip.conf'), git('user.name'), git('init.defaultBranch'), readable('.config/git/ignore'))", "open: 1 + 1\n open: [global]\n Ada trunk open: *.o")
 		}
 	})
@@ -126,12 +126,12 @@ mkdir other`)
 					m.env = append(m.env, strings.ReplaceAll(c.env, "$HOME", m.home))
 				}
 				program := filepath.Join(m.work, ".venv/bin/python")
-				r := m.openProgram(t, "project", program, newSandboxAt(workers.Workspace))
+				r := m.openProgram(t, "project", program, newSandboxAt(sandbox.Workspace))
 				r.RunCode(t, "H = os.environ['HOME']")
 				wantOutput(t, r, c.inside+"; print('done')", "done")
-				wantNoSecret(t, m.openProgram(t, "project", program, newSandboxAt(workers.ReadOnly)), c.path...)
-				wantNoSecret(t, m.openProgram(t, "project/below", program, newSandboxAt(workers.Workspace)), c.path...)
-				wantNoSecret(t, m.openProgram(t, "other", program, newSandboxAt(workers.Workspace)), c.path...)
+				wantNoSecret(t, m.openProgram(t, "project", program, newSandboxAt(sandbox.ReadOnly)), c.path...)
+				wantNoSecret(t, m.openProgram(t, "project/below", program, newSandboxAt(sandbox.Workspace)), c.path...)
+				wantNoSecret(t, m.openProgram(t, "other", program, newSandboxAt(sandbox.Workspace)), c.path...)
 			})
 		}
 	})
@@ -144,8 +144,8 @@ mkdir other`)
 		writeFile(t, filepath.Join(m.home, "letters/token"), secret)
 		writeFile(t, filepath.Join(m.home, "library/code.py"), "code")
 		m.outsideDoes(t, m.home, "mkdir -p other .local/lib/python3.99/site-packages project/.venv/bin project/.venv/lib/python3.99/site-packages && ln -s "+interpreter+" project/.venv/bin/python && echo ~/library > .local/lib/python3.99/site-packages/x.pth && echo ~/letters > project/.venv/lib/python3.99/site-packages/x.pth")
-		box := newSandboxAt(workers.Workspace)
-		box.Home = workers.HomeTools
+		box := newSandboxAt(sandbox.Workspace)
+		box.Home = sandbox.HomeTools
 		r := m.openProgram(t, "other", filepath.Join(m.work, ".venv/bin/python"), box)
 		wantOutput(t, r, "print(readable('library/code.py'))", "open: code")
 		wantNoSecret(t, r, "letters/token")

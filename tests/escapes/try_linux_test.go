@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 func TestTrySandboxContext(t *testing.T) {
@@ -59,7 +59,7 @@ func TestTrySandboxContext(t *testing.T) {
 		t.Cleanup(func() { _ = sup.Close() })
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if notices, err := sup.TrySandbox(ctx, &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone}, m.work); !errors.Is(err, context.Canceled) {
+		if notices, err := sup.TrySandbox(ctx, &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone}, m.work); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %q, %v, want it canceled", notices, err)
 		}
 	})

@@ -13,10 +13,10 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
-	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
@@ -304,7 +304,7 @@ def sees(*names): return [readable(n)[:15] for n in names]
 		r := openSession(t, m, newSandbox(m))
 		r.RunCode(t, atHomeCode)
 		spec := python.Spec(python.Options{Path: interpreter})
-		spec.Dir, spec.Sandbox = filepath.Join(m.home, "other"), &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone}
+		spec.Dir, spec.Sandbox = filepath.Join(m.home, "other"), &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone}
 		another := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
 		another.WaitUntilReady(t)
 		another.RunCode(t, atHomeCode)
@@ -522,7 +522,7 @@ while os.getppid() == `+strconv.Itoa(os.Getpid())+`:
 					m.sessions = filepath.Join(home, "tmp/turnstone/sessions")
 				}
 				spec := python.Spec(python.Options{Path: interpreter})
-				spec.Dir, spec.Sandbox = filepath.Join(m.base, c.dir), &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone}
+				spec.Dir, spec.Sandbox = filepath.Join(m.base, c.dir), &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone}
 				r := sessionkit.LaunchSessionWith(t, &supervisor.Options{Dir: m.sessions, Env: m.env, GrantHint: newHint}, spec)
 				r.WaitUntilReady(t)
 				r.RunCode(t, tryToReadCode+"import os")

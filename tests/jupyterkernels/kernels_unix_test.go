@@ -16,6 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -180,7 +181,7 @@ func TestKernels(t *testing.T) {
 	t.Run("run in a sandbox", func(t *testing.T) {
 		sandboxcheck.RequireNamespaces(t)
 		onEachKernel(t, func(t *testing.T, k testKernel) {
-			r := k.openSession(t, &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone, NoNotice: true})
+			r := k.openSession(t, &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone, NoNotice: true})
 			r.wantOutput(k)
 		})
 	})
@@ -192,7 +193,7 @@ type kernelSession struct {
 	*supervisor.Session
 }
 
-func (k *testKernel) openSession(t *testing.T, sandbox *workers.Policy) kernelSession {
+func (k *testKernel) openSession(t *testing.T, policy *sandbox.Policy) kernelSession {
 	t.Helper()
 	sup, err := supervisor.New(nil)
 	if err != nil {
@@ -201,7 +202,7 @@ func (k *testKernel) openSession(t *testing.T, sandbox *workers.Policy) kernelSe
 	t.Cleanup(func() { _ = sup.Close() })
 	s, err := sup.Open(t.Context(), "main", workers.Spec{
 		Name: "jupyter:" + k.name, Path: replbin.Path(), Args: []string{"kernel-worker", k.specDir(t), workers.FilesDir},
-		Files: map[string][]byte{"kernel": nil}, Dir: t.TempDir(), Sandbox: sandbox,
+		Files: map[string][]byte{"kernel": nil}, Dir: t.TempDir(), Sandbox: policy,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -27,8 +28,8 @@ def fill(where):
     return n
 `
 
-func newSandbox() *workers.Policy {
-	return &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone}
+func newSandbox() *sandbox.Policy {
+	return &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone}
 }
 
 func TestDiskLimit(t *testing.T) {

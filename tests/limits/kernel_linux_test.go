@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
 func TestFileLimit(t *testing.T) {
-	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Policy) {
+	withAndWithoutSandbox(t, func(t *testing.T, box *sandbox.Policy) {
 		s := openPython(t, box, workers.Limits{Files: 80})
 		s.RunCode(t, "import resource, subprocess, sys; resource.getrlimit(resource.RLIMIT_NOFILE)").WantTranscript(t, "(80, 80)\n")
 		s.RunCode(t, "print(subprocess.check_output('ulimit -n', shell=True).decode(), end='')").WantTranscript(t, "80\n")
@@ -22,7 +23,7 @@ func TestFileLimit(t *testing.T) {
 }
 
 func TestCPULimit(t *testing.T) {
-	withAndWithoutSandbox(t, func(t *testing.T, box *workers.Policy) {
+	withAndWithoutSandbox(t, func(t *testing.T, box *sandbox.Policy) {
 		s := openPython(t, box, workers.Limits{CPUs: 1})
 		s.RunCode(t, "import os, subprocess; len(os.sched_getaffinity(0))").WantTranscript(t, "1\n")
 		s.RunCode(t, "print(subprocess.check_output('nproc').decode(), end='')").WantTranscript(t, "1\n")
@@ -48,7 +49,7 @@ def end():
 
 func TestProcessLimit(t *testing.T) {
 	t.Run("refuses to start more", func(t *testing.T) {
-		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Policy) {
+		withAndWithoutSandbox(t, func(t *testing.T, box *sandbox.Policy) {
 			requireForkLimit(t, box)
 			s := openPython(t, box, workers.Limits{Processes: 30})
 			s.RunCode(t, forkCode).WantTranscript(t, "")
@@ -65,7 +66,7 @@ func TestProcessLimit(t *testing.T) {
 	})
 
 	t.Run("keeps the session usable after a fork bomb", func(t *testing.T) {
-		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Policy) {
+		withAndWithoutSandbox(t, func(t *testing.T, box *sandbox.Policy) {
 			s := openPython(t, box, workers.Limits{Processes: 40, Turn: sessionkit.Timeout})
 			bomb := "import os, time\nend = time.time() + 0.7\nme = os.getpid()\n" +
 				"while time.time() < end:\n  try: os.fork()\n  except OSError: time.sleep(0.01)\n" +
@@ -85,7 +86,7 @@ const turnTimeout = 5 * time.Second
 
 func TestTurnLimit(t *testing.T) {
 	t.Run("ends a loop and keeps the session", func(t *testing.T) {
-		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Policy) {
+		withAndWithoutSandbox(t, func(t *testing.T, box *sandbox.Policy) {
 			s := openPython(t, box, workers.Limits{Turn: turnTimeout})
 			s.RunCode(t, "x = 41").WantTranscript(t, "")
 			r := s.RunCode(t, "while True: pass")

@@ -9,6 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
@@ -21,16 +22,16 @@ func TestMain(m *testing.M) {
 }
 
 // withAndWithoutSandbox runs a test without a sandbox and with one.
-func withAndWithoutSandbox(t *testing.T, test func(t *testing.T, box *workers.Policy)) {
+func withAndWithoutSandbox(t *testing.T, test func(t *testing.T, box *sandbox.Policy)) {
 	t.Run("plain", func(t *testing.T) { t.Parallel(); test(t, nil) })
 	t.Run("sandbox", func(t *testing.T) {
 		t.Parallel()
-		test(t, &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone})
+		test(t, &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone})
 	})
 }
 
 // openSession opens a session with limits, and waits until it is ready.
-func openSession(t *testing.T, spec workers.Spec, box *workers.Policy, l workers.Limits) *sessionkit.TestSession {
+func openSession(t *testing.T, spec workers.Spec, box *sandbox.Policy, l workers.Limits) *sessionkit.TestSession {
 	t.Helper()
 	if box != nil {
 		sandboxcheck.RequireNamespaces(t)
@@ -41,7 +42,7 @@ func openSession(t *testing.T, spec workers.Spec, box *workers.Policy, l workers
 
 // requireForkLimit skips a test if the kernel does not limit this user's processes: root outside of
 // a user namespace, unless it can become another user, as in most runs of these tests.
-func requireForkLimit(t *testing.T, box *workers.Policy) {
+func requireForkLimit(t *testing.T, box *sandbox.Policy) {
 	t.Helper()
 	users, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil {
@@ -53,12 +54,12 @@ func requireForkLimit(t *testing.T, box *workers.Policy) {
 	}
 }
 
-func openPython(t *testing.T, box *workers.Policy, l workers.Limits) *sessionkit.TestSession {
+func openPython(t *testing.T, box *sandbox.Policy, l workers.Limits) *sessionkit.TestSession {
 	t.Helper()
 	return openSession(t, python.Spec(python.Options{Path: os.Getenv("TURNSTONE_TEST_MATPLOTLIB")}), box, l)
 }
 
-func openR(t *testing.T, box *workers.Policy, l workers.Limits) *sessionkit.TestSession {
+func openR(t *testing.T, box *sandbox.Policy, l workers.Limits) *sessionkit.TestSession {
 	t.Helper()
 	spec := r.Spec(r.Options{})
 	if spec.Err != nil {

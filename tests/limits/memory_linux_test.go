@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -96,13 +97,13 @@ func TestMemoryLimit(t *testing.T) {
 		if os.Getenv("TURNSTONE_TEST_MATPLOTLIB") != "" {
 			hogs = append(hogs, numpyHogs...)
 		}
-		runHogs(t, hogs, func(t *testing.T, box *workers.Policy, h memoryHog) {
+		runHogs(t, hogs, func(t *testing.T, box *sandbox.Policy, h memoryHog) {
 			runHog(t, openPython(t, box, workers.Limits{Memory: memoryLimit}), h, "x + 1", "l = d = s = m = a = b = None")
 		})
 	})
 
 	t.Run("R raises its own error and the session lives on", func(t *testing.T) {
-		runHogs(t, rHogs, func(t *testing.T, box *workers.Policy, h memoryHog) {
+		runHogs(t, rHogs, func(t *testing.T, box *sandbox.Policy, h memoryHog) {
 			runHog(t, openR(t, box, workers.Limits{Memory: memoryLimit}), h, "cat(x + 1, '\\n', sep = '')", "l <- r <- NULL; invisible(gc())")
 		})
 	})
@@ -110,12 +111,12 @@ func TestMemoryLimit(t *testing.T) {
 
 // runHogs runs a test for each hog, without a sandbox and with one, one after the other, to spare
 // the machine.
-func runHogs(t *testing.T, hogs []memoryHog, test func(t *testing.T, box *workers.Policy, h memoryHog)) {
+func runHogs(t *testing.T, hogs []memoryHog, test func(t *testing.T, box *sandbox.Policy, h memoryHog)) {
 	for _, h := range hogs {
 		t.Run(h.name, func(t *testing.T) {
 			t.Run("plain", func(t *testing.T) { test(t, nil, h) })
 			t.Run("sandbox", func(t *testing.T) {
-				test(t, &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone}, h)
+				test(t, &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone}, h)
 			})
 		})
 	}

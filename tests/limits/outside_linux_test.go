@@ -7,6 +7,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -27,7 +28,7 @@ func wantLimitError(t *testing.T, s *sessionkit.TestSession, code string) {
 
 func TestMemoryAccounting(t *testing.T) {
 	t.Run("counts files without a name", func(t *testing.T) {
-		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Policy) {
+		withAndWithoutSandbox(t, func(t *testing.T, box *sandbox.Policy) {
 			s := openPython(t, box, workers.Limits{Memory: memoryLimit})
 			wantLimitError(t, s, "import os\nf = os.memfd_create('x')\nfor _ in range(800): n = os.write(f, bytes(1 << 20))")
 		})
@@ -60,7 +61,7 @@ func TestMemoryAccounting(t *testing.T) {
 
 	// The limit on files bounds what cannot be counted, and the first reply reports that.
 	t.Run("reports in the first reply what is not counted", func(t *testing.T) {
-		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Policy) {
+		withAndWithoutSandbox(t, func(t *testing.T, box *sandbox.Policy) {
 			firstReply := func(l workers.Limits) (*sessionkit.TestSession, string) {
 				if box != nil {
 					sandboxcheck.RequireNamespaces(t)
@@ -90,7 +91,7 @@ func TestMemoryAccounting(t *testing.T) {
 
 	// A control group counts data that waits in sockets.
 	t.Run("counts data in sockets in a control group", func(t *testing.T) {
-		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Policy) {
+		withAndWithoutSandbox(t, func(t *testing.T, box *sandbox.Policy) {
 			s := openPython(t, box, workers.Limits{Memory: memoryLimit})
 			requireGroup(t, s)
 			wantLimitError(t, s, `import resource, socket

@@ -8,13 +8,14 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
 // openSessions opens several sessions of one supervisor.
-func openSessions(t *testing.T, o *supervisor.Options, box *workers.Policy, limits ...workers.Limits) (all []*sessionkit.TestSession) {
+func openSessions(t *testing.T, o *supervisor.Options, box *sandbox.Policy, limits ...workers.Limits) (all []*sessionkit.TestSession) {
 	t.Helper()
 	if box != nil {
 		sandboxcheck.RequireNamespaces(t)
@@ -45,7 +46,7 @@ func openSessions(t *testing.T, o *supervisor.Options, box *workers.Policy, limi
 
 func TestSharedLimits(t *testing.T) {
 	t.Run("bound the processes of all sessions together", func(t *testing.T) {
-		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Policy) {
+		withAndWithoutSandbox(t, func(t *testing.T, box *sandbox.Policy) {
 			requireForkLimit(t, box)
 			s := openSessions(t, &supervisor.Options{Processes: 60}, box, workers.Limits{}, workers.Limits{})
 			for _, one := range s {
@@ -67,7 +68,7 @@ func TestSharedLimits(t *testing.T) {
 
 	t.Run("give all sessions the same processors", func(t *testing.T) {
 		const mine = "import os; print(*os.sched_getaffinity(0))"
-		withAndWithoutSandbox(t, func(t *testing.T, box *workers.Policy) {
+		withAndWithoutSandbox(t, func(t *testing.T, box *sandbox.Policy) {
 			s := openSessions(t, &supervisor.Options{CPUs: 1}, box, workers.Limits{}, workers.Limits{}, workers.Limits{CPUs: 2})
 			first := s[0].RunCode(t, mine).OutputText()
 			if len(strings.Fields(first)) != 1 {

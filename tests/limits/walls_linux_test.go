@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/sessionkit"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -103,7 +104,7 @@ with open('count', 'w') as f: f.write(str(n))`, before+2*minTasksBeyondUser)
 	t.Run("do not count other processes of the user", func(t *testing.T) {
 		for _, c := range []struct {
 			name   string
-			box    *workers.Policy
+			box    *sandbox.Policy
 			limits workers.Limits
 		}{
 			{"a limit", nil, workers.Limits{Processes: 60}},

@@ -19,7 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
-	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/sandbox"
 )
 
 // completionScripts holds a script for each shell.
@@ -191,7 +191,7 @@ func (l *completionLine) placeholderValues(placeholder string) []cmdkit.Completi
 	case "DIR":
 		return []cmdkit.CompletionItem{{Word: ":dirs"}}
 	case "MECHANISM":
-		return []cmdkit.CompletionItem{{Word: string(workers.Landlock), Description: "Linux without user namespaces"}}
+		return []cmdkit.CompletionItem{{Word: string(sandbox.Landlock), Description: "Linux without user namespaces"}}
 	case "SESSION":
 		return l.sessionItems()
 	case "REMOTES":

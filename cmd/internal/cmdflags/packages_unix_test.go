@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -34,8 +35,8 @@ func TestSessionWritableDirs_UserConfig(t *testing.T) {
 		}
 	}
 	for _, dir := range []string{workspace, link} {
-		for level, want := range map[workers.Level]bool{workers.Workspace: true, workers.ReadOnly: true, workers.Full: false} {
-			dirs, err := sessionWritableDirs(workers.Spec{Dir: dir, Sandbox: &workers.Policy{Level: level}})
+		for level, want := range map[sandbox.Level]bool{sandbox.Workspace: true, sandbox.ReadOnly: true, sandbox.Full: false} {
+			dirs, err := sessionWritableDirs(workers.Spec{Dir: dir, Sandbox: &sandbox.Policy{Level: level}})
 			if err != nil || slices.Contains(dirs, env) != want || slices.Contains(dirs, data) {
 				t.Errorf("%s, %s: got %q, %v", dir, level, dirs, err)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
@@ -21,8 +22,8 @@ type RuntimeFlags struct {
 	InitFile, EnvFile    string
 	env                  []string // from envFile
 	SandboxFlags         SandboxFlags
-	Sandbox              *workers.Policy // from sandboxFlags
-	RemoteSandbox        *workers.Policy // likewise, for sessions at additional remotes
+	Sandbox              *sandbox.Policy // from sandboxFlags
+	RemoteSandbox        *sandbox.Policy // likewise, for sessions at additional remotes
 	Limits               LimitFlags
 	IsRemote             bool // the session is on another machine
 	IsProgram            bool // it runs a whole program

@@ -14,9 +14,9 @@ import (
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // SandboxFlags holds the user's options for the sandbox of a session.
@@ -40,14 +40,14 @@ func (f *pathListFlag) Set(dir string) error {
 }
 
 func (sf *SandboxFlags) AddFlags(f *flag.FlagSet) {
-	f.StringVar(&sf.Level, "sandbox", string(workers.Full), "`LEVEL` what the session may write: nothing (read-only), its directory (workspace), or all that you may write (full, without a sandbox)")
+	f.StringVar(&sf.Level, "sandbox", string(sandbox.Full), "`LEVEL` what the session may write: nothing (read-only), its directory (workspace), or all that you may write (full, without a sandbox)")
 	f.Var(&sf.writable, "allow-write", "`PATH` a directory or file that a sandboxed session may also write; may be repeated")
 	f.Var(&sf.acceptedPaths, "confirm-write", "`REALPATH` confirm an --allow-write by its real path, where programs outside the sandbox run or read what is written, such as in a directory of your PATH; may be repeated")
 	f.Var(&sf.readable, "allow-read", "`PATH` a directory or file of your home directory or /tmp that a sandboxed session may also see; may be repeated")
-	f.StringVar(&sf.home, "home-access", string(workers.HomeDocuments), "`documents|tools` what a sandboxed session sees of your home directory: toolchains and caches (tools), or also documents, which are names without a leading dot")
+	f.StringVar(&sf.home, "home-access", string(sandbox.HomeDocuments), "`documents|tools` what a sandboxed session sees of your home directory: toolchains and caches (tools), or also documents, which are names without a leading dot")
 	f.StringVar(&sf.AcceptMechanism, "sandbox-fallback", "", "`MECHANISM` a weaker sandbox to use if the full one is not available: landlock, on Linux without user namespaces")
 	f.StringVar(&sf.ask, "ask-permission", askYes, "`yes|no` let a call wait while you are asked whether the sandbox should allow it; with no, or without a user to ask, it is refused at once")
-	f.StringVar(&sf.network, "network", string(workers.NetworkList), "`NETWORK` what a sandboxed session may reach: the hosts of --allow-host and those you allow later (list), only its own loopback (none), or everything (full)")
+	f.StringVar(&sf.network, "network", string(sandbox.NetworkList), "`NETWORK` what a sandboxed session may reach: the hosts of --allow-host and those you allow later (list), only its own loopback (none), or everything (full)")
 	f.Var(&sf.hosts, "allow-host", "`HOST` a host that any program of a sandboxed session may reach, at any TCP port unless one is given: example.org, *.example.org, example.org:5432, an address, or packages for the registries of pip, uv, npm and R; may be repeated")
 }
 
@@ -60,7 +60,7 @@ func (sf *SandboxFlags) UseAgentDefaults(f *flag.FlagSet) {
 }
 
 // BuildSandbox checks the options and returns the sandbox. It returns nil without one.
-func (sf *SandboxFlags) BuildSandbox(f *flag.FlagSet) (*workers.Policy, error) {
+func (sf *SandboxFlags) BuildSandbox(f *flag.FlagSet) (*sandbox.Policy, error) {
 	var settings userconfig.Settings // the file is about this machine
 	if !sf.IsRemote {
 		var err error
@@ -69,11 +69,11 @@ func (sf *SandboxFlags) BuildSandbox(f *flag.FlagSet) (*workers.Policy, error) {
 		}
 	}
 	sf.setDefaults(f, settings)
-	level, err := workers.ParseLevel(sf.Level)
+	level, err := sandbox.ParseLevel(sf.Level)
 	if err != nil {
 		return nil, cmdkit.UsageErrorf("%s: %v", sf.valueOrigin(f, "sandbox"), err)
 	}
-	if level == workers.Full {
+	if level == sandbox.Full {
 		if len(sf.writable) > 0 || len(sf.acceptedPaths) > 0 || len(sf.readable) > 0 || len(sf.hosts) > 0 || cmdkit.IsFlagSet(f, "home-access") || cmdkit.IsFlagSet(f, "network") || cmdkit.IsFlagSet(f, "ask-permission") || cmdkit.IsFlagSet(f, "sandbox-fallback") {
 			return nil, cmdkit.UsageErrorf("--allow-write, --confirm-write, --allow-read, --home-access, --network, --allow-host, --ask-permission and --sandbox-fallback need a sandbox; add --sandbox workspace")
 		}
@@ -82,19 +82,19 @@ func (sf *SandboxFlags) BuildSandbox(f *flag.FlagSet) (*workers.Policy, error) {
 	if sf.ask != askYes && sf.ask != askNo {
 		return nil, cmdkit.UsageErrorf("%s %s: use yes or no", sf.valueOrigin(f, "ask-permission"), sf.ask)
 	}
-	accept, err := workers.ParseMechanism(sf.AcceptMechanism)
+	accept, err := sandbox.ParseMechanism(sf.AcceptMechanism)
 	if err != nil {
 		return nil, cmdkit.UsageErrorf("%s: %v", sf.valueOrigin(f, "sandbox-fallback"), err)
 	}
-	if h := workers.HomeAccess(sf.home); h != workers.HomeDocuments && h != workers.HomeTools {
+	if h := sandbox.HomeAccess(sf.home); h != sandbox.HomeDocuments && h != sandbox.HomeTools {
 		return nil, cmdkit.UsageErrorf("%s %s: use documents or tools", sf.valueOrigin(f, "home-access"), sf.home)
 	}
-	s := &workers.Policy{Level: level, AcceptMechanism: accept, Network: workers.NetworkAccess(sf.network), Hosts: sf.hosts, AskUser: sf.ask == askYes, Home: workers.HomeAccess(sf.home)}
-	if s.Network == workers.NetworkList || !cmdkit.IsFlagSet(f, "network") {
+	s := &sandbox.Policy{Level: level, AcceptMechanism: accept, Network: sandbox.NetworkAccess(sf.network), Hosts: sf.hosts, AskUser: sf.ask == askYes, Home: sandbox.HomeAccess(sf.home)}
+	if s.Network == sandbox.NetworkList || !cmdkit.IsFlagSet(f, "network") {
 		s.Hosts = append(slices.Clone(settings.AllowHost), sf.hosts...)
 	}
 	if len(sf.hosts) > 0 && !cmdkit.IsFlagSet(f, "network") {
-		s.Network = workers.NetworkList
+		s.Network = sandbox.NetworkList
 	}
 	hideUserConfig(s)
 	if s.Writable, err = sf.collectPaths("allow-write", settings.Writable, sf.writable); err != nil {
@@ -106,7 +106,7 @@ func (sf *SandboxFlags) BuildSandbox(f *flag.FlagSet) (*workers.Policy, error) {
 	if s.Readable, err = sf.collectPaths("allow-read", settings.Readable, sf.readable); err != nil {
 		return nil, err
 	}
-	if !slices.Contains([]workers.NetworkAccess{workers.NetworkNone, workers.NetworkList, workers.NetworkFull}, s.Network) {
+	if !slices.Contains([]sandbox.NetworkAccess{sandbox.NetworkNone, sandbox.NetworkList, sandbox.NetworkFull}, s.Network) {
 		return nil, cmdkit.UsageErrorf("%s %s: use none, list or full", sf.valueOrigin(f, "network"), sf.network)
 	}
 	if err := s.Validate(); err != nil {
@@ -147,7 +147,7 @@ func isDirOrFile(path string) bool {
 
 // RemoteSandbox returns the sandbox for additional remotes. It uses neither local directories nor
 // the user's file, which is about this machine. Call it before buildSandbox.
-func (sf SandboxFlags) RemoteSandbox(f *flag.FlagSet) (*workers.Policy, error) {
+func (sf SandboxFlags) RemoteSandbox(f *flag.FlagSet) (*sandbox.Policy, error) {
 	sf.IsRemote, sf.writable, sf.acceptedPaths, sf.readable = true, nil, nil, nil
 	return sf.BuildSandbox(f)
 }
@@ -188,17 +188,17 @@ func UserConfigFile() userconfig.SandboxFile {
 
 // hideUserConfig hides the directory of the user's file, which decides what later sessions may do.
 // Only a directory other than the default needs this; all sandboxes hide that one.
-func hideUserConfig(s *workers.Policy) {
+func hideUserConfig(s *sandbox.Policy) {
 	home, _ := os.UserHomeDir()
 	file := userconfig.DefaultSandboxFile(os.Getenv)
 	dir := filepath.Dir(string(file))
-	if file != "" && !slices.Contains(workers.DefaultHidden(home), dir) && !slices.Contains(s.Hidden, dir) {
+	if file != "" && !slices.Contains(sandbox.DefaultHidden(home), dir) && !slices.Contains(s.Hidden, dir) {
 		s.Hidden = append(s.Hidden, dir)
 	}
 }
 
 // SetSandboxParams adds a sandbox to a request to a daemon.
-func SetSandboxParams(s *workers.Policy, p *client.CreateParams) {
+func SetSandboxParams(s *sandbox.Policy, p *client.CreateParams) {
 	if s != nil {
 		p.Sandbox, p.Writable, p.Network, p.Hosts, p.AskUser = string(s.Level), s.Writable, string(s.Network), s.Hosts, s.AskUser
 		p.Protected, p.Accept, p.Home, p.Readable = s.Protected, string(s.AcceptMechanism), string(s.Home), s.Readable
@@ -211,7 +211,7 @@ var loginVariables = []string{"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SSH_A
 
 // LoginEnv returns the login variables that a session without a sandbox takes over from its
 // creator. The daemon has those of the login that started it, which may have ended.
-func LoginEnv(s *workers.Policy) map[string]string {
+func LoginEnv(s *sandbox.Policy) map[string]string {
 	if s.Confines() {
 		return nil
 	}
@@ -225,15 +225,15 @@ func LoginEnv(s *workers.Policy) map[string]string {
 }
 
 // SandboxFromParams returns the sandbox that a client of the daemon asks for.
-func SandboxFromParams(p client.CreateParams) *workers.Policy {
+func SandboxFromParams(p client.CreateParams) *sandbox.Policy {
 	if p.Sandbox == "" {
 		return nil
 	}
-	network := workers.NetworkAccess(p.Network)
+	network := sandbox.NetworkAccess(p.Network)
 	if network == "" {
-		network = workers.NetworkNone
+		network = sandbox.NetworkNone
 	}
-	s := &workers.Policy{Level: workers.Level(p.Sandbox), Writable: p.Writable, Network: network, Hosts: p.Hosts, AskUser: p.AskUser, Protected: p.Protected, AcceptMechanism: workers.Mechanism(p.Accept), Home: workers.HomeAccess(p.Home), Readable: p.Readable, AcceptPaths: p.Accepted}
+	s := &sandbox.Policy{Level: sandbox.Level(p.Sandbox), Writable: p.Writable, Network: network, Hosts: p.Hosts, AskUser: p.AskUser, Protected: p.Protected, AcceptMechanism: sandbox.Mechanism(p.Accept), Home: sandbox.HomeAccess(p.Home), Readable: p.Readable, AcceptPaths: p.Accepted}
 	if s.Confines() {
 		hideUserConfig(s)
 	}
@@ -241,19 +241,19 @@ func SandboxFromParams(p client.CreateParams) *workers.Policy {
 }
 
 // RequireSandbox returns an error if a session has another sandbox than the user asks for.
-func RequireSandbox(s *workers.Policy, now session.Info) error {
+func RequireSandbox(s *sandbox.Policy, now session.Info) error {
 	if s == nil || now.Sandbox == s.String() {
 		return nil
 	}
 	has := now.Sandbox
 	if has == "" {
-		has = string(workers.Full)
+		has = string(sandbox.Full)
 	}
 	return fmt.Errorf("session %s is open with the sandbox %s, not %s; close it, use another name, or request that sandbox with --sandbox", now.Name, has, s)
 }
 
 // TrySandboxIn starts a program in a sandbox, in a directory.
-func TrySandboxIn(ctx context.Context, sandbox *workers.Policy, dir string) (lines []string, err error) {
+func TrySandboxIn(ctx context.Context, policy *sandbox.Policy, dir string) (lines []string, err error) {
 	state, err := os.MkdirTemp("", "repl-sandbox-")
 	if err != nil {
 		return nil, err
@@ -264,18 +264,18 @@ func TrySandboxIn(ctx context.Context, sandbox *workers.Policy, dir string) (lin
 		return nil, err
 	}
 	defer sup.Close()
-	return sup.TrySandbox(ctx, sandbox, dir)
+	return sup.TrySandbox(ctx, policy, dir)
 }
 
 // TrySandboxHere tests whether sessions can be confined on this system. Each system has its own
 // settings that forbid it.
-func TrySandboxHere(ctx context.Context, accept workers.Mechanism) ([]string, error) {
+func TrySandboxHere(ctx context.Context, accept sandbox.Mechanism) ([]string, error) {
 	dir, err := os.MkdirTemp("", "repl-try-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	return TrySandboxIn(ctx, &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone, AcceptMechanism: accept, NoNotice: true}, dir)
+	return TrySandboxIn(ctx, &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone, AcceptMechanism: accept, NoNotice: true}, dir)
 }
 
 // ProbeTimeout bounds a trial of a sandbox, and each check of doctor.

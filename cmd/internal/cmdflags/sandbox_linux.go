@@ -1,8 +1,10 @@
 package cmdflags
 
-import "github.com/turnstone-repl/turnstone/workers"
+import (
+	"github.com/turnstone-repl/turnstone/sandbox"
+)
 
-const DefaultAgentLevel = workers.Workspace
+const DefaultAgentLevel = sandbox.Workspace
 
 // WeakerMechanism is the fallback that a user may choose if the full sandbox is not available.
-const WeakerMechanism = workers.Landlock
+const WeakerMechanism = sandbox.Landlock

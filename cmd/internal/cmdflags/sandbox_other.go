@@ -2,8 +2,10 @@
 
 package cmdflags
 
-import "github.com/turnstone-repl/turnstone/workers"
+import (
+	"github.com/turnstone-repl/turnstone/sandbox"
+)
 
-const DefaultAgentLevel = workers.Full // this system has no sandbox
+const DefaultAgentLevel = sandbox.Full // this system has no sandbox
 
-const WeakerMechanism = workers.Mechanism("")
+const WeakerMechanism = sandbox.Mechanism("")

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 const (
@@ -34,7 +34,7 @@ type Backend interface {
 	// the backend chooses. narrow limits the backend's sandbox to the client's own; an existing
 	// session must not have a wider one. Open waits for preparation, reports its progress, and
 	// bounds everything else. Failed preparation is a *PrepareError.
-	Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Policy) *workers.Policy, report func(line string)) (*SessionHandle, error)
+	Open(ctx context.Context, name, lang, dir string, narrow func(*sandbox.Policy) *sandbox.Policy, report func(line string)) (*SessionHandle, error)
 
 	// Sessions describes all sessions on a remote, by the names that Open takes.
 	Sessions(ctx context.Context, remote string) ([]session.Info, error)
@@ -72,7 +72,7 @@ type SessionHandle struct {
 	AllowCommand func(session.Grant) string
 
 	// Sandbox is the sandbox with which the session was opened.
-	Sandbox *workers.Policy
+	Sandbox *sandbox.Policy
 
 	InitialInfo     session.Info // its state when it was opened
 	IsNew           bool         // this Open created it

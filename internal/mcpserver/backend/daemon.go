@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 const (
@@ -47,10 +47,10 @@ type DaemonChoices interface {
 
 	// NewParams returns the request for a session, without its name and packages, and the sandbox
 	// in it.
-	NewParams(lang, dir string, narrow func(*workers.Policy) *workers.Policy) (client.CreateParams, *workers.Policy, error)
+	NewParams(lang, dir string, narrow func(*sandbox.Policy) *sandbox.Policy) (client.CreateParams, *sandbox.Policy, error)
 
 	// CheckExisting returns an error if an existing session does not fit these choices.
-	CheckExisting(sandbox *workers.Policy, now session.Info) error
+	CheckExisting(policy *sandbox.Policy, now session.Info) error
 
 	// MissingPackages returns the packages that the client requires and a session lacks, which
 	// has others.
@@ -62,14 +62,14 @@ type DaemonChoices interface {
 }
 
 // Open is Backend.Open for a session of this daemon.
-func (b *SingleDaemon) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Policy) *workers.Policy, report func(line string)) (*SessionHandle, error) {
+func (b *SingleDaemon) Open(ctx context.Context, name, lang, dir string, narrow func(*sandbox.Policy) *sandbox.Policy, report func(line string)) (*SessionHandle, error) {
 	switch {
 	case name == MainSession:
 		name = b.BaseName
 	case b.Choices.IsLanguage(name): // the default session of the language
 		name = b.BaseName + "-" + name
 	}
-	p, sandbox, err := b.Choices.NewParams(lang, dir, narrow)
+	p, policy, err := b.Choices.NewParams(lang, dir, narrow)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (b *SingleDaemon) Open(ctx context.Context, name, lang, dir string, narrow 
 	defer cancel()
 	opened, now, made, err := b.Client.OpenSession(bounded, p)
 	if err == nil && !made {
-		err = b.Choices.CheckExisting(sandbox, now)
+		err = b.Choices.CheckExisting(policy, now)
 	}
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (b *SingleDaemon) Open(ctx context.Context, name, lang, dir string, narrow 
 		return nil, err
 	}
 	o := b.openedSession(s, read, now)
-	o.IsNew, o.Sandbox = made, sandbox
+	o.IsNew, o.Sandbox = made, policy
 	if !made && len(b.Packages) > 0 {
 		o.MissingPackages, err = b.Choices.MissingPackages(now.Packages)
 	}

@@ -12,9 +12,9 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A scriptedDaemon leads to a daemon at a remote, which has one session of the client from an
@@ -64,11 +64,11 @@ type userChoices struct{ refusal error }
 
 func (userChoices) IsLanguage(name string) bool { return name == "python" || name == "r" }
 
-func (userChoices) NewParams(lang, dir string, narrow func(*workers.Policy) *workers.Policy) (client.CreateParams, *workers.Policy, error) {
+func (userChoices) NewParams(lang, dir string, narrow func(*sandbox.Policy) *sandbox.Policy) (client.CreateParams, *sandbox.Policy, error) {
 	return client.CreateParams{Language: lang, Dir: dir}, narrow(nil), nil
 }
 
-func (c userChoices) CheckExisting(*workers.Policy, session.Info) error { return c.refusal }
+func (c userChoices) CheckExisting(*sandbox.Policy, session.Info) error { return c.refusal }
 
 func (userChoices) MissingPackages(has []string) (missing []string, err error) {
 	for _, name := range []string{"numpy", "pandas"} {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A DaemonSet keeps the sessions of an MCP server in several daemons: the default one, and one at
@@ -89,7 +89,7 @@ func (b *DaemonSet) daemonFor(ctx context.Context, remote string, starts bool) (
 func (b *DaemonSet) Remotes() []string { return b.names }
 
 // Open implements Backend.
-func (b *DaemonSet) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Policy) *workers.Policy, report func(line string)) (*SessionHandle, error) {
+func (b *DaemonSet) Open(ctx context.Context, name, lang, dir string, narrow func(*sandbox.Policy) *sandbox.Policy, report func(line string)) (*SessionHandle, error) {
 	remote, sessionName, found := strings.Cut(name, RemoteSeparator)
 	if !found {
 		return b.DefaultDaemon.Open(ctx, name, lang, dir, narrow, report)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A recordedChoices refuses every session, and records by which name it was asked for.
@@ -26,7 +26,7 @@ func (c recordedChoices) IsLanguage(name string) bool {
 	return name == "r"
 }
 
-func (c recordedChoices) NewParams(string, string, func(*workers.Policy) *workers.Policy) (client.CreateParams, *workers.Policy, error) {
+func (c recordedChoices) NewParams(string, string, func(*sandbox.Policy) *sandbox.Policy) (client.CreateParams, *sandbox.Policy, error) {
 	return client.CreateParams{}, nil, errors.New("refused by " + c.daemon)
 }
 

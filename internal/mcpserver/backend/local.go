@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -32,7 +33,7 @@ func (b *Local) Remotes() []string { return nil }
 func (b *Local) Sessions(context.Context, string) ([]session.Info, error) { return nil, nil }
 
 // Open implements Backend. It always creates the session.
-func (b *Local) Open(ctx context.Context, name, lang, dir string, narrow func(*workers.Policy) *workers.Policy, report func(line string)) (*SessionHandle, error) {
+func (b *Local) Open(ctx context.Context, name, lang, dir string, narrow func(*sandbox.Policy) *sandbox.Policy, report func(line string)) (*SessionHandle, error) {
 	spec := b.Specs[lang](dir)
 	spec.Sandbox = narrow(spec.Sandbox)
 	opened, err := b.Supervisor.Open(ctx, b.NamePrefix+name, spec)

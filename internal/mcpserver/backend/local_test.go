@@ -9,6 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -41,7 +42,7 @@ func newLocal(t *testing.T) *backend.Local {
 // open opens a session without a limit on its sandbox.
 func open(t *testing.T, b backend.Backend, name, lang string) (*backend.SessionHandle, error) {
 	t.Helper()
-	return b.Open(t.Context(), name, lang, t.TempDir(), func(s *workers.Policy) *workers.Policy { return s }, func(string) {})
+	return b.Open(t.Context(), name, lang, t.TempDir(), func(s *sandbox.Policy) *sandbox.Policy { return s }, func(string) {})
 }
 
 func TestLocal_Open(t *testing.T) {
@@ -70,8 +71,8 @@ func TestLocal_Open(t *testing.T) {
 
 	t.Run("gives the session what narrow leaves of the sandbox", func(t *testing.T) {
 		t.Parallel()
-		var left *workers.Policy
-		h, err := newLocal(t).Open(t.Context(), "main", "fake", t.TempDir(), func(s *workers.Policy) *workers.Policy {
+		var left *sandbox.Policy
+		h, err := newLocal(t).Open(t.Context(), "main", "fake", t.TempDir(), func(s *sandbox.Policy) *sandbox.Policy {
 			left = s
 			return left
 		}, func(string) {})
@@ -105,7 +106,7 @@ func TestLocal_Open(t *testing.T) {
 			return spec
 		}
 		var reported []string
-		_, err := b.Open(t.Context(), "main", "fake", t.TempDir(), func(s *workers.Policy) *workers.Policy { return s }, func(line string) { reported = append(reported, line) })
+		_, err := b.Open(t.Context(), "main", "fake", t.TempDir(), func(s *sandbox.Policy) *sandbox.Policy { return s }, func(line string) { reported = append(reported, line) })
 		if _, ok := errors.AsType[*backend.PrepareError](err); !ok || !strings.Contains(err.Error(), "no network") {
 			t.Errorf("got %v, want failed preparation", err)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/clientprofile"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/text"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // countOpeningLocked returns the number of sessions that are not open yet.
@@ -144,8 +144,8 @@ func (s *SessionSet) missingSessionError(ctx context.Context, name string) error
 
 // NarrowToClient returns what the client's limit leaves of a sandbox in dir, and reports whether it
 // takes anything away.
-func (s *SessionSet) NarrowToClient(codex *clientprofile.CodexState, dir string, sandbox *workers.Policy) (left *workers.Policy, narrowed bool) {
-	return s.clientLimitFor(codex, dir).Intersect(sandbox)
+func (s *SessionSet) NarrowToClient(codex *clientprofile.CodexState, dir string, policy *sandbox.Policy) (left *sandbox.Policy, narrowed bool) {
+	return s.clientLimitFor(codex, dir).Intersect(policy)
 }
 
 // MakeRoom closes one session without a worker, whose state is already lost.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -39,7 +40,7 @@ const maxEndedNames = 256
 type SessionSetConfig struct {
 	Backend     backend.Backend
 	Specs       map[string]func(dir string) workers.Spec // by language
-	Sandbox     *workers.Policy                         // of the specs
+	Sandbox     *sandbox.Policy                          // of the specs
 	CanConfine  bool                                     // sessions can be confined as a client may ask
 	Packages    []string                                 // that every spec prepares, as named to the model
 	Dir         string                                   // working directory, whatever the client says; may be ""

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -16,7 +17,7 @@ type closedBackend struct{}
 
 func (closedBackend) Remotes() []string { return nil }
 
-func (closedBackend) Open(context.Context, string, string, string, func(*workers.Policy) *workers.Policy, func(string)) (*backend.SessionHandle, error) {
+func (closedBackend) Open(context.Context, string, string, string, func(*sandbox.Policy) *sandbox.Policy, func(string)) (*backend.SessionHandle, error) {
 	return nil, session.ErrLimit
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
-	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/sandbox"
 )
 
 // CodexCapability is a capability of Codex. A server that declares it receives, with each
@@ -97,7 +97,7 @@ func DirectoryFromURI(address string) string {
 // allowedSandbox returns the sandbox of Codex's own commands, for a session that works in dir.
 // unenforced describes the rules that no session can enforce. A nil sandbox means that Codex sets
 // none.
-func (s *CodexState) allowedSandbox(dir string) (theirs *workers.Policy, unenforced []string) {
+func (s *CodexState) allowedSandbox(dir string) (theirs *sandbox.Policy, unenforced []string) {
 	switch {
 	case s == nil || s.Profile == nil && s.Policy == nil:
 		return nil, nil
@@ -108,15 +108,15 @@ func (s *CodexState) allowedSandbox(dir string) (theirs *workers.Policy, unenfor
 	if json.Unmarshal(*s.Profile, &p) != nil {
 		p = codexProfile{}
 	}
-	theirs = &workers.Policy{Level: workers.ReadOnly, Network: workers.NetworkNone}
+	theirs = &sandbox.Policy{Level: sandbox.ReadOnly, Network: sandbox.NetworkNone}
 	if p.Network == "enabled" {
-		theirs.Network = workers.NetworkFull
+		theirs.Network = sandbox.NetworkFull
 	}
 	switch {
 	case p.Type == "disabled":
-		return &workers.Policy{Level: workers.Full, Network: workers.NetworkFull}, nil
+		return &sandbox.Policy{Level: sandbox.Full, Network: sandbox.NetworkFull}, nil
 	case p.Type == "external", p.Type == "managed" && p.Files.Type == "unrestricted":
-		theirs.Level = workers.Full
+		theirs.Level = sandbox.Full
 		return theirs, nil
 	case p.Type != "managed" || p.Files.Type != "restricted":
 		return theirs, []string{"its sandbox has an unknown type, so this one is read-only"}
@@ -128,7 +128,7 @@ func (s *CodexState) allowedSandbox(dir string) (theirs *workers.Policy, unenfor
 
 // addFileRules adds the file entries of a profile to a sandbox. It describes the entries that no
 // session can enforce.
-func (p *codexProfile) addFileRules(theirs *workers.Policy, cwd string) (unenforced []string) {
+func (p *codexProfile) addFileRules(theirs *sandbox.Policy, cwd string) (unenforced []string) {
 	reads := false
 	var readOnly []string
 	for _, e := range p.Files.Entries {
@@ -148,7 +148,7 @@ func (p *codexProfile) addFileRules(theirs *workers.Policy, cwd string) (unenfor
 		}
 	}
 	for _, path := range readOnly {
-		ours := slices.Contains(theirs.Writable, filepath.Dir(path)) && slices.Contains(workers.ProtectedNames(), filepath.Base(path))
+		ours := slices.Contains(theirs.Writable, filepath.Dir(path)) && slices.Contains(sandbox.ProtectedNames(), filepath.Base(path))
 		// In a repository, our sandbox protects only the files that other programs execute, so
 		// that commits work.
 		if isInOne(path, theirs.Writable) && !ours && filepath.Base(path) != ".git" {
@@ -184,16 +184,16 @@ func (e codexEntry) resolvePath(cwd string) (path string, ok bool) {
 }
 
 // allowedSandbox returns the sandbox that a policy of an older version allows.
-func (p *codexPolicy) allowedSandbox(cwd, dir string) (theirs *workers.Policy, unenforced []string) {
-	theirs = &workers.Policy{Level: workers.ReadOnly, Network: workers.NetworkNone}
+func (p *codexPolicy) allowedSandbox(cwd, dir string) (theirs *sandbox.Policy, unenforced []string) {
+	theirs = &sandbox.Policy{Level: sandbox.ReadOnly, Network: sandbox.NetworkNone}
 	if p.Network {
-		theirs.Network = workers.NetworkFull
+		theirs.Network = sandbox.NetworkFull
 	}
 	switch p.Type {
 	case "danger-full-access":
-		return &workers.Policy{Level: workers.Full, Network: workers.NetworkFull}, nil
+		return &sandbox.Policy{Level: sandbox.Full, Network: sandbox.NetworkFull}, nil
 	case "external-sandbox":
-		theirs.Level = workers.Full
+		theirs.Level = sandbox.Full
 	case "workspace-write":
 		theirs.Writable = realDirs(append([]string{cwd, "/tmp", os.TempDir()}, p.Writable...), dir)
 	case "read-only":

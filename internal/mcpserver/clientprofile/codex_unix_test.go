@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
-	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/sandbox"
 )
 
 // newCodexMeta returns the state that Codex sends for a user in dir, which replaces each DIR.
@@ -48,8 +48,8 @@ func TestCodexState(t *testing.T) {
 	if err := os.Mkdir(more, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	reads := workers.Policy{Level: workers.ReadOnly, Network: workers.NetworkNone}
-	writes := func(change func(*workers.Policy)) workers.Policy {
+	reads := sandbox.Policy{Level: sandbox.ReadOnly, Network: sandbox.NetworkNone}
+	writes := func(change func(*sandbox.Policy)) sandbox.Policy {
 		s := reads
 		s.Writable = []string{dir}
 		if change != nil {
@@ -64,28 +64,28 @@ func TestCodexState(t *testing.T) {
 	const project = `{"access": "write", "path": {"type": "special", "value": {"kind": "project_roots"}}}`
 	for name, row := range map[string]struct {
 		state      string
-		want       *workers.Policy
+		want       *sandbox.Policy
 		unenforced string
 	}{
 		"workspace":       {codexWorkspace, new(writes(nil)), ""},
 		"read-only":       {codexReadOnly, &reads, ""},
-		"full":            {codexFull, &workers.Policy{Level: workers.Full, Network: workers.NetworkFull}, ""},
+		"full":            {codexFull, &sandbox.Policy{Level: sandbox.Full, Network: sandbox.NetworkFull}, ""},
 		"directory alone": {`{"sandboxCwd": "file://DIR"}`, nil, ""},
-		"network":         {managed("enabled", root+","+project), new(writes(func(s *workers.Policy) { s.Network = workers.NetworkFull })), ""},
+		"network":         {managed("enabled", root+","+project), new(writes(func(s *sandbox.Policy) { s.Network = sandbox.NetworkFull })), ""},
 		"its own files": {managed("restricted", root+","+project+`, {"access": "read", "path": {"type": "path", "path": "DIR/lock"}}, {"access": "deny", "path": {"type": "path", "path": "DIR/key"}}, {"access": "none", "path": {"type": "special", "value": {"kind": "project_roots", "subpath": "old"}}}`),
-			new(writes(func(s *workers.Policy) {
+			new(writes(func(s *sandbox.Policy) {
 				s.Protected, s.Hidden = []string{dir + "/lock"}, []string{dir + "/key", dir + "/old"}
 			})), ""},
 		"a pattern":          {managed("restricted", root+","+project+`, {"access": "deny", "path": {"type": "glob_pattern", "pattern": "**/*.env"}}`), new(writes(nil)), "pattern **/*.env"},
 		"some reads":         {managed("restricted", project), new(writes(nil)), "reading to some directories"},
-		"everything written": {managed("restricted", `{"access": "write", "path": {"type": "special", "value": {"kind": "root"}}}`), new(writes(func(s *workers.Policy) { s.Writable = []string{"/"} })), ""},
-		"confined elsewhere": {`{"permissionProfile": {"type": "external", "network": "restricted"}}`, &workers.Policy{Level: workers.Full, Network: workers.NetworkNone}, ""},
-		"unrestricted files": {`{"permissionProfile": {"type": "managed", "network": "enabled", "file_system": {"type": "unrestricted"}}}`, &workers.Policy{Level: workers.Full, Network: workers.NetworkFull}, ""},
+		"everything written": {managed("restricted", `{"access": "write", "path": {"type": "special", "value": {"kind": "root"}}}`), new(writes(func(s *sandbox.Policy) { s.Writable = []string{"/"} })), ""},
+		"confined elsewhere": {`{"permissionProfile": {"type": "external", "network": "restricted"}}`, &sandbox.Policy{Level: sandbox.Full, Network: sandbox.NetworkNone}, ""},
+		"unrestricted files": {`{"permissionProfile": {"type": "managed", "network": "enabled", "file_system": {"type": "unrestricted"}}}`, &sandbox.Policy{Level: sandbox.Full, Network: sandbox.NetworkFull}, ""},
 		"a later kind":       {`{"permissionProfile": {"type": "cloud"}}`, &reads, "unknown type"},
 		"a later shape":      {`{"permissionProfile": "workspace-write"}`, &reads, "unknown type"},
-		"older workspace":    {`{"sandboxPolicy": {"type": "workspace-write", "writable_roots": ["DIR/more"], "network_access": true}, "sandboxCwd": "file://DIR"}`, new(writes(func(s *workers.Policy) { s.Writable, s.Network = []string{dir, more}, workers.NetworkFull })), ""},
+		"older workspace":    {`{"sandboxPolicy": {"type": "workspace-write", "writable_roots": ["DIR/more"], "network_access": true}, "sandboxCwd": "file://DIR"}`, new(writes(func(s *sandbox.Policy) { s.Writable, s.Network = []string{dir, more}, sandbox.NetworkFull })), ""},
 		"older read-only":    {`{"sandboxPolicy": {"type": "read-only"}}`, &reads, ""},
-		"older full":         {`{"sandboxPolicy": {"type": "danger-full-access"}}`, &workers.Policy{Level: workers.Full, Network: workers.NetworkFull}, ""},
+		"older full":         {`{"sandboxPolicy": {"type": "danger-full-access"}}`, &sandbox.Policy{Level: sandbox.Full, Network: sandbox.NetworkFull}, ""},
 	} {
 		got, unenforced := CodexStateOf(newCodexMeta(t, dir, row.state)).allowedSandbox("/elsewhere")
 		if !reflect.DeepEqual(got, row.want) {

@@ -1,19 +1,21 @@
 package clientprofile
 
-import "github.com/turnstone-repl/turnstone/workers"
+import (
+	"github.com/turnstone-repl/turnstone/sandbox"
+)
 
 // A SandboxLimit holds the limits that a client sets for its own commands. No session for it may
 // exceed them.
 type SandboxLimit struct {
 	Notices []string // for the model, once
 
-	sandbox *workers.Policy // nil: the client sets no limit
-	dir     string           // the session's working directory
+	sandbox *sandbox.Policy // nil: the client sets no limit
+	dir     string          // the session's working directory
 }
 
 // LimitFor returns the limit for a session that works in dir, without links, and would otherwise
 // have the sandbox ours. canConfine means that sessions can be confined on this system.
-func (s *CodexState) LimitFor(dir string, ours *workers.Policy, canConfine bool) SandboxLimit {
+func (s *CodexState) LimitFor(dir string, ours *sandbox.Policy, canConfine bool) SandboxLimit {
 	l := SandboxLimit{dir: dir}
 	var unenforced []string
 	l.sandbox, unenforced = s.allowedSandbox(dir)
@@ -32,7 +34,7 @@ func (s *CodexState) LimitFor(dir string, ours *workers.Policy, canConfine bool)
 }
 
 // Intersect narrows a sandbox to the limit, and reports whether the limit takes anything from it.
-func (l SandboxLimit) Intersect(s *workers.Policy) (policy *workers.Policy, narrowed bool) {
+func (l SandboxLimit) Intersect(s *sandbox.Policy) (policy *sandbox.Policy, narrowed bool) {
 	if l.sandbox == nil {
 		return s, false
 	}
@@ -40,7 +42,7 @@ func (l SandboxLimit) Intersect(s *workers.Policy) (policy *workers.Policy, narr
 }
 
 // Narrow returns what the limit leaves of a sandbox.
-func (l SandboxLimit) Narrow(s *workers.Policy) *workers.Policy {
+func (l SandboxLimit) Narrow(s *sandbox.Policy) *sandbox.Policy {
 	policy, _ := l.Intersect(s)
 	return policy
 }

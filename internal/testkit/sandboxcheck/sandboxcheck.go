@@ -18,8 +18,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/workers"
 	"io/fs"
+
+	"github.com/turnstone-repl/turnstone/sandbox"
 )
 
 const (
@@ -31,12 +32,12 @@ const (
 // Sandbox returns the sandbox that this run of the tests uses, or nil. Its sessions may write the
 // directory for temporary files, because tests leave files for them there. Replies do not begin
 // with the sandbox notice, because tests compare them.
-func Sandbox() *workers.Policy {
+func Sandbox() *sandbox.Policy {
 	level := os.Getenv(levelEnv)
 	if level == "" {
 		return nil
 	}
-	return &workers.Policy{Level: workers.Level(level), Network: workers.NetworkNone, Writable: []string{os.TempDir()}, AcceptPaths: []string{string(filepath.Separator)}, NoNotice: true}
+	return &sandbox.Policy{Level: sandbox.Level(level), Network: sandbox.NetworkNone, Writable: []string{os.TempDir()}, AcceptPaths: []string{string(filepath.Separator)}, NoNotice: true}
 }
 
 // RunTests runs the tests of a package, as an unprivileged user if this run uses a sandbox.

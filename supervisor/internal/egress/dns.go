@@ -14,7 +14,7 @@ import (
 const maxQuestionBytes = 4096
 
 // serveNames answers the session's questions until the socket is closed.
-func (p *Policy) serveNames(socket net.PacketConn) {
+func (p *HostPolicy) serveNames(socket net.PacketConn) {
 	buf := make([]byte, maxQuestionBytes)
 	for {
 		n, from, err := socket.ReadFrom(buf)
@@ -28,7 +28,7 @@ func (p *Policy) serveNames(socket net.PacketConn) {
 }
 
 // answerQuestion returns the answer to one message, or nil if it needs no answer.
-func (p *Policy) answerQuestion(message []byte) []byte {
+func (p *HostPolicy) answerQuestion(message []byte) []byte {
 	var parser dnsmessage.Parser
 	h, err := parser.Start(message)
 	if err != nil || h.Response { // answering an answer could loop forever
@@ -59,7 +59,7 @@ func (p *Policy) answerQuestion(message []byte) []byte {
 }
 
 // resolveQuestion answers one question. The body is nil if no such record exists.
-func (p *Policy) resolveQuestion(q dnsmessage.Question) (dnsmessage.ResourceBody, dnsmessage.RCode) {
+func (p *HostPolicy) resolveQuestion(q dnsmessage.Question) (dnsmessage.ResourceBody, dnsmessage.RCode) {
 	name := strings.ToLower(strings.TrimSuffix(q.Name.String(), "."))
 	switch {
 	case q.Class != dnsmessage.ClassINET:
@@ -85,7 +85,7 @@ func (p *Policy) resolveQuestion(q dnsmessage.Question) (dnsmessage.ResourceBody
 
 // resolveAddress answers a reverse lookup such as 2.0.18.198.in-addr.arpa with the name that the
 // address stands for.
-func (p *Policy) resolveAddress(name string) (dnsmessage.ResourceBody, dnsmessage.RCode) {
+func (p *HostPolicy) resolveAddress(name string) (dnsmessage.ResourceBody, dnsmessage.RCode) {
 	digits, ok := strings.CutSuffix(name, ".in-addr.arpa")
 	labels := strings.Split(digits, ".")
 	slices.Reverse(labels)

@@ -1,7 +1,7 @@
 // Package egress serves the outgoing network connections of sandboxes, and decides them by host
 // name.
 //
-// A session with workers.NetworkList has a network namespace that leads nowhere. Its DNS questions
+// A session with sandbox.NetworkList has a network namespace that leads nowhere. Its DNS questions
 // and connections come here, to the supervisor, which has the user's network:
 //
 //	DNS question  each name gets an address of 198.18.0.0/15, which stands for it in this

@@ -19,10 +19,10 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
-	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/sandbox"
 )
 
-func newTestPolicy(t *testing.T, hosts ...string) *Policy {
+func newTestPolicy(t *testing.T, hosts ...string) *HostPolicy {
 	t.Helper()
 	p, err := New(Options{Machine: "Box", Hosts: hosts})
 	if err != nil {
@@ -46,7 +46,7 @@ func newQuestion(t testing.TB, name string, kind dnsmessage.Type) []byte {
 	return b
 }
 
-func askName(t testing.TB, p *Policy, name string, kind dnsmessage.Type) (dnsmessage.RCode, string) {
+func askName(t testing.TB, p *HostPolicy, name string, kind dnsmessage.Type) (dnsmessage.RCode, string) {
 	t.Helper()
 	var m dnsmessage.Message
 	if err := m.Unpack(p.answerQuestion(newQuestion(t, name, kind))); err != nil {
@@ -246,7 +246,7 @@ func TestExpandHosts(t *testing.T) {
 	public := []string{"pypi.org:443", "files.pythonhosted.org:443", "registry.npmjs.org:443", "cloud.r-project.org:443", "cran.r-project.org:443", "cran.rstudio.com:443"}
 	read := func(path string) []byte { text, _ := os.ReadFile(path); return text }
 	system := ConfigSource{Root: root, Env: []string{"HOME=" + home}, ReadFile: read}
-	if got := ExpandHosts([]string{"a.org", workers.PackageHosts}, system); !slices.Equal(got, append([]string{"a.org"}, public...)) {
+	if got := ExpandHosts([]string{"a.org", sandbox.PackageHosts}, system); !slices.Equal(got, append([]string{"a.org"}, public...)) {
 		t.Errorf("without configuration: got %q", got)
 	}
 	for path, text := range map[string]string{
@@ -265,7 +265,7 @@ func TestExpandHosts(t *testing.T) {
 		}
 	}
 	system.Env = append(system.Env, "PIP_CONFIG_FILE="+home+"/other.conf", "UV_DEFAULT_INDEX=mine=https://uv.example/simple", "NPM_CONFIG_USERCONFIG=project/.npmrc")
-	got := ExpandHosts([]string{workers.PackageHosts}, system)
+	got := ExpandHosts([]string{sandbox.PackageHosts}, system)
 	slices.Sort(got)
 	want := []string{"[2001:db8::1]:443", "cran.corp.example:443", "npm.corp.example:443", "one.example:443", "pypi.corp.example:8443", "test-files.pythonhosted.org:443", "test.pypi.org:443", "us.example:80", "uv.example:443"}
 	if !slices.Equal(got, want) {

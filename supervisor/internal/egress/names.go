@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/sandbox"
 )
 
 const (
@@ -65,7 +65,7 @@ func (n *nameTable) nameOf(a netip.Addr) string {
 
 // isName reports whether a text could be the name of a host.
 func isName(text string) bool {
-	h, err := workers.ParseHostPattern(text)
+	h, err := sandbox.ParseHostPattern(text)
 	return err == nil && h.Name == text && !h.Subdomains && h.Port == 0
 }
 

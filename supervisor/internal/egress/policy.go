@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/sandbox"
 )
 
 // dialTimeout bounds the time to connect outside, including the lookup.
@@ -23,14 +23,14 @@ const dialTimeout = 15 * time.Second
 // maxDestinations bounds the destinations that a session lists.
 const maxDestinations = 1000
 
-// A Policy decides which hosts one session may reach and records the destinations it has used.
-type Policy struct {
+// A HostPolicy decides which hosts one session may reach and records the destinations it has used.
+type HostPolicy struct {
 	machineName string // the name of this machine, in lower case
 	names       nameTable
 	options     Options
 
 	mu           sync.Mutex
-	hosts        []workers.HostPattern
+	hosts        []sandbox.HostPattern
 	destinations map[string]*DestinationUse
 	notified     map[string]bool
 }
@@ -50,8 +50,8 @@ type Options struct {
 }
 
 // New returns the policy of a session.
-func New(o Options) (*Policy, error) {
-	p := &Policy{machineName: strings.ToLower(o.Machine), options: o, destinations: map[string]*DestinationUse{}, notified: map[string]bool{}}
+func New(o Options) (*HostPolicy, error) {
+	p := &HostPolicy{machineName: strings.ToLower(o.Machine), options: o, destinations: map[string]*DestinationUse{}, notified: map[string]bool{}}
 	for _, h := range o.Hosts {
 		if err := p.AllowHost(h); err != nil {
 			return nil, err
@@ -61,8 +61,8 @@ func New(o Options) (*Policy, error) {
 }
 
 // AllowHost adds a pattern. Connections from now on may use it.
-func (p *Policy) AllowHost(pattern string) error {
-	h, err := workers.ParseHostPattern(pattern)
+func (p *HostPolicy) AllowHost(pattern string) error {
+	h, err := sandbox.ParseHostPattern(pattern)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ type destination struct {
 	port uint16
 }
 
-func (p *Policy) destinationAt(to netip.AddrPort) destination {
+func (p *HostPolicy) destinationAt(to netip.AddrPort) destination {
 	return destination{name: p.names.nameOf(to.Addr()), addr: to.Addr().Unmap(), port: to.Port()}
 }
 
@@ -94,10 +94,10 @@ func (d destination) String() string {
 }
 
 // mayConnect reports whether a session may connect to a destination.
-func (p *Policy) mayConnect(l destination) bool {
+func (p *HostPolicy) mayConnect(l destination) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.ContainsFunc(p.hosts, func(h workers.HostPattern) bool {
+	return slices.ContainsFunc(p.hosts, func(h sandbox.HostPattern) bool {
 		if l.name == "" {
 			return h.MatchesAddr(netip.AddrPortFrom(l.addr, l.port))
 		}
@@ -117,9 +117,9 @@ func (e *blockedAddressError) Error() string {
 
 // checkDialAddress checks the address that a dial is about to reach. A name may resolve to any
 // address, and to another one a moment later.
-func (p *Policy) checkDialAddress(to netip.AddrPort) error {
+func (p *HostPolicy) checkDialAddress(to netip.AddrPort) error {
 	p.mu.Lock()
-	named := slices.ContainsFunc(p.hosts, func(h workers.HostPattern) bool { return h.MatchesAddr(to) })
+	named := slices.ContainsFunc(p.hosts, func(h sandbox.HostPattern) bool { return h.MatchesAddr(to) })
 	p.mu.Unlock()
 	if named {
 		return nil
@@ -135,7 +135,7 @@ func (p *Policy) checkDialAddress(to netip.AddrPort) error {
 }
 
 // dialDestination connects to a destination, outside the sandbox.
-func (p *Policy) dialDestination(ctx context.Context, l destination) (*net.TCPConn, error) {
+func (p *HostPolicy) dialDestination(ctx context.Context, l destination) (*net.TCPConn, error) {
 	d := net.Dialer{
 		Timeout: dialTimeout,
 		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
@@ -185,7 +185,7 @@ type DestinationUse struct {
 }
 
 // Destinations lists the destinations, most recently used first.
-func (p *Policy) Destinations() []DestinationUse {
+func (p *HostPolicy) Destinations() []DestinationUse {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	list := make([]DestinationUse, 0, len(p.destinations))
@@ -199,7 +199,7 @@ func (p *Policy) Destinations() []DestinationUse {
 }
 
 // recordUse updates the record of a destination.
-func (p *Policy) recordUse(l destination, change func(*DestinationUse)) {
+func (p *HostPolicy) recordUse(l destination, change func(*DestinationUse)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := l.String()
@@ -217,7 +217,7 @@ func (p *Policy) recordUse(l destination, change func(*DestinationUse)) {
 
 // notifyOnce sends a notice to the user of the session, unless one with the same key was sent
 // before.
-func (p *Policy) notifyOnce(key, text string) {
+func (p *HostPolicy) notifyOnce(key, text string) {
 	p.mu.Lock()
 	again := p.notified[key]
 	p.notified[key] = true

@@ -216,7 +216,7 @@ func (p *proxy) dialRequest(ctx context.Context, _, address string) (net.Conn, e
 // A countingConn records the bytes it reads and writes in the use of its destination.
 type countingConn struct {
 	net.Conn
-	policy      *Policy
+	policy      *HostPolicy
 	destination destination
 }
 

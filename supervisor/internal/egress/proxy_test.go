@@ -38,7 +38,7 @@ func newConnPair(t testing.TB) (client, end *net.TCPConn) {
 }
 
 // newTestProxy serves the sessions of a policy until the test ends.
-func newTestProxy(t testing.TB, p *Policy, headLimit time.Duration) *proxy {
+func newTestProxy(t testing.TB, p *HostPolicy, headLimit time.Duration) *proxy {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	s := &egressServer{policy: p, ctx: ctx, connections: make(map[uint64]*connection)}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/environ"
-	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/sandbox"
 )
 
 // A ConfigSource says where the user's package configuration is and how to read it.
@@ -61,11 +61,11 @@ var registryKinds = []registryKind{
 
 var addressPattern = regexp.MustCompile(`https?://(\[[0-9a-fA-F:.]+\])?[^\s"',;)\]}<>]+`)
 
-// ExpandHosts replaces workers.PackageHosts in a list by the hosts of the registries.
+// ExpandHosts replaces sandbox.PackageHosts in a list by the hosts of the registries.
 func ExpandHosts(hosts []string, s ConfigSource) []string {
 	var all []string
 	for _, h := range hosts {
-		if h != workers.PackageHosts {
+		if h != sandbox.PackageHosts {
 			all = append(all, h)
 			continue
 		}
@@ -118,7 +118,7 @@ func hostPattern(address string) (string, bool) {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	h, err := workers.ParseHostPattern(net.JoinHostPort(strings.TrimSuffix(u.Hostname(), "."), port))
+	h, err := sandbox.ParseHostPattern(net.JoinHostPort(strings.TrimSuffix(u.Hostname(), "."), port))
 	return h.String(), err == nil
 }
 

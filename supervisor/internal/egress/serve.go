@@ -29,7 +29,7 @@ const (
 // An egressServer serves the network requests of one worker, which its monitor sends over the egress
 // socket.
 type egressServer struct {
-	policy *Policy
+	policy *HostPolicy
 	conn   *egressipc.Conn
 	ctx    context.Context // ends with the monitor
 	wg     sync.WaitGroup
@@ -52,7 +52,7 @@ type connection struct {
 }
 
 // Serve serves one worker until its monitor is gone, then ends its connections and closes o.
-func (p *Policy) Serve(o *egressipc.Conn) {
+func (p *HostPolicy) Serve(o *egressipc.Conn) {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &egressServer{policy: p, conn: o, ctx: ctx, connections: make(map[uint64]*connection), pendingRequests: make(map[uint64]context.CancelFunc)}
 	s.proxy = newProxy(s, headTimeout)

@@ -11,10 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A program may be refused a call before its monitor has reported that it runs.
@@ -77,7 +77,7 @@ func TestGrantLateAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sandboxPlan, _, err := plan.NewPlan(&workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone}, plan.Origin{
+			sandboxPlan, _, err := plan.NewPlan(&sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone}, plan.Origin{
 				Home: filepath.Join(base, "home"), Dir: filepath.Join(base, "work"), Program: "/bin/true", State: filepath.Join(base, "state"),
 				Sessions: filepath.Join(base, "sessions"), Temporary: []string{filepath.Join(base, "tmp")},
 			})

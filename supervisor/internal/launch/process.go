@@ -210,7 +210,7 @@ func (p *WorkerProcess) ForgetDenials() error { return p.backend.forgetDenials()
 func (p *WorkerProcess) DrainDenials() { p.backend.drainEvents() }
 
 // EgressConn returns the socket over which connections leave the worker's sandbox, or nil
-// without workers.NetworkList.
+// without sandbox.NetworkList.
 func (p *WorkerProcess) EgressConn() *egressipc.Conn { return p.egressConn }
 
 // UncountedMemory returns a sentence about memory that the limit of this process does not count, or "".

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // Another session that can write to the same workspace could otherwise choose what becomes writable,
@@ -28,7 +28,7 @@ func TestStartSandboxSymlink(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sandboxPlan, _, err := plan.NewPlan(&workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone}, plan.Origin{
+	sandboxPlan, _, err := plan.NewPlan(&sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone}, plan.Origin{
 		Home: filepath.Join(base, "home"), Dir: work, Program: "/bin/true", State: filepath.Join(base, "state"),
 		Sessions: filepath.Join(base, "sessions"), Temporary: []string{filepath.Join(base, "tmp")},
 	})

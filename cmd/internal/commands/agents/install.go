@@ -17,7 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/install"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/internal/shellword"
-	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/sandbox"
 )
 
 // An installRequest holds the choices of a repl install.
@@ -28,7 +28,7 @@ type installRequest struct {
 	server    install.ServerSpec
 	options   install.Options
 	paths     install.ConfigDirs
-	sandbox   *workers.Policy // the sandbox of the sessions
+	sandbox   *sandbox.Policy // the sandbox of the sessions
 }
 
 // NewInstallCommand adds this program to the configuration of agents and editors.

@@ -20,6 +20,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/mcpclient"
 	"github.com/turnstone-repl/turnstone/internal/browserprompt"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -193,7 +194,7 @@ func (m *mcpFlags) run(s cmdkit.Streams, specs map[string]func(dir string) worke
 		ImageSide:  m.imageSize,
 		Default:    c.Lang,
 		Sandbox:    c.Sandbox,
-		CanConfine: cmdflags.DefaultAgentLevel != workers.Full,
+		CanConfine: cmdflags.DefaultAgentLevel != sandbox.Full,
 		With:       packages,
 		In:         s.In,
 		Out:        s.Out,

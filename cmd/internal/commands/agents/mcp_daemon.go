@@ -23,9 +23,9 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/text"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 const (
@@ -177,21 +177,21 @@ func (c *daemonChoices) IsLanguage(name string) bool {
 }
 
 // NewParams implements backend.DaemonChoices.
-func (c *daemonChoices) NewParams(lang, dir string, narrow func(*workers.Policy) *workers.Policy) (client.CreateParams, *workers.Policy, error) {
+func (c *daemonChoices) NewParams(lang, dir string, narrow func(*sandbox.Policy) *sandbox.Policy) (client.CreateParams, *sandbox.Policy, error) {
 	if c.isRemote {
 		dir = ""
 	}
 	p := client.CreateParams{Language: lang, Dir: dir, Limits: c.runtime.Limits.ClientLimits()}
-	sandbox := narrow(c.runtime.Sandbox)
-	if configured := c.runtime.Sandbox; sandbox != configured && (configured == nil || len(sandbox.Hidden) > len(configured.Hidden)) && len(sandbox.Hidden) > 0 {
+	policy := narrow(c.runtime.Sandbox)
+	if configured := c.runtime.Sandbox; policy != configured && (configured == nil || len(policy.Hidden) > len(configured.Hidden)) && len(policy.Hidden) > 0 {
 		return p, nil, errors.New("the client hides some files from its own commands, which sessions of a daemon cannot do; start repl mcp without --daemon")
 	}
-	cmdflags.SetSandboxParams(sandbox, &p)
+	cmdflags.SetSandboxParams(policy, &p)
 	if p.Dir == "" {
 		p.Dir = c.runtime.Dir
 	}
 	if !c.isRemote {
-		p.Env = cmdflags.LoginEnv(sandbox)
+		p.Env = cmdflags.LoginEnv(policy)
 	}
 	if p.Dir == "" && !c.isRemote {
 		var err error
@@ -206,12 +206,12 @@ func (c *daemonChoices) NewParams(lang, dir string, narrow func(*workers.Policy)
 		r.IsRemote, r.Dir = c.isRemote, p.Dir
 		p.Runtime = r.RuntimeInDaemon(l)
 	}
-	return p, sandbox, nil
+	return p, policy, nil
 }
 
 // CheckExisting implements backend.DaemonChoices.
-func (c *daemonChoices) CheckExisting(sandbox *workers.Policy, now session.Info) error {
-	return errors.Join(cmdflags.RequireSandbox(sandbox, now), cmdflags.RequireLimits(c.runtime.Limits.Limits, now))
+func (c *daemonChoices) CheckExisting(policy *sandbox.Policy, now session.Info) error {
+	return errors.Join(cmdflags.RequireSandbox(policy, now), cmdflags.RequireLimits(c.runtime.Limits.Limits, now))
 }
 
 // MissingPackages implements backend.DaemonChoices.

@@ -19,6 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/internal/testkit/faultdial"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -26,7 +27,7 @@ import (
 // A remoteTestBackend opens sessions of a daemon at a remote, as repl mcp does.
 type remoteTestBackend struct{ link *client.Client }
 
-func (b remoteTestBackend) Open(ctx context.Context, name, _, _ string, _ func(*workers.Policy) *workers.Policy, _ func(string)) (*backend.SessionHandle, error) {
+func (b remoteTestBackend) Open(ctx context.Context, name, _, _ string, _ func(*sandbox.Policy) *sandbox.Policy, _ func(string)) (*backend.SessionHandle, error) {
 	there, now, made, err := b.link.OpenSession(ctx, client.CreateParams{Name: name, Language: "fake"})
 	if err != nil {
 		return nil, err

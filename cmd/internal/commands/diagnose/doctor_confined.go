@@ -9,6 +9,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -16,9 +17,9 @@ import (
 // Its .venv and .Rprofile run in a sandbox in which they write nothing, or not at all, unless the
 // user asks otherwise.
 type probePolicy struct {
-	sandbox   *workers.Policy // nil without a sandbox, or if the user wants none
-	trusted   bool             // the user chose the sandbox
-	noSandbox error            // why a sandbox is not available
+	sandbox   *sandbox.Policy // nil without a sandbox, or if the user wants none
+	trusted   bool            // the user chose the sandbox
+	noSandbox error           // why a sandbox is not available
 }
 
 // selectProbePolicy returns how doctor starts programs: in the sandbox that the user chose, or in a
@@ -27,11 +28,11 @@ func selectProbePolicy(ctx context.Context, r *cmdflags.RuntimeFlags, chosen boo
 	if chosen {
 		return probePolicy{sandbox: r.Sandbox, trusted: true}
 	}
-	accept := workers.Mechanism(r.SandboxFlags.AcceptMechanism)
+	accept := sandbox.Mechanism(r.SandboxFlags.AcceptMechanism)
 	if _, err := cmdflags.TrySandboxHere(ctx, accept); err != nil {
 		return probePolicy{noSandbox: err}
 	}
-	return probePolicy{sandbox: &workers.Policy{Level: workers.ReadOnly, Network: workers.NetworkNone, AcceptMechanism: accept, NoNotice: true}}
+	return probePolicy{sandbox: &sandbox.Policy{Level: sandbox.ReadOnly, Network: sandbox.NetworkNone, AcceptMechanism: accept, NoNotice: true}}
 }
 
 // startDir returns a directory in which to start a program without a sandbox: "" for the current

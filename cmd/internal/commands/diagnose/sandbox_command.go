@@ -15,9 +15,9 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/internal/text"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // NewSandboxCommand shows what a session may do, what it was denied and what it was granted.
@@ -179,25 +179,25 @@ func joinFirst(names []string, more int) string {
 func newSandboxTrial(f *flag.FlagSet) func(s cmdkit.Streams) (int, error) {
 	var c cmdflags.SandboxFlags
 	c.AddFlags(f)
-	f.Lookup("sandbox").DefValue = string(workers.Workspace)
-	c.Level = string(workers.Workspace)
+	f.Lookup("sandbox").DefValue = string(sandbox.Workspace)
+	c.Level = string(sandbox.Workspace)
 	dir := f.String("dir", "", "`DIR` the working directory of the session")
 	return func(s cmdkit.Streams) (int, error) {
 		where := cmdflags.RuntimeFlags{Dir: *dir}
 		if err := where.ResolvePaths(); err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		sandbox, err := c.BuildSandbox(f)
+		policy, err := c.BuildSandbox(f)
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
-		if sandbox == nil {
+		if policy == nil {
 			fmt.Fprintln(s.Out, "sandbox full: a session has all rights of its user")
 			return cmdkit.StatusDone, nil
 		}
 		ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 		defer stop()
-		lines, err := cmdflags.TrySandboxIn(ctx, sandbox, where.Dir)
+		lines, err := cmdflags.TrySandboxIn(ctx, policy, where.Dir)
 		if err != nil {
 			return cmdkit.StatusFailed, err
 		}

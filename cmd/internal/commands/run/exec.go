@@ -18,6 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -38,7 +39,7 @@ type execFlags struct {
 
 	custom   languages.UserWorker // of --worker, or its zero value
 	language languages.Language   // its zero value for a language that only the daemon knows
-	sandbox  *workers.Policy
+	sandbox  *sandbox.Policy
 }
 
 func (e *execFlags) AddFlags(f *flag.FlagSet) {

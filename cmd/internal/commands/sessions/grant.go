@@ -22,6 +22,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/text"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -206,7 +207,7 @@ func (f *grantFlags) saveGrant(s cmdkit.Streams) (int, error) {
 // saveGrantFor saves a right for a workspace, if its path may be granted.
 func saveGrantFor(workspace string, g session.Grant) (err error) {
 	if g.Read+g.Write != "" {
-		of := workers.Spec{Dir: workspace, Sandbox: &workers.Policy{Level: workers.Workspace}}
+		of := workers.Spec{Dir: workspace, Sandbox: &sandbox.Policy{Level: sandbox.Workspace}}
 		if g, err = (&supervisor.Options{Env: os.Environ()}).CheckPath(&of, g); err != nil {
 			return err
 		}

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // These files in a directory that the session writes are protected. Programs outside the session
@@ -18,7 +18,7 @@ import (
 // model clients and cloud tools.
 var (
 	// ProtectedNames are relative to the top of a work tree, or of a directory that the session writes.
-	ProtectedNames = workers.ProtectedNames()
+	ProtectedNames = sandbox.ProtectedNames()
 
 	// HookSettings say what the hooks of a repository run, if it has any.
 	HookSettings = []string{

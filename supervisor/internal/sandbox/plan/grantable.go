@@ -9,18 +9,18 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/shellword"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/gitdir"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/homedir"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // CheckGrantable returns an error if no user may let a session write a file or directory, an
 // absolute path without symbolic links. programs is the reason why the user must confirm it:
 // programs outside would run or read what is written there. It only inspects paths, and takes less
 // than a millisecond.
-func CheckGrantable(s *workers.Policy, o Origin, dir string) (programs string, err error) {
+func CheckGrantable(s *sandbox.Policy, o Origin, dir string) (programs string, err error) {
 	p := &planner{Rules: homedir.Rules{Home: cmp.Or(paths.RealOrEmpty(o.homeDir()), o.homeDir()), Directories: o.Directories, TempDirs: []string{"/tmp", "/var/tmp"}}}
 	refuse := func(why string) error {
 		return fmt.Errorf("the sandbox never makes %s writable: it %s; name another directory", dir, why)
@@ -60,7 +60,7 @@ func hasTrustedName(path string) bool {
 
 // checkIntended returns an error if programs outside would run or read what is written into a path,
 // unless the user has accepted that path. found is the path without links.
-func (p *planner) checkIntended(s *workers.Policy, o Origin, path, found string, work []string) error {
+func (p *planner) checkIntended(s *sandbox.Policy, o Origin, path, found string, work []string) error {
 	accepted := func(a string) bool { return paths.Contains(filepath.Clean(a), found) }
 	isClosed := func(c homedir.HiddenPath) bool { return paths.Contains(c.Name, found) } // hidden paths are never granted
 	if linkpath.IsInAny(found, work) || slices.ContainsFunc(s.AcceptPaths, accepted) || slices.ContainsFunc(p.HiddenPaths, isClosed) {

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A Rule lets a session read a path and everything below it, or also write it.
@@ -28,7 +28,7 @@ var sharedDirs = []string{"/dev/shm", "/dev/pts", "/dev/mqueue"}
 // what Landlock cannot enforce. Landlock only allows, and a rule for a directory applies to
 // everything below it. So a path is hidden by allowing everything next to it, and nothing can be
 // protected in a directory that the session writes.
-func (p *Plan) convertToLandlock(s *workers.Policy) (notices []string, err error) {
+func (p *Plan) convertToLandlock(s *sandbox.Policy) (notices []string, err error) {
 	if len(s.Protected) > 0 {
 		return nil, fmt.Errorf("a Landlock sandbox cannot protect %s in a directory that the session writes", s.Protected[0])
 	}
@@ -68,7 +68,7 @@ func (p *Plan) convertToLandlock(s *workers.Policy) (notices []string, err error
 	if len(r.list) > maxRules {
 		return nil, fmt.Errorf("the Landlock sandbox would need %d rules, and the maximum is %d; hide fewer files", len(r.list), maxRules)
 	}
-	p.Mechanism, p.Rules, p.Ask, p.Absent = workers.Landlock, r.list, false, nil
+	p.Mechanism, p.Rules, p.Ask, p.Absent = sandbox.Landlock, r.list, false, nil
 	sockets, grants := "no sockets except socket pairs", "cannot be granted more while it runs"
 	if p.Egress {
 		sockets = "no servers, and reaches hosts only through the proxy in its variables (HTTPS_PROXY and others)"

@@ -7,17 +7,17 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A Mechanism is the way in which a worker is confined: a constant of package workers, or "" for
 // namespaces.
-type Mechanism = workers.Mechanism
+type Mechanism = sandbox.Mechanism
 
 // ForMechanism turns a plan for namespaces into one for a mechanism that the user accepts. The
 // notices say what that mechanism does not enforce.
-func (p *Plan) ForMechanism(by workers.Mechanism, s *workers.Policy) (notices []string, err error) {
+func (p *Plan) ForMechanism(by sandbox.Mechanism, s *sandbox.Policy) (notices []string, err error) {
 	if by != "" && p.Disk > 0 {
 		return nil, fmt.Errorf("a disk limit needs namespaces, and this sandbox uses %s; remove the limit", by)
 	}
@@ -27,7 +27,7 @@ func (p *Plan) ForMechanism(by workers.Mechanism, s *workers.Policy) (notices []
 			break
 		}
 	}
-	if by != workers.Landlock {
+	if by != sandbox.Landlock {
 		return nil, nil
 	}
 	missing, err := p.convertToLandlock(s)

@@ -10,12 +10,12 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/gitdir"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/homedir"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A Plan lists the mounts that the monitor makes for a worker, and what it checks by name.
@@ -33,7 +33,7 @@ type Plan struct {
 
 	// Mechanism is what confines the worker; "" for namespaces. Landlock uses Rules in place of
 	// mounts.
-	Mechanism workers.Mechanism
+	Mechanism sandbox.Mechanism
 	Rules     []Rule
 
 	Absent      []mountlist.Path // names that do not exist and must not be made
@@ -114,7 +114,7 @@ func (i *Origin) otherHomeDir() string {
 const maxMounts = 2000
 
 // NewPlan returns the plan, and notices for the user of the session.
-func NewPlan(s *workers.Policy, o Origin) (_ *Plan, notices []string, err error) {
+func NewPlan(s *sandbox.Policy, o Origin) (_ *Plan, notices []string, err error) {
 	if err := s.Validate(); err != nil {
 		return nil, nil, err
 	}
@@ -152,7 +152,7 @@ func NewPlan(s *workers.Policy, o Origin) (_ *Plan, notices []string, err error)
 	if len(p.Mounts) > maxMounts {
 		return nil, nil, fmt.Errorf("the sandbox would need %d mounts, and the maximum is %d; choose a smaller workspace", len(p.Mounts), maxMounts)
 	}
-	plan := &Plan{State: mountlist.Path(paths.RealOrEmpty(o.State)), Network: s.Network == workers.NetworkFull, Egress: s.Network == workers.NetworkList, Absent: p.absent, writableDirs: work, userProtected: s.Protected, unshownPaths: p.unshownPaths, home: p.Home, tempDirs: p.TempDirs}
+	plan := &Plan{State: mountlist.Path(paths.RealOrEmpty(o.State)), Network: s.Network == sandbox.NetworkFull, Egress: s.Network == sandbox.NetworkList, Absent: p.absent, writableDirs: work, userProtected: s.Protected, unshownPaths: p.unshownPaths, home: p.Home, tempDirs: p.TempDirs}
 	plan.GitTargets, plan.Unreadable, plan.gitEnv = p.gitTargets, p.unreadablePaths(), p.gitEnv
 	for _, w := range work {
 		plan.GuardedDirs = append(plan.GuardedDirs, mountlist.Path(w))
@@ -173,7 +173,7 @@ func NewPlan(s *workers.Policy, o Origin) (_ *Plan, notices []string, err error)
 
 // WritablePaths returns the paths without links that a session with this sandbox would write. It
 // leaves out paths that no plan makes writable.
-func WritablePaths(s *workers.Policy, o Origin) []string {
+func WritablePaths(s *sandbox.Policy, o Origin) []string {
 	p := newPlanner(o)
 	work, _ := p.workspaceDirs(s, o)
 	for _, d := range s.Writable {
@@ -203,11 +203,11 @@ func newPlanner(o Origin) *planner {
 
 // addMounts adds the mounts of a session that writes the work directories. protect adds the
 // protected paths in them.
-func (p *planner) addMounts(s *workers.Policy, o Origin, work []string, written *homedir.SettingsWriter, protect func()) error {
+func (p *planner) addMounts(s *sandbox.Policy, o Origin, work []string, written *homedir.SettingsWriter, protect func()) error {
 	for _, d := range p.TempDirs {
 		p.Set(d, mountlist.EmptyDir)
 	}
-	p.UntrustedDirs, p.NoDocuments = p.findUntrusted(s, o, work), s.Home == workers.HomeTools
+	p.UntrustedDirs, p.NoDocuments = p.findUntrusted(s, o, work), s.Home == sandbox.HomeTools
 	p.ExtraHomes = p.FindOtherHomes(o.OtherHomes, work)
 	written.Rules = &p.Rules
 	if err := written.WriteFiles(); err != nil {
@@ -290,19 +290,19 @@ func (p *planner) homeBuilder(o Origin, work []string) *homedir.Builder {
 }
 
 // buildHome adds the home directory and the mounts in it.
-func (p *planner) buildHome(s *workers.Policy, o Origin, work []string) {
+func (p *planner) buildHome(s *sandbox.Policy, o Origin, work []string) {
 	first := p.knownDocuments == nil
 	if first {
 		p.knownDocuments = map[string]bool{}
 	}
 	h := p.homeBuilder(o, work)
 	h.IsFirst = first
-	h.BuildHome(homedir.HomeInput{Path: o.Path, Program: o.Program, Env: o.Env, HasDocuments: s.Home != workers.HomeTools})
+	h.BuildHome(homedir.HomeInput{Path: o.Path, Program: o.Program, Env: o.Env, HasDocuments: s.Home != sandbox.HomeTools})
 }
 
 // workspaceDirs returns the real paths that the sandbox's level makes writable.
-func (p *planner) workspaceDirs(s *workers.Policy, o Origin) ([]string, error) {
-	if s.Level != workers.Workspace {
+func (p *planner) workspaceDirs(s *sandbox.Policy, o Origin) ([]string, error) {
+	if s.Level != sandbox.Workspace {
 		return nil, nil
 	}
 	dir := s.Workspace
@@ -361,7 +361,7 @@ func resolveDirectory(dir string) (string, error) {
 }
 
 // addLayers adds overlays for the directories of which the session writes a copy.
-func (p *planner) addLayers(s *workers.Policy, o Origin, work []string) {
+func (p *planner) addLayers(s *sandbox.Policy, o Origin, work []string) {
 	root := ""
 	if p.Home != "" {
 		// pyenv and conda install a runtime's packages below the home directory.
@@ -445,7 +445,7 @@ func (p *planner) defaultHidden() (dirs []string) {
 	if p.Home == "" {
 		return nil
 	}
-	for _, path := range workers.DefaultHidden(p.Home) {
+	for _, path := range sandbox.DefaultHidden(p.Home) {
 		dirs = append(dirs, path)
 		if moved := p.HomePath(strings.TrimPrefix(path, p.Home+"/")); moved != path {
 			dirs = append(dirs, moved)

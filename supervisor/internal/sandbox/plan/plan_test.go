@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A homeFixture is a home directory with a project.
@@ -49,7 +49,7 @@ func (f homeFixture) planInput() Origin {
 	return Origin{Home: f.home, Dir: f.work, Program: "/bin/sh", State: f.state, Sessions: f.sessions, Temporary: []string{f.tmp}}
 }
 
-func (f homeFixture) wantPlan(t *testing.T, s *workers.Policy) (map[string]mountlist.MountKind, []string) {
+func (f homeFixture) wantPlan(t *testing.T, s *sandbox.Policy) (map[string]mountlist.MountKind, []string) {
 	t.Helper()
 	p, notices, err := NewPlan(s, f.planInput())
 	if err != nil {
@@ -67,8 +67,8 @@ func (f homeFixture) wantPlan(t *testing.T, s *workers.Policy) (map[string]mount
 	return kinds, notices
 }
 
-func workspaceSandbox() *workers.Policy {
-	return &workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone}
+func workspaceSandbox() *sandbox.Policy {
+	return &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone}
 }
 
 func TestNewPlan(t *testing.T) {
@@ -165,7 +165,7 @@ func TestNewPlan(t *testing.T) {
 	t.Run("has no workspace at the read-only level", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
-		kinds, _ := w.wantPlan(t, &workers.Policy{Level: workers.ReadOnly, Network: workers.NetworkNone, Workspace: w.work})
+		kinds, _ := w.wantPlan(t, &sandbox.Policy{Level: sandbox.ReadOnly, Network: sandbox.NetworkNone, Workspace: w.work})
 		if got := kinds[w.work]; got == mountlist.WritableBind {
 			t.Errorf("got %q for the workspace", got)
 		}
@@ -790,7 +790,7 @@ func TestNewPlanLinks(t *testing.T) {
 }
 
 // planMounts returns the mounts of a plan for a sandbox, by path.
-func (f homeFixture) planMounts(s *workers.Policy) (map[string]mountlist.Mount, error) {
+func (f homeFixture) planMounts(s *sandbox.Policy) (map[string]mountlist.Mount, error) {
 	p, _, err := NewPlan(s, f.planInput())
 	mounts := map[string]mountlist.Mount{}
 	if err == nil {
@@ -833,7 +833,7 @@ func TestNewPlanPaths(t *testing.T) {
 		makeTestDir(t, w.home+"/data")
 		makeTestDir(t, w.home+"/.cache/ruff")
 		s := workspaceSandbox()
-		s.Home = workers.HomeTools
+		s.Home = sandbox.HomeTools
 		mounts, err := w.planMounts(s)
 		if err != nil {
 			t.Fatal(err)

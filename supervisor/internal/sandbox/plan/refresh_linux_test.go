@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/homedir"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 func (f homeFixture) newPlan(t testing.TB, o Origin) *Plan {
@@ -436,7 +436,7 @@ func BenchmarkChanged(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			p, _, err := NewPlan(&workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone}, w.planInput())
+			p, _, err := NewPlan(&sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone}, w.planInput())
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -7,17 +7,17 @@ import (
 	"slices"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/homedir"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A user may show a session more of the home directory, except hidden paths.
 
 // addHiddenPaths adds the paths that no session may see.
-func (p *planner) addHiddenPaths(s *workers.Policy, o Origin) {
+func (p *planner) addHiddenPaths(s *sandbox.Policy, o Origin) {
 	add := func(kind homedir.HiddenPath, listed []string) {
 		for _, h := range listed {
 			hidden := kind
@@ -32,7 +32,7 @@ func (p *planner) addHiddenPaths(s *workers.Policy, o Origin) {
 	add(homedir.HiddenPath{}, p.defaultHidden())
 	add(homedir.HiddenPath{IsMaskedOnly: true}, hiddenSystemDirs)
 	if other := o.otherHomeDir(); other != "" {
-		add(homedir.HiddenPath{IsMaskedOnly: true}, workers.DefaultHidden(other))
+		add(homedir.HiddenPath{IsMaskedOnly: true}, sandbox.DefaultHidden(other))
 	}
 	if at := paths.RealOrEmpty(o.Sessions); at != "" {
 		p.HiddenPaths = append(p.HiddenPaths, homedir.HiddenPath{Name: at, RealPath: at, IsPlanned: true})
@@ -57,7 +57,7 @@ func checkShow(hidden []homedir.HiddenPath, path string) error {
 
 // CheckShow returns an error if no user may show a session a path, which is absolute and without
 // symbolic links.
-func CheckShow(s *workers.Policy, o Origin, path string) error {
+func CheckShow(s *sandbox.Policy, o Origin, path string) error {
 	p := &planner{Rules: homedir.Rules{Home: paths.RealOrEmpty(o.homeDir()), Directories: o.Directories, TempDirs: []string{"/tmp", "/var/tmp"}}}
 	p.addHiddenPaths(s, o)
 	if why := p.TooWideReason(path); why != "" {

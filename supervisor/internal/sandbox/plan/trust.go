@@ -4,10 +4,10 @@ import (
 	"slices"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/homedir"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
-	"github.com/turnstone-repl/turnstone/workers"
 )
 
 // A session may have made any file or link in its workspace, and so may earlier sessions, whose
@@ -17,7 +17,7 @@ import (
 
 // findUntrusted returns the directories whose files this session may have made: the directories that it
 // writes, and its workspace, which it could write at another level.
-func (p *planner) findUntrusted(s *workers.Policy, o Origin, work []string) []string {
+func (p *planner) findUntrusted(s *sandbox.Policy, o Origin, work []string) []string {
 	dir := s.Workspace
 	if dir == "" {
 		dir = o.Dir
@@ -30,7 +30,7 @@ func (p *planner) findUntrusted(s *workers.Policy, o Origin, work []string) []st
 
 // ReadUserSettings returns the text of one of the user's settings files. It returns nil if a
 // session with this sandbox, at any level, may have made the file or a link to it.
-func ReadUserSettings(s *workers.Policy, o Origin, path string) []byte {
+func ReadUserSettings(s *sandbox.Policy, o Origin, path string) []byte {
 	p := &planner{Rules: homedir.Rules{Home: paths.RealOrEmpty(o.Home), TempDirs: []string{"/tmp", "/var/tmp"}}}
 	untrusted := p.findUntrusted(s, o, nil)
 	for _, dir := range s.Writable {

@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/workers"
+	"github.com/turnstone-repl/turnstone/sandbox"
 )
 
 func makeSymlink(t *testing.T, to, name string) {
@@ -29,7 +29,7 @@ func TestReadUserSettings(t *testing.T) {
 	for name, to := range map[string]string{".linked": "dotfiles/pip.conf", ".into": "work/pip.conf", ".through": "work/link", "work/link": "../.npmrc", ".over": "dotfiles/again", "dotfiles/again": "../work/link", ".named": "named/pip.conf"} {
 		makeSymlink(t, to, w.home+"/"+name)
 	}
-	for _, s := range []*workers.Policy{{Level: workers.Workspace}, {Level: workers.ReadOnly}, {Level: workers.Workspace, Workspace: w.work}} {
+	for _, s := range []*sandbox.Policy{{Level: sandbox.Workspace}, {Level: sandbox.ReadOnly}, {Level: sandbox.Workspace, Workspace: w.work}} {
 		s.Writable = []string{w.home + "/named"}
 		o := Origin{Home: w.home, Dir: w.work}
 		for name, want := range map[string]string{".npmrc": "text", ".linked": "text", ".into": "", ".through": "", ".over": "", "work/pip.conf": "", "work/link": "", ".named": "", "none": ""} {

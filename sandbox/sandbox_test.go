@@ -1,38 +1,39 @@
-package workers_test
+package sandbox_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
 func TestSandbox_Validate(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
-		sandbox workers.Policy
+		sandbox sandbox.Policy
 		want    string
 	}{
-		{workers.Policy{}, "unknown sandbox"},
-		{workers.Policy{Level: "strict"}, `unknown sandbox "strict"; use read-only, workspace or full`},
-		{workers.Policy{Level: workers.Workspace}, "unknown network"},
-		{workers.Policy{Level: workers.Full, Writable: []string{"/x"}}, "may read and write everything"},
-		{workers.Policy{Level: workers.ReadOnly, Network: workers.NetworkNone, Hidden: []string{"x"}}, "is not absolute"},
-		{workers.Policy{Level: workers.Full, Readable: []string{"/x"}}, "may read and write everything"},
-		{workers.Policy{Level: workers.ReadOnly, Network: workers.NetworkNone, Readable: []string{"x"}}, "is not absolute"},
-		{workers.Policy{Level: workers.ReadOnly, Network: workers.NetworkNone, Home: "all"}, `unknown home "all" of a sandbox; use documents or tools`},
-		{workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone, Workspace: "x"}, `the workspace "x" is not an absolute path`},
-		{workers.Policy{Level: workers.Workspace, Network: workers.NetworkNone, Hosts: []string{"a.org"}}, "hosts need the network list"},
-		{workers.Policy{Level: workers.Workspace, Network: workers.NetworkList, Hosts: []string{"a.org/x"}}, "is not a host"},
-		{workers.Policy{Level: workers.Workspace, Network: workers.NetworkList, Hosts: make([]string, 1001)}, "may list 1000 hosts"},
+		{sandbox.Policy{}, "unknown sandbox"},
+		{sandbox.Policy{Level: "strict"}, `unknown sandbox "strict"; use read-only, workspace or full`},
+		{sandbox.Policy{Level: sandbox.Workspace}, "unknown network"},
+		{sandbox.Policy{Level: sandbox.Full, Writable: []string{"/x"}}, "may read and write everything"},
+		{sandbox.Policy{Level: sandbox.ReadOnly, Network: sandbox.NetworkNone, Hidden: []string{"x"}}, "is not absolute"},
+		{sandbox.Policy{Level: sandbox.Full, Readable: []string{"/x"}}, "may read and write everything"},
+		{sandbox.Policy{Level: sandbox.ReadOnly, Network: sandbox.NetworkNone, Readable: []string{"x"}}, "is not absolute"},
+		{sandbox.Policy{Level: sandbox.ReadOnly, Network: sandbox.NetworkNone, Home: "all"}, `unknown home "all" of a sandbox; use documents or tools`},
+		{sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone, Workspace: "x"}, `the workspace "x" is not an absolute path`},
+		{sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone, Hosts: []string{"a.org"}}, "hosts need the network list"},
+		{sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkList, Hosts: []string{"a.org/x"}}, "is not a host"},
+		{sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkList, Hosts: make([]string, 1001)}, "may list 1000 hosts"},
 	} {
 		spec := workers.Spec{Name: "x", Path: "/bin/x", Sandbox: &row.sandbox}
 		if err := spec.Validate(); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%+v: got %v, want %q", row.sandbox, err, row.want)
 		}
 	}
-	for _, fine := range []*workers.Policy{nil, {Level: workers.Full}, {Level: workers.Workspace, Network: workers.NetworkFull, Workspace: "/x"}, {Level: workers.ReadOnly, Network: workers.NetworkList, Hosts: []string{"packages", "*.a.org:80"}}} {
+	for _, fine := range []*sandbox.Policy{nil, {Level: sandbox.Full}, {Level: sandbox.Workspace, Network: sandbox.NetworkFull, Workspace: "/x"}, {Level: sandbox.ReadOnly, Network: sandbox.NetworkList, Hosts: []string{"packages", "*.a.org:80"}}} {
 		if err := fine.Validate(); err != nil {
 			t.Errorf("%+v: got %v, want none", fine, err)
 		}
