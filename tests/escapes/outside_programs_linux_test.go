@@ -179,6 +179,35 @@ thread = threading.Thread(target=attack); thread.start()
 		}
 	})
 
+	// A file may come between the look at its name and the removal.
+	t.Run("make a file that a session removes all the time", func(t *testing.T) {
+		t.Parallel()
+		m := newMachine(t)
+		r := openSession(t, m, newSandbox(m))
+		m.outsideDoes(t, m.work, "git init -q later")
+		r.RunCode(t, `
+import os, threading
+removed, tries, stop = 0, 0, False
+def attack():
+    global removed, tries
+    while not stop:
+        tries += 1
+        try: os.unlink('later/.git/hooks/made')
+        except OSError: pass
+        else: removed += 1
+thread = threading.Thread(target=attack); thread.start()
+`)
+		made := filepath.Join(m.work, "later", ".git", "hooks", "made")
+		for range testmain.Rounds(2000) {
+			writeFile(t, made, "")
+			if err := os.Remove(made); err != nil {
+				t.Errorf("%v: the session has removed it", err)
+				break
+			}
+		}
+		wantOutput(t, r, "stop = True; thread.join(); print(removed, tries > 10)", "0 True")
+	})
+
 	// A directory may be moved between the check of its path and the write. The written file is
 	// checked by the path that it has then.
 	t.Run("may move a repository while a call is checked", func(t *testing.T) {

@@ -242,10 +242,18 @@ func (b *Broker) removeName(file string, directory bool) error {
 	} else if slash {
 		return unix.ENOTDIR
 	}
-	if kind := s.FileType(); kind != 0 && (kind == unix.S_IFDIR) == directory {
-		if err := b.CheckRemove(s); err != nil {
-			return err
-		}
+	var st unix.Stat_t
+	if err := unix.Fstatat(s.Dir, s.Name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err // and nothing is removed that comes after this look
+	}
+	switch isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR; {
+	case isDir && !directory:
+		return unix.EISDIR
+	case directory && !isDir:
+		return unix.ENOTDIR
+	}
+	if err := b.CheckRemove(s); err != nil {
+		return err
 	}
 	return unix.Unlinkat(s.Dir, s.Name, flags)
 }
