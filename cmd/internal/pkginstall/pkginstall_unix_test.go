@@ -26,9 +26,6 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/wheel"
 )
 
-// testTimeout bounds every wait for a process.
-const testTimeout = 60 * time.Second
-
 func findProgram(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
