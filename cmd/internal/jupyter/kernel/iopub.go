@@ -340,37 +340,3 @@ func (sub *subscriber) sendSession(l *attachedSession, after timeline.Seq) (*att
 		}
 	}
 }
-
-// cursorAfter returns the cursor after an event.
-func cursorAfter(e timeline.Event) timeline.Seq {
-	if gap, ok := e.Body.(timeline.Gap); ok {
-		return max(e.Seq, gap.To)
-	}
-	return e.Seq
-}
-
-// readEvents passes on the events after a cursor until the session or ctx ends.
-func (s *attachedSession) readEvents(ctx context.Context, after timeline.Seq, events chan<- timeline.Event) {
-	for ctx.Err() == nil {
-		for e, err := range s.session.Events(ctx, after) {
-			if err != nil {
-				break
-			}
-			select {
-			case events <- e:
-				after = max(after, cursorAfter(e))
-			case <-ctx.Done():
-				return
-			}
-		}
-		_, _, changed, over := s.turnState(0)
-		if over != nil {
-			return // followEvents has recorded why
-		}
-		select {
-		case <-changed:
-		case <-time.After(reconnectDelay): // the daemon may be reachable again by then
-		case <-ctx.Done():
-		}
-	}
-}

@@ -257,3 +257,18 @@ func indentOf(code string) string {
 	}
 	return indent
 }
+
+func (k *kernel) answerHistory(ctx context.Context, r *peerRequest) {
+	var q historyQuery
+	content := map[string]any{"status": "ok", "history": []any{}}
+	if err := json.Unmarshal(r.Content, &q); err != nil {
+		f := failedExpression(&errorContent{Name: "ValueError", Value: "malformed request: " + err.Error(), Traceback: []string{}})
+		f["history"] = []any{}
+		k.sendPlainReply(r, "history_reply", f)
+		return
+	}
+	if l, err := k.sessions.ensureSession(ctx); err == nil {
+		content["history"] = q.historyEntries(k.pastInputs.listInputs(ctx, l), func(i historyInput) string { return i.valueText(ctx, l) })
+	}
+	k.sendPlainReply(r, "history_reply", content)
+}

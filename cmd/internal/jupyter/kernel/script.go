@@ -14,11 +14,10 @@ import (
 
 // Bounds of messages with text.
 const (
-	textDelay         = 100 * time.Millisecond // how long text waits for more
-	echoDelay         = 500 * time.Millisecond // how long the echo of a value waits for more of it
-	maxTextBytes      = 64 << 10               // bytes of pending text
-	maxTracebackBytes = 256 << 10              // bytes of a traceback
-	maxEchoBytes      = 16 << 20               // bytes of the echo of a value
+	textDelay    = 100 * time.Millisecond // how long text waits for more
+	echoDelay    = 500 * time.Millisecond // how long the echo of a value waits for more of it
+	maxTextBytes = 64 << 10               // bytes of pending text
+	maxEchoBytes = 16 << 20               // bytes of the echo of a value
 )
 
 // A turnWriter converts the events of one session to messages for one peer.
@@ -318,10 +317,6 @@ func completeLength(text []byte) int {
 	return len(text)
 }
 
-func streamContent(name, text string) map[string]string {
-	return map[string]string{"name": name, "text": strings.ToValidUTF8(text, "\uFFFD")}
-}
-
 func (tw *turnWriter) writeDisplay(d timeline.Display) error {
 	if tw.turn.silent {
 		return nil
@@ -359,44 +354,4 @@ func (tw *turnWriter) sendMessage(kind string, content any) error {
 	}
 	parent := tw.turn.parent
 	return tw.peer.sendMessage(iopubMessage{parent: &parent, kind: kind, content: raw})
-}
-
-// An errorContent is the content of an error message.
-type errorContent struct {
-	Name      string   `json:"ename"`
-	Value     string   `json:"evalue"`
-	Traceback []string `json:"traceback"`
-}
-
-// newErrorContent describes how a turn failed, or returns nil if it did not.
-func newErrorContent(b timeline.TurnEnded, trace []byte, died *timeline.WorkerExited) *errorContent {
-	f := &errorContent{Name: b.Name, Value: b.Message}
-	switch {
-	case b.Outcome == timeline.OutcomeOK:
-		return nil
-	case b.Outcome == timeline.OutcomeEnded:
-		f.Name = "WorkerEnded"
-		if died != nil {
-			f.Value = exitMessage(died)
-		}
-	case f.Name == "" && b.Outcome == timeline.OutcomeInterrupted:
-		f.Name = "KeyboardInterrupt"
-	case f.Name == "":
-		f.Name = "Error"
-	}
-	text := strings.TrimRight(strings.ToValidUTF8(string(trace), "\uFFFD"), "\n")
-	if text == "" {
-		text = strings.TrimSuffix(f.Name+": "+f.Value, ": ")
-	}
-	f.Traceback = strings.Split(text, "\n")
-	return f
-}
-
-// exitMessage returns a sentence about the end of a worker.
-func exitMessage(died *timeline.WorkerExited) string {
-	text := "the worker ended: " + died.Reason
-	if died.Message != "" {
-		text += ": " + died.Message
-	}
-	return text + "; the next cell starts a new one, without the variables"
 }

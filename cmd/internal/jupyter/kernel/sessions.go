@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -412,4 +413,71 @@ func (s *attachedSession) activeTurn() (t sessionTurn, ok bool) {
 		return *at, true
 	}
 	return sessionTurn{}, false
+}
+
+// maxBlobBytes bounds the omitted data that is fetched for a display: a message has at most 64 MiB, and
+// base64 adds a third.
+const maxBlobBytes = 40 << 20
+
+// completeDisplay fetches the omitted data of a display, as far as a message has room for it.
+func (s *attachedSession) completeDisplay(ctx context.Context, d timeline.Display) timeline.Display {
+	room := int64(maxBlobBytes)
+	omitted := make(map[string]timeline.Blob)
+	data := maps.Clone(d.Data)
+	for mime, b := range d.Omitted {
+		whole, err := s.fetchBlob(ctx, b, room)
+		if err != nil {
+			omitted[mime] = b
+			continue
+		}
+		room -= b.Bytes
+		if data == nil {
+			data = make(map[string][]byte)
+		}
+		data[mime] = whole
+	}
+	d.Data, d.Omitted = data, omitted
+	return d
+}
+
+// fetchBlob reads data by its digest.
+func (s *attachedSession) fetchBlob(ctx context.Context, b timeline.Blob, room int64) ([]byte, error) {
+	if b.Digest == "" || b.Bytes > room {
+		return nil, session.Errorf(session.KindTooLarge, "%d bytes do not fit into a message", b.Bytes)
+	}
+	return session.ReadBlob(ctx, s.session, b)
+}
+
+// cursorAfter returns the cursor after an event.
+func cursorAfter(e timeline.Event) timeline.Seq {
+	if gap, ok := e.Body.(timeline.Gap); ok {
+		return max(e.Seq, gap.To)
+	}
+	return e.Seq
+}
+
+// readEvents passes on the events after a cursor until the session or ctx ends.
+func (s *attachedSession) readEvents(ctx context.Context, after timeline.Seq, events chan<- timeline.Event) {
+	for ctx.Err() == nil {
+		for e, err := range s.session.Events(ctx, after) {
+			if err != nil {
+				break
+			}
+			select {
+			case events <- e:
+				after = max(after, cursorAfter(e))
+			case <-ctx.Done():
+				return
+			}
+		}
+		_, _, changed, over := s.turnState(0)
+		if over != nil {
+			return // followEvents has recorded why
+		}
+		select {
+		case <-changed:
+		case <-time.After(reconnectDelay): // the daemon may be reachable again by then
+		case <-ctx.Done():
+		}
+	}
 }
