@@ -15,9 +15,6 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// imageTypes returns the MIME types that a browser shows as an image.
-func imageTypes() []string { return []string{"image/png", "image/jpeg", "image/gif", "image/webp"} }
-
 // requestedResult returns the part of a result that a URL names.
 func (s *Server) requestedResult(r *http.Request) (kind string, data []byte, err error) {
 	seq, err1 := strconv.ParseUint(r.PathValue("seq"), 10, 63)

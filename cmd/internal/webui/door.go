@@ -12,6 +12,9 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/httpauth"
 )
 
+// maxBodyBytes bounds the body of a request, such as code that a user pastes.
+const maxBodyBytes = 8 << 20
+
 // tokenHeader is the HTTP header with the token of a browser session.
 const tokenHeader = "X-Turnstone-Token"
 

@@ -165,3 +165,6 @@ func (p *displayPart) measureImage(data []byte) {
 	p.Width, p.Height = config.Width, config.Height
 	p.TooLarge = config.Width > maxImagePixels/max(1, config.Height)
 }
+
+// imageTypes returns the MIME types that a browser shows as an image.
+func imageTypes() []string { return []string{"image/png", "image/jpeg", "image/gif", "image/webp"} }
