@@ -1,0 +1,75 @@
+package rpcserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Decode reads params, which must be an object, into p. A field that p does not have is an error,
+// so that a misspelt field is not mistaken for a default.
+func (r *Request) Decode(p any) error {
+	params := r.Params
+	if params == nil {
+		params = json.RawMessage("{}")
+	}
+	if params[0] != '{' {
+		return InvalidParams("params must be an object")
+	}
+	if bytes.Contains(params, []byte(`"_meta"`)) { // belongs to the call, and not to its method
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(params, &fields); err != nil {
+			return InvalidParams("%s: %v", r.Method, err)
+		}
+		delete(fields, "_meta")
+		params = mustMarshal(fields)
+	}
+	if err := checkKeys(params, p); err != nil {
+		return InvalidParams("%s: %v", r.Method, err)
+	}
+	d := json.NewDecoder(bytes.NewReader(params))
+	d.DisallowUnknownFields()
+	if err := d.Decode(p); err != nil {
+		return InvalidParams("%s: %v", r.Method, err)
+	}
+	return nil
+}
+
+// checkKeys rejects two mistakes that encoding/json accepts: a field name in other letter case, and
+// a repeated field, of which the last would count. params is an object, and p points to a struct.
+func checkKeys(params []byte, p any) error {
+	if reflect.TypeOf(p).Elem().Kind() != reflect.Struct {
+		return nil
+	}
+	known := make(map[string]bool)
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(p).Elem()) { // including embedded ones
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		known[name] = !f.Anonymous
+	}
+	d := json.NewDecoder(bytes.NewReader(params))
+	if _, err := d.Token(); err != nil { // {
+		return err
+	}
+	seen := make(map[string]bool)
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := key.(string)
+		if !known[name] {
+			return fmt.Errorf("json: unknown field %q", name)
+		}
+		if seen[name] {
+			return fmt.Errorf("duplicate field %q", name)
+		}
+		seen[name] = true
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
