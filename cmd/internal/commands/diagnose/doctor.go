@@ -29,20 +29,6 @@ type doctorReport struct {
 	Logout    *systemFeature  `json:"logout,omitempty"` // nil if it cannot be determined
 }
 
-// A checkResult is the outcome of a single check.
-type checkResult struct {
-	Name   string `json:"name"`
-	OK     bool   `json:"ok"`
-	Detail string `json:"detail"`
-}
-
-// A systemFeature is a feature that the operating system may offer.
-type systemFeature struct {
-	Name      string `json:"name"`
-	Available bool   `json:"available"`
-	Detail    string `json:"detail"`
-}
-
 // NewDoctorCommand shows which runtimes are used and why, tests them, and checks the clients and
 // the system.
 func NewDoctorCommand(f *flag.FlagSet) cmdkit.Action {
@@ -145,17 +131,6 @@ func (d *doctorReport) hasFaults(named bool) bool {
 	}
 	return missing > 0 && (named || missing == len(d.Languages)) ||
 		slices.ContainsFunc(d.MCP, failed) || slices.ContainsFunc(d.Servers, failed) || slices.ContainsFunc(d.Clients, clientReport.isFaulty)
-}
-
-// addResults adds a line for each result.
-func addResults(b *cmdkit.LineBuilder, list []checkResult) {
-	for _, f := range list {
-		mark := "ok    "
-		if !f.OK {
-			mark = "FAILED"
-		}
-		b.AddLine("  %s  %s: %s", mark, f.Name, f.Detail)
-	}
 }
 
 // printReport prints the report for a terminal.
