@@ -20,7 +20,6 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -171,40 +170,6 @@ func (e *execFlags) createParams(name string) (p client.CreateParams, err error)
 
 // errNotUTF8 rejects input that a request to a daemon would not carry unchanged.
 var errNotUTF8 = cmdkit.UsageErrorf("the input is not UTF-8; convert it first, for example with iconv")
-
-// turnEvents returns the events of a reply, without those before its turn: they are not output of
-// the code.
-func (v *turnView) turnEvents(reply session.Reply) []timeline.Event {
-	events := reply.Events
-	for len(events) > 0 && v.reportEarlier(events[0], reply) {
-		events = events[1:]
-	}
-	return events
-}
-
-// reportEarlier reports events before the turn that matter to the caller: why the variables of
-// earlier turns are gone, and notices of a worker's start. Notices of a new session were shown when
-// it was created. It returns false for other events.
-func (v *turnView) reportEarlier(e timeline.Event, reply session.Reply) bool {
-	if !e.BetweenTurns && e.Turn == reply.Turn {
-		return false
-	}
-	switch b := e.Body.(type) {
-	case timeline.WorkerExited:
-		if e.Generation >= reply.Generation {
-			return false
-		}
-		fmt.Fprintf(v.streams.Err, "repl: %s was restarted, and its variables are gone: %s\n", reply.Session, cmdkit.PlainLine(b.FullReason()))
-	case timeline.Notice:
-		if reply.Generation > 1 {
-			fmt.Fprintf(v.streams.Err, "repl: %s\n", b.Message)
-		}
-	case timeline.WorkerStarted:
-	default:
-		return false
-	}
-	return true
-}
 
 // NewInputCommand answers an input request of a session.
 func NewInputCommand(f *flag.FlagSet) cmdkit.Action {
