@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -60,16 +59,6 @@ func dispatchCommand(s cmdkit.Streams, args []string) int {
 		fmt.Fprintf(s.Err, "repl: %s\n", cmdkit.ErrorLine(err))
 	}
 	return status
-}
-
-// findCommand finds a command by its name.
-func findCommand(name string) (cmdkit.CommandInfo, bool) {
-	all := allCommands()[1:]
-	i := slices.IndexFunc(all, func(c cmdkit.CommandInfo) bool { return c.Name == name })
-	if i < 0 {
-		return cmdkit.CommandInfo{}, false
-	}
-	return all[i], true
 }
 
 // isAskpassCall reports whether the arguments come from ssh: a single one that is not the name of a

@@ -3,7 +3,6 @@ package cli
 import (
 	"flag"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
@@ -59,11 +58,6 @@ func allCommands() []cmdkit.CommandInfo {
 
 // newRootCommand is repl alone.
 func newRootCommand(f *flag.FlagSet) cmdkit.Action { return run.NewReplCommand(f, nearestCommand) }
-
-// visibleCommands returns the commands that lists show.
-func visibleCommands() []cmdkit.CommandInfo {
-	return slices.DeleteFunc(allCommands(), func(c cmdkit.CommandInfo) bool { return c.Hidden })
-}
 
 const (
 	replText = `At a terminal, without FILE and -e, this starts an interactive session.
@@ -147,13 +141,4 @@ func workerText() string {
 
 func installText() string {
 	return cmdkit.WrapText("A CLIENT is one of "+strings.Join(agents.InstallClientNames(), ", ")+". The rest of its configuration is not changed.", 80)
-}
-
-// helpTopics returns the arguments of repl help.
-func helpTopics() []string {
-	all := []string{pageRepl, pageCommands, pageSessions}
-	for _, c := range visibleCommands()[1:] {
-		all = append(all, c.Name)
-	}
-	return all
 }

@@ -185,3 +185,12 @@ func escapeRoff(text string) string {
 	}
 	return b.String()
 }
+
+// helpTopics returns the arguments of repl help.
+func helpTopics() []string {
+	all := []string{pageRepl, pageCommands, pageSessions}
+	for _, c := range visibleCommands()[1:] {
+		all = append(all, c.Name)
+	}
+	return all
+}
