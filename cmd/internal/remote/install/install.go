@@ -9,8 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -42,28 +40,6 @@ const (
 	// the script.
 	swallowedNewlines = "\n\n\n\n"
 )
-
-// Options configure where and how to install the program.
-type Options struct {
-	Prefix []string // the words of the transport command
-	Env    []string // its environment; nil is that of this process
-
-	Terminal  *os.File         // the user's, if the command may ask there; else nil
-	Stderr    io.Writer        // also gets the command's messages until the remote end answers; may be nil
-	LastAsked func() time.Time // when the command last asked the user elsewhere; may be nil
-
-	// Dir is a remote directory that is tried before the default ones; may be "".
-	Dir string
-
-	Programs ProgramFinder
-	Timeout  time.Duration // until the remote end answers; 0 is DefaultTimeout
-
-	stallTimeout time.Duration // for tests: how long no byte may be accepted; 0 is stepTimeout
-
-	// OnSend is called before the program is sent, with the number of bytes to transfer; may be
-	// nil.
-	OnSend func(bytes int, dir string)
-}
 
 // An InstalledProgram describes the program at the remote end.
 type InstalledProgram struct {
@@ -207,5 +183,3 @@ func systemName(kernel, machine string) (string, error) {
 	}
 	return os + "/" + arch, nil
 }
-
-const windowsHint = "the remote end is Windows, where repl cannot be installed this way; install it there by hand (docs/install.md), and name it in the remote: repl = \"C:/…/repl.exe\""

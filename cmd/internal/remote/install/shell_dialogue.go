@@ -219,3 +219,5 @@ func printableText(text string) string {
 		return c
 	}, strings.ToValidUTF8(text, "?"))
 }
+
+const windowsHint = "the remote end is Windows, where repl cannot be installed this way; install it there by hand (docs/install.md), and name it in the remote: repl = \"C:/…/repl.exe\""
