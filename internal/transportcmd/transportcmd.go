@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,9 +19,6 @@ const (
 	// drainTimeout bounds how long the output of a command is read after its end: a child of the
 	// command may keep the pipe open forever.
 	drainTimeout = time.Second
-
-	// maxStderrBytes bounds the stored end of the standard error of a command, in bytes.
-	maxStderrBytes = 4 << 10
 )
 
 // A Command is a transport command to start, without a shell.
@@ -225,84 +221,4 @@ func (p *Process) isEnded(within time.Duration) bool {
 	case <-timer.C:
 		return false
 	}
-}
-
-// ---- parts
-
-// A deadline calls expire when its time has passed. Pipes have no deadlines on some systems, so
-// this one ends the connection instead.
-type deadline struct {
-	expire func()
-
-	mu    sync.Mutex
-	timer *time.Timer // guarded by mu
-	over  bool        // guarded by mu
-}
-
-func (d *deadline) set(t time.Time) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.timer != nil {
-		d.timer.Stop()
-		d.timer = nil
-	}
-	if d.over {
-		return os.ErrDeadlineExceeded
-	}
-	if !t.IsZero() {
-		d.timer = time.AfterFunc(time.Until(t), func() {
-			d.mu.Lock()
-			d.over = true
-			d.mu.Unlock()
-			d.expire()
-		})
-	}
-	return nil
-}
-
-func (d *deadline) stop() { _ = d.set(time.Time{}) }
-
-func (d *deadline) isOver() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.over
-}
-
-// A tailBuffer stores the end of what is written, and copies all of it to passTo until stopPassing.
-type tailBuffer struct {
-	mu        sync.Mutex
-	text      []byte    // guarded by mu
-	truncated bool      // guarded by mu; bytes before text were dropped
-	passTo    io.Writer // guarded by mu
-}
-
-func (t *tailBuffer) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, b[max(0, len(b)-maxStderrBytes):]...)
-	if extra := len(t.text) - maxStderrBytes; extra > 0 {
-		t.text, t.truncated = append(t.text[:0], t.text[extra:]...), true
-	}
-	if t.passTo != nil {
-		_, _ = t.passTo.Write(b)
-	}
-	return len(b), nil
-}
-
-func (t *tailBuffer) stopPassing() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.passTo = nil
-}
-
-func (t *tailBuffer) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	text := string(t.text)
-	if t.truncated {
-		if _, rest, ok := strings.Cut(text, "\n"); ok {
-			text = rest
-		}
-	}
-	return strings.TrimSpace(strings.ToValidUTF8(text, "?"))
 }
