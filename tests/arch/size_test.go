@@ -55,9 +55,8 @@ func TestSizes(t *testing.T) {
 
 	t.Run("files and packages", func(t *testing.T) {
 		c := check(t, exceptions{
-			"cmd/internal/daemon":           "the calls of one server, which share its sessions, locks and readers",
-			"supervisor":                    "the session machine is one subject, whose methods belong together",
-			"workers/conformance/checks.go": "one list of checks",
+			"cmd/internal/daemon": "the calls of one server, which share its sessions, locks and readers",
+			"supervisor":          "the session machine is one subject, whose methods belong together",
 		})
 		for _, p := range tr.pkgs {
 			if isTestCode(p.name) {

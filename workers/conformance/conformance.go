@@ -19,41 +19,12 @@ package conformance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/workers"
 )
-
-// Options are the settings of Run; nil means the defaults.
-type Options struct {
-	// Dialect contains code in the worker's language. A check is skipped if its snippet is
-	// missing.
-	Dialect Dialect
-
-	// Timeout bounds each step that waits for the worker. A conforming worker never reaches it.
-	// 0 means 10 s.
-	Timeout time.Duration
-
-	// Logger logs each check and, at debug level, every frame: its fields and sizes, never its
-	// contents. nil logs nothing.
-	Logger *slog.Logger
-}
-
-// A Result is the outcome of one check.
-type Result struct {
-	Name     string // the checked promise, in words
-	Skipped  string // why the check does not apply; "" if it was run
-	Err      error  // how the promise is broken; nil if the check passed or was skipped
-	Duration time.Duration
-}
-
-// A skipError says why a check does not apply.
-type skipError string
-
-func (s skipError) Error() string { return string(s) }
 
 // Run checks the worker that spec starts, one promise after the other. A check that fails in a
 // worker that has run other checks is repeated in a new worker. It fails in any case, but its
@@ -96,30 +67,4 @@ func Run(ctx context.Context, spec workers.Spec, o *Options) []Result {
 	}
 	s.close()
 	return results
-}
-
-// A check is one promise of the protocol with the function that tests it.
-type check struct {
-	name string
-	test func(*workerSession) error
-}
-
-func (c check) runOn(s *workerSession) Result {
-	result := Result{Name: c.name}
-	started := time.Now()
-	s.options.Logger.Info("check started", "check", c.name)
-	err := c.test(s)
-	result.Duration = time.Since(started)
-	var why skipError
-	if errors.As(err, &why) {
-		result.Skipped = string(why)
-		return result
-	}
-	if err != nil {
-		if text := s.close(); text != "" {
-			err = fmt.Errorf("%w; last terminal output: %s", err, text)
-		}
-	}
-	result.Err = err
-	return result
 }

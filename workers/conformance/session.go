@@ -60,16 +60,6 @@ type frame struct {
 	err     error
 }
 
-// A workerLink is a started worker, as far as it depends on the system.
-type workerLink struct {
-	terminal   io.ReadCloser // its output; Close ends a Read
-	fromWorker io.ReadCloser
-	toWorker   io.WriteCloser // also used for deliberately odd frames
-	pipes      []uint64       // the inode numbers of the channel's two pipes; 0 is unknown
-	sendSignal func(group bool) error
-	kill       func() // the worker, and the rest of its children
-}
-
 // newSession returns a session whose worker is not started yet: a check that the dialect does
 // not support reports that first.
 func newSession(ctx context.Context, spec workers.Spec, o *Options) *workerSession {

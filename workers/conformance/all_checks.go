@@ -1,0 +1,41 @@
+package conformance
+
+// allChecks lists all checks, beginning with those on which others depend.
+func allChecks() []check {
+	return []check{
+		{"the first frame is worker_ready with this protocol", readyComesFirst},
+		{"idle of turn 0 follows", becomesIdle},
+		{"a turn ends with its own idle", turnEndsWithItsIdle},
+		{"output of a turn comes before its idle", outputComesBeforeIdle},
+		{"output of the runtime and of children keeps its order", outputKeepsItsOrder},
+		{"an error of the language ends the turn, not the worker", errorEndsTheTurn},
+		{"a turn with unknown fields runs", unknownFieldsAreIgnored},
+		{"a read of standard input asks, and gets the answer", readAsks},
+		{"an answer to another input request is dropped", staleAnswerIsDropped},
+		{"end of file ends only one input request", endOfFileIsNotSticky},
+		{"an interrupt ends a sleep", interruptEndsSleep},
+		{"an interrupt ends a loop", interruptEndsLoop},
+		{"an interrupt ends an input request, and the next input is code", interruptEndsWait},
+		{"a repeated interrupt counts once", repeatedInterruptCountsOnce},
+		{"an interrupt of a finished turn is stale", staleInterruptDoesNothing},
+		{"a query for completions is answered", queryCompletes},
+		{"a query whether an input is complete is answered", queryParses},
+		{"a query for variables is answered", queryVariables},
+		{"a call of a host function gets its result", callGetsItsResult},
+		{"a call that fails is an error of the language", failedCallIsAnError},
+		{"an invalid result is an error of the language", wrongResultIsAnError},
+		{"an interrupt ends a call, and cancels it", interruptEndsCall},
+		{"code opens a group of functions and calls one", groupIsOpenedAndCalled},
+		{"a group that cannot be opened is an error of the language", groupThatFailsIsAnError},
+		{"REPL_IPC is removed from the environment", channelIsNotInTheEnvironment},
+		{"children do not inherit the channel", childrenDoNotInheritTheChannel},
+		{"an exit where none is allowed is an error, or ends the worker", exitIsNoSuccess},
+		{"an exit of the language ends the session with its status", exitEndsTheSession},
+		{"shutdown ends an idle worker", shutdownWhileIdle},
+		{"shutdown ends a worker that sleeps", shutdownWhileRunning},
+		{"shutdown ends a worker that waits for input", shutdownWhileWaiting},
+		{"a closed channel ends an idle worker", closeWhileIdle},
+		{"a closed channel ends a worker that waits for input", closeWhileWaiting},
+		{"a malformed frame ends the worker", malformedFrameEndsTheWorker},
+	}
+}
