@@ -1,9 +1,6 @@
 package conn
 
 import (
-	"encoding/json"
-	"errors"
-
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
 
@@ -16,10 +13,6 @@ const (
 
 	// messageOverhead is the approximate memory of a notification in addition to its text.
 	messageOverhead = 512
-
-	// maxEarlySubscriptions bounds the subscriptions with notifications that arrived before
-	// their reply was read.
-	maxEarlySubscriptions = 64
 )
 
 // A Receiver gets the notifications of a subscription. Neither function may block.
@@ -55,66 +48,3 @@ func (b *Backlog) PopOldest() *jsonrpc2.Message {
 	b.bytes -= len(m.Params) + messageOverhead
 	return m
 }
-
-// deliverToReceiver hands a notification to the receiver of its subscription.
-func (c *Conn) deliverToReceiver(m *jsonrpc2.Message) {
-	var p struct {
-		Subscription string `json:"subscription"`
-	}
-	if json.Unmarshal(m.Params, &p) != nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if w, ok := c.receivers[p.Subscription]; ok {
-		w.Enqueue(m)
-	} else {
-		c.bufferEarlyLocked(p.Subscription, m)
-	}
-}
-
-// bufferEarlyLocked stores a notification of a subscription whose reply is not read yet.
-func (c *Conn) bufferEarlyLocked(id string, m *jsonrpc2.Message) {
-	b := c.earlyBacklogs[id]
-	switch {
-	case b == nil && len(c.earlyBacklogs) >= maxEarlySubscriptions:
-	case b == nil:
-		b = &Backlog{}
-		c.earlyBacklogs[id] = b
-		b.Add(m)
-	case b.bytes > MaxQueuedBytes:
-		b.overflowed = true
-	default:
-		b.Add(m)
-	}
-}
-
-// AddReceiver delivers the notifications of a subscription to w, including those that arrived
-// before its reply was read.
-func (c *Conn) AddReceiver(id string, w Receiver) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.receivers[id] = w
-	if b := c.earlyBacklogs[id]; b != nil {
-		for _, m := range b.messages {
-			w.Enqueue(m)
-		}
-		if b.overflowed {
-			w.End(errors.New("client: too many notifications arrived before the reply; subscribe again after the last event that you have seen"))
-		}
-		delete(c.earlyBacklogs, id)
-	}
-	if c.err != nil {
-		w.End(c.err)
-	}
-}
-
-// RemoveReceiver ends the delivery of a subscription's notifications.
-func (c *Conn) RemoveReceiver(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.receivers, id)
-}
-
-// AddKeepAlive makes the connection be probed until release is called, if it is remote.
-func (c *Conn) AddKeepAlive() (release func()) { return c.rpc.AddKeepAlive() }
