@@ -2,7 +2,6 @@ package sessiontest
 
 import (
 	"bytes"
-	"errors"
 	"strings"
 	"testing"
 
@@ -60,16 +59,6 @@ func testExitReason(t *testing.T, s session.Session) {
 	}
 }
 
-func testFirstReply(t *testing.T, s session.Session, w *fakePreparation) {
-	w.result <- nil
-	if r := runCode(t, s, "print a"); r.Text() != "[prepared]\na\n" || r.Turn != 1 {
-		t.Errorf("the first reply: got %q", r.Text())
-	}
-	if r := runCode(t, s, "print b"); r.Text() != "b\n" {
-		t.Errorf("the second one: got %q", r.Text())
-	}
-}
-
 func testStartWithoutCallback(t *testing.T, s session.Session) {
 	r, err := session.StartTurn(s, "wait name? ", nil).Wait(withTimeout(t), session.WaitAtMost(waitTimeout))
 	if err != nil || r.InputRequest == nil {
@@ -81,44 +70,5 @@ func testStartWithoutCallback(t *testing.T, s session.Session) {
 	}
 	if err := session.FollowPreparation(withTimeout(t), s, readInfo(t, s), nil); err != nil {
 		t.Error(err)
-	}
-}
-
-// testNeverRan follows a turn whose input is dropped while the session is being prepared.
-func testNeverRan(t *testing.T, s session.Session, w *fakePreparation) {
-	turn := make(chan uint64, 1)
-	go func() {
-		n, err := s.Submit(withTimeout(t), "print never")
-		if err != nil {
-			t.Error(err)
-		}
-		turn <- n
-	}()
-	copied := make(chan error, 1)
-	go func() { // the number is known before it is reported
-		_, err := session.CopyOutput(withTimeout(t), s, 1, nil, nil)
-		for err != nil && strings.Contains(err.Error(), "not started") && t.Context().Err() == nil { // it is not submitted yet
-			_, err = session.CopyOutput(withTimeout(t), s, 1, nil, nil)
-		}
-		copied <- err
-	}()
-	seenHeld := func() bool {
-		r, err := s.Wait(withTimeout(t), 1, &session.WaitOptions{Poll: true})
-		return err == nil && r.Turn == 1
-	}
-	for !seenHeld() {
-	}
-	if _, err := s.Interrupt(withTimeout(t), 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-copied; !errors.Is(err, session.ErrStale) || !strings.Contains(err.Error(), "interrupted") {
-		t.Errorf("got %v", err)
-	}
-	if n := <-turn; n != 1 {
-		t.Errorf("got turn %d", n)
-	}
-	w.result <- nil
-	if r := runCode(t, s, "print again"); r.Outcome != timeline.OutcomeOK {
-		t.Errorf("got %+v", r)
 	}
 }
