@@ -97,53 +97,6 @@ func Events(events []timeline.Event, opts *Options) Rendering {
 	return r.composeParts()
 }
 
-// A renderRow is a line of a rendering and the number of identical lines that directly follow
-// it.
-type renderRow struct {
-	kind        rowKind
-	displayID   string // of the display that it shows; an update removes it
-	stream      timeline.Stream
-	noNewline   bool // its newline was not printed by the runtime
-	markStderr  bool // to be marked as standard error
-	from, to    int  // its text in renderer.Out
-	repeats     int  // number of equal lines
-	lineNumber  int  // in the output file; 0 when unknown
-	image       *timeline.Image
-	omitted     omission // for an omittedRow or a noteRow: the lines that it replaces
-	replacement string   // the shortened text of a very long line, or the text of a noteRow
-	isLossy     bool     // for a noteRow: it does not show everything that it replaces
-}
-
-type rowKind uint8
-
-const (
-	textRow rowKind = iota
-	labelRow
-	imageRow
-	omittedRow
-	noteRow // a line added by the renderer, without brackets
-)
-
-// A renderer collects rows, chooses which of them are shown, and writes them.
-type renderer struct {
-	screen.LinePrinter
-	opts       Options
-	generation uint64 // of the last event
-	rows       []renderRow
-
-	takenBytes int             // bytes of Out that are already in rows
-	lineStream timeline.Stream // stream written last; a line belongs to the stream that finishes it
-	lineNumber int             // of the unfinished line in the output file; 0 when unknown
-	turnRows   int             // index of the first row of this turn
-
-	hasOutput      bool            // there was output after the last turn's label and before the next turn
-	betweenLabeled bool            // output between turns has its label
-	displayID      string          // ID of the display whose rows are being added
-	displayIDs     map[string]bool // of displays in rows
-	inRedraw       bool            // the remainder of a redrawn line comes next
-	exitShown      bool            // the exit of a worker has been shown
-}
-
 // addEvent adds the rows of an event, unless it is unseen.
 func (r *renderer) addEvent(e timeline.Event) {
 	if e.IsUnseen() {
@@ -380,8 +333,6 @@ func (r *renderer) countRepeat(next *renderRow) bool {
 	return true
 }
 
-func (r *renderer) rowText(w *renderRow) []byte { return r.Out[w.from:w.to] }
-
 // addDisplay adds an image or text, and removes the displays that it updates.
 func (r *renderer) addDisplay(e timeline.Event, d timeline.Display) {
 	image, text := d.TitledImage(), d.Text()
@@ -451,45 +402,45 @@ func (r *renderer) closeTurn() {
 	r.turnRows = len(r.rows)
 }
 
-const stderrPrefix = "[stderr] "
-
-// minRepeatedLines is the number of equal lines that are folded. Fewer lines are quickly read,
-// and a reader may want to copy them.
-const minRepeatedLines = 10
-
-// lineText returns the text of a row without its newline.
-func (r *renderer) lineText(w *renderRow) string {
-	s := w.replacement
-	if s == "" {
-		s = string(r.rowText(w))
+// composeParts writes the rows into the parts of the rendering.
+func (r *renderer) composeParts() Rendering {
+	var out Rendering
+	var b strings.Builder
+	end := func() {
+		if b.Len() > 0 {
+			out.Chars += utf8.RuneCountInString(b.String())
+			out.Parts = append(out.Parts, Part{Text: b.String()})
+			b.Reset()
+		}
 	}
-	if w.markStderr {
-		s = stderrPrefix + s
+	for i := range r.rows {
+		w := &r.rows[i]
+		out.Omitted = out.Omitted || w.kind == omittedRow || w.isLossy || w.kind == textRow && w.replacement != ""
+		switch w.kind {
+		case imageRow:
+			end()
+			out.Parts = append(out.Parts, Part{Image: w.image})
+		case omittedRow:
+			b.WriteString(w.omitted.noticeText(r.opts.OutputPath))
+		case noteRow:
+			b.WriteString(w.replacement + "\n")
+		case textRow, labelRow:
+			s := r.lineText(w)
+			shown := w.repeats
+			if shown >= minRepeatedLines {
+				shown = 1
+			}
+			for range shown {
+				b.WriteString(s)
+				if !w.noNewline || i < len(r.rows)-1 {
+					b.WriteByte('\n')
+				}
+			}
+			if w.repeats >= minRepeatedLines {
+				b.WriteString(repeatLine(w.repeats))
+			}
+		}
 	}
-	return s
+	end()
+	return out
 }
-
-// charCount returns the number of characters in a row.
-func (r *renderer) charCount(w *renderRow) int {
-	switch w.kind {
-	case noteRow:
-		return utf8.RuneCountInString(w.replacement) + 1
-	case imageRow, omittedRow:
-		return 0
-	case textRow, labelRow:
-	}
-	n := utf8.RuneCountInString(w.replacement)
-	if w.replacement == "" {
-		n = utf8.RuneCount(r.rowText(w))
-	}
-	if w.markStderr {
-		n += len(stderrPrefix)
-	}
-	n++ // the newline
-	if w.repeats < minRepeatedLines {
-		return n * w.repeats
-	}
-	return n + utf8.RuneCountInString(repeatLine(w.repeats))
-}
-
-func repeatLine(times int) string { return fmt.Sprintf("… %d times in all\n", times) }
