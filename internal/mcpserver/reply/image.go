@@ -300,3 +300,8 @@ func (s *ImageStore) saveImage(data []byte, extension string) string {
 	s.bytes += len(data)
 	return path
 }
+
+func hasImage(d timeline.Display) bool {
+	_, _, ok := d.ImageData()
+	return ok
+}

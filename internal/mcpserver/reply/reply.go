@@ -2,49 +2,16 @@ package reply
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/turnstone-repl/turnstone/internal/mcpserver/clientprofile"
+
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/timeline/render"
 )
-
-// A CallState is what a reply says besides the events: facts about a call, its caller and its
-// session.
-type CallState struct {
-	Session        string // its name
-	TranscriptName string // how replies name the rendered transcript
-	Author         string // of the caller's turns
-
-	// RewriteEvent adapts an event of the session for this client; it may be nil.
-	RewriteEvent func(timeline.Event) timeline.Event
-
-	Profile   clientprofile.Profile
-	Images    *ImageStore
-	ImageSide int
-
-	FirstLine     string   // of the reply; may be ""
-	Facts         []string // for the state line
-	RequestAdvice string   // what the model can do about an input request that it must not answer
-
-	FullScreen  bool // before the events, the terminal is on its alternate screen
-	StartFailed bool // the last worker before the events did not start
-
-	Ran               bool   // the call started or continued a turn
-	Started           bool   // the call started the turn
-	Restarted         bool   // the call has restarted the interpreter
-	Refused           bool   // the input was not used
-	Refusal           string // why, if the state does not say it
-	IgnoredInterrupts int    // ineffective interrupts of the running turn
-
-	hasOutput bool // the reply has output, even if it is not shown
-}
 
 // A Rendered is a result, and what the server must remember of it.
 type Rendered struct {
@@ -126,21 +93,6 @@ func Render(ctx context.Context, state CallState, r session.Reply) Rendered {
 	return Rendered{Result: result, FullScreen: s.FullScreen, Refused: s.Refused}
 }
 
-// isSilent reports whether the reply ends a turn without output. Everything else in the reply is
-// then about the session, or an earlier turn.
-func (s *CallState) isSilent(r session.Reply) bool {
-	if r.Outcome != timeline.OutcomeOK || !s.Ran && !HasEvent[timeline.TurnEnded](r) {
-		return false
-	}
-	return !slices.ContainsFunc(r.Events, func(e timeline.Event) bool {
-		switch e.Body.(type) {
-		case timeline.Text, timeline.Display:
-			return e.Turn == r.Turn
-		}
-		return false
-	})
-}
-
 // ReservedStateChars characters of a budget are reserved for the state line, and reservedImageChars
 // for the line about each image.
 const (
@@ -199,109 +151,4 @@ func unseenError(r session.Reply, seen render.Rendering) string {
 		return "[error: " + text.Shorten(withoutControls(line), maxPromptChars) + "]"
 	}
 	return ""
-}
-
-// content collects the blocks of a result and counts its images.
-type content struct {
-	blocks      []mcp.Content
-	images      int
-	namedImages int // images that are not shown
-	bytes       int // of the shown images
-
-	readingTime time.Duration // spent on decoding images
-
-	noImages bool // no image may be shown
-}
-
-// addLine adds text on a new line.
-func (c *content) addLine(text string) { c.blocks = AddLine(c.blocks, text) }
-
-// AddLine adds text on a new line to the content of a result.
-func AddLine(blocks []mcp.Content, text string) []mcp.Content {
-	text = strings.TrimSuffix(text, "\n")
-	if n := len(blocks); n > 0 {
-		if last, ok := blocks[n-1].(*mcp.TextContent); ok {
-			last.Text += "\n" + text
-			return blocks
-		}
-	}
-	return append(blocks, &mcp.TextContent{Text: text})
-}
-
-// trimPrompt removes a prompt from the end.
-func (c *content) trimPrompt(prompt string) {
-	n := len(c.blocks)
-	if n == 0 {
-		return
-	}
-	last, ok := c.blocks[n-1].(*mcp.TextContent)
-	if !ok {
-		return
-	}
-	last.Text = strings.TrimSuffix(last.Text, prompt)
-	if last.Text == "" {
-		c.blocks = c.blocks[:n-1]
-	}
-	last.Text = strings.TrimSuffix(last.Text, "\n")
-}
-
-// doneText says how a turn ended, and how long it took if that was a second or more.
-func doneText(r session.Reply) string {
-	text := map[timeline.Outcome]string{
-		timeline.OutcomeOK: "done", timeline.OutcomeError: "an error ended it", timeline.OutcomeEnded: "the session ended",
-	}[r.Outcome]
-	if r.Elapsed >= time.Second {
-		text += fmt.Sprintf(" after %.1f s", r.Elapsed.Seconds())
-	}
-	return text
-}
-
-// dropRepeatedStarts removes the events of a worker that did not start if the next one did not
-// start either, because they say the same. It also removes the start of that next worker: nothing
-// was restarted, and no state is lost. before is true if the last worker before events did not
-// start.
-func dropRepeatedStarts(events []timeline.Event, before bool) []timeline.Event {
-	neverReady := make(map[uint64]bool)
-	for _, e := range events {
-		switch b := e.Body.(type) {
-		case timeline.WorkerStarted:
-			if _, known := neverReady[e.Generation-1]; !known && before {
-				neverReady[e.Generation-1] = true
-			}
-		case timeline.WorkerExited:
-			neverReady[e.Generation] = b.NeverReady
-		}
-	}
-	if len(neverReady) == 0 {
-		return events
-	}
-	return slices.DeleteFunc(slices.Clone(events), func(e timeline.Event) bool {
-		if _, started := e.Body.(timeline.WorkerStarted); started && neverReady[e.Generation-1] {
-			return true
-		}
-		return neverReady[e.Generation] && neverReady[e.Generation+1]
-	})
-}
-
-// HasFailedStart reports whether the last worker in r ended before it was ready.
-func HasFailedStart(r session.Reply) bool {
-	for _, e := range slices.Backward(r.Events) {
-		if end, ok := e.Body.(timeline.WorkerExited); ok {
-			return end.NeverReady
-		}
-	}
-	return false
-}
-
-// HasEvent reports whether a reply has an event of this kind.
-func HasEvent[B timeline.Body](r session.Reply) bool {
-	return slices.ContainsFunc(r.Events, func(e timeline.Event) bool {
-		_, ok := e.Body.(B)
-		return ok
-	})
-}
-
-func hasImage(d timeline.Display) bool {
-	_, _, ok := d.ImageData()
-	return ok
 }

@@ -206,3 +206,14 @@ func withoutControls(text string) string {
 
 // StartAdvice tells the model what to do without an interpreter.
 const StartAdvice = "the next input tries again; if that fails too, tell the user to run repl doctor in a terminal"
+
+// doneText says how a turn ended, and how long it took if that was a second or more.
+func doneText(r session.Reply) string {
+	text := map[timeline.Outcome]string{
+		timeline.OutcomeOK: "done", timeline.OutcomeError: "an error ended it", timeline.OutcomeEnded: "the session ended",
+	}[r.Outcome]
+	if r.Elapsed >= time.Second {
+		text += fmt.Sprintf(" after %.1f s", r.Elapsed.Seconds())
+	}
+	return text
+}

@@ -1,0 +1,55 @@
+package reply
+
+import (
+	"slices"
+
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/clientprofile"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/timeline"
+)
+
+// A CallState is what a reply says besides the events: facts about a call, its caller and its
+// session.
+type CallState struct {
+	Session        string // its name
+	TranscriptName string // how replies name the rendered transcript
+	Author         string // of the caller's turns
+
+	// RewriteEvent adapts an event of the session for this client; it may be nil.
+	RewriteEvent func(timeline.Event) timeline.Event
+
+	Profile   clientprofile.Profile
+	Images    *ImageStore
+	ImageSide int
+
+	FirstLine     string   // of the reply; may be ""
+	Facts         []string // for the state line
+	RequestAdvice string   // what the model can do about an input request that it must not answer
+
+	FullScreen  bool // before the events, the terminal is on its alternate screen
+	StartFailed bool // the last worker before the events did not start
+
+	Ran               bool   // the call started or continued a turn
+	Started           bool   // the call started the turn
+	Restarted         bool   // the call has restarted the interpreter
+	Refused           bool   // the input was not used
+	Refusal           string // why, if the state does not say it
+	IgnoredInterrupts int    // ineffective interrupts of the running turn
+
+	hasOutput bool // the reply has output, even if it is not shown
+}
+
+// isSilent reports whether the reply ends a turn without output. Everything else in the reply is
+// then about the session, or an earlier turn.
+func (s *CallState) isSilent(r session.Reply) bool {
+	if r.Outcome != timeline.OutcomeOK || !s.Ran && !HasEvent[timeline.TurnEnded](r) {
+		return false
+	}
+	return !slices.ContainsFunc(r.Events, func(e timeline.Event) bool {
+		switch e.Body.(type) {
+		case timeline.Text, timeline.Display:
+			return e.Turn == r.Turn
+		}
+		return false
+	})
+}
