@@ -3,15 +3,11 @@ package python
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
-
-// The oldest Python that the worker runs on.
-const minMajor, minMinor = 3, 8
 
 // FindOptions configure a search for a Python interpreter. The zero value means the environment and
 // working directory of this process.
@@ -48,9 +44,6 @@ type Interpreter struct {
 	// that everything matches.
 	Mismatch string
 }
-
-// A Candidate is a possible interpreter that Find inspected, with a note if it cannot be used.
-type Candidate = workers.Candidate
 
 // Find chooses the interpreter that a user in o.Dir would expect, without starting a process.
 // An active environment comes first, then one nearby in the file system, then any other
@@ -101,12 +94,6 @@ func newNotFoundError(named string, seen []Candidate) error {
 		minMajor, minMinor, looked)}
 }
 
-// A finder is the state of one search for Python.
-type finder struct {
-	discovery.SearchContext
-	path string // FindOptions.Path
-}
-
 func newFinder(o FindOptions) (*finder, error) {
 	s, err := discovery.NewSearchContext(o.Dir, o.Env)
 	if err != nil {
@@ -139,162 +126,6 @@ func (f *finder) namedCandidates() []Candidate {
 	return found
 }
 
-func (f *finder) virtualEnvCandidates() []Candidate {
-	return f.envVarCandidates("VIRTUAL_ENV")
-}
-
-func (f *finder) activeCondaCandidates() []Candidate {
-	if f.isCondaBase() {
-		return nil
-	}
-	return f.envVarCandidates("CONDA_PREFIX")
-}
-
-func (f *finder) baseCondaCandidates() []Candidate {
-	if !f.isCondaBase() {
-		return nil
-	}
-	return f.envVarCandidates("CONDA_PREFIX")
-}
-
-// isCondaBase reports whether conda's base environment is active. Shells activate it by default, so it
-// says little about what the user wants here.
-func (f *finder) isCondaBase() bool {
-	name, prefix := f.Env["CONDA_DEFAULT_ENV"], f.Env["CONDA_PREFIX"]
-	return prefix != "" && (name == "base" || name == "root" || f.Env["_CONDA_ROOT"] == prefix)
-}
-
-// envVarCandidates returns the Python environment that an environment variable names.
-func (f *finder) envVarCandidates(name string) []Candidate {
-	dir := f.Env[name]
-	if dir == "" {
-		return []Candidate{{Source: name, Note: "not set"}}
-	}
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(f.Dir, dir)
-	}
-	return markRequested(environmentCandidate("active "+name, dir))
-}
-
-// markRequested marks candidates as requested by the user.
-func markRequested(found ...Candidate) []Candidate {
-	for i := range found {
-		found[i].Requested = true
-	}
-	return found
-}
-
-// projectCandidates returns the environment of the project, created inside it by venv, virtualenv, uv,
-// poetry, pdm, hatch or pixi.
-func (f *finder) projectCandidates() []Candidate {
-	var found []Candidate
-	for _, dir := range f.searchDirs() {
-		for _, p := range []struct {
-			name  string
-			proof string // a file that distinguishes an environment from any other directory of that name
-		}{{".venv", ""}, {"venv", "pyvenv.cfg"}, {filepath.Join(".pixi", "envs", "default"), "conda-meta"}} {
-			root := filepath.Join(dir, p.name)
-			if _, err := os.Lstat(filepath.Join(root, p.proof)); err != nil {
-				continue
-			}
-			c := environmentCandidate(p.name+" in "+dir, root)
-			if !isTrustedDir(dir, root) {
-				c.Note = "another user may have put it there; if it is yours, activate it or name it by its path"
-			}
-			found = append(found, c)
-		}
-	}
-	if len(found) == 0 {
-		return []Candidate{{Source: ".venv", Note: f.describeSearchDirs()}}
-	}
-	return markRequested(found...)
-}
-
-// searchDirs returns f.Dir and its parents up to the home directory or the root.
-func (f *finder) searchDirs() []string {
-	var dirs []string
-	for dir := f.Dir; ; dir = filepath.Dir(dir) {
-		dirs = append(dirs, dir)
-		if discovery.SamePath(dir, f.Home) || dir == filepath.Dir(dir) {
-			return dirs
-		}
-	}
-}
-
-func (f *finder) describeSearchDirs() string {
-	dirs := f.searchDirs()
-	return fmt.Sprintf("none from %s up to %s", dirs[0], dirs[len(dirs)-1])
-}
-
-// pathCandidates lists the interpreters on PATH: first every python3, then every python, which
-// may be Python 2.
-func (f *finder) pathCandidates() []Candidate {
-	var found []Candidate
-	for _, name := range commandNames {
-		for _, c := range f.commandCandidates(name) {
-			if !isStoreAlias(c.Path) {
-				found = append(found, c)
-			}
-		}
-	}
-	if len(found) == 0 {
-		return []Candidate{{Source: "PATH", Note: f.DescribeMissing(commandNames...)}}
-	}
-	return found
-}
-
-// storeCandidates returns the aliases that pathCandidates omits, because they may open the store instead
-// of Python.
-func (f *finder) storeCandidates() []Candidate {
-	var found []Candidate
-	for _, name := range commandNames {
-		for _, c := range f.commandCandidates(name) {
-			if isStoreAlias(c.Path) {
-				c.Note = storeAliasProblem(c.Path)
-				found = append(found, c)
-			}
-		}
-	}
-	return found
-}
-
-// commandCandidates lists the executables called name on PATH, in its order.
-func (f *finder) commandCandidates(name string) []Candidate {
-	var found []Candidate
-	for _, path := range f.FindCommands(name) {
-		c := f.resolveShim(Candidate{Source: name + " on PATH", Path: path})
-		if note := discovery.ToolEnvOwner(path); c.Note == "" && note != "" {
-			c.Note = note
-		}
-		found = append(found, c)
-	}
-	return found
-}
-
-// environmentCandidate returns the interpreter of the virtual or conda environment in root: the
-// first that can be executed, otherwise the first that exists.
-func environmentCandidate(source, root string) Candidate {
-	first := ""
-	for _, name := range environmentPythons {
-		path := filepath.Join(root, name)
-		if discovery.ExecutableProblem(path) == "" {
-			return Candidate{Source: source, Path: path}
-		}
-		if _, err := os.Lstat(path); err == nil && first == "" {
-			first = path
-		}
-	}
-	if first == "" {
-		first = filepath.Join(root, environmentPythons[0])
-	}
-	return Candidate{Source: source, Path: first}
-}
-
-func hasPython(root string) bool {
-	_, err := os.Lstat(environmentCandidate("", root).Path)
-	return err == nil
-}
-
 // inspectInterpreter returns the version of the interpreter at path, read from the files around it, or a
 // note why it cannot be used. An unknown version is accepted: if that Python is too old, the
 // worker reports it.
@@ -304,17 +135,4 @@ func inspectInterpreter(path string) (text, note string) {
 	}
 	v := versionAt(path)
 	return v.String(), versionProblem(v)
-}
-
-// versionProblem returns why a version cannot be used, or "" if it can or is unknown.
-func versionProblem(v discovery.Version) string {
-	switch {
-	case v == nil:
-		return ""
-	case v[0] < minMajor:
-		return "is Python " + v.String()
-	case len(v) > 1 && v[0] == minMajor && v[1] < minMinor:
-		return fmt.Sprintf("is Python %s, older than %d.%d", v, minMajor, minMinor)
-	}
-	return ""
 }

@@ -3,6 +3,7 @@ package python
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,9 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
+
+// The oldest Python that the worker runs on.
+const minMajor, minMinor = 3, 8
 
 // parseInstallName reads the name of a directory that pyenv ("3.12.1") or uv
 // ("cpython-3.12.1-linux-x86_64-gnu") created, or returns nil for any other name.
@@ -87,4 +91,17 @@ func condaVersion(dir string) discovery.Version {
 		}
 	}
 	return nil
+}
+
+// versionProblem returns why a version cannot be used, or "" if it can or is unknown.
+func versionProblem(v discovery.Version) string {
+	switch {
+	case v == nil:
+		return ""
+	case v[0] < minMajor:
+		return "is Python " + v.String()
+	case len(v) > 1 && v[0] == minMajor && v[1] < minMinor:
+		return fmt.Sprintf("is Python %s, older than %d.%d", v, minMajor, minMinor)
+	}
+	return ""
 }
