@@ -224,3 +224,9 @@ var Architectures = map[string]architecture{
 		"fcntl":              25,
 	}},
 }
+
+// An architecture holds what a seccomp filter needs to know of a processor architecture.
+type architecture struct {
+	auditArch uint32 // AUDIT_ARCH of the kernel
+	Calls     map[string]uint32
+}

@@ -9,12 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An architecture holds what a seccomp filter needs to know of a processor architecture.
-type architecture struct {
-	auditArch uint32 // AUDIT_ARCH of the kernel
-	Calls     map[string]uint32
-}
-
 var (
 	// forbiddenCalls are calls that could change what a session sees, or reach parts of the kernel
 	// that it does not need.
