@@ -3,7 +3,6 @@ package broker
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"runtime"
 	"strconv"
 	"strings"
@@ -13,22 +12,6 @@ import (
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/workerview"
 )
-
-func callIoctl(fd int, request uintptr, p unsafe.Pointer) error {
-	_, _, no := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(p))
-	runtime.KeepAlive(p)
-	if no != 0 {
-		return no
-	}
-	return nil
-}
-
-func errnoOf(err error) unix.Errno {
-	if no, ok := errors.AsType[unix.Errno](err); ok {
-		return no
-	}
-	return unix.EACCES
-}
 
 // emulateConnect makes a connect(2) on behalf of a thread of the session.
 func (b *Broker) emulateConnect(n *seccompNotif) error {

@@ -2,74 +2,16 @@ package broker
 
 import (
 	"bytes"
-	"runtime"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/nameguard"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/workerview"
 )
-
-// A fileCall describes which arguments of a system call are paths, and what the call does to them.
-type fileCall struct {
-	name  string
-	op    string
-	paths []pathArgs // none to two; none if a descriptor names the file
-	flags int        // the argument with the flags of an open; -1 for other calls
-}
-
-// pathArgs are the indexes of the arguments that form one path.
-type pathArgs struct {
-	dir, path int    // dir is -1 for calls without a directory argument
-	op        string // what the call does to this path; "" for the call's own op
-}
-
-// fileCalls returns the calls that change files, by number.
-func fileCalls() map[int32]*fileCall {
-	at := func(dir, path int) []pathArgs { return []pathArgs{{dir, path, ""}} }
-	calls := map[int32]*fileCall{}
-	for name, f := range map[string]fileCall{
-		"open":      {"", "write", at(-1, 0), 1},
-		"openat":    {"", "write", at(0, 1), 2},
-		"creat":     {"", "write", at(-1, 0), -1},
-		"mkdir":     {"", "create", at(-1, 0), -1},
-		"mkdirat":   {"", "create", at(0, 1), -1},
-		"mknod":     {"", "create", at(-1, 0), -1},
-		"mknodat":   {"", "create", at(0, 1), -1},
-		"unlink":    {"", "remove", at(-1, 0), -1},
-		"unlinkat":  {"", "remove", at(0, 1), -1},
-		"rmdir":     {"", "remove", at(-1, 0), -1},
-		"rename":    {"", "rename", []pathArgs{{-1, 0, ""}, {-1, 1, "create"}}, -1},
-		"renameat":  {"", "rename", []pathArgs{{0, 1, ""}, {2, 3, "create"}}, -1},
-		"renameat2": {"", "rename", []pathArgs{{0, 1, ""}, {2, 3, "create"}}, -1},
-		"link":      {"", "create", at(-1, 1), -1},
-		"linkat":    {"", "create", at(2, 3), -1},
-		"symlink":   {"", "create", at(-1, 1), -1},
-		"symlinkat": {"", "create", at(1, 2), -1},
-		"truncate":  {"", "write", at(-1, 0), -1},
-		"bind":      {"", "create", nil, -1},
-
-		"chmod":        {"", "change", at(-1, 0), -1},
-		"fchmodat":     {"", "change", at(0, 1), -1},
-		"fchmod":       {"", "change", nil, -1},
-		"setxattr":     {"", "change", at(-1, 0), -1},
-		"lsetxattr":    {"", "change", at(-1, 0), -1},
-		"fsetxattr":    {"", "change", nil, -1},
-		"removexattr":  {"", "change", at(-1, 0), -1},
-		"lremovexattr": {"", "change", at(-1, 0), -1},
-		"fremovexattr": {"", "change", nil, -1},
-	} {
-		if nr, ok := seccomp.Architectures[runtime.GOARCH].Calls[name]; ok {
-			f.name = name
-			calls[int32(nr)] = &f
-		}
-	}
-	return calls
-}
 
 // readOnlyDenial reports whether the worker's mounts will refuse a call that changes files, though
 // the user may change them outside. Only reports and questions depend on it, because the program
@@ -137,11 +79,6 @@ func (b *Broker) mountPointOf(to *workerview.UserPath, f *fileCall, n *seccompNo
 		return "", false // the call fails for another reason
 	}
 	return s.FullPath, b.IsMountPoint(s.FullPath)
-}
-
-// removesDir reports whether a call removes a directory and not a file.
-func (f *fileCall) removesDir(n *seccompNotif) bool {
-	return f.name == "rmdir" || f.name == "unlinkat" && n.Data.Args[2]&unix.AT_REMOVEDIR != 0
 }
 
 // isPseudoPath reports whether a path is in a filesystem that each session has a separate instance
@@ -217,4 +154,16 @@ func isComputeDevice(n *seccompNotif, f *fileCall, file string) bool {
 // ChecksOpener reports whether the driver of a device checks which program opens it.
 func ChecksOpener(name string) bool {
 	return name == "kfd" || name == "dxg" || strings.HasPrefix(name, "nvidia")
+}
+
+// newGuardDenial returns the denial of a call that the guard refused.
+func newGuardDenial(e nameguard.ProtectedNameError, f *fileCall, by string) plan.Denial {
+	d := plan.Denial{Op: f.op, Path: e.Path, Program: by, Protected: true}
+	switch {
+	case e.Setting != "":
+		d.Op, d.Setting = "set", e.Setting
+	case (f.op == "write" || f.op == "rename") && !filestate.IsPresent(e.Path):
+		d.Op = "create"
+	}
+	return d
 }

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/seccomp"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/workerview"
 )
 
@@ -18,11 +17,6 @@ import (
 // save. In a built home directory the session sees only the other names. Elsewhere, if a session
 // has hidden files there, the monitor also makes all its opens for reading, and decides by what the
 // name means at that time.
-
-// opensToRead reports whether a call opens a file without changing anything.
-func (f *fileCall) opensToRead(n *seccompNotif) bool {
-	return f.flags >= 0 && n.Data.Args[f.flags]&seccomp.WriteFlags == 0
-}
 
 // openToRead opens a file on behalf of a program. It never waits: a pipe without a writer is left
 // to openPipe.
