@@ -8,52 +8,12 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/sandbox"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/homedir"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 )
 
 // A user may show a session more of the home directory, except hidden paths.
-
-// addHiddenPaths adds the paths that no session may see.
-func (p *planner) addHiddenPaths(s *sandbox.Policy, o Origin) {
-	add := func(kind homedir.HiddenPath, listed []string) {
-		for _, h := range listed {
-			hidden := kind
-			hidden.Name = filepath.Clean(h)
-			if filestate.IsPresent(h) {
-				hidden.RealPath = paths.RealOrEmpty(h)
-			}
-			p.HiddenPaths = append(p.HiddenPaths, hidden)
-		}
-	}
-	add(homedir.HiddenPath{IsUserNamed: true}, s.Hidden)
-	add(homedir.HiddenPath{}, p.defaultHidden())
-	add(homedir.HiddenPath{IsMaskedOnly: true}, hiddenSystemDirs)
-	if other := o.otherHomeDir(); other != "" {
-		add(homedir.HiddenPath{IsMaskedOnly: true}, sandbox.DefaultHidden(other))
-	}
-	if at := paths.RealOrEmpty(o.Sessions); at != "" {
-		p.HiddenPaths = append(p.HiddenPaths, homedir.HiddenPath{Name: at, RealPath: at, IsPlanned: true})
-	}
-}
-
-// CheckShow returns an error if no session may see a path, which is without links.
-func checkShow(hidden []homedir.HiddenPath, path string) error {
-	for _, c := range hidden {
-		for _, at := range []string{c.Name, c.RealPath} {
-			switch {
-			case at == "":
-			case paths.Contains(at, path):
-				return fmt.Errorf("the sandbox cannot show %s: it is hidden from sessions", path)
-			case paths.Contains(path, at):
-				return fmt.Errorf("the sandbox cannot show %s: %s in it is hidden from sessions; name another path in it", path, c.Name)
-			}
-		}
-	}
-	return nil
-}
 
 // CheckShow returns an error if no user may show a session a path, which is absolute and without
 // symbolic links.
@@ -144,32 +104,6 @@ func (p *planner) recordUnshownIn(dir string, shown map[string]bool) {
 			p.unshownPaths = append(p.unshownPaths, path)
 		}
 	}
-}
-
-func (p *planner) isHidden(path string) bool {
-	return slices.ContainsFunc(p.HiddenPaths, func(c homedir.HiddenPath) bool { return c.RealPath != "" && paths.Contains(c.RealPath, path) })
-}
-
-func (p *planner) hasHiddenBelow(path string) bool {
-	return slices.ContainsFunc(p.HiddenPaths, func(c homedir.HiddenPath) bool {
-		return c.Name != path && paths.Contains(path, c.Name) || c.RealPath != path && paths.Contains(path, c.RealPath)
-	})
-}
-
-// HiddenPaths returns the files and directories that no user can show to the session, sorted.
-func (p *Plan) HiddenPaths() (all []string) {
-	for _, path := range p.unshownPaths {
-		if checkShow(p.hiddenPaths, path) != nil {
-			all = append(all, path)
-		}
-	}
-	for _, m := range p.Mounts {
-		if m.Kind == mountlist.MaskedPath {
-			all = append(all, string(m.Path))
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // UnshownPaths returns the paths that are missing from the session's home directory and that a user
