@@ -1,7 +1,6 @@
 package nameguard
 
 import (
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -9,16 +8,8 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/foldedname"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/gitdir"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 )
-
-// LoadOwnRepos loads the list of repositories that the session's earlier workers made, and opens
-// the file for more.
-func (g *Guard) LoadOwnRepos(state string) {
-	g.ownRepos = gitdir.ReadOwnRepos(state)
-	g.ownReposFile, _ = os.OpenFile(gitdir.OwnReposFileIn(state), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600) // without the file, later workers protect them
-}
 
 // GuardMore adds directories that the session writes, and paths that git settings lead to.
 func (g *Guard) GuardMore(work, targets []mountlist.Path) {
