@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // A Channel is the supervisor's end of the worker's private channel.
@@ -16,6 +17,27 @@ type Channel struct {
 	isGrown   bool // out holds more than a default pipe; for Write
 	closeOnce sync.Once
 	closeErr  error
+}
+
+// openChannel creates two pipes: our ends, and the ends that the other process reads and writes.
+// os.Pipe's ends are nonblocking and close-on-exec; those of the other process become plain
+// descriptors when they are passed.
+func openChannel() (ours *Channel, theirIn, theirOut *os.File, err error) {
+	theirIn, out, err := os.Pipe()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	in, theirOut, err := os.Pipe()
+	if err == nil {
+		if ours, err = newChannel(in, out); err == nil {
+			return ours, theirIn, theirOut, nil
+		}
+		in.Close()
+		theirOut.Close()
+	}
+	theirIn.Close()
+	out.Close()
+	return nil, nil, nil, err
 }
 
 // newChannel returns a channel over both files, which it owns from now on.
@@ -41,6 +63,37 @@ func (c *Channel) Write(b []byte) (int, error) {
 		_ = c.raw.Control(func(fd uintptr) { growPipe(int(fd), 4*defaultPipeBytes) })
 	}
 	return c.out.Write(b)
+}
+
+// writeWithin is Write with a bound on its time.
+func (c *Channel) writeWithin(limit time.Duration, b []byte) (int, error) {
+	if err := c.out.SetWriteDeadline(time.Now().Add(limit)); err != nil {
+		return 0, err
+	}
+	defer func() { _ = c.out.SetWriteDeadline(time.Time{}) }()
+	return c.out.Write(b)
+}
+
+// TryWrite writes as much as fits into the pipe now, without waiting. It returns 0 and no
+// error if the pipe is full. It must not be called during a Write.
+func (c *Channel) TryWrite(b []byte) (n int, err error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	closed := c.raw.Control(func(fd uintptr) {
+		for {
+			if n, err = syscall.Write(int(fd), b); err != syscall.EINTR {
+				return
+			}
+		}
+	})
+	switch {
+	case closed != nil:
+		return 0, closed
+	case err == syscall.EAGAIN:
+		return 0, nil
+	}
+	return max(n, 0), err
 }
 
 // Close closes both directions and ends a Read or Write in progress.

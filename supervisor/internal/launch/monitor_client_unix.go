@@ -421,34 +421,3 @@ func systemSignal(s monitorproto.Signal) syscall.Signal {
 
 // pipeBufBytes is the largest write, in bytes, that Linux makes to a pipe all or nothing (PIPE_BUF in pipe(7)).
 const pipeBufBytes = 4096
-
-// writeWithin is Write with a bound on its time.
-func (c *Channel) writeWithin(limit time.Duration, b []byte) (int, error) {
-	if err := c.out.SetWriteDeadline(time.Now().Add(limit)); err != nil {
-		return 0, err
-	}
-	defer func() { _ = c.out.SetWriteDeadline(time.Time{}) }()
-	return c.out.Write(b)
-}
-
-// TryWrite writes as much as fits into the pipe now, without waiting. It returns 0 and no
-// error if the pipe is full. It must not be called during a Write.
-func (c *Channel) TryWrite(b []byte) (n int, err error) {
-	if len(b) == 0 {
-		return 0, nil
-	}
-	closed := c.raw.Control(func(fd uintptr) {
-		for {
-			if n, err = syscall.Write(int(fd), b); err != syscall.EINTR {
-				return
-			}
-		}
-	})
-	switch {
-	case closed != nil:
-		return 0, closed
-	case err == syscall.EAGAIN:
-		return 0, nil
-	}
-	return max(n, 0), err
-}

@@ -4,17 +4,17 @@ package launch
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"sync"
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
-	"golang.org/x/sys/unix"
 )
 
 // unmonitoredProcess is the backend of a worker that was started without a monitor, as the
@@ -57,14 +57,6 @@ func (l *workerLaunch) startUnmonitored() (backend, int, error) {
 		tree:   proctree.ProcessTree{Root: pid, Session: pid, Tag: l.tag},
 		killed: make(chan struct{}),
 	}, pid, nil
-}
-
-// unwrapPathError removes the path from err, because a StartError already has it.
-func unwrapPathError(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	return err
 }
 
 func (p *unmonitoredProcess) sendSignal(sig monitorproto.Signal, to monitorproto.Target) error {
