@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/internal/userdirs"
 	"github.com/turnstone-repl/turnstone/internal/testkit/owners"
+	"github.com/turnstone-repl/turnstone/internal/userdirs"
 )
 
 type environment map[string]string
