@@ -1,6 +1,6 @@
 //go:build race && !windows
 
-package host_test
+package launch_test
 
 // raceEnabled says that the race detector is on, which makes every program large.
 const raceEnabled = true
