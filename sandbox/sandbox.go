@@ -157,30 +157,30 @@ func (s *Policy) Validate() error {
 		return nil
 	}
 	if _, err := ParseLevel(string(s.Level)); err != nil {
-		return fmt.Errorf("workers: %w", err)
+		return fmt.Errorf("sandbox: %w", err)
 	}
 	if n := s.Network; n != NetworkNone && n != NetworkList && n != NetworkFull && (n != "" || s.Confines()) {
-		return fmt.Errorf("workers: unknown network %q of a sandbox; use none, list or full", n)
+		return fmt.Errorf("sandbox: unknown network %q; use none, list or full", n)
 	}
 	if h := s.Home; h != "" && h != HomeDocuments && h != HomeTools {
-		return fmt.Errorf("workers: unknown home %q of a sandbox; use documents or tools", h)
+		return fmt.Errorf("sandbox: unknown home %q; use documents or tools", h)
 	}
 	if _, err := ParseMechanism(string(s.AcceptMechanism)); err != nil {
-		return fmt.Errorf("workers: %w", err)
+		return fmt.Errorf("sandbox: %w", err)
 	}
 	if err := s.validateHosts(); err != nil {
 		return err
 	}
 	if s.Level == Full && (len(s.Writable) > 0 || len(s.Readable) > 0 || len(s.Hidden) > 0 || len(s.Layered) > 0) {
-		return errors.New("workers: a session with the sandbox full may read and write everything; leave the directories out or use workspace")
+		return errors.New("sandbox: a session with the sandbox full may read and write everything; leave the directories out or use workspace")
 	}
 	if s.Workspace != "" && !filepath.IsAbs(s.Workspace) {
-		return fmt.Errorf("workers: the workspace %q is not an absolute path", s.Workspace)
+		return fmt.Errorf("sandbox: the workspace %q is not an absolute path", s.Workspace)
 	}
 	for _, dirs := range [][]string{s.Writable, s.AcceptPaths, s.Readable, s.Protected, s.Hidden, s.Layered} {
 		for _, d := range dirs {
 			if !filepath.IsAbs(d) {
-				return fmt.Errorf("workers: the sandbox path %q is not absolute", d)
+				return fmt.Errorf("sandbox: the path %q is not absolute", d)
 			}
 		}
 	}
@@ -192,17 +192,17 @@ const maxHosts = 1000
 
 func (s *Policy) validateHosts() error {
 	if len(s.Hosts) > 0 && s.Network != NetworkList {
-		return fmt.Errorf("workers: hosts need the network list, but this sandbox has %q", s.Network)
+		return fmt.Errorf("sandbox: hosts need the network list, but this policy has %q", s.Network)
 	}
 	if len(s.Hosts) > maxHosts {
-		return fmt.Errorf("workers: a sandbox may list %d hosts, but this one lists %d", maxHosts, len(s.Hosts))
+		return fmt.Errorf("sandbox: a policy may list %d hosts, but this one lists %d", maxHosts, len(s.Hosts))
 	}
 	for _, h := range s.Hosts {
 		if h == PackageHosts {
 			continue
 		}
 		if _, err := ParseHostPattern(h); err != nil {
-			return fmt.Errorf("workers: %w", err)
+			return fmt.Errorf("sandbox: %w", err)
 		}
 	}
 	return nil

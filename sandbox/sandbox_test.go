@@ -22,7 +22,7 @@ func TestSandbox_Validate(t *testing.T) {
 		{sandbox.Policy{Level: sandbox.ReadOnly, Network: sandbox.NetworkNone, Hidden: []string{"x"}}, "is not absolute"},
 		{sandbox.Policy{Level: sandbox.Full, Readable: []string{"/x"}}, "may read and write everything"},
 		{sandbox.Policy{Level: sandbox.ReadOnly, Network: sandbox.NetworkNone, Readable: []string{"x"}}, "is not absolute"},
-		{sandbox.Policy{Level: sandbox.ReadOnly, Network: sandbox.NetworkNone, Home: "all"}, `unknown home "all" of a sandbox; use documents or tools`},
+		{sandbox.Policy{Level: sandbox.ReadOnly, Network: sandbox.NetworkNone, Home: "all"}, `unknown home "all"; use documents or tools`},
 		{sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone, Workspace: "x"}, `the workspace "x" is not an absolute path`},
 		{sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone, Hosts: []string{"a.org"}}, "hosts need the network list"},
 		{sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkList, Hosts: []string{"a.org/x"}}, "is not a host"},

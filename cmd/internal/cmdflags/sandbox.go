@@ -110,7 +110,7 @@ func (sf *SandboxFlags) BuildSandbox(f *flag.FlagSet) (*sandbox.Policy, error) {
 		return nil, cmdkit.UsageErrorf("%s %s: use none, list or full", sf.valueOrigin(f, "network"), sf.network)
 	}
 	if err := s.Validate(); err != nil {
-		return nil, cmdkit.UsageErrorf("%s: %s", sf.valueOrigin(f, "allow-host"), strings.TrimPrefix(err.Error(), "workers: "))
+		return nil, cmdkit.UsageErrorf("%s: %s", sf.valueOrigin(f, "allow-host"), strings.TrimPrefix(err.Error(), "sandbox: "))
 	}
 	return s, nil
 }
