@@ -57,13 +57,15 @@ func (b *Broker) emulateCall(n *seccompNotif, f *fileCall, paths [2]string) (fd 
 			return b.withUmask(n, func() error {
 				return unix.Mknodat(s.Dir, s.Name, mode, int(args[f.paths[0].path+2]))
 			})
-		default: // symlink, symlinkat
+		case "symlink", "symlinkat":
 			var text [unix.PathMax]byte
 			k, err := workerview.PeekText(int(n.PID), args[0], text[:])
 			if err != nil {
 				return err
 			}
 			return unix.Symlinkat(string(text[:k]), s.Dir, s.Name)
+		default:
+			return unix.ENOSYS
 		}
 	})
 }

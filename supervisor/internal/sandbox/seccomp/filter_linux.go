@@ -43,7 +43,8 @@ var otherProcessCalls = map[string]uint32{
 // sendCalls are the calls that send data, with the index of their flags argument.
 var sendCalls = map[string]uint32{"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
 
-// notifiedCalls are the calls that the kernel reports to the monitor, besides opening to write.
+// notifiedCalls are the calls that the kernel reports to the monitor, besides opening to write. The
+// numbers of a new one go to calls_linux.go, and package broker lists and emulates it.
 var notifiedCalls = []string{
 	"connect", "creat", "mkdir", "mkdirat", "mknod", "mknodat", "unlink", "unlinkat", "rmdir",
 	"rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "truncate", "bind",
