@@ -64,7 +64,7 @@ func (m *sessionMachine) sendInterrupt(t *turn, author string) timeline.Seq {
 	}
 	m.dropQueuedInput()
 	m.pendingInterrupt = ipc.Interrupt{Turn: t.id, Seq: t.interrupts, Level: uint8(level)}
-	m.retryCount, m.deadline = 0, now.Add(firstRetryDelay)
+	m.retryCount, m.deadline = 0, now.Add(firstInterruptRetryDelay)
 	m.addEffect(machineEffect{kind: doInterrupt, message: m.pendingInterrupt}) // before pending calls are refused, so that the signal ends them
 	if !m.userHandlesSigint || level > 1 {                                     // otherwise the user's handler decides whether a reader continues
 		t.interruptUnacked = true

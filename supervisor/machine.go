@@ -18,10 +18,10 @@ const (
 	interruptTimeout = time.Second
 
 	// A worker can miss a signal in the moment before it blocks. So the machine repeats an
-	// interrupt that is not acknowledged, after 30, 60, 120, … ms, up to maxRetries times. All
+	// interrupt that is not acknowledged, after 30, 60, 120, … ms, up to maxInterruptRetries times. All
 	// retries carry the same number, so the worker acts on only one of them.
-	firstRetryDelay = 30 * time.Millisecond
-	maxRetries      = 6
+	firstInterruptRetryDelay = 30 * time.Millisecond
+	maxInterruptRetries      = 6
 
 	// endGrace is how long a process may take to exit after session_end, unless a turn that may
 	// exit ended it. A runtime may have much memory to free.
@@ -406,8 +406,8 @@ func (m *sessionMachine) handleTimer() {
 		m.failWorker(fmt.Errorf("it was not ready after %s", m.startTimeout))
 	default:
 		m.addEffect(machineEffect{kind: doRepeatInterrupt, message: m.pendingInterrupt})
-		if m.retryCount++; m.retryCount < maxRetries {
-			m.deadline = time.Now().Add(firstRetryDelay << m.retryCount)
+		if m.retryCount++; m.retryCount < maxInterruptRetries {
+			m.deadline = time.Now().Add(firstInterruptRetryDelay << m.retryCount)
 			return
 		}
 		m.stopRetries() // no acknowledgement will come, so count the worker's input requests again
