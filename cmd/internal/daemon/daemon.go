@@ -116,17 +116,6 @@ func (d *Daemon) currentTime() time.Time {
 	return time.Now()
 }
 
-// noteUse notes that a client uses the daemon.
-func (d *Daemon) noteUse() { d.noteUseAt(d.currentTime()) }
-
-func (d *Daemon) noteUseAt(then time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if then.After(d.lastUse) {
-		d.lastUse = then
-	}
-}
-
 // daemonInfo describes the daemon.
 func (d *Daemon) daemonInfo() client.DaemonInfo {
 	languages, warm := d.options.Languages(), d.describePools()

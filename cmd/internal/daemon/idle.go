@@ -86,3 +86,69 @@ func (d *Daemon) isInUse(e *openSession) bool {
 	}
 	return false
 }
+
+// idleChecks returns a channel that says when to test whether the daemon has been idle for long
+// enough, until stop.
+func (d *Daemon) idleChecks() (checks <-chan time.Time, stop func()) {
+	switch {
+	case d.options.clock != nil:
+		return d.options.clock.checks, func() {}
+	case d.options.DaemonIdleTimeout == 0:
+		return nil, func() {}
+	}
+	ticker := time.NewTicker(max(d.options.DaemonIdleTimeout/4, time.Millisecond))
+	return ticker.C, ticker.Stop
+}
+
+// idleFor returns how long the daemon has been unused and idle. now is the time before the check; a
+// use during the check is found by the next one.
+func (d *Daemon) idleFor(now time.Time) time.Duration {
+	if d.isBusy() {
+		d.noteUseAt(now) // idle time starts when the activity ends
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return now.Sub(d.lastUse)
+}
+
+// isBusy reports whether a session is being opened or is active, or has a reader or a subscription.
+func (d *Daemon) isBusy() bool {
+	d.mu.Lock()
+	opening := len(d.opening) > 0
+	d.mu.Unlock()
+	if opening {
+		return true
+	}
+	for _, e := range d.sortedSessions() {
+		if e.hasReader() {
+			return true
+		}
+	}
+	for _, s := range d.supervisorSessions() {
+		i, _ := s.Info(context.Background())
+		switch i.State {
+		case session.StatePreparing, session.StateRunning, session.StateStarting, session.StateWaiting:
+			return true // a user may take long to answer
+		}
+		d.noteUseAt(i.StateSince) // a turn may have ended since the last check
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, w := range d.subscriptions {
+		if w.entry != nil && !d.isSessionClosedLocked(w) { // a paused subscription outlives its session
+			return true
+		}
+	}
+	return false
+}
+
+// noteUse notes that a client uses the daemon.
+func (d *Daemon) noteUse() { d.noteUseAt(d.currentTime()) }
+
+func (d *Daemon) noteUseAt(then time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if then.After(d.lastUse) {
+		d.lastUse = then
+	}
+}

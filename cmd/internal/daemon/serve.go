@@ -203,19 +203,6 @@ func (d *Daemon) runLoop(ctx context.Context, accepted <-chan error, l net.Liste
 	}
 }
 
-// idleChecks returns a channel that says when to test whether the daemon has been idle for long
-// enough, until stop.
-func (d *Daemon) idleChecks() (checks <-chan time.Time, stop func()) {
-	switch {
-	case d.options.clock != nil:
-		return d.options.clock.checks, func() {}
-	case d.options.DaemonIdleTimeout == 0:
-		return nil, func() {}
-	}
-	ticker := time.NewTicker(max(d.options.DaemonIdleTimeout/4, time.Millisecond))
-	return ticker.C, ticker.Stop
-}
-
 // drainTurns refuses new work and waits for running turns, for at most drainTimeout.
 func (d *Daemon) drainTurns(ctx context.Context) {
 	d.mu.Lock()
@@ -248,48 +235,6 @@ func (d *Daemon) awaitSubscribers(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// idleFor returns how long the daemon has been unused and idle. now is the time before the check; a
-// use during the check is found by the next one.
-func (d *Daemon) idleFor(now time.Time) time.Duration {
-	if d.isBusy() {
-		d.noteUseAt(now) // idle time starts when the activity ends
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return now.Sub(d.lastUse)
-}
-
-// isBusy reports whether a session is being opened or is active, or has a reader or a subscription.
-func (d *Daemon) isBusy() bool {
-	d.mu.Lock()
-	opening := len(d.opening) > 0
-	d.mu.Unlock()
-	if opening {
-		return true
-	}
-	for _, e := range d.sortedSessions() {
-		if e.hasReader() {
-			return true
-		}
-	}
-	for _, s := range d.supervisorSessions() {
-		i, _ := s.Info(context.Background())
-		switch i.State {
-		case session.StatePreparing, session.StateRunning, session.StateStarting, session.StateWaiting:
-			return true // a user may take long to answer
-		}
-		d.noteUseAt(i.StateSince) // a turn may have ended since the last check
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, w := range d.subscriptions {
-		if w.entry != nil && !d.isSessionClosedLocked(w) { // a paused subscription outlives its session
-			return true
-		}
-	}
-	return false
 }
 
 // A Renewer is a listener that can restore its files after another program removed them. Renew
