@@ -240,8 +240,9 @@ func (o *Options) serviceDirs(policy *sandbox.Policy, dir string) (hidden []stri
 	home := environ.Get(o.Env, "HOME")
 	needed := []string{home, o.Dir}
 	getenv := environ.Getenv(o.Env)
-	for _, dir := range []string{userdirs.Config(getenv, home), userdirs.State(getenv, home)} {
-		if own := filepath.Join(dir, "turnstone"); canHide(own, needed) {
+	config, state := filepath.Join(userdirs.Config(getenv, home), "turnstone"), filepath.Join(userdirs.State(getenv, home), "turnstone")
+	for _, own := range []string{config, state, userdirs.ProgramState(getenv)} { // the last one may be in another home directory
+		if canHide(own, needed) && !slices.Contains(hidden, own) {
 			hidden = append(hidden, own)
 		}
 	}

@@ -5,8 +5,26 @@ package supervisor
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/userdirs"
+	"github.com/turnstone-repl/turnstone/sandbox"
 )
+
+// The state of this program has tokens and histories. It is not below HOME if that is missing.
+func TestServiceDirs_ProgramState(t *testing.T) {
+	t.Parallel()
+	state := userdirs.ProgramState(func(string) string { return "" })
+	if state == "" {
+		t.Log("this account has no home directory")
+		return
+	}
+	o := &Options{Env: []string{"PATH=/bin"}}
+	if got := o.serviceDirs(&sandbox.Policy{}, "/work"); !slices.Contains(got, state) {
+		t.Errorf("%q are hidden, and not %q", got, state)
+	}
+}
 
 func TestCanHide(t *testing.T) {
 	t.Parallel()

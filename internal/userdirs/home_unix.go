@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // ownHome returns the home directory of the user of this process: HOME if it is theirs, otherwise what the
@@ -25,12 +27,16 @@ func ownHome(getenv func(string) string) string {
 	return home
 }
 
-// isOwn reports whether a directory exists and belongs to this user.
+// isOwn reports whether a directory exists and belongs to this user. A volume of a container belongs to root,
+// and its user may write it. Directories that all users share, such as /tmp, have the sticky bit.
 func isOwn(dir string) bool {
 	info, err := os.Stat(dir)
 	if err != nil || !info.IsDir() {
 		return false
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(st.Uid) == os.Geteuid()
+	if !ok {
+		return false
+	}
+	return int(st.Uid) == os.Geteuid() || st.Uid == 0 && info.Mode()&os.ModeSticky == 0 && unix.Access(dir, unix.W_OK|unix.X_OK) == nil
 }

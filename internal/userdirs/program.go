@@ -3,7 +3,8 @@ package userdirs
 import "path/filepath"
 
 // ProgramState returns the directory for what this program notes for later, or "" without a home directory.
-// It ignores a HOME that belongs to another user, as after su or sudo: the files would be missing there, or
+// It ignores a HOME that belongs to another user, as after su or sudo, but for a volume of root that this user
+// may write: the files would be missing there, or
 // in the way of that user.
 func ProgramState(getenv func(string) string) string {
 	dir := State(getenv, "")
