@@ -267,3 +267,22 @@ func (c *CrashedSession) clearReported() { _ = os.Remove(filepath.Join(c.dir, re
 func (c *CrashedSession) noticeText(command string) string {
 	return fmt.Sprintf("the previous session %s crashed because its program was killed; its output is in %s, and %q writes what was run in it", c.Name, c.OutputPath, command+" "+c.Name)
 }
+
+// removeAbandoned removes the directories that a killed program left behind, except for transcripts
+// to save. The program's processes have already ended. A directory without a lock file is still
+// being created, so it stays.
+func removeAbandoned(dir string) {
+	locks, _ := filepath.Glob(filepath.Join(dir, "*", lockFileName))
+	for _, path := range locks {
+		if dir := filepath.Dir(path); strings.HasSuffix(dir, crashedSuffix) || strings.HasSuffix(dir, discardedSuffix) {
+			continue // the first is saved, and the second is being removed
+		}
+		if lock, err := privatedir.LockFile(path); err == nil && !retainCrashed(filepath.Dir(path), lock) {
+			_ = discardDir(filepath.Dir(path))
+		}
+	}
+	discarded, _ := filepath.Glob(filepath.Join(dir, "*"+discardedSuffix))
+	for _, path := range discarded {
+		_ = removeTree(path)
+	}
+}

@@ -47,3 +47,7 @@ func (s *Session) releaseCall(id uint64) {
 	delete(s.pendingDecisions, id)
 	s.m.handleDenial(monitorproto.Denial{ID: id, Resolved: true}, session.Grant{})
 }
+
+// hostCallBit marks the IDs of pending calls that this process counts, such as connections and
+// calls of functions. The monitor counts its own calls from 1.
+const hostCallBit = 1 << 62

@@ -130,3 +130,13 @@ func movedHomeDirs(env []string) map[string]string {
 	}
 	return moved
 }
+
+// expandFilesDir returns arguments or variables with workers.FilesDir replaced by the directory of
+// the worker's files.
+func expandFilesDir(in []string, files string) []string {
+	out := make([]string, len(in))
+	for i, a := range in {
+		out[i] = strings.ReplaceAll(a, workers.FilesDir, files)
+	}
+	return out
+}

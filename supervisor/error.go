@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -54,4 +56,13 @@ func invalidNameError(name string) error {
 
 func existsError(name string) error {
 	return session.Errorf(session.KindExists, "a session named %q is open", name)
+}
+
+// fitValidText returns valid text of at most n bytes.
+func fitValidText(s string, n int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD") // first, because the replacement can be longer
+	if len(s) > n {
+		s = text.ShortenBytes(s, n-len("…"))
+	}
+	return s
 }

@@ -539,15 +539,6 @@ func encodeResult(value any, err error) (pieces [][]byte, failed bool) {
 	return [][]byte{encoded}, true
 }
 
-// fitValidText returns valid text of at most n bytes.
-func fitValidText(s string, n int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD") // first, because the replacement can be longer
-	if len(s) > n {
-		s = text.ShortenBytes(s, n-len("…"))
-	}
-	return s
-}
-
 // cancelCallByID cancels a call whose caller no longer waits.
 func (w *worker) cancelCallByID(id uint64) {
 	w.calls.mu.Lock()

@@ -14,58 +14,8 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
-	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
-
-// A GrantStore saves the grants that users gave to all sessions of a workspace. A workspace is the
-// real path of a directory.
-type GrantStore interface {
-	// List returns the grants of a workspace in any order.
-	List(workspace string) ([]session.Grant, error)
-	// Add saves one grant.
-	Add(workspace string, g session.Grant) error
-}
-
-// A grantTable holds the grants that users gave to a session or refused, and the denials of the
-// turn. A new worker inherits the grants.
-type grantTable struct {
-	lastPermission    uint64          // ID of the last permission request
-	grants            []session.Grant // with Always unset
-	missingGrants     []session.Grant // grants that the worker was started without
-	refusedGrants     []session.Grant
-	reportedDenials   []timeline.AccessDenied // denials since the last turn started
-	unreportedDenials int                     // number of denials beyond maxReportedDenials
-	hiddenPaths       []string                // paths that the worker's sandbox hides
-	unshownPaths      []string                // paths that it does not show but could
-	namedHiddenPath   string                  // a hidden path that a message in the turn's output named
-	namedUnshownPath  string                  // an unshown path, likewise
-	privateDirs       privateDirs
-	monitorReported   bool // the monitor has reported a denial, and will not report it again
-}
-
-// addGrant adds a grant and clears its missing mark.
-func (t *grantTable) addGrant(g session.Grant) {
-	t.missingGrants = withoutGrant(t.missingGrants, g)
-	if !slices.Contains(t.grants, g) {
-		t.grants = append(t.grants, g)
-	}
-}
-
-// markMissing marks a grant that the worker lacks. The next start tries to give it again.
-func (t *grantTable) markMissing(g session.Grant) {
-	t.removeGrant(g)
-	t.missingGrants = append(t.missingGrants, g)
-}
-
-// removeGrant removes a grant from both lists.
-func (t *grantTable) removeGrant(g session.Grant) {
-	t.grants, t.missingGrants = withoutGrant(t.grants, g), withoutGrant(t.missingGrants, g)
-}
-
-func withoutGrant(all []session.Grant, g session.Grant) []session.Grant {
-	return slices.DeleteFunc(all, func(other session.Grant) bool { return other == g })
-}
 
 // Allow implements session.Session.
 func (s *Session) Allow(ctx context.Context, g session.Grant) error { return s.allowAs(ctx, "", g) }
@@ -283,12 +233,6 @@ func (o *Options) checkReadGrant(spec *workers.Spec, path string) error {
 	return plan.CheckShow(o.sandboxWithHidden(spec), o.newOrigin(), path)
 }
 
-// checkWriteGrant returns why no session with this spec may write a path without symbolic links;
-// nil if a user may allow it. programs describes why the user must confirm it.
-func (o *Options) checkWriteGrant(spec *workers.Spec, path string) (programs string, err error) {
-	return plan.CheckGrantable(o.sandboxWithHidden(spec), o.newOrigin(), path)
-}
-
 // sandboxWithHidden returns the sandbox of a spec with everything that it hides.
 func (o *Options) sandboxWithHidden(spec *workers.Spec) *sandbox.Policy {
 	box := *spec.Sandbox
@@ -341,51 +285,6 @@ func (s *Session) addSavedGrants(spec *workers.Spec) ([]session.Grant, error) {
 		s.m.addGrant(g)
 	}
 	return slices.Clone(s.m.grants), nil
-}
-
-// grantHintFor returns Options.GrantHint for one session; nil without a hint.
-func (o *Options) grantHintFor(name string, spec *workers.Spec) func(session.Grant) string {
-	if o.GrantHint == nil {
-		return nil
-	}
-	workspace := specWorkspace(spec)
-	return func(g session.Grant) string { return o.GrantHint(name, workspace, g) }
-}
-
-// sandboxWithGrants returns a sandbox with the grants that users gave. It leaves out files and
-// directories that no longer exist or have been replaced, and returns them as missing, with a
-// notice for each.
-func (o *Options) sandboxWithGrants(spec *workers.Spec, grants []session.Grant) (_ *sandbox.Policy, missing []session.Grant, notices []string) {
-	policy := spec.Sandbox
-	if !policy.Confines() || len(grants) == 0 {
-		return policy, nil, nil
-	}
-	wider := *policy
-	wider.Writable, wider.Readable, wider.AcceptPaths = slices.Clone(policy.Writable), slices.Clone(policy.Readable), slices.Clone(policy.AcceptPaths)
-	for _, g := range grants {
-		list := &wider.Writable
-		if g.Read != "" {
-			list = &wider.Readable
-		}
-		path := g.Read + g.Write
-		if path == "" {
-			continue
-		}
-		named := slices.Contains(*list, path)
-		if _, err := o.CheckPath(spec, g); err != nil {
-			if !named { // otherwise the plan reports the fault
-				missing, notices = append(missing, g), append(notices, skippedGrantText(path, err))
-			}
-			continue
-		}
-		if !named {
-			*list = append(*list, path)
-		}
-		if g.Accept != "" {
-			wider.AcceptPaths = append(wider.AcceptPaths, g.Accept)
-		}
-	}
-	return &wider, missing, notices
 }
 
 // skippedGrantText explains why an allowed path was left out.

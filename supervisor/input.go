@@ -58,3 +58,6 @@ func (q *inputQueue) dropAll() int {
 	*q = inputQueue{}
 	return n
 }
+
+// MaxInputBytes bounds one submitted input, which must fit one frame.
+const MaxInputBytes = session.MaxInputBytes

@@ -11,15 +11,6 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// An inputRequest is an input request of clients together with the data that its answer needs.
-type inputRequest struct {
-	session.InputRequest
-	workerWait uint64 // the worker's number for the request; 0 for a terminal reader
-	wantsAll   bool   // the reader wants all input, not one line
-	readerKey  string // key of the terminal reader
-	callID     uint64 // the ID of the pending call or form; 0 for a request for input
-}
-
 // handleStdinWait handles an input request of the runtime.
 func (m *sessionMachine) handleStdinWait(f ipc.StdinWait) error {
 	if m.turn == nil || f.Turn != m.turn.id {

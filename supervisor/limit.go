@@ -11,20 +11,6 @@ import (
 // exceeded its limit. After that, the worker is killed.
 const overtimeGrace = 10 * time.Second
 
-// updateTurnClock starts or stops the clock of the turn limit before the phase changes. The clock
-// stops while the turn waits for input.
-func (m *sessionMachine) updateTurnClock(to phase) {
-	switch {
-	case m.turnLimit == 0:
-	case m.turn == nil || m.turn.id == 0:
-		m.overtimeAt = time.Time{}
-	case to == phaseRunning:
-		m.overtimeAt = time.Now().Add(m.turn.timeLeft)
-	case !m.overtimeAt.IsZero():
-		m.turn.timeLeft, m.overtimeAt = time.Until(m.overtimeAt), time.Time{}
-	}
-}
-
 // enforceTurnLimit takes the next step against a turn that has exceeded its limit: an interrupt,
 // then an interrupt that code cannot catch, then the end of the worker.
 func (m *sessionMachine) enforceTurnLimit() {
@@ -46,12 +32,4 @@ func (m *sessionMachine) enforceTurnLimit() {
 
 func (m *sessionMachine) turnLimitEvent() timeline.Limit {
 	return timeline.Limit{Kind: timeline.LimitTurn, Max: int64(m.turnLimit), Step: timeline.LimitInterrupted}
-}
-
-// nextDeadline returns the next time at which handleTimer has something to do; zero means never.
-func (m *sessionMachine) nextDeadline() time.Time {
-	if m.deadline.IsZero() || !m.overtimeAt.IsZero() && m.overtimeAt.Before(m.deadline) {
-		return m.overtimeAt
-	}
-	return m.deadline
 }

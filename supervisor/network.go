@@ -3,14 +3,11 @@ package supervisor
 import (
 	"context"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egress"
-	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/plan"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -39,10 +36,6 @@ func (s *Session) readUserConfig(path string) []byte {
 	}
 	return plan.ReadUserSettings(s.spec.Sandbox, plan.Origin{Home: environ.Get(s.o.Env, "HOME"), Dir: dir}, path)
 }
-
-// hostCallBit marks the IDs of pending calls that this process counts, such as connections and
-// calls of functions. The monitor counts its own calls from 1.
-const hostCallBit = 1 << 62
 
 // handleRefusedHost records a destination that the sandbox refuses, and waits for a user's decision
 // if asking is allowed. The event is recorded before the session's connect call returns.
@@ -101,36 +94,4 @@ func (s *Session) Destinations(context.Context) ([]session.Destination, error) {
 		list = append(list, session.Destination(r))
 	}
 	return list, nil
-}
-
-// proxyEnv returns variables that direct programs to the session's proxy, where name resolution
-// alone cannot. The proxy serves SOCKS5 as well, but some programs refuse to start if a variable
-// names a SOCKS5 proxy.
-func proxyEnv() []string {
-	var list []string
-	for _, name := range []string{"http_proxy", "https_proxy", "all_proxy"} {
-		value := "=http://" + egressipc.ProxyAddr.String()
-		list = append(list, name+value, strings.ToUpper(name)+value)
-	}
-	return append(list, "no_proxy", "NO_PROXY") // the user's exceptions are unreachable here
-}
-
-// writeNameFiles writes the files by which programs resolve names in the session: its resolver, and
-// a hosts file without the machine's entries, whose addresses are unreachable here. It returns the
-// replacement for each file of the machine.
-func writeNameFiles(state string) (map[string]string, error) {
-	hostname, _ := os.Hostname()
-	files := map[string]string{
-		"/etc/resolv.conf": "nameserver 127.0.0.1\n",
-		"/etc/hosts":       "127.0.0.1 localhost " + hostname + "\n::1 localhost ip6-localhost ip6-loopback\n",
-	}
-	replaced := make(map[string]string)
-	for path, text := range files {
-		replacement := filepath.Join(state, strings.ReplaceAll(path[1:], "/", "-"))
-		if err := os.WriteFile(replacement, []byte(text), 0o644); err != nil {
-			return nil, err
-		}
-		replaced[path] = replacement
-	}
-	return replaced, nil
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/userdirs"
 	"github.com/turnstone-repl/turnstone/sandbox"
+	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/launch"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/homedir"
@@ -371,4 +373,87 @@ func (sup *Supervisor) trySandboxBy(ctx context.Context, policy *sandbox.Policy,
 		return nil, cmp.Or(ctx.Err(), err)
 	}
 	return notices, nil
+}
+
+// grantHintFor returns Options.GrantHint for one session; nil without a hint.
+func (o *Options) grantHintFor(name string, spec *workers.Spec) func(session.Grant) string {
+	if o.GrantHint == nil {
+		return nil
+	}
+	workspace := specWorkspace(spec)
+	return func(g session.Grant) string { return o.GrantHint(name, workspace, g) }
+}
+
+// checkWriteGrant returns why no session with this spec may write a path without symbolic links;
+// nil if a user may allow it. programs describes why the user must confirm it.
+func (o *Options) checkWriteGrant(spec *workers.Spec, path string) (programs string, err error) {
+	return plan.CheckGrantable(o.sandboxWithHidden(spec), o.newOrigin(), path)
+}
+
+// sandboxWithGrants returns a sandbox with the grants that users gave. It leaves out files and
+// directories that no longer exist or have been replaced, and returns them as missing, with a
+// notice for each.
+func (o *Options) sandboxWithGrants(spec *workers.Spec, grants []session.Grant) (_ *sandbox.Policy, missing []session.Grant, notices []string) {
+	policy := spec.Sandbox
+	if !policy.Confines() || len(grants) == 0 {
+		return policy, nil, nil
+	}
+	wider := *policy
+	wider.Writable, wider.Readable, wider.AcceptPaths = slices.Clone(policy.Writable), slices.Clone(policy.Readable), slices.Clone(policy.AcceptPaths)
+	for _, g := range grants {
+		list := &wider.Writable
+		if g.Read != "" {
+			list = &wider.Readable
+		}
+		path := g.Read + g.Write
+		if path == "" {
+			continue
+		}
+		named := slices.Contains(*list, path)
+		if _, err := o.CheckPath(spec, g); err != nil {
+			if !named { // otherwise the plan reports the fault
+				missing, notices = append(missing, g), append(notices, skippedGrantText(path, err))
+			}
+			continue
+		}
+		if !named {
+			*list = append(*list, path)
+		}
+		if g.Accept != "" {
+			wider.AcceptPaths = append(wider.AcceptPaths, g.Accept)
+		}
+	}
+	return &wider, missing, notices
+}
+
+// proxyEnv returns variables that direct programs to the session's proxy, where name resolution
+// alone cannot. The proxy serves SOCKS5 as well, but some programs refuse to start if a variable
+// names a SOCKS5 proxy.
+func proxyEnv() []string {
+	var list []string
+	for _, name := range []string{"http_proxy", "https_proxy", "all_proxy"} {
+		value := "=http://" + egressipc.ProxyAddr.String()
+		list = append(list, name+value, strings.ToUpper(name)+value)
+	}
+	return append(list, "no_proxy", "NO_PROXY") // the user's exceptions are unreachable here
+}
+
+// writeNameFiles writes the files by which programs resolve names in the session: its resolver, and
+// a hosts file without the machine's entries, whose addresses are unreachable here. It returns the
+// replacement for each file of the machine.
+func writeNameFiles(state string) (map[string]string, error) {
+	hostname, _ := os.Hostname()
+	files := map[string]string{
+		"/etc/resolv.conf": "nameserver 127.0.0.1\n",
+		"/etc/hosts":       "127.0.0.1 localhost " + hostname + "\n::1 localhost ip6-localhost ip6-loopback\n",
+	}
+	replaced := make(map[string]string)
+	for path, text := range files {
+		replacement := filepath.Join(state, strings.ReplaceAll(path[1:], "/", "-"))
+		if err := os.WriteFile(replacement, []byte(text), 0o644); err != nil {
+			return nil, err
+		}
+		replaced[path] = replacement
+	}
+	return replaced, nil
 }

@@ -10,25 +10,6 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A startAttempt prepares the spec of a worker and then starts its process. No caller's context
-// ends it. Reset and Close can abandon it until the process is started.
-type startAttempt struct {
-	giveUp   context.CancelCauseFunc // abandons the preparation
-	done     chan struct{}           // closed when the process exists or the start has failed
-	finished chan struct{}           // closed when the attempt does no more work
-	err      error                   // set before done is closed; nil also if Reset has started another attempt instead
-}
-
-// wait waits until the process exists or the start has failed.
-func (attempt *startAttempt) wait(ctx context.Context) error {
-	select {
-	case <-attempt.done:
-		return attempt.err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // WaitPrepared waits while the session is being prepared. It returns why preparation failed, or
 // ctx's error.
 func (s *Session) WaitPrepared(ctx context.Context) error {

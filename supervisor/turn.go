@@ -6,44 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
-
-// A turn comprises an input and everything up to the worker's idle message. Callers know it by its
-// number.
-type turn struct {
-	id            uint64 // 0 for a start-up, and for an input that answers a prompt of the start-up
-	number        uint64 // the number that its caller knows
-	input         []byte // nil once it is sent
-	lastLine      string // of the input, for the report if the worker exits
-	author        string
-	silent        bool             // a tool submitted it
-	mayExit       bool             // its code may end the worker
-	beforeSeq     timeline.Seq     // everything up to it came before the turn
-	startSeq      timeline.Seq     // the last event before a worker's start, whose notices belong to the first turn's reply
-	lastWorkerEnd []timeline.Event // why the variables of earlier turns are gone, for the first turn's reply
-	started       time.Time
-	elapsed       time.Duration    // set when the turn ends
-	outcome       timeline.Outcome // "" until the turn ends
-	outputBytes   int64            // of output
-	timeLeft      time.Duration    // until its limit, while the clock is stopped
-	overtimeSteps int              // steps taken since it reached its limit
-	questionCount int              // permission requests so far
-	formCount     int              // form requests so far
-	answeredLines []ipc.InputLine  // first and last input line that answered prompts and was not reported yet
-
-	interrupts       uint64       // the Seq of the last interrupt
-	interruptUnacked bool         // the worker has not seen that interrupt yet, so its input requests are void
-	interruptedAt    time.Time    // time of the first interrupt since an answer, or of the last one with level 2; zero for none
-	interruptSeq     timeline.Seq // the event of that interrupt
-
-	interruptedCalls []timeline.AccessDenied // pending calls that an interrupt ended, each until the kernel restarts it
-}
-
-// maxKnownTurns bounds the turns that Wait can find by number.
-const maxKnownTurns = 256
 
 // findTurn returns the turn with this number.
 func (m *sessionMachine) findTurn(number uint64) (*turn, error) {

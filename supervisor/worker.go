@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -138,16 +137,6 @@ func (s *Session) startWorkerBy(by sandbox.Mechanism, spec workers.Spec, grants 
 		w.merger.isScreenOn, w.merger.onScreenChange = proc.terminal.IsRawMode, w.handleScreen
 	}
 	return w, nil
-}
-
-// expandFilesDir returns arguments or variables with workers.FilesDir replaced by the directory of
-// the worker's files.
-func expandFilesDir(in []string, files string) []string {
-	out := make([]string, len(in))
-	for i, a := range in {
-		out[i] = strings.ReplaceAll(a, workers.FilesDir, files)
-	}
-	return out
 }
 
 func writeFiles(dir string, files map[string][]byte) error {
