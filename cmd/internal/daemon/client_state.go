@@ -198,3 +198,10 @@ type connState struct {
 	waitingCalls  map[*openSession]int // calls that wait for a session
 	detached      bool                 // ended by connection/detach: the client gets no locks back
 }
+
+// A recentRequests holds the last named requests of one client, so that the client can repeat a call
+// whose answer it did not get. It stores effects, such as the number of a turn, and no replies.
+type recentRequests struct {
+	byName map[string]*namedRequest
+	order  []*namedRequest // the last to end are at the end
+}

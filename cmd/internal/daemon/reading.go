@@ -44,13 +44,3 @@ func (d *Daemon) handleBlob(ctx context.Context, _ *rpcserver.Request, p client.
 	}
 	return e.session.Blob(ctx, p.Digest, p.Offset, p.Limit)
 }
-
-// readableSession returns a session to read, even one whose preparation failed. Reading counts as
-// use.
-func (d *Daemon) readableSession(name string) (*openSession, error) {
-	e, err := d.findSession(name)
-	if err == nil {
-		err = e.noteUse()
-	}
-	return e, err
-}

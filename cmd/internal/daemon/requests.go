@@ -24,13 +24,6 @@ const (
 	maxErrorBytes = 1000
 )
 
-// A recentRequests holds the last named requests of one client, so that the client can repeat a call
-// whose answer it did not get. It stores effects, such as the number of a turn, and no replies.
-type recentRequests struct {
-	byName map[string]*namedRequest
-	order  []*namedRequest // the last to end are at the end
-}
-
 // A namedRequest is a request with a name, and its effect once that is known.
 type namedRequest struct {
 	client      *clientState

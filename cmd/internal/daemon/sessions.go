@@ -571,3 +571,19 @@ func (d *Daemon) sessionError(e *openSession, err error) error {
 	_ = d.removeSession(context.Background(), e)
 	return &rpcserver.Error{Code: rpcserver.CodeFailed, Kind: string(session.KindStart), Message: failure.Error(), Data: map[string]any{"packages": e.packages}}
 }
+
+// readableSession returns a session to read, even one whose preparation failed. Reading counts as
+// use.
+func (d *Daemon) readableSession(name string) (*openSession, error) {
+	e, err := d.findSession(name)
+	if err == nil {
+		err = e.noteUse()
+	}
+	return e, err
+}
+
+// isSessionClosedLocked reports whether the session of a subscription is closed. The caller holds
+// d.mu.
+func (d *Daemon) isSessionClosedLocked(w *subscription) bool {
+	return w.entry != nil && d.openSessions[w.entry.name] != w.entry
+}

@@ -98,12 +98,6 @@ func (d *Daemon) evictPausedLocked(l *connState) {
 	}
 }
 
-// isSessionClosedLocked reports whether the session of a subscription is closed. The caller holds
-// d.mu.
-func (d *Daemon) isSessionClosedLocked(w *subscription) bool {
-	return w.entry != nil && d.openSessions[w.entry.name] != w.entry
-}
-
 // connSubscription returns a subscription of this connection.
 func (d *Daemon) connSubscription(conn *rpcserver.Conn, id string) (*subscription, error) {
 	d.mu.Lock()
