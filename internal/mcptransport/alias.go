@@ -66,17 +66,3 @@ func (e *exchange) decodeMessage(body []byte) (*jsonrpc2.Message, []byte, *jsonr
 	m, problem = decodeBody(body)
 	return m, body, problem
 }
-
-// setField returns an object in which one field has a new value.
-func setField(object []byte, name string, value json.RawMessage) []byte {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(object, &fields) != nil {
-		return object
-	}
-	fields[name] = value
-	changed, err := json.Marshal(fields)
-	if err != nil {
-		return object
-	}
-	return changed
-}

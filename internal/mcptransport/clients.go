@@ -11,6 +11,15 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
 
+const (
+	// maxClients bounds the MCP sessions. One more ends the client that has been disconnected
+	// longest.
+	maxClients = 32
+
+	// maxOpenCalls bounds the open calls of one MCP session.
+	maxOpenCalls = 64
+)
+
 // An httpClient is a client over HTTP, known by its MCP session. It sees only its own REPL
 // sessions.
 type httpClient struct {

@@ -15,8 +15,11 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
+
+const nameHeader = "Mcp-Name"
 
 // An exchange is an HTTP request and its response, in front of the SDK. The SDK writes its
 // messages to the exchange, which drops them once the client has cancelled the call.
@@ -276,4 +279,27 @@ func (e *exchange) readBody(r *http.Request) (body []byte, ok bool) {
 		e.logMessages("line received", body)
 	}
 	return body, err == nil
+}
+
+// isAnswer reports whether a message is an answer, rather than a notification or a request of the
+// server.
+func isAnswer(message []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(message))
+	if start, err := d.Token(); err != nil || start != json.Delim('{') {
+		return false
+	}
+	for d.More() {
+		name, err := d.Token()
+		switch {
+		case err != nil, name == "method":
+			return false
+		case name == "result", name == "error": // skip the value, which may be large
+			return true
+		}
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return false
+		}
+	}
+	return false
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/internal/text"
 )
@@ -24,7 +25,6 @@ import (
 const (
 	versionHeader = "MCP-Protocol-Version"
 	sessionHeader = "Mcp-Session-Id"
-	nameHeader    = "Mcp-Name"
 
 	lastEventHeader = "Last-Event-ID"
 
@@ -33,13 +33,6 @@ const (
 	// The id is null, as in that SDK: the Go SDK takes an error with an id for the answer to the
 	// call.
 	codeNoSession = -32001
-
-	// maxClients bounds the MCP sessions. One more ends the client that has been disconnected
-	// longest.
-	maxClients = 32
-
-	// maxOpenCalls bounds the open calls of one MCP session.
-	maxOpenCalls = 64
 
 	// maxQuotedBytes bounds a client's text in an error message.
 	maxQuotedBytes = 100
@@ -174,17 +167,6 @@ func (e *exchange) passToSDK(to http.Handler, r *http.Request, body []byte) {
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	to.ServeHTTP(e, r)
-}
-
-// decodeBody returns the message in a body. If there is none, it returns an empty message and the
-// problem. The SDK never gets such a body, because it might read it differently from the front,
-// which orders the calls.
-func decodeBody(body []byte) (*jsonrpc2.Message, *jsonrpc2.Problem) {
-	m, err := jsonrpc2.Decode(body)
-	if problem, ok := errors.AsType[*jsonrpc2.Problem](err); ok {
-		return &jsonrpc2.Message{}, problem
-	}
-	return m, nil
 }
 
 // serveStateless serves a request without an MCP session. The call ends with the request.

@@ -1,9 +1,7 @@
 package mcptransport
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"iter"
 	"maps"
 	"slices"
@@ -177,27 +175,4 @@ func (r *replayStore) SessionClosed(_ context.Context, session string) error {
 	})
 	maps.DeleteFunc(r.streams, func(key streamKey, _ *replayStream) bool { return key.session == session })
 	return nil
-}
-
-// isAnswer reports whether a message is an answer, rather than a notification or a request of the
-// server.
-func isAnswer(message []byte) bool {
-	d := json.NewDecoder(bytes.NewReader(message))
-	if start, err := d.Token(); err != nil || start != json.Delim('{') {
-		return false
-	}
-	for d.More() {
-		name, err := d.Token()
-		switch {
-		case err != nil, name == "method":
-			return false
-		case name == "result", name == "error": // skip the value, which may be large
-			return true
-		}
-		var value json.RawMessage
-		if d.Decode(&value) != nil {
-			return false
-		}
-	}
-	return false
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"reflect"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
 
@@ -517,4 +519,77 @@ func (s *stdioConn) writeProgress(p progressParams) {
 	if line, err := jsonrpc2.NotificationLine("notifications/progress", p); err == nil {
 		_ = s.writeLine(line) // writing the answer will fail with the same error
 	}
+}
+
+// decodeBody returns the message in a body. If there is none, it returns an empty message and the
+// problem. The SDK never gets such a body, because it might read it differently from the front,
+// which orders the calls.
+func decodeBody(body []byte) (*jsonrpc2.Message, *jsonrpc2.Problem) {
+	m, err := jsonrpc2.Decode(body)
+	if problem, ok := errors.AsType[*jsonrpc2.Problem](err); ok {
+		return &jsonrpc2.Message{}, problem
+	}
+	return m, nil
+}
+
+// paramTypeError names the parameter of a request that has a wrong type, or returns "". The SDK's
+// own message would name Go types.
+func paramTypeError(m *jsonrpc2.Message) string {
+	var p any
+	switch m.Method {
+	case methodInitialize:
+		p = &struct {
+			Version      string `json:"protocolVersion"`
+			Capabilities *struct {
+				Roots        *struct{} `json:"roots"`
+				Sampling     *struct{} `json:"sampling"`
+				Elicitation  *struct{} `json:"elicitation"`
+				Experimental *struct{} `json:"experimental"`
+				Extensions   *struct{} `json:"extensions"`
+			} `json:"capabilities"`
+			Client *struct {
+				Name    string `json:"name"`
+				Title   string `json:"title"`
+				Version string `json:"version"`
+				Website string `json:"websiteUrl"`
+				Icons   []any  `json:"icons"`
+			} `json:"clientInfo"`
+		}{}
+	case methodCallTool:
+		p = &struct {
+			Name string         `json:"name"`
+			Meta map[string]any `json:"_meta"`
+		}{}
+	default:
+		p = &struct {
+			Cursor string         `json:"cursor"`
+			Level  string         `json:"level"`
+			Name   string         `json:"name"`
+			URI    string         `json:"uri"`
+			Ref    map[string]any `json:"ref"`
+			Meta   map[string]any `json:"_meta"`
+		}{}
+	}
+	var wrong *json.UnmarshalTypeError
+	if len(m.Params) == 0 || !errors.As(json.Unmarshal(m.Params, p), &wrong) {
+		return ""
+	}
+	kind := "an object"
+	switch wrong.Type.Kind() {
+	case reflect.String:
+		kind = "a string"
+	case reflect.Slice:
+		kind = "an array"
+	}
+	field := wrong.Field
+	if field == "" {
+		field = "params"
+	}
+	return fmt.Sprintf("%s: %q must be %s, not %s", m.Method, field, kind, wrong.Value)
+}
+
+// fixEmptyLists replaces empty arrays in params with empty objects where the protocol expects
+// objects. PHP does not distinguish the two, so clients written in it send either.
+func fixEmptyLists(params json.RawMessage) json.RawMessage {
+	return fixEmptyListsIn(params, "arguments", "_meta", "capabilities")
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -51,9 +50,6 @@ type ServerSet struct {
 	callers     map[string]*ServerSet        // by the key of the caller
 	closingSets sync.WaitGroup               // sets of callers that have gone
 }
-
-// timeouts bound the start of a server, and its reading of a message.
-type timeouts struct{ start, discover, write time.Duration }
 
 // NewServerSet returns a ServerSet, without starting any server.
 func NewServerSet(o Options) *ServerSet {

@@ -387,3 +387,6 @@ func withRawField(result json.RawMessage, field, key string) json.RawMessage {
 	}
 	return changed
 }
+
+// timeouts bound the start of a server, and its reading of a message.
+type timeouts struct{ start, discover, write time.Duration }
