@@ -163,7 +163,8 @@ func (c *Client) ListFiles(ctx context.Context, p FilesParams) ([]session.File, 
 	return r.Files, err
 }
 
-// ReadFile reads a part of such a file. An error is of [session.KindNoFile] if there is none.
+// ReadFile reads a part of a file that ListFiles lists. An error is of [session.KindNoFile] if it is not
+// there.
 func (c *Client) ReadFile(ctx context.Context, p FileParams) (r session.FilePart, err error) {
 	err = c.Call(ctx, MethodFile, p, &r)
 	return r, err

@@ -71,7 +71,7 @@ func readCall(in *bufio.Scanner) (id, method string) {
 	return string(call.ID), call.Method
 }
 
-// hello is the answer to one.
+// helloAnswer returns the answer to the hello with an id.
 func helloAnswer(id string, known bool) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"version":"1","protocol":%d,"pid":7,"started":%q,"known":%t}}`+"\n",
 		id, Protocol, daemonStarted.Format(time.RFC3339), known)

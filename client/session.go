@@ -18,7 +18,7 @@ const (
 	// maxPollTimeout bounds the wait of one call. A longer wait takes several calls.
 	maxPollTimeout = time.Hour
 
-	// minPollInterval is the minimum time between two such calls, whatever the daemon does.
+	// minPollInterval is the minimum time between two calls of one wait, whatever the daemon does.
 	minPollInterval = 100 * time.Millisecond
 )
 

@@ -58,7 +58,7 @@ type pendingTurn struct {
 	once    sync.Once
 }
 
-// A waitingCall holds the parameters of such a call that concern waiting.
+// A waitingCall holds the parameters that concern waiting, of a call that starts a turn and waits for it.
 type waitingCall struct {
 	after, readCursor timeline.Seq
 	waitMS            int64

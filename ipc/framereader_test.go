@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// frame returns a frame of n bytes, followed by the rest of the stream.
+// frameBytes returns a frame of n bytes, followed by the rest of the stream.
 func frameBytes(n int, rest ...byte) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(n))
 	return append(append(b, make([]byte, n)...), rest...)

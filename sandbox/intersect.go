@@ -8,7 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
-// Intersect returns a policy for a session in dir that allows only what both sandboxes allow.
+// Intersect returns a policy for a session in dir that allows only what both policies allow.
 // narrowed reports whether other takes anything from s; if not, the policy is s. Links are not
 // followed: pass real paths.
 func (s *Policy) Intersect(other *Policy, dir string) (policy *Policy, narrowed bool) {

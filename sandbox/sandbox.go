@@ -13,7 +13,7 @@ type Policy struct {
 	Level Level
 
 	// Workspace is the absolute path of the directory that a session of level Workspace may
-	// write; "" means Spec.Dir. The root, the home directory, their parents and the directory
+	// write; "" means workers.Spec.Dir. The root, the home directory, their parents and the directory
 	// for temporary files never become writable: such a session is read-only, and begins with a
 	// notice.
 	Workspace string
@@ -56,7 +56,7 @@ type Policy struct {
 	AskUser bool
 
 	// NoNotice leaves out the notice about the sandbox with which a confined session begins. It
-	// is for programs that show Info.Sandbox themselves. Other notices of the sandbox still
+	// is for programs that show session.Info.Sandbox themselves. Other notices of the sandbox still
 	// appear.
 	NoNotice bool
 
@@ -69,7 +69,7 @@ type Policy struct {
 	Hosts []string
 }
 
-// PackageHosts stands, among Sandbox.Hosts, for the hosts from which pip, uv, npm and R install
+// PackageHosts stands, among Policy.Hosts, for the hosts from which pip, uv, npm and R install
 // packages: those in the user's own configuration, otherwise the public ones.
 const PackageHosts = "packages"
 
@@ -112,13 +112,13 @@ const (
 	// NetworkNone gives a session only a private loopback, for its own servers.
 	NetworkNone NetworkAccess = "none"
 	// NetworkList gives a session a private loopback, and the TCP ports of the hosts in
-	// Sandbox.Hosts, by name.
+	// Policy.Hosts, by name.
 	NetworkList NetworkAccess = "list"
 	// NetworkFull gives a session the network of its user.
 	NetworkFull NetworkAccess = "full"
 )
 
-// Confines reports whether there is anything to enforce.
+// Confines reports whether there is anything to enforce. A nil policy confines nothing.
 func (s *Policy) Confines() bool { return s != nil && s.Level != Full }
 
 // String describes the permissions in a few words.
@@ -151,7 +151,7 @@ func (s *Policy) String() string {
 	return words
 }
 
-// Validate returns an error for a sandbox that makes no sense.
+// Validate returns an error for a policy that makes no sense.
 func (s *Policy) Validate() error {
 	if s == nil {
 		return nil

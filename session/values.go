@@ -249,7 +249,7 @@ type Completion struct {
 type ParseStatus string
 
 const (
-	ParseComplete   ParseStatus = "complete"
+	ParseComplete   ParseStatus = "complete"   // the text is a whole input
 	ParseIncomplete ParseStatus = "incomplete" // more lines are needed
 	ParseInvalid    ParseStatus = "invalid"    // more lines cannot make it valid
 	ParseUnknown    ParseStatus = "unknown"    // the worker did not answer in time

@@ -35,7 +35,7 @@
 //	runCall          a call                  the function returned and its result is sent one call of a host function
 //	awaitSignals     a turn                  earlier signals are sent, or after 10 s      that turn, until then
 //
-// ipc.Conn, timeline.Log and the host process have one goroutine each, which their packages
+// ipc.Conn, timeline.Log and launch.WorkerProcess have goroutines of their own, which their packages
 // document. Two timers, one for the deadlines of the state machine and one for the scan for
 // terminal readers, run only during a start or a turn. An idle session causes no wake-ups.
 //

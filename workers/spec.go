@@ -53,9 +53,9 @@ type Spec struct {
 	Limits Limits
 
 	// Sandbox confines the worker and all its descendants; nil leaves them all permissions of
-	// the user. Linux supports it. Elsewhere, and on a Linux that does not let programs create
-	// namespaces, a worker with a sandbox does not start, unless Sandbox.AcceptMechanism accepts
-	// a weaker mechanism that is available.
+	// the user. Linux supports it. Elsewhere a worker with a sandbox does not start. The same holds
+	// on a Linux that does not let programs create namespaces, unless Sandbox.AcceptMechanism
+	// accepts a weaker mechanism that is available.
 	Sandbox *sandbox.Policy
 
 	// Files maps plain file names to the worker-side source. The files are written with mode

@@ -15,7 +15,7 @@ import (
 // daemon's. The number is the version of the line's format.
 const greetingPrefix = "turnstone-bridge 1 "
 
-// maxGreetingBytes bounds that line, in bytes.
+// maxGreetingBytes bounds the line of the greeting, in bytes.
 const maxGreetingBytes = 16 << 10
 
 // A Greeting describes the daemon that "repl bridge" has reached, and the machine that it runs on.

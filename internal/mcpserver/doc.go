@@ -37,7 +37,7 @@
 //	reply          the content of a reply: text, images and the line about the state
 //	clientprofile  how known clients treat results, and what they allow their own commands
 //
-// Signals, flags, languages and the location of the token are left to package cli.
+// Signals, flags, languages and the location of the token are left to package agents.
 //
 // # Goroutines
 //

@@ -19,7 +19,7 @@ type aclEntry struct {
 	sid   string // a SID; "" when the kind keeps it elsewhere
 }
 
-// These kinds of entries take rights away. All other kinds grant some.
+// denyKinds are the kinds of entries that take rights away. All other kinds grant some.
 var denyKinds = []uint8{1, 6, 10, 12}
 
 // inheritOnlyFlag entries are for what will be made in the directory.

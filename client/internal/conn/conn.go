@@ -31,7 +31,7 @@ const (
 	cancelTimeout = 3 * time.Second
 
 	// probeInterval is how often a silent daemon that owes an answer is asked whether it is
-	// alive, and how long it has to answer before the connection is dropped.
+	// alive. The daemon has as long to answer; then the connection is dropped.
 	probeInterval = 10 * time.Second
 
 	// keepAliveInterval is how long a remote daemon may be silent, while the connection is

@@ -21,8 +21,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/environ"
 )
 
-// AskpassEnv holds the path of a socket. ssh starts this program with the variable set and with a
-// question as its only argument, to ask the user.
+// SocketVariable names the environment variable with the path of the server's socket. ssh starts this
+// program with the variable set and with a question as its only argument, to ask the user.
 const SocketVariable = "TURNSTONE_ASKPASS"
 
 const (
@@ -67,7 +67,9 @@ type askpassResponse struct {
 	Text     string `json:"text,omitempty"`
 }
 
-// Run asks the user through the server and prints the answer for ssh.
+// Run asks the user through the server at the socket at, and prints the answer for ssh. It waits
+// for questionTimeout and openPageTimeout at most. Without an answer it prints an error, and the status is
+// a failure.
 func Run(s cmdkit.Streams, at, prompt string) int {
 	a, err := requestAnswer(at, askpassRequest{Prompt: prompt, Kind: os.Getenv("SSH_ASKPASS_PROMPT")})
 	if err != nil {
@@ -126,7 +128,7 @@ type askpassServer struct {
 
 // Start shows the questions of a transport command without a terminal to the user, if the
 // user has a browser here. Otherwise no question is asked, and the command fails with its own
-// message. The returned function stops it.
+// message. The returned function closes the open pages, and waits for all goroutines.
 func Start(transport *remote.CommandDialer, log *slog.Logger) (end func()) {
 	transport.Env = append(environ.Without(os.Environ(), "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", SocketVariable), "SSH_ASKPASS_REQUIRE=never")
 	if !browserprompt.HasBrowser(os.Getenv) {

@@ -12,6 +12,7 @@ import (
 // maxEnvFileBytes bounds the size of a file of variables.
 const maxEnvFileBytes = 1 << 20
 
+// VariableName matches a name that an environment variable of a session may have.
 var VariableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // readEnvFile reads a file of lines NAME=VALUE, as "K=V".

@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 )
 
-// Variables that set the defaults of the flags.
+// These environment variables set the defaults of the flags.
 const (
 	LogEnv      = "TURNSTONE_LOG"
 	logLevelEnv = "TURNSTONE_LOG_LEVEL"

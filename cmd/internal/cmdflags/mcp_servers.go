@@ -37,6 +37,7 @@ type ToolServerFlags struct {
 	allow, deny cmdkit.CommaList
 }
 
+// AddFlags adds the flags that choose servers, and which of their tools may be called.
 func (m *ToolServerFlags) AddFlags(f *flag.FlagSet) {
 	f.Var(&m.Sources, "mcp-servers", "`FILE` let code call the tools of the MCP servers in this file of mcpServers, or of those you approved in claude, codex, vscode or cursor; may be repeated")
 	f.Var(&m.allow, "allow-tool", "`TOOL` a tool of a server that code may call without asking: github.search_issues, or 'github.*' for all but destructive ones; may be repeated")

@@ -93,7 +93,7 @@ func sessionWritableDirs(spec workers.Spec) (dirs []string, err error) {
 	}), nil
 }
 
-// withoutSecrets removes the variables of clientSecrets from an environment for third-party programs.
+// withoutSecrets removes the variables of ClientSecrets from an environment for third-party programs.
 func withoutSecrets(environ []string) []string {
 	return slices.DeleteFunc(environ, func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")

@@ -20,9 +20,9 @@ type RuntimeFlags struct {
 	Lang, Python, R, Dir string
 	Worker               languages.WorkerFlag
 	InitFile, EnvFile    string
-	env                  []string // from envFile
+	env                  []string // from EnvFile
 	SandboxFlags         SandboxFlags
-	Sandbox              *sandbox.Policy // from sandboxFlags
+	Sandbox              *sandbox.Policy // from SandboxFlags
 	RemoteSandbox        *sandbox.Policy // likewise, for sessions at additional remotes
 	Limits               LimitFlags
 	IsRemote             bool // the session is on another machine
@@ -41,6 +41,7 @@ func (r *RuntimeFlags) AddFlags(f *flag.FlagSet) {
 	f.StringVar(&r.EnvFile, "env-file", "", "`FILE` variables for the session, in lines NAME=VALUE")
 }
 
+// AddInterpreterFlags adds the flags that name an interpreter of Python or R.
 func (r *RuntimeFlags) AddInterpreterFlags(f *flag.FlagSet) {
 	f.StringVar(&r.Python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
 	f.StringVar(&r.R, "r", "", "`R` an R executable, the directory of an installation, or a version such as 4.3")
@@ -168,6 +169,7 @@ func (r RuntimeFlags) LanguageSpec(l languages.Language) (workers.Spec, error) {
 	return s, s.Err
 }
 
+// RuntimeSettings returns the settings with which a language starts its runtime.
 func (r RuntimeFlags) RuntimeSettings() languages.RuntimeSettings {
 	return languages.RuntimeSettings{Env: r.env, InitFile: r.InitFile, IsProgram: r.IsProgram, AsProcess: r.AsProcess}
 }

@@ -39,6 +39,7 @@ func (f *pathListFlag) Set(dir string) error {
 	return nil
 }
 
+// AddFlags adds the flags that choose a sandbox and what it allows.
 func (sf *SandboxFlags) AddFlags(f *flag.FlagSet) {
 	f.StringVar(&sf.Level, "sandbox", string(sandbox.Full), "`LEVEL` what the session may write: nothing (read-only), its directory (workspace), or all that you may write (full, without a sandbox)")
 	f.Var(&sf.writable, "allow-write", "`PATH` a directory or file that a sandboxed session may also write; may be repeated")
@@ -146,13 +147,13 @@ func isDirOrFile(path string) bool {
 }
 
 // RemoteSandbox returns the sandbox for additional remotes. It uses neither local directories nor
-// the user's file, which is about this machine. Call it before buildSandbox.
+// the user's file, which is about this machine. Call it before BuildSandbox.
 func (sf SandboxFlags) RemoteSandbox(f *flag.FlagSet) (*sandbox.Policy, error) {
 	sf.IsRemote, sf.writable, sf.acceptedPaths, sf.readable = true, nil, nil, nil
 	return sf.BuildSandbox(f)
 }
 
-// The values of --ask-permission.
+// These are the values of --ask-permission.
 const askYes, askNo = "yes", "no"
 
 // setDefaults replaces flags that were not given by the settings of the user's file.
@@ -175,7 +176,8 @@ func (sf *SandboxFlags) valueOrigin(f *flag.FlagSet, name string) string {
 	return name + " in " + string(UserConfigFile())
 }
 
-// SettingsEnv set to noSettings makes a server of ours ignore the user's sandbox.toml.
+// SettingsEnv is an environment variable. Its value NoSettings makes a server of ours ignore the user's
+// sandbox.toml.
 const SettingsEnv, NoSettings = "TURNSTONE_SANDBOX_SETTINGS", "none"
 
 // UserConfigFile returns the user's sandbox.toml, or "" if it is ignored.
@@ -252,7 +254,9 @@ func RequireSandbox(s *sandbox.Policy, now session.Info) error {
 	return fmt.Errorf("session %s is open with the sandbox %s, not %s; close it, use another name, or request that sandbox with --sandbox", now.Name, has, s)
 }
 
-// TrySandboxIn starts a program in a sandbox, in a directory.
+// TrySandboxIn starts and ends a program in a sandbox, in a directory. It returns the notices that the
+// user of such a session would get. The error names the step that failed. A start takes ProbeTimeout at
+// most.
 func TrySandboxIn(ctx context.Context, policy *sandbox.Policy, dir string) (lines []string, err error) {
 	state, err := os.MkdirTemp("", "repl-sandbox-")
 	if err != nil {
@@ -267,8 +271,8 @@ func TrySandboxIn(ctx context.Context, policy *sandbox.Policy, dir string) (line
 	return sup.TrySandbox(ctx, policy, dir)
 }
 
-// TrySandboxHere tests whether sessions can be confined on this system. Each system has its own
-// settings that forbid it.
+// TrySandboxHere is TrySandboxIn with a sandbox of its own, in a new directory. It tests whether
+// sessions can be confined here: each system has its own settings that forbid it.
 func TrySandboxHere(ctx context.Context, accept sandbox.Mechanism) ([]string, error) {
 	dir, err := os.MkdirTemp("", "repl-try-")
 	if err != nil {

@@ -24,10 +24,12 @@ const (
 // TerminalFlags holds the flags of commands that are used at a terminal.
 type TerminalFlags struct{ history string }
 
+// AddFlags adds the flag that says which inputs are recalled.
 func (t *TerminalFlags) AddFlags(f *flag.FlagSet) {
 	f.StringVar(&t.history, "history", historyUser, "`user|project|none` what Up recalls: all your inputs in this language, those in this project, or only those of this session")
 }
 
+// ValidateHistory returns a usage error for an unknown value of the flag.
 func (t *TerminalFlags) ValidateHistory() error {
 	switch t.history {
 	case historyUser, historyProject, historyNone:

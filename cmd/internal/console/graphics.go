@@ -19,10 +19,10 @@ import (
 type ImageProtocol uint8
 
 const (
-	NoImages    ImageProtocol = iota
-	KittyImages               // also Ghostty
-	ITermImages               // OSC 1337; also WezTerm and Visual Studio Code
-	SixelImages               // foot, mlterm, contour
+	NoImages    ImageProtocol = iota // the terminal shows none
+	KittyImages                      // also Ghostty
+	ITermImages                      // OSC 1337; also WezTerm and Visual Studio Code
+	SixelImages                      // foot, mlterm, contour
 )
 
 // maxInlinePixels bounds the images that are shown: a few bytes can ask for any number of pixels,

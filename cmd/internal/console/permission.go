@@ -12,10 +12,10 @@ import (
 type PermissionChoice uint8
 
 const (
-	Refuse PermissionChoice = iota
-	AllowHere
-	AllowAlways
-	AllowWider // if a wider right exists
+	Refuse      PermissionChoice = iota
+	AllowHere                    // in this session
+	AllowAlways                  // also in later sessions of the workspace
+	AllowWider                   // if a wider right exists
 )
 
 // PermissionPrompt returns the prompt for a decision.

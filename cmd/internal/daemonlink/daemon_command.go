@@ -22,12 +22,13 @@ import (
 type DaemonCommand struct {
 	Flags *flag.FlagSet
 	DaemonTarget
-	Link   *client.Client // set by runWithClient
+	Link   *client.Client // set by RunWithClient
 	Json   bool
 	Log    cmdflags.LogFlags // only some commands define its flags
-	Logger *slog.Logger      // set by runWithClient
+	Logger *slog.Logger      // set by RunWithClient
 }
 
+// NewDaemonCommand adds the flags that choose a daemon, and --json. The user may be asked at the terminal.
 func NewDaemonCommand(f *flag.FlagSet) *DaemonCommand {
 	r := &DaemonCommand{Flags: f}
 	r.DaemonTarget.AddFlags(f)
@@ -53,7 +54,8 @@ func (d *DaemonCommand) ParseArgs(args []string, names ...string) ([]string, err
 	return words, nil
 }
 
-// RunWithClient connects to the daemon and calls do with a context that a signal cancels.
+// RunWithClient connects to the daemon and calls do with a context that a signal cancels. It returns
+// the exit status of the command, also after a signal, and closes the connection.
 func (d *DaemonCommand) RunWithClient(do func(ctx context.Context, c *client.Client) (int, error)) (int, error) {
 	var err error
 	if d.Logger, err = d.Log.OpenLogger(nil); err != nil {

@@ -54,7 +54,7 @@ const (
 type DaemonTarget struct {
 	Socket, Via, Remote string
 
-	RemoteDir string // where sessions start at the remote; "" is the daemon's own directory; set by dialer
+	RemoteDir string // where sessions start at the remote; "" is the daemon's own directory; set by Dialer
 
 	// IsAttended means that a user is at the terminal and may be asked there.
 	IsAttended bool
@@ -63,6 +63,7 @@ type DaemonTarget struct {
 	StartsDaemon bool
 }
 
+// AddFlags adds the flags that choose the daemon.
 func (t *DaemonTarget) AddFlags(f *flag.FlagSet) {
 	f.StringVar(&t.Socket, "socket", "", cmdkit.SocketUsage)
 	f.StringVar(&t.Via, "via", "", viaUsage)

@@ -155,6 +155,7 @@ type UserWorker struct {
 	Command []string
 }
 
+// ToLanguage returns the language of the worker. Only NewSpec of it looks for the command.
 func (w UserWorker) ToLanguage() Language {
 	return newWorkerLanguage(w.Name, userconfig.CustomWorker{Command: w.Command}, "--worker")
 }
@@ -162,6 +163,7 @@ func (w UserWorker) ToLanguage() Language {
 // String returns the values in the form that Set accepts, one a line.
 func (w *WorkerFlag) String() string { return strings.Join(w.FlagValues(), "\n") }
 
+// FlagValues returns the values in the form that Set accepts, one for each worker.
 func (w *WorkerFlag) FlagValues() []string {
 	var all []string
 	for _, o := range *w {

@@ -29,7 +29,7 @@ type Language struct {
 	NewSpec func(executable, dir string, more RuntimeSettings) workers.Spec
 
 	// FileInput returns an input that runs a file as a program of its own. path is absolute or
-	// standardInput; name is the path as given. It may change how the runtime starts.
+	// StandardInput; name is the path as given. It may change how the runtime starts.
 	FileInput func(s *workers.Spec, path, name string, args []string) (input string, err error)
 
 	// OptionInput returns an input for an option of the language's own command: -c and code, or -m
@@ -47,7 +47,7 @@ type Language struct {
 	// QuitInput is an input that makes the runtime exit as at the end of a program.
 	QuitInput string
 
-	// Candidates returns the places that newSpec searches.
+	// Candidates returns the places that NewSpec searches.
 	Candidates func(executable, dir string) []workers.Candidate
 
 	Export export.NotebookLanguage

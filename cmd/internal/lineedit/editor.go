@@ -12,12 +12,12 @@ import (
 type KeyOutcome int
 
 const (
-	OutcomeContinue       KeyOutcome = iota
-	OutcomeAccept                    // Text is complete
-	OutcomeInterrupt                 // Ctrl-C: Text is discarded
-	OutcomeEOF                       // Ctrl-D on an empty text
-	OutcomeClearScreen               // the caller must clear the screen
-	OutcomeEditExternally            // another program must edit Text, see SetText
+	OutcomeContinue       KeyOutcome = iota // the next key is needed
+	OutcomeAccept                           // Text is complete
+	OutcomeInterrupt                        // Ctrl-C: Text is discarded
+	OutcomeEOF                              // Ctrl-D on an empty text
+	OutcomeClearScreen                      // the caller must clear the screen
+	OutcomeEditExternally                   // another program must edit Text, see SetText
 )
 
 // Options configure the editing of one text. The zero value is a single line without any help.

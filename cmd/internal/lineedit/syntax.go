@@ -31,6 +31,7 @@ type Syntax struct {
 // A Style is a kind of highlighting for a character.
 type Style byte
 
+// The styles of code follow the tokens of its language.
 const (
 	Plain Style = iota
 	Keyword

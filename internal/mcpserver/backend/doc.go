@@ -3,7 +3,7 @@
 // to a session, with everything that differs between the places.
 //
 // The package knows no messages and no tools: it does not know that its client is a model. Flags
-// and the commands for users come from package cli, through DaemonChoices.
+// and the commands for users come from package agents, through DaemonChoices.
 //
 // # Goroutines
 //

@@ -58,6 +58,7 @@ func (p *AnswerInProgress) AcceptedOwner() *TurnClaim {
 	return p.owner
 }
 
+// FinishAnswer says that nothing more will come of the answer. Other calls may answer from then on.
 func (p *AnswerInProgress) FinishAnswer() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -271,6 +271,7 @@ func (cs *CallerSession) CountIgnoredInterrupt(turn uint64) int {
 	return cs.ignoredInterrupts
 }
 
+// IsFullScreen reports whether the terminal was on its alternate screen at the cursor.
 func (cs *CallerSession) IsFullScreen() bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -327,6 +328,7 @@ func (cs *CallerSession) BeginReport(ctx context.Context) bool {
 	}
 }
 
+// EndReport returns the report token that BeginReport took.
 func (cs *CallerSession) EndReport() { <-cs.reportToken }
 
 // IsPreparing reports whether the session is being prepared, which may take minutes.

@@ -14,6 +14,7 @@
 //	openLocked  a call, or    the worker process exists, 60 s   the start of one session,
 //	            OpenAhead     after its preparation             and its preparation
 //	expireIdle  a timer       the session is closed             a session without calls
+//	asking      a call        a remote has listed its sessions  one remote's part of the list
 //
-// SessionSet.Close waits for both.
+// SessionSet.Close waits for the first two, and the call for the last.
 package callerstate

@@ -33,7 +33,7 @@ func (p *preparation) isUnderWay() bool {
 	return p.progress != ""
 }
 
-// DescribeProgress describes the progress of a session that is not open.
+// describeProgress describes the progress of a session that is not open.
 func (p *preparation) describeProgress() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -149,6 +149,7 @@ func (s *SessionSet) expireIdle(v *CallerSession) {
 	s.opening.Go(func() { v.close(s.config.Logger) })
 }
 
+// RemoveSession forgets a session without closing it. A newer session of the same name stays.
 func (s *SessionSet) RemoveSession(v *CallerSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

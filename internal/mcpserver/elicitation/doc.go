@@ -13,7 +13,8 @@
 //	startQuestion         a call      the answer, the end of its input   one question to the client
 //	                                  request, userAnswerTimeout
 //	                                  without a call
+//	awaitRequestOver      a call      the same                           the end of the input request
 //	awaitAnswerElsewhere  a call      the wait or the call is over       nothing
 //
-// The first may outlive its call, but not Asker.Lifetime.
+// The first two may outlive their call, but not Asker.Lifetime.
 package elicitation

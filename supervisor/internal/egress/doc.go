@@ -13,8 +13,8 @@
 // A session that shares the user's network cannot be reached by such addresses. Its monitor
 // connects it to a proxy instead, which speaks HTTP and SOCKS5 (proxy.go).
 //
-// A [Policy] belongs to a session and outlives its workers. It holds the allowed hosts, the address
-// of each name, and the destinations used so far. [Policy.Serve] serves one worker.
+// A [HostPolicy] belongs to a session and outlives its workers. It holds the allowed hosts, the address
+// of each name, and the destinations used so far. [HostPolicy.Serve] serves one worker.
 //
 // [ExpandHosts] finds the hosts of the user's package registries, which are allowed by one word.
 //

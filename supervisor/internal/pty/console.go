@@ -83,7 +83,7 @@ func toKeystrokes(b []byte) []byte {
 // was written before the title was set. So the monitor sets a title to mark a position in the
 // output.
 
-// maxMarkerBytes bounds, in bytes, the number in such a title including the terminator.
+// maxMarkerBytes bounds the number in the title of a marker, in bytes, with the terminator.
 const maxMarkerBytes = 24
 
 // A markerFilter removes the monitor's markers from the output of a pseudo console.

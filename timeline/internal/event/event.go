@@ -280,9 +280,9 @@ const MaxInputBytes = 64 << 10
 type LimitKind string
 
 const (
-	LimitMemory    LimitKind = "memory"
-	LimitProcesses LimitKind = "processes"
-	LimitTurn      LimitKind = "turn"
+	LimitMemory    LimitKind = "memory"    // of the whole session
+	LimitProcesses LimitKind = "processes" // with their threads
+	LimitTurn      LimitKind = "turn"      // how long a turn runs
 )
 
 // LimitStep is what the supervisor did when a session reached its limit.

@@ -50,6 +50,8 @@ type BatchResult struct {
 	NeverFits     bool // the next event would not fit even into empty files
 }
 
+// NewFileWriter creates both files in dir, or empties them. limit bounds each file, in bytes. After an
+// error the writer is of no use.
 func NewFileWriter(dir string, limit int64, create CreateFunc) (*FileWriter, error) {
 	s := &FileWriter{dir: dir, create: create, maxFileBytes: limit, end: EventPosition{Seq: 1}}
 	return s, s.openFiles()

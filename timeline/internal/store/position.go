@@ -33,7 +33,7 @@ func (p EventPosition) AfterEvent(e event.Event, size int64) EventPosition {
 // Finding an event reads that much. With files of 256 MiB an index takes 200 KiB.
 const indexStride = 64 << 10
 
-// An index has positions of events in the events file, in order. It only grows, so a copy of
+// An Index has positions of events in the events file, in order. It only grows, so a copy of
 // the slice stays valid while the writer continues.
 type Index []EventPosition
 
@@ -55,9 +55,9 @@ type LineMark struct {
 // maxMarks bounds the marks of a ByteEstimate.
 const maxMarks = 256
 
-// A ByteEstimate records roughly how many bytes came before lost events, which are neither in a
-// file nor in memory, so that a Gap can state its size. It is bounded: the longer it gets, the
-// coarser it becomes.
+// A ByteEstimate records roughly how many bytes came before lost events, so that a Gap can state its
+// size. Lost events are neither in a file nor in memory. The estimate is bounded: the longer it gets,
+// the coarser it becomes.
 type ByteEstimate struct {
 	marks       []EventPosition
 	strideBytes int64 // minimum distance of two marks, in bytes

@@ -18,6 +18,7 @@ type reopeningFile struct {
 	file    *os.File    // nil while closed
 }
 
+// CreateFile creates or empties a file that only the user can read. It is the CreateFunc of a log.
 func CreateFile(path string) (io.WriteCloser, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {

@@ -38,7 +38,7 @@ func (t *BlobTable) AddBlobs(d event.Display) event.Display {
 	return d
 }
 
-// BlobOf returns the blob with this digest, a new one if there is none.
+// blobOf returns the blob with this digest, a new one if there is none.
 func (t *BlobTable) blobOf(sum event.Digest, size int64) *storedBlob {
 	if *t == nil {
 		*t = make(BlobTable)

@@ -31,7 +31,8 @@ type installRequest struct {
 	sandbox   *sandbox.Policy // the sandbox of the sessions
 }
 
-// NewInstallCommand adds this program to the configuration of agents and editors.
+// NewInstallCommand returns the command that adds this program to the configuration of agents and
+// editors.
 func NewInstallCommand(f *flag.FlagSet) cmdkit.Action {
 	parse := addInstallFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
@@ -258,6 +259,7 @@ func (i *installRequest) absolutePath() string {
 	return ""
 }
 
+// InstallClientNames returns the names of the clients that repl install can configure.
 func InstallClientNames() []string {
 	var names []string
 	for _, c := range install.Clients() {

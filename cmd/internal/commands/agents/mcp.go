@@ -74,7 +74,7 @@ func (m *mcpFlags) AddFlags(f *flag.FlagSet) {
 	cmdkit.AddFlagGroups(f, &m.servers, &m.log)
 }
 
-// NewMCPCommand serves agents over standard input and output, or over HTTP.
+// NewMCPCommand returns the command that serves agents over standard input and output, or over HTTP.
 func NewMCPCommand(f *flag.FlagSet) cmdkit.Action {
 	var o mcpFlags
 	o.AddFlags(f)

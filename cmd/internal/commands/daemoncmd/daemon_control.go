@@ -39,7 +39,8 @@ func unansweredError(err error) error {
 	return errors.New(text)
 }
 
-// NewDaemonControlCommand sends a command to the daemon's control plane and prints the answer.
+// NewDaemonControlCommand returns the command that sends a command to the daemon's control plane and
+// prints the answer.
 func NewDaemonControlCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {

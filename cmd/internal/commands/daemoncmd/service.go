@@ -23,7 +23,7 @@ import (
 // because the sessions end with it.
 const ServiceIdleTimeout = 24 * time.Hour
 
-// NewServiceCommand lets a service manager start repl serve.
+// NewServiceCommand returns the command that lets a service manager start repl serve.
 func NewServiceCommand(f *flag.FlagSet) cmdkit.Action {
 	socket := f.String("socket", "", "`PATH` the daemon's socket, if not the default one")
 	idleExit := f.Duration("daemon-idle-timeout", ServiceIdleTimeout, "`DURATION` the daemon exits after this time without use; 0 is never")

@@ -29,8 +29,8 @@ type doctorReport struct {
 	Logout    *systemFeature  `json:"logout,omitempty"` // nil if it cannot be determined
 }
 
-// NewDoctorCommand shows which runtimes are used and why, tests them, and checks the clients and
-// the system.
+// NewDoctorCommand returns the command that shows which runtimes are used and why, tests them, and
+// checks the clients and the system.
 func NewDoctorCommand(f *flag.FlagSet) cmdkit.Action {
 	var c cmdflags.RuntimeFlags
 	c.AddFlags(f)

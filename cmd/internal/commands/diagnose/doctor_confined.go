@@ -61,7 +61,7 @@ func (p probePolicy) serverArgs(dir string) []string {
 	return []string{"--dir", dir}
 }
 
-// serverEnv returns the environment of such a server. Code of a stranger's directory must not write
+// serverEnv returns the environment of the server that is tested; nil means that of this process. Code of a stranger's directory must not write
 // what the user's file lets sessions write.
 func (p probePolicy) serverEnv() []string {
 	if p.trusted || p.sandbox == nil {

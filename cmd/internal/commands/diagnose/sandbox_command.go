@@ -20,8 +20,9 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// NewSandboxCommand shows what a session may do, what it was denied and what it was granted.
-// Without a session it shows what a sandbox guarantees here, or why it is not available.
+// NewSandboxCommand returns the command that shows what a session may do, what it was denied and what
+// it was granted. Without a session it shows what a sandbox guarantees here, or why it is not
+// available.
 func NewSandboxCommand(f *flag.FlagSet) cmdkit.Action {
 	trySandbox := newSandboxTrial(f)
 	r := daemonlink.NewDaemonCommand(f)

@@ -9,8 +9,8 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/installsource"
 )
 
-// NewVersionCommand prints the version for bug reports: tag, commit, and how the program was
-// installed.
+// NewVersionCommand returns the command that prints the version for bug reports: tag, commit, and how
+// the program was installed.
 func NewVersionCommand(f *flag.FlagSet) cmdkit.Action {
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		if err := cmdkit.ParseFlags(f, args); err != nil {
@@ -27,8 +27,8 @@ func NewVersionCommand(f *flag.FlagSet) cmdkit.Action {
 	}
 }
 
-// NewUpgradeCommand prints the command that installs a newer version. It never runs it: installing
-// is up to the user.
+// NewUpgradeCommand returns the command that tells how a newer version is installed. It installs nothing:
+// that is up to the user.
 func NewUpgradeCommand(f *flag.FlagSet) cmdkit.Action {
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		if err := cmdkit.ParseFlags(f, args); err != nil {

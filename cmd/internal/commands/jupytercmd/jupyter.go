@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 )
 
-// NewKernelWorkerCommand runs the worker of a Jupyter kernel.
+// NewKernelWorkerCommand returns the command that runs the worker of a Jupyter kernel.
 func NewKernelWorkerCommand(f *flag.FlagSet) cmdkit.Action {
 	return func(_ cmdkit.Streams, args []string) (int, error) {
 		if err := cmdkit.ParseFlags(f, args); err != nil {

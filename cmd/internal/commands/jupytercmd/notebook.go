@@ -32,6 +32,7 @@ import (
 // never shut down.
 const notebookIdleTimeout = 24 * time.Hour
 
+// JupyterText is the part of the help of repl jupyter that lists what it can do.
 const JupyterText = `For JupyterLab, VS Code, nbclient, papermill and others.
 
 install  create kernels for Jupyter: one for each language found here, or for
@@ -53,7 +54,7 @@ type jupyterFlags struct {
 	packages                               cmdflags.PackageList
 }
 
-// NewJupyterCommand offers sessions as Jupyter kernels.
+// NewJupyterCommand returns the command that offers sessions as Jupyter kernels.
 func NewJupyterCommand(f *flag.FlagSet) cmdkit.Action {
 	var j jupyterFlags
 	f.StringVar(&j.connectionFile, "f", "", "`FILE` kernel: the connection file")

@@ -28,8 +28,8 @@ const (
 // minAliveTimeout is the smallest value of --silence-timeout.
 const minAliveTimeout = time.Second
 
-// NewBridgeCommand connects standard input and output to the daemon of this machine. --via and
-// --remote run it at the remote end.
+// NewBridgeCommand returns the command that connects standard input and output to the daemon of this
+// machine. --via and --remote run it at the remote end.
 func NewBridgeCommand(f *flag.FlagSet) cmdkit.Action {
 	socket := f.String("socket", "", cmdkit.SocketUsage)
 	start := f.String("start", startAuto, "`auto|never` start a daemon if none answers; it exits after "+text.DurationWords(daemonlink.DaemonIdleTimeout)+" without use")

@@ -33,7 +33,7 @@ const (
 // checkRoundTrips is how many round trips a check measures.
 const checkRoundTrips = 5
 
-// NewRemoteCommand lists remotes, and checks, installs or forgets one.
+// NewRemoteCommand returns the command that lists remotes, and checks, installs or forgets one.
 func NewRemoteCommand(f *flag.FlagSet) cmdkit.Action {
 	via := f.String("via", "", "`COMMAND` check, install, forget: a remote that has no name")
 	dir := f.String("dir", "", "`DIR` install: try this directory there first")

@@ -55,7 +55,8 @@ func (e *execFlags) AddFlags(f *flag.FlagSet) {
 	e.daemon.Log.AddFlags(f)
 }
 
-// NewExecCommand runs code in a session of the daemon and creates the session if it does not exist.
+// NewExecCommand returns the command that runs code in a session of the daemon and creates the session
+// if it does not exist.
 func NewExecCommand(f *flag.FlagSet) cmdkit.Action {
 	var o execFlags
 	o.AddFlags(f)
@@ -171,7 +172,7 @@ func (e *execFlags) createParams(name string) (p client.CreateParams, err error)
 // errNotUTF8 rejects input that a request to a daemon would not carry unchanged.
 var errNotUTF8 = cmdkit.UsageErrorf("the input is not UTF-8; convert it first, for example with iconv")
 
-// NewInputCommand answers an input request of a session.
+// NewInputCommand returns the command that answers an input request of a session.
 func NewInputCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	var lines cmdkit.CodeFlag

@@ -18,7 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// NewAttachCommand lets a user watch a session of the daemon and type into it.
+// NewAttachCommand returns the command that lets a user watch a session of the daemon and type into it.
 func NewAttachCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	watch := r.Flags.Bool("watch", false, "only watch; needs no terminal")

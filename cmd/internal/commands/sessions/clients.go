@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// NewClientsCommand shows the clients of the daemon and their sessions.
+// NewClientsCommand returns the command that shows the clients of the daemon and their sessions.
 func NewClientsCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
@@ -79,7 +79,7 @@ func attachmentText(a client.ConnectedClient) string {
 	return strings.Join(all, "; ")
 }
 
-// NewDetachCommand ends the connection of another client.
+// NewDetachCommand returns the command that ends the connection of another client.
 func NewDetachCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	lockHolder := r.Flags.String("lock-holder", "", "`SESSION` the client that holds the write lock of that session, instead of CLIENT")
@@ -117,7 +117,7 @@ func NewDetachCommand(f *flag.FlagSet) cmdkit.Action {
 	}
 }
 
-// NewWaitCommand waits until a session is idle.
+// NewWaitCommand returns the command that waits until a session is idle.
 func NewWaitCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	limit := r.Flags.Duration("timeout", 0, "`DURATION` give up after this time; 0 is never")

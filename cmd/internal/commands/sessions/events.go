@@ -18,7 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// NewEventsCommand prints a session's events as JSON lines, or its text.
+// NewEventsCommand returns the command that prints a session's events as JSON lines, or its text.
 func NewEventsCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	after := r.Flags.Uint64("after", 0, "`N` only events after this number")

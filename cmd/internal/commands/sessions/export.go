@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// NewExportCommand writes a session as a file for another program.
+// NewExportCommand returns the command that writes a session as a file for another program.
 func NewExportCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	format := r.Flags.String("format", "", languages.FormatUsage())

@@ -17,8 +17,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// NewFilesCommand lists the files that a session keeps, or writes one. Files of a remote session
-// arrive over the daemon's own connection.
+// NewFilesCommand returns the command that lists the files that a session keeps, or writes one. Files
+// of a remote session arrive over the daemon's own connection.
 func NewFilesCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	path := r.Flags.String("output", "", cmdkit.OutputUsage)

@@ -36,7 +36,7 @@ type grantFlags struct {
 	isRemote                     bool // the session is not on this machine
 }
 
-// NewGrantCommand lets a user widen the sandbox of a running session.
+// NewGrantCommand returns the command that lets a user widen the sandbox of a running session.
 func NewGrantCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	var a grantFlags

@@ -12,7 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// NewInterruptCommand interrupts the running turn of a session.
+// NewInterruptCommand returns the command that interrupts the running turn of a session.
 func NewInterruptCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	turn := r.Flags.Uint64("turn", 0, "`N` only if this turn is running")
@@ -36,7 +36,7 @@ func NewInterruptCommand(f *flag.FlagSet) cmdkit.Action {
 	}
 }
 
-// NewResetCommand restarts a session's runtime.
+// NewResetCommand returns the command that restarts a session's runtime.
 func NewResetCommand(f *flag.FlagSet) cmdkit.Action {
 	return newSessionCommand(f, func(ctx context.Context, c *client.Client, name string) error {
 		_, err := c.ResetSession(ctx, name)
@@ -44,7 +44,7 @@ func NewResetCommand(f *flag.FlagSet) cmdkit.Action {
 	})
 }
 
-// NewCloseCommand ends a session.
+// NewCloseCommand returns the command that ends a session.
 func NewCloseCommand(f *flag.FlagSet) cmdkit.Action {
 	return newSessionCommand(f, func(ctx context.Context, c *client.Client, name string) error {
 		return c.CloseSession(ctx, name)

@@ -13,7 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// NewListCommand lists the sessions of the daemon.
+// NewListCommand returns the command that lists the sessions of the daemon.
 func NewListCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {

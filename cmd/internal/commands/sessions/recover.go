@@ -34,7 +34,8 @@ type crashedSession struct {
 // recoverFlags holds the flags of repl recover.
 type recoverFlags struct{ format, path string }
 
-// NewRecoverCommand lists crashed sessions, or writes the inputs or the transcript of one.
+// NewRecoverCommand returns the command that lists crashed sessions, or writes the inputs or the
+// transcript of one.
 func NewRecoverCommand(f *flag.FlagSet) cmdkit.Action {
 	r := &daemonlink.DaemonCommand{Flags: f}
 	r.DaemonTarget.AddFlags(f)

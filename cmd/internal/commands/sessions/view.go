@@ -21,7 +21,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/httpauth"
 )
 
-// NewViewCommand serves the sessions of the daemon as a web UI.
+// NewViewCommand returns the command that serves the sessions of the daemon as a web UI.
 func NewViewCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	noOpen := r.Flags.Bool("no-open", false, "print the link without opening a browser")

@@ -1,6 +1,6 @@
 // Package historyfile stores the inputs that a user has typed, for the next run of the program. A
-// file belongs to one user, and several programs may use it at the same time. The package starts no
-// goroutines.
+// file belongs to one user, and several programs may use it at the same time. The package knows no
+// terminal and no language, and starts no goroutines.
 package historyfile
 
 import (

@@ -18,8 +18,8 @@ const readyTimeout = 10 * time.Second
 // queryTimeout bounds one query of the session, such as a completion.
 const queryTimeout = 10 * time.Second
 
-// queryRetryTimeout is how long a query is retried that the worker did not answer in time, such as the
-// first completion, for which a runtime loads a lot of code.
+// queryRetryTimeout is how long a query is retried that the worker did not answer in time. The first
+// completion is one, because a runtime loads a lot of code for it.
 const queryRetryTimeout = 2 * time.Second
 
 // retryQuery repeats a query until it is answered or queryRetryTimeout has passed.

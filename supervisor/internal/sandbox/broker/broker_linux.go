@@ -39,7 +39,7 @@ type Broker struct {
 	connectSlots chan struct{} // capacity maxConnecting
 
 	drafts      settingsDrafts
-	pathBuffers sync.Pool // of *userPath
+	pathBuffers sync.Pool // of *workerview.UserPath
 
 	undelivered map[completedCall]time.Time // time of each call; guarded by mu
 

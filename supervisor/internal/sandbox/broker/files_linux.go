@@ -151,7 +151,8 @@ func isComputeDevice(n *seccompNotif, f *fileCall, file string) bool {
 	return ChecksOpener(first) && filestate.IsPresent("/dev/"+first) // the path could be changed by a second thread
 }
 
-// ChecksOpener reports whether the driver of a device checks which program opens it.
+// ChecksOpener reports whether the driver of a device checks which program opens it, so that the monitor
+// cannot open it for the session. name is that below /dev, up to the first slash.
 func ChecksOpener(name string) bool {
 	return name == "kfd" || name == "dxg" || strings.HasPrefix(name, "nvidia")
 }

@@ -140,7 +140,7 @@ func parseListener(b []byte) (l unixListener) {
 	return l
 }
 
-// NetlinkMessage encodes a netlink message.
+// NetlinkMessage encodes a netlink request of a kind, with a header before the body.
 func NetlinkMessage(kind, flags uint16, body []byte) []byte {
 	m := make([]byte, unix.NLMSG_HDRLEN, unix.NLMSG_HDRLEN+len(body))
 	binary.NativeEndian.PutUint32(m, uint32(unix.NLMSG_HDRLEN+len(body)))

@@ -31,14 +31,15 @@ const (
 	queueBytes     = 1 << 20 // of a queue full of small messages
 )
 
-// ipcObjectKinds are the calls that make such objects.
+// ipcObjectKinds has the calls that make IPC objects, by name.
 var ipcObjectKinds = map[string]ipcObjectKind{
 	"shmget": {"shm", 1, 3, 1, 2},
 	"semget": {"sem", 1, 3, semBytes, 2},
 	"msgget": {"msg", -1, -1, queueBytes, 1},
 }
 
-// ReportedObjectCalls returns the calls that make such objects, if the plan limits their memory.
+// ReportedObjectCalls returns the names of the calls that make System V IPC objects, if the plan limits
+// the memory of these objects; otherwise none.
 func ReportedObjectCalls(p *plan.Plan) []string {
 	if p.Objects <= 0 {
 		return nil

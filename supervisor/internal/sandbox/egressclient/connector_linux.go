@@ -194,7 +194,7 @@ func (c *Connector) Target(socket int, address []byte) (netip.AddrPort, bool) {
 	return to, err == nil && kind == unix.SOCK_STREAM
 }
 
-// ParseSockaddr parses a struct sockaddr_in or sockaddr_in6.
+// ParseSockaddr parses a struct sockaddr_in or sockaddr_in6; false means that b is neither.
 func ParseSockaddr(b []byte) (netip.AddrPort, bool) {
 	if len(b) < unix.SizeofSockaddrInet4 {
 		return netip.AddrPort{}, false

@@ -55,8 +55,8 @@ func dropInvisible(r rune) rune {
 // .git.
 var shortNamePattern = text.Pattern(`^[^.~]{1,6}~[0-9]{1,6}(\.[^.]{0,3})?$`)
 
-// IsShortName reports whether a name may be such a second name: it exists, but the directory does
-// not list it.
+// IsShortName reports whether a name may be the second name that a filesystem gave to a file: it exists,
+// but the directory does not list it.
 func IsShortName(dir, name string) bool {
 	if !strings.Contains(name, "~") || !shortNamePattern().MatchString(name) || filestate.PresenceOf(dir+"/"+name) == filestate.Missing {
 		return false

@@ -20,7 +20,7 @@ var (
 	// ProtectedNames are relative to the top of a work tree, or of a directory that the session writes.
 	ProtectedNames = sandbox.ProtectedNames()
 
-	// HookSettings say what the hooks of a repository run, if it has any.
+	// HookSettings are files of hook managers. They say what the hooks of a repository run, if it has any.
 	HookSettings = []string{
 		".husky", ".pre-commit-config.yaml", ".overcommit.yml", ".lefthook", "lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json",
 		".lefthook.yml", ".lefthook.yaml", "lefthook-local.yml", ".lefthook-local.yml",
@@ -79,7 +79,8 @@ const MaxOwnRepos = 10_000
 // by the identities of their directories. The session cannot see it.
 func OwnReposFileIn(state string) string { return filepath.Join(state, "repositories") }
 
-// ReadOwnRepos reads that list. Without it, the repositories are protected like those of others.
+// ReadOwnRepos reads the list in OwnReposFileIn, up to MaxOwnRepos. Without the list, the repositories
+// are protected like those of others.
 func ReadOwnRepos(state string) map[string]bool {
 	own := map[string]bool{}
 	f, err := os.Open(OwnReposFileIn(state))

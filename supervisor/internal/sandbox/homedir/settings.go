@@ -251,7 +251,7 @@ func isGitList(file string) bool {
 const (
 	// maxSources bounds the files that are checked for changes of git settings when a turn starts.
 	maxSources = 50
-	// maxToolFiles bounds the files of tools that are checked because they may get a login.
+	// MaxToolFiles bounds the files of tools that are checked because they may get a login.
 	MaxToolFiles = 4000
 )
 

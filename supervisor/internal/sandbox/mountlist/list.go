@@ -7,13 +7,13 @@ import (
 )
 
 // A List collects the mounts of a plan, with what decided about them. For each path the last
-// setting counts.
+// setting counts. It is for one goroutine.
 type List struct {
-	Mounts       map[string]Mount
-	Reason       Reason // of the mounts that are being set
-	Notices      []string
-	CheckedPaths []string // paths whose existence decided about a mount
-	Sources      []string // files and directories whose content decided about a mount
+	Mounts       map[string]Mount // by path; made by the caller
+	Reason       Reason           // of the mounts that are being set
+	Notices      []string         // lines for the users of the session
+	CheckedPaths []string         // paths whose existence decided about a mount
+	Sources      []string         // files and directories whose content decided about a mount
 }
 
 // Set sets the mount at a path.

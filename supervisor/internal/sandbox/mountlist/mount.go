@@ -81,7 +81,8 @@ func (k MountKind) IsSessionOnly() bool {
 	return k == OverlayMount || k == ReplacedFile || k.IsEmptyDir()
 }
 
-// BoundedName returns a file name of bounded length that stands for a path.
+// BoundedName returns a file name that stands for a path: the kind, "-" and 32 hexadecimal digits. So
+// its length does not depend on the path.
 func BoundedName(kind, path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return kind + "-" + hex.EncodeToString(sum[:16])

@@ -163,7 +163,7 @@ func isProtectedInGit(below string) bool {
 // oldRemotes are the directories in which git still looks for remotes that are not in its settings.
 var oldRemotes = []string{"remotes", "branches"}
 
-// isOldRemote reports whether a path in a git directory is that of such a remote.
+// isOldRemote reports whether a path in a git directory is in one of oldRemotes.
 func isOldRemote(below string) bool {
 	return slices.Contains(oldRemotes, foldedname.FoldPath(path.Base(path.Dir(below))))
 }

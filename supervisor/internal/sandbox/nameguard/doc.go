@@ -4,4 +4,8 @@
 // Mounts protect only what was there when a session started. The guard looks again at each call, so
 // a repository that was made a moment ago is protected like any other. It makes no calls for the
 // session but one: it replaces settings of git, after their check, by a copy (gitconfig).
+//
+// The guard does not know which call is made, nor how its answer reaches the session: package broker
+// does. Two locks guard its lists: protectMu may be held when ownMu is taken, never the other way round.
+// The package starts no goroutines.
 package nameguard

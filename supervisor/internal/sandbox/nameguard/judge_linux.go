@@ -10,7 +10,7 @@ import (
 )
 
 // CheckCreate returns an error if a name must not be made, which is a ProtectedNameError if it is
-// protected.
+// protected. moving means that the name may be given to a directory with content.
 func (g *Guard) CheckCreate(s workerview.NameInDir, moving bool) error {
 	return g.withStablePath(s, func(s workerview.NameInDir) error { return g.checkCreatePath(s, moving) })
 }

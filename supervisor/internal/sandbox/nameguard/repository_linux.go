@@ -111,7 +111,7 @@ func (g *Guard) checkGitDir(dir int, git string) error {
 	return nil
 }
 
-// IsCommondir reports whether a name is that file, of a work tree that the session added.
+// IsCommondir reports whether a name is the file commondir of a work tree that the session added.
 func (g *Guard) IsCommondir(s workerview.NameInDir) bool {
 	return s.Name == "commondir" && isWorkTree(path.Dir(s.FullPath)) && g.AccessOf(s.FullPath) == AccessRemove
 }

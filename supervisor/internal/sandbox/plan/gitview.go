@@ -10,7 +10,7 @@ const (
 	// maxViewsPerDir bounds the repositories in one directory whose settings are checked when a
 	// turn starts, in the order in which they were found.
 	maxViewsPerDir = 16
-	// maxViews bounds them in all directories that a session writes.
+	// maxViews bounds such repositories in all directories that a session writes.
 	maxViews = 64
 )
 

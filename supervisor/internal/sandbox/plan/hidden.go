@@ -141,7 +141,7 @@ func (p *Plan) HiddenPaths() (all []string) {
 	return slices.Compact(all)
 }
 
-// CheckShow returns an error if no session may see a path, which is without links.
+// checkShow returns an error if no session may see a path, which is without links.
 func checkShow(hidden []homedir.HiddenPath, path string) error {
 	for _, c := range hidden {
 		for _, at := range []string{c.Name, c.RealPath} {

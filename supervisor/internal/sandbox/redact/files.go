@@ -7,7 +7,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// DropIfLogin returns the text, or nil if it contains a login.
+// DropIfLogin returns the text, or nil if it contains a login. It is for formats from which no line
+// can be removed.
 func DropIfLogin(text []byte) []byte {
 	if len(workers.LoginVariables([]string{"=" + string(text)})) > 0 {
 		return nil
@@ -15,7 +16,7 @@ func DropIfLogin(text []byte) []byte {
 	return text
 }
 
-// CondaState removes the variables of a conda environment that hold secrets.
+// CondaState removes the variables that hold secrets from the state file of a conda environment.
 func CondaState(text []byte) []byte {
 	state := map[string]any{}
 	if json.Unmarshal(text, &state) != nil {

@@ -50,7 +50,7 @@ var (
 // condaToken matches a conda token in the path of an address.
 var condaToken = text.Pattern(`(/t/)[^/\s"']+(/)`)
 
-// WithoutLogins removes the logins from URLs.
+// WithoutLogins removes the logins from all URLs in a text, and leaves the rest unchanged.
 func WithoutLogins(text []byte) []byte {
 	var plain []byte
 	for line := range bytes.Lines(text) {

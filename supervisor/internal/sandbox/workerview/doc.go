@@ -3,4 +3,9 @@
 //
 // The package decides nothing. A [NameInDir] is a name in an open directory, which nobody can exchange
 // between a check and the call.
+//
+// # Goroutines
+//
+// RunUnprivileged starts one, on a thread of its own, which ends with the function that it runs. Nothing
+// waits for it.
 package workerview

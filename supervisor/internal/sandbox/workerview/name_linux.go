@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A NameInDir is a name in an open directory.
+// A NameInDir is a name in an open directory, which the owner of the value closes.
 type NameInDir struct {
 	Dir      int
 	Name     string
 	FullPath string // path of the name when the directory was opened
 }
 
-// OpenNameInDir opens the directory of a name.
+// OpenNameInDir opens the directory of a name. The caller closes the result.
 func (v *View) OpenNameInDir(dir, name string) (NameInDir, error) {
 	fd, err := v.OpenDir(dir)
 	if err != nil {

@@ -47,7 +47,7 @@ func (v *View) DeviceOf(pid int, mount uint64) (uint32, error) {
 	return 0, unix.ENOENT
 }
 
-// CopyDescriptor returns a copy of a descriptor of a thread.
+// CopyDescriptor returns a copy of a descriptor of a thread, which the caller closes.
 func (v *View) CopyDescriptor(tid, fd int) (int, error) {
 	p, err := unix.PidfdOpen(tid, unix.O_EXCL) // PIDFD_THREAD
 	if err == unix.EINVAL {                    // before Linux 6.9: use the first thread of the process, whose descriptors most threads share
@@ -96,7 +96,7 @@ func (v *View) ThreadStatus(tid int, name string) (string, error) {
 	return "", unix.ESRCH
 }
 
-// ReadAt reads a short file of /proc.
+// ReadAt reads a file in an open directory of /proc, of which it returns at most 4096 bytes.
 func ReadAt(dir int, name string) (string, error) {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -111,7 +111,7 @@ func ReadAt(dir int, name string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// ValueIn returns the value of a name in lines such as "Tgid:     1", or "".
+// ValueIn returns the value of a name in lines such as "Tgid:     1", or "". The name includes the colon.
 func ValueIn(text, name string) string {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, name); ok {

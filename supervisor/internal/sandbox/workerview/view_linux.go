@@ -65,8 +65,9 @@ func (v *View) ReadUserPath(to *UserPath, pid, dir int, at uint64) error {
 	return nil
 }
 
-// PeekText copies a zero-terminated text of a thread and returns its length. It never reads across
-// a page boundary, because the next page may not be mapped.
+// PeekText copies a zero-terminated text of a thread and returns its length without the zero. A text
+// that does not fit is ENAMETOOLONG. It never reads across a page boundary, because the next page may
+// not be mapped.
 func PeekText(pid int, at uint64, text []byte) (int, error) {
 	const page = 4096
 	for done := 0; done < len(text); {
@@ -89,12 +90,13 @@ func PeekText(pid int, at uint64, text []byte) (int, error) {
 // maxLookups bounds how often a path lookup is repeated.
 const maxLookups = 10_000
 
-// OpenPath opens a path as the worker sees it. The path ends with a zero byte.
+// OpenPath opens a path as the worker sees it, with O_PATH. The path ends with a zero byte. The caller
+// closes the result.
 func (v *View) OpenPath(path []byte) (int, error) { return v.OpenPathWith(path, 0) }
 
 // OpenPathWith is OpenPath with more flags. The kernel fails a path with ".." with EAGAIN if
-// anything on the machine was renamed or mounted at the same time, and expects the caller to retry
-// (openat2(2)).
+// anything on the machine was renamed or mounted at the same time. It expects the caller to retry
+// (openat2(2)), which this function does maxLookups times.
 func (v *View) OpenPathWith(path []byte, flags uint64) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	for tries := 1; ; tries++ {
@@ -124,7 +126,8 @@ func (v *View) RealPath(fd int) (string, error) {
 	return string(path[:n]), nil
 }
 
-// PeekMemory copies memory of a thread.
+// PeekMemory fills b with memory of a thread, from the address at. Less than that is EFAULT. The memory
+// may change at any time, so a caller reads each value once.
 func PeekMemory(pid int, at uint64, b []byte) error {
 	if len(b) == 0 {
 		return nil
