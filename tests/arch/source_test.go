@@ -131,7 +131,7 @@ func TestSource(t *testing.T) {
 	t.Run("the session machine does nothing itself", func(t *testing.T) {
 		t.Parallel()
 		tr := load(t)
-		files := map[string]bool{"machine.go": false, "frame.go": false, "interrupt.go": false, "input_request.go": false, "state.go": false, "input.go": false}
+		files := map[string]bool{"machine.go": false, "machine_events.go": false, "limit.go": false, "frame.go": false, "interrupt.go": false, "input_request.go": false, "state.go": false, "input.go": false}
 		for _, p := range tr.pkgs {
 			if p.name != "supervisor" {
 				continue
