@@ -105,7 +105,8 @@ func TestJobs(t *testing.T) {
 		if out, errs, status := c.execCode("1"); status != 0 {
 			t.Fatalf("status %d, output %q, errors %q", status, out, errs)
 		}
-		_, errs, status := c.execCode("big = bytearray(400 * 2**20)\nimport time; time.sleep(600)")
+		// If the job were killed within the first call of the command, that call alone would fail.
+		_, errs, status := c.execCode("import time; time.sleep(2)\nbig = bytearray(400 * 2**20)\ntime.sleep(600)")
 		if status == 0 || !strings.Contains(errs, "JobState=") || strings.Contains(errs, "JobState=RUNNING") {
 			t.Errorf("status %d, errors %q", status, errs)
 		}
