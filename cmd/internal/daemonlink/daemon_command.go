@@ -23,7 +23,7 @@ type DaemonCommand struct {
 	Flags *flag.FlagSet
 	DaemonTarget
 	Link   *client.Client // set by RunWithClient
-	Json   bool
+	JSON   bool
 	Log    cmdflags.LogFlags // only some commands define its flags
 	Logger *slog.Logger      // set by RunWithClient
 }
@@ -33,7 +33,7 @@ func NewDaemonCommand(f *flag.FlagSet) *DaemonCommand {
 	r := &DaemonCommand{Flags: f}
 	r.DaemonTarget.AddFlags(f)
 	r.IsAttended = true
-	r.Flags.BoolVar(&r.Json, "json", false, "print JSON, for programs")
+	r.Flags.BoolVar(&r.JSON, "json", false, "print JSON, for programs")
 	return r
 }
 

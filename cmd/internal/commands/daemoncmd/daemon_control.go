@@ -104,7 +104,7 @@ func NewDaemonControlCommand(f *flag.FlagSet) cmdkit.Action {
 			}
 		}
 		switch {
-		case r.Json:
+		case r.JSON:
 			return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, reply.Data)
 		case words[0] == "status":
 			var i daemonStatus

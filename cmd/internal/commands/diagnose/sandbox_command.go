@@ -32,7 +32,7 @@ func NewSandboxCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusUsage, err
 		}
 		if len(words) == 0 {
-			if cmdkit.IsFlagSet(f, "socket") || r.Json {
+			if cmdkit.IsFlagSet(f, "socket") || r.JSON {
 				return cmdkit.StatusUsage, cmdkit.UsageErrorf("--socket and --json need the name of a session")
 			}
 			return trySandbox(s)
@@ -50,7 +50,7 @@ func NewSandboxCommand(f *flag.FlagSet) cmdkit.Action {
 			if err != nil {
 				return cmdkit.StatusFailed, err
 			}
-			if r.Json {
+			if r.JSON {
 				return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, account)
 			}
 			account.print(s.Out)

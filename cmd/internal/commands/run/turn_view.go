@@ -45,7 +45,7 @@ type turnView struct {
 // newTurnView returns a view for a command that waits for a while. A terminal shows the beginning
 // and the end of long output; a file or a program gets all of it.
 func newTurnView(d *daemonlink.DaemonCommand, s cmdkit.Streams, c *client.Client, wait time.Duration) *turnView {
-	return &turnView{cmd: d, streams: s, client: c, deadline: time.Now().Add(wait), showAll: !d.Json && !cmdkit.IsTerminal(s.Out)}
+	return &turnView{cmd: d, streams: s, client: c, deadline: time.Now().Add(wait), showAll: !d.JSON && !cmdkit.IsTerminal(s.Out)}
 }
 
 // firstWaitMS returns how long the call that starts the turn waits.
@@ -62,7 +62,7 @@ func (v *turnView) firstWaitMS() int64 {
 func (v *turnView) showTurn(ctx context.Context, reply session.Reply, after timeline.Seq) (int, error) {
 	v.lastReply = reply
 	switch {
-	case v.cmd.Json:
+	case v.cmd.JSON:
 		return daemonlink.ReplyStatus(reply), cmdkit.PrintJSON(v.streams.Out, reply)
 	case !v.showAll:
 		return v.showSummary(ctx, reply)

@@ -32,7 +32,7 @@ func NewClientsCommand(f *flag.FlagSet) cmdkit.Action {
 			if err != nil {
 				return cmdkit.StatusFailed, err
 			}
-			if r.Json {
+			if r.JSON {
 				return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, all)
 			}
 			shown := 0
@@ -148,7 +148,7 @@ func NewWaitCommand(f *flag.FlagSet) cmdkit.Action {
 					fmt.Fprintf(s.Err, "repl: waiting for input: %q (answer with repl input %s)\n", reply.InputRequest.Prompt, reply.Session)
 					return cmdkit.StatusWaiting, nil
 				case reply.State == session.StateIdle || reply.State == session.StateEnded:
-					if r.Json {
+					if r.JSON {
 						return daemonlink.ReplyStatus(reply), cmdkit.PrintJSON(s.Out, reply)
 					}
 					return daemonlink.ReplyStatus(reply), nil

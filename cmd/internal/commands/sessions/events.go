@@ -30,7 +30,7 @@ func NewEventsCommand(f *flag.FlagSet) cmdkit.Action {
 		}
 		return r.RunWithClient(func(ctx context.Context, c *client.Client) (int, error) {
 			show := newEventPrinter()
-			if r.Json {
+			if r.JSON {
 				show = func(w io.Writer, e timeline.Event) error { return json.NewEncoder(w).Encode(e) }
 			}
 			return followEvents(ctx, r, s, c, words[0], timeline.Seq(*after), *live, show)

@@ -32,7 +32,7 @@ func NewFilesCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("files needs the name of a session, and optionally of a file; repl list shows the sessions")
 		case len(words) == 1 && *path != "":
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--output needs the name of a file after the session; repl files %s lists the files", words[0])
-		case len(words) == 2 && r.Json:
+		case len(words) == 2 && r.JSON:
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--json is for the list of files")
 		case len(words) == 2 && *path == "" && !strings.HasSuffix(words[1], timeline.OutputName) && cmdkit.IsTerminal(s.Out):
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("%s may not be text; write it to a file with -o FILE", words[1])
@@ -61,7 +61,7 @@ func listFiles(ctx context.Context, d *daemonlink.DaemonCommand, s cmdkit.Stream
 	if err != nil {
 		return cmdkit.StatusFailed, err
 	}
-	if d.Json {
+	if d.JSON {
 		return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, files)
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 8, 2, ' ', 0)

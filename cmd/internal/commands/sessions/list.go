@@ -25,7 +25,7 @@ func NewListCommand(f *flag.FlagSet) cmdkit.Action {
 			if err != nil {
 				return cmdkit.StatusFailed, err
 			}
-			if r.Json {
+			if r.JSON {
 				return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, sessions)
 			}
 			now, err := c.DaemonInfo(ctx)
