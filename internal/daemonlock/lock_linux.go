@@ -17,8 +17,12 @@ import (
 )
 
 const (
-	// acceptRetryDelay is the pause after a failed accept.
+	// acceptRetryDelay is the pause after a failed accept, and before a lock is tried again.
 	acceptRetryDelay = 100 * time.Millisecond
+
+	// bindTimeout is how long a process that has the lock may refuse connections. Between its bind
+	// and its listen every process does, and one that ends.
+	bindTimeout = 2 * time.Second
 
 	// lockTimeout bounds the question whether a daemon holds the lock, and its answer. Only a
 	// process that hangs takes so long.
@@ -42,9 +46,17 @@ type Lock struct {
 func AcquireLock(getenv func(string) string) (*Lock, error) {
 	name := lockName(getenv)
 	config := net.ListenConfig{}
-	listener, err := config.Listen(context.Background(), "unix", name)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, lockHolderError(getenv, name)
+	var listener net.Listener
+	var err error
+	for end := time.Now().Add(bindTimeout); ; time.Sleep(acceptRetryDelay) {
+		listener, err = config.Listen(context.Background(), "unix", name)
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+		held, refused := lockHolderError(getenv, name)
+		if !refused || time.Now().After(end) {
+			return nil, held
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot take the lock for the daemon of this user: %w", err)
@@ -101,16 +113,17 @@ func lockName(getenv func(string) string) string {
 	return fmt.Sprintf("@turnstone/%d/%s/%x", os.Geteuid(), strings.Trim(space, "pid:[]"), sum[:8])
 }
 
-// lockHolderError returns a LockedError for the process that holds the lock.
-func lockHolderError(getenv func(string) string, name string) error {
+// lockHolderError returns a LockedError for the process that holds the lock, and whether that process
+// refused the connection.
+func lockHolderError(getenv func(string) string, name string) (held *LockedError, refused bool) {
 	ctx, stop := context.WithTimeout(context.Background(), lockTimeout)
 	defer stop()
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", name)
 	if err != nil {
-		return &LockedError{} // the process has just ended, or accepts no connections
+		return &LockedError{}, errors.Is(err, syscall.ECONNREFUSED)
 	}
 	defer conn.Close()
 	_, pid, _ := peer.Credentials(conn)
-	return &LockedError{PID: pid, Proven: peer.RequestProof(ctx, conn, name, UserKeys(getenv, os.Geteuid())) == nil}
+	return &LockedError{PID: pid, Proven: peer.RequestProof(ctx, conn, name, UserKeys(getenv, os.Geteuid())) == nil}, false
 }
