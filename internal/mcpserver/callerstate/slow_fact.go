@@ -1,7 +1,5 @@
 package callerstate
 
-// A slowFact is a fact that takes long to find, so never under a lock. Code that needs it under a
-// lock gives up without an effect, and tries again once the fact is known.
 // A slowFact is a fact that takes long to find, so never under a lock. A call that misses it under
 // a lock gives up without an effect, and tries again once the fact is known.
 type slowFact[T any] struct {

@@ -10,7 +10,6 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/mountlist"
 )
 
-// A planner makes the plan of one session from its options and from what the disk has.
 // A planner collects what a plan consists of, from the rules of the home directory and the list of
 // mounts to the paths in repositories.
 type planner struct {
