@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/owners"
+
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -220,7 +222,7 @@ func TestImageDir_Update(t *testing.T) {
 	if paths[0] != paths[2] || paths[0] == paths[1] {
 		t.Errorf("got files %q, want the first and the last to be one", paths)
 	}
-	wantFileMode(t, a.dir, 0o700)
+	owners.WantFileMode(t, a.dir, 0o700)
 	a.close()
 	if _, err := os.Stat(a.dir); !os.IsNotExist(err) {
 		t.Errorf("the directory was left behind: %v", err)

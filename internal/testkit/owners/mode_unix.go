@@ -1,13 +1,14 @@
 //go:build unix
 
-package console
+package owners
 
 import (
 	"os"
 	"testing"
 )
 
-func wantFileMode(t *testing.T, path string, want os.FileMode) {
+// WantFileMode fails the test unless a file or directory has these permissions.
+func WantFileMode(t testing.TB, path string, want os.FileMode) {
 	t.Helper()
 	info, err := os.Stat(path)
 	if err != nil {

@@ -1,13 +1,13 @@
-package console
+package owners
 
 import (
 	"os"
 	"testing"
 )
 
-// wantFileMode only checks that the file exists: Windows has no modes, and files in the user's
+// WantFileMode only checks that the file exists: Windows has no modes, and files in the user's
 // profile inherit its permissions.
-func wantFileMode(t *testing.T, path string, _ os.FileMode) {
+func WantFileMode(t testing.TB, path string, _ os.FileMode) {
 	t.Helper()
 	if _, err := os.Stat(path); err != nil {
 		t.Error(err)

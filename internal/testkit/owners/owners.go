@@ -1,4 +1,4 @@
-// Package owners helps to test files that belong to another user.
+// Package owners helps to test who may use a file: files of another user, and permissions.
 package owners
 
 import (

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/turnstone-repl/turnstone/internal/testkit/owners"
 )
 
 func TestHistoryFile(t *testing.T) {
@@ -44,11 +46,11 @@ func TestHistoryFile(t *testing.T) {
 		if err := h.AppendText("secret = 1"); err != nil {
 			t.Fatal(err)
 		}
-		wantFileMode(t, h.Path, 0o600)
+		owners.WantFileMode(t, h.Path, 0o600)
 		if err := h.rewriteFile([]string{"x"}); err != nil {
 			t.Fatal(err)
 		}
-		wantFileMode(t, h.Path, 0o600) // also of the file that replaces it
+		owners.WantFileMode(t, h.Path, 0o600) // also of the file that replaces it
 	})
 
 	t.Run("drops the oldest texts and shrinks the file", func(t *testing.T) {
