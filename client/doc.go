@@ -8,7 +8,7 @@
 //	reply, err := c.StartTurn(ctx, client.StartParams{Session: "main", Input: "6 * 7", WaitMS: 45_000})
 //	fmt.Print(reply.Render(nil).Text())
 //
-// The types with JSON tags are the messages on the wire, which docs/daemon.md describes; the
+// The types with JSON tags are the messages on the wire, which docs/daemon-protocol.md describes; the
 // daemon uses the same types.
 //
 // A [Client] of [New] makes connections when they are needed, and repeats calls whose connection was

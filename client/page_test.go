@@ -13,7 +13,7 @@ import (
 // The protocol page documents each method, each kind of error, each type of event, and each
 // field.
 func TestProtocolPage_Complete(t *testing.T) {
-	page, err := os.ReadFile("../docs/daemon.md")
+	page, err := os.ReadFile("../docs/daemon-protocol.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func TestProtocolPage_Complete(t *testing.T) {
 	wants := func(name string) {
 		found++
 		if !strings.Contains(string(page), "`"+name+"`") {
-			t.Errorf("docs/daemon.md has no `%s`", name)
+			t.Errorf("docs/daemon-protocol.md has no `%s`", name)
 		}
 	}
 	for _, file := range []string{"wire.go", "../session/values.go", "../session/reading.go", "../session/error.go", "../timeline/internal/event/json.go", "../cmd/internal/rpcserver/error.go"} {

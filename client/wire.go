@@ -103,7 +103,7 @@ type WarmPool struct {
 const MaxRequestIDBytes = 64
 
 // HelloParams say who calls, as the first call of a connection. A connection with a higher
-// epoch of the same client replaces the previous one: see docs/daemon.md.
+// epoch of the same client replaces the previous one: see docs/daemon-protocol.md.
 type HelloParams struct {
 	ID    string `json:"id"`    // random, for this process: 16 to 64 letters, digits, hyphens and underscores
 	Epoch uint64 `json:"epoch"` // counts the connections that the process makes, from 1

@@ -1,5 +1,5 @@
 // Package ipc is the worker protocol: its messages, their encoding as frames,
-// and the connection that carries them. docs/protocol.md describes it for
+// and the connection that carries them. docs/worker-protocol.md describes it for
 // workers in any language, schema.json for programs.
 //
 // The package checks each frame separately, never the order of frames or their effect on a

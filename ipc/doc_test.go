@@ -9,7 +9,7 @@ import (
 
 func readProtocolPage(t *testing.T) string {
 	t.Helper()
-	data, err := os.ReadFile("../docs/protocol.md")
+	data, err := os.ReadFile("../docs/worker-protocol.md")
 	if err != nil {
 		t.Fatal(err)
 	}

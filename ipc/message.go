@@ -270,7 +270,7 @@ type (
 	EndReason       string
 )
 
-// These are the values of the enumerations. docs/protocol.md says what each means.
+// These are the values of the enumerations. docs/worker-protocol.md says what each means.
 const (
 	Stdout Stream = "stdout"
 	Stderr Stream = "stderr"

@@ -47,7 +47,7 @@ func (w *wireModel) writeSchema() ([]byte, error) {
 	e.SetEscapeHTML(false)
 	err := e.Encode(map[string]any{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "$comment": generatedNotice,
-		"title": "The protocol of the daemon, version " + w.protocol + ": docs/daemon.md",
+		"title": "The protocol of the daemon, version " + w.protocol + ": docs/daemon-protocol.md",
 		"$defs": types, "methods": table(rpcMethods), "notifications": table(rpcNotifications),
 	})
 	return b.Bytes(), err

@@ -7,7 +7,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// docs/mcp.md states how many tokens the tool definitions for two languages cost a model. This
+// docs/agents.md states how many tokens the tool definitions for two languages cost a model. This
 // test counts characters instead. Count the tokens again before raising the limit.
 func TestToolListSize(t *testing.T) {
 	t.Parallel()

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// The examples in docs/daemon.md are real exchanges over the socket.
+// The examples in docs/daemon-protocol.md are real exchanges over the socket.
 func TestDaemonPage_Examples(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "daemon.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "daemon-protocol.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

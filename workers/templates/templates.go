@@ -106,7 +106,7 @@ func Write(name, dir string) (next string, err error) {
 	}
 	return next + fmt.Sprintf(`check it:  repl worker check --dialect '%s' %s
 use it:    repl --worker 'mine=%s'
-keep it:   as a table of workers.toml (see docs/workers.md):
+keep it:   as a table of workers.toml (see docs/languages.md):
   [workers.mine]
   command = ["%s"]
   dialect = "%s"

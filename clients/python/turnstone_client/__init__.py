@@ -12,7 +12,7 @@
     asyncio.run(main())
 
 It needs nothing but Python 3.8 on Linux or macOS, and a daemon: ``repl serve``. The methods
-and what they return are those of docs/daemon.md; their types are in turnstone_client.wire.
+and what they return are those of docs/daemon-protocol.md; their types are in turnstone_client.wire.
 """
 
 from .client import Client, Session, TurnstoneError, connect, text

@@ -31,7 +31,7 @@ RECONNECT_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 class TurnstoneError(Exception):
     """The daemon refused a call, or cannot be reached.
 
-    kind is one of the kinds in docs/daemon.md, such as "busy" or "unreachable". data has what
+    kind is one of the kinds in docs/daemon-protocol.md, such as "busy" or "unreachable". data has what
     belongs to it: the input_request of "waiting", for instance.
     """
 
@@ -170,7 +170,7 @@ class Client:
     async def call(self, method: str, params: Optional[Dict[str, Any]] = None, progress: Optional[Callable[[float, str], None]] = None) -> Any:
         """Call a method and return its result.
 
-        When the task is cancelled, the daemon interrupts or abandons the work, as docs/daemon.md
+        When the task is cancelled, the daemon interrupts or abandons the work, as docs/daemon-protocol.md
         says. A call that started or answered a turn ends when the interrupt has had its effect, or
         after 5 s, so that the session can take the next input. A reset or close continues, and the
         call ends with it, or after 5 s. progress gets the seconds and a message while a long call

@@ -1,6 +1,6 @@
 """Discovery of the user's daemon, which works from every login of the user.
 
-docs/daemon.md has the search order. The command and the other clients use the same one.
+docs/daemon-protocol.md has the search order. The command and the other clients use the same one.
 """
 
 from __future__ import annotations

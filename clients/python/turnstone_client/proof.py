@@ -1,7 +1,7 @@
 """The check that the program at a socket is this user's daemon.
 
 A sandboxed session runs as the same user, so the owner of a socket says little. A daemon proves that
-it has the user's key, which a sandboxed session cannot read. docs/daemon.md has the rules.
+it has the user's key, which a sandboxed session cannot read. docs/daemon-protocol.md has the rules.
 """
 
 from __future__ import annotations

@@ -422,7 +422,7 @@ class _HelloParams(TypedDict):
 
 
 class HelloParams(_HelloParams, total=False):
-    """HelloParams say who calls, as the first call of a connection. A connection with a higher epoch of the same client replaces the previous one: see docs/daemon.md."""
+    """HelloParams say who calls, as the first call of a connection. A connection with a higher epoch of the same client replaces the previous one: see docs/daemon-protocol.md."""
 
     pass
 

@@ -1,4 +1,4 @@
-// Discovery of the user's daemon, which works from every login of the user. docs/daemon.md has the
+// Discovery of the user's daemon, which works from every login of the user. docs/daemon-protocol.md has the
 // search order. The command and the other clients use the same one.
 import { closeSync, constants, fstatSync, openSync, readFileSync, readlinkSync, readSync, statSync, type Stats } from "node:fs";
 import { connect as dial, type Socket } from "node:net";

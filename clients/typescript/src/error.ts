@@ -2,7 +2,7 @@ import type { InputRequest } from "./wire.ts";
 
 /** The daemon refused a call, or cannot be reached. */
 export class TurnstoneError extends Error {
-  /** One of the kinds in docs/daemon.md, such as "busy" or "unreachable". */
+  /** One of the kinds in docs/daemon-protocol.md, such as "busy" or "unreachable". */
   readonly kind: string;
   /** What belongs to the kind: the input_request of "waiting", for instance. */
   readonly data: { input_request?: InputRequest; turn?: number; write_lock_holder?: string; [name: string]: unknown };

@@ -269,7 +269,7 @@ export class Client {
     this.streams.set(subscription, new Stream((paused) => this.call(paused ? "stream/pause" : "stream/resume", { subscription })));
   }
 
-  /** Calls a method of docs/daemon.md. */
+  /** Calls a method of docs/daemon-protocol.md. */
   async call<M extends keyof Methods>(method: M, params: Methods[M]["params"], options: WaitOptions = {}): Promise<Methods[M]["result"]> {
     if (this.ended || !this.connection) throw this.ended ?? this.gone("it was never made");
     options.signal?.throwIfAborted();

@@ -1,6 +1,6 @@
 // The check that the program at a socket is this user's daemon. A sandboxed session runs as the same
 // user, so the owner of a socket says little. A daemon proves that it has the user's key, which a
-// sandboxed session cannot read. docs/daemon.md has the rules.
+// sandboxed session cannot read. docs/daemon-protocol.md has the rules.
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { closeSync, constants, fstatSync, openSync, readlinkSync, readSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";

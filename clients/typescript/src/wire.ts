@@ -372,7 +372,7 @@ export interface GrantParams {
   author?: string;
 }
 
-/** HelloParams say who calls, as the first call of a connection. A connection with a higher epoch of the same client replaces the previous one: see docs/daemon.md. */
+/** HelloParams say who calls, as the first call of a connection. A connection with a higher epoch of the same client replaces the previous one: see docs/daemon-protocol.md. */
 export interface HelloParams {
   /** random, for this process: 16 to 64 letters, digits, hyphens and underscores */
   id: string;

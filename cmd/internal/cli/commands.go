@@ -136,7 +136,7 @@ func waitText() string {
 }
 
 func workerText() string {
-	return cmdkit.WrapText("check tests whether a program follows the worker protocol. A TEMPLATE is one of "+strings.Join(templates.Names(), ", ")+". DIR must not exist. docs/workers.md explains how a worker becomes a language of repl.", 80)
+	return cmdkit.WrapText("check tests whether a program follows the worker protocol. A TEMPLATE is one of "+strings.Join(templates.Names(), ", ")+". DIR must not exist. docs/languages.md explains how a worker becomes a language of repl.", 80)
 }
 
 func installText() string {

@@ -1,5 +1,5 @@
 // Package daemon serves the sessions of one supervisor to many clients, over a Unix socket or
-// a named pipe. It speaks JSON-RPC in lines, as docs/daemon.md describes. It maps methods to the
+// a named pipe. It speaks JSON-RPC in lines, as docs/daemon-protocol.md describes. It maps methods to the
 // supervisor and subscriptions to timelines. The supervisor and the timelines decide what a client
 // sees, and in which order.
 //

@@ -144,7 +144,7 @@ func (e Event) Type() string {
 	return e.Body.kind().name
 }
 
-// MarshalJSON encodes the event as docs/daemon.md describes.
+// MarshalJSON encodes the event as docs/daemon-protocol.md describes.
 func (e Event) MarshalJSON() ([]byte, error) { return json.Marshal(e.toJSON()) }
 
 // UnmarshalJSON reverses MarshalJSON. An event of an unknown type becomes a Notice.

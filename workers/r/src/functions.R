@@ -1,6 +1,6 @@
 # The environment `turnstone`, which has the host's functions.
 #
-# Values are sent as encoded values (docs/protocol.md), which the shim reads and writes. A vector of
+# Values are sent as encoded values (docs/worker-protocol.md), which the shim reads and writes. A vector of
 # length one is a scalar, I(x) an array; NA is null; names make an object. An array of
 # scalars of one kind is a vector, and an array of similar objects a data frame.
 

@@ -6,7 +6,7 @@ import (
 )
 
 // A terminalWriter writes text and markers to the worker's terminal; see "Ordering" in
-// docs/protocol.md. Only the loop uses it.
+// docs/worker-protocol.md. Only the loop uses it.
 type terminalWriter struct {
 	out      io.Writer
 	nonce    string

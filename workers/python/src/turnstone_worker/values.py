@@ -1,4 +1,4 @@
-"""Documents: the values that calls of the host's functions carry (docs/protocol.md).
+"""Documents: the values that calls of the host's functions carry (docs/worker-protocol.md).
 
 The rules of frames do not apply here: an encoded value is deeper, and has times and NaN. A value that
 cannot be sent is an error in the caller's code, which names the position.
