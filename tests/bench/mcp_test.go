@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -39,7 +40,62 @@ func BenchmarkToolsList(b *testing.B) {
 // toolsList starts a server, requests its tools, and ends it.
 func toolsList(b *testing.B, binary string) time.Duration {
 	began := time.Now()
-	cmd := exec.Command(binary, "mcp")
+	server := startMCPServer(b, binary, "mcp")
+	if answer := server.request(b, "tools/list", "{}"); !strings.Contains(answer, `"repl_output"`) {
+		b.Fatalf("got %s", answer)
+	}
+	took := time.Since(began)
+	server.stop(b)
+	return took
+}
+
+// BenchmarkCall_AgainstMCPRepl measures a call of 1+1 in Python through "repl mcp", by turns with the
+// same call through mcp-repl, the MCP server of Posit. TURNSTONE_MCP_REPL is its program; "pip install
+// posit-mcp-repl" installs it as mcp-repl. Neither has a sandbox.
+func BenchmarkCall_AgainstMCPRepl(b *testing.B) {
+	peer := os.Getenv("TURNSTONE_MCP_REPL")
+	if peer == "" {
+		b.Skip("TURNSTONE_MCP_REPL does not name the program mcp-repl")
+	}
+	binary := filepath.Join(b.TempDir(), "repl")
+	if err := replbin.Build(binary); err != nil {
+		b.Fatal(err)
+	}
+	ours := startMCPServer(b, binary, "mcp", "--sandbox", "full")
+	theirs := startMCPServer(b, peer, "--interpreter", "python", "--sandbox", "danger-full-access")
+	call := func(server *mcpServer) time.Duration {
+		began := time.Now()
+		if answer := server.request(b, "tools/call", `{"name":"repl","arguments":{"input":"1+1"}}`); !strings.Contains(answer, `"text":"2`) {
+			b.Fatalf("got %s", answer)
+		}
+		return time.Since(began)
+	}
+	call(ours) // starts the interpreter
+	call(theirs)
+	var ourTimes, theirTimes []time.Duration
+	for b.Loop() {
+		ourTimes = append(ourTimes, call(ours))
+		theirTimes = append(theirTimes, call(theirs))
+	}
+	ours.stop(b)
+	theirs.stop(b)
+	b.ReportMetric(microseconds(medianDuration(ourTimes))/1e3, "ms/call")
+	b.ReportMetric(microseconds(medianDuration(theirTimes))/1e3, "ms/mcp-repl-call")
+	b.ReportMetric(float64(medianDuration(theirTimes))/float64(medianDuration(ourTimes)), "x-faster")
+	b.ReportMetric(0, "ns/op") // two programs
+}
+
+// An mcpServer is a running MCP server on standard streams. It answers one request at a time.
+type mcpServer struct {
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	lines  *bufio.Reader
+	lastID int
+}
+
+// startMCPServer starts a server and initializes it.
+func startMCPServer(b *testing.B, program string, args ...string) *mcpServer {
+	cmd := exec.Command(program, args...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -52,25 +108,37 @@ func toolsList(b *testing.B, binary string) time.Duration {
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	lines := bufio.NewReader(out)
-	ask := func(line string) string {
-		if _, err := io.WriteString(in, line+"\n"); err != nil {
-			b.Fatal(err)
-		}
-		answer, err := lines.ReadString('\n')
+	server := &mcpServer{cmd: cmd, in: in, lines: bufio.NewReader(out)}
+	server.request(b, "initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`)
+	server.send(b, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return server
+}
+
+func (s *mcpServer) send(b *testing.B, line string) {
+	if _, err := io.WriteString(s.in, line+"\n"); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// request sends a request, and returns the line of its response. It skips notifications.
+func (s *mcpServer) request(b *testing.B, method, params string) string {
+	s.lastID++
+	s.send(b, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, s.lastID, method, params))
+	for {
+		line, err := s.lines.ReadString('\n')
 		if err != nil {
 			b.Fatal(err)
 		}
-		return answer
+		if strings.Contains(line, fmt.Sprintf(`"id":%d,`, s.lastID)) || strings.Contains(line, fmt.Sprintf(`"id":%d}`, s.lastID)) {
+			return line
+		}
 	}
-	ask(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`)
-	if answer := ask(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`); !strings.Contains(answer, `"repl_output"`) {
-		b.Fatalf("got %s", answer)
-	}
-	took := time.Since(began)
-	_ = in.Close()
-	if err := cmd.Wait(); err != nil {
+}
+
+// stop closes the input of the server, and waits until it has ended.
+func (s *mcpServer) stop(b *testing.B) {
+	_ = s.in.Close()
+	if err := s.cmd.Wait(); err != nil {
 		b.Fatal(err)
 	}
-	return took
 }
