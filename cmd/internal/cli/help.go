@@ -118,7 +118,7 @@ func commandList(group string) string {
 	return b.String()
 }
 
-// commandsMarkdown returns docs/commands.md.
+// commandsMarkdown returns the page of the site that describes each command.
 func commandsMarkdown() string {
 	var b strings.Builder
 	b.WriteString("# Commands\n\n`repl help --markdown` prints this page.\n")

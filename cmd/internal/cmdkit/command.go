@@ -14,7 +14,7 @@ import (
 type Action func(s Streams, args []string) (status int, err error)
 
 // A CommandInfo describes repl itself or a subcommand. Help, shell completion, the manual page and
-// docs/commands.md are generated from it.
+// the page of commands on the site are generated from it.
 type CommandInfo struct {
 	Name    string // "" is repl alone
 	Args    string // shown after the flags; completion takes its placeholders from it

@@ -71,6 +71,15 @@ func wantOutcome(t *testing.T, want InstallOutcome, apply func(context.Context, 
 }
 
 func TestInstall(t *testing.T) {
+	t.Run("the README names each client", func(t *testing.T) {
+		readme := readTestFile(t, filepath.Join("..", "..", "..", "README.md"))
+		for _, c := range Clients() {
+			if !strings.Contains(readme, "`"+c.Name+"`") && !strings.Contains(readme, "repl install "+c.Name+"\n") {
+				t.Errorf("README.md does not name %s", c.Name)
+			}
+		}
+	})
+
 	// The files are those that each client's documentation shows.
 	t.Run("writes the file that each client reads", func(t *testing.T) {
 		for name, want := range map[string]string{
