@@ -40,7 +40,7 @@ func NewListCommand(f *flag.FlagSet) cmdkit.Action {
 				return cmdkit.StatusDone, nil
 			}
 			w := tabwriter.NewWriter(s.Out, 0, 8, 2, ' ', 0)
-			fmt.Fprintln(w, "NAME\tLANGUAGE\tSTATE\tGENERATION\tTURN\tAGE\tMEMORY\tSANDBOX\tWATCHERS\tKEYBOARD")
+			fmt.Fprintln(w, "NAME\tLANGUAGE\tSTATE\tGENERATION\tTURN\tAGE\tMEMORY\tSANDBOX\tWATCHERS\tWRITE LOCK")
 			for _, one := range sessions {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%d\t%s\n", one.Name, one.Language, StateText(one), one.Generation, one.Turn,
 					time.Since(one.OpenedAt).Round(time.Second), formatMegabytes(one.MemoryBytes), one.Confinement(), one.Watchers, cmdkit.PlainLine(one.WriteLockHolder))
