@@ -65,7 +65,7 @@ func TestWindows(t *testing.T) {
 			{"no echo", "options(echo = FALSE)\n1\noptions(echo = TRUE)", "[1] 1\n"},
 			{"much text", "cat(strrep('x', 2e5), '\\n')", strings.Repeat("x", 200000) + " \n"},
 			{"a child", "invisible(system('cmd /c echo B'))", "B\n"},
-			// A console shows a child's text up to 16 ms late: docs/known-issues.md.
+			// A console shows a child's text up to 16 ms late: docs/troubleshooting.md.
 			{"a child between", "cat('A\\n'); invisible(system('cmd /c echo B')); Sys.sleep(0.5); cat('C\\n')", "A\nB\nC\n"},
 			{"text of a child", "system('cmd /c echo B', intern = TRUE)", "[1] \"B\"\n"},
 			{"shell", "shell('echo B')", "B\n"},

@@ -34,5 +34,9 @@
 //	cache       the compiled code on disk
 //	system      the functions that differ by system, from unix or windows
 //
+// CPython for Windows looks for CTRL_C neither while its main thread waits for a lock, even with a
+// timeout, nor while it reads a pipe. An interrupt takes effect after the wait, and a second one
+// helps no more than the first.
+//
 // The package starts no goroutines and keeps no state.
 package python

@@ -8,5 +8,18 @@
 // library. So for common systems it is embedded as a binary, built by go generate;
 // elsewhere it is compiled once.
 //
+// # Windows
+//
+// The worker has run under Wine only, with a cross-built R. These points are unproven:
+//
+//   - CRAN's own build, with cairo and its manifest for UTF-8: Wine ignores that code page, so tests
+//     set LC_CTYPE, and names with letters beyond ASCII are errors
+//   - loading the unsigned shim where AppLocker or an antivirus program watches
+//   - the order of children's text among R's on a real console
+//   - a user's directory whose name has letters beyond ASCII
+//
+// Windows cannot fork. So a plot that is shown before its page ends is drawn twice, and code that
+// runs while it is drawn, such as makeContent methods, runs twice. Random numbers are unaffected.
+//
 // The package starts no goroutines and keeps no state.
 package r

@@ -80,6 +80,18 @@
 //	connecting process        Job.HasProcess       Job.HasProcess
 //	console, events, pipes    monitor.Run          the end of the monitor
 //
+// # Unproven on Windows
+//
+// The package has run under Wine only, which lacks or simplifies these points:
+//
+//   - a memory limit is accepted but has no effect, jobs count no memory, and nothing reports that
+//     the limit was reached
+//   - no process breaks away from a job; a start that asks for it succeeds where Windows refuses it
+//   - a program that is blocked in reading its console gets CTRL_C only after Enter
+//   - a start does not return if CTRL_C reaches the program that is about to start
+//   - the exit of a program that crashed in machine code
+//   - access rights of pipes and events; clients of other machines cannot be tried
+//
 // # Bounds
 //
 // Start takes StartConfig.Timeout at most, 60 s by default. The monitor ends a tree within 1 s;

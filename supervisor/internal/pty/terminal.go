@@ -14,6 +14,17 @@
 //	name            started by               ends when
 //	pumpOutput      OpenConsole, ReadPiped   its source has ended
 //	releaseConsole  EndConsole               the pseudo console and its sources have ended
+//
+// # Unproven on Windows
+//
+// The console has run under Wine only, and Windows may differ in these points:
+//
+//   - how and when a pseudo console draws its output; the order of titles is known from its source
+//   - the questions that it asks its terminal at the start; Wine's asks none, and the answers have
+//     unit tests
+//   - whether every version leaves a line of less than 1000 columns in one piece
+//   - its end, which before Windows 11 24H2 waits until the output is read
+//   - its new size: Wine does not implement ResizePseudoConsole
 package pty
 
 // A Terminal is the supervisor's end of the worker's terminal. Its methods may be called
