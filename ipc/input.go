@@ -9,7 +9,7 @@ import (
 )
 
 // A payloadReader reads one payload, value by value. It accepts only what the protocol allows:
-// a value of another kind, a length beyond the payload, and deep nesting are errors. ADR 50
+// a value of another kind, a length beyond the payload, and deep nesting are errors. ADR 5
 // explains why no library is used.
 type payloadReader struct {
 	payload    []byte
