@@ -8,7 +8,7 @@
 //
 // No real model is used. Each agent is pointed at a stub on the loopback, which makes the tool
 // calls that a test orders, and records what the agent sends back. The tests therefore see exactly
-// what a model would see. docs/clients.md has the findings.
+// what a model would see. docs/agents.md has the findings.
 //
 // A plain "go test ./..." skips these tests, because the clients are missing.
 package clients
