@@ -131,7 +131,7 @@ func (c ClientConfig) attemptPlan(ctx context.Context, ch *configChange, o Optio
 	case ch.removeFile:
 		r.Note = "the file had no other content and is removed"
 	case c.rewritesFile && !o.Project:
-		r.Note = why + ", so its file was edited directly: quit any " + c.Title + " that is running first, or it may overwrite the change"
+		r.Note = why + ", so its file is edited directly; quit " + c.Title + " first, because it may overwrite the change"
 	}
 	if o.DryRun {
 		return r, nil
