@@ -5,6 +5,9 @@
 // a repository that was made a moment ago is protected like any other. It makes no calls for the
 // session but one: it replaces settings of git, after their check, by a copy (gitconfig).
 //
+// Hooks and settings are protected in repositories that the session itself made, too. Git runs them
+// outside even when it only asks for the state of the repository around such a one.
+//
 // The guard does not know which call is made, nor how its answer reaches the session: package broker
 // does. Two locks guard its lists: protectMu may be held when ownMu is taken, never the other way round.
 // The package starts no goroutines.
