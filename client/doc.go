@@ -25,9 +25,4 @@
 //
 // Client.Close waits for dialler, and for the goroutines of the connection. No method waits for the
 // others. A subscription starts flow only when its backlog has become full, or half empty again.
-//
-// # Locks
-//
-// Subscription.flowLock, a token, may be held when Subscription.mu is taken. It is held over the call to
-// the daemon, so that requests to pause and resume keep their order.
 package client
