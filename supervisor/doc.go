@@ -41,4 +41,17 @@
 //
 // Session.Close waits for every goroutine except runCall, whose function may ignore its context. A
 // timer that fires during Close finds nothing to do.
+//
+// # Locks
+//
+// A lock of the first column may be held when one of the second is taken, never the other way round:
+//
+//	Session.lifecycle, a token    Session.mu
+//	streamMerger.mu               Session.mu
+//	limitedWorker.mu              Session.mu, limitEnforcer.mu
+//	Session.mu                    limitEnforcer.mu, timeline.Log.mu, ipc.Conn.mu, locks of package launch
+//
+// lifecycle is held over the start or end of a worker, streamMerger.mu over deliveries, and
+// limitedWorker.mu over reads of /proc. While Session.mu is held, nothing waits, but at debug frames
+// are logged. An event ends with Session.unlock, which performs the effects.
 package supervisor

@@ -43,4 +43,18 @@
 // blocks them in a write. Serve cannot interrupt readLines in a read, or such a write. Both end
 // with the streams or with the process. ServeHTTP waits for web. It gives endingClients and
 // connections half a second, then closes the connections.
+//
+// # Locks
+//
+// A lock of the first column may be held when one of the second is taken, never the other way round:
+//
+//	stdioConn.mu     Queue.mu
+//	httpFront.mu     Queue.mu, callerstate.SessionSet.mu
+//	ToolCall.mu      Queue.mu
+//	replayStore.mu   httpFront.mu, ToolCall.mu, Queue.mu, callerstate.SessionSet.mu
+//	exchange.mu      ToolCall.mu; for a message of a batch also sharedStream.mu
+//	sharedStream.mu  exchange.mu of the whole request
+//
+// replayStore.mu is held while an answer is recorded as delivered, which takes the others one after
+// the other. exchange.mu and sharedStream.mu are held over a write, which has a deadline.
 package mcptransport

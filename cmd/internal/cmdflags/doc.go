@@ -11,4 +11,8 @@
 // Several programs may share a log. It never has code, output or secrets in it.
 //
 // The package starts no goroutines, and knows no commands.
+//
+// # Locks
+//
+// LogFile.mu is held over a write, and while a full file is replaced.
 package cmdflags

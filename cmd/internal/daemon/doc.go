@@ -22,4 +22,8 @@
 //	duration      a long call       the call is answered                 the progress of the call
 //
 // [Daemon.Serve] waits for all of them.
+//
+// # Locks
+//
+// Daemon.mu may be held when openSession.mu or a lock of package supervisor is taken.
 package daemon

@@ -17,4 +17,8 @@
 //	awaitAnswerElsewhere  a call      the wait or the call is over       nothing
 //
 // The first two may outlive their call, but not Asker.Lifetime.
+//
+// # Locks
+//
+// SessionQuestions.mu may be held when callerstate.SessionSet.mu is taken.
 package elicitation

@@ -18,4 +18,9 @@
 // For each connection on the iopub channel, one reads subscriptions and one reads the timeline. One
 // follows the session for all peers, one executes requests in order, one handles signals, and one
 // watches the parent process. Run ends them.
+//
+// # Locks
+//
+// attachedSession.submitMu is held over the start of a turn, and attachedSession.mu and requestQueue.mu may
+// be taken under it. Every other lock may be held when subscriber.mu is taken.
 package kernel

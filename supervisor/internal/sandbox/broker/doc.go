@@ -17,4 +17,8 @@
 //
 // The threads of calls, slow calls and drafts are locked, because their rights and namespaces differ
 // from those of other threads.
+//
+// # Locks
+//
+// sockDiagMu is held over an answer of the kernel.
 package broker

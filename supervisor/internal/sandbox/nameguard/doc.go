@@ -9,6 +9,10 @@
 // outside even when it only asks for the state of the repository around such a one.
 //
 // The guard does not know which call is made, nor how its answer reaches the session: package broker
-// does. Two locks guard its lists: protectMu may be held when ownMu is taken, never the other way round.
-// The package starts no goroutines.
+// does. The package starts no goroutines.
+//
+// # Locks
+//
+// protectMu may be held when ownMu is taken, never the other way round. It is held while the guard looks
+// at the filesystem, and ownMu while a repository is written to a file.
 package nameguard
