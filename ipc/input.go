@@ -9,8 +9,13 @@ import (
 )
 
 // A payloadReader reads one payload, value by value. It accepts only what the protocol allows:
-// a value of another kind, a length beyond the payload, and deep nesting are errors. ADR 50
-// explains why no library is used.
+// a value of another kind, a length beyond the payload, and deep nesting are errors.
+//
+// Package msgpack writes frames, but does not read them. It converts between kinds, believes lengths
+// and recurses as deep as the sender wants. So each of its reads needs a check before and a check
+// after it: 329 lines, against 311 for a reader of our own. tinylib/msgp converts between kinds as well. Both
+// readers accepted and refused the same 450,000 fuzzed payloads. In tests msgpack remains a second
+// opinion: the reader accepts its frames.
 type payloadReader struct {
 	payload    []byte
 	offset     int // start of the next value

@@ -41,7 +41,7 @@
 // On Linux, fork stays the default start method: the worker sets it when user code imports
 // multiprocessing. Children of forkserver and spawn import __main__ to find their function, and a
 // cell has no file to import. With forkserver, the default of Python 3.14, a Pool.map of such a
-// function started one child after another forever. A call of set_start_method at the start would
+// function starts one child after another forever. A call of set_start_method at the start would
 // import multiprocessing into every session, and count as the user's choice. Cells written to files
 // would run again in each child.
 //
@@ -51,7 +51,7 @@
 // MiB of address space in reserve, and releases them when memory runs out. It drops the frames of the
 // error once the error was shown, so pdb.pm has nothing to show then. A worker that ended at the first
 // MemoryError would lose all variables. A step of the worker that fails 100 times in a row by its
-// own fault ends the session; before, it was repeated without end at full load.
+// own fault ends the session. Otherwise it would be repeated without end, at full load.
 //
 // # Unbuffered output
 //
