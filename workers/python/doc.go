@@ -47,20 +47,20 @@
 //
 // # Lack of memory
 //
-// A worker continues after a MemoryError, since most of these come from one large array. It holds 4
-// MiB of address space in reserve, and releases them when memory runs out. It drops the frames of the
-// error once the error was shown, so pdb.pm has nothing to show then. A worker that ended at the first
-// MemoryError would lose all variables. A step of the worker that fails 100 times in a row by its
-// own fault ends the session. Otherwise it would be repeated without end, at full load.
+// A worker continues after a MemoryError, since most of these come from one large array. It keeps a
+// reserve of 4 MiB of address space, and releases it when memory runs out. It drops the frames of
+// the error once the error was shown, so pdb.pm has nothing to show then. A worker that ended at
+// the first MemoryError would lose all variables. A step of the worker that fails 100 times in a
+// row by its own fault ends the session. Otherwise it would be repeated without end, at full load.
 //
 // # Unbuffered output
 //
 // Every write to sys.stdout and sys.stderr goes out immediately, and print writes its arguments at
-// once. So output stays in order with tracebacks and child processes, progress dots appear while
-// code runs, and a crash or os._exit loses no part of a line. Flushing after a time fails while code
-// waits in C, and a crash still loses output. python -u writes each argument of print separately:
-// a line costs two system calls, and the lines of threads are torn. The price is a system call of 3
-// to 5 µs for each write of less than a line.
+// once. So output stays in order with tracebacks and child processes, and progress dots appear
+// while code runs. A crash or os._exit loses no part of a line. Flushing after a time fails while
+// code waits in C, and a crash still loses output. python -u writes each argument of print
+// separately: a line costs two system calls, and the lines of threads are torn. The price is a
+// system call of 3 to 5 µs for each write of less than a line.
 //
 // # Compiled code of sandboxed workers
 //
@@ -85,8 +85,8 @@
 // The modules unix and windows contain all differences, under equal names. On Windows SIGINT breaks
 // only one wait: WaitForMultipleObjects in the main thread. So a read of the channel is always
 // pending, and everything that blocks waits for its event. With a reader thread, each frame would
-// wait for two threads to take turns, and SIGINT does not break the wait of the main thread for a
-// lock. Reads with a timeout are late, and wake up an idle session. Text goes in frames, because a
-// pseudo console redraws output and drops markers. As in any Python for Windows, an interrupt does
-// not end threading.Lock.acquire.
+// wait for two threads to take turns. SIGINT does not break the wait of the main thread for a lock,
+// either. Reads with a timeout are late, and wake up an idle session. Text goes in frames, because
+// a pseudo console redraws output and drops markers. As in any Python for Windows, an interrupt
+// does not end threading.Lock.acquire.
 package python

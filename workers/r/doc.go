@@ -31,12 +31,12 @@
 // # Windows
 //
 // The worker is the user's own Rterm.exe --ess, into which boot.R loads the shim as a DLL. The shim
-// takes over the console with R_DefParamsEx and R_SetParams, which R exports for embedding, and first
-// checks that their struct has the known layout. A host program that links R.dll would need Rterm's
-// manifest, PATH and stack of 64 MB, and R would call itself "unknown" where packages expect RTerm.
-// The shim looks up each function by its name. With an import library, Windows would refuse the whole
-// DLL for one missing function, without naming it. The oldest version is R 4.2, the first that uses
-// UTF-8 there.
+// takes over the console with R_DefParamsEx and R_SetParams, which R exports for embedding, and
+// first checks that their struct has the known layout. A host program that links R.dll would need
+// Rterm's manifest, PATH and stack of 64 MB. R would call itself "unknown" there, where packages
+// expect RTerm. The shim looks up each function by its name. With an import library, Windows would
+// refuse the whole DLL for one missing function, without naming it. The oldest version is R 4.2,
+// the first that uses UTF-8 there.
 //
 // # Errors of rlang
 //

@@ -21,12 +21,12 @@
 // # Connects
 //
 // A read-only mount does not prevent a connect to a socket in it, such as Docker's. So the broker
-// connects a copy of the socket, and only if a process of the session listens at the other end. After
-// a check alone, a second thread could change the address or the descriptor before the kernel goes
-// on; a test won that race at the first attempt. A check of Unix sockets alone loses the same race,
-// because a second thread can change the kind of a descriptor. Hidden directories of sockets do not
-// help: /run has files that programs need, and sockets are everywhere. Without any Unix socket, local
-// servers and multiprocessing would fail.
+// connects a copy of the socket, and only if a process of the session listens at the other end.
+// After a check alone, a second thread could change the address or the descriptor before the kernel
+// goes on. A test won that race at the first attempt. A check of Unix sockets alone loses the same
+// race, because a second thread can change the kind of a descriptor. Hidden directories of sockets
+// do not help: /run has files that programs need, and sockets are everywhere. Without any Unix
+// socket, local servers and multiprocessing would fail.
 //
 // # Denials
 //
