@@ -27,9 +27,9 @@
 // A reply names files of its session, such as output.txt. With a remote daemon they are on another
 // machine, so [Session.File] returns them in pieces of up to 1 MiB. It reads only regular files
 // directly in the session directory, and follows no links. Otherwise code in a sandbox could leave
-// a link to a secret file for a client to follow. A second command such as scp was rejected,
-// because docker and srun have none with the same rules. A copy kept up to date was rejected: it
-// would transfer 256 MiB of output for the few lines that a user looks at.
+// a link to a secret file for a client to follow. A second transport command such as scp was
+// rejected, because each engine has its own rules for paths, and srun has no such command. A copy
+// kept up to date would transfer 256 MiB of output for the few lines that a user looks at.
 //
 // # Exit at the user's request
 //
