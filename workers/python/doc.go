@@ -93,4 +93,14 @@
 // either. Reads with a timeout are late, and wake up an idle session. Text goes in frames, because
 // a pseudo console redraws output and drops markers. As in any Python for Windows, an interrupt
 // does not end threading.Lock.acquire.
+//
+// # Requested interpreters that cannot be used
+//
+// A project asks for its interpreter by an active environment, a .venv or a .python-version. If
+// that one is gone, empty or too old, the search continues, and Spec.Notice says what was requested
+// and why it is not used. Each front end shows it at the beginning: in the first reply, the
+// greeting, or on standard error. An agent would otherwise meet ModuleNotFoundError in an
+// interpreter that nobody chose. Refusing to start was rejected, because a broken environment of a
+// project would lock out everybody who only looks into it. A notice in the log was rejected: no
+// reply begins there.
 package python

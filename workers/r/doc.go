@@ -8,6 +8,16 @@
 // library. So for common systems it is embedded as a binary, built by go generate;
 // elsewhere it is compiled once.
 //
+// # Input lines that answer prompts
+//
+// R reads code and answers from one place. After name <- readline("Name? ") the next line of an
+// input is the answer, as at any terminal, and inputs with scan() and its data rely on that. So a
+// prompt gets the next line, and a notice names the line, because a model would not see that it is
+// gone. Secrets, and prompts that options(error) starts, get no lines. Withholding lines from all
+// prompts was rejected: such inputs would stop working. Whether R's loop or a program asks is
+// decided by the loop's report that it is idle, and by the address of the prompt. The text of the
+// prompt alone was rejected, since a program may use the browser's text.
+//
 // # Windows
 //
 // The worker has run under Wine only, with a cross-built R. These points are unproven:
