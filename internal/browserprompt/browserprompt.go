@@ -9,8 +9,9 @@
 //
 // # Goroutines
 //
-// From the first page on, one goroutine accepts connections, and each connection has one of its own.
-// Close ends them, and waits for the first. A connection has 10 s for a request.
+// Once the first page is open, one goroutine accepts connections, and each connection has a
+// goroutine. Close ends them all, and waits for the one that accepts. A connection has 10 s for a
+// request.
 package browserprompt
 
 import (

@@ -48,7 +48,8 @@ type Options struct {
 	// MaxLine bounds a line of the other side, in bytes.
 	MaxLine int
 
-	// MaxSend bounds a line of ours, in bytes; 0 means MaxLine. Longer lines are not sent.
+	// MaxSend bounds a line that this side sends, in bytes; 0 means MaxLine. Longer lines are not
+	// sent.
 	MaxSend int
 
 	// StallTimeout is how long the other side may leave a line unread before the connection is
@@ -87,8 +88,8 @@ type Options struct {
 	OnMalformed func(line []byte, p *Problem)
 }
 
-// A Conn is our side of a connection, which makes calls and receives them. It is safe for
-// concurrent use, except for Read.
+// A Conn is this side of a connection. It makes calls and receives them. It is safe for concurrent
+// use, except for Read.
 type Conn struct {
 	options Options
 	stream  io.ReadWriteCloser

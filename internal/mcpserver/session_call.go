@@ -45,7 +45,7 @@ type sessionCall struct {
 	refusal           string // why, if the state does not say it
 	ignoredInterrupts int    // ineffective interrupts of the running turn, if the last is from this call
 
-	owner              *callerstate.TurnClaim // of the turn, if it is this call
+	owner              *callerstate.TurnClaim // of the turn, if this call is the owner
 	outcome            callorder.CallOutcome  // of the call, for the inputs queued behind it
 	releasesOnDelivery bool                   // the delivery of the reply releases the turn
 }

@@ -438,7 +438,7 @@ func (s *stdioConn) queueAnswer(b *batch, answer []byte) {
 	s.queueLine(answer)
 }
 
-// encodeResponse encodes a response as a line. An error without a code is one of ours.
+// encodeResponse encodes a response as a line. An error without a code comes from this server.
 func encodeResponse(id json.RawMessage, r *jsonrpc.Response) []byte {
 	if r.Error == nil {
 		return jsonrpc2.ResultLine(id, r.Result)

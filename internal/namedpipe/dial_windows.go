@@ -12,7 +12,7 @@ import (
 )
 
 // busyRetryInterval is the pause between two attempts to connect. A listener has one instance of
-// the pipe ready, and the next within microseconds.
+// the pipe ready, and creates the next one within microseconds.
 const busyRetryInterval = 10 * time.Millisecond
 
 // Dial connects to the pipe with a name. While the listener is busy, it retries until ctx ends.

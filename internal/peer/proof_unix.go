@@ -58,8 +58,8 @@ func (e *UnprovenError) Error() string {
 	return fmt.Sprintf("the program that listens at %s%s does not prove that it is your daemon, so nothing is sent to it: %s", e.Address, who, e.Reason)
 }
 
-// Credentials returns the user and the process at the other end of a connection. For a daemon that
-// is the process that called listen.
+// Credentials returns the user and the process at the other end of a connection. If that is a
+// daemon, it returns the process that called listen.
 func Credentials(conn any) (uid uint32, pid int, err error) {
 	err = withSocket(conn, func(fd int) (err error) {
 		uid, pid, err = peerCredentials(fd)
@@ -100,7 +100,8 @@ func CanonicalAddress(path string) string {
 	return path
 }
 
-// NewProof returns the proof for the client at a connection, of a daemon that listens at address.
+// NewProof returns the proof that a daemon listening at address gives to the client of a
+// connection.
 func NewProof(conn any, nonce, address string, keys Keys) (p Proof, err error) {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'

@@ -1,4 +1,4 @@
-// Package securefile keeps files for the user of this process alone. Everybody else counts as others,
-// except, on Windows, the system and its administrators, whom no access list keeps out. The package
-// does not know what is in the files. It starts no goroutines.
+// Package securefile keeps files that only the user of this process can access. On Windows the system
+// and its administrators also have access, because no access list can exclude them. The package does
+// not know what is in the files. It starts no goroutines.
 package securefile

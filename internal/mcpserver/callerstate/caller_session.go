@@ -100,7 +100,7 @@ func newCallerSession(name, lang, dir string, mu *sync.Mutex) *CallerSession {
 	return cs
 }
 
-// JoinQueue puts a call at the end of those about the session that have not started.
+// JoinQueue puts a call at the end of the queue of calls that have not started.
 func (cs *CallerSession) JoinQueue() *mcptransport.QueueTicket { return cs.callQueue.Join() }
 
 // HandleIfOpen returns the session if it is open.
@@ -201,8 +201,8 @@ func (cs *CallerSession) RequestAnsweredBy(c *mcptransport.ToolCall) (requestID 
 	return cs.shownRequestID, early
 }
 
-// NoteCancelled records that an input was cancelled. If the input request that it may have been
-// meant for is still open, an input sent after it does not take its place.
+// NoteCancelled records that an input was cancelled, which may have been meant as an answer. If
+// that input request is still open, inputs that the client has already sent do not answer it.
 func (cs *CallerSession) NoteCancelled(c *mcptransport.ToolCall) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

@@ -50,7 +50,7 @@ type SessionSetConfig struct {
 	IdleTimeout time.Duration // how long a session lives without a call; 0 means forever
 }
 
-// NewSessionSet returns the sessions of a caller, of which there are none yet.
+// NewSessionSet returns an empty set of sessions for a caller.
 func NewSessionSet(c *SessionSetConfig) *SessionSet {
 	s := &SessionSet{
 		config:     *c,
@@ -72,8 +72,8 @@ func (s *SessionSet) ContextUntilClosed() context.Context { return s.ctx }
 // RemoteNames returns the remotes on which sessions can be, with the default one first.
 func (s *SessionSet) RemoteNames() []string { return s.config.Backend.Remotes() }
 
-// ownsAll reports whether the backend's sessions all belong to this caller, so that there are none
-// but the opened ones.
+// ownsAll reports whether the backend's sessions all belong to this caller. Then no others exist
+// than those it has opened.
 func (s *SessionSet) ownsAll() bool { return len(s.config.Backend.Remotes()) == 0 }
 
 // HasUsedSession reports whether a call has named a session.

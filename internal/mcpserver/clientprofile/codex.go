@@ -204,7 +204,8 @@ func (p *codexPolicy) allowedSandbox(cwd, dir string) (theirs *sandbox.Policy, u
 }
 
 // realDirs returns the existing directories among dirs, with links resolved. Each session has its
-// own directories for temporary files, so the system's count only if the session works there.
+// own directories for temporary files, so those of the system count only if the session works
+// there.
 func realDirs(dirs []string, work string) (found []string) {
 	for _, dir := range dirs {
 		at, err := paths.Real(dir)

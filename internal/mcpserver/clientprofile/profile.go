@@ -80,8 +80,8 @@ func (p Profile) ReplyBudget() TextBudget {
 	return b
 }
 
-// MaxCallTime returns how long the client waits for a call. assumed is for clients of which it is
-// not known; 0 means DefaultCallWait.
+// MaxCallTime returns how long the client waits for a call. assumed applies to clients whose time
+// is unknown; 0 means DefaultCallWait.
 func (p Profile) MaxCallTime(assumed time.Duration) time.Duration {
 	return cmp.Or(p.callTimeout, assumed, DefaultCallWait)
 }
