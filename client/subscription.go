@@ -37,7 +37,7 @@ type Subscription struct {
 	daemonFlow flowState      // guarded by mu; the last state sent to the daemon
 }
 
-// A flowState is what the daemon was last told about a stream.
+// A flowState is the state of a stream that the daemon was last asked for.
 type flowState int
 
 const (

@@ -50,9 +50,9 @@ type CommandDialer struct {
 	// already exists.
 	RetryUntil time.Time
 
-	// KeepAlive makes repl bridge exit when nothing arrives for this long; 0 means never. It is
-	// at least a second. Package client sends something ten times as often, idle or not; any other
-	// caller of Dial must do so.
+	// KeepAlive makes repl bridge exit when nothing arrives for this long; 0 means never. It is at
+	// least a second. Package client sends something ten times in that period, even if it is idle;
+	// any other caller of Dial must do the same.
 	KeepAlive time.Duration
 
 	Env []string // environment of the command; nil is that of this process
@@ -182,8 +182,8 @@ func (c *CommandDialer) dialOnce(ctx context.Context) (net.Conn, error) {
 	return nil, c.unreachableError(c.withFailureDetail(context.WithoutCancel(ctx), c.explainFailure(p, heard, err)))
 }
 
-// greetingContext ends ctx when no greeting has come for a while. A user who is prompted has more
-// time.
+// greetingContext ends ctx when no greeting has come for a while. It allows more time while the
+// user is prompted.
 func (c *CommandDialer) greetingContext(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
 	silent := fmt.Errorf("no answer for %s", wait)
 	if c.LastPrompt == nil {

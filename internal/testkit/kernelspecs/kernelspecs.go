@@ -24,7 +24,7 @@ func Install(t *testing.T, kernels map[string]string) {
 	t.Setenv("JUPYTER_PATH", data)
 }
 
-// Usable returns a kernel.json whose program exists, which is all that a search looks at.
+// Usable returns a kernel.json whose program exists. A search checks nothing else.
 func Usable(t *testing.T) string {
 	t.Helper()
 	program, err := os.Executable()
