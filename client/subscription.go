@@ -16,7 +16,7 @@ import (
 // connection without missing or repeated events. Next is for one goroutine, the other methods for
 // any.
 type Subscription struct {
-	Seq timeline.Seq // the snapshot reaches up to it
+	Seq timeline.Seq // the snapshot reaches up to this event
 
 	calls     caller
 	params    SubscribeParams
@@ -182,7 +182,7 @@ func (sub *Subscription) adjustFlow() {
 	}
 }
 
-// syncFlow tells the daemon whether to send, until it has the desired state.
+// syncFlow asks the daemon to send or to pause, until the daemon has the desired state.
 func (sub *Subscription) syncFlow(ctx context.Context) error {
 	select {
 	case sub.flowLock <- struct{}{}:

@@ -18,10 +18,9 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
-// A Form is what an MCP server asks of the user while code calls one of its tools. An input
-// request of kind timeline.InputKindForm has it. Answer takes a FormAnswer as JSON. Only the
-// user may give it: a program must never fill in a form on its own, or because a model wants
-// it.
+// A Form is what an MCP server asks of the user while code calls one of its tools. The form is part
+// of an input request of kind timeline.InputKindForm. Answer takes a FormAnswer as JSON. Only the
+// user may give it: a program must never fill in a form on its own, or because a model wants it.
 type Form struct {
 	Server  string `json:"server"`  // the server that asks
 	Message string `json:"message"` // its question, without control characters but newlines

@@ -16,8 +16,8 @@ const (
 	inputCloseGrace = 200 * time.Millisecond
 	killTimeout     = 2 * time.Second
 
-	// drainTimeout bounds how long the output of a command is read after the command has ended: a
-	// child of the command may keep the pipe open forever.
+	// drainTimeout bounds how long the output is read after the command has ended: a child of the
+	// command may keep the pipe open forever.
 	drainTimeout = time.Second
 )
 

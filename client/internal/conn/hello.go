@@ -39,8 +39,8 @@ func (c *Conn) checkProtocol(g *DaemonGreeting, d fmt.Stringer) error {
 }
 
 // SayHello sends the hello with these params, as the first call. If a greeting has identified the
-// daemon, and first is not set, it does not wait for the answer, because the daemon handles calls
-// in order. onAnswer then gets the error of the hello, or nil, when the answer comes.
+// daemon and first is not set, it does not wait for the answer: the daemon handles calls in order.
+// onAnswer then gets the error of the hello, or nil, when the answer comes.
 func (c *Conn) SayHello(ctx context.Context, d fmt.Stringer, params any, first bool, onAnswer func(error)) error {
 	hello, err := c.rpc.StartCall(c.options.Methods.Hello, params)
 	if err != nil {

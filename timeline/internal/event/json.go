@@ -189,7 +189,8 @@ func (e Event) toJSON() eventJSON {
 	return w.withFields(kind, e.Body)
 }
 
-// withFields returns the event with the fields of a body. It allocates, which a Text does without.
+// withFields returns the event with the fields of a body. It allocates memory, which is not
+// necessary for a Text.
 func (j eventJSON) withFields(kind *eventKind, body Body) eventJSON {
 	kind.visit(body, jsonFields{reflect.ValueOf(&j).Elem(), true})
 	return j

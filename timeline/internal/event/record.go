@@ -39,8 +39,8 @@ type BlobLocation struct {
 const markInline = -1
 
 // AppendRecord appends the record of an event to buf. It does not repeat data that is already in the
-// file, and returns where the event's data is. offset is that of the record in the file, and
-// lastStructural that of the newest structural record before it.
+// file, and returns where the event's data is. offset is the position of the record in the file.
+// lastStructural is the position of the newest structural record before it.
 func AppendRecord(buf []byte, e Event, offset, lastStructural int64, blobs map[Digest]FileRange) ([]byte, []BlobLocation) {
 	start := len(buf)
 	c := codec{buf: append(buf, 0, 0, 0, 0), writing: true, blobs: blobs, base: offset - int64(start)}
