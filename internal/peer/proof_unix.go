@@ -195,7 +195,7 @@ func requestProof(conn net.Conn, address string, keys Keys) error {
 func verifyProof(line []byte, nonce, address string, keys Keys) error {
 	var a answer
 	if json.Unmarshal(line, &a) != nil {
-		return errors.New("it answers with something else")
+		return errors.New("its answer is not a proof")
 	}
 	if !a.OK {
 		return fmt.Errorf("it answers %.200q", a.Error)
@@ -213,7 +213,7 @@ func verifyProof(line []byte, nonce, address string, keys Keys) error {
 	case p.Address != address:
 		return fmt.Errorf("it is your daemon at %s, which is another address", p.Address)
 	case p.Client != ownProcessName():
-		return errors.New("your daemon sees another process than this one: a program in between has passed on the question, or this is a container whose processes the daemon cannot see; use --via there")
+		return errors.New("your daemon sees another process than this one: a program in between has forwarded the question, or this is a container whose processes the daemon cannot see; use --via there")
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func ownerOnlyAttributes(flags string) (*windows.SecurityAttributes, error) {
 func currentUser() (string, error) {
 	user, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
-		return "", fmt.Errorf("cannot tell who the user is: %w", err)
+		return "", fmt.Errorf("cannot determine the user of this process: %w", err)
 	}
 	return user.User.Sid.String(), nil
 }
@@ -122,7 +122,7 @@ func Check(path string) error {
 	}
 	owner, list, err := readACL(path)
 	if err != nil {
-		return fmt.Errorf("cannot tell who has rights to %s: %w", path, err)
+		return fmt.Errorf("cannot determine who has rights to %s: %w", path, err)
 	}
 	if !isTrusted(owner, user) {
 		return fmt.Errorf("%s belongs to %s, who can get any right to it: remove it", path, accountName(owner))
@@ -151,7 +151,7 @@ func Check(path string) error {
 // accountName returns the name of an account.
 func accountName(who string) string {
 	if who == "" {
-		return "an account that this program cannot tell"
+		return "an unknown account"
 	}
 	if sid, err := windows.StringToSid(who); err == nil {
 		if account, domain, _, err := sid.LookupAccount(""); err == nil {
