@@ -59,7 +59,7 @@ func TestMemoryAccounting(t *testing.T) {
 		s.RunCode(t, sysVCode+"fill(10, 'shmget', PRIVATE, 8 << 20, 0o600)[0]").WantTranscript(t, "10\n")
 	})
 
-	// The limit on files bounds what cannot be counted, and the first reply reports that.
+	// The limit on open files bounds memory that cannot be counted, and the first reply reports that.
 	t.Run("reports in the first reply what is not counted", func(t *testing.T) {
 		withAndWithoutSandbox(t, func(t *testing.T, box *sandbox.Policy) {
 			firstReply := func(l workers.Limits) (*sessionkit.TestSession, string) {
