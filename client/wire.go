@@ -396,7 +396,7 @@ type Attachment struct {
 // DetachParams end another connection.
 type DetachParams struct {
 	Client string `json:"client"`
-	Author string `json:"author,omitempty"` // the author who ends it, which the other client is told
+	Author string `json:"author,omitempty"` // the author who ends it; the other client gets this name
 }
 
 // SubscribeParams watch a session from a cursor; 0 is its beginning. With ChangesOnly, they

@@ -28,7 +28,7 @@ func TestSmallMechanisms(t *testing.T) {
 	}
 	used := make(map[string]bool)
 	for _, p := range tr.pkgs {
-		if isTestCode(p.name) || p.name == "release" { // release is a module of its own
+		if isTestCode(p.name) || p.name == "release" { // release is a separate module
 			continue
 		}
 		for _, f := range p.files {

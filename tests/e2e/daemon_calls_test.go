@@ -21,7 +21,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// newDaemonHome returns a home with a socket of its own.
+// newDaemonHome returns a home with its own socket.
 func newDaemonHome(t *testing.T) home {
 	t.Helper()
 	h := newHome(t)

@@ -38,7 +38,7 @@ func newLoginDir(t *testing.T) (dir, variable string) {
 	return dir, "XDG_RUNTIME_DIR=" + dir
 }
 
-// newLogin returns a login without a daemon in its directory. Without a directory of its own it
+// newLogin returns a login without a daemon in its directory. Without its own directory it
 // would use /run/user/UID, where a daemon of the user who runs the tests may listen.
 func newLogin(t *testing.T, h home) home {
 	t.Helper()
@@ -115,7 +115,7 @@ func TestFindDaemon(t *testing.T) {
 			wantResult(t, login.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
 		}
 		if _, socket := readRegistryEntry(t, h.stateDir()); strings.HasPrefix(socket, dir) {
-			t.Errorf("the daemon is said to be at %s", socket)
+			t.Errorf("the reported socket of the daemon is %s", socket)
 		}
 	})
 

@@ -60,7 +60,7 @@ func TestRecover(t *testing.T) {
 			t.Errorf("the next one: %v", r)
 		}
 		if r := h.runRepl(t, "", "exec", "work", "-e", "1"); r.stderr != "" {
-			t.Errorf("it is said once: %v", r)
+			t.Errorf("the second time it is reported again: %v", r)
 		}
 		if r := h.runRepl(t, "", "events", "work"); !strings.Contains(r.stdout, "repl recover work") {
 			t.Errorf("attach reports it: %v", r)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A bareRemote is a remote that has nothing of ours but a home: no program is on PATH.
+// A bareRemote is a remote with an empty home: the program is not on PATH.
 type bareRemote struct {
 	home   string
 	socket string
@@ -65,7 +65,7 @@ func TestRemoteInstall(t *testing.T) {
 			t.Errorf("the second time: %v", r)
 		}
 		far.stopDaemon(t, h, "--via", far.via)
-		if err := os.Remove(there[0]); err != nil { // as somebody would who clears caches
+		if err := os.Remove(there[0]); err != nil { // as a user does who clears caches
 			t.Fatal(err)
 		}
 		if r := run("exec", "main", "-e", "6 * 7"); r.status != 0 || r.stdout != "42\n" || !strings.Contains(r.stderr, "installing repl at ") {

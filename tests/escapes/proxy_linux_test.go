@@ -96,7 +96,7 @@ def tunnel(place): # what a server says that is reached by CONNECT
     with socket.create_connection(("198.18.0.1", 1080)) as s:
         s.sendall(b"CONNECT " + place.encode() + b" HTTP/1.1\r\n\r\n")
         return s.makefile("rb").read().decode().partition("\r\n\r\n")[2]
-def socks(url): # a page that is reached by SOCKS5, whose proxy is told the name
+def socks(url): # fetches a page by SOCKS5; the proxy gets the host name
     host = url.split("/")[2].partition(":")
     with socket.create_connection(("198.18.0.1", 1080)) as s:
         f = s.makefile("rb")

@@ -193,8 +193,8 @@ func TestTurn(t *testing.T) {
 		m.runSteps(t, r, []turnStep{{"after a reset", "true", none, "False False"}})
 	})
 
-	// Variables and files of their own tell interpreters where packages are. Those of an
-	// environment in the workspace do not count.
+	// Variables and files say where an interpreter finds packages. Those of an environment in the
+	// workspace do not count.
 	t.Run("shows what the interpreter names", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)

@@ -105,7 +105,7 @@ for _ in range(4000):
 		})
 	})
 
-	// A program that raises no error of its own is killed, and the reply says so.
+	// A program that does not raise an error itself is killed, and the reply reports it.
 	t.Run("kills a child beyond the limit and reports it", func(t *testing.T) {
 		s := openPython(t, nil, workers.Limits{Memory: memoryLimit})
 		child := "import mmap\nm = mmap.mmap(-1, 900 << 20)\nfor i in range(0, len(m), 4096): m[i] = 1"

@@ -217,7 +217,7 @@ class _DetachParams(TypedDict):
 class DetachParams(_DetachParams, total=False):
     """DetachParams end another connection."""
 
-    author: str  # the author who ends it, which the other client is told
+    author: str  # the author who ends it; the other client gets this name
 
 
 class _EndParams(TypedDict):

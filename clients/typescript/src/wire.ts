@@ -179,7 +179,7 @@ export interface Destinations {
 /** DetachParams end another connection. */
 export interface DetachParams {
   client: string;
-  /** the author who ends it, which the other client is told */
+  /** the author who ends it; the other client gets this name */
   author?: string;
 }
 

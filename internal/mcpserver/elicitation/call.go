@@ -17,7 +17,7 @@ type Asker struct {
 	Pages       browserprompt.Pages
 	Lifetime    context.Context // no question outlives it
 	HasBrowser  bool            // the user probably has a browser on this machine
-	DeniesInput bool            // every read of standard input gets end of file, and nobody is asked
+	DeniesInput bool            // every read of standard input gets end of file, and the user is not asked
 }
 
 // An AskingCall is a call about a session, with what it takes to ask the user in its name.
