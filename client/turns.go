@@ -58,7 +58,7 @@ type pendingTurn struct {
 	once    sync.Once
 }
 
-// A waitingCall holds those parameters of a call that say how it waits for the turn that it starts.
+// A waitingCall holds the parameters of a call that say how it waits for its turn.
 type waitingCall struct {
 	after, readCursor timeline.Seq
 	waitMS            int64

@@ -179,7 +179,7 @@ type ResizeParams struct {
 	Cols    int    `json:"cols"`
 }
 
-// EndParams name the session to close, or whose worker to end.
+// EndParams name the session to close or to reset.
 type EndParams struct {
 	Session string `json:"session"`
 	Request string `json:"request,omitempty"` // as in StartParams
@@ -426,8 +426,8 @@ type SubscriptionParams struct {
 	Subscription string `json:"subscription"`
 }
 
-// A Snapshot contains what happened before a subscription started. A large one comes in parts,
-// of which the last has More false.
+// A Snapshot contains what happened before a subscription started. A large snapshot comes in parts;
+// the last one has More false.
 type Snapshot struct {
 	Subscription string           `json:"subscription"`
 	Session      session.Info     `json:"session"`

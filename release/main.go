@@ -3,7 +3,7 @@
 //	go run -C release . --version v1.2.3 --out dist
 //
 // It publishes nothing. The same commit and the same Go version produce the same bytes, in any
-// directory: every time is that of the commit, and every list is sorted.
+// directory: every time stamp is the time of the commit, and every list is sorted.
 package main
 
 import (

@@ -101,8 +101,8 @@ func (c *CommandDialer) DisplayName() string {
 // Dial runs the command and waits for the greeting. The connection is a [*CommandConn]. If the
 // remote program is missing, InstallProgram is called, once. An error is of
 // [session.KindUnreachable], or of the kind in the greeting: its cause is a [*CommandError], a
-// [*RefusedError] or what else went wrong, and nil if another attempt would not help. When ctx
-// ends, so does the command.
+// [*RefusedError] or another error, and nil if another attempt would not help. When ctx ends, so
+// does the command.
 func (c *CommandDialer) Dial(ctx context.Context) (net.Conn, error) {
 	for {
 		conn, err := c.dialWithInstall(ctx)
@@ -210,7 +210,7 @@ func (c *CommandDialer) greetingContext(ctx context.Context, wait time.Duration)
 	return ctx, func() { cancel(nil) }
 }
 
-// PendingPrompt says what the connection attempt waits for; "" if that is the remote end.
+// PendingPrompt describes the prompt for which the connection attempt waits; "" without a prompt.
 func (c *CommandDialer) PendingPrompt() string {
 	if c.LastPrompt == nil || time.Since(c.LastPrompt()) > time.Second {
 		return ""

@@ -447,7 +447,7 @@ func (c *Conn) write() {
 // maxWriteBytes bounds one write to the stream, in bytes.
 const maxWriteBytes = 64 << 10
 
-// writeLine writes one line. It fails if the other side reads nothing more of it within
+// writeLine writes one line. It fails if the other side reads no further part of the line within
 // StallTimeout.
 func (c *Conn) writeLine(line []byte) error {
 	LogLine(c.log.Load(), "line sent", line)

@@ -291,7 +291,8 @@ func (sc *sessionCall) outageNotice() string {
 	return fmt.Sprintf("the connection to %s was down for %s", sc.session.Link.RemoteName(), formatSeconds(down))
 }
 
-// replyUnreachable replies that the session cannot be reached, and what is known about the input.
+// replyUnreachable replies that the session cannot be reached, and whether the input is known to
+// run.
 func (sc *sessionCall) replyUnreachable(err error) *mcp.CallToolResult {
 	text := err.Error() // says how long it has not answered
 	if since, down := sc.session.Link.DownSince(); down {

@@ -130,7 +130,7 @@ func decodeNameHeader(h http.Header) {
 	}
 }
 
-// eventStream is the media type of an event stream, and jsonType that of a single message.
+// eventStream is the media type of an event stream. jsonType is the media type of a single message.
 const (
 	eventStream = "text/event-stream"
 	jsonType    = "application/json"

@@ -589,7 +589,8 @@ func paramTypeError(m *jsonrpc2.Message) string {
 }
 
 // fixEmptyLists replaces empty arrays in params with empty objects where the protocol expects
-// objects. PHP does not distinguish the two, so clients written in it send either.
+// objects. PHP does not distinguish empty arrays from empty objects, so clients written in PHP send
+// either.
 func fixEmptyLists(params json.RawMessage) json.RawMessage {
 	return fixEmptyListsIn(params, "arguments", "_meta", "capabilities")
 }

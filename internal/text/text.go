@@ -1,4 +1,4 @@
-// Package text formats what people read: shortened text, quoted names, sizes, durations and counts.
+// Package text formats text for users: shortened text, quoted names, sizes, durations and counts.
 // It also measures how similar two names are, and compiles patterns on their first use. It starts
 // no goroutines.
 package text
@@ -21,7 +21,7 @@ func Shorten(s string, max int) string {
 	return string([]rune(s)[:max]) + "…"
 }
 
-// Fit returns s in at most max characters, of which the last is "…" if something is left out.
+// Fit returns s in at most max characters; the last one is "…" if something is left out.
 func Fit(s string, max int) string {
 	if utf8.RuneCountInString(s) <= max {
 		return s

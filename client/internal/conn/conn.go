@@ -50,7 +50,8 @@ const (
 	maxEarlySubscriptions = 64
 )
 
-// Methods names what a connection itself calls, and what it hands to subscriptions.
+// Methods names the methods that a connection itself calls, and the notifications that it passes to
+// subscriptions.
 type Methods struct {
 	Info          string   // describes the daemon: the first call if there is no hello, and the probe of a silent daemon
 	Ping          string   // has no effect: sent to show that this side is alive
@@ -136,7 +137,7 @@ func (c *Conn) Close() error {
 // Done is closed when the connection has ended, whichever side ended it.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Ending is closed when the connection is about to end, before what is left is handled.
+// Ending is closed when the connection is about to end, before the remaining messages are handled.
 func (c *Conn) Ending() <-chan struct{} { return c.rpc.Context().Done() }
 
 // IsOpen reports whether the connection is not known to have ended.

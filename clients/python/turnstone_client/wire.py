@@ -225,7 +225,7 @@ class _EndParams(TypedDict):
 
 
 class EndParams(_EndParams, total=False):
-    """EndParams name the session to close, or whose worker to end."""
+    """EndParams name the session to close or to reset."""
 
     request: str  # as in StartParams
 
@@ -381,7 +381,7 @@ class _Form(TypedDict):
 
 
 class Form(_Form, total=False):
-    """A Form is what an MCP server asks of the user while code calls one of its tools. The form is part of an input request of kind timeline.InputKindForm. Answer takes a FormAnswer as JSON. Only the user may give it: a program must never fill in a form on its own, or because a model wants it."""
+    """A Form is a question of an MCP server for the user while code calls one of its tools. The form is part of an input request of kind timeline.InputKindForm. Answer takes a FormAnswer as JSON. Only the user may give it: a program must never fill in a form on its own, or because a model wants it."""
 
     schema: Any  # Schema is a JSON Schema of an object whose properties are strings, numbers, booleans, and lists of choices. See Fields.
     url: str  # URL, if set, is the address that the user is asked to open. Then there is no Schema, and to accept means that the user agrees to open it.
@@ -822,7 +822,7 @@ class _Snapshot(TypedDict):
 
 
 class Snapshot(_Snapshot, total=False):
-    """A Snapshot contains what happened before a subscription started. A large one comes in parts, of which the last has More false."""
+    """A Snapshot contains what happened before a subscription started. A large snapshot comes in parts; the last one has More false."""
 
     more: bool
 

@@ -183,7 +183,7 @@ export interface DetachParams {
   author?: string;
 }
 
-/** EndParams name the session to close, or whose worker to end. */
+/** EndParams name the session to close or to reset. */
 export interface EndParams {
   session: string;
   /** as in StartParams */
@@ -322,7 +322,7 @@ export interface FilesParams {
   crashed?: string;
 }
 
-/** A Form is what an MCP server asks of the user while code calls one of its tools. The form is part of an input request of kind timeline.InputKindForm. Answer takes a FormAnswer as JSON. Only the user may give it: a program must never fill in a form on its own, or because a model wants it. */
+/** A Form is a question of an MCP server for the user while code calls one of its tools. The form is part of an input request of kind timeline.InputKindForm. Answer takes a FormAnswer as JSON. Only the user may give it: a program must never fill in a form on its own, or because a model wants it. */
 export interface Form {
   /** the server that asks */
   server: string;
@@ -719,7 +719,7 @@ export interface SessionList {
   sessions: Session[];
 }
 
-/** A Snapshot contains what happened before a subscription started. A large one comes in parts, of which the last has More false. */
+/** A Snapshot contains what happened before a subscription started. A large snapshot comes in parts; the last one has More false. */
 export interface Snapshot {
   subscription: string;
   session: Session;

@@ -39,8 +39,8 @@ type SingleDaemon struct {
 	Close    func() // closes the connection and everything that supports it
 }
 
-// DaemonChoices are what the user chose for the sessions of a SingleDaemon, and what only a command
-// knows about it.
+// DaemonChoices holds the choices of the user for the sessions of a SingleDaemon, and facts that
+// only a command knows.
 type DaemonChoices interface {
 	// IsLanguage reports whether a name is the name of a language.
 	IsLanguage(name string) bool
@@ -55,8 +55,8 @@ type DaemonChoices interface {
 	// MissingPackages returns the packages that the client requires and an existing session lacks.
 	MissingPackages(has []string) ([]string, error)
 
-	// AddCommands adds the commands for a user and, if the daemon is on another machine, what
-	// replaces its files.
+	// AddCommands adds the commands for a user and, if the daemon is on another machine, the
+	// replacements of its files.
 	AddCommands(h *SessionHandle, name string, now session.Info)
 }
 

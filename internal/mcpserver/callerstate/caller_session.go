@@ -61,7 +61,7 @@ type CallerSession struct {
 	turnOrder
 }
 
-// A readPosition says what a caller has seen of a session: everything up to the cursor.
+// A readPosition says how far a caller has read a session: everything up to the cursor.
 type readPosition struct {
 	cursor         timeline.Seq          // guarded by mu; the caller knows all events up to it
 	shownRequestID timeline.Seq          // guarded by mu; the last input request that the caller was shown; 0 without one

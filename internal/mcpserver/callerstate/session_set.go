@@ -36,7 +36,7 @@ type SessionSet struct {
 // name learns that its session is new, but not that the old one ended.
 const maxEndedNames = 256
 
-// A SessionSetConfig says what sessions a caller may have.
+// A SessionSetConfig says which sessions a caller may have.
 type SessionSetConfig struct {
 	Backend     backend.Backend
 	Specs       map[string]func(dir string) workers.Spec // by language

@@ -23,7 +23,7 @@ type turn[C comparable] struct {
 	call   C
 	number uint64
 
-	// Both fields are those of an owner.
+	// Only an owner uses these two fields.
 	refusesQueued bool   // an input queued behind it was refused
 	sparedFrom    uint64 // its outcome does not affect calls from this number on; 0 affects all
 }

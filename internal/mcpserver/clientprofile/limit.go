@@ -41,7 +41,7 @@ func (l SandboxLimit) Intersect(s *sandbox.Policy) (policy *sandbox.Policy, narr
 	return s.Intersect(l.sandbox, l.dir)
 }
 
-// Narrow returns what the limit leaves of a sandbox.
+// Narrow returns the sandbox narrowed to the limit.
 func (l SandboxLimit) Narrow(s *sandbox.Policy) *sandbox.Policy {
 	policy, _ := l.Intersect(s)
 	return policy

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Install adds kernels to those of the user, until the test ends. kernels has the text of each
-// kernel.json by the name of its kernel.
+// Install adds kernels to the kernels of the user, until the test ends. kernels maps the name of
+// each kernel to the text of its kernel.json.
 func Install(t *testing.T, kernels map[string]string) {
 	t.Helper()
 	data := t.TempDir()

@@ -84,7 +84,8 @@ func addressFamily(p netip.Prefix) byte {
 	return unix.AF_INET6
 }
 
-// linkHeader is the header of a message about a device, which also sets these flags of it.
+// linkHeader is the header of a message about a device. The message also sets these flags of the
+// device.
 func linkHeader(index, flags uint32) []byte {
 	b := make([]byte, unix.SizeofIfInfomsg)
 	binary.NativeEndian.PutUint32(b[4:], index)

@@ -227,7 +227,7 @@ func (j eventJSON) readFields(kind *eventKind) Body {
 	return kind.visit(nil, jsonFields{reflect.ValueOf(&j).Elem(), false})
 }
 
-// jsonFields copies the fields of a body to or from those of an eventJSON with the same name. It is
+// jsonFields copies fields between a body and the fields of an eventJSON with the same names. It is
 // the fieldVisitor of JSON.
 type jsonFields struct {
 	event   reflect.Value // of an eventJSON

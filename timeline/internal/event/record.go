@@ -26,8 +26,7 @@ import (
 //	texts with their length before them; data of a display with minBlobBytes or more
 //	has its digest before it, and the second time only its offset in the file
 //
-// The file has no version. Only the process that wrote it reads it, and ReadFile, whose caller
-// knows the writer.
+// The file has no version. Only its writer reads it, and ReadFile, whose caller knows the writer.
 
 // A BlobLocation says where data is in the events file.
 type BlobLocation struct {
