@@ -95,7 +95,7 @@ func TestFindDaemon(t *testing.T) {
 		}
 	})
 
-	// The directory cannot be made again before the next login, which gets another one.
+	// The directory cannot be recreated before the next login, which gets another one.
 	t.Run("a daemon moves when its directory is gone for good", func(t *testing.T) {
 		t.Parallel()
 		h := newFindHome(t)
@@ -139,7 +139,7 @@ func TestFindDaemon(t *testing.T) {
 		}
 	})
 
-	// A daemon that does not react right now is not taken for dead.
+	// A daemon that does not react at the moment does not count as dead.
 	t.Run("an unreachable daemon is named and not replaced", func(t *testing.T) {
 		t.Parallel()
 		h := newFindHome(t)

@@ -149,7 +149,7 @@ func TestServe(t *testing.T) {
 		readUntil(t, errs, "previous daemon crashed; run repl recover to see its sessions")
 	})
 
-	// A lock or a pipe of the caller must not live as long as the daemon does.
+	// The daemon must not keep a lock or a pipe of the caller open.
 	t.Run("detached keeps no files of its caller open", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)

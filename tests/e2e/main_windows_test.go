@@ -17,8 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 )
 
-// interruptEnv turns this program into one that types Ctrl-C at the console of the process with
-// that number.
+// interruptEnv makes this program type Ctrl-C at the console of the process with that number.
 const interruptEnv = "E2E_INTERRUPT"
 
 func TestMain(m *testing.M) {

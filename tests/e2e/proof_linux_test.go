@@ -22,7 +22,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// An impostor listens in place of a daemon, and records what it is sent.
+// An impostor listens in place of a daemon, and records the bytes that it receives.
 type impostor struct {
 	t      *testing.T
 	socket string

@@ -15,7 +15,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
-// waitSaved waits until a file contains what a session was given: files lag a little.
+// waitSaved waits until a file contains the input of a session, because files are written a little
+// later.
 func (h home) waitSaved(t *testing.T, text string) {
 	t.Helper()
 	wait.Until(t, fmt.Sprintf("a file has %q", text), func() (kept bool) {

@@ -415,8 +415,8 @@ for name in '.git/config.checked-by-turnstone', 'HEAD':
 		}
 	})
 
-	// Settings of one work tree add to those of its repository, even if the session added the work
-	// tree.
+	// Settings of a work tree are added to the settings of its repository, even if the session
+	// added the work tree.
 	t.Run("lets those of a work tree add no servers", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)

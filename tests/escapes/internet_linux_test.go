@@ -216,7 +216,7 @@ func (i *testInternet) openAskingSession(t *testing.T) *sessionkit.TestSession {
 	return i.openWith(t, true, nil)
 }
 
-// List and Keep make n the store of saved grants.
+// List and Keep implement the store of saved grants.
 func (i *testInternet) List(string) ([]session.Grant, error) { return i.savedGrants, nil }
 
 func (i *testInternet) Add(_ string, g session.Grant) error {

@@ -31,7 +31,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// newInternetWithoutNamespaces is newInternet in a process that cannot make user namespaces, so
+// newInternetWithoutNamespaces is newInternet in a process that cannot create user namespaces, so
 // that Landlock is used.
 func newInternetWithoutNamespaces(t *testing.T) *testInternet {
 	t.Helper()

@@ -349,8 +349,8 @@ def sees(*names): return [readable(n)[:15] for n in names]
 func TestTurnCopies(t *testing.T) {
 	t.Parallel()
 
-	// A copy of a cache or library is of the directory that exists now, with what the session has
-	// written.
+	// A copy of a cache or library is a copy of the current directory, with the files that the
+	// session has written.
 	t.Run("are of the directory that is there now", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
