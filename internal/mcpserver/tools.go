@@ -55,7 +55,7 @@ func (s *server) addTools(to *mcp.Server) {
 					return result, nil
 				}
 			}
-			return nil, errors.New("the call was given up") // the SDK sends it to no client
+			return nil, errors.New("the client has given up the call") // the SDK sends it to no client
 		})
 	}
 

@@ -213,7 +213,7 @@ func verifyProof(line []byte, nonce, address string, keys Keys) error {
 	case p.Address != address:
 		return fmt.Errorf("it is your daemon at %s, which is another address", p.Address)
 	case p.Client != ownProcessName():
-		return errors.New("your daemon sees another process than this one: a program in between has forwarded the question, or this is a container whose processes the daemon cannot see; use --via there")
+		return errors.New("your daemon sees a different process than this one: a program in between has forwarded the question, or this is a container whose processes the daemon cannot see; use --via there")
 	}
 	return nil
 }

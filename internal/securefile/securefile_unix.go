@@ -42,5 +42,5 @@ func Check(path string) error {
 	if i.IsDir() {
 		mode = 0o700
 	}
-	return fmt.Errorf("others have rights to %s: take them away (chmod %o %s)", path, mode, filepath.Clean(path))
+	return fmt.Errorf("other users have access to %s; run chmod %o %s", path, mode, filepath.Clean(path))
 }

@@ -125,7 +125,7 @@ func Check(path string) error {
 		return fmt.Errorf("cannot determine who has rights to %s: %w", path, err)
 	}
 	if !isTrusted(owner, user) {
-		return fmt.Errorf("%s belongs to %s, who can get any right to it: remove it", path, accountName(owner))
+		return fmt.Errorf("%s belongs to %s, who can change its permissions; remove it", path, accountName(owner))
 	}
 	found := otherAccounts(list, user)
 	if len(found) == 0 {
@@ -144,7 +144,7 @@ func Check(path string) error {
 	if remove != "" {
 		remove = " /remove:g" + remove
 	}
-	return fmt.Errorf(`others have rights to %s: take them away from %s (icacls "%s" /inheritance:r /grant:r "*%s:%s"%s)`,
+	return fmt.Errorf(`others have rights to %s; remove those from %s (icacls "%s" /inheritance:r /grant:r "*%s:%s"%s)`,
 		path, strings.Join(names, " and "), filepath.Clean(path), user, grant, remove)
 }
 

@@ -179,8 +179,8 @@ func (c *Conn) AwaitEnd(ctx context.Context) {
 
 // ---- calls
 
-// Call calls a method. When ctx ends, the daemon cancels the call. A stuck daemon is given up
-// within a time limit.
+// Call calls a method. When ctx ends, the daemon cancels the call. If the daemon is stuck, Call gives
+// up within a time limit.
 func (c *Conn) Call(ctx context.Context, method string, params, result any) error {
 	raw, err := c.rpc.Call(ctx, method, params)
 	if err = callError(err); err != nil || result == nil {
@@ -196,7 +196,7 @@ func callError(err error) error {
 		_ = json.Unmarshal(refused.Data, &e) // on failure the message still says what happened
 		e.Message = refused.Message
 		if e.Kind == session.KindUnknownMethod {
-			e.Message += ": the daemon is older than this program, and goes on until it is ended (repl daemon stop)"
+			e.Message += ": the daemon is older than this program; end it with repl daemon stop"
 		}
 		return &e
 	}

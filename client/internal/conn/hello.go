@@ -35,7 +35,7 @@ func (c *Conn) checkProtocol(g *DaemonGreeting, d fmt.Stringer) error {
 		return nil
 	}
 	return &session.Error{Kind: session.KindProtocol, Message: fmt.Sprintf(
-		"the daemon at %s is version %s and speaks protocol %d; this program speaks %d: end it with repl daemon drain, and start the one that belongs to this program", d, g.Version, g.Protocol, c.options.Protocol)}
+		"the daemon at %s is version %s and speaks protocol %d; this program speaks %d: end it with repl daemon drain, and start the daemon of this program", d, g.Version, g.Protocol, c.options.Protocol)}
 }
 
 // SayHello sends the hello with these params, as the first call. If a greeting has identified the

@@ -53,7 +53,7 @@ class Proof:
         if address != self._address:
             return "it is your daemon at %s, which is another address" % address
         if client != _own_name():
-            return "your daemon sees another process than this one: a program in between forwarded the challenge, or this is a container whose processes the daemon cannot see"
+            return "your daemon sees a different process than this one: a program in between forwarded the challenge, or this is a container whose processes the daemon cannot see"
         return ""
 
 

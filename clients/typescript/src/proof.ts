@@ -43,7 +43,7 @@ export class Proof {
     const given = Buffer.from(mac);
     if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return "it does not have your key; if it is yours, it has another XDG_STATE_HOME than this program";
     if (address !== this.address) return `it is your daemon at ${address}, which is another address`;
-    if (client !== ownName()) return "your daemon sees another process than this one: a program in between forwarded the challenge, or this is a container whose processes the daemon cannot see";
+    if (client !== ownName()) return "your daemon sees a different process than this one: a program in between forwarded the challenge, or this is a container whose processes the daemon cannot see";
     return "";
   }
 }
