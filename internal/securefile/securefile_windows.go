@@ -144,7 +144,7 @@ func Check(path string) error {
 	if remove != "" {
 		remove = " /remove:g" + remove
 	}
-	return fmt.Errorf(`others have rights to %s; remove those from %s (icacls "%s" /inheritance:r /grant:r "*%s:%s"%s)`,
+	return fmt.Errorf(`others have rights to %s; revoke them from %s (icacls "%s" /inheritance:r /grant:r "*%s:%s"%s)`,
 		path, strings.Join(names, " and "), filepath.Clean(path), user, grant, remove)
 }
 
