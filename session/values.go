@@ -30,7 +30,7 @@ type Info struct {
 	ExecutableSource  string        `json:"executable_source,omitempty"`  // how Executable was chosen
 	Notice            string        `json:"notice,omitempty"`             // a warning about that choice; see workers.Spec
 	Dir               string        `json:"dir,omitempty"`                // the working directory of its workers
-	Sandbox           string        `json:"sandbox,omitempty"`            // what confines it; "" when nothing does
+	Sandbox           string        `json:"sandbox,omitempty"`            // its sandbox; "" when it has none
 	AcceptedMechanism string        `json:"accepted_mechanism,omitempty"` // the mechanism that its user accepted in place of namespaces, if its worker uses it
 	Grants            []Grant       `json:"granted,omitempty"`            // access that users granted in addition; see Session.Allow
 	Limits            string        `json:"limits,omitempty"`             // the limits as text; "" when there are none
@@ -45,7 +45,7 @@ type Info struct {
 	Continuation string `json:"continuation,omitempty"`
 }
 
-// Confinement describes in a few words what confines the session: "full" when nothing does.
+// Confinement describes the sandbox of the session in a few words: "full" when it has none.
 func (i Info) Confinement() string {
 	switch {
 	case i.Sandbox == "":

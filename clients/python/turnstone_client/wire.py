@@ -782,7 +782,7 @@ class Session(_Session, total=False):
     executable_source: str  # how Executable was chosen
     notice: str  # a warning about that choice; see workers.Spec
     dir: str  # the working directory of its workers
-    sandbox: str  # what confines it; "" when nothing does
+    sandbox: str  # its sandbox; "" when it has none
     accepted_mechanism: str  # the mechanism that its user accepted in place of namespaces, if its worker uses it
     granted: List["Grant"]  # access that users granted in addition; see Session.Allow
     limits: str  # the limits as text; "" when there are none

@@ -678,7 +678,7 @@ export interface Session {
   notice?: string;
   /** the working directory of its workers */
   dir?: string;
-  /** what confines it; "" when nothing does */
+  /** its sandbox; "" when it has none */
   sandbox?: string;
   /** the mechanism that its user accepted in place of namespaces, if its worker uses it */
   accepted_mechanism?: string;

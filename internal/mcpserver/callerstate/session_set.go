@@ -41,7 +41,7 @@ type SessionSetConfig struct {
 	Backend     backend.Backend
 	Specs       map[string]func(dir string) workers.Spec // by language
 	Sandbox     *sandbox.Policy                          // of the specs
-	CanConfine  bool                                     // sessions can be confined as a client may ask
+	CanConfine  bool                                     // this system supports sandboxes, which a client may require
 	Packages    []string                                 // that every spec prepares, as named to the model
 	Dir         string                                   // working directory, whatever the client says; may be ""
 	DefaultLang string                                   // the language of calls that name none; may be ""

@@ -14,7 +14,7 @@ type SandboxLimit struct {
 }
 
 // LimitFor returns the limit for a session that works in dir, without links, and would otherwise
-// have the sandbox ours. canConfine means that sessions can be confined on this system.
+// have the sandbox ours. canConfine means that this system supports sandboxes.
 func (s *CodexState) LimitFor(dir string, ours *sandbox.Policy, canConfine bool) SandboxLimit {
 	l := SandboxLimit{dir: dir}
 	var unenforced []string
@@ -22,7 +22,7 @@ func (s *CodexState) LimitFor(dir string, ours *sandbox.Policy, canConfine bool)
 	_, narrows := l.Intersect(ours)
 	switch {
 	case narrows && !canConfine:
-		l.sandbox, l.Notices = nil, []string{"Codex confines its own commands, but sessions on this system cannot be confined"}
+		l.sandbox, l.Notices = nil, []string{"Codex runs its own commands in a sandbox, but sessions on this system cannot have one"}
 		return l
 	case narrows:
 		l.Notices = append(l.Notices, "the sandbox is limited to what Codex allows its own commands")
