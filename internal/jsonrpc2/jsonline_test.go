@@ -334,12 +334,12 @@ func TestKeepAlive(t *testing.T) {
 			c.mu.Unlock()
 			time.Sleep(time.Minute + 4*time.Second)
 			if c.Context().Err() != nil {
-				t.Error("it was dropped without having been asked")
+				t.Error("the connection was dropped without a ping")
 			}
 			time.Sleep(time.Second)
 			synctest.Wait()
 			if c.Context().Err() == nil {
-				t.Error("it is kept, and did not answer")
+				t.Error("the connection was kept without an answer")
 			}
 		})
 	})
@@ -362,17 +362,17 @@ func TestKeepAlive(t *testing.T) {
 			}
 			synctest.Wait()
 			if n := asked.Load(); n != 0 {
-				t.Errorf("it was asked %d times while it spoke", n)
+				t.Errorf("got %d pings while the other side was sending", n)
 			}
 			time.Sleep(time.Minute)
 			if n := asked.Load(); n < 10 || n > 12 || c.Context().Err() != nil {
-				t.Errorf("within a minute of silence it was asked %d times; %v", n, context.Cause(c.Context()))
+				t.Errorf("got %d pings within a minute of silence; %v", n, context.Cause(c.Context()))
 			}
 			release()
 			before := asked.Load()
 			time.Sleep(time.Hour)
 			if n := asked.Load() - before; n > 1 {
-				t.Errorf("it was asked %d times while nothing wanted it", n)
+				t.Errorf("got %d pings without a call or a keep-alive", n)
 			}
 		})
 	})

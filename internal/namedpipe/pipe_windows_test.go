@@ -102,7 +102,7 @@ func TestConn(t *testing.T) {
 			wg.Go(func() {
 				got := make([]byte, len(text))
 				if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, text) {
-					t.Errorf("what came is not what was written: %v", err)
+					t.Errorf("the received bytes differ from the written ones: %v", err)
 				}
 			})
 		}

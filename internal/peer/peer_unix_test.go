@@ -108,10 +108,10 @@ func TestKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := k.Load(); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("after it was removed: %v", err)
+			t.Errorf("after the key was removed: got %v", err)
 		}
 		if key, err := k.LoadOrCreate(); err != nil || string(key) == got[0] {
-			t.Errorf("it is recreated unchanged: %v", err)
+			t.Errorf("the new key is equal to the old one: %v", err)
 		}
 	})
 

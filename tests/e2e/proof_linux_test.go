@@ -427,7 +427,7 @@ func TestDaemonKey(t *testing.T) {
 		}
 		works(t)
 		if after, err := os.ReadFile(key); err != nil || bytes.Equal(before, after) {
-			t.Errorf("it is as before, or not there: %v", err)
+			t.Errorf("the key is unchanged or missing: %v", err)
 		}
 	})
 	t.Run("is shared with another daemon that has created it", func(t *testing.T) {

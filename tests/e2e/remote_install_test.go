@@ -58,7 +58,7 @@ func TestRemoteInstall(t *testing.T) {
 		r := run("remote", "install")
 		there := far.installedPrograms(t)
 		if r.status != 0 || len(there) != 1 || !strings.HasPrefix(r.stdout, there[0]+": repl ") || !strings.Contains(r.stderr, " MB to "+far.home+"/.cache/turnstone/bin\n") {
-			t.Fatalf("got %v, and there is %q", r, there)
+			t.Fatalf("got %v, and the installed programs %q", r, there)
 		}
 		wantResult(t, run("exec", "main", "-e", "6 * 7"), result{"42\n", newSessionNotice("main"), 0})
 		if r := run("remote", "install"); r.status != 0 || !strings.Contains(r.stderr, "already installed") || strings.Contains(r.stderr, "the daemon there is") {

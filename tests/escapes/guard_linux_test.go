@@ -181,7 +181,7 @@ for t in threads: t.join()
 print('wrote' if wrote else 'never wrote')
 `).OutputText(timeline.Stdout)
 		if output != "wrote\n" {
-			t.Errorf("got %q, want it to write what it is allowed to", output)
+			t.Errorf("got %q, want the allowed write to succeed", output)
 		}
 		if after := readText(config); after != before {
 			t.Errorf("the settings are %q, want %q", after, before)

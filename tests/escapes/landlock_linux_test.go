@@ -188,7 +188,7 @@ func TestLandlock_OnlyIfAccepted(t *testing.T) {
 	}
 	notices, err := sup.TrySandbox(t.Context(), newLandlockSandbox(m), m.work)
 	if err != nil || len(notices) < 2 || !strings.HasPrefix(notices[1], "confined by Landlock, which is weaker") {
-		t.Errorf("accepted: got %q, %v, want what it does not enforce", notices, err)
+		t.Errorf("accepted: got %q, %v, want a notice about missing enforcement", notices, err)
 	}
 	listed := newLandlockSandbox(m)
 	listed.Network, listed.Hosts = sandbox.NetworkList, []string{"example.org"}
@@ -205,7 +205,7 @@ func TestLandlock_OnlyIfAccepted(t *testing.T) {
 		t.Errorf("got %q, %q", got.AcceptedMechanism, got.Confinement())
 	}
 	if err := r.Session.Allow(t.Context(), session.Grant{Write: m.outside}); session.KindOf(err) != session.KindUnsupported {
-		t.Errorf("a grant: got %v, want that a running session cannot be changed", err)
+		t.Errorf("a grant: got %v, want an error about a running session", err)
 	}
 }
 
