@@ -70,7 +70,7 @@ func (sub *Subscription) setPosition(to streamPosition) (wanted bool) {
 	return sub.err == nil
 }
 
-// resubscribe continues the subscription on another connection, if its caller makes one.
+// resubscribe continues the subscription on another connection, if its caller can reconnect.
 func (sub *Subscription) resubscribe(ctx context.Context, why error) error {
 	sub.mu.Lock()
 	before := sub.position

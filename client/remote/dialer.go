@@ -245,8 +245,8 @@ func (c *CommandDialer) commandLine() (words []string, nonce string, err error) 
 	return append(append([]string(nil), c.Prefix...), ours...), nonce, nil
 }
 
-// StopPrompting makes the command neither prompt nor print at the terminal any more: the user
-// is in a session now.
+// StopPrompting stops the command from prompting and printing at the terminal, because the user is
+// now in a session.
 func (c *CommandDialer) StopPrompting() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -48,9 +48,9 @@ var ErrQuestionClosed = errors.New("browserprompt: the question is closed")
 
 var errClosed = errors.New("browserprompt: closed")
 
-// HasBrowser reports whether the user probably has a browser on this machine. If so, a secret can
-// be typed into our page, and the program that asked never gets it. getenv returns variables of
-// the user's environment, as os.Getenv does.
+// HasBrowser reports whether the user probably has a browser on this machine. If so, the user can
+// type a secret into a page, and the program that asked does not get it. getenv returns variables
+// of the user's environment, as os.Getenv does.
 func HasBrowser(getenv func(name string) string) bool {
 	return getenv("SSH_CONNECTION") == "" && hasScreen(getenv)
 }

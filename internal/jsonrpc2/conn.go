@@ -105,7 +105,7 @@ type Conn struct {
 	log          atomic.Pointer[slog.Logger] // nil logs nothing
 
 	mu             sync.Mutex
-	calls          map[string]chan answer // guarded by mu; our calls without an answer yet, by id
+	calls          map[string]chan answer // guarded by mu; calls of this side without an answer, by id
 	endedErr       *EndedError            // guarded by mu; why no more answers can come
 	probeSent      time.Time              // guarded by mu; when the probe was sent; zero after data has come
 	keepAliveHolds int                    // guarded by mu; the holds of AddKeepAlive

@@ -57,7 +57,7 @@ func (r Rendering) Text() string {
 	return b.String()
 }
 
-// Events makes events readable for a model. nil means all defaults.
+// Events renders events for a model. nil means all defaults.
 //
 // Text is shown as a terminal would finally show it: \r and \b are applied, colours and other
 // escape sequences are dropped, and bytes that are not text are shown as \xNN. Ten or more

@@ -223,7 +223,7 @@ func (cs *CallerSession) RequestIfShown(requestID timeline.Seq) *session.InputRe
 	return &w
 }
 
-// ExpectCode makes the next input code, because the input request that the caller knows is
+// ExpectCode makes the next input run as code, because the input request that the caller knows is
 // answered or given up.
 func (cs *CallerSession) ExpectCode() {
 	cs.mu.Lock()

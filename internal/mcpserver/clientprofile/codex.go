@@ -149,8 +149,8 @@ func (p *codexProfile) addFileRules(theirs *sandbox.Policy, cwd string) (unenfor
 	}
 	for _, path := range readOnly {
 		ours := slices.Contains(theirs.Writable, filepath.Dir(path)) && slices.Contains(sandbox.ProtectedNames(), filepath.Base(path))
-		// In a repository, our sandbox protects only the files that other programs execute, so
-		// that commits work.
+		// In a repository, the sandbox protects only the files that other programs execute, so that
+		// commits work.
 		if isInOne(path, theirs.Writable) && !ours && filepath.Base(path) != ".git" {
 			theirs.Protected = append(theirs.Protected, path)
 		}

@@ -19,7 +19,7 @@ const defaultReplyChars = 10_000
 type Profile struct {
 	namePrefix string // of its name, in lower case
 
-	// cutLimit is the length at which the client truncates the text of a result, without our hint
+	// cutLimit is the length at which the client truncates the text of a result, without a hint
 	// where the rest is. A reply stays a tenth below. 0 means that it truncates nothing.
 	cutLimit TextBudget
 

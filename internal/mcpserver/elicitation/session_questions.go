@@ -27,7 +27,7 @@ func NewSessionQuestions(leaveNotice func(text string)) *SessionQuestions {
 	return &SessionQuestions{waitToken: make(chan struct{}, 1), leaveNotice: leaveNotice}
 }
 
-// beginWait makes a call the one that waits for the user. It returns false if another call is.
+// beginWait lets a call wait for the user. It returns false if another call already waits.
 func (s *SessionQuestions) beginWait() bool {
 	select {
 	case s.waitToken <- struct{}{}:

@@ -83,7 +83,7 @@ func TempDir(t testing.TB) string {
 	return dir
 }
 
-// tempDirParent returns the directory in which TempDir makes directories.
+// tempDirParent returns the directory in which TempDir creates directories.
 func tempDirParent() (string, error) {
 	if RerunDir() != "" {
 		return RerunDir(), nil
