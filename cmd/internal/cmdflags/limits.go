@@ -22,7 +22,7 @@ func (l *LimitFlags) AddFlags(f *flag.FlagSet) {
 	f.IntVar(&l.Processes, "processes", 0, "`N` processes that the session may have, counting threads")
 	f.IntVar(&l.CPUs, "cpus", 0, "`N` processors that the session may use at a time")
 	f.IntVar(&l.Files, "open-files", 0, "`N` files that each process may have open")
-	f.Var((*cmdkit.ByteSize)(&l.Disk), "disk", "`SIZE` limit for /tmp and the copies of caches of a sandboxed session, and for each file that a session writes, such as 2G")
+	f.Var((*cmdkit.ByteSize)(&l.Disk), "disk", "`SIZE` limit for /tmp and the copies of caches of a sandboxed session, and for each file that it writes, such as 2G")
 	f.DurationVar(&l.Turn, "turn-timeout", 0, "`DURATION` interrupt an input that runs longer than this, such as 30m")
 }
 

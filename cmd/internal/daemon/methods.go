@@ -315,9 +315,9 @@ func (d *Daemon) saveReadCursor(e *openSession, c *clientState, author string, r
 	case read == 0:
 		return nil
 	case author == "":
-		return rpcserver.InvalidParams("author is required with read: it is the name of the reader")
+		return rpcserver.InvalidParams("read_cursor needs author, the name of the reader")
 	case read > last:
-		return rpcserver.InvalidParams("read is %d, and the last event is %d", read, last)
+		return rpcserver.InvalidParams("read_cursor is %d, and the last event is %d", read, last)
 	}
 	if err := e.checkReaderLimit(author, c); err != nil {
 		return err

@@ -100,20 +100,7 @@ func NewServeCommand(f *flag.FlagSet) cmdkit.Action {
 // serveDetached starts the daemon as a separate process, and returns once it serves.
 func serveDetached(ctx context.Context, s cmdkit.Streams, f *flag.FlagSet) (int, error) {
 	socket, log := f.Lookup("socket").Value.String(), f.Lookup("log").Value.String()
-	var more []string
-	var err error
-	f.Visit(func(one *flag.Flag) {
-		value := one.Value.String()
-		switch one.Name {
-		case "detach", "socket", "log":
-			return
-		case "session-dir", "warm-dir": // the daemon works in another directory
-			if value != "" && err == nil {
-				value, err = filepath.Abs(value)
-			}
-		}
-		more = append(more, "--"+one.Name+"="+value)
-	})
+	more, err := detachedArgs(f)
 	if err == nil {
 		socket, err = daemonlink.AbsoluteSocket(socket)
 	}
@@ -138,6 +125,29 @@ func serveDetached(ctx context.Context, s cmdkit.Streams, f *flag.FlagSet) (int,
 	}
 	fmt.Fprintf(s.Err, "repl: process %d serves at %s and outlives this terminal; its log is %s; stop it with repl daemon stop\n", i.PID, daemonlink.ActualSocket(i.PID, socket), log)
 	return cmdkit.StatusDone, nil
+}
+
+// detachedArgs returns the flags of the daemon's own command line. The daemon works in another
+// directory, so relative paths become absolute.
+func detachedArgs(f *flag.FlagSet) (args []string, err error) {
+	f.Visit(func(one *flag.Flag) {
+		values := []string{one.Value.String()}
+		if repeated, ok := one.Value.(cmdkit.RepeatedValue); ok {
+			values = repeated.Values()
+		}
+		switch one.Name {
+		case "detach", "socket", "log":
+			return
+		case "session-dir", "warm-dir":
+			if values[0] != "" && err == nil {
+				values[0], err = filepath.Abs(values[0])
+			}
+		}
+		for _, value := range values {
+			args = append(args, "--"+one.Name+"="+value)
+		}
+	})
+	return args, err
 }
 
 // isSocketTaken reports whether a daemon failed to start because its socket is in use.
