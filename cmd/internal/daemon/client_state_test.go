@@ -353,7 +353,7 @@ func TestRequest(t *testing.T) {
 			{c, client.StartParams{Input: "print a", Silent: true, Request: "a"}, `request "a" was another call`},
 			{c, client.StartParams{Input: "print b", Request: strings.Repeat("r", 65)}, "at most 64 bytes"},
 			{c, client.StartParams{Input: "print b", Request: "c", WaitMS: -1}, "wait_ms is -1"},
-			{c, client.StartParams{Input: "print b", Request: "c", ReadCursor: 1}, "author is required with read"},
+			{c, client.StartParams{Input: "print b", Request: "c", ReadCursor: 1}, "read_cursor needs author"},
 			{c, client.StartParams{Input: "print b", Request: "c", Author: "me", ReadCursor: 1 << 40}, "the last event is"},
 		} {
 			bad.p.Session = "main"
