@@ -14,7 +14,7 @@ import (
 const minChangeInterval = 100 * time.Millisecond
 
 // sendChanges sends a tick with the state of a session at once, and again after each change. It
-// returns nil after the tick that says the session is closed. It needs a timer only for
+// returns nil after the tick that says the session is closed. Its only timer runs for
 // minChangeInterval after a tick.
 func (s *subscription) sendChanges(ctx context.Context, e *openSession) error {
 	var sent session.Tick

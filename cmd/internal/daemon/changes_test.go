@@ -22,7 +22,7 @@ func (d *testDaemon) newChangeStream(c *client.Client, name string) *client.Chan
 	return w
 }
 
-// readUntilChange reads ticks until one is as wanted, and returns it and their number.
+// readUntilChange reads ticks until one satisfies is. It returns that tick and the number of ticks read.
 func readUntilChange(t *testing.T, w *client.ChangeStream, what string, is func(session.Tick) bool) (session.Tick, int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), processTimeout)

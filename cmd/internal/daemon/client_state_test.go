@@ -227,7 +227,7 @@ func TestHello(t *testing.T) {
 		}
 	})
 
-	// A client without an identity ends with its connection.
+	// The state of a client without an identity ends with its connection.
 	t.Run("forgets the oldest client beyond the limit", func(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, nil)

@@ -35,7 +35,7 @@ const chaosEnv = "CHAOS_CLIENT"
 func TestLoad_StalledSubscriber(t *testing.T) {
 	size := floodBytes
 	if raceDetector {
-		size >>= 4 // it is slow, and memory is not what it would be
+		size >>= 4 // the race detector is slow, and uses more memory
 	}
 	r := startDaemon(t, nil)
 	c := r.dial()
@@ -51,7 +51,7 @@ func TestLoad_StalledSubscriber(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := bufio.NewReaderSize(conn, 64<<10)
-		if _, err := b.ReadSlice('\n'); err != nil { // the subscription stands
+		if _, err := b.ReadSlice('\n'); err != nil { // the subscription has started
 			t.Fatal(err)
 		}
 		return b
@@ -188,7 +188,7 @@ func runChaosClient(socket string) (status int) {
 }
 
 func TestChaos_RandomKills(t *testing.T) {
-	if r, w, err := os.Pipe(); err == nil { // the first one opens what Go's runtime waits with, for good
+	if r, w, err := os.Pipe(); err == nil { // the first pipe opens the files that Go's runtime polls with, and they stay open
 		_, _ = r.Close(), w.Close()
 	}
 	goroutines, files := runtime.NumGoroutine(), openFiles()
@@ -228,7 +228,7 @@ func TestChaos_RandomKills(t *testing.T) {
 			}
 			clients = append(clients, cmd)
 		}
-		// The turn of this session is acknowledged when the call says that it began.
+		// The turn of this session counts as acknowledged when the call returns.
 		reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: fmt.Sprintf("print turn %d\nsleep 5ms", acknowledged+1), WaitMS: processTimeout.Milliseconds()})
 		if err != nil {
 			t.Fatalf("the steady client: %v", err)
@@ -247,7 +247,7 @@ func TestChaos_RandomKills(t *testing.T) {
 			if s.PID > 0 && rand.IntN(4) == 0 {
 				if worker, err := os.FindProcess(s.PID); err == nil {
 					_ = worker.Kill()
-					_ = worker.Release() // else it holds a descriptor
+					_ = worker.Release() // otherwise it keeps a file descriptor
 				}
 				kills++
 			}
@@ -274,7 +274,7 @@ func TestChaos_RandomKills(t *testing.T) {
 			began++
 		}
 	}
-	if began != acknowledged+1 { // and the one of the beginning
+	if began != acknowledged+1 { // plus the turn from the start of the test
 		t.Errorf("%d turns were acknowledged, and %d are recorded", acknowledged+1, began)
 	}
 	t.Logf("%d kills, %d turns, %d events, %d workers", kills, acknowledged, len(events), len(workers))
@@ -346,7 +346,7 @@ func BenchmarkTenClientsOverOne(b *testing.B) {
 	b.ReportMetric(float64(ten)/float64(one), "×one")
 }
 
-// A turn in each of 64 sessions, read to its end by 256 subscribers.
+// This benchmark runs a turn in each of 64 sessions, which 256 subscribers read to its end.
 func BenchmarkSixtyFourSessionsAndTheirWatchers(b *testing.B) {
 	const sessions, watchersEach = 64, 4
 	r := startDaemon(b, nil)

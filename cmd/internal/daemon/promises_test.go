@@ -68,8 +68,8 @@ func (c *idleClock) triggerCheck() bool {
 	}
 }
 
-// wantRunningAt moves the clock and fails unless the daemon stays: then it looks once more. That
-// look may still be under way.
+// wantRunningAt moves the clock and fails if the daemon stops. The last check of the daemon may
+// still be under way.
 func (c *idleClock) wantRunningAt(at time.Time) {
 	c.t.Helper()
 	c.setTime(at)
@@ -197,7 +197,7 @@ func TestReaderName_OneConnection(t *testing.T) {
 	_ = two.Close()
 	ask(r.dial(), "bot#2", 2)
 	_ = one.Close()
-	ask(r.dial(), "bot", 1) // at once, or when the end is known
+	ask(r.dial(), "bot", 1) // at once, or when the daemon has noticed the end of the connection
 }
 
 func TestControl_StopDuringDrain(t *testing.T) {
@@ -223,7 +223,7 @@ func TestWriteLock_Unused(t *testing.T) {
 	r := startDaemon(t, nil)
 	agent, user := r.dial(), r.dial()
 	r.newSession(agent)
-	for range 1000 { // each stands for the one before it
+	for range 1000 { // each lock replaces the previous one
 		if err := user.TakeWriteLock(t.Context(), "main", "ada", false); err != nil {
 			t.Fatal(err)
 		}

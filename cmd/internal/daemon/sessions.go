@@ -286,8 +286,8 @@ func (d *Daemon) checkAdmission() error {
 }
 
 // reserveName returns a free name for a new session, and reserves it until releaseName. It waits
-// while another session of that name is being opened, so that a client told that the name exists
-// can use that session.
+// while another session of that name is being opened, so that a client whose request is refused can
+// use that session at once.
 func (d *Daemon) reserveName(p client.CreateParams) (string, error) {
 	for _, e := range d.sortedSessions() {
 		if e.session.PreparationError() != nil && (e.name == p.Name || time.Since(d.describeSession(e).StateSince) > failureRetention) {
@@ -552,8 +552,8 @@ func (s *subscription) sessionName() string {
 	return s.entry.name
 }
 
-// awaitPrepared waits while a session is being prepared. If the preparation failed, the first
-// client that is told makes the name of the session free.
+// awaitPrepared waits while a session is being prepared. If the preparation failed, it returns the
+// failure, and closes the session, so that its name is free.
 func (d *Daemon) awaitPrepared(ctx context.Context, e *openSession) error {
 	return d.sessionError(e, e.session.WaitPrepared(ctx))
 }

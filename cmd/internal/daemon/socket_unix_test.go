@@ -231,7 +231,7 @@ func serveProofs(l net.Listener, path string) {
 	}()
 }
 
-// activationEnv makes the test binary a daemon that was handed a socket, or not.
+// activationEnv makes the test program run as a daemon that may have inherited a socket.
 const activationEnv = "DAEMON_TEST_ACTIVATION"
 
 func TestListen_SystemdSocket(t *testing.T) {
@@ -371,7 +371,7 @@ func TestListener(t *testing.T) {
 		t.Parallel()
 		path := filepath.Join(testexec.ShortDir(t), "here", "s")
 		l := newProvingListener(t, path)
-		for _, dir := range []string{testexec.ShortDir(t), filepath.Dir(filepath.Dir(path))} { // one with a socket of its own has no other
+		for _, dir := range []string{testexec.ShortDir(t), filepath.Dir(filepath.Dir(path))} { // a daemon at a socket that the user named cannot move
 			if keep, _ := l.MoveOutOf([]string{dir}); !slices.Equal(keep, []string{path, path + ".lock"}) || l.MoveReason() != "" {
 				t.Errorf("%s: it keeps %q", dir, keep)
 			}
@@ -404,7 +404,7 @@ func TestDaemon_SocketTakenOver(t *testing.T) {
 
 // An impostor listens where a daemon was, holds its lock, and answers as it likes.
 type impostor struct {
-	dir    string // to be put in the place of the daemon's
+	dir    string // replaces the directory of the daemon
 	answer func(net.Conn)
 }
 

@@ -15,8 +15,8 @@ type writeLock struct {
 	entry  *openSession
 	client *clientState
 	author string
-	isLong bool   // held until it is released, and announced to the other clients
-	turn   uint64 // the turn of a lock that is not long
+	isLong bool   // the client keeps it until a release, and it is announced to the other clients
+	turn   uint64 // the only turn for which the lock is held, unless it is long
 }
 
 // A turnStarter is the client that started the last turn of a session.
