@@ -81,7 +81,7 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 	}
 }
 
-// crashedInTurn reports whether a turn in the reply ended because its runtime did.
+// crashedInTurn reports whether a turn in the reply ended because its runtime ended.
 func crashedInTurn(reply session.Reply) bool {
 	return slices.ContainsFunc(reply.Events, func(e timeline.Event) bool {
 		end, ok := e.Body.(timeline.TurnEnded)

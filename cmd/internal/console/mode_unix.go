@@ -147,9 +147,9 @@ func canSuspend() bool {
 // stopTimeout bounds the wait for the system to stop this program.
 const stopTimeout = time.Second
 
-// suspendProcessGroup stops the whole group, as the key does outside raw mode. A program that
-// started this one, such as a script, waits for us and not for the terminal. It returns when the
-// group is continued.
+// suspendProcessGroup stops the whole process group, as Ctrl-Z does outside raw mode. A program
+// that started this one, such as a script, waits for us and not for the terminal. It returns when
+// the group is continued.
 func suspendProcessGroup() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)

@@ -23,7 +23,7 @@ type printer struct {
 	requestClosed func(timeline.Seq) // called for each closed input request
 	ownAuthor     string             // the author whose inputs are already on the screen,
 	replayUntil   timeline.Seq       // if they came after this event
-	turnCrashed   bool               // a turn has ended because its runtime did; WorkerExited follows
+	turnCrashed   bool               // a turn has ended because its runtime ended; WorkerExited follows
 	exiting       atomic.Bool        // the user wants to quit: no input follows
 
 	mu      sync.Mutex

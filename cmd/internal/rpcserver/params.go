@@ -18,7 +18,7 @@ func (r *Request) Decode(p any) error {
 	if params[0] != '{' {
 		return InvalidParams("params must be an object")
 	}
-	if bytes.Contains(params, []byte(`"_meta"`)) { // belongs to the call, and not to its method
+	if bytes.Contains(params, []byte(`"_meta"`)) { // describes the call, and is not a parameter of the method
 		var fields map[string]json.RawMessage
 		if err := json.Unmarshal(params, &fields); err != nil {
 			return InvalidParams("%s: %v", r.Method, err)

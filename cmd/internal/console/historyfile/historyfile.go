@@ -17,8 +17,7 @@ import (
 )
 
 const (
-	// MaxTexts bounds the remembered texts. The file is trimmed to it when it has grown to twice as
-	// many.
+	// MaxTexts bounds the remembered texts. A file with twice as many texts is trimmed to MaxTexts.
 	MaxTexts = 2000
 
 	// maxTextBytes bounds one remembered text, in bytes.
@@ -80,7 +79,7 @@ func (h TextFile) LoadTexts() ([]string, error) {
 // is ignored.
 func readLine(in *bufio.Reader) (string, error) {
 	line, long, err := in.ReadLine()
-	text := strings.ToValidUTF8(string(line), "\ufffd") // the editor compares what it has found
+	text := strings.ToValidUTF8(string(line), "\ufffd") // the editor compares the texts that it has found
 	for long && err == nil {
 		text = text[:1] + continuationMark
 		_, long, err = in.ReadLine()

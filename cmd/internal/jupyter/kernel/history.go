@@ -17,8 +17,8 @@ const (
 	maxHistoryOutput = 64 << 10 // bytes of the value of one
 )
 
-// An executionHistory lists what was run in the session, also before this kernel. It is read at the
-// first request, and updated at each later one.
+// An executionHistory lists the inputs of the session, including those from before this kernel. It
+// is read at the first request, and updated at each later one.
 type executionHistory struct {
 	mu       sync.Mutex
 	session  *attachedSession

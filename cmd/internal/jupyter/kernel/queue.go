@@ -33,7 +33,8 @@ type requestQueue struct {
 	cancel      context.CancelFunc
 }
 
-// A failedRequest holds the facts by which later requests are recognized that were made before its reply.
+// A failedRequest describes a request that failed. Its fields show which later requests were made
+// before its reply.
 type failedRequest struct {
 	session  string        // of the client
 	sentAt   time.Time     // by the clock of the client; zero if unknown

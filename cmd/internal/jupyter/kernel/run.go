@@ -91,7 +91,7 @@ func (k *kernel) handleSignals() {
 	}
 }
 
-// watchParent ends the kernel when the process that started it is gone, because nothing else would.
+// watchParent ends the kernel when the process that started it is gone. Otherwise the kernel would run forever.
 func (k *kernel) watchParent() {
 	parent, ticker := os.Getppid(), time.NewTicker(time.Second)
 	defer ticker.Stop()

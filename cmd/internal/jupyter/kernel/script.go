@@ -192,7 +192,7 @@ func (tw *turnWriter) writeEnd(ctx context.Context, b timeline.TurnEnded) error 
 	if err := tw.flushErrors(); err != nil {
 		return err
 	}
-	if r := tw.turn.ownRequest; r != nil { // the reply goes first, for clients that take this status for the end
+	if r := tw.turn.ownRequest; r != nil { // the reply goes first, because some clients stop waiting at this status
 		select {
 		case <-r.replied:
 		case <-tw.peer.conn.Closed():

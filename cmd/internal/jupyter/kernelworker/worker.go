@@ -92,7 +92,7 @@ type activeTurn struct {
 	reply            *executeReply   // nil until it has arrived
 	sawIdle          bool            // the status idle has arrived
 	kernelStarted    bool            // the kernel has started to handle the request
-	codeEchoed       bool            // the kernel has repeated the code, which its handler of the request does
+	codeEchoed       bool            // the kernel has published the code, as it does when it handles the request
 	started          time.Time       // when kernelStarted was set
 	queuedInterrupts []ipc.Interrupt // interrupts that the kernel cannot take yet, not acknowledged
 	lastInterrupt    uint64          // the number of the last interrupt that was sent
@@ -108,7 +108,7 @@ type openInputRequest struct {
 	secret  bool
 }
 
-// An exitMode says with which reason the session ends once the kernel has ended.
+// An exitMode holds the reason that the worker reports once the kernel has ended.
 type exitMode struct {
 	reason ipc.EndReason
 }

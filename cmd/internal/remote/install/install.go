@@ -36,8 +36,8 @@ const (
 	// chunkSize is the size of the program's chunks, in bytes.
 	chunkSize = 32 << 10
 
-	// swallowedNewlines are lines for a startup file that reads its input: it reads them instead of
-	// the script.
+	// swallowedNewlines precede the script. A startup file that reads standard input reads these lines
+	// instead of the script.
 	swallowedNewlines = "\n\n\n\n"
 )
 
