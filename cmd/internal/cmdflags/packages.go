@@ -30,8 +30,8 @@ func (l *PackageList) Set(name string) error {
 	return nil
 }
 
-// packageTimeout is a little longer than the installer's own limit, because the installer can best
-// say what it did not finish.
+// packageTimeout is a little longer than the installer's own limit, because the installer's error
+// names the step that did not finish.
 const packageTimeout = pkginstall.DefaultTimeout + time.Minute
 
 // WithPreparation returns a spec for sessions that have these packages, given by canonical names.
@@ -115,8 +115,8 @@ func AwaitPrepared(ctx context.Context, w io.Writer, s session.Session, now sess
 	})
 }
 
-// CanonicalNames returns the packages by their canonical names, for sessions of the only language
-// on offer.
+// CanonicalNames returns the canonical names of the packages. It returns a usage error unless
+// exactly one language is offered, because the names depend on the language.
 func (l PackageList) CanonicalNames(offered []languages.Language) ([]string, error) {
 	if len(l) == 0 {
 		return nil, nil

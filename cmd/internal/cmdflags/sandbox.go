@@ -53,8 +53,8 @@ func (sf *SandboxFlags) AddFlags(f *flag.FlagSet) {
 }
 
 // UseAgentDefaults sets the default level of repl mcp: an agent gets a sandbox where sandboxes
-// exist, unless the user asks for another level. A system that refuses the sandbox refuses the
-// session.
+// exist, unless the user asks for another level. If the system refuses the sandbox, the session
+// does not start.
 func (sf *SandboxFlags) UseAgentDefaults(f *flag.FlagSet) {
 	sf.Level = string(DefaultAgentLevel)
 	f.Lookup("sandbox").DefValue = "workspace on Linux, full elsewhere"
@@ -176,7 +176,7 @@ func (sf *SandboxFlags) valueOrigin(f *flag.FlagSet, name string) string {
 	return name + " in " + string(UserConfigFile())
 }
 
-// SettingsEnv is an environment variable. Its value NoSettings makes a server of ours ignore the user's
+// SettingsEnv is an environment variable. Its value NoSettings makes this program ignore the user's
 // sandbox.toml.
 const SettingsEnv, NoSettings = "TURNSTONE_SANDBOX_SETTINGS", "none"
 
@@ -189,7 +189,7 @@ func UserConfigFile() userconfig.SandboxFile {
 }
 
 // hideUserConfig hides the directory of the user's file, which decides what later sessions may do.
-// Only a directory other than the default needs this; all sandboxes hide that one.
+// All sandboxes hide the default directory, so this is needed only for another one.
 func hideUserConfig(s *sandbox.Policy) {
 	home, _ := os.UserHomeDir()
 	file := userconfig.DefaultSandboxFile(os.Getenv)
@@ -208,7 +208,8 @@ func SetSandboxParams(s *sandbox.Policy, p *client.CreateParams) {
 	}
 }
 
-// loginVariables name the user's screen, keys and buses. Their values differ between logins.
+// loginVariables name the user's display, key agent, credentials and message bus. Their values
+// differ between logins.
 var loginVariables = []string{"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SSH_AUTH_SOCK", "SSH_AGENT_PID", "KRB5CCNAME", "DBUS_SESSION_BUS_ADDRESS"}
 
 // LoginEnv returns the login variables that a session without a sandbox takes over from its
@@ -271,8 +272,9 @@ func TrySandboxIn(ctx context.Context, policy *sandbox.Policy, dir string) (line
 	return sup.TrySandbox(ctx, policy, dir)
 }
 
-// TrySandboxHere is TrySandboxIn with a sandbox of its own, in a new directory. It tests whether
-// sessions can be confined here: each system has its own settings that forbid it.
+// TrySandboxHere calls TrySandboxIn with a default sandbox in a new directory. It tests whether
+// sessions can have a sandbox on this system, because each system has its own settings that forbid
+// it.
 func TrySandboxHere(ctx context.Context, accept sandbox.Mechanism) ([]string, error) {
 	dir, err := os.MkdirTemp("", "repl-try-")
 	if err != nil {

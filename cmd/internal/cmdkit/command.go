@@ -27,7 +27,7 @@ type CommandInfo struct {
 	// are parsed. It has no other effect.
 	NewAction func(f *flag.FlagSet) Action
 
-	// ArgValues returns the values of CLIENT or TOPIC.
+	// ArgValues returns the possible values of the argument CLIENT or TOPIC.
 	ArgValues func() []string
 }
 

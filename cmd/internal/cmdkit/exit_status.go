@@ -27,8 +27,8 @@ var signalNumbers = map[string]syscall.Signal{
 	"SIGTERM": syscall.SIGTERM,
 }
 
-// ExitStatus returns the exit status that stands for the end of a worker, which had an exit code or
-// was ended by a signal: the code, or 128 plus the number of the signal.
+// ExitStatus returns the exit status that stands for the end of a worker: its exit code, or 128
+// plus the number of the signal that ended it.
 func ExitStatus(code int, signal string) int { return maskedExitStatus(code, signal, exitStatusMask) }
 
 // maskedExitStatus is ExitStatus for systems whose statuses have the bits of mask.

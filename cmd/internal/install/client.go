@@ -376,7 +376,7 @@ func (c ClientConfig) FindInstalled(p ConfigDirs) (by string, checked []string) 
 	return "", append(checked, file)
 }
 
-// An ServerEntry describes one entry in a client's file that starts this program or has its name.
+// A ServerEntry describes one entry in a client's file that starts this program or has its name.
 type ServerEntry struct {
 	Name        string
 	Command     string

@@ -123,7 +123,7 @@ func (s fileSnapshot) backUp(path string) error {
 }
 
 // writeFile writes a file atomically, with the mode, owner and permissions of like, if that exists.
-// check may fail just before the file appears.
+// check is called just before the file replaces the old one, and may prevent that with an error.
 func writeFile(path string, text []byte, like fileSnapshot, check func() error) error {
 	f, err := atomicfile.Create(path, 0o600)
 	if err != nil {

@@ -83,7 +83,8 @@ type configChange struct {
 	newText    []byte // the new contents
 	removeFile bool   // the file must be removed
 
-	// A backup of the file from before our entry is made, and removed when it is restored.
+	// keepBackup leaves the present backup as it was, instead of replacing it by a copy of the current
+	// file. dropBackup removes the backup once its content is restored.
 	keepBackup, dropBackup bool
 }
 
@@ -216,8 +217,8 @@ func (ch *configChange) planUninstall() (err error) {
 	return err
 }
 
-// fileBefore returns the file from before our entry: the backup, or no file. It is found if adding
-// the entry to it gives the present file.
+// fileBefore returns the file without our entry: the backup, or no file. found is true if adding
+// the entry to it produces the current file.
 func (ch *configChange) fileBefore() (before fileSnapshot, found bool) {
 	before, err := readFile(backupPath(ch.file))
 	if err != nil {

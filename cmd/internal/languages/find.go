@@ -25,8 +25,8 @@ func Available() []Language {
 	return all
 }
 
-// Find finds a language by one of its names, in upper or lower case. "" is the first
-// language.
+// Find finds a language by one of its names, in upper or lower case. "" is the first language. An
+// unknown name is a usage error that suggests a similar name or lists the languages.
 func Find(name string) (Language, error) {
 	if kernel, ok := cutKernelPrefix(name); ok {
 		return findKernel(kernel)

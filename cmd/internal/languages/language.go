@@ -17,7 +17,7 @@ import (
 // StandardInput in place of a file means that the program is read from standard input.
 const StandardInput = "-"
 
-// A Language holds what the command must know about a language and no worker can tell.
+// A Language holds the facts about a language that the command needs and that a worker cannot report.
 type Language struct {
 	Name         string
 	aliases      []string // other names that people use

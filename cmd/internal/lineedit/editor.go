@@ -16,7 +16,7 @@ const (
 	OutcomeAccept                           // Text is complete
 	OutcomeInterrupt                        // Ctrl-C: Text is discarded
 	OutcomeEOF                              // Ctrl-D on an empty text
-	OutcomeClearScreen                      // the caller must clear the screen
+	OutcomeClearScreen                      // the caller must clear the screen, see Painter.Clear
 	OutcomeEditExternally                   // another program must edit Text, see SetText
 )
 
@@ -349,8 +349,8 @@ func (e *Editor) newLine() KeyOutcome {
 	return OutcomeContinue
 }
 
-// addKill stores text for yank, unless it is secret. forward tells on which side of the last
-// command's kill it was.
+// addKill stores text for yank, unless it is secret. forward means that the text came after the
+// text that the last command killed.
 func (e *Editor) addKill(text string, forward bool) {
 	if text == "" || e.options.Secret {
 		return

@@ -37,8 +37,8 @@ type Remote struct {
 	// {repl} and {socket}.
 	Start string `toml:"start"`
 
-	// Diagnose is a local command that says what became of the remote when it cannot be reached. It
-	// may contain {job}.
+	// Diagnose is a local command that explains why the remote cannot be reached. It may contain
+	// {job}.
 	Diagnose string `toml:"diagnose"`
 
 	// Prefix, StartWords and DiagnoseWords are the words of Command, Start and Diagnose, and Timeout
@@ -60,7 +60,7 @@ func RemotesFile(getenv func(string) string) string {
 	return configPath(getenv, "remotes.toml")
 }
 
-// remoteName matches words that mean the same to every shell, and that a session's name can follow.
+// remoteName matches words that every shell leaves unchanged, and that can precede the name of a session.
 var remoteName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
 
 // IsRemoteName reports whether a remote may have that name.

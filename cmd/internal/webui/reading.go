@@ -24,7 +24,7 @@ const (
 	pollInterval   = 2 * time.Second
 	reconnectDelay = 500 * time.Millisecond
 
-	// tickInterval is the time after which a stream without changes sends a sign of life.
+	// tickInterval is the time after which a stream without changes repeats its last line, as a keep-alive.
 	tickInterval = 15 * time.Second
 )
 
@@ -68,9 +68,9 @@ func (s *Server) serveSessions(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{"sessions": all, "now": time.Now()})
 }
 
-// serveTicks streams the states of all sessions, whenever one has changed. Browsers read the events that
-// they show by cursor, so a sleeping tab costs one line. The daemon is asked only for sessions
-// that have changed.
+// serveTicks streams the states of all sessions, whenever one has changed. Browsers read the events
+// that they show by cursor, so a sleeping tab needs only one line for all events that it missed.
+// The daemon is asked only for sessions that have changed.
 func (s *Server) serveTicks(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	rc := http.NewResponseController(w)

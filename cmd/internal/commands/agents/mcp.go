@@ -45,7 +45,7 @@ func setDefaultPath() {
 	}
 }
 
-// minImageSize is the smallest size at which a model can read anything in an image.
+// minImageSize is the smallest size at which a model can recognize anything in an image, in pixels a side.
 const minImageSize = 64
 
 // mcpFlags holds the flags of repl mcp.

@@ -308,8 +308,8 @@ func TestRemoteAgent(t *testing.T) {
 	})
 }
 
-// withoutMarkCalls removes the calls that only report a read cursor. One is sent if no other call takes
-// the cursor along within a second.
+// withoutMarkCalls removes the calls that only report a read cursor. Such a call is sent if no
+// other call carries the cursor within a second.
 func withoutMarkCalls(sent []string) (rest []string, mark bool) {
 	rest = slices.DeleteFunc(sent, func(line string) bool { return strings.Contains(line, client.MethodReadCursor) })
 	return rest, len(rest) < len(sent)

@@ -19,8 +19,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/userdirs"
 )
 
-// ServiceIdleTimeout is how long a daemon that its clients start stays without use. It is long,
-// because the sessions end with it.
+// ServiceIdleTimeout is how long an unused daemon of a service manager runs. It is long, because
+// the sessions end with the daemon.
 const ServiceIdleTimeout = 24 * time.Hour
 
 // NewServiceCommand returns the command that lets a service manager start repl serve.

@@ -23,7 +23,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// execFlags holds the flags of repl exec, and what resolveFlags makes of them.
+// execFlags holds the flags of repl exec, and the values that resolveFlags derives from them.
 type execFlags struct {
 	daemon      *daemonlink.DaemonCommand
 	code        cmdkit.CodeFlag
@@ -169,7 +169,7 @@ func (e *execFlags) createParams(name string) (p client.CreateParams, err error)
 	return p, nil
 }
 
-// errNotUTF8 rejects input that a request to a daemon would not carry unchanged.
+// errNotUTF8 rejects input that JSON cannot carry unchanged to a daemon.
 var errNotUTF8 = cmdkit.UsageErrorf("the input is not UTF-8; convert it first, for example with iconv")
 
 // NewInputCommand returns the command that answers an input request of a session.
@@ -226,7 +226,7 @@ func NewInputCommand(f *flag.FlagSet) cmdkit.Action {
 // until that is over. An existing session must have the packages.
 func createSession(ctx context.Context, s cmdkit.Streams, w daemonlink.DaemonTarget, c *client.Client, p client.CreateParams) error {
 	now, err := c.CreateSession(ctx, p)
-	if err == nil { // the user must learn that an older session of this name is gone
+	if err == nil { // tells the user that an older session of this name is gone
 		fmt.Fprintf(s.Err, "repl: %s is a new session\n", p.Name)
 		if now.Notice != "" {
 			fmt.Fprintf(s.Err, "repl: %s\n", now.Notice)

@@ -92,7 +92,7 @@ func (f *grantFlags) validateArgs(words []string) error {
 	case f.accept != "" && f.write == "":
 		return cmdkit.UsageErrorf("--confirm-write needs --write")
 	case f.refuse && (f.countRights() > 0 || f.always):
-		return cmdkit.UsageErrorf("--deny refuses what the session asks for, and cannot be combined with a right or --always")
+		return cmdkit.UsageErrorf("--deny refuses the request of the session, and cannot be combined with a right or --always")
 	case len(words) == 0 && !(f.countRights() > 0 && f.always):
 		return cmdkit.UsageErrorf("grant needs the name of a session (repl list shows them), or --always for the workspace of this directory")
 	case len(words) == 0 && f.isRemote:

@@ -48,8 +48,9 @@ type Options struct {
 }
 
 // Run sends the greeting, and bridges until the daemon closes the connection. It passes the end of
-// in on to the daemon, which alone ends nothing. Only the greeting and the daemon's own bytes go to
-// out. A daemon that cannot be reached is reported in the greeting and as an error.
+// in on to the daemon, but this alone does not end the connection. Only the greeting and the
+// daemon's own bytes go to out. A daemon that cannot be reached is reported in the greeting and as
+// an error.
 func Run(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	conn, i, err := o.connectDaemon(ctx)
 	if err != nil {

@@ -1,4 +1,4 @@
-// The composer, where the user types code while the session is idle, and answers when it asks.
+// The composer: the user types code while the session is idle, and answers when it asks.
 import { h, clear, visible, say } from "./dom.js";
 import { post } from "./api.js";
 

@@ -275,7 +275,7 @@ export class SessionView {
       const view = this.mounted.get(row);
       if (view?.filled) view.add(item);
       else if (e.type === "turn_started") { row.author = e.author; row.code = (e.input ?? "").split("\n")[0]; } else if (e.type === "turn_ended") Object.assign(row, { outcome: e.outcome, elapsed_ms: e.elapsed_ms ?? 0, error: e.name });
-      if (row.items?.length > 3000) row.items = row.items.slice(-1500); // its view has what it shows of the rest
+      if (row.items?.length > 3000) row.items = row.items.slice(-1500); // the view already shows the rest
     }
     if (stuck) this.followEnd();
     else { this.layout(); this.jump.hidden = this.atEnd(); }
