@@ -28,10 +28,11 @@ var signalNumbers = map[string]syscall.Signal{
 }
 
 // ExitStatus returns the exit status that stands for the end of a worker: its exit code, or 128
-// plus the number of the signal that ended it.
+// plus the number of the signal that ended it. It returns StatusFailed for an unknown signal or a
+// negative code.
 func ExitStatus(code int, signal string) int { return maskedExitStatus(code, signal, exitStatusMask) }
 
-// maskedExitStatus is ExitStatus for systems whose statuses have the bits of mask.
+// maskedExitStatus is ExitStatus for systems whose exit statuses have only the bits of mask.
 func maskedExitStatus(code int, signal string, mask int) int {
 	if number, ok := signalNumbers[signal]; ok {
 		return 128 + int(number)

@@ -37,8 +37,8 @@ func ExecProgram(s Streams, path string, args []string) (int, error) {
 	return cmd.ProcessState.ExitCode() & exitStatusMask, err
 }
 
-// newKillOnCloseJob returns a job whose processes end with its handle, while their children are in
-// no job.
+// newKillOnCloseJob returns a job whose processes end when its handle is closed. Children of these
+// processes are not in the job.
 func newKillOnCloseJob() (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {

@@ -26,8 +26,8 @@ const (
 	ctrlBackslash = '\x1c'
 )
 
-// maxTypeAhead bounds the unread input, in bytes. maxEditedText bounds an edited text, whose editor
-// may be slower than a paste, and each paste. More is dropped.
+// maxTypeAhead bounds the unread input, in bytes. maxEditedText bounds an edited text, because an
+// editor may be slower than a paste. It also bounds each paste. More is dropped.
 const (
 	maxTypeAhead  = 1 << 20
 	maxEditedText = 64 << 20

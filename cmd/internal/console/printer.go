@@ -15,7 +15,7 @@ import (
 
 // A printer shows the timeline as it happens: text as raw bytes, images, and notices for the user.
 type printer struct {
-	out, err      io.Writer          // err is out when both are the same terminal
+	out, err      io.Writer          // err equals out if both are the same terminal
 	startNewLine  func()             // moves the cursor to the first column
 	images        *imageDir          // shows and saves images
 	setScreen     func(taken bool)   // called when a program takes the keys, or gives them back

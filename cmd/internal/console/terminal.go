@@ -30,11 +30,11 @@ type Options struct {
 	// HistoryPath is a file for typed inputs, of mode 0600. "" means that no history outlives Run.
 	HistoryPath string
 
-	// Syntax is that of the language; nil if the language has none.
+	// Syntax is the syntax of the language; nil if the language has none.
 	Syntax *lineedit.Syntax
 
-	// TranslateAlias turns input that people know from other prompts into code. An error says what
-	// to type instead. nil changes nothing.
+	// TranslateAlias translates commands of other prompts into code. An error suggests other code. nil
+	// changes nothing.
 	TranslateAlias func(code string) (string, error)
 
 	// Colour allows our own output to be coloured.

@@ -22,8 +22,8 @@ const maxPartialSequence = 64
 // maxKeyboardFlags bounds the count of pushed keyboard flags. Terminals store fewer.
 const maxKeyboardFlags = 16
 
-// terminalModes tracks what programs have switched on in a terminal. Only those modes may be
-// switched off: ending an alternate screen that never started, for instance, moves the cursor.
+// terminalModes tracks the modes that programs have switched on in a terminal. No other modes may
+// be switched off: ending an alternate screen that never started, for instance, moves the cursor.
 type terminalModes struct {
 	changed         map[int]bool // modes that differ from their default
 	keypad          bool         // the keypad sends sequences

@@ -158,7 +158,7 @@ func TestChangeStream(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, n := readUntilChange(t, w, "the newest", func(t session.Tick) bool { return t.LastSeq >= end.LastSeq && t.State == session.StateIdle })
-		if n > 3 { // one that was held, and those of the last turn's end
+		if n > 3 { // a delayed tick, and the ticks of the end of the last turn
 			t.Errorf("the reader got %d ticks", n)
 		}
 	})

@@ -308,7 +308,7 @@ func waitGoroutines(before int) bool {
 	return wait.Within(processTimeout, func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// runCalls makes five calls that each take a while, with a session of its own.
+// runCalls makes five slow calls to one session.
 func runCalls(b *testing.B, c *client.Client, name string) {
 	for range 5 {
 		if _, err := c.StartTurn(b.Context(), client.StartParams{Session: name, Input: "sleep 40ms", WaitMS: processTimeout.Milliseconds()}); err != nil {
@@ -317,7 +317,7 @@ func runCalls(b *testing.B, c *client.Client, name string) {
 	}
 }
 
-// The calls of one client do not delay those of another.
+// This benchmark shows that the calls of one client do not delay the calls of another.
 func BenchmarkTenClientsOverOne(b *testing.B) {
 	r := startDaemon(b, nil)
 	var clients []*client.Client

@@ -433,8 +433,8 @@ func (d *Daemon) handleInterrupt(ctx context.Context, r *rpcserver.Request, p cl
 	})
 }
 
-// handleGrant grants access to a session. It needs no write lock: the grants are those of the user,
-// to whom all connections belong.
+// handleGrant grants access to a session. It needs no write lock, because grants come from the
+// user, and all connections belong to the user.
 func (d *Daemon) handleGrant(ctx context.Context, r *rpcserver.Request, p client.GrantParams) (emptyResult, error) {
 	s, err := d.sessionForUser(ctx, r, p.Session, p.Author)
 	if err != nil {

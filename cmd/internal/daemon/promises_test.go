@@ -87,7 +87,7 @@ func (c *idleClock) wantEndAt(at time.Time) {
 	}
 }
 
-// isRunning reports whether the daemon has looked twice and goes on.
+// isRunning reports whether the daemon continues after two checks of its clock.
 func (c *idleClock) isRunning() bool {
 	for range 2 {
 		if !c.triggerCheck() {

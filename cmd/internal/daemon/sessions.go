@@ -20,11 +20,11 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// An openSession is a session of the supervisor, with what the daemon adds: readers, the write lock
-// and the idle timer.
+// An openSession is a session of the supervisor with the additions of the daemon: readers, the
+// write lock and the idle timer.
 type openSession struct {
 	name, language string
-	packages       []string      // as its creator asked for
+	packages       []string      // the packages that its creator requested
 	idleTimeout    time.Duration // 0 means without limit
 	session        *supervisor.Session
 	progress       *progressReporter // nil if no client asked for progress of its preparation
@@ -99,8 +99,8 @@ func (o *openSession) reserveReader(ctx context.Context, name string, c *clientS
 	}
 }
 
-// hasReader reports whether a connected client has a reader name of the session. An agent that has
-// one may continue its work after a long time.
+// hasReader reports whether a connected client has a reader name of the session. An agent with a
+// reader name may continue its work after a long time.
 func (o *openSession) hasReader() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -112,7 +112,8 @@ func (o *openSession) hasReader() bool {
 	return false
 }
 
-// readerNameOf returns the name that a client got when it asked for name before, or "".
+// readerNameOf returns the reader name that a client got for an earlier request for name. It
+// returns "" without such a request.
 func (o *openSession) readerNameOf(c *clientState, name string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -263,7 +264,7 @@ func (d *Daemon) findSpec(p client.CreateParams) (workers.Spec, error) {
 	return spec, err
 }
 
-// closeAbandoned closes a session whose name no client has: the daemon chose the name, and the
+// closeAbandoned closes a session whose name no client knows: the daemon chose the name, and the
 // caller is gone.
 func (d *Daemon) closeAbandoned(e *openSession, p client.CreateParams) {
 	if p.Name == "" {

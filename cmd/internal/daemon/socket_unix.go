@@ -57,8 +57,8 @@ type Listener struct {
 	closed      bool              // guarded by mu
 }
 
-// Listen creates the socket at path, or takes the one that systemd passes. It removes only dead
-// sockets, and never takes one at which a program listens. At a path of [daemonlock.SocketPaths] it
+// Listen creates the socket at path, or takes the socket that systemd passes. It removes only dead
+// sockets, and never a socket at which a program listens. At a path of [daemonlock.SocketPaths] it
 // is the only daemon of this user on this host. It uses another of these paths if path cannot be
 // used. ErrServed means that a live daemon of this user has the socket, and has proved it.
 func Listen(path string) (*Listener, error) {
@@ -307,7 +307,7 @@ func (l *Listener) renewFiles() (renewed bool, err error) {
 	}
 	socket, file, err := l.bindSocket()
 	if err == nil && !l.isLocked() {
-		// The directory may have been replaced, so that the lock file is that of another daemon.
+		// The directory may have been replaced, so that the lock file belongs to another daemon.
 		_ = socket.Close()
 		err = errors.New("the lock file of the socket was removed in the meantime; try again")
 	}

@@ -136,8 +136,9 @@ func (d *Daemon) handleTakeWriteLock(_ context.Context, r *rpcserver.Request, p 
 }
 
 // takeWriteLock gives the write lock of a session to a client, unless another client holds it. A
-// long lock starts at once, and so does one for an active turn of the client. Otherwise the lock is
-// for the next turn of the client. announce is the lock to announce to the other clients, or nil.
+// long lock starts at once, and so does a lock for an active turn of the client. Otherwise the lock
+// is for the next turn of the client. announce is the lock to announce to the other clients, or
+// nil.
 func (d *Daemon) takeWriteLock(e *openSession, c *clientState, p client.WriteLockParams) (announce *writeLock, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

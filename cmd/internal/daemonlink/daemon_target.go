@@ -70,7 +70,8 @@ func (t *DaemonTarget) AddFlags(f *flag.FlagSet) {
 	f.StringVar(&t.Remote, "remote", "", remoteUsage)
 }
 
-// ResolveTarget adds the environment's choice to that of the flags, which must be parsed before.
+// ResolveTarget adds the environment's choice to the choice of the flags, which must be parsed
+// before. It returns a usage error if both --via and --remote are given.
 func (t *DaemonTarget) ResolveTarget() error {
 	if t.Via != "" && t.Remote != "" {
 		return cmdkit.UsageErrorf("use either --via or --remote, not both")
@@ -298,7 +299,8 @@ func (t *DaemonTarget) RemoteArg() string {
 	return " --via " + shellword.Quote(t.Via)
 }
 
-// DefaultRemote returns the remote of sessions whose names have none, or "" if it has no name.
+// DefaultRemote returns the remote of sessions whose names contain no remote. It returns "" if that
+// is this machine, or a remote without a name.
 func (t *DaemonTarget) DefaultRemote() string {
 	if t.IsRemote() {
 		return t.Remote

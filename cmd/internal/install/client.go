@@ -26,7 +26,7 @@ type ClientConfig struct {
 	format          configFormat
 	servers         func(tree map[string]any) []string // the keys of the table of servers
 	settings        func(ServerSpec) []configSetting
-	ownCommands     func(*configChange) []clientCommand // its own configuration command, where that works better
+	ownCommands     func(*configChange) []clientCommand // its own configuration command, if that works better than editing the file
 	rewritesFile    bool                                // it often rewrites its file itself
 	approvalSetting string                              // the setting that lets tools run without asking; "" if it has none
 	reloadHint      string                              // how to make it read the file again
@@ -274,7 +274,7 @@ type envPassthrough struct {
 // PassesEnv reports whether the client can be told which variables the server gets.
 func (c ClientConfig) PassesEnv() bool { return c.envPassthrough != nil }
 
-// variableNames returns the variables that an entry passes on, beyond those of all entries.
+// variableNames returns the variables that an entry passes on in addition to the variables of all entries.
 func (p *envPassthrough) variableNames(has any, all []configSetting) (names []string) {
 	switch has := has.(type) {
 	case []any:

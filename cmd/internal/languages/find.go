@@ -65,7 +65,7 @@ func OfSession(name string) Language {
 	return l
 }
 
-// OfFile returns the language whose scripts have names like this, or "".
+// OfFile returns the language whose scripts have the extension of this file, or "".
 func OfFile(path string) string {
 	extension := strings.TrimPrefix(filepath.Ext(path), ".")
 	for _, l := range Available() {
@@ -76,8 +76,8 @@ func OfFile(path string) string {
 	return ""
 }
 
-// Has reports whether a daemon currently has a language. It looks for a Jupyter kernel only
-// if one is asked for.
+// Has reports whether a daemon currently has a language. It looks for Jupyter kernels only if name
+// stands for one.
 func Has(name string) bool {
 	if kernel, ok := strings.CutPrefix(name, JupyterPrefix); ok {
 		return slices.ContainsFunc(InstalledKernels(), func(k kernelspec.KernelSpec) bool { return k.Name == kernel })

@@ -244,7 +244,7 @@ func (e *Editor) insertTyped(text string) {
 	}
 	ours := e.ownIndent
 	before := string(e.text[lineBegin(e.text, e.cursor):e.cursor])
-	switch { // a program's lines are already indented, as are those of a user who types a second blank
+	switch { // lines of a program are already indented, and so is a line for which the user types a second blank
 	case ours != "" && e.burst.AfterLines && before == ours:
 		e.dropIndent()
 		ours = ""

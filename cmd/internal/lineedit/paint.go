@@ -149,8 +149,8 @@ type rowExtent struct {
 	wraps bool
 }
 
-// rewrapRows returns the rows into which the terminal wraps the given ones at another width. The
-// cursor is after the last row, and wraps to the next row where that is full.
+// rewrapRows returns the given rows as the terminal wraps them at another width. The cursor is
+// after the last row, and wraps to the next row if the last one is full.
 func rewrapRows(rows []rowExtent, cols int) []rowExtent {
 	var all []rowExtent
 	for i := 0; i < len(rows); {
@@ -210,7 +210,7 @@ func (p *Painter) updateRows(rows []screenRow, colour bool) {
 	}
 	at := screenRow{rows[i].start, rows[i].cells[:j], false}.endColumn()
 	p.moveCursor(i, min(at, p.cols-1))
-	if at >= p.cols { // after the last column: rewrite that cell to get there
+	if at >= p.cols { // after the last column: only rewriting the last cell moves the cursor there
 		for j > 0 && at >= p.cols {
 			j--
 			at -= rows[i].cells[j].width

@@ -276,7 +276,7 @@ func (s *Syntax) continued(text []rune, begin int, open []int, quoted [][2]int) 
 	return begin
 }
 
-// step returns what one step adds to an indentation.
+// step returns the text that one step adds to an indentation.
 func (s *Syntax) step(indent string) string {
 	if strings.HasSuffix(indent, "\t") {
 		return "\t"

@@ -477,7 +477,7 @@ func (e *Editor) viRemove(from, to int, lines bool) {
 	}
 }
 
-// viPut inserts what was removed or yanked last.
+// viPut inserts the text that was removed or yanked last.
 func (e *Editor) viPut(after bool, count int) {
 	v := e.vi
 	text := strings.Repeat(v.register, count)

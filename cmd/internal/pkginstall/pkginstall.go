@@ -143,8 +143,8 @@ func (t *Tool) Canonical(names []string) ([]string, error) {
 
 // Make makes the packages available and returns the changes of the runtime's environment: "K=V", as
 // in workers.Spec. If they were installed before, it only checks that and reports nothing. report
-// is called by this goroutine and one other, never by both at once. The error is an *Error, or that
-// of ctx.
+// may be called by another goroutine, but by one goroutine at a time. The error is an *Error, or
+// that of ctx.
 func (t *Tool) Make(ctx context.Context, r InstallRequest, report func(InstallProgress)) (env []string, err error) {
 	if r.Env == nil {
 		r.Env = os.Environ()

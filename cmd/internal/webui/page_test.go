@@ -103,7 +103,7 @@ func TestServer(t *testing.T) {
 			change []string
 			want   int
 		}{
-			{"no faulty header", nil, http.StatusServiceUnavailable}, // the call got as far as the missing daemon
+			{"no faulty header", nil, http.StatusServiceUnavailable}, // the call was accepted, and failed at the missing daemon
 			{"its own origin", []string{"Origin", "http://" + d.host, "Sec-Fetch-Site", "same-origin"}, http.StatusServiceUnavailable},
 			{"rebinding", []string{"Host", "evil.example"}, http.StatusMisdirectedRequest},
 			{"the address as a host", []string{"Host", d.address}, http.StatusMisdirectedRequest},

@@ -107,7 +107,7 @@ func (s *Server) serveTicks(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A listSnapshot holds the sessions as one stream last saw them, and the names of those to read again.
+// A listSnapshot holds the sessions as one stream last saw them, and the names of the sessions to read again.
 type listSnapshot struct {
 	wake     chan struct{} // has one element while pending is not empty
 	sessions []session.Info

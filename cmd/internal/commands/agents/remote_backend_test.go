@@ -241,9 +241,9 @@ func TestRemoteAgent(t *testing.T) {
 				t.Fatalf("got %q", text)
 			}
 			if i%2 == 0 {
-				w.CutAfter(rand.IntN(200), -1) // the answer
+				w.CutAfter(rand.IntN(200), -1) // cuts the answer to the input request
 			} else {
-				w.CutAfter(-1, rand.IntN(800)) // what comes of it
+				w.CutAfter(-1, rand.IntN(800)) // cuts the reply
 			}
 			if text := a.callRepl("ada"); !strings.HasPrefix(text, "ada\none\n") || !strings.Contains(text, `waiting for input: "b? "`) {
 				t.Fatalf("turn %d got %q", i, text)

@@ -116,8 +116,8 @@ func examineServers(ctx context.Context, c *cmdflags.ToolServerFlags) (found []c
 	return found, nil
 }
 
-// hasFaults reports whether something that should work does not. A language that was not named may
-// be missing if another one works.
+// hasFaults reports whether a check failed. A language that was not named may be missing if another
+// one works.
 func (d *doctorReport) hasFaults(named bool) bool {
 	failed := func(p checkResult) bool { return !p.OK }
 	missing := 0

@@ -212,7 +212,7 @@ func (r *programRun) copyOutput() error {
 		case timeline.InputRequestEnded:
 			r.stdin.endRequest(b.Request)
 		case timeline.Notice:
-			if r.confined && e.Turn == 0 { // what the sandbox does not cover
+			if r.confined && e.Turn == 0 { // a notice about the limits of the sandbox
 				fmt.Fprintf(r.streams.Err, "repl: %s\n", b.Message)
 			}
 		case timeline.Limit:

@@ -236,7 +236,7 @@ func (v *turnView) writeEvent(e timeline.Event) error {
 	}
 	v.started = true
 	switch b := e.Body.(type) {
-	case timeline.TurnEnded: // whose last line may lack its newline
+	case timeline.TurnEnded: // prints nothing, because the last line of output may lack its newline
 		return nil
 	case timeline.Display:
 		if mime, data, ok := b.ImageData(); ok {

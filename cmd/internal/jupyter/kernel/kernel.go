@@ -26,7 +26,7 @@ type LanguageInfo struct {
 	PrintFormat string `json:"-"`
 }
 
-// Options say what a kernel serves, and how it uses its session.
+// Options configure a kernel: its connection, its session and its language.
 type Options struct {
 	Connection wire.Connection
 

@@ -246,8 +246,8 @@ func (k *kernel) answerIsComplete(ctx context.Context, r *peerRequest) {
 	k.sendPlainReply(r, "is_complete_reply", content)
 }
 
-// indentOf returns the indentation for the next line: that of the last line that is not blank, and four
-// spaces more after a line that opens a block.
+// indentOf returns the indentation for the next line. It copies the last line that is not blank,
+// and adds four spaces after a line that opens a block.
 func indentOf(code string) string {
 	code = strings.TrimRight(code, " \t\n")
 	last := code[strings.LastIndexByte(code, '\n')+1:]

@@ -120,7 +120,7 @@ func (tw *turnWriter) cutPrompt(w timeline.InputRequested) {
 	}
 }
 
-// switchTurn sends what is left of the last turn and starts another one.
+// switchTurn sends the remaining messages of the last turn, and starts another turn.
 func (tw *turnWriter) switchTurn(ctx context.Context, e timeline.Event) error {
 	tw.skipNewline = false
 	err := tw.flushText(true)
@@ -217,7 +217,7 @@ func (tw *turnWriter) writeInputLine(b timeline.InputLine) error {
 	return tw.sendMessage("stream", streamContent("stdout", text+"\n"))
 }
 
-// addText collects text, and sends what must not wait.
+// addText collects text, and sends the part that must not wait.
 func (tw *turnWriter) addText(t timeline.Text) error {
 	name := "stdout"
 	if t.Stream == timeline.Stderr {

@@ -476,7 +476,7 @@ func (s *attachedSession) readEvents(ctx context.Context, after timeline.Seq, ev
 		}
 		select {
 		case <-changed:
-		case <-time.After(reconnectDelay): // the daemon may be reachable again by then
+		case <-time.After(reconnectDelay): // then the daemon may be reachable again
 		case <-ctx.Done():
 		}
 	}

@@ -103,8 +103,8 @@ func echoesOutput(spec *kernelspec.KernelSpec) bool {
 }
 
 // newConnection chooses where the kernel listens. Kernels based on ipykernel support sockets in a
-// directory, which no other user can reach. Others get ports of the loopback interface, whose
-// reservations are returned, too.
+// directory, which no other user can reach. Other kernels get ports of the loopback interface.
+// newConnection also returns the reservations of these ports.
 func newConnection(spec *kernelspec.KernelSpec, dir string) (wire.Connection, []net.PacketConn, error) {
 	c := wire.Connection{
 		Transport: "tcp", IP: "127.0.0.1", Key: wire.NewID(), Scheme: wire.Scheme, KernelName: spec.Name,

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// exitGracePeriod is how long a kernel may take to end after its own code has asked for it.
+	// exitGracePeriod is how long a kernel may take to end after its own code has requested the exit.
 	exitGracePeriod = 2 * time.Second
 
 	// drainTimeout is how long the messages of a dead kernel are read. A child that outlives it may
@@ -60,7 +60,7 @@ type worker struct {
 	kernelInfo       *infoReply  // nil until the kernel has described itself
 	sawIOPub         bool        // a message has arrived on iopub
 	isReady          bool        // the idle frame of turn 0 was sent
-	ignoresWhileIdle bool        // the kernel ignores SIGINT while it runs no code, as far as the system shows it
+	ignoresWhileIdle bool        // the kernel ignores SIGINT while it runs no code; false if the system does not show it
 	turn             *activeTurn // nil between turns
 	queries          map[string]ipc.Query
 	inputRequest     *openInputRequest // nil unless the kernel asks for input
@@ -502,7 +502,7 @@ func (w *worker) handleInputRequest(m wire.Message, open bool) error {
 	}
 	w.inputRequest = &openInputRequest{request: m.Header, prompt: c.Prompt, secret: c.Password}
 	if w.turn == nil {
-		return w.sendInputReply("", true) // no turn runs whose client could answer
+		return w.sendInputReply("", true) // no turn is running, so no client could answer
 	}
 	return w.sendInputRequest()
 }

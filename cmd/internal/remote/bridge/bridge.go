@@ -44,7 +44,7 @@ type Options struct {
 	StartDaemon    func(context.Context) error // starts a daemon if none answers; may be nil
 	Nonce          string                      // of the greeting; may be ""
 	SilenceTimeout time.Duration               // ends the bridge if nothing arrives for so long; 0 means never
-	SocketPath     func() string               // for the greeting: the daemon's path by then
+	SocketPath     func() string               // for the greeting: the current path of the daemon's socket
 }
 
 // Run sends the greeting, and bridges until the daemon closes the connection. It passes the end of
@@ -94,8 +94,8 @@ func (o Options) copyStreams(ctx context.Context, conn net.Conn, in io.Reader, o
 	}
 }
 
-// connectDaemon asks the daemon for its information and connects for the client, whose first call
-// must be the first of its connection.
+// connectDaemon asks the daemon for its information, and then opens a second connection for the
+// client, whose first call must be the first of its connection.
 func (o Options) connectDaemon(ctx context.Context) (net.Conn, client.DaemonInfo, error) {
 	conn, err := o.dialOrStart(ctx)
 	if err != nil {
