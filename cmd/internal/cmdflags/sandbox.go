@@ -43,7 +43,7 @@ func (f *pathListFlag) Set(dir string) error {
 func (sf *SandboxFlags) AddFlags(f *flag.FlagSet) {
 	f.StringVar(&sf.Level, "sandbox", string(sandbox.Full), "`LEVEL` what the session may write: nothing (read-only), its directory (workspace), or all that you may write (full, without a sandbox)")
 	f.Var(&sf.writable, "allow-write", "`PATH` a directory or file that a sandboxed session may also write; may be repeated")
-	f.Var(&sf.acceptedPaths, "confirm-write", "`REALPATH` confirm an --allow-write by its real path, where programs outside the sandbox run or read what is written, such as in a directory of your PATH; may be repeated")
+	f.Var(&sf.acceptedPaths, "confirm-write", "`REALPATH` confirm an --allow-write by its real path; required if programs outside the sandbox run or read files there, as in a directory of your PATH; may be repeated")
 	f.Var(&sf.readable, "allow-read", "`PATH` a directory or file of your home directory or /tmp that a sandboxed session may also see; may be repeated")
 	f.StringVar(&sf.home, "home-access", string(sandbox.HomeDocuments), "`documents|tools` what a sandboxed session sees of your home directory: toolchains and caches (tools), or also documents, which are names without a leading dot")
 	f.StringVar(&sf.AcceptMechanism, "sandbox-fallback", "", "`MECHANISM` a weaker sandbox to use if the full one is not available: landlock, on Linux without user namespaces")

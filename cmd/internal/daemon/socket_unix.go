@@ -237,11 +237,11 @@ func (l *Listener) moveTo(path string) error {
 	return nil
 }
 
-// MoveOutOf moves the daemon of the user to another of its sockets if the current one is in one of
-// these directories, which a session is about to write. The session could replace the socket: no
-// client would accept the replacement, and none would find the daemon. A socket that the user named
-// stays. MoveOutOf returns the files of the daemon after the move. The caller calls ended when the
-// session no longer writes there.
+// MoveOutOf moves the daemon of the user to another of its sockets if the current socket is in one
+// of the given directories. A session is about to get write access to them. The session could
+// replace the socket: no client would accept the replacement, and none would find the daemon. A
+// socket that the user named stays. MoveOutOf returns the files of the daemon after the move. The
+// caller calls ended when the session no longer writes there.
 func (l *Listener) MoveOutOf(dirs []string) (keep []string, ended func()) {
 	l.mu.Lock()
 	l.sessionDirs = append(l.sessionDirs, dirs...)

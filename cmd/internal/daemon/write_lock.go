@@ -74,8 +74,8 @@ func (d *Daemon) grantLocked(b *writeLock) {
 	b.client.writeLocks[b] = true
 }
 
-// startWithLock starts a turn for a client. If the client takes the write lock for this turn, the
-// lock is in force before any other client can answer an input request of the turn.
+// startWithLock starts a turn for a client. If the client takes the write lock for this turn, no
+// other client can answer an input request of the turn before the lock is in force.
 func (d *Daemon) startWithLock(ctx context.Context, e *openSession, c *clientState, lock bool, author string, start func() (uint64, error)) (uint64, error) {
 	select {
 	case e.startLock <- struct{}{}:

@@ -14,8 +14,8 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 )
 
-// minPromptTimeout is the minimum time for the remote end to answer if the user at the terminal may
-// be asked first, such as for a password.
+// minPromptTimeout is the minimum time for the remote end to answer if the user may first be asked
+// at the terminal, such as for a password.
 const minPromptTimeout = 2 * time.Minute
 
 // sendablePrograms finds the programs that can be sent to a remote: this one, and those for other

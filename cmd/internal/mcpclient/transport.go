@@ -35,9 +35,9 @@ const elicitationMethod = "elicitation/create"
 const discoverMethod = "server/discover"
 
 // rawContentKey is the field in the _meta of a result that holds its structured content as the
-// server wrote it, because the SDK turns integers into floating-point numbers. schemaKey is the
-// field in the _meta of an elicitation that holds the form's schema, because the SDK loses the
-// order of its fields.
+// server wrote it. It is needed because the SDK turns integers into floating-point numbers.
+// schemaKey is the field in the _meta of an elicitation that holds the form's schema, because the
+// SDK loses the order of its fields.
 const rawContentKey, schemaKey = "turnstone.structured", "turnstone.schema"
 
 // stdioTransport carries MCP messages over the pipes of a process. It tolerates lines that are

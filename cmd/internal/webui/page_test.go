@@ -81,7 +81,7 @@ func (s *testServer) login() (cookie, token string) {
 	_, secret, _ := strings.Cut(s.server.NewLoginLink(""), "#")
 	status, answer, text := s.sendRequest("POST", "/in", `{"link":"`+secret+`"}`, "Content-Type", "application/json", "Origin", "http://"+s.host, "Sec-Fetch-Site", "same-origin")
 	if status != http.StatusOK {
-		s.t.Fatalf("a link logs no browser in: %d %s", status, text)
+		s.t.Fatalf("a link does not log a browser in: %d %s", status, text)
 	}
 	cookie, _, _ = strings.Cut(answer.Get("Set-Cookie"), ";")
 	_, token, _ = strings.Cut(text, `"token":"`)

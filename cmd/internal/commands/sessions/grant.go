@@ -42,7 +42,7 @@ func NewGrantCommand(f *flag.FlagSet) cmdkit.Action {
 	var a grantFlags
 	f.StringVar(&a.write, "write", "", "`PATH` let the session write this directory or file")
 	f.StringVar(&a.read, "read", "", "`PATH` show the session this directory or file of your home directory or /tmp")
-	f.StringVar(&a.accept, "confirm-write", "", "`REALPATH` confirm --write by its real path, where programs outside the sandbox run or read what is written")
+	f.StringVar(&a.accept, "confirm-write", "", "`REALPATH` confirm --write by its real path; required if programs outside the sandbox run or read files there")
 	f.StringVar(&a.host, "host", "", "`HOST` let the session reach example.org, *.example.org or example.org:443")
 	f.StringVar(&a.call, "tool", "", "`TOOL` let the session call github.search_issues, or 'github.*' for all but destructive ones")
 	f.BoolVar(&a.always, "always", false, "also grant it to later sessions of this workspace")

@@ -94,8 +94,8 @@ func (o Options) copyStreams(ctx context.Context, conn net.Conn, in io.Reader, o
 	}
 }
 
-// connectDaemon asks the daemon for its information, and then opens a second connection for the
-// client, whose first call must be the first of its connection.
+// connectDaemon asks the daemon for its information. Then it opens a second connection for the
+// client, because the client's first call must be the first of its connection.
 func (o Options) connectDaemon(ctx context.Context) (net.Conn, client.DaemonInfo, error) {
 	conn, err := o.dialOrStart(ctx)
 	if err != nil {
