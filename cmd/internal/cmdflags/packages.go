@@ -109,7 +109,7 @@ func AwaitPrepared(ctx context.Context, w io.Writer, s session.Session, now sess
 	b := cmdkit.NewProgressBar(w)
 	defer b.Close()
 	return session.FollowPreparation(ctx, s, now, func(p timeline.Preparation) {
-		if p.Message != "" { // otherwise it may already be done
+		if p.Message != "" { // without a message, the preparation may already be done
 			b.SetProgress("preparing "+timeline.Preparation{Name: p.Name}.Text(), p.Done, p.Total, p.Message)
 		}
 	})

@@ -32,7 +32,7 @@ func CatchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 		select {
 		case s := <-caught:
 			number, _ := s.(syscall.Signal)
-			signal.Stop(caught) // before the context shows that a signal came
+			signal.Stop(caught) // before the context reports the signal, so that a second signal has its default action
 			cancel(&SignalError{Number: int(number)})
 		case <-ctx.Done():
 		}
@@ -67,7 +67,7 @@ func NotifyUnlessIgnored(caught chan<- os.Signal, signals ...os.Signal) {
 func SignalStatus(ctx context.Context) (status int, ended bool) {
 	var e *SignalError
 	if errors.As(context.Cause(ctx), &e) {
-		return 128 + e.Number, true // as a shell reports it
+		return 128 + e.Number, true // the status by which a shell reports a signal
 	}
 	return 0, false
 }

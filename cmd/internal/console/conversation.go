@@ -286,7 +286,7 @@ func (c *conversation) readAnswer(ctx context.Context, w session.InputRequest, p
 // handleSignals interrupts running code on Ctrl-C, and follows the size of the window.
 func (c *conversation) handleSignals(ctx context.Context) {
 	sent, window := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	signal.Notify(sent, os.Interrupt) // from another process: in raw mode the terminal sends none
+	signal.Notify(sent, os.Interrupt) // only other processes send this signal: in raw mode the terminal does not
 	defer signal.Stop(sent)
 	signal.Notify(window, windowChanged)
 	defer signal.Stop(window)

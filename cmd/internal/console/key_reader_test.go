@@ -236,7 +236,7 @@ func TestKeyReader(t *testing.T) {
 
 	t.Run("returns without a key when woken", func(t *testing.T) {
 		k := newKeyReader(nil, nil, nil)
-		go k.wakeReader() // without any input
+		go k.wakeReader() // no input arrives
 		if woken, err := k.awaitKey(); !woken || err != nil {
 			t.Errorf("got %v, %v", woken, err)
 		}

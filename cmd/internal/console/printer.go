@@ -134,7 +134,7 @@ func (p *printer) printNotice(message string) {
 // ready ends Run. So does a clean exit in a turn, because the code asked for it. A closed session
 // has no next input.
 func (p *printer) isExitReported(end timeline.WorkerExited) bool {
-	cut := p.exiting.Load() && end.Signal == "SIGINT" // by the user, who sees ^C
+	cut := p.exiting.Load() && end.Signal == "SIGINT" // the user has interrupted it, and sees ^C
 	return !end.NeverReady && !cut && end.Reason != "closed" && !(end.Clean && p.turnCrashed)
 }
 

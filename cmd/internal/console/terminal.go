@@ -104,7 +104,7 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 	ed, err := newLineEditor(ctx, &o, func() {
 		select {
 		case pressed <- struct{}{}:
-		default: // the last one is still being handled
+		default: // the last Ctrl-C is still being handled
 		}
 	}, func() {
 		quit.Store(true)

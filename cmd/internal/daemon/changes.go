@@ -69,7 +69,7 @@ func (d *Daemon) sendAllChanges(ctx context.Context, w *subscription) error {
 			running.Go(func() {
 				defer close(t.done)
 				if before != nil {
-					<-before.done // its last tick comes before the first of this one
+					<-before.done // the last tick of the previous session comes before the first tick of this one
 				}
 				_ = w.sendChanges(ctx, e)
 			})

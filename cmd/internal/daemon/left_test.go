@@ -324,7 +324,7 @@ func TestSessionIdleTimeout_UnusedOnly(t *testing.T) {
 	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "watched"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "watched", Turn: 1}); err != nil { // it ran until a client subscribed
+	if _, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "watched", Turn: 1}); err != nil { // the turn kept the session open until a client subscribed
 		t.Fatal(err)
 	}
 	wait.Until(t, "the idle one is closed", func() bool { return r.sessionNames(c) == "kept running waiting watched" })

@@ -327,7 +327,7 @@ func BenchmarkTenClientsOverOne(b *testing.B) {
 		if _, err := c.CreateSession(b.Context(), client.CreateParams{Name: name}); err != nil {
 			b.Fatal(err)
 		}
-		runCalls(b, c, name) // it is ready
+		runCalls(b, c, name) // after these calls, the session is ready
 		clients = append(clients, c)
 	}
 	var one, ten time.Duration

@@ -127,9 +127,9 @@ func wantProgress(t testing.TB, lines []receivedLine, token string) (all []recei
 // A fakeJob is a preparation that its test controls.
 type fakeJob struct {
 	runs    atomic.Int64
-	reports chan workers.PreparationProgress // to report, until the result
+	reports chan workers.PreparationProgress // the progress that the job reports before its result
 	result  chan error
-	ended   chan error // why the job's context ended, once it did
+	ended   chan error // receives why the context of the job ended
 }
 
 func newFakeJob() *fakeJob {
@@ -423,14 +423,14 @@ func TestPrepare(t *testing.T) {
 		a.readUntilAnswer("1")
 		b.sendRequest("1", client.MethodCreate, `{"name":"b","packages":["x"],"progressToken":2}`)
 		b.readUntilAnswer("1")
-		w.reports <- workers.PreparationProgress{Done: 1} // it runs
+		w.reports <- workers.PreparationProgress{Done: 1} // the job is running
 		a.sendRequest("2", client.MethodClose, `{"session":"a"}`)
 		lines := a.readUntilAnswer("2")
 		if lines[len(lines)-1].Error != nil {
 			t.Errorf("closing: %s", lines[len(lines)-1].raw)
 		}
 		wantProgress(t, lines, "1")
-		w.reports <- workers.PreparationProgress{Done: 2} // it still runs
+		w.reports <- workers.PreparationProgress{Done: 2} // the job is still running
 		b.sendRequest("2", client.MethodStart, `{"session":"b","input":"print x"}`)
 		b.sendRequest("3", client.MethodClose, `{"session":"b"}`)
 		lines = b.readUntilAnswer("3")

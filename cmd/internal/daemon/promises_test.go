@@ -60,7 +60,7 @@ func (c *idleClock) triggerCheck() bool {
 	case c.looks <- c.now():
 		return true
 	case err := <-c.served:
-		c.served <- err // for the rig
+		c.served <- err // for the clean-up of the test
 		return false
 	case <-time.After(processTimeout):
 		c.t.Fatal("the daemon does not look at its clock, and does not end")

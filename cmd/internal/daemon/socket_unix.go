@@ -104,7 +104,7 @@ func (l *Listener) acquireUserLock() error {
 	}
 	lock, err := daemonlock.AcquireLock(os.Getenv)
 	l.userLock = lock
-	if err := checkServedElsewhere(); err != nil { // it has started in the meantime
+	if err := checkServedElsewhere(); err != nil { // another daemon may have started in the meantime
 		return err
 	}
 	if other, ok := errors.AsType[*daemonlock.LockedError](err); ok && other.Proven {
@@ -113,7 +113,7 @@ func (l *Listener) acquireUserLock() error {
 	if err != nil {
 		l.warning = "a second daemon of this user may start: " + err.Error()
 	}
-	for _, other := range l.fallbackPaths { // a daemon that could not get the lock
+	for _, other := range l.fallbackPaths { // finds a daemon that could not get the lock
 		if daemonlock.IsServed(os.Getenv, other) {
 			return fmt.Errorf("%w: %s", ErrServed, other)
 		}

@@ -153,7 +153,7 @@ func TestListen(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				path := filepath.Join(testexec.ShortDir(t), "new", "s")
-				l := newProvingListener(t, path) // which waits at the old socket
+				l := newProvingListener(t, path) // the listener waits at the old socket
 				if err := remove(path); err != nil {
 					t.Fatal(err)
 				}
@@ -399,7 +399,7 @@ func TestDaemon_SocketTakenOver(t *testing.T) {
 	if err := <-r.served; err != nil {
 		t.Errorf("it ended with %v", err)
 	}
-	r.served <- nil // for the rig
+	r.served <- nil // for the clean-up of the test
 }
 
 // An impostor listens where a daemon was, holds its lock, and answers as it likes.

@@ -96,7 +96,7 @@ func workDir(spec *workers.Spec) string {
 
 // takeSession returns a warm session that was started as spec says, or nil.
 func (p *warmPool) takeSession(spec *workers.Spec) *supervisor.Session {
-	defer p.checkAgain() // after the lock is released
+	defer p.checkAgain() // runs after the lock is released
 	stamp := p.daemon.startStamp(spec)
 	p.mu.Lock()
 	defer p.mu.Unlock()

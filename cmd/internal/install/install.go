@@ -310,7 +310,7 @@ func (c clientCommand) runCommand(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, c[0], c[1:]...)
-	command.WaitDelay = time.Second // for children that hold our pipe open
+	command.WaitDelay = time.Second // children may hold our pipe open
 	out, err := command.CombinedOutput()
 	switch {
 	case ctx.Err() != nil:
@@ -338,7 +338,7 @@ func planClaudeCommands(ch *configChange) []clientCommand {
 	case Added:
 		return []clientCommand{add(inlineTable(ch.client.settings(ch.server)))}
 	}
-	merged := make(map[string]any) // with the user's own settings
+	merged := make(map[string]any) // includes the user's own settings
 	for k, v := range ch.entry {
 		merged[k] = v
 	}

@@ -240,7 +240,7 @@ func (l jsonLayout) addMembers(text []byte, object hujson.Value, members []confi
 		separator, closing = ", ", ""
 	}
 	added := strings.Join(body, separator)
-	end := object.EndOffset - 1 // of the brace
+	end := object.EndOffset - 1 // the offset of the closing brace
 	space := end - trailingSpace(o.AfterExtra)
 	if len(o.Members) == 0 {
 		if inline {

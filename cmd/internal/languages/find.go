@@ -45,7 +45,7 @@ func Find(name string) (Language, error) {
 	if fileErr != nil {
 		return Language{}, fileErr
 	}
-	long := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return len(n) < 3 }) // any word is close to a one-letter name
+	long := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return len(n) < 3 }) // a one-letter name is similar to any word
 	if n := cmdkit.NearestName(strings.ToLower(name), long); n != "" {
 		return Language{}, cmdkit.UsageErrorf("unknown language %q; did you mean %s?", name, n)
 	}

@@ -76,7 +76,7 @@ type Editor struct {
 
 	keyPrefix string        // pending prefix of a key sequence, such as "C-x "
 	ownIndent string        // the indentation that we gave the cursor's line, while it is untouched
-	burst     keys.KeyBurst // of this key
+	burst     keys.KeyBurst // the burst with which the current key arrived
 
 	lastWordIndex  int // how many texts ago insertLastWord found its word; 0 if the last command was another one
 	lastWordLength int // of that word
@@ -100,7 +100,7 @@ func (e *Editor) Begin(o Options, history *History) {
 	if e.commands == nil {
 		e.commands = emacsCommands()
 	}
-	e.vi.insert, e.vi.keys = true, []keys.Key{{Text: "i"}} // as if by that command
+	e.vi.insert, e.vi.keys = true, []keys.Key{{Text: "i"}} // as if the command i had started the insert mode
 }
 
 // Text returns the edited text.

@@ -125,7 +125,7 @@ func (p *Painter) Resized() {
 	rows = rows[:len(p.scrolled)+p.y+1]
 	rows[len(rows)-1].width = p.x
 	rows = rewrapRows(rows, cols)
-	room := height - 1 // for the rows above the cursor
+	room := height - 1 // the number of rows that fit above the cursor
 	if height >= p.height {
 		room -= all - len(rows) // a smaller screen loses the rows below it
 	}

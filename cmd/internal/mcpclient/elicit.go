@@ -69,7 +69,7 @@ func (s *toolServer) askToVisit(ctx context.Context, caller supervisor.Caller, r
 	var wanted struct {
 		Elicitations []*mcp.ElicitParams `json:"elicitations"`
 	}
-	_ = json.Unmarshal(refusal.Data, &wanted) // without URLs, the message must do
+	_ = json.Unmarshal(refusal.Data, &wanted) // without URLs, only the message is shown
 	for _, one := range wanted.Elicitations {
 		if one == nil || one.URL == "" {
 			continue

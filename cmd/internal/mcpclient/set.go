@@ -46,7 +46,7 @@ type ServerSet struct {
 	starts   sync.WaitGroup
 
 	mu          sync.Mutex
-	sessions    map[*supervisor.Session]bool // that have used a server
+	sessions    map[*supervisor.Session]bool // the sessions that have used a server
 	callers     map[string]*ServerSet        // by the key of the caller
 	closingSets sync.WaitGroup               // sets of callers that have gone
 }

@@ -52,8 +52,8 @@ type stdioTransport struct {
 	writeMu sync.Mutex
 
 	mu               sync.Mutex
-	discoverID       jsonrpc.ID // of server/discover, until it is answered
-	lateDiscoverID   jsonrpc.ID // of server/discover, after its timeout
+	discoverID       jsonrpc.ID // the id of server/discover, until it is answered
+	lateDiscoverID   jsonrpc.ID // the id of server/discover, after its timeout
 	discoverCameLate bool       // the answer came after the timeout
 	isStalled        bool       // the server did not read a message in time
 	firstJunk        string     // the first line that was not a message
@@ -374,7 +374,7 @@ func withRawField(result json.RawMessage, field, key string) json.RawMessage {
 	if err != nil {
 		return result
 	}
-	if meta == nil { // it was null
+	if meta == nil { // _meta was null
 		meta = map[string]json.RawMessage{}
 	}
 	meta[key] = text

@@ -127,7 +127,7 @@ var connectingTags = regexp.MustCompile(`(?i)<(link|iframe)`)
 func disconnectHTML(html []byte) []byte {
 	return connectingTags.ReplaceAllFunc(html, func(tag []byte) []byte {
 		if len(tag) == len("<link") {
-			return []byte("<meta") // also an element without content
+			return []byte("<meta") // meta is an element without content, like link
 		}
 		return []byte("<x-iframe")
 	})

@@ -198,12 +198,12 @@ func (s *Server) nextTick(ctx context.Context, seen *listSnapshot) (string, erro
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case err != nil:
-		seen.sessions = nil // so that all are read next
+		seen.sessions = nil // the next tick reads all sessions again
 		said["error"] = err.Error()
 	default:
 		all := slices.Clone(seen.sessions)
 		for i := range all {
-			all[i].TurnElapsed = 0 // it changes all the time: browsers count from Since
+			all[i].TurnElapsed = 0 // changes all the time, so browsers compute it from Since
 			all[i].MemoryBytes = all[i].MemoryBytes >> 20 << 20
 		}
 		said["sessions"] = all

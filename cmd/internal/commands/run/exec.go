@@ -36,8 +36,8 @@ type execFlags struct {
 	limits      cmdflags.LimitFlags
 	packages    cmdflags.PackageList
 
-	custom   languages.UserWorker // of --worker, or its zero value
-	language languages.Language   // its zero value for a language that only the daemon knows
+	custom   languages.UserWorker // the worker of --worker; the zero value without one
+	language languages.Language   // the zero value for a language that only the daemon knows
 	sandbox  *sandbox.Policy
 }
 
@@ -122,7 +122,7 @@ func (e *execFlags) resolveFlags() (err error) {
 func (e *execFlags) run(ctx context.Context, s cmdkit.Streams, conn *client.Client, name string) (int, error) {
 	view := newTurnView(e.daemon, s, conn, e.wait)
 	start := client.StartParams{Session: name, Input: e.code.String(), Author: cmdkit.CommandAuthor("exec"), WaitMS: view.firstWaitMS()}
-	if e.sandbox != nil || e.limits.Limits != (workers.Limits{}) { // before any code runs in a session with a weaker one
+	if e.sandbox != nil || e.limits.Limits != (workers.Limits{}) { // no code may run in a session with a weaker sandbox or limit
 		if now, err := conn.GetSession(ctx, name); err == nil {
 			if err := errors.Join(cmdflags.RequireSandbox(e.sandbox, now), cmdflags.RequireLimits(e.limits.Limits, now)); err != nil {
 				return cmdkit.StatusFailed, err

@@ -137,7 +137,7 @@ func (v *turnView) showAllEvents(ctx context.Context, after timeline.Seq) error 
 				continue
 			}
 			v.lastReply.Outcome = b.Outcome
-			if died = b.Outcome == timeline.OutcomeEnded; !died { // otherwise the end of the worker comes next
+			if died = b.Outcome == timeline.OutcomeEnded; !died { // if the runtime has ended, the end of the worker comes next
 				return nil
 			}
 		case timeline.WorkerExited:

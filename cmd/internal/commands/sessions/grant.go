@@ -144,7 +144,7 @@ func confirmGrant(s cmdkit.Streams, g session.Grant, give func(session.Grant) er
 	}
 	g = *asks.Grant
 	path := text.QuoteName(g.Read + g.Write)
-	fmt.Fprintf(s.Err, "%s\n", text.EscapeInvisible(asks.Message)) // it names links that code may have made
+	fmt.Fprintf(s.Err, "%s\n", text.EscapeInvisible(asks.Message)) // the message names links that code may have made
 	if g.Accept == "" {
 		err = confirmAnswer(s, fmt.Sprintf("Allow %s? [y/N] ", path), isYes)
 	} else {

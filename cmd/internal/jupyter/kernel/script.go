@@ -35,7 +35,7 @@ type turnWriter struct {
 	pendingErrors []byte // the last error reports and later stderr text, until the turn ends with them or continues
 	pendingStderr []byte // the stderr text in pendingErrors after the last error report
 	workerExit    *timeline.WorkerExited
-	pendingEnd    *timeline.TurnEnded // until it is known how the worker ended
+	pendingEnd    *timeline.TurnEnded // the end of the turn, until it is known how the worker ended
 	flushTimer    *time.Timer
 	timerRuns     bool
 }

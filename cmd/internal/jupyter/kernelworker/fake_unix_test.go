@@ -51,7 +51,7 @@ func runFakeKernel(path string, manners ...string) int {
 	k.connChanged = sync.NewCond(&k.mu)
 	signal.Notify(k.signals, syscall.SIGINT)
 	over := make(chan struct{})
-	fmt.Println("noise of the start") // before a client can connect, so it belongs to the start
+	fmt.Println("noise of the start") // printed before a client can connect, so it is output of the start
 	for _, s := range []struct {
 		port  int
 		kind  zmtp.SocketType

@@ -275,7 +275,7 @@ func characterKey(n, shifted, modifiers int) Key {
 		return Key{Name: withModifiers("Enter", modifiers)}
 	case unicode.Is(unicode.Co, r), !utf8.ValidRune(r): // a key without a character
 		return Key{Name: "?"}
-	case modifiers&ctrl != 0 && (r == ' ' || r >= '@' && r <= '~'): // as without such sequences
+	case modifiers&ctrl != 0 && (r == ' ' || r >= '@' && r <= '~'): // the same key as in the encoding without such sequences
 		k := plainKey(r & 0x1f)
 		return Key{Name: withModifiers(k.Name, modifiers&alt)}
 	}

@@ -46,7 +46,7 @@ func newTestRemote(t *testing.T, shell string, env ...string) testRemote {
 		t.Skipf("no %s here: scripts/setup-dev installs it", shell)
 	}
 	home, bin := t.TempDir(), t.TempDir()
-	if shell == "busybox" { // with all its programs, as on a machine without others
+	if shell == "busybox" { // installs all programs of busybox, as on a machine without other programs
 		if out, err := exec.Command(binary, "--install", "-s", bin).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -151,7 +151,7 @@ func TestInstall(t *testing.T) {
 				if err != nil || second.Sent != 0 || second.Path != first.Path {
 					t.Errorf("the second time: got %+v, %v", second, err)
 				}
-				if err := os.Truncate(first.Path, 1000); err != nil { // as after a loss of power
+				if err := os.Truncate(first.Path, 1000); err != nil { // simulates a loss of power
 					t.Fatal(err)
 				}
 				third, err := Install(t.Context(), o)
