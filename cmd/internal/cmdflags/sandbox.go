@@ -227,7 +227,8 @@ func LoginEnv(s *sandbox.Policy) map[string]string {
 	return env
 }
 
-// SandboxFromParams returns the sandbox that a client of the daemon asks for.
+// SandboxFromParams returns the sandbox that a client of the daemon requests. It returns nil if the
+// client requests none.
 func SandboxFromParams(p client.CreateParams) *sandbox.Policy {
 	if p.Sandbox == "" {
 		return nil

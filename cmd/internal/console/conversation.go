@@ -227,7 +227,8 @@ func (c *conversation) completeText(ctx context.Context, text string, cursor int
 	return completion
 }
 
-// signatureHint returns the signature and the first line of text from a function's description.
+// signatureHint returns the signature and the first line of text from a function's description, or
+// "" if the description has no signature.
 func signatureHint(description string) string {
 	facts, doc, _ := strings.Cut(description, "\n\n")
 	for fact := range strings.Lines(facts) {

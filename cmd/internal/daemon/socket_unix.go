@@ -482,8 +482,9 @@ func (l *Listener) CrashedPID() int {
 	return l.crashedPID
 }
 
-// activatedListener returns the socket that a service manager passes: systemd.socket(5). We do not
-// remove it, and our child processes do not inherit it.
+// activatedListener returns the socket that a service manager passes: systemd.socket(5). It returns
+// nil without such a socket. The daemon does not remove this socket, and its child processes do not
+// inherit it.
 func activatedListener() (*Listener, error) {
 	pid, count := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {

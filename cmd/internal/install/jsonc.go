@@ -205,7 +205,8 @@ func layoutOf(text []byte, root hujson.Value) jsonLayout {
 	return l
 }
 
-// indentOf returns the white space between the last line end and the following token.
+// indentOf returns the white space between the last line end and the following token. ok is false
+// without a line end.
 func indentOf(extra []byte) (indent string, ok bool) {
 	i := bytes.LastIndexByte(extra, '\n')
 	if i < 0 {

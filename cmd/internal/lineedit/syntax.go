@@ -210,8 +210,8 @@ func isHex(number []rune) bool {
 	return len(number) > 1 && number[0] == '0' && (number[1] == 'x' || number[1] == 'X')
 }
 
-// indentAfter returns the indentation of the line after text. It continues the tabs and blanks of
-// the line before, because Python rejects a block that mixes them.
+// indentAfter returns the indentation of the line after text, or "" if the language has none. It
+// continues the tabs and blanks of the line before, because Python rejects a block that mixes them.
 func (s *Syntax) indentAfter(text []rune) string {
 	if s == nil || s.IndentWidth == 0 {
 		return ""

@@ -61,7 +61,7 @@ func (v *viState) isPending() bool {
 	return v.count > 0 || v.operator != 0 || v.object != 0 || v.charCommand != 0
 }
 
-// commandKey returns the first key that is not part of a count.
+// commandKey returns the first key that is not part of a count, or "".
 func (v *viState) commandKey() string {
 	for _, k := range v.keys {
 		if k.Name != "" || k.Text < "0" || k.Text > "9" {

@@ -89,7 +89,8 @@ func ReadRemotes(path string) (map[string]Remote, error) {
 	return file.Remotes, nil
 }
 
-// suggestSetting suggests the known setting closest to an unknown one.
+// suggestSetting suggests the known setting closest to an unknown one, or lists all settings if
+// none is close. It returns "" if err is not about an unknown setting.
 func suggestSetting(err error) string {
 	missing, ok := errors.AsType[*toml.StrictMissingError](err)
 	if !ok {
@@ -176,7 +177,7 @@ func (r *Remote) parseJob(name string) error {
 // NeedsJob reports whether the remote is reached through a job.
 func (r *Remote) NeedsJob() bool { return strings.Contains(r.Command, JobPlaceholder) }
 
-// misplacedPlaceholder returns a placeholder that this command may not contain.
+// misplacedPlaceholder returns a placeholder in the words of a command that is not among the known ones, or "".
 func misplacedPlaceholder(words, known []string) string {
 	for _, mark := range []string{JobPlaceholder, programPlaceholder, socketPlaceholder} {
 		if !slices.Contains(known, mark) && strings.Contains(strings.Join(words, " "), mark) {

@@ -168,7 +168,8 @@ func (d *doctorReport) printReport(w io.Writer) error {
 	return err
 }
 
-// examineLogout checks whether programs outlive this user's last logout.
+// examineLogout checks whether programs outlive this user's last logout. It returns nil if that
+// cannot be determined.
 func examineLogout(ctx context.Context) *systemFeature {
 	on, known := osservice.LingerState(ctx, strconv.Itoa(os.Getuid()))
 	if !known {

@@ -125,7 +125,7 @@ func (h TextFile) AppendText(text string) error {
 	return err
 }
 
-// lineEnd returns "\n" if the file does not end in one, as after a full disk.
+// lineEnd returns "\n" if the last line of the file is incomplete, as after a full disk; otherwise "".
 func lineEnd(f *os.File) string {
 	last := make([]byte, 1)
 	if i, err := f.Stat(); err == nil && i.Size() > 0 {

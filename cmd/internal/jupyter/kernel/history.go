@@ -97,7 +97,8 @@ func inputCode(ctx context.Context, l *attachedSession, i *historyInput) string 
 	return i.firstLine
 }
 
-// valueText returns the echo of the value of a turn, if it is among its last events.
+// valueText returns the echo of the value of a turn, or "" if the echo is not among the last events
+// of the turn.
 func (i *historyInput) valueText(ctx context.Context, l *attachedSession) string {
 	page, err := l.session.Read(ctx, session.ReadQuery{After: i.first, Before: i.last + 1, Backward: true, Limit: 20, Bytes: maxHistoryOutput})
 	if err != nil {

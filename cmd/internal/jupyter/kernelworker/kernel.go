@@ -228,7 +228,7 @@ func (k *kernelProcess) sendMessage(conn *zmtp.Conn, kind string, content any, p
 	return m.Header.ID, nil
 }
 
-// lastLines returns the end of the kernel's own output, if that did not go to the terminal.
+// lastLines returns the end of the kernel's own output, or "" if that went to the terminal.
 func (k *kernelProcess) lastLines() string {
 	if k.output == nil {
 		return ""
