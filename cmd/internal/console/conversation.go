@@ -164,7 +164,7 @@ func (c *conversation) isOtherAuthorRunning(ctx context.Context) bool {
 	return state == session.StateRunning || state == session.StateWaiting
 }
 
-// readInput reads one complete input. errCancelled means that another author's code requests input.
+// readInput reads one complete input. It returns errCancelled if another author's code requests input.
 func (c *conversation) readInput(ctx context.Context) (string, error) {
 	for {
 		c.editor.startNewLine()

@@ -147,8 +147,8 @@ func (t *DaemonTarget) Dialer(ctx context.Context) (client.Dialer, error) {
 	return client.Socket(t.Socket), nil
 }
 
-// completeCommand adds to a transport command the settings that all of them share, and the terminal at
-// which the user may be asked.
+// completeCommand adds the settings that all transport commands share, and the terminal at which
+// the user may be asked.
 func (t *DaemonTarget) completeCommand(c *remote.CommandDialer) *remote.CommandDialer {
 	c.Prefix[0] = languages.ExpandHome(c.Prefix[0])
 	c.StartDaemon, c.KeepAlive = t.StartsDaemon, remoteSilenceTimeout

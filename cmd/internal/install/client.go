@@ -338,8 +338,8 @@ func (c ClientConfig) envSettings(s ServerSpec, entry map[string]any) (list []co
 	return list
 }
 
-// openCodeServers returns the table of servers. Version 2 has them in their own table below mcp,
-// and still reads the form of version 1. A file keeps its form.
+// openCodeServers returns the keys of the table of servers. OpenCode 2 has a separate table below
+// mcp, but still reads the form of version 1. A file keeps its form.
 func openCodeServers(tree map[string]any) []string {
 	v, _ := lookupKeys(tree, []string{"mcp", "servers"})
 	if servers, ok := v.(map[string]any); ok && servers["type"] == nil && servers["enabled"] == nil && servers["command"] == nil {
@@ -348,8 +348,8 @@ func openCodeServers(tree map[string]any) []string {
 	return []string{"mcp"}
 }
 
-// FindInstalled returns the evidence that the client is installed, or "". looked lists the paths
-// that it checked.
+// FindInstalled returns the evidence that the client is installed, or "". checked lists the
+// programs and paths that it looked for.
 func (c ClientConfig) FindInstalled(p ConfigDirs) (by string, checked []string) {
 	for _, name := range c.programs {
 		checked = append(checked, name)

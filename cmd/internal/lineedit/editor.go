@@ -172,7 +172,7 @@ func (e *Editor) Press(k keys.Key) KeyOutcome {
 	return out
 }
 
-// runCommand runs the command of a key and records what the next command depends on.
+// runCommand runs the command of a key and records the state that the next command depends on.
 func (e *Editor) runCommand(name, text string) KeyOutcome {
 	e.wasKill, e.wasYank = false, false
 	if name != "" && name != "Paste" && name != "Tab" {

@@ -40,7 +40,7 @@ func (s *Server) guardRequests(next http.Handler) http.Handler {
 		h.Set("Permissions-Policy", "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Frame-Options", "SAMEORIGIN") // older browsers; frame-ancestors says it exactly
+		h.Set("X-Frame-Options", "SAMEORIGIN") // for older browsers; the policy's frame-ancestors is more exact
 		switch {
 		case r.Host != s.hostPort:
 			s.rejectRequest(w, r, http.StatusMisdirectedRequest, "wrong_host", "this page has another host name: open the link that repl view printed")

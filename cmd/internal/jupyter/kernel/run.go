@@ -69,7 +69,7 @@ func (k *kernel) listenSockets() (listeners []*zmtp.Listener, err error) {
 	return listeners, nil
 }
 
-// serveHeartbeat sends back what a peer sends.
+// serveHeartbeat sends each message back to its peer.
 func serveHeartbeat(conn *zmtp.Conn) {
 	for {
 		frames, err := conn.Receive()

@@ -50,7 +50,7 @@ type kernelProcess struct {
 // kernelSockets are the four connections to a kernel.
 type kernelSockets struct{ shell, control, stdin, iopub *zmtp.Conn }
 
-// launchKernel starts the kernel of a spec. dir is private; it is for the connection file and sockets.
+// launchKernel starts the kernel of a spec. dir is a private directory for the connection file and sockets.
 func launchKernel(spec *kernelspec.KernelSpec, dir string) (*kernelProcess, error) {
 	connection, ports, err := newConnection(spec, dir)
 	if err != nil {

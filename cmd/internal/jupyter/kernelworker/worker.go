@@ -34,8 +34,8 @@ const (
 	interruptPollInterval = 5 * time.Millisecond
 
 	// infoRetryInterval is the pause between two kernel_info requests. They are repeated until the
-	// kernel has answered one and a message has arrived on iopub: what it published before our
-	// subscription is lost.
+	// kernel has answered one and a message has arrived on iopub, because messages before the
+	// subscription are lost.
 	infoRetryInterval = 200 * time.Millisecond
 )
 

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// Bounds of what a peer may send.
+// Bounds of the data that a peer may send.
 const (
 	MaxMessage = 64 << 20  // bytes of a message, and so of each frame
 	MaxFrames  = 64        // frames of a message
