@@ -26,7 +26,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline/render"
 )
 
-// chaosTime is how long TestChaos kills: go test -run Chaos -args -chaos 10m
+// chaosTime is how long TestChaos_RandomKills kills processes: go test -run Chaos -args -chaos 10m
 var chaosTime = flag.Duration("chaos", 3*time.Second, "how long processes are killed at random")
 
 // chaosEnv makes this program a client that uses the daemon at that socket until it is killed.
