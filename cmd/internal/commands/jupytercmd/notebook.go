@@ -37,7 +37,7 @@ const JupyterText = `For JupyterLab, VS Code, nbclient, papermill and others.
 
 install  create kernels for Jupyter: one for each language found here, or for
          --lang, or for the session that --session names. A notebook gets a
-         session of its own, which ends with it; that of --session stays.
+         new session, which ends with it. The session of --session stays.
 list     list the kernels that install has created
 remove   remove some of them
 kernel   run a kernel; Jupyter starts this`

@@ -49,7 +49,7 @@ func (e *execFlags) AddFlags(f *flag.FlagSet) {
 	f.Var(&e.worker, "worker", cmdkit.WorkerUsage)
 	e.runtime.AddInterpreterFlags(f)
 	f.StringVar(&e.runtime.Dir, "dir", "", "`DIR` the working directory of a session that exec creates; default this directory, or the daemon's at a remote")
-	f.DurationVar(&e.idleTimeout, "session-idle-timeout", 0, "`DURATION` close a session that exec creates after this time without use; 0 is the daemon's setting")
+	f.DurationVar(&e.idleTimeout, "session-idle-timeout", 0, "`DURATION` close a session that exec creates after this time without use; 0 means the daemon's setting")
 	cmdkit.AddFlagGroups(f, &e.confinement, &e.limits)
 	f.Var(&e.packages, "with", cmdkit.WithUsage)
 	e.daemon.Log.AddFlags(f)
