@@ -69,7 +69,7 @@ func TestLogFile(t *testing.T) {
 		}
 	})
 
-	t.Run("is private and is made again after it was removed", func(t *testing.T) {
+	t.Run("is private and is created again after its removal", func(t *testing.T) {
 		t.Parallel()
 		path := filepath.Join(newLogDir(t), "log")
 		l, err := OpenLog(path)
