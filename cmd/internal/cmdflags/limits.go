@@ -27,8 +27,8 @@ func (l *LimitFlags) AddFlags(f *flag.FlagSet) {
 }
 
 // TotalMemory returns the memory that all sessions may use together, in bytes. It is three quarters
-// of the machine's memory, or the limit of a single session if that is larger. It returns 0 if
-// there is no such limit.
+// of the machine's memory, or the limit of a single session if that is larger. It returns 0 if the
+// machine's memory is unknown or too small.
 func (l *LimitFlags) TotalMemory() int64 {
 	if all := supervisor.DefaultMemory(); all >= workers.MinMemoryBytes {
 		return max(all, l.Memory)

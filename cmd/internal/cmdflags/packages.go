@@ -131,9 +131,9 @@ func (l PackageList) CanonicalNames(offered []languages.Language) ([]string, err
 	return names, nil
 }
 
-// ClientSecrets returns variables that a client needs only itself but passes on to servers. Code
-// that has them can act as the client. The user's own keys, such as OPENAI_API_KEY, stay, because
-// the code may need them. docs/agents.md names the source of each variable.
+// ClientSecrets returns variables that only the client itself needs, but that it passes on to
+// servers. Code that has them can act as the client. The user's own keys, such as OPENAI_API_KEY,
+// stay, because the code may need them. docs/agents.md names the source of each variable.
 func ClientSecrets() []string {
 	return []string{
 		"CLAUDE_CODE_MESSAGING_*",

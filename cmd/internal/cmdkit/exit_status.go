@@ -13,8 +13,8 @@ const (
 	StatusWaiting     = 5 // the code waits for input
 )
 
-// StatusAlreadyServed is the exit status of a daemon whose socket is already in use. It keeps service
-// managers from starting this daemon again and again.
+// StatusAlreadyServed is the exit status of a daemon whose socket is already in use. With this
+// status, service managers do not start the daemon again and again.
 const StatusAlreadyServed = 3
 
 // signalNumbers maps the signals that can end a worker to their numbers, by the names in exit

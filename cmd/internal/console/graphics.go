@@ -25,8 +25,8 @@ const (
 	SixelImages                      // foot, mlterm, contour
 )
 
-// maxInlinePixels bounds the images that are shown: a few bytes can ask for any number of pixels,
-// here and in the terminal.
+// maxInlinePixels bounds the images that are shown, because an image of a few bytes can declare any
+// number of pixels.
 const maxInlinePixels = 40_000_000
 
 // maxSixelPixels bounds the images that are worth encoding as sixels.

@@ -415,8 +415,9 @@ func (k *keyReader) addPasteByte(c byte) {
 	}
 }
 
-// appendInput adds to the input, and reports false if there was no room. always is for the end of a
-// paste, without which the next keys would belong to it.
+// appendInput adds to the input, and reports false if there was no room. always stores the input
+// even without room; it is for the end of a paste, without which the next keys would belong to the
+// paste.
 func (k *keyReader) appendInput(s string, always bool) bool {
 	k.mu.Lock()
 	limit := maxTypeAhead

@@ -105,7 +105,7 @@ func (t *tty) Read(p []byte) (n int, err error) {
 	}
 }
 
-// pauseReading leaves the terminal to another program until resume is called.
+// pauseReading leaves the input of the terminal to another program until resume is called.
 func (t *tty) pauseReading() (resume func(), err error) {
 	if _, err := t.wakePipe[1].Write([]byte{0}); err != nil {
 		return nil, err

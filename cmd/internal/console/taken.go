@@ -10,7 +10,7 @@ import (
 )
 
 // setScreen gives the terminal to a program that has taken the keys, or takes it back. The printer
-// calls it, so it is in order with the program's output.
+// calls it, so the change is in order with the program's output.
 func (e *lineEditor) setScreen(taken bool) {
 	switch {
 	case e.programs == nil:

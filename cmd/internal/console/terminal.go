@@ -14,8 +14,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// windowChanged is SIGWINCH by its number on Linux and macOS, because package syscall does not name
-// it everywhere. On systems without that signal it never arrives.
+// windowChanged is SIGWINCH, by its number on Linux and macOS, because package syscall does not
+// define it on all systems. On systems without that signal, it never arrives.
 const windowChanged = syscall.Signal(28)
 
 // quitStatus is the exit status after Ctrl-\: that of SIGQUIT.
@@ -75,7 +75,7 @@ type Options struct {
 // TerminalPrograms sends the user's keys to programs in the terminal of a session.
 type TerminalPrograms interface {
 	// Keys sends input to the program that has taken the keys, see timeline.FullScreenChanged. An
-	// error of session.KindStale means that no program has.
+	// error of session.KindStale means that no program has the keys.
 	Keys(b []byte) error
 
 	// InterruptJob interrupts the foreground job of a shell, and reports whether one was running.

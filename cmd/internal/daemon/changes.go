@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// minChangeInterval is the least time between two ticks of a session on one subscription.
+// minChangeInterval is the minimum time between two ticks of a session on one subscription.
 const minChangeInterval = 100 * time.Millisecond
 
 // sendChanges sends a tick with the state of a session at once, and again after each change. It

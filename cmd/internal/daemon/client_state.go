@@ -179,7 +179,7 @@ func (d *Daemon) restoreWriteLocks(c *clientState) (announce []*writeLock) {
 	return announce
 }
 
-// checkAuthor returns an error if name is not a valid author; "" is one.
+// checkAuthor returns an error if name is not a valid author. "" is valid.
 func checkAuthor(name string) error {
 	if !client.IsAuthor(name) {
 		return rpcserver.InvalidParams("author: use up to %d bytes of text, without control or invisible characters", client.MaxAuthorBytes)

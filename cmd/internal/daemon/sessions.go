@@ -221,8 +221,7 @@ func (d *Daemon) createSession(ctx, call context.Context, r *rpcserver.Request, 
 	return nil, ctx.Err()
 }
 
-// checkCreateParams returns an error if no session can be created with these params. The language
-// is set.
+// checkCreateParams returns an error if no session can be created with these params. The language must be set.
 func (d *Daemon) checkCreateParams(p client.CreateParams) error {
 	if p.Name != "" && !session.IsValidName(p.Name) {
 		return rpcserver.InvalidParams("name %q: use up to 64 letters, digits, dots, underscores and hyphens", p.Name)

@@ -142,7 +142,7 @@ func (l *Listener) discardUnserved() error {
 // logind removes the directory at the logout, and cleanup programs do so, too. If the socket cannot
 // be created again, or another program listens at its path, the daemon of the user moves to another
 // path. Renew reports whether a file was missing. ErrServed means that another daemon of this user
-// serves there now, and has proved it. This error may pass, and so may the lack of a usable
+// serves there now, and has proved it. This error may be temporary, and so may the lack of a usable
 // directory.
 func (l *Listener) Renew() (renewed bool, err error) {
 	l.mu.Lock()

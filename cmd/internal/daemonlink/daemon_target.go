@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// minJobTimeout is the least time to wait for a job that was just started: its daemon has to
-	// start, too.
+	// minJobTimeout is the minimum time to wait for a job that was just started, because its daemon
+	// must start, too.
 	minJobTimeout = 20 * time.Second
 
 	// jobStartTimeout bounds the command that starts a remote's job, and jobStatusTimeout the one

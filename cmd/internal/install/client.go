@@ -298,8 +298,8 @@ func (p *envPassthrough) variableNames(has any, all []configSetting) (names []st
 	return names
 }
 
-// settingsWith returns the settings of a server. Its variables extend the ones that all servers
-// get and those already in the entry.
+// settingsWith returns the settings of a server. Its variables are added to the variables that all
+// servers get and to those in the entry.
 func (c ClientConfig) settingsWith(s ServerSpec, entry map[string]any) []configSetting {
 	list := c.settings(s)
 	if c.envPassthrough == nil || c.envPassthrough.valueForm != "" || len(s.Env) == 0 {

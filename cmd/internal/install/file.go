@@ -65,7 +65,7 @@ var errChanged = errors.New("another program is changing it; try again")
 
 // replaceFile replaces the file that was read by text, atomically. A change by another program in
 // the microseconds between the last check and the rename is lost, because no rename depends on the
-// contents. Another repl install waits.
+// contents. Another repl install waits for this one.
 func (s fileSnapshot) replaceFile(text []byte) error {
 	if s.exists && s.info.Mode()&0o200 == 0 {
 		return fmt.Errorf("%s is read-only and was not changed; another program may manage it", s.target)

@@ -180,8 +180,8 @@ func findMember(text []byte, object hujson.Value, name string) (*hujson.ObjectMe
 	return found, nil
 }
 
-// trailingSpace returns the length of the white space at the end of an extra, without the end of a
-// line comment.
+// trailingSpace returns the length of the white space at the end of extra, including the line end
+// after a line comment.
 func trailingSpace(extra []byte) int {
 	return len(extra) - len(bytes.TrimRight(extra, " \t\r\n"))
 }

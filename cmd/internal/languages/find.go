@@ -52,8 +52,7 @@ func Find(name string) (Language, error) {
 	return Language{}, cmdkit.UsageErrorf("unknown language %q (have %s); add one with --worker or in %s; a Jupyter kernel is %sNAME", name, strings.Join(names, ", "), workersFile(), JupyterPrefix)
 }
 
-// OfSession returns the language of an existing session. This command may know nothing about
-// its worker.
+// OfSession returns the language of an existing session, even if this command has no settings for its worker.
 func OfSession(name string) Language {
 	l, err := Find(name)
 	if kernel, ok := cutKernelPrefix(name); ok && err != nil {

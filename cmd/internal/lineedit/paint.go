@@ -9,7 +9,7 @@ import (
 
 // A Painter draws frames on a terminal, each in place of the last. Between Begin and Finish or
 // Erase no other output may reach the terminal, and the cursor must not be moved. Write errors are
-// ignored, because a closed terminal ends the keys, too.
+// ignored, because a closed terminal also ends the input.
 type Painter struct {
 	Out  io.Writer
 	Size func() (cols, rows int) // of the terminal

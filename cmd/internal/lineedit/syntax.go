@@ -252,8 +252,8 @@ const maxContinued = 100
 
 // continued returns the start of the logical line that the line at begin continues. A line
 // continues another one if it ends a bracket or string opened there, or if the line above ends in a
-// backslash. open lists the brackets that are open at the end of text, and quoted its strings over
-// several lines.
+// backslash. open lists the brackets that are open at the end of text, and quoted lists the strings
+// that span several lines.
 func (s *Syntax) continued(text []rune, begin int, open []int, quoted [][2]int) int {
 	for range maxContinued {
 		i := slices.IndexFunc(quoted, func(q [2]int) bool { return q[0] < begin && begin < q[1] })

@@ -420,8 +420,8 @@ func (e *Editor) viOperate(r rune) {
 	e.viApply(from, end, false)
 }
 
-// viOnLines runs the operator on whole lines. These are count lines from the cursor's on, as with
-// dd, or the lines up to the target of a motion.
+// viOnLines runs the operator on whole lines. These are count lines from the cursor's line on, as
+// with dd, or the lines up to the target of a motion.
 func (e *Editor) viOnLines(r rune, count int) {
 	from, to := e.cursor, e.cursor
 	switch r {

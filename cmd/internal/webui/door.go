@@ -55,8 +55,8 @@ func (s *Server) guardRequests(next http.Handler) http.Handler {
 	})
 }
 
-// isLogin reports whether a request opens the login page. It may come from any site, since a login
-// link may be anywhere, and that page has no data.
+// isLogin reports whether a request opens the login page. The request may come from any site,
+// because a login link may be anywhere, and the login page has no data.
 func isLogin(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.URL.Path == "/in" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }

@@ -83,8 +83,8 @@ func NewAttachCommand(f *flag.FlagSet) cmdkit.Action {
 	}
 }
 
-// refuseOwnTerminal refuses to show a session at its own terminal. There, each line that is shown
-// would be output of the session, which is shown again.
+// refuseOwnTerminal refuses to show a session at its own terminal. There, each line that attach
+// shows would become output of the session, and would be shown again.
 func refuseOwnTerminal(d *daemonlink.DaemonCommand, now session.Info) error {
 	if d.IsRemote() || !cmdkit.HasSameTerminal(now.PID) {
 		return nil

@@ -34,8 +34,8 @@ type TextFile struct {
 	Path string // "" remembers nothing after this run
 }
 
-// LoadTexts returns the last MaxTexts texts, the oldest first. A missing file counts as empty. With
-// an error there may be texts, if only the trimming of the file failed.
+// LoadTexts returns the last MaxTexts texts, the oldest first. A missing file counts as empty. It
+// may return texts together with an error, if only the trimming of the file failed.
 func (h TextFile) LoadTexts() ([]string, error) {
 	if h.Path == "" {
 		return nil, nil
@@ -105,8 +105,8 @@ func (h TextFile) rewriteFile(texts []string) error {
 	return atomicfile.Write(path, []byte(all.String()), 0o600)
 }
 
-// AppendText appends one text, and makes the file and its directory if needed. It ignores a text
-// that is blank or has more than 64 KiB.
+// AppendText appends one text, and creates the file and its directory if necessary. It ignores a
+// text that is blank or has more than 64 KiB.
 func (h TextFile) AppendText(text string) error {
 	if h.Path == "" || !isWorthSaving(text) {
 		return nil

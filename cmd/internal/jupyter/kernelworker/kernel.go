@@ -123,10 +123,10 @@ func newConnection(spec *kernelspec.KernelSpec, dir string) (wire.Connection, []
 	return c, reservations, nil
 }
 
-// freePorts reserves n ports of the loopback interface, in the range [first, last), at which no process
-// listens. The UDP ports with the same numbers reserve them against other callers of freePorts. A
-// reservation is needed because a kernel takes a second until it listens, and reports no error if it
-// cannot.
+// freePorts reserves n ports of the loopback interface, in the range [first, last), at which no
+// process listens. The UDP ports with the same numbers reserve them against other callers of
+// freePorts. A reservation is needed because a kernel takes a second until it listens, and reports
+// no error if it cannot listen.
 func freePorts(n, first, last int) (ports []int, reservations []net.PacketConn, err error) {
 	for tries := 0; len(ports) < n; tries++ {
 		port := first + rand.IntN(last-first)

@@ -463,7 +463,7 @@ func (w *worker) handleIOPub(m wire.Message, open bool) error {
 	return nil // comms, and unknown types
 }
 
-// handleStatus handles a status of the kernel. Only those of the turn's request count.
+// handleStatus handles a status of the kernel. Only the statuses of the turn's request count.
 func (w *worker) handleStatus(m wire.Message) error {
 	t := w.turn
 	if t == nil || m.Parent.ID != t.request {
@@ -538,7 +538,8 @@ func (w *worker) answerKernel(m ipc.TurnInput) error {
 	})
 }
 
-// endOfFile is Ctrl-D, which kernels based on ipykernel take for the end of file. Jupyter defines none.
+// endOfFile is Ctrl-D, which kernels based on ipykernel treat as the end of file. Jupyter defines
+// no end of file.
 const endOfFile = "\x04"
 
 // sendInputReply answers the kernel's input request, and ends it.

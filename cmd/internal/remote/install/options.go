@@ -13,7 +13,7 @@ type Options struct {
 
 	Terminal  *os.File         // the user's terminal, if the command may ask there; nil otherwise
 	Stderr    io.Writer        // also gets the command's messages until the remote end answers; may be nil
-	LastAsked func() time.Time // when the command last asked the user elsewhere; may be nil
+	LastAsked func() time.Time // when the command last asked the user other than at Terminal; may be nil
 
 	// Dir is a remote directory that is tried before the default ones; may be "".
 	Dir string
