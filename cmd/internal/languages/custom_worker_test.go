@@ -93,7 +93,7 @@ extension = "tcl"
 }
 
 func TestWorkerFlag(t *testing.T) {
-	t.Run("accepts a command with a name", func(t *testing.T) {
+	t.Run("takes a command under a name", func(t *testing.T) {
 		dir := t.TempDir()
 		program := filepath.Join(dir, "my lisp.exe")
 		if err := os.WriteFile(program, nil, 0o700); err != nil {
