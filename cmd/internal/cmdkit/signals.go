@@ -93,7 +93,7 @@ func NotifyUnlessIgnored(caught chan<- os.Signal, signals ...os.Signal) {
 func SignalStatus(ctx context.Context) (status int, ended bool) {
 	var e *SignalError
 	if errors.As(context.Cause(ctx), &e) {
-		return 128 + e.Number, true // as a shell reports it
+		return 128 + e.Number, true // the status by which a shell reports a signal
 	}
 	return 0, false
 }

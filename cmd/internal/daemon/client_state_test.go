@@ -227,7 +227,7 @@ func TestHello(t *testing.T) {
 		}
 	})
 
-	// A client without an identity ends with its connection.
+	// The state of a client without an identity ends with its connection.
 	t.Run("forgets the oldest client beyond the limit", func(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, nil)
@@ -418,7 +418,7 @@ func TestRequest(t *testing.T) {
 		}
 		again := r.connectAs(2)
 		<-lost
-		if _, err := again.InterruptTurn(t.Context(), client.InterruptParams{Session: "other", Turn: 99, Request: "new"}); err != nil { // before the repetition
+		if _, err := again.InterruptTurn(t.Context(), client.InterruptParams{Session: "other", Turn: 99, Request: "new"}); err != nil { // a newer call comes before the repetition
 			t.Fatal(err)
 		}
 		p.WaitMS = 0

@@ -44,15 +44,15 @@ func NewServeCommand(f *flag.FlagSet) cmdkit.Action {
 	f.StringVar(&o.socket, "socket", client.DefaultSocket(os.Getenv), cmdkit.SocketUsage)
 	f.StringVar(&o.sessionDir, "session-dir", "", cmdkit.SessionDirUsage)
 	o.log.AddFlagsWithDefault(f, "default "+cmdflags.LogEnv+", or standard error and "+cmdflags.DaemonLogName+" in the user's state directory")
-	f.DurationVar(&o.idleExitTimeout, "daemon-idle-timeout", 0, "`DURATION` exit after this time without use; 0 is never")
-	f.DurationVar(&o.sessionIdleTimeout, "session-idle-timeout", 0, "`DURATION` close a session after this time without use; 0 is never")
+	f.DurationVar(&o.idleExitTimeout, "daemon-idle-timeout", 0, "`DURATION` exit after this time without use; 0 means never")
+	f.DurationVar(&o.sessionIdleTimeout, "session-idle-timeout", 0, "`DURATION` close a session after this time without use; 0 means never")
 	f.IntVar(&o.maxSessions, "max-sessions", supervisor.DefaultMaxSessions, fmt.Sprintf("`N` maximum number of sessions; at most %d", daemon.MaxSessions))
 	f.Var(&o.memory, "memory", "`SIZE` memory that all sessions may use together; default three quarters of the machine's")
 	f.IntVar(&o.processes, "processes", 0, "`N` processes that all sessions may have together, counting threads")
 	f.IntVar(&o.cpus, "cpus", 0, "`N` processors that all sessions share")
 	f.BoolVar(&o.quiet, "quiet", false, "log only warnings")
 	cmdkit.AddFlagGroups(f, &o.servers, &o.warm)
-	f.BoolVar(&o.detach, "detach", false, "run in the background, beyond the terminal and the login")
+	f.BoolVar(&o.detach, "detach", false, "run in the background, and outlive the terminal and the login")
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		if err := cmdkit.ParseFlags(f, args); err != nil {
 			return cmdkit.StatusUsage, err

@@ -89,8 +89,8 @@ func (w *warmPoolFlags) poolSpecs() []daemon.WarmPoolOptions {
 	return w.kinds
 }
 
-// startStamp describes the files that affect a start: the interpreter, the file that makes it a
-// virtual environment, and the saved grants.
+// startStamp describes the files that affect the start of a worker: the interpreter, its
+// pyvenv.cfg, and the saved grants.
 func startStamp(spec *workers.Spec) string {
 	var stamp strings.Builder
 	for _, path := range []string{spec.Path, filepath.Join(filepath.Dir(spec.Path), "..", "pyvenv.cfg"), string(cmdflags.UserConfigFile())} {
