@@ -26,7 +26,7 @@ type Subscription struct {
 	losses    lossCounter      // of the goroutine that calls Next
 	resumedAt timeline.Seq     // of the goroutine that calls Next; where it last resumed
 
-	flowLock chan struct{} // holds one element while a pause or resume call is running
+	flowLock chan struct{} // holds one element while a pause or resume call is running, which takes mu
 
 	mu         sync.Mutex
 	position   streamPosition // guarded by mu

@@ -22,4 +22,8 @@
 //
 // Sizes are bytes. A turn, wait, seq, mark or id is an ordinal of its own kind; message.go says
 // where each begins to count.
+//
+// # Locks
+//
+// roomMu may be held when Conn.mu is taken. It is held while a large message waits for room.
 package ipc

@@ -4,6 +4,15 @@
 //
 // It publishes nothing. The same commit and the same Go version produce the same bytes, in any
 // directory: every time stamp is the time of the commit, and every list is sorted.
+//
+// # A separate module
+//
+// The program is a separate module, so its dependencies never reach a user of the library.
+// Libraries write the Debian and RPM packages (nfpm) and the bill of materials (cyclonedx-go).
+// Wheels, npm packages and archives are zip and tar of the standard library. GoReleaser was
+// rejected: it builds wheels and npm packages only in its paid edition, if at all, and its
+// configuration can be tested only by a release. Tests build a release candidate instead, and
+// install it by pip, uv, npm, dpkg, rpm and tar.
 package main
 
 import (

@@ -11,5 +11,15 @@
 //
 // Package session/sessiontest tests an implementation.
 //
+// # Exits
+//
+// Each turn says whether its code may end the worker: SubmitMayExit allows it, and Submit does not. If
+// every exit ended the worker, a script that ends in sys.exit(main()) would cost an agent all
+// variables. papermill would run the next cell in a new interpreter, after an exit that reports a
+// failure. At a terminal, and for a whole program, the
+// same exit is what the user wants. A worker cannot guess that from the length of the input or the
+// status. A setting of the session does not fit either: a person, an agent and a notebook may use one
+// session at the same time.
+//
 // It has no goroutines.
 package session

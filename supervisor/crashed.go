@@ -43,6 +43,13 @@ type lockFileInfo struct {
 }
 
 // A CrashedSession is the saved transcript of a session whose program was killed.
+//
+// Variables do not survive the program, but the two files of the timeline do, so the next program
+// saves them for a day. Without that, a killed daemon would lose a day of work, down to the inputs.
+// Workers that outlive their supervisor would be processes that nothing watches. A journal of its own
+// would be a second log next to a timeline that has all that is needed. The inputs are not run again
+// automatically, because they would change files and other machines a second time. A session that was
+// closed leaves nothing: its lock file is emptied when the close starts.
 type CrashedSession struct {
 	Name       string
 	ID         string    // unique, unlike the name

@@ -22,6 +22,24 @@
 // The package does not know how input reaches a runtime or how a runtime is found (see package
 // workers), or how a timeline is displayed (see timeline/render).
 //
+// # Session files
+//
+// A reply names files of its session, such as output.txt. With a remote daemon they are on another
+// machine, so [Session.File] returns them in pieces of up to 1 MiB. It reads only regular files
+// directly in the session directory, and follows no links. Otherwise code in a sandbox could leave
+// a link to a secret file for a client to follow. A second transport command such as scp was
+// rejected, because each engine has its own rules for paths, and srun has no such command. A copy
+// kept up to date would transfer 256 MiB of output for the few lines that a user looks at.
+//
+// # Exit at the user's request
+//
+// Closing a session is bounded: exit handlers get half a second, and a handler that saves 60 steps
+// once saved 6. A user at the prompt can wait instead, see what happens, and interrupt it. So
+// Ctrl-D submits the input that ends the runtime, as a turn that may exit. Neither the turn nor the
+// time after session_end has a bound. A first interrupt is a signal; a second one kills the worker.
+// A longer bound for all was rejected, because any bound cuts off somebody's work. No bound was
+// rejected as well: a daemon, a reset and a closed terminal need one.
+//
 // # Goroutines
 //
 //	name             started by              ends when                                    owns
@@ -41,4 +59,17 @@
 //
 // Session.Close waits for every goroutine except runCall, whose function may ignore its context. A
 // timer that fires during Close finds nothing to do.
+//
+// # Locks
+//
+// A lock of the first column may be held when one of the second is taken, never the other way round:
+//
+//	Session.lifecycle, a token    Session.mu
+//	streamMerger.mu               Session.mu
+//	limitedWorker.mu              Session.mu, limitEnforcer.mu
+//	Session.mu                    limitEnforcer.mu, timeline.Log.mu, ipc.Conn.mu, locks of package launch
+//
+// lifecycle is held over the start or end of a worker, streamMerger.mu over deliveries, and
+// limitedWorker.mu over reads of /proc. While Session.mu is held, nothing waits, but at debug frames
+// are logged. An event ends with Session.unlock, which performs the effects.
 package supervisor

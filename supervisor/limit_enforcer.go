@@ -49,6 +49,12 @@ const (
 // kernel refuses a process more than the bound that the enforcer has set for it. While a turn runs,
 // the enforcer measures usage and moves that bound. It kills programs only if the bound did not
 // hold. After the last turn it measures once more and then sets no timer.
+//
+// The same measurements add up the processes of all sessions: with a limit for each session only, ten
+// sessions that fork at once could fill the machine. RLIMIT_NPROC counts all processes of the user,
+// also the desktop's, and not those of root. A control group is exact, but few machines delegate one.
+// Code that forks faster than it is measured may exceed the total for a moment. A new worker always
+// starts, even beyond the total.
 type limitEnforcer struct {
 	totalLimits resourceAmount // limits of all sessions together; zero means no limit
 	cpus        []int          // processors that all sessions share; empty means all

@@ -24,6 +24,13 @@ const (
 var errNoWaiters = errors.New("no caller waits for it any more")
 
 // A preparationGroup runs preparations, at most one at a time for each key.
+//
+// A preparation takes minutes: it downloads packages, or compiles R's shim. The supervisor runs it
+// and has a state for it. So Open returns at once, and a session can be watched, interrupted, reset
+// and closed meanwhile. If the front ends prepared, each of the three would need its own sessions
+// that are not open yet. Without a state, callers could not tell minutes from the milliseconds of a
+// start. Each preparation has a key, not each Spec: two sessions with different packages compile
+// the shim once.
 type preparationGroup struct {
 	mu    sync.Mutex
 	byKey map[string]*preparation // guarded by mu

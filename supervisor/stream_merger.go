@@ -37,7 +37,10 @@ var markerTerminator = []byte("\x1b\\")
 // A worker writes the marker before the frame. So when a frame has arrived, its marker and
 // everything before it can be read from the terminal without waiting. The reader of frames does
 // that itself, so no other goroutine has to wake up. If the marker is missing, it will never come,
-// because terminal output was discarded; then the frame is delivered after the present output.
+// because terminal output was discarded; then the frame is delivered after the present output. If
+// the frame came first, no marker could lack its frame. But its reader would wait for the reader of
+// the terminal. That wake-up costs as much as the rest of a short turn. A worker that is killed
+// between the two writes leaves a marker without a frame, which is dropped at the end.
 //
 // Two goroutines use it: the reader of frames and the reader of the terminal.
 type streamMerger struct {

@@ -18,6 +18,15 @@
 //	events := l.Window(cursor, 64<<10, 64<<10)
 //	fmt.Print(render.Events(events, &render.Options{OutputPath: l.OutputPath()}).Text())
 //
+// # Full files
+//
+// When one file is full, both start over empty. Otherwise a session that once filled a file has
+// none for later output, and the middle of a 500 KB reply is lost. Keeping the oldest output was
+// rejected, because nobody looks for it. A ring in the file, or holes punched into its beginning,
+// would move offsets or leave zero bytes, and systems differ. With several files the index, the
+// line numbers and every reader would have to know of each. Events that neither a file nor memory
+// has are a [Gap].
+//
 // # Bounds
 //
 //	what                bound                       when it is reached

@@ -99,6 +99,13 @@ type Spec struct {
 // Program sets the standard streams for the children of a program on Windows, where a terminal
 // reader cannot be detected and a terminal redraws what was written to it. The zero value is
 // the terminal. On other systems the streams are always the terminal.
+//
+// A pseudo console turns tabs into blanks and breaks lines at its edge, and nothing can undo that. A
+// child that reads standard input would wait forever for keys. Ctrl-Z ends one read, but a second
+// child waits again. Pipes for all children, also in sessions of agents, would be worse: a
+// child sees no terminal then, holds its output back, and Python writes it in the code page of the
+// country. So only a program gets the streams of its command. A console without a user is wide
+// instead: 1000 columns.
 type Program struct {
 	Stdin       *os.File // nil: the terminal
 	PipedOutput bool     // both outputs are a pipe and arrive as they were written

@@ -7,6 +7,21 @@
 // command, before the greeting or between the lines of the daemon, is skipped within bounds. Errors
 // quote its end.
 //
+// # Hello and first call
+//
+// The first call follows the hello without waiting for its answer, which saves each command a round
+// trip. The daemon handles calls in order, and the greeting has already identified it. Only a
+// repeated call waits for the answer, because the daemon may have forgotten the client. The
+// greeting itself cannot carry the client's identity: repl bridge sends it before the daemon knows
+// the client.
+//
+// # Silent connections
+//
+// A laptop that sleeps vanishes without a message, and ssh may never notice. So repl bridge exits
+// after --silence-timeout without input; repl sets it to 5 min. This end sends ten pings in that
+// time, one every 30 s, also when idle. Keep-alive probes of the connection do not suffice. They
+// are sent only while an answer is awaited, so an idle connection looks like a dead one.
+//
 // # Goroutines
 //
 //	name       started by          ends when                               owns

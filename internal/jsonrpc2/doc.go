@@ -11,6 +11,15 @@
 // A cancel is the notification [MethodCancelled], as in the Model Context Protocol. It names the id
 // of the request as the requester wrote it.
 //
+// # One package for both ends
+//
+// The daemon, its client, MCP on standard streams and repl doctor all exchange JSON-RPC in lines.
+// Separate implementations did not promise the same: one answered a line that was too long without
+// its id, and the caller waited forever. Here both ends get the same bounds. MCP uses only [Reader]
+// and [Decode], because the SDK has its own connection. Libraries were rejected:
+// golang.org/x/exp/jsonrpc2 promises no stability, sourcegraph/jsonrpc2 has neither cancels nor
+// bounds, and the SDK's is internal.
+//
 // # Goroutines
 //
 //	name     started by  ends when                          owns

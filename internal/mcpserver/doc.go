@@ -46,4 +46,9 @@
 //
 // Run and RunHTTP wait for the sessions of callerstate. Calls and connections belong to
 // mcptransport, questions to elicitation, and the pages for the user to browserprompt.
+//
+// # Locks
+//
+// server.mu may be held when browserprompt.Pages.mu is taken. clientRoots.mu may be held when a lock of
+// mcptransport is taken: it is held while the client is asked for its directories, for 5 s at most.
 package mcpserver

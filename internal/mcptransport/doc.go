@@ -26,6 +26,32 @@
 // The front also normalizes requests that the SDK would refuse over their spelling. An alias
 // replaces each id that the SDK would change.
 //
+// # Two HTTP handlers
+//
+// A handler of the SDK serves either clients with MCP sessions, or protocol 2026-07-28, whose
+// requests are independent. It lets its caller wrap no connection, and answers cancelled calls. So
+// the front has one handler of each kind, and chooses by the version of the request. It numbers
+// each call in a header that no client can set, which leads the tool to its ToolCall. An HTTP layer
+// of our own was rejected: batches, streams and resumption would have to follow five protocol
+// versions. The token is required even on the loopback interface, because every user of the machine
+// can connect there.
+//
+// # Separation from the tools
+//
+// This package faces the network, so a reader must be able to judge it alone. It imports neither
+// package mcpserver nor a session. Its only view of the tools is [Tools], an interface of four
+// methods, and a tool sees a call as a [ToolCall]. One package with folders by file name was
+// rejected, because nothing would prevent further references. Three packages, with the callers'
+// sessions apart from the tools, were rejected, too: those two share nearly every field.
+//
+// # Calls at the end of the input
+//
+// Scripts and gateways write all messages into a pipe and close it. The SDK then ends every call,
+// so they would get the answer to initialize only. Closing the input is also how a client asks a
+// server to exit, and clients send SIGTERM after 2 to 5 s. A server cannot distinguish the two. So
+// Serve continues until 5 s after the last request, a signal, or the end of the reader. Without
+// this bound, a client that leaves long code behind would keep its server for minutes.
+//
 // # Goroutines
 //
 //	name           started by          ends when                          owns
@@ -43,4 +69,18 @@
 // blocks them in a write. Serve cannot interrupt readLines in a read, or such a write. Both end
 // with the streams or with the process. ServeHTTP waits for web. It gives endingClients and
 // connections half a second, then closes the connections.
+//
+// # Locks
+//
+// A lock of the first column may be held when one of the second is taken, never the other way round:
+//
+//	stdioConn.mu     Queue.mu
+//	httpFront.mu     Queue.mu, callerstate.SessionSet.mu
+//	ToolCall.mu      Queue.mu
+//	replayStore.mu   httpFront.mu, ToolCall.mu, Queue.mu, callerstate.SessionSet.mu
+//	exchange.mu      ToolCall.mu; for a message of a batch also sharedStream.mu
+//	sharedStream.mu  exchange.mu of the whole request
+//
+// replayStore.mu is held while an answer is recorded as delivered, which takes the others one after
+// the other. exchange.mu and sharedStream.mu are held over a write, which has a deadline.
 package mcptransport

@@ -33,7 +33,7 @@ func TestSource(t *testing.T) {
 		t.Parallel()
 		tr := load(t)
 		c := check(t, exceptions{
-			"supervisor/internal/monitor": "the monitor must not initialize the rest of the program first; in other processes it compares a string (ADR 87)",
+			"supervisor/internal/monitor": "the monitor must not initialize the rest of the program first; in other processes it compares a string",
 		})
 		for _, p := range tr.pkgs {
 			for _, f := range p.files {

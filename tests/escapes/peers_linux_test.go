@@ -16,7 +16,7 @@ import (
 
 // peersEnv names a file with a line "NAME KIND COMMAND …" for each sandbox to compare. The command
 // is an MCP server with a Python tool repl (kind mcp), or a command that runs the program after it
-// (kind run).
+// (kind run): "codex run codex sandbox --", "mcp-repl mcp mcp-repl --interpreter python".
 const peersEnv = "TURNSTONE_TEST_PEERS"
 
 // probeTime bounds one probe. A probe that hangs neither prevents an escape nor works.

@@ -3,4 +3,15 @@
 // traceback, and reports what it left out and where to find it.
 //
 // It does not know where the events come from, and reads no files. It starts no goroutines.
+//
+// # Folding
+//
+// A model pays for every character of a reply, and pays again with each later message. Three
+// quarters of an error in json.loads are library frames, and a loop that prints two lines fifty
+// times costs a hundred lines. So a rendering folds repeated groups of lines, and also library
+// frames with Options.FoldFrames. The log and its files keep everything. Shorter tracebacks from
+// the worker, by sys.tracebacklimit, were rejected: the file would lack the frames, too, and code
+// that prints a traceback itself would not be covered. Asking the worker which files are libraries
+// was rejected, because a session may have ended. The text may be folded wrongly if it only looks
+// like a traceback.
 package render

@@ -6,6 +6,15 @@
 //		fmt.Println(r.Name, r.Skipped, r.Err)
 //	}
 //
+// # One worker for many checks
+//
+// A check that passes leaves its worker for the next one. A new worker for each of 33 checks made a
+// language with a slow start take minutes: ipykernel takes 4.5 s instead of 10 s. It also missed
+// faults that an earlier turn leaves behind, although the promises hold for a worker of any age.
+// Concurrent checks were rejected, because they would disturb the waits of each other. Sharing
+// without a repetition was rejected: a fault left by an earlier check would be blamed on a later
+// promise.
+//
 // # Goroutines
 //
 //	name      started by   ends when                       owns

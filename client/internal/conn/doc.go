@@ -11,5 +11,9 @@
 //	hello   SayHello    it is answered       the answer to a hello that was not waited for
 //
 // Close waits for reader and writer. The end of the connection also ends hello. OnNotification is
-// called in reader. A Receiver is called with the connection's lock held, one call at a time.
+// called in reader.
+//
+// # Locks
+//
+// Conn.mu is held while a Receiver is called, one call at a time. Receivers take their own lock.
 package conn

@@ -5,4 +5,13 @@
 //
 // The server has a goroutine that accepts questions, and two for each question. They end with the
 // function that Start returns, which waits for them.
+//
+// # Questions of ssh on a page
+//
+// ssh asks for passwords and whether a host key is right. An MCP server has no terminal for that,
+// and the model must see no answer and confirm no key. So ssh runs without a terminal, and its
+// SSH_ASKPASS is this program, with a page in the user's browser. BatchMode with an error was
+// rejected: users with a password could never connect. The user's own SSH_ASKPASS is mostly not
+// installed; one that answers anything but yes or no makes ssh ask without end, 10,000 times in 20
+// s. Elicitation was rejected, because it exists only within a call, and few clients hide a secret.
 package askpass

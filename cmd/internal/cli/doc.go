@@ -10,4 +10,13 @@
 // number of a signal that ended the code, and 130 after Ctrl-C. The command itself returns 0 for
 // success, 1 for failure and 2 for wrong usage. Package cmdkit has the others. The package starts no
 // goroutines.
+//
+// # One table for help and completion
+//
+// Each command defines its flags and their descriptions in one function. From these come repl help,
+// the manual page, docs/commands.md and completion in shells; the scripts for shells only ask repl
+// completion words. Pages written by hand went wrong: one said an hour where the code had a day.
+// Cobra was rejected for its many modules, its own error texts, and scripts of more than a thousand
+// lines. Completion scripts with the words in them were rejected: each shell needs its own copy,
+// and names of sessions need the program anyway. Asking a daemon for these takes 1 s at most.
 package cli

@@ -13,6 +13,16 @@
 // The package knows no language. Prompts, completion and the check for a complete input come from
 // the session; everything else is in Options.
 //
+// # The user's terminal
+//
+// A user who starts repl expects less, vi and top to run as under python or R. So
+// workers.Spec.UserTerminal gives the worker the TERM and the PAGER of the user. A program that
+// wants every key clears ICANON, and the kernel reports that change (TIOCPKT with EXTPROC). A
+// program's output of the alternate screen was rejected as a sign: shells and prompts for one key
+// never send it, and printed text may. Scans for terminal readers miss programs that poll, such as
+// top. Letting the worker inherit the user's terminal was rejected. Then nothing is recorded,
+// Ctrl-C interrupts no turn, and a dead program leaves its modes.
+//
 // # Goroutines
 //
 //	name      started by      ends when                        owns

@@ -1,6 +1,6 @@
 // Package lineedit edits texts of several lines at a terminal, such as the inputs of a REPL. It
-// reads keys (package keys) and draws with a Painter. It opens and reads nothing itself, so its
-// caller decides who has the terminal.
+// reads keys (package keys) and draws with a Painter. It opens no terminal and reads no file, so
+// its caller decides who has the terminal.
 //
 //	var e lineedit.Editor
 //	e.Begin(lineedit.Options{IsComplete: isComplete, Complete: complete}, history)
@@ -16,6 +16,16 @@
 // The keys are those of readline in its Emacs mode or its vi mode. A history holds whole texts, not
 // lines.
 //
-// No type may be used by several goroutines at a time. A Frame never changes, so another goroutine
+// No value may be used by several goroutines at a time. A Frame never changes, so another goroutine
 // may draw it. The package starts no goroutines.
+//
+// # Width of characters
+//
+// A family of joined emoji, a flag or a decomposed Hangul syllable is one character for the reader,
+// and two cells in most terminals. Adding up the widths of the parts put the cursor up to seven
+// columns off. So github.com/rivo/uniseg finds the clusters and their width. Our own rules were
+// rejected because they would have to follow every version of Unicode; golang.org/x/text has no
+// grapheme clusters. Asking the terminal for its cursor was rejected: the answer comes among the
+// keys, and some terminals never answer. Terminals differ, so after each such character the painter
+// sets the column.
 package lineedit

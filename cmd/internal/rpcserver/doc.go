@@ -16,4 +16,8 @@
 //	call     the reader   its handler returns                its answer
 //
 // [Server.Serve] returns when all of them have ended.
+//
+// # Locks
+//
+// Request.mu may be held when a lock of package jsonrpc2 is taken: progress is queued under it.
 package rpcserver

@@ -3,6 +3,15 @@
 // workspace. It belongs to the user and lies outside every workspace.
 //
 // It has no goroutines.
+//
+// # One sandbox file
+//
+// All saved grants are in one file that people can read and edit, and that no sandboxed session sees. A
+// file in the workspace would travel with the project. But the session writes there, and so does
+// anyone who sends a pull request. In the state directory no one looks, and a grant must be easy to see
+// and to revoke. With one file for each workspace no two writers meet, but no one sees all grants. A
+// file that cannot be parsed, or that others can read, is an error with its line, and no session
+// starts: a right that is silently missing would be noticed only later.
 package userconfig
 
 import (

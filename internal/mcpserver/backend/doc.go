@@ -12,4 +12,9 @@
 //
 // SessionHandle.SaveCursor and Leave wait for it only briefly, in case the daemon is stuck.
 // DaemonSet.Close closes each connection in a separate goroutine, and waits for all of them.
+//
+// # Locks
+//
+// remoteDaemon.lock, a token, may be held when a lock of package client is taken. It is held while
+// the daemon is connected.
 package backend

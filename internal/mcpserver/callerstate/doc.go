@@ -17,4 +17,12 @@
 //	asking      a call        a remote has listed its sessions  one remote's part of the list
 //
 // SessionSet.Close waits for the first two, and the call for the last.
+//
+// # Locks
+//
+// A lock of the first column may be held when one of the second is taken, never the other way round:
+//
+//	CallerSession.answerMu  AnswerInProgress.mu, SessionSet.mu
+//	AnswerInProgress.mu     SessionSet.mu
+//	SessionSet.mu           mcptransport.ToolCall.mu
 package callerstate

@@ -7,6 +7,16 @@
 // with the user as its author, never to the model. The package makes no results of calls and moves
 // no cursor: both are the server's.
 //
+// # Forms of tool servers
+//
+// A tool server may ask its user for typed fields in the middle of a call. The question becomes an
+// input request of kind timeline.InputKindForm, whose answer is one JSON object that fits the form.
+// The user answers it in a terminal, in repl attach or in a client; the model and repl input
+// cannot. Refusing such questions was rejected, because servers that need consent would fail.
+// Asking field by field as reads of standard input was rejected: a model may answer reads, and
+// declining and dismissing would look alike. A separate method for the answer would differ from
+// Answer only in name.
+//
 // # Goroutines
 //
 //	name                  started by  ends when                          owns
@@ -17,4 +27,8 @@
 //	awaitAnswerElsewhere  a call      the wait or the call is over       nothing
 //
 // The first two may outlive their call, but not Asker.Lifetime.
+//
+// # Locks
+//
+// SessionQuestions.mu may be held when callerstate.SessionSet.mu is taken.
 package elicitation

@@ -5,4 +5,8 @@
 // Render takes a CallState by value, and knows nothing about the call or the session behind it. It
 // has two effects: images that it changes or leaves out become files of an ImageStore, and the
 // program rsvg-convert turns drawings into images. The package starts no goroutines.
+//
+// # Locks
+//
+// ImageStore.mu is held while a file is written.
 package reply

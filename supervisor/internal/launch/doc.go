@@ -98,4 +98,9 @@
 // after that the supervisor does so without the monitor, within another second. Close takes
 // 7 s at most; WriteInput waits 1 s for a reader.
 // Times are time.Duration. Sizes are bytes or, for terminals, character cells.
+//
+// # Locks
+//
+// eventReader.mu may be held when a lock of package supervisor is taken, because an event is handled under
+// it. limitsMu is held while the bounds of processes are moved.
 package launch

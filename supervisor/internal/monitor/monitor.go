@@ -14,6 +14,16 @@
 //	crash log  Run         its pipe ends; Windows only
 //
 // Package linux starts further ones, which serve the sandbox until the process ends.
+//
+// # Memory
+//
+// An evaluation may keep a thousand sessions on one machine, and each has a monitor. Before main
+// runs, Go initializes every package of the program: about 2 MB for each monitor, and with GOGC=off
+// nothing is freed. An init function of this package runs when only the packages that it imports
+// are initialized. So a monitor takes 1.15 MB without cgo, 1.3 MB with it. A garbage collection at
+// the start saves 0.3 MB of heap, but the collector takes 0.3 MB. A separate small program takes
+// 1.0 MB, but would be a second binary for each system, also for programs that embed package
+// supervisor. One monitor for many workers could not tell which orphan belongs to which worker.
 package monitor
 
 import "github.com/turnstone-repl/turnstone/internal/environ"

@@ -18,4 +18,19 @@
 // For each connection on the iopub channel, one reads subscriptions and one reads the timeline. One
 // follows the session for all peers, one executes requests in order, one handles signals, and one
 // watches the parent process. Run ends them.
+//
+// # Replies to failed requests
+//
+// JupyterLab's "Run All" sends cells some milliseconds apart, and expects the rest to be aborted
+// after an error. A kernel that answers faster runs them: 15 of 16 cells ran after the first
+// failed. So the reply to a failed execute request waits until 50 ms have passed without another
+// one, for 1 s at most. Requests that are queued by then are aborted. So are later ones that their
+// client created before the reply, by its own dates. A period after the reply in which requests are
+// aborted was rejected, because it would take the next request of a quick client. Comparing the
+// client's clock with ours was rejected: a browser's clock is another machine's.
+//
+// # Locks
+//
+// attachedSession.submitMu is held over the start of a turn, and attachedSession.mu and requestQueue.mu may
+// be taken under it. Every other lock may be held when subscriber.mu is taken.
 package kernel

@@ -10,6 +10,22 @@
 // ends a turn, never a heartbeat or a timeout. Text belongs to the turn during which it arrives,
 // whatever parent it names: a thread of an earlier turn may name any.
 //
+// # A worker around the kernel
+//
+// Some two hundred languages have a Jupyter kernel. The supervisor knows one protocol and no
+// language, so a kernel is the child of a worker that is this program in a hidden mode, repl
+// kernel-worker. Teaching the supervisor the Jupyter protocol was rejected: it would be a second
+// protocol with weaker rules in the core. A worker in Python over jupyter_client was rejected. It
+// needs packages that the user of a kernel for bash may not have, and its three polling threads
+// cost each turn some milliseconds.
+//
+// # Interrupts
+//
+// An interrupt waits until the kernel runs the code of its turn, because IRkernel and ipykernel die
+// of an early one. An ipykernel that is interrupted between two of its own steps drops the request
+// without a reply. So a question for the kernel's information follows each interrupt: if its answer
+// comes first, the turn is over. Kernels are asked only if they ignore SIGINT between turns.
+//
 // # Goroutines
 //
 //	name              started by   ends when                         owns

@@ -14,4 +14,13 @@
 // Goroutines: a Listener has one that accepts, and one for each connection, which runs the handshake
 // and the function that serves it. A Conn has one more from the first Enqueue on. Close ends them and
 // waits for them.
+//
+// # Parts of zmq4
+//
+// The library's own sockets can be stopped by any stranger on the machine. In version 0.17.0 nine
+// bytes after the greeting end the process, because an announced length is allocated. One
+// unfinished handshake blocks other peers, and one sleeping subscriber stops the rest. Bindings to
+// libzmq were rejected, because the command would no longer be one static file. Patches upstream
+// were rejected: users would wait for releases. Our own ZMTP would be 500 lines that others have
+// tested already.
 package zmtp

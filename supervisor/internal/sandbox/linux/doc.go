@@ -30,4 +30,9 @@
 //
 // Both lock a thread, whose namespaces differ from those of other threads. The goroutines that answer
 // calls are those of package broker.
+//
+// # Locks
+//
+// ActiveSandbox.grantMu may be held when a lock of package broker is taken. It is held while a grant
+// or a refresh is applied.
 package linux

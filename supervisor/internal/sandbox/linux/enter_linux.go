@@ -183,6 +183,12 @@ func newFilesystem(kind string, attributes int, options ...[2]string) (int, erro
 
 // limitDisk puts the session's files into a tmpfs of limited size, if the plan limits them. Other
 // filesystems cannot be created without privileges.
+//
+// A quota for a project needs an administrator and a filesystem that has quotas. Only root may mount an
+// image in a file. A repeated walk over thousands of files is slow, and always late. RLIMIT_FSIZE bounds
+// one file, not many, and applies to the files elsewhere. The price is that these files are in
+// memory, in addition to the memory limit. Before Linux 6.6 a tmpfs cannot hold an overlay, so caches are
+// read-only there.
 func (sb *ActiveSandbox) limitDisk() {
 	if sb.plan.Disk == 0 {
 		return
