@@ -72,8 +72,8 @@ func (s *SessionSet) ContextUntilClosed() context.Context { return s.ctx }
 // RemoteNames returns the remotes on which sessions can be, with the default one first.
 func (s *SessionSet) RemoteNames() []string { return s.config.Backend.Remotes() }
 
-// ownsAll reports whether the backend's sessions all belong to this caller. Then no others exist
-// than those it has opened.
+// ownsAll reports whether the backend's sessions all belong to this caller. If so, only the
+// sessions that it has opened exist.
 func (s *SessionSet) ownsAll() bool { return len(s.config.Backend.Remotes()) == 0 }
 
 // HasUsedSession reports whether a call has named a session.

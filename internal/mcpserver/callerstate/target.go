@@ -114,8 +114,8 @@ func (f *targetFacts) resolveExisting(name string) (string, error) {
 	return name, nil
 }
 
-// missingError returns the error about a session that does not exist, or about a missing name that
-// nothing else decides.
+// missingError returns the error about a session that does not exist, or about a missing name
+// without a default.
 func (f *targetFacts) missingError(name string) error {
 	existing := "no sessions yet: repl creates one"
 	if names := slices.Sorted(maps.Keys(f.known)); len(names) > 0 {

@@ -26,7 +26,8 @@ import (
 //	texts with their length before them; data of a display with minBlobBytes or more
 //	has its digest before it, and the second time only its offset in the file
 //
-// The file has no version. Only its writer reads it, and ReadFile, whose caller knows the writer.
+// The file has no version. Only its writer and ReadFile read it, and the caller of ReadFile knows
+// the writer.
 
 // A BlobLocation says where data is in the events file.
 type BlobLocation struct {
