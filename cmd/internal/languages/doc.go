@@ -1,5 +1,5 @@
-// Package languages knows the languages of the command: Python and R, the custom workers of the user, and
-// Jupyter kernels. For each it has what no worker can tell, such as how its runtime is found. Other
-// packages are handed a Language, or a Spec that one of them made. The package starts no session, and no
-// goroutines.
+// Package languages describes the languages of the command: Python, R, the user's custom workers,
+// and Jupyter kernels. A Language holds the facts that a worker cannot report, such as how its
+// runtime is found. Other packages use a Language, or a Spec that a Language has made. The package
+// starts no sessions and no goroutines.
 package languages

@@ -1,5 +1,5 @@
-// Package openbrowser opens a link in the user's browser without showing it to other users. It does not
-// know what the link leads to, nor whether the browser has shown it. The program
-// that it starts for this is waited for by a goroutine, which ends with that program and is not waited
-// for itself: a browser may outlive the command.
+// Package openbrowser opens a link in the user's browser without showing it to other users. It does
+// not check the link, and does not notice whether the browser has shown it. A goroutine waits for
+// the program that opens the browser, and ends with that program. Nothing waits for this goroutine,
+// because a browser may outlive the command.
 package openbrowser

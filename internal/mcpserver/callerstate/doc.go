@@ -2,9 +2,9 @@
 // read in each, and which of its calls owns the turn. A SessionSet turns the name in a call into a
 // session, and opens what is missing. A CallerSession is the caller's side of one session.
 //
-// Which session a name means is pure: targetFacts.resolve, and resolveExisting for calls that
-// create none. Which call runs next is package callorder's; this package tells the calls. Nothing
-// slow happens under the lock that every call takes: see slowFact.
+// Pure functions decide which session a name means: targetFacts.resolve, and resolveExisting for
+// calls that create none. Package callorder decides which call runs next, and this package passes
+// its decisions on. Nothing slow happens under the lock that every call takes: see slowFact.
 //
 // The package knows no arguments and no results, and asks no user.
 //

@@ -1,5 +1,5 @@
 // Package faultdial connects to a daemon through a dialer whose connections break on demand. They
-// break as those of ssh do when a cable is pulled, but without a network.
+// break like connections of ssh when a cable is pulled, but without a network.
 //
 // A connection has two goroutines, one for each direction. They end with it.
 package faultdial
