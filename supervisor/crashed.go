@@ -29,7 +29,7 @@ const (
 	crashedSuffix = ".crashed-1"
 
 	// The directory of a crashed session holds a description of the session next to the timeline's
-	// files. An empty second file marks that a user has been told of the crash.
+	// files. An empty second file records that the crash was reported to a user.
 	infoFileName     = "info"
 	reportedFileName = "reported"
 )

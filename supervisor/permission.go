@@ -453,7 +453,7 @@ func hostGrantCovers(pattern, destination string) bool {
 func resolveGrantPath(path string) (found, id string, err error) {
 	if found, err = paths.Real(path); err != nil {
 		if named, ok := errors.AsType[*fs.PathError](err); ok {
-			err = named.Err // the path is said already
+			err = named.Err // the error already names the path
 		}
 		return "", "", err
 	}

@@ -228,7 +228,7 @@ func newPrivateDirs(sandboxPlan *plan.Plan, exceptions []string) privateDirs {
 	p := privateDirs{dirs: sandboxPlan.PrivateDirs(), home: home, exceptions: exceptions, checkShow: sandboxPlan.CheckShow}
 	if home != "" {
 		p.dirs = append(p.dirs, home)
-		p.exceptions = slices.Concat(p.exceptions, sandboxPlan.HiddenPaths(), sandboxPlan.UnshownPaths()) // these have notices of their own
+		p.exceptions = slices.Concat(p.exceptions, sandboxPlan.HiddenPaths(), sandboxPlan.UnshownPaths()) // these have separate notices
 		for _, mount := range shown {
 			p.exceptions = append(p.exceptions, string(mount.Path))
 		}

@@ -61,7 +61,7 @@ var registryKinds = []registryKind{
 
 var addressPattern = regexp.MustCompile(`https?://(\[[0-9a-fA-F:.]+\])?[^\s"',;)\]}<>]+`)
 
-// ExpandHosts replaces sandbox.PackageHosts in a list by the hosts of the registries.
+// ExpandHosts replaces sandbox.PackageHosts in a list with the hosts of the registries.
 func ExpandHosts(hosts []string, s ConfigSource) []string {
 	var all []string
 	for _, h := range hosts {

@@ -27,7 +27,7 @@ func TestWorker(t *testing.T) {
 
 	t.Run("inherits only the terminal and the channel", func(t *testing.T) {
 		t.Parallel()
-		// A descriptor that is not marked close-on-exec by mistake.
+		// A descriptor that by mistake is not marked close-on-exec.
 		r, wr, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)

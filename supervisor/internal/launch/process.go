@@ -285,8 +285,8 @@ func (p *WorkerProcess) EndLargest(u proctree.Usage, bytes int64) string {
 	return largest.Name
 }
 
-// EndNewest kills the newest processes of the tree except the worker, until there are this many
-// tasks fewer.
+// EndNewest kills the newest processes of the tree except the worker, until at least this many
+// tasks are gone.
 func (p *WorkerProcess) EndNewest(u proctree.Usage, tasks int) {
 	var pids []int
 	for i := len(u.Processes) - 1; i >= 0 && tasks > 0; i-- {

@@ -31,8 +31,7 @@ type inputStep struct {
 	eof  bool
 }
 
-// writeAnswer writes each step for the reader that waits, and returns which of the readers wanted a
-// secret.
+// writeAnswer writes each step for the waiting reader, and returns which readers wanted a secret.
 func writeAnswer(t testing.TB, w testWorker, steps ...inputStep) (secrets []bool) {
 	t.Helper()
 	key := ""

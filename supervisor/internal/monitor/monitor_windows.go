@@ -141,8 +141,8 @@ func (m *monitor) runStep(name, path string, do func() error) {
 	}
 }
 
-// exit skips what Go does at the end of a program. Here that would only be tools that write
-// to the worker's console.
+// exit skips the work that Go does at the end of a program. Only tools need that work, and they
+// write to the worker's console.
 func exit(code uint32) { windows.ExitProcess(code) }
 
 // sendEvent ignores errors: if the supervisor is gone, the job ends the monitor.

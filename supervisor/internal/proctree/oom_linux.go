@@ -15,8 +15,8 @@ type OOMCounter struct {
 	Limit    int64 // bytes, of the worker's group; 0 without one
 }
 
-// NewOOMCounter returns a counter that starts with the count of now. workerCgroup is the worker's group
-// with its memory limit; it may be "".
+// NewOOMCounter returns a counter that starts from the present count. workerCgroup is the worker's
+// group with its memory limit; it may be "".
 func NewOOMCounter(workerCgroup string, memory int64) OOMCounter {
 	if workerCgroup != "" {
 		return OOMCounter{file: memoryEventsFile(workerCgroup), Limit: memory}

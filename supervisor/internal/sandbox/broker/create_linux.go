@@ -92,7 +92,7 @@ func (b *Broker) removeName(file string, directory bool) error {
 	}
 	var st unix.Stat_t
 	if err := unix.Fstatat(s.Dir, s.Name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return err // and nothing is removed that comes after this look
+		return err // and a file that appears after this check is not removed
 	}
 	switch isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR; {
 	case isDir && !directory:

@@ -8,9 +8,9 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/workerview"
 )
 
-// The monitor makes each call that makes, opens for writing, moves or removes a name, on behalf of
-// the program. If the kernel continued the program's own call, a second thread could change the
-// path after the check and reach a protected name.
+// On behalf of the program, the monitor makes each call that creates, moves or removes a name, or
+// opens it for writing. If the kernel continued the program's own call, a second thread could
+// change the path after the check and reach a protected name.
 //
 // Paths are resolved as the program sees them, and names are made relative to an open directory, so
 // nothing can be exchanged in between. The thread has only the user's rights.

@@ -78,7 +78,7 @@ func (c *Connector) CancelConnect(id uint64) {
 	_ = c.socket.Send(egressipc.Packet{Do: egressipc.ConnectCanceled, ID: id}, -1)
 }
 
-// SharesNetwork reports whether the session has no network of its own.
+// SharesNetwork reports whether the session shares the machine's network.
 func (c *Connector) SharesNetwork() bool { return c.networkNS < 0 }
 
 // receiveAnswers delivers answers until the supervisor is gone.
@@ -274,7 +274,7 @@ func (c *Connector) listen(to netip.AddrPort) (int, error) {
 	addresses := []unix.Sockaddr{&unix.SockaddrInet4{Addr: c.ownAddr.As4()}}
 	family := unix.AF_INET
 	switch a := to.Addr(); {
-	case c.networkNS < 0: // a shared network: no address is ours to use
+	case c.networkNS < 0: // a shared network: no address is reserved for the session
 	case a.Is6():
 		family, addresses = unix.AF_INET6, []unix.Sockaddr{&unix.SockaddrInet6{Addr: netip.IPv6Loopback().As16()}}
 	case netip.PrefixFrom(SessionAddress, SessionPrefixBits).Masked().Contains(a):
@@ -301,7 +301,7 @@ func (c *Connector) listen(to netip.AddrPort) (int, error) {
 }
 
 // makeSocket makes a TCP socket in the session's network. The first call starts a thread that
-// enters that network for good.
+// enters that network permanently.
 func (c *Connector) makeSocket(family int) (int, error) {
 	if c.networkNS < 0 {
 		return unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)

@@ -21,10 +21,10 @@ var ownDirNames = []string{
 
 const expectedOwnDirs = 9
 
-// LayeredNames are caches, libraries and toolchains, of which the session writes a copy. A cache
-// that is not listed costs time, and without a network it costs packages that no lock file names.
-// Caches of server responses may contain what was sent to the servers, including logins. Of those
-// only uv's is listed, because uv finds nothing offline without it.
+// LayeredNames are caches, libraries and toolchains, of which the session writes a copy. Without
+// its cache, a tool takes longer. Without a network as well, it lacks packages that no lock file
+// names. Caches of server responses may contain what was sent to the servers, including logins. Of
+// those only uv's is listed, because uv finds nothing offline without it.
 var LayeredNames = []string{
 	"R", "go", ".keras", ".matplotlib", ".TinyTeX", ".virtualenvs",
 	".bun/install", ".bundle/cache", ".cabal/packages", ".cabal/store", ".cargo/bin", ".cargo/git", ".cargo/registry", ".conda/envs", ".conda/pkgs",
@@ -50,8 +50,8 @@ var ReadableNames = []string{
 // WithheldNames are in toolchains and hold logins.
 var WithheldNames = []string{".opam/plugins/opam-publish"}
 
-// ToolDirs contain programs that were each installed separately. The addresses that they came from
-// are next to them, with logins.
+// ToolDirs contain programs that were each installed separately. Next to them are the addresses
+// from which they were installed, with logins.
 var ToolDirs = []string{".local/pipx/venvs", ".local/share/pipx/venvs", ".local/share/uv/tools"}
 
 // plainSettings are settings that hold no logins.

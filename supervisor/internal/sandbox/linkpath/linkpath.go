@@ -13,7 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 )
 
-// RealOrAbsent is paths.RealOrEmpty, and also resolves a path of which only the first part exists.
+// RealOrAbsent is like paths.RealOrEmpty, but also resolves a path of which only the first part
+// exists.
 func RealOrAbsent(path string) string {
 	if found := paths.RealOrEmpty(path); found != "" || !filepath.IsAbs(path) {
 		return found

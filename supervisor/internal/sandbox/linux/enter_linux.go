@@ -64,8 +64,9 @@ func (sb *ActiveSandbox) Notices() []string { return sb.notices }
 // Enter confines the calling thread and all processes that it starts. The thread must stay locked
 // to its goroutine.
 //
-// The order matters. First Enter clones the directories that stay writable, while the machine still
-// is. Then it makes the machine read-only in one call. Last, it attaches the clones.
+// The order matters. First, Enter clones the directories that stay writable, while the whole
+// machine is still writable. Then it makes the machine read-only in one call. Last, it attaches the
+// clones.
 func Enter(p *plan.Plan) (*ActiveSandbox, error) {
 	b := &ActiveSandbox{Broker: broker.New(p), plan: p, store: string(p.State), storeMount: -1}
 	b.checkStep("dumpable", "", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) // the worker must not inspect the monitor

@@ -186,7 +186,7 @@ func (t *grantTransaction) buildTree(own []detachedMount) (whole int) {
 	return whole
 }
 
-// cloneTarget clones the file or directory, if it is still the one that was asked for.
+// cloneTarget clones the file or directory, if it is still the requested one.
 func (t *grantTransaction) cloneTarget() (fd int, err error) {
 	if fd, err = clonePlanPath(t.target); err != nil {
 		return -1, err

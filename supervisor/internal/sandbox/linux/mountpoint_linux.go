@@ -20,7 +20,7 @@ func isMounted(dir int, name string) bool {
 
 // openParentDir opens the directory of a path without following links. In a directory of the
 // session it makes missing parts. isStart is set when a worker starts: then files of an earlier
-// worker that are in the way are removed.
+// worker that block the path are removed.
 func openParentDir(path string, around func(string) mountlist.MountKind, isStart bool) (int, error) {
 	dir := filepath.Dir(path)
 	open := func() (int, error) {

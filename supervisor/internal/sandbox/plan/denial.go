@@ -24,11 +24,11 @@ type Denial struct {
 
 // The bounds of what a monitor reports.
 const (
-	// MaxReportedDenials bounds the denials that the monitor reports before the supervisor tells it
-	// to forget them. Further calls are refused without a report.
+	// MaxReportedDenials bounds the denials that the monitor reports until the supervisor makes it
+	// forget them. Further calls are refused without a report.
 	MaxReportedDenials = 64
 
-	// MaxQuestions bounds the permission questions until then. Further calls are refused as if no
-	// user were available to answer.
+	// MaxQuestions bounds the permission questions in the same period. Further calls are refused as
+	// if no user were available to answer.
 	MaxQuestions = 32
 )

@@ -41,7 +41,7 @@ type Plan struct {
 	gitEnv        []string    // variables that name git settings files
 	unshownPaths  []string
 	hiddenPaths   []homedir.HiddenPath
-	revealedPaths []mountlist.Path // hidden paths that stay hidden only until they are replaced, as the user was told
+	revealedPaths []mountlist.Path // hidden paths that stay hidden only until they are replaced; a notice has reported them
 	home          string
 	tempDirs      []string
 }
@@ -72,7 +72,8 @@ type Origin struct {
 	// Env is the environment of the user's programs; some variables name libraries.
 	Env []string
 
-	// Events saves checking files when a turn starts; nil checks each time.
+	// Events makes it unnecessary to check every file when a turn starts; with nil, each turn
+	// checks all of them.
 	Events *filestate.ChangeEvents
 
 	// OtherHomes are further home directories of the user; nil means those of Windows.

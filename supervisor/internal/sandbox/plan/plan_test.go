@@ -117,7 +117,7 @@ func TestNewPlan(t *testing.T) {
 		}
 	})
 
-	// Where nothing can be mounted, a directory of the session's own would fail the start.
+	// Where nothing can be mounted, a private directory of the session would fail the start.
 	t.Run("builds a directory only where one can be mounted", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -400,7 +400,7 @@ func TestNewPlanHidden(t *testing.T) {
 	t.Parallel()
 
 	// Hidden names next to files of the machine are checked by name, even those that are made
-	// later. In a directory of the session's own they do not exist.
+	// later. In a private directory of the session they do not exist.
 	t.Run("hides by name where a mount could end", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)

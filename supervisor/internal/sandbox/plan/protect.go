@@ -158,9 +158,9 @@ func (s *repoSearch) protectTarget(path, base string) {
 }
 
 // preventReplacement protects the names with which another repository could take the place of the
-// one in dir. A session may write the file HEAD of a repository. If git cannot read it, git takes
-// the work tree itself for a repository if that has a HEAD, and then searches the directories
-// above.
+// one in dir. A session may write the file HEAD of a repository. If git cannot read that file, it
+// takes the work tree itself for a repository if that has a HEAD. Otherwise it searches the
+// directories above.
 func (s *repoSearch) preventReplacement(dir, base string) {
 	s.protectPath(filepath.Join(dir, "HEAD"), base)
 	for dir != base && paths.Contains(base, dir) {
@@ -268,7 +268,7 @@ const (
 	namedProgram  = "program"  // a program that git runs
 )
 
-// maxGitRuns bounds how often git is run to list settings, at some milliseconds each.
+// maxGitRuns bounds how often git is run to list settings, which takes some milliseconds each time.
 const maxGitRuns = 64
 
 // pathsInSettings returns the paths that git reads or runs according to the settings of a work tree,

@@ -43,8 +43,8 @@ var otherProcessCalls = map[string]uint32{
 // sendCalls are the calls that send data, with the index of their flags argument.
 var sendCalls = map[string]uint32{"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
 
-// notifiedCalls are the calls that the kernel reports to the monitor, besides opening to write. The
-// numbers of a new one go to calls_linux.go, and package broker lists and emulates it.
+// notifiedCalls are the calls that the kernel reports to the monitor, besides opening to write. To
+// add a call, put its numbers into calls_linux.go, and list and emulate it in package broker.
 var notifiedCalls = []string{
 	"connect", "creat", "mkdir", "mkdirat", "mknod", "mknodat", "unlink", "unlinkat", "rmdir",
 	"rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "truncate", "bind",
@@ -264,7 +264,7 @@ const bcachefsRequests = 0xbc00 // the type byte of all its requests
 
 // allowSockets allows the socket families of the session's own machine and network. It forbids Unix
 // datagram sockets, even in pairs: each message can name its target in memory, where neither a
-// filter nor a mount can check it. The kernel makes one from SOCK_RAW, too:
+// filter nor a mount can check it. The kernel also makes such a socket from SOCK_RAW:
 // https://github.com/torvalds/linux/blob/v6.18/net/unix/af_unix.c (unix_create)
 func allowSockets(p *bpfProgram) {
 	p.add(opLoad, argumentOffset(0), 0, 0)
@@ -283,7 +283,7 @@ func allowSockets(p *bpfProgram) {
 
 // allowSharedSockets allows no Unix sockets, whose names a filter cannot read, and network sockets
 // only to a session with the whole network. A session with egress has TCP sockets over IPv4, which
-// the monitor connects. IPv6 has headers that send a packet elsewhere, and is not needed for that.
+// the monitor connects. IPv6 is not needed for that, and its headers can send a packet elsewhere.
 func allowSharedSockets(p *bpfProgram, network, egress bool) {
 	p.add(opLoad, argumentOffset(0), 0, 0)
 	families := []uint32{unix.AF_NETLINK}
