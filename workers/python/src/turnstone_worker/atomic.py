@@ -1,10 +1,11 @@
 """System calls that survive asynchronous exceptions.
 
 A user's signal handler, such as one for SIGALRM or SIGINT, may run between any two bytecodes of the
-main thread and raise an exception there. In n = os.write(fd, data) the exception may strike after
-the bytes are written and before n is stored. Then the count is lost, and with it the framing of the
-channel. Here the C code that makes the system call also stores the result, with no bytecode in
-between.
+main thread and raise an exception there. In
+    n = os.write(fd, data)
+the exception may strike after the bytes are written and before n is stored. Then the count is lost,
+and with it the framing of the channel. Here the C code that makes the system call also stores the
+result, with no bytecode in between.
 """
 import errno
 from _functools import partial
