@@ -44,9 +44,9 @@ type Limits struct {
 	// it, and keeps these files in memory.
 	Disk int64
 
-	// Turn bounds how long a turn runs. Beyond it the turn is interrupted, then once more with
-	// force, and then the worker is ended. The time in which a turn waits for input does not
-	// count. Every system supports it.
+	// Turn bounds how long a turn runs. A longer turn is interrupted, then interrupted in a way
+	// that code cannot catch, and finally the worker is ended. The time in which a turn waits for
+	// input does not count. Every system supports it.
 	Turn time.Duration
 }
 

@@ -39,10 +39,10 @@ type Spec struct {
 	// Dir is the working directory; "" means the supervisor's.
 	Dir string
 
-	// UserTerminal makes the worker's terminal that of the user in front of the supervisor's
-	// program. Programs find the TERM and the PAGER of its environment, and may take over the
-	// keys: the front end must then pass them on, see timeline.FullScreenChanged. Otherwise the
-	// terminal is for programs: TERM is dumb, and pages are shown whole.
+	// UserTerminal is for a session that a user operates at the terminal of the supervisor's
+	// program. Programs then get TERM and PAGER from its environment, and may take over the keys:
+	// the front end must pass the keys on, see timeline.FullScreenChanged. Otherwise no user is
+	// expected: TERM is dumb, and pages are shown whole.
 	UserTerminal bool
 
 	// Program is for a worker that runs one program, with neither a user nor an agent at its

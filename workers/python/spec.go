@@ -25,7 +25,8 @@ var sourceFS embed.FS
 // does not attribute warnings to a file whose name contains "importlib" and "_bootstrap".
 const programFile = "boot.importlib_bootstrap.py"
 
-// Options configure a Python worker: which interpreter to start, and how. The zero value is a good choice.
+// Options configure a Python worker: which interpreter to start, and how. The zero value is ready
+// to use.
 type Options struct {
 	// Path names the interpreter as FindOptions.Path does; "" means search.
 	Path string

@@ -28,7 +28,7 @@ const (
 	minResolution, maxResolution = 20, 1200
 )
 
-// Options configure an R worker: which R to start, and how. The zero value is a good choice.
+// Options configure an R worker: which R to start, and how. The zero value is ready to use.
 type Options struct {
 	// Path names the R as FindOptions.Path does; "" means search.
 	Path string

@@ -87,7 +87,7 @@ func (b *Broker) pathOf(n *seccompNotif, p pathArgs) (string, error) {
 	if p.dir >= 0 {
 		dir = int(int32(n.Data.Args[p.dir]))
 	}
-	buf := b.pathBuffers.Get().(*workerview.UserPath) // pooled: it is large, and the collector runs seldom
+	buf := b.pathBuffers.Get().(*workerview.UserPath) // pooled: it is large, and the collector rarely runs
 	defer b.pathBuffers.Put(buf)
 	err := b.ReadUserPath(buf, int(n.PID), dir, n.Data.Args[p.path])
 	if err == unix.EPERM || err == unix.EACCES {

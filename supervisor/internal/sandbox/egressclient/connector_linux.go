@@ -73,7 +73,7 @@ func (c *Connector) OpenSupervisor(end *os.File) error {
 	return err
 }
 
-// CancelConnect tells the supervisor that nobody waits for a connection any more.
+// CancelConnect tells the supervisor that no program waits for a connection any more.
 func (c *Connector) CancelConnect(id uint64) {
 	_ = c.socket.Send(egressipc.Packet{Do: egressipc.ConnectCanceled, ID: id}, -1)
 }
