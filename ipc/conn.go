@@ -229,9 +229,9 @@ func (c *Conn) failLocked(err error) {
 	c.signalRoomLocked()
 }
 
-// Receive waits for the next message. The error is io.EOF when the peer closed its side between two
-// frames, io.ErrUnexpectedEOF when it closed its side inside a frame, a [*ProtocolError] when the
-// frame is invalid, and [ErrClosed] after Close. No message follows an error.
+// Receive waits for the next message. If the peer has closed its side, the error is io.EOF between
+// two frames and io.ErrUnexpectedEOF inside one. It is a [*ProtocolError] for an invalid frame, and
+// [ErrClosed] after Close. No message follows an error.
 func (c *Conn) Receive() (Message, error) {
 	payload, err := c.reader.nextPayload()
 	if err == nil {
