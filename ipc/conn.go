@@ -70,11 +70,11 @@ func NewConn(rw io.ReadWriteCloser, peer Side) *Conn {
 	return c
 }
 
-// Send sends m, or queues it if the peer is slow; it never waits for the peer. Messages arrive
-// in the order of the calls. It refuses a message that violates the protocol ([ErrTooLarge] if
-// it is too large), and one that does not fit into the queue of [MaxQueueBytes]
-// ([ErrQueueFull]); the connection remains usable. A nil error does not mean that the peer has
-// read m.
+// Send sends m, or queues it if the peer is slow; it never waits for the peer. Messages arrive in
+// the order of the calls. Send refuses a message that violates the protocol, with [ErrTooLarge] if
+// the message is too large. With [ErrQueueFull], it refuses a message that does not fit into the
+// queue of [MaxQueueBytes]. The connection remains usable. A nil error does not mean that the peer
+// has read m.
 func (c *Conn) Send(m Message) error {
 	frame, err := AppendFrame(make([]byte, 0, defaultFrameBytes), m)
 	if err != nil {

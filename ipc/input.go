@@ -43,8 +43,8 @@ const (
 type valueHeader struct {
 	kind valueKind
 
-	// n is the number itself (int64 if signed, the bits of a floating-point number), 1 for true,
-	// or the number of bytes, values or pairs that follow.
+	// n is the number itself: an int64 if signed, or the bits of a floating-point number. It is 1
+	// for true, and otherwise the number of bytes, values or pairs that follow.
 	n uint64
 }
 

@@ -12,18 +12,18 @@ type Policy struct {
 	// Level says which files may be written.
 	Level Level
 
-	// Workspace is the absolute path of the directory that a session of level Workspace may
-	// write; "" means workers.Spec.Dir. The root, the home directory, their parents and the directory
-	// for temporary files never become writable: such a session is read-only, and begins with a
-	// notice.
+	// Workspace is the absolute path of the directory that a session of level Workspace may write;
+	// "" means workers.Spec.Dir. The root, the home directory, their parents and the directory for
+	// temporary files never become writable. A session with such a workspace is read-only and
+	// begins with a notice.
 	Workspace string
 
 	// Writable lists more writable files and directories, as absolute paths.
 	Writable []string
 
-	// AcceptPaths repeats the real paths of entries of Writable where programs outside the
-	// session would run or read what is written, such as directories on the PATH. Repeating a
-	// path confirms that it is intended.
+	// AcceptPaths confirms entries of Writable by repeating their real paths. This is needed where
+	// programs outside the session would run or read what is written, such as directories on the
+	// PATH.
 	AcceptPaths []string
 
 	// Readable lists more files and directories that the session sees, as absolute paths. It is for
@@ -69,8 +69,8 @@ type Policy struct {
 	Hosts []string
 }
 
-// PackageHosts stands, among Policy.Hosts, for the hosts from which pip, uv, npm and R install
-// packages: those in the user's own configuration, otherwise the public ones.
+// PackageHosts in Policy.Hosts stands for the hosts from which pip, uv, npm and R install packages.
+// They are those in the user's configuration, otherwise the public ones.
 const PackageHosts = "packages"
 
 // A Level says how much of the machine a session may write.
@@ -210,7 +210,7 @@ func (s *Policy) validateHosts() error {
 }
 
 // ProtectedNames lists the names of files that programs outside a session run or trust without
-// asking: settings of editors, of AI clients and of cloud tools. They cannot be changed at the
+// asking, such as settings of editors, AI clients and cloud tools. They cannot be changed at the
 // top of each writable directory and of each repository.
 func ProtectedNames() []string {
 	return []string{

@@ -12,8 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
-// privateDirs lists the directories of which the sandbox gives the session its own copy, such as
-// /tmp.
+// privateDirs lists the directories that the session has separately in its sandbox, such as /tmp.
 type privateDirs struct {
 	dirs          []string
 	home          string   // the home directory built for the session; also in dirs

@@ -87,8 +87,8 @@ type Spec struct {
 	// PathSource says in one line how Path was chosen, for users ("active VIRTUAL_ENV").
 	PathSource string
 
-	// Notice is one line that the user of the session should know from the beginning, such as an
-	// environment that was requested but cannot be used. It may be "".
+	// Notice is one line for the user of the session, shown at the beginning, such as about a
+	// requested environment that cannot be used. It may be "".
 	Notice string
 
 	// Err says why this Spec cannot start at all: an option is invalid, or discovery failed.
@@ -96,9 +96,9 @@ type Spec struct {
 	Err error
 }
 
-// Program sets the standard streams for the children of a program on Windows, where a terminal
-// reader cannot be detected and a terminal redraws what was written to it. The zero value is
-// the terminal. On other systems the streams are always the terminal.
+// Program sets the standard streams for the children of a program on Windows. There a terminal
+// reader cannot be detected, and a terminal redraws what was written to it. The zero value is the
+// terminal. On other systems the streams are always the terminal.
 type Program struct {
 	Stdin       *os.File // nil: the terminal
 	PipedOutput bool     // both outputs are a pipe and arrive as they were written
@@ -126,8 +126,8 @@ type Compilation struct {
 	// HasResult reports whether the compiled code already exists.
 	HasResult func() bool
 
-	// SaveResult stores the file. Its content is not trusted, since a session may be able to
-	// write the executable: only workers that are started with that executable may use it.
+	// SaveResult stores the file. Its content is not trusted, because a session may be able to
+	// write the executable. Only workers that are started with that executable may use it.
 	SaveResult func(name string, content []byte) error
 }
 

@@ -117,8 +117,9 @@ func Spec(o Options) workers.Spec {
 	return s
 }
 
-// activationEnv returns the changes to env that the activation script of a virtual environment makes, so
-// that the session starts the environment's programs, such as pip. Other interpreters need none.
+// activationEnv returns the changes to env that the activation script of a virtual environment
+// makes. So the session starts the environment's programs, such as pip. Other interpreters need
+// none.
 func activationEnv(interpreter string, env map[string]string) []string {
 	bin := filepath.Dir(interpreter)
 	root := filepath.Dir(bin)

@@ -83,6 +83,6 @@ func (c *crashLog) writeIfCrashed(out *os.File, status int) {
 	_, _ = out.Write(c.text)
 }
 
-// isCrash reports whether a status is that of a crash. 3 is that of abort, in Microsoft's
-// C library.
+// isCrash reports whether an exit status means a crash. 3 is the status of abort in Microsoft's C
+// library.
 func isCrash(status int) bool { return status > monitorproto.MaxExitStatus || status == 3 }

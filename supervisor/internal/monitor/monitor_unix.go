@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Name is argv[0] of a monitor. A monitor gets no other argument, and only Env
-// as its environment. The worker's arguments and environment come over a pipe, so that a
-// user's settings for Go programs do not reach the monitor.
+// Name is argv[0] of a monitor. A monitor gets no other argument, and only Env as its environment.
+// The monitor receives the worker's arguments and environment over a pipe, so that a user's
+// settings for Go programs do not affect the monitor.
 const Name = "turnstone-monitor"
 
 // Env keeps a monitor small and quiet. It collects garbage only after tens of
@@ -55,8 +55,8 @@ func init() {
 	}
 }
 
-// A monitor is the parent of one worker: it starts the worker, forwards signals to it,
-// reports how it ends, and leaves nothing of it behind. One goroutine does all of this. It
+// A monitor is the parent of one worker. It starts the worker, forwards signals to it, reports how
+// the worker ends, and leaves none of its processes behind. One goroutine does all of this. It
 // alone reaps, so a pid that it signals is never stale.
 type monitor struct {
 	eventEncoder *json.Encoder

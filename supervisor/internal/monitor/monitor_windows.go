@@ -21,8 +21,8 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/winpipe"
 )
 
-// Name is the first argument of a monitor; the names of its two pipes follow. The command that
-// describes the worker comes over the first of them.
+// Name is the first argument of a monitor; the names of its two pipes follow. The monitor receives
+// the command that describes the worker over the first one.
 const Name = "turnstone-monitor"
 
 // Env keeps a monitor small and quiet, and free of a user's settings for Go programs.

@@ -26,9 +26,9 @@ type Cgroup struct {
 }
 
 const (
-	// leafGroupName names the group that this program moves to within a group delegated to it,
-	// because the kernel does not divide a group that has processes. systemd's DelegateSubgroup may
-	// name it, too.
+	// leafGroupName names the group that this program moves to within a group delegated to it. The
+	// move is needed because the kernel does not divide a group that has processes. systemd's
+	// DelegateSubgroup may name it, too.
 	leafGroupName = "supervisor"
 
 	busctlPath     = "/usr/bin/busctl" // not from PATH, where code may have put another program
@@ -214,8 +214,8 @@ func cgroupDir(pid string) (string, error) {
 	return "", errors.New("control groups (version 2) not found on this system")
 }
 
-// startScope has the user's service manager put a monitor into a scope that it delegates: only the
-// manager may move a process that a login has started. It returns what delegatedGroup returns.
+// startScope makes the user's service manager put a monitor into a scope that it delegates. Only
+// the manager may move a process that a login has started. It returns what delegatedGroup returns.
 func startScope(ctx context.Context, monitor int, unit, services string) (above, home string, err error) {
 	if _, err := os.Stat(filepath.Join(services, "bus")); err != nil || services == "" {
 		return "", "", errNoManager

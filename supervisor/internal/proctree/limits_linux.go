@@ -82,8 +82,8 @@ const (
 	sandboxTasksPerCPU = 256
 	minSandboxTasks    = 256 // below this, the user's own limit is tight enough
 
-	// Where a limit is enforced by measuring at intervals, the kernel stops a fast fork bomb at this
-	// multiple of the limit, and not below baseSandboxTasks. The margin is for what else the user
+	// If a limit is enforced by measuring at intervals, the kernel stops a fast fork bomb at this
+	// multiple of the limit, but not below baseSandboxTasks. The margin is for what else the user
 	// starts between two measurements.
 	taskLimitFactor = 4
 )

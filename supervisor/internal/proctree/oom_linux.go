@@ -52,9 +52,9 @@ func readOOMKills(file string) (n int, ok bool) {
 	return 0, false
 }
 
-// oomCounterFiles returns the files that may hold the counter, likelier ones first: the file in the
-// group's own directory, then the one at the top of the mount. In a container without a cgroup
-// namespace, the latter is the container's own.
+// oomCounterFiles returns the files that may hold the counter, likelier ones first. They are the
+// file in the group's own directory, then the one at the top of the mount. In a container without a
+// cgroup namespace, the latter is the container's own.
 func oomCounterFiles(groups, mounts string) []string {
 	var files []string
 	for line := range strings.Lines(mounts) {

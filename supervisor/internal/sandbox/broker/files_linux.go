@@ -38,8 +38,9 @@ func (b *Broker) readOnlyDenial(n *seccompNotif, f *fileCall, names *[2]workervi
 	return plan.Denial{}, false
 }
 
-// isBytecode reports whether a path is in a cache of compiled code, which Python tries to write
-// next to each module and can do without (PEP 3147). The user need not know of such a denial.
+// isBytecode reports whether a path is in a cache of compiled code (PEP 3147). Python tries to
+// write such a cache next to each module, but does not need it. So a denial is not reported to the
+// user.
 func isBytecode(file string) bool { return strings.Contains(file+"/", "/__pycache__/") }
 
 // mountPointDenial reports whether a call moves, replaces or removes a mount point, which the

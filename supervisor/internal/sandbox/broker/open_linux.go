@@ -81,9 +81,9 @@ func isPathOnly(fd int) bool {
 	return err == nil && flags&unix.O_PATH != 0
 }
 
-// reopenByName closes a descriptor that was opened with O_PATH, and opens the file that has its path
-// now. The descriptor itself may be of a file that was hidden and has since lost its name, or of one that the session
-// does not see.
+// reopenByName closes a descriptor that was opened with O_PATH, and opens the file that has its
+// path now. The descriptor itself may refer to a hidden file that has since lost its name, or to a
+// file that the session does not see.
 func (b *Broker) reopenByName(n *seccompNotif, fd int) (int, error) {
 	defer unix.Close(fd)
 	full, err := b.RealPath(fd)

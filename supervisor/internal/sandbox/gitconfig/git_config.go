@@ -86,7 +86,7 @@ type gitLines struct {
 // set in it.
 type RepoOwner struct {
 	IsOwn        bool                   // the session made it
-	IsAddedTree  bool                   // the config file is that of an added work tree in a repository of another owner
+	IsAddedTree  bool                   // the config file belongs to an added work tree in a repository of another owner
 	IsWorkTreeOf func(tree string) bool // reports whether a path is the work tree of the repository
 }
 

@@ -286,7 +286,7 @@ func (h *Builder) isInBuiltHome(path string) bool {
 }
 
 // hasHiddenIn reports whether a directory contains a hidden path. A mount over a hidden path would
-// end when a program outside replaces the file, so the session sees only the other names of the
+// end when a program outside replaces the file. So the session sees only the other names of the
 // directory.
 func (h *Builder) hasHiddenIn(dir string) bool {
 	return slices.ContainsFunc(h.ExcludedPaths, func(path string) bool { return path != dir && paths.Contains(dir, path) })
@@ -326,7 +326,7 @@ func IsToolFile(name string) bool {
 	return !isSetting && name != ".gitconfig" && !slices.Contains(slices.Collect(maps.Values(gitListFiles)), name)
 }
 
-// AddLayer adds an overlay for a directory of which the session writes a copy. To start fast,
+// AddLayer adds an overlay for a directory, so that the session writes a copy of it. To start fast,
 // directories below the home directory share one overlay. If the files of sessions are in the home
 // directory, there is one overlay for each of its subdirectories instead.
 func (h *Builder) AddLayer(dir string) {

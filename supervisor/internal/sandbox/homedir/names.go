@@ -21,10 +21,10 @@ var ownDirNames = []string{
 
 const expectedOwnDirs = 9
 
-// LayeredNames are caches, libraries and toolchains, of which the session writes a copy. Without
-// its cache, a tool takes longer. Without a network as well, it lacks packages that no lock file
-// names. Caches of server responses may contain what was sent to the servers, including logins. Of
-// those only uv's is listed, because uv finds nothing offline without it.
+// LayeredNames are caches, libraries and toolchains. The session writes a copy of them. Without its
+// cache, a tool takes longer. Without a network as well, it lacks packages that no lock file names.
+// Caches of server responses may contain what was sent to the servers, including logins. Of those
+// only uv's is listed, because uv finds nothing offline without it.
 var LayeredNames = []string{
 	"R", "go", ".keras", ".matplotlib", ".TinyTeX", ".virtualenvs",
 	".bun/install", ".bundle/cache", ".cabal/packages", ".cabal/store", ".cargo/bin", ".cargo/git", ".cargo/registry", ".conda/envs", ".conda/pkgs",
@@ -60,8 +60,8 @@ var plainSettings = []string{".R/Makevars", ".cargo/env", ".config/git/attribute
 // toolSubdirs are directories next to a directory of programs that the programs need.
 var toolSubdirs = []string{"include", "lib", "lib64", "libexec", "share"}
 
-// ProgramDataNames are names without a dot in a home directory that are not the user's documents:
-// programs keep their own data there, such as mail and logins.
+// ProgramDataNames are names without a dot in a home directory that are not the user's documents.
+// Programs keep their own data there, such as mail and logins.
 var ProgramDataNames = []string{
 	"AppData", "Application Data", "Cookies", "Library", "Local Settings", "snap",
 	"Mail", "Maildir", "Monero", "Postman", "Zotero", "airflow", "dead.letter", "mail", "mbox", "nsmail",

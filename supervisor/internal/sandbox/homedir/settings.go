@@ -31,9 +31,9 @@ var settingsFiles = []settingsFile{
 	{".condarc", redact.Indexes}, {".config/pip/pip.conf", redact.Indexes}, {".pip/pip.conf", redact.Indexes}, {".config/uv/uv.toml", redact.Indexes},
 }
 
-// toolFiles are files in directories that the session sees which may contain logins: addresses of
-// repositories with passwords, settings of one installation, variables of an environment. If one
-// does, the session sees a copy without the logins.
+// toolFiles are files in visible directories that may contain logins: addresses of repositories
+// with passwords, settings of one installation, variables of an environment. If one does, the
+// session sees a copy without the logins.
 var toolFiles = slices.Concat(
 	filesIn(environmentDirs, redact.Indexes, "pip.conf", ".condarc"),
 	filesIn(environmentDirs, redact.CondaState, "conda-meta/state"),

@@ -86,8 +86,8 @@ var flatProtectedNames, nestedProtectedNames = func() (plain map[string]bool, sl
 // gitDirNames are the names in a git directory that the guard checks.
 var gitDirNames = map[string]bool{"hooks": true, "config": true, "config.worktree": true, "commondir": true, "gitdir": true, "info": true, "modules": true, "worktrees": true, "remotes": true, "branches": true}
 
-// isCheckedSettings reports whether a name is that of a checked settings file that is not in its
-// place yet.
+// isCheckedSettings reports whether a name belongs to a checked settings file that was not moved to
+// its final name yet.
 func isCheckedSettings(name string) bool { return strings.HasPrefix(name, checkedSettingsPrefix) }
 
 // isProtectedName reports whether a name outside git directories is protected.

@@ -10,7 +10,7 @@ import (
 
 // A Guard decides at each call, by name, what a session may change in the directories that it
 // writes. Mounts protect only what was there when the session started, and programs outside replace
-// files and make new ones. So the guard checks what a name means at the time of the call: a
+// files and make new ones. So the guard checks what a name means at the time of the call. A
 // repository that was made a moment ago is protected like any other.
 //
 // In repositories that the session itself made, it protects hooks and settings, because git also

@@ -126,7 +126,7 @@ func (g *Guard) isWritablePath(full string) bool {
 	return g.workDirOf(full) != ""
 }
 
-// IsMountPoint reports whether a path without links is that of a mount.
+// IsMountPoint reports whether a path without links is a mount point.
 func (g *Guard) IsMountPoint(full string) bool {
 	g.protectMu.RLock()
 	defer g.protectMu.RUnlock()

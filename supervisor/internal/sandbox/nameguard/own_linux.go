@@ -14,7 +14,7 @@ import (
 
 // RecordCreated records that the session made a name, if that makes it the owner of a repository.
 // That holds for its .git and for a submodule or work tree. It also holds for the last part of a
-// bare repository if the session made the directory; otherwise someone else may be making a
+// bare repository if the session made the directory. Otherwise another program may be making a
 // repository there.
 func (g *Guard) RecordCreated(full string) {
 	isLast := false

@@ -177,7 +177,7 @@ func (p *planner) workspaceDirs(s *sandbox.Policy, o Origin) ([]string, error) {
 	return append([]string{found}, p.repositoryOf(found)...), nil
 }
 
-// addLayers adds overlays for the directories of which the session writes a copy.
+// addLayers adds overlays for the directories that the session writes only as copies.
 func (p *planner) addLayers(s *sandbox.Policy, o Origin, work []string) {
 	root := ""
 	if p.Home != "" {

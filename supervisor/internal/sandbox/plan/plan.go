@@ -83,8 +83,7 @@ type Origin struct {
 	// Account like any directory of the machine, except for DefaultHidden.
 	Account string
 
-	// Temporary are the directories of which each session gets its own version; nil means the
-	// default ones.
+	// Temporary lists the directories that each session has separately; nil means the default ones.
 	Temporary []string
 }
 
@@ -110,7 +109,7 @@ func (i *Origin) otherHomeDir() string {
 // WritableDirs returns the user's directories that the session can write.
 func (p *Plan) WritableDirs() []string { return p.writableDirs }
 
-// PrivateDirs returns the directories of which the session has its own version.
+// PrivateDirs returns the directories that the session has separately.
 func (p *Plan) PrivateDirs() []string {
 	var all []string
 	for _, m := range p.Mounts {

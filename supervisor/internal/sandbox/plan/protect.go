@@ -234,7 +234,7 @@ func (s *repoSearch) pinDirs(dir, base string) {
 }
 
 // repositoryOf returns the repository of a linked work tree, which a commit there writes to. The
-// repository must name the work tree as its own: a session may have written the .git file in the
+// repository must name the work tree as its own. A session may have written the .git file in the
 // workspace, so that file alone gives no access.
 func (p *planner) repositoryOf(work string) []string {
 	file := filepath.Join(work, ".git")

@@ -118,9 +118,9 @@ func (w *mountWatch) mountIdentity(p mountlist.Mount) string {
 	return ""
 }
 
-// TakeChanges returns what programs outside have changed since the last call, for a running
-// session: mounts that are out of date, and paths that git settings lead to. It returns nil if
-// nothing has changed. The notices are for the user of the session.
+// TakeChanges returns what programs outside have changed since the last call. For a running
+// session, these are mounts that are out of date, and paths that git settings lead to. It returns
+// nil if nothing has changed. The notices are for the user of the session.
 func (p *Plan) TakeChanges() (g *MountGrant, notices []string) {
 	w := p.watch
 	w.mu.Lock()

@@ -15,8 +15,8 @@ import (
 // without limits only where no session writes. Any other link may lead only to what sessions see
 // anyway.
 
-// findUntrusted returns the directories whose files this session may have made: the directories that it
-// writes, and its workspace, which it could write at another level.
+// findUntrusted returns the directories whose files this session may have made. These are the
+// directories that it writes, and its workspace, which it could write at another level.
 func (p *planner) findUntrusted(s *sandbox.Policy, o Origin, work []string) []string {
 	dir := s.Workspace
 	if dir == "" {

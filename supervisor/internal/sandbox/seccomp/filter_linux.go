@@ -252,8 +252,9 @@ func (p *bpfProgram) forbidCommonCalls(a architecture) {
 
 const tiocLinux = 0x541c
 
-// btrfsNameRequests are the ioctl requests by which btrfs makes and removes names without a call
-// that is reported: a copy of a filled directory gets any name. bcachefs has similar requests.
+// btrfsNameRequests are the ioctl requests by which btrfs makes and removes names without a
+// reported call. With them, a copy of a filled directory could get any name. bcachefs has similar
+// requests.
 var btrfsNameRequests = []uint32{
 	0x5000940e, 0x50009418, // BTRFS_IOC_SUBVOL_CREATE
 	0x50009401, 0x50009417, // BTRFS_IOC_SNAP_CREATE
@@ -263,7 +264,7 @@ var btrfsNameRequests = []uint32{
 const bcachefsRequests = 0xbc00 // the type byte of all its requests
 
 // allowSockets allows the socket families of the session's own machine and network. It forbids Unix
-// datagram sockets, even in pairs: each message can name its target in memory, where neither a
+// datagram sockets, even in pairs. Each message can name its target in memory, where neither a
 // filter nor a mount can check it. The kernel also makes such a socket from SOCK_RAW:
 // https://github.com/torvalds/linux/blob/v6.18/net/unix/af_unix.c (unix_create)
 func allowSockets(p *bpfProgram) {
@@ -310,7 +311,7 @@ func allowSharedSockets(p *bpfProgram, network, egress bool) {
 	})
 }
 
-// requireEgress makes the monitor connect each socket, and forbids the other ways in which a TCP
+// requireEgress makes the monitor connect each socket. It forbids the other ways in which a TCP
 // socket gets a peer: listening, and sending with "fast open". It also forbids options that
 // redirect a connected socket: a device, or a source route.
 func (p *bpfProgram) requireEgress(a architecture) {

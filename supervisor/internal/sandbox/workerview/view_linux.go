@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A View gives the monitor access to a worker: to its files as seen from its root directory, to its
-// processes with their memory and descriptors, and to its namespaces.
+// A View gives the monitor access to a worker's files, as seen from its root directory, and to its
+// namespaces. It also gives access to its processes, with their memory and descriptors.
 type View struct {
 	RootFD      int // the worker's root directory
 	ProcFD      int // the worker's /proc

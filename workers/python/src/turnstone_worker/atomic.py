@@ -51,9 +51,9 @@ def write_all(steps, done=None, must=False):
 
 
 def _finish(steps, done):
-    """Writes the rest of the steps. It is a separate function, because some Pythons compile the
-    jump of a loop as if it were outside the try around the loop, and an exception may strike
-    there."""
+    """Writes the rest of the steps. It is a separate function, because an exception may strike at
+    the jump of a loop. Some Pythons compile that jump as if it were outside the try around the
+    loop."""
     for (fd, data), counts in zip(steps, done):
         n = sum(counts)
         while n < len(data):

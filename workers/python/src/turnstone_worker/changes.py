@@ -90,9 +90,9 @@ def _state(path):
 
 
 def _imported_state(spec):
-    """Returns the state of the source that was imported, as recorded in Python's compiled file,
-    because code may import a module and then write its file in one turn. Returns None if that file
-    is missing or may be out of date."""
+    """Returns the state of the imported source, as recorded in Python's compiled file. The file
+    itself may be newer, because code may import a module and then write its file in one turn.
+    Returns None if that file is missing or may be out of date."""
     try:
         if sys.dont_write_bytecode or not os.access(os.path.dirname(spec.cached), os.W_OK):
             return None  # it may be older

@@ -79,8 +79,9 @@ def _is_name(c):
 def _scan(text):
     """Returns the positions of the open brackets, and what contains the end of text.
 
-    The latter is the position of the quote of an open string, or None; whether the end is in a
-    comment; and where the open replacement field of the string begins, or -1.
+    The latter has three parts. The first is the position of the quote of an open string, or None.
+    The second says whether the end is in a comment. The third is the start of the string's open
+    replacement field, or -1.
     """
     brackets, i = [], 0
     while i < len(text):

@@ -1,4 +1,4 @@
-"""Hides the worker's frames from user code: those below the code of an input, and those between two
+"""Hides the worker's frames from user code. They are below the code of an input, or between two
 parts of it, such as print() and the write of a stream.
 """
 import sys

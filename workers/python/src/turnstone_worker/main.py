@@ -123,8 +123,9 @@ class Worker:
             self.interrupts.running = True
 
     def _go_on(self):
-        """Runs step after step. An exception escapes if it strikes while another one is handled, or
-        at the jump of a loop, which some Pythons compile as if it were outside its try."""
+        """Runs step after step. An exception escapes if it strikes while another one is handled. It
+        also escapes at the jump of a loop, which some Pythons compile as if it were outside its
+        try."""
         while self.step is not None:
             try:
                 while self.step is not None:

@@ -116,8 +116,8 @@ def take_signals(set, handler, late):
 
 
 def break_waits():
-    """Lets SIGINT break a wait for a process, such as that of subprocess.run: a child that
-    is about to start may miss its CTRL_C, and the worker would wait forever."""
+    """Lets SIGINT end a wait for a process, as in subprocess.run. A child that is about to start
+    may miss its CTRL_C, and the worker would wait forever."""
     main = get_ident()
 
     def WaitForSingleObject(handle, milliseconds, /):
