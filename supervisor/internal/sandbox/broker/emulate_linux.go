@@ -12,8 +12,8 @@ import (
 // opens it for writing. If the kernel continued the program's own call, a second thread could
 // change the path after the check and reach a protected name.
 //
-// Paths are resolved as the program sees them, and names are made relative to an open directory, so
-// nothing can be exchanged in between. The thread has only the user's rights.
+// Paths are resolved as the program sees them, and names are created relative to an open directory,
+// so nothing can be exchanged in between. The thread has only the user's rights.
 
 // emulateCall makes a call whose paths were read. For an open it returns the descriptor, otherwise
 // -1.

@@ -209,7 +209,7 @@ func (b *Broker) truncateFile(n *seccompNotif, file string, size int64) error {
 	return unix.Ftruncate(fd, size)
 }
 
-// openOrCreate opens a file that may have to be made. It never waits: its caller tries a pipe
+// openOrCreate opens a file that may have to be created. It never waits: its caller tries a pipe
 // without a reader again.
 func (b *Broker) openOrCreate(n *seccompNotif, file string, flags int, mode uint32) (int, error) {
 	switch {
@@ -265,13 +265,13 @@ func (b *Broker) openOrCreate(n *seccompNotif, file string, flags int, mode uint
 			continue
 		}
 		if strings.HasPrefix(file, "/proc/") || strings.HasPrefix(file, "/dev/") {
-			flags &^= unix.O_CREAT // no files are made there
+			flags &^= unix.O_CREAT // no files are created there
 		}
 	}
 	return -1, unix.ELOOP
 }
 
-// openOnce opens the file with a name, or makes it.
+// openOnce opens the file with a name, or creates it.
 func (b *Broker) openOnce(n *seccompNotif, dir, last string, flags, openFlags int, mode uint32) (int, error) {
 	s, err := b.OpenNameInDir(dir, last)
 	if err != nil {
@@ -297,7 +297,7 @@ func (b *Broker) openOnce(n *seccompNotif, dir, last string, flags, openFlags in
 				unix.Close(fd)
 				return -1, unix.EISDIR
 			}
-			if err == nil && flags&seccomp.WriteFlags != 0 && b.IsRestricted(s.FullPath) { // a repository was made around it a moment ago
+			if err == nil && flags&seccomp.WriteFlags != 0 && b.IsRestricted(s.FullPath) { // a repository was created around it a moment ago
 				unix.Close(fd)
 				return -1, nameguard.ProtectedNameError{Path: s.FullPath}
 			}

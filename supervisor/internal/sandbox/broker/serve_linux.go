@@ -243,7 +243,7 @@ func newCompletedCall(n *seccompNotif, paths [2]string) completedCall {
 }
 
 // isCompleted reports whether a call was already made without the program learning of it. An open
-// is made again, and may find the file that it made. A program that does not repeat the call may
+// is made again, and may find the file that it created. A program that does not repeat the call may
 // make another one with the same arguments, whose memory holds another path. So the paths are
 // compared as well.
 func (b *Broker) isCompleted(n *seccompNotif, f *fileCall, paths [2]string) bool {

@@ -269,7 +269,7 @@ func (c *Connector) connectPair(socket int, to netip.AddrPort) (int, error) {
 
 const listenBacklog = 16
 
-// listen makes a listener in the session's network, at the target's address or else at ownAddr.
+// listen creates a listener in the session's network, at the target's address or else at ownAddr.
 func (c *Connector) listen(to netip.AddrPort) (int, error) {
 	addresses := []unix.Sockaddr{&unix.SockaddrInet4{Addr: c.ownAddr.As4()}}
 	family := unix.AF_INET
@@ -300,7 +300,7 @@ func (c *Connector) listen(to netip.AddrPort) (int, error) {
 	return -1, unix.EADDRNOTAVAIL
 }
 
-// makeSocket makes a TCP socket in the session's network. The first call starts a thread that
+// makeSocket creates a TCP socket in the session's network. The first call starts a thread that
 // enters that network permanently.
 func (c *Connector) makeSocket(family int) (int, error) {
 	if c.networkNS < 0 {

@@ -66,7 +66,7 @@ func TestChangeEvents(t *testing.T) {
 				t.Fatal(err)
 			}
 			quiet := m.AreQuiet()
-			for tries := 0; c.quiet && !quiet && tries < 1000; tries++ { // other tests make names next to this directory
+			for tries := 0; c.quiet && !quiet && tries < 1000; tries++ { // other tests create names next to this directory
 				if m = m.RenewedMarks(); m == nil {
 					t.Fatal("a directory above was replaced")
 				}

@@ -75,7 +75,7 @@ func LstatType(path string) (fs.FileMode, error) {
 	return fs.ModeIrregular, nil
 }
 
-// IsWritable reports whether the user may make names in a directory.
+// IsWritable reports whether the user may create names in a directory.
 func IsWritable(dir string) bool { return unix.Access(dir, unix.W_OK) == nil }
 
 // OpenNoLinks opens a file for reading, if its path contains no symbolic link.

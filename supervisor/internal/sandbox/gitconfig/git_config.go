@@ -26,8 +26,8 @@ var addableGit = map[string][]string{
 	"branch": {"merge", "remote"}, "remote": {"fetch", "url"}, "submodule": {"url"},
 }
 
-// ownSettableGit are the settings that a session may also set in a repository that it made. There
-// it may change all of them.
+// ownSettableGit are the settings that a session may also set in a repository that it created.
+// There it may change all of them.
 var ownSettableGit = map[string][]string{
 	"branch": {"autosetupmerge", "autosetuprebase", "gh-merge-base", "pushremote", "sort", "vscode-merge-base"},
 	"color":  {"branch", "diff", "interactive", "status", "ui"},

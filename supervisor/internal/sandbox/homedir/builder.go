@@ -246,7 +246,7 @@ func (h *Builder) showTools(dir string) {
 func (h *Builder) showLinksOnWay(path string) (found []string) {
 	chain := linkpath.LinkChain(path)
 	if slices.ContainsFunc(chain, func(part string) bool { return linkpath.IsInAny(part, h.work) }) {
-		return nil // the session may have made it
+		return nil // the session may have created it
 	}
 	for _, link := range chain[:len(chain)-1] {
 		at := paths.RealOrEmpty(link)
@@ -293,7 +293,7 @@ func (h *Builder) hasHiddenIn(dir string) bool {
 }
 
 // showDocuments shows the names without a dot in a home directory, or the names in a directory that
-// contains something hidden. Documents that are made later appear after a reset.
+// contains something hidden. Documents that are created later appear after a reset.
 func (h *Builder) showDocuments(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

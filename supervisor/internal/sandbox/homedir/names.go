@@ -9,11 +9,11 @@ import (
 
 // A session's home directory is built from what it may see. A list of what to hide could never be
 // complete, and a mount over a name ends when a program outside replaces the file. Names that are
-// not listed here do not exist for the session, whenever they are made.
+// not listed here do not exist for the session, whenever they are created.
 
 // ownDirNames are directories that hold logins next to other files. They are empty for the session,
-// which may write them. The names of the first line are always made, because tools make them if
-// they are missing; the others only if the machine has them.
+// which may write them. The names of the first line are always created, because tools create them
+// if they are missing; the others only if the machine has them.
 var ownDirNames = []string{
 	".config", ".local", ".cache", ".cargo", ".gradle", ".julia", ".m2", ".npm", ".nuget",
 	".bun", ".bundle", ".cabal", ".conda", ".deno", ".dotnet", ".gem", ".ghcup", ".ipython", ".jupyter", ".pixi", ".stack",
@@ -21,10 +21,10 @@ var ownDirNames = []string{
 
 const expectedOwnDirs = 9
 
-// LayeredNames are caches, libraries and toolchains. The session writes a copy of them. Without its
-// cache, a tool takes longer. Without a network as well, it lacks packages that no lock file names.
-// Caches of server responses may contain what was sent to the servers, including logins. Of those
-// only uv's is listed, because uv finds nothing offline without it.
+// LayeredNames are caches, libraries and toolchains. The session writes a copy of them. A cache
+// that is not listed here makes tools slower. Without a network, packages that no lock file names
+// are then missing. Caches of server responses may contain what was sent to the servers, including
+// logins. Of those only uv's is listed, because uv finds nothing offline without it.
 var LayeredNames = []string{
 	"R", "go", ".keras", ".matplotlib", ".TinyTeX", ".virtualenvs",
 	".bun/install", ".bundle/cache", ".cabal/packages", ".cabal/store", ".cargo/bin", ".cargo/git", ".cargo/registry", ".conda/envs", ".conda/pkgs",

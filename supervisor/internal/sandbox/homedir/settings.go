@@ -164,7 +164,7 @@ func (s *SettingsWriter) WriteFiles() error {
 }
 
 // replaceIfChanged replaces a file, unless it has that text already. It follows no links, because a
-// worker may have made one there.
+// worker may have created one there.
 func replaceIfChanged(file string, text []byte) error {
 	if st, err := os.Lstat(file); err == nil && st.Mode().IsRegular() && bytes.Equal(linkpath.ReadSettingsFile(file), text) {
 		return nil
@@ -295,7 +295,7 @@ func (r *Rules) candidateNames(pattern string, known map[string][]string) (names
 }
 
 // findFile returns the path of one of the user's settings files without links. It returns "" if a
-// session may have made a link to it, or no session may see it.
+// session may have created a link to it, or no session may see it.
 func (s *SettingsWriter) findFile(path string) string {
 	chain := linkpath.LinkChain(path)
 	found := chain[len(chain)-1]

@@ -159,7 +159,7 @@ func mountAtPlanPath(fd int, path string) error {
 	})
 }
 
-// newFilesystem makes a filesystem that is not mounted yet.
+// newFilesystem creates a filesystem that is not mounted yet.
 func newFilesystem(kind string, attributes int, options ...[2]string) (int, error) {
 	fd, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -200,7 +200,7 @@ func (sb *ActiveSandbox) limitDisk() {
 	}
 }
 
-// copyDirectories makes the directories of from in to.
+// copyDirectories creates the directories of from in to.
 func copyDirectories(from, to string) error {
 	entries, err := os.ReadDir(from)
 	for _, e := range entries {
@@ -247,7 +247,7 @@ func (sb *ActiveSandbox) cloneMounts() {
 		case mountlist.SymbolicLink:
 			sb.detached = append(sb.detached, detachedMount{m, -1})
 			continue
-		case mountlist.ReadOnlyParent: // hundreds of names are made there; in memory that takes microseconds
+		case mountlist.ReadOnlyParent: // hundreds of names are created there; in memory that takes microseconds
 			fd, err := newFilesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0755"}, [2]string{"size", maxParentDirSize})
 			sb.checkStep("clone", path, err)
 			sb.detached = append(sb.detached, detachedMount{m, fd})
@@ -264,7 +264,7 @@ func (sb *ActiveSandbox) cloneMounts() {
 		}
 		fd, err := clonePlanPath(from)
 		if m.IsOptional() && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP)) {
-			continue // it was removed or replaced by a link since the plan was made
+			continue // it was removed or replaced by a link since the plan was created
 		}
 		sb.checkStep("clone", path, err)
 		sb.detached = append(sb.detached, detachedMount{m, fd})
@@ -283,7 +283,7 @@ func (sb *ActiveSandbox) maskFor(path string) string {
 	return filepath.Join(string(sb.plan.State), name)
 }
 
-// makeStateDir makes a directory for the sandbox's own use.
+// makeStateDir creates a directory for the sandbox's own use.
 func (sb *ActiveSandbox) makeStateDir(in, name string, mode fs.FileMode) string {
 	dir := filepath.Join(in, name)
 	err := os.MkdirAll(dir, 0o700)
@@ -329,7 +329,7 @@ func (sb *ActiveSandbox) mountOverlays(state func(string, fs.FileMode) string) m
 	return mounted
 }
 
-// newOverlay makes an overlay that is not mounted yet.
+// newOverlay creates an overlay that is not mounted yet.
 func newOverlay(lower, upper, work string) (int, error) {
 	return newFilesystem("overlay", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
 		[2]string{"lowerdir", escapeOverlayPath(lower)}, [2]string{"upperdir", escapeOverlayPath(upper)}, [2]string{"workdir", escapeOverlayPath(work)}, [2]string{"userxattr", ""})
@@ -348,7 +348,7 @@ func escapeOverlayPath(path string) string {
 }
 
 // attachMounts attaches the clones. In a new directory that covers one of the machine's, it first
-// makes the mount points.
+// creates the mount points.
 func (sb *ActiveSandbox) attachMounts() {
 	kinds := map[string]mountlist.MountKind{}
 	for _, m := range sb.plan.Mounts {

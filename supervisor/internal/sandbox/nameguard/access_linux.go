@@ -18,13 +18,13 @@ type pathAccess int
 const (
 	accessFull   pathAccess = iota
 	AccessRemove            // it may be removed, and changes only through a check
-	AccessNone              // it must not be made, written, replaced or removed
+	AccessNone              // it must not be created, written, replaced or removed
 )
 
 // isProtected reports whether a path must not be changed in any way.
 func (g *Guard) isProtected(full string) bool { return g.AccessOf(full) == AccessNone }
 
-// IsRestricted reports whether a path must not be made or written.
+// IsRestricted reports whether a path must not be created or written.
 func (g *Guard) IsRestricted(full string) bool { return g.AccessOf(full) != accessFull }
 
 // AccessOf returns the access to a path without links, whose names are compared as any filesystem

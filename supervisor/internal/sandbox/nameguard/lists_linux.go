@@ -25,7 +25,7 @@ func (g *Guard) GuardMore(work, targets []mountlist.Path) {
 	}
 }
 
-// AddProtected adds names that must not be made, and mounts that must stay where they are.
+// AddProtected adds names that must not be created, and mounts that must stay where they are.
 func (g *Guard) AddProtected(absent []mountlist.Path, mounts []mountlist.Mount) {
 	g.protectMu.Lock()
 	defer g.protectMu.Unlock()

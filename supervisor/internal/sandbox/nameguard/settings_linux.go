@@ -132,7 +132,7 @@ func ReadSettings(dir int, name string) (text []byte, mode uint32, err error) {
 
 // SettingsIn reads an open settings file and its permission bits. Only a regular file of at most
 // linkpath.MaxSettingsBytes is read; any other file fails with EINVAL, because a session may have
-// made it.
+// created it.
 func SettingsIn(fd int) (text []byte, mode uint32, err error) {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > linkpath.MaxSettingsBytes {

@@ -216,7 +216,7 @@ func (p *planner) addLayers(s *sandbox.Policy, o Origin, work []string) {
 }
 
 // dropUnmountable removes directories of the session without a mount point, such as a missing
-// directory that a variable names where the session only reads. If it is made later, it contains
+// directory that a variable names where the session only reads. If it is created later, it contains
 // logins of the user.
 func (p *planner) dropUnmountable() {
 	maps.DeleteFunc(p.Mounts, func(path string, place mountlist.Mount) bool {

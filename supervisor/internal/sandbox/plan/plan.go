@@ -29,7 +29,7 @@ type Plan struct {
 	Mechanism sandbox.Mechanism
 	Rules     []Rule
 
-	Absent      []mountlist.Path // names that do not exist and must not be made
+	Absent      []mountlist.Path // names that do not exist and must not be created
 	GuardedDirs []mountlist.Path // directories that the session writes, in which the guard checks each name
 	GitTargets  []mountlist.Path // paths in them that git settings lead to
 	Unreadable  []mountlist.Path // hidden paths next to files that the session sees; opens for reading are checked, too

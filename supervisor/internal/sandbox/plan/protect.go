@@ -50,7 +50,7 @@ func (p *planner) protectDirs(work []string, entries int) {
 func (p *planner) protectNamed(named, work []string) {
 	s := &repoSearch{p: p}
 	for _, path := range named {
-		if dir := paths.RealOrEmpty(filepath.Dir(path)); dir != "" { // otherwise nothing can be made there
+		if dir := paths.RealOrEmpty(filepath.Dir(path)); dir != "" { // otherwise nothing can be created there
 			path = filepath.Join(dir, filepath.Base(path))
 		}
 		for _, base := range work {
@@ -355,7 +355,7 @@ func (s *repoSearch) parseSettings(file, work string) map[string]string {
 
 // programsIn returns the paths in a work tree that a setting may run: filters, drivers of diffs and
 // merges, and other commands. Git runs them by a shell from the top of the work tree. Any word may
-// be a program, may be made later, or may be in a directory that another word names.
+// name a program, which may be created later or be in a directory that another word names.
 func (s *repoSearch) programsIn(key, value, work string) (programs []string) {
 	automatic := automaticSections[gitconfig.WordPattern().FindString(key)]
 	words := shellWords(value, automatic)
@@ -434,7 +434,7 @@ var automaticSections = map[string]bool{
 	"mergetool": true, "pager": true, "sendemail": true, "sequence": true, "trailer": true, "uploadpack": true,
 }
 
-// isOwnRepo reports whether the session made a git directory, or the .git file that names one.
+// isOwnRepo reports whether the session created a git directory, or the .git file that names one.
 func (p *planner) isOwnRepo(git string) bool {
 	return len(p.ownRepos) > 0 && p.ownRepos[filestate.IdentityOf(git)]
 }

@@ -202,7 +202,7 @@ func (p *Plan) addUnreadable(g *MountGrant, hidden []mountlist.Path) (notices []
 }
 
 // isStale checks some directories and files, and the recorded names in directories that have
-// changed. Other names do not matter: in a home directory, programs make some all the time.
+// changed. Other names do not matter: in a home directory, programs create some all the time.
 func (w *mountWatch) isStale() bool {
 	if w.marks.sources.AreQuiet() {
 		return false
