@@ -110,7 +110,7 @@ func (s *Session) grantToWorker(g session.Grant, id string, late func(*worker)) 
 	s.mu.Unlock()
 	switch {
 	case g.Host != "" && w != nil && w.proc.egressConn == nil:
-		return session.Errorf(session.KindUnsupported, "the sandbox of this session allows no connections out; the notice in its first reply says why")
+		return session.Errorf(session.KindUnsupported, "the sandbox of this session allows no outgoing connections; the notice in its first reply says why")
 	case g.Host != "":
 		return s.egressPolicy.AllowHost(g.Host)
 	case w == nil:

@@ -213,7 +213,7 @@ func (m *sessionMachine) deliverInput(r inputRequest) {
 // redactAnswer makes the timeline redact a secret before any code can print it.
 func (m *sessionMachine) redactAnswer(secret string) {
 	if err := m.log.AddSecret(secret); err != nil {
-		m.recordNotice("a secret is shown in clear if the code prints it: %v", err)
+		m.recordNotice("a secret is shown unredacted if the code prints it: %v", err)
 	}
 }
 

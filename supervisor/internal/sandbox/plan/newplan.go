@@ -171,7 +171,7 @@ func (p *planner) workspaceDirs(s *sandbox.Policy, o Origin) ([]string, error) {
 		return nil, err
 	}
 	if why := p.TooWideReason(found); why != "" {
-		p.AddNotice("%s %s, so the sandbox does not make it writable and this session is read-only; start in the directory of a project, or name one to write", dir, why)
+		p.AddNotice("%s %s, so the sandbox does not make it writable and this session is read-only; start in a project directory, or name one to write", dir, why)
 		return nil, nil
 	}
 	return append([]string{found}, p.repositoryOf(found)...), nil

@@ -212,7 +212,7 @@ func (s *repoSearch) protectPath(path, base string) {
 	}
 	if st.Mode()&os.ModeSymlink != 0 {
 		if way := linkpath.LinkChain(path); !paths.Contains(base, way[len(way)-1]) {
-			s.p.AddNotice("%s is a symbolic link, which the sandbox cannot protect: look at it before you use it outside", path)
+			s.p.AddNotice("%s is a symbolic link, which the sandbox cannot protect: check it before you use it outside the sandbox", path)
 		}
 		s.protectTarget(path, base)
 		return
