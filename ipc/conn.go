@@ -95,9 +95,9 @@ func (c *Conn) Send(m Message) error {
 	return c.sendError()
 }
 
-// SendWithRoom is Send for many or large messages. It waits while more than 256 KiB are unsent, so
-// that other messages do not queue for long and the queue is never full. If the connection fails or
-// is closed, it returns the error of Send.
+// SendWithRoom works like Send, but is for many or large messages. It waits while more than 256 KiB
+// are unsent, so that other messages do not queue for long and the queue is never full. If the
+// connection fails or is closed, it returns the error of Send.
 func (c *Conn) SendWithRoom(m Message) error {
 	c.roomMu.Lock()
 	defer c.roomMu.Unlock()

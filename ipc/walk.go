@@ -359,7 +359,7 @@ func (f *fieldVisitor) visitObject(name string, m fieldLister) {
 }
 
 // visitNested reads or writes an object in the field that was just visited. deeper is the number of
-// maps and arrays around the object.
+// levels of maps and arrays that the object adds.
 func (f *fieldVisitor) visitNested(name string, m fieldLister, deeper int) {
 	purpose, outer := f.purpose, f.mapState
 	f.mapState = mapState{path: f.path + name + ".", depth: f.depth + deeper}

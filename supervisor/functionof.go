@@ -151,7 +151,7 @@ type parameter struct {
 	optional bool
 }
 
-// structParameters returns the fields of a struct that JSON includes, with those of embedded
+// structParameters returns the fields that a struct has in JSON, including those of embedded
 // structs.
 func structParameters(t reflect.Type) []parameter {
 	var list []parameter

@@ -60,7 +60,7 @@ func (m *monitorClient) applyLimits(u proctree.Usage, a proctree.LimitUpdate) {
 
 // updateTaskLimit updates the bound for the tasks of this tree together with the user's other
 // tasks. It reports whether the bound is new. The number of other tasks changes, and a fork bomb
-// must never have more room below the bound than at the start.
+// must always have the same room below the bound as at the start.
 func (m *monitorClient) updateTaskLimit(u proctree.Usage) bool {
 	if time.Since(m.tasksCountedAt) < taskCountInterval {
 		return false

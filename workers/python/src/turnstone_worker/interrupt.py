@@ -83,7 +83,7 @@ class Interrupts:
             if _getpid() != self.process:
                 # A forked child was hit before its fork hook could run: it must not read the
                 # channel.
-                if not self._in_critical(frame):  # the hook is running
+                if not self._in_critical(frame):  # otherwise the hook is running
                     self.cut_off()
                     handler = _get(SIGINT)
                     if callable(handler):

@@ -61,7 +61,7 @@ class Loops:
         return self.context.run(function, *args)
 
     def evaluate(self, part, namespace):
-        """Runs a part of an input. Without __builtins__, a cleared namespace would get the worker's own builtins."""
+        """Runs a part of an input. It restores __builtins__, because a cleared namespace would get the worker's own builtins."""
         namespace.setdefault("__builtins__", builtins)
         return self.context.run(eval, part, namespace)
 
