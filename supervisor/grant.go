@@ -209,7 +209,7 @@ func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant,
 	if programs != "" {
 		resolved.Accept = found
 	}
-	if isLink := found != filepath.Clean(path); g.Accept != found && (programs != "" || isLink) { // the session may have made the link
+	if isLink := found != filepath.Clean(path); g.Accept != found && (programs != "" || isLink) { // the session may have created the link
 		return g, &session.Error{Kind: session.KindUnconfirmed, Grant: &resolved, Message: describeLink(path, found, programs) + "; a user must confirm that"}
 	}
 	return resolved, nil

@@ -16,8 +16,8 @@ import (
 type ConfigSource struct {
 	Env  []string
 	Root string // prefix of absolute system paths; "" outside tests
-	// ReadFile reads a file. It returns nil for a file that a session may have made, or whose path
-	// a session may have changed.
+	// ReadFile reads a file. It returns nil for a file that a session may have created, or whose
+	// path a session may have changed.
 	ReadFile func(path string) []byte
 }
 

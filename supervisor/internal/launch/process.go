@@ -90,7 +90,7 @@ func (noSandbox) forgetDenials() error                           { return nil }
 func (noSandbox) refreshSandbox() ([]string, error)              { return nil, nil }
 func (noSandbox) drainEvents()                                   {}
 
-// ErrGrantPending is returned by Grant while it is not known whether the worker has the access.
+// ErrGrantPending is returned by Grant if it is still unknown whether the worker has the access.
 var ErrGrantPending = errors.New("launch: the monitor did not answer a grant in time")
 
 var errNoSandbox = errors.New("launch: the worker has no sandbox")

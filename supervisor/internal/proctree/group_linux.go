@@ -308,8 +308,8 @@ func (c *Cgroup) GroupDirs() (worker, monitor []byte) {
 	return []byte(c.workerDir), []byte(c.monitorDir)
 }
 
-// UncountedMemory returns a notice about memory that a limit does not count without a group; why is the
-// reason that there is none.
+// UncountedMemory returns a notice about memory that a limit does not count without a group; why
+// explains the missing group.
 func UncountedMemory(limit int64, sandboxed bool, why error) string {
 	if limit == 0 {
 		return ""

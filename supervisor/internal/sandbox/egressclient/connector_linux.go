@@ -13,8 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 )
 
-// SessionAddress is the session's own address in the network whose addresses stand for names. It
-// shows the system's resolver that there is IPv4 besides the loopback.
+// SessionAddress is the session's own address in the network whose addresses stand for names.
+// Because of it, the system's resolver sees that IPv4 exists besides the loopback.
 var SessionAddress = netip.AddrFrom4([4]byte{198, 18, 0, 1})
 
 // SessionPrefixBits is the length of the prefix of the addresses that stand for names.

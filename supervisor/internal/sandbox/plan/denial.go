@@ -2,9 +2,9 @@ package plan
 
 // A Denial is a call of a process in the session that the sandbox refused or holds.
 type Denial struct {
-	// ID is the number of a held call, from 1, which waits for an answer by that ID. 0 means that the call was
-	// refused and has returned. A call that a signal interrupted and that the program repeats keeps
-	// its ID.
+	// ID is the number of a held call, from 1. The call waits for an answer with that ID. 0 means
+	// that the call was refused and has returned. A call that a signal interrupted and that the
+	// program repeats keeps its ID.
 	ID uint64
 
 	// Resolved means that the held call ID no longer waits: its program ended, or a signal ended

@@ -84,7 +84,7 @@ class Bundle:
         def show():
             try:
                 type(value)._ipython_display_(value)
-            except NotImplementedError:  # by which it declines, as in IPython
+            except NotImplementedError:  # the value declines in this way, as in IPython
                 return False
             return True
 
