@@ -29,7 +29,7 @@ const (
 	crashedSuffix = ".crashed-1"
 
 	// The directory of a crashed session holds a description of the session next to the timeline's
-	// files. An empty second file marks that a user has been told of the crash.
+	// files. An empty second file records that the crash was reported to a user.
 	infoFileName     = "info"
 	reportedFileName = "reported"
 )
@@ -272,7 +272,7 @@ func (c *CrashedSession) clearReported() { _ = os.Remove(filepath.Join(c.dir, re
 
 // noticeText returns the notice that the session crashed and how to get its transcript.
 func (c *CrashedSession) noticeText(command string) string {
-	return fmt.Sprintf("the previous session %s crashed because its program was killed; its output is in %s, and %q writes what was run in it", c.Name, c.OutputPath, command+" "+c.Name)
+	return fmt.Sprintf("the previous session %s crashed because its program was killed; its output is in %s, and %q writes its inputs", c.Name, c.OutputPath, command+" "+c.Name)
 }
 
 // removeAbandoned removes the directories that a killed program left behind, except for transcripts

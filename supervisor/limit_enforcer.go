@@ -37,8 +37,8 @@ const (
 	spareBytes = 8 << 20
 
 	// minExcessBytes is the excess over a small limit that never causes a kill. Below
-	// proctree.HardMemoryLimit, a program is killed only if the excess persists: processes that grew at
-	// the same moment are bounded by then, and free what they cannot use.
+	// proctree.HardMemoryLimit, a program is killed only if the excess persists. Processes that
+	// grew at the same moment are bounded by then, and free what they cannot use.
 	minExcessBytes = 64 << 20
 
 	// killGrace is how long programs, including killed ones, may take to free memory.
@@ -404,7 +404,7 @@ func errorHasWord(e *ipc.RuntimeError, words []string) bool {
 // alone would be too late: on a busy machine it fires hundreds of milliseconds late, and turns run
 // by then. Memory that an unbounded process was given cannot be taken back. An earlier measurement
 // saw the program just after it started. A bound from that time would be below the limit, because
-// it counts what libraries reserve as they load, such as the buffers of a linear algebra library.
+// it counts the memory that libraries reserve as they load, such as buffers for linear algebra.
 func (w *worker) applyInitialLimits() {
 	lw := w.limitedWorker
 	if lw == nil {

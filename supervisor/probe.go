@@ -62,7 +62,7 @@ func (w *worker) noteOutput() {
 }
 
 // terminalReaders returns the programs that read the terminal before a turn starts. An earlier turn
-// left them behind, so they are no input request of the next turn.
+// left them behind, so they do not become input requests of the next turn.
 func (s *Session) terminalReaders() map[string]bool {
 	s.mu.Lock()
 	w := s.worker

@@ -33,7 +33,7 @@ const drainTimeout = 500 * time.Millisecond
 // input to the session's machine and performs the machine's effects. It decides nothing itself.
 //
 // It has four goroutines. readFrames and readTerminal read the two channels and deliver in order
-// through the stream merger, watchProcess waits for the process to exit, and the connection has a
+// through the stream merger. watchProcess waits for the process to exit. The connection has a
 // writer. All end when the process does.
 type worker struct {
 	s              *Session

@@ -108,7 +108,7 @@ func TestRecover(t *testing.T) {
 		}
 		_ = a.cmd.Wait()
 		b := newAgent(t, h)
-		if got := b.callRepl("1 + 1"); !strings.Contains(got, `"repl recover main" writes what was run`) || !strings.Contains(got, "output.txt") || !strings.HasSuffix(got, "2") {
+		if got := b.callRepl("1 + 1"); !strings.Contains(got, `"repl recover main" writes its inputs`) || !strings.Contains(got, "output.txt") || !strings.HasSuffix(got, "2") {
 			t.Errorf("its first reply: %q", got)
 		}
 		if r := h.runRepl(t, "", "recover", "main"); r.status != 0 || !strings.Contains(r.stdout, "precious = 42") {

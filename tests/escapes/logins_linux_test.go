@@ -150,7 +150,7 @@ func TestHome(t *testing.T) {
 		m := newMachine(t)
 		r := openSession(t, m, newSandbox(m))
 		writeFile(t, filepath.Join(m.home, "later.csv"), "1,2")
-		explained := `[notice "the sandbox does not show ` + m.home + `/later.csv, if it is there; the user can allow it with: repl grant ` + r.Name() + ` --read ` + m.home + `/later.csv"]`
+		explained := `[notice "the sandbox does not show ` + m.home + `/later.csv, if it exists; the user can allow it with: repl grant ` + r.Name() + ` --read ` + m.home + `/later.csv"]`
 		for _, c := range []struct {
 			code string
 			want int

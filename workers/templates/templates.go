@@ -23,7 +23,7 @@ var templateFiles embed.FS
 // conformance.ParseDialect.
 const dialectFile = "dialect.json"
 
-// A template consists of some files and the command that starts its worker.
+// A template consists of files and the command that starts its worker.
 type template struct {
 	name    string
 	command []string // the last word is one of the files, or the program that build creates

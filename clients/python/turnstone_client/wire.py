@@ -992,7 +992,7 @@ class Visibility(_Visibility, total=False):
 
 class _VisiblePath(TypedDict):
     path: str
-    reason: str  # "document", "toolchain", "cache", "on PATH", …; see docs/sandbox-reference.md
+    reason: str  # "document", "toolchain or library", "on PATH, or next to it", …; see docs/sandbox-reference.md
 
 
 class VisiblePath(_VisiblePath, total=False):

@@ -875,7 +875,7 @@ export interface Visibility {
 /** A VisiblePath is a file or directory that the session sees in its home directory. */
 export interface VisiblePath {
   path: string;
-  /** "document", "toolchain", "cache", "on PATH", …; see docs/sandbox-reference.md */
+  /** "document", "toolchain or library", "on PATH, or next to it", …; see docs/sandbox-reference.md */
   reason: string;
 }
 

@@ -21,8 +21,8 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/winpipe"
 )
 
-// Name is the first argument of a monitor; the names of its two pipes follow. The command that
-// describes the worker comes over the first of them.
+// Name is the first argument of a monitor; the names of its two pipes follow. The monitor receives
+// the command that describes the worker over the first one.
 const Name = "turnstone-monitor"
 
 // Env keeps a monitor small and quiet, and free of a user's settings for Go programs.
@@ -141,8 +141,8 @@ func (m *monitor) runStep(name, path string, do func() error) {
 	}
 }
 
-// exit skips what Go does at the end of a program. Here that would only be tools that write
-// to the worker's console.
+// exit skips the work that Go does at the end of a program. Only tools need that work, and they
+// write to the worker's console.
 func exit(code uint32) { windows.ExitProcess(code) }
 
 // sendEvent ignores errors: if the supervisor is gone, the job ends the monitor.

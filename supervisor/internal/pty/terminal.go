@@ -88,7 +88,7 @@ func (t *Terminal) Restore() error { return t.tty.restoreState() }
 func (t *Terminal) Resize(s TerminalSize) error { return t.tty.setSize(s.OrDefault()) }
 
 // IsRawMode reports whether a program reads each key as it is typed, as editors, pagers and shells
-// do. It is known only for an interactive terminal on Unix, as of the last TryRead.
+// do. This is known only for an interactive terminal on Unix, as of the last TryRead.
 func (t *Terminal) IsRawMode() bool { return t.tty.isRawMode() }
 
 // TypeKeys types b at an interactive terminal, as a terminal driver would. A key that stands for a
