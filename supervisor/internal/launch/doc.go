@@ -1,9 +1,9 @@
 // Package launch starts workers, each on a terminal of its own, and ends their whole process trees.
-// It is the client of their monitors.
+// It is the supervisor's client of their monitors.
 //
 // It knows the order in which a worker starts and ends. The parts are in packages below it: monitor
-// is the monitor itself, monitorproto its messages, pty the terminal, proctree the process tree. The
-// package does not know the worker protocol, turns, sessions or languages.
+// is the monitor itself, monitorproto its messages, pty the terminal, and proctree the process
+// tree. The package does not know the worker protocol, turns, sessions or languages.
 //
 //	func main() { launch.MonitorMain() /* first line */ ; … }
 //
@@ -42,11 +42,10 @@
 //	limits                    memory, tasks,    none                   job: memory,
 //	                          CPUs, files, disk                        processes
 //
-// On Windows the terminal is a pseudo console, and the private channel is two named pipes
-// that the worker connects to. The monitor shares the console and interrupts through it.
-// It starts nothing before the supervisor has put it into a job, whose processes end when
-// its last handle is closed. monitor_client_windows.go and monitor_windows.go of package monitor
-// list the steps in order.
+// On Windows the terminal is a pseudo console. The private channel is two named pipes that the
+// worker connects to. The monitor shares the console and interrupts through it. It starts nothing
+// before the supervisor has put it into a job, whose processes end when its last handle is closed.
+// monitor_client_windows.go and monitor_windows.go of package monitor list the steps in order.
 //
 // # Goroutines
 //
@@ -60,9 +59,9 @@
 //	late grant  run         its callback has returned        nothing; only with a sandbox
 //
 // Close waits for the first three, and for the goroutines that packages pty and proctree start on
-// Windows. If a pseudo console does not end, Close reports that in a notice instead, and the
-// goroutines of package pty end later, with the console. The two for a sandbox hold nothing that
-// Close releases.
+// Windows. If a pseudo console does not end, Close reports that in a notice instead. The goroutines
+// of package pty then end later, with the console. The two goroutines for a sandbox hold nothing
+// that Close releases.
 //
 // # Handles on Windows
 //
@@ -94,13 +93,13 @@
 //
 // # Bounds
 //
-// Start takes StartConfig.Timeout at most, 60 s by default. The monitor ends a tree within 1 s;
-// after that the supervisor does so without the monitor, within another second. Close takes
-// 7 s at most; WriteInput waits 1 s for a reader.
-// Times are time.Duration. Sizes are bytes or, for terminals, character cells.
+// Start takes StartConfig.Timeout at most, 60 s by default. The monitor ends a tree within 1 s.
+// After that, the supervisor ends it without the monitor, within another second. Close takes 7 s at
+// most. WriteInput waits 1 s for a reader. Times are time.Duration. Sizes are bytes or, for
+// terminals, character cells.
 //
 // # Locks
 //
-// eventReader.mu may be held when a lock of package supervisor is taken, because an event is handled under
-// it. limitsMu is held while the bounds of processes are moved.
+// eventReader.mu may be held while a lock of package supervisor is taken, because an event is
+// handled under it. limitsMu is held while the bounds of processes are moved.
 package launch
