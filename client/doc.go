@@ -1,5 +1,5 @@
-// Package client talks to a daemon that "repl serve" runs: sessions outlive the clients that
-// use them, and several clients watch and drive them at the same time.
+// Package client talks to a daemon that "repl serve" runs. Its sessions outlive the clients that
+// use them, and several clients can watch and drive them at the same time.
 //
 //	c, err := client.Dial(ctx, client.Socket(client.DefaultSocket(os.Getenv)))
 //	...
@@ -8,13 +8,13 @@
 //	reply, err := c.StartTurn(ctx, client.StartParams{Session: "main", Input: "6 * 7", WaitMS: 45_000})
 //	fmt.Print(reply.Render(nil).Text())
 //
-// The types with JSON tags are the messages on the wire, which docs/daemon-protocol.md describes; the
-// daemon uses the same types.
+// The types with JSON tags are the messages on the wire, which docs/daemon-protocol.md describes.
+// The daemon uses the same types.
 //
-// A [Client] of [New] makes connections when they are needed, and repeats calls whose connection was
-// lost; one of [Dial] has a single connection. Package client/remote reaches daemons elsewhere, and
-// client/internal/conn is one connection, with its goroutines. The package knows no workers and no
-// supervisor: everything that happens in a session happens in the daemon.
+// A [Client] of [New] connects when it needs a connection, and repeats calls whose connection was
+// lost. A Client of [Dial] has a single connection. Package client/remote reaches daemons
+// elsewhere, and client/internal/conn is one connection, with its goroutines. The package knows no
+// workers and no supervisor, because sessions run in the daemon.
 //
 // # Goroutines
 //

@@ -1,5 +1,5 @@
-// Package sessiontest tests that an implementation of session.Session keeps its promises. Each
-// implementation runs the same suite:
+// Package sessiontest tests implementations of session.Session. Each implementation runs the same
+// suite:
 //
 //	func TestSession(t *testing.T) {
 //		sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session { … })

@@ -1,6 +1,6 @@
-// Package arch holds the tree's rules about itself. They are about imports, names, comments, sizes and
-// source, about the list of flaky tests, and about documents, which must tell the truth about files
-// and tests. A rule with exceptions lists them, each with its reason. An exception that is no longer
+// Package arch tests the tree's rules for its own source. They cover imports, names, comments,
+// sizes and the list of flaky tests. They also check that documents name files and tests that
+// exist. A rule with exceptions lists them, each with its reason. An exception that is no longer
 // needed fails, too.
 //
 // The rules look at syntax. They ask the go command and git for the files, import no other package of

@@ -6,9 +6,9 @@
 //	tests/clients/run            # installs them first, 1.6 GB outside the tree
 //	tests/clients/run -run Esc -v
 //
-// No real model is used. Each agent is pointed at a stub on the loopback, which makes the tool
-// calls that a test orders, and records what the agent sends back. The tests therefore see exactly
-// what a model would see. docs/agents.md has the findings.
+// No real model is used. Each agent is pointed at a stub on the loopback interface. The stub makes
+// the tool calls that a test orders, and records what the agent sends back, which is what a model
+// would see. docs/agents.md has the findings.
 //
 // A plain "go test ./..." skips these tests, because the clients are missing.
 package clients
