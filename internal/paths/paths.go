@@ -1,4 +1,5 @@
-// Package paths compares paths, resolves symbolic links and tells whether something is there. It starts no goroutines.
+// Package paths compares paths, resolves symbolic links and reports whether a file exists. It
+// starts no goroutines.
 package paths
 
 import (

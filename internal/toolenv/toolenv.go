@@ -1,4 +1,4 @@
-// Package toolenv knows the virtual environments of Python that were made to run one program.
+// Package toolenv recognizes virtual environments of Python that were made to run one program.
 //
 // It has no goroutines.
 package toolenv

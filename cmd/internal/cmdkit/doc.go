@@ -1,4 +1,4 @@
-// Package cmdkit is what every command of repl is built from: its streams, its flags, its errors of
+// Package cmdkit contains the parts of every command of repl: its streams, its flags, its errors of
 // usage, its exit status and its response to signals. It runs no command, and knows no session and
 // no language. Package cli has the table of commands.
 //
@@ -14,7 +14,7 @@
 //	}
 //
 // A command may print output of code, which can be anything. A TerminalSanitizer removes everything
-// that would act on the terminal or deceive its reader.
+// that would control the terminal or deceive its reader.
 //
 // A message of one command may tell the user to run another. The names that it needs are constants
 // here, because the groups of commands do not import each other.
@@ -26,5 +26,6 @@
 //	progress  NewProgressBar  Close is called                the progress bar
 //	reader    OnReaderGone    the reader of a pipe is gone   the poll of that pipe
 //
-// Signals and progress are waited for; reader is not, because a poll cannot be stopped.
+// The command waits for signals and progress. It does not wait for reader, because a poll cannot be
+// stopped.
 package cmdkit

@@ -4,11 +4,12 @@
 //	c, _ := install.FindClient("cursor")
 //	report, err := c.Install(ctx, install.FindConfigDirs(), server, install.Options{})
 //
-// Claude Code's user file is the client's own state, so its own command changes it. Every other
-// file belongs to the user. It is edited in place, as text, so that comments, order, unknown keys,
-// indentation and line ends stay. Before the result is written, it is parsed and compared with the
-// intended meaning. A file that another program has changed in the meantime is read again.
+// Claude Code's user file is the client's own state, so the client's own command changes it. Every
+// other file belongs to the user. The package edits it in place, as text, so that comments, order,
+// unknown keys, indentation and line ends stay. Before it writes the result, it parses the text and
+// compares it with the intended meaning. It reads a file again that another program has changed in
+// the meantime.
 //
 // Install and Uninstall start no goroutines. A client's command has 30 s, and ends with the
-// context; the size of a file is bounded at 32 MiB.
+// context. A file of more than 32 MiB is an error.
 package install

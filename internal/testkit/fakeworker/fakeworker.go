@@ -1,6 +1,6 @@
-// Package fakeworker is a worker without a language, for tests: a real process on a real terminal
-// that speaks the worker protocol. Its turns are small scripts, one command a line. It makes mistakes
-// on command.
+// Package fakeworker provides a worker without a language, for tests: a real process on a real
+// terminal that speaks the worker protocol. Its turns are small scripts with one command per line.
+// Some commands make it break the protocol.
 //
 //	func TestMain(m *testing.M) {
 //		testmain.Run(m, testmain.Options{Programs: []testmain.Program{fakeworker.Program}})

@@ -1,11 +1,11 @@
-// Package sandboxcheck lets tests of other packages run a second time with every worker sandboxed:
-// set TURNSTONE_TEST_SANDBOX to a level, such as "workspace".
+// Package sandboxcheck lets tests of other packages run a second time with every worker in a
+// sandbox. Set TURNSTONE_TEST_SANDBOX to a level, such as "workspace".
 //
-// As root, the tests then run as an unprivileged user, so that their sandboxes are made as they are
-// for real users.
+// As root, the tests then run as an unprivileged user, because real users have no more rights when
+// they make a sandbox.
 //
-// It also tells why a test of a sandbox cannot run on this system, and runs a test again in
-// namespaces of its own. It starts processes, but no goroutines.
+// It also reports why a test of a sandbox cannot run on this system, and runs a test again in
+// separate namespaces. It starts processes, but no goroutines.
 package sandboxcheck
 
 import (

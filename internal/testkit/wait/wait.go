@@ -1,5 +1,5 @@
-// Package wait lets a test wait for a fact that nothing announces, by asking again and again. It
-// starts no goroutines.
+// Package wait lets a test wait for a condition that no event reports, by checking again and again.
+// It starts no goroutines.
 package wait
 
 import (

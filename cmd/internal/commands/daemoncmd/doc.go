@@ -1,4 +1,4 @@
 // Package daemoncmd has the commands that run and control a daemon: repl serve, repl service and
-// repl daemon. Everything that happens while a daemon serves is in package daemon. The package starts no
+// repl daemon. Package daemon does everything while a daemon serves. The package starts no
 // goroutines.
 package daemoncmd

@@ -1,6 +1,6 @@
-// Package keys reads the keys that a user presses at a terminal from the characters that it sends,
-// by the sequences of xterm, rxvt, the Linux console and kitty. It opens no terminal and does not know
-// what a key does. It starts no goroutines.
+// Package keys turns the characters that a terminal sends into the keys that a user pressed. It
+// knows the sequences of xterm, rxvt, the Linux console and kitty. It opens no terminal and does
+// not know what a key does. It starts no goroutines.
 package keys
 
 import (
