@@ -1,5 +1,5 @@
-// Package client talks to a daemon that "repl serve" runs. Its sessions outlive the clients that
-// use them, and several clients can watch and drive them at the same time.
+// Package client is the Go client of a daemon, the process of "repl serve". Sessions of a daemon
+// outlive the clients that use them. Several clients can watch and drive them at the same time.
 //
 //	c, err := client.Dial(ctx, client.Socket(client.DefaultSocket(os.Getenv)))
 //	...

@@ -5,7 +5,7 @@
 // It publishes nothing. The same commit and the same Go version produce the same bytes, in any
 // directory: every time in the files is that of the commit, and every list is sorted.
 //
-// # A module of its own
+// # Separate module
 //
 // The program is a separate module, so its dependencies never reach a user of the library.
 // Libraries write the Debian and RPM packages (nfpm) and the bill of materials (cyclonedx-go).

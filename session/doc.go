@@ -2,8 +2,8 @@
 // session of this process (supervisor.Session) and one of a daemon (client.Session) both implement
 // [Session]. All code that shows, drives or stores a session uses that interface.
 //
-// The daemon sends the types in their JSON form. The package has no session of its own, and knows
-// neither workers nor connections: its functions only call the interface.
+// The daemon sends the types in their JSON form. The package implements no session itself. Its
+// functions only call the interface, and know neither workers nor connections.
 //
 //	turn, err := s.As("ada").Submit(ctx, "6 * 7")
 //	reply, err := s.Wait(ctx, turn, session.WaitAtMost(45*time.Second))

@@ -37,10 +37,10 @@
 // # Exit at the user's request
 //
 // Closing a session takes a bounded time, so it cuts off slow exit handlers. A user at the prompt
-// can wait for them, see what happens, and interrupt them. So Ctrl-D does not close the session. It
-// submits the input that ends the runtime, as a turn that may exit. Neither this turn nor the time
-// after its session_end message has a limit. The first interrupt is a signal; the second one kills
-// the worker.
+// can wait for them, see what happens, and interrupt them. So Ctrl-D at the prompt of repl does not
+// close the session. It submits the input that ends the runtime, as a turn that may exit. Neither
+// this turn nor the time after its session_end message has a limit. After session_end, the first
+// interrupt is a signal, and the second one kills the worker.
 //
 // A longer limit for every close was rejected, because any limit cuts off some handlers. Closing
 // without a limit was rejected as well: a daemon, a reset and a closed terminal need one.

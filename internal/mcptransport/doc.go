@@ -7,13 +7,13 @@
 //		return newTools(c)
 //	})
 //
-// The SDK implements the protocol, in every version from 2024-11-05 on. The transport below it
-// adds four guarantees that the SDK does not give:
+// The SDK implements the protocol, in every version from 2024-11-05 on. The transport below it adds
+// four guarantees:
 //
-// - A cancelled call is never answered.
-// - Ids and progress tokens come back exactly as they were sent.
-// - A line that is not JSON costs an error, not the connection.
-// - A tool learns whether the client receives its answer.
+//   - A cancelled call is never answered.
+//   - Ids and progress tokens come back exactly as they were sent.
+//   - A line that is not JSON costs an error, not the connection.
+//   - A tool learns whether the client receives its answer.
 //
 // Over HTTP, a front gives the same guarantees before the SDK's handlers run. A request passes
 // through guard, front, exchange and the SDK to a tool:

@@ -1,6 +1,6 @@
-// Package text formats what people read: shortened text, quoted names, sizes, durations and counts.
-// It also tells how similar two names are, and compiles patterns on their first use. It starts no
-// goroutines.
+// Package text formats text for people: shortened text, quoted names, sizes, durations and counts.
+// It also measures how similar two names are, and compiles patterns on their first use. It starts
+// no goroutines.
 package text
 
 import (

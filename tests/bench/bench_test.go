@@ -2,8 +2,6 @@
 // same run, because machines differ in speed, but hardly in such ratios.
 //
 //	go test -bench . -benchtime 2000x ./tests/bench
-//
-//	go test -bench . -benchtime 2000x ./tests/bench
 package bench
 
 import (

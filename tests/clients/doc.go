@@ -1,7 +1,7 @@
 // Package clients tests "repl mcp" with the clients that people use. These are Claude Code, Codex
-// and the Gemini CLI from the npm registry, OpenCode and Qwen Code for some questions, the two
-// TypeScript SDKs, the Inspector and the official conformance suite. It also tests "repl mcp
-// --mcp-servers" with the reference servers.
+// and the Gemini CLI from the npm registry, and for some questions OpenCode and Qwen Code. They
+// also include the two TypeScript SDKs, the Inspector and the official conformance suite. It also
+// tests "repl mcp --mcp-servers" with the reference servers.
 //
 //	tests/clients/run            # installs them first, 1.6 GB outside the tree
 //	tests/clients/run -run Esc -v

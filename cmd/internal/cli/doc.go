@@ -7,9 +7,9 @@
 //	}
 //
 // The exit status is that of the code: 0, 1 after an uncaught error, or its own. It is 128 plus the
-// number of a signal that ended the code, and 130 after Ctrl-C. A command that runs no code returns
-// 0 for success, 1 for failure and 2 for wrong usage. Package cmdkit has the other values. The
-// package starts no goroutines.
+// number of a signal that ended the code, and 130 after Ctrl-C. If no code ran, it is 0 for
+// success, 1 for failure and 2 for wrong usage. Package cmdkit has the other values. The package
+// starts no goroutines.
 //
 // # One table for help and completion
 //

@@ -16,8 +16,8 @@
 // A command may print output of code, which can be anything. A TerminalSanitizer removes everything
 // that would control the terminal or deceive its reader.
 //
-// A message of one command may tell the user to run another. The names that it needs are constants
-// here, because the groups of commands do not import each other.
+// A message of one command may advise the user to run another. The names for such advice are
+// constants here, because the groups of commands do not import each other.
 //
 // # Goroutines
 //

@@ -1,4 +1,5 @@
-// Package console is the interactive front end: a user at a terminal who types into one session.
+// Package console implements the interactive front end, in which a user at a terminal types into
+// one session.
 //
 //	status, err := console.Run(ctx, session, &console.Options{
 //		Continuation: "... ",

@@ -1,5 +1,5 @@
-// Package egress serves the outgoing network connections of sandboxes, and decides them by host
-// name.
+// Package egress serves the outgoing network connections of sandboxes, and decides by host name
+// which ones are allowed.
 //
 // A session with sandbox.NetworkList has its own network namespace without a connection to the
 // outside. Its DNS questions and connections come here, to the supervisor, which has the user's

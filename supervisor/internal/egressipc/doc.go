@@ -1,4 +1,4 @@
-// Package egressipc is the protocol of the socket over which a monitor passes the outgoing
+// Package egressipc defines the protocol of the socket over which a monitor passes the outgoing
 // connections of a sandbox to its supervisor.
 //
 // The monitor sees each connect of the session, but knows only addresses. The supervisor knows

@@ -1,6 +1,6 @@
-// Package pty is the supervisor's end of a worker's terminal: a pseudo terminal on Unix, a pseudo
-// console on Windows. It reads output, writes input, and finds the threads that are blocked in
-// reading the terminal.
+// Package pty implements the supervisor's end of a worker's terminal: a pseudo terminal on Unix, a
+// pseudo console on Windows. It reads output, writes input, and finds the threads that are blocked
+// in reading the terminal.
 //
 // The package neither starts nor ends workers, and knows no turns. There is one exception on
 // Windows: a pseudo console begins with a program, so OpenConsole starts the given one. Some parts

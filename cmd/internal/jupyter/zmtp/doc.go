@@ -7,9 +7,9 @@
 // guard in front of each connection parses the framing before the library does, and bounds it.
 //
 // A listener has these bounds: 64 connections; 10 s for a handshake; 64 MiB and 64 frames for a
-// message; 256 MiB of incomplete messages on all connections. A new connection replaces one without
-// a finished handshake when there is no room. A connection that exceeds a bound is closed. Up to
-// 1024 messages, or 64 MiB, are queued for a peer that does not read; then its connection is
+// message; 256 MiB of incomplete messages on all connections. If there is no room, a new connection
+// replaces the oldest without a finished handshake. A connection that exceeds a bound is closed. Up
+// to 1024 messages, or 64 MiB, are queued for a peer that does not read. Then its connection is
 // closed.
 //
 // Goroutines: a Listener has one that accepts, and one for each connection, which runs the

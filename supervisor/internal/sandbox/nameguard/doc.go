@@ -12,11 +12,12 @@
 //
 // # Repositories that the session made
 //
-// A repository that a session makes is dangerous as well. The session could name a program as its
-// core.fsmonitor. git asks a repository inside another for its state, so git status outside would
-// then run the program, also from a prompt or an editor. A repository is made in many steps and by
-// any program. So the guard checks hooks and settings when the last part of a repository appears,
-// whichever program made the other parts. As a result, pre-commit install fails inside a sandbox.
+// A repository that a session makes is dangerous as well. git asks a repository inside another for
+// its state, and the session could name a program as core.fsmonitor of the inner one. Then git
+// status outside would run the program, also from a prompt or an editor. A repository is made in
+// many steps and by any program. So the guard checks hooks and settings when the last part of a
+// repository appears, whichever program made the other parts. As a result, pre-commit install fails
+// inside a sandbox.
 //
 // A notice that names such repositories was rejected: the user's prompt runs git before the user
 // reads it. Forbidding every program to write settings in place was rejected, because cp -r and tar
