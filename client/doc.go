@@ -20,9 +20,9 @@
 //
 //	name      started by      ends when                               owns
 //	dialler   a Client        it has connected, or cannot             one attempt to connect
-//	watcher   a Client        its connection ends                     noting that
-//	flow      a Subscription  the daemon knows whether to send        telling the daemon
+//	watcher   a Client        its connection ends                     the record of that end
+//	flow      a Subscription  the daemon knows whether to send        a call to pause or resume
 //
 // Client.Close waits for dialler, and for the goroutines of the connection. No method waits for the
-// others. A subscription starts flow only when its backlog has become full, or half empty again.
+// others. A subscription starts flow only when its backlog becomes full, or half empty again.
 package client

@@ -6,7 +6,7 @@
 // Facts about browsers are from the Fetch standard (Origin, Sec-Fetch-Site) and RFC 6265 (cookies,
 // which ignore ports).
 //
-// It has no goroutines.
+// The package starts no goroutines.
 package httpauth
 
 import (

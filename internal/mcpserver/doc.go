@@ -22,8 +22,8 @@
 // are refused at once, with advice.
 //
 // Questions that the model must not answer, above all for secrets, go to the user through the
-// client. Where the protocol lets a server ask, this happens within the call. Otherwise the
-// result makes the client call again, and the turn waits under a handle.
+// client. Where the protocol lets a server ask, this happens within the call. Otherwise the result
+// asks the client to call again, and the turn continues under a handle.
 //
 // Package mcptransport carries the messages. It passes each call to its tool, and reports whether
 // the client receives the answer. Only a delivered answer moves the cursor.

@@ -87,6 +87,6 @@
 //	exchange.mu      ToolCall.mu; for a message of a batch also sharedStream.mu
 //	sharedStream.mu  exchange.mu of the whole request
 //
-// replayStore.mu is held while an answer is recorded as delivered, which takes the others one after
-// the other. exchange.mu and sharedStream.mu are held over a write, which has a deadline.
+// replayStore.mu is held while an answer is recorded as delivered, which takes the other locks one
+// after the other. exchange.mu and sharedStream.mu are held during a write, which has a deadline.
 package mcptransport

@@ -1,6 +1,6 @@
 // Package toolenv recognizes virtual environments of Python that were made to run one program.
 //
-// It has no goroutines.
+// The package starts no goroutines.
 package toolenv
 
 import (

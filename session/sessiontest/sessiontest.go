@@ -5,7 +5,7 @@
 //		sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session { … })
 //	}
 //
-// Sessions run the worker of internal/testkit/fakeworker; the tests contain its commands.
+// The sessions run the worker of internal/testkit/fakeworker, and the tests contain its commands.
 //
 // It starts no goroutines except those of a test.
 package sessiontest

@@ -2,7 +2,7 @@
 // sandboxes. The sandbox file has the defaults of the flags, and the grants saved for each
 // workspace. It belongs to the user and lies outside every workspace.
 //
-// It has no goroutines.
+// The package starts no goroutines.
 //
 // # One sandbox file
 //

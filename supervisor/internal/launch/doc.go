@@ -20,12 +20,12 @@
 //	            ├─ channel ◀────────────────────────▶ 3, 4
 //	            └─ terminal ◀───────────────────────▶ 0, 1, 2
 //
-// The monitor is the program itself, re-executed under the name "turnstone-monitor";
+// The monitor is the program itself, re-executed under the name "turnstone-monitor". The file
 // monitor_unix.go of package monitor lists its steps in order. It exists because only a parent can
-// do four things: report how a worker ended, signal it without the risk of a reused pid, continue it
-// after a stop, and collect its orphans. It also outlives a killed supervisor just long enough to
-// end the tree. Without a monitor (see WorkerProcess.HasMonitor) the supervisor is the parent, and
-// its guarantees are weaker.
+// do four things: report how a worker ended, signal it without the risk of a reused pid, continue
+// it after a stop, and collect its orphans. It also outlives a killed supervisor just long enough
+// to end the tree. Without a monitor (see WorkerProcess.HasMonitor) the supervisor is the parent,
+// and its guarantees are weaker.
 //
 // # Guarantees by system
 //
@@ -43,9 +43,10 @@
 //	                          CPUs, files, disk                        processes
 //
 // On Windows the terminal is a pseudo console. The private channel is two named pipes that the
-// worker connects to. The monitor shares the console and interrupts through it. It starts nothing
-// before the supervisor has put it into a job, whose processes end when its last handle is closed.
-// monitor_client_windows.go and monitor_windows.go of package monitor list the steps in order.
+// worker connects to. The monitor shares the console and interrupts through it. The monitor starts
+// nothing before the supervisor has put it into a job. The processes of a job end when its last
+// handle is closed. The steps are listed in order in monitor_client_windows.go, and in
+// monitor_windows.go of package monitor.
 //
 // # Goroutines
 //

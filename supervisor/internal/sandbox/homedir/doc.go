@@ -2,6 +2,7 @@
 // see: known caches and toolchains, documents, packages that interpreters find, and settings
 // without logins.
 //
-// A [Rules] says which links are followed and what is hidden, a [Builder] adds mounts to a list, and a
-// [SettingsWriter] writes the settings. The package mounts nothing and starts no goroutines.
+// A [Rules] lists the links that are followed and the files that are hidden. A [Builder] adds
+// mounts to a list, and a [SettingsWriter] writes the settings. The package mounts nothing and
+// starts no goroutines.
 package homedir

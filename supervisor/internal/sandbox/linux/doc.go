@@ -28,8 +28,8 @@
 //	grant    Grant       it is applied, or has failed
 //	refresh  Refresh     it is applied; Refresh waits for it
 //
-// Both lock a thread, whose namespaces differ from those of other threads. The goroutines that answer
-// calls are those of package broker.
+// Both lock a thread, whose namespaces differ from those of other threads. Package broker has the
+// goroutines that answer calls.
 //
 // # Locks
 //
