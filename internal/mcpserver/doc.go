@@ -23,7 +23,7 @@
 //
 // Questions that the model must not answer, above all for secrets, go to the user through the
 // client. Where the protocol lets a server ask, this happens within the call. Otherwise the result
-// asks the client to call again, and the turn continues under a handle.
+// asks the client to call again with the answer, and the call is stored under a handle until then.
 //
 // Package mcptransport carries the messages. It passes each call to its tool, and reports whether
 // the client receives the answer. Only a delivered answer moves the cursor.
