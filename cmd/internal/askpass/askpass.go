@@ -30,7 +30,7 @@ const (
 	questionTimeout = 2 * time.Minute
 
 	// declineCooldown is how long no question is asked after the user has declined or has not
-	// answered. Without it, a connection that is retried would ask again and again.
+	// answered. Without this pause, a retried connection would ask again and again.
 	declineCooldown = 5 * time.Minute
 
 	// maxQuestionBytes bounds the length of a question, and maxOpenQuestions the number of
@@ -59,17 +59,17 @@ type askpassRequest struct {
 // withdraws it when the key was touched.
 const promptKindNone = "none"
 
-// An askpassResponse is the answer of the server to the process that ssh started. Without one, that
-// process fails and ssh exits: given any other answer about a host key than yes or no, ssh would
-// ask forever.
+// An askpassResponse is the answer of the server to the process that ssh started. Without an
+// answer, that process fails and ssh exits. An empty answer would not do: about a host key, ssh
+// asks until it gets yes or no.
 type askpassResponse struct {
 	Answered bool   `json:"answered"`
 	Text     string `json:"text,omitempty"`
 }
 
 // Run asks the user through the server at the socket at, and prints the answer for ssh. It waits
-// for questionTimeout and openPageTimeout at most. Without an answer it prints an error, and the status is
-// a failure.
+// for questionTimeout plus openPageTimeout at most. Without an answer, it prints an error and
+// returns the status of a failure.
 func Run(s cmdkit.Streams, at, prompt string) int {
 	a, err := requestAnswer(at, askpassRequest{Prompt: prompt, Kind: os.Getenv("SSH_ASKPASS_PROMPT")})
 	if err != nil {

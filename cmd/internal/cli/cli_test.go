@@ -157,7 +157,7 @@ func TestKernelWorkerCommand(t *testing.T) {
 	}
 }
 
-// A file of workers with a mistake is no reason to offer fewer languages in silence.
+// A mistake in workers.toml must be reported: repl mcp must not just offer fewer languages.
 func TestMCPCommand_WorkersFile(t *testing.T) {
 	config := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", config)

@@ -18,15 +18,15 @@ func TestCompleteWord(t *testing.T) {
 		{"", "zzz", ":files"},
 		{"--lang", "", "python r"},
 		{"--lang", "p", "python"},
-		{"--lang", "--dir", ""}, // it is a value
+		{"--lang", "--dir", ""}, // --dir is the value of --lang
 		{"", "--lang=p", "--lang=python"},
-		{"--lang =", "p", "python"}, // as bash says it
+		{"--lang =", "p", "python"}, // as bash splits it
 		{"--dir", "x", ":dirs"},
-		{"--lang r script.R", "--l", ":files"}, // the program's own
+		{"--lang r script.R", "--l", ":files"}, // --l is an argument of the program
 		{"--lang r --", "--l", ":files"},
 		{"mcp", "--s", "--sandbox --sandbox-fallback --session-dir --session-idle-timeout --socket --stdin"},
 		{"mcp --stdin", "", "auto model ask deny"},
-		{"mcp --daemon", "--na", "--name"}, // it needs no value
+		{"mcp --daemon", "--na", "--name"}, // the value of --daemon is optional
 		{"mcp --daemon =", "", "auto"},
 		{"mcp", "", ""},
 		{"install", "c", "claude codex copilot cline continue cursor claude-desktop"},
@@ -50,7 +50,7 @@ func TestCompleteWord(t *testing.T) {
 	} {
 		var got []string
 		for _, o := range completeWord(strings.Fields(test.before), test.word) {
-			if !strings.HasPrefix(o.Word, languages.JupyterPrefix) || test.word != "" { // kernels of this machine
+			if !strings.HasPrefix(o.Word, languages.JupyterPrefix) || test.word != "" { // the kernels that this machine has
 				got = append(got, o.Word)
 			}
 		}

@@ -24,7 +24,8 @@ const (
 	pageSessions = "sessions"
 )
 
-// newHelpCommand prints help: one page for the essentials, and one for each topic and command.
+// newHelpCommand returns the command that prints help: a page with the essentials, and a page for
+// each topic and command.
 func newHelpCommand(f *flag.FlagSet) cmdkit.Action {
 	man := f.Bool("man", false, "print the manual page, for man -l -")
 	markdown := f.Bool("markdown", false, "print all commands as Markdown")

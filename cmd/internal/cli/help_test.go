@@ -66,7 +66,7 @@ func TestCommands(t *testing.T) {
 				}
 				form[0] = strings.NewReplacer("[", "", "]", "").Replace(form[0])
 				args := append(strings.Fields(c.Name), append(form, "--no-such-flag")...)
-				if c.Name == "" && (o.Name == "c" || o.Name == "m") { // everything after it belongs to the program
+				if c.Name == "" && (o.Name == "c" || o.Name == "m") { // all words after -c or -m belong to the program
 					args = append([]string{"--no-such-flag"}, form...)
 				}
 				if status, _, err := runLine(t, args...); status != cmdkit.StatusUsage || !strings.Contains(err, "unknown option --no-such-flag") {
@@ -124,8 +124,8 @@ func TestHelp(t *testing.T) {
 		}
 	})
 
-	// Hand-written pages mention only what exists, and the first all flags of
-	// repl alone.
+	// Hand-written pages may mention only existing commands and flags. The first page must mention all
+	// flags of repl alone.
 	t.Run("names only commands and flags that exist", func(t *testing.T) {
 		var flags []string
 		for _, c := range allCommands() {

@@ -21,7 +21,7 @@ func TestReadEnvFile(t *testing.T) {
 		}
 	})
 
-	t.Run("names the line that is wrong", func(t *testing.T) {
+	t.Run("names the invalid line", func(t *testing.T) {
 		for text, want := range map[string]string{
 			"A=1\nB\n": "line 2: not NAME=VALUE",
 			"1A=1":     `line 1: "1A" is not a valid variable name`,

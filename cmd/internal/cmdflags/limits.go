@@ -22,12 +22,13 @@ func (l *LimitFlags) AddFlags(f *flag.FlagSet) {
 	f.IntVar(&l.Processes, "processes", 0, "`N` processes that the session may have, counting threads")
 	f.IntVar(&l.CPUs, "cpus", 0, "`N` processors that the session may use at a time")
 	f.IntVar(&l.Files, "open-files", 0, "`N` files that each process may have open")
-	f.Var((*cmdkit.ByteSize)(&l.Disk), "disk", "`SIZE` limit for /tmp and the copies of caches of a sandboxed session, and for each file that a session writes, such as 2G")
+	f.Var((*cmdkit.ByteSize)(&l.Disk), "disk", "`SIZE` limit for /tmp and the copies of caches of a sandboxed session, and for each file that it writes, such as 2G")
 	f.DurationVar(&l.Turn, "turn-timeout", 0, "`DURATION` interrupt an input that runs longer than this, such as 30m")
 }
 
-// TotalMemory returns the memory that all sessions may use together: three quarters of the
-// machine's, or more if a single session may have more.
+// TotalMemory returns the memory that all sessions may use together, in bytes. It is three quarters
+// of the machine's memory, or the limit of a single session if that is larger. It returns 0 if the
+// machine's memory is unknown or too small.
 func (l *LimitFlags) TotalMemory() int64 {
 	if all := supervisor.DefaultMemory(); all >= workers.MinMemoryBytes {
 		return max(all, l.Memory)
@@ -35,7 +36,7 @@ func (l *LimitFlags) TotalMemory() int64 {
 	return 0
 }
 
-// ValidateLimits rejects limits that make no sense.
+// ValidateLimits returns a usage error for limits that are out of range.
 func (l *LimitFlags) ValidateLimits() error {
 	if err := l.Validate(); err != nil {
 		return cmdkit.UsageErrorf("%s", strings.TrimPrefix(err.Error(), "workers: "))

@@ -57,8 +57,8 @@ func (l *LogFile) Write(b []byte) (int, error) {
 	return l.file.Write(b)
 }
 
-// makeRoom makes sure that n bytes fit. Another program may have written to the file, or moved it,
-// in the meantime.
+// makeRoom makes sure that n bytes fit into the file. Another program may have written to the file,
+// or moved it, since the last write.
 func (l *LogFile) makeRoom(n int64) error {
 	current, err := os.Stat(l.path)
 	opened, err2 := l.file.Stat()
@@ -76,7 +76,7 @@ func (l *LogFile) makeRoom(n int64) error {
 		if text, err := os.ReadFile(l.path); err == nil {
 			_ = os.WriteFile(l.path+".old", text, 0o600)
 		}
-		how = os.O_TRUNC // in any case: the bound holds
+		how = os.O_TRUNC // even if the copy failed, so that the file stays within its bound
 	}
 	unlock()
 	return l.open(how)

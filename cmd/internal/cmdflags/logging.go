@@ -23,10 +23,10 @@ type LogFlags struct{ File, Level string }
 // AddFlags adds the flags that make the choice.
 func (l *LogFlags) AddFlags(f *flag.FlagSet) { l.AddFlagsWithDefault(f, "default "+LogEnv) }
 
-// AddFlagsWithDefault adds the flags. without describes where the log goes without them.
+// AddFlagsWithDefault adds the flags. without describes where the log goes if they are not given.
 func (l *LogFlags) AddFlagsWithDefault(f *flag.FlagSet, without string) {
 	f.StringVar(&l.File, "log", os.Getenv(LogEnv), fmt.Sprintf("`FILE` log to this file, without code, output or secrets; up to %d MiB, plus one older file; %s", maxLogBytes>>20, without))
-	f.StringVar(&l.Level, "log-level", os.Getenv(logLevelEnv), fmt.Sprintf("`debug|info|warn|error` how much is logged, to FILE or to standard error; default %s, or info for FILE", logLevelEnv))
+	f.StringVar(&l.Level, "log-level", os.Getenv(logLevelEnv), fmt.Sprintf("`debug|info|warn|error` the least severe messages that are logged, to FILE or to standard error; default %s, or info for FILE", logLevelEnv))
 }
 
 // ParseLogLevel returns the level with a name, or defaultLevel for "".

@@ -30,7 +30,7 @@ func TestLogFile(t *testing.T) {
 	t.Run("stays within its size and keeps one older file", func(t *testing.T) {
 		t.Parallel()
 		path := filepath.Join(newLogDir(t), "made", "log")
-		programs := 2 // that share it
+		programs := 2 // that share the log
 		if keepsOpenFiles {
 			programs = 1 // a line may be cut where one program copies what another writes
 		}
@@ -69,7 +69,7 @@ func TestLogFile(t *testing.T) {
 		}
 	})
 
-	t.Run("is private and is made again after it was removed", func(t *testing.T) {
+	t.Run("is private and is created again after its removal", func(t *testing.T) {
 		t.Parallel()
 		path := filepath.Join(newLogDir(t), "log")
 		l, err := OpenLog(path)
@@ -105,9 +105,9 @@ func TestOpenLogger(t *testing.T) {
 		said, stderr string // the levels
 	}{
 		{"warnings are on standard error", LogFlags{}, "", "WARN ERROR"},
-		{"a file has what happens, too", LogFlags{File: file}, "INFO WARN ERROR", "WARN ERROR"},
-		{"as much as was asked for", LogFlags{File: file, Level: "debug"}, "DEBUG INFO WARN ERROR", "WARN ERROR"},
-		{"a level without a file is for standard error", LogFlags{Level: "info"}, "", "INFO WARN ERROR"},
+		{"a file also has information", LogFlags{File: file}, "INFO WARN ERROR", "WARN ERROR"},
+		{"the level of --log-level is used", LogFlags{File: file, Level: "debug"}, "DEBUG INFO WARN ERROR", "WARN ERROR"},
+		{"a level without a file applies to standard error", LogFlags{Level: "info"}, "", "INFO WARN ERROR"},
 	} {
 		if c.choice.File != "" {
 			c.choice.File += strconv.Itoa(i)
@@ -129,7 +129,7 @@ func TestOpenLogger(t *testing.T) {
 		}
 	}
 	if _, err := (&LogFlags{Level: "much"}).OpenLogger(nil); err == nil {
-		t.Error("a level that there is not was taken")
+		t.Error("an unknown level was accepted")
 	}
 	log, err := (&LogFlags{}).OpenLogger(nil)
 	if err != nil || log.Enabled(t.Context(), slog.LevelError) {

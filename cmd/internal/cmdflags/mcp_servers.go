@@ -21,6 +21,9 @@ type sourceList []string
 
 func (l *sourceList) String() string { return strings.Join(*l, ",") }
 
+// Values returns the sources.
+func (l *sourceList) Values() []string { return slices.Clone(*l) }
+
 func (l *sourceList) Set(value string) error {
 	parts := strings.Split(value, ",")
 	if !slices.ContainsFunc(parts, func(one string) bool { return !slices.Contains(mcpclient.ClientNames(), one) }) {

@@ -30,8 +30,8 @@ func (l *PackageList) Set(name string) error {
 	return nil
 }
 
-// packageTimeout is a little longer than the installer's own limit, because the installer can best
-// say what it did not finish.
+// packageTimeout is a little longer than the installer's own limit, because the installer's error
+// names the step that did not finish.
 const packageTimeout = pkginstall.DefaultTimeout + time.Minute
 
 // WithPreparation returns a spec for sessions that have these packages, given by canonical names.
@@ -109,14 +109,14 @@ func AwaitPrepared(ctx context.Context, w io.Writer, s session.Session, now sess
 	b := cmdkit.NewProgressBar(w)
 	defer b.Close()
 	return session.FollowPreparation(ctx, s, now, func(p timeline.Preparation) {
-		if p.Message != "" { // otherwise it may already be done
+		if p.Message != "" { // without a message, the preparation may already be done
 			b.SetProgress("preparing "+timeline.Preparation{Name: p.Name}.Text(), p.Done, p.Total, p.Message)
 		}
 	})
 }
 
-// CanonicalNames returns the packages by their canonical names, for sessions of the only language
-// on offer.
+// CanonicalNames returns the canonical names of the packages. It returns a usage error unless
+// exactly one language is offered, because the names depend on the language.
 func (l PackageList) CanonicalNames(offered []languages.Language) ([]string, error) {
 	if len(l) == 0 {
 		return nil, nil
@@ -131,9 +131,9 @@ func (l PackageList) CanonicalNames(offered []languages.Language) ([]string, err
 	return names, nil
 }
 
-// ClientSecrets returns variables that a client needs only itself but passes on to servers. Code
-// that has them can act as the client. The user's own keys, such as OPENAI_API_KEY, stay, because
-// the code may need them. docs/agents.md names the source of each variable.
+// ClientSecrets returns variables that only the client itself needs, but that it passes on to
+// servers. Code that has them can act as the client. The user's own keys, such as OPENAI_API_KEY,
+// stay, because the code may need them. docs/agents.md names the source of each variable.
 func ClientSecrets() []string {
 	return []string{
 		"CLAUDE_CODE_MESSAGING_*",

@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// RuntimeFlags holds the flags that all commands which start a runtime share.
+// RuntimeFlags holds the flags of all commands that start a runtime.
 type RuntimeFlags struct {
 	Lang, Python, R, Dir string
 	Worker               languages.WorkerFlag
@@ -97,8 +97,9 @@ func (r RuntimeFlags) InterpreterFor(l languages.Language) string {
 }
 
 // RuntimeInDaemon returns the runtime for a session that a daemon creates. It is the named one, or
-// for Python the active environment, because the daemon has an environment of its own. "" leaves
-// the choice to the daemon. A local environment means nothing at a remote.
+// for Python the active environment, because the daemon has other environment variables. "" leaves
+// the choice to the daemon. For a remote it is the named one or "", because the local environment
+// does not exist there.
 func (r RuntimeFlags) RuntimeInDaemon(l languages.Language) string {
 	named := r.InterpreterFor(l)
 	switch here, err := filepath.Abs(named); {

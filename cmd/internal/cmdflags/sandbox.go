@@ -43,18 +43,18 @@ func (f *pathListFlag) Set(dir string) error {
 func (sf *SandboxFlags) AddFlags(f *flag.FlagSet) {
 	f.StringVar(&sf.Level, "sandbox", string(sandbox.Full), "`LEVEL` what the session may write: nothing (read-only), its directory (workspace), or all that you may write (full, without a sandbox)")
 	f.Var(&sf.writable, "allow-write", "`PATH` a directory or file that a sandboxed session may also write; may be repeated")
-	f.Var(&sf.acceptedPaths, "confirm-write", "`REALPATH` confirm an --allow-write by its real path, where programs outside the sandbox run or read what is written, such as in a directory of your PATH; may be repeated")
+	f.Var(&sf.acceptedPaths, "confirm-write", "`REALPATH` confirm an --allow-write by its real path; required if programs outside the sandbox run or read files there, as in a directory of your PATH; may be repeated")
 	f.Var(&sf.readable, "allow-read", "`PATH` a directory or file of your home directory or /tmp that a sandboxed session may also see; may be repeated")
-	f.StringVar(&sf.home, "home-access", string(sandbox.HomeDocuments), "`documents|tools` what a sandboxed session sees of your home directory: toolchains and caches (tools), or also documents, which are names without a leading dot")
-	f.StringVar(&sf.AcceptMechanism, "sandbox-fallback", "", "`MECHANISM` a weaker sandbox to use if the full one is not available: landlock, on Linux without user namespaces")
+	f.StringVar(&sf.home, "home-access", string(sandbox.HomeDocuments), "`documents|tools` the part of your home directory that a sandboxed session sees: toolchains and caches (tools), or also all names without a leading dot (documents)")
+	f.StringVar(&sf.AcceptMechanism, "sandbox-fallback", "", "`MECHANISM` a weaker sandbox to use if the normal one is not available: landlock, on Linux without user namespaces")
 	f.StringVar(&sf.ask, "ask-permission", askYes, "`yes|no` let a call wait while you are asked whether the sandbox should allow it; with no, or without a user to ask, it is refused at once")
 	f.StringVar(&sf.network, "network", string(sandbox.NetworkList), "`NETWORK` what a sandboxed session may reach: the hosts of --allow-host and those you allow later (list), only its own loopback (none), or everything (full)")
 	f.Var(&sf.hosts, "allow-host", "`HOST` a host that any program of a sandboxed session may reach, at any TCP port unless one is given: example.org, *.example.org, example.org:5432, an address, or packages for the registries of pip, uv, npm and R; may be repeated")
 }
 
 // UseAgentDefaults sets the default level of repl mcp: an agent gets a sandbox where sandboxes
-// exist, unless the user asks for another level. A system that refuses the sandbox refuses the
-// session.
+// exist, unless the user asks for another level. If the system refuses the sandbox, the session
+// does not start.
 func (sf *SandboxFlags) UseAgentDefaults(f *flag.FlagSet) {
 	sf.Level = string(DefaultAgentLevel)
 	f.Lookup("sandbox").DefValue = "workspace on Linux, full elsewhere"
@@ -176,7 +176,7 @@ func (sf *SandboxFlags) valueOrigin(f *flag.FlagSet, name string) string {
 	return name + " in " + string(UserConfigFile())
 }
 
-// SettingsEnv is an environment variable. Its value NoSettings makes a server of ours ignore the user's
+// SettingsEnv is an environment variable. Its value NoSettings makes this program ignore the user's
 // sandbox.toml.
 const SettingsEnv, NoSettings = "TURNSTONE_SANDBOX_SETTINGS", "none"
 
@@ -189,7 +189,7 @@ func UserConfigFile() userconfig.SandboxFile {
 }
 
 // hideUserConfig hides the directory of the user's file, which decides what later sessions may do.
-// Only a directory other than the default needs this; all sandboxes hide that one.
+// All sandboxes hide the default directory, so this is needed only for another one.
 func hideUserConfig(s *sandbox.Policy) {
 	home, _ := os.UserHomeDir()
 	file := userconfig.DefaultSandboxFile(os.Getenv)
@@ -208,7 +208,8 @@ func SetSandboxParams(s *sandbox.Policy, p *client.CreateParams) {
 	}
 }
 
-// loginVariables name the user's screen, keys and buses. Their values differ between logins.
+// loginVariables name the user's display, key agent, credentials and message bus. Their values
+// differ between logins.
 var loginVariables = []string{"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SSH_AUTH_SOCK", "SSH_AGENT_PID", "KRB5CCNAME", "DBUS_SESSION_BUS_ADDRESS"}
 
 // LoginEnv returns the login variables that a session without a sandbox takes over from its
@@ -226,7 +227,8 @@ func LoginEnv(s *sandbox.Policy) map[string]string {
 	return env
 }
 
-// SandboxFromParams returns the sandbox that a client of the daemon asks for.
+// SandboxFromParams returns the sandbox that a client of the daemon requests. It returns nil if the
+// client requests none.
 func SandboxFromParams(p client.CreateParams) *sandbox.Policy {
 	if p.Sandbox == "" {
 		return nil
@@ -271,8 +273,9 @@ func TrySandboxIn(ctx context.Context, policy *sandbox.Policy, dir string) (line
 	return sup.TrySandbox(ctx, policy, dir)
 }
 
-// TrySandboxHere is TrySandboxIn with a sandbox of its own, in a new directory. It tests whether
-// sessions can be confined here: each system has its own settings that forbid it.
+// TrySandboxHere calls TrySandboxIn with a default sandbox in a new directory. It tests whether
+// sessions can have a sandbox on this system, because each system has its own settings that forbid
+// it.
 func TrySandboxHere(ctx context.Context, accept sandbox.Mechanism) ([]string, error) {
 	dir, err := os.MkdirTemp("", "repl-try-")
 	if err != nil {

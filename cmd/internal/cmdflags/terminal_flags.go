@@ -43,7 +43,7 @@ func (t *TerminalFlags) ValidateHistory() error {
 func (t *TerminalFlags) TerminalOptions(lang languages.Language, dir string) *console.Options {
 	dumb := cmdkit.IsDumbTerminal()
 	syntax := lang.Syntax
-	if dumb && syntax != nil { // it could not show that an indentation is removed
+	if dumb && syntax != nil { // a dumb terminal cannot show that an indentation is removed
 		plain := *syntax
 		plain.IndentWidth = 0
 		syntax = &plain

@@ -19,7 +19,7 @@ type CommandInfo struct {
 	Name    string // "" is repl alone
 	Args    string // shown after the flags; completion takes its placeholders from it
 	Summary string // one line
-	Details string // what the flags do not say; may be ""
+	Details string // further facts, which the flags do not tell; may be ""
 	Group   string
 	Hidden  bool // only for other programs: no list shows it, but repl help NAME does
 
@@ -27,7 +27,7 @@ type CommandInfo struct {
 	// are parsed. It has no other effect.
 	NewAction func(f *flag.FlagSet) Action
 
-	// ArgValues returns the values of CLIENT or TOPIC.
+	// ArgValues returns the possible values of the argument CLIENT or TOPIC.
 	ArgValues func() []string
 }
 

@@ -1,6 +1,6 @@
-// Package cmdkit contains the parts of every command of repl: its streams, its flags, its errors of
-// usage, its exit status and its response to signals. It runs no command, and knows no session and
-// no language. Package cli has the table of commands.
+// Package cmdkit has the parts that all commands of repl share: streams, flags, usage errors, exit
+// statuses and the response to signals. It runs no command, and does not depend on sessions or
+// languages. Package cli has the table of commands.
 //
 //	func newGreetCommand(f *flag.FlagSet) cmdkit.Action {
 //		name := f.String("name", "world", "`NAME` whom to greet")
@@ -13,11 +13,11 @@
 //		}
 //	}
 //
-// A command may print output of code, which can be anything. A TerminalSanitizer removes everything
-// that would control the terminal or deceive its reader.
+// A command may print output of code, which can contain anything. A TerminalSanitizer removes
+// everything that would act on the terminal or deceive its reader.
 //
-// A message of one command may advise the user to run another. The names for such advice are
-// constants here, because the groups of commands do not import each other.
+// A message of one command may suggest another command. The names for such messages are constants
+// here, because the groups of commands do not import each other.
 //
 // # Goroutines
 //

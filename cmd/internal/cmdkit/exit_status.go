@@ -13,8 +13,8 @@ const (
 	StatusWaiting     = 5 // the code waits for input
 )
 
-// StatusAlreadyServed is the exit status of a daemon whose socket is already in use. It keeps service
-// managers from starting this daemon again and again.
+// StatusAlreadyServed is the exit status of a daemon whose socket is already in use. With this
+// status, service managers do not start the daemon again and again.
 const StatusAlreadyServed = 3
 
 // signalNumbers maps the signals that can end a worker to their numbers, by the names in exit
@@ -27,11 +27,12 @@ var signalNumbers = map[string]syscall.Signal{
 	"SIGTERM": syscall.SIGTERM,
 }
 
-// ExitStatus returns the exit status that stands for the end of a worker, which had an exit code or
-// was ended by a signal: the code, or 128 plus the number of the signal.
+// ExitStatus returns the exit status that stands for the end of a worker: its exit code, or 128
+// plus the number of the signal that ended it. It returns StatusFailed for an unknown signal or a
+// negative code.
 func ExitStatus(code int, signal string) int { return maskedExitStatus(code, signal, exitStatusMask) }
 
-// maskedExitStatus is ExitStatus for systems whose statuses have the bits of mask.
+// maskedExitStatus is ExitStatus for systems whose exit statuses have only the bits of mask.
 func maskedExitStatus(code int, signal string, mask int) int {
 	if number, ok := signalNumbers[signal]; ok {
 		return 128 + int(number)

@@ -2,7 +2,7 @@ package cmdkit
 
 import "flag"
 
-// A FlagGroup defines flags that belong together, and holds what the user chose with them.
+// A FlagGroup defines flags that belong together, and holds the user's choices.
 type FlagGroup interface {
 	AddFlags(f *flag.FlagSet)
 }

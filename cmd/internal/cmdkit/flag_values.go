@@ -1,11 +1,19 @@
 package cmdkit
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 )
+
+// A RepeatedValue is a flag value whose String cannot be parsed again, because the flag is given once
+// for each value.
+type RepeatedValue interface {
+	flag.Value
+	Values() []string
+}
 
 // A StringList is the value of a flag that may be repeated.
 type StringList []string

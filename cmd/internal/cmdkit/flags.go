@@ -50,9 +50,9 @@ func ParseFlags(f *flag.FlagSet, args []string) error {
 	return UsageErrorf("%s (see repl help%s)", rewordFlagError(f, err), strings.TrimSuffix(" "+command, " "))
 }
 
-// interpreterFlagHints maps options of python and R that people type here to what they do in repl.
+// interpreterFlagHints maps options of python and R that people type by habit to hints for repl.
 var interpreterFlagHints = map[string]string{
-	"v": "repl version says which this is",
+	"v": "repl version prints the version",
 	"f": "to run a file, give its name without an option",
 }
 
@@ -82,7 +82,7 @@ func rewordFlagError(f *flag.FlagSet, err error) string {
 
 // OptionName returns an option as people type it.
 func OptionName(name string) string {
-	if len(name) == 1 && name != "r" { // -r is a word like --python
+	if len(name) == 1 && name != "r" { // --r names an interpreter, like --python
 		return "-" + name
 	}
 	return "--" + name
@@ -112,7 +112,7 @@ func RequireNoArgs(f *flag.FlagSet) error {
 // NearestName returns the name most similar to a misspelled one, or "" if none is close. Among
 // equally close names it prefers one of the same length, because letters are easily swapped.
 func NearestName(name string, names []string) string {
-	best, least := "", 3 // three slips or more mean another word
+	best, least := "", 3 // a word with three or more wrong letters is another word
 	for _, n := range names {
 		d := text.Distance(name, n)
 		if d < least || d == least && best != "" && len(n) == len(name) && len(best) != len(name) {

@@ -1,6 +1,6 @@
 package cmdkit
 
-// Commands that messages of other commands name.
+// These commands are named in messages of other commands.
 const (
 	RecoverCommand = "repl recover" // recovers a crashed session
 	FilesCommand   = "repl files"   // fetches a file of a session

@@ -45,7 +45,7 @@ func TestWriteOutputFile(t *testing.T) {
 		}
 	})
 
-	// A file behind /dev/stdout keeps what is in it, as with >>.
+	// A file behind /dev/stdout keeps its content, as with >>.
 	t.Run("appends to our own standard output", func(t *testing.T) {
 		out, err := os.OpenFile(filepath.Join(t.TempDir(), "all"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // ExecProgram runs another program in place of this one, as far as Windows allows: with its streams
-// and its console, until it exits. The program ends with this one, even when this one is killed.
-// Its own children go on, as with python.exe.
+// and its console, until it exits. The other program ends with this one, even if this one is
+// killed. Its children continue, as with python.exe.
 func ExecProgram(s Streams, path string, args []string) (int, error) {
 	// The console sends Ctrl-C and its own end to both. The program must respond to them.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
@@ -27,7 +27,7 @@ func ExecProgram(s Streams, path string, args []string) (int, error) {
 	if err := cmd.Start(); err != nil {
 		return StatusFailed, err
 	}
-	_ = cmd.Process.WithHandle(func(handle uintptr) { // it may have exited
+	_ = cmd.Process.WithHandle(func(handle uintptr) { // the error is ignored, because the program may have exited
 		_ = windows.AssignProcessToJobObject(job, windows.Handle(handle))
 	})
 	err = cmd.Wait()
@@ -37,8 +37,8 @@ func ExecProgram(s Streams, path string, args []string) (int, error) {
 	return cmd.ProcessState.ExitCode() & exitStatusMask, err
 }
 
-// newKillOnCloseJob returns a job whose processes end with its handle, while their children are in
-// no job.
+// newKillOnCloseJob returns a job whose processes end when its handle is closed. Children of these
+// processes are not in the job.
 func newKillOnCloseJob() (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // OnReaderGone calls f when a pipe, or a socket used as one, has lost its last reader. It waits in
-// a goroutine that ends only then, or with the program, and costs a thread.
+// a goroutine that occupies a thread, and ends only then or with the program.
 func OnReaderGone(pipe *os.File, f func()) {
 	if i, err := pipe.Stat(); err != nil || i.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
 		return

@@ -7,9 +7,9 @@ import (
 )
 
 // A TerminalSanitizer removes everything from foreign text that acts on a terminal or deceives its
-// reader. That is control sequences except colours and the like (SGR), control characters that
-// leave their line, invisible characters, and characters that change the direction of text. The
-// zero value is ready to use; text may arrive in pieces of any size.
+// reader. It removes control sequences except colours and other styles (SGR), control characters
+// that leave their line, invisible characters, and characters that change the direction of text.
+// The zero value is ready to use; text may arrive in pieces of any size.
 type TerminalSanitizer struct {
 	noColors bool // without colours
 	state    sanitizerState

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // A SignalError is the cause of a context that a signal cancelled.
@@ -16,8 +17,13 @@ type SignalError struct{ Number int }
 // Error names the signal by its number.
 func (e *SignalError) Error() string { return fmt.Sprintf("ended by signal %d", e.Number) }
 
+// repeatedSignalInterval is how long further signals count as the first one. timeout(1) signals its
+// child and then the child's process group, so the child gets the signal twice.
+const repeatedSignalInterval = 500 * time.Millisecond
+
 // CatchSignals returns a context that the first termination signal cancels, so that the program can
-// clean up. A second signal has its default action, in case the program hangs. A signal that was
+// clean up. A second signal, after half a second or more, has its default action, in case the program
+// hangs. A signal that was
 // ignored at the start stays ignored: nohup, and shells that run a program in the background, rely
 // on that. A broken pipe becomes a write error, since its signal does not say which pipe it is. The
 // caller must call stop.
@@ -27,21 +33,41 @@ func CatchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 	NotifyUnlessIgnored(caught, append(also, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)...)
 	unheard := make(chan os.Signal, 1)
 	signal.Notify(unheard, syscall.SIGPIPE)
+	over := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		select {
-		case s := <-caught:
-			number, _ := s.(syscall.Signal)
-			signal.Stop(caught) // before the context shows that a signal came
-			cancel(&SignalError{Number: int(number)})
-		case <-ctx.Done():
-		}
+		handleSignals(ctx, caught, cancel, over, func() { signal.Stop(caught) })
 	})
 	return ctx, func() {
 		cancel(nil)
+		close(over)
 		wg.Wait()
 		signal.Stop(caught)
 		signal.Stop(unheard)
+	}
+}
+
+// handleSignals cancels ctx at the first signal that is caught. It then drops signals for
+// repeatedSignalInterval, and stops catching them. It returns early when the program is over.
+func handleSignals(ctx context.Context, caught <-chan os.Signal, cancel context.CancelCauseFunc, over <-chan struct{}, stopCatching func()) {
+	select {
+	case s := <-caught:
+		number, _ := s.(syscall.Signal)
+		cancel(&SignalError{Number: int(number)})
+	case <-ctx.Done():
+		return
+	}
+	interval := time.NewTimer(repeatedSignalInterval)
+	defer interval.Stop()
+	for {
+		select {
+		case <-caught:
+		case <-interval.C:
+			stopCatching()
+			return
+		case <-over:
+			return
+		}
 	}
 }
 
@@ -67,7 +93,7 @@ func NotifyUnlessIgnored(caught chan<- os.Signal, signals ...os.Signal) {
 func SignalStatus(ctx context.Context) (status int, ended bool) {
 	var e *SignalError
 	if errors.As(context.Cause(ctx), &e) {
-		return 128 + e.Number, true // as a shell reports it
+		return 128 + e.Number, true // the status by which a shell reports a signal
 	}
 	return 0, false
 }

@@ -25,7 +25,8 @@ func CurrentAuthor() string {
 // StateDir returns the directory for files that outlive the command, or "" without a home directory.
 func StateDir() string { return userdirs.ProgramState(os.Getenv) }
 
-// WorkingDir returns the working directory for a session of the daemon, which has another one.
+// WorkingDir returns the working directory of this process, for a session of the daemon, whose own
+// directory differs. It returns an error if the directory is gone or not accessible.
 func WorkingDir() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -81,7 +81,7 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 	}
 }
 
-// crashedInTurn reports whether a turn in the reply ended because its runtime did.
+// crashedInTurn reports whether a turn in the reply ended because its runtime ended.
 func crashedInTurn(reply session.Reply) bool {
 	return slices.ContainsFunc(reply.Events, func(e timeline.Event) bool {
 		end, ok := e.Body.(timeline.TurnEnded)
@@ -164,7 +164,7 @@ func (c *conversation) isOtherAuthorRunning(ctx context.Context) bool {
 	return state == session.StateRunning || state == session.StateWaiting
 }
 
-// readInput reads one complete input. errCancelled means that another author's code requests input.
+// readInput reads one complete input. It returns errCancelled if another author's code requests input.
 func (c *conversation) readInput(ctx context.Context) (string, error) {
 	for {
 		c.editor.startNewLine()
@@ -227,7 +227,8 @@ func (c *conversation) completeText(ctx context.Context, text string, cursor int
 	return completion
 }
 
-// signatureHint returns the signature and the first line of text from a function's description.
+// signatureHint returns the signature and the first line of text from a function's description, or
+// "" if the description has no signature.
 func signatureHint(description string) string {
 	facts, doc, _ := strings.Cut(description, "\n\n")
 	for fact := range strings.Lines(facts) {
@@ -286,7 +287,7 @@ func (c *conversation) readAnswer(ctx context.Context, w session.InputRequest, p
 // handleSignals interrupts running code on Ctrl-C, and follows the size of the window.
 func (c *conversation) handleSignals(ctx context.Context) {
 	sent, window := make(chan os.Signal, 1), make(chan os.Signal, 1)
-	signal.Notify(sent, os.Interrupt) // from another process: in raw mode the terminal sends none
+	signal.Notify(sent, os.Interrupt) // only other processes send this signal: in raw mode the terminal does not
 	defer signal.Stop(sent)
 	signal.Notify(window, windowChanged)
 	defer signal.Stop(window)

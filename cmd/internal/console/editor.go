@@ -228,8 +228,8 @@ func (e *lineEditor) handleResize() {
 	e.painter.Resized()
 }
 
-// editCode edits code until the options say that it is complete. Empty code is cancelled when
-// another author's code requests input.
+// editCode edits code until it is complete by the options. Empty code is cancelled when another
+// author's code requests input.
 func (e *lineEditor) editCode(o lineedit.Options) (string, error) {
 	e.output.resetModes(false) // a program may have left modes on
 	if !e.isPlain {
@@ -257,7 +257,7 @@ func (e *lineEditor) editCode(o lineedit.Options) (string, error) {
 // Answers are never saved in the history file; secret answers are not shown either.
 func (e *lineEditor) editAnswer(w session.InputRequest, prompt string) (string, error) {
 	e.mu.Lock()
-	isOver := slices.Contains(e.requests.closed, w.ID) // since the caller found it
+	isOver := slices.Contains(e.requests.closed, w.ID) // the request may have ended since the caller found it
 	e.requests.answering, e.requests.dropped = w.ID, false
 	e.mu.Unlock()
 	defer func() {

@@ -26,7 +26,7 @@ func (e *lineEditor) editExternally(text string) {
 
 // runEditor runs the editor on a file with text, and returns the file's content afterwards.
 func (e *lineEditor) runEditor(text string) (string, error) {
-	words := strings.Fields(e.editorCommand) // as git does it, but without a shell
+	words := strings.Fields(e.editorCommand) // splits the command at blanks, because no shell runs it
 	if len(words) == 0 {
 		return "", fmt.Errorf("$VISUAL and $EDITOR name no program")
 	}

@@ -27,7 +27,7 @@ func (c *conversation) answerForm(ctx context.Context, w session.InputRequest) e
 	return err
 }
 
-// readFormFields reads an answer. given is false if the request ended before.
+// readFormFields reads the answer to a form. answered is false if the request ended before.
 func (c *conversation) readFormFields(ctx context.Context, w session.InputRequest, fields []session.Field) (answer session.FormAnswer, answered bool, err error) {
 	err = c.readAnswer(ctx, w, FormChoices(*w.Form), func(line string, end bool) (bool, error) {
 		answer.Action, answered = formAction(line, end)

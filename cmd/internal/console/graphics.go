@@ -25,8 +25,8 @@ const (
 	SixelImages                      // foot, mlterm, contour
 )
 
-// maxInlinePixels bounds the images that are shown: a few bytes can ask for any number of pixels,
-// here and in the terminal.
+// maxInlinePixels bounds the images that are shown, because an image of a few bytes can declare any
+// number of pixels.
 const maxInlinePixels = 40_000_000
 
 // maxSixelPixels bounds the images that are worth encoding as sixels.
@@ -66,7 +66,8 @@ func (p ImageProtocol) encodeInline(mime string, data []byte) string {
 	return ""
 }
 
-// encodeKitty encodes an image as PNG, in chunks of at most 4096 characters.
+// encodeKitty encodes an image as PNG, in chunks of at most 4096 characters. It returns "" if the
+// image cannot be decoded.
 func encodeKitty(mime string, data []byte) string {
 	if mime != "image/png" {
 		decoded, _, err := image.Decode(bytes.NewReader(data))
@@ -91,7 +92,9 @@ func encodeKitty(mime string, data []byte) string {
 	return s.String()
 }
 
-// encodeSixel draws bands of six rows, one colour after the other, in the 216 web-safe colours.
+// encodeSixel encodes an image in bands of six rows, one colour after the other, in the 216
+// web-safe colours. It returns "" for an image that cannot be decoded, or has more than
+// maxSixelPixels.
 func encodeSixel(data []byte) string {
 	config, _, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil || config.Width*config.Height > maxSixelPixels {

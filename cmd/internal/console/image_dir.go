@@ -9,8 +9,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// An imageDir saves the images of a session as files, in a private directory that is removed with
-// it. It also shows them if the terminal can. It is for one goroutine.
+// An imageDir saves the images of a session as files, and shows them if the terminal can. close
+// removes the files. It is for one goroutine.
 type imageDir struct {
 	protocol    ImageProtocol
 	dir         string // "" until the first image

@@ -26,8 +26,8 @@ const (
 	ctrlBackslash = '\x1c'
 )
 
-// maxTypeAhead bounds the unread input, in bytes. maxEditedText bounds an edited text, whose editor
-// may be slower than a paste, and each paste. More is dropped.
+// maxTypeAhead bounds the unread input, in bytes. maxEditedText bounds an edited text, because an
+// editor may be slower than a paste. It also bounds each paste. More is dropped.
 const (
 	maxTypeAhead  = 1 << 20
 	maxEditedText = 64 << 20
@@ -44,7 +44,7 @@ const pasteEndDelay = 250 * time.Millisecond
 // goroutine.
 type keyReader struct {
 	interrupt func()        // called on Ctrl-C while no text is edited
-	suspend   func()        // called on Ctrl-Z; nil if that is the end of input here
+	suspend   func()        // called on Ctrl-Z; nil if Ctrl-Z means the end of input here
 	quit      func()        // called on Ctrl-\
 	reclaim   func()        // called on the second Ctrl-\ in a row, while a program has the keys
 	arrived   chan struct{} // one token: input is available
@@ -72,7 +72,7 @@ type keyReader struct {
 // A pasteState tracks the markers and the content of a bracketed paste.
 type pasteState struct {
 	active        bool
-	timer         *time.Timer // ends a paste in which Ctrl-C was pressed; nil if it was not
+	timer         *time.Timer // ends a paste in which Ctrl-C was pressed; nil without a Ctrl-C
 	matched       int         // matched bytes of a possible marker
 	markerDropped bool        // there was no room for the start marker, so the paste is dropped
 	cut           bool        // there was no room for a part of the paste, so the rest is dropped
@@ -300,8 +300,8 @@ func (k *keyReader) decodeByte(c byte) {
 }
 
 // findControl finds Ctrl-C, Ctrl-Z or Ctrl-\ as a control sequence at the end of what was sent, and
-// returns its length in bytes. A terminal sends them so if a program enabled kitty's keyboard
-// protocol or xterm's modifyOtherKeys and then died.
+// returns its length in bytes. A terminal sends these sequences if a program enabled kitty's
+// keyboard protocol or xterm's modifyOtherKeys and then died.
 func findControl(sent []byte, final byte) (length int, control byte) {
 	const ctrl, locks = 4, 64 | 128
 	if final != 'u' && final != '~' || len(sent) == 0 {
@@ -415,8 +415,9 @@ func (k *keyReader) addPasteByte(c byte) {
 	}
 }
 
-// appendInput adds to the input, and reports false if there was no room. always is for the end of a
-// paste, without which the next keys would belong to it.
+// appendInput adds to the input, and reports false if there was no room. always stores the input
+// even without room; it is for the end of a paste, without which the next keys would belong to the
+// paste.
 func (k *keyReader) appendInput(s string, always bool) bool {
 	k.mu.Lock()
 	limit := maxTypeAhead

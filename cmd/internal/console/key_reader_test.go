@@ -85,7 +85,7 @@ func TestKeyReaderPaste(t *testing.T) {
 		}
 	})
 
-	// The line ends of a paste whose start was dropped would act as Enter keys.
+	// If only the start of a paste were dropped, its line ends would act as Enter keys.
 	t.Run("drops a paste whole if its start does not fit", func(t *testing.T) {
 		k := newKeyReader(nil, nil, nil)
 		k.decodeInput([]byte(strings.Repeat("x", maxTypeAhead-2) + keys.PasteStart))
@@ -109,7 +109,7 @@ func TestKeyReaderPaste(t *testing.T) {
 		}
 	})
 
-	// An editor slower than the terminal must not lose the middle of a paste.
+	// An editor that is slower than the terminal must not lose the middle of a paste.
 	t.Run("keeps a paste whole when the editor is slow", func(t *testing.T) {
 		k := newKeyReader(nil, nil, nil)
 		k.setEditing(true)
@@ -236,7 +236,7 @@ func TestKeyReader(t *testing.T) {
 
 	t.Run("returns without a key when woken", func(t *testing.T) {
 		k := newKeyReader(nil, nil, nil)
-		go k.wakeReader() // without any input
+		go k.wakeReader() // no input arrives
 		if woken, err := k.awaitKey(); !woken || err != nil {
 			t.Errorf("got %v, %v", woken, err)
 		}

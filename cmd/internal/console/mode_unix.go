@@ -105,7 +105,7 @@ func (t *tty) Read(p []byte) (n int, err error) {
 	}
 }
 
-// pauseReading leaves the terminal to another program until resume is called.
+// pauseReading leaves the input of the terminal to another program until resume is called.
 func (t *tty) pauseReading() (resume func(), err error) {
 	if _, err := t.wakePipe[1].Write([]byte{0}); err != nil {
 		return nil, err
@@ -147,9 +147,9 @@ func canSuspend() bool {
 // stopTimeout bounds the wait for the system to stop this program.
 const stopTimeout = time.Second
 
-// suspendProcessGroup stops the whole group, as the key does outside raw mode. A program that
-// started this one, such as a script, waits for us and not for the terminal. It returns when the
-// group is continued.
+// suspendProcessGroup stops the whole process group, as Ctrl-Z does outside raw mode. A program
+// that started this one, such as a script, waits for us and not for the terminal. It returns when
+// the group is continued.
 func suspendProcessGroup() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)

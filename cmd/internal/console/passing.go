@@ -24,8 +24,9 @@ func (k *keyReader) setProgram(program func([]byte) error) {
 	}
 }
 
-// passKeys gives b to the program that has the keys, and returns the rest for us. Two keys stay
-// ours: Ctrl-Z suspends, and a second Ctrl-\ in a row takes the keys back.
+// passKeys gives b to the program that has the keys, and returns the bytes that the program does
+// not take. Two keys are handled here: Ctrl-Z suspends, and a second Ctrl-\ in a row takes the keys
+// back.
 func (k *keyReader) passKeys(b []byte) (rest []byte) {
 	for len(b) > 0 {
 		n := bytes.IndexAny(b, string([]byte{ctrlZ, ctrlBackslash}))
@@ -40,8 +41,8 @@ func (k *keyReader) passKeys(b []byte) (rest []byte) {
 	return nil
 }
 
-// sendKeys passes on one of the two keys, or any number of others. It reports false if no program
-// takes them.
+// sendKeys handles Ctrl-Z or Ctrl-\, or passes on any number of other keys. It returns false if no
+// program takes them.
 func (k *keyReader) sendKeys(b []byte) bool {
 	k.passMu.Lock()
 	if k.program == nil {

@@ -65,7 +65,7 @@ func (c *conversation) printQuestion(question string) {
 		_, _ = io.WriteString(c.editor, resetStyle)
 	}
 	c.printer.printNotice(question)
-	c.editor.keys.discardTyped() // earlier input was not meant for this
+	c.editor.keys.discardTyped() // earlier input was not meant for this question
 	c.editor.startNewLine()
 }
 

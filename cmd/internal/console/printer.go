@@ -15,7 +15,7 @@ import (
 
 // A printer shows the timeline as it happens: text as raw bytes, images, and notices for the user.
 type printer struct {
-	out, err      io.Writer          // err is out when both are the same terminal
+	out, err      io.Writer          // err equals out if both are the same terminal
 	startNewLine  func()             // moves the cursor to the first column
 	images        *imageDir          // shows and saves images
 	setScreen     func(taken bool)   // called when a program takes the keys, or gives them back
@@ -23,7 +23,7 @@ type printer struct {
 	requestClosed func(timeline.Seq) // called for each closed input request
 	ownAuthor     string             // the author whose inputs are already on the screen,
 	replayUntil   timeline.Seq       // if they came after this event
-	turnCrashed   bool               // a turn has ended because its runtime did; WorkerExited follows
+	turnCrashed   bool               // a turn has ended because its runtime ended; WorkerExited follows
 	exiting       atomic.Bool        // the user wants to quit: no input follows
 
 	mu      sync.Mutex
@@ -134,7 +134,7 @@ func (p *printer) printNotice(message string) {
 // ready ends Run. So does a clean exit in a turn, because the code asked for it. A closed session
 // has no next input.
 func (p *printer) isExitReported(end timeline.WorkerExited) bool {
-	cut := p.exiting.Load() && end.Signal == "SIGINT" // by the user, who sees ^C
+	cut := p.exiting.Load() && end.Signal == "SIGINT" // the user has interrupted it, and sees ^C
 	return !end.NeverReady && !cut && end.Reason != "closed" && !(end.Clean && p.turnCrashed)
 }
 

@@ -64,8 +64,8 @@ func (t *outputTracker) enableModes(again string) {
 	_, _ = io.WriteString(t.out, again)
 }
 
-// resetModes switches off the modes that programs have left on. all also ends the colours of
-// output, which happens only at the end.
+// resetModes switches off the modes that programs have left on. If all is set, it also ends the
+// colours of output, which happens only at the end of Run.
 func (t *outputTracker) resetModes(all bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,8 +91,8 @@ func (t *outputTracker) Write(b []byte) (int, error) {
 	return t.out.Write(b)
 }
 
-// cursorColumn returns the cells between the first column and the cursor. On a wrapped line they
-// can exceed the terminal's width.
+// cursorColumn returns the number of cells between the first column and the cursor. On a wrapped
+// line they can exceed the terminal's width.
 func (t *outputTracker) cursorColumn() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

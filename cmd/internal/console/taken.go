@@ -10,7 +10,7 @@ import (
 )
 
 // setScreen gives the terminal to a program that has taken the keys, or takes it back. The printer
-// calls it, so it is in order with the program's output.
+// calls it, so the change is in order with the program's output.
 func (e *lineEditor) setScreen(taken bool) {
 	switch {
 	case e.programs == nil:
@@ -71,21 +71,20 @@ func (e *lineEditor) sendToProgram(b []byte) error {
 		return errNoProgram
 	}
 	if err != nil {
-		_, _ = io.WriteString(os.Stdout, "\a") // the program does not read
+		_, _ = io.WriteString(os.Stdout, "\a") // the program does not read its keys
 	}
 	return nil
 }
 
 const (
-	// repaintDelay is the minimum time that a program has another size, and repaintTimeout the
-	// maximum.
+	// repaintDelay is the minimum time for which the screen has another size, and repaintTimeout is the maximum.
 	repaintDelay   = 50 * time.Millisecond
 	repaintTimeout = time.Second
 )
 
 // repaintPrograms makes programs redraw their screen by giving it another size for a moment.
-// Programs with curses compare sizes only when they next look, and draw nothing if it is the known
-// one. Therefore the other size stays until they have written something.
+// Programs with curses notice a new size only after a while, and draw nothing if the known size is
+// back by then. Therefore the other size stays until they have written something.
 func repaintPrograms(ctx context.Context, s session.Session, wrote <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, repaintTimeout)
 	defer cancel()

@@ -14,8 +14,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// windowChanged is SIGWINCH by its number on Linux and macOS, because package syscall does not name
-// it everywhere. On systems without that signal it never arrives.
+// windowChanged is SIGWINCH, by its number on Linux and macOS, because package syscall does not
+// define it on all systems. On systems without that signal, it never arrives.
 const windowChanged = syscall.Signal(28)
 
 // quitStatus is the exit status after Ctrl-\: that of SIGQUIT.
@@ -30,11 +30,11 @@ type Options struct {
 	// HistoryPath is a file for typed inputs, of mode 0600. "" means that no history outlives Run.
 	HistoryPath string
 
-	// Syntax is that of the language; nil if the language has none.
+	// Syntax is the syntax of the language; nil if the language has none.
 	Syntax *lineedit.Syntax
 
-	// TranslateAlias turns input that people know from other prompts into code. An error says what
-	// to type instead. nil changes nothing.
+	// TranslateAlias translates commands of other prompts into code. An error suggests other code. nil
+	// changes nothing.
 	TranslateAlias func(code string) (string, error)
 
 	// Colour allows our own output to be coloured.
@@ -75,7 +75,7 @@ type Options struct {
 // TerminalPrograms sends the user's keys to programs in the terminal of a session.
 type TerminalPrograms interface {
 	// Keys sends input to the program that has taken the keys, see timeline.FullScreenChanged. An
-	// error of session.KindStale means that no program has.
+	// error of session.KindStale means that no program has the keys.
 	Keys(b []byte) error
 
 	// InterruptJob interrupts the foreground job of a shell, and reports whether one was running.
@@ -104,7 +104,7 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 	ed, err := newLineEditor(ctx, &o, func() {
 		select {
 		case pressed <- struct{}{}:
-		default: // the last one is still being handled
+		default: // the last Ctrl-C is still being handled
 		}
 	}, func() {
 		quit.Store(true)

@@ -22,8 +22,8 @@ const maxPartialSequence = 64
 // maxKeyboardFlags bounds the count of pushed keyboard flags. Terminals store fewer.
 const maxKeyboardFlags = 16
 
-// terminalModes tracks what programs have switched on in a terminal. Only those modes may be
-// switched off: ending an alternate screen that never started, for instance, moves the cursor.
+// terminalModes tracks the modes that programs have switched on in a terminal. No other modes may
+// be switched off: ending an alternate screen that never started, for instance, moves the cursor.
 type terminalModes struct {
 	changed         map[int]bool // modes that differ from their default
 	keypad          bool         // the keypad sends sequences
@@ -31,7 +31,7 @@ type terminalModes struct {
 	modifyOtherKeys bool         // xterm's modifyOtherKeys is on
 	keyboardFlags   int          // how often a program has pushed kitty's keyboard flags
 
-	sawAlternateScreen bool   // an alternate screen was seen; its owner resets it
+	sawAlternateScreen bool   // a program has used an alternate screen; the reader of this field resets it
 	partial            []byte // the start of a control sequence
 }
 
@@ -104,7 +104,7 @@ func (m *terminalModes) applySequence(parameters string, final byte) {
 	}
 }
 
-// enableSequence returns what switches on again what resetSequence switches off, except colours.
+// enableSequence returns the sequence that restores the modes that resetSequence switches off, except colours.
 func (m *terminalModes) enableSequence() string {
 	var b strings.Builder
 	for _, mode := range slices.Sorted(maps.Keys(m.changed)) {

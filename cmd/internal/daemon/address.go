@@ -8,8 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// maxRenewals bounds how often one check restores an address that is removed again before it is
-// watched.
+// maxRenewals bounds how often one check restores an address that disappears again before its watch starts.
 const maxRenewals = 3
 
 // An addressWatcher restores the files by which clients find the daemon. Other programs may remove

@@ -10,11 +10,11 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// minChangeInterval is the least time between two ticks of a session on one subscription.
+// minChangeInterval is the minimum time between two ticks of a session on one subscription.
 const minChangeInterval = 100 * time.Millisecond
 
 // sendChanges sends a tick with the state of a session at once, and again after each change. It
-// returns nil after the tick that says the session is closed. It needs a timer only for
+// returns nil after the tick that says the session is closed. Its only timer runs for
 // minChangeInterval after a tick.
 func (s *subscription) sendChanges(ctx context.Context, e *openSession) error {
 	var sent session.Tick
@@ -69,7 +69,7 @@ func (d *Daemon) sendAllChanges(ctx context.Context, w *subscription) error {
 			running.Go(func() {
 				defer close(t.done)
 				if before != nil {
-					<-before.done // its last tick comes before the first of this one
+					<-before.done // the last tick of the previous session comes before the first tick of this one
 				}
 				_ = w.sendChanges(ctx, e)
 			})

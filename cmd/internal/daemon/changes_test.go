@@ -22,7 +22,7 @@ func (d *testDaemon) newChangeStream(c *client.Client, name string) *client.Chan
 	return w
 }
 
-// readUntilChange reads ticks until one is as wanted, and returns it and their number.
+// readUntilChange reads ticks until one satisfies is. It returns that tick and the number of ticks read.
 func readUntilChange(t *testing.T, w *client.ChangeStream, what string, is func(session.Tick) bool) (session.Tick, int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), processTimeout)
@@ -158,7 +158,7 @@ func TestChangeStream(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, n := readUntilChange(t, w, "the newest", func(t session.Tick) bool { return t.LastSeq >= end.LastSeq && t.State == session.StateIdle })
-		if n > 3 { // one that was held, and those of the last turn's end
+		if n > 3 { // a delayed tick, and the ticks of the end of the last turn
 			t.Errorf("the reader got %d ticks", n)
 		}
 	})

@@ -21,9 +21,9 @@ const (
 	maxIdentityBytes = 64
 )
 
-// A clientState is a client, to which reader names, write locks, progress tokens and requests
-// belong. A client with an identity keeps them when it connects again. A client without one lasts
-// as long as its connection.
+// A clientState holds the reader names, write locks, progress tokens and requests of one client. A
+// client with an identity keeps them when it connects again. A client without an identity loses
+// them when its connection ends.
 type clientState struct {
 	id   string                         // "" without an identity
 	conn atomic.Pointer[rpcserver.Conn] // nil or an ended one while the client is disconnected
@@ -63,8 +63,8 @@ func (c *clientState) disconnected() <-chan struct{} {
 	return over
 }
 
-// clientOf returns the client at a connection. For a connection that has just ended, it returns a
-// new client without anything.
+// clientOf returns the client of a connection. For a connection that has just ended, it returns a
+// new, empty client.
 func (d *Daemon) clientOf(conn *rpcserver.Conn) *clientState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -112,7 +112,7 @@ func isIdentity(id string) bool {
 }
 
 // attachClient assigns a connection to the client with an identity. before is the previous
-// connection of the client, if that has not ended.
+// connection of the client, or nil if that has ended.
 func (d *Daemon) attachClient(conn *rpcserver.Conn, p client.HelloParams) (c *clientState, known bool, before *rpcserver.Conn, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -179,7 +179,7 @@ func (d *Daemon) restoreWriteLocks(c *clientState) (announce []*writeLock) {
 	return announce
 }
 
-// checkAuthor returns an error if name is not a valid author; "" is one.
+// checkAuthor returns an error if name is not a valid author. "" is valid.
 func checkAuthor(name string) error {
 	if !client.IsAuthor(name) {
 		return rpcserver.InvalidParams("author: use up to %d bytes of text, without control or invisible characters", client.MaxAuthorBytes)

@@ -227,7 +227,7 @@ func TestHello(t *testing.T) {
 		}
 	})
 
-	// A client without an identity ends with its connection.
+	// The state of a client without an identity ends with its connection.
 	t.Run("forgets the oldest client beyond the limit", func(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, nil)
@@ -353,7 +353,7 @@ func TestRequest(t *testing.T) {
 			{c, client.StartParams{Input: "print a", Silent: true, Request: "a"}, `request "a" was another call`},
 			{c, client.StartParams{Input: "print b", Request: strings.Repeat("r", 65)}, "at most 64 bytes"},
 			{c, client.StartParams{Input: "print b", Request: "c", WaitMS: -1}, "wait_ms is -1"},
-			{c, client.StartParams{Input: "print b", Request: "c", ReadCursor: 1}, "author is required with read"},
+			{c, client.StartParams{Input: "print b", Request: "c", ReadCursor: 1}, "read_cursor needs author"},
 			{c, client.StartParams{Input: "print b", Request: "c", Author: "me", ReadCursor: 1 << 40}, "the last event is"},
 		} {
 			bad.p.Session = "main"
@@ -418,7 +418,7 @@ func TestRequest(t *testing.T) {
 		}
 		again := r.connectAs(2)
 		<-lost
-		if _, err := again.InterruptTurn(t.Context(), client.InterruptParams{Session: "other", Turn: 99, Request: "new"}); err != nil { // before the repetition
+		if _, err := again.InterruptTurn(t.Context(), client.InterruptParams{Session: "other", Turn: 99, Request: "new"}); err != nil { // a newer call comes before the repetition
 			t.Fatal(err)
 		}
 		p.WaitMS = 0

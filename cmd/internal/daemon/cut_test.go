@@ -137,7 +137,7 @@ func TestCut(t *testing.T) {
 		}
 	})
 
-	// The session suite passes over a connection that is cut again and again.
+	// The session suite runs over a connection that is cut repeatedly.
 	t.Run("a session passes the interface suite", func(t *testing.T) {
 		t.Parallel()
 		var needs []workers.Preparation // of the session that is being created
@@ -168,7 +168,7 @@ func TestCut(t *testing.T) {
 				defer close(cutting)
 				again := time.NewTicker(20 * time.Millisecond)
 				defer again.Stop()
-				for w.CutCount() < 10 { // then even the longest line passes
+				for w.CutCount() < 10 { // after that, even the longest line is transferred
 					select {
 					case <-again.C:
 						w.CutAgain(rand.IntN(1 << rand.IntN(20)))
@@ -187,8 +187,8 @@ func TestCut(t *testing.T) {
 	})
 }
 
-// A retryingSession is a session over a connection that is cut. It repeats a wait that was too short
-// for the cut in it, as the error asks for.
+// A retryingSession is a session over a connection that is cut. If a cut makes a wait time out, it
+// repeats the wait, as the error requests.
 type retryingSession struct{ session.Session }
 
 func (s retryingSession) As(author string) session.Session {
@@ -439,7 +439,7 @@ func TestReconnect(t *testing.T) {
 		}
 	})
 
-	// Less than a millisecond is a wait as well, and not a poll, which would wait for a connection without limit.
+	// A wait below one millisecond must not become a poll, which would wait for a connection without limit.
 	t.Run("a wait below one millisecond ends during an outage", func(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, nil)

@@ -53,7 +53,7 @@ type Options struct {
 	// never change.
 	StartStamp func(*workers.Spec) string
 
-	// Logger receives what no client is told; it may be nil.
+	// Logger receives the messages that are not sent to clients; it may be nil.
 	Logger *slog.Logger
 
 	// Version is the version of the program, for display.

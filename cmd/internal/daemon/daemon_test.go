@@ -276,7 +276,7 @@ func TestDaemon(t *testing.T) {
 		r.cancel()
 		for range 2 {
 			if err := <-over; err == nil {
-				continue // it ended with what the session said last
+				continue // the call returned the last state of the session
 			} else if session.KindOf(err) != session.KindUnreachable && session.KindOf(err) != "shutting_down" && session.KindOf(err) != "internal" {
 				t.Errorf("got %v", err)
 			}
@@ -475,7 +475,7 @@ func TestStream(t *testing.T) {
 		if err := w.Pause(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		r.runCode(c, "print two", "two\n") // its answer is behind what a stream would have sent
+		r.runCode(c, "print two", "two\n") // a stream would have sent its events before the answer of this call
 		short, cancel := context.WithCancel(t.Context())
 		cancel()
 		if e, err := w.Next(short); err == nil {

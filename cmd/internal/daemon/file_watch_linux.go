@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// fileEvents are the events of a directory that tell of a removed or replaced file in it, and
-	// dirEvents those that tell of the directory itself.
+	// fileEvents are the events that report a removed or replaced file in a directory. dirEvents are
+	// the events that report a change of the directory itself.
 	fileEvents = unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_ATTRIB
 	dirEvents  = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 )
 
-// A fileWatch is told by the kernel when files may have been removed. It costs nothing until an
-// event comes.
+// A fileWatch receives an event from the kernel when a watched file may be gone. It uses no
+// processor time until then.
 type fileWatch struct {
 	file    *os.File                        // the inotify instance
 	changed chan struct{}                   // receives when a file may be gone; holds one token
@@ -39,7 +39,7 @@ func newFileWatch(wg *sync.WaitGroup) (*fileWatch, error) {
 	return w, nil
 }
 
-// watchFiles makes these the watched files: it watches their directories, and all parent
+// watchFiles replaces the set of watched files. It watches their directories, and all parent
 // directories, which may be moved. Parents that the user cannot read are skipped. An error means
 // that some files are not watched, because their directory does not exist or the user has no
 // watches left.

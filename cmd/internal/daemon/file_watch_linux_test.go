@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noWatchesEnv makes the test program one of a user without free inotify watches.
+// noWatchesEnv makes the test program run as a user without free inotify watches.
 const noWatchesEnv = "DAEMON_TEST_WATCHLESS"
 
 // An editor or a build tool may use up all watches of a user: 8192 on many machines.

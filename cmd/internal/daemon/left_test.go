@@ -33,7 +33,7 @@ func (d *testDaemon) sessionNames(c *client.Client) string {
 	return strings.Join(names, " ")
 }
 
-// No client would ever learn the name of such a session.
+// A session whose name no client knows can be neither used nor closed.
 func TestCreate_AbandonedUnnamed(t *testing.T) {
 	t.Parallel()
 	r := startDaemon(t, nil)
@@ -69,10 +69,10 @@ func (l logLines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// The turn would continue where no client can reach it.
+// Otherwise the turn would continue in a session that no client can reach.
 func TestClose_CancelledWhileWaiting(t *testing.T) {
 	t.Parallel()
-	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir(), StopGrace: processTimeout}) // its worker ends when the test says so
+	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir(), StopGrace: processTimeout}) // its worker ends at a time that the test chooses
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestStreamLimit(t *testing.T) {
 		r.served <- nil
 	})
 
-	// One that is paused could still be read to its end, until there is no room for it.
+	// A paused subscription of a closed session can still be read to its end, until a new one needs its room.
 	t.Run("a paused one of a closed session makes room", func(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, nil)
@@ -230,7 +230,7 @@ func TestWriteLock_SingleTurn(t *testing.T) {
 	r.newSession(ada)
 	for _, err := range []error{ada.TakeWriteLock(t.Context(), "main", "ada", false), bob.TakeWriteLock(t.Context(), "main", "bob", false)} {
 		if err != nil {
-			t.Fatal(err) // neither excludes the other before a turn has started
+			t.Fatal(err) // no lock excludes another client before a turn has started
 		}
 	}
 	ask := func(c *client.Client) session.Reply {
@@ -257,7 +257,7 @@ func TestWriteLock_SingleTurn(t *testing.T) {
 	if err := answer(ada, reply); err != nil {
 		t.Errorf("ada cannot answer: %v", err)
 	}
-	// A turn of a client without a lock is not bob's.
+	// Bob's lock is not for a turn that eve has started.
 	reply = ask(eve)
 	if err := bob.TakeWriteLock(t.Context(), "main", "bob", false); err != nil {
 		t.Error(err)
@@ -324,7 +324,7 @@ func TestSessionIdleTimeout_UnusedOnly(t *testing.T) {
 	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "watched"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "watched", Turn: 1}); err != nil { // it ran until a client subscribed
+	if _, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "watched", Turn: 1}); err != nil { // the turn kept the session open until a client subscribed
 		t.Fatal(err)
 	}
 	wait.Until(t, "the idle one is closed", func() bool { return r.sessionNames(c) == "kept running waiting watched" })

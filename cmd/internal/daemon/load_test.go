@@ -26,7 +26,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline/render"
 )
 
-// chaosTime is how long TestChaos kills: go test -run Chaos -args -chaos 10m
+// chaosTime is how long TestChaos_RandomKills kills processes: go test -run Chaos -args -chaos 10m
 var chaosTime = flag.Duration("chaos", 3*time.Second, "how long processes are killed at random")
 
 // chaosEnv makes this program a client that uses the daemon at that socket until it is killed.
@@ -35,7 +35,7 @@ const chaosEnv = "CHAOS_CLIENT"
 func TestLoad_StalledSubscriber(t *testing.T) {
 	size := floodBytes
 	if raceDetector {
-		size >>= 4 // it is slow, and memory is not what it would be
+		size >>= 4 // the race detector is slow, and uses more memory
 	}
 	r := startDaemon(t, nil)
 	c := r.dial()
@@ -51,7 +51,7 @@ func TestLoad_StalledSubscriber(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := bufio.NewReaderSize(conn, 64<<10)
-		if _, err := b.ReadSlice('\n'); err != nil { // the subscription stands
+		if _, err := b.ReadSlice('\n'); err != nil { // the subscription has started
 			t.Fatal(err)
 		}
 		return b
@@ -188,7 +188,7 @@ func runChaosClient(socket string) (status int) {
 }
 
 func TestChaos_RandomKills(t *testing.T) {
-	if r, w, err := os.Pipe(); err == nil { // the first one opens what Go's runtime waits with, for good
+	if r, w, err := os.Pipe(); err == nil { // the first pipe opens the files that Go's runtime polls with, and they stay open
 		_, _ = r.Close(), w.Close()
 	}
 	goroutines, files := runtime.NumGoroutine(), openFiles()
@@ -228,7 +228,7 @@ func TestChaos_RandomKills(t *testing.T) {
 			}
 			clients = append(clients, cmd)
 		}
-		// The turn of this session is acknowledged when the call says that it began.
+		// The turn of this session counts as acknowledged when the call returns.
 		reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: fmt.Sprintf("print turn %d\nsleep 5ms", acknowledged+1), WaitMS: processTimeout.Milliseconds()})
 		if err != nil {
 			t.Fatalf("the steady client: %v", err)
@@ -247,7 +247,7 @@ func TestChaos_RandomKills(t *testing.T) {
 			if s.PID > 0 && rand.IntN(4) == 0 {
 				if worker, err := os.FindProcess(s.PID); err == nil {
 					_ = worker.Kill()
-					_ = worker.Release() // else it holds a descriptor
+					_ = worker.Release() // otherwise it keeps a file descriptor
 				}
 				kills++
 			}
@@ -274,7 +274,7 @@ func TestChaos_RandomKills(t *testing.T) {
 			began++
 		}
 	}
-	if began != acknowledged+1 { // and the one of the beginning
+	if began != acknowledged+1 { // plus the turn from the start of the test
 		t.Errorf("%d turns were acknowledged, and %d are recorded", acknowledged+1, began)
 	}
 	t.Logf("%d kills, %d turns, %d events, %d workers", kills, acknowledged, len(events), len(workers))
@@ -308,7 +308,7 @@ func waitGoroutines(before int) bool {
 	return wait.Within(processTimeout, func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// runCalls makes five calls that each take a while, with a session of its own.
+// runCalls makes five slow calls to one session.
 func runCalls(b *testing.B, c *client.Client, name string) {
 	for range 5 {
 		if _, err := c.StartTurn(b.Context(), client.StartParams{Session: name, Input: "sleep 40ms", WaitMS: processTimeout.Milliseconds()}); err != nil {
@@ -317,7 +317,7 @@ func runCalls(b *testing.B, c *client.Client, name string) {
 	}
 }
 
-// The calls of one client do not delay those of another.
+// This benchmark shows that the calls of one client do not delay the calls of another.
 func BenchmarkTenClientsOverOne(b *testing.B) {
 	r := startDaemon(b, nil)
 	var clients []*client.Client
@@ -327,7 +327,7 @@ func BenchmarkTenClientsOverOne(b *testing.B) {
 		if _, err := c.CreateSession(b.Context(), client.CreateParams{Name: name}); err != nil {
 			b.Fatal(err)
 		}
-		runCalls(b, c, name) // it is ready
+		runCalls(b, c, name) // after these calls, the session is ready
 		clients = append(clients, c)
 	}
 	var one, ten time.Duration
@@ -346,7 +346,7 @@ func BenchmarkTenClientsOverOne(b *testing.B) {
 	b.ReportMetric(float64(ten)/float64(one), "×one")
 }
 
-// A turn in each of 64 sessions, read to its end by 256 subscribers.
+// This benchmark runs a turn in each of 64 sessions, which 256 subscribers read to its end.
 func BenchmarkSixtyFourSessionsAndTheirWatchers(b *testing.B) {
 	const sessions, watchersEach = 64, 4
 	r := startDaemon(b, nil)

@@ -315,9 +315,9 @@ func (d *Daemon) saveReadCursor(e *openSession, c *clientState, author string, r
 	case read == 0:
 		return nil
 	case author == "":
-		return rpcserver.InvalidParams("author is required with read: it is the name of the reader")
+		return rpcserver.InvalidParams("read_cursor needs author, the name of the reader")
 	case read > last:
-		return rpcserver.InvalidParams("read is %d, and the last event is %d", read, last)
+		return rpcserver.InvalidParams("read_cursor is %d, and the last event is %d", read, last)
 	}
 	if err := e.checkReaderLimit(author, c); err != nil {
 		return err
@@ -376,8 +376,8 @@ func (d *Daemon) handleWait(ctx context.Context, r *rpcserver.Request, p client.
 	return trimReply(reply), nil
 }
 
-// handleReadCursor stores how far a reader has read. It does not count as use, because the reading
-// already did.
+// handleReadCursor stores how far a reader has read. It does not count as use, because the call
+// that read the events already did.
 func (d *Daemon) handleReadCursor(ctx context.Context, r *rpcserver.Request, p client.ReadCursorParams) (client.ReadCursor, error) {
 	if p.Reader == "" || len(p.Reader) > 256 {
 		return client.ReadCursor{}, rpcserver.InvalidParams("reader is required, and at most 256 bytes long")
@@ -433,8 +433,8 @@ func (d *Daemon) handleInterrupt(ctx context.Context, r *rpcserver.Request, p cl
 	})
 }
 
-// handleGrant grants access to a session. It needs no write lock: the grants are those of the user,
-// to whom all connections belong.
+// handleGrant grants access to a session. It needs no write lock, because grants come from the
+// user, and all connections belong to the user.
 func (d *Daemon) handleGrant(ctx context.Context, r *rpcserver.Request, p client.GrantParams) (emptyResult, error) {
 	s, err := d.sessionForUser(ctx, r, p.Session, p.Author)
 	if err != nil {
@@ -519,8 +519,8 @@ func (d *Daemon) handleOutput(ctx context.Context, _ *rpcserver.Request, p clien
 	return e.session.Output(ctx, p.OutputQuery)
 }
 
-// handleResize sets the size of a terminal. It does not count as use, because every viewer does it
-// on arrival.
+// handleResize sets the size of a terminal. It does not count as use, because every client that
+// shows the session does it at the start.
 func (d *Daemon) handleResize(ctx context.Context, _ *rpcserver.Request, p client.ResizeParams) (emptyResult, error) {
 	if min(p.Rows, p.Cols) < 1 || max(p.Rows, p.Cols) > math.MaxUint16 {
 		return emptyResult{}, rpcserver.InvalidParams("rows and cols must be from 1 to %d", math.MaxUint16)

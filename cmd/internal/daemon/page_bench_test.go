@@ -11,8 +11,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// followPage does what an open page does, until ctx ends: at each tick it reads what is new, of which
-// it shows the newest 50 turns and events. It closes open when it has read what was there.
+// followPage reads like an open page until ctx ends: at each tick, it reads the newest 50 turns and
+// events that it has not read yet. It closes open after the first read.
 func followPage(ctx context.Context, b *testing.B, c *client.Client, open chan<- struct{}) {
 	w, err := c.SubscribeChanges(ctx, "main")
 	if err != nil {
@@ -40,8 +40,8 @@ func followPage(ctx context.Context, b *testing.B, c *client.Client, open chan<-
 	}
 }
 
-// A turn in a session that a page shows, over the same turn that nobody sees: the median of
-// bursts of each kind, one after the other, so that both meet the same machine.
+// This benchmark compares a turn in a session that a page shows with the same turn without a page.
+// It reports the median of alternating bursts, so that the load of the machine affects both.
 func BenchmarkATurnThatAPageShows(b *testing.B) {
 	r := startDaemon(b, nil)
 	c, page := r.dial(), r.dial()

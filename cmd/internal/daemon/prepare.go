@@ -55,7 +55,7 @@ func (d *Daemon) newProgressReporter(conn *rpcserver.Conn, token []byte) (*progr
 }
 
 // A progressReporter sends a client the progress of the preparation of a session, under one token.
-// In its last frame the progress equals the total, and in no other frame.
+// The progress equals the total only in the last frame.
 type progressReporter struct {
 	client       *clientState
 	ctx          context.Context // ends when no frame can reach the client any more

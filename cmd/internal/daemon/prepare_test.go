@@ -96,7 +96,7 @@ func (p *rawPeer) readUntilAnswer(id string) (all []receivedLine) {
 	}
 }
 
-// waitForProgress waits for a frame for a token: its session has joined the work then.
+// waitForProgress waits for a frame for a token. By then, its session has joined the job.
 func (p *rawPeer) waitForProgress(token string) {
 	p.t.Helper()
 	for l := p.nextLine(); !l.isProgress() || string(l.Params.Token) != token; l = p.nextLine() {
@@ -127,9 +127,9 @@ func wantProgress(t testing.TB, lines []receivedLine, token string) (all []recei
 // A fakeJob is a preparation that its test controls.
 type fakeJob struct {
 	runs    atomic.Int64
-	reports chan workers.PreparationProgress // to report, until the result
+	reports chan workers.PreparationProgress // the progress that the job reports before its result
 	result  chan error
-	ended   chan error // why the job's context ended, once it did
+	ended   chan error // receives why the context of the job ended
 }
 
 func newFakeJob() *fakeJob {
@@ -151,7 +151,7 @@ func (j *fakeJob) run(ctx context.Context, report func(workers.PreparationProgre
 	}
 }
 
-// withPreparation has sessions with packages need a preparation.
+// withPreparation makes sessions with packages need a preparation.
 func withPreparation(o *daemon.Options, make func(context.Context, func(workers.PreparationProgress)) (workers.PreparationResult, error)) {
 	plain := o.FindSpec
 	o.FindSpec = func(p client.CreateParams) (workers.Spec, error) {
@@ -192,7 +192,7 @@ func TestPrepareProgress(t *testing.T) {
 		for i, p := range peers {
 			p.sendRequest("2", client.MethodStart, fmt.Sprintf(`{"session":"s%d","input":"env PREPARED","wait_ms":30000}`, i))
 		}
-		// All of it is there, and it is not over yet.
+		// The job reports all of its work as done, but has not ended yet.
 		w.reports <- workers.PreparationProgress{Done: 10, Total: 10, Message: "unpacking"}
 		w.reports <- workers.PreparationProgress{Done: 3, Total: 10, Message: "a step back"}
 		w.result <- nil
@@ -223,7 +223,7 @@ func TestPrepareProgress(t *testing.T) {
 			t.Errorf("the second: %s", answer.raw)
 		}
 		p.sendRequest("3", client.MethodCreate, `{"name":"b","packages":["x"],"progressToken":"5"}`)
-		p.readUntilAnswer("3") // is another token
+		p.readUntilAnswer("3") // the string "5" is another token than the number 5
 		p.waitForProgress(`"5"`)
 		w.result <- nil
 		for over := false; !over; {
@@ -259,7 +259,7 @@ func TestPrepareProgress(t *testing.T) {
 		if l := late.nextLine(); !l.isLast() || *l.Params.Progress != 60 {
 			t.Errorf("got %s", l.raw)
 		}
-		// No frame of it is replayed, or kept; the session's timeline has it.
+		// Progress frames are neither stored nor replayed; the session's timeline has the progress.
 		after := r.dial()
 		after.OnProgress(func(p client.PreparationProgress) { t.Errorf("a frame for nobody: %+v", p) })
 		if _, err := after.StartTurn(t.Context(), client.StartParams{Session: "b", Input: "print x", WaitMS: processTimeout.Milliseconds()}); err != nil {
@@ -335,7 +335,7 @@ func TestPrepareProgress(t *testing.T) {
 				t.Errorf("%s: got %+v", token, lines)
 			}
 		}
-		// Where nothing is prepared, a token is of no use.
+		// A session without a preparation sends no frames for a token.
 		p := r.newPeer()
 		p.sendRequest("1", client.MethodCreate, `{"name":"plain","progressToken":1}`)
 		p.sendRequest("2", client.MethodStart, `{"session":"plain","input":"print x","wait_ms":30000}`)
@@ -406,7 +406,7 @@ func TestPrepare(t *testing.T) {
 		}
 		create()
 		failed()
-		create() // in its place
+		create() // replaces the failed session
 		failed()
 		if err := c.CloseSession(t.Context(), "main"); err != nil {
 			t.Error(err)
@@ -423,14 +423,14 @@ func TestPrepare(t *testing.T) {
 		a.readUntilAnswer("1")
 		b.sendRequest("1", client.MethodCreate, `{"name":"b","packages":["x"],"progressToken":2}`)
 		b.readUntilAnswer("1")
-		w.reports <- workers.PreparationProgress{Done: 1} // it runs
+		w.reports <- workers.PreparationProgress{Done: 1} // the job is running
 		a.sendRequest("2", client.MethodClose, `{"session":"a"}`)
 		lines := a.readUntilAnswer("2")
 		if lines[len(lines)-1].Error != nil {
 			t.Errorf("closing: %s", lines[len(lines)-1].raw)
 		}
 		wantProgress(t, lines, "1")
-		w.reports <- workers.PreparationProgress{Done: 2} // it still runs
+		w.reports <- workers.PreparationProgress{Done: 2} // the job is still running
 		b.sendRequest("2", client.MethodStart, `{"session":"b","input":"print x"}`)
 		b.sendRequest("3", client.MethodClose, `{"session":"b"}`)
 		lines = b.readUntilAnswer("3")

@@ -60,7 +60,7 @@ func (c *idleClock) triggerCheck() bool {
 	case c.looks <- c.now():
 		return true
 	case err := <-c.served:
-		c.served <- err // for the rig
+		c.served <- err // for the clean-up of the test
 		return false
 	case <-time.After(processTimeout):
 		c.t.Fatal("the daemon does not look at its clock, and does not end")
@@ -68,8 +68,8 @@ func (c *idleClock) triggerCheck() bool {
 	}
 }
 
-// wantRunningAt moves the clock and fails unless the daemon stays: then it looks once more. That
-// look may still be under way.
+// wantRunningAt moves the clock and fails if the daemon stops. The last check of the daemon may
+// still be under way.
 func (c *idleClock) wantRunningAt(at time.Time) {
 	c.t.Helper()
 	c.setTime(at)
@@ -87,7 +87,7 @@ func (c *idleClock) wantEndAt(at time.Time) {
 	}
 }
 
-// isRunning reports whether the daemon has looked twice and goes on.
+// isRunning reports whether the daemon continues after two checks of its clock.
 func (c *idleClock) isRunning() bool {
 	for range 2 {
 		if !c.triggerCheck() {
@@ -197,7 +197,7 @@ func TestReaderName_OneConnection(t *testing.T) {
 	_ = two.Close()
 	ask(r.dial(), "bot#2", 2)
 	_ = one.Close()
-	ask(r.dial(), "bot", 1) // at once, or when the end is known
+	ask(r.dial(), "bot", 1) // at once, or when the daemon has noticed the end of the connection
 }
 
 func TestControl_StopDuringDrain(t *testing.T) {
@@ -223,7 +223,7 @@ func TestWriteLock_Unused(t *testing.T) {
 	r := startDaemon(t, nil)
 	agent, user := r.dial(), r.dial()
 	r.newSession(agent)
-	for range 1000 { // each stands for the one before it
+	for range 1000 { // each lock replaces the previous one
 		if err := user.TakeWriteLock(t.Context(), "main", "ada", false); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,6 @@
 //go:build !race
 
-// The race detector needs a minute for these megabytes, and one goroutine makes them.
+// The race detector would need a minute for this test, which uses only one goroutine.
 
 package daemon
 

@@ -79,7 +79,7 @@ func startOnce[R any](ctx context.Context, d *Daemon, r *rpcserver.Request, t re
 			return effect, forget, ctx.Err()
 		}
 		q.cancel(rpcserver.ErrCancelled)
-		<-q.done // ended by its context; the caller interrupts what it has started
+		<-q.done // the call has ended with its context; the caller interrupts the turn that it started
 	}
 	if q.err != nil {
 		return effect, forget, q.err

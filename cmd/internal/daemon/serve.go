@@ -25,10 +25,10 @@ const (
 	// maxCommands bounds the control commands in the queue of the owner.
 	maxCommands = 16
 
-	// addressCheckInterval is the pause between two checks whether clients can still find the
-	// daemon. They run where the system does not report removed files, and while the address is
-	// lost. One check stats two files, which takes microseconds. A longer pause would leave a
-	// daemon without its socket unreachable for longer.
+	// addressCheckInterval is the pause between two checks whether clients can still find the daemon.
+	// The checks run where the system does not report removed files, and while the address is lost.
+	// One check stats two files, which takes microseconds. A longer pause would leave a daemon without
+	// its socket unreachable for longer.
 	addressCheckInterval = 2 * time.Second
 )
 

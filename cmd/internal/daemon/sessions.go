@@ -20,11 +20,11 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// An openSession is a session of the supervisor, with what the daemon adds: readers, the write lock
-// and the idle timer.
+// An openSession is a session of the supervisor with the additions of the daemon: readers, the
+// write lock and the idle timer.
 type openSession struct {
 	name, language string
-	packages       []string      // as its creator asked for
+	packages       []string      // the packages that its creator requested
 	idleTimeout    time.Duration // 0 means without limit
 	session        *supervisor.Session
 	progress       *progressReporter // nil if no client asked for progress of its preparation
@@ -99,8 +99,8 @@ func (o *openSession) reserveReader(ctx context.Context, name string, c *clientS
 	}
 }
 
-// hasReader reports whether a connected client has a reader name of the session. An agent that has
-// one may continue its work after a long time.
+// hasReader reports whether a connected client has a reader name of the session. An agent with a
+// reader name may continue its work after a long time.
 func (o *openSession) hasReader() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -112,7 +112,8 @@ func (o *openSession) hasReader() bool {
 	return false
 }
 
-// readerNameOf returns the name that a client got when it asked for name before, or "".
+// readerNameOf returns the reader name that a client got for an earlier request for name. It
+// returns "" without such a request.
 func (o *openSession) readerNameOf(c *clientState, name string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -220,8 +221,7 @@ func (d *Daemon) createSession(ctx, call context.Context, r *rpcserver.Request, 
 	return nil, ctx.Err()
 }
 
-// checkCreateParams returns an error if no session can be created with these params. The language
-// is set.
+// checkCreateParams returns an error if no session can be created with these params. The language must be set.
 func (d *Daemon) checkCreateParams(p client.CreateParams) error {
 	if p.Name != "" && !session.IsValidName(p.Name) {
 		return rpcserver.InvalidParams("name %q: use up to 64 letters, digits, dots, underscores and hyphens", p.Name)
@@ -263,7 +263,7 @@ func (d *Daemon) findSpec(p client.CreateParams) (workers.Spec, error) {
 	return spec, err
 }
 
-// closeAbandoned closes a session whose name no client has: the daemon chose the name, and the
+// closeAbandoned closes a session whose name no client knows: the daemon chose the name, and the
 // caller is gone.
 func (d *Daemon) closeAbandoned(e *openSession, p client.CreateParams) {
 	if p.Name == "" {
@@ -286,8 +286,8 @@ func (d *Daemon) checkAdmission() error {
 }
 
 // reserveName returns a free name for a new session, and reserves it until releaseName. It waits
-// while another session of that name is being opened, so that a client told that the name exists
-// can use that session.
+// while another session of that name is being opened, so that a client whose request is refused can
+// use that session at once.
 func (d *Daemon) reserveName(p client.CreateParams) (string, error) {
 	for _, e := range d.sortedSessions() {
 		if e.session.PreparationError() != nil && (e.name == p.Name || time.Since(d.describeSession(e).StateSince) > failureRetention) {
@@ -552,8 +552,8 @@ func (s *subscription) sessionName() string {
 	return s.entry.name
 }
 
-// awaitPrepared waits while a session is being prepared. If the preparation failed, the first
-// client that is told makes the name of the session free.
+// awaitPrepared waits while a session is being prepared. If the preparation failed, it returns the
+// failure, and closes the session, so that its name is free.
 func (d *Daemon) awaitPrepared(ctx context.Context, e *openSession) error {
 	return d.sessionError(e, e.session.WaitPrepared(ctx))
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// maxAhead is the most that may come of a stream that nobody reads: what the client holds, what
-// the daemon has queued by the time it is told, and what both ends have buffered.
+// maxAhead bounds how many bytes of an unread stream may arrive. It covers what the client stores,
+// what the daemon queues before the pause reaches it, and the buffers of both ends.
 const maxAhead = 12 << 20
 
 // A countingConn counts what is read from a connection.
@@ -27,7 +27,8 @@ func (cc *countingConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// dialCounting is another client of the daemon, and what has come to it.
+// dialCounting connects another client to the daemon. It also returns the connection, which counts
+// the received bytes.
 func (d *testDaemon) dialCounting() (*client.Client, *countingConn) {
 	d.t.Helper()
 	conn, err := client.Socket(d.socket).Dial(d.t.Context())
@@ -40,7 +41,7 @@ func (d *testDaemon) dialCounting() (*client.Client, *countingConn) {
 	return c, m
 }
 
-// waitUntilStill makes calls until nothing comes any more but their answers.
+// waitUntilStill makes calls until only their answers arrive.
 func (cc *countingConn) waitUntilStill(t *testing.T, c *client.Client) {
 	t.Helper()
 	for still, before := 0, int64(-1); still < 50; still++ {

@@ -38,8 +38,8 @@ func ensurePrivateDir(dir string) error {
 }
 
 // acquireLockFile takes the lock that a daemon holds while it serves a socket. A daemon empties the
-// file when it ends cleanly. So crashed, the process that the file names, is that of a daemon that
-// crashed; 0 if the file is empty.
+// file when it ends cleanly. So a process in the file is a daemon that crashed, which is returned
+// as crashed; 0 if the file is empty.
 func acquireLockFile(path string) (lock *os.File, crashed int, err error) {
 	lock, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {

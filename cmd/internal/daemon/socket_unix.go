@@ -57,8 +57,8 @@ type Listener struct {
 	closed      bool              // guarded by mu
 }
 
-// Listen creates the socket at path, or takes the one that systemd passes. It removes only dead
-// sockets, and never takes one at which a program listens. At a path of [daemonlock.SocketPaths] it
+// Listen creates the socket at path, or takes the socket that systemd passes. It removes only dead
+// sockets, and never a socket at which a program listens. At a path of [daemonlock.SocketPaths] it
 // is the only daemon of this user on this host. It uses another of these paths if path cannot be
 // used. ErrServed means that a live daemon of this user has the socket, and has proved it.
 func Listen(path string) (*Listener, error) {
@@ -104,7 +104,7 @@ func (l *Listener) acquireUserLock() error {
 	}
 	lock, err := daemonlock.AcquireLock(os.Getenv)
 	l.userLock = lock
-	if err := checkServedElsewhere(); err != nil { // it has started in the meantime
+	if err := checkServedElsewhere(); err != nil { // another daemon may have started in the meantime
 		return err
 	}
 	if other, ok := errors.AsType[*daemonlock.LockedError](err); ok && other.Proven {
@@ -113,7 +113,7 @@ func (l *Listener) acquireUserLock() error {
 	if err != nil {
 		l.warning = "a second daemon of this user may start: " + err.Error()
 	}
-	for _, other := range l.fallbackPaths { // a daemon that could not get the lock
+	for _, other := range l.fallbackPaths { // finds a daemon that could not get the lock
 		if daemonlock.IsServed(os.Getenv, other) {
 			return fmt.Errorf("%w: %s", ErrServed, other)
 		}
@@ -142,7 +142,7 @@ func (l *Listener) discardUnserved() error {
 // logind removes the directory at the logout, and cleanup programs do so, too. If the socket cannot
 // be created again, or another program listens at its path, the daemon of the user moves to another
 // path. Renew reports whether a file was missing. ErrServed means that another daemon of this user
-// serves there now, and has proved it. This error may pass, and so may the lack of a usable
+// serves there now, and has proved it. This error may be temporary, and so may the lack of a usable
 // directory.
 func (l *Listener) Renew() (renewed bool, err error) {
 	l.mu.Lock()
@@ -237,11 +237,11 @@ func (l *Listener) moveTo(path string) error {
 	return nil
 }
 
-// MoveOutOf moves the daemon of the user to another of its sockets if the current one is in one of
-// these directories, which a session is about to write. The session could replace the socket: no
-// client would accept the replacement, and none would find the daemon. A socket that the user named
-// stays. MoveOutOf returns the files of the daemon after the move. The caller calls ended when the
-// session no longer writes there.
+// MoveOutOf moves the daemon of the user to another of its sockets if the current socket is in one
+// of the given directories. A session is about to get write access to them. The session could
+// replace the socket: no client would accept the replacement, and none would find the daemon. A
+// socket that the user named stays. MoveOutOf returns the files of the daemon after the move. The
+// caller calls ended when the session no longer writes there.
 func (l *Listener) MoveOutOf(dirs []string) (keep []string, ended func()) {
 	l.mu.Lock()
 	l.sessionDirs = append(l.sessionDirs, dirs...)
@@ -307,7 +307,7 @@ func (l *Listener) renewFiles() (renewed bool, err error) {
 	}
 	socket, file, err := l.bindSocket()
 	if err == nil && !l.isLocked() {
-		// The directory may have been replaced, so that the lock file is that of another daemon.
+		// The directory may have been replaced, so that the lock file belongs to another daemon.
 		_ = socket.Close()
 		err = errors.New("the lock file of the socket was removed in the meantime; try again")
 	}
@@ -482,8 +482,9 @@ func (l *Listener) CrashedPID() int {
 	return l.crashedPID
 }
 
-// activatedListener returns the socket that a service manager passes: systemd.socket(5). We do not
-// remove it, and our child processes do not inherit it.
+// activatedListener returns the socket that a service manager passes: systemd.socket(5). It returns
+// nil without such a socket. The daemon does not remove this socket, and its child processes do not
+// inherit it.
 func activatedListener() (*Listener, error) {
 	pid, count := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {

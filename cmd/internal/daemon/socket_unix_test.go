@@ -153,7 +153,7 @@ func TestListen(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				path := filepath.Join(testexec.ShortDir(t), "new", "s")
-				l := newProvingListener(t, path) // which waits at the old socket
+				l := newProvingListener(t, path) // the listener waits at the old socket
 				if err := remove(path); err != nil {
 					t.Fatal(err)
 				}
@@ -231,7 +231,7 @@ func serveProofs(l net.Listener, path string) {
 	}()
 }
 
-// activationEnv makes the test binary a daemon that was handed a socket, or not.
+// activationEnv makes the test program run as a daemon that may have inherited a socket.
 const activationEnv = "DAEMON_TEST_ACTIVATION"
 
 func TestListen_SystemdSocket(t *testing.T) {
@@ -371,7 +371,7 @@ func TestListener(t *testing.T) {
 		t.Parallel()
 		path := filepath.Join(testexec.ShortDir(t), "here", "s")
 		l := newProvingListener(t, path)
-		for _, dir := range []string{testexec.ShortDir(t), filepath.Dir(filepath.Dir(path))} { // one with a socket of its own has no other
+		for _, dir := range []string{testexec.ShortDir(t), filepath.Dir(filepath.Dir(path))} { // a daemon at a socket that the user named cannot move
 			if keep, _ := l.MoveOutOf([]string{dir}); !slices.Equal(keep, []string{path, path + ".lock"}) || l.MoveReason() != "" {
 				t.Errorf("%s: it keeps %q", dir, keep)
 			}
@@ -399,12 +399,12 @@ func TestDaemon_SocketTakenOver(t *testing.T) {
 	if err := <-r.served; err != nil {
 		t.Errorf("it ended with %v", err)
 	}
-	r.served <- nil // for the rig
+	r.served <- nil // for the clean-up of the test
 }
 
 // An impostor listens where a daemon was, holds its lock, and answers as it likes.
 type impostor struct {
-	dir    string // to be put in the place of the daemon's
+	dir    string // replaces the directory of the daemon
 	answer func(net.Conn)
 }
 

@@ -192,7 +192,7 @@ func (d *Daemon) startSubscription(w *subscription, snapshot timeline.Seq) {
 			err = d.sendAllChanges(ctx, w)
 		}
 		if err == nil && ctx.Err() == nil {
-			d.removeSubscription(w) // before the client is told, after which it may subscribe again
+			d.removeSubscription(w) // before the notice, after which the client may subscribe again
 			_ = w.conn.Notify(client.MethodEnded, client.SubscriptionEnd{Subscription: w.id, Session: w.sessionName(), Reason: "the session was closed"})
 		}
 	})

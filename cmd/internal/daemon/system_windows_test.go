@@ -15,10 +15,10 @@ func newSocketName(t testing.TB) string {
 	return fmt.Sprintf(`\\.\pipe\turnstone-test-%d-%d`, os.Getpid(), socketNames.Add(1))
 }
 
-// floodBytes is what a watcher that does not read is flooded with: less than
-// elsewhere, because under Wine a pipe takes 4 MB a second.
+// floodBytes is the output for a subscriber that does not read. It is less than elsewhere, because
+// under Wine a pipe transfers 4 MB a second.
 const floodBytes = 16 << 20
 
-// openFiles has no count here: the handles of a process are also those of its threads,
-// which come and stay. The tests of supervisor/internal/launch count them.
+// openFiles returns 0: the handles of a process include those of its threads, whose number varies.
+// The tests of supervisor/internal/launch count handles.
 func openFiles() int { return 0 }

@@ -29,8 +29,8 @@ type WarmPoolOptions struct {
 	Code     string // runs in each, as a silent turn; "" means no code
 }
 
-// A warmPool keeps idle sessions of one language ready for clients. All of them have the same
-// start: at first that of WarmPoolOptions, later the one that clients asked for twice in a row.
+// A warmPool keeps idle sessions of one language ready for clients. All of them start in the same
+// way: at first as WarmPoolOptions say, later as two requests in a row have asked.
 type warmPool struct {
 	WarmPoolOptions
 	daemon *Daemon
@@ -96,7 +96,7 @@ func workDir(spec *workers.Spec) string {
 
 // takeSession returns a warm session that was started as spec says, or nil.
 func (p *warmPool) takeSession(spec *workers.Spec) *supervisor.Session {
-	defer p.checkAgain() // after the lock is released
+	defer p.checkAgain() // runs after the lock is released
 	stamp := p.daemon.startStamp(spec)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -219,7 +219,7 @@ func (p *warmPool) addSession(ctx context.Context, spec *workers.Spec) {
 		p.isFull = true
 	case err != nil && ctx.Err() == nil:
 		p.setFailureLocked(err)
-	case err == nil && p.spec != spec: // clients have asked for another start in the meantime
+	case err == nil && p.spec != spec: // clients have requested another kind of start in the meantime
 		p.daemon.wg.Go(func() { _ = s.Close(context.Background()) })
 	case err == nil:
 		p.ready = append(p.ready, warmSession{s, stamp})

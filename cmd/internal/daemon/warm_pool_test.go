@@ -106,7 +106,7 @@ func TestWarmPool(t *testing.T) {
 			if s.Dir != dir {
 				t.Errorf("%s works in %s", name, s.Dir)
 			}
-			if i == 1 { // those in this directory are kept from now on
+			if i == 1 { // from now on the pool keeps sessions in this directory
 				r.waitForPool(c, "it keeps others", func(w client.WarmPool) bool { return isFull(w) && w.Dir == dir })
 			}
 			if i == 2 && s.State.String() != "idle" {
@@ -214,8 +214,8 @@ func TestWarmPool(t *testing.T) {
 	})
 }
 
-// Warm is the time from session/create to an idle session: one that was ready, and one that
-// starts. The worker is the smallest there is, so a runtime's own start comes to the second.
+// This benchmark measures the time from session/create to an idle session, for a warm session and
+// for a new one. It uses the smallest worker: a real runtime adds its own start to the second time.
 func BenchmarkWarm(b *testing.B) {
 	for name, dir := range map[string]string{"ready": "", "started": b.TempDir()} {
 		b.Run(name, func(b *testing.B) {

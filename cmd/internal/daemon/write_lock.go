@@ -15,8 +15,8 @@ type writeLock struct {
 	entry  *openSession
 	client *clientState
 	author string
-	isLong bool   // held until it is released, and announced to the other clients
-	turn   uint64 // the turn of a lock that is not long
+	isLong bool   // the client keeps it until a release, and it is announced to the other clients
+	turn   uint64 // the only turn for which the lock is held, unless it is long
 }
 
 // A turnStarter is the client that started the last turn of a session.
@@ -74,8 +74,8 @@ func (d *Daemon) grantLocked(b *writeLock) {
 	b.client.writeLocks[b] = true
 }
 
-// startWithLock starts a turn for a client. If the client takes the write lock for this turn, the
-// lock is in force before any other client can answer an input request of the turn.
+// startWithLock starts a turn for a client. If the client takes the write lock for this turn, no
+// other client can answer an input request of the turn before the lock is in force.
 func (d *Daemon) startWithLock(ctx context.Context, e *openSession, c *clientState, lock bool, author string, start func() (uint64, error)) (uint64, error) {
 	select {
 	case e.startLock <- struct{}{}:
@@ -136,8 +136,9 @@ func (d *Daemon) handleTakeWriteLock(_ context.Context, r *rpcserver.Request, p 
 }
 
 // takeWriteLock gives the write lock of a session to a client, unless another client holds it. A
-// long lock starts at once, and so does one for an active turn of the client. Otherwise the lock is
-// for the next turn of the client. announce is the lock to announce to the other clients, or nil.
+// long lock starts at once, and so does a lock for an active turn of the client. Otherwise the lock
+// is for the next turn of the client. announce is the lock to announce to the other clients, or
+// nil.
 func (d *Daemon) takeWriteLock(e *openSession, c *clientState, p client.WriteLockParams) (announce *writeLock, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

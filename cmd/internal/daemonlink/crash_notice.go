@@ -10,8 +10,8 @@ import (
 )
 
 // CrashNoticeRewriter returns a function that rewrites events of a remote session for this machine.
-// The notice about a crash of the previous session names a file of the remote machine, and a command
-// that lacks the remote.
+// The notice about a crash of the previous session names a file of the remote machine. Its command
+// lacks the option that names the remote.
 func CrashNoticeRewriter(now session.Info, again string) func(timeline.Event) timeline.Event {
 	return func(e timeline.Event) timeline.Event {
 		if n, ok := e.Body.(timeline.Notice); ok && now.CrashedTranscript != "" && strings.Contains(n.Message, now.CrashedTranscript) {

@@ -18,7 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A DaemonCommand holds what all commands that talk to a daemon share.
+// A DaemonCommand holds the state that all commands of a daemon share.
 type DaemonCommand struct {
 	Flags *flag.FlagSet
 	DaemonTarget

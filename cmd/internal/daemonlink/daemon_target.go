@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// minJobTimeout is the least time to wait for a job that was just started: its daemon has to
-	// start, too.
+	// minJobTimeout is the minimum time to wait for a job that was just started, because its daemon
+	// must start, too.
 	minJobTimeout = 20 * time.Second
 
 	// jobStartTimeout bounds the command that starts a remote's job, and jobStatusTimeout the one
@@ -40,7 +40,7 @@ const (
 	// connecting again may require a password.
 	remoteSilenceTimeout = 5 * time.Minute
 
-	// maxCommandOutputBytes bounds how much output of either command is read.
+	// maxCommandOutputBytes bounds the output that is read of either of these two commands.
 	maxCommandOutputBytes = 2 << 10
 )
 
@@ -70,7 +70,8 @@ func (t *DaemonTarget) AddFlags(f *flag.FlagSet) {
 	f.StringVar(&t.Remote, "remote", "", remoteUsage)
 }
 
-// ResolveTarget adds the environment's choice to that of the flags, which must be parsed before.
+// ResolveTarget adds the environment's choice to the choice of the flags, which must be parsed
+// before. It returns a usage error if both --via and --remote are given.
 func (t *DaemonTarget) ResolveTarget() error {
 	if t.Via != "" && t.Remote != "" {
 		return cmdkit.UsageErrorf("use either --via or --remote, not both")
@@ -146,8 +147,8 @@ func (t *DaemonTarget) Dialer(ctx context.Context) (client.Dialer, error) {
 	return client.Socket(t.Socket), nil
 }
 
-// completeCommand adds to a transport command the settings that all of them share, and the terminal at
-// which the user may be asked.
+// completeCommand adds the settings that all transport commands share, and the terminal at which
+// the user may be asked.
 func (t *DaemonTarget) completeCommand(c *remote.CommandDialer) *remote.CommandDialer {
 	c.Prefix[0] = languages.ExpandHome(c.Prefix[0])
 	c.StartDaemon, c.KeepAlive = t.StartsDaemon, remoteSilenceTimeout
@@ -298,7 +299,8 @@ func (t *DaemonTarget) RemoteArg() string {
 	return " --via " + shellword.Quote(t.Via)
 }
 
-// DefaultRemote returns the remote of sessions whose names have none, or "" if it has no name.
+// DefaultRemote returns the remote of sessions whose names contain no remote. It returns "" if that
+// is this machine, or a remote without a name.
 func (t *DaemonTarget) DefaultRemote() string {
 	if t.IsRemote() {
 		return t.Remote

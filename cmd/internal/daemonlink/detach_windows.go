@@ -14,8 +14,8 @@ import (
 
 // startDetached starts this program again as a process that outlives this one. The new process has
 // a hidden console: keys and the end of this console do not reach it, and its children open no
-// windows. It leaves the job of this process; confined means that it may not, and ends with that
-// job. It inherits only the log.
+// windows. It leaves the job of this process; confined means that it cannot leave the job, and ends
+// with it. It inherits only the log.
 func startDetached(self string, args []string, log *os.File) (cmd *exec.Cmd, confined bool, err error) {
 	windir, err := windows.GetSystemWindowsDirectory()
 	if err != nil {

@@ -18,9 +18,9 @@ const (
 	maxImageSessions = 32
 )
 
-// SessionImageDir returns the local directory for the images of a remote session, and removes those
-// beyond the bounds. "" means that none is available. The directory depends only on the session and
-// its remote, so that a restarted client finds the images it knows.
+// SessionImageDir returns the local directory for the images of a remote session, and removes the
+// directories of older sessions beyond the bounds. "" means that none is available. The directory
+// depends only on the session and its remote, so that a restarted client finds the images it knows.
 func SessionImageDir(remote, session string) string {
 	state := cmdkit.StateDir()
 	if state == "" {

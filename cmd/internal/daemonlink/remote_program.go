@@ -14,8 +14,8 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 )
 
-// minPromptTimeout is the least time that the remote end gets to answer if the user at the terminal
-// may be asked something first.
+// minPromptTimeout is the minimum time for the remote end to answer if the user may first be asked
+// at the terminal, such as for a password.
 const minPromptTimeout = 2 * time.Minute
 
 // sendablePrograms finds the programs that can be sent to a remote: this one, and those for other
@@ -76,9 +76,9 @@ func (i RemoteInstall) InstallProgram(ctx context.Context) (install.InstalledPro
 	return installed, nil
 }
 
-// setInstaller lets a command install the program if it is missing at the remote. That happens if
-// the remote's settings allow it, if it was installed there before, or for a user at the terminal.
-// Others must not find our programs at a remote.
+// setInstaller lets a command install the program if it is missing at the remote. This happens if
+// the remote's settings allow it, if the program was installed there before, or if a user is at the
+// terminal. Otherwise nothing is copied to the remote.
 func (t *DaemonTarget) setInstaller(transport *remote.CommandDialer, p userconfig.Remote, key string, known userconfig.RemoteState) {
 	watched := transport.Terminal != nil && transport.Stderr != nil
 	d := RemoteInstall{Command: transport, RemoteKey: key, Terminal: transport.Terminal, Notes: os.Stderr}

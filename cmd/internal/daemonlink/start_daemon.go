@@ -19,18 +19,19 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// DaemonIdleTimeout is how long a daemon that a client started stays without use. An agent that
-// starts again the next morning finds its session.
+// DaemonIdleTimeout is how long an unused daemon runs that a client has started. An agent that
+// starts again the next morning still finds its session.
 const DaemonIdleTimeout = 24 * time.Hour
 
 // maxLastOutputBytes bounds how much of a failed daemon's last output is quoted.
 const maxLastOutputBytes = 4 << 10
 
-// startTimeout is how long a daemon may take from its start to its first answer. A busy machine
-// takes seconds. The wait ends early if the daemon exits.
+// startTimeout bounds the time from the start of a daemon to its first answer, which takes seconds
+// on a busy machine. The wait ends early if the daemon exits.
 const startTimeout = 30 * time.Second
 
-// EnsureDaemon starts a daemon that exits when it is not used, unless another caller was faster.
+// EnsureDaemon starts a daemon, unless one is running. The daemon exits after it was unused for
+// DaemonIdleTimeout.
 func EnsureDaemon(ctx context.Context, socket string, notes io.Writer) error {
 	_, err := StartDaemon(ctx, socket, DetachedLogPath(notes), []string{"--daemon-idle-timeout", DaemonIdleTimeout.String()}, notes)
 	if errors.Is(err, daemon.ErrServed) {
@@ -40,7 +41,8 @@ func EnsureDaemon(ctx context.Context, socket string, notes io.Writer) error {
 }
 
 // StartDaemon starts a daemon that outlives this process and the login. If it does not answer in
-// time, the error contains its output. log is a file, more are further arguments of repl serve.
+// time, the error contains its output. log is the path of its log, and more holds further arguments
+// of repl serve.
 func StartDaemon(ctx context.Context, socket, log string, more []string, notes io.Writer) (client.DaemonInfo, error) {
 	var none client.DaemonInfo
 	self, err := os.Executable()
@@ -64,7 +66,7 @@ func StartDaemon(ctx context.Context, socket, log string, more []string, notes i
 	go func() { ended <- cmd.Wait() }()
 	for limit := time.Now().Add(startTimeout); time.Now().Before(limit); {
 		i, err := fetchInfo(ctx, ActualSocket(cmd.Process.Pid, socket))
-		if err == nil && i.PID == cmd.Process.Pid { // otherwise our daemon is about to exit
+		if err == nil && i.PID == cmd.Process.Pid { // if another daemon answers, ours is about to exit
 			return i, nil
 		}
 		if session.KindOf(err) == session.KindProtocol {

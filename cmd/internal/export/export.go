@@ -98,7 +98,7 @@ func (c *turnCollector) addEvent(e timeline.Event) {
 // keepEvent stores an event of the turn, as long as there is room.
 func (c *turnCollector) keepEvent(e timeline.Event, size int64) {
 	if c.current == nil {
-		c.current = &exportedTurn{} // for output of a start
+		c.current = &exportedTurn{} // a turn for the output of a start
 	}
 	if c.current.eventBytes+size > maxTurnBytes {
 		c.current.droppedBytes += size

@@ -220,7 +220,7 @@ func (o *notebookOutput) fillData(d timeline.Display) {
 	o.Text = nil
 }
 
-// displayName is the text for a display without one.
+// displayName returns the text that stands for a display without text.
 func displayName(d timeline.Display) string {
 	title := d.Title
 	if _, _, ok := d.ImageData(); title == "" && ok {
@@ -239,7 +239,8 @@ func isBitmap(mime string) bool {
 	return strings.HasPrefix(mime, "image/") && !strings.HasSuffix(mime, "+xml")
 }
 
-// orEmpty returns metadata, which every display in a notebook must have.
+// orEmpty returns the metadata of a display, or an empty object without any, because every display
+// in a notebook must have metadata.
 func orEmpty(meta json.RawMessage) json.RawMessage {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(meta, &object) != nil || object == nil {

@@ -26,7 +26,7 @@ type ClientConfig struct {
 	format          configFormat
 	servers         func(tree map[string]any) []string // the keys of the table of servers
 	settings        func(ServerSpec) []configSetting
-	ownCommands     func(*configChange) []clientCommand // its own configuration command, where that works better
+	ownCommands     func(*configChange) []clientCommand // its own configuration command, if that works better than editing the file
 	rewritesFile    bool                                // it often rewrites its file itself
 	approvalSetting string                              // the setting that lets tools run without asking; "" if it has none
 	reloadHint      string                              // how to make it read the file again
@@ -274,7 +274,7 @@ type envPassthrough struct {
 // PassesEnv reports whether the client can be told which variables the server gets.
 func (c ClientConfig) PassesEnv() bool { return c.envPassthrough != nil }
 
-// variableNames returns the variables that an entry passes on, beyond those of all entries.
+// variableNames returns the variables that an entry passes on in addition to the variables of all entries.
 func (p *envPassthrough) variableNames(has any, all []configSetting) (names []string) {
 	switch has := has.(type) {
 	case []any:
@@ -298,8 +298,8 @@ func (p *envPassthrough) variableNames(has any, all []configSetting) (names []st
 	return names
 }
 
-// settingsWith returns the settings of a server. Its variables extend the ones that all servers
-// get and those already in the entry.
+// settingsWith returns the settings of a server. Its variables are added to the variables that all
+// servers get and to those in the entry.
 func (c ClientConfig) settingsWith(s ServerSpec, entry map[string]any) []configSetting {
 	list := c.settings(s)
 	if c.envPassthrough == nil || c.envPassthrough.valueForm != "" || len(s.Env) == 0 {
@@ -338,8 +338,8 @@ func (c ClientConfig) envSettings(s ServerSpec, entry map[string]any) (list []co
 	return list
 }
 
-// openCodeServers returns the table of servers. Version 2 has them in their own table below mcp,
-// and still reads the form of version 1. A file keeps its form.
+// openCodeServers returns the keys of the table of servers. OpenCode 2 has a separate table below
+// mcp, but still reads the form of version 1. A file keeps its form.
 func openCodeServers(tree map[string]any) []string {
 	v, _ := lookupKeys(tree, []string{"mcp", "servers"})
 	if servers, ok := v.(map[string]any); ok && servers["type"] == nil && servers["enabled"] == nil && servers["command"] == nil {
@@ -348,8 +348,8 @@ func openCodeServers(tree map[string]any) []string {
 	return []string{"mcp"}
 }
 
-// FindInstalled returns the evidence that the client is installed, or "". looked lists the paths
-// that it checked.
+// FindInstalled returns the evidence that the client is installed, or "". checked lists the
+// programs and paths that it looked for.
 func (c ClientConfig) FindInstalled(p ConfigDirs) (by string, checked []string) {
 	for _, name := range c.programs {
 		checked = append(checked, name)
@@ -376,7 +376,7 @@ func (c ClientConfig) FindInstalled(p ConfigDirs) (by string, checked []string) 
 	return "", append(checked, file)
 }
 
-// An ServerEntry describes one entry in a client's file that starts this program or has its name.
+// A ServerEntry describes one entry in a client's file that starts this program or has its name.
 type ServerEntry struct {
 	Name        string
 	Command     string

@@ -64,8 +64,8 @@ func readFile(path string) (fileSnapshot, error) {
 var errChanged = errors.New("another program is changing it; try again")
 
 // replaceFile replaces the file that was read by text, atomically. A change by another program in
-// the microseconds between the last check and the rename would be lost, because no rename is
-// conditional on the contents. Another repl install waits.
+// the microseconds between the last check and the rename is lost, because no rename depends on the
+// contents. Another repl install waits for this one.
 func (s fileSnapshot) replaceFile(text []byte) error {
 	if s.exists && s.info.Mode()&0o200 == 0 {
 		return fmt.Errorf("%s is read-only and was not changed; another program may manage it", s.target)
@@ -123,7 +123,7 @@ func (s fileSnapshot) backUp(path string) error {
 }
 
 // writeFile writes a file atomically, with the mode, owner and permissions of like, if that exists.
-// check may fail just before the file appears.
+// check is called just before the file replaces the old one, and may prevent that with an error.
 func writeFile(path string, text []byte, like fileSnapshot, check func() error) error {
 	f, err := atomicfile.Create(path, 0o600)
 	if err != nil {

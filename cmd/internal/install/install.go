@@ -83,7 +83,8 @@ type configChange struct {
 	newText    []byte // the new contents
 	removeFile bool   // the file must be removed
 
-	// A backup of the file from before our entry is made, and removed when it is restored.
+	// keepBackup leaves the present backup as it was, instead of replacing it by a copy of the current
+	// file. dropBackup removes the backup once its content is restored.
 	keepBackup, dropBackup bool
 }
 
@@ -216,8 +217,8 @@ func (ch *configChange) planUninstall() (err error) {
 	return err
 }
 
-// fileBefore returns the file from before our entry: the backup, or no file. It is found if adding
-// the entry to it gives the present file.
+// fileBefore returns the file without our entry: the backup, or no file. found is true if adding
+// the entry to it produces the current file.
 func (ch *configChange) fileBefore() (before fileSnapshot, found bool) {
 	before, err := readFile(backupPath(ch.file))
 	if err != nil {
@@ -309,7 +310,7 @@ func (c clientCommand) runCommand(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, c[0], c[1:]...)
-	command.WaitDelay = time.Second // for children that hold our pipe open
+	command.WaitDelay = time.Second // children may hold our pipe open
 	out, err := command.CombinedOutput()
 	switch {
 	case ctx.Err() != nil:
@@ -337,7 +338,7 @@ func planClaudeCommands(ch *configChange) []clientCommand {
 	case Added:
 		return []clientCommand{add(inlineTable(ch.client.settings(ch.server)))}
 	}
-	merged := make(map[string]any) // with the user's own settings
+	merged := make(map[string]any) // includes the user's own settings
 	for k, v := range ch.entry {
 		merged[k] = v
 	}

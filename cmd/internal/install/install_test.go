@@ -182,7 +182,7 @@ func TestInstallEnv(t *testing.T) {
 					t.Errorf("got %s\nwant %s", got, want)
 				}
 				wantOutcome(t, Unchanged, c.Install, p, s)
-				wantOutcome(t, Unchanged, c.Install, p, testServer) // it names no variables, and removes none
+				wantOutcome(t, Unchanged, c.Install, p, testServer) // testServer names no variables, so the existing ones stay
 				wantOutcome(t, Removed, c.Uninstall, p, testServer)
 				if paths.Exists(r.File) {
 					t.Errorf("%s was left:\n%s", r.File, readTestFile(t, r.File))

@@ -180,8 +180,8 @@ func findMember(text []byte, object hujson.Value, name string) (*hujson.ObjectMe
 	return found, nil
 }
 
-// trailingSpace returns the length of the white space at the end of an extra, without the end of a
-// line comment.
+// trailingSpace returns the length of the white space at the end of extra, including the line end
+// after a line comment.
 func trailingSpace(extra []byte) int {
 	return len(extra) - len(bytes.TrimRight(extra, " \t\r\n"))
 }
@@ -205,7 +205,8 @@ func layoutOf(text []byte, root hujson.Value) jsonLayout {
 	return l
 }
 
-// indentOf returns the white space between the last line end and the following token.
+// indentOf returns the white space between the last line end and the following token. ok is false
+// without a line end.
 func indentOf(extra []byte) (indent string, ok bool) {
 	i := bytes.LastIndexByte(extra, '\n')
 	if i < 0 {
@@ -240,7 +241,7 @@ func (l jsonLayout) addMembers(text []byte, object hujson.Value, members []confi
 		separator, closing = ", ", ""
 	}
 	added := strings.Join(body, separator)
-	end := object.EndOffset - 1 // of the brace
+	end := object.EndOffset - 1 // the offset of the closing brace
 	space := end - trailingSpace(o.AfterExtra)
 	if len(o.Members) == 0 {
 		if inline {

@@ -9,8 +9,8 @@ import (
 // zedDir returns Zed's settings directory.
 func zedDir(p ConfigDirs) string { return filepath.Join(p.Config, "Zed") }
 
-// claudeDir returns Claude Desktop's settings directory. If it was installed as a package, as
-// offered since 2026, its directory is private instead of the default one.
+// claudeDir returns Claude Desktop's settings directory. If Claude Desktop was installed as a
+// package, as offered since 2026, this is a private directory of the package.
 func claudeDir(p ConfigDirs) string {
 	packages, _ := filepath.Glob(filepath.Join(p.dirFromEnv("LOCALAPPDATA", filepath.Join(p.Home, `AppData\Local`)), "Packages", "Claude_*"))
 	for i, dir := range packages {

@@ -21,7 +21,7 @@ const Package = "turnstone-repl"
 type Source struct {
 	Name    string   // "pip", "a Debian package"
 	Upgrade string   // the command, or the address, for a newer version
-	Runner  []string // the command that starts the program where its own file is temporary
+	Runner  []string // the command that starts the program if its own file is temporary
 }
 
 // Find returns the source of a program file. If the file is a symbolic link, its target counts.
@@ -93,8 +93,8 @@ func systemSource(exe string, parts []string) (Source, bool) {
 	return Source{}, false
 }
 
-// goSource recognises from the build information what go install built from a module, and what go
-// build built from a clone.
+// goSource recognises two kinds of programs by their build information: go install builds one from
+// a module, and go build builds one from a clone.
 func goSource(exe string, _ []string) (Source, bool) {
 	info, ok := debug.ReadBuildInfo()
 	switch {
@@ -111,7 +111,7 @@ func goSource(exe string, _ []string) (Source, bool) {
 // pseudoVersion matches the end of a version that the go command generates for an untagged commit.
 var pseudoVersion = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}$`)
 
-// isReleased reports whether a version is that of a tag.
+// isReleased reports whether a version is the name of a tag.
 func isReleased(version string) bool {
 	return strings.HasPrefix(version, "v") && !strings.Contains(version, "+dirty") && !pseudoVersion.MatchString(version)
 }

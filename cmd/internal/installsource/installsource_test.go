@@ -26,7 +26,7 @@ func TestFind(t *testing.T) {
 			{"p/node_modules/@turnstone-repl/linux-x64/bin/repl", "", "npm", "npm install turnstone-repl@latest", nil},
 			{"brew/Cellar/turnstone-repl/1.2.3/bin/repl", "", "Homebrew", "brew upgrade turnstone-repl", nil},
 			{"scoop/apps/turnstone-repl/current/repl.exe", "", "Scoop", "scoop update turnstone-repl", nil},
-			{"opt/repl", "", "go build", "git pull", nil}, // as this test is
+			{"opt/repl", "", "go build", "git pull", nil}, // the build information of this test
 		} {
 			dir := t.TempDir()
 			exe := filepath.Join(dir, filepath.FromSlash(test.exe))

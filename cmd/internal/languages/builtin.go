@@ -65,8 +65,8 @@ func builtinLanguages() []Language {
 	}}
 }
 
-// withInitFile adds a file to a spec. The runtime runs it at the start, and it runs the user's
-// --init file.
+// withInitFile adds a file to a spec. The runtime runs this file at its start, and the file runs
+// the user's --init file. An empty text adds no file.
 func withInitFile(s workers.Spec, name, text string) workers.Spec {
 	if text != "" && s.Files != nil {
 		s.Files = maps.Clone(s.Files)

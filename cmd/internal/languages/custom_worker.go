@@ -155,7 +155,8 @@ type UserWorker struct {
 	Command []string
 }
 
-// ToLanguage returns the language of the worker. Only NewSpec of it looks for the command.
+// ToLanguage returns the language of the worker. The command is not looked up before NewSpec of
+// that language is called.
 func (w UserWorker) ToLanguage() Language {
 	return newWorkerLanguage(w.Name, userconfig.CustomWorker{Command: w.Command}, "--worker")
 }

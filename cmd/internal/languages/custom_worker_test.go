@@ -57,7 +57,7 @@ extension = "tcl"
 			t.Errorf("got %+v", s)
 		}
 		if s := l.NewSpec("", "", RuntimeSettings{InitFile: "/file"}); s.Err == nil {
-			t.Error("--init was ignored in silence")
+			t.Error("--init was ignored without an error")
 		}
 		if _, err := l.Packages.Canonical([]string{"numpy"}); err == nil || !strings.Contains(err.Error(), "packages of Tcl cannot be installed here") {
 			t.Errorf("got %v", err)
@@ -113,7 +113,7 @@ func TestWorkerFlag(t *testing.T) {
 		}
 		var again WorkerFlag
 		if err := again.Set(w.FlagValues()[0]); err != nil || !slices.Equal(again[0].Command, want) {
-			t.Errorf("what a client's configuration gets is not what was typed: %q, %v", again, err)
+			t.Errorf("a client's configuration does not get the typed command: %q, %v", again, err)
 		}
 		for text, want := range map[string]string{
 			"":                         "missing command",
@@ -132,10 +132,10 @@ func TestWorkerFlag(t *testing.T) {
 	t.Run("refuses two workers for one session", func(t *testing.T) {
 		both := WorkerFlag{{"a", []string{"/a"}}, {"b", []string{"/b"}}}
 		if _, _, err := both.SingleWorker(""); err == nil {
-			t.Error("two workers were taken for one session")
+			t.Error("two workers were accepted for one session")
 		}
 		if _, _, err := both[:1].SingleWorker("r"); err == nil {
-			t.Error("--lang and --worker were taken together")
+			t.Error("--lang and --worker were accepted together")
 		}
 		if o, ok, err := both[:1].SingleWorker(""); err != nil || !ok || o.Name != "a" {
 			t.Errorf("got %v, %v, %v", o, ok, err)

@@ -1,5 +1,5 @@
-// Package languages defines the languages of the command: Python and R, the custom workers of the
-// user, and Jupyter kernels. For each it has the facts that no worker can report, such as how its
-// runtime is found. Other packages get a Language, or a Spec that a Language made. The package
-// starts no session, and no goroutines.
+// Package languages describes the languages of the command: Python, R, the user's custom workers,
+// and Jupyter kernels. A Language holds the facts that a worker cannot report, such as how its
+// runtime is found. Other packages use a Language, or a Spec that a Language has made. The package
+// starts no sessions and no goroutines.
 package languages

@@ -25,8 +25,8 @@ func Available() []Language {
 	return all
 }
 
-// Find finds a language by one of its names, in upper or lower case. "" is the first
-// language.
+// Find finds a language by one of its names, in upper or lower case. "" is the first language. An
+// unknown name is a usage error that suggests a similar name or lists the languages.
 func Find(name string) (Language, error) {
 	if kernel, ok := cutKernelPrefix(name); ok {
 		return findKernel(kernel)
@@ -45,15 +45,14 @@ func Find(name string) (Language, error) {
 	if fileErr != nil {
 		return Language{}, fileErr
 	}
-	long := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return len(n) < 3 }) // any word is close to a one-letter name
+	long := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return len(n) < 3 }) // a one-letter name is similar to any word
 	if n := cmdkit.NearestName(strings.ToLower(name), long); n != "" {
 		return Language{}, cmdkit.UsageErrorf("unknown language %q; did you mean %s?", name, n)
 	}
 	return Language{}, cmdkit.UsageErrorf("unknown language %q (have %s); add one with --worker or in %s; a Jupyter kernel is %sNAME", name, strings.Join(names, ", "), workersFile(), JupyterPrefix)
 }
 
-// OfSession returns the language of an existing session. This command may know nothing about
-// its worker.
+// OfSession returns the language of an existing session, even if this command has no settings for its worker.
 func OfSession(name string) Language {
 	l, err := Find(name)
 	if kernel, ok := cutKernelPrefix(name); ok && err != nil {
@@ -65,7 +64,7 @@ func OfSession(name string) Language {
 	return l
 }
 
-// OfFile returns the language whose scripts have names like this, or "".
+// OfFile returns the language whose scripts have the extension of this file, or "".
 func OfFile(path string) string {
 	extension := strings.TrimPrefix(filepath.Ext(path), ".")
 	for _, l := range Available() {
@@ -76,8 +75,8 @@ func OfFile(path string) string {
 	return ""
 }
 
-// Has reports whether a daemon currently has a language. It looks for a Jupyter kernel only
-// if one is asked for.
+// Has reports whether a daemon currently has a language. It looks for Jupyter kernels only if name
+// stands for one.
 func Has(name string) bool {
 	if kernel, ok := strings.CutPrefix(name, JupyterPrefix); ok {
 		return slices.ContainsFunc(InstalledKernels(), func(k kernelspec.KernelSpec) bool { return k.Name == kernel })

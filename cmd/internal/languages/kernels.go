@@ -87,14 +87,14 @@ func KernelSpec(kernel, dir string, more RuntimeSettings) workers.Spec {
 		return s
 	}
 	s.Path, s.Err = os.Executable()
-	// Any file creates the private directory, which holds the kernel's connection file and sockets.
+	// A spec with a file gets a private directory, which also holds the kernel's connection file and sockets.
 	s.Args = []string{KernelWorker, found.Dir, workers.FilesDir}
 	s.Files = map[string][]byte{"kernel": []byte(found.Dir + "\n")}
 	s.PathSource = "the kernelspec " + found.Dir
 	return s
 }
 
-// languageDefaults holds what a kernelspec does not say about a language.
+// languageDefaults holds the facts about a language that a kernelspec lacks.
 type languageDefaults struct {
 	extension, comment string
 	dialect            conformance.Dialect

@@ -17,18 +17,18 @@ import (
 // StandardInput in place of a file means that the program is read from standard input.
 const StandardInput = "-"
 
-// A Language holds what the command must know about a language and no worker can tell.
+// A Language holds the facts about a language that the command needs and that a worker cannot report.
 type Language struct {
 	Name         string
 	aliases      []string // other names that people use
-	Display      string   // as people write it: "Python"
+	Display      string   // the name as people write it: "Python"
 	Continuation string   // the prompt for further lines of an input
 	Syntax       *lineedit.Syntax
 
 	// NewSpec finds the runtime. executable and dir are the user's choices, or "".
 	NewSpec func(executable, dir string, more RuntimeSettings) workers.Spec
 
-	// FileInput returns an input that runs a file as a program of its own. path is absolute or
+	// FileInput returns an input that runs a file as a separate program. path is absolute or
 	// StandardInput; name is the path as given. It may change how the runtime starts.
 	FileInput func(s *workers.Spec, path, name string, args []string) (input string, err error)
 
@@ -40,8 +40,8 @@ type Language struct {
 	// or -m, or "" for a file. nil means that all code runs in a worker.
 	ProcessArgs func(option, text string, args []string) []string
 
-	// TranslateInput translates what people type at other prompts into code of the language; an
-	// error says what to type. nil changes nothing. Only a user's input is translated.
+	// TranslateInput translates commands of other prompts into code of the language. An error suggests
+	// other code. nil changes nothing. Only a user's input is translated.
 	TranslateInput func(code string) (string, error)
 
 	// QuitInput is an input that makes the runtime exit as at the end of a program.
@@ -55,7 +55,7 @@ type Language struct {
 	// Packages installs more packages.
 	Packages *pkginstall.Tool
 
-	// Dialect returns the code with which a worker is checked; a zero value checks less. It may
+	// Dialect returns the code that checks a worker; with a zero value there are fewer checks. It may
 	// read a file.
 	Dialect func() (conformance.Dialect, error)
 }

@@ -34,7 +34,7 @@ var (
 	shellPattern = regexp.MustCompile(`^(pip3?|uv|conda|mamba|git)\s+([a-z]+)\b`) // never Python, except before an operator
 )
 
-// shellJobScript runs a command as a shell runs a foreground job, in a process group of its own.
+// shellJobScript runs a command as a shell runs a foreground job, in a separate process group.
 // Ctrl-C goes to the command, and the prompt returns when the command has exited. An interrupt that
 // also reaches the worker is left to the command. Two cases are different: the shell has not
 // started yet, or the interrupt is forced.
@@ -53,8 +53,8 @@ finally:
     job.kill()
 `
 
-// translatePythonInput translates what people type at other Python prompts into Python. An error
-// names the plain equivalent instead. Other code is returned unchanged.
+// translatePythonInput translates commands of other Python prompts into Python. An error names the
+// plain equivalent instead. Other code is returned unchanged.
 func translatePythonInput(code string) (string, error) {
 	switch line := strings.TrimSpace(code); {
 	case line == "exit" || line == "quit":

@@ -106,8 +106,8 @@ func isZipFile(path string) bool {
 	return z.Close() == nil
 }
 
-// setArgvCode returns code that sets sys.argv, and sys.orig_argv, with which a program restarts
-// itself. In orig_argv, words replace the name.
+// setArgvCode returns code that sets sys.argv and sys.orig_argv. A program can restart itself with
+// the latter, in which words replace the name.
 func setArgvCode(name string, args []string, words ...string) string {
 	list := func(texts ...string) string {
 		quoted := make([]string, len(texts))

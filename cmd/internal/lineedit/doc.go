@@ -1,6 +1,6 @@
 // Package lineedit edits texts of several lines at a terminal, such as the inputs of a REPL. It
-// reads keys (package keys) and draws with a Painter. It does not open or read the terminal itself,
-// so its caller decides who uses it.
+// reads keys (package keys) and draws with a Painter. It opens no terminal and reads no file, so
+// its caller decides who has the terminal.
 //
 //	var e lineedit.Editor
 //	e.Begin(lineedit.Options{IsComplete: isComplete, Complete: complete}, history)
@@ -16,7 +16,7 @@
 // The keys are those of readline in its Emacs mode or its vi mode. An entry of the history is a
 // whole text, not a line.
 //
-// No type may be used by several goroutines at a time. A Frame never changes, so another goroutine
+// No value may be used by several goroutines at a time. A Frame never changes, so another goroutine
 // may draw it. The package starts no goroutines.
 //
 // # Width of characters

@@ -16,7 +16,7 @@ const (
 	OutcomeAccept                           // Text is complete
 	OutcomeInterrupt                        // Ctrl-C: Text is discarded
 	OutcomeEOF                              // Ctrl-D on an empty text
-	OutcomeClearScreen                      // the caller must clear the screen
+	OutcomeClearScreen                      // the caller must clear the screen, see Painter.Clear
 	OutcomeEditExternally                   // another program must edit Text, see SetText
 )
 
@@ -76,7 +76,7 @@ type Editor struct {
 
 	keyPrefix string        // pending prefix of a key sequence, such as "C-x "
 	ownIndent string        // the indentation that we gave the cursor's line, while it is untouched
-	burst     keys.KeyBurst // of this key
+	burst     keys.KeyBurst // the burst with which the current key arrived
 
 	lastWordIndex  int // how many texts ago insertLastWord found its word; 0 if the last command was another one
 	lastWordLength int // of that word
@@ -100,7 +100,7 @@ func (e *Editor) Begin(o Options, history *History) {
 	if e.commands == nil {
 		e.commands = emacsCommands()
 	}
-	e.vi.insert, e.vi.keys = true, []keys.Key{{Text: "i"}} // as if by that command
+	e.vi.insert, e.vi.keys = true, []keys.Key{{Text: "i"}} // as if the command i had started the insert mode
 }
 
 // Text returns the edited text.
@@ -172,7 +172,7 @@ func (e *Editor) Press(k keys.Key) KeyOutcome {
 	return out
 }
 
-// runCommand runs the command of a key and records what the next command depends on.
+// runCommand runs the command of a key and records the state that the next command depends on.
 func (e *Editor) runCommand(name, text string) KeyOutcome {
 	e.wasKill, e.wasYank = false, false
 	if name != "" && name != "Paste" && name != "Tab" {
@@ -244,7 +244,7 @@ func (e *Editor) insertTyped(text string) {
 	}
 	ours := e.ownIndent
 	before := string(e.text[lineBegin(e.text, e.cursor):e.cursor])
-	switch { // a program's lines are already indented, as are those of a user who types a second blank
+	switch { // lines of a program are already indented, and so is a line for which the user types a second blank
 	case ours != "" && e.burst.AfterLines && before == ours:
 		e.dropIndent()
 		ours = ""
@@ -349,8 +349,8 @@ func (e *Editor) newLine() KeyOutcome {
 	return OutcomeContinue
 }
 
-// addKill stores text for yank, unless it is secret. forward tells on which side of the last
-// command's kill it was.
+// addKill stores text for yank, unless it is secret. forward means that the text came after the
+// text that the last command killed.
 func (e *Editor) addKill(text string, forward bool) {
 	if text == "" || e.options.Secret {
 		return

@@ -59,10 +59,10 @@ type historyWalk struct {
 	draft  string // the typed text before the walk
 }
 
-// olderText shows the next older text that starts with what was typed.
+// olderText shows the next older text that starts with the typed text.
 func (e *Editor) olderText() KeyOutcome { return e.walkHistory(-1) }
 
-// newerText shows the next newer text, and finally what was typed.
+// newerText shows the next newer text, and finally the typed text.
 func (e *Editor) newerText() KeyOutcome { return e.walkHistory(1) }
 
 func (e *Editor) walkHistory(step int) KeyOutcome {

@@ -9,7 +9,7 @@ import (
 
 // A Painter draws frames on a terminal, each in place of the last. Between Begin and Finish or
 // Erase no other output may reach the terminal, and the cursor must not be moved. Write errors are
-// ignored, because a closed terminal ends the keys, too.
+// ignored, because a closed terminal also ends the input.
 type Painter struct {
 	Out  io.Writer
 	Size func() (cols, rows int) // of the terminal
@@ -125,7 +125,7 @@ func (p *Painter) Resized() {
 	rows = rows[:len(p.scrolled)+p.y+1]
 	rows[len(rows)-1].width = p.x
 	rows = rewrapRows(rows, cols)
-	room := height - 1 // for the rows above the cursor
+	room := height - 1 // the number of rows that fit above the cursor
 	if height >= p.height {
 		room -= all - len(rows) // a smaller screen loses the rows below it
 	}
@@ -149,8 +149,8 @@ type rowExtent struct {
 	wraps bool
 }
 
-// rewrapRows returns the rows into which the terminal wraps the given ones at another width. The
-// cursor is after the last row, and wraps to the next row where that is full.
+// rewrapRows returns the given rows as the terminal wraps them at another width. The cursor is
+// after the last row, and wraps to the next row if the last one is full.
 func rewrapRows(rows []rowExtent, cols int) []rowExtent {
 	var all []rowExtent
 	for i := 0; i < len(rows); {
@@ -210,7 +210,7 @@ func (p *Painter) updateRows(rows []screenRow, colour bool) {
 	}
 	at := screenRow{rows[i].start, rows[i].cells[:j], false}.endColumn()
 	p.moveCursor(i, min(at, p.cols-1))
-	if at >= p.cols { // after the last column: rewrite that cell to get there
+	if at >= p.cols { // after the last column: only rewriting the last cell moves the cursor there
 		for j > 0 && at >= p.cols {
 			j--
 			at -= rows[i].cells[j].width

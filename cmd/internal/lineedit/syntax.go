@@ -210,8 +210,8 @@ func isHex(number []rune) bool {
 	return len(number) > 1 && number[0] == '0' && (number[1] == 'x' || number[1] == 'X')
 }
 
-// indentAfter returns the indentation of the line after text. It continues the tabs and blanks of
-// the line before, because Python rejects a block that mixes them.
+// indentAfter returns the indentation of the line after text, or "" if the language has none. It
+// continues the tabs and blanks of the line before, because Python rejects a block that mixes them.
 func (s *Syntax) indentAfter(text []rune) string {
 	if s == nil || s.IndentWidth == 0 {
 		return ""
@@ -252,8 +252,8 @@ const maxContinued = 100
 
 // continued returns the start of the logical line that the line at begin continues. A line
 // continues another one if it ends a bracket or string opened there, or if the line above ends in a
-// backslash. open lists the brackets that are open at the end of text, and quoted its strings over
-// several lines.
+// backslash. open lists the brackets that are open at the end of text, and quoted lists the strings
+// that span several lines.
 func (s *Syntax) continued(text []rune, begin int, open []int, quoted [][2]int) int {
 	for range maxContinued {
 		i := slices.IndexFunc(quoted, func(q [2]int) bool { return q[0] < begin && begin < q[1] })
@@ -276,7 +276,7 @@ func (s *Syntax) continued(text []rune, begin int, open []int, quoted [][2]int) 
 	return begin
 }
 
-// step returns what one step adds to an indentation.
+// step returns the text that one step adds to an indentation.
 func (s *Syntax) step(indent string) string {
 	if strings.HasSuffix(indent, "\t") {
 		return "\t"

@@ -61,7 +61,7 @@ func (v *viState) isPending() bool {
 	return v.count > 0 || v.operator != 0 || v.object != 0 || v.charCommand != 0
 }
 
-// commandKey returns the first key that is not part of a count.
+// commandKey returns the first key that is not part of a count, or "".
 func (v *viState) commandKey() string {
 	for _, k := range v.keys {
 		if k.Name != "" || k.Text < "0" || k.Text > "9" {
@@ -420,8 +420,8 @@ func (e *Editor) viOperate(r rune) {
 	e.viApply(from, end, false)
 }
 
-// viOnLines runs the operator on whole lines. These are count lines from the cursor's on, as with
-// dd, or the lines up to the target of a motion.
+// viOnLines runs the operator on whole lines. These are count lines from the cursor's line on, as
+// with dd, or the lines up to the target of a motion.
 func (e *Editor) viOnLines(r rune, count int) {
 	from, to := e.cursor, e.cursor
 	switch r {
@@ -477,7 +477,7 @@ func (e *Editor) viRemove(from, to int, lines bool) {
 	}
 }
 
-// viPut inserts what was removed or yanked last.
+// viPut inserts the text that was removed or yanked last.
 func (e *Editor) viPut(after bool, count int) {
 	v := e.vi
 	text := strings.Repeat(v.register, count)

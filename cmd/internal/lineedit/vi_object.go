@@ -55,8 +55,8 @@ func (e *Editor) viBrackets(pair [2]rune) (from, to int, ok bool) {
 	return from, to + 1, ok
 }
 
-// viPartner searches from a position for the bracket that closes what is open there. A bracket
-// under the cursor that opens another pair does not count.
+// viPartner searches from a position for the bracket that closes the pair around that position. A
+// bracket under the cursor that opens another pair does not count.
 func (e *Editor) viPartner(at, step int, opens, closes rune) (int, bool) {
 	for i, depth := at, 0; i >= 0 && i < len(e.text); i += step {
 		switch {

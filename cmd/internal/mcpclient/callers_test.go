@@ -13,9 +13,8 @@ import (
 func TestCallers(t *testing.T) {
 	t.Parallel()
 
-	// A caller does not see what others have done to a server. The servers of a caller that has
-	// gone end.
-	t.Run("each one has its own connections", func(t *testing.T) {
+	// A caller does not see changes that others have made to a server. When a caller is gone, its servers end.
+	t.Run("each caller has its own connections", func(t *testing.T) {
 		t.Parallel()
 		s := newRudeSet(t, Options{Allow: []string{"*", "moody.wipe"}, CallerOf: func(name string) string {
 			caller, _, _ := strings.Cut(name, "-")

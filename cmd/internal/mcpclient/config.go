@@ -35,8 +35,8 @@ type ServerConfig struct {
 	Headers map[string]string
 }
 
-// ClientNames are the sources for LoadServers that stand for the servers a user approved in that
-// client.
+// ClientNames are sources for LoadServers. Each stands for the servers that the user approved in
+// the client of that name.
 func ClientNames() []string { return []string{"claude", "codex", "vscode", "cursor"} }
 
 // LoadServers returns the servers in a file or in a client's configuration, and a line for each

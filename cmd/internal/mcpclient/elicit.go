@@ -31,7 +31,7 @@ func (s *toolServer) handleElicitation(ctx context.Context, r *mcp.ElicitRequest
 }
 
 // askingCall returns the call for which the server asks, or nil. Before version 2026-07-28,
-// requests do not name their call; then it is the newest open one.
+// requests do not name their call; then askingCall returns the newest open call.
 func (s *toolServer) askingCall(ctx context.Context) *openCall {
 	if caller := supervisor.CallerOf(ctx); caller.Session != nil {
 		return &openCall{Caller: caller, ctx: ctx}
@@ -69,7 +69,7 @@ func (s *toolServer) askToVisit(ctx context.Context, caller supervisor.Caller, r
 	var wanted struct {
 		Elicitations []*mcp.ElicitParams `json:"elicitations"`
 	}
-	_ = json.Unmarshal(refusal.Data, &wanted) // without URLs, the message must do
+	_ = json.Unmarshal(refusal.Data, &wanted) // without URLs, only the message is shown
 	for _, one := range wanted.Elicitations {
 		if one == nil || one.URL == "" {
 			continue

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A CheckResult says whether a server starts, and which tools it has.
+// A CheckResult reports whether a server starts, and describes its tools.
 type CheckResult struct {
 	Name   string
 	Err    error  // why it did not start, with its last output

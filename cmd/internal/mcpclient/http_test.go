@@ -162,7 +162,7 @@ func TestHTTPServer(t *testing.T) {
 				before := s.servers[0].callCount
 				s.servers[0].mu.Unlock()
 				turn = submitCode(t, r, "web.hang()")
-				for calls := before; calls == before; { // until the call is open
+				for calls := before; calls == before; { // waits until the call is open
 					s.servers[0].mu.Lock()
 					calls = s.servers[0].callCount
 					s.servers[0].mu.Unlock()

@@ -82,7 +82,7 @@ func runOddServer(behavior string) {
 			r.writeResult(q.ID, `{"protocolVersion":"`+version+`","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"odd","version":"1"}}`)
 		case "tools/list":
 			if behavior == "closing" {
-				os.Stdin.Close() // before the answer; after it, a call might still be written
+				os.Stdin.Close() // closed before the answer, because a call may be written right after it
 			}
 			switch behavior {
 			case "hostile":

@@ -20,8 +20,8 @@ var birdForm = &mcp.ElicitParams{Mode: "form", Message: "Which \x1b[31mbird?", R
 		"eggs": {"type": "integer", "default": 3}
 	}}`)}
 
-// newPoliteServer returns a server that uses the SDK and asks for user input. An older one does
-// not support the protocol version in which a result contains the request.
+// newPoliteServer returns a server that uses the SDK and asks for user input. An older server does
+// not support the protocol version in which a result contains such requests.
 func newPoliteServer(older bool) *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "polite", Version: "1"}, nil)
 	if older {

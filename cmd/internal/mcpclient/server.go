@@ -69,7 +69,7 @@ type connection struct {
 	session *mcp.ClientSession
 	program *supervisor.RunningProgram // nil for a remote server
 	stdio   *stdioTransport            // nil for a remote server
-	ended   chan struct{}              // closed when the connection has ended
+	ended   chan struct{}              // closed after the end of the connection
 }
 
 // ensureConnected returns the connection. It starts the server if necessary.
@@ -263,8 +263,8 @@ func isSessionUnknown(response *http.Response) bool {
 }
 
 // markSessionUnknown reduces a response to a bare 404, for a server that has ended our session or
-// was restarted. Most servers send an error in the body. The SDK would take it for the answer to
-// the call, and keep the session forever. The call was not executed.
+// was restarted. Most servers send an error in the body. The SDK would treat that error as the
+// answer to the call, and keep the session. The server has not executed the call.
 func markSessionUnknown(r *http.Request, response *http.Response) {
 	_ = response.Body.Close()
 	response.StatusCode, response.Body, response.ContentLength = http.StatusNotFound, http.NoBody, 0

@@ -46,7 +46,7 @@ type ServerSet struct {
 	starts   sync.WaitGroup
 
 	mu          sync.Mutex
-	sessions    map[*supervisor.Session]bool // that have used a server
+	sessions    map[*supervisor.Session]bool // the sessions that have used a server
 	callers     map[string]*ServerSet        // by the key of the caller
 	closingSets sync.WaitGroup               // sets of callers that have gone
 }
@@ -265,7 +265,8 @@ func (s *toolServer) hasNoTools() bool {
 // maxShownOmitted bounds the skipped tools that a message names.
 const maxShownOmitted = 5
 
-// omittedText names the skipped tools, for the end of a message.
+// omittedText names up to maxShownOmitted skipped tools, for the end of a message. It returns "" if
+// no tool was skipped.
 func (s *toolServer) omittedText() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -139,7 +139,7 @@ func TestTools(t *testing.T) {
 		r := newSessionWith(t, s)
 		wantOutput(t, r, "from turnstone.tools import slow", "")
 		turn := submitCode(t, r, "slow.hang('')")
-		for open := 0; open == 0; { // until the call is open
+		for open := 0; open == 0; { // waits until the call is open
 			s.servers[0].mu.Lock()
 			open = len(s.servers[0].openCalls)
 			s.servers[0].mu.Unlock()

@@ -35,9 +35,9 @@ const elicitationMethod = "elicitation/create"
 const discoverMethod = "server/discover"
 
 // rawContentKey is the field in the _meta of a result that holds its structured content as the
-// server wrote it, because the SDK turns integers into floating-point numbers. schemaKey is the
-// field in the _meta of an elicitation that holds the form's schema, because the SDK loses the
-// order of its fields.
+// server wrote it. It is needed because the SDK turns integers into floating-point numbers.
+// schemaKey is the field in the _meta of an elicitation that holds the form's schema, because the
+// SDK loses the order of its fields.
 const rawContentKey, schemaKey = "turnstone.structured", "turnstone.schema"
 
 // stdioTransport carries MCP messages over the pipes of a process. It tolerates lines that are
@@ -52,8 +52,8 @@ type stdioTransport struct {
 	writeMu sync.Mutex
 
 	mu               sync.Mutex
-	discoverID       jsonrpc.ID // of server/discover, until it is answered
-	lateDiscoverID   jsonrpc.ID // of server/discover, after its timeout
+	discoverID       jsonrpc.ID // the id of server/discover, until it is answered
+	lateDiscoverID   jsonrpc.ID // the id of server/discover, after its timeout
 	discoverCameLate bool       // the answer came after the timeout
 	isStalled        bool       // the server did not read a message in time
 	firstJunk        string     // the first line that was not a message
@@ -374,7 +374,7 @@ func withRawField(result json.RawMessage, field, key string) json.RawMessage {
 	if err != nil {
 		return result
 	}
-	if meta == nil { // it was null
+	if meta == nil { // _meta was null
 		meta = map[string]json.RawMessage{}
 	}
 	meta[key] = text

@@ -23,7 +23,7 @@ func Open(ctx context.Context, link string) (remove func(), err error) {
 	remove = func() {}
 	dir := cmdkit.StateDir()
 	if dir == "" {
-		return remove, errors.New("the file that leads it to the page needs a home directory")
+		return remove, errors.New("the private file with the link needs a home directory")
 	}
 	if err := securefile.MakeDir(dir); err != nil {
 		return remove, err

@@ -70,7 +70,7 @@ type Manager struct {
 	files  func(p UserDirs, o *Options) []UnitFile
 	start  func(p UserDirs, files []UnitFile) [][]string
 	stop   func(p UserDirs, files []UnitFile) [][]string
-	reload [][]string // after the files are gone
+	reload [][]string // the commands to run after the files are removed
 	Note   string     // a fact that users should know; may be ""
 }
 

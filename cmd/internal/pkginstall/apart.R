@@ -1,5 +1,5 @@
-# Reads the user's .Renviron and .Rprofile, without what leads into a directory that a session writes. R does not
-# read them at its start, because it would load its packages from the libraries that they name.
+# Reads the user's .Renviron and .Rprofile, but ignores settings that lead into a directory that a session writes. R
+# itself does not read these files at its start, because it would load packages from the libraries that they name.
 local({
   given <- function(name) {
     value <- Sys.getenv(name)
@@ -36,7 +36,7 @@ local({
     if (any(is_apart(set_libraries()))) stop("a library of this R is in a directory of the session", call. = FALSE)
   check()
 
-  # In the profile, functions that load or run other code do nothing, and :: knows R's own packages alone.
+  # In the profile, functions that load or run other code do nothing, and :: finds only R's own packages.
   around <- new.env(parent = baseenv())
   for (name in c("library", "require", "loadNamespace", "requireNamespace", "attachNamespace", "asNamespace", "getNamespace",
                  "source", "sys.source", "parse", "load", "attach", "dyn.load", "library.dynam", "system", "system2", "pipe",

@@ -1,4 +1,4 @@
-# Prints what compiled packages depend on, and which of the wanted ones are missing.
+# Prints the facts on which compiled packages depend, and the requested packages that are missing.
 local({
   say <- function(kind, text) cat("turnstone: ", kind, " ", text, "\n", sep = "")
   say("fact", paste("R", getRversion(), R.version$platform, R.home()))

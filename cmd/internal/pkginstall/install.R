@@ -1,4 +1,4 @@
-# Installs packages, and what they need and is not there, into a library.
+# Installs packages and their missing dependencies into a library.
 local({
   say <- function(kind, text) cat("turnstone: ", kind, " ", text, "\n", sep = "")
   args <- commandArgs(trailingOnly = TRUE)
@@ -19,7 +19,7 @@ local({
   all <- union(wanted, setdiff(unlist(needed), there))
   say("total", length(all))
   utils::install.packages(all, lib = lib, quiet = FALSE)
-  # A package that cannot be installed is a warning to install.packages.
+  # install.packages only warns about a package that cannot be installed.
   failed <- setdiff(wanted, list.files(lib))
   if (length(failed)) stop("not installed: ", paste(failed, collapse = ", "), call. = FALSE)
 })

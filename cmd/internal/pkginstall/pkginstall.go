@@ -34,14 +34,14 @@ const (
 	libDir, listFile = "lib", "made-of"
 )
 
-// A InstallProgress describes the progress of an installation. Done never shrinks; the tool chooses its
-// unit.
+// An InstallProgress describes the progress of an installation. Done never shrinks; the tool
+// chooses its unit.
 type InstallProgress struct {
 	Done, Total int64  // Total is 0 while it is unknown
 	Message     string // one printable line
 }
 
-// A InstallRequest names packages and the runtime for them.
+// An InstallRequest names packages and the runtime for them.
 type InstallRequest struct {
 	// Executable is the runtime, absolute.
 	Executable string
@@ -75,7 +75,7 @@ type Tool struct {
 	// probe examines the runtime.
 	probe func(ctx context.Context, r *InstallRequest, dir string) (runtimeProbe, error)
 
-	// install fills lib.
+	// install installs the packages of r into the directory lib, and reports its progress.
 	install func(ctx context.Context, r *InstallRequest, f runtimeProbe, lib string, report func(InstallProgress)) error
 
 	// path is the variable with the runtime's package directories.
@@ -91,8 +91,8 @@ func UnsupportedTool(language string) *Tool {
 
 // A runtimeProbe is the result of a tool's probe.
 type runtimeProbe struct {
-	// facts are the properties of a runtime on which its packages depend, so that another runtime
-	// never gets them.
+	// facts are the properties of a runtime on which its packages depend. A runtime with other facts
+	// gets other packages.
 	facts []string
 
 	missing   []string // the packages that the runtime lacks
@@ -143,8 +143,8 @@ func (t *Tool) Canonical(names []string) ([]string, error) {
 
 // Make makes the packages available and returns the changes of the runtime's environment: "K=V", as
 // in workers.Spec. If they were installed before, it only checks that and reports nothing. report
-// is called by this goroutine and one other, never by both at once. The error is an *Error, or that
-// of ctx.
+// may be called by another goroutine, but by one goroutine at a time. The error is an *Error, or
+// that of ctx.
 func (t *Tool) Make(ctx context.Context, r InstallRequest, report func(InstallProgress)) (env []string, err error) {
 	if r.Env == nil {
 		r.Env = os.Environ()

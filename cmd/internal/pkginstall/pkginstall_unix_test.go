@@ -337,7 +337,7 @@ func checkNoForeignCode(t *testing.T, l testLanguage) {
 				if got := l.runCommand(t, append(env, "PATH="+path)); got != "42" {
 					t.Errorf("got %q", got)
 				}
-				_ = os.Remove(p.ran) // which ran as in a session
+				_ = os.Remove(p.ran) // the program above may run the project's code, as a session would
 			}
 		})
 	}

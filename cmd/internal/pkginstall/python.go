@@ -129,7 +129,7 @@ func installPython(ctx context.Context, r *InstallRequest, f runtimeProbe, lib s
 	python := r.Executable
 	var env []string
 	if len(r.SessionDirs) > 0 {
-		env = []string{"PYTHONPATH=", "PYTHONHOME="} // the user's modules may lead further
+		env = []string{"PYTHONPATH=", "PYTHONHOME="} // modules in these directories may import code of a session
 	}
 	if needsPip || len(r.SessionDirs) > 0 {
 		own := filepath.Join(filepath.Dir(lib), "own")

@@ -106,7 +106,7 @@ func printableLine(line string) string {
 		switch {
 		case r == 0x1b:
 			escape = true
-		case escape: // until the letter that ends it
+		case escape: // the sequence continues until a letter ends it
 			escape = r == '[' || r >= '0' && r <= '?'
 		case r == '\t':
 			b.WriteByte(' ')

@@ -15,8 +15,8 @@ func setProcessGroup(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// whyUntrusted says why another user could have put files into a directory. "" means that only the
-// user can.
+// whyUntrusted returns why another user may have put files into a directory. "" means that only the
+// user can do so.
 func whyUntrusted(info fs.FileInfo) string {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {

@@ -84,7 +84,8 @@ func isClientGone(err error) bool {
 		errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// handleMalformed handles a line that is not a message: it is a control line, or gets an error.
+// handleMalformed handles a line that is not a message: a control line gets its answer, any other
+// line an error.
 func (c *Conn) handleMalformed(line []byte, p *jsonrpc2.Problem) {
 	var control struct {
 		Type json.RawMessage `json:"type"`

@@ -18,7 +18,7 @@ func (r *Request) Decode(p any) error {
 	if params[0] != '{' {
 		return InvalidParams("params must be an object")
 	}
-	if bytes.Contains(params, []byte(`"_meta"`)) { // belongs to the call, and not to its method
+	if bytes.Contains(params, []byte(`"_meta"`)) { // describes the call, and is not a parameter of the method
 		var fields map[string]json.RawMessage
 		if err := json.Unmarshal(params, &fields); err != nil {
 			return InvalidParams("%s: %v", r.Method, err)
@@ -37,8 +37,9 @@ func (r *Request) Decode(p any) error {
 	return nil
 }
 
-// checkKeys rejects two mistakes that encoding/json accepts: a field name in other letter case, and
-// a repeated field, of which the last would count. params is an object, and p points to a struct.
+// checkKeys rejects two mistakes that encoding/json accepts: a field name in another letter case,
+// and a repeated field, whose last value would count. params is an object, and p points to a
+// struct.
 func checkKeys(params []byte, p any) error {
 	if reflect.TypeOf(p).Elem().Kind() != reflect.Struct {
 		return nil

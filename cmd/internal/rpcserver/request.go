@@ -13,7 +13,7 @@ type Request struct {
 	Method string
 	Params json.RawMessage // an object or an array; nil without params
 	Conn   *Conn
-	First  bool // it is the first request of its connection
+	First  bool // this is the first request of its connection
 
 	id     json.RawMessage
 	token  json.RawMessage // the progress token; nil if the caller wants no progress
@@ -22,12 +22,12 @@ type Request struct {
 
 	afterAnswer []func() // only for the goroutine of the handler
 
-	committed bool // guarded by Conn.mu; a cancel comes too late
+	committed bool // guarded by Conn.mu; the call can no longer be cancelled
 
 	mu         sync.Mutex
 	answered   bool      // guarded by mu
 	reported   float64   // guarded by mu; the last progress
-	reportedAt time.Time // guarded by mu; the time of that
+	reportedAt time.Time // guarded by mu; when it was reported
 }
 
 // Commit makes later cancels of the request ineffective, and reports whether one came before. A

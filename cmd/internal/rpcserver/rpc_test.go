@@ -26,7 +26,7 @@ type testClient struct {
 	done  chan error
 }
 
-// newTestClient serves one client over what clients of this system come over.
+// newTestClient serves one client over the transport of this system: a Unix socket or a named pipe.
 func newTestClient(t testing.TB, s *Server) *testClient {
 	t.Helper()
 	conn, served := newConnPair(t)
@@ -112,7 +112,7 @@ func TestMessages(t *testing.T) {
 
 	t.Run("skips a line over the limit", func(t *testing.T) {
 		p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
-		go func() { // it is longer than what a socket holds
+		go func() { // the line is larger than the buffer of a socket
 			_, _ = io.WriteString(p.conn, `{"jsonrpc":"2.0","id":1,"method":"echo","params":["`+strings.Repeat("x", jsonrpc2.MaxRequestBytes)+"\"]}\n")
 			_, _ = io.WriteString(p.conn, `{"jsonrpc":"2.0","id":2,"method":"echo"}`+"\n")
 		}()
@@ -358,7 +358,7 @@ func TestServer(t *testing.T) {
 		}
 	})
 
-	// Sixty-four streams wait for room at once, and each has more to say than there is.
+	// Sixty-four streams wait for room at the same time. Each has more to send than there is room for.
 	t.Run("lets streams that wait for room send one by one", func(t *testing.T) {
 		text := strings.Repeat("x", 3<<20)
 		const streams = 64
@@ -430,8 +430,8 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// With any input, a reader finds its lines, a server answers the next line, and a client's
-// call ends.
+// FuzzLines_OfEitherSide checks three claims for any input: a reader finds its lines, a server
+// answers the next line, and a client's call ends.
 func FuzzLines_OfEitherSide(f *testing.F) {
 	for _, text := range []string{
 		`{`, `[]`, `{"type":[]}`, "\xff", "\n\r\n", strings.Repeat("x", 300) + "\n7",
@@ -458,13 +458,13 @@ func FuzzLines_OfEitherSide(f *testing.F) {
 			_, _ = io.WriteString(theirs, text+"\n"+`{"jsonrpc":"2.0","id":1,"result":{}}`+"\n")
 			_ = theirs.Close()
 		}()
-		_, _ = c.Call(t.Context(), "any", nil) // the text may be its answer, or the end
+		_, _ = c.Call(t.Context(), "any", nil) // the text may be an answer to the call, or end the connection
 		<-read
 		_ = c.FinishWriting()
 	})
 }
 
-// wantReaderLines compares a reader of short lines with what they are.
+// wantReaderLines compares the lines of a reader with those of the text. Long lines must be errors.
 func wantReaderLines(t *testing.T, text string) {
 	const most = 100
 	r := jsonrpc2.NewReader(strings.NewReader(text), most)
@@ -483,7 +483,7 @@ func wantReaderLines(t *testing.T, text string) {
 	}
 }
 
-// newBlockingHandler returns a handler that says that it runs, and returns when it is cancelled.
+// newBlockingHandler returns a handler that signals its start, and returns when its call is cancelled.
 func newBlockingHandler(running chan<- struct{}) Handler {
 	return func(ctx context.Context, _ *Request) (any, error) {
 		running <- struct{}{}

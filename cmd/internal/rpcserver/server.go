@@ -33,7 +33,7 @@ type Server struct {
 	// returns is called after the last line, possibly while calls still run. nil means no call.
 	OnConnect func(c *Conn) (over func())
 
-	// Logger receives what no caller is told; nil logs nothing.
+	// Logger receives the messages that are not sent to callers; nil logs nothing.
 	Logger *slog.Logger
 
 	// StallTimeout is how long a client may block a write before its connection is dropped; 0 means

@@ -37,8 +37,8 @@ type Remote struct {
 	// {repl} and {socket}.
 	Start string `toml:"start"`
 
-	// Diagnose is a local command that says what became of the remote when it cannot be reached. It
-	// may contain {job}.
+	// Diagnose is a local command that explains why the remote cannot be reached. It may contain
+	// {job}.
 	Diagnose string `toml:"diagnose"`
 
 	// Prefix, StartWords and DiagnoseWords are the words of Command, Start and Diagnose, and Timeout
@@ -60,7 +60,7 @@ func RemotesFile(getenv func(string) string) string {
 	return configPath(getenv, "remotes.toml")
 }
 
-// remoteName matches words that mean the same to every shell, and that a session's name can follow.
+// remoteName matches words that every shell leaves unchanged, and that can precede the name of a session.
 var remoteName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
 
 // IsRemoteName reports whether a remote may have that name.
@@ -89,7 +89,8 @@ func ReadRemotes(path string) (map[string]Remote, error) {
 	return file.Remotes, nil
 }
 
-// suggestSetting suggests the known setting closest to an unknown one.
+// suggestSetting suggests the known setting closest to an unknown one, or lists all settings if
+// none is close. It returns "" if err is not about an unknown setting.
 func suggestSetting(err error) string {
 	missing, ok := errors.AsType[*toml.StrictMissingError](err)
 	if !ok {
@@ -176,7 +177,7 @@ func (r *Remote) parseJob(name string) error {
 // NeedsJob reports whether the remote is reached through a job.
 func (r *Remote) NeedsJob() bool { return strings.Contains(r.Command, JobPlaceholder) }
 
-// misplacedPlaceholder returns a placeholder that this command may not contain.
+// misplacedPlaceholder returns a placeholder in the words of a command that is not among the known ones, or "".
 func misplacedPlaceholder(words, known []string) string {
 	for _, mark := range []string{JobPlaceholder, programPlaceholder, socketPlaceholder} {
 		if !slices.Contains(known, mark) && strings.Contains(strings.Join(words, " "), mark) {

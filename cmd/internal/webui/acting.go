@@ -68,8 +68,8 @@ func answerRequest(ctx context.Context, on *client.Session, a actionRequest) (an
 	return map[string]uint64{"turn": turn}, err
 }
 
-// decidePermission carries out a decision about the permission that the user has seen. If the session
-// is asking for another one by now, nothing is decided.
+// decidePermission carries out a decision about the permission that the user has seen. If the
+// session now asks for another permission, nothing is decided.
 func decidePermission(ctx context.Context, on *client.Session, a actionRequest) (any, error) {
 	choices := map[string]console.PermissionChoice{"here": console.AllowHere, "always": console.AllowAlways, "wider": console.AllowWider, "refuse": console.Refuse}
 	choice, ok := choices[a.Choice]

@@ -89,7 +89,7 @@ func downloadName(seq, kind string) string {
 }
 
 // serveFrame serves HTML or SVG of a result as a separate document for a frame. Its policy lets it
-// load nothing. Scripts run only if the user asked for it for this result.
+// load nothing. Scripts run only if the user allows them for this result.
 func (s *Server) serveFrame(w http.ResponseWriter, r *http.Request) {
 	kind, data, err := s.requestedResult(r)
 	if err == nil && kind != "text/html" && kind != "image/svg+xml" {
@@ -127,7 +127,7 @@ var connectingTags = regexp.MustCompile(`(?i)<(link|iframe)`)
 func disconnectHTML(html []byte) []byte {
 	return connectingTags.ReplaceAllFunc(html, func(tag []byte) []byte {
 		if len(tag) == len("<link") {
-			return []byte("<meta") // also an element without content
+			return []byte("<meta") // meta is an element without content, like link
 		}
 		return []byte("<x-iframe")
 	})
@@ -171,6 +171,6 @@ func (s *Server) serveExport(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Disposition", `attachment; filename="`+name+"."+format+`"`)
 	if err := s.options.Export(r.Context(), w, name, format); err != nil {
 		s.log.Warn("download aborted", "session", name, "error", err)
-		panic(http.ErrAbortHandler) // so that the browser does not take a part for the whole file
+		panic(http.ErrAbortHandler) // breaks the connection, so that the browser does not treat a part as the whole file
 	}
 }

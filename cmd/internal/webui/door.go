@@ -40,7 +40,7 @@ func (s *Server) guardRequests(next http.Handler) http.Handler {
 		h.Set("Permissions-Policy", "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Frame-Options", "SAMEORIGIN") // older browsers; frame-ancestors says it exactly
+		h.Set("X-Frame-Options", "SAMEORIGIN") // for older browsers; the policy's frame-ancestors is more exact
 		switch {
 		case r.Host != s.hostPort:
 			s.rejectRequest(w, r, http.StatusMisdirectedRequest, "wrong_host", "this page has another host name: open the link that repl view printed")
@@ -55,8 +55,8 @@ func (s *Server) guardRequests(next http.Handler) http.Handler {
 	})
 }
 
-// isLogin reports whether a request opens the login page. It may come from any site, since a login
-// link may be anywhere, and that page has no data.
+// isLogin reports whether a request opens the login page. The request may come from any site,
+// because a login link may be anywhere, and the login page has no data.
 func isLogin(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.URL.Path == "/in" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }

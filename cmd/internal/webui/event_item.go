@@ -51,9 +51,9 @@ type displayPart struct {
 	TooLarge bool   `json:"too_large,omitempty"` // too many pixels to show
 	Frame    string `json:"frame,omitempty"`     // the address of a document for a frame
 	Rows     int    `json:"rows,omitempty"`      // estimated rows of the tables in it
-	Scripts  bool   `json:"scripts,omitempty"`   // it has scripts, or frames
-	Themed   bool   `json:"themed,omitempty"`    // it sets no colours
-	Text     string `json:"text,omitempty"`      // for what is shown as text
+	Scripts  bool   `json:"scripts,omitempty"`   // the document has scripts or frames
+	Themed   bool   `json:"themed,omitempty"`    // the document takes the colours of the web UI
+	Text     string `json:"text,omitempty"`      // the text of a part that is shown as text
 }
 
 // newEventItem returns an event with the addresses of its results in place of their data.

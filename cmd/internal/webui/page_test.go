@@ -81,7 +81,7 @@ func (s *testServer) login() (cookie, token string) {
 	_, secret, _ := strings.Cut(s.server.NewLoginLink(""), "#")
 	status, answer, text := s.sendRequest("POST", "/in", `{"link":"`+secret+`"}`, "Content-Type", "application/json", "Origin", "http://"+s.host, "Sec-Fetch-Site", "same-origin")
 	if status != http.StatusOK {
-		s.t.Fatalf("a link logs no browser in: %d %s", status, text)
+		s.t.Fatalf("a link does not log a browser in: %d %s", status, text)
 	}
 	cookie, _, _ = strings.Cut(answer.Get("Set-Cookie"), ";")
 	_, token, _ = strings.Cut(text, `"token":"`)
@@ -103,7 +103,7 @@ func TestServer(t *testing.T) {
 			change []string
 			want   int
 		}{
-			{"no faulty header", nil, http.StatusServiceUnavailable}, // the call got as far as the missing daemon
+			{"no faulty header", nil, http.StatusServiceUnavailable}, // the call was accepted, and failed at the missing daemon
 			{"its own origin", []string{"Origin", "http://" + d.host, "Sec-Fetch-Site", "same-origin"}, http.StatusServiceUnavailable},
 			{"rebinding", []string{"Host", "evil.example"}, http.StatusMisdirectedRequest},
 			{"the address as a host", []string{"Host", d.address}, http.StatusMisdirectedRequest},

@@ -24,7 +24,7 @@ const (
 	pollInterval   = 2 * time.Second
 	reconnectDelay = 500 * time.Millisecond
 
-	// tickInterval is the time after which a stream without changes sends a sign of life.
+	// tickInterval is the time after which a stream without changes repeats its last line, as a keep-alive.
 	tickInterval = 15 * time.Second
 )
 
@@ -68,9 +68,9 @@ func (s *Server) serveSessions(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{"sessions": all, "now": time.Now()})
 }
 
-// serveTicks streams the states of all sessions, whenever one has changed. Browsers read the events that
-// they show by cursor, so a sleeping tab costs one line. The daemon is asked only for sessions
-// that have changed.
+// serveTicks streams the states of all sessions, whenever one has changed. Browsers read the events
+// that they show by cursor, so a sleeping tab needs only one line for all events that it missed.
+// The daemon is asked only for sessions that have changed.
 func (s *Server) serveTicks(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	rc := http.NewResponseController(w)
@@ -107,7 +107,7 @@ func (s *Server) serveTicks(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A listSnapshot holds the sessions as one stream last saw them, and the names of those to read again.
+// A listSnapshot holds the sessions as one stream last saw them, and the names of the sessions to read again.
 type listSnapshot struct {
 	wake     chan struct{} // has one element while pending is not empty
 	sessions []session.Info
@@ -198,12 +198,12 @@ func (s *Server) nextTick(ctx context.Context, seen *listSnapshot) (string, erro
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case err != nil:
-		seen.sessions = nil // so that all are read next
+		seen.sessions = nil // the next tick reads all sessions again
 		said["error"] = err.Error()
 	default:
 		all := slices.Clone(seen.sessions)
 		for i := range all {
-			all[i].TurnElapsed = 0 // it changes all the time: browsers count from Since
+			all[i].TurnElapsed = 0 // changes all the time, so browsers compute it from Since
 			all[i].MemoryBytes = all[i].MemoryBytes >> 20 << 20
 		}
 		said["sessions"] = all

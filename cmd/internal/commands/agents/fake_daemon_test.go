@@ -76,7 +76,7 @@ func (d *testDaemon) onlySession(c *client.Client) session.Info {
 	return all[0]
 }
 
-// waitUntil waits until a fact holds.
+// waitUntil waits until holds returns true.
 func (d *testDaemon) waitUntil(what string, holds func() bool) {
 	d.t.Helper()
 	wait.Until(d.t, what, holds)

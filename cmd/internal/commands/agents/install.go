@@ -46,7 +46,7 @@ func NewInstallCommand(f *flag.FlagSet) cmdkit.Action {
 		}
 		i.server.Command, i.server.Args = start[0], slices.Concat(start[1:], i.server.Args)
 		if i.options.Project { // the file is shared with other machines, which have other paths
-			name := strings.TrimSuffix(filepath.Base(i.server.Command), ".exe") // and maybe another system
+			name := strings.TrimSuffix(filepath.Base(i.server.Command), ".exe") // and may have another system
 			if path, err := exec.LookPath(name); err == nil && path == i.server.Command {
 				i.server.Command = name
 			}

@@ -45,7 +45,7 @@ func setDefaultPath() {
 	}
 }
 
-// minImageSize is the smallest size at which a model can read anything in an image.
+// minImageSize is the smallest size at which a model can recognize anything in an image, in pixels a side.
 const minImageSize = 64
 
 // mcpFlags holds the flags of repl mcp.
@@ -137,7 +137,7 @@ func (m *mcpFlags) resolveFlags() (err error) {
 }
 
 // specFinders returns a function for each offered language that finds the runtime for a directory.
-// Sessions get the packages, whose names are canonical.
+// The runtimes get the packages, which are given by canonical names.
 func (m *mcpFlags) specFinders(offered []languages.Language, packages []string) (map[string]func(dir string) workers.Spec, error) {
 	c := &m.runtime
 	specs := make(map[string]func(dir string) workers.Spec)
@@ -184,7 +184,7 @@ func (m *mcpFlags) run(s cmdkit.Streams, specs map[string]func(dir string) worke
 	}
 	ctx, readerGone := context.WithCancelCause(ctx)
 	defer readerGone(nil)
-	if out, ok := s.Out.(*os.File); ok && m.web.address == "" { // the client whose calls are still running is gone
+	if out, ok := s.Out.(*os.File); ok && m.web.address == "" { // ends the running calls of a client that is gone
 		cmdkit.OnReaderGone(out, func() { readerGone(&cmdkit.SignalError{Number: int(syscall.SIGPIPE)}) })
 	}
 	options := &mcpserver.Options{

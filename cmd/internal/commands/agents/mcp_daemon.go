@@ -29,8 +29,8 @@ import (
 )
 
 const (
-	// remoteReconnectTimeout is how long a request about a session waits for an unreachable remote.
-	// Running code is waited for as long as the call allows.
+	// remoteReconnectTimeout is how long a request about a session waits for an unreachable remote. A
+	// call that waits for running code uses its own timeout instead.
 	remoteReconnectTimeout = 10 * time.Second
 )
 
@@ -61,7 +61,7 @@ func (d *daemonFlags) AddFlags(f *flag.FlagSet) {
 	})
 	d.DaemonTarget.AddFlags(f)
 	f.Var(&d.remotes, "remotes", remotesUsage)
-	f.StringVar(&d.sessionPrefix, "name", "", "`NAME` how names of sessions in the daemon begin; default the client and the directory")
+	f.StringVar(&d.sessionPrefix, "name", "", "`NAME` the prefix of the names of sessions in the daemon; default the client and the directory")
 }
 
 // resolveDaemon rejects flags that contradict each other.

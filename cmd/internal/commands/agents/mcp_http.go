@@ -28,7 +28,7 @@ type httpFlags struct {
 func (hf *httpFlags) AddFlags(f *flag.FlagSet) {
 	f.StringVar(&hf.address, "http", "", "`ADDRESS:PORT` serve any number of clients over HTTP instead; they need the token of --token-file")
 	f.StringVar(&hf.tokenFile, "token-file", "", "`FILE` the file of the token, created if missing")
-	f.Var(&hf.hosts, "http-host", "`NAME` another name by which clients call this host; it also permits an ADDRESS on the network")
+	f.Var(&hf.hosts, "http-host", "`NAME` another name by which clients call this host; required if ADDRESS is on the network")
 	f.DurationVar(&hf.idleTimeout, "session-idle-timeout", mcptransport.DefaultIdleTimeout, "`DURATION` end HTTP sessions after this time without use; at least "+text.DurationWords(mcpserver.MinIdleTimeout))
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // remotesUsage describes --remotes.
-const remotesUsage = "`REMOTES` the agent may also have sessions at these remotes, with names like gpu/main: names in remotes.toml, separated by commas, or all. Other sessions are in the local daemon, which is started if needed, or where --remote or --via lead"
+const remotesUsage = "`REMOTES` the agent may also have sessions at these remotes, with names like gpu/main; give names of remotes.toml, separated by commas, or all. Other sessions are in the local daemon, which is started if needed, or in the daemon of --remote or --via"
 
 // AllRemotes is the value of --remotes for every remote in the file.
 const AllRemotes = "all"

@@ -59,7 +59,7 @@ func TestLoadToken(t *testing.T) {
 	})
 }
 
-// writeTokenFile makes a file that is the user's alone, in a directory that is.
+// writeTokenFile writes a private file in a private directory.
 func writeTokenFile(t *testing.T, text string) (path string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "private")

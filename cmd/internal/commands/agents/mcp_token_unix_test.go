@@ -28,7 +28,7 @@ func TestLoadTokenPrivacy(t *testing.T) {
 					t.Fatal(err)
 				}
 				if _, err := loadToken(path); err == nil || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "--token-file") {
-					t.Errorf("got %v, want an error with %q and what else there is", err, test.says)
+					t.Errorf("got %v, want an error with %q and --token-file", err, test.says)
 				}
 			})
 		}

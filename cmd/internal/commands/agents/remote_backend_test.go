@@ -241,9 +241,9 @@ func TestRemoteAgent(t *testing.T) {
 				t.Fatalf("got %q", text)
 			}
 			if i%2 == 0 {
-				w.CutAfter(rand.IntN(200), -1) // the answer
+				w.CutAfter(rand.IntN(200), -1) // cuts the answer to the input request
 			} else {
-				w.CutAfter(-1, rand.IntN(800)) // what comes of it
+				w.CutAfter(-1, rand.IntN(800)) // cuts the reply
 			}
 			if text := a.callRepl("ada"); !strings.HasPrefix(text, "ada\none\n") || !strings.Contains(text, `waiting for input: "b? "`) {
 				t.Fatalf("turn %d got %q", i, text)
@@ -308,8 +308,8 @@ func TestRemoteAgent(t *testing.T) {
 	})
 }
 
-// withoutMarkCalls removes the calls that only report a read cursor. One is sent if no other call takes
-// the cursor along within a second.
+// withoutMarkCalls removes the calls that only report a read cursor. Such a call is sent if no
+// other call carries the cursor within a second.
 func withoutMarkCalls(sent []string) (rest []string, mark bool) {
 	rest = slices.DeleteFunc(sent, func(line string) bool { return strings.Contains(line, client.MethodReadCursor) })
 	return rest, len(rest) < len(sent)

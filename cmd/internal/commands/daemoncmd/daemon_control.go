@@ -20,8 +20,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/daemonlock"
 )
 
-// stopTimeout bounds the wait for a daemon to stop. It closes all sessions at the same time, within
-// their grace period.
+// stopTimeout bounds the wait for a daemon to stop. The daemon closes all sessions at the same
+// time, within their grace period.
 const stopTimeout = 30 * time.Second
 
 // answerTimeout bounds the wait for the answer to a control command.

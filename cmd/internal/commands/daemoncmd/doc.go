@@ -1,4 +1,3 @@
 // Package daemoncmd has the commands that run and control a daemon: repl serve, repl service and
-// repl daemon. Package daemon does everything while a daemon serves. The package starts no
-// goroutines.
+// repl daemon. Package daemon implements the daemon. The package starts no goroutines.
 package daemoncmd

@@ -44,15 +44,15 @@ func NewServeCommand(f *flag.FlagSet) cmdkit.Action {
 	f.StringVar(&o.socket, "socket", client.DefaultSocket(os.Getenv), cmdkit.SocketUsage)
 	f.StringVar(&o.sessionDir, "session-dir", "", cmdkit.SessionDirUsage)
 	o.log.AddFlagsWithDefault(f, "default "+cmdflags.LogEnv+", or standard error and "+cmdflags.DaemonLogName+" in the user's state directory")
-	f.DurationVar(&o.idleExitTimeout, "daemon-idle-timeout", 0, "`DURATION` exit after this time without use; 0 is never")
-	f.DurationVar(&o.sessionIdleTimeout, "session-idle-timeout", 0, "`DURATION` close a session after this time without use; 0 is never")
+	f.DurationVar(&o.idleExitTimeout, "daemon-idle-timeout", 0, "`DURATION` exit after this time without use; 0 means never")
+	f.DurationVar(&o.sessionIdleTimeout, "session-idle-timeout", 0, "`DURATION` close a session after this time without use; 0 means never")
 	f.IntVar(&o.maxSessions, "max-sessions", supervisor.DefaultMaxSessions, fmt.Sprintf("`N` maximum number of sessions; at most %d", daemon.MaxSessions))
 	f.Var(&o.memory, "memory", "`SIZE` memory that all sessions may use together; default three quarters of the machine's")
 	f.IntVar(&o.processes, "processes", 0, "`N` processes that all sessions may have together, counting threads")
 	f.IntVar(&o.cpus, "cpus", 0, "`N` processors that all sessions share")
 	f.BoolVar(&o.quiet, "quiet", false, "log only warnings")
 	cmdkit.AddFlagGroups(f, &o.servers, &o.warm)
-	f.BoolVar(&o.detach, "detach", false, "run in the background, beyond the terminal and the login")
+	f.BoolVar(&o.detach, "detach", false, "run in the background, and outlive the terminal and the login")
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		if err := cmdkit.ParseFlags(f, args); err != nil {
 			return cmdkit.StatusUsage, err
@@ -100,20 +100,7 @@ func NewServeCommand(f *flag.FlagSet) cmdkit.Action {
 // serveDetached starts the daemon as a separate process, and returns once it serves.
 func serveDetached(ctx context.Context, s cmdkit.Streams, f *flag.FlagSet) (int, error) {
 	socket, log := f.Lookup("socket").Value.String(), f.Lookup("log").Value.String()
-	var more []string
-	var err error
-	f.Visit(func(one *flag.Flag) {
-		value := one.Value.String()
-		switch one.Name {
-		case "detach", "socket", "log":
-			return
-		case "session-dir", "warm-dir": // the daemon works in another directory
-			if value != "" && err == nil {
-				value, err = filepath.Abs(value)
-			}
-		}
-		more = append(more, "--"+one.Name+"="+value)
-	})
+	more, err := detachedArgs(f)
 	if err == nil {
 		socket, err = daemonlink.AbsoluteSocket(socket)
 	}
@@ -138,6 +125,29 @@ func serveDetached(ctx context.Context, s cmdkit.Streams, f *flag.FlagSet) (int,
 	}
 	fmt.Fprintf(s.Err, "repl: process %d serves at %s and outlives this terminal; its log is %s; stop it with repl daemon stop\n", i.PID, daemonlink.ActualSocket(i.PID, socket), log)
 	return cmdkit.StatusDone, nil
+}
+
+// detachedArgs returns the flags of the daemon's own command line. The daemon works in another
+// directory, so relative paths become absolute.
+func detachedArgs(f *flag.FlagSet) (args []string, err error) {
+	f.Visit(func(one *flag.Flag) {
+		values := []string{one.Value.String()}
+		if repeated, ok := one.Value.(cmdkit.RepeatedValue); ok {
+			values = repeated.Values()
+		}
+		switch one.Name {
+		case "detach", "socket", "log":
+			return
+		case "session-dir", "warm-dir":
+			if values[0] != "" && err == nil {
+				values[0], err = filepath.Abs(values[0])
+			}
+		}
+		for _, value := range values {
+			args = append(args, "--"+one.Name+"="+value)
+		}
+	})
+	return args, err
 }
 
 // isSocketTaken reports whether a daemon failed to start because its socket is in use.

@@ -19,14 +19,14 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/userdirs"
 )
 
-// ServiceIdleTimeout is how long a daemon that its clients start stays without use. It is long,
-// because the sessions end with it.
+// ServiceIdleTimeout is how long an unused daemon of a service manager runs. It is long, because
+// the sessions end with the daemon.
 const ServiceIdleTimeout = 24 * time.Hour
 
 // NewServiceCommand returns the command that lets a service manager start repl serve.
 func NewServiceCommand(f *flag.FlagSet) cmdkit.Action {
 	socket := f.String("socket", "", "`PATH` the daemon's socket, if not the default one")
-	idleExit := f.Duration("daemon-idle-timeout", ServiceIdleTimeout, "`DURATION` the daemon exits after this time without use; 0 is never")
+	idleExit := f.Duration("daemon-idle-timeout", ServiceIdleTimeout, "`DURATION` the daemon exits after this time without use; 0 means never")
 	dryRun := f.Bool("dry-run", false, "only print the steps")
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := cmdkit.ParseInterspersed(f, args)

@@ -18,17 +18,31 @@ import (
 
 // warmPoolFlags holds the user's choice of the sessions that a daemon keeps ready.
 type warmPoolFlags struct {
-	kinds     []daemon.WarmPoolOptions
+	kinds     warmKinds
 	code, dir string
 }
 
+// warmKinds is the value of --warm, which is given once for each kind of session.
+type warmKinds []daemon.WarmPoolOptions
+
+func (k *warmKinds) String() string { return strings.Join(k.Values(), " ") }
+
+// Values returns the kinds as they were given: python=4.
+func (k *warmKinds) Values() (values []string) {
+	for _, one := range *k {
+		values = append(values, fmt.Sprintf("%s=%d", one.Language, one.Count))
+	}
+	return values
+}
+
 func (w *warmPoolFlags) AddFlags(f *flag.FlagSet) {
-	f.Func("warm", "`KIND` keep sessions ready for clients that create one with the same settings, such as python=4; may be repeated", w.addKind)
+	f.Var(&w.kinds, "warm", "`KIND` keep sessions ready for clients that create one with the same settings, such as python=4; may be repeated")
 	f.StringVar(&w.code, "warm-code", "", "`CODE` run this in each ready session before a client gets it")
 	f.StringVar(&w.dir, "warm-dir", "", "`DIR` the directory of the first ready sessions; default the daemon's")
 }
 
-func (w *warmPoolFlags) addKind(text string) error {
+// Set adds a kind.
+func (k *warmKinds) Set(text string) error {
 	name, number, ok := strings.Cut(text, "=")
 	n, err := strconv.Atoi(number)
 	switch {
@@ -36,10 +50,10 @@ func (w *warmPoolFlags) addKind(text string) error {
 		return fmt.Errorf("%q: use LANGUAGE=N, such as python=4", text)
 	case !languages.Has(name):
 		return fmt.Errorf("unknown language %q", name)
-	case slices.ContainsFunc(w.kinds, func(k daemon.WarmPoolOptions) bool { return k.Language == name }):
+	case slices.ContainsFunc(*k, func(one daemon.WarmPoolOptions) bool { return one.Language == name }):
 		return fmt.Errorf("%s is given twice", name)
 	}
-	w.kinds = append(w.kinds, daemon.WarmPoolOptions{Language: name, Count: n})
+	*k = append(*k, daemon.WarmPoolOptions{Language: name, Count: n})
 	return nil
 }
 
@@ -75,8 +89,8 @@ func (w *warmPoolFlags) poolSpecs() []daemon.WarmPoolOptions {
 	return w.kinds
 }
 
-// startStamp describes the files that affect a start: the interpreter, the file that makes it a
-// virtual environment, and the saved grants.
+// startStamp describes the files that affect the start of a worker: the interpreter, its
+// pyvenv.cfg, and the saved grants.
 func startStamp(spec *workers.Spec) string {
 	var stamp strings.Builder
 	for _, path := range []string{spec.Path, filepath.Join(filepath.Dir(spec.Path), "..", "pyvenv.cfg"), string(cmdflags.UserConfigFile())} {

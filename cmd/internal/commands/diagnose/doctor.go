@@ -116,8 +116,8 @@ func examineServers(ctx context.Context, c *cmdflags.ToolServerFlags) (found []c
 	return found, nil
 }
 
-// hasFaults reports whether something that should work does not. A language that was not named may
-// be missing if another one works.
+// hasFaults reports whether a check failed. A language that was not named may be missing if another
+// one works.
 func (d *doctorReport) hasFaults(named bool) bool {
 	failed := func(p checkResult) bool { return !p.OK }
 	missing := 0
@@ -168,7 +168,8 @@ func (d *doctorReport) printReport(w io.Writer) error {
 	return err
 }
 
-// examineLogout checks whether programs outlive this user's last logout.
+// examineLogout checks whether programs outlive this user's last logout. It returns nil if that
+// cannot be determined.
 func examineLogout(ctx context.Context) *systemFeature {
 	on, known := osservice.LingerState(ctx, strconv.Itoa(os.Getuid()))
 	if !known {

@@ -13,9 +13,9 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A probePolicy says how doctor may test a runtime. The current directory may belong to a stranger.
-// Its .venv and .Rprofile run in a sandbox in which they write nothing, or not at all, unless the
-// user asks otherwise.
+// A probePolicy says how doctor may test a runtime. The current directory may come from somebody
+// else. So its .venv and .Rprofile run in a read-only sandbox, or do not run, unless the user
+// chooses otherwise.
 type probePolicy struct {
 	sandbox   *sandbox.Policy // nil without a sandbox, or if the user wants none
 	trusted   bool            // the user chose the sandbox
@@ -61,8 +61,9 @@ func (p probePolicy) serverArgs(dir string) []string {
 	return []string{"--dir", dir}
 }
 
-// serverEnv returns the environment of the server that is tested; nil means that of this process. Code of a stranger's directory must not write
-// what the user's file lets sessions write.
+// serverEnv returns the environment of the server that is tested; nil means that of this process.
+// Code of an untrusted directory must not get the rights that the user's sandbox.toml gives to
+// sessions.
 func (p probePolicy) serverEnv() []string {
 	if p.trusted || p.sandbox == nil {
 		return nil

@@ -128,7 +128,7 @@ func (r *runtimeCheck) probeSession(ctx context.Context, spec workers.Spec) {
 	for _, probe := range []struct {
 		name  string
 		try   func(context.Context) (string, error)
-		known bool // its code is known
+		known bool // the code for this check is known
 	}{
 		{"the runtime starts", func(ctx context.Context) (string, error) { return p.waitReady(ctx, started) }, true},
 		{"a turn ends when the code is done", p.measureTurns, r.dialect.Whole != ""},

@@ -15,13 +15,13 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/userdirs"
 )
 
-// examineSystem lists the means of this system to confine a session.
+// examineSystem lists the features of this system on which sandboxes and limits depend.
 func examineSystem(ctx context.Context) []systemFeature {
 	return []systemFeature{examineSandbox(ctx), examineCgroups(), examineLandlock(), examineUserNamespaces(ctx), examineSeccomp(), examineResourceLimits()}
 }
 
 // examineCgroups checks for a version 2 cgroup that this user may divide. Limits on memory,
-// processes and CPU for a whole process tree need one.
+// processes and CPU for a whole process tree need such a cgroup.
 func examineCgroups() systemFeature {
 	f := systemFeature{Name: "control groups"}
 	text, err := os.ReadFile("/proc/self/cgroup")
@@ -73,8 +73,8 @@ func examineLandlock() systemFeature {
 	return systemFeature{Name: "Landlock", Available: true, Detail: fmt.Sprintf("ABI %d", abi)}
 }
 
-// examineUserNamespaces tries to create one, because each system has its own settings that forbid
-// it.
+// examineUserNamespaces tries to create a user namespace, because each system has its own settings
+// that forbid it.
 func examineUserNamespaces(ctx context.Context) systemFeature {
 	f := systemFeature{Name: "user namespaces"}
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)

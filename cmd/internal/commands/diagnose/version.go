@@ -27,8 +27,7 @@ func NewVersionCommand(f *flag.FlagSet) cmdkit.Action {
 	}
 }
 
-// NewUpgradeCommand returns the command that tells how a newer version is installed. It installs nothing:
-// that is up to the user.
+// NewUpgradeCommand returns the command that prints how to install a newer version. It installs nothing itself.
 func NewUpgradeCommand(f *flag.FlagSet) cmdkit.Action {
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		if err := cmdkit.ParseFlags(f, args); err != nil {

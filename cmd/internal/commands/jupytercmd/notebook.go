@@ -37,7 +37,7 @@ const JupyterText = `For JupyterLab, VS Code, nbclient, papermill and others.
 
 install  create kernels for Jupyter: one for each language found here, or for
          --lang, or for the session that --session names. A notebook gets a
-         session of its own, which ends with it; that of --session stays.
+         new session, which ends with it. The session of --session stays.
 list     list the kernels that install has created
 remove   remove some of them
 kernel   run a kernel; Jupyter starts this`
@@ -392,8 +392,8 @@ func (j *jupyterFlags) createParams() (client.CreateParams, error) {
 }
 
 // notebookEnv returns the variables that a notebook's session takes over from the kernel's
-// environment. It leaves out what the session's terminal decides, what no session has, and what
-// JSON text cannot hold.
+// environment. It leaves out variables of the terminal, of systemd and with secrets, and variables
+// that are not UTF-8.
 func notebookEnv(environ []string) map[string]string {
 	excluded := append(cmdflags.ClientSecrets(), "TERM", "PAGER", "LISTEN_FDS", "LISTEN_PID")
 	env := make(map[string]string, len(environ))
@@ -419,7 +419,7 @@ func notebookSessionName(notebook, connection string) string {
 	return fmt.Sprintf("%s-%x", name[:min(len(name), 40)], sum[:4])
 }
 
-// jupyterLanguage returns what Jupyter must know about a language.
+// jupyterLanguage returns the facts about a language that Jupyter needs.
 func jupyterLanguage(name string) kernel.LanguageInfo {
 	l := languages.OfSession(name)
 	jupyter := cmp.Or(l.Export.JupyterName, name, "text")

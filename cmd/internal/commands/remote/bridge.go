@@ -34,7 +34,7 @@ func NewBridgeCommand(f *flag.FlagSet) cmdkit.Action {
 	socket := f.String("socket", "", cmdkit.SocketUsage)
 	start := f.String("start", startAuto, "`auto|never` start a daemon if none answers; it exits after "+text.DurationWords(daemonlink.DaemonIdleTimeout)+" without use")
 	login := f.Bool("login-env", false, "start the daemon with the environment of a login")
-	alive := f.Duration("silence-timeout", 0, "`DURATION` exit when nothing arrives for this long; 0 is never")
+	alive := f.Duration("silence-timeout", 0, "`DURATION` exit when nothing arrives for this long; 0 means never")
 	nonce := f.String("nonce", "", "`WORD` a random word for the greeting")
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		if err := cmdkit.ParseFlags(f, args); err != nil {

@@ -219,7 +219,7 @@ func describeRemoteEnd(g remote.Greeting) string {
 	return fmt.Sprintf("%s on %s, %s/%s", g.User, g.Host, g.OS, g.Arch)
 }
 
-// hintFor says what a user can do about a connection that fails.
+// hintFor returns what a user can do about a connection that fails, or "" if the cause is unknown.
 func hintFor(transport *remote.CommandDialer, err error, w *daemonlink.DaemonTarget) string {
 	ssh := len(transport.Prefix) > 1 && strings.HasPrefix(transport.Prefix[0], "ssh")
 	ended, ok := errors.AsType[*remote.CommandError](err)

@@ -50,8 +50,8 @@ func installRemote(s cmdkit.Streams, w *daemonlink.DaemonTarget, dir string) (in
 	return cmdkit.StatusDone, nil
 }
 
-// reportOtherVersion reports a daemon of another version. That daemon goes on: it may have sessions
-// of others.
+// reportOtherVersion reports a daemon of another version. That daemon continues to run, because it
+// may have sessions of other clients.
 func reportOtherVersion(ctx context.Context, notes io.Writer, transport *remote.CommandDialer, w *daemonlink.DaemonTarget) {
 	conn, err := transport.Dial(ctx)
 	if err != nil {

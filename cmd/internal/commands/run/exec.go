@@ -23,7 +23,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// execFlags holds the flags of repl exec, and what resolveFlags makes of them.
+// execFlags holds the flags of repl exec, and the values that resolveFlags derives from them.
 type execFlags struct {
 	daemon      *daemonlink.DaemonCommand
 	code        cmdkit.CodeFlag
@@ -36,8 +36,8 @@ type execFlags struct {
 	limits      cmdflags.LimitFlags
 	packages    cmdflags.PackageList
 
-	custom   languages.UserWorker // of --worker, or its zero value
-	language languages.Language   // its zero value for a language that only the daemon knows
+	custom   languages.UserWorker // the worker of --worker; the zero value without one
+	language languages.Language   // the zero value for a language that only the daemon knows
 	sandbox  *sandbox.Policy
 }
 
@@ -49,7 +49,7 @@ func (e *execFlags) AddFlags(f *flag.FlagSet) {
 	f.Var(&e.worker, "worker", cmdkit.WorkerUsage)
 	e.runtime.AddInterpreterFlags(f)
 	f.StringVar(&e.runtime.Dir, "dir", "", "`DIR` the working directory of a session that exec creates; default this directory, or the daemon's at a remote")
-	f.DurationVar(&e.idleTimeout, "session-idle-timeout", 0, "`DURATION` close a session that exec creates after this time without use; 0 is the daemon's setting")
+	f.DurationVar(&e.idleTimeout, "session-idle-timeout", 0, "`DURATION` close a session that exec creates after this time without use; 0 means the daemon's setting")
 	cmdkit.AddFlagGroups(f, &e.confinement, &e.limits)
 	f.Var(&e.packages, "with", cmdkit.WithUsage)
 	e.daemon.Log.AddFlags(f)
@@ -122,7 +122,7 @@ func (e *execFlags) resolveFlags() (err error) {
 func (e *execFlags) run(ctx context.Context, s cmdkit.Streams, conn *client.Client, name string) (int, error) {
 	view := newTurnView(e.daemon, s, conn, e.wait)
 	start := client.StartParams{Session: name, Input: e.code.String(), Author: cmdkit.CommandAuthor("exec"), WaitMS: view.firstWaitMS()}
-	if e.sandbox != nil || e.limits.Limits != (workers.Limits{}) { // before any code runs in a session with a weaker one
+	if e.sandbox != nil || e.limits.Limits != (workers.Limits{}) { // no code may run in a session with a weaker sandbox or limit
 		if now, err := conn.GetSession(ctx, name); err == nil {
 			if err := errors.Join(cmdflags.RequireSandbox(e.sandbox, now), cmdflags.RequireLimits(e.limits.Limits, now)); err != nil {
 				return cmdkit.StatusFailed, err
@@ -169,7 +169,7 @@ func (e *execFlags) createParams(name string) (p client.CreateParams, err error)
 	return p, nil
 }
 
-// errNotUTF8 rejects input that a request to a daemon would not carry unchanged.
+// errNotUTF8 rejects input that JSON cannot carry unchanged to a daemon.
 var errNotUTF8 = cmdkit.UsageErrorf("the input is not UTF-8; convert it first, for example with iconv")
 
 // NewInputCommand returns the command that answers an input request of a session.
@@ -226,7 +226,7 @@ func NewInputCommand(f *flag.FlagSet) cmdkit.Action {
 // until that is over. An existing session must have the packages.
 func createSession(ctx context.Context, s cmdkit.Streams, w daemonlink.DaemonTarget, c *client.Client, p client.CreateParams) error {
 	now, err := c.CreateSession(ctx, p)
-	if err == nil { // the user must learn that an older session of this name is gone
+	if err == nil { // tells the user that an older session of this name is gone
 		fmt.Fprintf(s.Err, "repl: %s is a new session\n", p.Name)
 		if now.Notice != "" {
 			fmt.Fprintf(s.Err, "repl: %s\n", now.Notice)

@@ -12,8 +12,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// runProcess runs a program that needs nothing of a session. The program is the runtime's own
-// process, and looks like that to a shell, a child and itself.
+// runProcess runs a program that does not need a session. It runs the runtime in place of this
+// program, so the code behaves as if the runtime had been started directly.
 func runProcess(s cmdkit.Streams, lang languages.Language, spec workers.Spec, log *slog.Logger, g *programFlags) (int, error) {
 	if spec.Notice != "" {
 		fmt.Fprintf(s.Err, "repl: %s\n", spec.Notice)

@@ -50,7 +50,7 @@ func runProgram(s cmdkit.Streams, lang languages.Language, spec workers.Spec, mo
 		input = empty
 	}
 	spec.Program = workers.Program{PipedOutput: !cmdkit.IsTerminal(s.Out)}
-	if !cmdkit.IsTerminal(input) { // a program at another console could not read the keys of this one
+	if !cmdkit.IsTerminal(input) { // a terminal is not passed on: the program has another terminal, and could not read the keys of this one
 		spec.Program.Stdin = input
 	}
 	return withSession(s, spec, more, func(ctx context.Context, session *supervisor.Session) (int, error) {
@@ -87,8 +87,8 @@ func (r *programRun) runToExit(ctx context.Context, lang languages.Language, cod
 	wg.Go(func() { r.handleCtrlC(ctx, cancel) })
 	status, err := r.runInputs(ctx, lang, code)
 	if ctx.Err() != nil {
-		// Closing would end the program's input, which it might take for a normal end of file. An
-		// interrupt stops it where it is.
+		// Closing the session ends the program's input, which looks like a normal end of file. So the
+		// program is interrupted first.
 		bounded, stop := context.WithTimeout(context.Background(), interruptTimeout)
 		_, _ = r.session.Interrupt(bounded, 0)
 		stop()
@@ -212,7 +212,7 @@ func (r *programRun) copyOutput() error {
 		case timeline.InputRequestEnded:
 			r.stdin.endRequest(b.Request)
 		case timeline.Notice:
-			if r.confined && e.Turn == 0 { // what the sandbox does not cover
+			if r.confined && e.Turn == 0 { // a notice about the limits of the sandbox
 				fmt.Fprintf(r.streams.Err, "repl: %s\n", b.Message)
 			}
 		case timeline.Limit:

@@ -24,7 +24,7 @@ func TestStdinReader(t *testing.T) {
 		w.Close()
 		in, err := s.next(t.Context(), &session.InputRequest{})
 		if err != nil || string(in.Data) != "a\nb" || in.EOF {
-			t.Errorf("got %q, %v, %v, want what there is", in.Data, in.EOF, err)
+			t.Errorf("got %q, %v, %v, want the available data", in.Data, in.EOF, err)
 		}
 		for range 2 {
 			in, err = s.next(t.Context(), &session.InputRequest{Secret: true}) // a secret from a pipe is a line like any other
@@ -60,7 +60,7 @@ func TestStdinReader(t *testing.T) {
 			t.Fatal(err)
 		}
 		if in, err := s.next(t.Context(), &session.InputRequest{}); err != nil || string(in.Data) != "late\n" {
-			t.Errorf("got %q, %v, want what was typed in between", in.Data, err)
+			t.Errorf("got %q, %v, want the text typed in between", in.Data, err)
 		}
 	})
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline/render"
 )
 
-// quickTurnTimeout is how long the first call waits for a turn whose whole output is wanted, before
-// its events are followed.
+// quickTurnTimeout is how long the first call waits for the turn if all of its output is shown.
+// After that, the events of the turn are followed.
 const quickTurnTimeout = 250 * time.Millisecond
 
 // A turnView shows the output and the outcome of a turn that a command has started or continues.
@@ -81,8 +81,8 @@ func (v *turnView) showTurn(ctx context.Context, reply session.Reply, after time
 	return daemonlink.ReplyStatus(v.lastReply), nil
 }
 
-// handleFailure ends the view after an error. The end of the command ends the turn, too, but an
-// output without a reader does not.
+// handleFailure ends the view after an error. If the command was cancelled, it interrupts the turn.
+// If only the reader of the output is gone, the turn continues.
 func (v *turnView) handleFailure(ctx context.Context, err error) (int, error) {
 	turn := v.lastReply
 	switch {
@@ -137,7 +137,7 @@ func (v *turnView) showAllEvents(ctx context.Context, after timeline.Seq) error 
 				continue
 			}
 			v.lastReply.Outcome = b.Outcome
-			if died = b.Outcome == timeline.OutcomeEnded; !died { // otherwise the end of the worker comes next
+			if died = b.Outcome == timeline.OutcomeEnded; !died { // if the runtime has ended, the end of the worker comes next
 				return nil
 			}
 		case timeline.WorkerExited:
@@ -236,7 +236,7 @@ func (v *turnView) writeEvent(e timeline.Event) error {
 	}
 	v.started = true
 	switch b := e.Body.(type) {
-	case timeline.TurnEnded: // whose last line may lack its newline
+	case timeline.TurnEnded: // prints nothing, because the last line of output may lack its newline
 		return nil
 	case timeline.Display:
 		if mime, data, ok := b.ImageData(); ok {

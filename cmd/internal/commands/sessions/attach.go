@@ -23,7 +23,7 @@ func NewAttachCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	watch := r.Flags.Bool("watch", false, "only watch; needs no terminal")
 	exclusive := r.Flags.Bool("exclusive", false, "keep the write lock: no other client may write while you are attached")
-	// A user may attach twice, and each terminal must show what is typed at the other.
+	// A user may attach twice, and each terminal must show the input of the other.
 	self := r.Flags.String("as", cmdkit.CommandAuthor(strconv.Itoa(os.Getpid())), "`NAME` the name that others see; default your user name and a number")
 	var terminal cmdflags.TerminalFlags
 	terminal.AddFlags(r.Flags)
@@ -83,8 +83,8 @@ func NewAttachCommand(f *flag.FlagSet) cmdkit.Action {
 	}
 }
 
-// refuseOwnTerminal refuses to show a session at its own terminal. There, each line that is shown
-// would be output of the session, which is shown again.
+// refuseOwnTerminal refuses to show a session at its own terminal. There, each line that attach
+// shows would become output of the session, and would be shown again.
 func refuseOwnTerminal(d *daemonlink.DaemonCommand, now session.Info) error {
 	if d.IsRemote() || !cmdkit.HasSameTerminal(now.PID) {
 		return nil

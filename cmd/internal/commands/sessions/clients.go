@@ -120,7 +120,7 @@ func NewDetachCommand(f *flag.FlagSet) cmdkit.Action {
 // NewWaitCommand returns the command that waits until a session is idle.
 func NewWaitCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
-	limit := r.Flags.Duration("timeout", 0, "`DURATION` give up after this time; 0 is never")
+	limit := r.Flags.Duration("timeout", 0, "`DURATION` give up after this time; 0 means never")
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		words, err := r.ParseArgs(args, "SESSION")
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// A link that code has made names the place, and its name must not hide what follows.
+// The question quotes a link that code may have made. Its name must not hide the rest of the question.
 func TestConfirmGrant_SanitizesOutput(t *testing.T) {
 	t.Parallel()
 	const target = "/data/\u2800x\x1b[8m"

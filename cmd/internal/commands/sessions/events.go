@@ -41,7 +41,7 @@ func NewEventsCommand(f *flag.FlagSet) cmdkit.Action {
 // An eventPrinter prints an event of a session to a writer.
 type eventPrinter = func(w io.Writer, e timeline.Event) error
 
-// newEventPrinter returns a printer of what a user sees of events, safe for a terminal.
+// newEventPrinter returns a printer of the visible part of events. Its output is safe for a terminal.
 func newEventPrinter() eventPrinter {
 	var c cmdkit.TerminalSanitizer
 	return func(w io.Writer, e timeline.Event) error {

@@ -42,7 +42,7 @@ func NewGrantCommand(f *flag.FlagSet) cmdkit.Action {
 	var a grantFlags
 	f.StringVar(&a.write, "write", "", "`PATH` let the session write this directory or file")
 	f.StringVar(&a.read, "read", "", "`PATH` show the session this directory or file of your home directory or /tmp")
-	f.StringVar(&a.accept, "confirm-write", "", "`REALPATH` confirm --write by its real path, where programs outside the sandbox run or read what is written")
+	f.StringVar(&a.accept, "confirm-write", "", "`REALPATH` confirm --write by its real path; required if programs outside the sandbox run or read files there")
 	f.StringVar(&a.host, "host", "", "`HOST` let the session reach example.org, *.example.org or example.org:443")
 	f.StringVar(&a.call, "tool", "", "`TOOL` let the session call github.search_issues, or 'github.*' for all but destructive ones")
 	f.BoolVar(&a.always, "always", false, "also grant it to later sessions of this workspace")
@@ -92,7 +92,7 @@ func (f *grantFlags) validateArgs(words []string) error {
 	case f.accept != "" && f.write == "":
 		return cmdkit.UsageErrorf("--confirm-write needs --write")
 	case f.refuse && (f.countRights() > 0 || f.always):
-		return cmdkit.UsageErrorf("--deny refuses what the session asks for, and cannot be combined with a right or --always")
+		return cmdkit.UsageErrorf("--deny refuses the request of the session, and cannot be combined with a right or --always")
 	case len(words) == 0 && !(f.countRights() > 0 && f.always):
 		return cmdkit.UsageErrorf("grant needs the name of a session (repl list shows them), or --always for the workspace of this directory")
 	case len(words) == 0 && f.isRemote:
@@ -144,7 +144,7 @@ func confirmGrant(s cmdkit.Streams, g session.Grant, give func(session.Grant) er
 	}
 	g = *asks.Grant
 	path := text.QuoteName(g.Read + g.Write)
-	fmt.Fprintf(s.Err, "%s\n", text.EscapeInvisible(asks.Message)) // it names links that code may have made
+	fmt.Fprintf(s.Err, "%s\n", text.EscapeInvisible(asks.Message)) // the message names links that code may have made
 	if g.Accept == "" {
 		err = confirmAnswer(s, fmt.Sprintf("Allow %s? [y/N] ", path), isYes)
 	} else {

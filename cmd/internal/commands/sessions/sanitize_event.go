@@ -60,8 +60,8 @@ func plainDisplay(d timeline.Display) timeline.Display {
 	return d
 }
 
-// plainDenied returns a denial with a sanitized hint. The names stay, because String quotes them:
-// without their invisible characters they would be other names.
+// plainDenied returns a denial with a sanitized hint. The names are not changed: String quotes
+// them, and without their invisible characters they would be other names.
 func plainDenied(d timeline.AccessDenied) timeline.AccessDenied {
 	d.Hint = cmdkit.PlainLine(d.Hint)
 	return d

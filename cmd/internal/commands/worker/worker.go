@@ -17,7 +17,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/templates"
 )
 
-// NewWorkerCommand returns the command that helps people who write a worker.
+// NewWorkerCommand returns the command for authors of workers: it checks a worker, or creates one
+// from a template.
 func NewWorkerCommand(f *flag.FlagSet) cmdkit.Action {
 	var c workerCheck
 	f.StringVar(&c.dialect, "dialect", "", "`"+languages.Choices()+"|FILE` the code for the checks: that of a language, or a JSON file; checks without code are skipped")

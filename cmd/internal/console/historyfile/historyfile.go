@@ -17,8 +17,7 @@ import (
 )
 
 const (
-	// MaxTexts bounds the remembered texts. The file is trimmed to it when it has grown to twice as
-	// many.
+	// MaxTexts bounds the remembered texts. A file with twice as many texts is trimmed to MaxTexts.
 	MaxTexts = 2000
 
 	// maxTextBytes bounds one remembered text, in bytes.
@@ -35,8 +34,8 @@ type TextFile struct {
 	Path string // "" remembers nothing after this run
 }
 
-// LoadTexts returns the last MaxTexts texts, the oldest first. A missing file counts as empty. With
-// an error there may be texts, if only the trimming of the file failed.
+// LoadTexts returns the last MaxTexts texts, the oldest first. A missing file counts as empty. It
+// may return texts together with an error, if only the trimming of the file failed.
 func (h TextFile) LoadTexts() ([]string, error) {
 	if h.Path == "" {
 		return nil, nil
@@ -80,7 +79,7 @@ func (h TextFile) LoadTexts() ([]string, error) {
 // is ignored.
 func readLine(in *bufio.Reader) (string, error) {
 	line, long, err := in.ReadLine()
-	text := strings.ToValidUTF8(string(line), "\ufffd") // the editor compares what it has found
+	text := strings.ToValidUTF8(string(line), "\ufffd") // the editor compares the texts that it has found
 	for long && err == nil {
 		text = text[:1] + continuationMark
 		_, long, err = in.ReadLine()
@@ -106,8 +105,8 @@ func (h TextFile) rewriteFile(texts []string) error {
 	return atomicfile.Write(path, []byte(all.String()), 0o600)
 }
 
-// AppendText appends one text, and makes the file and its directory if needed. It ignores a text
-// that is blank or has more than 64 KiB.
+// AppendText appends one text, and creates the file and its directory if necessary. It ignores a
+// text that is blank or has more than 64 KiB.
 func (h TextFile) AppendText(text string) error {
 	if h.Path == "" || !isWorthSaving(text) {
 		return nil
@@ -126,7 +125,7 @@ func (h TextFile) AppendText(text string) error {
 	return err
 }
 
-// lineEnd returns "\n" if the file does not end in one, as after a full disk.
+// lineEnd returns "\n" if the last line of the file is incomplete, as after a full disk; otherwise "".
 func lineEnd(f *os.File) string {
 	last := make([]byte, 1)
 	if i, err := f.Stat(); err == nil && i.Size() > 0 {

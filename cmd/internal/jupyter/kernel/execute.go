@@ -12,8 +12,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// retryDelay is how long a request waits before it tries again to start its turn, if no event of the
-// session wakes it before.
+// retryDelay is how long a request waits between two attempts to start its turn. An event of the
+// session ends the wait early.
 const retryDelay = 500 * time.Millisecond
 
 // answerAborted answers a request that is not executed because an earlier one has failed.

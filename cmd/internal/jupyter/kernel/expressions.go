@@ -30,7 +30,7 @@ func (k *kernel) evaluateExpression(ctx context.Context, l *attachedSession, j *
 			code = fmt.Sprintf(show, code) // a silent turn does not echo values
 		}
 	}
-	n, err := l.submitTurn(ctx, nil, code, true) // not the turn of a cell
+	n, err := l.submitTurn(ctx, nil, code, true) // nil, because no cell has started this turn
 	if err != nil {
 		return failedExpression(&errorContent{Name: "NotExecuted", Value: err.Error(), Traceback: []string{}})
 	}

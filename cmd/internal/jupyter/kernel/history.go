@@ -17,8 +17,8 @@ const (
 	maxHistoryOutput = 64 << 10 // bytes of the value of one
 )
 
-// An executionHistory lists what was run in the session, also before this kernel. It is read at the
-// first request, and updated at each later one.
+// An executionHistory lists the inputs of the session, including those from before this kernel. It
+// is read at the first request, and updated at each later one.
 type executionHistory struct {
 	mu       sync.Mutex
 	session  *attachedSession
@@ -97,7 +97,8 @@ func inputCode(ctx context.Context, l *attachedSession, i *historyInput) string 
 	return i.firstLine
 }
 
-// valueText returns the echo of the value of a turn, if it is among its last events.
+// valueText returns the echo of the value of a turn, or "" if the echo is not among the last events
+// of the turn.
 func (i *historyInput) valueText(ctx context.Context, l *attachedSession) string {
 	page, err := l.session.Read(ctx, session.ReadQuery{After: i.first, Before: i.last + 1, Backward: true, Limit: 20, Bytes: maxHistoryOutput})
 	if err != nil {

@@ -235,7 +235,7 @@ func (sub *subscriber) isEarly(n iopubMessage) bool {
 	return sub.session == nil || n.session.number > sub.session.number
 }
 
-// setCursor records up to which event the peer has been served.
+// setCursor records the last event that was sent to the peer.
 func (sub *subscriber) setCursor(l *attachedSession, to timeline.Seq) {
 	sub.mu.Lock()
 	defer sub.mu.Unlock()

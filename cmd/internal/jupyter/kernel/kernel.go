@@ -21,12 +21,12 @@ type LanguageInfo struct {
 	Mode        string `json:"codemirror_mode"`
 	NBConverter string `json:"nbconvert_exporter"`
 
-	// PrintFormat is code that prints the value of an expression, which replaces its %s. "" means that
-	// the expression alone prints its value.
+	// PrintFormat is code that prints the value of an expression. The expression replaces %s in the
+	// code. "" means that the expression alone prints its value.
 	PrintFormat string `json:"-"`
 }
 
-// Options say what a kernel serves, and how it uses its session.
+// Options configure a kernel: its connection, its session and its language.
 type Options struct {
 	Connection wire.Connection
 

@@ -33,7 +33,8 @@ type requestQueue struct {
 	cancel      context.CancelFunc
 }
 
-// A failedRequest holds the facts by which later requests are recognized that were made before its reply.
+// A failedRequest describes a request that failed. Its fields show which later requests were made
+// before its reply.
 type failedRequest struct {
 	session  string        // of the client
 	sentAt   time.Time     // by the clock of the client; zero if unknown
@@ -139,11 +140,12 @@ func (q *requestQueue) removeAborted(failed *queuedRequest) (aborted []*queuedRe
 	return aborted
 }
 
-// followsFailure reports whether a request that arrives after the reply to a failed one was made before
-// the client could know of the failure. The clock of a client may be wrong, so only differences count.
-// For the client, the time from the failed request to its reply is at least as long as it was here.
-// So a request that it made sooner after the failed one was made without that knowledge. Dates have a
-// resolution of a millisecond or better. A client that gives all its requests the same date has no clock.
+// followsFailure reports whether a request that arrives after the reply to a failed one was made
+// before the client could know of the failure. The clock of a client may be wrong, so only
+// differences count. For the client, the time from the failed request to its reply is at least as
+// long as it was here. So a request that the client made in less time after the failed one was made
+// without that knowledge. Dates have a resolution of a millisecond or better. A client that gives
+// all its requests the same date has no clock.
 func (q *requestQueue) followsFailure(r *peerRequest) bool {
 	q.mu.Lock()
 	failed := q.lastFailure

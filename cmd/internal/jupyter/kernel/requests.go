@@ -18,8 +18,8 @@ const readyTimeout = 10 * time.Second
 // queryTimeout bounds one query of the session, such as a completion.
 const queryTimeout = 10 * time.Second
 
-// queryRetryTimeout is how long a query is retried that the worker did not answer in time. The first
-// completion is one, because a runtime loads a lot of code for it.
+// queryRetryTimeout bounds the retries of a query that the worker did not answer in time. The first
+// completion often needs them, because a runtime loads a lot of code for it.
 const queryRetryTimeout = 2 * time.Second
 
 // retryQuery repeats a query until it is answered or queryRetryTimeout has passed.
@@ -123,7 +123,7 @@ func (k *kernel) languageInfo() (LanguageInfo, string) {
 	}
 }
 
-// rejectComm closes a comm that a front end opens, because the session has no end for it.
+// rejectComm closes a comm that a front end opens, because sessions do not support comms.
 func (k *kernel) rejectComm(r *peerRequest) {
 	var content struct {
 		ID string `json:"comm_id"`
@@ -246,8 +246,8 @@ func (k *kernel) answerIsComplete(ctx context.Context, r *peerRequest) {
 	k.sendPlainReply(r, "is_complete_reply", content)
 }
 
-// indentOf returns the indentation for the next line: that of the last line that is not blank, and four
-// spaces more after a line that opens a block.
+// indentOf returns the indentation for the next line. It copies the last line that is not blank,
+// and adds four spaces after a line that opens a block.
 func indentOf(code string) string {
 	code = strings.TrimRight(code, " \t\n")
 	last := code[strings.LastIndexByte(code, '\n')+1:]

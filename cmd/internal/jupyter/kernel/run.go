@@ -69,7 +69,7 @@ func (k *kernel) listenSockets() (listeners []*zmtp.Listener, err error) {
 	return listeners, nil
 }
 
-// serveHeartbeat sends back what a peer sends.
+// serveHeartbeat sends each message back to its peer.
 func serveHeartbeat(conn *zmtp.Conn) {
 	for {
 		frames, err := conn.Receive()
@@ -91,7 +91,7 @@ func (k *kernel) handleSignals() {
 	}
 }
 
-// watchParent ends the kernel when the process that started it is gone, because nothing else would.
+// watchParent ends the kernel when the process that started it is gone. Otherwise the kernel would run forever.
 func (k *kernel) watchParent() {
 	parent, ticker := os.Getppid(), time.NewTicker(time.Second)
 	defer ticker.Stop()

@@ -35,7 +35,7 @@ type turnWriter struct {
 	pendingErrors []byte // the last error reports and later stderr text, until the turn ends with them or continues
 	pendingStderr []byte // the stderr text in pendingErrors after the last error report
 	workerExit    *timeline.WorkerExited
-	pendingEnd    *timeline.TurnEnded // until it is known how the worker ended
+	pendingEnd    *timeline.TurnEnded // the end of the turn, until it is known how the worker ended
 	flushTimer    *time.Timer
 	timerRuns     bool
 }
@@ -120,7 +120,7 @@ func (tw *turnWriter) cutPrompt(w timeline.InputRequested) {
 	}
 }
 
-// switchTurn sends what is left of the last turn and starts another one.
+// switchTurn sends the remaining messages of the last turn, and starts another turn.
 func (tw *turnWriter) switchTurn(ctx context.Context, e timeline.Event) error {
 	tw.skipNewline = false
 	err := tw.flushText(true)
@@ -192,7 +192,7 @@ func (tw *turnWriter) writeEnd(ctx context.Context, b timeline.TurnEnded) error 
 	if err := tw.flushErrors(); err != nil {
 		return err
 	}
-	if r := tw.turn.ownRequest; r != nil { // the reply goes first, for clients that take this status for the end
+	if r := tw.turn.ownRequest; r != nil { // the reply goes first, because some clients stop waiting at this status
 		select {
 		case <-r.replied:
 		case <-tw.peer.conn.Closed():
@@ -217,7 +217,7 @@ func (tw *turnWriter) writeInputLine(b timeline.InputLine) error {
 	return tw.sendMessage("stream", streamContent("stdout", text+"\n"))
 }
 
-// addText collects text, and sends what must not wait.
+// addText collects text, and sends the part that must not wait.
 func (tw *turnWriter) addText(t timeline.Text) error {
 	name := "stdout"
 	if t.Stream == timeline.Stderr {

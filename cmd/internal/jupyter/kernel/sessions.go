@@ -13,8 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// maxKnownTurns bounds the turns that are remembered for peers that lag behind. The outputs of an older
-// turn get a made-up parent.
+// maxKnownTurns bounds the turns that are remembered for peers that lag behind. Outputs of older
+// turns get the header of a made-up request as their parent.
 const maxKnownTurns = 4096
 
 // reconnectDelay is the pause before another attempt to read events after an error.
@@ -127,14 +127,14 @@ type attachedSession struct {
 	opened  time.Time
 	start   timeline.Seq
 
-	submitMu sync.Mutex // held while one of our turns is being started, so that its number is known
+	submitMu sync.Mutex // held while this kernel starts a turn, until the number of the turn is known
 
 	mu         sync.Mutex
 	seenUntil  timeline.Seq // all events up to this one were handled
 	generation uint64       // of the worker to which count belongs: each has its own variables and its own count
 	count      uint64       // execution count of the last turn in the history
 	turns      map[uint64]*sessionTurn
-	submitted  map[uint64]*queuedRequest // our turns whose start was not seen yet; nil for an expression
+	submitted  map[uint64]*queuedRequest // turns of this kernel whose start was not seen yet; the value for an expression is nil
 	latest     uint64
 	endErr     error         // why the session has ended; nil before
 	changed    chan struct{} // closed at each change
@@ -210,7 +210,7 @@ func (s *attachedSession) followEvents() {
 func (s *attachedSession) recoverOutcome() {
 	s.mu.Lock()
 	for n, j := range s.submitted {
-		if j != nil { // its start may be among them, too
+		if j != nil { // the start of the turn may be among the dropped events, too
 			s.turns[n], s.latest = s.assignCountLocked(sessionTurn{number: n, ownRequest: j, parent: j.Header, code: j.execute.Code}), max(s.latest, n)
 			delete(s.submitted, n)
 		}
@@ -476,7 +476,7 @@ func (s *attachedSession) readEvents(ctx context.Context, after timeline.Seq, ev
 		}
 		select {
 		case <-changed:
-		case <-time.After(reconnectDelay): // the daemon may be reachable again by then
+		case <-time.After(reconnectDelay): // then the daemon may be reachable again
 		case <-ctx.Done():
 		}
 	}

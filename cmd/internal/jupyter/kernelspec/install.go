@@ -21,13 +21,13 @@ type SpecFile struct {
 	Metadata  Metadata          `json:"metadata"`
 }
 
-// Metadata marks a kernelspec as ours: only those are replaced or removed.
+// Metadata marks a kernelspec as written by this program. Only such kernelspecs are replaced or removed.
 type Metadata struct {
 	Turnstone *OwnerMark `json:"turnstone,omitempty"`
 	Debugger  bool       `json:"debugger"`
 }
 
-// An OwnerMark says which session one of our kernelspecs is for.
+// An OwnerMark names the session for which this program wrote a kernelspec.
 type OwnerMark struct {
 	Session string `json:"session,omitempty"` // an existing session; "" for a new one per notebook
 }
@@ -61,8 +61,8 @@ func ReadOwnerMark(dir string) (OwnerMark, bool) {
 	return *f.Metadata.Turnstone, true
 }
 
-// Write writes a kernelspec to a directory below kernels and returns its path. It replaces only a
-// kernelspec of ours.
+// Write writes a kernelspec to a directory below kernels and returns its path. It replaces only
+// kernelspecs that this program has written, and returns an error for any other.
 func Write(kernels, name string, f SpecFile) (string, error) {
 	dir := filepath.Join(kernels, name)
 	if _, err := os.Stat(dir); err == nil {
@@ -81,7 +81,7 @@ func Write(kernels, name string, f SpecFile) (string, error) {
 	return path, atomicfile.Write(path, append(text, '\n'), 0o644)
 }
 
-// Remove removes a kernelspec of ours.
+// Remove removes a kernelspec that this program has written. It returns an error for any other kernelspec.
 func Remove(dir string) error {
 	if _, ours := ReadOwnerMark(dir); !ours {
 		return fmt.Errorf("%s is not a kernelspec of ours; remove it with jupyter kernelspec remove %s", dir, strings.ToLower(filepath.Base(dir)))

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Bounds of what is read. A larger kernel.json is broken; further kernels are not listed.
+// Bounds for reading kernelspecs. A larger kernel.json counts as broken, and further kernels are not listed.
 const (
 	maxFileBytes = 1 << 20 // bytes of a kernel.json
 	maxKernels   = 512

@@ -10,13 +10,13 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
-// exitKernel ends the kernel because its code has asked for it.
+// exitKernel ends the kernel at the request of its own code.
 func (w *worker) exitKernel() error {
 	w.exitMode = &exitMode{ipc.EndExit}
 	return w.requestShutdown(exitGracePeriod)
 }
 
-// shutdownKernel ends the kernel because the supervisor has asked for it, and interrupts its turn.
+// shutdownKernel ends the kernel at the request of the supervisor, and interrupts its turn.
 func (w *worker) shutdownKernel(grace time.Duration) error {
 	if w.exitMode != nil {
 		return nil
@@ -45,7 +45,8 @@ func (w *worker) requestShutdown(grace time.Duration) error {
 	return nil
 }
 
-// handleKernelExit shows what an ended kernel had sent, reports why it ended, and returns the exit status.
+// handleKernelExit shows the last messages of a kernel that has ended, reports why it ended, and
+// returns the exit status.
 func (w *worker) handleKernelExit() int {
 	w.drainIOPub()
 	code, killed := exitStatus(w.kernel.cmd.ProcessState)
@@ -79,7 +80,7 @@ func (w *worker) handleKernelExit() int {
 	return code
 }
 
-// drainIOPub handles what the kernel had published before it ended.
+// drainIOPub handles the messages that the kernel published before it ended.
 func (w *worker) drainIOPub() {
 	over := time.After(drainTimeout)
 	for w.kernel.kernelSockets != nil && w.iopub != nil {

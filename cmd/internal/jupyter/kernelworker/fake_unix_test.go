@@ -17,13 +17,13 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
-// A fakeKernel is a kernel whose inputs are commands, one per word, that say how it misbehaves.
+// A fakeKernel is a kernel for tests. Each word of an input is a command that makes it misbehave.
 type fakeKernel struct {
 	codec  *wire.Codec
 	forger *wire.Codec // with another key
 
 	mu          sync.Mutex
-	connChanged *sync.Cond // one of these is set; its lock is mu
+	connChanged *sync.Cond // signals that iopub or stdin was set; its lock is mu
 	iopub       *zmtp.Conn
 	stdin       *zmtp.Conn
 	listeners   []*zmtp.Listener
@@ -51,7 +51,7 @@ func runFakeKernel(path string, manners ...string) int {
 	k.connChanged = sync.NewCond(&k.mu)
 	signal.Notify(k.signals, syscall.SIGINT)
 	over := make(chan struct{})
-	fmt.Println("noise of the start") // before a client can connect, so it belongs to the start
+	fmt.Println("noise of the start") // printed before a client can connect, so it is output of the start
 	for _, s := range []struct {
 		port  int
 		kind  zmtp.SocketType
@@ -93,7 +93,7 @@ func (k *fakeKernel) awaitConn(from **zmtp.Conn) *zmtp.Conn {
 	return *from
 }
 
-// questionConn returns the connection for input requests, which may come after the one for code.
+// questionConn returns the connection for input requests. A client may open it after the connection for code.
 func (k *fakeKernel) questionConn() *zmtp.Conn {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -193,7 +193,7 @@ func (k *fakeKernel) runWords(conn *zmtp.Conn, m wire.Message, words []string) {
 			done[0], done[1] = done[1], done[0]
 		case "no-idle":
 			done = done[:1]
-		case "others": // with the parent of no request
+		case "others": // messages whose parent is not a request of the worker
 			other := m
 			other.Header = wire.NewHeader("x", "x", "execute_request")
 			k.publishStatus(other, "idle")

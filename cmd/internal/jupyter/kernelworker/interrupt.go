@@ -86,9 +86,9 @@ func (w *worker) interruptForQueued() error {
 	return err
 }
 
-// endSkippedTurn handles the kernel's answer to the request that followed an interrupt. An ipykernel
-// that is interrupted between two steps of its own drops the execute_request, and never answers it.
-// It answers in order, so a turn without a reply by then is over.
+// endSkippedTurn handles the kernel's answer to the request that followed an interrupt. An
+// ipykernel that is interrupted between two of its own steps drops the execute_request without an
+// answer. It answers in order, so a turn still without a reply is over.
 func (w *worker) endSkippedTurn() error {
 	t := w.turn
 	if t.reply != nil {

@@ -50,7 +50,7 @@ type kernelProcess struct {
 // kernelSockets are the four connections to a kernel.
 type kernelSockets struct{ shell, control, stdin, iopub *zmtp.Conn }
 
-// launchKernel starts the kernel of a spec. dir is private; it is for the connection file and sockets.
+// launchKernel starts the kernel of a spec. dir is a private directory for the connection file and sockets.
 func launchKernel(spec *kernelspec.KernelSpec, dir string) (*kernelProcess, error) {
 	connection, ports, err := newConnection(spec, dir)
 	if err != nil {
@@ -103,8 +103,8 @@ func echoesOutput(spec *kernelspec.KernelSpec) bool {
 }
 
 // newConnection chooses where the kernel listens. Kernels based on ipykernel support sockets in a
-// directory, which no other user can reach. Others get ports of the loopback interface, whose
-// reservations are returned, too.
+// directory, which no other user can reach. Other kernels get ports of the loopback interface.
+// newConnection also returns the reservations of these ports.
 func newConnection(spec *kernelspec.KernelSpec, dir string) (wire.Connection, []net.PacketConn, error) {
 	c := wire.Connection{
 		Transport: "tcp", IP: "127.0.0.1", Key: wire.NewID(), Scheme: wire.Scheme, KernelName: spec.Name,
@@ -123,10 +123,10 @@ func newConnection(spec *kernelspec.KernelSpec, dir string) (wire.Connection, []
 	return c, reservations, nil
 }
 
-// freePorts reserves n ports of the loopback interface, in the range [first, last), at which no process
-// listens. The UDP ports with the same numbers reserve them against other callers of freePorts. A
-// reservation is needed because a kernel takes a second until it listens, and reports no error if it
-// cannot.
+// freePorts reserves n ports of the loopback interface, in the range [first, last), at which no
+// process listens. The UDP ports with the same numbers reserve them against other callers of
+// freePorts. A reservation is needed because a kernel takes a second until it listens, and reports
+// no error if it cannot listen.
 func freePorts(n, first, last int) (ports []int, reservations []net.PacketConn, err error) {
 	for tries := 0; len(ports) < n; tries++ {
 		port := first + rand.IntN(last-first)
@@ -228,7 +228,7 @@ func (k *kernelProcess) sendMessage(conn *zmtp.Conn, kind string, content any, p
 	return m.Header.ID, nil
 }
 
-// lastLines returns the end of the kernel's own output, if that did not go to the terminal.
+// lastLines returns the end of the kernel's own output, or "" if that went to the terminal.
 func (k *kernelProcess) lastLines() string {
 	if k.output == nil {
 		return ""

@@ -57,7 +57,7 @@ func (w *worker) answerQuery(q ipc.Query, m wire.Message) error {
 			result.Status = ipc.StatusIncomplete
 		case "invalid":
 			result.Status = ipc.StatusInvalid
-		default: // also "unknown": the kernel then decides when it runs the code
+		default: // includes "unknown": then the kernel decides when it runs the code
 			result.Status = ipc.StatusComplete
 		}
 	case ipc.QueryInspect:

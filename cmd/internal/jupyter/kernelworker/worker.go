@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// exitGracePeriod is how long a kernel may take to end after its own code has asked for it.
+	// exitGracePeriod is how long a kernel may take to end after its own code has requested the exit.
 	exitGracePeriod = 2 * time.Second
 
 	// drainTimeout is how long the messages of a dead kernel are read. A child that outlives it may
@@ -34,8 +34,8 @@ const (
 	interruptPollInterval = 5 * time.Millisecond
 
 	// infoRetryInterval is the pause between two kernel_info requests. They are repeated until the
-	// kernel has answered one and a message has arrived on iopub: what it published before our
-	// subscription is lost.
+	// kernel has answered one and a message has arrived on iopub, because messages before the
+	// subscription are lost.
 	infoRetryInterval = 200 * time.Millisecond
 )
 
@@ -60,7 +60,7 @@ type worker struct {
 	kernelInfo       *infoReply  // nil until the kernel has described itself
 	sawIOPub         bool        // a message has arrived on iopub
 	isReady          bool        // the idle frame of turn 0 was sent
-	ignoresWhileIdle bool        // the kernel ignores SIGINT while it runs no code, as far as the system shows it
+	ignoresWhileIdle bool        // the kernel ignores SIGINT while it runs no code; false if the system does not show it
 	turn             *activeTurn // nil between turns
 	queries          map[string]ipc.Query
 	inputRequest     *openInputRequest // nil unless the kernel asks for input
@@ -92,7 +92,7 @@ type activeTurn struct {
 	reply            *executeReply   // nil until it has arrived
 	sawIdle          bool            // the status idle has arrived
 	kernelStarted    bool            // the kernel has started to handle the request
-	codeEchoed       bool            // the kernel has repeated the code, which its handler of the request does
+	codeEchoed       bool            // the kernel has published the code, as it does when it handles the request
 	started          time.Time       // when kernelStarted was set
 	queuedInterrupts []ipc.Interrupt // interrupts that the kernel cannot take yet, not acknowledged
 	lastInterrupt    uint64          // the number of the last interrupt that was sent
@@ -108,7 +108,7 @@ type openInputRequest struct {
 	secret  bool
 }
 
-// An exitMode says with which reason the session ends once the kernel has ended.
+// An exitMode holds the reason that the worker reports once the kernel has ended.
 type exitMode struct {
 	reason ipc.EndReason
 }
@@ -463,7 +463,7 @@ func (w *worker) handleIOPub(m wire.Message, open bool) error {
 	return nil // comms, and unknown types
 }
 
-// handleStatus handles a status of the kernel. Only those of the turn's request count.
+// handleStatus handles a status of the kernel. Only the statuses of the turn's request count.
 func (w *worker) handleStatus(m wire.Message) error {
 	t := w.turn
 	if t == nil || m.Parent.ID != t.request {
@@ -502,7 +502,7 @@ func (w *worker) handleInputRequest(m wire.Message, open bool) error {
 	}
 	w.inputRequest = &openInputRequest{request: m.Header, prompt: c.Prompt, secret: c.Password}
 	if w.turn == nil {
-		return w.sendInputReply("", true) // no turn runs whose client could answer
+		return w.sendInputReply("", true) // no turn is running, so no client could answer
 	}
 	return w.sendInputRequest()
 }
@@ -538,7 +538,8 @@ func (w *worker) answerKernel(m ipc.TurnInput) error {
 	})
 }
 
-// endOfFile is Ctrl-D, which kernels based on ipykernel take for the end of file. Jupyter defines none.
+// endOfFile is Ctrl-D, which kernels based on ipykernel treat as the end of file. Jupyter defines
+// no end of file.
 const endOfFile = "\x04"
 
 // sendInputReply answers the kernel's input request, and ends it.

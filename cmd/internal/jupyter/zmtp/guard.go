@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// Bounds of what a peer may send.
+// Bounds of the data that a peer may send.
 const (
 	MaxMessage = 64 << 20  // bytes of a message, and so of each frame
 	MaxFrames  = 64        // frames of a message
@@ -25,9 +25,9 @@ const (
 	maxCommand   = 64 << 10 // bytes; READY carries a few names
 )
 
-// A framingGuard is a network connection that parses the framing of what its peer sends. It fails before
-// it passes on a header that exceeds a bound, because the library allocates what a header announces.
-// One goroutine reads and one writes.
+// A framingGuard is a network connection that parses the framing of what its peer sends. It fails
+// before it passes on a header that exceeds a bound, because the library allocates as many bytes as
+// a header announces. One goroutine reads and one writes.
 type framingGuard struct {
 	net.Conn
 	in     *bufio.Reader

@@ -89,8 +89,8 @@ func (l *Listener) acceptConns() {
 	}
 }
 
-// admitConn adds a connection. If there are too many, it closes the oldest without a finished handshake,
-// so that clients which never finish it cannot keep others out.
+// admitConn adds a connection. If there are too many, it closes the oldest connection without a
+// finished handshake, so that unfinished handshakes cannot keep other clients out.
 func (l *Listener) admitConn(raw net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

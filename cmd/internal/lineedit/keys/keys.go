@@ -1,4 +1,4 @@
-// Package keys turns the characters that a terminal sends into the keys that a user pressed. It
+// Package keys decodes the characters that a terminal sends into the keys that a user presses. It
 // knows the sequences of xterm, rxvt, the Linux console and kitty. It opens no terminal and does
 // not know what a key does. It starts no goroutines.
 package keys
@@ -23,7 +23,7 @@ type Key struct {
 }
 
 // A KeyBurst describes the bytes that arrived together with a key. A program that types, or a paste
-// without markers, sends many characters at a time, a user one.
+// without markers, sends many characters at a time, and a user sends one.
 type KeyBurst struct {
 	HasMore        bool // more characters follow in the burst,
 	LineEndFollows bool // and a line end is among them
@@ -63,7 +63,7 @@ const replyTimeout = time.Second
 const maxSequence = 32
 
 // ReadKey reads the next key. alone says that the Escape key has its own meaning now; otherwise it
-// is Alt for the next key, which readline calls Meta.
+// acts as Alt for the next key, which readline calls Meta.
 func ReadKey(s KeySource, alone bool) (Key, error) {
 	k, err := readKey(s, alone)
 	k.KeyBurst = s.LastBurst()
@@ -149,7 +149,7 @@ func plainKey(r rune) Key {
 }
 
 // finalKeys maps the last character of a sequence to a key, and numberedKeys the number before a
-// "~", as xterm and similar terminals send them. rxvt uses small letters for Shift and Ctrl.
+// "~", as xterm and similar terminals send them. rxvt uses lower-case letters for Shift and Ctrl.
 var (
 	finalKeys = map[rune]string{
 		'A': "Up", 'B': "Down", 'C': "Right", 'D': "Left", 'H': "Home", 'F': "End", 'Z': "S-Tab",
@@ -275,7 +275,7 @@ func characterKey(n, shifted, modifiers int) Key {
 		return Key{Name: withModifiers("Enter", modifiers)}
 	case unicode.Is(unicode.Co, r), !utf8.ValidRune(r): // a key without a character
 		return Key{Name: "?"}
-	case modifiers&ctrl != 0 && (r == ' ' || r >= '@' && r <= '~'): // as without such sequences
+	case modifiers&ctrl != 0 && (r == ' ' || r >= '@' && r <= '~'): // the same key as in the encoding without such sequences
 		k := plainKey(r & 0x1f)
 		return Key{Name: withModifiers(k.Name, modifiers&alt)}
 	}

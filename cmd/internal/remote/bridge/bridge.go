@@ -44,12 +44,13 @@ type Options struct {
 	StartDaemon    func(context.Context) error // starts a daemon if none answers; may be nil
 	Nonce          string                      // of the greeting; may be ""
 	SilenceTimeout time.Duration               // ends the bridge if nothing arrives for so long; 0 means never
-	SocketPath     func() string               // for the greeting: the daemon's path by then
+	SocketPath     func() string               // for the greeting: the current path of the daemon's socket
 }
 
 // Run sends the greeting, and bridges until the daemon closes the connection. It passes the end of
-// in on to the daemon, which alone ends nothing. Only the greeting and the daemon's own bytes go to
-// out. A daemon that cannot be reached is reported in the greeting and as an error.
+// in on to the daemon, but this alone does not end the connection. Only the greeting and the
+// daemon's own bytes go to out. A daemon that cannot be reached is reported in the greeting and as
+// an error.
 func Run(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	conn, i, err := o.connectDaemon(ctx)
 	if err != nil {
@@ -93,8 +94,8 @@ func (o Options) copyStreams(ctx context.Context, conn net.Conn, in io.Reader, o
 	}
 }
 
-// connectDaemon asks the daemon for its information and connects for the client, whose first call
-// must be the first of its connection.
+// connectDaemon asks the daemon for its information. Then it opens a second connection for the
+// client, because the client's first call must be the first of its connection.
 func (o Options) connectDaemon(ctx context.Context) (net.Conn, client.DaemonInfo, error) {
 	conn, err := o.dialOrStart(ctx)
 	if err != nil {

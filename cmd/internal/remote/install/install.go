@@ -36,8 +36,8 @@ const (
 	// chunkSize is the size of the program's chunks, in bytes.
 	chunkSize = 32 << 10
 
-	// swallowedNewlines are lines for a startup file that reads its input: it reads them instead of
-	// the script.
+	// swallowedNewlines precede the script. A startup file that reads standard input reads these lines
+	// instead of the script.
 	swallowedNewlines = "\n\n\n\n"
 )
 
@@ -50,9 +50,9 @@ type InstalledProgram struct {
 	Linked  bool   // the program needs the C library of the machine where it was built
 }
 
-// Install installs the program at the remote end, unless it is there already, and returns its
-// location. An error says what was wrong and what to do. It is safe for concurrent use, also by
-// several processes: each writes a separate file, and the last step is a rename.
+// Install installs the program at the remote end, unless it is already installed, and returns its
+// location. An error names the problem and a remedy. It is safe for concurrent use, also by several
+// processes: each writes a separate file, and the last step is a rename.
 func Install(ctx context.Context, o Options) (InstalledProgram, error) {
 	if o.Dir != "" && (!transportcmd.IsPlainWord(o.Dir) || !path.IsAbs(o.Dir)) {
 		return InstalledProgram{}, fmt.Errorf("remote directory %q: use an absolute path of letters, digits and _ . / = -", o.Dir)

@@ -19,11 +19,12 @@ sum() {
 	else openssl dgst -sha256 -r <"$1"
 	fi | { read -r s rest; echo "$s"; }
 }
-# A client may be gone without closing this input: a step of Slurm whose srun was killed keeps
-# it open. So all of this ends when the file $1 has not grown for @LOOKS@ looks of @PAUSE@ seconds.
+# A client may be gone while this input stays open, as in a step of Slurm whose srun was killed. So
+# the script ends when the file $1 has not grown in @LOOKS@ checks, @PAUSE@ seconds apart.
 #
-# In dash and busybox a signal that a child gets before it has traps of its own, or has become another
-# program, meets those of its parent, and is lost. So a watch starts without them, and its sleep is killed.
+# In dash and busybox, a new child keeps the traps of its parent until it sets traps itself or runs
+# another program, and a signal before that is lost. So a watch starts without traps, and its sleep is
+# killed.
 watch() {
 	trap - 0 1 2 13
 	none=$! left=@LOOKS@ was=

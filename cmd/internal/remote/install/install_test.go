@@ -46,7 +46,7 @@ func newTestRemote(t *testing.T, shell string, env ...string) testRemote {
 		t.Skipf("no %s here: scripts/setup-dev installs it", shell)
 	}
 	home, bin := t.TempDir(), t.TempDir()
-	if shell == "busybox" { // with all its programs, as on a machine without others
+	if shell == "busybox" { // installs all programs of busybox, as on a machine without other programs
 		if out, err := exec.Command(binary, "--install", "-s", bin).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -151,7 +151,7 @@ func TestInstall(t *testing.T) {
 				if err != nil || second.Sent != 0 || second.Path != first.Path {
 					t.Errorf("the second time: got %+v, %v", second, err)
 				}
-				if err := os.Truncate(first.Path, 1000); err != nil { // as after a loss of power
+				if err := os.Truncate(first.Path, 1000); err != nil { // simulates a loss of power
 					t.Fatal(err)
 				}
 				third, err := Install(t.Context(), o)
@@ -165,7 +165,7 @@ func TestInstall(t *testing.T) {
 	t.Run("sends the program uncompressed without gzip", func(t *testing.T) {
 		t.Parallel()
 		f := newTestRemote(t, "bash")
-		f.addMounts(t, "mount --bind /dev/null /usr/bin/gzip") // /bin is the same directory, or has another
+		f.addMounts(t, "mount --bind /dev/null /usr/bin/gzip") // /bin is the same directory, or has another gzip
 		f.prefix = append(f.prefix, "PATH=/usr/bin")
 		installed, err := Install(t.Context(), f.installOptions(t))
 		if err != nil {
@@ -345,7 +345,7 @@ func TestInstallDir(t *testing.T) {
 
 	t.Run("avoids a directory of another user", func(t *testing.T) {
 		t.Parallel()
-		for _, dir := range []string{".cache/turnstone/bin", ".cache/turnstone"} { // the owner of the second can replace the first
+		for _, dir := range []string{".cache/turnstone/bin", ".cache/turnstone"} { // the owner of the outer directory can replace the inner one
 			f := newTestRemote(t, "dash")
 			if err := os.MkdirAll(filepath.Join(f.home, ".cache/turnstone/bin"), 0o777); err != nil {
 				t.Fatal(err)
@@ -500,7 +500,7 @@ func TestInstallTimeout(t *testing.T) {
 		}
 	})
 
-	// A watch that misses its end sleeps for longer than this test may take.
+	// A watch that does not notice the end of the script sleeps for longer than this test may take.
 	t.Run("stops the watch of the script however early it ends", func(t *testing.T) {
 		t.Parallel()
 		text := formatScript("nonce", "", 1, 1000)
@@ -572,8 +572,8 @@ func TestInstallTransport(t *testing.T) {
 			t.Run(shell, func(t *testing.T) {
 				t.Parallel()
 				f := newTestRemote(t, shell)
-				// It reads a line, prints, ends without a newline, and has a child that prints
-				// later.
+				// The command before the script reads a line, prints text without a newline at its end, and
+				// leaves a child that prints later.
 				f.prefix = slices.Concat([]string{"/bin/bash", "-c", `read -t 60 eaten; echo Welcome; stty -echo; (for i in 1 2 3 4 5; do sleep 0.05; echo late; done) & printf 'no newline'; exec "$@"`, "x"}, f.prefix)
 				if installed, err := Install(t.Context(), f.installOptions(t)); err != nil || installed.Version != "version" {
 					t.Errorf("got %+v, %v", installed, err)

@@ -45,7 +45,7 @@ func relayCommand(how string, words []string) int {
 		_, _ = in.Write(rest)
 		_, _ = io.Copy(in, os.Stdin)
 	case "freezes":
-		testexec.BlockForever() // it reads no more
+		testexec.BlockForever() // the relay reads no more input
 	}
 	if err := cmd.Wait(); err != nil {
 		return 1

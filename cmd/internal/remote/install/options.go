@@ -9,11 +9,11 @@ import (
 // Options configure where and how to install the program.
 type Options struct {
 	Prefix []string // the words of the transport command
-	Env    []string // its environment; nil is that of this process
+	Env    []string // the environment of the command; nil is that of this process
 
-	Terminal  *os.File         // the user's, if the command may ask there; else nil
+	Terminal  *os.File         // the user's terminal, if the command may ask there; nil otherwise
 	Stderr    io.Writer        // also gets the command's messages until the remote end answers; may be nil
-	LastAsked func() time.Time // when the command last asked the user elsewhere; may be nil
+	LastAsked func() time.Time // when the command last asked the user other than at Terminal; may be nil
 
 	// Dir is a remote directory that is tried before the default ones; may be "".
 	Dir string

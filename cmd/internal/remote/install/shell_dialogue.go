@@ -42,7 +42,7 @@ type shellDialogue struct {
 	timer     *time.Timer
 
 	mu          sync.Mutex
-	currentStep string        // guarded by mu: named when the timer ends
+	currentStep string        // guarded by mu: the step that the error names when the timer fires
 	stepLimit   time.Duration // guarded by mu
 }
 
@@ -62,7 +62,7 @@ func startDialogue(ctx context.Context, o Options, nonce string) (*shellDialogue
 	return t, nil
 }
 
-// limitStep gives the remote end d for its next step, in place of the last limit.
+// limitStep limits the next step of the remote end to d. This replaces the last limit.
 func (s *shellDialogue) limitStep(d time.Duration, doing string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

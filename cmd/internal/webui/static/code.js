@@ -1,7 +1,7 @@
 // Highlighted code. Prism returns tokens, whose text is inserted as text.
 import { h, visible } from "./dom.js";
 
-// Regular expressions of a grammar can take long for unnatural text, which stays plain.
+// The regular expressions of a grammar can be slow on unusual text. Such text stays plain.
 const most = 20000, widest = 1000;
 
 export function highlighted(code, language) {

@@ -1,4 +1,4 @@
-// The composer, where the user types code while the session is idle, and answers when it asks.
+// The composer: the user types code while the session is idle, and answers when it asks.
 import { h, clear, visible, say } from "./dom.js";
 import { post } from "./api.js";
 
@@ -100,7 +100,7 @@ export class Composer {
         h("button", { type: "submit", class: "main" }, form.url ? "I agree" : "Send"))));
   }
 
-  // permission asks for a decision. It takes no focus, so a key decides only after the user went there.
+  // permission asks for a decision. It does not take the focus, so keys decide only after the user has moved there.
   permission(request) {
     const p = request.permission;
     const decide = async (choice) => {
@@ -140,7 +140,7 @@ export class Composer {
     this.input.setSelectionRange(text.length, text.length);
   }
 
-  // run runs the code after code that is still being sent. Text typed in the meantime stays. Code that
+  // run sends the code, after any code that is still being sent. Text typed in the meantime stays. Code that
   // could not be sent is put back.
   run() {
     const code = this.input.value;

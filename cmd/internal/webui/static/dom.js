@@ -1,8 +1,8 @@
 // Elements and texts. Text is always inserted as text: nothing in this or any other file of the web
 // UI parses HTML.
 
-// h makes an element. Properties beginning with "on" are listeners, "class" and those with a
-// dash are attributes, and all others properties.
+// h makes an element. Names that begin with "on" set listeners, "class" and names with a dash set
+// attributes, and all other names set properties.
 export function h(name, properties, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(properties ?? {})) {
@@ -50,7 +50,7 @@ export function clock(at) {
   return d.toLocaleDateString("en-GB", { day: "numeric", month: "short" }) + " " + time;
 }
 
-// Characters that reverse the order of others or are invisible.
+// Characters that are invisible, or reverse the order of other characters.
 const deceptive = /[\u2028\u2029\ufff9-\ufffb]|(?![\u200c\u200d\ufe0e\ufe0f])\p{Default_Ignorable_Code_Point}/u;
 const deceptiveAll = new RegExp("(" + deceptive.source + ")", "u");
 

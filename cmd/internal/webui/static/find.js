@@ -1,4 +1,4 @@
-// Search in a whole session. The server does it, because most turns are not in the document.
+// Search in a whole session. The server searches, because most turns are not in the document.
 import { h, clear, say, visible } from "./dom.js";
 import { get } from "./api.js";
 

@@ -1,2 +1,2 @@
-// Prism shall give tokens when asked, and not look for code in the document by itself.
+// Prism must only return tokens, and not search the document for code.
 window.Prism = { manual: true };

@@ -229,7 +229,7 @@ export class SessionView {
     }
   }
 
-  // catchUp continues from far behind. It reads the new turns without their contents.
+  // catchUp continues when the view is far behind. It reads the new turns without their contents.
   async catchUp() {
     const last = this.rows.at(-1);
     const { turns, end, has_earlier: earlier } = await get("outline", { session: this.name, after: Math.max(0, (last?.first ?? 1) - 1), backward: true, limit: moreRows });
@@ -275,7 +275,7 @@ export class SessionView {
       const view = this.mounted.get(row);
       if (view?.filled) view.add(item);
       else if (e.type === "turn_started") { row.author = e.author; row.code = (e.input ?? "").split("\n")[0]; } else if (e.type === "turn_ended") Object.assign(row, { outcome: e.outcome, elapsed_ms: e.elapsed_ms ?? 0, error: e.name });
-      if (row.items?.length > 3000) row.items = row.items.slice(-1500); // its view has what it shows of the rest
+      if (row.items?.length > 3000) row.items = row.items.slice(-1500); // the view already shows the rest
     }
     if (stuck) this.followEnd();
     else { this.layout(); this.jump.hidden = this.atEnd(); }
@@ -570,13 +570,13 @@ export class SessionView {
     const turn = this.info?.turn ?? 0;
     try {
       const { result } = await post("interrupt", { session: this.name, turn });
-      if (result === "pending") say("Interrupted. The code has not stopped yet; interrupt again to insist.");
+      if (result === "pending") say("Interrupted. The code has not stopped yet; interrupt again to force it.");
       if (result === "stale" || result === "not running") say("Nothing is running.");
     } catch (e) { say(e.message, "bad"); }
   }
 
   async restart() {
-    if (!confirm("Restart the runtime of " + this.name + "? Its variables are lost; the timeline stays.")) return;
+    if (!confirm("Restart the runtime of " + this.name + "? Its variables are lost; the log of the session stays.")) return;
     try {
       await post("restart", { session: this.name });
     } catch (e) { say(e.message, "bad"); }
@@ -613,7 +613,7 @@ export class SessionView {
 
 const seqOf = (item) => (item ? (item.e.type === "gap" || item.e.type === "folded" ? item.e.to : item.e.seq) : undefined);
 
-// seen returns the turns of a turn index without the silent ones, which tools start behind the scenes.
+// seen returns the turns of a turn index without the silent turns, which tools start.
 const seen = (turns) => turns.filter((row) => !row.silent);
 
 const isLong = (row) => row.last - row.first > 500 || (row.bytes ?? 0) > 96 << 10 && (row.lines ?? 0) > 400;

@@ -34,7 +34,7 @@ export class TextBlock {
     this.trim();
   }
 
-  // typed shows input that a user gave, and ends its line.
+  // typed shows the input of a user, and ends its line.
   typed(text, by, secret) {
     this.showTail();
     this.tail.before(...this.tail.childNodes, h("span", { class: "typed", title: by ? "typed by " + by : "typed" }, secret ? "••••••" : visible(text)), "\n");

@@ -342,8 +342,7 @@ function asker(p) {
   } }, "Run the scripts of this result");
 }
 
-// nearby puts frames into the document when they come near the visible part. A frame costs the browser
-// as much as a page, even before it has loaded, and users scroll past most of many results.
+// nearby puts frames into the document when they come near the visible part. A frame costs the browser as much as a page, even before it has loaded, and users scroll past most results.
 const nearby = new IntersectionObserver((all) => {
   for (const { isIntersecting, target } of all) {
     if (!isIntersecting) continue;
@@ -360,8 +359,7 @@ function later(frame) {
   return placeholder;
 }
 
-// framed returns a result's document in a frame that may do nothing, or run its scripts without an
-// origin.
+// framed returns a result's document in a frame. The frame has no rights, or may run its scripts without an origin.
 function framed(p, scripts = false) {
   const frame = h("iframe", { title: scripts ? "a result whose scripts run" : "a result", referrerPolicy: "no-referrer", class: p.themed && !scripts ? "frame themed" : "frame" });
   frame.setAttribute("sandbox", scripts ? "allow-scripts" : "");
