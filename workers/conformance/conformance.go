@@ -13,10 +13,10 @@
 // that an earlier turn leaves behind. A check that fails in a used worker is repeated in a new one.
 // It fails in any case, and its error says whether a new worker passes.
 //
-// A new worker for each of the 33 checks was rejected: with a language that starts slowly, they
-// took minutes. Concurrent checks were rejected, because they would disturb the waits of each
-// other. Sharing without the second check was rejected: a fault of an earlier check would count
-// against a later promise.
+// A new worker for each check was rejected: with a language that starts slowly, the checks took
+// minutes. Concurrent checks were rejected, because they would disturb the waits of each other.
+// Sharing without a repetition was rejected: a fault of an earlier check would count against a
+// later promise.
 //
 // # Goroutines
 //

@@ -52,8 +52,9 @@
 //
 // Python starts in 40 ms, and in half a second with numpy and pyplot. Evaluations open hundreds of
 // sessions. So the daemon keeps idle sessions ready, which are called warm. When a client creates a
-// session, the daemon renames a warm one whose Spec is equal in executable, arguments, environment,
-// directory, sandbox and limits.
+// session, the daemon renames a warm one with an equal Spec: the same executable, arguments,
+// environment, directory, sandbox and limits. A Spec with preparations, such as packages, never
+// gets a warm session.
 //
 // Forking workers was rejected: they would share random seeds, threads and GPU state, and the
 // monitor would no longer be their parent. Changing the directory and environment of a running
