@@ -17,8 +17,9 @@
 // events, and each reader has its own cursor in it.
 //
 // A turn ends only when the worker reports that it is idle, or exits. Prompts, output, silence and
-// clocks never end a turn. A second input during a turn is refused at once, and is not queued.
-// Polls, interrupts and other sessions do not wait for a turn.
+// clocks do not end it. There is one exception: a turn that could not be sent to the worker for 10
+// s ends as interrupted (see awaitSignals below). A second input during a turn is refused at once,
+// and is not queued. Polls, interrupts and other sessions do not wait for a turn.
 //
 // Package workers describes how a runtime is started, and package timeline/render how a timeline is
 // displayed. Package supervisor does neither.
