@@ -3,9 +3,9 @@
 //	go run -C release . --version v1.2.3 --out dist
 //
 // It publishes nothing. The same commit and the same Go version produce the same bytes, in any
-// directory: every time in the files is that of the commit, and every list is sorted.
+// directory: every time stamp is the time of the commit, and every list is sorted.
 //
-// # Separate module
+// # A separate module
 //
 // The program is a separate module, so its dependencies never reach a user of the library.
 // Libraries write the Debian and RPM packages (nfpm) and the bill of materials (cyclonedx-go).

@@ -9,8 +9,9 @@
 //
 // # Goroutines
 //
-// From the first page on, one goroutine accepts connections, and each connection has a goroutine.
-// Close ends them all, and waits for the first. A connection has 10 s for a request.
+// Once the first page is open, one goroutine accepts connections, and each connection has a
+// goroutine. Close ends them all, and waits for the one that accepts. A connection has 10 s for a
+// request.
 package browserprompt
 
 import (
@@ -47,9 +48,9 @@ var ErrQuestionClosed = errors.New("browserprompt: the question is closed")
 
 var errClosed = errors.New("browserprompt: closed")
 
-// HasBrowser reports whether the user probably has a browser on this machine. If so, a secret can
-// be typed into our page, and the program that asked never gets it. getenv returns variables of
-// the user's environment, as os.Getenv does.
+// HasBrowser reports whether the user probably has a browser on this machine. If so, the user can
+// type a secret into a page, and the program that asked does not get it. getenv returns variables
+// of the user's environment, as os.Getenv does.
 func HasBrowser(getenv func(name string) string) bool {
 	return getenv("SSH_CONNECTION") == "" && hasScreen(getenv)
 }

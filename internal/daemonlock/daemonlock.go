@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// An LockEntry is a file that says where a daemon listens.
+// A LockEntry is a file that says where a daemon listens.
 type LockEntry struct {
 	PID        int       `json:"pid"`
 	StartTicks uint64    `json:"start_ticks"` // when the process started, in clock ticks since the boot
@@ -36,9 +36,9 @@ type LockedError struct {
 func (e *LockedError) Error() string {
 	switch {
 	case !e.Proven && e.PID == 0:
-		return "the lock for the daemon of this user is held by a program that is not one"
+		return "the lock for the daemon of this user is held by a program that is not a daemon"
 	case !e.Proven:
-		return fmt.Sprintf("the lock for the daemon of this user is held by process %d, which is not one", e.PID)
+		return fmt.Sprintf("the lock for the daemon of this user is held by process %d, which is not a daemon", e.PID)
 	}
 	return fmt.Sprintf("the lock for the daemon of this user is held by process %d", e.PID)
 }

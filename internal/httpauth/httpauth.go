@@ -25,7 +25,8 @@ type TokenHash [sha256.Size]byte
 // NewTokenHash returns the hash of a token.
 func NewTokenHash(text string) TokenHash { return sha256.Sum256([]byte(text)) }
 
-// Matches reports whether text is the token. It takes the same time for every text of a length.
+// Matches reports whether text is the token. It takes the same time for all texts of the same
+// length.
 func (h TokenHash) Matches(text string) bool {
 	given := NewTokenHash(text)
 	return subtle.ConstantTimeCompare(given[:], h[:]) == 1

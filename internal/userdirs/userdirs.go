@@ -6,18 +6,18 @@ package userdirs
 
 import "path/filepath"
 
-// Config returns the directory for settings: XDG_CONFIG_HOME, or .config in home. Without both it is "", as
-// for all directories here, so with an empty home it is what the variable says. getenv is [os.Getenv].
+// Config returns the directory for settings: XDG_CONFIG_HOME, or .config in home. If the variable is not
+// set and home is empty, it returns "", and so do the functions below. getenv is [os.Getenv].
 func Config(getenv func(string) string, home string) string {
 	return find(getenv, "XDG_CONFIG_HOME", home, ".config")
 }
 
-// State returns the directory for what programs note for later: XDG_STATE_HOME, or .local/state in home.
+// State returns the directory for the saved state of programs: XDG_STATE_HOME, or .local/state in home.
 func State(getenv func(string) string, home string) string {
 	return find(getenv, "XDG_STATE_HOME", home, ".local", "state")
 }
 
-// Cache returns the directory for what can be made again: XDG_CACHE_HOME, or .cache in home.
+// Cache returns the directory for files that can be recreated: XDG_CACHE_HOME, or .cache in home.
 func Cache(getenv func(string) string, home string) string {
 	return find(getenv, "XDG_CACHE_HOME", home, ".cache")
 }

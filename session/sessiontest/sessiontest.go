@@ -25,8 +25,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Run runs the suite. open opens a separate session for each test, whose worker may still be
-// starting, and closes it after the test. Its Spec has these preparations.
+// Run runs the suite. open opens a separate session for each test, and closes it after the test.
+// The worker may still be starting. The Spec of the session has the preparations in prepare.
 func Run(t *testing.T, open func(t *testing.T, prepare ...workers.Preparation) session.Session) {
 	for _, promise := range []struct {
 		name string

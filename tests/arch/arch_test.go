@@ -3,8 +3,8 @@
 // exist. A rule with exceptions lists them, each with its reason. An exception that is no longer
 // needed fails, too.
 //
-// The rules look at syntax. They ask the go command and git for the files, import no other package of
-// the module, and start no goroutines.
+// The rules examine syntax. They get the list of files from the go command and git, import no other
+// package of the module, and start no goroutines.
 package arch
 
 import (
@@ -203,7 +203,7 @@ func (c *checker) violation(name, format string, args ...any) {
 	c.t.Errorf(format+" (as an exception: %q)", append(args, name)...)
 }
 
-// isTestCode reports whether a package serves tests alone: a suite or a test kit.
+// isTestCode reports whether only tests use a package: a test suite, or helpers of tests.
 func isTestCode(name string) bool {
 	return strings.HasPrefix(name, "tests/") || strings.HasPrefix(name, "internal/testkit/")
 }

@@ -32,7 +32,7 @@ func TestRecordIndex(t *testing.T) {
 		}
 		m := head.FindStringSubmatch(string(text))
 		if m == nil {
-			continue // TestDocuments says so
+			continue // TestDocuments reports it
 		}
 		row := "| [" + m[1] + "](" + filepath.Base(p) + ") | " + m[2] + " | " + m[3] + " |"
 		if !strings.Contains(string(index), row+"\n") {

@@ -15,7 +15,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
-// waitSaved waits until a file contains what a session was given: files lag a little.
+// waitSaved waits until a file contains the input of a session, because files are written a little
+// later.
 func (h home) waitSaved(t *testing.T, text string) {
 	t.Helper()
 	wait.Until(t, fmt.Sprintf("a file has %q", text), func() (kept bool) {
@@ -60,7 +61,7 @@ func TestRecover(t *testing.T) {
 			t.Errorf("the next one: %v", r)
 		}
 		if r := h.runRepl(t, "", "exec", "work", "-e", "1"); r.stderr != "" {
-			t.Errorf("it is said once: %v", r)
+			t.Errorf("the second time it is reported again: %v", r)
 		}
 		if r := h.runRepl(t, "", "events", "work"); !strings.Contains(r.stdout, "repl recover work") {
 			t.Errorf("attach reports it: %v", r)

@@ -426,7 +426,7 @@ func TestSandboxConfig(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 		if got := h.runRepl(t, "", "exec", "main", "--sandbox", "workspace", "-e", "1"); got.status != 0 {
-			t.Errorf("what was given makes it another sandbox: %v", got)
+			t.Errorf("a granted session no longer fits its request: %v", got)
 		}
 	})
 

@@ -261,8 +261,8 @@ def key(change="setcbreak", stream="sys.stdin"):
 	})
 }
 
-// cursesCode is a program like those that use curses, such as htop. When it reads its keys it
-// checks the size, and redraws its screen only if the size has changed.
+// cursesCode is a program that behaves like a curses program such as htop. When it reads its keys
+// it checks the size, and redraws its screen only if the size has changed.
 const cursesCode = `
 def curses():
     import os, select, signal, termios, tty

@@ -13,8 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// logins are files below a home directory in which programs store logins, or what the user told
-// them, according to their documentation. None is on a list of the sandbox.
+// logins are files below a home directory in which programs store logins or secret input of the
+// user, according to their documentation. None is on a list of the sandbox.
 var logins = []string{
 	".qwen/oauth_creds.json", ".local/share/opencode/auth.json", ".copilot/config.json", ".continue/config.yaml", ".config/Claude/claude_desktop_config.json",
 	".codeium/config.json", ".config/goose/secrets.yaml", ".config/zed/settings.json", ".config/Code/User/globalStorage/state.vscdb", ".vscode-server/data/User/globalStorage/state.vscdb",
@@ -184,8 +184,8 @@ func TestHome(t *testing.T) {
 	})
 }
 
-// fileReplacements are changes that programs outside make to files while a session runs, with the
-// path of the file.
+// fileReplacements are changes to files by programs outside while a session runs, with the path of
+// the file.
 var fileReplacements = []struct{ what, outside, path string }{
 	{"a rename over a file that is hidden", `printf '%s' "$SECRET" > .netrc.tmp && mv .netrc.tmp .netrc`, ".netrc"},
 	{"a removal and a new file", `rm .netrc && printf '%s' "$SECRET" > .netrc`, ".netrc"},

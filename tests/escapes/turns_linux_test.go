@@ -193,8 +193,8 @@ func TestTurn(t *testing.T) {
 		m.runSteps(t, r, []turnStep{{"after a reset", "true", none, "False False"}})
 	})
 
-	// Variables and files of their own tell interpreters where packages are. Those of an
-	// environment in the workspace do not count.
+	// Variables and files say where an interpreter finds packages. Those of an environment in the
+	// workspace do not count.
 	t.Run("shows what the interpreter names", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -349,8 +349,8 @@ def sees(*names): return [readable(n)[:15] for n in names]
 func TestTurnCopies(t *testing.T) {
 	t.Parallel()
 
-	// A copy of a cache or library is of the directory that exists now, with what the session has
-	// written.
+	// A copy of a cache or library is a copy of the current directory, with the files that the
+	// session has written.
 	t.Run("are of the directory that is there now", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)

@@ -167,7 +167,7 @@ type terminalScreen struct {
 	seenBytes int
 }
 
-// wantText reads until the terminal shows text after what was seen last.
+// wantText reads until the terminal shows text after the last match.
 func (s *terminalScreen) wantText(text string) {
 	s.t.Helper()
 	late := time.AfterFunc(testTimeout, func() { _ = s.tty.Close() })

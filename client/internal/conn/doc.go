@@ -1,5 +1,5 @@
 // Package conn implements one connection to a daemon. It says hello, makes calls, notices a daemon
-// that is gone or stuck, and passes notifications to their subscriptions. It never connects again:
+// that is gone or stuck, and passes notifications to their subscriptions. It never reconnects:
 // package client does that, with another Conn. It does not know what the calls are about.
 //
 // # Goroutines

@@ -2,10 +2,9 @@
 // read in each, and which of its calls owns the turn. A SessionSet finds the session that a call
 // names, and opens it if it does not exist. A CallerSession is the caller's side of one session.
 //
-// Two decisions are made without effects. targetFacts.resolve decides which session a name means,
-// and resolveExisting does so for calls that create none. Package callorder decides which call runs
-// next, and this package passes that on to the calls. Nothing slow happens under the lock that
-// every call takes: see slowFact.
+// Pure functions decide which session a name means: targetFacts.resolve, and resolveExisting for
+// calls that create none. Package callorder decides which call runs next, and this package passes
+// its decisions on. Nothing slow happens under the lock that every call takes: see slowFact.
 //
 // The package knows no arguments and no results, and does not ask the user.
 //

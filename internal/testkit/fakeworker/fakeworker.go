@@ -78,7 +78,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Environment variables that make a process a fake worker. It removes them.
+// Environment variables that make a process a fake worker. The worker removes them.
 const (
 	roleEnv  = "FAKEWORKER"
 	startEnv = "FAKEWORKER_START"
