@@ -96,9 +96,9 @@ type Spec struct {
 	Err error
 }
 
-// Program sets the standard streams for the children of a program on Windows, where a terminal
-// reader cannot be detected and a terminal redraws what was written to it. The zero value is
-// the terminal. On other systems the streams are always the terminal.
+// Program sets the standard streams for the children of a program on Windows. There a terminal
+// reader cannot be detected, and a terminal redraws what was written to it. The zero value is the
+// terminal. On other systems the streams are always the terminal.
 //
 // On Windows the terminal is a pseudo console. It turns tabs into blanks and breaks lines at its
 // edge, which cannot be undone. A child that reads standard input would wait forever for keys. So
