@@ -35,10 +35,6 @@
 //	cache       the compiled code on disk
 //	system      the functions that differ by system, from unix or windows
 //
-// CPython for Windows does not notice CTRL_C while its main thread waits for a lock, even with a
-// timeout, or reads a pipe. An interrupt takes effect only after that wait, and a second interrupt
-// does not help.
-//
 // The package starts no goroutines and keeps no state.
 //
 // # Fork in multiprocessing
@@ -101,8 +97,11 @@
 // The modules unix and windows contain all differences, under equal names. On Windows SIGINT
 // interrupts only one kind of wait: WaitForMultipleObjects in the main thread. So a read of the
 // channel is always pending, and every wait of the worker also waits for its event. Text is sent in
-// frames, because a pseudo console redraws output and drops markers. As in any Python for Windows,
-// an interrupt does not end threading.Lock.acquire.
+// frames, because a pseudo console redraws output and drops markers.
+//
+// Like any Python for Windows, the worker does not notice CTRL_C while user code in the main thread
+// waits for a lock or reads a pipe. An interrupt takes effect after that wait, and a second one
+// does not help.
 //
 // A reader thread was rejected. Each frame would have to wait for two threads to take turns, and
 // SIGINT does not interrupt the main thread's wait for a lock. Reads with a timeout were rejected:
