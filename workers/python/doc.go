@@ -99,9 +99,8 @@
 // channel is always pending, and every wait of the worker also waits for its event. Text is sent in
 // frames, because a pseudo console redraws output and drops markers.
 //
-// Like any Python for Windows, the worker does not notice CTRL_C while user code in the main thread
-// waits for a lock or reads a pipe. An interrupt takes effect after that wait, and a second one
-// does not help.
+// As in any Python for Windows, code in the main thread does not notice CTRL_C while it waits for a
+// lock or reads a pipe. An interrupt takes effect after that wait, and a second one does not help.
 //
 // A reader thread was rejected. Each frame would have to wait for two threads to take turns, and
 // SIGINT does not interrupt the main thread's wait for a lock. Reads with a timeout were rejected:

@@ -39,9 +39,9 @@
 //
 // # Ticks and windows
 //
-// A front end shows one screen of a session that may have 100,000 events. So it gets ticks, at most
-// ten a second for each session, and reads windows of events by cursor. A search examines 8 MiB or
-// takes 0.2 s for each call, and continues from a cursor.
+// A front end shows one screen of a session that may have 100,000 events. So it gets ticks, which
+// only notify it of changes, at most ten a second for each session. It reads windows of events by
+// cursor. A search examines 8 MiB or takes 0.2 s for each call, and continues from a cursor.
 //
 // A stream of all events was rejected: it would send everything, even while a browser tab sleeps. A
 // window that the client moves in the daemon was rejected: the daemon would keep a state for each
