@@ -10,8 +10,8 @@
 //	})
 //
 // A client is one caller. It has a read cursor in each session, and every reply starts with the
-// events since the last reply that it received. A reply consists only of content, text and images
-// in order, because clients show a model nothing else once there is structured content. At most one
+// events since the last reply that it received. A reply consists of text and images, in order. It
+// has no structured content, because clients would then show a model nothing else. At most one
 // bracketed line about the state follows. Facts for programs are in the result's _meta, under
 // turnstone/.
 //

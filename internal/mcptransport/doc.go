@@ -32,8 +32,8 @@
 // requests are independent. So the front has one handler of each kind, and chooses by the version
 // of the request. The SDK answers cancelled calls, and does not let its caller wrap a connection.
 // So the front numbers each call in a header that no client can set. The number leads the tool to
-// its ToolCall, and the front drops the answer of a cancelled call. The token is required even on
-// the loopback interface, because every user of the machine can connect there.
+// its ToolCall, and the front drops the answer of a cancelled call. A bearer token is required even
+// on the loopback interface, because every user of the machine can connect there.
 //
 // An HTTP layer of our own was rejected: batches, streams and resumption would have to follow five
 // protocol versions.
@@ -53,9 +53,9 @@
 // Scripts and gateways write all messages into a pipe and close it. At that end the SDK ends every
 // call, so they would get only the answer to initialize. Closing the input is also how a client
 // asks a server to exit, and clients send SIGTERM after 2 to 5 s. A server cannot distinguish the
-// two cases. So Serve continues until 5 s after the last request, a signal, or the end of the
-// reader. Waiting without this limit was rejected: a client that leaves long code behind would keep
-// its server for minutes.
+// two cases. So Serve continues until 5 s after the last request, until a signal, or until nobody
+// reads its output. Waiting without this limit was rejected: a client that leaves long code behind
+// would keep its server for minutes.
 //
 // # Goroutines
 //

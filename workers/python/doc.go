@@ -83,9 +83,9 @@
 //
 // # One event loop
 //
-// All inputs share one event loop, which runs during inputs with an await, and one context. As in
-// notebooks, a task or a queue of one input works in the next. Between inputs, tasks and servers
-// stand still, and a notice says so once.
+// All inputs share one event loop, which runs during inputs with an await, and one context of
+// context variables. As in notebooks, a task or a queue of one input works in the next. Between
+// inputs, tasks and servers stand still, and a notice says so once.
 //
 // Running every input inside the loop was rejected: asyncio.run would fail, and scripts use it.
 // Running the loop between inputs was rejected, because user code would run outside of any turn. An

@@ -19,7 +19,7 @@
 //
 // The worker must know whether R's loop or a program asks. It decides by the loop's report that it
 // is idle, and by the address of the prompt. The text of the prompt alone was rejected, because a
-// program may use the browser's text.
+// program may use the same text as R's debugger.
 //
 // # Plots
 //

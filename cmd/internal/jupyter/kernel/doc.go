@@ -28,8 +28,8 @@
 // aborted as well if their client created them before the reply, according to its own dates.
 //
 // Aborting all requests for a period after the reply was rejected, because it would hit the next
-// request of a quick client. Comparing the client's clock with ours was rejected: a browser may be
-// on another machine.
+// request of a quick client. Comparing the client's clock with ours was rejected, because a browser
+// may be on another machine, whose clock differs.
 //
 // # Locks
 //
