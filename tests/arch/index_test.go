@@ -57,6 +57,12 @@ func TestRecordIndex(t *testing.T) {
 			t.Errorf("docs/adr/README.md has no row for %d", number)
 		}
 	}
+	for _, m := range regexp.MustCompile(`\]\(\.\./\.\./([^)#]+)\), section "([^"]+)"`).FindAllStringSubmatch(string(index), -1) {
+		source, err := os.ReadFile(filepath.Join(tr.root, filepath.FromSlash(m[1])))
+		if err != nil || strings.Count(string(source), "\n// # "+m[2]+"\n") != 1 {
+			t.Errorf("docs/adr/README.md: want one section %q in %s", m[2], m[1])
+		}
+	}
 	cited := regexp.MustCompile(`\bADRs? (\d+)\b`)
 	for name, text := range tr.texts(t) {
 		for _, m := range cited.FindAllStringSubmatch(text, -1) {
