@@ -73,7 +73,7 @@
 //
 // The worker has run under Wine only, with a cross-built R. These points are unproven:
 //
-//   - CRAN's own build, with cairo and its manifest for UTF-8: Wine ignores that code page, so tests
+//   - CRAN's own build, with cairo and its manifest for UTF-8: Wine ignores that code page. So tests
 //     set LC_CTYPE, and names with letters beyond ASCII are errors
 //   - loading the unsigned shim where AppLocker or an antivirus program watches
 //   - the order of children's text among R's on a real console
