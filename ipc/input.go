@@ -8,9 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// A payloadReader reads one payload, value by value. It accepts only what the protocol allows:
-// a value of another kind, a length beyond the payload, and deep nesting are errors. ADR 5
-// explains why no library is used.
+// A payloadReader reads one payload, value by value. It accepts only what the protocol allows: a
+// value of another kind, a length beyond the payload, and deep nesting are errors. Libraries were
+// rejected for reading, because they convert kinds, trust lengths and recurse as deep as the sender
+// wants (ADR 5).
 type payloadReader struct {
 	payload    []byte
 	offset     int // start of the next value

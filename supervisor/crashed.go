@@ -44,12 +44,14 @@ type lockFileInfo struct {
 
 // A CrashedSession is the saved transcript of a session whose program was killed.
 //
-// Variables do not survive the program, but the two files of the timeline do, so the next program
-// saves them for a day. Without that, a killed daemon would lose a day of work, down to the inputs.
-// Workers that outlive their supervisor would be processes that nothing watches. A journal of its own
-// would be a second log next to a timeline that has all that is needed. The inputs are not run again
-// automatically, because they would change files and other machines a second time. A session that was
-// closed leaves nothing: its lock file is emptied when the close starts.
+// Variables do not survive the program, but the two files of the timeline do. The next program
+// saves them for a day, so the inputs and output of a killed daemon are not lost with it. A session
+// that was closed leaves nothing: its lock file is emptied when the close starts.
+//
+// Workers that outlive their supervisor were rejected, because nothing would watch these processes.
+// A separate journal was rejected: the files of the timeline already contain all that it would. The
+// saved inputs are not run again automatically. They would change files and other machines a second
+// time.
 type CrashedSession struct {
 	Name       string
 	ID         string    // unique, unlike the name

@@ -50,11 +50,12 @@ const (
 // the enforcer measures usage and moves that bound. It kills programs only if the bound did not
 // hold. After the last turn it measures once more and then sets no timer.
 //
-// The same measurements add up the processes of all sessions: with a limit for each session only, ten
-// sessions that fork at once could fill the machine. RLIMIT_NPROC counts all processes of the user,
-// also the desktop's, and not those of root. A control group is exact, but few machines delegate one.
-// Code that forks faster than it is measured may exceed the total for a moment. A new worker always
-// starts, even beyond the total.
+// The same measurements count the processes of all sessions together. With only a limit for each
+// session, ten sessions that fork at once could fill the machine. Code that forks faster than it is
+// measured may exceed the total for a moment. A new worker always starts, even beyond the total.
+//
+// RLIMIT_NPROC was rejected for the total: it also counts the user's other processes, and does not
+// limit root. A control group would be exact, but few machines delegate one.
 type limitEnforcer struct {
 	totalLimits resourceAmount // limits of all sessions together; zero means no limit
 	cpus        []int          // processors that all sessions share; empty means all

@@ -1,6 +1,6 @@
 // Package workers describes how to start a worker: a program that hosts a language runtime and
-// speaks the worker protocol. A [Spec] is data; discovery and the worker-side source are in one
-// package per language below this one.
+// speaks the worker protocol. A [Spec] is data. One package per language below this one finds the
+// runtime, and contains the source of its worker.
 package workers
 
 import (
@@ -100,12 +100,14 @@ type Spec struct {
 // reader cannot be detected, and a terminal redraws what was written to it. The zero value is the
 // terminal. On other systems the streams are always the terminal.
 //
-// A pseudo console turns tabs into blanks and breaks lines at its edge, and nothing can undo that. A
-// child that reads standard input would wait forever for keys. Ctrl-Z ends one read, but a second
-// child waits again. Pipes for all children, also in sessions of agents, would be worse: a
-// child sees no terminal then, holds its output back, and Python writes it in the code page of the
-// country. So only a program gets the streams of its command. A console without a user is wide
-// instead: 1000 columns.
+// On Windows the terminal is a pseudo console. It turns tabs into blanks and breaks lines at its
+// edge, which cannot be undone. A child that reads standard input would wait forever for keys. So
+// the children of a program get the streams of its command. A console without a user is 1000
+// columns wide, so that it rarely breaks a line.
+//
+// Typing Ctrl-Z at the end of the input was rejected: it ends one read, but a second child waits
+// again. Pipes for all children, also in sessions of agents, were rejected. A child that sees no
+// terminal holds its output back, and Python then writes it in the code page of the country.
 type Program struct {
 	Stdin       *os.File // nil: the terminal
 	PipedOutput bool     // both outputs are a pipe and arrive as they were written

@@ -1,5 +1,5 @@
-// Package atomicfile replaces files so that other programs see the old or the new one, and never a part.
-// It starts no goroutines.
+// Package atomicfile replaces files atomically: other programs see the old file or the new one,
+// never a part. It starts no goroutines.
 package atomicfile
 
 import (

@@ -1,7 +1,7 @@
-// Package browserprompt asks the user of this machine for an answer on a page in their browser,
-// bypassing the program that asked. A secret entered this way reaches neither a model nor its
-// client. A Page says what to ask, and its Answer receives the text; the package does not know what
-// happens with it.
+// Package browserprompt asks the user of this machine for an answer on a page in their browser. The
+// answer bypasses the program that asked, so a secret reaches neither a model nor its client. A
+// Page has the question, and its Answer receives the text. The package does not know what happens
+// with it.
 //
 //	var pages browserprompt.Pages
 //	defer pages.Close()

@@ -1,9 +1,9 @@
-// Package daemonlock finds the daemon of a user on a host, from any login, and ensures that there is
-// only one.
+// Package daemonlock finds the daemon of a user on a host, from any login, and ensures that only
+// one runs.
 //
 // On Linux the daemon writes an entry into the state directory of the user. Hosts may share that
 // directory, so the name of the entry contains the host, the boot and the process namespace. The
-// daemon also holds a lock that does not depend on a file system. Other systems have neither, and
+// daemon also holds a lock that does not depend on a file system. Other systems have neither. There
 // the daemon is found at the default sockets.
 //
 // The package starts one goroutine for each [Lock], and one for each of up to 16 processes that ask

@@ -1,6 +1,6 @@
-// Package environ reads and changes environments: lists of entries NAME=VALUE, as [os.Environ] returns
-// them. If a name is repeated, the last entry counts, as it does for the program that gets the list.
-// The case of names does not matter on Windows. The package starts no goroutines.
+// Package environ reads and changes environments: lists of entries NAME=VALUE, as [os.Environ]
+// returns them. If a name is repeated, the last entry counts, as it does for the program that gets
+// the list. On Windows the case of names does not matter. The package starts no goroutines.
 package environ
 
 import (

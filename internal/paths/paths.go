@@ -1,5 +1,5 @@
-// Package paths compares paths, resolves symbolic links and checks whether a path exists. It starts no
-// goroutines.
+// Package paths compares paths, resolves symbolic links and checks whether a path exists. It starts
+// no goroutines.
 package paths
 
 import (

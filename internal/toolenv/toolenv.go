@@ -1,6 +1,6 @@
 // Package toolenv recognizes Python virtual environments that were created to run one program.
 //
-// It has no goroutines.
+// The package starts no goroutines.
 package toolenv
 
 import (

@@ -1,7 +1,7 @@
-// Package userdirs knows the user's directories as the XDG Base Directory Specification defines them:
-// those that variables name, or defaults below the home directory. A relative name in a variable is
-// ignored, as the specification says. This program uses them on every system. The package starts no
-// goroutines.
+// Package userdirs finds the user's directories as the XDG Base Directory Specification defines
+// them: those that variables name, or defaults below the home directory. It ignores a relative name
+// in a variable, as the specification requires. This program uses these directories on every
+// system. The package starts no goroutines.
 package userdirs
 
 import "path/filepath"

@@ -1,5 +1,5 @@
-// Package again tests scripts/again, which distinguishes flaky from broken tests. It runs the
-// script on a module with tests that fail in each way.
+// Package again tests the script scripts/again, which distinguishes flaky from broken tests. It
+// runs the script on a module with tests that fail in each way.
 package again
 
 import (

@@ -1,7 +1,7 @@
-// Package arch checks the rules of this source tree. They concern imports, names, comments, sizes and
-// source, the list of flaky tests, and documents, which must name only files and tests that exist. A
-// rule with exceptions lists them, each with its reason. An exception that is no longer needed fails,
-// too.
+// Package arch tests the tree's rules for its own source. They cover imports, names, comments,
+// sizes and the list of flaky tests. They also check that documents name files and tests that
+// exist. A rule with exceptions lists them, each with its reason. An exception that is no longer
+// needed fails, too.
 //
 // The rules examine syntax. They get the list of files from the go command and git, import no other
 // package of the module, and start no goroutines.

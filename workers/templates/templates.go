@@ -1,5 +1,5 @@
-// Package templates contains complete workers in other languages as starting points. Each
-// passes the checks of package conformance, and is a usable REPL.
+// Package templates contains complete workers in other languages as starting points. Each is a
+// usable REPL, and passes the checks of package conformance.
 //
 // It starts no goroutines.
 package templates

@@ -1,4 +1,5 @@
-// Package owners helps to test who may use a file: files of another user, and permissions.
+// Package owners helps to test access to files: it makes files of another user, and files with
+// given permissions.
 package owners
 
 import (

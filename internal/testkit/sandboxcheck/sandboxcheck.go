@@ -1,5 +1,5 @@
-// Package sandboxcheck lets tests of other packages run a second time with every worker sandboxed:
-// set TURNSTONE_TEST_SANDBOX to a level, such as "workspace".
+// Package sandboxcheck lets tests of other packages run a second time with every worker in a
+// sandbox. Set TURNSTONE_TEST_SANDBOX to a level, such as "workspace".
 //
 // If root starts them, the tests then run as an unprivileged user, so that their sandboxes are like
 // those of real users.

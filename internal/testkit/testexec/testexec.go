@@ -1,4 +1,5 @@
-// Package testexec is for tests that write programs, run them, or act as one. It starts no goroutines.
+// Package testexec helps tests that write programs, run them, or act as one. It starts no
+// goroutines.
 package testexec
 
 import (

@@ -4,8 +4,7 @@
 //
 //	python C:\turnstone\python
 //
-// It is a separate module, so that no other package needs the 120 MB that contain
-// CPython.
+// It is a separate module, so that nothing else needs the 120 MB that it is unpacked from.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package discovery has the parts of runtime discovery that all languages share. It reads files
-// and starts no processes.
+// Package discovery has the parts of the search for a runtime that all languages share. It reads
+// files and starts no processes.
 package discovery
 
 import (

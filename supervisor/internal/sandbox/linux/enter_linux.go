@@ -185,11 +185,13 @@ func newFilesystem(kind string, attributes int, options ...[2]string) (int, erro
 // limitDisk puts the session's files into a tmpfs of limited size, if the plan limits them. Other
 // filesystems cannot be created without privileges.
 //
-// A quota for a project needs an administrator and a filesystem that has quotas. Only root may mount an
-// image in a file. A repeated walk over thousands of files is slow, and always late. RLIMIT_FSIZE bounds
-// one file, not many, and applies to the files elsewhere. The price is that these files are in
-// memory, in addition to the memory limit. Before Linux 6.6 a tmpfs cannot hold an overlay, so caches are
-// read-only there.
+// A tmpfs has a price: the session's files are in memory, in addition to its memory limit. Before
+// Linux 6.6 a tmpfs cannot hold an overlay, so caches are read-only there. RLIMIT_FSIZE bounds each
+// file that is elsewhere; it cannot bound many files together.
+//
+// A project quota was rejected, because it needs an administrator and a filesystem with quotas. An
+// image in a file was rejected, because only root may mount it. Measuring the files again and again
+// was rejected: with thousands of files it is slow, and it notices an excess too late.
 func (sb *ActiveSandbox) limitDisk() {
 	if sb.plan.Disk == 0 {
 		return
