@@ -1,5 +1,5 @@
 /* The part of the worker inside R: a shared library that R loads. It speaks the worker protocol
- * (docs/protocol.md) instead of running R's console.
+ * (docs/worker-protocol.md) instead of running R's console.
  *
  * One thread is added to R's own:
  *

@@ -1,4 +1,4 @@
-/* Encoded values (docs/protocol.md): values of R as bytes, and bytes as values of R. For all systems.
+/* Encoded values (docs/worker-protocol.md): values of R as bytes, and bytes as values of R. For all systems.
  *
  * R may jump out of every allocation. So all memory is R's own: vectors, and R_alloc(), which R frees
  * when .Call() ends. functions.R says which value becomes which. */
