@@ -53,7 +53,7 @@ func TestPassKeys(t *testing.T) {
 					t.Errorf("got %q, %d suspensions, %d recalls", got, suspensions, recalls)
 				}
 				if got := readRest(k); got != test.rest {
-					t.Errorf("got %q for us, want %q", got, test.rest)
+					t.Errorf("got %q for repl, want %q", got, test.rest)
 				}
 			})
 		}

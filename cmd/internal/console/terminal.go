@@ -37,7 +37,7 @@ type Options struct {
 	// changes nothing.
 	TranslateAlias func(code string) (string, error)
 
-	// Colour allows our own output to be coloured.
+	// Colour allows repl to colour its own output.
 	Colour bool
 
 	// ViKeys selects the keys of vi, not those of Emacs.

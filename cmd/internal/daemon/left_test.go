@@ -369,7 +369,7 @@ func TestSessionDirectory_Removed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Count(render.Events(reply.Events, nil).Text(), "was removed"); got != 1 {
-		t.Errorf("it is said %d times in %q", got, render.Events(reply.Events, nil).Text())
+		t.Errorf("it is reported %d times in %q", got, render.Events(reply.Events, nil).Text())
 	}
 	if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "second"}); err != nil {
 		t.Errorf("another session: %v", err)

@@ -157,7 +157,7 @@ func withPreparation(o *daemon.Options, make func(context.Context, func(workers.
 	o.FindSpec = func(p client.CreateParams) (workers.Spec, error) {
 		s, err := plain(p)
 		if len(p.Packages) > 0 && p.Packages[0] == "bad" {
-			return s, session.Errorf(session.KindInvalid, "with: bad is no package")
+			return s, session.Errorf(session.KindInvalid, "with: bad is not a package")
 		}
 		if len(p.Packages) > 0 {
 			what := strings.Join(p.Packages, " ")
@@ -476,7 +476,7 @@ func TestPrepare(t *testing.T) {
 			t.Errorf("the same name: %v", err)
 		}
 		if _, err := c.CreateSession(t.Context(), client.CreateParams{Packages: []string{"bad"}}); session.KindOf(err) != "invalid_params" {
-			t.Errorf("what is no package: %v", err)
+			t.Errorf("an invalid package: %v", err)
 		}
 		waiting := make(chan error, 1)
 		go func() {

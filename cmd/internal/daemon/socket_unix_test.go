@@ -183,12 +183,12 @@ func TestListen(t *testing.T) {
 		}
 		second := newProvingListener(t, path)
 		if _, err := first.Renew(); !errors.Is(err, daemon.ErrServed) {
-			t.Errorf("the place of another: %v", err)
+			t.Errorf("the socket of the other daemon: %v", err)
 		}
 		_ = first.Close()
 		conn, err := net.Dial("unix", path)
 		if err != nil {
-			t.Fatalf("the second one's socket is gone: %v", err)
+			t.Fatalf("the socket of the second daemon is gone: %v", err)
 		}
 		_ = conn.Close()
 		_ = second.Close()
@@ -197,7 +197,7 @@ func TestListen(t *testing.T) {
 			t.Fatal(err)
 		}
 		if pid := third.CrashedPID(); pid != 0 {
-			t.Errorf("the process %d is said to have been killed; both had ended as they should", pid)
+			t.Errorf("process %d is reported as killed, but both processes ended normally", pid)
 		}
 		_ = third.Close()
 	})
@@ -361,7 +361,7 @@ func TestListener(t *testing.T) {
 					t.Errorf("it does not come back: %v", err)
 				}
 				if !daemonlock.IsServed(os.Getenv, path) {
-					t.Error("it does not prove that it is there again")
+					t.Error("after its return it proves nothing")
 				}
 			})
 		}
@@ -391,7 +391,7 @@ func TestDaemon_SocketTakenOver(t *testing.T) {
 	}
 	defer other.Close()
 	serveProofs(other, r.socket)
-	wait.Until(t, "the other has the place", func() bool { // the daemon makes its directory again at once
+	wait.Until(t, "the other daemon has the socket", func() bool { // the daemon makes its directory again at once
 		return os.RemoveAll(filepath.Dir(r.socket)) == nil && os.Rename(elsewhere, filepath.Dir(r.socket)) == nil
 	})
 	r.runCode(c, "print still", "still\n")

@@ -36,7 +36,7 @@ const (
 type kernelProcess struct {
 	connection wire.Connection
 	codec      *wire.Codec
-	session    string // ours, in headers
+	session    string // of this worker, in headers
 
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when the process was reaped
@@ -180,7 +180,8 @@ func (k *kernelProcess) connectSockets(ctx context.Context) (*kernelSockets, err
 }
 
 // receiveMessages passes the messages of a socket to the loop until the socket is closed. It drops a
-// message that is malformed or not signed with our key, and replaces one that is too large by a note.
+// message that is malformed or not signed with the key of the connection, and replaces one that is
+// too large by a note.
 func (k *kernelProcess) receiveMessages(conn *zmtp.Conn, to chan<- wire.Message) {
 	defer close(to)
 	for {
