@@ -82,13 +82,13 @@ func connectSDK(t testing.TB, version string) *sdkClient {
 	}()
 	t.Cleanup(func() {
 		c.sendOrder(jsonObject{"close": true})
-		c.waitEvent("it has closed", func(e sdkEvent) bool { return e.Closed })
+		c.waitEvent("the client has closed", func(e sdkEvent) bool { return e.Closed })
 		_ = in.Close()
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
 	})
-	e := c.waitEvent("it has connected", func(e sdkEvent) bool { return e.Connected != nil })
+	e := c.waitEvent("the client has connected", func(e sdkEvent) bool { return e.Connected != nil })
 	t.Logf("TypeScript SDK %s speaks %s", version, *e.Connected)
 	return c
 }

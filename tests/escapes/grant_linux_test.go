@@ -95,7 +95,7 @@ except OSError as e: print(e.strerror)
 
 	// A session can make a link in its workspace and ask for access to it. The user allows the
 	// directory to which it leads.
-	t.Run("names the real directory and none of programs", func(t *testing.T) {
+	t.Run("names the real directory and no directory of programs", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		programs, data := filepath.Join(m.outside, "programs"), filepath.Join(m.outside, "data")
@@ -152,7 +152,7 @@ except OSError as e: print(e.strerror)
 	})
 
 	// A grant is for the file that the user was shown.
-	t.Run("gives what was there when the user was asked", func(t *testing.T) {
+	t.Run("covers the directory that existed at the question", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		r := openSession(t, m, newSandbox(m))
@@ -160,7 +160,7 @@ except OSError as e: print(e.strerror)
 		for what, change := range map[string]string{
 			"a directory that was replaced": "mv shown old && mkdir shown",
 			"one that was made again":       "rmdir shown && mkdir shown",
-			"one from elsewhere":            "mkdir other && mv shown older && mv other shown",
+			"a directory from elsewhere":    "mkdir other && mv shown older && mv other shown",
 		} {
 			t.Run(what, func(t *testing.T) {
 				m.outsideDoes(t, m.outside, "mkdir -p shown && ln -sfn "+m.outside+"/shown "+m.work+"/link")
@@ -226,7 +226,7 @@ except OSError as e: print(e.strerror)
 				}
 				r.WaitTurnEnd(t, beside)
 				if output := r.RunCode(t, "os.rename('"+path+"', '"+path+"-away')").Transcript(); !strings.Contains(output, "OSError") || readText(path+"-beside") != "old" {
-					t.Errorf("more than the file was granted: %s", output)
+					t.Errorf("the grant covers more than the file: %s", output)
 				}
 
 				m.outsideDoes(t, m.work, "mkfifo go")
@@ -330,7 +330,7 @@ func TestPendingCall(t *testing.T) {
 	})
 
 	// The user allowed the directory that was there when the question was asked.
-	t.Run("gets nothing that was replaced since the question", func(t *testing.T) {
+	t.Run("does not cover a directory that was replaced since the question", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		box := newSandbox(m)
@@ -449,7 +449,7 @@ func TestExplanation(t *testing.T) {
 		for code, want := range map[string]bool{
 			"open('" + m.home + "/.ssh/id_ed25519')":                                           true,
 			"import os; os.listdir('" + m.home + "/.ssh')":                                     true,
-			"raise ValueError('no place is named')":                                            false,
+			"raise ValueError('no path is named')":                                             false,
 			"open('" + m.home + "/.sshd')":                                                     false,
 			"try: open('" + m.home + "/.ssh/id_ed25519')\nexcept OSError: 0":                   false, // the code ignores the error
 			"import subprocess; subprocess.run(['cat', '" + m.home + "/.ssh/id_ed25519'])":     true,  // a message of a child

@@ -67,7 +67,7 @@ func TestTurn(t *testing.T) {
 	t.Parallel()
 
 	// From the turn after a replacement on, the session sees the new file, of any kind, and no
-	// removed file. Only listed names appear by themselves.
+	// removed file. Only listed names appear automatically.
 	t.Run("shows what outside programs have replaced", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -83,10 +83,10 @@ func TestTurn(t *testing.T) {
 			{"in place", "echo newest > note.txt", "print(readable('note.txt'))", "open: newest"},
 			{"a setting", "echo new > n && mv n .Rprofile", "print(readable('.Rprofile'))", "open: new"},
 			{"a directory", "mv data was && mkdir data && echo new > data/file", "print(readable('data/file'))", "open: new"},
-			{"a new name of what was there", "true", "print(os.path.exists('was'))", "False"},
+			{"a moved directory", "true", "print(os.path.exists('was'))", "False"},
 			{"keys under a new name", "mv .ssh keys", "print(os.path.exists('keys'), os.path.exists('.ssh'))", "False False"},
 			{"a removal", "rm note.txt", "print(readable('note.txt'))", goneOutput + "'note.txt'"},
-			{"the same name later", "echo back > note.txt", "print(readable('note.txt'))", "open: back"},
+			{"a new file under the old name", "echo back > note.txt", "print(readable('note.txt'))", "open: back"},
 			{"a removal and a new file at once", "rm note.txt && echo again > note.txt", "print(readable('note.txt'))", "open: again"},
 			{"a directory in the place of a file", "rm kind && mkdir kind && echo x > kind/x", "print(readable('kind/x'))", "open: x"},
 			{"a link in the place of a directory", "rm -r kind && ln -s data kind", "print(os.readlink('kind'), readable('kind/file'))", "data open: new"},
@@ -162,7 +162,7 @@ func TestTurn(t *testing.T) {
 		})
 		resetSession(t, r)
 		m.runSteps(t, r, []turnStep{
-			{"after a reset those outside count", "git config --global user.name Ada", "print(git('user.name'), readable('" + pip + "'))", "Ada open: [global]"},
+			{"after a reset the settings outside count", "git config --global user.name Ada", "print(git('user.name'), readable('" + pip + "'))", "Ada open: [global]"},
 		})
 	})
 
@@ -184,7 +184,7 @@ func TestTurn(t *testing.T) {
 			{"a rename over it", "printf '%s' \"$SECRET\" > papers/n && mv papers/n papers/private.txt", none, "False False"},
 			{"one that comes", "printf '%s' \"$SECRET\" > papers/later.txt", none, "False False"},
 			{"the directory around it", "mv papers old && cp -r old papers", none, "False False"},
-			{"and what is beside it", "printf new > papers/open.txt", "print(readable('papers/open.txt'), readable('papers/deep/x'))", "open: new open: deep"},
+			{"and a file next to it", "printf new > papers/open.txt", "print(readable('papers/open.txt'), readable('papers/deep/x'))", "open: new open: deep"},
 			{"another name of it", "mv papers/private.txt papers/other.txt", "print(os.path.exists('papers/other.txt'))", "False"},
 			{"elsewhere, when it was replaced", "cp -r ../outside/keys ../outside/n && rm -r ../outside/keys && mv ../outside/n ../outside/keys", "print('open' in readable('../outside/keys/key'))", "False"},
 			{"elsewhere, when it comes", "mkdir ../outside/later && printf '%s' \"$SECRET\" > ../outside/later/key", "print('open' in readable('../outside/later/key'))", "False"},
@@ -193,8 +193,8 @@ func TestTurn(t *testing.T) {
 		m.runSteps(t, r, []turnStep{{"after a reset", "true", none, "False False"}})
 	})
 
-	// Variables and files of their own tell interpreters where packages are. Those of an
-	// environment in the workspace do not count.
+	// Variables and files of their own tell interpreters where packages are. Variables and files of
+	// an environment in the workspace do not count.
 	t.Run("shows what the interpreter names", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -282,7 +282,7 @@ def sees(*names): return [readable(n)[:15] for n in names]
 			}
 			for _, path := range []string{"data", "data/out", "project"} {
 				if got := strings.Count(res.Transcript(), filepath.Join(m.home, path)+" was replaced by a program outside the sandbox; until a reset, this session"); got != want {
-					t.Errorf("turn %d says %d times that %s was replaced, want %d", i, got, path, want)
+					t.Errorf("turn %d reports %d times that %s was replaced, want %d", i, got, path, want)
 				}
 			}
 		}
@@ -293,8 +293,7 @@ def sees(*names): return [readable(n)[:15] for n in names]
 		wantOutput(t, r, "print(puts('data/out/file'), readable('data/read'))", "written open: new")
 	})
 
-	// A file that another session writes is seen like any other, and a granted directory stays the
-	// same.
+	// The session sees a file that another session writes like any other file. A granted directory stays the same.
 	t.Run("shows what another session writes", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -318,11 +317,11 @@ def sees(*names): return [readable(n)[:15] for n in names]
 			t.Fatal(err)
 		}
 		m.runSteps(t, r, []turnStep{
-			{"a file in what was given", "echo new > n && mv n data/file", "print(readable('data/file'), puts('data/file'))", "open: new\n written"},
-			{"what was given, replaced", "mv data was && mkdir data && printf '%s' \"$SECRET\" > data/key", "print(readable('data/key'), puts('data/late'))", goneOutput + "'data/key' written"},
+			{"a file in the granted directory", "echo new > n && mv n data/file", "print(readable('data/file'), puts('data/file'))", "open: new\n written"},
+			{"the granted directory, replaced", "mv data was && mkdir data && printf '%s' \"$SECRET\" > data/key", "print(readable('data/key'), puts('data/late'))", goneOutput + "'data/key' written"},
 		})
 		if readText(filepath.Join(m.home, "was/late")) != "from inside" {
-			t.Error("the granted directory is not the written one")
+			t.Error("the session wrote to another directory than the granted one")
 		}
 		resetSession(t, r)
 		wantOutput(t, r, "print(puts('data/late'))", "written")
@@ -349,9 +348,9 @@ def sees(*names): return [readable(n)[:15] for n in names]
 func TestTurnCopies(t *testing.T) {
 	t.Parallel()
 
-	// A copy of a cache or library is of the directory that exists now, with what the session has
-	// written.
-	t.Run("are of the directory that is there now", func(t *testing.T) {
+	// A copy of a cache or library contains the files of the current directory, and the files that
+	// the session has written.
+	t.Run("contain the current directory", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		sandboxcheck.RequireLayers(t, m.base)
@@ -427,7 +426,7 @@ func TestSessionStart(t *testing.T) {
 
 	// Settings are often links, and a session may leave anything in their place. It can still be
 	// started again.
-	t.Run("finds links and what an earlier worker left", func(t *testing.T) {
+	t.Run("finds links and files of an earlier worker", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		writeFile(t, filepath.Join(m.home, "dotfiles/matplotlibrc"), "rc")
@@ -508,7 +507,7 @@ while os.getppid() == `+strconv.Itoa(os.Getpid())+`:
 			{"a link that leads elsewhere later", "mkdir one two && ln -s one linked", "linked", "project", "ln -sfn two linked"},
 			{"none at first", "true", "later", "project", "true"},
 			{"one that is replaced", "mkdir there", "there", "project", "mv there was && mkdir there && printf '%s' \"$SECRET\" > there/.other"},
-			{"that of the workspace", "mkdir there", "there", "there", "true"},
+			{"the directory of the workspace", "mkdir there", "there", "there", "true"},
 			{"with temporary files", "mkdir -p there/tmp", "there", "project", "touch there/tmp/x"},
 		} {
 			t.Run(c.what, func(t *testing.T) {

@@ -173,7 +173,7 @@ except KeyboardInterrupt: print('swallowed')
 		})
 	})
 
-	t.Run("is stale for a turn that is over", func(t *testing.T) {
+	t.Run("of a finished turn is stale", func(t *testing.T) {
 		t.Parallel()
 		r := openSession(t, python.Options{})
 		turn := r.StartTurn(t, "1")

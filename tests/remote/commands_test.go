@@ -167,7 +167,7 @@ type terminalScreen struct {
 	seenBytes int
 }
 
-// wantText reads until the terminal shows text after what was seen last.
+// wantText reads until the terminal shows text after the last match.
 func (s *terminalScreen) wantText(text string) {
 	s.t.Helper()
 	late := time.AfterFunc(testTimeout, func() { _ = s.tty.Close() })
@@ -208,7 +208,7 @@ func (r *testRemote) newAgent(t *testing.T) *mcp.ClientSession {
 	return c
 }
 
-// callTool runs code by an agent.
+// callTool runs code on behalf of an agent.
 func callTool(t *testing.T, c *mcp.ClientSession, session, code string) string {
 	t.Helper()
 	result, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "repl", Arguments: map[string]any{"input": code, "session": session, "lang": "python"}})

@@ -114,7 +114,7 @@ func TestJobs(t *testing.T) {
 
 	t.Run("quotes Slurm when a job waits for resources", func(t *testing.T) {
 		t.Parallel()
-		c := newCluster(t, "5s", "--mem=100000") // the node has only a part of it
+		c := newCluster(t, "5s", "--mem=100000") // the node has less memory
 		_, errs, status := c.execCode("1")
 		if status == 0 || !strings.Contains(errs, "memory") && !strings.Contains(errs, "Requested node configuration") {
 			t.Errorf("impossible job: status %d, errors %q", status, errs)
@@ -155,7 +155,7 @@ func TestJobs(t *testing.T) {
 			t.Fatalf("status %d, output %q, errors %q", status, out, errs)
 		}
 		job := c.savedJob()
-		_, err := c.remote.engine.runSlurm("scontrol", "update", "JobId="+job, "EndTime=now+1") // the minimum of its limit is a minute
+		_, err := c.remote.engine.runSlurm("scontrol", "update", "JobId="+job, "EndTime=now+1") // the shortest time limit of a job is a minute
 		wantNoError(t, err)
 		wait.Until(t, "the time of the job is over", func() bool {
 			out, _ := c.remote.engine.runSlurm("scontrol", "show", "job", job)

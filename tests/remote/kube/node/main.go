@@ -1,5 +1,5 @@
-// Command node is a cluster of one pod for tests. It gives the few answers of an API server that
-// kubectl requests before it runs a command, and has the kubelet's own command server.
+// Command node is a cluster of one pod for tests. It answers the few API requests that kubectl
+// sends before it runs a command, and contains the command server of the kubelet.
 //
 //	node KUBECONFIG PREFIX...
 //
