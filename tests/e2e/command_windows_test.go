@@ -53,7 +53,7 @@ func TestProgram_OnWindows(t *testing.T) {
 // The children of a program inherit its standard streams, as with python.exe. A terminal would
 // neither end their input nor keep their bytes.
 func TestProgram_ChildrenOnWindows(t *testing.T) {
-	beside := map[string]string{ // when the output of a child is complete cannot be known here
+	beside := map[string]string{ // here it is unknown when the output of a child is complete
 		"set /p": "0\nname?", "more": "0\n\r\n", "among its own": "child\r\nbefore\n",
 	}
 	const child = "import subprocess, sys; r = subprocess.run([sys.executable, '-c', %q]).returncode"
@@ -161,7 +161,7 @@ func newRHome(t *testing.T) home {
 		t.Skipf("R is not installed: scripts/wine --r brings it (%v)", err)
 	}
 	h := newHome(t)
-	h.env = append(h.env, "LC_CTYPE=en_US.UTF-8", "R_PROFILE_USER="+os.DevNull, "R_ENVIRON_USER="+os.DevNull) // it is set because Wine ignores the code page that R requests
+	h.env = append(h.env, "LC_CTYPE=en_US.UTF-8", "R_PROFILE_USER="+os.DevNull, "R_ENVIRON_USER="+os.DevNull) // necessary because Wine ignores the code page that R requests
 	return h
 }
 

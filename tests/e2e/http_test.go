@@ -109,7 +109,7 @@ func TestHTTP(t *testing.T) {
 
 	// A server that is told to stop leaves nothing behind a second later, whatever its clients do.
 	// The test allows one more second for a busy machine. The calls are answered.
-	t.Run("leaves no process when it is stopped in a call", func(t *testing.T) {
+	t.Run("leaves no process when it is stopped during a call", func(t *testing.T) {
 		t.Parallel()
 		for _, version := range []string{"2025-11-25", "2026-07-28"} {
 			for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {

@@ -18,7 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 )
 
-// Each file in testdata/script tests a part of the command line as a script sees it. Besides the
+// Each file in testdata/script tests a part of the command line as scripts use it. Besides the
 // commands of testscript there are:
 //
 //	status N COMMAND…   runs a command that must end with this status

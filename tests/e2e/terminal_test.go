@@ -672,7 +672,7 @@ func TestTerminalQuestion(t *testing.T) {
 		p.waitText(">>> ")
 	})
 
-	t.Run("gives the prompt back when it is over", func(t *testing.T) {
+	t.Run("returns to the prompt when it has ended", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
 		p := h.startAtPrompt(t)
