@@ -13,8 +13,8 @@ import (
 // retries continue while a call waits; the last delay repeats.
 var retryDelays = []time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 750 * time.Millisecond, 2 * time.Second, 5 * time.Second}
 
-// maxLosses bounds the consecutive retries whose connection is lost within lossWindow: a
-// connection that ends so soon may have been lost because of the call.
+// maxLosses bounds the consecutive retries whose connection is lost within lossWindow: a connection
+// that ends so soon may have ended because of the call.
 const (
 	maxLosses  = 8
 	lossWindow = 10 * time.Second

@@ -14,7 +14,7 @@ func (c *Client) DaemonInfo(ctx context.Context) (i DaemonInfo, err error) {
 
 // CreateSession opens a new session, and waits until it has started, unless something has to be
 // prepared first. An error is of [session.KindExists], [session.KindLimit], [session.KindStart] or
-// another kind that says what is wrong with p.
+// another kind that describes the fault in p.
 func (c *Client) CreateSession(ctx context.Context, p CreateParams) (s session.Info, err error) {
 	err = c.Call(ctx, MethodCreate, p, &s)
 	return s, err
@@ -69,8 +69,8 @@ func (c *Client) StartTurn(ctx context.Context, p StartParams) (r session.Reply,
 	return startTurn(ctx, c.over, p)
 }
 
-// SendInput answers an input request, and waits for what follows up to p.WaitMS milliseconds; 0 does
-// not wait. An error is of [session.KindStale] if the request is over; others are those of
+// SendInput answers an input request, and then waits for the turn up to p.WaitMS milliseconds; 0
+// does not wait. An error is of [session.KindStale] if the request is over; others are those of
 // [Client.StartTurn].
 func (c *Client) SendInput(ctx context.Context, p InputParams) (r session.Reply, err error) {
 	return sendInput(ctx, c.over, p)

@@ -54,7 +54,7 @@ func (s *ChangeStream) setPosition(to streamPosition) (wanted bool) {
 	return s.err == nil
 }
 
-// Next waits for the next tick. The error is that of ctx, session.ErrClosed, or that of the
+// Next waits for the next tick. The error is that of ctx, session.ErrClosed, or the error of the
 // connection.
 func (s *ChangeStream) Next(ctx context.Context) (session.Tick, error) {
 	for {

@@ -62,15 +62,15 @@ func Dial(ctx context.Context, d Dialer) (*Client, error) {
 func FromConn(stream net.Conn) *Client { return &Client{over: newSingleConn(stream)} }
 
 // Connect waits until there is a connection, and makes one if needed. Its errors are those of
-// [Dial]. With one connection only, it reports whether that has ended.
+// [Dial]. With one connection only, it reports whether that connection has ended.
 func (c *Client) Connect(ctx context.Context) error { return c.over.awaitConnection(ctx) }
 
 // Close ends the connection permanently, and the transport command if there is one. The sessions
 // stay alive. The error is always nil.
 func (c *Client) Close() error { return c.over.Close() }
 
-// Done is closed after Close. With one connection only, it is closed when that has ended, whichever
-// side ended it.
+// Done is closed after Close. With one connection only, it is closed when that connection has
+// ended, whichever side ended it.
 func (c *Client) Done() <-chan struct{} { return c.over.Done() }
 
 // LogTo logs connections and their ends, and at debug level each line in both directions: its
@@ -82,9 +82,9 @@ func (c *Client) LogTo(log *slog.Logger) { c.over.LogTo(log) }
 // the callback.
 func (c *Client) OnProgress(f func(PreparationProgress)) { c.over.OnProgress(f) }
 
-// OnOutage makes the client call f when it loses the connection, and when that is back, before
-// calls continue. f must not block. nil removes the callback. It is never called with one connection
-// only.
+// OnOutage makes the client call f when it loses the connection, and again when the connection is
+// back, before calls continue. f must not block. nil removes the callback. It is never called with
+// one connection only.
 func (c *Client) OnOutage(f func(Outage)) {
 	if c.reconnecting != nil {
 		c.reconnecting.OnOutage(f)
@@ -113,8 +113,8 @@ func (c *Client) DownSince() (since time.Time, down bool) {
 	return c.reconnecting.DownSince()
 }
 
-// Downtime returns how long the connection was down since a time. An outage that had started
-// before counts only if it lasted for at least a second after it.
+// Downtime returns how long the connection was down since a time. An outage that had started before
+// that time counts only if it lasted for at least another second.
 func (c *Client) Downtime(since time.Time) time.Duration {
 	if c.reconnecting == nil {
 		return 0
@@ -142,7 +142,7 @@ func (c *Client) OpenSession(ctx context.Context, p CreateParams) (s *Session, n
 	s = c.Session(p.Name)
 	before := c.reconnecting != nil && c.reconnecting.isConnected()
 	now, err = s.Info(ctx)
-	if before && hasEnded(err) { // it ended before this call, unnoticed: another daemon may be running
+	if before && hasEnded(err) { // the daemon ended before this call, unnoticed: another one may be running
 		now, err = s.Info(ctx)
 	}
 	if session.KindOf(err) != session.KindClosed || p.Language == "" {

@@ -14,8 +14,8 @@ import (
 // A Dialer connects to one daemon, for example through a [Socket]. It is safe for concurrent
 // use.
 type Dialer interface {
-	// Dial connects, within its own time limit, and sends nothing yet: the caller speaks first.
-	// An error is of [session.KindUnreachable].
+	// Dial connects, within its own time limit, and sends nothing yet: the caller sends first. An
+	// error is of [session.KindUnreachable].
 	Dial(ctx context.Context) (net.Conn, error)
 
 	// String describes the connection for users: "the socket

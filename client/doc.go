@@ -1,5 +1,5 @@
-// Package client talks to a daemon that "repl serve" runs: sessions outlive the clients that
-// use them, and several clients watch and drive them at the same time.
+// Package client is the Go client of a daemon, the process of "repl serve". Sessions of a daemon
+// outlive the clients that use them. Several clients can watch and drive them at the same time.
 //
 //	c, err := client.Dial(ctx, client.Socket(client.DefaultSocket(os.Getenv)))
 //	...
@@ -8,21 +8,21 @@
 //	reply, err := c.StartTurn(ctx, client.StartParams{Session: "main", Input: "6 * 7", WaitMS: 45_000})
 //	fmt.Print(reply.Render(nil).Text())
 //
-// The types with JSON tags are the messages on the wire, which docs/daemon-protocol.md describes; the
-// daemon uses the same types.
+// The types with JSON tags are the messages on the wire, which docs/daemon-protocol.md describes.
+// The daemon uses the same types.
 //
-// A [Client] of [New] makes connections when they are needed, and repeats calls whose connection was
-// lost; one of [Dial] has a single connection. Package client/remote reaches daemons elsewhere, and
-// client/internal/conn is one connection, with its goroutines. The package knows no workers and no
-// supervisor: everything that happens in a session happens in the daemon.
+// A [Client] of [New] connects when it needs a connection, and repeats calls whose connection was
+// lost. A Client of [Dial] has a single connection. Package client/remote reaches daemons
+// elsewhere, and client/internal/conn is one connection, with its goroutines. The package knows no
+// workers and no supervisor, because sessions run in the daemon.
 //
 // # Goroutines
 //
 //	name      started by      ends when                               owns
 //	dialler   a Client        it has connected, or cannot             one attempt to connect
-//	watcher   a Client        its connection ends                     noting that
-//	flow      a Subscription  the daemon knows whether to send        telling the daemon
+//	watcher   a Client        its connection ends                     the record of that end
+//	flow      a Subscription  the daemon knows whether to send        a call to pause or resume
 //
 // Client.Close waits for dialler, and for the goroutines of the connection. No method waits for the
-// others. A subscription starts flow only when its backlog has become full, or half empty again.
+// others. A subscription starts flow only when its backlog becomes full, or half empty again.
 package client

@@ -8,8 +8,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A caller makes calls and subscribes: over one connection, or over those that a Client makes
-// one after the other.
+// A caller makes calls and subscribes, over one connection or over the successive connections of a
+// Client.
 type caller interface {
 	callMethod(ctx context.Context, method string, params, result any) error
 
@@ -35,7 +35,7 @@ type endpoint interface {
 	LogTo(l *slog.Logger)
 	OnProgress(f func(PreparationProgress))
 
-	// awaitConnection waits until there is a connection, and makes one if it can.
+	// awaitConnection waits until there is a connection, and connects if possible.
 	awaitConnection(ctx context.Context) error
 }
 

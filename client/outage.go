@@ -34,7 +34,7 @@ func (l *outageLog) end() Outage {
 }
 
 // downtime returns how long there was an outage since a time. An outage that had started before
-// counts only if it lasted for at least a second after it.
+// that time counts only if it lasted for at least another second.
 func (l *outageLog) downtime(since time.Time) (down time.Duration) {
 	for _, o := range append(l.past[:len(l.past):len(l.past)], l.current) {
 		if o.From.IsZero() {

@@ -91,7 +91,7 @@ func (rc *reconnectingConn) Close() error {
 // Done is closed by Close.
 func (rc *reconnectingConn) Done() <-chan struct{} { return rc.done }
 
-// LogTo logs connections, and what conn.Conn.LogTo would log of each.
+// LogTo logs connections, and for each what conn.Conn.LogTo logs.
 func (rc *reconnectingConn) LogTo(log *slog.Logger) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

@@ -49,7 +49,8 @@ func (s *Session) callWithoutResult(ctx context.Context, method string, params a
 	return s.explainError(s.calls.callMethod(ctx, method, params, nil))
 }
 
-// explainError explains the error of a call that took too long. A caller that reconnects does it.
+// explainError explains the error of a call that took too long. A caller that reconnects explains
+// it itself.
 func (s *Session) explainError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && !s.calls.canReconnect() {
 		return fmt.Errorf("the daemon does not respond: %w", err)
@@ -268,10 +269,9 @@ func (s *Session) Resize(ctx context.Context, size session.Size) error {
 	return s.callWithoutResult(ctx, MethodResize, ResizeParams{Session: s.name, Rows: int(size.Rows), Cols: int(size.Cols)})
 }
 
-// ReadAs lets a reader continue where it stopped. It reads under its own name, or under a
-// different name if a connected client has that one. It waits for a session that is being
-// prepared. The returned session writes under the same name. read is how far the reader had
-// read.
+// ReadAs lets a reader continue where it stopped. It reads under its own name, or under a different
+// one if a connected client already uses that name. It waits for a session that is being prepared.
+// The returned session writes under the same name. read is how far the reader had read.
 func (s *Session) ReadAs(ctx context.Context, reader string) (as *Session, read timeline.Seq, err error) {
 	m, err := callSession[ReadCursor](ctx, s, MethodReadCursor, ReadCursorParams{Session: s.name, Reader: reader, Own: true})
 	if err != nil {

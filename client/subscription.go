@@ -16,7 +16,7 @@ import (
 // connection without missing or repeated events. Next is for one goroutine, the other methods for
 // any.
 type Subscription struct {
-	Seq timeline.Seq // the snapshot reaches up to it
+	Seq timeline.Seq // the snapshot reaches up to this event
 
 	calls     caller
 	params    SubscribeParams
@@ -37,7 +37,7 @@ type Subscription struct {
 	daemonFlow flowState      // guarded by mu; the last state sent to the daemon
 }
 
-// A flowState is what the daemon was last told about a stream.
+// A flowState is the state of a stream that the daemon was last asked for.
 type flowState int
 
 const (
@@ -70,7 +70,7 @@ func (sub *Subscription) setPosition(to streamPosition) (wanted bool) {
 	return sub.err == nil
 }
 
-// resubscribe continues the subscription on another connection, if its caller makes one.
+// resubscribe continues the subscription on another connection, if its caller can reconnect.
 func (sub *Subscription) resubscribe(ctx context.Context, why error) error {
 	sub.mu.Lock()
 	before := sub.position
@@ -182,7 +182,7 @@ func (sub *Subscription) adjustFlow() {
 	}
 }
 
-// syncFlow tells the daemon whether to send, until it has the desired state.
+// syncFlow asks the daemon to send or to pause, until the daemon has the desired state.
 func (sub *Subscription) syncFlow(ctx context.Context) error {
 	select {
 	case sub.flowLock <- struct{}{}:

@@ -58,7 +58,7 @@ type pendingTurn struct {
 	once    sync.Once
 }
 
-// A waitingCall holds the parameters that concern waiting, of a call that starts a turn and waits for it.
+// A waitingCall holds the parameters of a call that say how it waits for its turn.
 type waitingCall struct {
 	after, readCursor timeline.Seq
 	waitMS            int64

@@ -89,13 +89,12 @@ type DaemonInfo struct {
 	WarmPools   []WarmPool `json:"warm_pools,omitempty"`
 }
 
-// WarmPool describes the sessions of one language that a daemon keeps ready for clients that
-// create one.
+// WarmPool describes the sessions of one language that a daemon keeps ready for clients.
 type WarmPool struct {
 	Language string `json:"language"`
 	Ready    int    `json:"ready"`
 	Count    int    `json:"count"`             // number of sessions to keep
-	Dir      string `json:"dir"`               // their working directory; a session is taken from the pool only if it would start alike
+	Dir      string `json:"dir"`               // their working directory; a client gets one of them only if it asks for the same settings
 	Failure  string `json:"failure,omitempty"` // why no more are created
 }
 
@@ -105,7 +104,7 @@ const MaxRequestIDBytes = 64
 // HelloParams say who calls, as the first call of a connection. A connection with a higher
 // epoch of the same client replaces the previous one: see docs/daemon-protocol.md.
 type HelloParams struct {
-	ID    string `json:"id"`    // random, for this process: 16 to 64 letters, digits, hyphens and underscores
+	ID    string `json:"id"`    // random, one for each process: 16 to 64 letters, digits, hyphens and underscores
 	Epoch uint64 `json:"epoch"` // counts the connections that the process makes, from 1
 }
 
@@ -116,23 +115,23 @@ type HelloReply struct {
 }
 
 // CreateParams are the parameters of session/create, which opens a session. If something has to be
-// prepared first, the answer comes at once: its state is preparing then, input for it is queued,
-// and progress is sent with Token.
+// prepared first, the answer comes at once. The state of the session is then preparing, its input
+// is queued, and progress is sent with Token.
 type CreateParams struct {
 	Name                 string            `json:"name,omitempty"`      // "" generates one
 	Language             string            `json:"language,omitempty"`  // "" is the daemon's default
 	Command              []string          `json:"command,omitempty"`   // starts the caller's own worker, for a language that the daemon does not have; the first element is an absolute path
 	Dir                  string            `json:"dir,omitempty"`       // absolute; "" is the daemon's working directory
-	Runtime              string            `json:"runtime,omitempty"`   // which interpreter, as --python has it
+	Runtime              string            `json:"runtime,omitempty"`   // which interpreter, as in the option --python
 	Packages             []string          `json:"packages,omitempty"`  // packages to prepare
 	Env                  map[string]string `json:"env,omitempty"`       // environment variables, in addition to those of the daemon
 	Sandbox              string            `json:"sandbox,omitempty"`   // read-only, workspace or full; "" is full
 	Home                 string            `json:"home,omitempty"`      // what a sandbox shows of the home directory: documents or tools; "" is documents
 	Readable             []string          `json:"readable,omitempty"`  // more files and directories that a sandboxed session can read, absolute
 	Writable             []string          `json:"writable,omitempty"`  // files and directories that a sandboxed session can write, absolute
-	Accepted             []string          `json:"accepted,omitempty"`  // repeats the real paths of those that programs outside run or read
+	Accepted             []string          `json:"accepted,omitempty"`  // repeats the real paths of writable files that programs outside the sandbox run or read
 	Protected            []string          `json:"protected,omitempty"` // paths in writable directories that cannot be changed, absolute
-	Network              string            `json:"network,omitempty"`   // of a sandbox: none, list or full; "" is none
+	Network              string            `json:"network,omitempty"`   // network access of a sandbox: none, list or full; "" is none
 	Hosts                []string          `json:"hosts,omitempty"`     // for the network list: patterns of hosts
 	Accept               string            `json:"accept,omitempty"`    // the weaker mechanism that a sandbox may use: landlock
 	AskUser              bool              `json:"ask_user,omitempty"`  // block calls that a sandbox refuses until the user has decided
@@ -180,7 +179,7 @@ type ResizeParams struct {
 	Cols    int    `json:"cols"`
 }
 
-// EndParams name the session to close, or whose worker to end.
+// EndParams name the session to close or to reset.
 type EndParams struct {
 	Session string `json:"session"`
 	Request string `json:"request,omitempty"` // as in StartParams
@@ -301,8 +300,7 @@ type SearchParams struct {
 	session.SearchQuery
 }
 
-// BlobParams ask for data of an event of the session, or that was left out of it, by its
-// digest.
+// BlobParams ask for data of an event by its digest, including data that was left out of the event.
 type BlobParams struct {
 	Session string `json:"session"`
 	Digest  string `json:"digest"`
@@ -340,7 +338,7 @@ type CrashedSession struct {
 	ID         string    `json:"id"` // unique, unlike the name
 	Name       string    `json:"name"`
 	Language   string    `json:"language"`
-	Found      time.Time `json:"found"` // when it was found; the day begins then
+	Found      time.Time `json:"found"` // when it was found; its files are kept for a day from then on
 	Inputs     int       `json:"inputs"`
 	Bytes      int64     `json:"bytes"`
 	OutputPath string    `json:"output_path"`
@@ -354,8 +352,8 @@ type WriteLockParams struct {
 	Long    bool   `json:"long,omitempty"`
 }
 
-// ReadCursorParams store how far a reader has read, so that it can continue there after a
-// restart. Without Seq they only ask.
+// ReadCursorParams store how far a reader has read, so that it can continue there after a restart.
+// Without Seq they only ask for the stored position.
 type ReadCursorParams struct {
 	Session string       `json:"session"`
 	Reader  string       `json:"reader"`
@@ -398,7 +396,7 @@ type Attachment struct {
 // DetachParams end another connection.
 type DetachParams struct {
 	Client string `json:"client"`
-	Author string `json:"author,omitempty"` // the author who ends it, which the other client is told
+	Author string `json:"author,omitempty"` // the author who ends it; the other client gets this name
 }
 
 // SubscribeParams watch a session from a cursor; 0 is its beginning. With ChangesOnly, they
@@ -428,8 +426,8 @@ type SubscriptionParams struct {
 	Subscription string `json:"subscription"`
 }
 
-// A Snapshot contains what happened before a subscription started. A large one comes in parts,
-// of which the last has More false.
+// A Snapshot contains what happened before a subscription started. A large snapshot comes in parts;
+// the last one has More false.
 type Snapshot struct {
 	Subscription string           `json:"subscription"`
 	Session      session.Info     `json:"session"`

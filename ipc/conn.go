@@ -21,8 +21,8 @@ const flushTimeout = time.Second
 // defaultFrameBytes is the initial buffer size of a frame, in bytes: enough for most.
 const defaultFrameBytes = 128
 
-// A Conn is one end of a worker's channel. Any goroutine may call Send, but only one at a time
-// Receive.
+// A Conn is one end of a worker's channel. Any goroutine may call Send, but only one goroutine at a
+// time may call Receive.
 type Conn struct {
 	rw        io.ReadWriteCloser
 	tryWriter tryWriter // rw if it implements tryWriter; otherwise nil
@@ -37,7 +37,7 @@ type Conn struct {
 	closeErr   error          // error of closing rw; valid once closeOnce is done
 	wg         sync.WaitGroup // the writer
 
-	roomMu sync.Mutex // held by the one SendWithRoom that waits for room and uses it
+	roomMu sync.Mutex // held by the SendWithRoom call that waits for room
 
 	mu          sync.Mutex
 	roomSignal  chan struct{} // closed when there is room again; nil when no call waits; guarded by mu
@@ -53,10 +53,10 @@ type tryWriter interface {
 	TryWrite(b []byte) (n int, err error)
 }
 
-// NewConn returns a Conn that uses rw; peer is the side at its other end. Closing rw must end
-// its Read and Write, as it does for pipes and sockets. Send uses a method
-// TryWrite(b []byte) (n int, err error) of rw, if there is one, so that a frame does not wait for
-// another goroutine. TryWrite writes as much as fits without blocking.
+// NewConn returns a Conn that uses rw; peer is the side at its other end. Closing rw must end its
+// Read and Write, as it does for pipes and sockets. If rw has a method TryWrite(b []byte) (n int,
+// err error), Send calls it, so that a frame does not wait for another goroutine. TryWrite must
+// write as much as fits without blocking.
 func NewConn(rw io.ReadWriteCloser, peer Side) *Conn {
 	c := &Conn{
 		rw:         rw,
@@ -70,11 +70,11 @@ func NewConn(rw io.ReadWriteCloser, peer Side) *Conn {
 	return c
 }
 
-// Send sends m, or queues it if the peer is slow; it never waits for the peer. Messages arrive
-// in the order of the calls. It refuses a message that violates the protocol ([ErrTooLarge] if
-// it is too large), and one that does not fit into the queue of [MaxQueueBytes]
-// ([ErrQueueFull]); the connection remains usable. A nil error does not mean that the peer has
-// read m.
+// Send sends m, or queues it if the peer is slow; it never waits for the peer. Messages arrive in
+// the order of the calls. Send refuses a message that violates the protocol, with [ErrTooLarge] if
+// the message is too large. With [ErrQueueFull], it refuses a message that does not fit into the
+// queue of [MaxQueueBytes]. The connection remains usable. A nil error does not mean that the peer
+// has read m.
 func (c *Conn) Send(m Message) error {
 	frame, err := AppendFrame(make([]byte, 0, defaultFrameBytes), m)
 	if err != nil {
@@ -95,9 +95,9 @@ func (c *Conn) Send(m Message) error {
 	return c.sendError()
 }
 
-// SendWithRoom is Send for many or large messages. It waits while more than 256 KiB are unsent,
-// so that other messages do not queue for long and the queue is never full. It returns, with
-// the error of Send, when the connection fails or is closed.
+// SendWithRoom works like Send, but is for many or large messages. It waits while more than 256 KiB
+// are unsent, so that other messages do not queue for long and the queue is never full. If the
+// connection fails or is closed, it returns the error of Send.
 func (c *Conn) SendWithRoom(m Message) error {
 	c.roomMu.Lock()
 	defer c.roomMu.Unlock()
@@ -174,7 +174,7 @@ func (c *Conn) endDirectWrite(rest []byte, n int, err error) {
 	c.writerTurn <- struct{}{}
 }
 
-// endWriteLocked ends a turn at writing: the queue is empty.
+// endWriteLocked records that nothing is being written, because the queue is empty.
 func (c *Conn) endWriteLocked() {
 	c.isWriting = false
 	if c.flushed != nil {
@@ -183,8 +183,8 @@ func (c *Conn) endWriteLocked() {
 	}
 }
 
-// nextFrame returns the next frame for the writer, which has written n bytes of the previous
-// one. nil means that the writer's turn is over.
+// nextFrame returns the next frame for the writer, which has written n bytes of the previous one.
+// nil means that the queue is empty and the writer must wait for its next turn.
 func (c *Conn) nextFrame(n int, err error) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -229,9 +229,9 @@ func (c *Conn) failLocked(err error) {
 	c.signalRoomLocked()
 }
 
-// Receive waits for the next message. The error is io.EOF when the peer closed its side between
-// two frames, io.ErrUnexpectedEOF when inside one, a [*ProtocolError] when the frame is
-// invalid, and [ErrClosed] after Close. No message follows an error.
+// Receive waits for the next message. If the peer has closed its side, the error is io.EOF between
+// two frames and io.ErrUnexpectedEOF inside one. It is a [*ProtocolError] for an invalid frame, and
+// [ErrClosed] after Close. No message follows an error.
 func (c *Conn) Receive() (Message, error) {
 	payload, err := c.reader.nextPayload()
 	if err == nil {

@@ -1,9 +1,9 @@
-// Package ipc is the worker protocol: its messages, their encoding as frames,
-// and the connection that carries them. docs/worker-protocol.md describes it for
-// workers in any language, schema.json for programs.
+// Package ipc implements the worker protocol: its messages, their encoding as frames, and the
+// connection that carries them. docs/worker-protocol.md describes the protocol for workers in any
+// language, and schema.json for programs.
 //
-// The package checks each frame separately, never the order of frames or their effect on a
-// turn. It does not create the channel either: the caller passes an open one.
+// The package checks each frame separately. It checks neither the order of frames nor their effect
+// on a turn. The caller creates the channel and passes it when it is open.
 //
 //	conn := ipc.NewConn(channel, ipc.FromWorker)
 //	defer conn.Close()
@@ -20,10 +20,10 @@
 //
 // # Units
 //
-// Sizes are bytes. A turn, wait, seq, mark or id is an ordinal of its own kind; message.go says
-// where each begins to count.
+// Sizes are bytes. Each turn, wait, seq, mark and id is an ordinal, counted separately for its
+// kind. message.go gives the first number of each.
 //
 // # Locks
 //
-// roomMu may be held when Conn.mu is taken. It is held while a large message waits for room.
+// roomMu may be held while Conn.mu is taken. It is held while a large message waits for room.
 package ipc

@@ -42,7 +42,8 @@ func (e *ProtocolError) Error() string {
 // maxOffenderBytes bounds ProtocolError.Offender, in bytes before the ellipsis.
 const maxOffenderBytes = 200
 
-// printableText returns the beginning of b, with bytes other than printable ASCII as \x.
+// printableText returns the beginning of b, with every byte other than printable ASCII escaped as
+// \x.
 func printableText(b []byte) string {
 	const digits = "0123456789abcdef"
 	var text strings.Builder

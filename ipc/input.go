@@ -8,9 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// A payloadReader reads one payload, value by value. It accepts only what the protocol allows:
-// a value of another kind, a length beyond the payload, and deep nesting are errors. ADR 5
-// explains why no library is used.
+// A payloadReader reads one payload, value by value. It accepts only what the protocol allows: a
+// value of another kind, a length beyond the payload, and deep nesting are errors. Libraries were
+// rejected for reading, because they convert kinds, trust lengths and recurse as deep as the sender
+// wants (ADR 5).
 type payloadReader struct {
 	payload    []byte
 	offset     int // start of the next value
@@ -43,8 +44,8 @@ const (
 type valueHeader struct {
 	kind valueKind
 
-	// n is the number itself (int64 if signed, the bits of a floating-point number), 1 for true,
-	// or the number of bytes, values or pairs that follow.
+	// n is the number itself: an int64 if signed, or the bits of a floating-point number. It is 1
+	// for true, and otherwise the number of bytes, values or pairs that follow.
 	n uint64
 }
 
@@ -207,7 +208,7 @@ func (r *payloadReader) takeBytes(n uint64) ([]byte, error) {
 	return r.payload[begin:r.offset:r.offset], nil
 }
 
-// readTexts reads an array of at most most texts.
+// readTexts reads an array of texts; most is the largest number allowed.
 func (r *payloadReader) readTexts(most int) ([]string, error) {
 	n, err := r.readArrayLen(most)
 	if err != nil || n == 0 {
@@ -222,7 +223,7 @@ func (r *payloadReader) readTexts(most int) ([]string, error) {
 	return list, nil
 }
 
-// readBundle reads a map of at most MaxTypes texts to binary data.
+// readBundle reads a map with text keys, at most MaxTypes of them, and binary values.
 func (r *payloadReader) readBundle() (map[string][]byte, error) {
 	n, err := r.readMapLen()
 	if err == nil {
@@ -247,7 +248,7 @@ func (r *payloadReader) readBundle() (map[string][]byte, error) {
 	return data, nil
 }
 
-// readArrayLen reads the header of an array of at most most values.
+// readArrayLen reads the header of an array and returns its length, at most most.
 func (r *payloadReader) readArrayLen(most int) (int, error) {
 	n, err := r.expectKind(kindArray)
 	if err == nil {

@@ -13,7 +13,7 @@ const (
 	MaxVariables   = 200      // QueryResult.Variables
 	MaxBriefBytes  = 256      // each text of a Variable, the name of a Call, a type of a Display
 	MaxTypes       = 32       // Display.Data, QueryResult.Data
-	MaxBundleBytes = 48 << 20 // of these two, all types together
+	MaxBundleBytes = 48 << 20 // of Display.Data or QueryResult.Data, all types together
 	MaxMetaBytes   = 1 << 20  // Display.Meta
 	MaxFields      = 64       // of one message, or of an object in it, including unknown fields
 	MaxDepth       = 16       // nested arrays and maps, including the message itself
@@ -47,7 +47,7 @@ type (
 	Interrupt struct {
 		Turn  uint64
 		Seq   uint64 // from 1 within one turn; a retry repeats it
-		Level uint8  // 1, or 2 for one that user code cannot swallow
+		Level uint8  // 1, or 2 for an interrupt that user code cannot catch
 	}
 
 	// Query asks an idle worker about text or variables. It is not a turn.

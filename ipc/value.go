@@ -131,8 +131,7 @@ func (e *valueEncoder) encodeValue(v reflect.Value, depth int) error {
 	return nil
 }
 
-// encodeSpecial encodes nil, the types with an encoding of their own, and those with marshal
-// methods.
+// encodeSpecial encodes nil, types with a special encoding, and types with marshal methods.
 func (e *valueEncoder) encodeSpecial(v reflect.Value, depth int) (done bool, err error) {
 	switch {
 	case (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && v.IsNil():

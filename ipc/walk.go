@@ -39,10 +39,10 @@ type mapState struct {
 type visitPurpose uint8
 
 const (
-	purposeCount    visitPurpose = iota // how many fields are there to write?
+	purposeCount    visitPurpose = iota // count the fields to write
 	purposeWrite                        // append each of them
 	purposeRead                         // take the one called key
-	purposeComplete                     // all were read: are they the right ones?
+	purposeComplete                     // after reading: check that the fields are the right ones
 	purposeDescribe                     // log the loggable part of each
 )
 
@@ -284,7 +284,7 @@ func (f *fieldVisitor) visitBundle(name string, p *map[string][]byte, need prese
 	}
 }
 
-// visitTexts visits an array of at most most texts of at most limit bytes each.
+// visitTexts visits an array of texts: most bounds their number, limit the bytes of each.
 func (f *fieldVisitor) visitTexts(name string, p *[]string, most, limit int) {
 	if !f.visitField(name, optional, len(*p) > 0) {
 		return
@@ -358,8 +358,8 @@ func (f *fieldVisitor) visitObject(name string, m fieldLister) {
 	}
 }
 
-// visitNested reads or writes an object in the field that was just visited. The object is
-// nested this many maps and arrays deeper.
+// visitNested reads or writes an object in the field that was just visited. deeper is the number of
+// levels of maps and arrays that the object adds.
 func (f *fieldVisitor) visitNested(name string, m fieldLister, deeper int) {
 	purpose, outer := f.purpose, f.mapState
 	f.mapState = mapState{path: f.path + name + ".", depth: f.depth + deeper}
@@ -384,7 +384,7 @@ func visitOptionalObject[T any, P interface {
 	w.visitNested(name, *p, 1)
 }
 
-// visitObjects visits an array of at most most maps, each with the fields of T.
+// visitObjects visits an array of maps with the fields of T; most bounds their number.
 func visitObjects[T any, P interface {
 	*T
 	fieldLister

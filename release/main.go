@@ -3,16 +3,17 @@
 //	go run -C release . --version v1.2.3 --out dist
 //
 // It publishes nothing. The same commit and the same Go version produce the same bytes, in any
-// directory: every time is that of the commit, and every list is sorted.
+// directory: every time stamp is the time of the commit, and every list is sorted.
 //
-// # A module of its own
+// # A separate module
 //
 // The program is a separate module, so its dependencies never reach a user of the library.
 // Libraries write the Debian and RPM packages (nfpm) and the bill of materials (cyclonedx-go).
-// Wheels, npm packages and archives are zip and tar of the standard library. GoReleaser was
-// rejected: it builds wheels and npm packages only in its paid edition, if at all, and its
-// configuration can be tested only by a release. Tests build a release candidate instead, and
-// install it by pip, uv, npm, dpkg, rpm and tar.
+// Wheels, npm packages and archives are zip and tar, which the standard library writes. Tests build
+// a release candidate, and install it by pip, uv, npm, dpkg, rpm and tar.
+//
+// GoReleaser was rejected. It builds wheels and npm packages only in its paid edition, if at all,
+// and only a release can test its configuration.
 package main
 
 import (

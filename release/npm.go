@@ -10,7 +10,7 @@ import (
 //go:embed node/cli.js
 var nodeCommand []byte
 
-// A nodePackage holds the fields of package.json that we use.
+// A nodePackage holds the fields of package.json that a release sets.
 type nodePackage struct {
 	Name         string            `json:"name"`
 	Version      string            `json:"version"`

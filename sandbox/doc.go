@@ -1,10 +1,10 @@
-// Package sandbox describes what the code of a session may access. A [Policy] is data: it says which
-// files, hosts and mechanisms a session may use, and two policies can be intersected. Packages below
-// supervisor/internal/sandbox enforce it. Package sandbox does not know whether this system can do that,
-// and starts no goroutines.
+// Package sandbox describes what the code of a session may access. A [Policy] is data: it lists the
+// files, hosts and mechanisms that a session may use. Two policies can be intersected. Packages
+// below supervisor/internal/sandbox enforce a policy. Package sandbox does not know whether this
+// system can do that, and starts no goroutines.
 //
-// A program sets workers.Spec.Sandbox, and tests beforehand with supervisor.TrySandbox whether sessions
-// can be confined here. With [NetworkList] and Policy.Hosts a session reaches the hosts of a list;
-// Session.Destinations counts the connections and bytes of each. docs/sandbox-reference.md has what a
-// user needs to know about each rule.
+// A program sets workers.Spec.Sandbox. Beforehand, the method TrySandbox of a supervisor tests
+// whether this system can make such a sandbox. With [NetworkList] and Policy.Hosts a session
+// reaches the hosts of a list, and Session.Destinations counts the connections and bytes of each.
+// The page docs/sandbox-reference.md explains each rule to users.
 package sandbox

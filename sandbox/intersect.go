@@ -17,7 +17,7 @@ func (s *Policy) Intersect(other *Policy, dir string) (policy *Policy, narrowed 
 		n = *s
 	}
 	narrowed = n.restrictWrites(other.writableDirs(dir), s.writableDirs(dir), dir)
-	if narrowed && len(n.Writable) > 0 { // parts of what may be written whatever is in it
+	if narrowed && len(n.Writable) > 0 { // paths that are writable regardless of content
 		n.AcceptPaths = s.acceptedDirs(dir)
 	}
 	narrowed = n.restrictNetwork(other) || narrowed
@@ -48,7 +48,7 @@ func (s *Policy) Intersect(other *Policy, dir string) (policy *Policy, narrowed 
 	return &n, true
 }
 
-// writableDirs returns the directories that may be written, with all that is in them.
+// writableDirs returns the directories that are writable with everything in them.
 func (s *Policy) writableDirs(dir string) []string {
 	switch {
 	case !s.Confines():
@@ -59,7 +59,7 @@ func (s *Policy) writableDirs(dir string) []string {
 	return append([]string{cmp.Or(s.Workspace, dir)}, s.Writable...)
 }
 
-// acceptedDirs returns the directories that may be written whatever is in them.
+// acceptedDirs returns the directories that are writable regardless of their contents.
 func (s *Policy) acceptedDirs(dir string) []string {
 	switch {
 	case !s.Confines():
@@ -70,7 +70,7 @@ func (s *Policy) acceptedDirs(dir string) []string {
 	return append(slices.Clip(s.AcceptPaths), cmp.Or(s.Workspace, dir))
 }
 
-// restrictWrites leaves of own only what lies in other as well.
+// restrictWrites removes from own everything that other does not cover.
 func (s *Policy) restrictWrites(other, own []string, dir string) (narrowed bool) {
 	var both []string
 	for _, a := range own {
@@ -102,8 +102,8 @@ func (s *Policy) restrictWrites(other, own []string, dir string) (narrowed bool)
 	return true
 }
 
-// restrictNetwork leaves only the network that other has as well. Where the user may add hosts they
-// still may, as to any session.
+// restrictNetwork removes network access that other does not have. The user may still allow further
+// hosts, as for any session.
 func (s *Policy) restrictNetwork(other *Policy) (narrowed bool) {
 	if !other.Confines() && (other == nil || other.Network != NetworkNone) || other.Network == NetworkFull || s.Network == NetworkNone {
 		return false

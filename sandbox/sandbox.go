@@ -12,22 +12,22 @@ type Policy struct {
 	// Level says which files may be written.
 	Level Level
 
-	// Workspace is the absolute path of the directory that a session of level Workspace may
-	// write; "" means workers.Spec.Dir. The root, the home directory, their parents and the directory
-	// for temporary files never become writable: such a session is read-only, and begins with a
-	// notice.
+	// Workspace is the absolute path of the directory that a session of level Workspace may write;
+	// "" means workers.Spec.Dir. The root, the home directory, their parents and the directory for
+	// temporary files never become writable. A session with such a workspace is read-only and
+	// begins with a notice.
 	Workspace string
 
-	// Writable lists more files and directories that may be written, absolute.
+	// Writable lists more writable files and directories, as absolute paths.
 	Writable []string
 
-	// AcceptPaths repeats the real paths of entries of Writable where programs outside the
-	// session would run or read what is written, such as directories on the PATH. Repeating a
-	// path confirms that it is intended.
+	// AcceptPaths confirms entries of Writable by repeating their real paths. This is needed where
+	// programs outside the session would run or read what is written, such as directories on the
+	// PATH.
 	AcceptPaths []string
 
-	// Readable lists more files and directories that the session sees, absolute. They are for
-	// paths that are not in its home directory or its directory for temporary files. The home
+	// Readable lists more files and directories that the session sees, as absolute paths. It is for
+	// paths outside the session's home directory and its directory for temporary files. The home
 	// directory itself, hidden paths, and their parents never become readable.
 	Readable []string
 
@@ -39,13 +39,13 @@ type Policy struct {
 	Protected []string
 
 	// Hidden lists absolute paths of files and directories that the session can neither read nor
-	// write, besides those of DefaultHidden and those that are not in the session's home
-	// directory.
+	// write. DefaultHidden, and whatever the session's home directory leaves out, are hidden as
+	// well.
 	Hidden []string
 
-	// Layered lists directories of which the session gets a private copy, made on write,
-	// absolute, besides the caches and libraries in the home directory. The copy is removed with
-	// the session.
+	// Layered lists absolute paths of directories of which the session gets a private copy on
+	// write. The caches and libraries in the home directory are layered as well. The copy is
+	// removed with the session.
 	Layered []string
 
 	// Network says what the session may reach.
@@ -55,22 +55,22 @@ type Policy struct {
 	// call is refused at once.
 	AskUser bool
 
-	// NoNotice leaves out the notice about the sandbox with which a confined session begins. It
-	// is for programs that show session.Info.Sandbox themselves. Other notices of the sandbox still
+	// NoNotice omits the notice about the sandbox at the start of a sandboxed session. It is for
+	// programs that show session.Info.Sandbox themselves. Other notices of the sandbox still
 	// appear.
 	NoNotice bool
 
-	// AcceptMechanism is the mechanism that the user accepts where namespaces are not available;
-	// "" accepts none, so that such a session does not start.
+	// AcceptMechanism is the mechanism that the user accepts if namespaces are not available. With
+	// "", the session then does not start.
 	AcceptMechanism Mechanism
 
-	// Hosts lists patterns of what a session with NetworkList may reach, in the form of
+	// Hosts lists what a session with NetworkList may reach: patterns in the form of
 	// ParseHostPattern, or PackageHosts.
 	Hosts []string
 }
 
-// PackageHosts stands, among Policy.Hosts, for the hosts from which pip, uv, npm and R install
-// packages: those in the user's own configuration, otherwise the public ones.
+// PackageHosts in Policy.Hosts stands for the hosts from which pip, uv, npm and R install packages.
+// They are those in the user's configuration, otherwise the public ones.
 const PackageHosts = "packages"
 
 // A Level says how much of the machine a session may write.
@@ -187,7 +187,8 @@ func (s *Policy) Validate() error {
 	return nil
 }
 
-// maxHosts bounds the patterns of one session: each connection is compared with all.
+// maxHosts bounds the patterns of one session, because each connection is compared with all of
+// them.
 const maxHosts = 1000
 
 func (s *Policy) validateHosts() error {
@@ -209,7 +210,7 @@ func (s *Policy) validateHosts() error {
 }
 
 // ProtectedNames lists the names of files that programs outside a session run or trust without
-// asking: settings of editors, of AI clients and of cloud tools. They cannot be changed at the
+// asking, such as settings of editors, AI clients and cloud tools. They cannot be changed at the
 // top of each writable directory and of each repository.
 func ProtectedNames() []string {
 	return []string{
@@ -217,8 +218,8 @@ func ProtectedNames() []string {
 		".amazonq", ".continue", ".crush.json", "crush.json", ".kiro", ".opencode", "opencode.json", "opencode.jsonc", ".qwen", ".roo", ".windsurf",
 		".aider.conf.yml", ".amp", ".augment", ".clinerules/hooks", ".continuerc.json", ".copilot", ".crush", ".devcontainer", ".factory", ".github/copilot", ".github/hooks", ".github/lsp.json", ".github/mcp.json",
 		".gitlab/duo", ".goose", ".grok", ".helix", ".iflow", ".junie", ".kilocode", ".kimi", ".openhands", ".pi", ".qoder", ".rovodev", ".trae", ".vibe",
-		".config/mise", ".config/mise.toml", ".mise", ".mise.local.toml", ".mise.toml", ".miserc.toml", "mise.local.toml", "mise.toml", // what a shell runs that enters the directory, as .envrc
-		".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath", ".jj/repo/config.toml", ".sl/config", "_darcs/prefs", ".pijul/config", // settings of Mercurial, Jujutsu, Sapling, Darcs and Pijul, which name hooks and programs
+		".config/mise", ".config/mise.toml", ".mise", ".mise.local.toml", ".mise.toml", ".miserc.toml", "mise.local.toml", "mise.toml", // run by a shell that enters the directory, like .envrc
+		".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath", ".jj/repo/config.toml", ".sl/config", "_darcs/prefs", ".pijul/config", // settings of Mercurial, Jujutsu, Sapling, Darcs and Pijul; they name hooks and programs
 	}
 }
 
@@ -243,8 +244,9 @@ func joinHome(home string, names ...string) []string {
 	return names
 }
 
-// HomeVariables returns the environment variables that name the directories of tools, each with
-// the directory below the home directory that the tool uses, and creates, if it is not set.
+// HomeVariables returns the environment variables that name the directories of tools. Each comes
+// with a directory below the home directory, which the tool uses, and creates, if the variable is
+// not set.
 func HomeVariables() map[string]string {
 	return map[string]string{
 		"XDG_CACHE_HOME":  ".cache",

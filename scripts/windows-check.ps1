@@ -1,17 +1,17 @@
-# Looks at everything that Wine cannot show, on a real Windows, and writes a report:
+# Tests on a real Windows what Wine cannot show, and writes a report:
 #
 #     powershell -ExecutionPolicy Bypass -File scripts\windows-check.ps1 [-Report FILE] [-Quick]
 #
-# It needs a clone, Go, Python 3.8 or newer and R 4.2 or newer, and takes some ten
-# minutes; -Quick leaves out the tests. It starts sessions of its own, changes nothing
-# outside of a directory of temporary files, and exits with 1 when something failed.
+# It needs a clone, Go, Python 3.8 or newer and R 4.2 or newer, and takes about ten
+# minutes; -Quick leaves out the Go tests. It starts its own sessions, and changes only
+# a temporary directory and the report. It exits with 1 if something failed.
 param(
     [string]$Report = (Join-Path (Get-Location) "windows-check-$(Get-Date -Format yyyyMMdd-HHmmss).txt"),
     [switch]$Quick
 )
 $ErrorActionPreference = 'Continue'
 $tree = Split-Path $PSScriptRoot
-$scratch = Join-Path ([IO.Path]::GetTempPath()) ("turnstone gr$([char]0xF6)$([char]0xDF)e " + [guid]::NewGuid().ToString('N').Substring(0, 8)) # a blank, and letters beyond ASCII
+$scratch = Join-Path ([IO.Path]::GetTempPath()) ("turnstone gr$([char]0xF6)$([char]0xDF)e " + [guid]::NewGuid().ToString('N').Substring(0, 8)) # with a space and non-ASCII letters
 New-Item -ItemType Directory -Force $scratch | Out-Null
 $repl = Join-Path $scratch 'repl.exe'
 $failed = New-Object System.Collections.Generic.List[string]
@@ -23,7 +23,7 @@ function Say($text) {
     Add-Content -Path $Report -Value $text -Encoding UTF8
 }
 
-# Step runs a program, keeps what it says, and takes its status for the result.
+# Step runs a program and records its output. It fails if the exit status is not 0.
 function Step($name, [scriptblock]$run) {
     Say "`n=== $name"
     $began = Get-Date
@@ -34,7 +34,7 @@ function Step($name, [scriptblock]$run) {
     Say ("=== {0}: status {1}, {2:n1} s" -f $name, $LASTEXITCODE, ((Get-Date) - $began).TotalSeconds)
 }
 
-# Expect runs code in a new session of R or Python, and looks for a text in what it says.
+# Expect runs code in a new session of R or Python, and searches its output for a text.
 function Expect($name, $language, $code, $want, $errorsToo = $true) {
     $file = Join-Path $scratch 'code.txt'
     [IO.File]::WriteAllText($file, $code, (New-Object Text.UTF8Encoding $false))
@@ -95,12 +95,12 @@ try {
     if ($left.Count -gt 0) { $failed.Add('nothing is left') }
     Say @'
 
-To look at by hand, with what was seen:
-- plot(1:10) in repl mcp with your client: is the picture there?
+Check by hand, and note the results:
+- plot(1:10) in repl mcp with your client: does the picture appear?
 - repl --lang r at a console: Ctrl-C at the prompt, while code runs, at readline(); arrow keys.
 - tcltk::tk_messageBox(message = "x"): the window appears; does an interrupt end the wait?
-- end repl.exe in the task manager while R runs a child: are both gone?
-- AppLocker or an antivirus program that refuses turnstone.dll: what does the first reply say?
+- end repl.exe in the task manager while R runs a child: have both ended?
+- AppLocker or an antivirus program that refuses turnstone.dll: what is the first reply?
 '@
 } finally {
     Pop-Location

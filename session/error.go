@@ -27,7 +27,7 @@ const (
 	KindNoBlob      Kind = "no_blob"        // the session has no data with that digest, or has dropped it
 	KindNoFile      Kind = "no_file"        // that is not a regular file in the session's own directory
 	KindPermission  Kind = "permission"     // only a decision of the user ends that input request
-	KindUnconfirmed Kind = "unconfirmed"    // the user must confirm where a path leads, or what is there; nothing was granted
+	KindUnconfirmed Kind = "unconfirmed"    // the user must confirm the target of a path, or its content; nothing was granted
 )
 
 // The kinds of errors that a daemon, or the connection to it, adds.

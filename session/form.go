@@ -18,9 +18,9 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
-// A Form is what an MCP server asks of the user while code calls one of its tools. An input
-// request of kind timeline.InputKindForm has it. Answer takes a FormAnswer as JSON. Only the
-// user may give it: a program must never fill in a form on its own, or because a model wants
+// A Form is a question of an MCP server for the user while code calls one of its tools. The form is
+// part of an input request of kind timeline.InputKindForm. Answer takes a FormAnswer as JSON. Only
+// the user may give it: a program must never fill in a form on its own, or because a model wants
 // it.
 type Form struct {
 	Server  string `json:"server"`  // the server that asks
@@ -318,7 +318,7 @@ func (f Field) parseChoices(text string) (list []any, err error) {
 	return list, nil
 }
 
-// Check returns what is wrong with a value; nil means that there is no value.
+// Check returns an error if a value is not valid; nil means that there is no value.
 func (f Field) Check(value any) error {
 	switch v := value.(type) {
 	case nil:

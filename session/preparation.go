@@ -6,9 +6,9 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// FollowPreparation calls tell, unless it is nil, for each step of the preparation of s, and returns
-// when the preparation is over. now is an earlier description of the session. The error is not the
-// outcome of the preparation: Submit says why one failed.
+// FollowPreparation calls tell, unless it is nil, for each step of the preparation of s. It returns
+// when the preparation is over. now is an earlier description of the session. The error does not say
+// whether the preparation succeeded: Submit returns its failure.
 func FollowPreparation(ctx context.Context, s Session, now Info, tell func(timeline.Preparation)) error {
 	if now.State != StatePreparing {
 		return nil

@@ -107,8 +107,8 @@ type SearchResult struct {
 	Next    string           `json:"next,omitempty"` // where to continue; "" when everything was searched
 }
 
-// A Tick says how a session is now, in a few bytes: it tells a front end that there is something
-// new to read.
+// A Tick is a short summary of the current state of a session. It notifies a front end that there
+// is something new to read.
 type Tick struct {
 	Session      string        `json:"session"`
 	LastSeq      timeline.Seq  `json:"last_seq"`
@@ -119,7 +119,7 @@ type Tick struct {
 	Closed       bool          `json:"closed,omitempty"`        // for good; it is the last tick of the session
 }
 
-// Equal reports whether two ticks say the same.
+// Equal reports whether two ticks have the same content.
 func (t Tick) Equal(u Tick) bool {
 	asks := func(t Tick) timeline.Seq {
 		if t.InputRequest == nil {

@@ -126,7 +126,7 @@ func isGap(e timeline.Event) bool {
 // while the turn waits for input, which another client may give. A slow writer does not delay the
 // turn.
 //
-// The error is that of a writer or of TurnEvents. It may also say which events the session had
+// The error comes from a writer or from TurnEvents. It may also say which events the session had
 // dropped before slow writers took them.
 func CopyOutput(ctx context.Context, s Session, turn uint64, stdout, stderr io.Writer) (timeline.TurnEnded, error) {
 	var lost error

@@ -10,7 +10,7 @@ import (
 // A PendingTurn is a turn that is being started or answered. Wait is for one goroutine, Turn
 // for any.
 type PendingTurn interface {
-	// Wait starts or answers the turn, unless that is known to have happened, and waits as
+	// Wait starts or answers the turn, unless that is known to have happened. It then waits like
 	// Session.Wait. After a connection error it can be called again: the turn is started, or
 	// answered, only once.
 	Wait(ctx context.Context, o *WaitOptions) (Reply, error)

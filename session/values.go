@@ -30,10 +30,10 @@ type Info struct {
 	ExecutableSource  string        `json:"executable_source,omitempty"`  // how Executable was chosen
 	Notice            string        `json:"notice,omitempty"`             // a warning about that choice; see workers.Spec
 	Dir               string        `json:"dir,omitempty"`                // the working directory of its workers
-	Sandbox           string        `json:"sandbox,omitempty"`            // what confines it; "" when nothing does
+	Sandbox           string        `json:"sandbox,omitempty"`            // its sandbox; "" when it has none
 	AcceptedMechanism string        `json:"accepted_mechanism,omitempty"` // the mechanism that its user accepted in place of namespaces, if its worker uses it
-	Grants            []Grant       `json:"granted,omitempty"`            // what users granted it in addition; see Session.Allow
-	Limits            string        `json:"limits,omitempty"`             // in words; "" when there are none
+	Grants            []Grant       `json:"granted,omitempty"`            // access that users granted in addition; see Session.Allow
+	Limits            string        `json:"limits,omitempty"`             // the limits as text; "" when there are none
 	OutputPath        string        `json:"output_path,omitempty"`        // the rendered transcript; "" when there is none
 	CrashedTranscript string        `json:"crashed_transcript,omitempty"` // the transcript of an earlier session with this name whose program was killed
 	LastSeq           timeline.Seq  `json:"last_seq"`
@@ -45,7 +45,7 @@ type Info struct {
 	Continuation string `json:"continuation,omitempty"`
 }
 
-// Confinement describes in a few words what confines the session: "full" when nothing does.
+// Confinement describes the sandbox of the session in a few words: "full" when it has none.
 func (i Info) Confinement() string {
 	switch {
 	case i.Sandbox == "":
@@ -101,9 +101,9 @@ func (r *InputRequest) NeedsUser() bool { return r.Permission != nil || r.Form !
 // allowed a call.
 type AccessDenied = timeline.AccessDenied
 
-// A PermissionRequest asks for access that the sandbox denies to a program, or for a host
-// function that no user has allowed. The program or function is blocked until the user has
-// decided. An InputRequest of kind timeline.InputKindPermission has it. The ID never repeats in
+// A PermissionRequest asks for access that the sandbox denies to a program, or for a host function
+// that no user has allowed. The program or function is blocked until the user has decided. The
+// request is part of an InputRequest of kind timeline.InputKindPermission. The ID never repeats in
 // a session. A call that starts again after an interrupt asks under its former ID.
 type PermissionRequest struct {
 	ID uint64 `json:"id"`
@@ -130,7 +130,7 @@ func (p PermissionRequest) Question() string {
 // is set. Read, Write and Host are for a session with a sandbox.
 type Grant struct {
 	Read   string `json:"read,omitempty"`   // the absolute, real path of a file or directory to read
-	Write  string `json:"write,omitempty"`  // the same for one to write
+	Write  string `json:"write,omitempty"`  // the absolute, real path of a file or directory to write
 	Host   string `json:"host,omitempty"`   // "example.org", "*.example.org", "example.org:5432"
 	Call   string `json:"call,omitempty"`   // "github.search_issues", or "github.*" for all that are not destructive
 	Always bool   `json:"always,omitempty"` // later sessions of the workspace get it, too
@@ -138,8 +138,8 @@ type Grant struct {
 	// Accept repeats the real path of Write. It is required if programs outside the sandbox
 	// would run or read what is written there; see KindUnconfirmed.
 	Accept string `json:"accept,omitempty"`
-	// Identity distinguishes the file or directory from another that has its path later; ""
-	// accepts whatever is there. An error of KindUnconfirmed contains it.
+	// Identity distinguishes the file or directory from a later one at the same path; "" accepts
+	// either. An error of KindUnconfirmed contains it.
 	Identity string `json:"identity,omitempty"`
 }
 

@@ -19,5 +19,5 @@ const MaxVisiblePaths = 1000
 // A VisiblePath is a file or directory that the session sees in its home directory.
 type VisiblePath struct {
 	Path   string `json:"path"`
-	Reason string `json:"reason"` // "document", "toolchain", "cache", "on PATH", …; see docs/sandbox-reference.md
+	Reason string `json:"reason"` // "document", "toolchain or library", "on PATH, or next to it", …; see docs/sandbox-reference.md
 }

@@ -31,7 +31,7 @@ func CallerOf(ctx context.Context) Caller {
 // AskPermission reports whether the user allows this call: either by a grant that the session
 // already has, or by answering now. While it asks, the turn waits for a permission, which no model
 // can give. arguments is a short form of the call's arguments. A grant for all functions of a group
-// does not cover a destructive function. AskPermission returns false when ctx ends, and where no
+// does not cover a destructive function. AskPermission returns false when ctx ends, and when no
 // user can be asked, such as between turns.
 func (c Caller) AskPermission(ctx context.Context, arguments string, destructive bool) bool {
 	s := c.Session

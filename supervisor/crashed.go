@@ -29,7 +29,7 @@ const (
 	crashedSuffix = ".crashed-1"
 
 	// The directory of a crashed session holds a description of the session next to the timeline's
-	// files. An empty second file marks that a user has been told of the crash.
+	// files. An empty second file records that the crash was reported to a user.
 	infoFileName     = "info"
 	reportedFileName = "reported"
 )
@@ -44,12 +44,14 @@ type lockFileInfo struct {
 
 // A CrashedSession is the saved transcript of a session whose program was killed.
 //
-// Variables do not survive the program, but the two files of the timeline do, so the next program
-// saves them for a day. Without that, a killed daemon would lose a day of work, down to the inputs.
-// Workers that outlive their supervisor would be processes that nothing watches. A journal of its own
-// would be a second log next to a timeline that has all that is needed. The inputs are not run again
-// automatically, because they would change files and other machines a second time. A session that was
-// closed leaves nothing: its lock file is emptied when the close starts.
+// Variables do not survive the program, but the two files of the timeline do. The next program
+// saves them for a day, so the inputs and output of a killed daemon are not lost with it. A session
+// that was closed leaves nothing: its lock file is emptied when the close starts.
+//
+// Workers that outlive their supervisor were rejected, because nothing would watch these processes.
+// A separate journal was rejected: the files of the timeline already contain all that it would. The
+// saved inputs are not run again automatically. They would change files and other machines a second
+// time.
 type CrashedSession struct {
 	Name       string
 	ID         string    // unique, unlike the name
@@ -272,7 +274,7 @@ func (c *CrashedSession) clearReported() { _ = os.Remove(filepath.Join(c.dir, re
 
 // noticeText returns the notice that the session crashed and how to get its transcript.
 func (c *CrashedSession) noticeText(command string) string {
-	return fmt.Sprintf("the previous session %s crashed because its program was killed; its output is in %s, and %q writes what was run in it", c.Name, c.OutputPath, command+" "+c.Name)
+	return fmt.Sprintf("the previous session %s crashed because its program was killed; its output is in %s, and %q writes its inputs", c.Name, c.OutputPath, command+" "+c.Name)
 }
 
 // removeAbandoned removes the directories that a killed program left behind, except for transcripts

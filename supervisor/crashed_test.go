@@ -111,7 +111,7 @@ func TestCrashedSession(t *testing.T) {
 		if got := noticesOf("other", "") + noticesOf("main", dir); got != "" {
 			t.Errorf("an unrelated session reports %q", got)
 		}
-		// No user has used a session that was kept warm: its turns were silent.
+		// A warm session has run only silent turns, so no user has used it.
 		warm, err := sup.Open(t.Context(), "warm", fakeSpec(nil))
 		if err != nil {
 			t.Fatal(err)
@@ -129,7 +129,7 @@ func TestCrashedSession(t *testing.T) {
 		if err := warm.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		// A client that only looks also opens a session, but shows its notices to no user.
+		// A client that only inspects sessions also opens one, but shows its notices to no user.
 		for _, inputs := range [][]string{nil, {"print read"}} {
 			if got := noticesOf("main", "", inputs...); !strings.Contains(got, `"program recover main" writes`) || !strings.Contains(got, crashed[0].OutputPath) {
 				t.Errorf("the next session, with inputs %q, reports %q", inputs, got)

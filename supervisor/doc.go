@@ -1,5 +1,6 @@
-// Package supervisor keeps REPLs alive for programs that embed it. It starts workers for R, Python
-// and other languages, drives them turn by turn, and knows when they are done because they say so.
+// Package supervisor keeps REPLs alive for the program that embeds it. It starts workers for
+// Python, R and other languages, and runs one input at a time in each. A worker itself reports when
+// an input is done.
 //
 //	func main() {
 //		supervisor.MonitorMain() // in a monitor process it never returns
@@ -11,34 +12,39 @@
 //		fmt.Println(reply.Text()) // 42
 //	}
 //
-// A [Session] outlives its workers; each worker is one generation of it. A turn is one input and
+// A [Session] outlives its workers. Each worker is one generation of it. A turn is one input and
 // everything up to the worker's idle message, and has a number. The session's timeline records all
-// events, and every reader has its own cursor.
+// events, and each reader has its own cursor in it.
 //
 // A turn ends only when the worker reports that it is idle, or exits. Prompts, output, silence and
-// clocks never end a turn. Nothing queues behind a running turn: a second input is refused at once.
-// Polls, interrupts and other sessions are served at once.
+// clocks do not end it. There is one exception: a turn that could not be sent to the worker for 10
+// s ends as interrupted (see awaitSignals below). A second input during a turn is refused at once,
+// and is not queued. Polls, interrupts and other sessions do not wait for a turn.
 //
-// The package does not know how input reaches a runtime or how a runtime is found (see package
-// workers), or how a timeline is displayed (see timeline/render).
+// Package workers describes how a runtime is started, and package timeline/render how a timeline is
+// displayed. Package supervisor does neither.
 //
 // # Session files
 //
-// A reply names files of its session, such as output.txt. With a remote daemon they are on another
-// machine, so [Session.File] returns them in pieces of up to 1 MiB. It reads only regular files
-// directly in the session directory, and follows no links. Otherwise code in a sandbox could leave
-// a link to a secret file for a client to follow. A second transport command such as scp was
-// rejected, because each engine has its own rules for paths, and srun has no such command. A copy
-// kept up to date would transfer 256 MiB of output for the few lines that a user looks at.
+// A reply names files of its session, such as output.txt. With a remote daemon these files are on
+// another machine, so [Session.File] returns them in pieces of up to 1 MiB. It reads only regular
+// files directly in the session directory, and follows no links. A link could lead to a secret
+// file: code in a sandbox can create one and wait until a client reads it.
+//
+// A second transport command such as scp was rejected. Each engine has its own rules for paths, and
+// srun has no such command. A copy on the client's machine, updated as output arrives, was
+// rejected. It would transfer up to 256 MiB for the few lines that a user looks at.
 //
 // # Exit at the user's request
 //
-// Closing a session is bounded: exit handlers get half a second, and a handler that saves 60 steps
-// once saved 6. A user at the prompt can wait instead, see what happens, and interrupt it. So
-// Ctrl-D submits the input that ends the runtime, as a turn that may exit. Neither the turn nor the
-// time after session_end has a bound. A first interrupt is a signal; a second one kills the worker.
-// A longer bound for all was rejected, because any bound cuts off somebody's work. No bound was
-// rejected as well: a daemon, a reset and a closed terminal need one.
+// Closing a session takes a bounded time, so it cuts off slow exit handlers. A user at the prompt
+// can wait for them, see what happens, and interrupt them. So Ctrl-D at the prompt of repl does not
+// close the session. It submits the input that ends the runtime, as a turn that may exit. Neither
+// this turn nor the time after its session_end message has a limit. After session_end, the first
+// interrupt is a signal, and the second one kills the worker.
+//
+// A longer limit for every close was rejected, because any limit cuts off some handlers. Closing
+// without a limit was rejected as well: a daemon, a reset and a closed terminal need one.
 //
 // # Goroutines
 //
@@ -53,23 +59,25 @@
 //	runCall          a call                  the function returned and its result is sent one call of a host function
 //	awaitSignals     a turn                  earlier signals are sent, or after 10 s      that turn, until then
 //
-// ipc.Conn, timeline.Log and launch.WorkerProcess have goroutines of their own, which their packages
-// document. Two timers, one for the deadlines of the state machine and one for the scan for
-// terminal readers, run only during a start or a turn. An idle session causes no wake-ups.
+// ipc.Conn, timeline.Log and launch.WorkerProcess have goroutines of their own, which their
+// packages document. Two timers run only during a start or a turn: one for the deadlines of the
+// state machine, and one for the scan for terminal readers. An idle session causes no wake-ups.
 //
 // Session.Close waits for every goroutine except runCall, whose function may ignore its context. A
 // timer that fires during Close finds nothing to do.
 //
 // # Locks
 //
-// A lock of the first column may be held when one of the second is taken, never the other way round:
+// A lock of the first column may be held while a lock of the second is taken, never the other way
+// round:
 //
 //	Session.lifecycle, a token    Session.mu
 //	streamMerger.mu               Session.mu
 //	limitedWorker.mu              Session.mu, limitEnforcer.mu
 //	Session.mu                    limitEnforcer.mu, timeline.Log.mu, ipc.Conn.mu, locks of package launch
 //
-// lifecycle is held over the start or end of a worker, streamMerger.mu over deliveries, and
-// limitedWorker.mu over reads of /proc. While Session.mu is held, nothing waits, but at debug frames
-// are logged. An event ends with Session.unlock, which performs the effects.
+// lifecycle is held during the start or end of a worker, streamMerger.mu during deliveries, and
+// limitedWorker.mu during reads of /proc. Code that holds Session.mu waits for nothing, except that
+// it logs frames at debug level. Session.unlock ends the handling of an event: it performs the
+// effects.
 package supervisor

@@ -91,9 +91,9 @@ const openBLASBufferBytes = 136 << 20
 
 // openBLASEnv returns a variable that bounds the threads of OpenBLAS in a worker with a memory
 // limit; 0 means no limit. When it is loaded, OpenBLAS reserves a buffer for each processor and
-// hardly uses them, but the limit counts reserved memory. With many processors, the buffers would
-// use up the limit, and OpenBLAS would then exit its process or retry forever. So all buffers but
-// the first may take a quarter of the limit, unless the user has chosen a number of threads.
+// hardly uses it, but the limit counts reserved memory. With many processors, the buffers would use
+// up the limit, and OpenBLAS would then exit its process or retry forever. So all buffers but the
+// first may take a quarter of the limit, unless the user has chosen a number of threads.
 func openBLASEnv(env []string, memory int64, processors int) []string {
 	threads := 1 + memory/4/openBLASBufferBytes
 	if memory == 0 || threads >= int64(processors) {

@@ -30,22 +30,22 @@ func TestOpenErrors(t *testing.T) {
 			change func(*workers.Spec)
 			want   session.Kind
 		}{
-			"a limit in which nothing starts": {func(s *workers.Spec) { s.Limits.Memory = 5 }, session.KindSpec},
-			"a limit of disk alone":           {func(s *workers.Spec) { s.Sandbox, s.Limits.Disk = nil, 1<<30 }, session.KindSpec},
-			"a host that is none": {func(s *workers.Spec) {
+			"a limit too small to start": {func(s *workers.Spec) { s.Limits.Memory = 5 }, session.KindSpec},
+			"a limit on disk alone":      {func(s *workers.Spec) { s.Sandbox, s.Limits.Disk = nil, 1<<30 }, session.KindSpec},
+			"an invalid host": {func(s *workers.Spec) {
 				s.Sandbox = &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkList, Hosts: []string{"a b"}}
 			}, session.KindSpec},
-			"a level that is none":             {func(s *workers.Spec) { s.Sandbox = &sandbox.Policy{Level: "some"} }, session.KindSpec},
-			"a relative path":                  {func(s *workers.Spec) { s.Path = "python3" }, session.KindSpec},
-			"no such program":                  {func(s *workers.Spec) { s.Path = filepath.Join(file, "none") }, session.KindSpec},
-			"no such directory":                {func(s *workers.Spec) { s.Dir = filepath.Join(filepath.Dir(file), "none") }, session.KindSpec},
-			"a file as directory":              {func(s *workers.Spec) { s.Dir = file }, session.KindSpec},
-			"a zero byte":                      {func(s *workers.Spec) { s.Args = append(s.Args, "a\x00b") }, session.KindSpec},
-			"an option out of bounds":          {func(s *workers.Spec) { *s = python.Spec(python.Options{ImageDPI: -1}) }, session.KindSpec},
-			"a Python that is not there":       {func(s *workers.Spec) { *s = python.Spec(python.Options{Path: "/no/such/python"}) }, session.KindSpec},
-			"a compilation that keeps nothing": {func(s *workers.Spec) { s.Compilation = &workers.Compilation{} }, session.KindSpec},
-			"no Python on this machine":        {func(s *workers.Spec) { *s = nowhere }, session.KindStart},
-			"a program that is none":           {func(s *workers.Spec) { s.Path = file }, session.KindStart},
+			"an unknown level":             {func(s *workers.Spec) { s.Sandbox = &sandbox.Policy{Level: "some"} }, session.KindSpec},
+			"a relative path":              {func(s *workers.Spec) { s.Path = "python3" }, session.KindSpec},
+			"no such program":              {func(s *workers.Spec) { s.Path = filepath.Join(file, "none") }, session.KindSpec},
+			"no such directory":            {func(s *workers.Spec) { s.Dir = filepath.Join(filepath.Dir(file), "none") }, session.KindSpec},
+			"a file as directory":          {func(s *workers.Spec) { s.Dir = file }, session.KindSpec},
+			"a zero byte":                  {func(s *workers.Spec) { s.Args = append(s.Args, "a\x00b") }, session.KindSpec},
+			"an option out of bounds":      {func(s *workers.Spec) { *s = python.Spec(python.Options{ImageDPI: -1}) }, session.KindSpec},
+			"a missing Python":             {func(s *workers.Spec) { *s = python.Spec(python.Options{Path: "/no/such/python"}) }, session.KindSpec},
+			"an empty compilation":         {func(s *workers.Spec) { s.Compilation = &workers.Compilation{} }, session.KindSpec},
+			"no Python on this machine":    {func(s *workers.Spec) { *s = nowhere }, session.KindStart},
+			"a file that is not a program": {func(s *workers.Spec) { s.Path = file }, session.KindStart},
 		} {
 			if name == "no Python on this machine" && nowhere.Err == nil {
 				continue // a program in a system directory is always found

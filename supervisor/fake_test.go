@@ -146,7 +146,7 @@ func (p *fakeProcess) readyFrame() ipc.Message {
 	}
 }
 
-// readBehindMarker makes a child read the terminal behind mark 1, whose frame has not arrived.
+// readBehindMarker makes a child read the terminal after mark 1, whose frame has not arrived.
 func (p *fakeProcess) readBehindMarker() {
 	p.withLock(func() {
 		p.output = []byte("\x1b_0123456789abcdef;#1\x1b\\behind")

@@ -20,7 +20,7 @@ const (
 )
 
 // Ask shows the user a form and returns the answer, which fits the form. The turn waits for it, and
-// no model can answer. The answer is FormDecline where no user can be asked, such as between turns
+// no model can answer. The answer is FormDecline when no user can be asked, such as between turns
 // and after 20 forms in a turn. It is FormCancel when ctx ends or the code is interrupted. An error
 // names the part of the form that cannot be shown; then the user was not asked.
 func (c Caller) Ask(ctx context.Context, f session.Form) (session.FormAnswer, error) {

@@ -144,7 +144,8 @@ func (m *sessionMachine) handleSessionEnd(f ipc.SessionEnd) {
 	if m.phase.state() != session.StateStopping {
 		m.moveTo(phaseLeaving)
 	}
-	// A user who may end the runtime waits for its finalizers and can interrupt them.
+	// If the user may end the runtime, there is no deadline: the user can interrupt slow
+	// finalizers.
 	if m.turn == nil || !m.turn.mayExit {
 		m.deadline = time.Now().Add(endGrace)
 	}

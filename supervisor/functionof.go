@@ -151,7 +151,7 @@ type parameter struct {
 	optional bool
 }
 
-// structParameters returns the fields of a struct that JSON includes, also those of embedded
+// structParameters returns the fields that a struct has in JSON, including those of embedded
 // structs.
 func structParameters(t reflect.Type) []parameter {
 	var list []parameter
@@ -177,8 +177,8 @@ func structParameters(t reflect.Type) []parameter {
 	return list
 }
 
-// assignValue sets to to a value that session code passed, and appends any faults to wrong. path
-// locates the value in the arguments.
+// assignValue stores a value from session code in to, and appends any faults to wrong. path locates
+// the value in the arguments.
 func assignValue(faults []string, path string, to reflect.Value, v any) []string {
 	t := to.Type()
 	addFault := func(why string) []string { return append(faults, path+" "+why) }
@@ -248,7 +248,7 @@ func isNilable(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice || t.Kind() == reflect.Map || t.Kind() == reflect.Interface
 }
 
-// assignNumber sets to to a number if to is a float or can hold the number exactly.
+// assignNumber stores a number in to, if to is a float or can hold the number exactly.
 func assignNumber(faults []string, path string, to reflect.Value, v any) []string {
 	number := reflect.ValueOf(v)
 	if to.CanFloat() {

@@ -479,8 +479,8 @@ func (f *checkedFunction) invokeEncoded(ctx context.Context, encoded []byte) (an
 	return f.Call(ctx, args)
 }
 
-// finishCall ends a call and sends its result, in parts so that an interrupt never waits long
-// behind it.
+// finishCall ends a call and sends its result, in parts, so that an interrupt never waits long for
+// it.
 func (w *worker) finishCall(call *openCall, value any, err error, refused bool) {
 	c := w.calls
 	c.resultSlots <- struct{}{}

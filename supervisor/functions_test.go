@@ -239,5 +239,5 @@ func TestFunctionCall_LargeResults(t *testing.T) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	wait.Until(t, fmt.Sprintf("there are the %d goroutines of before", before), func() bool { return runtime.NumGoroutine() <= before+2 })
+	wait.Until(t, fmt.Sprintf("there are %d goroutines, as before", before), func() bool { return runtime.NumGoroutine() <= before+2 })
 }

@@ -110,7 +110,7 @@ func (s *Session) grantToWorker(g session.Grant, id string, late func(*worker)) 
 	s.mu.Unlock()
 	switch {
 	case g.Host != "" && w != nil && w.proc.egressConn == nil:
-		return session.Errorf(session.KindUnsupported, "the sandbox of this session allows no connections out; the notice in its first reply says why")
+		return session.Errorf(session.KindUnsupported, "the sandbox of this session allows no outgoing connections; the notice in its first reply says why")
 	case g.Host != "":
 		return s.egressPolicy.AllowHost(g.Host)
 	case w == nil:
@@ -209,7 +209,7 @@ func (o *Options) CheckPath(spec *workers.Spec, g session.Grant) (session.Grant,
 	if programs != "" {
 		resolved.Accept = found
 	}
-	if isLink := found != filepath.Clean(path); g.Accept != found && (programs != "" || isLink) { // the session may have made the link
+	if isLink := found != filepath.Clean(path); g.Accept != found && (programs != "" || isLink) { // the session may have created the link
 		return g, &session.Error{Kind: session.KindUnconfirmed, Grant: &resolved, Message: describeLink(path, found, programs) + "; a user must confirm that"}
 	}
 	return resolved, nil

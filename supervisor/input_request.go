@@ -38,9 +38,9 @@ func (m *sessionMachine) handleStdinWait(f ipc.StdinWait) error {
 	return nil
 }
 
-// readerExitGrace is how long a program that an interrupt hit may still be seen reading the
-// terminal before it counts as one that continues. The worker's acknowledgement does not show
-// whether its children have received the same signal.
+// readerExitGrace is how long an interrupted program may still read the terminal before it counts
+// as a program that continues. The worker's acknowledgement does not show whether its children have
+// received the same signal.
 const readerExitGrace = 100 * time.Millisecond
 
 // needsReaderScan reports whether a new terminal reader would matter.
@@ -213,7 +213,7 @@ func (m *sessionMachine) deliverInput(r inputRequest) {
 // redactAnswer makes the timeline redact a secret before any code can print it.
 func (m *sessionMachine) redactAnswer(secret string) {
 	if err := m.log.AddSecret(secret); err != nil {
-		m.recordNotice("a secret is shown in clear if the code prints it: %v", err)
+		m.recordNotice("a secret is shown unredacted if the code prints it: %v", err)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 // exceeded its limit. After that, the worker is killed.
 const overtimeGrace = 10 * time.Second
 
-// enforceTurnLimit takes the next step against a turn that has exceeded its limit: an interrupt,
-// then an interrupt that code cannot catch, then the end of the worker.
+// enforceTurnLimit takes the next step against a turn that has exceeded its limit. The steps are an
+// interrupt, an interrupt that code cannot catch, and the end of the worker.
 func (m *sessionMachine) enforceTurnLimit() {
 	t := m.turn
 	t.overtimeSteps++

@@ -1,4 +1,4 @@
 package supervisor_test
 
-// hasMemoryLimits is whether this system supports memory limits.
+// hasMemoryLimits says whether this system supports memory limits.
 const hasMemoryLimits = false

@@ -37,8 +37,8 @@ const (
 	spareBytes = 8 << 20
 
 	// minExcessBytes is the excess over a small limit that never causes a kill. Below
-	// proctree.HardMemoryLimit, a program is killed only if the excess persists: processes that grew at
-	// the same moment are bounded by then, and free what they cannot use.
+	// proctree.HardMemoryLimit, a program is killed only if the excess persists. Processes that
+	// grew at the same moment are bounded by then, and free what they cannot use.
 	minExcessBytes = 64 << 20
 
 	// killGrace is how long programs, including killed ones, may take to free memory.
@@ -50,11 +50,12 @@ const (
 // the enforcer measures usage and moves that bound. It kills programs only if the bound did not
 // hold. After the last turn it measures once more and then sets no timer.
 //
-// The same measurements add up the processes of all sessions: with a limit for each session only, ten
-// sessions that fork at once could fill the machine. RLIMIT_NPROC counts all processes of the user,
-// also the desktop's, and not those of root. A control group is exact, but few machines delegate one.
-// Code that forks faster than it is measured may exceed the total for a moment. A new worker always
-// starts, even beyond the total.
+// The same measurements count the processes of all sessions together. With only a limit for each
+// session, ten sessions that fork at once could fill the machine. Code that forks faster than it is
+// measured may exceed the total for a moment. A new worker always starts, even beyond the total.
+//
+// RLIMIT_NPROC was rejected for the total: it also counts the user's other processes, and does not
+// limit root. A control group would be exact, but few machines delegate one.
 type limitEnforcer struct {
 	totalLimits resourceAmount // limits of all sessions together; zero means no limit
 	cpus        []int          // processors that all sessions share; empty means all
@@ -404,7 +405,7 @@ func errorHasWord(e *ipc.RuntimeError, words []string) bool {
 // alone would be too late: on a busy machine it fires hundreds of milliseconds late, and turns run
 // by then. Memory that an unbounded process was given cannot be taken back. An earlier measurement
 // saw the program just after it started. A bound from that time would be below the limit, because
-// it counts what libraries reserve as they load, such as the buffers of a linear algebra library.
+// it counts the memory that libraries reserve as they load, such as buffers for linear algebra.
 func (w *worker) applyInitialLimits() {
 	lw := w.limitedWorker
 	if lw == nil {

@@ -4,5 +4,5 @@ package supervisor_test
 // system.
 var terminalReaderCode = []string(nil)
 
-// hasMemoryLimits is whether this system supports memory limits.
+// hasMemoryLimits says whether this system supports memory limits.
 const hasMemoryLimits = true

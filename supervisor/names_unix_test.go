@@ -14,7 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Code may have made a link with any name, and a user reads the error.
+// Code may have created a link with any name, and a user reads the error.
 func TestCheckPath_QuotesNames(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

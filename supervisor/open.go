@@ -18,8 +18,9 @@ import (
 // within Options.StartTimeout. An input that is submitted before the worker is ready is queued. If
 // the spec has preparations, Open returns at once with the session in session.StatePreparing: see
 // Session.WaitPrepared. From then on the session lives until Close, even if ctx ends. The error is
-// session.ErrSpec if spec is wrong, session.ErrStart if nothing can be started from it here,
-// session.ErrExists, session.ErrLimit, or session.ErrClosed if the supervisor is closed.
+// session.ErrSpec if spec is wrong, and session.ErrStart if nothing can be started from it here. It
+// is session.ErrClosed if the supervisor is closed. It may also be session.ErrExists or
+// session.ErrLimit.
 func (sup *Supervisor) Open(ctx context.Context, name string, spec workers.Spec) (*Session, error) {
 	if !session.IsValidName(name) {
 		return nil, invalidNameError(name)
@@ -73,7 +74,7 @@ func (sup *Supervisor) reserveName(name string) error {
 
 // dirPattern returns the pattern for a session's directory: the session's name without dots. On
 // Windows, the part of a file name before the first dot must not be a device name, such as CON or
-// COM1 (Microsoft, "Naming Files, Paths, and Namespaces").
+// COM1. See Microsoft, "Naming Files, Paths, and Namespaces".
 func dirPattern(name string) string { return strings.ReplaceAll(name, ".", "_") + "-" }
 
 func (sup *Supervisor) openSession(name string, spec workers.Spec) (*Session, error) {

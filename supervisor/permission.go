@@ -186,7 +186,7 @@ func (m *sessionMachine) reportPrivatePath(e *ipc.RuntimeError) {
 	switch {
 	case named == "", slices.ContainsFunc(m.reportedDenials, func(d timeline.AccessDenied) bool { return d.Path == named }): // the code wanted to create it
 	case m.privateDirs.home != "" && paths.Contains(m.privateDirs.home, named):
-		m.reportUnshownPath(named, ", if it is there")
+		m.reportUnshownPath(named, ", if it exists")
 	default:
 		m.privateDirs.reportedPaths = append(m.privateDirs.reportedPaths, named)
 		m.recordNotice("this session has its own %s and does not see the files in yours; put what it needs into the workspace", named)
@@ -453,7 +453,7 @@ func hostGrantCovers(pattern, destination string) bool {
 func resolveGrantPath(path string) (found, id string, err error) {
 	if found, err = paths.Real(path); err != nil {
 		if named, ok := errors.AsType[*fs.PathError](err); ok {
-			err = named.Err // the path is said already
+			err = named.Err // the error already names the path
 		}
 		return "", "", err
 	}

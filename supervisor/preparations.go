@@ -25,12 +25,14 @@ var errNoWaiters = errors.New("no caller waits for it any more")
 
 // A preparationGroup runs preparations, at most one at a time for each key.
 //
-// A preparation takes minutes: it downloads packages, or compiles R's shim. The supervisor runs it
-// and has a state for it. So Open returns at once, and a session can be watched, interrupted, reset
-// and closed meanwhile. If the front ends prepared, each of the three would need its own sessions
-// that are not open yet. Without a state, callers could not tell minutes from the milliseconds of a
-// start. Each preparation has a key, not each Spec: two sessions with different packages compile
-// the shim once.
+// A preparation can take minutes, when it downloads packages or compiles R's shim. So it is a state
+// of the session. Open returns at once, and a session in preparation can be watched, interrupted,
+// reset and closed. Without this state, callers could not distinguish minutes of preparation from
+// the milliseconds of a start.
+//
+// The key belongs to one preparation, not to a Spec. So two sessions with different packages
+// compile the shim only once. Preparation in the three front ends was rejected: each would need its
+// own kind of session that is not open yet.
 type preparationGroup struct {
 	mu    sync.Mutex
 	byKey map[string]*preparation // guarded by mu

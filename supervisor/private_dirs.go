@@ -12,8 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
-// privateDirs lists the directories of which the sandbox gives the session its own copy, such as
-// /tmp.
+// privateDirs lists the directories that the session has separately in its sandbox, such as /tmp.
 type privateDirs struct {
 	dirs          []string
 	home          string   // the home directory built for the session; also in dirs
@@ -36,7 +35,7 @@ func (p *privateDirs) noteMissingPath(message string) {
 			continue
 		}
 		for path := range pathsBelow(message, dir) {
-			own := strings.HasPrefix(filepath.Base(path), "Rtmp") || slices.ContainsFunc(p.exceptions, func(d string) bool { return d != "/" && paths.Contains(d, path) || paths.Contains(path, d) }) // a session in / has a /tmp of its own, too
+			own := strings.HasPrefix(filepath.Base(path), "Rtmp") || slices.ContainsFunc(p.exceptions, func(d string) bool { return d != "/" && paths.Contains(d, path) || paths.Contains(path, d) }) // a session in / has its own /tmp, too
 			name := filepath.Base(path)
 			if own || slices.Contains(p.reportedPaths, path) || text.QuoteName(name) != name { // code may have forged the message
 				continue

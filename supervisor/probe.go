@@ -11,12 +11,13 @@ const (
 
 	// After a second of silence, the interval grows to the length of the silence divided by
 	// silenceDivisor, at most maxSilentScanInterval. A program that reads without any output is
-	// found that much later. A scan costs 0.1 ms, so fifty turns that last for hours cost less than
-	// one hundredth of a core. With scans every 50 ms they would cost 13 %. Any output resets the interval.
+	// found that much later. Any output resets the interval. A scan costs 0.1 ms. Fifty turns that
+	// last for hours cost less than one hundredth of a core, instead of 13 % with a scan every 50
+	// ms.
 	//
-	// If scans ended after a minute, a program that asks later would not be found. If they came only
-	// after output, a program that reads without a prompt would not be found. The kernel notifies
-	// no unprivileged program of a blocked read.
+	// Scans only in the first minute were rejected, because they miss a program that asks later.
+	// Scans only after output were rejected, because they miss a program that reads without a
+	// prompt. The kernel offers no notification of a blocked read without privileges.
 	silenceDivisor        = 20
 	maxSilentScanInterval = 2 * time.Second
 
@@ -62,7 +63,7 @@ func (w *worker) noteOutput() {
 }
 
 // terminalReaders returns the programs that read the terminal before a turn starts. An earlier turn
-// left them behind, so they are no input request of the next turn.
+// left them behind, so they do not become input requests of the next turn.
 func (s *Session) terminalReaders() map[string]bool {
 	s.mu.Lock()
 	w := s.worker

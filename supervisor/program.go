@@ -115,8 +115,8 @@ func (r *RunningProgram) WaitStderr() {
 	}
 }
 
-// Close ends the program: by closing its pipes, then with SIGTERM where the system has it, and then
-// by killing it and everything that it started.
+// Close ends the program. It closes the program's pipes, then sends SIGTERM where the system has
+// it, and then kills the program and everything that it started.
 func (r *RunningProgram) Close() error {
 	_ = r.ReadWriteCloser.Close()
 	for _, step := range []struct {

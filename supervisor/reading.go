@@ -41,7 +41,7 @@ func (s *Session) Read(_ context.Context, q session.ReadQuery) (session.EventPag
 	if q.Turn > 0 {
 		turn, ok := s.log.FirstTurnFrom(q.Turn)
 		if !ok || turn.Turn != q.Turn {
-			return p, session.Errorf(session.KindStale, "turn %d is not in the timeline: it has not started, or its events were dropped", q.Turn)
+			return p, session.Errorf(session.KindStale, "turn %d is not in the log: it has not started, or its events were dropped", q.Turn)
 		}
 		span.After = max(span.After, turn.First-1)
 		if span.Before == 0 || span.Before > turn.Last {

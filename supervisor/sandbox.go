@@ -71,7 +71,7 @@ func eachMechanism[T any](s *sandbox.Policy, try func(by sandbox.Mechanism) (T, 
 }
 
 // newConfinement prepares the sandbox of a worker. own is the directory of the session, and files
-// is that of the worker.
+// is the directory of the worker.
 func newConfinement(spec *workers.Spec, o *Options, by sandbox.Mechanism, own, files string) (c *confinement, err error) {
 	c = &confinement{release: func() {}}
 	wanted := spec.Sandbox
@@ -221,14 +221,14 @@ func newSandboxPlan(policy *sandbox.Policy, origin plan.Origin, by sandbox.Mecha
 	return sandboxPlan, append(lacks, notices...), nil
 }
 
-// newPrivateDirs returns the directories of which a session has its own copy. exceptions lists the
+// newPrivateDirs returns the directories that a session has separately. exceptions lists the
 // machine's directories in them.
 func newPrivateDirs(sandboxPlan *plan.Plan, exceptions []string) privateDirs {
 	home, shown := sandboxPlan.Home()
 	p := privateDirs{dirs: sandboxPlan.PrivateDirs(), home: home, exceptions: exceptions, checkShow: sandboxPlan.CheckShow}
 	if home != "" {
 		p.dirs = append(p.dirs, home)
-		p.exceptions = slices.Concat(p.exceptions, sandboxPlan.HiddenPaths(), sandboxPlan.UnshownPaths()) // these have notices of their own
+		p.exceptions = slices.Concat(p.exceptions, sandboxPlan.HiddenPaths(), sandboxPlan.UnshownPaths()) // these have separate notices
 		for _, mount := range shown {
 			p.exceptions = append(p.exceptions, string(mount.Path))
 		}
@@ -438,9 +438,9 @@ func proxyEnv() []string {
 	return append(list, "no_proxy", "NO_PROXY") // the user's exceptions are unreachable here
 }
 
-// writeNameFiles writes the files by which programs resolve names in the session: its resolver, and
-// a hosts file without the machine's entries, whose addresses are unreachable here. It returns the
-// replacement for each file of the machine.
+// writeNameFiles writes the files by which programs resolve names in the session: its resolver
+// settings and a hosts file. The hosts file lacks the machine's entries, whose addresses are
+// unreachable here. It returns the replacement for each file of the machine.
 func writeNameFiles(state string) (map[string]string, error) {
 	hostname, _ := os.Hostname()
 	files := map[string]string{

@@ -27,7 +27,7 @@ type Session struct {
 
 	functions functionRegistry
 
-	lockInfoMu      sync.Mutex // held over a write of lock
+	lockInfoMu      sync.Mutex // held while lock is written
 	lockInfoCleared bool       // guarded by lockInfoMu; if set, lock stays empty
 
 	// lifecycle holds one token. A goroutine takes the token to start or end a worker.
@@ -168,7 +168,7 @@ func (s *Session) Close(ctx context.Context) error {
 	s.stopWorker(phaseClosing)
 	s.wg.Wait()
 	s.mu.Lock()
-	if s.crashedBefore != nil && !s.m.hasUserTurn { // opened in advance for a client that only looked
+	if s.crashedBefore != nil && !s.m.hasUserTurn { // opened in advance for a client that only inspected it
 		s.crashedBefore.clearReported()
 	}
 	s.mu.Unlock()

@@ -217,7 +217,7 @@ func TestPreparation(t *testing.T) {
 		}
 	})
 
-	// A preparation without a timeout of its own has the start timeout.
+	// A preparation without its own timeout has the start timeout.
 	t.Run("ends with the start timeout", func(t *testing.T) {
 		t.Parallel()
 		spec := fakeSpec(nil)

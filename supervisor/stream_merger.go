@@ -32,15 +32,18 @@ var markerTerminator = []byte("\x1b\\")
 // A streamMerger merges the two channels of a worker into one stream in true order. Only the
 // terminal has the output of the runtime, its children and C code in order. So the worker writes a
 // sync marker to the terminal for each frame whose position matters. A frame is delivered when its
-// marker is reached, and the text after a marker once its frame is delivered.
+// marker is reached. The text after a marker is delivered after the frame.
 //
 // A worker writes the marker before the frame. So when a frame has arrived, its marker and
-// everything before it can be read from the terminal without waiting. The reader of frames does
-// that itself, so no other goroutine has to wake up. If the marker is missing, it will never come,
-// because terminal output was discarded; then the frame is delivered after the present output. If
-// the frame came first, no marker could lack its frame. But its reader would wait for the reader of
-// the terminal. That wake-up costs as much as the rest of a short turn. A worker that is killed
-// between the two writes leaves a marker without a frame, which is dropped at the end.
+// everything before it can be read from the terminal without waiting. The reader of frames reads
+// them itself, so no other goroutine has to wake up. If the marker is missing, terminal output was
+// discarded and the marker will never come. The frame is then delivered after the output that is
+// there. A worker that is killed between the two writes leaves a marker without a frame. Such a
+// marker is dropped at the end.
+//
+// The opposite order, frame first, was rejected. No marker could then lack its frame, but the
+// reader of frames would wait for the reader of the terminal. That wake-up costs as much as the
+// rest of a short turn.
 //
 // Two goroutines use it: the reader of frames and the reader of the terminal.
 type streamMerger struct {

@@ -33,7 +33,7 @@ const drainTimeout = 500 * time.Millisecond
 // input to the session's machine and performs the machine's effects. It decides nothing itself.
 //
 // It has four goroutines. readFrames and readTerminal read the two channels and deliver in order
-// through the stream merger, watchProcess waits for the process to exit, and the connection has a
+// through the stream merger. watchProcess waits for the process to exit. The connection has a
 // writer. All end when the process does.
 type worker struct {
 	s              *Session
@@ -408,14 +408,16 @@ func (w *worker) sendSignal(to monitorproto.Target) {
 	_ = w.proc.Signal(monitorproto.Interrupt, to)
 }
 
-// awaitSignals waits until the signals of the turn before t are sent: they arrive before the worker
-// reads anything of t, and none arrives later.
+// awaitSignals waits until the signals of the turn before t are sent. They then arrive before the
+// worker reads anything of t, and none arrives later.
 //
-// The monitor confirms a signal when kill has returned. The signal is pending then, and is delivered
-// before the system call returns with which the worker reads the next frame. A worker that decides
-// by time which turn a signal belongs to delays each turn after an interrupt, and fails on a slow
-// machine. It cannot count signals either, because signals that come together are one. The
-// supervisor cannot send them itself: it is not the parent, so the pid may belong to another process.
+// The monitor confirms a signal after kill has returned. From then on the signal is pending. It is
+// delivered before the worker returns from the system call that reads the next frame.
+//
+// The worker cannot decide itself which turn a signal belongs to. A decision by time delays each
+// turn after an interrupt, and fails on a slow machine. Counting fails, because signals that arrive
+// together are merged into one. The supervisor cannot send the signals itself either: it is not the
+// parent, so the pid may belong to another process.
 func (w *worker) awaitSignals(t *turn, signals <-chan struct{}) {
 	timer := time.NewTimer(signalTimeout)
 	defer timer.Stop()

@@ -1,16 +1,17 @@
 // Package timeline records the events of a session, in order and within bounds.
 //
-// A [Log] takes events from any goroutine and numbers them. It keeps the newest in memory. With
-// a directory, it also writes all of them to two files. "events" serves readers that fall
-// behind; "output.txt" holds the text as lines, for users and their tools. [Log.Follow] yields
-// past and new events in one stream, and [Log.Window] the beginning and the end of long output.
-// Package timeline/render turns events into the text and images that a model reads.
+// A [Log] takes events from any goroutine and numbers them. It keeps the newest in memory. With a
+// directory, it also writes all of them to two files. "events" serves readers that fall behind, and
+// "output.txt" holds the text as lines, for users and their tools. [Log.Follow] yields past and new
+// events in one stream, and [Log.Window] the beginning and the end of long output. Package
+// timeline/render turns events into the text and images that a model reads.
 //
 // The package records turns, input requests and workers without acting on them, and does not know
-// who reports them. Package event below it declares the events: [Event] and the bodies have their
-// public names here. Package store has the two files. The other internal packages know no events:
-// screen turns bytes into lines, redact replaces secrets, and describe puts charts into words.
-// [ReadFile] reads the log of a program that was killed.
+// who reports them. Four internal packages do parts of the work. Package event declares the events;
+// [Event] and its bodies have their public names here. Package store has the two files. Package
+// screen turns bytes into lines, package redact replaces secrets, and package describe describes
+// charts in text. The last three know no events. [ReadFile] reads the log of a program that was
+// killed.
 //
 //	l, err := timeline.New(&timeline.Options{Dir: dir})
 //	...
@@ -20,12 +21,14 @@
 //
 // # Full files
 //
-// When one file is full, both start over empty. Otherwise a session that once filled a file has
-// none for later output, and the middle of a 500 KB reply is lost. Keeping the oldest output was
-// rejected, because nobody looks for it. A ring in the file, or holes punched into its beginning,
-// would move offsets or leave zero bytes, and systems differ. With several files the index, the
-// line numbers and every reader would have to know of each. Events that neither a file nor memory
-// has are a [Gap].
+// When one file is full, both are emptied and start over. Events that are in neither a file nor
+// memory become a [Gap].
+//
+// Keeping the oldest output was rejected. A session that once filled a file would have none for
+// later output, which is what users look for. A ring in the file, or holes punched into its
+// beginning, was rejected: offsets would move or zero bytes remain, and systems differ. Several
+// files were rejected, because the index, the line numbers and every reader would have to know of
+// each.
 //
 // # Bounds
 //
@@ -42,7 +45,7 @@
 //	batch of a follower 256 events                  events come from the file, or as a Gap
 //	Window              its arguments, 200 events   Omitted, Gap
 //
-// A write error, most often a full disk, turns the files off with one Notice; everything else
+// A write error, most often a full disk, turns the files off with one Notice. Everything else
 // continues in memory. A reader gets a [Gap] for events that it missed.
 //
 // # Goroutines
@@ -50,6 +53,6 @@
 //	name    started by             ends when                             owns
 //	writer  New, if Dir is given   Close; the files are full or off      the two files
 //
-// Close waits for the writer, 2 s at most. The writer wakes when 256 KiB are waiting to be
-// written, 100 ms after the first unwritten event, and for Sync; never while the log is idle.
+// Close waits for the writer, 2 s at most. The writer wakes when 256 KiB are waiting to be written,
+// 100 ms after the first unwritten event, and for Sync. It does not wake while the log is idle.
 package timeline

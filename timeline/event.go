@@ -2,7 +2,8 @@ package timeline
 
 import "github.com/turnstone-repl/turnstone/timeline/internal/event"
 
-// The events are declared in package event, so that the files of a log can know them, too.
+// The events are declared in package event, because package store also needs them for the files of
+// a log.
 type (
 	// Seq numbers the events of one Log: from 1, without holes, never repeated.
 	Seq = event.Seq

@@ -399,9 +399,9 @@ const maxFollowBatch = 256
 // Follow yields the events after the cursor, first past ones and then new ones as they arrive,
 // each once and in order. It ends when ctx ends, or after the last event of a closed log.
 //
-// The log never waits for a reader. When events have left memory, a slow reader gets them from
-// the events file. If they are not there either, it gets a Gap, whose Seq is that of the last
-// missing event.
+// The log never waits for a reader. When events have left memory, a slow reader gets them from the
+// events file. If they are not there either, it gets a Gap. The Seq of the Gap is the Seq of the
+// last missing event.
 func (l *Log) Follow(ctx context.Context, after Seq) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		for ctx.Err() == nil {

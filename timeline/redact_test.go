@@ -121,7 +121,7 @@ func TestRedact(t *testing.T) {
 		}
 		l.Append(timeline.Event{Body: timeline.InputRequested{Prompt: "S3CRE"}})
 		if got := logText(l); got != "Menu: S[secret];S3CRE" {
-			t.Errorf("at an input request there is %q", got)
+			t.Errorf("at an input request: got %q", got)
 		}
 		l.Append(stringEvent("S3"))
 		l.Append(timeline.Event{Body: timeline.Text{Stream: timeline.Stderr, Data: []byte("CRETpw")}})
@@ -133,7 +133,7 @@ func TestRedact(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := logText(l); !strings.HasSuffix(got, "pwS3CRE") {
-			t.Errorf("after Close there is %q", got)
+			t.Errorf("after Close: got %q", got)
 		}
 	})
 

@@ -12,8 +12,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline/internal/store"
 )
 
-// A logSnapshot is the state of a log after a cursor: events on disk, possibly a gap, then
-// events in memory. It is read without holding the log's lock.
+// A logSnapshot is the state of a log after a cursor: events on disk, possibly a gap, then events
+// in memory. Readers use it without holding the lock of the log.
 type logSnapshot struct {
 	after       Seq
 	end         store.EventPosition // after the last event of the log

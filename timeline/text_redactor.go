@@ -4,7 +4,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline/internal/redact"
 )
 
-// A textRedactor redacts the text events of a log, and knows to which of them a held-back text
+// A textRedactor redacts the text events of a log. It remembers to which event a held-back text
 // belongs.
 type textRedactor struct {
 	redact.Redactor

@@ -19,9 +19,9 @@ const (
 	lineNumberTimeout = 250 * time.Millisecond
 )
 
-// Window returns the events after the cursor, about headBytes of the oldest and tailBytes of
-// the newest. An event counts 16 bytes more than it has; an image counts 2 KiB and a 64th of
-// its size, and is never cut. Inputs and error messages count nothing.
+// Window returns the events after the cursor, about headBytes of the oldest and tailBytes of the
+// newest. An event counts 16 bytes more than its content. An image counts 2 KiB and a 64th of its
+// size, and is never cut. Inputs and error messages count nothing.
 //
 // The events in between become one Omitted, and one Gap for those that are not in the files.
 // Text is cut at the end of a line if there is one nearby. The newest 200 structural events of

@@ -248,7 +248,7 @@ func TestRenderOmission(t *testing.T) {
 		}
 		got := render.Events(events, &render.Options{MaxChars: 1000, OutputPath: "/a/output.txt"}).Text()
 		if !regexp.MustCompile(`(?m)^… [\d.]+ KB elided: see /a/output\.txt …$`).MatchString(got) {
-			t.Errorf("the elision of %q counts what it cannot, or names no file", regexp.MustCompile(`….*…`).FindAllString(got, -1))
+			t.Errorf("the omission in %q has unknown counts, or names no file", regexp.MustCompile(`….*…`).FindAllString(got, -1))
 		}
 	})
 }

@@ -7,5 +7,5 @@ type Candidate struct {
 	Version   string // of the runtime, read from the files around Path; "" when unknown
 	Chosen    bool   // it was chosen, which ended the search
 	Note      string // why it was not chosen; "" when Chosen
-	Requested bool   // the user asked for it, and is told if it is not chosen
+	Requested bool   // the user requested it; a notice says if it is not chosen
 }

@@ -38,15 +38,15 @@ type Limits struct {
 	// Files bounds the open files of each process: MinOpenFiles or more. Only Linux supports it.
 	Files int
 
-	// Disk bounds the bytes that a session with a sandbox stores for itself: its files in /tmp
-	// together with its copies of caches and libraries; as much again in /dev/shm; and any
-	// single file that it writes elsewhere. It must be MinDiskBytes or more. Only Linux supports
-	// it, and keeps these files in memory.
+	// Disk bounds the bytes that a session with a sandbox stores for itself. The bound applies to
+	// its files in /tmp together with its copies of caches and libraries. It applies separately to
+	// /dev/shm, and to any single file that the session writes elsewhere. It must be MinDiskBytes
+	// or more. Only Linux supports it, and keeps these files in memory.
 	Disk int64
 
-	// Turn bounds how long a turn runs. Beyond it the turn is interrupted, then once more with
-	// force, and then the worker is ended. The time in which a turn waits for input does not
-	// count. Every system supports it.
+	// Turn bounds how long a turn runs. A longer turn is interrupted, then interrupted in a way
+	// that code cannot catch, and finally the worker is ended. The time in which a turn waits for
+	// input does not count. Every system supports it.
 	Turn time.Duration
 }
 

@@ -1,6 +1,6 @@
 // Package workers describes how to start a worker: a program that hosts a language runtime and
-// speaks the worker protocol. A [Spec] is data; discovery and the worker-side source are in one
-// package per language below this one.
+// speaks the worker protocol. A [Spec] is data. One package per language below this one finds the
+// runtime, and contains the source of its worker.
 package workers
 
 import (
@@ -39,10 +39,10 @@ type Spec struct {
 	// Dir is the working directory; "" means the supervisor's.
 	Dir string
 
-	// UserTerminal makes the worker's terminal that of the user in front of the supervisor's
-	// program. Programs find the TERM and the PAGER of its environment, and may take over the
-	// keys: the front end must then pass them on, see timeline.FullScreenChanged. Otherwise the
-	// terminal is for programs: TERM is dumb, and pages are shown whole.
+	// UserTerminal is for a session that a user operates at the terminal of the supervisor's
+	// program. Programs then get TERM and PAGER from its environment, and may take over the keys:
+	// the front end must pass the keys on, see timeline.FullScreenChanged. Otherwise no user is
+	// expected: TERM is dumb, and pages are shown whole.
 	UserTerminal bool
 
 	// Program is for a worker that runs one program, with neither a user nor an agent at its
@@ -87,8 +87,8 @@ type Spec struct {
 	// PathSource says in one line how Path was chosen, for users ("active VIRTUAL_ENV").
 	PathSource string
 
-	// Notice is one line that the user of the session should know from the beginning, such as an
-	// environment that was requested but cannot be used. It may be "".
+	// Notice is one line for the user of the session, shown at the beginning, such as about a
+	// requested environment that cannot be used. It may be "".
 	Notice string
 
 	// Err says why this Spec cannot start at all: an option is invalid, or discovery failed.
@@ -96,16 +96,18 @@ type Spec struct {
 	Err error
 }
 
-// Program sets the standard streams for the children of a program on Windows, where a terminal
-// reader cannot be detected and a terminal redraws what was written to it. The zero value is
-// the terminal. On other systems the streams are always the terminal.
+// Program sets the standard streams for the children of a program on Windows. There a terminal
+// reader cannot be detected, and a terminal redraws what was written to it. The zero value is the
+// terminal. On other systems the streams are always the terminal.
 //
-// A pseudo console turns tabs into blanks and breaks lines at its edge, and nothing can undo that. A
-// child that reads standard input would wait forever for keys. Ctrl-Z ends one read, but a second
-// child waits again. Pipes for all children, also in sessions of agents, would be worse: a
-// child sees no terminal then, holds its output back, and Python writes it in the code page of the
-// country. So only a program gets the streams of its command. A console without a user is wide
-// instead: 1000 columns.
+// On Windows the terminal is a pseudo console. It turns tabs into blanks and breaks lines at its
+// edge, which cannot be undone. A child that reads standard input would wait forever for keys. So
+// the children of a program get the streams of its command. A console without a user is 1000
+// columns wide, so that it rarely breaks a line.
+//
+// Typing Ctrl-Z at the end of the input was rejected: it ends one read, but a second child waits
+// again. Pipes for all children, also in sessions of agents, were rejected. A child that sees no
+// terminal holds its output back, and Python then writes it in the code page of the country.
 type Program struct {
 	Stdin       *os.File // nil: the terminal
 	PipedOutput bool     // both outputs are a pipe and arrive as they were written
@@ -133,8 +135,8 @@ type Compilation struct {
 	// HasResult reports whether the compiled code already exists.
 	HasResult func() bool
 
-	// SaveResult stores the file. Its content is not trusted, since a session may be able to
-	// write the executable: only workers that are started with that executable may use it.
+	// SaveResult stores the file. Its content is not trusted, because a session may be able to
+	// write the executable. Only workers that are started with that executable may use it.
 	SaveResult func(name string, content []byte) error
 }
 

@@ -45,8 +45,8 @@ var (
 	loginInProxy = text.Pattern(`(?i)^(\w*proxy=)[^/@\s:]+:[^/\s]*@`)
 )
 
-// SecretVariables returns the names in an environment whose values are keys or give access to
-// programs that hold keys, judged by the name or by the format of the value.
+// SecretVariables returns the names in an environment whose values are keys, or give access to
+// programs that hold keys. It judges by the name or by the format of the value.
 func SecretVariables(env []string) []string {
 	var names []string
 	for _, entry := range env {

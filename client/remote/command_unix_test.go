@@ -393,7 +393,7 @@ func TestCommandDial(t *testing.T) {
 			_ = conn.Close()
 		}
 		if brought != 1 {
-			t.Errorf("it was brought %d times", brought)
+			t.Errorf("the program was installed %d times", brought)
 		}
 		c = newScriptCommand(`exit 126`)
 		c.InstallProgram = func(context.Context) (string, error) { return "", errors.New("no room there") }
@@ -416,7 +416,7 @@ func TestCommandDial(t *testing.T) {
 		}
 		wantContains(t, wantDialError(t, c), "no answer for 50ms")
 		if looks != 5 {
-			t.Errorf("it was given up at look %d", looks)
+			t.Errorf("the dial failed at check %d of the prompt", looks)
 		}
 	})
 

@@ -15,7 +15,7 @@ import (
 const pingsPerKeepAlive = 10
 
 // A CommandConn is a connection over the standard streams of a transport command. It is a
-// [net.Conn]; other methods of it are those of the command.
+// [net.Conn]; its other methods belong to the command.
 type CommandConn struct {
 	*transportcmd.Process
 	command      *CommandDialer

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// A corrupted connection is made again, but at most maxCorruptions times in corruptionWindow.
+// A corrupted connection is replaced by a new one, but at most maxCorruptions times in
+// corruptionWindow.
 const (
 	maxCorruptions   = 3
 	corruptionWindow = time.Minute

@@ -50,9 +50,9 @@ type CommandDialer struct {
 	// already exists.
 	RetryUntil time.Time
 
-	// KeepAlive makes repl bridge exit when nothing arrives for this long; 0 means never. It is
-	// at least a second. Package client sends something ten times as often, idle or not; any other
-	// caller of Dial must do so.
+	// KeepAlive makes repl bridge exit when nothing arrives for this long; 0 means never. It is at
+	// least a second. Package client sends something ten times in that period, even if it is idle;
+	// any other caller of Dial must do the same.
 	KeepAlive time.Duration
 
 	Env []string // environment of the command; nil is that of this process
@@ -101,8 +101,8 @@ func (c *CommandDialer) DisplayName() string {
 // Dial runs the command and waits for the greeting. The connection is a [*CommandConn]. If the
 // remote program is missing, InstallProgram is called, once. An error is of
 // [session.KindUnreachable], or of the kind in the greeting: its cause is a [*CommandError], a
-// [*RefusedError] or what else went wrong, and nil if another attempt would not help. When ctx
-// ends, so does the command.
+// [*RefusedError] or another error, and nil if another attempt would not help. When ctx ends, so
+// does the command.
 func (c *CommandDialer) Dial(ctx context.Context) (net.Conn, error) {
 	for {
 		conn, err := c.dialWithInstall(ctx)
@@ -182,8 +182,8 @@ func (c *CommandDialer) dialOnce(ctx context.Context) (net.Conn, error) {
 	return nil, c.unreachableError(c.withFailureDetail(context.WithoutCancel(ctx), c.explainFailure(p, heard, err)))
 }
 
-// greetingContext ends ctx when no greeting has come for a while. A user who is prompted has more
-// time.
+// greetingContext ends ctx when no greeting has come for a while. It allows more time while the
+// user is prompted.
 func (c *CommandDialer) greetingContext(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
 	silent := fmt.Errorf("no answer for %s", wait)
 	if c.LastPrompt == nil {
@@ -210,7 +210,7 @@ func (c *CommandDialer) greetingContext(ctx context.Context, wait time.Duration)
 	return ctx, func() { cancel(nil) }
 }
 
-// PendingPrompt says what the connection attempt waits for; "" if that is the remote end.
+// PendingPrompt describes the prompt for which the connection attempt waits; "" without a prompt.
 func (c *CommandDialer) PendingPrompt() string {
 	if c.LastPrompt == nil || time.Since(c.LastPrompt()) > time.Second {
 		return ""
@@ -245,8 +245,8 @@ func (c *CommandDialer) commandLine() (words []string, nonce string, err error) 
 	return append(append([]string(nil), c.Prefix...), ours...), nonce, nil
 }
 
-// StopPrompting makes the command neither prompt nor print at the terminal any more: the user
-// is in a session now.
+// StopPrompting stops the command from prompting and printing at the terminal, because the user is
+// now in a session.
 func (c *CommandDialer) StopPrompting() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -3,24 +3,24 @@
 //
 //	c := client.New(&remote.CommandDialer{Prefix: []string{"ssh", "gpu1"}, StartDaemon: true}, nil)
 //
-// First repl bridge sends a [Greeting], which says what daemon it has reached. Other output of the
-// command, before the greeting or between the lines of the daemon, is skipped within bounds. Errors
-// quote its end.
+// First repl bridge sends a [Greeting], which identifies the daemon. Other output of the command,
+// before the greeting or between the lines of the daemon, is skipped within bounds. Errors quote
+// the end of this output.
 //
 // # Hello and first call
 //
 // The first call follows the hello without waiting for its answer, which saves each command a round
-// trip. The daemon handles calls in order, and the greeting has already identified it. Only a
-// repeated call waits for the answer, because the daemon may have forgotten the client. The
-// greeting itself cannot carry the client's identity: repl bridge sends it before the daemon knows
-// the client.
+// trip. This is safe, because the daemon handles calls in order, and the greeting has already
+// identified it. Only a repeated call waits for the answer, because the daemon may have forgotten
+// the client. The client's identity in the greeting was rejected: repl bridge sends the greeting
+// before the daemon knows the client.
 //
 // # Silent connections
 //
-// A laptop that sleeps vanishes without a message, and ssh may never notice. So repl bridge exits
-// after --silence-timeout without input; repl sets it to 5 min. This end sends ten pings in that
-// time, one every 30 s, also when idle. Keep-alive probes of the connection do not suffice. They
-// are sent only while an answer is awaited, so an idle connection looks like a dead one.
+// A laptop that goes to sleep sends no message, and ssh may never notice. So repl bridge exits
+// after --silence-timeout without input; repl sets it to 5 min. The client sends ten pings in that
+// time, one every 30 s, also when idle. Keep-alive probes of the connection alone were rejected.
+// They are sent only while an answer is awaited, so an idle connection looks like a dead one.
 //
 // # Goroutines
 //
@@ -28,5 +28,6 @@
 //	prompt     CommandDialer.Dial  the greeting or the time limit comes    the time limit of the greeting
 //	terminate  CommandConn.Close   the transport command has exited        nothing
 //
-// No method waits for them. Those of the command itself are in package internal/transportcmd.
+// No method waits for them. The transport command has goroutines of its own, in package
+// internal/transportcmd.
 package remote

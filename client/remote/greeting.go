@@ -36,8 +36,8 @@ type Greeting struct {
 	Kind  session.Kind `json:"kind,omitempty"` // of the error
 }
 
-// WriteGreeting writes a greeting on a line of its own. nonce is the one that the client chose;
-// "" if it chose none.
+// WriteGreeting writes a greeting on a separate line. nonce is the nonce of the client, or "" if
+// the client sent none.
 func WriteGreeting(w io.Writer, nonce string, g Greeting) error {
 	text, err := json.Marshal(g)
 	if err != nil {

@@ -7,12 +7,13 @@
 //
 // # Go types as the source
 //
-// The Go structs of the daemon's methods are the only source of the types. Hand-written types drift
-// with each new field. An interface language such as protobuf was rejected: it would be a second
-// source, and everybody who builds would need its tool. Only types are generated. The rest of each
-// client is written by hand, because no table describes it: cancels that reach the daemon, streams
-// that resume after their last event, and bounds. The clients use only the standard libraries of
-// Python 3.8 and Node.js 18.
+// The Go structs of the daemon's methods are the only source of the types. Hand-written types would
+// drift with each new field. An interface language such as protobuf was rejected: it would be a
+// second source, and everybody who builds would need its tool.
+//
+// Only types are generated. The rest of each client is written by hand, because no table describes
+// it: cancels that reach the daemon, streams that resume after their last event, and bounds. The
+// clients use only the standard libraries of Python 3.8 and Node.js 18.
 package main
 
 import (

@@ -86,7 +86,8 @@ func (w *wireModel) writePython() []byte {
 	return b.Bytes()
 }
 
-// writeClass writes the class of the required fields, if there are any, or that of all fields.
+// writeClass writes a class with the required or the optional fields. It returns false if there are
+// no required ones.
 func (o *wireObject) writeClass(b *bytes.Buffer, name, base string, optional bool) bool {
 	var lines []string
 	for _, f := range o.fields {

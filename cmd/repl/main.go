@@ -1,4 +1,5 @@
-// Command repl keeps language sessions alive. Run repl help for its usage.
+// Command repl keeps sessions of Python, R and other languages alive, for agents, programs and
+// people. Run repl help for its usage.
 package main
 
 import (

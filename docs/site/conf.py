@@ -1,4 +1,4 @@
-"""The documents of this repository as a site: docs/site/build makes it, without the network."""
+"""The configuration of the documentation site, which docs/site/build builds without the network."""
 
 project = "Turnstone"
 author = "Turnstone's authors"
@@ -14,11 +14,11 @@ html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
 
-# Links lead where they lead on the web page of the repository: to headings by the names that it
-# gives them, and to files that are no documents.
+# Links work as on the web page of the repository: to headings by the anchors that it generates, and to
+# files that are not documents.
 myst_heading_anchors = 4
 myst_all_links_external = False
 # A page may begin with a second-level heading, and two may share one.
 suppress_warnings = ["myst.header"]
-# Documents show lines that no lexer knows, such as output and JSON with an ellipsis.
+# Documents contain lines that no lexer accepts, such as output and JSON with an ellipsis.
 suppress_warnings += ["misc.highlighting_failure"]

@@ -1,6 +1,6 @@
-// Functions gives code in a session two functions of this program: a query of its data, and a
-// question to a language model. The code asks the model about each row in a loop, and only what
-// it prints is returned: a model that writes such code calls itself.
+// Command functions gives code in a session two functions of this program: a query of its data, and
+// a question to a language model. The code asks the model about each row in a loop, and the reply
+// has only what the code prints. If a model writes the code, the model thereby calls itself.
 //
 //	MODEL_URL=http://localhost:11434/v1/chat/completions go run ./examples/functions python 'CODE'
 package main

@@ -1,5 +1,5 @@
-// Package atomicfile replaces files so that other programs see the old or the new one, and never a part.
-// It starts no goroutines.
+// Package atomicfile replaces files atomically: other programs see the old file or the new one,
+// never a part. It starts no goroutines.
 package atomicfile
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
-// A PendingFile is a new file that takes the place of another when it is complete. It is in the same
-// directory until then, under a name that begins with the other's.
+// A PendingFile is a new file that replaces another when it is complete. Until then it is in the
+// same directory, under a name that begins with the final name.
 type PendingFile struct {
 	*os.File
 	path   string
@@ -22,9 +22,9 @@ type PendingFile struct {
 	done   bool // it has its name, or was removed
 }
 
-// Write replaces the file at path by one with these data, or makes it. perm is the new file's mode before
-// the umask, as for [os.WriteFile]: the old one's does not count. A symbolic link at path is replaced
-// itself.
+// Write replaces the file at path by one that contains data, or creates it. perm is the mode of the new
+// file before the umask; the mode of the old file does not count. If path is a symbolic link, the link
+// itself is replaced.
 func Write(path string, data []byte, perm fs.FileMode) error {
 	f, err := Create(path, perm)
 	if err != nil {
@@ -37,7 +37,8 @@ func Write(path string, data []byte, perm fs.FileMode) error {
 	return f.Commit()
 }
 
-// maxBaseBytes bounds what a temporary name takes of the final one: file systems allow 255 bytes.
+// maxBaseBytes bounds the part of the final name that a temporary name repeats: file systems allow
+// 255 bytes.
 const maxBaseBytes = 200
 
 // Create opens a file that Commit puts at path. perm is its mode before the umask.
@@ -56,7 +57,7 @@ func Create(path string, perm fs.FileMode) (*PendingFile, error) {
 	}
 }
 
-// Adopt returns a File for one that is open already, on the same file system as path.
+// Adopt returns a PendingFile for a file that is already open, on the same file system as path.
 func Adopt(f *os.File, path string) *PendingFile { return &PendingFile{File: f, path: path} }
 
 // Commit closes the file and puts it at its path. It may be called again after an error, for example while

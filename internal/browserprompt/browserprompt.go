@@ -1,7 +1,7 @@
-// Package browserprompt asks the user of this machine for an answer on a page in their browser,
-// bypassing the program that asked. A secret entered this way reaches neither a model nor its
-// client. A Page says what to ask, and its Answer receives the text; the package does not know what
-// happens with it.
+// Package browserprompt asks the user of this machine for an answer on a page in their browser. The
+// answer bypasses the program that asked, so a secret reaches neither a model nor its client. A
+// Page has the question, and its Answer receives the text. The package does not know what happens
+// with it.
 //
 //	var pages browserprompt.Pages
 //	defer pages.Close()
@@ -9,8 +9,9 @@
 //
 // # Goroutines
 //
-// From the first page on, one goroutine accepts connections, and each connection has one of its own.
-// Close ends them, and waits for the first. A connection has 10 s for a request.
+// Once the first page is open, one goroutine accepts connections, and each connection has a
+// goroutine. Close ends them all, and waits for the one that accepts. A connection has 10 s for a
+// request.
 package browserprompt
 
 import (
@@ -47,9 +48,9 @@ var ErrQuestionClosed = errors.New("browserprompt: the question is closed")
 
 var errClosed = errors.New("browserprompt: closed")
 
-// HasBrowser reports whether the user probably has a browser on this machine. If so, a secret can
-// be typed into our page, and the program that asked never gets it. getenv returns variables of
-// the user's environment, as os.Getenv does.
+// HasBrowser reports whether the user probably has a browser on this machine. If so, the user can
+// type a secret into a page, and the program that asked does not get it. getenv returns variables
+// of the user's environment, as os.Getenv does.
 func HasBrowser(getenv func(name string) string) bool {
 	return getenv("SSH_CONNECTION") == "" && hasScreen(getenv)
 }

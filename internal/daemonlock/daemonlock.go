@@ -1,9 +1,9 @@
-// Package daemonlock finds the daemon of a user on a host, from any login, and ensures that there is
-// only one.
+// Package daemonlock finds the daemon of a user on a host, from any login, and ensures that only
+// one runs.
 //
 // On Linux the daemon writes an entry into the state directory of the user. Hosts may share that
 // directory, so the name of the entry contains the host, the boot and the process namespace. The
-// daemon also holds a lock that does not depend on a file system. Other systems have neither, and
+// daemon also holds a lock that does not depend on a file system. Other systems have neither. There
 // the daemon is found at the default sockets.
 //
 // The package starts one goroutine for each [Lock], and one for each of up to 16 processes that ask
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// An LockEntry is a file that says where a daemon listens.
+// A LockEntry is a file that says where a daemon listens.
 type LockEntry struct {
 	PID        int       `json:"pid"`
 	StartTicks uint64    `json:"start_ticks"` // when the process started, in clock ticks since the boot
@@ -36,9 +36,9 @@ type LockedError struct {
 func (e *LockedError) Error() string {
 	switch {
 	case !e.Proven && e.PID == 0:
-		return "the lock for the daemon of this user is held by a program that is not one"
+		return "the lock for the daemon of this user is held by a program that is not a daemon"
 	case !e.Proven:
-		return fmt.Sprintf("the lock for the daemon of this user is held by process %d, which is not one", e.PID)
+		return fmt.Sprintf("the lock for the daemon of this user is held by process %d, which is not a daemon", e.PID)
 	}
 	return fmt.Sprintf("the lock for the daemon of this user is held by process %d", e.PID)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 )
 
-// environment are those of a login.
+// environment holds the environment variables of a login.
 type environment map[string]string
 
 func (e environment) get(name string) string { return e[name] }
@@ -25,14 +25,14 @@ func TestSocketPaths_ForeignLogin(t *testing.T) {
 	v := environment{"XDG_RUNTIME_DIR": dir, "TMPDIR": t.TempDir(), "XDG_STATE_HOME": t.TempDir()}
 	own := filepath.Join(dir, "turnstone", "daemon.sock")
 	if got := daemonlock.SocketPaths(v.get); got[0] != own {
-		t.Fatalf("of its own login: %q", got)
+		t.Fatalf("with its own login directory: got %q", got)
 	}
 	if slices.Contains(daemonlock.PersistentSocketPaths(v.get), own) {
-		t.Errorf("it goes with the login: %q", daemonlock.PersistentSocketPaths(v.get))
+		t.Errorf("the persistent sockets include that of the login: %q", daemonlock.PersistentSocketPaths(v.get))
 	}
 	owners.GiveAway(t, dir)
 	if slices.Contains(daemonlock.SocketPaths(v.get), own) {
-		t.Errorf("of another user's: %q", daemonlock.SocketPaths(v.get))
+		t.Errorf("with a login directory of another user: got %q", daemonlock.SocketPaths(v.get))
 	}
 }
 
@@ -82,7 +82,7 @@ func TestAcquireLock(t *testing.T) {
 		}
 		apart, err := daemonlock.AcquireLock(other.get)
 		if err != nil {
-			t.Fatalf("in another world: %v", err)
+			t.Fatalf("with another state directory: %v", err)
 		}
 		apart.Release()
 		first.Release()
@@ -114,7 +114,7 @@ func TestReadEntry_Untrusted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e, ok := daemonlock.ReadEntry(v.get); ok {
-			t.Errorf("%s: %v is believed", name, e)
+			t.Errorf("%s: the entry %v is trusted", name, e)
 		}
 	}
 	if again, err := daemonlock.WriteEntry(v.get, "/there/s"); err != nil || again != path {
@@ -124,7 +124,7 @@ func TestReadEntry_Untrusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e, ok := daemonlock.ReadEntry(v.get); ok {
-		t.Errorf("what all can write: %v is believed", e)
+		t.Errorf("writable by all users: the entry %v is trusted", e)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestFindSocket_Unserved(t *testing.T) {
 		t.Fatal(err)
 	}
 	left.SetUnlinkOnClose(false)
-	proves := make(chan bool) // what listens is a daemon, the next time
+	proves := make(chan bool) // whether the next answer comes from a daemon
 	go func() {
 		for daemon := range proves {
 			conn, err := left.Accept()
@@ -161,22 +161,22 @@ func TestFindSocket_Unserved(t *testing.T) {
 	for daemon, want := range map[bool]string{true: other, false: named} {
 		proves <- daemon
 		if got := daemonlock.FindSocket(v.get); got != want {
-			t.Errorf("while it is served, by a daemon %v: got %s, want %s", daemon, got, want)
+			t.Errorf("the program at the socket is a daemon: %v: got %s, want %s", daemon, got, want)
 		}
 	}
 	close(proves)
 	_ = left.Close()
 	if got := daemonlock.FindSocket(v.get); got != named {
-		t.Errorf("when it was left behind: got %s, want %s", got, named)
+		t.Errorf("no program listens: got %s, want %s", got, named)
 	}
 }
 
-// A session may write the temporary directory, which can be in its workspace.
+// A session may write to the temporary directory, which can be in its workspace.
 func TestReadEntry_NeedsProof(t *testing.T) {
 	tmp := testexec.ShortDir(t)
 	v := environment{"XDG_RUNTIME_DIR": tmp, "TMPDIR": tmp, "XDG_STATE_HOME": t.TempDir()}
 	usual, dir, socket := daemonlock.SocketPaths(v.get)[0], filepath.Dir(daemonlock.PersistentSocketPaths(v.get)[0]), filepath.Join(tmp, "s")
-	path, err := daemonlock.WriteEntry(v.get, socket) // of this process, which lives
+	path, err := daemonlock.WriteEntry(v.get, socket) // of this process, which is running
 	if err == nil {
 		err = errors.Join(os.Mkdir(dir, 0o700), os.Rename(path, filepath.Join(dir, filepath.Base(path))))
 	}
@@ -184,13 +184,13 @@ func TestReadEntry_NeedsProof(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e, ok := daemonlock.ReadEntry(v.get); ok {
-		t.Errorf("without a daemon: %v is believed", e)
+		t.Errorf("without a daemon: the entry %v is trusted", e)
 	}
 	if got := daemonlock.FindSocket(v.get); got != usual {
 		t.Errorf("without a daemon: got %s, want %s", got, usual)
 	}
 	if daemonlock.RequestRenewal(v.get) {
-		t.Error("it is asked to make its socket again")
+		t.Error("a daemon was asked to create its socket again")
 	}
 	l, err := net.Listen("unix", socket)
 	if err != nil {

@@ -20,8 +20,8 @@ const (
 	// maxEntryBytes bounds the file of an entry, in bytes.
 	maxEntryBytes = 4 << 10
 
-	// maxEntryAge is how long the entry of an earlier boot is left alone: it may be that of another
-	// host with the same name.
+	// maxEntryAge is how long the entry of an earlier boot is kept: it may belong to another host
+	// with the same name.
 	maxEntryAge = 30 * 24 * time.Hour
 
 	// bootIDBytes is how much of the boot id is in the name of an entry, in bytes.
@@ -200,7 +200,7 @@ func removeOldEntries(dir string) {
 	}
 }
 
-// RemoveEntry removes the entry at a path that [WriteEntry] returned, if it is still that of this
+// RemoveEntry removes the entry at a path that [WriteEntry] returned, if it still belongs to this
 // process.
 func RemoveEntry(path string) {
 	if e, err := loadEntry(path); err == nil && e.PID == os.Getpid() && e.isAlive() {

@@ -20,8 +20,8 @@ const (
 	// acceptRetryDelay is the pause after a failed accept, and before a lock is tried again.
 	acceptRetryDelay = 100 * time.Millisecond
 
-	// bindTimeout is how long a process that has the lock may refuse connections. Between its bind
-	// and its listen every process does, and one that ends.
+	// bindTimeout is how long a process that has the lock may refuse connections. Every process
+	// refuses them between bind and listen, and while it ends.
 	bindTimeout = 2 * time.Second
 
 	// lockTimeout bounds the question whether a daemon holds the lock, and its answer. Only a

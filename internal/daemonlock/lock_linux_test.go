@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process that takes the lock accepts connections a moment later. One that looks in that moment must not
-// take it for something else, because a second daemon would start.
+// A process that takes the lock accepts connections a moment later. If another process tries to take the
+// lock in that moment, it must wait. Otherwise it would report a program that is not a daemon.
 func TestAcquireLock_BoundNotListening(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -42,6 +42,6 @@ func TestAcquireLock_NeverListening(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := AcquireLock(getenv); !errors.Is(err, ErrLocked) {
-		t.Errorf("got %v, want that it is held", err)
+		t.Errorf("got %v, want ErrLocked", err)
 	}
 }

@@ -94,9 +94,8 @@ func SocketOwner(path string) int {
 	return 0
 }
 
-// loginDir returns the directory that the system creates for the time in which a user is logged in;
-// "" without one. XDG_RUNTIME_DIR may be that of another user, after su, or of another host, in a
-// batch job.
+// loginDir returns the directory that the system creates while a user is logged in, or "" if there
+// is none. After su, XDG_RUNTIME_DIR may belong to another user; in a batch job, to another host.
 func loginDir(getenv func(string) string) string {
 	for _, dir := range []string{userdirs.Runtime(getenv), "/run/user/" + strconv.Itoa(os.Geteuid())} {
 		if filepath.IsAbs(dir) && isOwnDir(dir) {
@@ -108,7 +107,8 @@ func loginDir(getenv func(string) string) string {
 
 // UserKeys returns where the key of a user is, by which clients recognize the daemon. It is in the
 // state directory, or in a directory of the user in /tmp if no file can be created there. Sessions
-// neither write nor see either. TMPDIR would not do, because it may be in a workspace.
+// can neither see nor change these directories. TMPDIR is not suitable, because it may be in a
+// workspace.
 func UserKeys(getenv func(string) string, uid int) peer.Keys {
 	state := userdirs.ProgramState(getenv)
 	if uid != os.Geteuid() { // root asks for the key of another user
@@ -137,7 +137,7 @@ func isOwnFile(i os.FileInfo) bool {
 }
 
 // FindSocket returns where the daemon of this user on this host listens, or would listen. It skips
-// a socket that a killed daemon has left, and one of another program.
+// sockets that a killed daemon has left, and sockets of other programs.
 func FindSocket(getenv func(string) string) string {
 	if e, ok := ReadEntry(getenv); ok {
 		return e.Socket

@@ -1,6 +1,6 @@
-// Package environ reads and changes environments: lists of entries NAME=VALUE, as [os.Environ] returns
-// them. Of a repeated name the last entry counts, as it does for the program that gets the list. The
-// case of names does not matter on Windows. The package starts no goroutines.
+// Package environ reads and changes environments: lists of entries NAME=VALUE, as [os.Environ]
+// returns them. If a name is repeated, the last entry counts, as it does for the program that gets
+// the list. On Windows the case of names does not matter. The package starts no goroutines.
 package environ
 
 import (
@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Split returns the name and the value of an entry; ok is false if it is none, because nothing could read
-// it. A name may begin with "=": Windows keeps the current directory of each drive that way.
+// Split returns the name and the value of an entry. ok is false if the text is not an entry, because no
+// program could read it. A name may begin with "=": Windows keeps the current directory of each drive
+// that way.
 func Split(entry string) (name, value string, ok bool) {
 	if entry == "" {
 		return "", "", false
@@ -46,7 +47,8 @@ func Get(env []string, name string) string {
 	return value
 }
 
-// Getenv returns a function that is to env what [os.Getenv] is to the environment of this process.
+// Getenv returns a function that reads variables of env, as [os.Getenv] reads those of this
+// process.
 func Getenv(env []string) func(name string) string {
 	return func(name string) string { return Get(env, name) }
 }

@@ -1,12 +1,12 @@
 // Package httpauth decides which HTTP requests a server of the user answers. It distinguishes them
-// from requests that a foreign web page made a browser send, and reads only the header. It has
+// from requests that a foreign web page made a browser send, and reads only the header. It provides
 // tokens for programs, and links that log a browser in. It serves nothing itself, and does not know
-// what a request is for.
+// the purpose of a request.
 //
 // Facts about browsers are from the Fetch standard (Origin, Sec-Fetch-Site) and RFC 6265 (cookies,
 // which ignore ports).
 //
-// It has no goroutines.
+// The package starts no goroutines.
 package httpauth
 
 import (
@@ -25,7 +25,8 @@ type TokenHash [sha256.Size]byte
 // NewTokenHash returns the hash of a token.
 func NewTokenHash(text string) TokenHash { return sha256.Sum256([]byte(text)) }
 
-// Matches reports whether text is the token. It takes the same time for every text of a length.
+// Matches reports whether text is the token. It takes the same time for all texts of the same
+// length.
 func (h TokenHash) Matches(text string) bool {
 	given := NewTokenHash(text)
 	return subtle.ConstantTimeCompare(given[:], h[:]) == 1

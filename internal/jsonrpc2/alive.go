@@ -20,7 +20,7 @@ func (r activityReader) Read(b []byte) (int, error) {
 // noteActivity notes that bytes have arrived, or that a part of a long line was written.
 func (c *Conn) noteActivity() { c.lastActivity.Store(int64(time.Since(c.created))) }
 
-// LastActivity returns when bytes last arrived, or a part of a long line of ours was written.
+// LastActivity returns when bytes last arrived, or when a part of a long line was last written.
 func (c *Conn) LastActivity() time.Time { return c.created.Add(time.Duration(c.lastActivity.Load())) }
 
 // CloseCause returns why the connection has ended; nil while it has not.
@@ -33,7 +33,7 @@ func (c *Conn) CloseCause() error {
 	return c.endedErr.Cause
 }
 
-// A TimeoutError drops a connection whose other side has been silent for too long.
+// A TimeoutError says that a connection was dropped because its other side was silent for too long.
 type TimeoutError struct{ Silence time.Duration }
 
 func (e *TimeoutError) Error() string {

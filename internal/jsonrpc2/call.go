@@ -10,7 +10,7 @@ import (
 )
 
 // Call calls a method of the other side. The error is an *Error from the answer, an *EndedError, or
-// that of ctx. When ctx ends, the other side gets a cancel.
+// the error of ctx. When ctx ends, the other side gets a cancel.
 func (c *Conn) Call(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -48,7 +48,7 @@ func (c *Conn) AwaitAnswer(ctx context.Context, p *PendingRequest) (json.RawMess
 	_ = c.Notify(MethodCancelled, map[string]json.RawMessage{"requestId": json.RawMessage(id)})
 	timeout := time.NewTimer(c.options.CancelTimeout)
 	defer timeout.Stop()
-	// The answer is that of the cancelled call, or its result if the call had already finished.
+	// The answer reports the cancel, or is the result if the call had already finished.
 	select {
 	case a := <-answered:
 		if a.err == nil {

@@ -48,7 +48,8 @@ type Options struct {
 	// MaxLine bounds a line of the other side, in bytes.
 	MaxLine int
 
-	// MaxSend bounds a line of ours, in bytes; 0 means MaxLine. Longer lines are not sent.
+	// MaxSend bounds a line that this side sends, in bytes; 0 means MaxLine. Longer lines are not
+	// sent.
 	MaxSend int
 
 	// StallTimeout is how long the other side may leave a line unread before the connection is
@@ -87,8 +88,8 @@ type Options struct {
 	OnMalformed func(line []byte, p *Problem)
 }
 
-// A Conn is our side of a connection, which makes calls and receives them. It is safe for
-// concurrent use, except for Read.
+// A Conn is this side of a connection. It makes calls and receives them. It is safe for concurrent
+// use, except for Read.
 type Conn struct {
 	options Options
 	stream  io.ReadWriteCloser
@@ -104,7 +105,7 @@ type Conn struct {
 	log          atomic.Pointer[slog.Logger] // nil logs nothing
 
 	mu             sync.Mutex
-	calls          map[string]chan answer // guarded by mu; our calls without an answer yet, by id
+	calls          map[string]chan answer // guarded by mu; calls of this side without an answer, by id
 	endedErr       *EndedError            // guarded by mu; why no more answers can come
 	probeSent      time.Time              // guarded by mu; when the probe was sent; zero after data has come
 	keepAliveHolds int                    // guarded by mu; the holds of AddKeepAlive
@@ -446,7 +447,7 @@ func (c *Conn) write() {
 // maxWriteBytes bounds one write to the stream, in bytes.
 const maxWriteBytes = 64 << 10
 
-// writeLine writes one line. It fails if the other side reads nothing more of it within
+// writeLine writes one line. It fails if the other side reads no further part of the line within
 // StallTimeout.
 func (c *Conn) writeLine(line []byte) error {
 	LogLine(c.log.Load(), "line sent", line)

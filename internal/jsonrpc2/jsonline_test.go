@@ -321,7 +321,7 @@ func TestKeepAlive(t *testing.T) {
 		})
 	})
 
-	// A process that was stopped has received nothing in the meantime, and pings first.
+	// A process that was stopped received nothing in the meantime, so it pings first.
 	t.Run("pings before it drops even if the timer is late", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c, _ := newKeepAlivePair(t, func(*Conn) func(*Message) { return func(*Message) {} })
@@ -334,12 +334,12 @@ func TestKeepAlive(t *testing.T) {
 			c.mu.Unlock()
 			time.Sleep(time.Minute + 4*time.Second)
 			if c.Context().Err() != nil {
-				t.Error("it was dropped without having been asked")
+				t.Error("the connection was dropped without a ping")
 			}
 			time.Sleep(time.Second)
 			synctest.Wait()
 			if c.Context().Err() == nil {
-				t.Error("it is kept, and did not answer")
+				t.Error("the connection was kept without an answer")
 			}
 		})
 	})
@@ -362,23 +362,23 @@ func TestKeepAlive(t *testing.T) {
 			}
 			synctest.Wait()
 			if n := asked.Load(); n != 0 {
-				t.Errorf("it was asked %d times while it spoke", n)
+				t.Errorf("got %d pings while the other side was sending", n)
 			}
 			time.Sleep(time.Minute)
 			if n := asked.Load(); n < 10 || n > 12 || c.Context().Err() != nil {
-				t.Errorf("within a minute of silence it was asked %d times; %v", n, context.Cause(c.Context()))
+				t.Errorf("got %d pings within a minute of silence; %v", n, context.Cause(c.Context()))
 			}
 			release()
 			before := asked.Load()
 			time.Sleep(time.Hour)
 			if n := asked.Load() - before; n > 1 {
-				t.Errorf("it was asked %d times while nothing wanted it", n)
+				t.Errorf("got %d pings without a call or a keep-alive", n)
 			}
 		})
 	})
 
-	// An idle side says that it is there, and one to which much is said as well: what comes is no sign
-	// of its own.
+	// A side sends heartbeats while it is idle, and also while it only receives: received lines do not
+	// show the other side that this side is alive.
 	t.Run("sends a heartbeat when nothing else was sent", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			o := plainOptions
@@ -396,7 +396,7 @@ func TestKeepAlive(t *testing.T) {
 				go func() { _ = side.Read() }()
 			}
 			defer theirs.Drop(ErrClosed)
-			// after begins whenever a sign has just been given.
+			// after is called when a heartbeat has just been sent.
 			after := func(what string, often int, do func(), want int64) {
 				t.Helper()
 				before := signs.Load()
@@ -406,19 +406,19 @@ func TestKeepAlive(t *testing.T) {
 				}
 				synctest.Wait()
 				if n := signs.Load() - before; n != want {
-					t.Errorf("%s: %d signs in %d s, want %d", what, n, often, want)
+					t.Errorf("%s: got %d heartbeats in %d s, want %d", what, n, often, want)
 				}
 			}
 			after("idle", 300, func() {}, 10)
-			after("much is said to it", 300, func() { _ = theirs.Notify("news", nil) }, 10)
-			after("it speaks itself", 300, func() { _ = c.Notify("news", nil) }, 0)
+			after("it only receives", 300, func() { _ = theirs.Notify("news", nil) }, 10)
+			after("it sends other lines", 300, func() { _ = c.Notify("news", nil) }, 0)
 			c.Drop(ErrClosed)
 			after("it has ended", 300, func() {}, 0)
 		})
 	})
 }
 
-// newKeepAlivePair is a Conn that looks after its connection, and what the other side does with lines.
+// newKeepAlivePair returns a Conn with a keep-alive, and its other side, which handles messages with other.
 func newKeepAlivePair(t *testing.T, other func(c *Conn) func(*Message)) (c *Conn, theirs *Conn) {
 	t.Helper()
 	o := plainOptions
@@ -438,7 +438,7 @@ func newKeepAlivePair(t *testing.T, other func(c *Conn) func(*Message)) (c *Conn
 }
 
 func TestWrite(t *testing.T) {
-	// A long line takes as long as it takes, as long as something of it is taken.
+	// The writing of a long line may take any time, as long as the other side reads parts of it.
 	t.Run("writes a long line as slowly as it is read", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			near, far := net.Pipe()
@@ -508,7 +508,7 @@ func TestWrite(t *testing.T) {
 			if _, err := c.Call(t.Context(), "echo", strings.Repeat("x", o.MaxSend)); !errors.As(err, &long) || long.Max != o.MaxSend {
 				t.Fatalf("got %v", err)
 			}
-			// Each is larger than what may be queued, and nothing is read yet.
+			// Each call is larger than the bound of the queue, and nothing has been read yet.
 			text := []string{strings.Repeat("<", MaxQueuedBytes+1)}
 			answers := make(chan error, 3)
 			for range cap(answers) {
@@ -609,7 +609,7 @@ func TestMalformed(t *testing.T) {
 		})
 	})
 
-	// A connection that is cut in the middle of a line has ended; it has not sent nonsense.
+	// A connection that is cut in the middle of a line counts as ended, not as malformed.
 	t.Run("a partial last line is the end of the stream", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			for _, half := range []string{`{"jsonrpc":"`, `{"jsonrpc":"2.0","id":1,"result":{}}`, "x"} {

@@ -183,8 +183,8 @@ func requestLine(id, method string, params any) ([]byte, error) {
 }
 
 // InvalidCharacter describes the first part of a JSON text that is not a character; "" without one.
-// It is a byte that is not UTF-8, or half of a surrogate pair. A decoder would silently replace it
-// by another character.
+// Such a part is a byte that is not UTF-8, or half of a surrogate pair. A decoder would silently
+// replace it by another character.
 func InvalidCharacter(text []byte) string {
 	if !utf8.Valid(text) {
 		for c, size := utf8.DecodeRune(text); c != utf8.RuneError || size > 1; c, size = utf8.DecodeRune(text) {

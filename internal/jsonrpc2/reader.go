@@ -49,7 +49,7 @@ func (r *Reader) Next() ([]byte, error) {
 // maxEndBytes bounds the part at each end of a too long line that is searched for the id, in bytes.
 const maxEndBytes = 4 << 10
 
-// skipLine skips the rest of a line. begin and part are what was already read of it.
+// skipLine skips the rest of a line. begin and part have already been read.
 func (r *Reader) skipLine(begin, part []byte, err error) error {
 	head := bytes.Clone(begin[:min(len(begin), maxEndBytes)])
 	head = append(head, part[:min(len(part), maxEndBytes-len(head))]...)
@@ -68,7 +68,7 @@ func (r *Reader) skipLine(begin, part []byte, err error) error {
 // lastBytes returns the last maxEndBytes of a text.
 func lastBytes(text []byte) []byte { return text[max(0, len(text)-maxEndBytes):] }
 
-// outerID returns the id of a message of which only the two ends are known, or nil.
+// outerID returns the id of a message, or nil. Only the two ends of the message are known.
 func outerID(head, tail []byte) json.RawMessage {
 	if id := leadingID(head); id != nil {
 		return id

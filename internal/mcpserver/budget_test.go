@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// A reply must stay below the limit of its client, which would otherwise cut off our line about
-// the rest.
+// A reply must stay below the limit of its client, which would otherwise cut off the line about the
+// rest.
 func TestReplyBudget(t *testing.T) {
 	t.Parallel()
 	for _, client := range []struct {

@@ -195,7 +195,7 @@ func TestCancel(t *testing.T) {
 			c.cancel(id)
 			output.WriteString(c.call("repl_output", nil).text())
 		}
-		// An answer may come after that of the next poll. The last poll follows a turn, and so
+		// An answer may come after the answer of the next poll. The last poll follows a turn, and so
 		// all of them.
 		output.WriteString(c.runRepl("print last"))
 		output.WriteString(c.call("repl_output", nil).text())

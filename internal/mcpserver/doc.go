@@ -10,22 +10,22 @@
 //	})
 //
 // A client is one caller. It has a read cursor in each session, and every reply starts with the
-// events since the last reply that it received. A reply consists only of content, text and images
-// in order. Clients show a model nothing else once there is structured content. At most one
+// events since the last reply that it received. A reply consists of text and images, in order. It
+// has no structured content, because clients would then show a model nothing else. At most one
 // bracketed line about the state follows. Facts for programs are in the result's _meta, under
 // turnstone/.
 //
 // A call outlives its timeout only while a user is being asked, by a few minutes at most, and never
-// longer than its client waits. A turn and a question may outlive the call. Calls about a
-// session start in the order of their arrival. An input that arrives before an earlier call is
-// answered is queued until then. No other input waits behind a turn: once the caller knows that
-// code runs, further inputs are refused at once, with advice.
+// longer than its client waits. A turn and a question may outlive the call. Calls about a session
+// start in the order of their arrival. An input that arrives before an earlier call is answered is
+// queued until then. No other input is queued: once the caller knows that code runs, further inputs
+// are refused at once, with advice.
 //
 // Questions that the model must not answer, above all for secrets, go to the user through the
-// client. Where the protocol lets a server ask, this happens within the call. Otherwise the
-// result makes the client call again, and the turn waits under a handle.
+// client. Where the protocol lets a server ask, this happens within the call. Otherwise the result
+// asks the client to call again with the answer, and the call is stored under a handle until then.
 //
-// Package mcptransport carries the messages. It hands each call to its tool, and reports whether
+// Package mcptransport carries the messages. It passes each call to its tool, and reports whether
 // the client receives the answer. Only a delivered answer moves the cursor.
 //
 // Six packages below this one can be read and tested without a server:
@@ -37,7 +37,7 @@
 //	reply          the content of a reply: text, images and the line about the state
 //	clientprofile  how known clients treat results, and what they allow their own commands
 //
-// Signals, flags, languages and the location of the token are left to package agents.
+// Package agents handles signals, flags, languages and the location of the token.
 //
 // # Goroutines
 //
@@ -49,6 +49,7 @@
 //
 // # Locks
 //
-// server.mu may be held when browserprompt.Pages.mu is taken. clientRoots.mu may be held when a lock of
-// mcptransport is taken: it is held while the client is asked for its directories, for 5 s at most.
+// server.mu may be held while browserprompt.Pages.mu is taken. clientRoots.mu may be held while a
+// lock of mcptransport is taken. It is held while the client is asked for its directories, for 5 s
+// at most.
 package mcpserver

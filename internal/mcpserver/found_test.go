@@ -55,8 +55,8 @@ func rankByBM25(query string, texts map[string]string) (names []string) {
 	return names
 }
 
-// Clients with many tools hide them, and a model finds them by one search. It must find all of
-// ours, because repl is of little use without repl_output.
+// Clients with many tools hide them, and a model finds them by one search. It must find all tools
+// of this server, because repl is of little use without repl_output.
 func TestToolSearch(t *testing.T) {
 	t.Parallel()
 	c := newInitializedClient(t, &setup{specs: map[string]func(string) workers.Spec{"python": fakeSpec(nil), "r": fakeSpec(nil)}})

@@ -101,7 +101,7 @@ func TestHTTP(t *testing.T) {
 		elsewhere := w.newStatelessClient()
 		elsewhere.url = strings.TrimSuffix(w.url, "/mcp") + "/.well-known/oauth-protected-resource"
 		if status, _, _ := elsewhere.do("GET", "", map[string]string{"Authorization": ""}); status != http.StatusNotFound {
-			t.Errorf("another path: got %d, want 404, which tells a client that there is no OAuth", status)
+			t.Errorf("another path: got %d, want 404, so that clients do not try OAuth", status)
 		}
 	})
 

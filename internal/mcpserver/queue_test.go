@@ -136,7 +136,7 @@ func TestQueuedInput(t *testing.T) {
 		}
 	})
 
-	// A call refers to what its client knew when the call arrived, however late the server
+	// A call refers to the state that its client knew when the call arrived, however late the server
 	// handles it.
 	t.Run("never answers a request that its client has not seen", func(t *testing.T) {
 		t.Parallel()

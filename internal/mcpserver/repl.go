@@ -153,10 +153,10 @@ func (sc *sessionCall) submitCode(ctx context.Context, code string, eof bool) *m
 	return sc.interruptIfCancelled(ctx, sc.starting.Turn(), result)
 }
 
-// submitAnswer answers an input request that the caller has been shown. When that request is
-// over, the input is not taken for code, which it was not meant to be. If only a user may answer,
-// the model can still end the input. A request that the model was shown and may answer is not
-// fetched again: that would be another round trip, and requests never change.
+// submitAnswer answers an input request that the caller has been shown. If that request is over,
+// the input does not run as code, because it was not meant as code. If only a user may answer, the
+// model can still end the input. A request that the model was shown and may answer is not fetched
+// again: that would be another round trip, and requests never change.
 func (sc *sessionCall) submitAnswer(ctx context.Context, requestID timeline.Seq, text string, eof bool) *mcp.CallToolResult {
 	if w := sc.caller.RequestIfShown(requestID); w == nil || !sc.stdin.allowsModel(w) {
 		if w := sc.session.InfoOrEnded(ctx).InputRequest; w != nil && w.ID == requestID && !sc.stdin.allowsModel(w) && (text != "" || w.NeedsUser()) {

@@ -360,7 +360,7 @@ func TestReplOutput(t *testing.T) {
 		id := c.startCall("repl", map[string]any{"input": "wait ? "})
 		c.waitState("waiting")
 		c.waitResult(id)
-		id = c.startCall("repl", map[string]any{"input": "a"}) // another call than the one that started the turn
+		id = c.startCall("repl", map[string]any{"input": "a"}) // not the call that started the turn
 		wantText(t, c.waitResult(id).text(), "a")
 	})
 

@@ -54,7 +54,7 @@ func (c *clientRoots) projectDir(ctx context.Context, s *server, r *toolRequest)
 	return c.dir
 }
 
-// invalidate makes the next new session ask again.
+// invalidate makes the next new session ask for the roots again.
 func (c *clientRoots) invalidate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -42,7 +42,7 @@ type Options struct {
 	// Sandbox is the sandbox of the specs, and of a backend's sessions.
 	Sandbox *sandbox.Policy
 
-	// CanConfine means that sessions can be confined on this system, as a client may ask.
+	// CanConfine means that this system supports sandboxes, which a client may require.
 	CanConfine bool
 
 	// With names the packages that the specs prepare, for the model.

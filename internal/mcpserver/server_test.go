@@ -33,7 +33,7 @@ func TestServer(t *testing.T) {
 				}
 				wantText(t, r.ProtocolVersion, version)
 				if len(r.Capabilities) != 2 || r.Capabilities["tools"] == nil || r.Capabilities["experimental"] == nil {
-					t.Errorf("got capabilities %v, want tools and what Codex asks for only", r.Capabilities)
+					t.Errorf("got capabilities %v, want only tools and the capability of Codex", r.Capabilities)
 				}
 				wantText(t, c.runRepl("print 2"), "2")
 			})

@@ -45,7 +45,7 @@ type sessionCall struct {
 	refusal           string // why, if the state does not say it
 	ignoredInterrupts int    // ineffective interrupts of the running turn, if the last is from this call
 
-	owner              *callerstate.TurnClaim // of the turn, if it is this call
+	owner              *callerstate.TurnClaim // of the turn, if this call is the owner
 	outcome            callorder.CallOutcome  // of the call, for the inputs queued behind it
 	releasesOnDelivery bool                   // the delivery of the reply releases the turn
 }
@@ -291,7 +291,8 @@ func (sc *sessionCall) outageNotice() string {
 	return fmt.Sprintf("the connection to %s was down for %s", sc.session.Link.RemoteName(), formatSeconds(down))
 }
 
-// replyUnreachable replies that the session cannot be reached, and what is known about the input.
+// replyUnreachable replies that the session cannot be reached, and whether the input is known to
+// run.
 func (sc *sessionCall) replyUnreachable(err error) *mcp.CallToolResult {
 	text := err.Error() // says how long it has not answered
 	if since, down := sc.session.Link.DownSince(); down {

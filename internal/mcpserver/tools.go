@@ -55,7 +55,7 @@ func (s *server) addTools(to *mcp.Server) {
 					return result, nil
 				}
 			}
-			return nil, errors.New("the call was given up") // the SDK sends it to no client
+			return nil, errors.New("the client has given up the call") // the SDK sends it to no client
 		})
 	}
 
@@ -85,7 +85,7 @@ func rejectUnknownTools(names []string) mcp.Middleware {
 }
 
 // descriptionPrefix starts the description of each tool with search words. Clients with many
-// tools hide them, and search for them by words. One search must find all of ours.
+// tools hide them, and search for them by words. One search must find all tools of this server.
 func (s *server) descriptionPrefix() string {
 	return s.languageNames() + " REPL: code interpreter, Jupyter, data, statistics, debugger. "
 }

@@ -133,7 +133,7 @@ func runEachHTTPVersion(t *testing.T, test func(t *testing.T, c *webClient)) {
 func (c *webClient) newRequest(ctx context.Context, method string, body []byte, header map[string]string) *http.Request {
 	r, err := http.NewRequestWithContext(ctx, method, c.url, bytes.NewReader(body))
 	if err != nil {
-		panic(err) // the URL is ours
+		panic(err) // the URL is constant
 	}
 	r.Header.Set("Authorization", "Bearer "+webToken)
 	r.Header.Set("Content-Type", "application/json")

@@ -101,8 +101,8 @@ func (c *ToolCall) OnDelivery(f func(delivered bool)) {
 	f(false)
 }
 
-// Deliver tells the call that its answer is about to be written or, if reachable is false, that
-// it never will be. It returns whether to write the answer, which is false if the client has
+// Deliver notifies the call that its answer is about to be written. If reachable is false, it will
+// never be written. Deliver returns whether to write the answer, which is false if the client has
 // given up the call. Only the first Deliver counts.
 func (c *ToolCall) Deliver(reachable bool) (write bool) {
 	c.mu.Lock()
@@ -123,7 +123,7 @@ func (c *ToolCall) Deliver(reachable bool) (write bool) {
 	return delivered
 }
 
-// deliverLate tells the call that the client has come back for its answer.
+// deliverLate notifies the call that its client has reconnected and gets the answer.
 func (c *ToolCall) deliverLate() {
 	c.mu.Lock()
 	f := c.onLateDelivery

@@ -130,7 +130,7 @@ func decodeNameHeader(h http.Header) {
 	}
 }
 
-// eventStream is the media type of an event stream, and jsonType that of a single message.
+// eventStream is the media type of an event stream. jsonType is the media type of a single message.
 const (
 	eventStream = "text/event-stream"
 	jsonType    = "application/json"
@@ -142,7 +142,7 @@ const (
 var primeEventName = []byte("event: prime\n")
 
 // keepAliveInterval is the longest silence of an event stream. Proxies and clients treat a stream
-// that is silent for minutes as broken.
+// as broken if it is silent for minutes.
 const keepAliveInterval = 15 * time.Second
 
 // startStream starts an event stream with a line that clients ignore.

@@ -41,9 +41,9 @@ type HTTPOptions struct {
 	// Token is the token that every request must carry.
 	Token string
 
-	// Hosts are the names that clients may use for the server, besides those of the loopback
-	// interface. The server refuses all others, because an attacker may have pointed one here to
-	// abuse a browser.
+	// Hosts are the names that clients may use for the server, in addition to the names of the
+	// loopback interface. The server refuses all others, because an attacker may have pointed one
+	// here to abuse a browser.
 	Hosts []string
 
 	// IdleTimeout is how long a client may stay disconnected before its MCP session ends. Shared

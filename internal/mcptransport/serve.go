@@ -20,10 +20,10 @@ const lastCallsTimeout = 5 * time.Second
 const lastWritesTimeout = 500 * time.Millisecond
 
 // Serve serves one client, with one message per line. It returns when ctx ends or the input ends;
-// the end of the input is not an error. Calls from before that end may be answered until
-// lastCallsTimeout after the last one. Then Serve closes the tools, answers the calls that this
-// ends, and returns. It writes only protocol messages to out. If the client does not read, Serve
-// takes half a second longer, and a write to out may stay blocked.
+// the end of the input is not an error. Calls that arrived before the end of the input may be
+// answered until lastCallsTimeout after the last one. Then Serve closes the tools, answers the
+// calls that this ends, and returns. It writes only protocol messages to out. If the client does
+// not read, Serve takes half a second longer, and a write to out may stay blocked.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, logger *slog.Logger, newTools func(ServedClient) Tools) error {
 	w := newStdioConn(in, out, logger)
 	tools := newTools(ServedClient{Calls: w})

@@ -18,7 +18,7 @@ type Tools interface {
 	// MCP session; it is nil without MCP sessions.
 	NewSDKServer(sessionID func() string) *mcp.Server
 
-	// OpenAhead starts opening what a first call is likely to need.
+	// OpenAhead starts opening the session that a first call is likely to need.
 	OpenAhead()
 
 	// IsUsed reports whether a call has used the tools yet.

@@ -438,7 +438,7 @@ func (s *stdioConn) queueAnswer(b *batch, answer []byte) {
 	s.queueLine(answer)
 }
 
-// encodeResponse encodes a response as a line. An error without a code is one of ours.
+// encodeResponse encodes a response as a line. An error without a code comes from this server.
 func encodeResponse(id json.RawMessage, r *jsonrpc.Response) []byte {
 	if r.Error == nil {
 		return jsonrpc2.ResultLine(id, r.Result)
@@ -589,7 +589,8 @@ func paramTypeError(m *jsonrpc2.Message) string {
 }
 
 // fixEmptyLists replaces empty arrays in params with empty objects where the protocol expects
-// objects. PHP does not distinguish the two, so clients written in it send either.
+// objects. PHP does not distinguish empty arrays from empty objects, so clients written in PHP send
+// either.
 func fixEmptyLists(params json.RawMessage) json.RawMessage {
 	return fixEmptyListsIn(params, "arguments", "_meta", "capabilities")
 }

@@ -14,7 +14,7 @@ import (
 // the rest of a larger write in scarce memory.
 const pipeBytes = 64 << 10
 
-// A conn is our end of a connection. It cannot be closed in one direction only.
+// A conn is this end of a connection. It cannot be closed in one direction only.
 type conn struct {
 	file *os.File
 	addr address

@@ -12,7 +12,7 @@ import (
 )
 
 // busyRetryInterval is the pause between two attempts to connect. A listener has one instance of
-// the pipe ready, and the next within microseconds.
+// the pipe ready, and creates the next one within microseconds.
 const busyRetryInterval = 10 * time.Millisecond
 
 // Dial connects to the pipe with a name. While the listener is busy, it retries until ctx ends.
@@ -74,8 +74,8 @@ func openPipe(name string) (*conn, error) {
 	return newConn(h, name), nil
 }
 
-// checkServerUser returns an error if a process of another user listens at a pipe: a process that may
-// write to a pipe can also create further ends of it. If the process is elevated and this one
+// checkServerUser returns an error if a process of another user listens at a pipe. A process that may
+// write to a pipe can also create further instances of it. If the process is elevated and this one
 // cannot inspect it, checkServerUser trusts the owner of the pipe, which only processes of this user
 // can have created.
 func checkServerUser(h windows.Handle) error {

@@ -46,7 +46,7 @@ type Listener struct {
 }
 
 // Listen creates the pipe with a name, and never shares it with another process. If a process of
-// this user has the name, the error is an *InUseError; this takes 2 s if that process accepts no
+// this user has the name, the error is an *InUseError. That takes 2 s if the process accepts no
 // client.
 func Listen(name string) (*Listener, error) {
 	if err := checkName(name); err != nil {
@@ -120,8 +120,8 @@ func (l *Listener) claimPipe() (err error) {
 }
 
 // newInstance creates an instance of the pipe, to which one client can connect: the first one
-// (windows.FILE_CREATE), or a further one (windows.FILE_OPEN). CreateNamedPipe would do, but Wine
-// does not know its flag for the first instance.
+// (windows.FILE_CREATE), or a further one (windows.FILE_OPEN). CreateNamedPipe would also work, but
+// Wine does not know its flag for the first instance.
 func (l *Listener) newInstance(disposition uint32) (h windows.Handle, err error) {
 	path, err := windows.NewNTUnicodeString(`\??\pipe\` + strings.TrimPrefix(l.name, prefix))
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 )
 
-// listenEnv names a pipe at which this program listens, and says so, instead of
-// running tests.
+// listenEnv names a pipe. With it, this program prints "listening" and listens there
+// instead of running tests.
 const listenEnv = "PIPE_TEST_LISTEN"
 
 func TestMain(m *testing.M) {
@@ -47,7 +47,7 @@ func runListener(name string) (status int) {
 // testTimeout bounds every wait.
 const testTimeout = 30 * time.Second
 
-// newPipeName returns a pipe of the test's own.
+// newPipeName returns a pipe name that only this test uses.
 func newPipeName(t *testing.T) string {
 	t.Helper()
 	return fmt.Sprintf(`\\.\pipe\turnstone-test-%d-%s`, os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-"))
@@ -102,7 +102,7 @@ func TestConn(t *testing.T) {
 			wg.Go(func() {
 				got := make([]byte, len(text))
 				if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, text) {
-					t.Errorf("what came is not what was written: %v", err)
+					t.Errorf("the received bytes differ from the written ones: %v", err)
 				}
 			})
 		}
@@ -224,7 +224,7 @@ func TestListener(t *testing.T) {
 					_ = c.Close()
 				}
 			}()
-			if i%2 == 0 { // while the next instance is made
+			if i%2 == 0 { // while the next instance is being created
 				_ = dialPipe(t, newPipeName(t)).Close()
 			}
 			closed := make(chan struct{})
@@ -257,7 +257,7 @@ func TestListen(t *testing.T) {
 		}
 		_, err = namedpipe.Listen(newPipeName(t))
 		if served, ok := errors.AsType[*namedpipe.InUseError](err); !ok || int(served.PID) != cmd.Process.Pid {
-			t.Errorf("got %v, want that process %d is there", err, cmd.Process.Pid)
+			t.Errorf("got %v, want an error that names process %d", err, cmd.Process.Pid)
 		}
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
@@ -271,7 +271,7 @@ func TestListen(t *testing.T) {
 
 	t.Run("does not take over a pipe that accepts no clients", func(t *testing.T) {
 		_ = newListener(t, newPipeName(t))
-		waiting := dialPipe(t, newPipeName(t)) // which is never accepted
+		waiting := dialPipe(t, newPipeName(t)) // this client is never accepted
 		_, err := namedpipe.Listen(newPipeName(t))
 		if served, ok := errors.AsType[*namedpipe.InUseError](err); !ok || served.PID != 0 {
 			t.Errorf("got %v", err)
@@ -279,7 +279,7 @@ func TestListen(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if _, err := namedpipe.Dial(ctx, newPipeName(t)); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v, want to have waited", err)
+			t.Errorf("got %v, want a timeout", err)
 		}
 		_ = waiting.Close()
 	})
@@ -318,12 +318,12 @@ func TestListen(t *testing.T) {
 		sid := user.User.Sid.String()
 		got := d.String()
 		if !strings.HasPrefix(got, "O:"+sid+"D:P(A;;") || !strings.HasSuffix(got, ";;;"+sid+")") || strings.Count(got, "(") != 1 {
-			t.Errorf("got %s, want it to let in %s and nobody else", got, sid)
+			t.Errorf("got %s, want access for %s only", got, sid)
 		}
 	})
 }
 
-// newForeignPipe makes a pipe as somebody else would.
+// newForeignPipe creates a pipe as another user would.
 func newForeignPipe(t *testing.T, descriptor string) {
 	t.Helper()
 	d, err := windows.SecurityDescriptorFromString(descriptor)

@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 )
 
-// Contains reports whether path is dir or below it. It compares text, and looks at no file: resolve
-// the links of both paths first if they matter. The case of letters does not matter, and neither does
-// a separator at the end. A separator alone, or "", contains every path that begins with a separator
-// or a volume. A relative path is below a relative dir alone.
+// Contains reports whether path is dir or below it. It compares text only, and does not look at
+// files. If links matter, resolve those of both paths first. The case of letters does not matter, and
+// neither does a separator at the end. A separator alone, or "", contains every path that begins with
+// a separator or a volume. A relative path can only be below a relative dir.
 func Contains(dir, path string) bool {
 	if dir == "" || len(dir) == 1 && os.IsPathSeparator(dir[0]) {
 		return path == "" || os.IsPathSeparator(path[0]) || filepath.IsAbs(path)

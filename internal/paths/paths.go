@@ -1,4 +1,5 @@
-// Package paths compares paths, resolves symbolic links and tells whether something is there. It starts no goroutines.
+// Package paths compares paths, resolves symbolic links and checks whether a path exists. It starts
+// no goroutines.
 package paths
 
 import (
@@ -7,11 +8,11 @@ import (
 )
 
 // Real returns path without symbolic links, as [filepath.EvalSymlinks] does: a relative path stays
-// relative, and an empty one is the current directory, ".". It fails if nothing is there.
+// relative, and an empty one is the current directory, ".". It fails if the path does not exist.
 func Real(path string) (string, error) { return filepath.EvalSymlinks(path) }
 
 // RealOrSame returns path without symbolic links, or path itself if they cannot be resolved. It is
-// for a path that is compared or shown whether or not something is there.
+// for a path that is compared or shown whether or not it exists.
 func RealOrSame(path string) string {
 	if found, err := Real(path); err == nil {
 		return found
@@ -20,7 +21,7 @@ func RealOrSame(path string) string {
 }
 
 // RealOrEmpty returns path without symbolic links, or "" if they cannot be resolved or path is
-// empty. It is for a path that counts only if something is there.
+// empty. It is for a path that counts only if it exists.
 func RealOrEmpty(path string) string {
 	if path == "" {
 		return ""
@@ -31,8 +32,8 @@ func RealOrEmpty(path string) string {
 	return ""
 }
 
-// Exists reports whether something is at path, or where a symbolic link there leads. Something that
-// cannot be seen does not count.
+// Exists reports whether path exists. If it is a symbolic link, the target counts. A path that
+// cannot be examined does not count.
 func Exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The number of a process that has ended may be that of the next client: a connection that waits for it
-// must not be proved to be that client's.
+// The number of an ended process may be reused by the next client. So a waiting connection of the ended
+// process must get no proof.
 func TestNewProof_EndedProcess(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t)
@@ -24,7 +24,7 @@ func TestNewProof_EndedProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD); errors.Is(err, unix.ENOPROTOOPT) {
-		return // this kernel cannot tell
+		return // this kernel does not report ended processes
 	}
 	file := os.NewFile(uintptr(fd), "socket")
 	defer file.Close()
@@ -40,11 +40,11 @@ func TestNewProof_EndedProcess(t *testing.T) {
 	defer conn.Close()
 	err = RequestProof(t.Context(), conn, CanonicalAddress(socket), k)
 	if e, ok := errors.AsType[*UnprovenError](err); !ok || !strings.Contains(e.Reason, "has ended") {
-		t.Errorf("got %v, want that nothing is proved", err)
+		t.Errorf("got %v, want no proof", err)
 	}
 }
 
-// The runtime signals its own threads. A poll that such a signal meets says nothing about the client.
+// The Go runtime signals its own threads. A poll that such a signal interrupts says nothing about the client.
 func TestNewProof_Signals(t *testing.T) {
 	t.Parallel()
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

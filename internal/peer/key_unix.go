@@ -22,7 +22,7 @@ const (
 
 // Keys names the directories in which the key of a user may be.
 type Keys struct {
-	Dirs []string // the key is in the first one in which a file can be created; sessions must not see or write them
+	Dirs []string // the key is in the first directory that is writable; sessions must not see or write these directories
 	UID  int      // of the user
 }
 
@@ -53,9 +53,9 @@ func (k Keys) LoadOrCreate() ([]byte, error) {
 	return nil, fmt.Errorf("cannot create the key by which clients recognize the daemon: %w", errors.Join(failures...))
 }
 
-// createIn creates a key atomically. If another program creates one at the same time, it returns
-// that. It reads the key back, because a file system may give a file another owner or mode than
-// requested.
+// createIn creates a key atomically. If another program creates one at the same time, createIn
+// returns that key. It reads the key back, because a file system may give a file another owner or
+// mode than requested.
 func (k Keys) createIn(dir string) ([]byte, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err

@@ -18,7 +18,8 @@ func peerCredentials(fd int) (uid uint32, pid int, err error) {
 	return c.Uid, pid, nil
 }
 
-// checkAlive returns nil: this system cannot tell whether the process at the other end has ended.
+// checkAlive returns nil: on this system it is unknown whether the process at the other end has
+// ended.
 func checkAlive(int) error { return nil }
 
 // processName returns the name that a process has for itself in a proof.

@@ -21,7 +21,7 @@ func peerCredentials(fd int) (uid uint32, pid int, err error) {
 }
 
 // checkAlive returns an error if the process that has connected has ended, so that its number may
-// be reused. Linux before 6.5 cannot tell, and it returns nil.
+// be reused. Before Linux 6.5 this is unknown, and it returns nil.
 func checkAlive(fd int) error {
 	process, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 	if errors.Is(err, unix.ENOPROTOOPT) {

@@ -26,10 +26,10 @@ import (
 // testTimeout bounds every wait.
 const testTimeout = time.Minute
 
-// relayEnv makes this program one that passes on to a socket what comes at another one.
+// relayEnv makes this program forward connections from one socket to another.
 const relayEnv = "PEER_TEST_RELAY"
 
-// connectEnv makes this program one that connects a socket, its third file, and ends.
+// connectEnv makes this program connect the socket in descriptor 3, and exit.
 const connectEnv = "PEER_TEST_CONNECT"
 
 func runConnect(to string) (status int) {
@@ -69,7 +69,7 @@ func runRelay(sockets string) (status int) {
 	}
 }
 
-// newKeys are in a directory of the test's own.
+// newKeys returns keys in a separate directory of the test.
 func newKeys(t *testing.T) Keys {
 	t.Helper()
 	return Keys{Dirs: []string{filepath.Join(t.TempDir(), "state")}, UID: os.Geteuid()}
@@ -108,10 +108,10 @@ func TestKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := k.Load(); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("after it was removed: %v", err)
+			t.Errorf("after the key was removed: got %v", err)
 		}
 		if key, err := k.LoadOrCreate(); err != nil || string(key) == got[0] {
-			t.Errorf("it is recreated unchanged: %v", err)
+			t.Errorf("the new key is equal to the old one: %v", err)
 		}
 	})
 
@@ -186,7 +186,7 @@ func TestKeys(t *testing.T) {
 	})
 }
 
-// serveSocket answers those who connect to a socket, and says where it is.
+// serveSocket answers all clients of a new socket, and returns its path.
 func serveSocket(t *testing.T, answer func(conn net.Conn, socket string)) string {
 	t.Helper()
 	socket := filepath.Join(testexec.ShortDir(t), "s")
@@ -260,12 +260,12 @@ func TestRequestProof(t *testing.T) {
 			"another address": {func(conn net.Conn, _ string) { _ = AnswerQuestion(conn, "/elsewhere", k) }, "your daemon at /elsewhere"},
 			"an older daemon": {says(`{"ok":false,"error":"there are status and stop"}` + "\n"), "there are status and stop"},
 			"yes":             {says(`{"ok":true}` + "\n"), "does not have your key"},
-			"something else":  {says("220 ready\n"), "something else"},
+			"something else":  {says("220 ready\n"), "not a proof"},
 			"more than one line": {func(conn net.Conn, socket string) {
 				line, _ := readLine(conn)
 				_, _ = conn.Write(append(line, line...))
-			}, "something else"},
-			"without end": {func(conn net.Conn, _ string) { _, _ = io.Copy(conn, zeroReader{}) }, "something else"},
+			}, "not a proof"},
+			"without end": {func(conn net.Conn, _ string) { _, _ = io.Copy(conn, zeroReader{}) }, "not a proof"},
 			"the proof of another time": {func() func(net.Conn, string) {
 				old := Proof{Client: ownProcessName()}
 				return func(conn net.Conn, socket string) {
@@ -328,7 +328,7 @@ func TestRequestProof(t *testing.T) {
 		}
 		err = dialAndAsk(t, socket, k, testTimeout)
 		if e, ok := errors.AsType[*UnprovenError](err); !ok || !strings.Contains(e.Reason, "a program in between") || e.PID != cmd.Process.Pid {
-			t.Errorf("got %v, want that the process %d is refused", err, cmd.Process.Pid)
+			t.Errorf("got %v, want an error that names process %d", err, cmd.Process.Pid)
 		}
 	})
 }

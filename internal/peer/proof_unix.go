@@ -58,8 +58,8 @@ func (e *UnprovenError) Error() string {
 	return fmt.Sprintf("the program that listens at %s%s does not prove that it is your daemon, so nothing is sent to it: %s", e.Address, who, e.Reason)
 }
 
-// Credentials returns the user and the process at the other end of a connection. For a daemon that
-// is the process that called listen.
+// Credentials returns the user and the process at the other end of a connection. If that is a
+// daemon, it returns the process that called listen.
 func Credentials(conn any) (uid uint32, pid int, err error) {
 	err = withSocket(conn, func(fd int) (err error) {
 		uid, pid, err = peerCredentials(fd)
@@ -100,7 +100,8 @@ func CanonicalAddress(path string) string {
 	return path
 }
 
-// NewProof returns the proof for the client at a connection, of a daemon that listens at address.
+// NewProof returns the proof that a daemon listening at address gives to the client of a
+// connection.
 func NewProof(conn any, nonce, address string, keys Keys) (p Proof, err error) {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
@@ -194,7 +195,7 @@ func requestProof(conn net.Conn, address string, keys Keys) error {
 func verifyProof(line []byte, nonce, address string, keys Keys) error {
 	var a answer
 	if json.Unmarshal(line, &a) != nil {
-		return errors.New("it answers with something else")
+		return errors.New("its answer is not a proof")
 	}
 	if !a.OK {
 		return fmt.Errorf("it answers %.200q", a.Error)
@@ -212,7 +213,7 @@ func verifyProof(line []byte, nonce, address string, keys Keys) error {
 	case p.Address != address:
 		return fmt.Errorf("it is your daemon at %s, which is another address", p.Address)
 	case p.Client != ownProcessName():
-		return errors.New("your daemon sees another process than this one: a program in between has passed on the question, or this is a container whose processes the daemon cannot see; use --via there")
+		return errors.New("your daemon sees a different process than this one: a program in between has forwarded the question, or this is a container whose processes the daemon cannot see; use --via there")
 	}
 	return nil
 }

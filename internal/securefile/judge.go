@@ -2,8 +2,8 @@ package securefile
 
 import "slices"
 
-// Accounts of Windows that may have rights, because nothing on the machine is hidden from
-// them. "Owner rights" belong to the owner, who is checked, too.
+// Accounts of Windows that may have rights, because they can read every file anyway. "Owner rights"
+// belong to the owner, who is also checked.
 const (
 	systemSID         = "S-1-5-18"
 	administratorsSID = "S-1-5-32-544"
@@ -19,10 +19,10 @@ type aclEntry struct {
 	sid   string // a SID; "" when the kind keeps it elsewhere
 }
 
-// denyKinds are the kinds of entries that take rights away. All other kinds grant some.
+// denyKinds are the kinds of entries that deny rights. All other kinds grant some.
 var denyKinds = []uint8{1, 6, 10, 12}
 
-// inheritOnlyFlag entries are for what will be made in the directory.
+// inheritOnlyFlag marks entries that apply only to new files in the directory.
 const inheritOnlyFlag = 0x8
 
 // isTrusted reports whether an account may own, read and change a private file of user.
@@ -31,8 +31,8 @@ func isTrusted(who, user string) bool {
 }
 
 // otherAccounts returns the accounts to which list gives any right, each once; "" stands for an
-// unknown one. Denials are not subtracted: their effect would take more than a look at each
-// entry.
+// unknown account. Denials are not subtracted, because their effect depends on the order of the
+// entries.
 func otherAccounts(list []aclEntry, user string) []string {
 	var found []string
 	for _, e := range list {

@@ -9,7 +9,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/atomicfile"
 )
 
-// Write replaces the file at path by one with these data, or makes it. Readers see the old or the new one.
+// Write replaces the file at path by one that contains data, or creates it. Readers see the old or the new
+// file.
 func Write(path string, data []byte) error {
 	temp, err := CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-")
 	if err != nil {
@@ -23,8 +24,8 @@ func Write(path string, data []byte) error {
 	return f.Commit()
 }
 
-// statFileOrDir describes path, and returns an error if it is neither a file nor a directory: a link
-// could lead to a file of another user.
+// statFileOrDir describes path, and returns an error unless it is a regular file or a directory. A
+// link could lead to a file of another user.
 func statFileOrDir(path string) (fs.FileInfo, error) {
 	i, err := os.Lstat(path)
 	if err == nil && !i.IsDir() && !i.Mode().IsRegular() {

@@ -33,7 +33,7 @@ func TestCheck(t *testing.T) {
 			}
 		}
 		if err := Check(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("got %v, want that it is not there", err)
+			t.Errorf("got %v, want fs.ErrNotExist", err)
 		}
 	})
 
@@ -48,7 +48,7 @@ func TestCheck(t *testing.T) {
 		makeInsecure(t, below, true)
 		for path, says := range map[string]string{file: fileHint, below: dirHint} {
 			if err := Check(path); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), says) {
-				t.Errorf("got %v, want a refusal that names %s and says %q", err, path, says)
+				t.Errorf("got %v, want an error that names %s and contains %q", err, path, says)
 			}
 		}
 	})
@@ -76,7 +76,7 @@ func TestCheck(t *testing.T) {
 			t.Error(err)
 		}
 		if err := Rename(second, path); !errors.Is(err, fs.ErrExist) {
-			t.Errorf("got %v, want that there is one", err)
+			t.Errorf("got %v, want fs.ErrExist", err)
 		}
 		if got, err := os.ReadFile(path); err != nil || string(got) != "first" {
 			t.Errorf("got %q, %v", got, err)

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// MakeDir makes a directory and its parents, if they are missing.
+// MakeDir creates a directory and its missing parents.
 func MakeDir(path string) error { return os.MkdirAll(path, 0o700) }
 
-// CreateTemp makes a new file in dir, whose name begins with prefix. The caller
-// closes and removes it.
+// CreateTemp creates a file in dir with a new name that begins with prefix. The caller closes and
+// removes it.
 func CreateTemp(dir, prefix string) (*os.File, error) {
 	return os.CreateTemp(dir, prefix) // mode 0600
 }
@@ -20,7 +20,7 @@ func CreateTemp(dir, prefix string) (*os.File, error) {
 // Open opens a file for reading.
 func Open(path string) (*os.File, error) { return os.Open(path) }
 
-// Rename gives a file another name, unless that is taken, which is fs.ErrExist.
+// Rename renames a file. If the new name exists, the error is fs.ErrExist.
 func Rename(from, to string) error {
 	if err := os.Link(from, to); err != nil {
 		return err
@@ -28,8 +28,8 @@ func Rename(from, to string) error {
 	return os.Remove(from)
 }
 
-// Check returns an error when path is neither a plain file nor a directory, or when
-// others than its owner have rights to it. It says how to take them away.
+// Check returns an error if path is neither a regular file nor a directory, or if other users have
+// access to it. The error says how to remove that access.
 func Check(path string) error {
 	i, err := statFileOrDir(path)
 	if err != nil {
@@ -42,5 +42,5 @@ func Check(path string) error {
 	if i.IsDir() {
 		mode = 0o700
 	}
-	return fmt.Errorf("others have rights to %s: take them away (chmod %o %s)", path, mode, filepath.Clean(path))
+	return fmt.Errorf("other users have access to %s; run chmod %o %s", path, mode, filepath.Clean(path))
 }

@@ -24,7 +24,7 @@ func makeInsecure(t *testing.T, path string, dir bool) {
 	if err := make(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(path, mode); err != nil { // whatever the umask is
+	if err := os.Chmod(path, mode); err != nil { // independent of the umask
 		t.Fatal(err)
 	}
 }
@@ -35,6 +35,6 @@ func TestCheck_Symlink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := Check(link); err == nil || !strings.Contains(err.Error(), "not a regular file") {
-		t.Errorf("got %v, want a refusal", err)
+		t.Errorf("got %v, want an error", err)
 	}
 }

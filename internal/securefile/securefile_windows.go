@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// MakeDir makes a directory and its parents, if they are missing. Files that are made in it
-// are private, too.
+// MakeDir creates a directory and its missing parents. Files that are created in it are also
+// private.
 func MakeDir(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -33,8 +33,8 @@ func MakeDir(path string) error {
 	return nil
 }
 
-// CreateTemp makes a new file in dir, whose name begins with prefix. The caller
-// closes and removes it.
+// CreateTemp creates a file in dir with a new name that begins with prefix. The caller closes and
+// removes it.
 func CreateTemp(dir, prefix string) (*os.File, error) {
 	access, err := ownerOnlyAttributes("")
 	if err != nil {
@@ -68,7 +68,7 @@ func Open(path string) (*os.File, error) {
 	return os.NewFile(uintptr(h), path), nil
 }
 
-// Rename gives a file another name, unless that is taken, which is fs.ErrExist.
+// Rename renames a file. If the new name exists, the error is fs.ErrExist.
 func Rename(from, to string) error {
 	old, err := windows.UTF16PtrFromString(from)
 	if err != nil {
@@ -84,8 +84,8 @@ func Rename(from, to string) error {
 	return nil
 }
 
-// ownerOnlyAttributes gives all rights to the user of this process and none to others; nothing is
-// inherited from above. flags say what inherits these rights.
+// ownerOnlyAttributes gives all rights to the user of this process and none to others. Nothing is
+// inherited from the parent directory. flags say what inherits these rights.
 func ownerOnlyAttributes(flags string) (*windows.SecurityAttributes, error) {
 	user, err := currentUser()
 	if err != nil {
@@ -103,13 +103,14 @@ func ownerOnlyAttributes(flags string) (*windows.SecurityAttributes, error) {
 func currentUser() (string, error) {
 	user, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
-		return "", fmt.Errorf("cannot tell who the user is: %w", err)
+		return "", fmt.Errorf("cannot determine the user of this process: %w", err)
 	}
 	return user.User.Sid.String(), nil
 }
 
-// Check returns an error when path is neither a plain file nor a directory, when it
-// belongs to others, or when they have rights to it. It says how to take them away.
+// Check returns an error if path is neither a regular file nor a directory. It also returns an
+// error if path belongs to another user, or if others have access to it. The error says how to
+// remove that access.
 func Check(path string) error {
 	i, err := statFileOrDir(path)
 	if err != nil {
@@ -121,10 +122,10 @@ func Check(path string) error {
 	}
 	owner, list, err := readACL(path)
 	if err != nil {
-		return fmt.Errorf("cannot tell who has rights to %s: %w", path, err)
+		return fmt.Errorf("cannot determine who has rights to %s: %w", path, err)
 	}
 	if !isTrusted(owner, user) {
-		return fmt.Errorf("%s belongs to %s, who can get any right to it: remove it", path, accountName(owner))
+		return fmt.Errorf("%s belongs to %s, who can change its permissions; remove it", path, accountName(owner))
 	}
 	found := otherAccounts(list, user)
 	if len(found) == 0 {
@@ -143,14 +144,14 @@ func Check(path string) error {
 	if remove != "" {
 		remove = " /remove:g" + remove
 	}
-	return fmt.Errorf(`others have rights to %s: take them away from %s (icacls "%s" /inheritance:r /grant:r "*%s:%s"%s)`,
+	return fmt.Errorf(`others have rights to %s; revoke them from %s (icacls "%s" /inheritance:r /grant:r "*%s:%s"%s)`,
 		path, strings.Join(names, " and "), filepath.Clean(path), user, grant, remove)
 }
 
 // accountName returns the name of an account.
 func accountName(who string) string {
 	if who == "" {
-		return "an account that this program cannot tell"
+		return "an unknown account"
 	}
 	if sid, err := windows.StringToSid(who); err == nil {
 		if account, domain, _, err := sid.LookupAccount(""); err == nil {
@@ -195,6 +196,6 @@ func readACL(path string) (owner string, list []aclEntry, err error) {
 	return owner, list, nil
 }
 
-// accessAllowedCallback is the kind of an entry with a condition. Its account is at the same
-// place as in one without.
+// accessAllowedCallback is the kind of an entry with a condition. Its account is at the same offset
+// as in an entry without one.
 const accessAllowedCallback = 9

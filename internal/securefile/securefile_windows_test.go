@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Wine keeps of an access list what the mode of a file of Unix can say: the rights
-// of the user and of everyone.
+// Wine stores only the part of an access list that a Unix file mode can express: the
+// rights of the user and of everyone.
 const (
 	fileHint = `:F" /remove:g "*S-1-1-0")`
 	dirHint  = `:(OI)(CI)F" /remove:g "*S-1-1-0")`

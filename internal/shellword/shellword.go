@@ -1,6 +1,6 @@
 // Package shellword quotes words of commands that a user pastes into a shell.
 //
-// It has no goroutines.
+// The package starts no goroutines.
 package shellword
 
 import (

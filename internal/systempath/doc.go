@@ -1,6 +1,6 @@
-// Package systempath finds programs of the system that this program runs on its own initiative. It
-// does not use PATH, because code in a sandbox may write to a directory there, such as that of a
-// virtual environment.
+// Package systempath finds system programs that this program starts on its own initiative. It
+// ignores PATH, because code in a sandbox may write to a directory there, such as that of a virtual
+// environment.
 package systempath
 
 import (

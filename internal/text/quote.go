@@ -19,8 +19,8 @@ func QuoteName(name string) string {
 	return `"` + quoted + `"`
 }
 
-// EscapeInvisible replaces everything that a reader could not see by escape codes. These are control
-// characters, invisible and blank characters except spaces, characters that change the text
+// EscapeInvisible replaces all characters that a reader cannot see by escape codes. These are
+// control characters, invisible and blank characters except spaces, characters that change the text
 // direction, and bytes that are not valid UTF-8. A combining mark at the beginning is replaced, too,
 // because it would change the text before it.
 func EscapeInvisible(text string) string {

@@ -1,6 +1,6 @@
-// Package text formats what people read: shortened text, quoted names, sizes, durations and counts.
-// It also tells how similar two names are, and compiles patterns on their first use. It starts no
-// goroutines.
+// Package text formats text for users: shortened text, quoted names, sizes, durations and counts.
+// It also measures how similar two names are, and compiles patterns on their first use. It starts
+// no goroutines.
 package text
 
 import (
@@ -21,7 +21,7 @@ func Shorten(s string, max int) string {
 	return string([]rune(s)[:max]) + "…"
 }
 
-// Fit returns s in at most max characters, of which the last is "…" if something is left out.
+// Fit returns s in at most max characters; the last one is "…" if something is left out.
 func Fit(s string, max int) string {
 	if utf8.RuneCountInString(s) <= max {
 		return s
@@ -38,7 +38,7 @@ func ShortenStart(s string, max int) string {
 	return "…" + string(runes[len(runes)-max:])
 }
 
-// ShortenBytes returns s, or what is valid UTF-8 of its first max bytes and "…".
+// ShortenBytes returns s, or its first max bytes without invalid UTF-8, and "…".
 func ShortenBytes(s string, max int) string {
 	if len(s) <= max {
 		return s
@@ -46,8 +46,8 @@ func ShortenBytes(s string, max int) string {
 	return Truncate(s, max) + "…"
 }
 
-// Truncate returns what is valid UTF-8 of the first max bytes of s. It does not show that something is left
-// out.
+// Truncate returns the first max bytes of s without invalid UTF-8, such as half a character. It adds no
+// mark if something is left out.
 func Truncate(s string, max int) string {
 	return strings.ToValidUTF8(s[:min(len(s), max)], "")
 }

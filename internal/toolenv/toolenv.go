@@ -1,6 +1,6 @@
-// Package toolenv knows the virtual environments of Python that were made to run one program.
+// Package toolenv recognizes Python virtual environments that were created to run one program.
 //
-// It has no goroutines.
+// The package starts no goroutines.
 package toolenv
 
 import (
@@ -10,9 +10,10 @@ import (
 	"strings"
 )
 
-// InstallerName returns what made the environment in root for one program: "uvx", "uv tool" or "pipx";
-// "" if it is none. Those of uvx lie in archive-v0 in the cache of uv. uv marks those of installed
-// tools by uv-receipt.toml, and pipx by pipx_metadata.json.
+// InstallerName returns the tool that created the environment in root to run one program: "uvx", "uv
+// tool" or "pipx"; "" for other environments. uvx creates environments in archive-v0 in the cache of
+// uv. uv marks the environment of an installed tool by uv-receipt.toml, and pipx marks its own by
+// pipx_metadata.json.
 func InstallerName(root string) string {
 	if slices.Contains(strings.Split(filepath.ToSlash(root), "/"), "archive-v0") {
 		return "uvx"

@@ -6,7 +6,7 @@ import (
 )
 
 // IsNotFound reports whether program is missing at the remote end, or cannot be run there. status
-// and said are the exit status of the transport command and the end of its standard error. Shells
+// is the exit status of the transport command, and said is the end of its standard error. Shells
 // report this by the status 126 or 127. Container engines and batch queues report it by a message
 // that names the program.
 func IsNotFound(status int, said, program string) bool {
@@ -28,8 +28,8 @@ func IsNotFound(status int, said, program string) bool {
 	return false
 }
 
-// FailureHint returns what a user can do about the error messages of a command that could not ask;
-// "" if unknown.
+// FailureHint returns what a user can do if a command failed because it could not ask them; "" if
+// unknown.
 func FailureHint(words []string, said string) string {
 	if len(words) == 0 || strings.TrimSuffix(path.Base(strings.ReplaceAll(words[0], `\`, "/")), ".exe") != "ssh" {
 		return ""

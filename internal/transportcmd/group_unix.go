@@ -25,9 +25,10 @@ type group struct {
 	terminal *os.File // guarded by mu; the group is in the foreground of it; nil without one
 }
 
-// startGroup starts a command in its own group. If terminal is given and we are in its foreground,
-// the command gets the foreground, because only that may read the terminal. Otherwise the command
-// has no terminal, so that it cannot ask on the terminal of another program.
+// startGroup starts a command in its own group. If terminal is given and this process is in its
+// foreground, the command gets the foreground, because only a foreground group may read the
+// terminal. Otherwise the command has no terminal, so that it cannot ask on the terminal of another
+// program.
 func startGroup(cmd *exec.Cmd, terminal *os.File) (*group, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if terminal != nil && !hasForeground(terminal) {

@@ -9,7 +9,8 @@ import (
 // maxStderrBytes bounds the stored end of the standard error of a command, in bytes.
 const maxStderrBytes = 4 << 10
 
-// A tailBuffer stores the end of what is written, and copies all of it to passTo until stopPassing.
+// A tailBuffer stores the end of the written bytes. Until stopPassing is called, it also copies all
+// bytes to passTo.
 type tailBuffer struct {
 	mu        sync.Mutex
 	text      []byte    // guarded by mu

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// inputCloseGrace is how long a command may take to exit after the end of its input, and
-	// killTimeout how long after the request to terminate.
+	// inputCloseGrace is how long a command may take to exit after the end of its input.
+	// killTimeout is how long it may take after the request to terminate.
 	inputCloseGrace = 200 * time.Millisecond
 	killTimeout     = 2 * time.Second
 
-	// drainTimeout bounds how long the output of a command is read after its end: a child of the
+	// drainTimeout bounds how long the output is read after the command has ended: a child of the
 	// command may keep the pipe open forever.
 	drainTimeout = time.Second
 )

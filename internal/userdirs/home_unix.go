@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownHome returns the home directory of the user of this process: HOME if it is theirs, otherwise what the
-// system has for them.
+// ownHome returns the home directory of the user of this process: HOME if it belongs to that user,
+// otherwise the one in the user database.
 func ownHome(getenv func(string) string) string {
 	home := getenv("HOME")
 	if !isOwn(home) {
@@ -27,8 +27,8 @@ func ownHome(getenv func(string) string) string {
 	return home
 }
 
-// isOwn reports whether a directory exists and belongs to this user. A volume of a container belongs to root,
-// and its user may write it. Directories that all users share, such as /tmp, have the sticky bit.
+// isOwn reports whether a directory exists and belongs to this user. A volume of a container often belongs to
+// root, and its user may write to it. Directories that all users share, such as /tmp, have the sticky bit.
 func isOwn(dir string) bool {
 	info, err := os.Stat(dir)
 	if err != nil || !info.IsDir() {

@@ -2,9 +2,9 @@ package userdirs
 
 import "path/filepath"
 
-// ProgramState returns the directory for what this program notes for later, or "" without a home directory.
-// It ignores a HOME that belongs to another user, as after su or sudo: the files would be missing there, or
-// in the way of that user. A volume that belongs to root, and that this user may write, counts as their own.
+// ProgramState returns the directory for the saved state of this program, or "" without a home directory. It
+// ignores a HOME that belongs to another user, as after su or sudo. There the files would be missing, or
+// could block that user. A volume that belongs to root counts as the user's own if the user may write to it.
 func ProgramState(getenv func(string) string) string {
 	dir := State(getenv, "")
 	if dir == "" {

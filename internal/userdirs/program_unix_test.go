@@ -27,7 +27,7 @@ func (e environment) get(name string) string { return e[name] }
 const printEnv = "USERDIRS_TEST_PRINT"
 
 // A home directory on a volume of a container belongs to root, and its user may write it. A directory
-// that all users share is nobody's home.
+// that all users share does not count as a home.
 func TestProgramState_Volume(t *testing.T) {
 	if os.Getenv(printEnv) != "" {
 		fmt.Println("state:", userdirs.ProgramState(os.Getenv))
@@ -35,7 +35,7 @@ func TestProgramState_Volume(t *testing.T) {
 	}
 	nobody, err := user.Lookup("nobody")
 	if err != nil || os.Geteuid() != 0 {
-		return // only root can be somebody else
+		return // only root can run a process as another user
 	}
 	uid, err := strconv.ParseUint(nobody.Uid, 10, 32)
 	if err != nil {

@@ -1,23 +1,23 @@
-// Package userdirs knows the user's directories as the XDG Base Directory Specification defines them:
-// those that variables name, or defaults below the home directory. A relative name in a variable is
-// ignored, as the specification says. This program uses them on every system. The package starts no
-// goroutines.
+// Package userdirs finds the user's directories as the XDG Base Directory Specification defines
+// them: those that variables name, or defaults below the home directory. It ignores a relative name
+// in a variable, as the specification requires. This program uses these directories on every
+// system. The package starts no goroutines.
 package userdirs
 
 import "path/filepath"
 
-// Config returns the directory for settings: XDG_CONFIG_HOME, or .config in home. Without both it is "", as
-// for all directories here, so with an empty home it is what the variable says. getenv is [os.Getenv].
+// Config returns the directory for settings: XDG_CONFIG_HOME, or .config in home. If the variable is not
+// set and home is empty, it returns "", and so do the functions below. getenv is [os.Getenv].
 func Config(getenv func(string) string, home string) string {
 	return find(getenv, "XDG_CONFIG_HOME", home, ".config")
 }
 
-// State returns the directory for what programs note for later: XDG_STATE_HOME, or .local/state in home.
+// State returns the directory for the saved state of programs: XDG_STATE_HOME, or .local/state in home.
 func State(getenv func(string) string, home string) string {
 	return find(getenv, "XDG_STATE_HOME", home, ".local", "state")
 }
 
-// Cache returns the directory for what can be made again: XDG_CACHE_HOME, or .cache in home.
+// Cache returns the directory for files that can be recreated: XDG_CACHE_HOME, or .cache in home.
 func Cache(getenv func(string) string, home string) string {
 	return find(getenv, "XDG_CACHE_HOME", home, ".cache")
 }

@@ -1,11 +1,11 @@
-// Package sessiontest tests that an implementation of session.Session keeps its promises. Each
-// implementation runs the same suite:
+// Package sessiontest tests implementations of session.Session. Each implementation runs the same
+// suite:
 //
 //	func TestSession(t *testing.T) {
 //		sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session { … })
 //	}
 //
-// Sessions run the worker of internal/testkit/fakeworker; the tests contain its commands.
+// The sessions run the worker of internal/testkit/fakeworker, and the tests contain its commands.
 //
 // It starts no goroutines except those of a test.
 package sessiontest
@@ -25,8 +25,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Run runs the suite. open opens a separate session for each test, whose worker may still be
-// starting, and closes it after the test. Its Spec has these preparations.
+// Run runs the suite. open opens a separate session for each test, and closes it after the test.
+// The worker may still be starting. The Spec of the session has the preparations in prepare.
 func Run(t *testing.T, open func(t *testing.T, prepare ...workers.Preparation) session.Session) {
 	for _, promise := range []struct {
 		name string

@@ -1,5 +1,5 @@
-// Package again tests scripts/again, which distinguishes flaky from broken tests. It runs the
-// script on a module with tests that fail in each way.
+// Package again tests the script scripts/again, which distinguishes flaky from broken tests. It
+// runs the script on a module with tests that fail in each way.
 package again
 
 import (
@@ -119,7 +119,7 @@ func (m *testModule) runJudge(t *testing.T, args ...string) (output string, stat
 	}
 	output, status = m.runCommand(t, filepath.Join(m.dir, "scripts", "again"), append([]string{log}, args...)...)
 	t.Cleanup(func() {
-		if t.Failed() { // in a CI log, verdicts about no test of its own would mislead
+		if t.Failed() { // a passing test must not print verdicts: in a CI log they would be mistaken for real ones
 			t.Logf("exit status %d\n%s", status, output)
 		}
 	})
@@ -180,7 +180,7 @@ func TestTalks(t *testing.T) {
 	output, status := j.runJudge(t, "-p=2", "-timeout=5s", "./...")
 	want := map[string]string{
 		"alone TestAlways": "it failed again alone",
-		"alone TestOnce":   "it passed alone, and its package has another that is broken",
+		"alone TestOnce":   "it passed alone, but its package has another broken test",
 		"built":            "a package that was not built is proof, and is not run again",
 		"exits":            "a process that ended before its tests is proof, and is not run again",
 		"fuzzes":           "an input of FuzzOnce is proof, and is not run again",
@@ -190,7 +190,7 @@ func TestTalks(t *testing.T) {
 		"late":             "a time-out is proof, and is not run again",
 		"skips TestSkips":  "it did not run 3 times alone",
 		"together":         "all of its tests together failed again",
-		"together TestB":   "it passed alone, and not among the tests of its package",
+		"together TestB":   "it passed alone, but not among the tests of its package",
 	}
 	lines := []string{"FLAKY: example.org/judged/talks TestTalks" + flakyMessage}
 	for what, why := range want {
@@ -227,7 +227,7 @@ func TestFlaky(t *testing.T) {
 		output, status := j.runJudge(t, one...)
 		line := a + " " + time.Now().Format(time.DateOnly) + " "
 		for _, want := range []string{"FLAKY: " + a + flakyMessage, ": the first time\n", "Add to .ci/flaky: " + line,
-			"Beside two busy loops, " + a + " failed 0 of "} {
+			"Next to two busy loops, " + a + " failed 0 of "} {
 			if !strings.Contains(output, want) {
 				t.Errorf("the output lacks %q", want)
 			}
@@ -238,7 +238,7 @@ func TestFlaky(t *testing.T) {
 
 		j.resetRun(t)
 		output, status = j.runJudge(t, one...)
-		if status != 1 || !strings.Contains(output, "It was flaky before, so mend it: "+line) {
+		if status != 1 || !strings.Contains(output, "It was flaky before, so fix it: "+line) {
 			t.Errorf("got exit status %d, want 1 and the earlier line", status)
 		}
 
@@ -261,7 +261,7 @@ func TestFlaky(t *testing.T) {
 		t.Parallel()
 		j := newTestModule(t, "# "+a+"\n"+a+" 2020-01-01 somebody else\n", map[string]string{"p": flakyTests})
 		output, status := j.runJudge(t, one...)
-		if status != 1 || !strings.Contains(output, "It was flaky before, so mend it: "+a+" 2020-01-01 somebody else\n") {
+		if status != 1 || !strings.Contains(output, "It was flaky before, so fix it: "+a+" 2020-01-01 somebody else\n") {
 			t.Errorf("got exit status %d, want 1, and the line in the tree", status)
 		}
 	})
@@ -286,7 +286,7 @@ func TestFlaky(t *testing.T) {
 			t.Fatal(err)
 		}
 		output, status := j.runJudge(t, one...)
-		if want := []string{"BROKEN: " + a + ": there were no more than 360 s to look again"}; status != 1 || !slices.Equal(verdictLines(output), want) {
+		if want := []string{"BROKEN: " + a + ": the 360 s for repeated runs are used up"}; status != 1 || !slices.Equal(verdictLines(output), want) {
 			t.Errorf("got exit status %d, want 1, and %q", status, want)
 		}
 	})

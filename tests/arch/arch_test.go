@@ -1,10 +1,10 @@
-// Package arch holds the tree's rules about itself. They are about imports, names, comments, sizes and
-// source, about the list of flaky tests, and about documents, which must tell the truth about files
-// and tests. A rule with exceptions lists them, each with its reason. An exception that is no longer
+// Package arch tests the tree's rules for its own source. They cover imports, names, comments,
+// sizes and the list of flaky tests. They also check that documents name files and tests that
+// exist. A rule with exceptions lists them, each with its reason. An exception that is no longer
 // needed fails, too.
 //
-// The rules look at syntax. They ask the go command and git for the files, import no other package of
-// the module, and start no goroutines.
+// The rules examine syntax. They get the list of files from the go command and git, import no other
+// package of the module, and start no goroutines.
 package arch
 
 import (
@@ -203,7 +203,7 @@ func (c *checker) violation(name, format string, args ...any) {
 	c.t.Errorf(format+" (as an exception: %q)", append(args, name)...)
 }
 
-// isTestCode reports whether a package serves tests alone: a suite or a test kit.
+// isTestCode reports whether only tests use a package: a test suite, or helpers of tests.
 func isTestCode(name string) bool {
 	return strings.HasPrefix(name, "tests/") || strings.HasPrefix(name, "internal/testkit/")
 }

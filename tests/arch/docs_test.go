@@ -50,7 +50,7 @@ func TestDocuments(t *testing.T) {
 		}
 	})
 
-	// A document that names a test says "this is guarded". So the test must exist.
+	// A document names a test as the check of a promise, so the test must exist.
 	t.Run("named tests and paths exist", func(t *testing.T) {
 		t.Parallel()
 		tr := load(t)
@@ -176,8 +176,8 @@ func TestDocuments(t *testing.T) {
 		}
 	})
 
-	// Tracked files are about the program. They do not name the machine that they were written on,
-	// nor hold unfinished thoughts, which belong in an issue.
+	// Tracked files describe the program. They must not name the machine on which they were written, or
+	// contain notes about unfinished work, which belong in an issue.
 	t.Run("no text tells how the tree was made", func(t *testing.T) {
 		t.Parallel()
 		tr := load(t)

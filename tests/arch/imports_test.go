@@ -160,27 +160,27 @@ var mayImport = map[string]string{
 	"internal/testkit/kernelspecs":  "",
 }
 
-// reasons says why an import that looks handy is refused.
+// reasons explains why a tempting import is refused.
 var reasons = []struct{ from, to, because string }{
 	{"supervisor", "workers/", "behaviour differs by a worker's capability, never by its language"},
-	{"cmd/internal/console", "workers/", "only cmd/internal/languages knows them; front ends are handed a Spec"},
-	{"internal/mcpserver", "workers/", "only cmd/internal/languages knows them; front ends are handed a Spec"},
-	{"internal/mcptransport", "", "it carries messages, and knows nothing of what they are about"},
+	{"cmd/internal/console", "workers/", "only cmd/internal/languages knows them; front ends get a Spec"},
+	{"internal/mcpserver", "workers/", "only cmd/internal/languages knows them; front ends get a Spec"},
+	{"internal/mcptransport", "", "it carries messages without knowing their meaning"},
 	{"workers/", "supervisor", "a Spec is data: starting it is the supervisor's part"},
-	{"internal/jsonrpc2", "", "it carries messages, and knows nothing of what they are about"},
-	{"internal/namedpipe", "", "a pipe knows bytes, and nothing of who speaks"},
-	{"client/internal/conn", "client", "one connection knows nothing of who makes the next one"},
-	{"ipc", "", "the protocol stands alone, so that a worker in Go can use it"},
-	{"session", "", "what a session is for its caller depends on nobody who makes one"},
-	{"timeline", "", "the log knows events and nothing of who makes them"},
-	{"supervisor/internal/procinfo", "", "the process table knows nothing of workers"},
-	{"supervisor/internal/monitorproto", "", "the two sides agree here, and neither is below the other"},
-	{"supervisor/internal/pty", "", "a terminal knows nothing of the processes that start or end on it"},
-	{"supervisor/internal/proctree", "", "it knows processes, not how a worker starts or what it says"},
+	{"internal/jsonrpc2", "", "it carries messages without knowing their meaning"},
+	{"internal/namedpipe", "", "a pipe carries bytes without knowing who sends them"},
+	{"client/internal/conn", "client", "a connection does not know who creates the next one"},
+	{"ipc", "", "the protocol has no dependencies, so that a worker in Go can use it"},
+	{"session", "", "the interface of a session does not depend on its implementations"},
+	{"timeline", "", "the log knows events, but not their sources"},
+	{"supervisor/internal/procinfo", "", "the process table does not know workers"},
+	{"supervisor/internal/monitorproto", "", "both sides import this protocol, and neither is below the other"},
+	{"supervisor/internal/pty", "", "a terminal does not know which processes start or end on it"},
+	{"supervisor/internal/proctree", "", "it knows processes, but not workers or their messages"},
 	{"supervisor/internal/launch", "", "platform code knows processes and terminals, not sessions"},
 	{"", "ipc", "only the supervisor and workers speak the worker protocol"},
 	{"", "cmd/", "commands are built on the library, not the other way round"},
-	{"", "tests/", "what tests need stays in tests"},
+	{"", "tests/", "only tests may import test packages"},
 }
 
 func refusal(from, to string) string {
@@ -229,7 +229,7 @@ func TestImports(t *testing.T) {
 		tr := load(t)
 		for name := range mayImport {
 			if !slices.ContainsFunc(tr.pkgs, func(p *pkg) bool { return p.name == name }) {
-				t.Errorf("mayImport lists %s, which is not there", name)
+				t.Errorf("mayImport lists %s, which does not exist", name)
 			}
 		}
 	})

@@ -32,7 +32,7 @@ func TestRecordIndex(t *testing.T) {
 		}
 		m := head.FindStringSubmatch(string(text))
 		if m == nil {
-			continue // TestDocuments says so
+			continue // TestDocuments reports it
 		}
 		row := "| [" + m[1] + "](" + filepath.Base(p) + ") | " + m[2] + " | " + m[3] + " |"
 		if !strings.Contains(string(index), row+"\n") {
@@ -55,6 +55,12 @@ func TestRecordIndex(t *testing.T) {
 	for number := 1; number <= last; number++ {
 		if !seen[number] {
 			t.Errorf("docs/adr/README.md has no row for %d", number)
+		}
+	}
+	for _, m := range regexp.MustCompile(`\]\(\.\./\.\./([^)#]+)\), section "([^"]+)"`).FindAllStringSubmatch(string(index), -1) {
+		source, err := os.ReadFile(filepath.Join(tr.root, filepath.FromSlash(m[1])))
+		if err != nil || strings.Count(string(source), "\n// # "+m[2]+"\n") != 1 {
+			t.Errorf("docs/adr/README.md: want one section %q in %s", m[2], m[1])
 		}
 	}
 	cited := regexp.MustCompile(`\bADRs? (\d+)\b`)

@@ -28,7 +28,7 @@ func TestSmallMechanisms(t *testing.T) {
 	}
 	used := make(map[string]bool)
 	for _, p := range tr.pkgs {
-		if isTestCode(p.name) || p.name == "release" { // release is a module of its own
+		if isTestCode(p.name) || p.name == "release" { // release is a separate module
 			continue
 		}
 		for _, f := range p.files {
@@ -48,15 +48,15 @@ func TestSmallMechanisms(t *testing.T) {
 	}
 	for _, kind := range []string{"links", "variable"} { // atomicfile opens its temporary files itself
 		if !used[kind] {
-			t.Errorf("%s does not have what others must not: the rule finds nothing any more", homes[kind])
+			t.Errorf("%s, the home of a mechanism, no longer contains it: the rule is outdated", homes[kind])
 		}
 	}
 }
 
-// xdgVariable matches a whole name: a list of entries "NAME=value" is something else.
+// xdgVariable matches a whole name, but not an entry "NAME=value".
 var xdgVariable = regexp.MustCompile(`^XDG_[A-Z_]+$`)
 
-// ownMechanisms returns the places where a file does itself what has a home elsewhere, by kind: it
+// ownMechanisms returns where a file implements a mechanism that has a home elsewhere, by kind: it
 // resolves "links", writes the "replacement" of a file, or reads a "variable" of XDG.
 func ownMechanisms(f *ast.File) map[string][]ast.Node {
 	found := make(map[string][]ast.Node)

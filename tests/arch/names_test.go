@@ -127,7 +127,7 @@ func TestNames(t *testing.T) {
 		tr.functionsOf(func(p *pkg, fn *ast.FuncDecl) {
 			name := fn.Name.Name
 			if fn.Recv == nil && files[p] > 10 && !fn.Name.IsExported() && len(wordsOf(name)) == 1 && !isFamiliar(name) {
-				c.violation(p.name+" "+name, "%s: %s has one word in a package of %d files: say of what", tr.at(fn), name, files[p])
+				c.violation(p.name+" "+name, "%s: %s has one word in a package of %d files: add its object", tr.at(fn), name, files[p])
 			}
 		})
 	})
@@ -141,7 +141,7 @@ func TestNames(t *testing.T) {
 		tr.functionsOf(func(p *pkg, fn *ast.FuncDecl) {
 			name, of := fn.Name.Name, p.name+" "+receiverOf(fn)
 			if fn.Recv != nil && methods[of] > 15 && !fn.Name.IsExported() && len(wordsOf(name)) == 1 && !isFamiliar(name) {
-				c.violation(of+"."+name, "%s: %s has one word on a type with %d methods: say of what", tr.at(fn), name, methods[of])
+				c.violation(of+"."+name, "%s: %s has one word on a type with %d methods: add its object", tr.at(fn), name, methods[of])
 			}
 		})
 	})
@@ -175,7 +175,7 @@ func TestNames(t *testing.T) {
 		standard := []string{"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText", "Type"}
 		for name, on := range types {
 			if len(on) > 5 && !slices.Contains(standard, name) {
-				c.violation(name, "%s is a method of %d types: say which of them", name, len(on))
+				c.violation(name, "%s is a method of %d types: use more specific names", name, len(on))
 			}
 		}
 	})
@@ -203,12 +203,12 @@ func TestNames(t *testing.T) {
 		})
 		for name, in := range exported {
 			if len(in) > 1 && !slices.Contains([]string{"Options", "Error", "Conn", "Listener", "Message", "Server"}, name) {
-				c.violation(name, "%s is a type in %s: say which", name, strings.Join(in, ", "))
+				c.violation(name, "%s is a type in %s: use more specific names", name, strings.Join(in, ", "))
 			}
 		}
 		for name, in := range private {
 			if len(in) > 2 {
-				c.violation(name, "%s is a type in %s: say which", name, strings.Join(in, ", "))
+				c.violation(name, "%s is a type in %s: use more specific names", name, strings.Join(in, ", "))
 			}
 		}
 	})
@@ -225,7 +225,7 @@ func TestNames(t *testing.T) {
 					name := fn.Name.Name
 					_, detail, _ := strings.Cut(name, "_")
 					if len(name) > 40 || len(wordsOf(detail)) > 4 {
-						c.violation(p.name+" "+name, "%s: %s: name the subject, and say the sentence in t.Run", tr.at(fn), name)
+						c.violation(p.name+" "+name, "%s: %s: name only the subject, and put the sentence into t.Run", tr.at(fn), name)
 					}
 				}
 			}

@@ -17,18 +17,19 @@ import (
 // skipReasonBytes is the length at which .ci/run cuts the reasons of .ci/bare-skips.
 const skipReasonBytes = 60
 
-// minReasonLetters is how much of a text of the tree a reason must have. A shorter one proves nothing.
+// minReasonLetters is the minimum length of the text that a reason and the source must share. Shorter
+// texts match by chance.
 const minReasonLetters = 8
 
 // formatVerb matches what fmt replaces in a text.
 var formatVerb = regexp.MustCompile(`%[-+# 0-9.*]*[a-zA-Z]`)
 
-// A skipChecker says which lines of .ci/bare-skips name what is in the tree. A test that was renamed
-// would otherwise keep its right to be skipped, and so would the next one of that name.
+// A skipChecker checks that each line of .ci/bare-skips names an existing test and reason. Otherwise the
+// line of a renamed test would remain, and would allow a later test of that name to be skipped.
 type skipChecker struct {
 	tree    *tree
-	texts   []string                 // of the whole tree
-	reasons map[string]bool          // whether each has a text, once it was looked for
+	texts   []string                 // all strings of the tree
+	reasons map[string]bool          // the checked reasons, and whether each matches a text
 	names   map[string]*subTestNames // by package
 }
 
@@ -68,7 +69,7 @@ func (c *skipChecker) fault(line string) string {
 	top, sub, _ := strings.Cut(test, "/")
 	if !c.tree.pkgs[i].tests(top) {
 		if c.names[name].programs(top) {
-			return "" // a test of a program that a test writes, and runs for what it says
+			return "" // a test in a program that a test writes and runs
 		}
 		return name + " has no test " + top
 	}
@@ -84,8 +85,8 @@ func (c *skipChecker) fault(line string) string {
 	return ""
 }
 
-// literals returns the strings in the files that are chosen. A sum of strings is one, too, in which %v
-// stands for what is not known.
+// literals returns the strings in the chosen files. A concatenation counts as one string, in which %v
+// stands for unknown parts.
 func (tr *tree) literals(choose func(*pkg, *file) bool) (found []string) {
 	for _, p := range tr.pkgs {
 		for _, f := range p.files {
@@ -126,7 +127,7 @@ func textOf(e ast.Expr) string {
 // own files and of the packages that it imports, such as a suite of checks.
 type subTestNames struct {
 	whole    map[string]bool
-	patterns []*regexp.Regexp // of those with a part that is not known
+	patterns []*regexp.Regexp // of names with unknown parts
 }
 
 func (tr *tree) subTestNames(p *pkg) *subTestNames {
@@ -143,7 +144,7 @@ func (tr *tree) subTestNames(p *pkg) *subTestNames {
 		name := strings.ReplaceAll(text, " ", "_")
 		names.whole[name] = true
 		if strings.ContainsAny(text, "\n\r") || !utf8.ValidString(text) {
-			continue // no name
+			continue // it cannot be a name
 		}
 		if parts := formatVerb.Split(text, -1); len(parts) > 1 && len(strings.Join(parts, "")) >= minNameBytes {
 			for i := range parts {
@@ -152,7 +153,7 @@ func (tr *tree) subTestNames(p *pkg) *subTestNames {
 			names.patterns = append(names.patterns, regexp.MustCompile("^"+strings.Join(parts, "[^/]+")+"$"))
 		}
 	}
-	others, _ := filepath.Glob(filepath.Join(p.dir, "*")) // a case may be a function of another language
+	others, _ := filepath.Glob(filepath.Join(p.dir, "*")) // a case may be a function in another language
 	for _, path := range others {
 		if text, err := os.ReadFile(path); err == nil && filepath.Ext(path) != ".go" {
 			for _, word := range identifier.FindAllString(string(text), -1) {
@@ -163,7 +164,7 @@ func (tr *tree) subTestNames(p *pkg) *subTestNames {
 	return names
 }
 
-// minNameBytes is the shortest known part of a name that has others.
+// minNameBytes is the minimum length of the known part of a name with unknown parts.
 const minNameBytes = 5
 
 // has reports whether a path such as "answers/at_once#01" consists of names, which may contain slashes.
@@ -195,10 +196,10 @@ func (s *subTestNames) isName(name string) bool {
 // identifier matches a name of most languages.
 var identifier = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 
-// repeated matches what go test adds to a name that it has had already.
+// repeated matches the number that go test adds to a repeated name.
 var repeated = regexp.MustCompile(`#\d+$`)
 
-// programs reports whether a string has a test function of that name.
+// programs reports whether a string contains a test function with that name.
 func (s *subTestNames) programs(test string) bool {
 	for text := range s.whole {
 		if strings.Contains(text, "func_"+test+"(") {
@@ -208,8 +209,8 @@ func (s *subTestNames) programs(test string) bool {
 	return false
 }
 
-// isReason reports whether a reason, which may be cut, begins with a text of the tree. More may follow,
-// because a text is often one part of several.
+// isReason reports whether a reason, which may be cut, begins with a text of the tree. Other text may
+// follow, because a reason often consists of several texts.
 func isReason(text, reason string) bool {
 	cut := len(reason) >= skipReasonBytes-1 // a space at the end is lost
 	letters := 0

@@ -73,8 +73,8 @@ func TestSource(t *testing.T) {
 			"workers/conformance Environ":        "the worker that is checked inherits the environment",
 			"workers/internal/discovery Environ": "discovery looks where the user would; FindOptions.Env replaces it",
 			"client Getenv":                      "the user's daemon is where their environment says; the getenv of Usual replaces it",
-			"supervisor/internal/monitor Args":   "the monitor is a program of its own",
-			"supervisor/internal/monitor Chdir":  "the monitor is a program of its own",
+			"supervisor/internal/monitor Args":   "the monitor is a separate program",
+			"supervisor/internal/monitor Chdir":  "the monitor is a separate program",
 		})
 		for _, p := range tr.pkgs {
 			if p.name == "release" || p.name == "clients/generate" || strings.HasPrefix(p.name, "cmd/") || isTestCode(p.name) || strings.HasPrefix(p.name, "examples/") {
@@ -127,7 +127,7 @@ func TestSource(t *testing.T) {
 		}
 	})
 
-	// The code that decides about a session has no process, so that tests can run it in fake time.
+	// The code that decides about a session starts no processes, so that tests can run it in fake time.
 	t.Run("the session machine does nothing itself", func(t *testing.T) {
 		t.Parallel()
 		tr := load(t)
@@ -197,7 +197,7 @@ func TestSource(t *testing.T) {
 				return id.Name, ok && v.Parent() == checked.Scope()
 			}
 			report := func(at ast.Node, name, what string) {
-				c.violation(p.name+" "+name, "%s: %s the package variable %s: keep it in a value that somebody owns", tr.at(at), what, name)
+				c.violation(p.name+" "+name, "%s: %s the package variable %s: keep it in a value with an owner", tr.at(at), what, name)
 			}
 			for _, f := range files {
 				ast.Inspect(f, func(n ast.Node) bool {

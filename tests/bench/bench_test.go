@@ -1,7 +1,5 @@
 // Package bench measures latencies that users notice. Each result is a ratio to a baseline of the
-// same run, because machines differ, but ratios hardly do.
-//
-//	go test -bench . -benchtime 2000x ./tests/bench
+// same run, because machines differ in speed, but hardly in such ratios.
 //
 //	go test -bench . -benchtime 2000x ./tests/bench
 package bench

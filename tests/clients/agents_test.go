@@ -15,7 +15,7 @@ import (
 type agentProgram struct {
 	name     string
 	dialect  apiDialect
-	toolName func(name string) string // the model's name for one of our tools
+	toolName func(name string) string // the model's name for a tool of repl mcp
 
 	// configure writes the agent's configuration. It returns the command for one prompt without a
 	// terminal, and the command for a session in a terminal.

@@ -20,7 +20,7 @@ func TestAgents_Timeout(t *testing.T) {
 			if !strings.Contains(got[1].text, "timed out") && !strings.Contains(got[1].text, "imeout") {
 				t.Errorf("the call did not time out: %q", got[1].text)
 			}
-			// A client may make the next call before it has cancelled the last one.
+			// A client may make the next call before it has cancelled the previous one.
 			for _, want := range []string{"so far", "KeyboardInterrupt", "x is 42"} {
 				if !strings.Contains(got[2].text, want) {
 					t.Errorf("the next reply is %q, want %q in it", got[2].text, want)

@@ -20,7 +20,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
-// A toolCall is a call that the model makes to one of our tools, or to the agent's own.
+// A toolCall is a call that the model makes to a tool of repl mcp, or to a tool of the agent.
 type toolCall struct {
 	tool      string
 	arguments map[string]any

@@ -39,7 +39,7 @@ func TestAgents_ParallelCalls(t *testing.T) {
 }
 
 // Codex hides the tools of servers behind a search if it knows the model. Qwen Code always does.
-// The search must find the words of our tools.
+// The search must find the words of the tools of repl mcp.
 func TestAgents_ToolSearch(t *testing.T) {
 	for _, test := range []struct {
 		agent   agentProgram

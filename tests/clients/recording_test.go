@@ -173,7 +173,8 @@ func (s *recordedShell) typeLine(text string) {
 }
 
 // typePrompt types a prompt, and waits until the given number of calls of the agent are answered.
-// An agent ignores a return soon after text, and may ask the model before it has our tools.
+// An agent ignores a return soon after text, and may ask the model before it has the tools of repl
+// mcp.
 func (s *recordedShell) typePrompt(m *fakeModel, prompt string, calls int) {
 	s.t.Helper()
 	s.typeLine(prompt)

@@ -11,7 +11,7 @@ import (
 )
 
 // Claude Code and Codex ask their user for a secret, bypassing the model. Gemini cannot, so its
-// model is told what its user can do.
+// model gets advice for the user.
 func TestAgents_Secret(t *testing.T) {
 	const secret = "hunter2"
 	for _, test := range []struct {

@@ -125,7 +125,7 @@ func TestServers(t *testing.T) {
 		}
 	})
 
-	// An agent's model pays only for what the code prints, and sees one line about the calls.
+	// An agent's model pays only for the printed text, and sees one line about the calls.
 	t.Run("can be called through agents", func(t *testing.T) {
 		steps := []serverStep{
 			{"import turnstone\nturnstone.search('sum of numbers', limit=1)", []string{"everything.get_sum(a: number, b: number)"}},

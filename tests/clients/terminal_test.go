@@ -133,8 +133,8 @@ func (t *agentTerminal) typeKeys(keys string) {
 // in it as a new line.
 const keyDelay = 100 * time.Millisecond
 
-// typePrompt types a prompt until the agent asks the model with our tools. An agent may ask before
-// it has them.
+// typePrompt types a prompt until the agent asks the model with the tools of repl mcp. An agent may
+// ask before it has them.
 func (t *agentTerminal) typePrompt(m *fakeModel, prompt string) {
 	t.t.Helper()
 	before := m.countAsks()

@@ -17,7 +17,7 @@ func countTokens(text string) int { return (len(text) + 3) / 4 }
 var tokenTasks = []struct {
 	name   string
 	code   string
-	atMost int // tokens of our reply; a change that raises it must justify that
+	atMost int // tokens of the reply of repl mcp; justify a change that raises it
 }{
 	{"first expression", "1 + 1", 70}, // including the line about the sandbox
 	{"expression", "1 + 1", 20},
@@ -27,7 +27,7 @@ var tokenTasks = []struct {
 	{"1 MB of lines", "for i in range(20000):\n    print(f'line {i:6d} that no user reads, in {20000:6d}')", 2700},
 }
 
-// The same code runs in Codex through our tool and through its own command tool, to compare the
+// The same code runs in Codex through repl mcp and through its own command tool, to compare the
 // costs.
 func TestTokens_CodexReplies(t *testing.T) {
 	var replCalls, execCalls []toolCall

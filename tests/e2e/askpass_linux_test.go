@@ -82,7 +82,7 @@ func (s *sshServer) trustHostKey(t *testing.T) {
 	s.writeFile(t, "known", fmt.Sprintf("[127.0.0.1]:%d %s", s.port, key))
 }
 
-// listenSSH starts an sshd for each connection, as inetd does, so that the port stays ours.
+// listenSSH starts an sshd for each connection, as inetd does, so that the test keeps the port.
 func (s *sshServer) listenSSH(t *testing.T) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -21,7 +21,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// newDaemonHome returns a home with a socket of its own.
+// newDaemonHome returns a home with its own socket.
 func newDaemonHome(t *testing.T) home {
 	t.Helper()
 	h := newHome(t)
@@ -347,7 +347,7 @@ func TestMCPDaemon(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		if got := c.callTool("repl_sessions", nil); strings.Contains(got, "another") {
-			t.Errorf("a session that was closed is there: %q", got)
+			t.Errorf("a closed session still exists: %q", got)
 		}
 	})
 

@@ -29,7 +29,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/wheel"
 )
 
-// ownNetworkEnv marks a process that has a network of its own.
+// ownNetworkEnv marks a process that has its own network.
 const ownNetworkEnv = "E2E_ALONE"
 
 // runInOwnNetwork runs the test in a process whose network is only a loopback, which these host

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// A terminalScreen models what a terminal shows, as far as line editing needs it. The editor writes
-// a word again from its beginning when the next key changes its colour.
+// A terminalScreen models the screen of a terminal, as far as line editing needs it. The editor
+// writes a word again from its beginning when the next key changes its colour.
 type terminalScreen struct {
 	rows    [][]rune
 	y, x    int    // the cursor; x equals columns when the next character starts another row

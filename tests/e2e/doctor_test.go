@@ -125,7 +125,7 @@ func TestDoctor(t *testing.T) {
 		}
 		for _, p := range r.MCP {
 			if p.OK {
-				t.Errorf("a server that starts nothing is said to work: %+v", p)
+				t.Errorf("a server that starts no worker is reported to work: %+v", p)
 			}
 		}
 	})

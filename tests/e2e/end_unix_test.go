@@ -261,7 +261,7 @@ func TestProgramFile(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		inBoth := map[string]string{ // as a process of its own, and in a session
+		inBoth := map[string]string{ // in a separate process, and in a session
 			"a directory":            `"$0" dir a -b`,
 			"a zip file":             `"$0" app.pyz a -b`,
 			"a byte order mark":      `"$0" bom.py`,
@@ -283,7 +283,7 @@ func TestProgramFile(t *testing.T) {
 			"an end without words":   `"$0" -c 'import os; os._exit(0)'`,
 			"a fork":                 "\"$0\" -c 'import atexit, os\natexit.register(print, \"bye\")\nif os.fork(): os.wait()'",
 		}
-		alone := map[string]string{ // in a session these differ: it has a terminal and an environment of its own
+		alone := map[string]string{ // in a session these differ: it has its own terminal and environment
 			"standard input":              `echo 'print(5)' | "$0" /dev/stdin`,
 			"the errors of a child":       `"$0" -c 'import subprocess; subprocess.run("echo o; echo e >&2", shell=True)'`,
 			"no terminal":                 `echo hi | "$0" -c 'import sys; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty())'`,

@@ -38,7 +38,7 @@ func newLoginDir(t *testing.T) (dir, variable string) {
 	return dir, "XDG_RUNTIME_DIR=" + dir
 }
 
-// newLogin returns a login without a daemon in its directory. Without a directory of its own it
+// newLogin returns a login without a daemon in its directory. Without its own directory it
 // would use /run/user/UID, where a daemon of the user who runs the tests may listen.
 func newLogin(t *testing.T, h home) home {
 	t.Helper()
@@ -96,7 +96,7 @@ func TestFindDaemon(t *testing.T) {
 		}
 	})
 
-	// The directory cannot be made again before the next login, which gets another one.
+	// The directory cannot be recreated before the next login, which gets another one.
 	t.Run("a daemon moves when its directory cannot be recreated", func(t *testing.T) {
 		t.Parallel()
 		h := newFindHome(t)
@@ -116,7 +116,7 @@ func TestFindDaemon(t *testing.T) {
 			wantResult(t, login.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
 		}
 		if _, socket := readRegistryEntry(t, h.stateDir()); strings.HasPrefix(socket, dir) {
-			t.Errorf("the daemon is said to be at %s", socket)
+			t.Errorf("the reported socket of the daemon is %s", socket)
 		}
 	})
 
@@ -140,7 +140,7 @@ func TestFindDaemon(t *testing.T) {
 		}
 	})
 
-	// A daemon that does not react right now is not taken for dead.
+	// A daemon that does not react at the moment does not count as dead.
 	t.Run("an unreachable daemon is named and not replaced", func(t *testing.T) {
 		t.Parallel()
 		h := newFindHome(t)

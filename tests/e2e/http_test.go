@@ -107,7 +107,7 @@ func (s *httpServer) replCall(t *testing.T, version, input string) (message stri
 func TestHTTP(t *testing.T) {
 	t.Parallel()
 
-	// A server that is told to stop leaves nothing behind a second later, whatever its clients do.
+	// One second after a server was asked to stop, no process of it is left, whatever its clients do.
 	// The test allows one more second for a busy machine. The calls are answered.
 	t.Run("leaves no process when it is stopped during a call", func(t *testing.T) {
 		t.Parallel()

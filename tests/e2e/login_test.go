@@ -48,7 +48,7 @@ func TestServe(t *testing.T) {
 		readUntil(t, errs, `why="ended by signal 15"`)
 		_ = cmd.Wait()
 		if got := exitStatusOf(t, cmd); got != 143 {
-			t.Errorf("it ended with status %d, want that of SIGTERM, 143", got)
+			t.Errorf("it ended with status %d, want 143, the status of SIGTERM", got)
 		}
 	})
 
@@ -85,7 +85,7 @@ func TestServe(t *testing.T) {
 		}
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "1"), result{"1\n", newSessionNotice("main"), 0})
 		if left, _ := filepath.Glob(filepath.Join(h.tmp, "of my own", "main-*")); len(left) != 1 {
-			t.Errorf("its session is not where it was to be: %q", left)
+			t.Errorf("the directory of its session is %q", left)
 		}
 		wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
 	})
@@ -149,7 +149,7 @@ func TestServe(t *testing.T) {
 		readUntil(t, errs, "previous daemon crashed; run repl recover to see its sessions")
 	})
 
-	// A lock or a pipe of the caller must not live as long as the daemon does.
+	// The daemon must not keep a lock or a pipe of the caller open.
 	t.Run("detached keeps no files of its caller open", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
-// testTimeout bounds every wait for a fact. A test that comes close to it has failed.
+// testTimeout bounds every wait for a condition. A test that comes close to it has failed.
 const testTimeout = 2 * time.Minute
 
 // A home contains the files of the commands of one test.

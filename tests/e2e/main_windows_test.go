@@ -17,8 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 )
 
-// interruptEnv turns this program into one that types Ctrl-C at the console of the process with
-// that number.
+// interruptEnv makes this program type Ctrl-C at the console of the process with that number.
 const interruptEnv = "E2E_INTERRUPT"
 
 func TestMain(m *testing.M) {
@@ -41,7 +40,7 @@ func sendConsoleCtrlC(pid int) error {
 	kernel32 := windows.NewLazySystemDLL("kernel32.dll")
 	_, _, _ = kernel32.NewProc("FreeConsole").Call()
 	if ok, _, err := kernel32.NewProc("AttachConsole").Call(uintptr(pid)); ok == 0 {
-		return fmt.Errorf("cannot come to the console of process %d: %w", pid, err)
+		return fmt.Errorf("cannot attach to the console of process %d: %w", pid, err)
 	}
 	if ok, _, err := kernel32.NewProc("SetConsoleCtrlHandler").Call(0, 1); ok == 0 { // this Ctrl-C is not for us
 		return err
@@ -80,7 +79,7 @@ func (h home) invalidSocket() string { return filepath.Join(h.tmp, "socket") }
 
 const invalidSocketReason = "on Windows the daemon uses a named pipe"
 
-// withOwnConsole runs a program at a console of its own, where Ctrl-C reaches no other process.
+// withOwnConsole runs a program at a separate console, where Ctrl-C reaches no other process.
 func withOwnConsole(cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NO_WINDOW}
 	return cmd

@@ -156,7 +156,7 @@ time.sleep(1000)`)
 		}
 	})
 
-	// A killed client closes both of its ends. Then nothing waits for the calls that it made.
+	// A killed client closes both of its ends. The server then does not wait for the open calls.
 	t.Run("ends when its output has no reader", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)

@@ -43,7 +43,7 @@ func TestWith(t *testing.T) {
 		wantResult(t, h.runRepl(t, "", "--with", "tiny", "-c", "import tiny; print(tiny.answer)"), result{"42\n", "", 0})
 		for _, option := range []string{"-e", "-c"} {
 			if r := h.runRepl(t, "", "--with", "nosuchthing", option, "1"); r.status != 1 || !strings.Contains(r.stderr, "nosuchthing cannot be prepared") || r.stdout != "" {
-				t.Errorf("what there is not: %v", r)
+				t.Errorf("an unknown package: %v", r)
 			}
 		}
 		wantResult(t, h.runRepl(t, "", "--with", "-r x", "-e", "1"),
@@ -181,7 +181,7 @@ func TestWith(t *testing.T) {
 		wantResult(t, h.runRepl(t, "", "exec", "main", "--with", "other", "-e", "1"),
 			result{"", "repl: main already exists, without other; use another name, or run repl close main first\n", 1})
 		if r := h.runRepl(t, "", "exec", "second", "--with", "nosuchthing", "-e", "1"); r.status != 1 || !strings.Contains(r.stderr, "nosuchthing cannot be prepared") {
-			t.Errorf("what there is not: %v", r)
+			t.Errorf("an unknown package: %v", r)
 		}
 		wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
 		if _ = daemon.Wait(); daemon.ProcessState.ExitCode() != 0 {

@@ -220,7 +220,7 @@ except OSError as e: print(errno.errorcode[e.errno])`)
 		}
 		later := h.runRepl(t, "", "--lang", "python", "--sandbox", "workspace", "-e", `open("`+there[1]+`/y", "w").write("x")`)
 		if later.status != 0 || !fileExists(filepath.Join(dirs[1], "y")) {
-			t.Errorf("what is allowed always does not hold later: %v", later)
+			t.Errorf("a saved grant does not hold later: %v", later)
 		}
 	})
 }

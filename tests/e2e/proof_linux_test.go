@@ -22,7 +22,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// An impostor listens in place of a daemon, and records what it is sent.
+// An impostor listens in place of a daemon, and records the bytes that it receives.
 type impostor struct {
 	t      *testing.T
 	socket string
@@ -173,7 +173,7 @@ func TestImpostor(t *testing.T) {
 				h.startDaemon(t)
 				wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "6 * 7"), result{"42\n", newSessionNotice("keep"), 0})
 				if _, socket := readRegistryEntry(t, h.stateDir()); socket == i.socket {
-					t.Errorf("it is said to be at %s", socket)
+					t.Errorf("the reported socket of the daemon is %s", socket)
 				}
 				text, err := os.ReadFile(filepath.Join(h.stateDir(), "serve.log"))
 				if err != nil || !strings.Contains(string(text), "daemon moved to another socket") || !strings.Contains(string(text), i.socket) {
@@ -333,7 +333,7 @@ func TestImpostor(t *testing.T) {
 		for name, grant := range map[string]bool{"its workspace": false, "a grant while the session runs": true} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				work := sandboxcheck.TempDir(t) // a session has temporary files of its own
+				work := sandboxcheck.TempDir(t) // a session has its own temporary files
 				state, _ := newLoginDir(t)
 				h := newFindHome(t).withLogin(newBlockedLoginDir(t), "TMPDIR="+filepath.Join(work, "t"), "XDG_STATE_HOME="+state)
 				if err := os.Mkdir(filepath.Join(work, "t"), 0o700); err != nil {
@@ -427,7 +427,7 @@ func TestDaemonKey(t *testing.T) {
 		}
 		works(t)
 		if after, err := os.ReadFile(key); err != nil || bytes.Equal(before, after) {
-			t.Errorf("it is as before, or not there: %v", err)
+			t.Errorf("the key is unchanged or missing: %v", err)
 		}
 	})
 	t.Run("is shared with another daemon that has created it", func(t *testing.T) {

@@ -179,7 +179,7 @@ func TestR(t *testing.T) {
 		wantResult(t, h.runRepl(t, "", "--r", systemRHome(t), "-e", "1L"), result{"[1] 1\n", "", 0})
 	})
 
-	// R would stop at its own prompt, which only we cannot see.
+	// R would stop at its own prompt, which repl cannot see.
 	t.Run("reports an environment file that keeps the worker out", func(t *testing.T) {
 		t.Parallel()
 		if _, err := os.ReadFile("/proc/self/syscall"); err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 )
 
-// waitSaved waits until a file contains what a session was given: files lag a little.
+// waitSaved waits until a file contains the input of a session, because files are written a little
+// later.
 func (h home) waitSaved(t *testing.T, text string) {
 	t.Helper()
 	wait.Until(t, fmt.Sprintf("a file has %q", text), func() (kept bool) {
@@ -60,7 +61,7 @@ func TestRecover(t *testing.T) {
 			t.Errorf("the next one: %v", r)
 		}
 		if r := h.runRepl(t, "", "exec", "work", "-e", "1"); r.stderr != "" {
-			t.Errorf("it is said once: %v", r)
+			t.Errorf("the second time it is reported again: %v", r)
 		}
 		if r := h.runRepl(t, "", "events", "work"); !strings.Contains(r.stdout, "repl recover work") {
 			t.Errorf("attach reports it: %v", r)
@@ -107,7 +108,7 @@ func TestRecover(t *testing.T) {
 		}
 		_ = a.cmd.Wait()
 		b := newAgent(t, h)
-		if got := b.callRepl("1 + 1"); !strings.Contains(got, `"repl recover main" writes what was run`) || !strings.Contains(got, "output.txt") || !strings.HasSuffix(got, "2") {
+		if got := b.callRepl("1 + 1"); !strings.Contains(got, `"repl recover main" writes its inputs`) || !strings.Contains(got, "output.txt") || !strings.HasSuffix(got, "2") {
 			t.Errorf("its first reply: %q", got)
 		}
 		if r := h.runRepl(t, "", "recover", "main"); r.status != 0 || !strings.Contains(r.stdout, "precious = 42") {

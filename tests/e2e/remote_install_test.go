@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A bareRemote is a remote that has nothing of ours but a home: no program is on PATH.
+// A bareRemote is a remote with an empty home: the program is not on PATH.
 type bareRemote struct {
 	home   string
 	socket string
@@ -58,14 +58,14 @@ func TestRemoteInstall(t *testing.T) {
 		r := run("remote", "install")
 		there := far.installedPrograms(t)
 		if r.status != 0 || len(there) != 1 || !strings.HasPrefix(r.stdout, there[0]+": repl ") || !strings.Contains(r.stderr, " MB to "+far.home+"/.cache/turnstone/bin\n") {
-			t.Fatalf("got %v, and there is %q", r, there)
+			t.Fatalf("got %v, and the installed programs %q", r, there)
 		}
 		wantResult(t, run("exec", "main", "-e", "6 * 7"), result{"42\n", newSessionNotice("main"), 0})
 		if r := run("remote", "install"); r.status != 0 || !strings.Contains(r.stderr, "already installed") || strings.Contains(r.stderr, "the daemon there is") {
 			t.Errorf("the second time: %v", r)
 		}
 		far.stopDaemon(t, h, "--via", far.via)
-		if err := os.Remove(there[0]); err != nil { // as somebody would who clears caches
+		if err := os.Remove(there[0]); err != nil { // as a user does who clears caches
 			t.Fatal(err)
 		}
 		if r := run("exec", "main", "-e", "6 * 7"); r.status != 0 || r.stdout != "42\n" || !strings.Contains(r.stderr, "installing repl at ") {

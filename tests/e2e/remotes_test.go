@@ -23,7 +23,7 @@ import (
 )
 
 // newRemoteCommand returns a command that connects to the daemon of another home. It stands for ssh
-// to a noisy account: as far as the client can tell, what it starts runs on another machine.
+// to a noisy account: for the client, the started program runs on another machine.
 func newRemoteCommand(t *testing.T, there home, first ...string) string {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "remote end")

@@ -425,7 +425,7 @@ func TestSandboxConfig(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 		if got := h.runRepl(t, "", "exec", "main", "--sandbox", "workspace", "-e", "1"); got.status != 0 {
-			t.Errorf("a grant makes the sandbox differ from the requested one: %v", got)
+			t.Errorf("a granted session no longer fits its request: %v", got)
 		}
 	})
 

@@ -261,8 +261,8 @@ def key(change="setcbreak", stream="sys.stdin"):
 	})
 }
 
-// cursesCode is a program that behaves like programs with curses, such as htop. When it reads a
-// key, it checks the size of the screen, and redraws it only if the size has changed.
+// cursesCode is a program that behaves like a curses program such as htop. When it reads its keys
+// it checks the size, and redraws its screen only if the size has changed.
 const cursesCode = `
 def curses():
     import os, select, signal, termios, tty

@@ -44,7 +44,7 @@ func TestScript(t *testing.T) {
 				},
 				Condition: func(name string) (bool, error) {
 					if name != "sandbox" {
-						return false, fmt.Errorf("there is no condition %s", name)
+						return false, fmt.Errorf("unknown condition %s", name)
 					}
 					return sandboxcheck.WhyNoNamespaces() == "", nil
 				},

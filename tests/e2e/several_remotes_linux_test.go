@@ -12,8 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
-// Both remotes have a session of the same name, so that what belongs to one cannot be found at the
-// other by chance.
+// Both remotes have a session of the same name, so that the test notices data of one at the other.
 func TestRemotes_ImagesAndPermissions(t *testing.T) {
 	t.Parallel()
 	h := newDaemonHome(t)

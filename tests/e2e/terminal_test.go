@@ -550,7 +550,7 @@ func TestTerminalInterrupt(t *testing.T) {
 		p.waitText(">>> ")
 		p.enterLine("'still ' + 'here'")
 		if before := p.waitText("still here"); strings.Contains(before, "ZeroDivisionError") {
-			t.Errorf("what was dropped has run: %q", before)
+			t.Errorf("the dropped input has run: %q", before)
 		}
 	})
 
@@ -616,7 +616,7 @@ func TestTerminalInterrupt(t *testing.T) {
 		}
 		h.writeFile(t, "over", "")
 		if seen := p.waitText("end of it"); strings.Contains(seen, "KeyboardInterrupt") || strings.Contains(seen, ">>>") {
-			t.Errorf("got %q, want nothing of the interrupt: it was the command's", seen)
+			t.Errorf("got %q, want no effect of the interrupt, which was for the command", seen)
 		}
 		p.waitText(">>> ")
 		p.typeKeys(ctrlD)

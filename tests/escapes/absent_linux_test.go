@@ -11,7 +11,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// nameAttacks are ways to make a name. The code of each uses p, the path.
+// nameAttacks are ways to create a name. The code of each uses p, the path.
 var nameAttacks = map[string]string{
 	"open":                             `os.open(p, os.O_CREAT | os.O_WRONLY)`,
 	"open to read":                     `os.open(p, os.O_CREAT | os.O_RDONLY)`,
@@ -129,7 +129,8 @@ stop = True; t.join()
 		}
 	})
 
-	// A directory above a protected name may be made, but not moved there with that name in it.
+	// A directory above a protected name may be created. A directory that contains the name must
+	// not be moved there.
 	t.Run("cannot be made by moving a directory above them", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)

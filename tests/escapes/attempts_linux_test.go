@@ -34,8 +34,8 @@ func wantDenied(t *testing.T, m *machine, r *sessionkit.TestSession, changes []c
 func TestGuardBypass(t *testing.T) {
 	t.Parallel()
 
-	// The names that a session may make or remove must not give it access to names that it must not
-	// write.
+	// The names that a session may create or remove must not give it access to names that it must
+	// not write.
 	t.Run("fails for every name that can be made or removed", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)

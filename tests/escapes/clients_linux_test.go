@@ -115,7 +115,7 @@ print(seen)
 		}
 	})
 
-	// Tools can make their directories in a home directory that lacks them.
+	// Tools can create their directories in a home directory that lacks them.
 	t.Run("lets tools make their directories", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)

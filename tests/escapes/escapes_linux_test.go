@@ -116,7 +116,7 @@ func TestSandbox(t *testing.T) {
 			})
 		}
 		if text := readText(filepath.Join(m.named, "made-inside")); text != "x" {
-			t.Errorf("got %q in a writable directory, want what the session wrote", text)
+			t.Errorf("got %q in a writable directory, want the text that the session wrote", text)
 		}
 	})
 

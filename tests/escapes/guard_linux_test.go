@@ -181,7 +181,7 @@ for t in threads: t.join()
 print('wrote' if wrote else 'never wrote')
 `).OutputText(timeline.Stdout)
 		if output != "wrote\n" {
-			t.Errorf("got %q, want it to write what it is allowed to", output)
+			t.Errorf("got %q, want the allowed write to succeed", output)
 		}
 		if after := readText(config); after != before {
 			t.Errorf("the settings are %q, want %q", after, before)
@@ -415,8 +415,8 @@ for name in '.git/config.checked-by-turnstone', 'HEAD':
 		}
 	})
 
-	// Settings of one work tree add to those of its repository, even if the session added the work
-	// tree.
+	// Settings of a work tree are added to the settings of its repository, even if the session
+	// added the work tree.
 	t.Run("lets those of a work tree add no servers", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)

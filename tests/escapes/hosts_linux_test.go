@@ -114,7 +114,7 @@ func TestNetwork_ListedHost(t *testing.T) {
 	}
 }
 
-// An allowed name may lead anywhere, and elsewhere a moment later.
+// An allowed name may resolve to any address, and to another one a moment later.
 func TestNetwork_InternalAddress(t *testing.T) {
 	n := newInternet(t)
 	if n == nil {

@@ -26,7 +26,7 @@ import (
 // internetEnv tells a test process that it has its own network namespace.
 const internetEnv = "ESCAPES_INTERNET"
 
-// A testInternet consists of two networks that cannot leave this machine: that of this process,
+// A testInternet consists of two networks that are isolated from real ones: that of this process,
 // which stands for the user's, and another one behind a veth pair, which contains all servers.
 type testInternet struct {
 	*machine
@@ -216,7 +216,7 @@ func (i *testInternet) openAskingSession(t *testing.T) *sessionkit.TestSession {
 	return i.openWith(t, true, nil)
 }
 
-// List and Keep make n the store of saved grants.
+// List and Keep implement the store of saved grants.
 func (i *testInternet) List(string) ([]session.Grant, error) { return i.savedGrants, nil }
 
 func (i *testInternet) Add(_ string, g session.Grant) error {

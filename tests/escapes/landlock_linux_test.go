@@ -19,7 +19,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// noNamespacesEnv is set in a process that cannot make user namespaces.
+// noNamespacesEnv is set in a process that cannot create user namespaces.
 const noNamespacesEnv = "ESCAPES_WITHOUT_NAMESPACES"
 
 // forbidNamespaces forbids user namespaces below this one, gives up the right to allow them again,
@@ -44,7 +44,7 @@ func forbidNamespaces() error {
 	return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
 }
 
-// runWithoutNamespaces runs the calling test again in a process that cannot make user namespaces.
+// runWithoutNamespaces runs the calling test again in a process that cannot create user namespaces.
 // It reports whether this is that process.
 func runWithoutNamespaces(t *testing.T) bool {
 	t.Helper()
@@ -69,7 +69,7 @@ var landlockEscapes = []string{
 	"repository_above_a_nested_one", "make_settings_of_mercurial",
 	"whiteout_in_place_of_a_hook", "exchange_hooks", "nameless_file_by_its_descriptor", "hook_by_a_directory_of_another_process",
 	"exchange_of_a_path_in_shared_memory", "exchange_of_a_path_by_another_process",
-	// A share of what the kernel counts for the user.
+	// A share of the resources that the kernel counts for the user.
 	"watchers_of_the_user",
 	// Facts about files, including hidden ones, names of keys, and process IDs.
 	"size_of_a_key", "size_of_a_login", "watch_keys",
@@ -188,7 +188,7 @@ func TestLandlock_OnlyIfAccepted(t *testing.T) {
 	}
 	notices, err := sup.TrySandbox(t.Context(), newLandlockSandbox(m), m.work)
 	if err != nil || len(notices) < 2 || !strings.HasPrefix(notices[1], "confined by Landlock, which is weaker") {
-		t.Errorf("accepted: got %q, %v, want what it does not enforce", notices, err)
+		t.Errorf("accepted: got %q, %v, want a notice about missing enforcement", notices, err)
 	}
 	listed := newLandlockSandbox(m)
 	listed.Network, listed.Hosts = sandbox.NetworkList, []string{"example.org"}
@@ -205,7 +205,7 @@ func TestLandlock_OnlyIfAccepted(t *testing.T) {
 		t.Errorf("got %q, %q", got.AcceptedMechanism, got.Confinement())
 	}
 	if err := r.Session.Allow(t.Context(), session.Grant{Write: m.outside}); session.KindOf(err) != session.KindUnsupported {
-		t.Errorf("a grant: got %v, want that a running session cannot be changed", err)
+		t.Errorf("a grant: got %v, want an error about a running session", err)
 	}
 }
 

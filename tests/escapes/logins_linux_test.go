@@ -13,8 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/python"
 )
 
-// logins are files below a home directory in which programs store logins, or what the user told
-// them, according to their documentation. None is on a list of the sandbox.
+// logins are files below a home directory in which programs store logins or secret input of the
+// user, according to their documentation. None is on a list of the sandbox.
 var logins = []string{
 	".qwen/oauth_creds.json", ".local/share/opencode/auth.json", ".copilot/config.json", ".continue/config.yaml", ".config/Claude/claude_desktop_config.json",
 	".codeium/config.json", ".config/goose/secrets.yaml", ".config/zed/settings.json", ".config/Code/User/globalStorage/state.vscdb", ".vscode-server/data/User/globalStorage/state.vscdb",
@@ -150,7 +150,7 @@ func TestHome(t *testing.T) {
 		m := newMachine(t)
 		r := openSession(t, m, newSandbox(m))
 		writeFile(t, filepath.Join(m.home, "later.csv"), "1,2")
-		explained := `[notice "the sandbox does not show ` + m.home + `/later.csv, if it is there; the user can allow it with: repl grant ` + r.Name() + ` --read ` + m.home + `/later.csv"]`
+		explained := `[notice "the sandbox does not show ` + m.home + `/later.csv, if it exists; the user can allow it with: repl grant ` + r.Name() + ` --read ` + m.home + `/later.csv"]`
 		for _, c := range []struct {
 			code string
 			want int
@@ -184,8 +184,8 @@ func TestHome(t *testing.T) {
 	})
 }
 
-// fileReplacements are changes that programs outside make to files while a session runs, with the
-// path of the file.
+// fileReplacements are changes to files by programs outside while a session runs, with the path of
+// the file.
 var fileReplacements = []struct{ what, outside, path string }{
 	{"a rename over a file that is hidden", `printf '%s' "$SECRET" > .netrc.tmp && mv .netrc.tmp .netrc`, ".netrc"},
 	{"a removal and a new file", `rm .netrc && printf '%s' "$SECRET" > .netrc`, ".netrc"},

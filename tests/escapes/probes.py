@@ -224,7 +224,7 @@ def read_by_openat2():
 
 @escape
 def read_by_a_setuid_reader():
-    """By programs that run with other rights, were they to get them."""
+    """Reads through setuid programs, if they get their rights."""
     for program in "/usr/bin/su", "/usr/bin/newgrp", "/usr/bin/pkexec", "/usr/bin/at", "/usr/bin/crontab", "/usr/bin/ssh-agent":
         if not os.path.exists(program): continue
         p = subprocess.Popen([program, "--help"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -259,7 +259,7 @@ def port_memory(): return read("/dev/port")
 
 
 def copied(path, mode="a"):
-    """Writes where a session has a copy. The test looks at what is outside."""
+    """Writes to a directory of which a session has a copy. The test checks the original."""
     try: os.makedirs(os.path.dirname(path), exist_ok=True)
     except OSError: pass
     write(path, mode)
@@ -400,8 +400,8 @@ def make_settings_of_other_agents():
     raise OSError("none can be made")
 
 
-# git takes a directory with HEAD, objects and refs for a repository, with its own settings, once the
-# repository that was there has no HEAD that it can read.
+# Git uses a directory with HEAD, objects and refs as a repository with its own settings, if the original
+# repository has no readable HEAD.
 @escape
 def bare_repository_in_place_of_a_repository():
     write(ws("HEAD"), "x")
@@ -441,7 +441,7 @@ def chattr():
     fd = os.open(home("note.txt"), os.O_RDONLY)
     flags = array.array("l", [0])
     fcntl.ioctl(fd, 0x80086601, flags)
-    flags[0] ^= 0x40  # no dump; without the others, ext4 must store the file again, and cannot always
+    flags[0] ^= 0x40  # only "no dump": for other flags ext4 would have to rewrite the file, which may fail
     fcntl.ioctl(fd, 0x40086602, flags)
     return "changed"
 
@@ -456,7 +456,7 @@ def write_by_mmap():
 
 @escape
 def write_by_own_memory():
-    """Through /proc/self/mem to pages of a file that are mapped to be read."""
+    """Writes through /proc/self/mem to pages of a file that are mapped read-only."""
     fd = os.open(home("note.txt"), os.O_RDONLY)
     libc.mmap.restype = ctypes.c_void_p
     at = libc.mmap(None, ctypes.c_size_t(4096), 1, 1, fd, ctypes.c_long(0))
@@ -505,7 +505,7 @@ def program_with_the_rights_of_its_owner_without_a_name():
 
 @escape
 def lease_on_a_file_of_others():
-    """Programs outside wait for its holder."""
+    """A lease would make programs outside wait for its holder."""
     fd = os.open(home("note.txt"), os.O_RDONLY)
     for kind in fcntl.F_WRLCK, fcntl.F_RDLCK:
         try: fcntl.fcntl(fd, fcntl.F_SETLEASE, kind)
@@ -523,7 +523,7 @@ def asynchronous_requests_of_the_machine():
 
 
 def take(what, most):
-    """Takes many of something, and gives all back."""
+    """Allocates up to most objects, and frees them all."""
     taken = []
     try:
         for _ in range(most): taken.append(what())
@@ -595,7 +595,7 @@ def hook_by_a_directory_of_another_process():
 
 
 def by_an_exchange_of_the_text(exchange):
-    """Another process changes the path while the call is on its way."""
+    """Another process changes the path during the call."""
     try:
         os.close(os.open(ws(".helix"), os.O_WRONLY | os.O_CREAT, 0o644))
         os.unlink(ws(".helix"))
@@ -1171,7 +1171,7 @@ def to(address, family=socket.AF_UNIX, kind=socket.SOCK_STREAM):
         return "sent to %r" % (address,)
     s.connect(address)
     try: s.sendall(b"escaped")
-    except BrokenPipeError: pass  # it has closed already
+    except BrokenPipeError: pass  # the other end has already closed
     return "connected to %r" % (address,)
 
 
@@ -1231,7 +1231,7 @@ def services_of_the_machine():
 
 @escape
 def socket_by_a_bind_elsewhere():
-    """A socket file of the machine under another name in the workspace."""
+    """Uses another name in the workspace for a socket file of the machine."""
     os.link(ws("host.sock"), ws("linked.sock"))
     try: return to(ws("linked.sock"))
     finally: os.unlink(ws("linked.sock"))
@@ -1246,7 +1246,7 @@ def socket_after_a_rename():
 
 @escape
 def socket_from_another_thread_and_root():
-    """Connects while its directory is swapped for one of the machine."""
+    """Connects while the directory is exchanged for one of the machine."""
     os.makedirs(ws("swap-a"), exist_ok=True)
     s = socket.socket(socket.AF_UNIX); s.bind(ws("swap-a/host.sock")); s.listen(1000)  # no program accepts, and each takes 10 ms of 2 s
     os.symlink(W["home"], ws("swap-b"))
@@ -1333,7 +1333,7 @@ def sendmsg_with_a_name():
 def socket_race():
     """A second thread changes the address while the first connects."""
     import threading
-    inside = "\0race-" + os.urandom(8).hex()  # names of this kind are the machine's where no sandbox is
+    inside = "\0race-" + os.urandom(8).hex()  # without a sandbox the whole machine shares these names
     server = socket.socket(socket.AF_UNIX); server.bind(inside); server.listen(500)
     good = struct.pack("H", 1) + inside.encode()
     bad = struct.pack("H", 1) + ws("host.sock").encode() + b"\0"
@@ -1378,7 +1378,7 @@ def to_udp(host, port, family=socket.AF_INET):
     return s.recv(10).decode()
 
 
-# These lead off the machine: they run only where nothing does.
+# These probes connect to other machines. They run only where no network is available.
 def away(f):
     def run():
         links = [l.split(":")[0].strip() for l in open("/proc/net/dev") if ":" in l]
@@ -1547,7 +1547,7 @@ def filesystem_by_its_picker(): return str(call("fspick", -100, b"/", 0))
 def tree_with_attributes(): return str(call("open_tree_attr", -100, b"/", 1, struct.pack("QQQQ", 0, 1, 0, 0), 32))
 @escape
 def filter_that_answers_calls():
-    """A second listener could answer instead of the first."""
+    """A second listener could answer calls instead of the first."""
     if libc.prctl(38, 1, 0, 0, 0): raise OSError("no")
     allow = struct.pack("HBBI", 6, 0, 0, 0x7fff0000)
     prog = ctypes.create_string_buffer(allow)
@@ -1566,7 +1566,7 @@ def program_in_memory_has_no_more_rights():
     return r.stdout
 @escape
 def traced_child_is_confined():
-    """A tracer that changes its child's call, after the filter has looked."""
+    """A tracer changes the call of its child after the filter has checked it."""
     script = """
 import os, sys
 os.kill(os.getpid(), 19)
@@ -1934,7 +1934,7 @@ def compiler():
     with open("/tmp/x.c", "w") as f: f.write("int main(){return 0;}")
     sh("gcc", "-o", "/tmp/x", "/tmp/x.c"); sh("/tmp/x")
 @ordinary
-def go_build(): # of a package: a program would have Go's runtime compiled first, for 20 s
+def go_build(): # builds a package, because a program would first compile the Go runtime for 20 s
     d = tempfile.mkdtemp()
     with open(d + "/x.go", "w") as f: f.write("package x\nfunc F() int { return 1 }\n")
     with open(d + "/go.mod", "w") as f: f.write("module x\n")
@@ -1979,7 +1979,7 @@ NEEDS = {
 }
 
 def serve_names():
-    """Runs the probes that are named on standard input, each in a child."""
+    """Runs the probes named on standard input, each in a child process."""
     for name in map(str.strip, sys.stdin):
         out = tempfile.TemporaryFile()
         pid = os.fork()

@@ -31,7 +31,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/r"
 )
 
-// newInternetWithoutNamespaces is newInternet in a process that cannot make user namespaces, so
+// newInternetWithoutNamespaces is newInternet in a process that cannot create user namespaces, so
 // that Landlock is used.
 func newInternetWithoutNamespaces(t *testing.T) *testInternet {
 	t.Helper()
@@ -96,7 +96,7 @@ def tunnel(place): # what a server says that is reached by CONNECT
     with socket.create_connection(("198.18.0.1", 1080)) as s:
         s.sendall(b"CONNECT " + place.encode() + b" HTTP/1.1\r\n\r\n")
         return s.makefile("rb").read().decode().partition("\r\n\r\n")[2]
-def socks(url): # a page that is reached by SOCKS5, whose proxy is told the name
+def socks(url): # fetches a page by SOCKS5; the proxy gets the host name
     host = url.split("/")[2].partition(":")
     with socket.create_connection(("198.18.0.1", 1080)) as s:
         f = s.makefile("rb")
@@ -303,7 +303,7 @@ func TestProxy_AllowHost(t *testing.T) {
 	}
 	n.wantOutput(t, r, [2]string{"fetch('http://example.org/')", "hello"})
 	if err := r.Allow(t.Context(), session.Grant{Write: n.outside}); session.KindOf(err) != session.KindUnsupported {
-		t.Errorf("a directory: got %v, want that a running session cannot be granted directories", err)
+		t.Errorf("a directory: got %v, want an error about a running session", err)
 	}
 	asking := n.openAskingSession(t)
 	asking.RunCode(t, proxyCode)

@@ -275,7 +275,7 @@ open('other', 'w').close()
 			{"open('" + in(".data/table") + "')", ""},
 			{"import os; os.system('cat " + in(".local/share/tool/x") + "')", explained(".local/share/tool", "")},
 			{"import os; os.listdir('" + in(".config/known") + "')", explained(".config/known", "")},
-			{"open('" + in("later.csv") + "')", explained("later.csv", ", if it is there")},
+			{"open('" + in("later.csv") + "')", explained("later.csv", ", if it exists")},
 			{"open('" + in("later.csv") + "')", ""},
 			{"import os; os.system('echo x > " + in("made.csv") + "')", ""}, // the refusal says so
 			{"open('" + in(".ssh/id_ed25519") + "')", "the sandbox hides " + in(".ssh") + " from every session, and no user can allow it"},

@@ -193,8 +193,8 @@ func TestTurn(t *testing.T) {
 		m.runSteps(t, r, []turnStep{{"after a reset", "true", none, "False False"}})
 	})
 
-	// Variables and files of their own tell interpreters where packages are. Variables and files of
-	// an environment in the workspace do not count.
+	// Variables and files say where an interpreter finds packages. Those of an environment in the
+	// workspace do not count.
 	t.Run("shows what the interpreter names", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -348,8 +348,8 @@ def sees(*names): return [readable(n)[:15] for n in names]
 func TestTurnCopies(t *testing.T) {
 	t.Parallel()
 
-	// A copy of a cache or library contains the files of the current directory, and the files that
-	// the session has written.
+	// A copy of a cache or library is a copy of the current directory, with the files that the
+	// session has written.
 	t.Run("contain the current directory", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)

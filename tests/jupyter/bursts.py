@@ -1,4 +1,4 @@
-"""Tests of requests that a front end has sent before it could know that one of them failed."""
+"""Tests of requests that a front end sends before it knows that an earlier one has failed."""
 
 import time
 import unittest
@@ -38,7 +38,7 @@ class Bursts(Case):
         """Sends requests some milliseconds apart, as a browser does with Run All."""
         kc = self.k.kc
         for gap in (0, 0.001, 0.003, 0.01, 0.02):
-            for _ in range(20):  # until no pause was too long, as one may be on a busy machine
+            for _ in range(20):  # repeated until no pause was too long: a busy machine may delay one
                 self.k.run("ran = 0")
                 ids, times = [kc.execute("1/0")], [time.monotonic()]
                 for _ in range(8):

@@ -76,7 +76,7 @@ def plain(text):
 
 
 def normal(outputs, language):
-    """Returns what is compared of a cell's outputs. Ignored are how the two streams are split and
+    """Returns the compared part of a cell's outputs. It leaves out how the two streams are split and
     interleaved, which ipykernel does not preserve, and the layout of an error."""
     found, streams = [], {}
     for o in outputs:
@@ -116,7 +116,7 @@ def value_of(o, language):
     if language == "R":  # IRkernel displays values, also as types that R does not produce
         return ["value", "image/png" if "image/png" in data else data.get("text/plain")]
     if data.get("text/plain", "").startswith("<IPython.core.display.") or "text/markdown" in data or len(data) == 1:
-        data.pop("text/plain" if len(data) > 1 else "", None)  # it adds nothing to the other types, and ours has none
+        data.pop("text/plain" if len(data) > 1 else "", None)  # it only repeats the other types, and repl's kernel leaves it out
     data = {m: "picture" if m.startswith("image/") and m != "image/svg+xml" else d for m, d in data.items()}
     return [o.output_type, data]
 
@@ -126,7 +126,7 @@ def compare(corpus, ours, theirs, language):
     with ThreadPoolExecutor() as pool:
         mine, other = pool.map(lambda kernel: run(corpus, kernel, language), (ours, theirs))
     for name in corpus:
-        if name == "children":  # ipykernel shows their output when it reads it: after the value, in the next cell or, on a busy machine, nowhere
+        if name == "children":  # ipykernel shows their output late: after the value, in the next cell or, on a busy machine, never
             got, want = written(mine[name]), "".join(sorted("0child" "after"))
             if got != want:
                 failed += 1
@@ -148,7 +148,7 @@ def written(nb):
 
 
 def papermill(kernel, language):
-    """Parameters go into a notebook, and an error ends it."""
+    """Papermill passes parameters to a notebook, and an error ends it."""
     cell = nbformat.v4.new_code_cell("n <- 1" if language == "R" else "n = 1")
     cell.metadata.tags = ["parameters"]
     nb = notebook(["n * 2"], kernel, language)

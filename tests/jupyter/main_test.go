@@ -28,7 +28,7 @@ const (
 	// markEnv marks every process of one test.
 	markEnv = "JUPYTER_TEST"
 
-	// testTimeout bounds the time of one script, far above what any script needs.
+	// testTimeout bounds the time of one script. All scripts need much less.
 	testTimeout = 5 * time.Minute
 )
 
@@ -141,7 +141,7 @@ func (h jupyterHome) runScript(t testing.TB, name string, args ...string) string
 	return string(out)
 }
 
-// requireR skips a test if IRkernel, with which ours is compared, is not installed.
+// requireR skips a test if IRkernel is not installed, with which the kernel of repl is compared.
 func requireR(t testing.TB) {
 	t.Helper()
 	if _, err := os.Stat("/usr/share/jupyter/kernels/ir"); err != nil {

@@ -1,4 +1,4 @@
-"""Bugs that users of other kernels and clients have reported, each with an input of our own."""
+"""Bugs that users of other kernels and clients have reported, each with our own input."""
 
 import json
 import os
@@ -101,7 +101,7 @@ class Python(Case):
             self.assertEqual(text(out), "mine\n")
 
     def test_an_error_reply_has_its_error_on_iopub(self):
-        """nteract/papermill 337: papermill takes a notebook without an error output for a success."""
+        """nteract/papermill 337: papermill reports success for a notebook without an error output."""
         for code in ("1/0", "x = = 1", "import sys; sys.exit(3)", "import os; os._exit(0)", "raise BaseException('b')", "raise GeneratorExit"):
             reply, out = self.k.run(code)
             self.assertEqual(reply["status"], "error", code)
@@ -279,7 +279,7 @@ class R(Case):
         self.assertEqual(text(out), "In addition: Warning message:\nIn f() : w\n")
 
     def test_the_first_question_is_answered(self):
-        """jupyter/jupyter_console 40, spyder-ide/qtconsole 372: code was taken for incomplete while the kernel was starting."""
+        """jupyter/jupyter_console 40, spyder-ide/qtconsole 372: code counted as incomplete while the kernel was starting."""
         k = self.kernel("turnstone-r")
         for code, status in (("1 +", "incomplete"), ("1", "complete"), ("}", "invalid")):
             self.assertEqual(k.ask(k.kc.is_complete(code))["content"]["status"], status)

@@ -277,7 +277,7 @@ func (s kernelSession) answerRequest(reply session.Reply, line string) string {
 func TestIPykernelInterrupt(t *testing.T) {
 	t.Parallel()
 
-	// An ipykernel that is interrupted between two steps of its own drops the request without a reply, so
+	// An ipykernel that is interrupted between two internal steps drops the request without a reply, so
 	// the turn must end without one. Python itself swallows an interrupt in a finalizer, so another one may
 	// be needed.
 	t.Run("ends the turn at any moment", func(t *testing.T) {

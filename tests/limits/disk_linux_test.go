@@ -86,7 +86,7 @@ func TestDiskLimit(t *testing.T) {
 		spec := python.Spec(python.Options{Path: "/usr/bin/python3"})
 		spec.Limits = workers.Limits{Disk: diskLimit}
 		if _, err = sup.Open(t.Context(), "main", spec); err == nil || !strings.Contains(err.Error(), "leave the limit out") {
-			t.Errorf("got %v, want a refusal that says what to do", err)
+			t.Errorf("got %v, want an error with advice", err)
 		}
 	})
 }

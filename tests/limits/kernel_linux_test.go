@@ -57,7 +57,7 @@ func TestProcessLimit(t *testing.T) {
 				if r := s.RunCode(t, "while True: fork()"); r.Failure != "BlockingIOError" {
 					t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Transcript())
 				}
-				if box != nil { // in a sandbox the kernel counts; our own count may be late
+				if box != nil { // in a sandbox the kernel counts; the count of the supervisor may be late
 					s.WantOutput(t, "20 < len(children) <= 30 or len(children)", "True\n")
 				}
 				s.WantOutput(t, "end()", "")

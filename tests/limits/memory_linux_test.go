@@ -61,7 +61,7 @@ var rHogs = []memoryHog{
 	{"a child", "r <- parallel::mclapply(1:2, function(i) { l <- list(); repeat l[[length(l) + 1]] <- numeric(1e6) })", "ok"},
 }
 
-// runHog runs a hog, and checks that the reply and the session behave well afterwards.
+// runHog runs a hog, and then checks the reply and the session.
 func runHog(t *testing.T, s *sessionkit.TestSession, h memoryHog, lives, frees string) {
 	t.Helper()
 	s.RunCode(t, "x = 41").WantTranscript(t, "")

@@ -59,8 +59,7 @@ func TestMemoryAccounting(t *testing.T) {
 		s.RunCode(t, sysVCode+"fill(10, 'shmget', PRIVATE, 8 << 20, 0o600)[0]").WantTranscript(t, "10\n")
 	})
 
-	// The limit on open files bounds the uncounted memory, and the first reply reports what is not
-	// counted.
+	// The limit on open files bounds memory that cannot be counted, and the first reply reports that.
 	t.Run("reports in the first reply what is not counted", func(t *testing.T) {
 		withAndWithoutSandbox(t, func(t *testing.T, box *sandbox.Policy) {
 			firstReply := func(l workers.Limits) (*sessionkit.TestSession, string) {
@@ -106,7 +105,7 @@ for _ in range(4000):
 		})
 	})
 
-	// A program that raises no error of its own is killed, and the reply says so.
+	// A program that does not raise an error itself is killed, and the reply reports it.
 	t.Run("kills a child beyond the limit and reports it", func(t *testing.T) {
 		s := openPython(t, nil, workers.Limits{Memory: memoryLimit})
 		child := "import mmap\nm = mmap.mmap(-1, 900 << 20)\nfor i in range(0, len(m), 4096): m[i] = 1"

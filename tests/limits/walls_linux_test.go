@@ -56,8 +56,8 @@ def fill():
 `
 
 func TestProcessBounds(t *testing.T) {
-	// Between turns the supervisor does not check, so only the kernel stops new processes. Its own
-	// hard limit is for the case that ours fails.
+	// Between turns the supervisor does not check, so only the kernel stops new processes. The hard
+	// limit of the test applies only if the limit of the session fails.
 	t.Run("are enforced by the kernel between turns", func(t *testing.T) {
 		requireForkLimit(t, nil)
 		before := countUserTasks(t)

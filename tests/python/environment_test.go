@@ -27,7 +27,7 @@ func TestEnvironment(t *testing.T) {
 		r := openSession(t, python.Options{Env: []string{"VIRTUAL_ENV=" + dir}})
 		r.RunCode(t, "import sys; print(sys.prefix, sys.prefix != sys.base_prefix)").WantTranscript(t, dir+" True\n")
 		if why := sessionkit.SessionInfo(r).ExecutableSource; !strings.Contains(why, "VIRTUAL_ENV") {
-			t.Errorf("it was chosen because of %q", why)
+			t.Errorf("the reason for its choice is %q", why)
 		}
 	})
 

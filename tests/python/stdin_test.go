@@ -248,8 +248,8 @@ func TestStdin(t *testing.T) {
 		})
 	})
 
-	// Code that prompts and then reads is noticed when it reads. The prompt comes first, and the reader
-	// is not noticed again while it takes the answer.
+	// Code that prompts and then reads causes a request when it reads. The prompt comes first, and the
+	// reader causes no second request while it takes the answer.
 	t.Run("the prompt of a child comes before its input request", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {

@@ -137,7 +137,7 @@ _ = os.write(1, b"fourth\r\n")`)
 		res := r.RunCode(t, "import os, sys\nsaved = os.dup(1)\nfd = os.open(r'"+file+
 			"', os.O_CREAT | os.O_WRONLY)\n_ = os.dup2(fd, 1); print('to the file', flush=True); _ = os.dup2(saved, 1); os.close(fd); print('shown')")
 		if res.OutputText() != "shown\n" {
-			t.Errorf("got %q, want what was not redirected, as a frame", res.OutputText())
+			t.Errorf("got %q, want the output that was not redirected, as a frame", res.OutputText())
 		}
 		if got, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(got)) != "to the file" {
 			t.Errorf("got %q, %v in the file", got, err)

@@ -20,7 +20,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// cutCountEnv sets the total number of cuts for each engine; four tests share them.
+// cutCountEnv sets the total number of cuts for each engine, which four tests divide.
 const cutCountEnv = "TURNSTONE_TEST_CUTS"
 
 // cutCount is the number of cuts of one engine in one test.

@@ -28,7 +28,7 @@ var testAccounts = []testAccount{
 	{"broken", `echo 'the disk of this account is gone'; exit 7`},
 }
 
-// noisyProfile is a startup file that prints before us, without a newline, and after us.
+// noisyProfile is a startup file that prints before the command, without a newline, and after it.
 const noisyProfile = `echo 'Welcome to far. Have a lot of fun.'
 stty erase x
 (sleep 0.5; echo 'a job in the background says hello') &
@@ -39,8 +39,8 @@ printf 'no newline at the end'
 const greedyProfile = `read -r -t 0.3 answer && echo "answered: $answer"
 `
 
-// beginSSH starts a real sshd for each connection, as inetd does: the listener is ours, so no port
-// is taken twice.
+// beginSSH starts a real sshd for each connection, as inetd does: the test has the listener, so no
+// port is used twice.
 func beginSSH(e *testEngine) error {
 	if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd needs it for privilege separation
 		return err

@@ -9,9 +9,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// bombScript requests more than a browser has. Its drawing has 10^10 uses of a shape, nested
-// markers and a filter. Its images have more pixels than memory, one small enough to come with its
-// event and one not.
+// bombScript requests more resources than a browser has. Its drawing has 10^10 uses of a shape,
+// nested markers and a filter. Its images have more pixels than memory, one small enough to come
+// with its event and one not.
 const bombScript = `import zlib, struct
 head = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="400" height="200">'
 def nested(element, use):

@@ -21,7 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A jupyterLab is JupyterLab with our kernels, connected to the sessions of a testDaemon.
+// A jupyterLab is JupyterLab with the kernels of repl, connected to the sessions of a testDaemon.
 type jupyterLab struct {
 	*testDaemon
 	address string // with its port

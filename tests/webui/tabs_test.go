@@ -22,7 +22,7 @@ func (b *browserTab) setFrozen(frozen bool) {
 }
 
 // A browser has six connections for all tabs of a host. The first tab holds the stream of changes
-// for all, and is frozen here.
+// for all tabs. It is frozen here.
 func TestPage_FrozenTab(t *testing.T) {
 	t.Parallel()
 	s := newTestDaemon(t)

@@ -57,7 +57,7 @@ func (r Rendering) Text() string {
 	return b.String()
 }
 
-// Events makes events readable for a model. nil means all defaults.
+// Events renders events for a model. nil means all defaults.
 //
 // Text is shown as a terminal would finally show it: \r and \b are applied, colours and other
 // escape sequences are dropped, and bytes that are not text are shown as \xNN. Ten or more
@@ -374,9 +374,9 @@ func (r *renderer) finishRows() {
 	r.closeTurn()
 }
 
-// closeTurn marks standard error in the rows of the turn if the streams alternate, except in
-// the last run, which may be a traceback. An unfinished line, such as a running progress bar,
-// does not count as a run. Then it folds repeated lines and library frames.
+// closeTurn marks standard error in the rows of the turn if the streams alternate, except in the
+// last run, which may be a traceback. An unfinished line, such as a running progress bar, does not
+// count as a run. After that it folds repeated lines and library frames.
 func (r *renderer) closeTurn() {
 	rows := r.rows[r.turnRows:]
 	runs, last := 0, 0 // number of runs of one stream, and start of the last run

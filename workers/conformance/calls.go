@@ -11,7 +11,7 @@ import (
 // does not exist until code looks for it; groupFunction is one of its functions.
 const hostFunction, hostFunctionGroup, groupFunction = "conform", "birds", "con-form"
 
-// offerFunction tells the idle worker about the function.
+// offerFunction announces the host function to the idle worker.
 func (s *workerSession) offerFunction() error {
 	if s.Call == nil || s.Print == nil {
 		return skipError("the dialect has no call of a host function")
@@ -198,7 +198,7 @@ func interruptEndsCall(s *workerSession) error {
 	return nil
 }
 
-// offerGroup tells the idle worker about a group that it can open.
+// offerGroup announces a group that can be opened to the idle worker.
 func (s *workerSession) offerGroup() (opens ipc.Object, err error) {
 	if s.Group == nil {
 		return nil, skipError("the dialect has no call of a function of a group")

@@ -34,7 +34,7 @@ func (c check) runOn(s *workerSession) Result {
 
 // A Result is the outcome of one check.
 type Result struct {
-	Name     string // the checked promise, in words
+	Name     string // the checked promise
 	Skipped  string // why the check does not apply; "" if it was run
 	Err      error  // how the promise is broken; nil if the check passed or was skipped
 	Duration time.Duration

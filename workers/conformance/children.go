@@ -32,7 +32,7 @@ func childrenDoNotInheritTheChannel(s *workerSession) error {
 	return nil
 }
 
-// runShell runs a shell command by means of the language, and returns its output.
+// runShell runs a shell command from code in the worker's language, and returns its output.
 func (s *workerSession) runShell(command string) (string, error) {
 	if s.Shell == nil {
 		return "", skipError("the dialect has no code that runs a shell")

@@ -1,4 +1,4 @@
-// Package conformance checks that a program is a worker, using only the worker protocol: it
+// Package conformance checks whether a program is a worker, using only the worker protocol. It
 // starts the program on a terminal, exchanges raw frames with it, and examines the answers. It
 // checks order, interrupts and exits, not the language itself.
 //
@@ -8,12 +8,15 @@
 //
 // # One worker for many checks
 //
-// A check that passes leaves its worker for the next one. A new worker for each of 33 checks made a
-// language with a slow start take minutes: ipykernel takes 4.5 s instead of 10 s. It also missed
-// faults that an earlier turn leaves behind, although the promises hold for a worker of any age.
-// Concurrent checks were rejected, because they would disturb the waits of each other. Sharing
-// without a repetition was rejected: a fault left by an earlier check would be blamed on a later
-// promise.
+// A check that passes leaves its worker for the next one, unless the check ends the worker. With
+// one worker for many checks, ipykernel takes 4.5 s instead of 10 s. The checks also find faults
+// that an earlier turn leaves behind. A check that fails in a used worker is repeated in a new one.
+// It fails in any case, and its error says whether a new worker passes.
+//
+// A new worker for each check was rejected: with a language that starts slowly, the checks took
+// minutes. Concurrent checks were rejected, because they would disturb the waits of each other.
+// Sharing without a repetition was rejected: a fault of an earlier check would count against a
+// later promise.
 //
 // # Goroutines
 //
@@ -22,8 +25,7 @@
 //	terminal  start        the terminal has no writers     reading the terminal
 //	reaper    start        the worker is reaped            the call to Wait
 //
-// A check that passes leaves its worker for the next one, unless it ends it. Run kills every
-// worker and waits for its end.
+// Run kills every worker and waits for its end.
 package conformance
 
 import (

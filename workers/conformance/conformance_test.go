@@ -83,7 +83,7 @@ func TestRun(t *testing.T) {
 		}
 	})
 
-	// A start may take long, and most checks need none of their own.
+	// A start may take long, and most checks can reuse a running worker.
 	t.Run("reuses an idle worker for the next check", func(t *testing.T) {
 		t.Parallel()
 		spec := fakeworker.NewSpec(testexec.OwnPath(), nil)
@@ -184,7 +184,7 @@ func TestRun(t *testing.T) {
 			},
 			"an interrupt that is only pending": {
 				change: func(d *conformance.Dialect) {
-					d.Print = func(text string) string { // the loop withstands each interrupt behind that word
+					d.Print = func(text string) string { // the loop ignores every interrupt after that word
 						return "print " + strings.TrimPrefix(text, "started")
 					}
 					d.Sleep, d.Loop = "print started\nsleep", "busy started"
@@ -223,11 +223,11 @@ func TestRun(t *testing.T) {
 				change: func(d *conformance.Dialect) { d.Error = "wrongtype" },
 				want:   "an error of the language ends the turn, not the worker",
 			},
-			"death without a word": {
+			"an end without session_end": {
 				change: func(d *conformance.Dialect) { d.Exit = "die 3" },
 				want:   "an exit of the language ends the session with its status",
 			},
-			"a channel in a child's hands": {
+			"a channel that a child inherits": {
 				options: fakeworker.Options{Start: "leak"},
 				want:    "children do not inherit the channel",
 			},
@@ -254,10 +254,10 @@ func TestRun(t *testing.T) {
 		t.Parallel()
 		results := conformance.Run(t.Context(), workers.Spec{Name: "x", Path: "/nowhere/at/all"}, nil)
 		if len(results) == 0 || results[0].Skipped != "" {
-			t.Fatalf("got %v, want that a first check tried to start it", results)
+			t.Fatalf("got %v, want a first check that tried to start it", results)
 		}
 		for _, r := range results {
-			if r.Skipped != "" { // for the lack of a dialect
+			if r.Skipped != "" { // because there is no dialect
 				continue
 			}
 			if r.Err == nil || !strings.Contains(r.Err.Error(), "/nowhere/at/all") {

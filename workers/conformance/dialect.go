@@ -11,8 +11,8 @@ type Dialect struct {
 
 	Call func(text string) string // calls conform(text), a host function, and prints the text that it returns
 
-	// Group calls con-form(text), a host function in the group birds, like code that has not
-	// used the group before, and prints the text that it returns.
+	// Group calls con-form(text), a host function in the group birds, and prints the text that it
+	// returns. It does so like code that has not used the group before.
 	Group func(text string) string
 
 	Error string // ends the turn with an error of the language

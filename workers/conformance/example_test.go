@@ -8,8 +8,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 )
 
-// A worker of your own is a Spec. The checks name the promises that it breaks. A dialect has
-// the code that they need in its language.
+// Describe your worker with a Spec. The checks name the promises that it breaks. A dialect contains
+// the code that they run, in the worker's language.
 func ExampleRun() {
 	spec := workers.Spec{Name: "mine", Path: "/usr/local/bin/my-worker", Args: []string{"--worker"}}
 	for _, r := range conformance.Run(context.Background(), spec, &conformance.Options{}) {

@@ -477,8 +477,8 @@ const (
 	maxRetryDelay = time.Second
 )
 
-// interruptTurn interrupts a turn as a supervisor does, and returns everything up to its idle.
-// It sends the first frame times times at once.
+// interruptTurn interrupts a turn as a supervisor does, and returns everything up to its idle. It
+// sends the first interrupt several times at once, as times says.
 func (s *workerSession) interruptTurn(turn uint64, times int, seen ...ipc.Message) (turnReport, error) {
 	for range times {
 		if err := s.sendInterrupt(turn, 1, true); err != nil {

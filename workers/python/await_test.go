@@ -86,7 +86,7 @@ func TestAwaitLoop(t *testing.T) {
 				{"async def say(): print('said')\nt = asyncio.create_task(say()); t.done()", "False\nsaid\n"},
 				{"t.done()", "True\n"},
 			},
-			"that a task waits is said once": {
+			"a waiting task is reported once": {
 				{prepared + "\nt = asyncio.create_task(late(7))", "[1 task is not done: it goes on while an input with an await runs, and not between inputs]\n"},
 				{"u = asyncio.create_task(late(8))", ""},
 				{"await t, await u", "(7, 8)\n"},
@@ -104,12 +104,12 @@ func TestAwaitLoop(t *testing.T) {
 				{"t = loop.create_task(f(5))", ""},
 				{"await t", "5\n"},
 			},
-			"a loop of the user's own": {
+			"a loop that the user made": {
 				{prepared + "\nmine = asyncio.new_event_loop(); asyncio.set_event_loop(mine); t = mine.create_task(f(6))", ""},
 				{"await t", "6\n"},
 				{"await asyncio.sleep(0); asyncio.get_running_loop() is mine", "True\n"},
 			},
-			"a later loop of the user's own, with a task": {
+			"a later loop that the user made, with a task": {
 				{prepared + "\nawait f(0)", "0\n"},
 				{"mine = asyncio.new_event_loop(); asyncio.set_event_loop(mine); t = mine.create_task(f(6))", ""},
 				{"await t", "6\n"},
@@ -134,13 +134,13 @@ func TestAwaitLoop(t *testing.T) {
 				{"_ = loop.call_soon(print, 'again')", "again\n"},
 				{"await t", "5\n"},
 			},
-			"a StopIteration is itself": {
+			"a StopIteration keeps its type": {
 				{"import asyncio\ntry: await asyncio.sleep(0); next(iter([]))\nexcept StopIteration: print('caught')", "caught\n"},
 			},
 		} {
 			t.Run(name, func(t *testing.T) { t.Parallel(); wantOutputs(t, s, inputs...) })
 		}
-		t.Run("a StopIteration ends an input as itself", func(t *testing.T) {
+		t.Run("a StopIteration ends an input and keeps its type", func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, s)
 			for _, code := range []string{"await asyncio.sleep(0); next(iter([]))", "x = next(iter([]))\nawait asyncio.sleep(0)"} {

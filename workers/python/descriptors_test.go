@@ -12,7 +12,7 @@ func TestDescriptors(t *testing.T) {
 	const one = "[descriptor 1 was closed: it is the terminal again]\n"
 	eachPython(t, func(t *testing.T, s workerSetup) {
 		for name, inputs := range map[string][][2]string{
-			"standard output is there again": {
+			"standard output is restored": {
 				{"with open(1, 'w') as f: _ = f.write('hi\\n')", "hi\n" + one},
 				{"1+1", "2\n"},
 				{"import os; print('printed'); _ = os.system('echo child')", "printed\nchild\n"},
@@ -20,11 +20,11 @@ func TestDescriptors(t *testing.T) {
 				{"os.close(1)", ""}, // the notice was shown before
 				{"print('x' * 5000 == 'y', 2)", "False 2\n"},
 			},
-			"standard error is there again": {
+			"standard error is restored": {
 				{"import os, sys; os.close(2)", "[descriptor 2 was closed: it is the terminal again]\n"},
 				{"print('err', file=sys.stderr); _ = os.system('echo child >&2')", "err\nchild\n"},
 			},
-			"a file that got the number has no output of the session": {
+			"a file that reuses the number gets no output of the session": {
 				{"import os, sys, tempfile; d = tempfile.mkdtemp()\nos.close(1)\ng = open(d + '/g', 'w'); n = g.fileno()", "[descriptor 1 was closed, and belongs to a file of the code now: the session goes on with the terminal]\n"},
 				{"n, 'shown'", "(1, 'shown')\n"},
 				{"print('printed'); print('z' * 6000 == 1)", "printed\nFalse\n"},
@@ -32,7 +32,7 @@ func TestDescriptors(t *testing.T) {
 				{"open(d + '/g').read()", "'its own'\n"},
 				{"_ = os.system('echo child'); print('again')", "child\nagain\n"},
 			},
-			"a terminal that a child has left without waiting waits again": {
+			"a terminal that a child made nonblocking blocks again": {
 				{"import fcntl, os; _ = fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_NONBLOCK)", ""},
 				{"os.get_blocking(0), os.get_blocking(1)", "(True, True)\n"},
 			},
@@ -41,7 +41,7 @@ func TestDescriptors(t *testing.T) {
 				{"print('into the file')", ""},
 				{"_ = os.dup2(saved, 1); f.seek(0); f.read()", "b'into the file\\n'\n"},
 			},
-			"all that are open are closed": {
+			"all open descriptors are closed": {
 				{"import os; os.closerange(0, 1024)", "[descriptor 0 was closed: it is the terminal again]\n[descriptor 1 was closed: it is the terminal again]\n[descriptor 2 was closed: it is the terminal again]\n"},
 				{"print('alive'); _ = os.system('echo child')", "alive\nchild\n"},
 			},
@@ -60,7 +60,7 @@ func TestDescriptors(t *testing.T) {
 				t.Errorf("got %q %+v", r.Transcript(), r.Idle)
 			}
 		})
-		t.Run("without its channel it ends with a reason", func(t *testing.T) {
+		t.Run("a worker without its channel ends with a reason", func(t *testing.T) {
 			t.Parallel()
 			w := startWorker(t, s)
 			r := w.RunCode("import os; os.closerange(3, 4096)")

@@ -173,7 +173,7 @@ class Offers(Silent):
 				t.Errorf("a repr that raises is the turn's error, as everywhere in Python: got %q", r.Transcript())
 			}
 			if r := w.RunCode("class M(type):\n    def __getattr__(kind, name): raise KeyError(name)\nclass A(metaclass=M):\n    def __repr__(self): return 'an A'\nA()"); r.Transcript() != "an A\n" {
-				t.Errorf("a metaclass that fails to look up what it does not have: got %q", r.Transcript())
+				t.Errorf("a metaclass that fails to look up a missing attribute: got %q", r.Transcript())
 			}
 			if r := w.RunCode("print('here'); 1"); r.Transcript() != "here\n1\n" {
 				t.Errorf("after them: got %q", r.Transcript())

@@ -58,7 +58,8 @@ func TestExitHandlers(t *testing.T) {
 		})
 	})
 
-	// Code that runs or clears the exit handlers itself does not end the worker, whose later end is still reported.
+	// Code that runs or clears the exit handlers does not end the worker, and the worker still
+	// reports its later end.
 	t.Run("code may run or clear the exit handlers itself", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
@@ -140,7 +141,7 @@ func TestExit(t *testing.T) {
 func TestExitCleanup(t *testing.T) {
 	t.Parallel()
 
-	// The worker does not keep them alive until the streams are closed or Python ends.
+	// The worker does not keep the variables alive until the streams are closed or Python ends.
 	t.Run("frees the variables of the session", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
@@ -211,7 +212,7 @@ sys.exit(5)`)
 				}
 			}
 		}
-		t.Fatal("the join goes on")
+		t.Fatal("the join continues")
 	})
 
 	t.Run("keeps the exit status of os._exit and of crashes", func(t *testing.T) {
@@ -713,7 +714,7 @@ func TestCache(t *testing.T) {
 		w.RunCode("1").WantOutput(t, "1\n")
 	}
 	if got := entries(); len(got) != 0 {
-		t.Fatalf("written into a directory of everybody's: %v", got)
+		t.Fatalf("written into a directory that everyone can write to: %v", got)
 	}
 }
 

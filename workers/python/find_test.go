@@ -299,7 +299,7 @@ func TestFind_Pin(t *testing.T) {
 			{"exact", "3.12.1", []string{"3.12.1", "3.12.9"}, "3.12.1"},
 			{"prefix takes the newest", "3.12", []string{"3.12.2", "3.12.10", "3.1.2", "3.13.0"}, "3.12.10"},
 			{"comment and blank lines", "# the one we deploy\n\n3.11.7 # LTS\n", []string{"3.11.7", "3.12.1"}, "3.11.7"},
-			{"first of several that is there", "3.14.0\n3.11.7\n", []string{"3.10.1", "3.11.7"}, "3.11.7"},
+			{"first of several that exists", "3.14.0\n3.11.7\n", []string{"3.10.1", "3.11.7"}, "3.11.7"},
 			{"name of a pyenv virtualenv", "app", []string{"3.11.7", "app"}, "app"},
 			{"as uv writes it", "cpython-3.11", []string{"3.11.7", "3.12.1"}, "3.11.7"},
 			{"other notation of uv", "cpython@3.11.7", []string{"3.11.7", "3.12.1"}, "3.11.7"},

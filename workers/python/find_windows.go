@@ -47,7 +47,8 @@ func storeAliasProblem(alias string) string {
 	return reparseProblem(data[:n])
 }
 
-// reparseProblem is storeAliasProblem for the reparse data of an alias.
+// reparseProblem returns the problem that storeAliasProblem reports for an alias with this reparse
+// data.
 func reparseProblem(data []byte) string {
 	const redirector = "AppInstallerPythonRedirector"
 	wide := utf16.Encode([]rune(redirector))

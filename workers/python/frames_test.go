@@ -31,7 +31,7 @@ def caller(*what, **how): print(*what, **how)
 `
 		eachPython(t, func(t *testing.T, s workerSetup) {
 			for name, inputs := range map[string][][2]string{
-				"the write of a stream is called by the code that prints": {
+				"a stream's write seems to be called by the code that prints": {
 					{stream, ""},
 					{"sys.stdout = W(); caller('x'); sys.stdout = sys.__stdout__; W.seen", "[('caller', 'caller', 'caller', 'caller')]\n"},
 					{"del W.seen[:]; caller('x', file=W()); [(a, c, d) for a, b, c, d in W.seen]", "[('caller', 'caller', 'caller')]\n"},
@@ -52,13 +52,13 @@ def caller(*what, **how): print(*what, **how)
 					{"with warnings.catch_warnings(record=True) as w: warnings.warn('deep', stacklevel=2)\nw[0].filename.strip('<>')", "'sys'\n"},
 					{"logging.warning('said', stack_info=True)", "WARNING:root:said\nStack (most recent call last):\n  File \"<cell 6>\", line 1, in <module>\n    logging.warning('said', stack_info=True)\n"},
 				},
-				"so it does with an await": {
+				"the stack begins with an input that awaits": {
 					{"import asyncio, inspect, sys, traceback, warnings", ""},
 					{"await asyncio.sleep(0); traceback.print_stack()", "  File \"<cell 2>\", line 1, in <module>\n    await asyncio.sleep(0); traceback.print_stack()\n"},
 					{"await asyncio.sleep(0); len(inspect.stack())", "1\n"},
 					{"await asyncio.sleep(0); task = asyncio.current_task(); 'worker' in repr(task), 'Loops' in repr(task)", "(False, False)\n"},
 				},
-				"a debugger that replaces settrace is not called, and goes on in the next input": {
+				"a debugger that replaces settrace is not called, and continues in the next input": {
 					{"import sys\nnative, seen = sys.settrace, []\nsys.settrace = lambda f: print('called')\nnative(lambda *a: seen.append(1))", ""},
 					{"def f(): pass\nn = len(seen); f(); len(seen) > n", "True\n"},
 					{"native(None); sys.settrace = native", ""},

@@ -74,7 +74,7 @@ func launchWorker(t testing.TB, spec workers.Spec, s workerSetup) *worker {
 	return &worker{rawworker.StartWorker(t, spec, s.WorkerOptions), t}
 }
 
-// cleanEnv returns this process's environment without what steers Python.
+// cleanEnv returns this process's environment without the variables that affect Python.
 func cleanEnv() []string {
 	var env []string
 	for _, kv := range os.Environ() {
@@ -92,8 +92,8 @@ func (w *worker) sendInterrupt(seq uint64, level uint8) {
 	syscall.Kill(-w.Cmd.Process.Pid, syscall.SIGINT)
 }
 
-// interruptUntil interrupts until done says that an event is the effect, or the turn is over.
-// A retry is for the worker alone, as the supervisor's.
+// interruptUntil interrupts until done recognizes an event as the effect, or the turn is over.
+// Retries go only to the worker, like the supervisor's.
 func (w *worker) interruptUntil(seq uint64, level uint8, done func(any) bool) result {
 	w.t.Helper()
 	return w.InterruptUntilAcked(seq, level, func(retry bool) {

@@ -41,7 +41,7 @@ func TestHostileCode(t *testing.T) {
 		w := startWorker(t, workerSetup{python: "python3"})
 		w.StartTurn("import os, sys\nr, w = os.pipe(); sys.stdout = os.fdopen(w, 'w', buffering=1 << 20)\n_ = sys.stdout.write('x' * 200000); print('up', file=sys.stderr, flush=True)")
 		w.WaitOutput("up")
-		// The first ones may meet the code before the flush, or the showing of their error.
+		// The first interrupts may hit the code before the flush, or while their error is shown.
 		const most = 60
 		for seq := uint64(1); seq <= most; seq++ {
 			w.sendInterrupt(seq, 1)
@@ -61,8 +61,7 @@ func TestHostileCode(t *testing.T) {
 		t.Errorf("%d interrupts do not end it", most)
 	})
 
-	// TestHostileCode: the idle's mark and those of a thread's
-	// output stand in the terminal in their order.
+	// The mark of idle and the marks of a thread's output must appear in the terminal in order.
 	t.Run("the turn ends while a thread prints", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{python: "python3"})

@@ -14,7 +14,7 @@ func TestInputs(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
 			for name, inputs := range map[string][][2]string{
-				"a warning comes again": {
+				"a warning is shown again in a later input": {
 					{"import warnings\ndef f(): warnings.warn('careful')\nwarnings.warn('mine')", "<cell 1>:3: UserWarning: mine\n  warnings.warn('mine')\n"},
 					{"warnings.warn('mine')", "<cell 2>:1: UserWarning: mine\n  warnings.warn('mine')\n"},
 					{"f(); f()", "<cell 1>:2: UserWarning: careful\n  def f(): warnings.warn('careful')\n"},
@@ -23,11 +23,11 @@ func TestInputs(t *testing.T) {
 				"a warning of the compiler shows its line": {
 					{"x = lambda: ()()", "<cell 1>:1: SyntaxWarning: 'tuple' object is not callable; perhaps you missed a comma?\n  x = lambda: ()()\n"},
 				},
-				"a file that goes with the value before is of the line that shows another": {
+				"a file that the next value replaces is reported at its line": {
 					{"import io, os, warnings\nwarnings.simplefilter('always')\nio.FileIO(os.devnull)", "<_io.FileIO name='/dev/null' mode='rb' closefd=True>\n"},
 					{"5", "5\n<cell 2>:1: ResourceWarning: unclosed file <_io.FileIO name='/dev/null' mode='rb' closefd=True>\n  5\nResourceWarning: Enable tracemalloc to get the object allocation traceback\n"},
 				},
-				"what garbage warns of is of no line of the worker": {
+				"a finalizer's warning names no line of the worker": {
 					{"import gc, io, os, warnings\nwarnings.simplefilter('always')\nclass C: pass\ndef left():\n    c = C(); c.c, c.f = c, io.FileIO(os.devnull)", ""},
 					{"def show(m, c, f, line, *_): seen.append(f)\nseen, warnings.showwarning = [], show\ngc.set_threshold(2)", ""},
 					{"left()", ""},
@@ -61,7 +61,7 @@ func TestInputs(t *testing.T) {
 					{"sys.stderr = open(n, 'w'); sys.stderr.close()\ntry: 1/0\nexcept ZeroDivisionError as e: error = e.with_traceback(None)\nraise error", "Traceback (most recent call last):\n  File \"<cell 6>\", line 4, in <module>\n    raise error\nZeroDivisionError: division by zero\n"},
 					{"os.remove(n); sys.stdout = None\ntry: sys.displayhook(2)\nexcept RuntimeError as e: sys.stderr.write('%s\\n' % e)", "lost sys.stdout\n[sys.stdout is None now, so what is printed is not shown: sys.stdout = sys.__stdout__ ends that]\n"},
 				},
-				"a text layer that goes leaves the bytes open": {
+				"a text layer that is freed leaves the bytes open": {
 					{"import io, sys", ""},
 					{"sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')", ""},
 					{"sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8'); print('é')", "é\n"},

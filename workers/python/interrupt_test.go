@@ -409,7 +409,7 @@ while True:
     if not struck: break
 print(at > 50, torn)`)
 				if r.OutputText() != "True []\n" {
-					t.Errorf("got %q, want that nothing is torn", r.Transcript())
+					t.Errorf("got %q, want no torn output", r.Transcript())
 				}
 			})
 		})
@@ -445,11 +445,11 @@ print('bad', bad)`)
 		})
 	})
 
-	// If one were lost, the code would wait for an answer that it was to wait for no longer.
+	// If an exception were lost, the code would still wait for an answer.
 	t.Run("a question ends wherever one is raised", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
-			s.Env = append(s.Env, "TERM=xterm") // of a user, who may be asked for keys
+			s.Env = append(s.Env, "TERM=xterm") // a user's terminal, whose keys may be read
 			w := startWorker(t, s)
 			w.OnInputRequest = func(m ipc.StdinWait) bool {
 				w.AnswerRequest(m, "line")
@@ -488,7 +488,7 @@ while True:
     input() # reads the answer to a question that nobody asks any more
 print(at > 200, lost)`)
 			if r.OutputText() != "True []\n" {
-				t.Errorf("got %q and %q, want that none is lost", r.OutputText(), r.ErrText())
+				t.Errorf("got %q and %q, want no lost exception", r.OutputText(), r.ErrText())
 			}
 		})
 	})

@@ -246,7 +246,7 @@ func TestMatplotlib(t *testing.T) {
 	}
 	two := images("plt.plot([1, 2]); plt.show(); plt.plot([2, 1]); plt.show()")
 	if len(two) != 2 || two[0].ID == two[1].ID || two[0].ID == one[0].ID {
-		t.Fatalf("show: %d images, ids of their own", len(two))
+		t.Fatalf("show: %d images, want two with different IDs", len(two))
 	}
 	if got := images("fig, ax = plt.subplots(); fig.suptitle('all'); ax.plot([1]); fig"); len(got) != 1 || got[0].Title != "all" {
 		t.Fatalf("a figure as last expression: %d images", len(got))

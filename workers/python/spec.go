@@ -25,7 +25,8 @@ var sourceFS embed.FS
 // does not attribute warnings to a file whose name contains "importlib" and "_bootstrap".
 const programFile = "boot.importlib_bootstrap.py"
 
-// Options configure a Python worker: which interpreter to start, and how. The zero value is a good choice.
+// Options configure a Python worker: which interpreter to start, and how. The zero value is ready
+// to use.
 type Options struct {
 	// Path names the interpreter as FindOptions.Path does; "" means search.
 	Path string
@@ -116,8 +117,9 @@ func Spec(o Options) workers.Spec {
 	return s
 }
 
-// activationEnv returns the changes to env that the activation script of a virtual environment makes, so
-// that the session starts the environment's programs, such as pip. Other interpreters need none.
+// activationEnv returns the changes to env that the activation script of a virtual environment
+// makes. So the session starts the environment's programs, such as pip. Other interpreters need
+// none.
 func activationEnv(interpreter string, env map[string]string) []string {
 	bin := filepath.Dir(interpreter)
 	root := filepath.Dir(bin)

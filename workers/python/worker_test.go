@@ -114,10 +114,10 @@ func TestTurn(t *testing.T) {
 				t.Errorf("got %+v", r.Idle.Error)
 			}
 			if r := w.RunCode("print('\\0')\n\xff"); r.Idle.Error == nil || r.Idle.Error.Name != "SyntaxError" {
-				t.Errorf("input that is no UTF-8: got %q", r.Transcript())
+				t.Errorf("input that is not UTF-8: got %q", r.Transcript())
 			}
 			if r := w.RunCode("import sys\nsys.excepthook = lambda *a: print('mine', a[0].__name__)\n1/0"); r.OutputText() != "mine ZeroDivisionError\n" {
-				t.Errorf("a hook of the user's: got %q", r.Transcript())
+				t.Errorf("a user's hook: got %q", r.Transcript())
 			}
 			if r := w.RunCode("sys.excepthook = lambda: 1\n1/0"); !strings.Contains(r.ErrText(), "Error in sys.excepthook:") || !strings.Contains(r.ErrText(), "ZeroDivisionError") {
 				t.Errorf("a hook that fails: got %q", r.Transcript())
@@ -146,7 +146,7 @@ func TestTurn(t *testing.T) {
 func TestCell(t *testing.T) {
 	t.Parallel()
 
-	// The bound is on memory, of which a character may take four bytes.
+	// The bound is on memory, and a character may take four bytes.
 	t.Run("limits the memory for sources", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {

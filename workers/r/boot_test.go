@@ -57,7 +57,7 @@ func TestBoot(t *testing.T) {
 		}
 	})
 
-	// Profiles, .First and .RData run as in plain R, without any call of ours around them.
+	// Profiles, .First and .RData run as in plain R, with no call of the worker around them.
 	t.Run("runs profiles at the top level", func(t *testing.T) {
 		t.Parallel()
 		frames := "cat('frame', sys.nframe(), interactive(), '\\n')\n"

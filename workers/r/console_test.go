@@ -278,13 +278,13 @@ quiet <- function(code) { old <- options(show.error.messages = FALSE); on.exit(o
 		for _, c := range []struct{ name, code, want string }{
 			{"that a library prints", "abort('bad : thing\\nand more')", "error: bad : thing\nand more"},
 			{"that a library prints, again", "abort('bad : thing\\nand more')", "error: bad : thing\nand more"},
-			{"behind one that was caught", "try(stop('caught'), silent = TRUE); tryCatch(abort('caught'), error = identity); quiet(stop('own'))", "error: own"},
-			{"behind one that a library printed, where R prints it", "try(abort('first'), silent = TRUE)\nstop('second')", "error: second"},
+			{"after an error that was caught", "try(stop('caught'), silent = TRUE); tryCatch(abort('caught'), error = identity); quiet(stop('own'))", "error: own"},
+			{"after an error that a library printed, where R prints it", "try(abort('first'), silent = TRUE)\nstop('second')", "error: second"},
 			{"without its colours", "abort('\\033[1mbold\\033[22m and \\033[38;5;9mred\\033[39m')", "error: bold and red"},
 			{"that its class makes", "stop(built)", "error: built"},
 			{"that is hidden", "quiet(stop('hidden'))", "error: hidden"},
-			{"of an error within a handler of the user's", "globalCallingHandlers(error = function(e) cat('seen\\n')); abort('mine')", "error: mine"},
-			{"not of an error before", "invokeRestart('abort')", "error: R went back to its top level without a message"},
+			{"of an error with a user's global handler", "globalCallingHandlers(error = function(e) cat('seen\\n')); abort('mine')", "error: mine"},
+			{"not of an earlier error", "invokeRestart('abort')", "error: R went back to its top level without a message"},
 			{"of R, without handlers", "globalCallingHandlers(NULL); stop('plain')", "error: plain"},
 		} {
 			if got := describeOutcome(w.RunCode(c.code)); got != c.want {

@@ -76,7 +76,7 @@ func TestText(t *testing.T) {
 			{"the last value, held", "identical({y}, 5); get('.Last.value')", "result:[1] TRUE\n[1] TRUE\n"},
 			{"the last value of a name", "s; typeof(.Last.value)", "result:a\n[1] \"symbol\"\n"},
 			{"the last value of a call", "cl; typeof(.Last.value)", "result:f(x)\n[1] \"language\"\n"},
-			{"behind an error", "try(stop('e'), silent = TRUE)\ny\ny", "result:[1] 5\n[1] 5\n"},
+			{"after an error", "try(stop('e'), silent = TRUE)\ny\ny", "result:[1] 5\n[1] 5\n"},
 			{"text that is none", "y; cat('5\\n')", "result:[1] 5\n"},
 		} {
 			r := w.RunCode(c.code)
@@ -115,8 +115,8 @@ func TestTables(t *testing.T) {
 			{"with a message after its text", "loud", 1},
 			{"behind text", "{ cat('text\n'); d }", 1},
 			{"not where its class prints nothing", "quiet", 0}, // data.table, after :=
-			{"not where its class prints nothing, behind text", "{ cat('text\n'); quiet }", 0},
-			{"not where its class prints nothing, behind one that was printed", "d; quiet", 1},
+			{"not where its class prints nothing, after text", "{ cat('text\n'); quiet }", 0},
+			{"not where its class prints nothing, after one that was printed", "d; quiet", 1},
 			{"not where its text goes to a file", "sink(file); d; sink()", 0},
 			{"nor where its text goes to a connection", "x <- capture.output(print(d)); invisible(d)", 0},
 		} {
@@ -182,8 +182,8 @@ func TestTables(t *testing.T) {
 			{"without them", "", "150 × 30, the first 20 shown<", 1 + 60 + 1},
 			{"all of it", "repr.matrix.max.rows = 150, repr.matrix.max.cols = 30", "150 × 30<", 1 + 150},
 			{"less", "repr.matrix.max.rows = 10, repr.matrix.max.cols = 4", "150 × 30, the first 4 shown<", 1 + 10 + 1},
-			{"as much as there may be", "repr.matrix.max.rows = Inf, repr.matrix.max.cols = 1e9", "150 × 30<", 1 + 150},
-			{"what is no number", "repr.matrix.max.rows = 'all', repr.matrix.max.cols = NA", "150 × 30, the first 20 shown<", 1 + 60 + 1},
+			{"the maximum", "repr.matrix.max.rows = Inf, repr.matrix.max.cols = 1e9", "150 × 30<", 1 + 150},
+			{"not a number", "repr.matrix.max.rows = 'all', repr.matrix.max.cols = NA", "150 × 30, the first 20 shown<", 1 + 60 + 1},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				d := displayEvents(w.RunCode("options(repr.matrix.max.rows = NULL, repr.matrix.max.cols = NULL)\noptions(" + c.options + "); d"))

@@ -23,17 +23,17 @@ func TestEnd(t *testing.T) {
 			name, code string
 			reason     ipc.EndReason
 			status     int
-			out        string // in what the turn showed
+			out        string // part of the turn's output
 		}{
 			{"q()", "cat('last\\n'); q()\n'not run'", ipc.EndExit, 0, "last\n"},
 			{"quit(status = 3)", "quit(status = 3)", ipc.EndExit, 3, ""},
 			{"quit without saving", "quit('no', 4)", ipc.EndExit, 4, ""},
 			{".Last", ".Last <- function() cat('bye\\n')\nq()", ipc.EndExit, 0, "bye\n"},
-			{".Last that is not wanted", ".Last <- function() cat('bye\\n')\nq(runLast = FALSE)", ipc.EndExit, 0, ""},
+			{".Last that is skipped", ".Last <- function() cat('bye\\n')\nq(runLast = FALSE)", ipc.EndExit, 0, ""},
 			{"a finalizer", "reg.finalizer(globalenv(), function(e) cat('final\\n'), onexit = TRUE)\nq(status = 5)", ipc.EndExit, 5, "final\n"},
 			{"in a function", "f <- function() { on.exit(cat('never\\n')); quit(status = 6) }\nf()", ipc.EndExit, 6, ""},
 			{"in tryCatch", "tryCatch(quit(status = 7), error = identity, finally = cat('never\\n'))", ipc.EndExit, 7, ""},
-			{"behind the browser, which does not let go", "browser()\nquit(status = 8)\nc\nquit(status = 9)", ipc.EndExit, 9, "cannot quit from browser"},
+			{"after the browser, which refuses to quit", "browser()\nquit(status = 8)\nc\nquit(status = 9)", ipc.EndExit, 9, "cannot quit from browser"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()

@@ -80,8 +80,8 @@ func TestInterrupt_ChildHandlesIt(t *testing.T) {
 		return "trap 'n=1; " + how + "' INT; echo up >&2; until [ $n ]; do sleep 0.1; done; "
 	}
 	for _, c := range []struct{ name, script, call, out, outcome string }{
-		{"goes on to its end", handles("echo caught") + "sleep 2; echo end", "system(%q); cat('behind\\n')", "caught\nend\nbehind", "ok"},
-		{"waits for one that does", "sh '" + command + "'", "system(%q); cat('behind\\n')", "caught\nend\nbehind", "ok"},
+		{"continues to its end", handles("echo caught") + "sleep 2; echo end", "system(%q); cat('behind\\n')", "caught\nend\nbehind", "ok"},
+		{"waits for a child that continues", "sh '" + command + "'", "system(%q); cat('behind\\n')", "caught\nend\nbehind", "ok"},
 		{"drops later lines", handles("echo caught") + "exit 3", "{ cat(system(%q), '\\n') }\n'not run'", "caught\n3", "interrupted, 1 unrun"},
 		{"ends as interrupted", handles("exit 130"), "system(%q); cat('behind\\n')", "", "interrupted"},
 		{"is captured", handles("echo caught >&2") + "sleep 2", "x <- system(%q, intern = TRUE); cat('behind\\n')", "caught", "interrupted"},

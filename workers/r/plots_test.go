@@ -405,10 +405,10 @@ func TestPlotDevice(t *testing.T) {
 	t.Run("respects the device that a profile sets", func(t *testing.T) {
 		t.Parallel()
 		for _, c := range []struct{ name, profile, story string }{
-			{"a kind of file stands", `options(device = "pdf")`, "pdf \n"},
+			{"a file device is kept", `options(device = "pdf")`, "pdf \n"},
 			{"a screen is replaced", `options(device = "X11")`, "png \n[plot-1]"},
 			{"a function is replaced", `options(device = function(...) pdf(NULL))`, "png \n[plot-1]"},
-			{"it stands when asked for", `options(device = function(...) pdf(NULL), turnstone.device = FALSE)`, "pdf \n"},
+			{"a function is kept on request", `options(device = function(...) pdf(NULL), turnstone.device = FALSE)`, "pdf \n"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()

@@ -28,7 +28,7 @@ const (
 	minResolution, maxResolution = 20, 1200
 )
 
-// Options configure an R worker: which R to start, and how. The zero value is a good choice.
+// Options configure an R worker: which R to start, and how. The zero value is ready to use.
 type Options struct {
 	// Path names the R as FindOptions.Path does; "" means search.
 	Path string
@@ -51,8 +51,8 @@ type Options struct {
 	// default the rest is not run.
 	KeepGoing bool
 
-	// SingleProgram means that an input is a whole program: readline() and menu() request input instead
-	// of reading a line of it, as stdin() and scan() do.
+	// SingleProgram means that an input is a whole program. Then readline() and menu() request
+	// input instead of reading a line of the program, as stdin() and scan() do.
 	SingleProgram bool
 
 	// CompileShim compiles the shim even if there is a prebuilt one.

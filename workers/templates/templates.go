@@ -1,5 +1,5 @@
-// Package templates contains complete workers in other languages as starting points. Each
-// passes the checks of package conformance, and is a usable REPL.
+// Package templates contains complete workers in other languages as starting points. Each is a
+// usable REPL, and passes the checks of package conformance.
 //
 // It starts no goroutines.
 package templates
@@ -23,7 +23,7 @@ var templateFiles embed.FS
 // conformance.ParseDialect.
 const dialectFile = "dialect.json"
 
-// A template consists of some files and the command that starts its worker.
+// A template consists of files and the command that starts its worker.
 type template struct {
 	name    string
 	command []string // the last word is one of the files, or the program that build creates

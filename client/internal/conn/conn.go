@@ -30,13 +30,12 @@ const (
 	stallTimeout  = 10 * time.Second
 	cancelTimeout = 3 * time.Second
 
-	// probeInterval is how often a silent daemon that owes an answer is asked whether it is
-	// alive. The daemon has as long to answer; then the connection is dropped.
+	// probeInterval is how often a silent daemon that owes an answer is probed. If it does not
+	// answer within the same time, the connection is dropped.
 	probeInterval = 10 * time.Second
 
-	// keepAliveInterval is how long a remote daemon may be silent, while the connection is
-	// needed, before it is asked whether it is alive. After the same time again the connection
-	// is dropped.
+	// keepAliveInterval is how long a remote daemon may be silent, while the connection is needed,
+	// before it is probed. If it stays silent for the same time again, the connection is dropped.
 	keepAliveInterval = 5 * time.Second
 
 	// lateAnswerGrace is how long after the requested wait the answer of a daemon may arrive.
@@ -51,10 +50,11 @@ const (
 	maxEarlySubscriptions = 64
 )
 
-// Methods names what a connection itself calls, and what it hands to subscriptions.
+// Methods names the methods that a connection itself calls, and the notifications that it passes to
+// subscriptions.
 type Methods struct {
-	Info          string   // describes the daemon: asked first without a hello, and of a silent daemon
-	Ping          string   // has no effect: sent so that something is
+	Info          string   // describes the daemon: the first call if there is no hello, and the probe of a silent daemon
+	Ping          string   // has no effect: sent to show that this side is alive
 	Hello         string   // says who calls
 	Notifications []string // have the subscription that they belong to in their params
 }
@@ -62,7 +62,7 @@ type Methods struct {
 // Options configure how a connection probes, identifies and reads the other end. They do not change while it is used.
 type Options struct {
 	Protocol  int             // the version of the protocol that the daemon must speak
-	Methods   Methods         // of that protocol
+	Methods   Methods         // the methods of that protocol
 	Remote    bool            // the connection is probed while it is needed
 	Heartbeat time.Duration   // something is sent this often; 0 means never
 	Greeting  *DaemonGreeting // what the transport has said about the daemon; nil if nothing
@@ -137,7 +137,7 @@ func (c *Conn) Close() error {
 // Done is closed when the connection has ended, whichever side ended it.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Ending is closed when the connection is about to end, before what is left is handled.
+// Ending is closed when the connection is about to end, before the remaining messages are handled.
 func (c *Conn) Ending() <-chan struct{} { return c.rpc.Context().Done() }
 
 // IsOpen reports whether the connection is not known to have ended.
@@ -153,7 +153,7 @@ func (c *Conn) LogTo(l *slog.Logger) {
 // LastActivity returns when something last arrived.
 func (c *Conn) LastActivity() time.Time { return c.rpc.LastActivity() }
 
-// AddKeepAlive makes the connection be probed until release is called, if it is remote.
+// AddKeepAlive makes the connection, if it is remote, probe the daemon until release is called.
 func (c *Conn) AddKeepAlive() (release func()) { return c.rpc.AddKeepAlive() }
 
 // Loss returns why the connection has ended, and when the outage began: if the daemon was silent,
@@ -179,8 +179,8 @@ func (c *Conn) AwaitEnd(ctx context.Context) {
 
 // ---- calls
 
-// Call calls a method. When ctx ends, the daemon cancels the call. A stuck daemon is given up
-// within a time limit.
+// Call calls a method. When ctx ends, the daemon cancels the call. If the daemon is stuck, Call gives
+// up within a time limit.
 func (c *Conn) Call(ctx context.Context, method string, params, result any) error {
 	raw, err := c.rpc.Call(ctx, method, params)
 	if err = callError(err); err != nil || result == nil {
@@ -196,7 +196,7 @@ func callError(err error) error {
 		_ = json.Unmarshal(refused.Data, &e) // on failure the message still says what happened
 		e.Message = refused.Message
 		if e.Kind == session.KindUnknownMethod {
-			e.Message += ": the daemon is older than this program, and goes on until it is ended (repl daemon stop)"
+			e.Message += ": the daemon is older than this program; end it with repl daemon stop"
 		}
 		return &e
 	}

@@ -13,8 +13,8 @@ func (i DaemonInstance) IsSame(o DaemonInstance) bool {
 	return i.PID == o.PID && i.Started.Equal(o.Started)
 }
 
-// A DaemonGreeting identifies a daemon, as it does itself or as the transport does that leads to
-// it.
+// A DaemonGreeting identifies the daemon at the other end. It comes from the daemon itself, or from the transport that
+// leads to it.
 type DaemonGreeting struct {
 	Version  string    `json:"version"`
 	Protocol int       `json:"protocol"`

@@ -1,7 +1,6 @@
-// Package conn is one connection to a daemon: it says hello, makes calls, notices a daemon that
-// is gone or stuck, and hands notifications to the subscriptions that they belong to. It never
-// connects again: package client does that, with another Conn. It does not know what the calls are
-// about.
+// Package conn implements one connection to a daemon. It says hello, makes calls, notices a daemon
+// that is gone or stuck, and passes notifications to their subscriptions. It never reconnects:
+// package client does that, with another Conn. It does not know what the calls are about.
 //
 // # Goroutines
 //

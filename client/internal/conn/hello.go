@@ -35,12 +35,12 @@ func (c *Conn) checkProtocol(g *DaemonGreeting, d fmt.Stringer) error {
 		return nil
 	}
 	return &session.Error{Kind: session.KindProtocol, Message: fmt.Sprintf(
-		"the daemon at %s is version %s and speaks protocol %d; this program speaks %d: end it with repl daemon drain, and start the one that belongs to this program", d, g.Version, g.Protocol, c.options.Protocol)}
+		"the daemon at %s is version %s and speaks protocol %d; this program speaks %d: end it with repl daemon drain, and start the daemon of this program", d, g.Version, g.Protocol, c.options.Protocol)}
 }
 
-// SayHello sends the hello with these params, as the first call. If a greeting has identified
-// the daemon, and first is not set, it does not wait for the answer, because the daemon handles
-// calls in order: onAnswer then gets the error of a hello whose answer came later, or nil.
+// SayHello sends the hello with these params, as the first call. If a greeting has identified the
+// daemon and first is not set, it does not wait for the answer: the daemon handles calls in order.
+// onAnswer then gets the error of the hello, or nil, when the answer comes.
 func (c *Conn) SayHello(ctx context.Context, d fmt.Stringer, params any, first bool, onAnswer func(error)) error {
 	hello, err := c.rpc.StartCall(c.options.Methods.Hello, params)
 	if err != nil {

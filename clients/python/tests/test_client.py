@@ -28,7 +28,7 @@ class Daemon:
 
     def __init__(self, directory):
         self.socket = os.path.join(directory, "daemon.sock")
-        os.environ["XDG_STATE_HOME"] = directory  # the client finds the daemon's key there
+        os.environ["XDG_STATE_HOME"] = directory  # the client looks for the daemon's key there
         self.start()
 
     def start(self):
@@ -111,7 +111,7 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(asyncio.TimeoutError):
             await asyncio.wait_for(session.answer(asking["input_request"], "x\n"), 0.2)
         self.assertEqual((await session.run("1"))["outcome"], "ok")
-        # Code that ignores the interrupt is waited for, but not forever.
+        # The call waits for code that ignores the interrupt, but not forever.
         start = time.monotonic()
         with self.assertRaises(asyncio.TimeoutError):
             await asyncio.wait_for(session.run("while True:\n  try: time.sleep(60)\n  except KeyboardInterrupt: pass"), 0.2)
@@ -132,7 +132,7 @@ class ClientTest(unittest.TestCase):
         asking = await session.run("input(); print('x' * 500000)")
         reply = await session.answer(asking["input_request"], "\n")
         self.assertEqual(text(reply["events"]).count("x"), 500000)
-        # Images, one of which is larger than a page of events has inline.
+        # Images, one of which is larger than the inline data of a page.
         image = (
             "class P:\n"
             "  def __init__(self, n): self.n = n\n"
@@ -146,7 +146,7 @@ class ClientTest(unittest.TestCase):
     @with_daemon
     async def test_text_reports_missing_output(self, client, daemon):
         session = await client.create(language="python")
-        reply = await session.run("for _ in range(70): print('x' * 999999)")  # more than a reply has
+        reply = await session.run("for _ in range(70): print('x' * 999999)")  # more than a reply contains
         with self.assertRaises(TurnstoneError) as cut:
             text(reply["events"])
         self.assertEqual(cut.exception.kind, "incomplete")

@@ -11,8 +11,8 @@
 
     asyncio.run(main())
 
-It needs nothing but Python 3.8 on Linux or macOS, and a daemon: ``repl serve``. The methods
-and what they return are those of docs/daemon-protocol.md; their types are in turnstone_client.wire.
+It needs only Python 3.8 on Linux or macOS, and a running daemon: ``repl serve``. The methods and
+their results are described in docs/daemon-protocol.md; their types are in turnstone_client.wire.
 """
 
 from .client import Client, Session, TurnstoneError, connect, text

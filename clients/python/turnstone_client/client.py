@@ -18,8 +18,8 @@ from .proof import Proof
 # Bounds, in bytes and seconds.
 MAX_LINE = 20 << 20  # the daemon sends at most 16 MiB
 DIAL_TIMEOUT = 5.0
-MAX_QUEUED = 4 << 20  # of a subscription whose reader is slow
-MESSAGE_OVERHEAD = 512  # of a notification besides its text, roughly
+MAX_QUEUED = 4 << 20  # queued for a subscription whose reader is slow
+MESSAGE_OVERHEAD = 512  # approximate memory of a notification in addition to its text
 MAX_WAIT_MS = 24 * 60 * 60 * 1000  # the daemon accepts no longer wait
 RECONNECT_TIMEOUT = 30.0  # of events(), until the daemon is reached again
 INTERRUPT_TIMEOUT = 5.0  # of a cancelled call, for its reset or its interrupt, which takes the daemon 2 s at most
@@ -31,8 +31,8 @@ RECONNECT_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 class TurnstoneError(Exception):
     """The daemon refused a call, or cannot be reached.
 
-    kind is one of the kinds in docs/daemon-protocol.md, such as "busy" or "unreachable". data has what
-    belongs to it: the input_request of "waiting", for instance.
+    kind is one of the kinds in docs/daemon-protocol.md, such as "busy" or "unreachable". data has the
+    fields of that kind, for example the input_request of "waiting".
     """
 
     def __init__(self, kind: str, message: str, data: Optional[Dict[str, Any]] = None):
@@ -41,15 +41,15 @@ class TurnstoneError(Exception):
         self.data = data or {}
 
     def __reduce__(self) -> Any:
-        return type(self), (self.kind, str(self), self.data)  # pickle gives a pool's error to its parent
+        return type(self), (self.kind, str(self), self.data)  # with pickle, a process pool passes an error to its parent
 
 
 def text(events: Iterable[wire.Event], *, missing: Optional[str] = None) -> str:
-    """Return the text that events have written, of both streams in order.
+    """Return the text of events, from both streams in order.
 
-    Output that is not in the events was too large for a reply, or the session has dropped it. The
-    argument missing is put there instead; without it, text() raises a TurnstoneError of kind
-    "incomplete".
+    Some output may be missing from the events, because it was too large for a reply or the session
+    has dropped it. The argument missing replaces it. Without that argument, text() raises a
+    TurnstoneError of kind "incomplete".
     """
     parts = []
     decoders: Dict[str, codecs.IncrementalDecoder] = {}  # a character may be written in two parts
@@ -68,7 +68,7 @@ def text(events: Iterable[wire.Event], *, missing: Optional[str] = None) -> str:
 def _what_is_missing(event: wire.Event) -> str:
     which = "%d bytes of output, in the events %d to %d" % (event.get("bytes", 0), event.get("from", 0), event.get("to", 0))
     if event["type"] == "gap":
-        return which + ", were dropped by the session; call text() with missing= to put a text of yours there"
+        return which + ", were dropped by the session; call text() with missing= to insert another text instead"
     return which + ", are not in the reply: read them in parts with read(after=...), or use text() with missing="
 
 
@@ -107,7 +107,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """End the connection. The sessions live on, and events() that is being read ends with an error."""
+        """End the connection. The sessions stay alive. A running events() ends with an error."""
         if self._loop is None or not self._loop.is_closed():  # a closed loop has ended the connection
             self._check_loop()
             await self._disconnect()
@@ -131,7 +131,7 @@ class Client:
     async def _dial(self) -> None:
         self._loop = asyncio.get_running_loop()
         if sys.platform == "win32":
-            raise TurnstoneError("unsupported", "this client speaks over Unix sockets, and the daemon on Windows listens at a named pipe: use the client for TypeScript or Go there")
+            raise TurnstoneError("unsupported", "this client supports only Unix sockets, and on Windows the daemon listens at a named pipe: use the client for TypeScript or Go there")
         try:
             owner = os.stat(self.socket).st_uid
             if owner not in (os.getuid(), 0):
@@ -146,13 +146,13 @@ class Client:
             about = await asyncio.wait_for(self.info(), DIAL_TIMEOUT)
         except asyncio.TimeoutError:
             await self.close()
-            raise TurnstoneError("unreachable", "the program that listens at %s does not answer as a daemon does" % self.socket) from None
+            raise TurnstoneError("unreachable", "the program that listens at %s does not answer like a daemon" % self.socket) from None
         if about["protocol"] != wire.PROTOCOL:
             await self.close()
             raise TurnstoneError("protocol", "the daemon at %s is version %s and speaks protocol %s; this client speaks %s" % (self.socket, about["version"], about["protocol"], wire.PROTOCOL))
 
     async def _check(self, proof: Proof, reader: asyncio.StreamReader) -> None:
-        """Make sure that a daemon of this user listens, before anything is sent to it."""
+        """Verify that the program at the socket is a daemon of this user. Nothing else is sent before."""
         assert self._writer is not None
         try:
             self._writer.write(proof.question())
@@ -170,11 +170,12 @@ class Client:
     async def call(self, method: str, params: Optional[Dict[str, Any]] = None, progress: Optional[Callable[[float, str], None]] = None) -> Any:
         """Call a method and return its result.
 
-        When the task is cancelled, the daemon interrupts or abandons the work, as docs/daemon-protocol.md
-        says. A call that started or answered a turn ends when the interrupt has had its effect, or
-        after 5 s, so that the session can take the next input. A reset or close continues, and the
-        call ends with it, or after 5 s. progress gets the seconds and a message while a long call
-        runs; if it raises, the call ends with that error and the work continues.
+        When the task is cancelled, the daemon interrupts or abandons the work, as described in
+        docs/daemon-protocol.md. A call that started or answered a turn ends when the interrupt has
+        taken effect, or after 5 s, so that the session can take the next input. A reset or close
+        continues; the call ends with it, or after 5 s. progress is called with the seconds and a
+        message while a long call runs. If it raises, the call ends with that error and the work
+        continues.
         """
         self._check_loop()
         self._last_id += 1
@@ -204,7 +205,7 @@ class Client:
             self._progress.pop(number, None)
 
     async def _give_up(self, number: int, method: str, answer: "asyncio.Future[Any]") -> None:
-        """Cancel a call. The daemon answers once the interrupt has had its effect. It does not stop a reset or close."""
+        """Cancel a call. The daemon answers once the interrupt has taken effect. A reset or close cannot be cancelled."""
         continues = method in ("session/reset", "session/close")
         with contextlib.suppress(TurnstoneError):
             if not continues:
@@ -218,7 +219,7 @@ class Client:
     def _send(self, message: Dict[str, Any]) -> None:
         if self._writer is None or self._writer.is_closing() or self._reading is None or self._reading.done():
             raise self._gone("it is closed")
-        # The daemon's answer to invalid JSON or UTF-8, such as half a surrogate pair, would not name a call.
+        # Invalid JSON or UTF-8, such as half a surrogate pair, fails here: the daemon's answer would not name the call.
         self._writer.write(json.dumps(message, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
@@ -287,13 +288,13 @@ class Client:
         return (await self.call("session/list"))["sessions"]
 
     async def create(self, name: str = "", **params: Any) -> "Session":
-        """Create a session; "" makes up a name. The params are those of session/create, such as packages=["numpy"]."""
+        """Create a session; for "" the daemon chooses a name. The params are those of session/create, such as packages=["numpy"]."""
         if name:
             params["name"] = name
         return self.session((await self.call("session/create", params))["name"])
 
     async def open(self, name: str, **params: Any) -> "Session":
-        """Return the session of a name, and create it if it does not exist."""
+        """Return the session with this name, and create it if it does not exist."""
         try:
             return await self.create(name, **params)
         except TurnstoneError as error:
@@ -302,16 +303,16 @@ class Client:
             return self.session(name)
 
     def session(self, name: str) -> "Session":
-        """Return the session of a name. It does no I/O."""
+        """Return the session with this name. It does no I/O."""
         return Session(self, name)
 
 
 class _Stream:
     """The queued notifications of a subscription, which its reader has not received yet.
 
-    While more than MAX_QUEUED bytes are queued, the daemon pauses; it resumes once half of that is
-    read. Until the pause has its effect, the daemon still sends what it has queued: at most a
-    megabyte and one notification.
+    The daemon pauses when more than MAX_QUEUED bytes are queued, and resumes when half of them have
+    been read. Until the pause takes effect, the daemon still sends its own queue: at most a megabyte
+    and one notification.
     """
 
     def __init__(self, client: Client, subscription: str):
@@ -346,7 +347,7 @@ class _Stream:
             self._pausing = asyncio.ensure_future(self._send_flow("stream/pause" if self._full else "stream/resume"))
 
     async def _send_flow(self, method: str) -> None:
-        """Call pause or resume. The daemon obeys in the order of the calls."""
+        """Call pause or resume. The daemon handles these calls in order."""
         try:
             await self.client.call(method, {"subscription": self.subscription})
         except TurnstoneError as error:
@@ -373,9 +374,9 @@ class Session:
         """Run code, and return when it is done or asks for input, or after timeout seconds.
 
         The turn continues after a timeout: wait() returns the rest. If the task is cancelled, the
-        turn is interrupted, and run() ends when it has been, within 5 s. The reply has all events of
-        the turn and up to 64 MiB of output. Of larger output it has the beginning and the end, and an
-        "omitted" event that names the events in between.
+        turn is interrupted, and run() ends when the interrupt has taken effect, or after 5 s. The
+        reply has all events of the turn and up to 64 MiB of output. Of larger output it has the
+        beginning and the end, and an "omitted" event that names the events in between.
         """
         return await self._complement(await self._call("turn/start", {"input": _checked(code), "wait_ms": _milliseconds(timeout), **self._author()}, progress))
 
@@ -389,7 +390,7 @@ class Session:
     async def wait(self, turn: int = 0, *, after: int = 0, timeout: Optional[float] = None, progress: Optional[Callable[[float, str], None]] = None) -> wire.Reply:
         """Wait until a turn is over or asks for input; 0 is the active one.
 
-        The reply has the events after the cursor, in the form of run()'s. Its "next" is the new cursor.
+        The reply has the events after the cursor, in the same form as the reply of run(). Its "next" is the new cursor.
         """
         return await self._complement(await self._call("turn/wait", {"turn": turn, "after": after, "wait_ms": _milliseconds(timeout)}, progress))
 
@@ -402,13 +403,13 @@ class Session:
         return await self._complement(await self._call("turn/input", params))
 
     async def _complement(self, reply: wire.Reply) -> wire.Reply:
-        """Add to a reply what the daemon has omitted from it, unless that is too large."""
+        """Add the omitted output to a reply, unless it is too large."""
         events = reply["events"]
         size = sum(event.get("bytes", 0) for event in events if event["type"] == "omitted")
         first = next((event for event in events if event["type"] == "omitted"), None)
         if first is not None and size <= MAX_REPLY_BYTES:
             after, last = first["from"] - 1, reply["next"]
-            events = [event for event in events[: events.index(first)] if event["seq"] <= after]  # an event may be there in part
+            events = [event for event in events[: events.index(first)] if event["seq"] <= after]  # the last event may be incomplete
             while after < last:
                 page = await self.read(after=after, limit=MAX_PAGE_EVENTS, inline_bytes=MAX_PAGE_INLINE_BYTES)
                 if not page["events"]:
@@ -424,7 +425,7 @@ class Session:
         return reply
 
     async def _add_omitted(self, event: wire.Event, mime: str, left: wire.Blob) -> None:
-        """Add to a display what was omitted from it. Data that the session has dropped stays omitted."""
+        """Add omitted data to a display. Data that the session has dropped stays omitted."""
         data = b""
         while len(data) < left["bytes"]:
             try:
@@ -443,7 +444,7 @@ class Session:
             del event["omitted"]
 
     async def interrupt(self, turn: int = 0) -> str:
-        """Interrupt a turn, or with 0 the active one, and return the result."""
+        """Interrupt a turn, and return the result; 0 is the active turn."""
         which: Dict[str, Any] = {"turn": turn} if turn else {"active": True}
         return (await self._call("turn/interrupt", {**which, **self._author()}))["result"]
 
@@ -485,10 +486,10 @@ class Session:
     async def events(self, after: int = 0, *, reconnect: bool = True) -> AsyncGenerator[wire.Event, None]:
         """Yield every event after the cursor, and then each new one as it happens.
 
-        No event comes twice and none is missing: dropped events are in a "gap". It ends when the
-        session is closed. When the connection ends, it tries for 30 s to reach the daemon again and
-        continues after the last event on a new connection, unless the client was closed. A slow
-        reader costs the session nothing.
+        Each event comes once and in order; a "gap" stands for dropped events. The sequence ends when
+        the session is closed. If the connection is lost, events() tries for 30 s to reach the daemon
+        again, and continues after the last event on a new connection, unless the client was closed. A
+        slow reader does not delay the session.
         """
         client = self.client
         try:

@@ -23,7 +23,7 @@ BOOT_ID_LENGTH = 8  # characters of the boot ID in the name of the note
 def default_socket() -> str:
     """Return the socket of this user's daemon, or where a new daemon would listen."""
     named = os.environ.get("TURNSTONE_SOCKET")
-    if named or not hasattr(os, "getuid"):  # on Windows, connect() says that it cannot
+    if named or not hasattr(os, "getuid"):  # on Windows, connect() raises an error
         return named or ""
     notes = _read_notes()
     defaults = _login_sockets() + _own_sockets()
@@ -60,7 +60,7 @@ def _state_directory() -> Optional[str]:
     if os.path.isabs(state):
         return os.path.join(state, "turnstone")
     home = os.environ.get("HOME", "")
-    if not _is_own(home, stat.S_ISDIR):  # another user's, after su or sudo
+    if not _is_own(home, stat.S_ISDIR):  # it belongs to another user, after su or sudo
         import pwd
 
         try:
@@ -71,7 +71,7 @@ def _state_directory() -> Optional[str]:
 
 
 def _host_id() -> Optional[str]:
-    """Return a name of this host, its boot and its PID namespace. Only Linux has all three."""
+    """Return a name for this host, its boot and its PID namespace, or "": only Linux has all three."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             boot = file.read(BOOT_ID_LENGTH)
@@ -84,7 +84,7 @@ def _host_id() -> Optional[str]:
 def _read_notes() -> List[Tuple[str, bool]]:
     """Return the sockets in the notes of this user's live daemons.
 
-    A note is trusted, which is the second value, if no session can have written it.
+    The second value is whether the note is trusted: no session can have written it.
     """
     host, state = _host_id(), _state_directory()
     notes: List[Tuple[str, bool]] = []

@@ -1,4 +1,4 @@
-"""The check that the program at a socket is this user's daemon.
+"""The check whether the program at a socket is the daemon of this user.
 
 A sandboxed session runs as the same user, so the owner of a socket says little. A daemon proves that
 it has the user's key, which a sandboxed session cannot read. docs/daemon-protocol.md has the rules.
@@ -33,7 +33,7 @@ class Proof:
         return json.dumps({"type": "prove", "nonce": self._nonce}).encode() + b"\n"
 
     def fault(self, line: bytes) -> str:
-        """Return why a line does not prove anything, or ""."""
+        """Return why a line is not a valid proof, or ""."""
         if not line:
             return "it hung up"
         try:
@@ -53,7 +53,7 @@ class Proof:
         if address != self._address:
             return "it is your daemon at %s, which is another address" % address
         if client != _own_name():
-            return "your daemon sees another process than this one: a program in between forwarded the challenge, or this is a container whose processes the daemon cannot see"
+            return "your daemon sees a different process than this one: a program in between forwarded the challenge, or this is a container whose processes the daemon cannot see"
         return ""
 
 
@@ -82,15 +82,15 @@ def _read_key(state: Optional[str]) -> bytes:
         with open(fd, "rb") as file:
             found, above = os.fstat(fd), os.stat(directory)
             if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-                raise ValueError("%s is not a file that only you can read: remove it" % path)
+                raise ValueError("%s is not a regular file that only you can read; remove it" % path)
             if above.st_uid != os.geteuid() or above.st_mode & 0o022:
-                raise ValueError("others can write to %s: chmod go-w it" % directory)
+                raise ValueError("other users can write to %s; run chmod go-w on it" % directory)
             text = file.read(4 * KEY_BYTES)
         try:
             key = bytes.fromhex(text.decode("ascii").strip())
         except ValueError:
             key = b""
         if len(key) != KEY_BYTES:
-            raise ValueError("%s does not hold a key: remove it" % path)
+            raise ValueError("%s does not contain a key; remove it" % path)
         return key
     raise ValueError("there is no %s in %s; your daemon creates it, unless it has another XDG_STATE_HOME" % (KEY_NAME, " or ".join(directories)))

@@ -52,7 +52,7 @@ class _BlobParams(TypedDict):
 
 
 class BlobParams(_BlobParams, total=False):
-    """BlobParams ask for data of an event of the session, or that was left out of it, by its digest."""
+    """BlobParams ask for data of an event by its digest, including data that was left out of the event."""
 
     offset: int
     limit: int  # bytes, at most session.MaxPartBytes, which 0 means
@@ -120,7 +120,7 @@ class _CrashedSession(TypedDict):
     id: str  # unique, unlike the name
     name: str
     language: str
-    found: str  # when it was found; the day begins then
+    found: str  # when it was found; its files are kept for a day from then on
     inputs: int
     bytes: int
     output_path: str
@@ -143,22 +143,22 @@ class CrashedSessions(_CrashedSessions, total=False):
 
 
 class CreateParams(TypedDict, total=False):
-    """CreateParams are the parameters of session/create, which opens a session. If something has to be prepared first, the answer comes at once: its state is preparing then, input for it is queued, and progress is sent with Token."""
+    """CreateParams are the parameters of session/create, which opens a session. If something has to be prepared first, the answer comes at once. The state of the session is then preparing, its input is queued, and progress is sent with Token."""
 
     name: str  # "" generates one
     language: str  # "" is the daemon's default
     command: List[str]  # starts the caller's own worker, for a language that the daemon does not have; the first element is an absolute path
     dir: str  # absolute; "" is the daemon's working directory
-    runtime: str  # which interpreter, as --python has it
+    runtime: str  # which interpreter, as in the option --python
     packages: List[str]  # packages to prepare
     env: Dict[str, str]  # environment variables, in addition to those of the daemon
     sandbox: str  # read-only, workspace or full; "" is full
     home: str  # what a sandbox shows of the home directory: documents or tools; "" is documents
     readable: List[str]  # more files and directories that a sandboxed session can read, absolute
     writable: List[str]  # files and directories that a sandboxed session can write, absolute
-    accepted: List[str]  # repeats the real paths of those that programs outside run or read
+    accepted: List[str]  # repeats the real paths of writable files that programs outside the sandbox run or read
     protected: List[str]  # paths in writable directories that cannot be changed, absolute
-    network: str  # of a sandbox: none, list or full; "" is none
+    network: str  # network access of a sandbox: none, list or full; "" is none
     hosts: List[str]  # for the network list: patterns of hosts
     accept: str  # the weaker mechanism that a sandbox may use: landlock
     ask_user: bool  # block calls that a sandbox refuses until the user has decided
@@ -217,7 +217,7 @@ class _DetachParams(TypedDict):
 class DetachParams(_DetachParams, total=False):
     """DetachParams end another connection."""
 
-    author: str  # the author who ends it, which the other client is told
+    author: str  # the author who ends it; the other client gets this name
 
 
 class _EndParams(TypedDict):
@@ -225,7 +225,7 @@ class _EndParams(TypedDict):
 
 
 class EndParams(_EndParams, total=False):
-    """EndParams name the session to close, or whose worker to end."""
+    """EndParams name the session to close or to reset."""
 
     request: str  # as in StartParams
 
@@ -381,7 +381,7 @@ class _Form(TypedDict):
 
 
 class Form(_Form, total=False):
-    """A Form is what an MCP server asks of the user while code calls one of its tools. An input request of kind timeline.InputKindForm has it. Answer takes a FormAnswer as JSON. Only the user may give it: a program must never fill in a form on its own, or because a model wants it."""
+    """A Form is a question of an MCP server for the user while code calls one of its tools. The form is part of an input request of kind timeline.InputKindForm. Answer takes a FormAnswer as JSON. Only the user may give it: a program must never fill in a form on its own, or because a model wants it."""
 
     schema: Any  # Schema is a JSON Schema of an object whose properties are strings, numbers, booleans, and lists of choices. See Fields.
     url: str  # URL, if set, is the address that the user is asked to open. Then there is no Schema, and to accept means that the user agrees to open it.
@@ -391,12 +391,12 @@ class Grant(TypedDict, total=False):
     """A Grant is access that a user grants to a session. Exactly one of Read, Write, Host and Call is set. Read, Write and Host are for a session with a sandbox."""
 
     read: str  # the absolute, real path of a file or directory to read
-    write: str  # the same for one to write
+    write: str  # the absolute, real path of a file or directory to write
     host: str  # "example.org", "*.example.org", "example.org:5432"
     call: str  # "github.search_issues", or "github.*" for all that are not destructive
     always: bool  # later sessions of the workspace get it, too
     accept: str  # Accept repeats the real path of Write. It is required if programs outside the sandbox would run or read what is written there; see KindUnconfirmed.
-    identity: str  # Identity distinguishes the file or directory from another that has its path later; "" accepts whatever is there. An error of KindUnconfirmed contains it.
+    identity: str  # Identity distinguishes the file or directory from a later one at the same path; "" accepts either. An error of KindUnconfirmed contains it.
 
 
 class _GrantParams(TypedDict):
@@ -407,17 +407,17 @@ class GrantParams(_GrantParams, total=False):
     """GrantParams grant a session access: one of Read, Write and Host."""
 
     read: str  # the absolute, real path of a file or directory to read
-    write: str  # the same for one to write
+    write: str  # the absolute, real path of a file or directory to write
     host: str  # "example.org", "*.example.org", "example.org:5432"
     call: str  # "github.search_issues", or "github.*" for all that are not destructive
     always: bool  # later sessions of the workspace get it, too
     accept: str  # Accept repeats the real path of Write. It is required if programs outside the sandbox would run or read what is written there; see KindUnconfirmed.
-    identity: str  # Identity distinguishes the file or directory from another that has its path later; "" accepts whatever is there. An error of KindUnconfirmed contains it.
+    identity: str  # Identity distinguishes the file or directory from a later one at the same path; "" accepts either. An error of KindUnconfirmed contains it.
     author: str
 
 
 class _HelloParams(TypedDict):
-    id: str  # random, for this process: 16 to 64 letters, digits, hyphens and underscores
+    id: str  # random, one for each process: 16 to 64 letters, digits, hyphens and underscores
     epoch: int  # counts the connections that the process makes, from 1
 
 
@@ -627,7 +627,7 @@ class _PermissionRequest(TypedDict):
 
 
 class PermissionRequest(_PermissionRequest, total=False):
-    """A PermissionRequest asks for access that the sandbox denies to a program, or for a host function that no user has allowed. The program or function is blocked until the user has decided. An InputRequest of kind timeline.InputKindPermission has it. The ID never repeats in a session. A call that starts again after an interrupt asks under its former ID."""
+    """A PermissionRequest asks for access that the sandbox denies to a program, or for a host function that no user has allowed. The program or function is blocked until the user has decided. The request is part of an InputRequest of kind timeline.InputKindPermission. The ID never repeats in a session. A call that starts again after an interrupt asks under its former ID."""
 
     path: str  # the file
     host: str  # "name:port"
@@ -679,7 +679,7 @@ class _ReadCursorParams(TypedDict):
 
 
 class ReadCursorParams(_ReadCursorParams, total=False):
-    """ReadCursorParams store how far a reader has read, so that it can continue there after a restart. Without Seq they only ask."""
+    """ReadCursorParams store how far a reader has read, so that it can continue there after a restart. Without Seq they only ask for the stored position."""
 
     seq: int
     own: bool  # do not share the name with another connection
@@ -782,10 +782,10 @@ class Session(_Session, total=False):
     executable_source: str  # how Executable was chosen
     notice: str  # a warning about that choice; see workers.Spec
     dir: str  # the working directory of its workers
-    sandbox: str  # what confines it; "" when nothing does
+    sandbox: str  # its sandbox; "" when it has none
     accepted_mechanism: str  # the mechanism that its user accepted in place of namespaces, if its worker uses it
-    granted: List["Grant"]  # what users granted it in addition; see Session.Allow
-    limits: str  # in words; "" when there are none
+    granted: List["Grant"]  # access that users granted in addition; see Session.Allow
+    limits: str  # the limits as text; "" when there are none
     output_path: str  # the rendered transcript; "" when there is none
     crashed_transcript: str  # the transcript of an earlier session with this name whose program was killed
     write_lock_holder: str  # the author who holds the write lock, in a daemon
@@ -822,7 +822,7 @@ class _Snapshot(TypedDict):
 
 
 class Snapshot(_Snapshot, total=False):
-    """A Snapshot contains what happened before a subscription started. A large one comes in parts, of which the last has More false."""
+    """A Snapshot contains what happened before a subscription started. A large snapshot comes in parts; the last one has More false."""
 
     more: bool
 
@@ -901,7 +901,7 @@ class _Tick(TypedDict):
 
 
 class Tick(_Tick, total=False):
-    """A Tick says how a session is now, in a few bytes: it tells a front end that there is something new to read."""
+    """A Tick is a short summary of the current state of a session. It notifies a front end that there is something new to read."""
 
     input_request: "InputRequest"  # set when State is StateWaiting
     closed: bool  # for good; it is the last tick of the session
@@ -992,7 +992,7 @@ class Visibility(_Visibility, total=False):
 
 class _VisiblePath(TypedDict):
     path: str
-    reason: str  # "document", "toolchain", "cache", "on PATH", …; see docs/sandbox-reference.md
+    reason: str  # "document", "toolchain or library", "on PATH, or next to it", …; see docs/sandbox-reference.md
 
 
 class VisiblePath(_VisiblePath, total=False):
@@ -1017,11 +1017,11 @@ class _WarmPool(TypedDict):
     language: str
     ready: int
     count: int  # number of sessions to keep
-    dir: str  # their working directory; a session is taken from the pool only if it would start alike
+    dir: str  # their working directory; a client gets one of them only if it asks for the same settings
 
 
 class WarmPool(_WarmPool, total=False):
-    """WarmPool describes the sessions of one language that a daemon keeps ready for clients that create one."""
+    """WarmPool describes the sessions of one language that a daemon keeps ready for clients."""
 
     failure: str  # why no more are created
 

@@ -49,13 +49,13 @@ function stateDirectory(): string | undefined {
   if (isAbsolute(state)) return join(state, "turnstone");
   let home = process.env["HOME"] ?? "";
   if (!isOwnDirectory(home)) {
-    // After su or sudo, HOME is another user's. An account without a name has no other home directory.
+    // After su or sudo, HOME may belong to another user. An account without a name has no other home directory.
     home = orNothing(() => userInfo().homedir) ?? home;
   }
   return isAbsolute(home) ? join(home, ".local", "state", "turnstone") : undefined;
 }
 
-/** Returns a name of this host, its boot and its PID namespace. Only Linux has all three. */
+/** Returns a name for this host, its boot and its PID namespace. Only Linux has all three. */
 function hostID(): string | undefined {
   return orNothing(() => {
     const boot = readFileSync("/proc/sys/kernel/random/boot_id", "latin1").slice(0, bootIDLength);

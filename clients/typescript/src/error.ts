@@ -4,7 +4,7 @@ import type { InputRequest } from "./wire.ts";
 export class TurnstoneError extends Error {
   /** One of the kinds in docs/daemon-protocol.md, such as "busy" or "unreachable". */
   readonly kind: string;
-  /** What belongs to the kind: the input_request of "waiting", for instance. */
+  /** The fields of the kind, for example the input_request of "waiting". */
   readonly data: { input_request?: InputRequest; turn?: number; write_lock_holder?: string; [name: string]: unknown };
 
   constructor(kind: string, message: string, data: Record<string, unknown> = {}) {

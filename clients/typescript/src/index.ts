@@ -1,5 +1,5 @@
 // A client of Turnstone's daemon: sessions of Python, R and other languages that stay alive.
-// It needs nothing but Node.js, and a daemon: repl serve.
+// It needs only Node.js, and a running daemon: repl serve.
 import { isUtf8 } from "node:buffer";
 import { setMaxListeners } from "node:events";
 import { existsSync, statSync } from "node:fs";
@@ -17,8 +17,8 @@ export { defaultSocket } from "./discovery.ts";
 // Bounds, in characters and milliseconds.
 const maxLine = 20 << 20; // the daemon sends at most 16 MiB
 const dialTimeout = 5_000;
-const maxQueued = 4 << 20; // of a subscription whose reader is slow
-const messageOverhead = 512; // of a notification besides its text, roughly
+const maxQueued = 4 << 20; // queued for a subscription whose reader is slow
+const messageOverhead = 512; // approximate memory of a notification in addition to its text
 const maxWait = 24 * 60 * 60 * 1000; // the daemon accepts no longer wait
 const reconnectTimeout = 30_000; // of events(), until the daemon is reached again
 const interruptTimeout = 5_000; // of an aborted call, for its reset or its interrupt, which takes the daemon 2 s at most
@@ -27,9 +27,9 @@ const maxPage = { limit: 2000, inline_bytes: 1 << 20 }; // the daemon accepts no
 const reconnectPauses = [50, 100, 200, 500, 1000, 2000];
 
 /**
- * Returns the text that events have written, of both streams in order. Output that is not in the events was
- * too large for a reply, or the session has dropped it. The option missing is put there instead; without
- * it, text() throws a TurnstoneError of kind "incomplete".
+ * Returns the text of events, from both streams in order. Some output may be missing from the events,
+ * because it was too large for a reply or the session has dropped it. The option missing replaces it.
+ * Without that option, text() throws a TurnstoneError of kind "incomplete".
  */
 export function text(events: Iterable<Event>, options: { missing?: string } = {}): string {
   let all = "";
@@ -50,7 +50,7 @@ export function text(events: Iterable<Event>, options: { missing?: string } = {}
 
 function whatIsMissing(event: Event): string {
   const which = `${event.bytes ?? 0} bytes of output, in the events ${event.from} to ${event.to}`;
-  if (event.type === "gap") return which + ", were dropped by the session; call text() with missing to put a text of yours there";
+  if (event.type === "gap") return which + ", were dropped by the session; call text() with missing to insert another text instead";
   return which + ", are not in the reply: read them in parts with read({ after }), or use text() with missing";
 }
 
@@ -64,9 +64,9 @@ export interface ConnectOptions {
 export interface WaitOptions {
   /** How long to wait, in milliseconds. The turn continues after that. */
   timeout?: number;
-  /** Ends the call. A turn that it started or answered is interrupted, for which the call waits 5 s at most. A reset or close continues. */
+  /** Ends the call. A turn that the call started or answered is interrupted; the call waits up to 5 s for that. A reset or close continues. */
   signal?: AbortSignal;
-  /** Gets the seconds and a message while the call runs. If it throws, the call ends with that error and the work continues. */
+  /** Called with the seconds and a message while the call runs. If it throws, the call ends with that error and the work continues. */
   progress?: (seconds: number, message: string) => void;
 }
 
@@ -88,9 +88,9 @@ type Message = { method: string; params: any };
 type Streamed = Message | Error;
 
 /**
- * The queued notifications of a subscription, which its reader has not received yet. While more than
- * maxQueued characters are queued, the daemon pauses; it resumes once half of that is read. Until the
- * pause has its effect, the daemon still sends what it has queued: at most a megabyte and one notification.
+ * The queued notifications of a subscription, which its reader has not received yet. The daemon pauses
+ * when more than maxQueued characters are queued, and resumes when half of them have been read. Until the
+ * pause takes effect, the daemon still sends its own queue: at most a megabyte and one notification.
  */
 class Stream {
   /** Size of the queued notifications, in characters. */
@@ -152,13 +152,13 @@ export class Client {
   /** @internal Connections that events() made after this one was lost. */
   readonly others = new Set<Client>();
 
-  /** Makes a client that is not connected yet. connect() also dials. */
+  /** Creates a client that is not connected yet. connect() also connects it. */
   constructor(socket: string, author: string) {
     this.socket = socket;
     this.author = author;
   }
 
-  /** Ends the connection. The sessions live on, and events() that is being read ends with an error. */
+  /** Ends the connection. The sessions stay alive. A running events() ends with an error. */
   async close(): Promise<void> {
     this.closed = true;
     await Promise.all([...this.others].map((other) => other.close()));
@@ -193,7 +193,7 @@ export class Client {
       throw new TurnstoneError("unreachable", `the program that listens at ${this.socket} does not prove that it is your daemon, so nothing is sent to it: ${fault}`);
     }
     this.listen(connection);
-    const timer = setTimeout(() => connection.destroy(new Error("it does not answer as a daemon does")), dialTimeout);
+    const timer = setTimeout(() => connection.destroy(new Error("it does not answer like a daemon")), dialTimeout);
     try {
       const about = await this.call("server/info", {});
       if (about.protocol === protocol) return;
@@ -288,7 +288,7 @@ export class Client {
         call.reject(options.signal!.reason);
       };
       if (!continues && method !== "turn/start" && method !== "turn/input") return giveUp();
-      // The daemon answers once the interrupt or reset has had its effect. From then on it takes the next input.
+      // The daemon answers once the interrupt or reset has taken effect. From then on the session takes the next input.
       this.calls.set(id, { ...call, resolve: giveUp, reject: giveUp });
       timer = setTimeout(giveUp, interruptTimeout);
     };
@@ -308,12 +308,12 @@ export class Client {
     return (await this.call("session/list", {})).sessions;
   }
 
-  /** Creates a session. Without a name, the daemon makes one up. */
+  /** Creates a session. Without a name, the daemon chooses one. */
   async create(params: Methods["session/create"]["params"] = {}): Promise<Session> {
     return this.session((await this.call("session/create", params)).name);
   }
 
-  /** Returns the session of a name, and creates it if it does not exist. */
+  /** Returns the session with this name, and creates it if it does not exist. */
   async open(name: string, params: Omit<Methods["session/create"]["params"], "name"> = {}): Promise<Session> {
     try {
       return await this.create({ ...params, name });
@@ -323,7 +323,7 @@ export class Client {
     }
   }
 
-  /** Returns the session of a name. It does no I/O. */
+  /** Returns the session with this name. It does no I/O. */
   session(name: string): Session {
     return new Session(this, name);
   }
@@ -381,7 +381,7 @@ export class Session {
     return (await this.client.call("turn/start", { session: this.name, input: checked(code), ...(options.silent ? { silent: true } : {}), ...this.client.signed() })).turn;
   }
 
-  /** Waits until a turn is over or asks for input; 0 is the active one. The reply has the form of run()'s. */
+  /** Waits until a turn is over or asks for input; 0 is the active one. The reply has the same form as that of run(). */
   async wait(turn = 0, options: WaitOptions & { after?: number } = {}): Promise<Reply> {
     return this.complement(await this.client.call("turn/wait", { session: this.name, turn, after: options.after ?? 0, wait_ms: milliseconds(options) }, options));
   }
@@ -392,13 +392,13 @@ export class Session {
     return this.complement(await this.client.call("turn/input", { session: this.name, input_request: id, input: answer, wait_ms: milliseconds(options), ...(options.eof ? { eof: true } : {}), ...this.client.signed() }, options));
   }
 
-  /** Adds to a reply what the daemon has omitted from it, unless that is too large. */
+  /** Adds the omitted output to a reply, unless it is too large. */
   private async complement(reply: Reply): Promise<Reply> {
     const omitted = reply.events.filter((event) => event.type === "omitted");
     let size = omitted.reduce((sum, event) => sum + (event.bytes ?? 0), 0);
     if (omitted.length > 0 && size <= maxReplyBytes) {
       let after = omitted[0]!.from! - 1;
-      const events = reply.events.slice(0, reply.events.indexOf(omitted[0]!)).filter((event) => event.seq <= after); // an event may be there in part
+      const events = reply.events.slice(0, reply.events.indexOf(omitted[0]!)).filter((event) => event.seq <= after); // the last event may be incomplete
       while (after < reply.next) {
         const page = await this.read({ after, ...maxPage });
         if (page.events.length === 0) break;
@@ -415,7 +415,7 @@ export class Session {
     return reply;
   }
 
-  /** Adds to a display what was omitted from it. Data that the session has dropped stays omitted. */
+  /** Adds omitted data to a display. Data that the session has dropped stays omitted. */
   private async addOmitted(event: Event, mime: string, left: Blob): Promise<void> {
     const parts: Buffer[] = [];
     for (let offset = 0; offset < left.bytes; offset += parts.at(-1)!.length) {
@@ -434,7 +434,7 @@ export class Session {
     if (Object.keys(event.omitted!).length === 0) delete event.omitted;
   }
 
-  /** Interrupts a turn, or with 0 the active one, and returns the result. */
+  /** Interrupts a turn, and returns the result; 0 is the active turn. */
   async interrupt(turn = 0): Promise<string> {
     return (await this.client.call("turn/interrupt", { session: this.name, ...(turn ? { turn } : { active: true }), ...this.client.signed() })).result;
   }
@@ -444,7 +444,7 @@ export class Session {
     return this.client.call("session/get", { session: this.name });
   }
 
-  /** Ends the runtime, even while it is busy, and starts a new one. An aborted reset continues, and the call waits 5 s for it at most. */
+  /** Ends the runtime, even while it is busy, and starts a new one. An aborted reset continues, and the call waits up to 5 s for it. */
   reset(options: Pick<WaitOptions, "signal"> = {}): Promise<Description> {
     return this.client.call("session/reset", { session: this.name }, options);
   }
@@ -481,11 +481,11 @@ export class Session {
   }
 
   /**
-   * Yields every event after the cursor, and then each new one as it happens. No event comes twice and
-   * none is missing: dropped events are in a "gap". It ends when the session is closed. When the
-   * connection ends, it tries for 30 s to reach the daemon again and continues after the last event on
-   * a new connection, unless the client was closed. A slow reader costs the session nothing. The signal
-   * ends it at once, even while it waits; return() must wait for the next event.
+   * Yields every event after the cursor, and then each new one as it happens. Each event comes once and in
+   * order; a "gap" stands for dropped events. The sequence ends when the session is closed. If the
+   * connection is lost, events() tries for 30 s to reach the daemon again, and continues after the last
+   * event on a new connection, unless the client was closed. A slow reader does not delay the session. The
+   * signal ends events() at once, even while it waits; return() must wait for the next event.
    */
   async *events(after = 0, options: { reconnect?: boolean; signal?: AbortSignal } = {}): AsyncGenerator<Event> {
     let client = this.client;

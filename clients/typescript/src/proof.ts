@@ -1,4 +1,4 @@
-// The check that the program at a socket is this user's daemon. A sandboxed session runs as the same
+// The check whether the program at a socket is the daemon of this user. A sandboxed session runs as the same
 // user, so the owner of a socket says little. A daemon proves that it has the user's key, which a
 // sandboxed session cannot read. docs/daemon-protocol.md has the rules.
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
@@ -28,7 +28,7 @@ export class Proof {
     return JSON.stringify({ type: "prove", nonce: this.nonce }) + "\n";
   }
 
-  /** Returns why an answer does not prove anything, or "". */
+  /** Returns why an answer is not a valid proof, or "". */
   fault(answer: any): string {
     if (answer?.ok === false) return `it answers ${JSON.stringify(String(answer.error ?? "").slice(0, 200))}`;
     const { mac, address, client } = answer?.data ?? {};
@@ -43,7 +43,7 @@ export class Proof {
     const given = Buffer.from(mac);
     if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return "it does not have your key; if it is yours, it has another XDG_STATE_HOME than this program";
     if (address !== this.address) return `it is your daemon at ${address}, which is another address`;
-    if (client !== ownName()) return "your daemon sees another process than this one: a program in between forwarded the challenge, or this is a container whose processes the daemon cannot see";
+    if (client !== ownName()) return "your daemon sees a different process than this one: a program in between forwarded the challenge, or this is a container whose processes the daemon cannot see";
     return "";
   }
 }
@@ -72,12 +72,12 @@ function readKey(directories: string[]): Buffer {
     try {
       const found = fstatSync(fd), above = statSync(directory);
       const own = process.geteuid!();
-      if (!found.isFile() || found.uid !== own || found.mode & 0o077) throw new Error(`${path} is not a file that only you can read: remove it`);
-      if (above.uid !== own || above.mode & 0o022) throw new Error(`others can write to ${directory}: chmod go-w it`);
+      if (!found.isFile() || found.uid !== own || found.mode & 0o077) throw new Error(`${path} is not a regular file that only you can read; remove it`);
+      if (above.uid !== own || above.mode & 0o022) throw new Error(`other users can write to ${directory}; run chmod go-w on it`);
       const text = Buffer.alloc(4 * keyBytes);
       const hex = text.toString("latin1", 0, readSync(fd, text, 0, text.length, 0)).trim();
       const key = Buffer.from(hex, "hex");
-      if (key.length !== keyBytes || hex.length !== 2 * keyBytes) throw new Error(`${path} does not hold a key: remove it`);
+      if (key.length !== keyBytes || hex.length !== 2 * keyBytes) throw new Error(`${path} does not contain a key; remove it`);
       return key;
     } finally {
       closeSync(fd);

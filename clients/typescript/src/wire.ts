@@ -32,7 +32,7 @@ export interface Blob {
   digest?: string;
 }
 
-/** BlobParams ask for data of an event of the session, or that was left out of it, by its digest. */
+/** BlobParams ask for data of an event by its digest, including data that was left out of the event. */
 export interface BlobParams {
   session: string;
   digest: string;
@@ -87,7 +87,7 @@ export interface CrashedSession {
   id: string;
   name: string;
   language: string;
-  /** when it was found; the day begins then */
+  /** when it was found; its files are kept for a day from then on */
   found: string;
   inputs: number;
   bytes: number;
@@ -99,7 +99,7 @@ export interface CrashedSessions {
   sessions: CrashedSession[];
 }
 
-/** CreateParams are the parameters of session/create, which opens a session. If something has to be prepared first, the answer comes at once: its state is preparing then, input for it is queued, and progress is sent with Token. */
+/** CreateParams are the parameters of session/create, which opens a session. If something has to be prepared first, the answer comes at once. The state of the session is then preparing, its input is queued, and progress is sent with Token. */
 export interface CreateParams {
   /** "" generates one */
   name?: string;
@@ -109,7 +109,7 @@ export interface CreateParams {
   command?: string[];
   /** absolute; "" is the daemon's working directory */
   dir?: string;
-  /** which interpreter, as --python has it */
+  /** which interpreter, as in the option --python */
   runtime?: string;
   /** packages to prepare */
   packages?: string[];
@@ -123,11 +123,11 @@ export interface CreateParams {
   readable?: string[];
   /** files and directories that a sandboxed session can write, absolute */
   writable?: string[];
-  /** repeats the real paths of those that programs outside run or read */
+  /** repeats the real paths of writable files that programs outside the sandbox run or read */
   accepted?: string[];
   /** paths in writable directories that cannot be changed, absolute */
   protected?: string[];
-  /** of a sandbox: none, list or full; "" is none */
+  /** network access of a sandbox: none, list or full; "" is none */
   network?: string;
   /** for the network list: patterns of hosts */
   hosts?: string[];
@@ -179,11 +179,11 @@ export interface Destinations {
 /** DetachParams end another connection. */
 export interface DetachParams {
   client: string;
-  /** the author who ends it, which the other client is told */
+  /** the author who ends it; the other client gets this name */
   author?: string;
 }
 
-/** EndParams name the session to close, or whose worker to end. */
+/** EndParams name the session to close or to reset. */
 export interface EndParams {
   session: string;
   /** as in StartParams */
@@ -322,7 +322,7 @@ export interface FilesParams {
   crashed?: string;
 }
 
-/** A Form is what an MCP server asks of the user while code calls one of its tools. An input request of kind timeline.InputKindForm has it. Answer takes a FormAnswer as JSON. Only the user may give it: a program must never fill in a form on its own, or because a model wants it. */
+/** A Form is a question of an MCP server for the user while code calls one of its tools. The form is part of an input request of kind timeline.InputKindForm. Answer takes a FormAnswer as JSON. Only the user may give it: a program must never fill in a form on its own, or because a model wants it. */
 export interface Form {
   /** the server that asks */
   server: string;
@@ -338,7 +338,7 @@ export interface Form {
 export interface Grant {
   /** the absolute, real path of a file or directory to read */
   read?: string;
-  /** the same for one to write */
+  /** the absolute, real path of a file or directory to write */
   write?: string;
   /** "example.org", "*.example.org", "example.org:5432" */
   host?: string;
@@ -348,7 +348,7 @@ export interface Grant {
   always?: boolean;
   /** Accept repeats the real path of Write. It is required if programs outside the sandbox would run or read what is written there; see KindUnconfirmed. */
   accept?: string;
-  /** Identity distinguishes the file or directory from another that has its path later; "" accepts whatever is there. An error of KindUnconfirmed contains it. */
+  /** Identity distinguishes the file or directory from a later one at the same path; "" accepts either. An error of KindUnconfirmed contains it. */
   identity?: string;
 }
 
@@ -357,7 +357,7 @@ export interface GrantParams {
   session: string;
   /** the absolute, real path of a file or directory to read */
   read?: string;
-  /** the same for one to write */
+  /** the absolute, real path of a file or directory to write */
   write?: string;
   /** "example.org", "*.example.org", "example.org:5432" */
   host?: string;
@@ -367,14 +367,14 @@ export interface GrantParams {
   always?: boolean;
   /** Accept repeats the real path of Write. It is required if programs outside the sandbox would run or read what is written there; see KindUnconfirmed. */
   accept?: string;
-  /** Identity distinguishes the file or directory from another that has its path later; "" accepts whatever is there. An error of KindUnconfirmed contains it. */
+  /** Identity distinguishes the file or directory from a later one at the same path; "" accepts either. An error of KindUnconfirmed contains it. */
   identity?: string;
   author?: string;
 }
 
 /** HelloParams say who calls, as the first call of a connection. A connection with a higher epoch of the same client replaces the previous one: see docs/daemon-protocol.md. */
 export interface HelloParams {
-  /** random, for this process: 16 to 64 letters, digits, hyphens and underscores */
+  /** random, one for each process: 16 to 64 letters, digits, hyphens and underscores */
   id: string;
   /** counts the connections that the process makes, from 1 */
   epoch: number;
@@ -526,7 +526,7 @@ export interface PendingCall {
   since: string;
 }
 
-/** A PermissionRequest asks for access that the sandbox denies to a program, or for a host function that no user has allowed. The program or function is blocked until the user has decided. An InputRequest of kind timeline.InputKindPermission has it. The ID never repeats in a session. A call that starts again after an interrupt asks under its former ID. */
+/** A PermissionRequest asks for access that the sandbox denies to a program, or for a host function that no user has allowed. The program or function is blocked until the user has decided. The request is part of an InputRequest of kind timeline.InputKindPermission. The ID never repeats in a session. A call that starts again after an interrupt asks under its former ID. */
 export interface PermissionRequest {
   id: number;
   /** "write", "create", "remove", "rename", "change" (a mode), "set" (a setting of git), "read", "connect" or "call" */
@@ -574,7 +574,7 @@ export interface ReadCursor {
   reader: string;
 }
 
-/** ReadCursorParams store how far a reader has read, so that it can continue there after a restart. Without Seq they only ask. */
+/** ReadCursorParams store how far a reader has read, so that it can continue there after a restart. Without Seq they only ask for the stored position. */
 export interface ReadCursorParams {
   session: string;
   reader: string;
@@ -678,13 +678,13 @@ export interface Session {
   notice?: string;
   /** the working directory of its workers */
   dir?: string;
-  /** what confines it; "" when nothing does */
+  /** its sandbox; "" when it has none */
   sandbox?: string;
   /** the mechanism that its user accepted in place of namespaces, if its worker uses it */
   accepted_mechanism?: string;
-  /** what users granted it in addition; see Session.Allow */
+  /** access that users granted in addition; see Session.Allow */
   granted?: Grant[];
-  /** in words; "" when there are none */
+  /** the limits as text; "" when there are none */
   limits?: string;
   /** the rendered transcript; "" when there is none */
   output_path?: string;
@@ -719,7 +719,7 @@ export interface SessionList {
   sessions: Session[];
 }
 
-/** A Snapshot contains what happened before a subscription started. A large one comes in parts, of which the last has More false. */
+/** A Snapshot contains what happened before a subscription started. A large snapshot comes in parts; the last one has More false. */
 export interface Snapshot {
   subscription: string;
   session: Session;
@@ -779,7 +779,7 @@ export interface SubscriptionParams {
   subscription: string;
 }
 
-/** A Tick says how a session is now, in a few bytes: it tells a front end that there is something new to read. */
+/** A Tick is a short summary of the current state of a session. It notifies a front end that there is something new to read. */
 export interface Tick {
   session: string;
   last_seq: number;
@@ -875,7 +875,7 @@ export interface Visibility {
 /** A VisiblePath is a file or directory that the session sees in its home directory. */
 export interface VisiblePath {
   path: string;
-  /** "document", "toolchain", "cache", "on PATH", …; see docs/sandbox-reference.md */
+  /** "document", "toolchain or library", "on PATH, or next to it", …; see docs/sandbox-reference.md */
   reason: string;
 }
 
@@ -887,13 +887,13 @@ export interface WaitParams {
   after?: number;
 }
 
-/** WarmPool describes the sessions of one language that a daemon keeps ready for clients that create one. */
+/** WarmPool describes the sessions of one language that a daemon keeps ready for clients. */
 export interface WarmPool {
   language: string;
   ready: number;
   /** number of sessions to keep */
   count: number;
-  /** their working directory; a session is taken from the pool only if it would start alike */
+  /** their working directory; a client gets one of them only if it asks for the same settings */
   dir: string;
   /** why no more are created */
   failure?: string;

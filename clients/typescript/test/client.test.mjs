@@ -13,7 +13,7 @@ const { connect, defaultSocket, text, TurnstoneError } = await import(process.en
 
 function serve(directory) {
   const socket = join(directory, "daemon.sock");
-  process.env.XDG_STATE_HOME = directory; // the client finds the daemon's key there
+  process.env.XDG_STATE_HOME = directory; // the client looks for the daemon's key there
   const daemon = spawn(process.env.REPL, ["serve", "--socket", socket, "--quiet"], { stdio: "ignore" });
   return { socket, daemon };
 }
@@ -82,7 +82,7 @@ clientTest("after an aborted call the next input is taken", async (client) => {
   const asking = await session.run("input('? '); time.sleep(60)");
   await assert.rejects(session.answer(asking.input_request, "x\n", { signal: AbortSignal.timeout(200) }), { name: "TimeoutError" });
   assert.equal((await session.run("1")).outcome, "ok");
-  // Code that ignores the interrupt is waited for, but not forever.
+  // The call waits for code that ignores the interrupt, but not forever.
   const begun = performance.now();
   await assert.rejects(session.run("while True:\n  try: time.sleep(60)\n  except KeyboardInterrupt: pass", { signal: AbortSignal.timeout(200) }), { name: "TimeoutError" });
   assert.ok(performance.now() - begun < 10_000);
@@ -172,7 +172,7 @@ clientTest("a reply is complete", async (client) => {
   const asking = await session.run("input(); print('x' * 500000)");
   reply = await session.answer(asking.input_request, "\n");
   assert.equal(text(reply.events).split("x").length - 1, 500000);
-  // Images, one of which is larger than a page of events has inline.
+  // Images, one of which is larger than the inline data of a page.
   const image = "class P:\n  def __init__(self, n): self.n = n\n  def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n' + bytes([self.n]) * (3_000_000 if self.n == 50 else 20_000)\n";
   reply = await session.run(image + "for n in range(90): display(P(n))");
   const shown = reply.events.filter((event) => event.type === "display");
@@ -182,7 +182,7 @@ clientTest("a reply is complete", async (client) => {
 
 clientTest("text() reports missing output", async (client) => {
   const session = await client.create({ language: "python" });
-  const reply = await session.run("for _ in range(70): print('x' * 999999)"); // more than a reply has
+  const reply = await session.run("for _ in range(70): print('x' * 999999)"); // more than a reply contains
   assert.throws(() => text(reply.events), (error) => error instanceof TurnstoneError && error.kind === "incomplete");
   assert.ok(text(reply.events, { missing: "<cut>" }).includes("<cut>"));
   const gapped = [{ type: "gap", seq: 3, turn: 1, from: 1, to: 3, bytes: 9 }, { type: "text", seq: 4, turn: 1, text: "end" }];

@@ -14,5 +14,5 @@
 //
 // # Locks
 //
-// LogFile.mu is held over a write, and while a full file is replaced.
+// LogFile.mu is held during a write, and while a full file is replaced.
 package cmdflags

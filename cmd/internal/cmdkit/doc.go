@@ -26,5 +26,6 @@
 //	progress  NewProgressBar  Close is called                the progress bar
 //	reader    OnReaderGone    the reader of a pipe is gone   the poll of that pipe
 //
-// Signals and progress are waited for; reader is not, because a poll cannot be stopped.
+// The command waits for signals and progress. It does not wait for reader, because a poll cannot be
+// stopped.
 package cmdkit

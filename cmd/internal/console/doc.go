@@ -1,27 +1,30 @@
-// Package console is the interactive front end: a user at a terminal who types into one session.
+// Package console implements the interactive front end, in which a user at a terminal types into
+// one session.
 //
 //	status, err := console.Run(ctx, session, &console.Options{
 //		Continuation: "... ",
 //		HistoryPath:  filepath.Join(state, "history"),
 //	})
 //
-// The terminal is in raw mode, also while code runs. Text typed ahead therefore appears only when
-// something reads it, and Ctrl-C interrupts the code. The worker has its own terminal; its programs
-// never touch this one. While a program reads every key (timeline.FullScreenChanged), keys are
-// passed on unchanged, and output is shown as it was written.
+// The terminal is in raw mode, also while code runs. So text typed ahead appears only when
+// something reads it, and Ctrl-C interrupts the code. The worker has its own terminal, and its
+// programs never use this one. While a program reads every key (timeline.FullScreenChanged), keys
+// are passed on unchanged, and output is shown as it was written.
 //
 // The package knows no language. Prompts, completion and the check for a complete input come from
-// the session; everything else is in Options.
+// the session. Everything else is in Options.
 //
 // # The user's terminal
 //
 // A user who starts repl expects less, vi and top to run as under python or R. So
 // workers.Spec.UserTerminal gives the worker the TERM and the PAGER of the user. A program that
-// wants every key clears ICANON, and the kernel reports that change (TIOCPKT with EXTPROC). A
-// program's output of the alternate screen was rejected as a sign: shells and prompts for one key
-// never send it, and printed text may. Scans for terminal readers miss programs that poll, such as
-// top. Letting the worker inherit the user's terminal was rejected. Then nothing is recorded,
-// Ctrl-C interrupts no turn, and a dead program leaves its modes.
+// wants every key clears ICANON, and the kernel reports that change (TIOCPKT with EXTPROC).
+//
+// Output that switches to the alternate screen was rejected as a sign: shells and prompts for one
+// key never send it, and printed text may contain it. Scans for terminal readers were rejected,
+// because they miss programs that poll, such as top. Letting the worker inherit the user's terminal
+// was rejected. Nothing would be recorded, Ctrl-C would not interrupt a turn, and a dead program
+// would leave its terminal modes behind.
 //
 // # Goroutines
 //
@@ -31,5 +34,6 @@
 //	closer    newLineEditor   Run returns                      nothing: it ends the keys with the context
 //	keys      newLineEditor   its read returns after Run did   reading the terminal
 //
-// Run waits for the first three. A read of a terminal cannot be cancelled.
+// Run waits for the first three. It cannot wait for keys, because a read of a terminal cannot be
+// cancelled.
 package console

@@ -66,8 +66,9 @@ func (t *tty) pauseReading() (resume func(), err error) {
 }
 
 // inputReader returns a reader of the keys typed at the console. Standard input itself would report
-// its end at a Ctrl-Z, and at a read that Ctrl-C ends. The console stays in raw mode while code runs:
-// outside of it, Ctrl-C is an event, but keys that are typed ahead are shown, also of a password.
+// its end at a Ctrl-Z, and at a read that Ctrl-C ends. The console stays in raw mode while code
+// runs. Without raw mode, Ctrl-C would be an event, but keys that are typed ahead would be shown,
+// even those of a password.
 func (t *tty) inputReader() io.Reader {
 	return &consoleReader{read: func(units []uint16) (int, error) {
 		var n uint32

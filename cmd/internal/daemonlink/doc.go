@@ -1,7 +1,8 @@
-// Package daemonlink leads a command to its daemon: on this machine, where it starts one if there is
-// none, or elsewhere, through the command of a remote. DaemonTarget has the flags that choose the daemon,
-// and DaemonCommand what all commands share that talk to one. The package has no command of its own.
+// Package daemonlink connects a command to its daemon. The daemon is on this machine, where the
+// package starts one if none runs, or elsewhere, behind the command of a remote. DaemonTarget has
+// the flags that choose the daemon. DaemonCommand has what all commands share that talk to a
+// daemon. The package has no command of its own.
 //
-// A daemon that it has started is waited for by a goroutine, which ends with the daemon and is not
-// waited for itself: the daemon may outlive the program.
+// A goroutine waits for a daemon that the package has started, and ends with it. Nothing waits for
+// that goroutine, because the daemon may outlive the program.
 package daemonlink

@@ -1,5 +1,5 @@
 // Package export writes a session as a file: a script or a notebook of the inputs that succeeded,
 // or a plain transcript of everything. It reads events once, in order, and holds one turn in
-// memory. Data that an event only references is read when it is written. The package starts no
-// goroutines.
+// memory. It reads data that an event only references when it writes that data. The package starts
+// no goroutines.
 package export

@@ -11,5 +11,5 @@
 // is read again.
 //
 // Install and Uninstall start no goroutines. A client's command has 30 s, and ends with the
-// context; the size of a file is bounded at 32 MiB.
+// context. A file of more than 32 MiB is an error.
 package install

@@ -1,6 +1,6 @@
 // Package installsource detects how this program was installed, from the path of its file.
 //
-// It has no goroutines.
+// The package starts no goroutines.
 package installsource
 
 import (

@@ -13,8 +13,8 @@
 //		painter.Draw(e.Frame())
 //	}
 //
-// The keys are those of readline in its Emacs mode or its vi mode. A history holds whole texts, not
-// lines.
+// The keys are those of readline in its Emacs mode or its vi mode. An entry of the history is a
+// whole text, not a line.
 //
 // No value may be used by several goroutines at a time. A Frame never changes, so another goroutine
 // may draw it. The package starts no goroutines.
@@ -22,10 +22,11 @@
 // # Width of characters
 //
 // A family of joined emoji, a flag or a decomposed Hangul syllable is one character for the reader,
-// and two cells in most terminals. Adding up the widths of the parts put the cursor up to seven
-// columns off. So github.com/rivo/uniseg finds the clusters and their width. Our own rules were
-// rejected because they would have to follow every version of Unicode; golang.org/x/text has no
-// grapheme clusters. Asking the terminal for its cursor was rejected: the answer comes among the
-// keys, and some terminals never answer. Terminals differ, so after each such character the painter
-// sets the column.
+// and two cells wide in most terminals. The sum of the widths of its parts put the cursor up to
+// seven columns off. So github.com/rivo/uniseg finds these clusters and their width. Terminals
+// differ, so after each such cluster the painter sets the column.
+//
+// Our own rules were rejected, because they would have to follow every version of Unicode.
+// golang.org/x/text was rejected, because it has no grapheme clusters. Asking the terminal for its
+// cursor was rejected: the answer arrives among the keys, and some terminals never answer.
 package lineedit

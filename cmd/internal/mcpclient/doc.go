@@ -1,5 +1,5 @@
-// Package mcpclient is the client side of MCP. It turns the tools of MCP servers into functions
-// of sessions.
+// Package mcpclient implements the client side of MCP. It turns the tools of MCP servers into
+// functions of sessions.
 //
 //	config     the servers, from a file or a client's configuration
 //	transport  MCP messages in lines, from servers that may write other text in between
@@ -7,8 +7,8 @@
 //	result     the result of a tool, as a value for code
 //	set        all servers, as functions of the sessions of one program
 //
-// A server is a process under a monitor, like a worker, or a remote server with a URL. All
-// sessions of a caller share one connection to each. When a new caller comes, the connections of
+// A server is a process under a monitor, like a worker, or a remote server with a URL. All sessions
+// of a caller share one connection to each server. When a new caller arrives, the connections of
 // callers that have gone are closed.
 //
 // # Bounds
@@ -27,7 +27,7 @@
 //
 // # Goroutines
 //
-// Goroutines of the SDK end with their connection. So does watchConnection, one for each
-// connection. refreshTools starts at most one for each server, which ends when the tools are
-// listed.
+// Goroutines of the SDK end with their connection, and so does watchConnection, one for each
+// connection. refreshTools starts at most one goroutine for each server, which ends when the tools
+// are listed.
 package mcpclient

@@ -1,4 +1,4 @@
 // Package osservice installs repl serve as a service of the user: a socket and a service of
-// systemd, or an agent of launchd. It writes their files and makes the manager read them. It starts
-// no goroutine.
+// systemd, or an agent of launchd. It writes their files and makes the service manager read them.
+// It starts no goroutines.
 package osservice

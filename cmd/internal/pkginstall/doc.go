@@ -3,17 +3,19 @@
 // environment. Such a directory is created once in the user's cache, and never changed afterwards.
 //
 // Two processes may create the same directory at once. Each works in a temporary directory and
-// renames it when it is complete; the second uses the directory of the first.
+// renames it when it is complete. The second one uses the directory of the first.
 //
 // # A directory for PYTHONPATH or R_LIBS
 //
 // The packages are installed by pip install --target, uv or install.packages(lib =). Their
-// directory comes first in PYTHONPATH or R_LIBS, so the interpreter stays the user's, and programs
-// that the session starts find the packages, too. A virtual environment with --system-site-packages
-// was rejected. Made from another one, it shows the packages of the Python below, not the user's
-// own. Its sys.prefix differs, and pip install in the session would change a shared cache. A lock
-// was rejected: it only saves duplicate work, and a killed process may leave it behind. Files with
-// the suffix .pth have no effect in this directory, and Pythons of other versions see it.
+// directory comes first in PYTHONPATH or R_LIBS. So the interpreter stays the user's, and programs
+// that the session starts find the packages, too. Files with the suffix .pth have no effect in this
+// directory, and Pythons of other versions see it.
+//
+// A virtual environment with --system-site-packages was rejected. If it is made from another
+// virtual environment, it shows the packages of the Python below, not the user's own. Its
+// sys.prefix differs, and pip install in the session would change a shared cache. A lock was
+// rejected: it only saves duplicate work, and a killed process may leave it behind.
 //
 // # Goroutines
 //

@@ -1,11 +1,11 @@
-// Package rpcserver serves JSON-RPC in lines, on package jsonrpc2. One [Server] dispatches for all
-// of its connections, whatever their transport, so their answers have one form.
+// Package rpcserver serves JSON-RPC in lines, on top of package jsonrpc2. One [Server] dispatches
+// the calls of all its connections, whatever their transport, so their answers have one form.
 //
 // A connection carries many calls at once. Its reader continues while handlers run, so a call can
-// always be cancelled, and others can be made. A malformed line gets an error as its answer and
-// never ends a connection. A notification is never answered.
+// be cancelled at any time, and further calls can be made. A malformed line gets an error as its
+// answer and never ends a connection. A notification is never answered.
 //
-// A line that is not JSON-RPC, but an object with a type, belongs to the control plane; see
+// A line that is not JSON-RPC, but is an object with a type, belongs to the control plane. See
 // [Server.Control].
 //
 // # Goroutines
@@ -19,5 +19,6 @@
 //
 // # Locks
 //
-// Request.mu may be held when a lock of package jsonrpc2 is taken: progress is queued under it.
+// Request.mu may be held while a lock of package jsonrpc2 is taken, because progress is queued
+// under it.
 package rpcserver

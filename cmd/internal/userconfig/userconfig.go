@@ -2,16 +2,18 @@
 // sandboxes. The sandbox file has the defaults of the flags, and the grants saved for each
 // workspace. It belongs to the user and lies outside every workspace.
 //
-// It has no goroutines.
+// The package starts no goroutines.
 //
 // # One sandbox file
 //
-// All saved grants are in one file that people can read and edit, and that no sandboxed session sees. A
-// file in the workspace would travel with the project. But the session writes there, and so does
-// anyone who sends a pull request. In the state directory no one looks, and a grant must be easy to see
-// and to revoke. With one file for each workspace no two writers meet, but no one sees all grants. A
-// file that cannot be parsed, or that others can read, is an error with its line, and no session
-// starts: a right that is silently missing would be noticed only later.
+// All saved grants are in one file that people can read and edit, and that no sandboxed session can
+// see. A file that cannot be parsed, or that others can read, is an error that names the line. No
+// session then starts, because a missing right would be noticed only later.
+//
+// A file in the workspace was rejected. It would travel with the project, but the session can write
+// there, and so can anyone who sends a pull request. A file in the state directory was rejected:
+// nobody looks there, and a grant must be easy to see and to revoke. One file for each workspace
+// was rejected. Two writers would never conflict, but nobody would see all grants.
 package userconfig
 
 import (

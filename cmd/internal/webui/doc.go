@@ -1,5 +1,5 @@
-// Package webui serves a web UI for the sessions of a daemon. It is a client of the daemon like
-// any other: when it ends, the sessions live on.
+// Package webui serves a web UI for the sessions of a daemon. It is a client of the daemon like any
+// other. When it ends, the sessions continue.
 //
 //	s, err := webui.Listen(ctx, &webui.Options{Link: link, Author: "ada"})
 //	fmt.Println(s.NewLoginLink("main")) // valid once, for a minute
@@ -7,17 +7,17 @@
 //
 // # Authentication
 //
-// The server has its own host name, <random>.localhost, because browsers send the cookies of a
-// host to every port of it. A login link admits one browser, once. Each request must name exactly
-// our host, come from our own page according to Origin and Sec-Fetch-Site, and carry the cookie.
-// Each API call also needs the token of the browser session.
+// The server has its own host name, <random>.localhost, because browsers send the cookies of a host
+// to all its ports. A login link admits one browser, once. Each request must name exactly our host,
+// come from our own page according to Origin and Sec-Fetch-Site, and carry the cookie. Each API
+// call also needs the token of the browser session.
 //
 // # Results of code
 //
 // Text is inserted as text, never as HTML. HTML and SVG of results are separate documents, in
-// frames without scripts. The user may let the scripts of one result run: its frame then has no
-// origin, and a policy that loads nothing. No policy covers WebRTC or the connections that a link
-// element requests in advance, so such a result can reach the network.
+// frames without scripts. The user may allow the scripts of one result. Its frame then has no
+// origin, and a policy that loads nothing. But no policy covers WebRTC or the connections that a
+// link element requests in advance, so such a result can reach the network.
 //
 // # Goroutines
 //

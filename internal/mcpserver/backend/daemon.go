@@ -33,14 +33,14 @@ const (
 // them again. It is the part of a DaemonSet for one daemon.
 type SingleDaemon struct {
 	Client   *client.Client
-	BaseName string   // the client's main session; the names of its other sessions start with it
+	BaseName string   // the client's main session; the names of its other sessions begin with this name
 	Packages []string // required in its sessions
 	Choices  DaemonChoices
 	Close    func() // closes the connection and everything that supports it
 }
 
-// DaemonChoices are what the user chose for the sessions of a SingleDaemon, and what only a command
-// knows about it.
+// DaemonChoices holds the choices of the user for the sessions of a SingleDaemon, and facts that
+// only a command knows.
 type DaemonChoices interface {
 	// IsLanguage reports whether a name is the name of a language.
 	IsLanguage(name string) bool
@@ -52,12 +52,11 @@ type DaemonChoices interface {
 	// CheckExisting returns an error if an existing session does not fit these choices.
 	CheckExisting(policy *sandbox.Policy, now session.Info) error
 
-	// MissingPackages returns the packages that the client requires and a session lacks, which
-	// has others.
+	// MissingPackages returns the packages that the client requires and an existing session lacks.
 	MissingPackages(has []string) ([]string, error)
 
-	// AddCommands adds the commands for a user, and what replaces files if the daemon is on
-	// another machine.
+	// AddCommands adds the commands for a user and, if the daemon is on another machine, the
+	// replacements of its files.
 	AddCommands(h *SessionHandle, name string, now session.Info)
 }
 

@@ -58,7 +58,7 @@ func (p *AnswerInProgress) AcceptedOwner() *TurnClaim {
 	return p.owner
 }
 
-// FinishAnswer says that nothing more will come of the answer. Other calls may answer from then on.
+// FinishAnswer ends an answer, whether or not it was accepted. From then on other calls may answer.
 func (p *AnswerInProgress) FinishAnswer() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -61,7 +61,7 @@ type CallerSession struct {
 	turnOrder
 }
 
-// A readPosition says what a caller has seen of a session: everything up to the cursor.
+// A readPosition says how far a caller has read a session: everything up to the cursor.
 type readPosition struct {
 	cursor         timeline.Seq          // guarded by mu; the caller knows all events up to it
 	shownRequestID timeline.Seq          // guarded by mu; the last input request that the caller was shown; 0 without one
@@ -100,7 +100,7 @@ func newCallerSession(name, lang, dir string, mu *sync.Mutex) *CallerSession {
 	return cs
 }
 
-// JoinQueue puts a call at the end of those about the session that have not started.
+// JoinQueue puts a call at the end of the queue of calls that have not started.
 func (cs *CallerSession) JoinQueue() *mcptransport.QueueTicket { return cs.callQueue.Join() }
 
 // HandleIfOpen returns the session if it is open.
@@ -201,8 +201,8 @@ func (cs *CallerSession) RequestAnsweredBy(c *mcptransport.ToolCall) (requestID 
 	return cs.shownRequestID, early
 }
 
-// NoteCancelled records that an input was cancelled. If the input request that it may have been
-// meant for is still open, an input sent after it does not take its place.
+// NoteCancelled records that an input was cancelled, which may have been meant as an answer. If
+// that input request is still open, inputs that the client has already sent do not answer it.
 func (cs *CallerSession) NoteCancelled(c *mcptransport.ToolCall) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -223,7 +223,7 @@ func (cs *CallerSession) RequestIfShown(requestID timeline.Seq) *session.InputRe
 	return &w
 }
 
-// ExpectCode makes the next input code, because the input request that the caller knows is
+// ExpectCode makes the next input run as code, because the input request that the caller knows is
 // answered or given up.
 func (cs *CallerSession) ExpectCode() {
 	cs.mu.Lock()

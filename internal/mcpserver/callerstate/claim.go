@@ -36,7 +36,7 @@ func (o *TurnClaim) MarkSubmitted() { close(o.submitted) }
 // next reply can report the effect of the interrupt.
 func (o *TurnClaim) EndOwnership() { o.endOnce.Do(func() { close(o.ended) }) }
 
-// announceTurns tells the calls of decisions about them.
+// announceTurns passes decisions on to the calls that they are about.
 func announceTurns(decisions []callorder.Decision[*TurnClaim]) {
 	for _, d := range decisions {
 		d.Call.refusal = d.Refusal

@@ -1,12 +1,12 @@
-// Package callerstate keeps what an MCP server knows of one caller: its sessions, how far it has
-// read in each, and which of its calls owns the turn. A SessionSet turns the name in a call into a
-// session, and opens what is missing. A CallerSession is the caller's side of one session.
+// Package callerstate stores what an MCP server knows of one caller: its sessions, how far it has
+// read in each, and which of its calls owns the turn. A SessionSet finds the session that a call
+// names, and opens it if it does not exist. A CallerSession is the caller's side of one session.
 //
-// Which session a name means is pure: targetFacts.resolve, and resolveExisting for calls that
-// create none. Which call runs next is package callorder's; this package tells the calls. Nothing
-// slow happens under the lock that every call takes: see slowFact.
+// Pure functions decide which session a name means: targetFacts.resolve, and resolveExisting for
+// calls that create none. Package callorder decides which call runs next, and this package passes
+// its decisions on. Nothing slow happens under the lock that every call takes: see slowFact.
 //
-// The package knows no arguments and no results, and asks no user.
+// The package knows no arguments and no results, and does not ask the user.
 //
 // # Goroutines
 //
@@ -20,7 +20,8 @@
 //
 // # Locks
 //
-// A lock of the first column may be held when one of the second is taken, never the other way round:
+// A lock of the first column may be held while a lock of the second is taken, never the other way
+// round:
 //
 //	CallerSession.answerMu  AnswerInProgress.mu, SessionSet.mu
 //	AnswerInProgress.mu     SessionSet.mu

@@ -142,7 +142,7 @@ func (s *SessionSet) missingSessionError(ctx context.Context, name string) error
 	return fmt.Errorf("unknown session %q; %s", name, existing)
 }
 
-// NarrowToClient returns what the client's limit leaves of a sandbox in dir, and reports whether it
+// NarrowToClient narrows a sandbox in dir to the client's limit, and reports whether the limit
 // takes anything away.
 func (s *SessionSet) NarrowToClient(codex *clientprofile.CodexState, dir string, policy *sandbox.Policy) (left *sandbox.Policy, narrowed bool) {
 	return s.clientLimitFor(codex, dir).Intersect(policy)

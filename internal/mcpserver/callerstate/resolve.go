@@ -60,8 +60,8 @@ func (s *SessionSet) tryResolveAndOpen(name, lang, dir string, codex *clientprof
 	return v, s.newTargetNoticesLocked(t), nil
 }
 
-// targetFactsLocked returns what the resolution of a session's name depends on. language is that of a
-// new session if nothing else chooses one.
+// targetFactsLocked returns the facts on which the resolution of a session's name depends. language
+// is the language of a new session if nothing else chooses one.
 func (s *SessionSet) targetFactsLocked(language *slowFact[string]) *targetFacts {
 	f := &targetFacts{
 		languages: s.languages, defaultLang: s.config.DefaultLang, remotes: s.config.Backend.Remotes(), shared: s.config.Shared,

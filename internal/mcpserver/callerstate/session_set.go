@@ -36,12 +36,12 @@ type SessionSet struct {
 // name learns that its session is new, but not that the old one ended.
 const maxEndedNames = 256
 
-// A SessionSetConfig says what sessions a caller may have.
+// A SessionSetConfig says which sessions a caller may have.
 type SessionSetConfig struct {
 	Backend     backend.Backend
 	Specs       map[string]func(dir string) workers.Spec // by language
 	Sandbox     *sandbox.Policy                          // of the specs
-	CanConfine  bool                                     // sessions can be confined as a client may ask
+	CanConfine  bool                                     // this system supports sandboxes, which a client may require
 	Packages    []string                                 // that every spec prepares, as named to the model
 	Dir         string                                   // working directory, whatever the client says; may be ""
 	DefaultLang string                                   // the language of calls that name none; may be ""
@@ -50,7 +50,7 @@ type SessionSetConfig struct {
 	IdleTimeout time.Duration // how long a session lives without a call; 0 means forever
 }
 
-// NewSessionSet returns the sessions of a caller, of which there are none yet.
+// NewSessionSet returns an empty set of sessions for a caller.
 func NewSessionSet(c *SessionSetConfig) *SessionSet {
 	s := &SessionSet{
 		config:     *c,
@@ -72,8 +72,8 @@ func (s *SessionSet) ContextUntilClosed() context.Context { return s.ctx }
 // RemoteNames returns the remotes on which sessions can be, with the default one first.
 func (s *SessionSet) RemoteNames() []string { return s.config.Backend.Remotes() }
 
-// ownsAll reports whether the backend's sessions all belong to this caller, so that there are none
-// but the opened ones.
+// ownsAll reports whether the backend's sessions all belong to this caller. If so, only the
+// sessions that it has opened exist.
 func (s *SessionSet) ownsAll() bool { return len(s.config.Backend.Remotes()) == 0 }
 
 // HasUsedSession reports whether a call has named a session.

@@ -62,7 +62,7 @@ func (f *targetFacts) resolve(name, lang string) (*sessionTarget, error) {
 	return t, f.resolveLanguage(t)
 }
 
-// resolveName chooses the session of a call that names none. The name stays "" if several sessions
+// resolveName chooses the session for a call that names none. The name stays "" if several sessions
 // are possible.
 func (f *targetFacts) resolveName(t *sessionTarget) {
 	switch {
@@ -96,8 +96,8 @@ func (f *targetFacts) resolveLanguage(t *sessionTarget) error {
 	return nil
 }
 
-// resolveExisting returns the name of the session that a call means which creates none. The session
-// is known, or the backend may have it.
+// resolveExisting returns the name of the session that a call means if the call must not create
+// one. The session is known, or the backend may have it.
 func (f *targetFacts) resolveExisting(name string) (string, error) {
 	remote, own, err := f.splitRemote(name)
 	switch name = remote + own; {
@@ -114,7 +114,8 @@ func (f *targetFacts) resolveExisting(name string) (string, error) {
 	return name, nil
 }
 
-// missingError returns the error about a session that is not there, or that several could be.
+// missingError returns the error about a session that does not exist, or about a missing name
+// without a default.
 func (f *targetFacts) missingError(name string) error {
 	existing := "no sessions yet: repl creates one"
 	if names := slices.Sorted(maps.Keys(f.known)); len(names) > 0 {

@@ -17,7 +17,7 @@ const (
 	OutcomeStillRuns     CallOutcome = "still runs"
 )
 
-// RefusalReason returns why an input is refused that came before the answer to the call.
+// RefusalReason returns why inputs that came before the answer to the call are refused.
 func (o CallOutcome) RefusalReason() string {
 	return "an earlier call, which was not answered yet, " + string(o)
 }

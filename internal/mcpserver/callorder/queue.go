@@ -23,7 +23,7 @@ type turn[C comparable] struct {
 	call   C
 	number uint64
 
-	// Both fields are those of an owner.
+	// Only an owner uses these two fields.
 	refusesQueued bool   // an input queued behind it was refused
 	sparedFrom    uint64 // its outcome does not affect calls from this number on; 0 affects all
 }
@@ -69,10 +69,10 @@ func (q *TurnQueue[C]) TakeOver(call C, number uint64) {
 	q.owner = &turn[C]{call: call, number: number}
 }
 
-// Release ends a call's ownership of the turn, if it has it. Every outcome but two refuses the
-// inputs that came before the call's answer: those up to the number last. Behind a call that is
-// done, they run as intended. A client that cancels one call also cancels the others that it does
-// not want.
+// Release ends a call's ownership of the turn, if it has it. Most outcomes refuse the inputs that
+// came before the call's answer, which are those up to the number last. After a call that is done,
+// these inputs run as intended. After a cancelled call they run too: a client cancels each call
+// that it does not want.
 func (q *TurnQueue[C]) Release(call C, outcome CallOutcome, last uint64) []Decision[C] {
 	if q.owner == nil || q.owner.call != call {
 		return nil

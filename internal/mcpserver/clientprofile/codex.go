@@ -149,8 +149,8 @@ func (p *codexProfile) addFileRules(theirs *sandbox.Policy, cwd string) (unenfor
 	}
 	for _, path := range readOnly {
 		ours := slices.Contains(theirs.Writable, filepath.Dir(path)) && slices.Contains(sandbox.ProtectedNames(), filepath.Base(path))
-		// In a repository, our sandbox protects only the files that other programs execute, so
-		// that commits work.
+		// In a repository, the sandbox protects only the files that other programs execute, so that
+		// commits work.
 		if isInOne(path, theirs.Writable) && !ours && filepath.Base(path) != ".git" {
 			theirs.Protected = append(theirs.Protected, path)
 		}
@@ -204,7 +204,8 @@ func (p *codexPolicy) allowedSandbox(cwd, dir string) (theirs *sandbox.Policy, u
 }
 
 // realDirs returns the existing directories among dirs, with links resolved. Each session has its
-// own directories for temporary files, so the system's count only if the session works there.
+// own directories for temporary files, so those of the system count only if the session works
+// there.
 func realDirs(dirs []string, work string) (found []string) {
 	for _, dir := range dirs {
 		at, err := paths.Real(dir)

@@ -1,7 +1,7 @@
-// Package clientprofile knows what is particular to MCP clients: how much text of a result each
-// one shows, how long it waits, and what it allows its own commands.
+// Package clientprofile describes how MCP clients differ: how much text of a result each one shows,
+// how long it waits, and what it allows its own commands.
 //
-// It holds values, and functions that change nothing; those about sandboxes and directories look
-// at the file system. The server passes in what a client says about itself, and applies the
-// answers. The package knows no calls and no sessions, and starts no goroutines.
+// It has values, and functions that change nothing. Those about sandboxes and directories look at
+// the file system. The server passes in what a client says about itself, and applies the answers.
+// The package knows no calls and no sessions, and starts no goroutines.
 package clientprofile

@@ -14,7 +14,7 @@ type SandboxLimit struct {
 }
 
 // LimitFor returns the limit for a session that works in dir, without links, and would otherwise
-// have the sandbox ours. canConfine means that sessions can be confined on this system.
+// have the sandbox ours. canConfine means that this system supports sandboxes.
 func (s *CodexState) LimitFor(dir string, ours *sandbox.Policy, canConfine bool) SandboxLimit {
 	l := SandboxLimit{dir: dir}
 	var unenforced []string
@@ -22,7 +22,7 @@ func (s *CodexState) LimitFor(dir string, ours *sandbox.Policy, canConfine bool)
 	_, narrows := l.Intersect(ours)
 	switch {
 	case narrows && !canConfine:
-		l.sandbox, l.Notices = nil, []string{"Codex confines its own commands, but sessions on this system cannot be confined"}
+		l.sandbox, l.Notices = nil, []string{"Codex runs its own commands in a sandbox, but sessions on this system cannot have one"}
 		return l
 	case narrows:
 		l.Notices = append(l.Notices, "the sandbox is limited to what Codex allows its own commands")
@@ -41,7 +41,7 @@ func (l SandboxLimit) Intersect(s *sandbox.Policy) (policy *sandbox.Policy, narr
 	return s.Intersect(l.sandbox, l.dir)
 }
 
-// Narrow returns what the limit leaves of a sandbox.
+// Narrow returns the sandbox narrowed to the limit.
 func (l SandboxLimit) Narrow(s *sandbox.Policy) *sandbox.Policy {
 	policy, _ := l.Intersect(s)
 	return policy

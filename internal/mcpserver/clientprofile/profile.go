@@ -19,7 +19,7 @@ const defaultReplyChars = 10_000
 type Profile struct {
 	namePrefix string // of its name, in lower case
 
-	// cutLimit is the length at which the client truncates the text of a result, without our hint
+	// cutLimit is the length at which the client truncates the text of a result, without a hint
 	// where the rest is. A reply stays a tenth below. 0 means that it truncates nothing.
 	cutLimit TextBudget
 
@@ -80,8 +80,8 @@ func (p Profile) ReplyBudget() TextBudget {
 	return b
 }
 
-// MaxCallTime returns how long the client waits for a call. assumed is for clients of which it is
-// not known; 0 means DefaultCallWait.
+// MaxCallTime returns how long the client waits for a call. assumed applies to clients whose time
+// is unknown; 0 means DefaultCallWait.
 func (p Profile) MaxCallTime(assumed time.Duration) time.Duration {
 	return cmp.Or(p.callTimeout, assumed, DefaultCallWait)
 }

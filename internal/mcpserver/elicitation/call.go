@@ -12,15 +12,16 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// An Asker is what the questions to one client share.
+// An Asker holds the data that all questions to one client share.
 type Asker struct {
 	Pages       browserprompt.Pages
 	Lifetime    context.Context // no question outlives it
 	HasBrowser  bool            // the user probably has a browser on this machine
-	DeniesInput bool            // every read of standard input gets end of file, and nobody is asked
+	DeniesInput bool            // every read of standard input gets end of file, and the user is not asked
 }
 
-// An AskingCall is a call about a session, with what it takes to ask the user in its name.
+// An AskingCall is a call about a session, with everything that is needed to ask the user on its
+// behalf.
 type AskingCall struct {
 	Asker     *Asker
 	Questions *SessionQuestions

@@ -22,7 +22,7 @@ type questionKind uint8
 const (
 	questionNone questionKind = iota
 	questionForm              // the client asks, and returns the answer
-	questionPage              // the client sends the user to a page of ours
+	questionPage              // the client sends the user to a page of this server
 )
 
 // questionKind returns how the client can ask its user for the answer to w. The protocol requires

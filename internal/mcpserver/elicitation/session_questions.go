@@ -9,25 +9,25 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// SessionQuestions are the questions about one session of a caller, of which one at most is open.
+// SessionQuestions holds the questions about one session of a caller. At most one of them is open.
 type SessionQuestions struct {
 	// waitToken holds one token, taken by the call that waits for the user.
 	waitToken chan struct{}
 
-	// leaveNotice adds to the next reply what no call waits for.
+	// leaveNotice adds a result that no call waits for to the next reply.
 	leaveNotice func(text string)
 
 	mu   sync.Mutex
 	open *openQuestion // guarded by mu; nil when none is open
 }
 
-// NewSessionQuestions returns the questions of a session, of which none is open. leaveNotice adds a
-// line to the next reply about the session.
+// NewSessionQuestions returns the questions of a session; none is open yet. leaveNotice adds a line
+// to the next reply about the session.
 func NewSessionQuestions(leaveNotice func(text string)) *SessionQuestions {
 	return &SessionQuestions{waitToken: make(chan struct{}, 1), leaveNotice: leaveNotice}
 }
 
-// beginWait makes a call the one that waits for the user. It returns false if another call is.
+// beginWait lets a call wait for the user. It returns false if another call already waits.
 func (s *SessionQuestions) beginWait() bool {
 	select {
 	case s.waitToken <- struct{}{}:

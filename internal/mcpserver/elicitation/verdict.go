@@ -18,7 +18,7 @@ const (
 	StepStop                     // the call is over, and needs no answer
 )
 
-// A Verdict says what came of an input request that the model must not answer.
+// A Verdict says how an input request that the model must not answer was handled.
 type Verdict struct {
 	Next     NextStep
 	Err      error
@@ -27,7 +27,7 @@ type Verdict struct {
 	Waited   time.Duration // for the user, which does not count toward the call's own timeout
 }
 
-// The verdicts without anything else to say.
+// The verdicts that need no field except Next.
 var (
 	over       = Verdict{Next: StepContinue}
 	unresolved = Verdict{Next: StepReply}
@@ -36,7 +36,7 @@ var (
 
 func failed(err error) Verdict { return Verdict{Next: StepFail, Err: err} }
 
-// withNotice returns the verdict with one more notice, before those that it has.
+// withNotice returns the verdict with one more notice, before its other notices.
 func (v Verdict) withNotice(format string, args ...any) Verdict {
 	v.Notices = append([]string{fmt.Sprintf(format, args...)}, v.Notices...)
 	return v

@@ -41,8 +41,8 @@ func areLinesAlike(events []timeline.Event) bool {
 	return lines >= minAlikeLines && alike*10 >= lines*9
 }
 
-// lineShape returns a line without what varies between the rows of a table: the length of words,
-// numbers and spaces, and signs.
+// lineShape returns a line without the parts that vary between the rows of a table: the length of
+// words, numbers and spaces, and signs.
 func lineShape(line []byte) []byte {
 	shape := make([]byte, 0, 32)
 	for _, c := range line {

@@ -8,8 +8,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A CallState is what a reply says besides the events: facts about a call, its caller and its
-// session.
+// A CallState holds everything that a reply says in addition to the events: facts about a call, its
+// caller and its session.
 type CallState struct {
 	Session        string // its name
 	TranscriptName string // how replies name the rendered transcript

@@ -3,8 +3,8 @@
 // that precedes a reply.
 //
 // Render takes a CallState by value, and knows nothing about the call or the session behind it. It
-// has two effects: images that it changes or leaves out become files of an ImageStore, and the
-// program rsvg-convert turns drawings into images. The package starts no goroutines.
+// has two effects. It writes images that it changes or leaves out to files of an ImageStore, and
+// runs the program rsvg-convert to turn drawings into images. The package starts no goroutines.
 //
 // # Locks
 //

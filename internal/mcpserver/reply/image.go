@@ -44,8 +44,8 @@ const (
 	// each color, the bound is half as high. A larger image is only named.
 	maxPixels = 64 << 20
 
-	// imageTimeout bounds the decoding of one image, and allImagesTimeout that of all images in
-	// one result. A JPEG of 400 KB can have thousands of passes over all of its pixels.
+	// imageTimeout bounds the decoding of one image. allImagesTimeout bounds the decoding of all
+	// images in one result. A JPEG of 400 KB can have thousands of passes over all of its pixels.
 	imageTimeout     = 10 * time.Second
 	allImagesTimeout = 20 * time.Second
 

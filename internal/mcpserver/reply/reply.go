@@ -13,7 +13,7 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline/render"
 )
 
-// A Rendered is a result, and what the server must remember of it.
+// A Rendered is a result, with the facts that the server must remember about it.
 type Rendered struct {
 	Result     *mcp.CallToolResult
 	FullScreen bool // after the events, the terminal is on its alternate screen

@@ -1,6 +1,6 @@
-// Package fakeworker is a worker without a language, for tests: a real process on a real terminal
-// that speaks the worker protocol. Its turns are small scripts, one command a line. It makes mistakes
-// on command.
+// Package fakeworker provides a worker without a language, for tests: a real process on a real
+// terminal that speaks the worker protocol. Its turns are small scripts with one command per line.
+// Some commands make it break the protocol.
 //
 //	func TestMain(m *testing.M) {
 //		testmain.Run(m, testmain.Options{Programs: []testmain.Program{fakeworker.Program}})
@@ -32,10 +32,10 @@
 //	until PATH        waits until the file exists, or until interrupted
 //	busy [TEXT]       the same, but level 1 has no effect once it has printed TEXT, or "busy"
 //	stuck             the same, but nothing ends it, and it acknowledges nothing, once it has
-//	                  said "stuck"
+//	                  printed "stuck"
 //	ignore            the same, and signals, shutdown and a closed channel do not help either,
-//	                  once it has said "ignoring"
-//	sigint OWNER      says who handles SIGINT; user code ("user") prints "caught"
+//	                  once it has printed "ignoring"
+//	sigint OWNER      reports who handles SIGINT; user code ("user") prints "caught"
 //	progress          reports 1, 2 and 3 of 3
 //	late TEXT         prints TEXT after the turn is over
 //	error NAME MSG    ends the turn with that error
@@ -78,7 +78,7 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// Environment variables that make a process a fake worker. It removes them.
+// Environment variables that make a process a fake worker. The worker removes them.
 const (
 	roleEnv  = "FAKEWORKER"
 	startEnv = "FAKEWORKER_START"

@@ -372,8 +372,8 @@ func (w *fakeWorker) handleSigint(signals <-chan os.Signal) {
 	}
 }
 
-// requestInput reads standard input for the runtime. nil means the end of the file; false means
-// that it was interrupted.
+// requestInput reads standard input for the runtime. A nil result means the end of the file; false
+// means that it was interrupted.
 func (w *fakeWorker) requestInput(t *workerTurn, prompt string, kind ipc.WaitKind, want ipc.InputAmount) ([]byte, bool) {
 	w.mu.Lock()
 	if t.isInterrupted() {

@@ -1,5 +1,5 @@
-// Package faultdial connects to a daemon through a dialer whose connections break on demand. They
-// break as those of ssh do when a cable is pulled, but without a network.
+// Package faultdial connects to a daemon through a dialer whose connections break on demand,
+// without a network. They break as connections of ssh do when a cable is pulled.
 //
 // A connection has two goroutines, one for each direction. They end with it.
 package faultdial

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Install adds kernels to those of the user, until the test ends. kernels has the text of each
-// kernel.json by the name of its kernel.
+// Install adds kernels to the kernels of the user, until the test ends. kernels maps the name of
+// each kernel to the text of its kernel.json.
 func Install(t *testing.T, kernels map[string]string) {
 	t.Helper()
 	data := t.TempDir()
@@ -24,7 +24,7 @@ func Install(t *testing.T, kernels map[string]string) {
 	t.Setenv("JUPYTER_PATH", data)
 }
 
-// Usable returns a kernel.json whose program exists, which is all that a search looks at.
+// Usable returns a kernel.json whose program exists. A search checks nothing else.
 func Usable(t *testing.T) string {
 	t.Helper()
 	program, err := os.Executable()

@@ -25,8 +25,8 @@ func BringUp(device string) error {
 	return sendRequest(unix.RTM_NEWLINK, 0, "up "+device, linkHeader(index, unix.IFF_UP))
 }
 
-// AddVethPair makes a pair of connected devices: one in this namespace, and its peer in the network
-// namespace that the descriptor peerNamespace refers to.
+// AddVethPair creates a pair of connected devices: one in this namespace, and its peer in the
+// network namespace that the descriptor peerNamespace refers to.
 func AddVethPair(device, peer string, peerNamespace int) error {
 	remoteEnd := slices.Concat(linkHeader(0, 0),
 		encodeAttribute(unix.IFLA_IFNAME, cString(peer)),
@@ -39,7 +39,7 @@ func AddVethPair(device, peer string, peerNamespace int) error {
 			encodeAttribute(unix.IFLA_INFO_DATA, encodeAttribute(vethPeer, remoteEnd)))))
 }
 
-// AddAddress gives a device an address, and a route to the network that it is in.
+// AddAddress gives a device an address, and a route to the network of that address.
 func AddAddress(device string, at netip.Prefix) error {
 	index, err := deviceIndex(device)
 	if err != nil {
@@ -84,7 +84,8 @@ func addressFamily(p netip.Prefix) byte {
 	return unix.AF_INET6
 }
 
-// linkHeader is the header of a message about a device, which also sets these flags of it.
+// linkHeader is the header of a message about a device. The message also sets these flags of the
+// device.
 func linkHeader(index, flags uint32) []byte {
 	b := make([]byte, unix.SizeofIfInfomsg)
 	binary.NativeEndian.PutUint32(b[4:], index)

@@ -1,4 +1,5 @@
-// Package owners helps to test who may use a file: files of another user, and permissions.
+// Package owners helps to test access to files: it makes files of another user, and files with
+// given permissions.
 package owners
 
 import (
@@ -8,11 +9,11 @@ import (
 	"testing"
 )
 
-// otherUID is a user id that no system that runs these tests uses.
+// otherUID is a user ID that is unused on all systems that run these tests.
 const otherUID = 42_420
 
-// GiveAway makes another user the owner of a file or directory. It skips the test if this process may not
-// do that; root may, but not in most containers.
+// GiveAway makes another user the owner of a file or directory. It skips the test if this process has no
+// right to do so. Root has that right, except in most containers.
 func GiveAway(t testing.TB, path string) {
 	t.Helper()
 	switch err := os.Chown(path, otherUID, otherUID); {

@@ -45,7 +45,7 @@ type WorkerEnded struct{}
 // test if the worker breaks the protocol, or is silent for longer than Timeout.
 type RawWorker struct {
 	Cmd      *exec.Cmd
-	Terminal *os.File // our end of it
+	Terminal *os.File // this end of it
 	Channel  *os.File // where the worker reads
 	Turn     uint64   // the last turn that StartTurn started
 
@@ -98,7 +98,8 @@ func StartWorker(t testing.TB, spec workers.Spec, s WorkerOptions) *RawWorker {
 	return w
 }
 
-// SpawnProcess starts a worker on a new terminal and returns our ends, which the caller closes.
+// SpawnProcess starts a worker on a new terminal. It returns this side's ends of the channel and
+// the terminal, which the caller closes.
 func SpawnProcess(t testing.TB, spec workers.Spec, s WorkerOptions) (cmd *exec.Cmd, master, toWorker, fromWorker *os.File) {
 	t.Helper()
 	if err := spec.Validate(); err != nil {
@@ -419,7 +420,7 @@ func (w *RawWorker) FinishTurn(answers ...string) RawResult {
 // InterruptUntilAcked interrupts like the supervisor: again after 30, 60, 120 ms until the worker
 // acknowledges, because a runtime may miss a signal on its way into a system call. It returns the
 // events until done recognises the effect, or the turn is over. It calls signal after each frame,
-// and tells it about a retry; nil sends none.
+// with true for a retry; nil sends no signal.
 func (w *RawWorker) InterruptUntilAcked(seq uint64, level uint8, signal func(retry bool), done func(any) bool) RawResult {
 	w.t.Helper()
 	ask := func(retry bool) {

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// pathEnv names a built command that tests use in place of a build of their own. The machine that
-// runs them may have no Go, and the programs that they start use the same build.
+// pathEnv names a built command that tests use instead of building one. The machine that runs them
+// may have no Go, and the programs that they start use the same build.
 const pathEnv = "TURNSTONE_TEST_REPL"
 
 // Path returns the path of the built command, or "" if there is none.
@@ -38,7 +38,8 @@ func BuildShared(dir string) error {
 	return os.Setenv(pathEnv, path)
 }
 
-// Build builds the command in the tree at a path, with more variables for the go command.
+// Build builds the command from the source tree at a path, with additional variables for the go
+// command.
 func Build(path string, env ...string) error {
 	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", path, "github.com/turnstone-repl/turnstone/cmd/repl")
 	cmd.Env = append(os.Environ(), env...)

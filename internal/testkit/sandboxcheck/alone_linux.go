@@ -26,7 +26,7 @@ func namespaceAttributes(capabilities ...uintptr) *syscall.SysProcAttr {
 	}
 }
 
-// WhyNoNamespaces returns why no sandbox can be made on this system, or "". A system may forbid
+// WhyNoNamespaces returns why no sandbox can be created on this system, or "". A system may forbid
 // user namespaces, or grant no capabilities in them.
 func WhyNoNamespaces() string {
 	cmd := exec.Command("/bin/sh", "-c", ":")

@@ -1,11 +1,11 @@
-// Package sandboxcheck lets tests of other packages run a second time with every worker sandboxed:
-// set TURNSTONE_TEST_SANDBOX to a level, such as "workspace".
+// Package sandboxcheck lets tests of other packages run a second time with every worker in a
+// sandbox. Set TURNSTONE_TEST_SANDBOX to a level, such as "workspace".
 //
-// As root, the tests then run as an unprivileged user, so that their sandboxes are made as they are
-// for real users.
+// If root starts them, the tests then run as an unprivileged user, so that their sandboxes are like
+// those of real users.
 //
-// It also tells why a test of a sandbox cannot run on this system, and runs a test again in
-// namespaces of its own. It starts processes, but no goroutines.
+// It also explains why a test of a sandbox cannot run on this system, and runs a test again in
+// separate namespaces. It starts processes, but no goroutines.
 package sandboxcheck
 
 import (
@@ -25,7 +25,7 @@ import (
 
 const (
 	levelEnv = "TURNSTONE_TEST_SANDBOX"
-	// baseEnv names the directory of a rerun, which rerunUnprivileged has made.
+	// baseEnv names the directory of a rerun, which rerunUnprivileged has created.
 	baseEnv = "TURNSTONE_TEST_BASE"
 )
 
@@ -67,7 +67,7 @@ func RunUnprivileged(m *testing.M) int {
 // RerunDir returns the directory of a rerun, or "" if this process is not a rerun.
 func RerunDir() string { return os.Getenv(baseEnv) }
 
-// TempDir makes a directory outside the directory for temporary files, because a sandbox has its
+// TempDir creates a directory outside the directory for temporary files, because a sandbox has its
 // own /tmp.
 func TempDir(t testing.TB) string {
 	t.Helper()
@@ -83,7 +83,7 @@ func TempDir(t testing.TB) string {
 	return dir
 }
 
-// tempDirParent returns the directory in which TempDir makes directories.
+// tempDirParent returns the directory in which TempDir creates directories.
 func tempDirParent() (string, error) {
 	if RerunDir() != "" {
 		return RerunDir(), nil

@@ -115,8 +115,8 @@ func (s *TestSession) RunCodeThatMayExit(t testing.TB, code string) TurnResult {
 	return s.FinishTurn(t, turn)
 }
 
-// WantOutput runs code and fails the test unless it prints exactly this. The turn may have more in its
-// transcript, such as the line about a limit, which comes when the processes are checked.
+// WantOutput runs code and fails the test unless it prints exactly this. The transcript of the turn
+// may contain more, such as the line about a limit, which is added when the processes are checked.
 func (s *TestSession) WantOutput(t testing.TB, code, want string) {
 	t.Helper()
 	res := s.RunCode(t, code)

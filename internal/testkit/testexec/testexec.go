@@ -1,4 +1,5 @@
-// Package testexec is for tests that write programs, run them, or act as one. It starts no goroutines.
+// Package testexec helps tests that write programs, run them, or act as one. It starts no
+// goroutines.
 package testexec
 
 import (
@@ -17,8 +18,8 @@ func WriteExecutable(path string, text []byte) error {
 	return os.WriteFile(path, text, 0o755)
 }
 
-// BlockForever does nothing until the process is killed. An empty select would not do: without cgo,
-// Go ends a program whose goroutines are all blocked.
+// BlockForever does nothing until the process is killed. An empty select is not enough: without
+// cgo, Go ends a program whose goroutines are all blocked.
 func BlockForever() {
 	for {
 		time.Sleep(time.Hour)
@@ -35,7 +36,7 @@ func OwnPath() string {
 }
 
 // ShortDir returns a new directory, which is removed after the test. The system bounds the path of a
-// socket, and the test's own directory has too long a one.
+// socket, and the path of the test's own directory is too long.
 func ShortDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "t")

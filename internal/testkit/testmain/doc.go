@@ -1,5 +1,5 @@
-// Package testmain is the main function of test binaries: it runs a package's tests, or one of the
-// programs that tests start by running the test binary again.
+// Package testmain provides the main function of test binaries. It runs a package's tests, or one
+// of the programs that tests start by running the test binary again.
 //
 //	func TestMain(m *testing.M) {
 //		testmain.Run(m, testmain.Options{

@@ -27,7 +27,7 @@ func allowParallel() {
 	}
 }
 
-// Rounds returns how often to try what depends on chance or on a race: n times, or n times
+// Rounds returns the number of rounds for a test that depends on chance or on a race: n, or n times
 // TURNSTONE_TEST_ROUNDS.
 func Rounds(n int) int {
 	if times, err := strconv.Atoi(os.Getenv("TURNSTONE_TEST_ROUNDS")); err == nil {

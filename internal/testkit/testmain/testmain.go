@@ -10,7 +10,8 @@ import (
 
 // Options selects what a test binary can be, and how its tests run. The zero value runs the tests.
 type Options struct {
-	// Monitor serves as a worker's monitor if this process was started as one. It returns if not.
+	// Monitor serves as a worker's monitor if this process was started as one, and otherwise
+	// returns.
 	Monitor func()
 
 	Programs []Program                     // what else this binary can be; the first match runs
@@ -25,7 +26,7 @@ type Options struct {
 	AtEnd   func()                          // follows the tests, before the directory is removed
 }
 
-// A Program is something that the test binary does in place of its tests.
+// A Program is a task that the test binary performs instead of its tests.
 type Program struct {
 	Variable string // if it is set and not empty; Main does not see it in the environment
 
@@ -52,7 +53,7 @@ func Run(m *testing.M, o Options) {
 	os.Exit(runTests(m, &o))
 }
 
-// runTests runs the tests, and before and after them the steps that Options selects.
+// runTests runs the tests, between the steps that Options selects.
 func runTests(m *testing.M, o *Options) (status int) {
 	if o.PrivateState || o.BuildRepl || o.Prepare != nil {
 		dir, err := os.MkdirTemp("", "test-")

@@ -1,5 +1,5 @@
-// Package wait lets a test wait for a fact that nothing announces, by asking again and again. It
-// starts no goroutines.
+// Package wait lets a test wait for a condition that nothing announces, by checking it repeatedly.
+// It starts no goroutines.
 package wait
 
 import (
@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// Bound is the longest wait. A test that comes near it has failed.
+// Bound is the longest wait. A test that comes close to it has failed.
 const Bound = 2 * time.Minute
 
-// interval is the time between two checks of a fact. Some checks read all processes or start one, and
-// must leave the processors to what is tested.
+// interval is the time between two checks of a condition. Some checks read all processes or start
+// one, and must leave CPU time to the tested code.
 const interval = 5 * time.Millisecond
 
-// Until polls a fact until it holds, and fails the test if it does not within Bound.
+// Until polls a condition until it holds. It fails the test if the condition does not hold within
+// Bound.
 func Until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	if !Within(Bound, holds) {
@@ -22,7 +23,7 @@ func Until(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Within polls a fact until it holds, and reports whether it did within the time.
+// Within polls a condition until it holds, and reports whether it held within the time.
 func Within(bound time.Duration, holds func() bool) bool {
 	again := time.NewTicker(interval)
 	defer again.Stop()

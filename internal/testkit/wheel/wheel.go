@@ -36,8 +36,8 @@ func Build(t testing.TB, name, code string) []byte {
 	return b.Bytes()
 }
 
-// BuildDir returns a new directory with the file that Build makes, for the options of pip and uv that
-// search a directory.
+// BuildDir returns a new directory that contains the package of Build, for the options of pip and uv
+// that search a directory.
 func BuildDir(t testing.TB, name, code string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

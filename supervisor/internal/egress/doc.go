@@ -1,8 +1,9 @@
-// Package egress serves the outgoing network connections of sandboxes, and decides them by host
-// name.
+// Package egress serves the outgoing network connections of sandboxes, and decides by host name
+// which ones are allowed.
 //
-// A session with sandbox.NetworkList has a network namespace that leads nowhere. Its DNS questions
-// and connections come here, to the supervisor, which has the user's network:
+// A session with sandbox.NetworkList has its own network namespace without a connection to the
+// outside. Its DNS questions and connections come here, to the supervisor, which has the user's
+// network:
 //
 //	DNS question  each name gets an address of 198.18.0.0/15, which stands for it in this
 //	              session only; no question leaves the machine
@@ -10,19 +11,20 @@
 //	              goes to the name, and the address that it resolves to is checked as well
 //	bytes         are copied between the connection inside and the one outside
 //
-// A session that shares the user's network cannot be reached by such addresses. Its monitor
-// connects it to a proxy instead, which speaks HTTP and SOCKS5 (proxy.go).
+// In a session that shares the user's network, such addresses do not work. Its monitor connects it
+// to a proxy instead, which speaks HTTP and SOCKS5 (proxy.go).
 //
 // A [HostPolicy] belongs to a session and outlives its workers. It holds the allowed hosts, the address
 // of each name, and the destinations used so far. [HostPolicy.Serve] serves one worker.
 //
-// [ExpandHosts] finds the hosts of the user's package registries, which are allowed by one word.
+// [ExpandHosts] finds the hosts of the user's package registries. A policy allows them all by one
+// word.
 //
 // All input may be hostile: questions and connections come from the session, and responses come
 // from outside.
 //
-// The package runs in the supervisor. It does not know how a worker is confined; package egressipc
-// says what a monitor sends it.
+// The package runs in the supervisor. It does not know how a worker is sandboxed. Package egressipc
+// defines what a monitor sends.
 //
 // # Goroutines
 //

@@ -26,8 +26,8 @@ type nameTable struct {
 	list      []string
 }
 
-// addressFor returns the address that stands for a name, which is in lower case and without the
-// final dot. It reports whether an address was left.
+// addressFor returns the address that stands for a name, and whether an address was left. The name
+// must be in lower case and without the final dot.
 func (n *nameTable) addressFor(name string) (netip.Addr, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

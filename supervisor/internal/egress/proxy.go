@@ -29,9 +29,9 @@ const (
 	maxHeadBytes = 16 << 10
 )
 
-// A proxy serves the connections of a session without namespaces, whose host names cannot resolve
-// to addresses that lead here. One address serves HTTP, where net/http parses all input, and
-// SOCKS5.
+// A proxy serves the connections of a session without namespaces. The host names of such a session
+// cannot resolve to addresses that lead here. One address serves HTTP, where net/http parses all
+// input, and SOCKS5.
 type proxy struct {
 	server      *egressServer
 	headTimeout time.Duration
@@ -195,9 +195,9 @@ func (p *proxy) forwardConn(l destination, client *proxyConn, outside *net.TCPCo
 // requestKey is the context key under which the context of the client's request is stored.
 type requestKey struct{}
 
-// dialRequest connects for a request that names its destination itself. A Transport continues to
-// dial for a canceled request; without the request's own context, the user would still be asked
-// about it.
+// dialRequest connects to the destination that a request names. A Transport continues to dial for a
+// canceled request. Without the request's own context, the user would still be asked about that
+// dial.
 func (p *proxy) dialRequest(ctx context.Context, _, address string) (net.Conn, error) {
 	if request, ok := ctx.Value(requestKey{}).(context.Context); ok {
 		ctx = request

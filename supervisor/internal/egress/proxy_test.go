@@ -242,8 +242,8 @@ func FuzzReadSOCKS(f *testing.F) {
 	})
 }
 
-// FuzzProxy checks that the proxy answers every text in one of its two protocols or not at all, and
-// reaches nothing that is not on the list.
+// FuzzProxy checks that the proxy answers every text in one of its two protocols or not at all. It
+// also checks that the proxy reaches only listed hosts.
 func FuzzProxy(f *testing.F) {
 	f.Add([]byte("CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n"))
 	f.Add([]byte("GET http://example.org/a;b?c HTTP/1.1\r\nConnection: close\r\n\r\n"))

@@ -16,8 +16,8 @@ import (
 type ConfigSource struct {
 	Env  []string
 	Root string // prefix of absolute system paths; "" outside tests
-	// ReadFile reads a file. It returns nil for a file that a session may have made, or whose path
-	// a session may have changed.
+	// ReadFile reads a file. It returns nil for a file that a session may have created, or whose
+	// path a session may have changed.
 	ReadFile func(path string) []byte
 }
 
@@ -61,7 +61,7 @@ var registryKinds = []registryKind{
 
 var addressPattern = regexp.MustCompile(`https?://(\[[0-9a-fA-F:.]+\])?[^\s"',;)\]}<>]+`)
 
-// ExpandHosts replaces sandbox.PackageHosts in a list by the hosts of the registries.
+// ExpandHosts replaces sandbox.PackageHosts in a list with the hosts of the registries.
 func ExpandHosts(hosts []string, s ConfigSource) []string {
 	var all []string
 	for _, h := range hosts {

@@ -1,8 +1,8 @@
-// Package egressipc is the protocol of the socket over which a monitor passes the outgoing
+// Package egressipc defines the protocol of the socket over which a monitor passes the outgoing
 // connections of a sandbox to its supervisor.
 //
 // The monitor sees each connect of the session, but knows only addresses. The supervisor knows
-// which name an address stands for, decides, and connects outside.
+// which name an address stands for. It decides, and connects outside.
 //
 //	monitor                              supervisor
 //	names {socket}               ──▶    answers DNS questions on that socket

@@ -20,8 +20,8 @@ const retainedBytes = 8 << 20
 const taskCountInterval = time.Second
 
 // applyLimits adjusts the soft limits of each process. RLIMIT_DATA counts private writable memory,
-// and so not what a process only reserves. Each process may use all that is left; when little is
-// left, the processes that have grown since the last time share it.
+// but not memory that a process only reserves. Each process may use all that is left; when little
+// is left, the processes that have grown since the last time share it.
 func (m *monitorClient) applyLimits(u proctree.Usage, a proctree.LimitUpdate) {
 	m.limitsMu.Lock()
 	defer m.limitsMu.Unlock()
@@ -58,9 +58,9 @@ func (m *monitorClient) applyLimits(u proctree.Usage, a proctree.LimitUpdate) {
 	m.lastDataBytes = now
 }
 
-// updateTaskLimit updates the bound for the tasks of this tree together with the user's other tasks. It
-// reports whether the bound is new. The other tasks come and go, and a fork bomb must always have the
-// same distance to the bound as at the start.
+// updateTaskLimit updates the bound for the tasks of this tree together with the user's other
+// tasks. It reports whether the bound is new. The number of other tasks changes, and a fork bomb
+// must always have the same room below the bound as at the start.
 func (m *monitorClient) updateTaskLimit(u proctree.Usage) bool {
 	if time.Since(m.tasksCountedAt) < taskCountInterval {
 		return false

@@ -2,7 +2,7 @@ package launch
 
 import "github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 
-// measureUsage returns nothing, and neither of the others does anything: a job enforces its limits
+// measureUsage returns nothing, and the other two methods do nothing: a job enforces its limits
 // without the supervisor.
 func (m *monitorClient) measureUsage(int64) proctree.Usage                { return proctree.Usage{} }
 func (m *monitorClient) applyLimits(proctree.Usage, proctree.LimitUpdate) {}

@@ -56,7 +56,7 @@ func (c *Channel) Read(b []byte) (int, error) { return c.in.Read(b) }
 const defaultPipeBytes = 64 << 10
 
 // Write writes b and waits for the worker to read. If the pipe is too small, it is enlarged once,
-// because each time it is full costs a switch between two processes.
+// because each write to a full pipe costs a switch between two processes.
 func (c *Channel) Write(b []byte) (int, error) {
 	if len(b) > defaultPipeBytes && !c.isGrown {
 		c.isGrown = true

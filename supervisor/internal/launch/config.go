@@ -20,7 +20,8 @@ type StartConfig struct {
 	Dir  string           // the working directory; "" means the caller's
 	Size pty.TerminalSize // of the terminal
 
-	// Interactive makes the terminal a user's: programs may read single keys, see pty.Terminal.IsRawMode.
+	// Interactive prepares the terminal for a user at a keyboard: programs may read single keys,
+	// see pty.Terminal.IsRawMode.
 	Interactive bool
 
 	// ChannelOnStdio makes the channel the process's standard input and output. Only its standard
@@ -36,16 +37,17 @@ type StartConfig struct {
 	// does not support fails the start at the step "limits".
 	Limits proctree.ProcessLimits
 
-	// RuntimeDir is the directory where the user's services listen (XDG_RUNTIME_DIR). Their
-	// manager is asked for a control group if a limit needs one; with "" it is not asked.
+	// RuntimeDir is the directory where the user's services listen (XDG_RUNTIME_DIR). If a limit
+	// needs a control group, the manager of these services is asked for one; with "" it is not
+	// asked.
 	RuntimeDir string
 
 	// CPUs are the processors that the worker may use, as chosen by proctree.PickCPUs. If there are
 	// none, the worker may use those of this program.
 	CPUs []int
 
-	// Sandbox confines the worker and everything it starts; nil leaves them the caller's
-	// rights. A sandbox needs the monitor.
+	// Sandbox confines the worker and everything it starts; with nil they have the caller's rights.
+	// A sandbox needs the monitor.
 	Sandbox *SandboxConfig
 
 	// OnDenial is called for each call that the sandbox refuses. If the denial has an ID, the call
@@ -70,8 +72,8 @@ type SandboxConfig struct {
 	Mechanism plan.Mechanism // as in the plan
 	Egress    bool           // as in the plan
 
-	// Plan returns the plan. It is called once, while the monitor starts: the search for
-	// repositories takes about as long.
+	// Plan returns the plan. It is called once, while the monitor starts, because the search for
+	// repositories takes about as long as that start.
 	Plan func() (*plan.Plan, error)
 }
 

@@ -1,9 +1,9 @@
 // Package launch starts workers, each on a terminal of its own, and ends their whole process trees.
-// It is the client of their monitors.
+// It is the supervisor's client of their monitors.
 //
 // It knows the order in which a worker starts and ends. The parts are in packages below it: monitor
-// is the monitor itself, monitorproto its messages, pty the terminal, proctree the process tree. The
-// package does not know the worker protocol, turns, sessions or languages.
+// is the monitor itself, monitorproto its messages, pty the terminal, and proctree the process
+// tree. The package does not know the worker protocol, turns, sessions or languages.
 //
 //	func main() { launch.MonitorMain() /* first line */ ; … }
 //
@@ -20,12 +20,12 @@
 //	            ├─ channel ◀────────────────────────▶ 3, 4
 //	            └─ terminal ◀───────────────────────▶ 0, 1, 2
 //
-// The monitor is the program itself, re-executed under the name "turnstone-monitor";
+// The monitor is the program itself, re-executed under the name "turnstone-monitor". The file
 // monitor_unix.go of package monitor lists its steps in order. It exists because only a parent can
-// do four things: report how a worker ended, signal it without the risk of a reused pid, continue it
-// after a stop, and collect its orphans. It also outlives a killed supervisor just long enough to
-// end the tree. Without a monitor (see WorkerProcess.HasMonitor) the supervisor is the parent, and
-// its guarantees are weaker.
+// do four things: report how a worker ended, signal it without the risk of a reused pid, continue
+// it after a stop, and collect its orphans. It also outlives a killed supervisor just long enough
+// to end the tree. Without a monitor (see WorkerProcess.HasMonitor) the supervisor is the parent,
+// and its guarantees are weaker.
 //
 // # Guarantees by system
 //
@@ -42,11 +42,11 @@
 //	limits                    memory, tasks,    none                   job: memory,
 //	                          CPUs, files, disk                        processes
 //
-// On Windows the terminal is a pseudo console, and the private channel is two named pipes
-// that the worker connects to. The monitor shares the console and interrupts through it.
-// It starts nothing before the supervisor has put it into a job, whose processes end when
-// its last handle is closed. monitor_client_windows.go and monitor_windows.go of package monitor
-// list the steps in order.
+// On Windows the terminal is a pseudo console. The private channel is two named pipes that the
+// worker connects to. The monitor shares the console and interrupts through it. The monitor starts
+// nothing before the supervisor has put it into a job. The processes of a job end when its last
+// handle is closed. The steps are listed in order in monitor_client_windows.go, and in
+// monitor_windows.go of package monitor.
 //
 // # Goroutines
 //
@@ -60,9 +60,9 @@
 //	late grant  run         its callback has returned        nothing; only with a sandbox
 //
 // Close waits for the first three, and for the goroutines that packages pty and proctree start on
-// Windows. If a pseudo console does not end, Close reports that in a notice instead, and the
-// goroutines of package pty end later, with the console. The two for a sandbox hold nothing that
-// Close releases.
+// Windows. If a pseudo console does not end, Close reports that in a notice instead. The goroutines
+// of package pty then end later, with the console. The two goroutines for a sandbox hold nothing
+// that Close releases.
 //
 // # Handles on Windows
 //
@@ -94,13 +94,13 @@
 //
 // # Bounds
 //
-// Start takes StartConfig.Timeout at most, 60 s by default. The monitor ends a tree within 1 s;
-// after that the supervisor does so without the monitor, within another second. Close takes
-// 7 s at most; WriteInput waits 1 s for a reader.
-// Times are time.Duration. Sizes are bytes or, for terminals, character cells.
+// Start takes StartConfig.Timeout at most, 60 s by default. The monitor ends a tree within 1 s.
+// After that, the supervisor ends it without the monitor, within another second. Close takes 7 s at
+// most. WriteInput waits 1 s for a reader. Times are time.Duration. Sizes are bytes or, for
+// terminals, character cells.
 //
 // # Locks
 //
-// eventReader.mu may be held when a lock of package supervisor is taken, because an event is handled under
-// it. limitsMu is held while the bounds of processes are moved.
+// eventReader.mu may be held while a lock of package supervisor is taken, because an event is
+// handled under it. limitsMu is held while the bounds of processes are moved.
 package launch

@@ -120,7 +120,7 @@ func TestTreeEnd(t *testing.T) {
 				// Kill gives a stopped monitor some time before it kills it.
 				monitor := parentPID(t, w.PID())
 				syscall.Kill(monitor, syscall.SIGSTOP)
-				// Until all its threads stand still it may yet obey the kill.
+				// It may still obey the kill until all its threads have stopped.
 				wait.Until(t, "the monitor is stopped", func() bool { return isStopped(t, monitor) })
 				w.Kill()
 			},

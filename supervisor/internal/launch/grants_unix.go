@@ -52,8 +52,8 @@ func (g *pendingGrants) handleAnswer(r *monitorproto.MonitorEvent) {
 	}
 }
 
-// answerLater arranges that take is called with the answer to a grant when it arrives. It returns
-// false if the answer is already there.
+// answerLater arranges that take is called when the answer to a grant arrives. It returns false if
+// the answer has already arrived.
 func (g *pendingGrants) answerLater(id uint64, take func(error)) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -89,7 +89,8 @@ func (m *monitorClient) refreshSandbox() (notices []string, err error) {
 	})
 }
 
-// protectNewSettings protects the files that git's settings lead to because of changes during a turn.
+// protectNewSettings protects the files that git's settings refer to since they changed during a
+// turn.
 func (m *monitorClient) protectNewSettings() {
 	if changed := m.sandboxPlan.TakeGitTargets(); changed != nil {
 		_ = m.runCounted(func() error {

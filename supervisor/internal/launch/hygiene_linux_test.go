@@ -27,7 +27,7 @@ func TestWorker(t *testing.T) {
 
 	t.Run("inherits only the terminal and the channel", func(t *testing.T) {
 		t.Parallel()
-		// A descriptor that is not marked close-on-exec by mistake.
+		// A descriptor that by mistake is not marked close-on-exec.
 		r, wr, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -241,7 +241,7 @@ func TestProcessLeaks(t *testing.T) {
 		cycle(&launch.StartConfig{Path: "/no/such/program"})
 		cycle(&launch.StartConfig{Path: script, Dir: "/no/such/directory"})
 	}
-	wait.Until(t, "the resources are those of the start", func() bool {
+	wait.Until(t, "the resources are the same as at the start", func() bool {
 		f, g, c := countResources(t)
 		return f <= fds && g <= goroutines && c == children
 	})

@@ -82,7 +82,7 @@ func TestTypeKeys(t *testing.T) {
 	for name, test := range map[string]struct{ change, want string }{
 		"raw":                      {"tty.setraw(0)", `b'a\r\x03\x1c\x1a\x00\xffq'`},
 		"each key":                 {"m = termios.tcgetattr(0); m[3] &= ~termios.ICANON; termios.tcsetattr(0, 0, m)", `b'a\n\x1a\x00\xffq' [2, 3]`},
-		"a signal key of its own":  {"m = termios.tcgetattr(0); m[3] &= ~termios.ICANON; m[6][termios.VINTR] = b'\\x1a'; termios.tcsetattr(0, 0, m)", `b'a\n\x03\x00\xffq' [2, 3]`},
+		"a custom signal key":      {"m = termios.tcgetattr(0); m[3] &= ~termios.ICANON; m[6][termios.VINTR] = b'\\x1a'; termios.tcsetattr(0, 0, m)", `b'a\n\x03\x00\xffq' [2, 3]`},
 		"the kernel does the work": {"m = termios.tcgetattr(0); m[3] &= ~(termios.ICANON | 0o200000 | termios.ECHO); m[3] |= termios.NOFLSH; termios.tcsetattr(0, 0, m)", `b'a\n\x1a\x00\xffq' [2, 3]`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -244,11 +244,11 @@ func (m *monitorClient) startWatchdog() {
 const commandTimeout = 2 * time.Second
 
 // errPartialCommand means that no command can be sent: the monitor would take it for the rest of another.
-var errPartialCommand = errors.New("launch: the monitor received only part of a command and can get no more; reset the session")
+var errPartialCommand = errors.New("launch: the monitor received only part of a command and accepts no more commands; reset the session")
 
-// sendCommand sends a command. Small ones fit into the pipe at once or not at all. A grant may
-// be larger than the pipe, which is small if the user has many pipes: then it is written as
-// the monitor reads.
+// sendCommand sends a command. Small ones fit into the pipe at once or not at all. A grant may be
+// larger than the pipe, which is small if the user has many pipes. Such a grant is written in
+// pieces, as the monitor reads.
 func (m *monitorClient) sendCommand(command monitorproto.MonitorCommand) error {
 	line, err := json.Marshal(command)
 	if err != nil {

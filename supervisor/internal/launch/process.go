@@ -90,7 +90,7 @@ func (noSandbox) forgetDenials() error                           { return nil }
 func (noSandbox) refreshSandbox() ([]string, error)              { return nil, nil }
 func (noSandbox) drainEvents()                                   {}
 
-// ErrGrantPending is returned by Grant while it is not known whether the worker has the access.
+// ErrGrantPending is returned by Grant if it is still unknown whether the worker has the access.
 var ErrGrantPending = errors.New("launch: the monitor did not answer a grant in time")
 
 var errNoSandbox = errors.New("launch: the worker has no sandbox")
@@ -168,8 +168,8 @@ func (p *WorkerProcess) Exit() monitorproto.Exit {
 // Kill starts to kill the worker and everything it started, and returns.
 func (p *WorkerProcess) Kill() { p.backend.killTree() }
 
-// Done is closed when nothing of the tree is left, or when the time is up: two seconds to
-// kill the tree and three more for processes that die slowly. See Survivors.
+// Done is closed when nothing of the tree is left, or when the time is up. That is two seconds to
+// kill the tree, and three more for processes that die slowly. See Survivors.
 func (p *WorkerProcess) Done() <-chan struct{} { return p.done }
 
 // Survivors returns the pids of processes that were killed but still exist, normally none. It
@@ -222,10 +222,10 @@ func (p *WorkerProcess) UncountedMemory() string { return p.uncountedMemory }
 // input queue is empty. It takes one snapshot, in about 100 µs.
 func (p *WorkerProcess) Readers() []pty.TerminalReader { return p.backend.findReaders() }
 
-// HasNoOtherReader reports whether Readers could find only the worker's main thread: the
-// worker certainly has no children, and no second thread that waits for the terminal. It
-// takes a few microseconds, plus one for each thread. For a worker with more than 16 threads
-// it is always false.
+// HasNoOtherReader reports whether Readers could find only the worker's main thread. Then the
+// worker certainly has no children, and no second thread that waits for the terminal. It takes a
+// few microseconds, plus one for each thread. For a worker with more than 16 threads it is always
+// false.
 func (p *WorkerProcess) HasNoOtherReader() bool {
 	return p.childWatch.HasNoOtherReader(p.pid, p.term)
 }
@@ -285,8 +285,8 @@ func (p *WorkerProcess) EndLargest(u proctree.Usage, bytes int64) string {
 	return largest.Name
 }
 
-// EndNewest kills the newest processes of the tree except the worker, until there are this many
-// tasks fewer.
+// EndNewest kills the newest processes of the tree except the worker, until at least this many
+// tasks are gone.
 func (p *WorkerProcess) EndNewest(u proctree.Usage, tasks int) {
 	var pids []int
 	for i := len(u.Processes) - 1; i >= 0 && tasks > 0; i-- {

@@ -31,8 +31,7 @@ type inputStep struct {
 	eof  bool
 }
 
-// writeAnswer writes each step for the reader that waits, and returns which of the readers wanted a
-// secret.
+// writeAnswer writes each step for the waiting reader, and returns which readers wanted a secret.
 func writeAnswer(t testing.TB, w testWorker, steps ...inputStep) (secrets []bool) {
 	t.Helper()
 	key := ""
@@ -345,8 +344,8 @@ os.write(1, os.read(0, 100) + b'\n')
 		t.Parallel()
 		const start = "import os, signal, subprocess, time\n"
 		for name, script := range map[string]string{
-			"stopped by a signal is none":       "p = subprocess.Popen('cat'); os.read(3, 1); os.kill(p.pid, signal.SIGSTOP)",
-			"stopped in the background is none": "p = subprocess.Popen('cat', preexec_fn=os.setpgrp)",
+			"a reader stopped by a signal":       "p = subprocess.Popen('cat'); os.read(3, 1); os.kill(p.pid, signal.SIGSTOP)",
+			"a reader stopped in the background": "p = subprocess.Popen('cat', preexec_fn=os.setpgrp)",
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

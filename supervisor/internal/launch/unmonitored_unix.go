@@ -134,8 +134,8 @@ func (p *unmonitoredProcess) findReaders() []pty.TerminalReader {
 }
 func (p *unmonitoredProcess) canSeeReaders() bool { return pty.CanSeeReaders(p.tree.Root) }
 
-// measureUsage returns nothing, and neither of the others does anything: without a monitor, nothing
-// holds a tree together that could be limited.
+// measureUsage returns nothing, and the other two methods do nothing: without a monitor, limits are
+// not supported.
 func (p *unmonitoredProcess) measureUsage(int64) proctree.Usage                { return proctree.Usage{} }
 func (p *unmonitoredProcess) applyLimits(proctree.Usage, proctree.LimitUpdate) {}
 func (p *unmonitoredProcess) killMembers([]int)                                {}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// maxCrashLogBytes bounds, in bytes, the end of a crash log that is kept.
+// maxCrashLogBytes is the number of bytes that are kept from the end of a crash log.
 const maxCrashLogBytes = 16 << 10
 
 // crashLogTimeout bounds the wait for the end of a crash log when the worker is gone.
@@ -20,10 +20,10 @@ const crashLogTimeout = time.Second
 // crashPipeName returns the name of the pipe for a worker's crash log.
 func crashPipeName(nonce string) string { return `\\.\pipe\turnstone-crash-` + nonce }
 
-// A crashLog keeps what a worker writes about exceptions in its machine code. Windows reports each of
-// them to a program before any handler has handled it (Microsoft, "Vectored Exception Handling"). The
-// program cannot know whether it will survive. So whether to show the text is known only once the
-// worker has ended.
+// A crashLog keeps what a worker writes about exceptions in its machine code. Windows reports each
+// of them to a program before any handler has handled it (Microsoft, "Vectored Exception
+// Handling"). The program cannot know whether it will survive. So the text is shown or dropped only
+// once the worker has ended.
 type crashLog struct {
 	pipe      *winpipe.Pipe
 	connected atomic.Bool   // the worker has connected
@@ -83,6 +83,6 @@ func (c *crashLog) writeIfCrashed(out *os.File, status int) {
 	_, _ = out.Write(c.text)
 }
 
-// isCrash reports whether a status is that of a crash. 3 is that of abort, in Microsoft's
-// C library.
+// isCrash reports whether an exit status means a crash. 3 is the status of abort in Microsoft's C
+// library.
 func isCrash(status int) bool { return status > monitorproto.MaxExitStatus || status == 3 }

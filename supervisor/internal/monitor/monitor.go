@@ -1,9 +1,9 @@
-// Package monitor is the life of a monitor, the parent process of one worker. It starts the worker,
+// Package monitor implements the monitor, the parent process of one worker. It starts the worker,
 // forwards signals to it, reports how it ends, and leaves nothing of it behind.
 //
 // A monitor is the program itself, re-executed. Its init runs before most of the program is
-// initialized, so the package imports nothing that is costly to initialize. It does what the
-// commands of package monitorproto say, and does not know the worker protocol, turns or sessions.
+// initialized, so the package imports nothing that is costly to initialize. It carries out the
+// commands of package monitorproto. It does not know the worker protocol, turns or sessions.
 //
 // # Goroutines
 //
@@ -18,12 +18,14 @@
 // # Memory
 //
 // An evaluation may keep a thousand sessions on one machine, and each has a monitor. Before main
-// runs, Go initializes every package of the program: about 2 MB for each monitor, and with GOGC=off
-// nothing is freed. An init function of this package runs when only the packages that it imports
-// are initialized. So a monitor takes 1.15 MB without cgo, 1.3 MB with it. A garbage collection at
-// the start saves 0.3 MB of heap, but the collector takes 0.3 MB. A separate small program takes
-// 1.0 MB, but would be a second binary for each system, also for programs that embed package
-// supervisor. One monitor for many workers could not tell which orphan belongs to which worker.
+// runs, Go initializes every package of the program. That costs about 2 MB for each monitor, and
+// with GOGC=off nothing is freed. So on Unix the monitor runs in an init function, when only the
+// packages that this one imports are initialized. It takes 1.15 MB without cgo, and 1.3 MB with it.
+//
+// A garbage collection at the start was rejected: it saves 0.3 MB of heap, but the collector itself
+// takes 0.3 MB. A separate small program was rejected. It takes 1.0 MB, but every system would need
+// a second binary, and so would programs that embed package supervisor. One monitor for many
+// workers was rejected, because it could not tell which orphan belongs to which worker.
 package monitor
 
 import "github.com/turnstone-repl/turnstone/internal/environ"

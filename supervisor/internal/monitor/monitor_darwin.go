@@ -10,7 +10,8 @@ import (
 // Executable returns the path of this program.
 func Executable() (string, error) { return os.Executable() }
 
-// ignoredSignals returns every signal that can be ignored: macOS does not tell which ones are.
+// ignoredSignals returns every signal that can be ignored: macOS does not report which ones are
+// ignored.
 func ignoredSignals() []os.Signal {
 	var signals []os.Signal
 	for s := syscall.Signal(1); s < 32; s++ {

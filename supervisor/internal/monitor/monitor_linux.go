@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Executable returns a path to this very program, which works even after its file
-// was replaced or deleted.
+// Executable returns a path to this program that works even after its file was replaced or deleted.
 func Executable() (string, error) { return "/proc/self/exe", nil }
 
 // ignoredSignals returns the signals that this process ignores. A signal for which the
@@ -46,10 +45,10 @@ func adoptOrphans() error {
 }
 
 // surviveSignals makes this process as robust against signals as process 1 of a pid namespace.
-// Programs in a sandbox may send every signal to the monitor. Go would take the signals of
-// faults for its own, and print its stacks. It leaves 32 to 34 to C libraries. The kernel does
-// not drop one of those while the main thread is in the handler of another signal: it would
-// end the process.
+// Programs in a sandbox may send every signal to the monitor. The Go runtime would mistake a sent
+// SIGSEGV or the like for its own fault, and print its stacks. Go leaves signals 32 to 34 to C
+// libraries. While the main thread runs a signal handler, the kernel does not drop them, and one of
+// them would end the process.
 func surviveSignals() {
 	signal.Notify(make(chan os.Signal, 1), // never read
 		unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS)

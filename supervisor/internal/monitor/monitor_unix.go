@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Name is argv[0] of a monitor. A monitor gets no other argument, and only Env
-// as its environment. The worker's arguments and environment come over a pipe, so that a
-// user's settings for Go programs do not reach the monitor.
+// Name is argv[0] of a monitor. A monitor gets no other argument, and only Env as its environment.
+// The monitor receives the worker's arguments and environment over a pipe, so that a user's
+// settings for Go programs do not affect the monitor.
 const Name = "turnstone-monitor"
 
 // Env keeps a monitor small and quiet. It collects garbage only after tens of
@@ -47,7 +47,7 @@ const KillTimeout = time.Second
 // IsMonitor reports whether this process was started as a monitor.
 func IsMonitor() bool { return len(os.Args) == 1 && os.Args[0] == Name }
 
-// init runs a monitor before most of the program is initialized. To initialize the rest would take
+// init runs a monitor before most of the program is initialized. Initializing the rest would take
 // more memory than the whole monitor, in every session. See launch.MonitorMain.
 func init() {
 	if IsMonitor() {
@@ -55,8 +55,8 @@ func init() {
 	}
 }
 
-// A monitor is the parent of one worker: it starts the worker, forwards signals to it,
-// reports how it ends, and leaves nothing of it behind. One goroutine does all of this. It
+// A monitor is the parent of one worker. It starts the worker, forwards signals to it, reports how
+// the worker ends, and leaves none of its processes behind. One goroutine does all of this. It
 // alone reaps, so a pid that it signals is never stale.
 type monitor struct {
 	eventEncoder *json.Encoder
@@ -209,8 +209,8 @@ func (m *monitor) exitOnError(step, path string, err error) {
 	exit(1)
 }
 
-// exit skips what Go does at the end of a program. Here that would only be tools (coverage, the
-// race detector), which are slow or write to the worker's terminal.
+// exit skips the work that Go does at the end of a program. Only tools (coverage, the race
+// detector) need that work, and they are slow or write to the worker's terminal.
 func exit(code int) { syscall.Exit(code) }
 
 // sendEvent ignores errors: if the supervisor is gone, end of file on the other pipe ends
@@ -222,9 +222,9 @@ func (m *monitor) sendEvent(event monitorproto.MonitorEvent) {
 }
 
 // receiveCommands forwards commands until the pipe ends. Those for the sandbox are handled here, so
-// that a grant need not wait for the worker's thread. Before they are, an earlier signal is sent,
-// because an interrupt must reach a suspended call before its refusal does. The goroutine ends
-// with the process.
+// that a grant need not wait for the worker's thread. An earlier signal is sent first, because an
+// interrupt must reach a suspended call before its refusal does. The goroutine ends with the
+// process.
 func (m *monitor) receiveCommands(down *json.Decoder) <-chan monitorproto.MonitorCommand {
 	c := make(chan monitorproto.MonitorCommand)
 	go func() {

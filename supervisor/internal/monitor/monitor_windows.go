@@ -21,8 +21,8 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/winpipe"
 )
 
-// Name is the first argument of a monitor; the names of its two pipes follow. The command that
-// describes the worker comes over the first of them.
+// Name is the first argument of a monitor; the names of its two pipes follow. The monitor receives
+// the command that describes the worker over the first one.
 const Name = "turnstone-monitor"
 
 // Env keeps a monitor small and quiet, and free of a user's settings for Go programs.
@@ -141,8 +141,8 @@ func (m *monitor) runStep(name, path string, do func() error) {
 	}
 }
 
-// exit skips what Go does at the end of a program. Here that would only be tools that write
-// to the worker's console.
+// exit skips the work that Go does at the end of a program. Only tools need that work, and they
+// write to the worker's console.
 func exit(code uint32) { windows.ExitProcess(code) }
 
 // sendEvent ignores errors: if the supervisor is gone, the job ends the monitor.
@@ -289,16 +289,19 @@ func (m *monitor) handleCommand(command monitorproto.MonitorCommand) {
 	}
 }
 
-// deliverInterrupt wakes the worker by its event if only the worker is meant, or if it is alone
-// on the console. Otherwise all processes on the console get CTRL_C. They also get it if the
-// worker does not wait for the event, and if the last interrupt was sent by the event alone. The
-// reason is that C code, or a child that has started since, may know only CTRL_C.
+// deliverInterrupt wakes the worker by its event if only the worker is meant, or if it is alone on
+// the console. Otherwise all processes on the console get CTRL_C. They also get it if the worker
+// does not wait for the event, and if the last interrupt was sent by the event alone. C code, or a
+// child that has started since, may know only CTRL_C.
 //
-// CTRL_C is a thread that the system starts in each process some time later. On a busy machine it came
-// two turns late, in 1 of 60 runs of 180 interrupts. Under Wine it hung or ended a process inside a
-// system call, in 6 of 89 runs. A longer pause between turns helps only against the first. The event
-// alone does not reach children, nor C code with a handler for the console. An interpreter behind a
-// launcher, as in a virtual environment, is never alone.
+// The event is preferred because CTRL_C is unreliable. The system delivers CTRL_C on a new thread
+// in each process, some time later. On a busy machine it arrived two turns late, in 1 of 60 runs
+// with 180 interrupts each. Under Wine it hung or ended a process inside a system call, in 6 of 89
+// runs.
+//
+// A longer pause between turns was rejected, because it prevents only the late arrival. The event
+// alone was rejected: it does not reach children, or C code with a console handler. An interpreter
+// behind a launcher, as in a virtual environment, is never alone on the console, so it gets CTRL_C.
 func (m *monitor) deliverInterrupt(to monitorproto.Target) {
 	byEvent := to == monitorproto.Worker && !m.interruptedByEvent || to == monitorproto.Group && m.isWorkerAlone()
 	woken := byEvent && m.wakeWorker()

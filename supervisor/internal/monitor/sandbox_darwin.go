@@ -6,7 +6,7 @@ import (
 
 func (m *monitor) enterSandbox(*monitorproto.WorkerCommand) {}
 
-// A sandboxHandle is always nil, because macOS has no sandbox that a monitor serves.
+// A sandboxHandle is always nil, because no monitor on macOS serves a sandbox.
 type sandboxHandle *struct{}
 
 func (m *monitor) handleSandboxCommand(monitorproto.MonitorCommand) bool { return false }

@@ -1,9 +1,9 @@
-// Package monitorproto defines what the supervisor and the monitor of a worker say to each other:
+// Package monitorproto defines the protocol between the supervisor and the monitor of a worker:
 // commands, events, and the values in them. They exchange JSON lines over two pipes. Each system
 // uses only the messages that it needs.
 //
 // The monitor is the same program as the supervisor, so the messages need no versions. The package
-// starts no goroutines and reads nothing of the system. It does not know how a command is carried
+// starts no goroutines, reads nothing of the system, and does not know how a command is carried
 // out.
 package monitorproto
 

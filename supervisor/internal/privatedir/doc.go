@@ -1,4 +1,4 @@
-// Package privatedir knows what makes a directory of sessions private on each system: its name, whose its
-// files are, who else could write to them, and the lock of the program that uses one. It creates no
-// directory, and starts no goroutines.
+// Package privatedir determines whether a directory of sessions is private on each system. It
+// checks its name, the owner of its files, and who else could write to them. It also has the lock
+// of the program that uses a directory. It creates no directory, and starts no goroutines.
 package privatedir

@@ -26,8 +26,9 @@ type Cgroup struct {
 }
 
 const (
-	// leafGroupName names the group that this program moves to within a group delegated to it: the
-	// kernel does not divide a group that has processes. systemd's DelegateSubgroup may name it, too.
+	// leafGroupName names the group that this program moves to within a group delegated to it. The
+	// move is needed because the kernel does not divide a group that has processes. systemd's
+	// DelegateSubgroup may name it, too.
 	leafGroupName = "supervisor"
 
 	busctlPath     = "/usr/bin/busctl" // not from PATH, where code may have put another program
@@ -67,8 +68,8 @@ func NewCgroup(ctx context.Context, monitor int, tag string, l ProcessLimits, se
 	return g, nil
 }
 
-// setLimits sets the group's limits. Programs are killed at the one on memory. The runtime is refused
-// memory before that, so that its language raises an error.
+// setLimits sets the group's limits. At the memory limit, programs are killed. The runtime is
+// refused memory before that, so that its language raises an error.
 func (c *Cgroup) setLimits(l ProcessLimits) error {
 	var err error
 	if l.Memory > 0 {
@@ -213,8 +214,8 @@ func cgroupDir(pid string) (string, error) {
 	return "", errors.New("control groups (version 2) not found on this system")
 }
 
-// startScope has the user's service manager put a monitor into a scope that it delegates: only the
-// manager may move a process that a login has started. It returns what delegatedGroup returns.
+// startScope makes the user's service manager put a monitor into a scope that it delegates. Only
+// the manager may move a process that a login has started. It returns what delegatedGroup returns.
 func startScope(ctx context.Context, monitor int, unit, services string) (above, home string, err error) {
 	if _, err := os.Stat(filepath.Join(services, "bus")); err != nil || services == "" {
 		return "", "", errNoManager
@@ -267,7 +268,7 @@ func awaitCgroup(ctx context.Context, pid, unit string) (dir string, err error) 
 // monitor is confined. Descriptors of -1 mean that there is no group.
 type CgroupSwitch struct{ workerFD, monitorFD int }
 
-// OpenCgroupSwitch opens the files of both groups, of which the worker's is "" if there is none.
+// OpenCgroupSwitch opens the files of both groups, where the worker's group is "" if there is none.
 func OpenCgroupSwitch(worker, monitor string) (e CgroupSwitch, err error) {
 	e = CgroupSwitch{-1, -1}
 	if worker == "" {
@@ -307,8 +308,8 @@ func (c *Cgroup) GroupDirs() (worker, monitor []byte) {
 	return []byte(c.workerDir), []byte(c.monitorDir)
 }
 
-// UncountedMemory returns a notice about memory that a limit does not count without a group; why is the
-// reason that there is none.
+// UncountedMemory returns a notice about memory that a limit does not count without a group; why
+// explains the missing group.
 func UncountedMemory(limit int64, sandboxed bool, why error) string {
 	if limit == 0 {
 		return ""

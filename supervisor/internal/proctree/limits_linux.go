@@ -15,8 +15,8 @@ import (
 // SupportedLimits are the limits that Linux supports; 1 stands for any value.
 var SupportedLimits = ProcessLimits{Memory: 1, Processes: 1, CPUs: 1, Files: 1, Disk: 1}
 
-// SetCPUAffinity puts this thread, and what it starts, on n of these processors; 0 means all of
-// them. Without processors, it chooses from those that the thread may use.
+// SetCPUAffinity restricts this thread, and everything it starts, to n of these processors; 0 means
+// all of them. Without processors, it chooses from those that the thread may use.
 func SetCPUAffinity(among []int, n int) (err error) {
 	if len(among) == 0 && n == 0 {
 		return nil
@@ -82,8 +82,8 @@ const (
 	sandboxTasksPerCPU = 256
 	minSandboxTasks    = 256 // below this, the user's own limit is tight enough
 
-	// Where a limit is enforced by measuring at intervals, the kernel stops a fast fork bomb at this
-	// multiple of the limit, and not below baseSandboxTasks. The margin is for what else the user
+	// If a limit is enforced by measuring at intervals, the kernel stops a fast fork bomb at this
+	// multiple of the limit, but not below baseSandboxTasks. The margin is for what else the user
 	// starts between two measurements.
 	taskLimitFactor = 4
 )

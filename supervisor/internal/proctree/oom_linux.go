@@ -15,8 +15,8 @@ type OOMCounter struct {
 	Limit    int64 // bytes, of the worker's group; 0 without one
 }
 
-// NewOOMCounter returns a counter that starts with the count of now. workerCgroup is the worker's group
-// with its memory limit; it may be "".
+// NewOOMCounter returns a counter that starts from the present count. workerCgroup is the worker's
+// group with its memory limit; it may be "".
 func NewOOMCounter(workerCgroup string, memory int64) OOMCounter {
 	if workerCgroup != "" {
 		return OOMCounter{file: memoryEventsFile(workerCgroup), Limit: memory}
@@ -52,9 +52,9 @@ func readOOMKills(file string) (n int, ok bool) {
 	return 0, false
 }
 
-// oomCounterFiles returns the files that may hold the counter, likelier ones first: the file in the
-// group's own directory, then the one at the top of the mount. In a container without a cgroup
-// namespace, the latter is the container's own.
+// oomCounterFiles returns the files that may hold the counter, likelier ones first. They are the
+// file in the group's own directory, then the one at the top of the mount. In a container without a
+// cgroup namespace, the latter is the container's own.
 func oomCounterFiles(groups, mounts string) []string {
 	var files []string
 	for line := range strings.Lines(mounts) {

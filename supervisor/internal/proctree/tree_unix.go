@@ -22,9 +22,9 @@ type ProcessTree struct {
 // when their ancestry is lost.
 const TagVariable = "TURNSTONE_TAG"
 
-// VisitTable visits the tree as the process table shows it: all processes in its session or
-// with its tag, and all descendants of these and of root. It visits neither root nor zombies.
-// It is for systems where no monitor adopts orphans.
+// VisitTable visits the tree as the process table shows it. The tree consists of all processes in
+// its session or with its tag, and all descendants of these and of root. It visits neither root nor
+// zombies. It is for systems where no monitor adopts orphans.
 func (t ProcessTree) VisitTable(visit func(pid, group int)) {
 	table := procinfo.ListProcesses()
 	in := map[int]bool{t.Root: true}

@@ -1,12 +1,13 @@
-// Package proctree knows a worker and everything it started as one tree of processes: who belongs to
-// it, what it uses, what it may use, and how all of it ends.
+// Package proctree treats a worker and all processes that it started as one tree. It finds who
+// belongs to the tree and what it uses, limits its use, and ends it.
 //
-// On Linux a tree is the descendants of its monitor, and a control group if a limit needs one. On
-// Windows it is a job. On macOS it is found by ancestry, session and a tag in the environment.
+// On Linux a tree consists of the descendants of its monitor, plus a control group if a limit needs
+// one. On Windows it is a job. On macOS it is found by ancestry, session and a tag in the
+// environment.
 //
 // The supervisor and the monitor both use the package. It starts no worker, knows no terminal, and
-// does not decide when a tree uses too much. It starts one goroutine, on Windows: each Job reads its
-// messages until Job.Close.
+// does not decide when a tree uses too much. Only on Windows it starts a goroutine: each Job reads
+// its messages until Job.Close.
 package proctree
 
 // A Usage records what a worker and everything it started use at one moment.

@@ -31,9 +31,9 @@ type ChildWatch struct {
 	tasks   int // a directory with a link for each thread of the worker
 	threads []threadFiles
 
-	// Files that list the children of the monitor. siblings is that of the thread that started the
-	// worker, which has no other child. orphans is that of the main thread, to which the kernel
-	// gives orphans; it is -1 if both are the same thread.
+	// Files that list the children of the monitor. siblings lists those of the thread that started
+	// the worker, which has no other child. orphans lists those of the main thread, to which the
+	// kernel gives orphans; it is -1 if both are the same thread.
 	siblings, orphans int
 	sameThread        bool
 }
@@ -193,8 +193,8 @@ func (c *ChildWatch) closeFiles() {
 	c.opened, c.isComplete, c.sameThread = false, false, false
 }
 
-// maxOpenWatches bounds the ChildWatches with open files, usually three descriptors each. Those
-// used last stay open; to open one takes some tens of microseconds.
+// maxOpenWatches bounds the ChildWatches with open files, usually three descriptors each. The most
+// recently used ones stay open; opening one takes tens of microseconds.
 const maxOpenWatches = 64
 
 // openWatches lists the ChildWatches with open files. The bound is for the process, and so is this variable.

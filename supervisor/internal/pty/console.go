@@ -57,9 +57,9 @@ func (f *noiseFilter) stripNoise(b []byte) (text, answer []byte) {
 	return b, answer
 }
 
-// wideColumns is the width of a pseudo console without a user. Text that a program writes through the
-// console's functions gets a line break at the edge. That cannot be told from a line break of the
-// program (a maintainer in microsoft/terminal, issue 20626; observed under Wine).
+// wideColumns is the width of a pseudo console without a user. Text that a program writes through
+// the console's functions gets a line break at the edge. It cannot be distinguished from a line
+// break of the program (a maintainer in microsoft/terminal, issue 20626; observed under Wine).
 const wideColumns = 1000
 
 // ConsoleSize returns the size of a worker's pseudo console, and environment variables for the width

@@ -34,13 +34,14 @@ const markerTimeout = time.Second
 // have for their output instead of the pseudo console.
 //
 // The library closes its handles in one call, even while they are in use. Windows soon reuses the
-// number of a closed handle, for example for the pipe of another session. So the pipes are read
-// and written through our own copies, and typed text does not reach another session.
+// number of a closed handle, for example for the pipe of another session. Typed text could then
+// reach that session. So the pipes are read and written through our own copies of the handles. The
+// copies need two unexported fields of the library. With a version without these fields, each start
+// fails and names the version to pin.
 //
-// A lock around reading, writing and closing would not work: a read blocks until there is output, so
-// the close would wait for the read that it must end. A pseudo console without the library is 80
-// lines in which every handle, and every mistake, is ours. The copies need two unexported fields of
-// the library. With a version without them, each start fails and names the version to pin.
+// A lock around reading, writing and closing was rejected. A read blocks until there is output, so
+// the close would wait for the read that it must end. A pseudo console without the library was
+// rejected: it takes 80 lines in which every handle, and every mistake, is ours.
 type Console struct {
 	pty           *conpty.ConPty
 	in            *os.File // input for the worker's side; our copy, closed after pty

@@ -1,11 +1,11 @@
-// Package pty is the supervisor's end of a worker's terminal: a pseudo terminal on Unix, a pseudo
-// console on Windows. It reads output, writes input, and finds the threads that are blocked in
-// reading the terminal.
+// Package pty implements the supervisor's end of a worker's terminal: a pseudo terminal on Unix, a
+// pseudo console on Windows. It reads output, writes input, and finds the threads that are blocked
+// in reading the terminal.
 //
-// The package starts no worker and ends none, and knows no turns. On Windows, OpenConsole starts the
-// program that it is given, because a pseudo console begins with one. Parts that only a monitor can do
-// are functions that its caller sets: Master.SetForeground, Console.RequestReset and
-// Console.RequestMarker.
+// The package neither starts nor ends workers, and knows no turns. There is one exception on
+// Windows: a pseudo console begins with a program, so OpenConsole starts the given one. Some parts
+// can be done only by a monitor. They are functions that the caller sets: Master.SetForeground,
+// Console.RequestReset and Console.RequestMarker.
 //
 // # Goroutines
 //
@@ -88,7 +88,7 @@ func (t *Terminal) Restore() error { return t.tty.restoreState() }
 func (t *Terminal) Resize(s TerminalSize) error { return t.tty.setSize(s.OrDefault()) }
 
 // IsRawMode reports whether a program reads each key as it is typed, as editors, pagers and shells
-// do. It is known only for an interactive terminal on Unix, as of the last TryRead.
+// do. This is known only for an interactive terminal on Unix, as of the last TryRead.
 func (t *Terminal) IsRawMode() bool { return t.tty.isRawMode() }
 
 // TypeKeys types b at an interactive terminal, as a terminal driver would. A key that stands for a

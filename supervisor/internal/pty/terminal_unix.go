@@ -31,9 +31,9 @@ const maxUnreadInput = 4000
 // ICANON are on for one reason only: a program that asks for a password clears ECHO, and that
 // is visible. OPOST is off, so output arrives as it was written.
 //
-// An interactive terminal has OPOST on, because a program that draws decides by it how to reach
-// the next line. There the kernel also reports each change of the modes to this side in a packet
-// (TIOCPKT), which it does only for a terminal with EXTPROC.
+// An interactive terminal has OPOST on, because a program that draws decides by it how to reach the
+// next line. On such a terminal, the kernel also reports each change of the modes to this side in a
+// packet (TIOCPKT). It does so only for a terminal with EXTPROC.
 type Master struct {
 	master        *os.File // nonblocking, in the poller
 	raw           syscall.RawConn
@@ -270,7 +270,7 @@ func countUnread(fd int) (int, error) {
 	return unix.IoctlGetInt(fd, ioctlUnreadInput)
 }
 
-// withSlaveFD opens the slave for one call of f only: if a slave stayed open here, this side would
+// withSlaveFD opens the slave only for one call of f. If a slave stayed open here, this side would
 // not see that the worker's side has closed.
 func (p *Master) withSlaveFD(f func(fd int) error) error {
 	var fd int

@@ -4,8 +4,7 @@
 //
 //	python C:\turnstone\python
 //
-// It is a module of its own, so that nothing else needs the 120 MB that it is
-// unpacked from.
+// It is a separate module, so that nothing else needs the 120 MB that it is unpacked from.
 package main
 
 import (

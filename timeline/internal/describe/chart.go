@@ -10,8 +10,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
-// The JSON of charts is large and deep. A model needs one line that says what is shown and how
-// much of it.
+// The JSON of charts is large and deep. A model needs one line with the kind of chart, its size and
+// its titles.
 
 // maxChartBytes bounds, in bytes, the JSON that is read for a description.
 const maxChartBytes = 16 << 20

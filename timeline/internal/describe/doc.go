@@ -1,3 +1,3 @@
-// Package describe puts a chart into words: one line that says what is shown and how much of it. It
-// knows the JSON of Plotly, Vega and Bokeh, and nothing of events. It starts no goroutines.
+// Package describe describes a chart in one line: its kind, its size and its titles. It knows the
+// JSON of Plotly, Vega and Bokeh, but no events. It starts no goroutines.
 package describe

@@ -155,8 +155,8 @@ type (
 		Message  string
 	}
 
-	// FullScreenChanged records that a program has taken over the keys of the user's terminal,
-	// or given them back. Text between the two events draws on the whole screen.
+	// FullScreenChanged records that a program has taken over the keys of the user's terminal, or
+	// given them back. Text between the two events belongs to a full-screen program.
 	FullScreenChanged struct {
 		On bool
 	}
@@ -235,7 +235,7 @@ type (
 		Reason   string // one line: "exit status 3", "killed by SIGKILL", …
 		ExitCode int    // its exit status; -1 when there is none
 		Signal   string // the signal that killed it, "SIGKILL"; "" when it exited
-		Message  string // what the runtime said about it, may be empty
+		Message  string // the message of the runtime about it; may be empty
 		// Clean is true when the runtime exited on its own or was asked to.
 		Clean bool
 		// NeverReady is true when it ended before it could take an input.

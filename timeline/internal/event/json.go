@@ -189,7 +189,8 @@ func (e Event) toJSON() eventJSON {
 	return w.withFields(kind, e.Body)
 }
 
-// withFields returns the event with the fields of a body. It allocates, which a Text does without.
+// withFields returns the event with the fields of a body. It allocates memory, which is not
+// necessary for a Text.
 func (j eventJSON) withFields(kind *eventKind, body Body) eventJSON {
 	kind.visit(body, jsonFields{reflect.ValueOf(&j).Elem(), true})
 	return j
@@ -226,7 +227,7 @@ func (j eventJSON) readFields(kind *eventKind) Body {
 	return kind.visit(nil, jsonFields{reflect.ValueOf(&j).Elem(), false})
 }
 
-// jsonFields copies the fields of a body to or from those of an eventJSON with the same name. It is
+// jsonFields copies fields between a body and the fields of an eventJSON with the same names. It is
 // the fieldVisitor of JSON.
 type jsonFields struct {
 	event   reflect.Value // of an eventJSON

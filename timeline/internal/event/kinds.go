@@ -5,8 +5,8 @@ import (
 )
 
 // An eventKind describes a kind of event: its number in the events file, its name in JSON, and its
-// fields, in the order of the file and with their names in JSON. No other list says which kind has
-// which fields there.
+// fields, in the order of the file and with their names in JSON. This is the only list of the
+// fields of each kind.
 type eventKind struct {
 	number byte   // 0 for events that only readers make: they are not in the file
 	name   string // the type in JSON

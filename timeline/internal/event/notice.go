@@ -22,7 +22,7 @@ func (p Preparation) Text() string {
 	return p.Name + ": " + p.Message
 }
 
-// String returns the denied access in words: "write /etc/hosts (by touch)".
+// String returns the denied access as text: "write /etc/hosts (by touch)".
 func (d AccessDenied) String() string {
 	if d.Call != "" {
 		return d.Op + " " + text.QuoteName(d.Call) + "(" + text.EscapeInvisible(d.Detail) + ")"
@@ -38,7 +38,7 @@ func (d AccessDenied) String() string {
 	return s
 }
 
-// String returns the granted access in words: "write /data, always".
+// String returns the granted access as text: "write /data, always".
 func (g AccessGranted) String() string {
 	s := "write " + text.QuoteName(g.Write)
 	if g.Read != "" {
@@ -56,8 +56,7 @@ func (g AccessGranted) String() string {
 	return s
 }
 
-// NoticeText returns what readers are told about the denial: what was denied, and how the user can
-// allow it.
+// NoticeText returns the notice about the denial: what was denied, and how the user can allow it.
 func (d AccessDenied) NoticeText() string {
 	s := "the sandbox refused: " + d.String()
 	if d.Call != "" {
@@ -72,7 +71,7 @@ func (d AccessDenied) NoticeText() string {
 	return s
 }
 
-// NoticeText returns what readers are told about the grant: what was granted, and by whom.
+// NoticeText returns the notice about the grant: what was granted, and by whom.
 func (g AccessGranted) NoticeText() string {
 	who := g.Author
 	if who == "" {
@@ -107,7 +106,7 @@ func (c Call) String() string {
 	return text + ", " + c.Elapsed.Round(time.Second).String()
 }
 
-// NoticeText returns what readers are told about the gap.
+// NoticeText returns the notice about the gap.
 func (g Gap) NoticeText() string {
 	if g.Bytes == 0 {
 		return fmt.Sprintf("gap: %s lost", text.Count(int(g.To-g.From)+1, "event"))
@@ -115,7 +114,7 @@ func (g Gap) NoticeText() string {
 	return fmt.Sprintf("gap: %s lost", text.Bytes(g.Bytes))
 }
 
-// FullReason returns why a worker ended: the reason, and what its runtime said about it.
+// FullReason returns why a worker ended: the reason, and the message of its runtime.
 func (e WorkerExited) FullReason() string {
 	if e.Message == "" {
 		return e.Reason
@@ -123,8 +122,8 @@ func (e WorkerExited) FullReason() string {
 	return e.Reason + " (" + e.Message + ")"
 }
 
-// Report returns why a worker ended, with further facts about it. It begins with the words in
-// what, such as "session ended", unless the worker was never ready.
+// Report returns why a worker ended, with further facts about it. It begins with the argument what,
+// such as "session ended", unless the worker was never ready.
 func (e WorkerExited) Report(what string) string {
 	if e.NeverReady {
 		what = "session did not start"

@@ -26,8 +26,8 @@ import (
 //	texts with their length before them; data of a display with minBlobBytes or more
 //	has its digest before it, and the second time only its offset in the file
 //
-// The file has no version. Only the process that wrote it reads it, and ReadFile, whose caller
-// knows the writer.
+// The file has no version. Only its writer and ReadFile read it, and the caller of ReadFile knows
+// the writer.
 
 // A BlobLocation says where data is in the events file.
 type BlobLocation struct {
@@ -39,8 +39,8 @@ type BlobLocation struct {
 const markInline = -1
 
 // AppendRecord appends the record of an event to buf. It does not repeat data that is already in the
-// file, and returns where the event's data is. offset is that of the record in the file, and
-// lastStructural that of the newest structural record before it.
+// file, and returns where the event's data is. offset is the position of the record in the file.
+// lastStructural is the position of the newest structural record before it.
 func AppendRecord(buf []byte, e Event, offset, lastStructural int64, blobs map[Digest]FileRange) ([]byte, []BlobLocation) {
 	start := len(buf)
 	c := codec{buf: append(buf, 0, 0, 0, 0), writing: true, blobs: blobs, base: offset - int64(start)}

@@ -20,10 +20,10 @@ func ContentBytes(b Body) int64 {
 // MemoryBytes returns the memory that an event uses.
 func MemoryBytes(b Body) int64 { return memoryOverheadBytes + PayloadBytes(b) }
 
-// WindowCost returns the part of a Window's budget that an event uses. An image costs less than
-// its bytes, so that it is shown whole next to long text. Of other displays only the text is
-// shown. An input costs nothing because it is not shown. An error message costs nothing because
-// it repeats output, and a long one must not use up the budget.
+// WindowCost returns the part of a Window's budget that an event uses. An image costs less than its
+// bytes, so that it is shown whole next to long text. Of other displays only the text is shown. An
+// input costs nothing because it is not shown. An error message costs nothing because it repeats
+// output: a long one must not use up the budget.
 func WindowCost(b Body) int64 {
 	switch b := b.(type) {
 	case Display:

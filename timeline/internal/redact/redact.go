@@ -37,8 +37,8 @@ var (
 	errManySecrets = errors.New("this session has too many secrets")
 )
 
-// A SecretSet holds the texts that are never shown, in the forms in which they usually
-// reappear. No form contains a newline, so each is within one line.
+// A SecretSet holds the secret texts, in the forms in which they usually reappear. No form contains
+// a newline, so each is within one line.
 type SecretSet struct {
 	forms [][]byte
 	bytes int // of the lines of all secrets

@@ -12,7 +12,7 @@ type LinePrinter struct {
 	AwaitsInput bool // an input request is open; its answer ends the line on the screen
 }
 
-// PrintParagraph adds text on lines of its own.
+// PrintParagraph adds text on separate lines.
 func (p *LinePrinter) PrintParagraph(text string) {
 	p.BreakLine()
 	p.Write(0, []byte(text))

@@ -135,8 +135,8 @@ func (l *LineScreen) Flush() {
 	}
 }
 
-// IsUnfinished reports whether text has not been taken yet, or what was written ends within a
-// line, a character or an escape sequence.
+// IsUnfinished reports whether text has not been taken yet. It also returns true if the written
+// bytes end within a line, a character or an escape sequence.
 func (l *LineScreen) IsUnfinished() bool {
 	for _, d := range l.streams {
 		if d.state != stateText || d.runeBytes > 0 {

@@ -11,7 +11,7 @@ import (
 )
 
 // An EventsView is the part of the events file that was written at one time. Its methods read it
-// while the log continues; a file that was restarted since has nothing for them.
+// while the log continues. If the file was restarted in the meantime, they find nothing.
 type EventsView struct {
 	EventsPath string        // of the events file; "" without one
 	DiskStart  EventPosition // of the oldest event on disk

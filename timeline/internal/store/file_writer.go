@@ -51,7 +51,7 @@ type BatchResult struct {
 }
 
 // NewFileWriter creates both files in dir, or empties them. limit bounds each file, in bytes. After an
-// error the writer is of no use.
+// error the writer cannot be used.
 func NewFileWriter(dir string, limit int64, create CreateFunc) (*FileWriter, error) {
 	s := &FileWriter{dir: dir, create: create, maxFileBytes: limit, end: EventPosition{Seq: 1}}
 	return s, s.openFiles()

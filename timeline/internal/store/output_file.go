@@ -100,8 +100,8 @@ func (l *LongLine) skipRest() error {
 }
 
 // ScanOutputFile calls line for each line of the output file up to last, starting with number from.
-// marks are positions of some lines. text has at most maxReturnedLineBytes; a longer line also
-// comes as rest. Both are valid only during the call.
+// marks are the known positions of some lines. text has at most maxReturnedLineBytes; a longer line
+// also comes as rest. Both are valid only during the call.
 func ScanOutputFile(path string, last int, marks []LineMark, from int, line func(number int, text []byte, rest *LongLine) bool) error {
 	start := LineMark{line: 1}
 	if i := sort.Search(len(marks), func(i int) bool { return marks[i].line > from }); i > 0 {

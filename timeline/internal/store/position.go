@@ -56,8 +56,8 @@ type LineMark struct {
 const maxMarks = 256
 
 // A ByteEstimate records roughly how many bytes came before lost events, so that a Gap can state its
-// size. Lost events are neither in a file nor in memory. The estimate is bounded: the longer it gets,
-// the coarser it becomes.
+// size. Lost events are neither in a file nor in memory. The memory of the estimate is bounded: with
+// more events it becomes less precise.
 type ByteEstimate struct {
 	marks       []EventPosition
 	strideBytes int64 // minimum distance of two marks, in bytes

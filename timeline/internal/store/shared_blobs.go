@@ -20,8 +20,8 @@ type storedBlob struct {
 // lock guards it.
 type BlobTable map[event.Digest]*storedBlob
 
-// AddBlobs records the blobs of a display that enters memory. It returns the display with
-// data that is already there in place of its own.
+// AddBlobs records the blobs of a display that enters memory. In the returned display, data that
+// the table already has replaces equal data.
 func (t *BlobTable) AddBlobs(d event.Display) event.Display {
 	digests := event.DigestsOf(d)
 	if len(digests) == 0 {

@@ -1,5 +1,5 @@
-// Package discovery has the parts of runtime discovery that all languages share. It reads files
-// and starts no processes.
+// Package discovery has the parts of the search for a runtime that all languages share. It reads
+// files and starts no processes.
 package discovery
 
 import (
@@ -23,9 +23,9 @@ type SearchContext struct {
 	Env  map[string]string // by environ.Key
 }
 
-// NewSearchContext takes a directory, "" for the working directory, and a complete
-// environment ("K=V"), in which the last of several equal names counts; nil means that of
-// this process.
+// NewSearchContext returns the context for a search. dir is the directory where it starts; "" means
+// the working directory. env is a complete environment ("K=V"), in which the last of several equal
+// names counts; nil means that of this process.
 func NewSearchContext(dir string, env []string) (SearchContext, error) {
 	if env == nil {
 		env = os.Environ()

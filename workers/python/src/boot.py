@@ -1,10 +1,9 @@
 # The program that a worker is started with: python {files}/boot.py CACHE DIGEST [option=value ...]
-# With the option compile it only leaves the compiled code in a directory.
-# It loads the worker's modules from its own directory, or their compiled code from
-# CACHE, and runs them. No interpreter flag is used, because each disables something that
-# a user may rely on. It is a file and not -c text, so that nothing is imported from the
-# working directory before this program can prevent it. Every Python can parse it, so
-# that one that is too old can say so.
+# With the option compile, it only writes the compiled code to a directory. It loads the worker's
+# modules from its own directory, or their compiled code from CACHE, and runs them. No interpreter
+# flag is used, because each disables something that a user may rely on. It is a file and not -c
+# text, so that nothing is imported from the working directory before this program can prevent it.
+# Every version of Python can parse it, so that a Python that is too old can report that.
 import sys
 
 
@@ -35,8 +34,8 @@ def _boot():
     entry = cache and cache + "/" + name
 
     def cached():
-        """The modules' code, if only this user can have written it."""
-        shared = os.name != "nt"  # there, the user's cache directory is the user's own
+        """Returns the modules' code from the cache, or None if another user may have written it."""
+        shared = os.name != "nt"  # on Windows, the user's cache directory belongs to the user
         user = shared and os.geteuid()
         d = os.lstat(cache)
         if shared and (d.st_uid != user or d.st_mode & 0o170077 != 0o040000):
@@ -61,8 +60,8 @@ def _boot():
         codes = {}
         for name in sorted(os.listdir(files)):
             if name.endswith(".py") and name != os.path.basename(__file__):
-                # Warnings are not attributed to a file whose name has these two words, and no
-                # tool takes one in angle brackets for a file of the user's.
+                # Warnings are not attributed to a file whose name has these two words. No tool
+                # takes a name in angle brackets for a user's file.
                 file = "<turnstone_worker/%s: importlib._bootstrap>" % name
                 with open(os.path.join(files, name), "rb") as f:
                     codes[name[:-3]] = compile(f.read(), file, "exec", dont_inherit=True)

@@ -3,7 +3,7 @@
 # this file instead of the site profile (R_PROFILE); if that is set too, instead of the
 # user's (R_PROFILE_USER).
 #
-# All of this must run on any version of R, so that one that is too old can say so.
+# All of this must run on any version of R, so that an R that is too old can report that.
 local({
   give_up <- function(...) {
     cat("turnstone: ", ..., "\n", file = stderr(), sep = "")

@@ -1,6 +1,6 @@
 # Rich forms of values besides their text: a table for a data frame, the page of a widget.
 
-MAX_ROWS <- 2000L     # of a table, even if the user's options ask for more
+MAX_ROWS <- 2000L     # of a table, even if the user's options allow more
 MAX_COLUMNS <- 200L
 MAX_CELL <- 200L      # characters
 MAX_PAGE <- 16e6      # bytes of a page with everything that it loads

@@ -15,7 +15,7 @@ fail <- function(name, message) {
 }
 
 call_host <- function(name, args) {
-  cell <- numeric(2L) # the call's number and how it ended, which the shim puts there
+  cell <- numeric(2L) # the call's number and its outcome, which the shim stores here
   on.exit(.Call(native$done, cell))
   wrong <- .Call(native$begin, cell, name, args)
   if (!is.null(wrong)) fail(wrong[[1L]], paste0(name, ": argument ", wrong[[2L]]))
@@ -61,7 +61,7 @@ functions_of <- function(x) groups[[unclass(x)[[1L]]]]
 member <- function(x, name) {
   all <- functions_of(x)
   found <- all[[name]]
-  if (is.null(found)) { # a name of R for one that is none: get_env for get-env
+  if (is.null(found)) { # an R name for a name that R does not allow: get_env for get-env
     at <- match(name, gsub("[^A-Za-z0-9_.]", "_", names(all)))
     if (is.na(at)) fail("NameError", paste0(unclass(x)[[1L]], " has no function ", name, ": it has ", paste(names(all), collapse = ", ")))
     found <- all[[at]]

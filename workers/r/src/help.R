@@ -32,7 +32,7 @@ view <- function(x, title) {
   shown <- pmin(size, MAX_VIEW)
   count <- function(n) paste(sprintf("%.0f %s%s", as.numeric(n), c("row", "column"), ifelse(n == 1L, "", "s")), collapse = ", ")
   cat(title, ": ", count(size), if (any(shown < size)) paste0("; the first ", count(shown)), "\n", sep = "")
-  if (is.data.frame(x)) x <- as.data.frame(x)  # data frames of packages truncate by rules of their own
+  if (is.data.frame(x)) x <- as.data.frame(x)  # some packages' data frames truncate by their own rules
   print(x[seq_len(shown[1L]), seq_len(shown[2L]), drop = FALSE])
   invisible()
 }

@@ -1,8 +1,8 @@
-# Plots. A screen device of this session is a png() device that writes one file for each
-# page, when the next page starts or the device is closed. Such a file is a finished page and is
-# sent unchanged. The open page is not in a file yet. A forked child makes its device write it,
-# before the session waits for input and before text that is printed after it. Without fork(), its
-# display list is replayed into a second device.
+# Plots. A screen device of this session is a png() device. It writes one file for each page, when
+# the next page starts or the device is closed. Such a file is a finished page and is sent
+# unchanged. The open page is not in a file yet. A forked child makes its device write it, before
+# the session waits for input and before text that is printed after it. Without fork(), its display
+# list is replayed into a second device.
 #
 # The bytes of an unchanged page equal the file that its own device writes later, so comparing
 # bytes shows what is new. Each page has its own source. A change of a page that has been sent is an
@@ -206,7 +206,7 @@ title_of <- function(arguments) {
 }
 
 # The bytes of the open page of this device, which is the current one, as the device itself would
-# write them now. NULL if a child cannot write them: when R closes a device, it activates the next
+# write them now. NULL if a child cannot write them. When R closes a device, it activates the next
 # one, and a window must not get messages from two processes.
 developed <- function(device) {
   if (.Platform$OS.type == "windows" || !all(vapply(.Devices[grDevices::dev.list()], is_of_file, NA))) return()

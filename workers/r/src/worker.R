@@ -1,9 +1,9 @@
 # The part of the R worker that is written in R: plots, help as text, completion.
 #
 # The shim evaluates this file at the first prompt, in a separate environment below the base
-# namespace, with `files` bound to its directory. So nothing of it is on the search path or in the
-# workspace, and a user's `c` or `cat` is never called here. Its value is a list of the functions
-# that the shim calls.
+# namespace, with `files` bound to its directory. So none of its objects are on the search path or
+# in the workspace, and a user's `c` or `cat` is never called here. Its value is a list of the
+# functions that the shim calls.
 #
 # The other files are read now, since a temporary directory may be cleaned up during a session.
 # They are parsed when they are first needed.
@@ -88,8 +88,7 @@ replace_programs <- function() {
 }
 
 # Replaces functions that open windows and editors regardless of the options. vi() and similar
-# functions call edit.default with a program of their own. Other front ends replace View in the
-# same way.
+# functions call edit.default with their own program. Other front ends replace View in the same way.
 # The code has no loops, because R compiles code that has loops or is called twice, and compiling
 # would take most of the start-up time.
 replace_utils <- function(...) {

@@ -350,7 +350,7 @@ class Channel {
   post (method, params) { return new Promise(resolve => this.session.post(method, params, (err, r) => resolve(err ? { err } : r))) }
 
   async start () {
-    parentPort.on('message', m => this.fromMain(m)) // which also keeps this thread alive
+    parentPort.on('message', m => this.fromMain(m)) // this also keeps the thread alive
     this.known = new Set(await this.globals())
     this.wire.send({
       type: 'worker_ready',

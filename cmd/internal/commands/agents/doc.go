@@ -1,4 +1,4 @@
-// Package agents has the commands for agents: repl mcp is an MCP server on standard streams or over HTTP,
-// and repl install configures clients to start it. Tools and replies are those of package mcpserver.
-// The package starts no goroutines.
+// Package agents has the commands for agents: repl mcp runs an MCP server on standard streams or
+// over HTTP, and repl install configures clients to start it. Package mcpserver has the tools and
+// the replies. The package starts no goroutines.
 package agents

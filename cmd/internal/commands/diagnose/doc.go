@@ -1,5 +1,6 @@
 // Package diagnose has the commands that report what works on this machine: repl doctor, repl
 // sandbox, repl version and repl upgrade.
 //
-// A goroutine of the check of MCP reads the answers of the server. It ends with the server's output.
+// The check of MCP has a goroutine that reads the answers of the server. It ends with the server's
+// output.
 package diagnose

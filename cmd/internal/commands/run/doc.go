@@ -7,5 +7,5 @@
 //	Ctrl-C      runToExit        the program is over              Ctrl-C
 //	stdin       newStdinReader   its read of stdin returns        standard input
 //
-// The last one is not waited for: a read of standard input cannot be stopped.
+// The command does not wait for the last one, because a read of standard input cannot be stopped.
 package run

@@ -17,6 +17,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -235,7 +236,7 @@ func (r *programRun) copyOutput() error {
 		}
 	}
 	if images > 0 {
-		fmt.Fprintf(r.streams.Err, "repl: images are shown only at a terminal; %d were dropped\n", images)
+		fmt.Fprintf(r.streams.Err, "repl: left out %s, because images are shown only at a terminal\n", text.Count(images, "image"))
 	}
 	return nil
 }

@@ -7,5 +7,5 @@
 //	outages     withOutages      the events of a session end      the events of a remote session
 //	links       serveView        the program exits                input of repl view
 //
-// The last one is not waited for: a read of standard input cannot be stopped.
+// The command does not wait for the last one, because a read of standard input cannot be stopped.
 package sessions

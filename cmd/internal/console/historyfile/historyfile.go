@@ -1,4 +1,4 @@
-// Package historyfile stores the inputs that a user has typed, for the next run of the program. A
+// Package historyfile stores the inputs that a user has typed, for later runs of the program. A
 // file belongs to one user, and several programs may use it at the same time. The package knows no
 // terminal and no language, and starts no goroutines.
 package historyfile

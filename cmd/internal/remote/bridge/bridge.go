@@ -1,5 +1,5 @@
-// Package bridge is the remote end of a connection to a daemon. It bridges standard input and
-// output to the daemon's socket, after a greeting.
+// Package bridge implements the remote end of a connection to a daemon. After a greeting, it copies
+// standard input to the daemon's socket, and the socket to standard output.
 //
 // # Goroutines
 //

@@ -34,7 +34,7 @@ func newBrokerAt(t *testing.T, root string) *Broker {
 }
 
 // FuzzNotification gives the monitor the numbers and memory of a hostile program. No input may make
-// a call run forever, or make a file outside of the session's root or with a protected name.
+// a call run forever, or create a file outside of the session's root or with a protected name.
 func FuzzNotification(f *testing.F) {
 	calls := fileCalls()
 	numbers := make([]int32, 0, len(calls))

@@ -17,7 +17,7 @@ const (
 	// a reader of a pipe. Further ones are refused at once, so that the quick calls of the session
 	// continue.
 	maxSlowCalls = 512
-	// maxConnecting bounds the connects among them that are made concurrently. The others wait.
+	// maxConnecting bounds how many of them may connect concurrently. Further connects wait.
 	maxConnecting = 64
 )
 

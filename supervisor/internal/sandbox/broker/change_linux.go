@@ -11,7 +11,7 @@ import (
 )
 
 // changeAttributes changes the mode or an extended attribute of a file, which a path or a
-// descriptor names. Times and owners are left to the kernel: no program decides by times what to
+// descriptor names. Times and owners are left to the kernel. No program decides by times what to
 // run, and a session has only one user and one group.
 func (b *Broker) changeAttributes(n *seccompNotif, f *fileCall, file string) error {
 	args := &n.Data.Args

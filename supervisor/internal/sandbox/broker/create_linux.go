@@ -16,7 +16,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/workerview"
 )
 
-// makeHardLink makes a hard link. Its first path is read here, because only a link may follow a
+// makeHardLink creates a hard link. Its first path is read here, because only a link may follow a
 // name of an open file in /proc.
 func (b *Broker) makeHardLink(n *seccompNotif, f *fileCall, args *[6]uint64, to string) error {
 	first, flags := pathArgs{dir: -1, path: 0}, 0
@@ -92,7 +92,7 @@ func (b *Broker) removeName(file string, directory bool) error {
 	}
 	var st unix.Stat_t
 	if err := unix.Fstatat(s.Dir, s.Name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return err // and nothing is removed that comes after this look
+		return err // and a file that appears after this check is not removed
 	}
 	switch isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR; {
 	case isDir && !directory:
@@ -108,7 +108,7 @@ func (b *Broker) removeName(file string, directory bool) error {
 
 // bindSocket binds a socket to an address. The address of a Unix socket is reported as the text
 // that its program chose. So the kernel reads it here, from a copy, in the program's directory. If
-// a directory was exchanged, so that the socket was made elsewhere, it is removed again.
+// a directory was exchanged, so that the socket was created elsewhere, it is removed again.
 func (b *Broker) bindSocket(n *seccompNotif, args *[6]uint64) error {
 	if int32(args[2]) < 2 || args[2] > unix.SizeofSockaddrAny+16 {
 		return unix.EINVAL

@@ -8,12 +8,12 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/workerview"
 )
 
-// The monitor makes each call that makes, opens for writing, moves or removes a name, on behalf of
-// the program. If the kernel continued the program's own call, a second thread could change the
-// path after the check and reach a protected name.
+// On behalf of the program, the monitor makes each call that creates, moves or removes a name, or
+// opens it for writing. If the kernel continued the program's own call, a second thread could
+// change the path after the check and reach a protected name.
 //
-// Paths are resolved as the program sees them, and names are made relative to an open directory, so
-// nothing can be exchanged in between. The thread has only the user's rights.
+// Paths are resolved as the program sees them, and names are created relative to an open directory,
+// so nothing can be exchanged in between. The thread has only the user's rights.
 
 // emulateCall makes a call whose paths were read. For an open it returns the descriptor, otherwise
 // -1.
@@ -87,7 +87,7 @@ func (b *Broker) pathOf(n *seccompNotif, p pathArgs) (string, error) {
 	if p.dir >= 0 {
 		dir = int(int32(n.Data.Args[p.dir]))
 	}
-	buf := b.pathBuffers.Get().(*workerview.UserPath) // pooled: it is large, and the collector runs seldom
+	buf := b.pathBuffers.Get().(*workerview.UserPath) // pooled: it is large, and the collector rarely runs
 	defer b.pathBuffers.Put(buf)
 	err := b.ReadUserPath(buf, int(n.PID), dir, n.Data.Args[p.path])
 	if err == unix.EPERM || err == unix.EACCES {

@@ -13,9 +13,9 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/workerview"
 )
 
-// readOnlyDenial reports whether the worker's mounts will refuse a call that changes files, though
-// the user may change them outside. Only reports and questions depend on it, because the program
-// can change the path in the meantime.
+// readOnlyDenial reports whether the worker's mounts will refuse a call that changes files,
+// although the user may change them outside the sandbox. Only reports and questions depend on it,
+// because the program can change the path in the meantime.
 func (b *Broker) readOnlyDenial(n *seccompNotif, f *fileCall, names *[2]workerview.UserPath) (plan.Denial, bool) {
 	for i, p := range f.paths {
 		dir := unix.AT_FDCWD
@@ -38,8 +38,9 @@ func (b *Broker) readOnlyDenial(n *seccompNotif, f *fileCall, names *[2]workervi
 	return plan.Denial{}, false
 }
 
-// isBytecode reports whether a path is in a cache of compiled code, which Python tries to write
-// next to each module and can do without (PEP 3147). The user need not know of such a denial.
+// isBytecode reports whether a path is in a cache of compiled code (PEP 3147). Python tries to
+// write such a cache next to each module, but does not need it. So a denial is not reported to the
+// user.
 func isBytecode(file string) bool { return strings.Contains(file+"/", "/__pycache__/") }
 
 // mountPointDenial reports whether a call moves, replaces or removes a mount point, which the
@@ -151,8 +152,9 @@ func isComputeDevice(n *seccompNotif, f *fileCall, file string) bool {
 	return ChecksOpener(first) && filestate.IsPresent("/dev/"+first) // the path could be changed by a second thread
 }
 
-// ChecksOpener reports whether the driver of a device checks which program opens it, so that the monitor
-// cannot open it for the session. name is that below /dev, up to the first slash.
+// ChecksOpener reports whether the driver of a device checks which program opens it, so that the
+// monitor cannot open it for the session. name is the part of the path below /dev, up to the first
+// slash.
 func ChecksOpener(name string) bool {
 	return name == "kfd" || name == "dxg" || strings.HasPrefix(name, "nvidia")
 }

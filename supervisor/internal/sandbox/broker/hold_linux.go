@@ -125,8 +125,8 @@ func (b *Broker) watchQuestion(d plan.Denial, q *permissionQuestion) {
 	b.onDenial(plan.Denial{ID: q.id, Resolved: true})
 }
 
-// CheckConfirmed returns an error unless the file or directory is the one that was there when the
-// grant was planned and when the user was asked.
+// CheckConfirmed returns an error if the file or directory was replaced since the user was asked or
+// since the grant was planned.
 func (b *Broker) CheckConfirmed(g *plan.MountGrant, id string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 )
 
 // withParent opens the directory of a path and calls do with it and the last name, unless that name
-// must not be made. moving means that the name may be given to a directory with content.
+// must not be created. moving means that the name may be given to a directory with content.
 func (b *Broker) withParent(file string, moving bool, do func(workerview.NameInDir) error) error {
 	dir, last := path.Split(strings.TrimRight(file, "/"))
 	if last == "" || last == "." || last == ".." {
@@ -29,7 +29,7 @@ func (b *Broker) withParent(file string, moving bool, do func(workerview.NameInD
 	return do(s)
 }
 
-// createChecked calls do, which makes a name, and undoes it if the check of the result fails.
+// createChecked calls do, which creates a name, and undoes it if the check of the result fails.
 func (b *Broker) createChecked(s workerview.NameInDir, do func(workerview.NameInDir) error) error {
 	err := do(s)
 	if err != nil {

@@ -56,8 +56,8 @@ func ipcObjectCalls() map[int32]ipcObjectKind {
 	return calls
 }
 
-// answerIPCObjectCall makes an object on behalf of the program. Objects are made one at a time,
-// because two that each fit may not fit together.
+// answerIPCObjectCall creates an object on behalf of the program. Objects are created one at a
+// time, because two that each fit may not fit together.
 func (b *Broker) answerIPCObjectCall(n *seccompNotif, k ipcObjectKind) {
 	id, err := b.createIPCObject(n, k)
 	r := seccompResp{ID: n.ID, Value: int64(id)}

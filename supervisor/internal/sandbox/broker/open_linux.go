@@ -81,9 +81,9 @@ func isPathOnly(fd int) bool {
 	return err == nil && flags&unix.O_PATH != 0
 }
 
-// reopenByName closes a descriptor that was opened with O_PATH, and opens the file that has its path
-// now. The descriptor itself may be of a file that was hidden and has since lost its name, or of one that the session
-// does not see.
+// reopenByName closes a descriptor that was opened with O_PATH, and opens the file that has its
+// path now. The descriptor itself may refer to a hidden file that has since lost its name, or to a
+// file that the session does not see.
 func (b *Broker) reopenByName(n *seccompNotif, fd int) (int, error) {
 	defer unix.Close(fd)
 	full, err := b.RealPath(fd)
@@ -209,7 +209,7 @@ func (b *Broker) truncateFile(n *seccompNotif, file string, size int64) error {
 	return unix.Ftruncate(fd, size)
 }
 
-// openOrCreate opens a file that may have to be made. It never waits: its caller tries a pipe
+// openOrCreate opens a file that may have to be created. It never waits: its caller tries a pipe
 // without a reader again.
 func (b *Broker) openOrCreate(n *seccompNotif, file string, flags int, mode uint32) (int, error) {
 	switch {
@@ -265,13 +265,13 @@ func (b *Broker) openOrCreate(n *seccompNotif, file string, flags int, mode uint
 			continue
 		}
 		if strings.HasPrefix(file, "/proc/") || strings.HasPrefix(file, "/dev/") {
-			flags &^= unix.O_CREAT // no files are made there
+			flags &^= unix.O_CREAT // no files are created there
 		}
 	}
 	return -1, unix.ELOOP
 }
 
-// openOnce opens the file with a name, or makes it.
+// openOnce opens the file with a name, or creates it.
 func (b *Broker) openOnce(n *seccompNotif, dir, last string, flags, openFlags int, mode uint32) (int, error) {
 	s, err := b.OpenNameInDir(dir, last)
 	if err != nil {
@@ -297,7 +297,7 @@ func (b *Broker) openOnce(n *seccompNotif, dir, last string, flags, openFlags in
 				unix.Close(fd)
 				return -1, unix.EISDIR
 			}
-			if err == nil && flags&seccomp.WriteFlags != 0 && b.IsRestricted(s.FullPath) { // a repository was made around it a moment ago
+			if err == nil && flags&seccomp.WriteFlags != 0 && b.IsRestricted(s.FullPath) { // a repository was created around it a moment ago
 				unix.Close(fd)
 				return -1, nameguard.ProtectedNameError{Path: s.FullPath}
 			}

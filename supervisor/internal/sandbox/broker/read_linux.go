@@ -15,7 +15,7 @@ import (
 
 // A mount over a hidden file ends when a program outside replaces the file, as editors do when they
 // save. In a built home directory the session sees only the other names. Elsewhere, if a session
-// has hidden files there, the monitor also makes all its opens for reading, and decides by what the
+// has hidden files, the monitor also opens files for reading on its behalf. It decides by what each
 // name means at that time.
 
 // openToRead opens a file on behalf of a program. It never waits: a pipe without a writer is left

@@ -129,7 +129,7 @@ func (b *Broker) exchangeNames(from, to workerview.NameInDir, flags uint) error 
 	return err
 }
 
-// remakeDir makes an empty directory again that a rename has replaced.
+// remakeDir creates again an empty directory that a rename has replaced.
 func (b *Broker) remakeDir(s workerview.NameInDir, mode uint32) {
 	if unix.Mkdirat(s.Dir, s.Name, 0o700) == nil {
 		_ = unix.Fchmodat(s.Dir, s.Name, mode, 0)

@@ -18,7 +18,7 @@ import (
 // because git settings may lead to other paths by then. Serve must be called on the thread that
 // entered the sandbox.
 //
-// The monitor makes a connect on behalf of the worker: if the kernel continued the worker's own
+// The monitor makes a connect on behalf of the worker. If the kernel continued the worker's own
 // call, a second thread could change the address after the check. The same applies to calls that
 // change names, because some names are protected. The open of a device is continued if its driver
 // checks the program that opens it.
@@ -199,7 +199,7 @@ func (b *Broker) runInSlot(do func(free func())) bool {
 // readerPollInterval is how often a program that opens a pipe for writing checks for a reader.
 const readerPollInterval = 5 * time.Millisecond
 
-// isPipe reports whether a path is that of a named pipe.
+// isPipe reports whether a path names a pipe.
 func (b *Broker) isPipe(file string) bool {
 	fd, err := b.OpenPath(append([]byte(file), 0))
 	if err != nil {
@@ -210,8 +210,9 @@ func (b *Broker) isPipe(file string) bool {
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
 }
 
-// answerCall answers a call that was made. If a signal has interrupted the program in the meantime,
-// the program repeats the call, and must not fail because of what the call has already made.
+// answerCall answers a completed call. If a signal has interrupted the program in the meantime, the
+// program repeats the call. The repetition must not fail because of the files that the first call
+// has made.
 func (b *Broker) answerCall(n *seccompNotif, f *fileCall, paths [2]string, fd int, err error) {
 	r := seccompResp{ID: n.ID}
 	sendErr := error(nil)
@@ -242,7 +243,7 @@ func newCompletedCall(n *seccompNotif, paths [2]string) completedCall {
 }
 
 // isCompleted reports whether a call was already made without the program learning of it. An open
-// is made again, and may find the file that it made. A program that does not repeat the call may
+// is made again, and may find the file that it created. A program that does not repeat the call may
 // make another one with the same arguments, whose memory holds another path. So the paths are
 // compared as well.
 func (b *Broker) isCompleted(n *seccompNotif, f *fileCall, paths [2]string) bool {

@@ -13,8 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egressipc"
 )
 
-// SessionAddress is the session's own address in the network whose addresses stand for names. It
-// shows the system's resolver that there is IPv4 besides the loopback.
+// SessionAddress is the session's own address in the network whose addresses stand for names.
+// Because of it, the system's resolver sees that IPv4 exists besides the loopback.
 var SessionAddress = netip.AddrFrom4([4]byte{198, 18, 0, 1})
 
 // SessionPrefixBits is the length of the prefix of the addresses that stand for names.
@@ -73,12 +73,12 @@ func (c *Connector) OpenSupervisor(end *os.File) error {
 	return err
 }
 
-// CancelConnect tells the supervisor that nobody waits for a connection any more.
+// CancelConnect tells the supervisor that no program waits for a connection any more.
 func (c *Connector) CancelConnect(id uint64) {
 	_ = c.socket.Send(egressipc.Packet{Do: egressipc.ConnectCanceled, ID: id}, -1)
 }
 
-// SharesNetwork reports whether the session has no network of its own.
+// SharesNetwork reports whether the session shares the machine's network.
 func (c *Connector) SharesNetwork() bool { return c.networkNS < 0 }
 
 // receiveAnswers delivers answers until the supervisor is gone.
@@ -269,12 +269,12 @@ func (c *Connector) connectPair(socket int, to netip.AddrPort) (int, error) {
 
 const listenBacklog = 16
 
-// listen makes a listener in the session's network, at the target's address or else at ownAddr.
+// listen creates a listener in the session's network, at the target's address or else at ownAddr.
 func (c *Connector) listen(to netip.AddrPort) (int, error) {
 	addresses := []unix.Sockaddr{&unix.SockaddrInet4{Addr: c.ownAddr.As4()}}
 	family := unix.AF_INET
 	switch a := to.Addr(); {
-	case c.networkNS < 0: // a shared network: no address is ours to use
+	case c.networkNS < 0: // a shared network: no address is reserved for the session
 	case a.Is6():
 		family, addresses = unix.AF_INET6, []unix.Sockaddr{&unix.SockaddrInet6{Addr: netip.IPv6Loopback().As16()}}
 	case netip.PrefixFrom(SessionAddress, SessionPrefixBits).Masked().Contains(a):
@@ -300,8 +300,8 @@ func (c *Connector) listen(to netip.AddrPort) (int, error) {
 	return -1, unix.EADDRNOTAVAIL
 }
 
-// makeSocket makes a TCP socket in the session's network. The first call starts a thread that
-// enters that network for good.
+// makeSocket creates a TCP socket in the session's network. The first call starts a thread that
+// enters that network permanently.
 func (c *Connector) makeSocket(family int) (int, error) {
 	if c.networkNS < 0 {
 		return unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)

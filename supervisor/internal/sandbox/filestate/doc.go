@@ -1,6 +1,6 @@
-// Package filestate says whether a file is still the same: whether a name exists, which file it is,
-// when that last changed, and whether anything has happened to a set of paths since. A sandbox asks
-// this of files that programs outside may replace at any time.
+// Package filestate reports whether files have changed. It finds whether a name exists, which file
+// it names, and when that file last changed. It also finds whether anything has happened to a set
+// of paths since. A sandbox needs this for files that programs outside may replace at any time.
 //
-// The package starts no goroutines: events wait in the kernel until someone asks.
+// The package starts no goroutines: the kernel keeps events until a caller asks for them.
 package filestate

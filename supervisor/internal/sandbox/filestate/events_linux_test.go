@@ -38,13 +38,13 @@ func TestChangeEvents(t *testing.T) {
 		{"by another name", func(dir string) error { return os.WriteFile(filepath.Join(dir, "other/linked"), []byte("two"), 0o600) }, false},
 		{"a file is replaced", rename("a/b/new", "a/b/file"), false},
 		{"a file is removed", func(dir string) error { return os.Remove(filepath.Join(dir, "a/b/file")) }, false},
-		{"a missing file comes", func(dir string) error { return os.WriteFile(filepath.Join(dir, "a/absent"), nil, 0o600) }, false},
-		{"a missing directory comes", func(dir string) error { return os.MkdirAll(filepath.Join(dir, "none/below"), 0o700) }, false},
+		{"a missing file is created", func(dir string) error { return os.WriteFile(filepath.Join(dir, "a/absent"), nil, 0o600) }, false},
+		{"a missing directory is created", func(dir string) error { return os.MkdirAll(filepath.Join(dir, "none/below"), 0o700) }, false},
 		{"a link comes", func(dir string) error { return os.Symlink("b", filepath.Join(dir, "a/absent")) }, false},
 		{"the directory is replaced", func(dir string) error {
 			return unix.Renameat2(unix.AT_FDCWD, filepath.Join(dir, "a/b"), unix.AT_FDCWD, filepath.Join(dir, "other"), unix.RENAME_EXCHANGE)
 		}, false},
-		{"one above it is moved away", rename("a", "x"), false},
+		{"a parent directory is moved away", rename("a", "x"), false},
 		{"a mode", func(dir string) error { return os.Chmod(filepath.Join(dir, "a"), 0o500) }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestChangeEvents(t *testing.T) {
 				t.Fatal(err)
 			}
 			quiet := m.AreQuiet()
-			for tries := 0; c.quiet && !quiet && tries < 1000; tries++ { // other tests make names next to this directory
+			for tries := 0; c.quiet && !quiet && tries < 1000; tries++ { // other tests create names next to this directory
 				if m = m.RenewedMarks(); m == nil {
 					t.Fatal("a directory above was replaced")
 				}

@@ -33,8 +33,8 @@ func OpenIdentity(fd int, name string) string {
 	return IdentityAt(fd, "", unix.AT_EMPTY_PATH, name)
 }
 
-// IdentityAt is IdentityOf for a path in an open directory, or for the open file itself. name tells
-// files apart on a filesystem without times of birth.
+// IdentityAt is IdentityOf for a path in an open directory, or for the open file itself. name
+// distinguishes files on a filesystem without creation times.
 func IdentityAt(dir int, path string, flags int, name string) string {
 	var st unix.Statx_t
 	if unix.Statx(dir, path, unix.AT_SYMLINK_NOFOLLOW|flags, unix.STATX_INO|unix.STATX_BTIME, &st) != nil {
@@ -75,7 +75,7 @@ func LstatType(path string) (fs.FileMode, error) {
 	return fs.ModeIrregular, nil
 }
 
-// IsWritable reports whether the user may make names in a directory.
+// IsWritable reports whether the user may create names in a directory.
 func IsWritable(dir string) bool { return unix.Access(dir, unix.W_OK) == nil }
 
 // OpenNoLinks opens a file for reading, if its path contains no symbolic link.

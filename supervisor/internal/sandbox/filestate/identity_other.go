@@ -35,7 +35,7 @@ func LstatType(path string) (fs.FileMode, error) {
 	return st.Mode().Type(), nil
 }
 
-// IsWritable reports whether the user may make names in a directory.
+// IsWritable reports whether the user may create names in a directory.
 func IsWritable(string) bool { return true }
 
 // OpenNoLinks opens a file for reading; no session on this system could put a link in its path.

@@ -15,8 +15,8 @@ import (
 )
 
 // FoldPath maps a path to a form that is equal for all names which some filesystem treats as the
-// same. Some filesystems ignore case (and take the long s for an s), some ignore invisible
-// characters, and some ignore dots and spaces at the end of a name.
+// same. Some filesystems ignore case, and take the long s for an s. Others ignore invisible
+// characters, or dots and spaces at the end of a name.
 func FoldPath(file string) string {
 	if isPlainText(file) {
 		return strings.ToLower(file)
@@ -55,8 +55,8 @@ func dropInvisible(r rune) rune {
 // .git.
 var shortNamePattern = text.Pattern(`^[^.~]{1,6}~[0-9]{1,6}(\.[^.]{0,3})?$`)
 
-// IsShortName reports whether a name may be the second name that a filesystem gave to a file: it exists,
-// but the directory does not list it.
+// IsShortName reports whether a name may be a second name that a filesystem gave to a file. Such a
+// name exists, but the directory does not list it.
 func IsShortName(dir, name string) bool {
 	if !strings.Contains(name, "~") || !shortNamePattern().MatchString(name) || filestate.PresenceOf(dir+"/"+name) == filestate.Missing {
 		return false

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Each of these names means a protected file on some filesystem: those that ignore case and
-// invisible characters (ext4, f2fs and tmpfs with casefold, ZFS, HFS+), or trailing dots and spaces
-// (FAT, exFAT, SMB).
+// Each of these names means a protected file on some filesystem. Some filesystems ignore case and
+// invisible characters (ext4, f2fs and tmpfs with casefold, ZFS, HFS+). Others ignore trailing dots
+// and spaces (FAT, exFAT, SMB).
 func TestFoldPath(t *testing.T) {
 	t.Parallel()
 	for name, others := range map[string][]string{

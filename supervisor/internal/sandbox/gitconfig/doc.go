@@ -6,10 +6,13 @@
 //
 // # Alternatives
 //
-// A git config can name programs, so a session must not write it. But git push -u, git remote add and
-// git config user.name write it, in the user's own repository. So a session may change a list of plain
-// settings, and the file is replaced by a checked copy. Settings of its own in an overlay would be two
-// truths about one repository, to be merged later. A question to the user for each setting would
-// exhaust the questions of a turn in one clone. An answer of git about the new text is not safe:
-// until the rename the file belongs to the session, so git and the check could read different texts.
+// A git config can name programs, so a session must not write it freely. But git push -u, git
+// remote add and git config user.name write the config of the user's own repository. So a session
+// may change a list of plain settings, and a checked copy replaces the file.
+//
+// An overlay with the session's own settings was rejected: one repository would have two versions
+// of its settings, to be merged later. A question to the user for each setting was rejected,
+// because one clone would use up the questions of a turn. Asking git about the new text was
+// rejected as unsafe. The session can write the file until the rename, so git and the check could
+// read different texts.
 package gitconfig

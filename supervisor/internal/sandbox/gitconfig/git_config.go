@@ -26,8 +26,8 @@ var addableGit = map[string][]string{
 	"branch": {"merge", "remote"}, "remote": {"fetch", "url"}, "submodule": {"url"},
 }
 
-// ownSettableGit are the settings that a session may also set in a repository that it made. There
-// it may change all of them.
+// ownSettableGit are the settings that a session may also set in a repository that it created.
+// There it may change all of them.
 var ownSettableGit = map[string][]string{
 	"branch": {"autosetupmerge", "autosetuprebase", "gh-merge-base", "pushremote", "sort", "vscode-merge-base"},
 	"color":  {"branch", "diff", "interactive", "status", "ui"},
@@ -86,7 +86,7 @@ type gitLines struct {
 // set in it.
 type RepoOwner struct {
 	IsOwn        bool                   // the session made it
-	IsAddedTree  bool                   // the config file is that of an added work tree in a repository of another owner
+	IsAddedTree  bool                   // the config file belongs to an added work tree in a repository of another owner
 	IsWorkTreeOf func(tree string) bool // reports whether a path is the work tree of the repository
 }
 

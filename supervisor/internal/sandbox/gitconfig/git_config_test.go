@@ -73,8 +73,8 @@ func TestGitConfigChange(t *testing.T) {
 		}
 	})
 
-	// In a repository that it made, the session may set more, but nothing that names a program or
-	// files of others.
+	// In a repository that it created, the session may set more, but nothing that names a program
+	// or files of others.
 	t.Run("allows more in the session's own repository", func(t *testing.T) {
 		t.Parallel()
 		own := RepoOwner{IsOwn: true, IsWorkTreeOf: func(tree string) bool { return tree == "../tree" }}

@@ -72,7 +72,7 @@ func GitDirOf(file string) string {
 	return paths.RealOrEmpty(to)
 }
 
-// MaxOwnRepos bounds the repositories that a session made and may change as a whole.
+// MaxOwnRepos bounds the repositories that a session created and may change as a whole.
 const MaxOwnRepos = 10_000
 
 // OwnReposFileIn returns the path of the list of repositories that the workers of a session made,

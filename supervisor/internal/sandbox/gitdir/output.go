@@ -14,7 +14,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/linkpath"
 )
 
-// gitTimeout bounds the time of a git that reads settings, because they may include a pipe.
+// gitTimeout bounds how long git may take to read settings, because these may include a pipe.
 const gitTimeout = 2 * time.Second
 
 // GitOutput returns the output of git, or nil if it fails or is not installed. Git gets a minimal

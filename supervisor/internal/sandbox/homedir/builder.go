@@ -35,7 +35,7 @@ func NewBuilder(rules *Rules, list *mountlist.List, work []string, state string)
 	return &Builder{Rules: rules, List: list, work: work, state: state, resolvedDirs: map[string]string{}}
 }
 
-// A HomeInput holds what a home directory is built from besides the rules.
+// A HomeInput holds the inputs, besides the rules, from which a home directory is built.
 type HomeInput struct {
 	Path         string   // the user's PATH
 	Program      string   // the worker's executable
@@ -135,7 +135,7 @@ func (h *Builder) resolveParent(path string) string {
 	return filepath.Join(above, filepath.Base(path))
 }
 
-// showLink shows a symbolic link, if the session does not see the machine's one.
+// showLink shows a symbolic link, unless the session sees the machine's link anyway.
 func (h *Builder) showLink(path, to string) {
 	if h.IsEmptyAt(path) && h.Mounts[path].Kind == "" && !linkpath.IsInAny(path, h.work) {
 		h.Mounts[path] = mountlist.Mount{Path: mountlist.Path(path), Kind: mountlist.SymbolicLink, Source: mountlist.Path(to), Reason: h.Reason}
@@ -246,7 +246,7 @@ func (h *Builder) showTools(dir string) {
 func (h *Builder) showLinksOnWay(path string) (found []string) {
 	chain := linkpath.LinkChain(path)
 	if slices.ContainsFunc(chain, func(part string) bool { return linkpath.IsInAny(part, h.work) }) {
-		return nil // the session may have made it
+		return nil // the session may have created it
 	}
 	for _, link := range chain[:len(chain)-1] {
 		at := paths.RealOrEmpty(link)
@@ -272,7 +272,7 @@ func (h *Builder) narrowDirs(dirs []string) {
 }
 
 // isOfMachine reports whether a directory contains something that the whole machine needs, or
-// nothing of the user's.
+// nothing that belongs to the user.
 func (h *Builder) isOfMachine(dir string) bool {
 	meets := func(place string) bool { return paths.Contains(place, dir) || paths.Contains(dir, place) }
 	return !filestate.IsWritable(dir) || !paths.Contains(h.Home, dir) && slices.ContainsFunc(slices.Concat(SystemDirs, KernelDirs), meets)
@@ -285,14 +285,15 @@ func (h *Builder) isInBuiltHome(path string) bool {
 	return k == mountlist.ReadOnlyParent || k == mountlist.WritableParent
 }
 
-// hasHiddenIn reports whether a directory contains a hidden path. A mount over that would end when
-// a program outside replaces the file, so the session sees only the other names of the directory.
+// hasHiddenIn reports whether a directory contains a hidden path. A mount over a hidden path would
+// end when a program outside replaces the file. So the session sees only the other names of the
+// directory.
 func (h *Builder) hasHiddenIn(dir string) bool {
 	return slices.ContainsFunc(h.ExcludedPaths, func(path string) bool { return path != dir && paths.Contains(dir, path) })
 }
 
 // showDocuments shows the names without a dot in a home directory, or the names in a directory that
-// contains something hidden. Documents that are made later appear after a reset.
+// contains something hidden. Documents that are created later appear after a reset.
 func (h *Builder) showDocuments(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -325,9 +326,9 @@ func IsToolFile(name string) bool {
 	return !isSetting && name != ".gitconfig" && !slices.Contains(slices.Collect(maps.Values(gitListFiles)), name)
 }
 
-// AddLayer adds an overlay for a directory of which the session writes a copy. To start fast,
+// AddLayer adds an overlay for a directory, so that the session writes a copy of it. To start fast,
 // directories below the home directory share one overlay. If the files of sessions are in the home
-// directory, they share one for each of its subdirectories.
+// directory, there is one overlay for each of its subdirectories instead.
 func (h *Builder) AddLayer(dir string) {
 	if paths.Contains(dir, h.state) {
 		h.AddNotice("%s contains the files of sessions, so this session gets no copy of it and cannot write it", dir)

@@ -9,11 +9,11 @@ import (
 
 // A session's home directory is built from what it may see. A list of what to hide could never be
 // complete, and a mount over a name ends when a program outside replaces the file. Names that are
-// not listed here do not exist for the session, whenever they are made.
+// not listed here do not exist for the session, whenever they are created.
 
 // ownDirNames are directories that hold logins next to other files. They are empty for the session,
-// which may write them. The names of the first line are always made, because tools make them if
-// they are missing; the others only if the machine has them.
+// which may write them. The names of the first line are always created, because tools create them
+// if they are missing; the others only if the machine has them.
 var ownDirNames = []string{
 	".config", ".local", ".cache", ".cargo", ".gradle", ".julia", ".m2", ".npm", ".nuget",
 	".bun", ".bundle", ".cabal", ".conda", ".deno", ".dotnet", ".gem", ".ghcup", ".ipython", ".jupyter", ".pixi", ".stack",
@@ -21,10 +21,10 @@ var ownDirNames = []string{
 
 const expectedOwnDirs = 9
 
-// LayeredNames are caches, libraries and toolchains, of which the session writes a copy. A cache
-// that is not listed costs time, and without a network it costs packages that no lock file names.
-// Caches of server responses may contain what was sent to the servers, including logins. Of those
-// only uv's is listed, because uv finds nothing offline without it.
+// LayeredNames are caches, libraries and toolchains. The session writes a copy of them. A cache
+// that is not listed here makes tools slower. Without a network, packages that no lock file names
+// are then missing. Caches of server responses may contain what was sent to the servers, including
+// logins. Of those only uv's is listed, because uv finds nothing offline without it.
 var LayeredNames = []string{
 	"R", "go", ".keras", ".matplotlib", ".TinyTeX", ".virtualenvs",
 	".bun/install", ".bundle/cache", ".cabal/packages", ".cabal/store", ".cargo/bin", ".cargo/git", ".cargo/registry", ".conda/envs", ".conda/pkgs",
@@ -50,8 +50,8 @@ var ReadableNames = []string{
 // WithheldNames are in toolchains and hold logins.
 var WithheldNames = []string{".opam/plugins/opam-publish"}
 
-// ToolDirs contain programs that were each installed separately. The addresses that they came from
-// are next to them, with logins.
+// ToolDirs contain programs that were each installed separately. Next to them are the addresses
+// from which they were installed, with logins.
 var ToolDirs = []string{".local/pipx/venvs", ".local/share/pipx/venvs", ".local/share/uv/tools"}
 
 // plainSettings are settings that hold no logins.
@@ -60,8 +60,8 @@ var plainSettings = []string{".R/Makevars", ".cargo/env", ".config/git/attribute
 // toolSubdirs are directories next to a directory of programs that the programs need.
 var toolSubdirs = []string{"include", "lib", "lib64", "libexec", "share"}
 
-// ProgramDataNames are names without a dot in a home directory that are not the user's documents:
-// programs keep their own data there, such as mail and logins.
+// ProgramDataNames are names without a dot in a home directory that are not the user's documents.
+// Programs keep their own data there, such as mail and logins.
 var ProgramDataNames = []string{
 	"AppData", "Application Data", "Cookies", "Library", "Local Settings", "snap",
 	"Mail", "Maildir", "Monero", "Postman", "Zotero", "airflow", "dead.letter", "mail", "mbox", "nsmail",

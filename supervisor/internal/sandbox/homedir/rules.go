@@ -94,8 +94,8 @@ func (r *Rules) TooWideReason(dir string) string {
 	return ""
 }
 
-// IsLinkedAway reports whether a path leads to found through a link that a session may have made,
-// and that is not to be followed. isFine reports whether a session may choose found itself.
+// IsLinkedAway reports whether a path leads to found through a link that a session may have created
+// and that must not be followed. isFine reports whether a session may choose found itself.
 func (r *Rules) IsLinkedAway(path, found string, isFine func(found string) bool) bool {
 	if filepath.Clean(path) == found {
 		return false
@@ -106,16 +106,17 @@ func (r *Rules) IsLinkedAway(path, found string, isFine func(found string) bool)
 		switch {
 		case linkpath.IsInAny(dir, r.UntrustedDirs):
 			return true
-		case paths.Contains(dir, found), !paths.Contains(r.Home, link) && paths.Contains(paths.RealOrEmpty(link), r.Home): // a session that can make links there sees found anyway; or a link to the home directory
+		case paths.Contains(dir, found), !paths.Contains(r.Home, link) && paths.Contains(paths.RealOrEmpty(link), r.Home): // a session that can create links there sees found anyway; or a link to the home directory
 			return false
 		}
 		return !r.isUserMade(link) && !isFine(found)
 	})
 }
 
-// isUserMade reports whether no session can have made a file or link, whose directory is without
-// links. This is so directly in the home directory and in directories of the lists. It is also so
-// if all directories above belong to other users, and this user can make no names in them.
+// isUserMade reports whether no session can have created a file or link. The path of its directory
+// must contain no links. The result is true directly in the home directory and in directories of
+// the lists. It is also true if all directories above belong to other users, and this user can
+// create no names in them.
 func (r *Rules) isUserMade(path string) bool {
 	dir := filepath.Dir(path)
 	return !linkpath.IsInAny(dir, r.UntrustedDirs) && (dir == r.Home || r.isListed(dir) || !linkpath.IsReplaceable(path) && !linkpath.IsBelowUserDir(path))

@@ -31,9 +31,9 @@ var settingsFiles = []settingsFile{
 	{".condarc", redact.Indexes}, {".config/pip/pip.conf", redact.Indexes}, {".pip/pip.conf", redact.Indexes}, {".config/uv/uv.toml", redact.Indexes},
 }
 
-// toolFiles are files in directories that the session sees which may contain logins: addresses of
-// repositories with passwords, settings of one installation, variables of an environment. If one
-// does, the session sees a copy without the logins.
+// toolFiles are files in visible directories that may contain logins: addresses of repositories
+// with passwords, settings of one installation, variables of an environment. If one does, the
+// session sees a copy without the logins.
 var toolFiles = slices.Concat(
 	filesIn(environmentDirs, redact.Indexes, "pip.conf", ".condarc"),
 	filesIn(environmentDirs, redact.CondaState, "conda-meta/state"),
@@ -164,7 +164,7 @@ func (s *SettingsWriter) WriteFiles() error {
 }
 
 // replaceIfChanged replaces a file, unless it has that text already. It follows no links, because a
-// worker may have made one there.
+// worker may have created one there.
 func replaceIfChanged(file string, text []byte) error {
 	if st, err := os.Lstat(file); err == nil && st.Mode().IsRegular() && bytes.Equal(linkpath.ReadSettingsFile(file), text) {
 		return nil
@@ -295,7 +295,7 @@ func (r *Rules) candidateNames(pattern string, known map[string][]string) (names
 }
 
 // findFile returns the path of one of the user's settings files without links. It returns "" if a
-// session may have made a link to it, or no session may see it.
+// session may have created a link to it, or no session may see it.
 func (s *SettingsWriter) findFile(path string) string {
 	chain := linkpath.LinkChain(path)
 	found := chain[len(chain)-1]

@@ -8,7 +8,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/paths"
 )
 
-// The writer does not follow a link that the session has made in place of its settings.
+// The writer does not follow a link that the session has created in place of its settings.
 func TestSettingsWriter_FollowsNoLink(t *testing.T) {
 	t.Parallel()
 	home := paths.RealOrEmpty(t.TempDir())

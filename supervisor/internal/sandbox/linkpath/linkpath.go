@@ -13,7 +13,8 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
 )
 
-// RealOrAbsent is paths.RealOrEmpty, and also resolves a path of which only the first part exists.
+// RealOrAbsent is like paths.RealOrEmpty, but also resolves a path of which only the first part
+// exists.
 func RealOrAbsent(path string) string {
 	if found := paths.RealOrEmpty(path); found != "" || !filepath.IsAbs(path) {
 		return found
@@ -55,8 +56,8 @@ func LinkChain(path string) (chain []string) {
 	return append(chain, at)
 }
 
-// ReadSettingsFile reads a file that a session may have made. It may be of any type, such as a pipe
-// into which nothing is ever written. It returns nil unless it is a regular file of at most
+// ReadSettingsFile reads a file that a session may have created. It may be of any type, such as a
+// pipe into which nothing is ever written. It returns nil unless it is a regular file of at most
 // MaxSettingsBytes.
 func ReadSettingsFile(path string) []byte { return ReadText(os.OpenFile(path, nonblockingRead, 0)) }
 

@@ -41,7 +41,7 @@ func TestLinkChain(t *testing.T) {
 	}
 }
 
-// A session can make its workspace a directory in which the user makes no names.
+// A session can make its workspace a directory in which the user creates no names.
 func TestIsBelowUserDir(t *testing.T) {
 	t.Parallel()
 	dir := paths.RealOrEmpty(t.TempDir()) + "/shut"

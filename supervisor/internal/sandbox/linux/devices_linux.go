@@ -97,8 +97,8 @@ func (sb *ActiveSandbox) mountDev() {
 	}
 }
 
-// reopenTerminal opens the terminal by its name in the sandbox, so that the links of /proc and
-// ttyname agree on a path that can be opened.
+// reopenTerminal opens the terminal by its name in the sandbox. So the links of /proc and ttyname
+// agree on a path that can be opened.
 func reopenTerminal() error {
 	fd, err := unix.Open("/dev/console", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -2,7 +2,7 @@
 // processes the code of a worker can reach.
 //
 // [Enter] works on the thread of the monitor that starts the worker. Linux applies all of it per
-// thread, so the worker starts confined while the other threads of the monitor stay outside.
+// thread, so the worker starts in the sandbox while the other threads of the monitor stay outside.
 //
 //	monitor        SetNamespaces: it is process 1 of a pid namespace, in a user
 //	               namespace in which it may mount
@@ -16,11 +16,11 @@
 //	               that is built from what it may see
 //
 // [Restrict] does the same with Landlock, where the user accepts that. On other systems the package
-// says only that there are no sandboxes.
+// reports only that there are no sandboxes.
 //
-// A failed step ends the start with the step's name (plan.StepError). Enter never weakens the
-// sandbox to make a start succeed. The package decides nothing about the policy: package plan does.
-// It does not know how denials reach a user.
+// A failed step ends the start with an error that names the step (plan.StepError). Enter never
+// weakens the sandbox to make a start succeed. Package plan decides about the policy. This package
+// does not know how denials reach a user.
 //
 // # Goroutines
 //
@@ -28,11 +28,11 @@
 //	grant    Grant       it is applied, or has failed
 //	refresh  Refresh     it is applied; Refresh waits for it
 //
-// Both lock a thread, whose namespaces differ from those of other threads. The goroutines that answer
-// calls are those of package broker.
+// Both lock a thread, whose namespaces differ from those of other threads. Package broker has the
+// goroutines that answer calls.
 //
 // # Locks
 //
-// ActiveSandbox.grantMu may be held when a lock of package broker is taken. It is held while a grant
-// or a refresh is applied.
+// ActiveSandbox.grantMu may be held while a lock of package broker is taken. It is held while a
+// grant or a refresh is applied.
 package linux

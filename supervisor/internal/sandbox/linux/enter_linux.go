@@ -64,8 +64,9 @@ func (sb *ActiveSandbox) Notices() []string { return sb.notices }
 // Enter confines the calling thread and all processes that it starts. The thread must stay locked
 // to its goroutine.
 //
-// The order matters. First Enter clones the directories that stay writable, while the machine still
-// is. Then it makes the machine read-only in one call. Last, it attaches the clones.
+// The order matters. First, Enter clones the directories that stay writable, while the whole
+// machine is still writable. Then it makes the machine read-only in one call. Last, it attaches the
+// clones.
 func Enter(p *plan.Plan) (*ActiveSandbox, error) {
 	b := &ActiveSandbox{Broker: broker.New(p), plan: p, store: string(p.State), storeMount: -1}
 	b.checkStep("dumpable", "", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)) // the worker must not inspect the monitor
@@ -158,7 +159,7 @@ func mountAtPlanPath(fd int, path string) error {
 	})
 }
 
-// newFilesystem makes a filesystem that is not mounted yet.
+// newFilesystem creates a filesystem that is not mounted yet.
 func newFilesystem(kind string, attributes int, options ...[2]string) (int, error) {
 	fd, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -184,11 +185,13 @@ func newFilesystem(kind string, attributes int, options ...[2]string) (int, erro
 // limitDisk puts the session's files into a tmpfs of limited size, if the plan limits them. Other
 // filesystems cannot be created without privileges.
 //
-// A quota for a project needs an administrator and a filesystem that has quotas. Only root may mount an
-// image in a file. A repeated walk over thousands of files is slow, and always late. RLIMIT_FSIZE bounds
-// one file, not many, and applies to the files elsewhere. The price is that these files are in
-// memory, in addition to the memory limit. Before Linux 6.6 a tmpfs cannot hold an overlay, so caches are
-// read-only there.
+// A tmpfs has a price: the session's files are in memory, in addition to its memory limit. Before
+// Linux 6.6 a tmpfs cannot hold an overlay, so caches are read-only there. RLIMIT_FSIZE bounds each
+// file that is elsewhere; it cannot bound many files together.
+//
+// A project quota was rejected, because it needs an administrator and a filesystem with quotas. An
+// image in a file was rejected, because only root may mount it. Measuring the files again and again
+// was rejected: with thousands of files it is slow, and it notices an excess too late.
 func (sb *ActiveSandbox) limitDisk() {
 	if sb.plan.Disk == 0 {
 		return
@@ -205,7 +208,7 @@ func (sb *ActiveSandbox) limitDisk() {
 	}
 }
 
-// copyDirectories makes the directories of from in to.
+// copyDirectories creates the directories of from in to.
 func copyDirectories(from, to string) error {
 	entries, err := os.ReadDir(from)
 	for _, e := range entries {
@@ -252,7 +255,7 @@ func (sb *ActiveSandbox) cloneMounts() {
 		case mountlist.SymbolicLink:
 			sb.detached = append(sb.detached, detachedMount{m, -1})
 			continue
-		case mountlist.ReadOnlyParent: // hundreds of names are made there; in memory that takes microseconds
+		case mountlist.ReadOnlyParent: // hundreds of names are created there; in memory that takes microseconds
 			fd, err := newFilesystem("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, [2]string{"mode", "0755"}, [2]string{"size", maxParentDirSize})
 			sb.checkStep("clone", path, err)
 			sb.detached = append(sb.detached, detachedMount{m, fd})
@@ -269,7 +272,7 @@ func (sb *ActiveSandbox) cloneMounts() {
 		}
 		fd, err := clonePlanPath(from)
 		if m.IsOptional() && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP)) {
-			continue // it was removed or replaced by a link since the plan was made
+			continue // it was removed or replaced by a link since the plan was created
 		}
 		sb.checkStep("clone", path, err)
 		sb.detached = append(sb.detached, detachedMount{m, fd})
@@ -288,7 +291,7 @@ func (sb *ActiveSandbox) maskFor(path string) string {
 	return filepath.Join(string(sb.plan.State), name)
 }
 
-// makeStateDir makes a directory for the sandbox's own use.
+// makeStateDir creates a directory for the sandbox's own use.
 func (sb *ActiveSandbox) makeStateDir(in, name string, mode fs.FileMode) string {
 	dir := filepath.Join(in, name)
 	err := os.MkdirAll(dir, 0o700)
@@ -334,7 +337,7 @@ func (sb *ActiveSandbox) mountOverlays(state func(string, fs.FileMode) string) m
 	return mounted
 }
 
-// newOverlay makes an overlay that is not mounted yet.
+// newOverlay creates an overlay that is not mounted yet.
 func newOverlay(lower, upper, work string) (int, error) {
 	return newFilesystem("overlay", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
 		[2]string{"lowerdir", escapeOverlayPath(lower)}, [2]string{"upperdir", escapeOverlayPath(upper)}, [2]string{"workdir", escapeOverlayPath(work)}, [2]string{"userxattr", ""})
@@ -353,7 +356,7 @@ func escapeOverlayPath(path string) string {
 }
 
 // attachMounts attaches the clones. In a new directory that covers one of the machine's, it first
-// makes the mount points.
+// creates the mount points.
 func (sb *ActiveSandbox) attachMounts() {
 	kinds := map[string]mountlist.MountKind{}
 	for _, m := range sb.plan.Mounts {

@@ -60,7 +60,7 @@ func (sb *ActiveSandbox) applyGrant(g *plan.MountGrant) error {
 	return nil
 }
 
-// makeGrantMountPoint makes a mount point for a grant in a directory of the session, which may
+// makeGrantMountPoint creates a mount point for a grant in a directory of the session, which may
 // already contain a file of that name. It follows no links.
 func makeGrantMountPoint(g *plan.MountGrant, whole int) error {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
@@ -186,7 +186,7 @@ func (t *grantTransaction) buildTree(own []detachedMount) (whole int) {
 	return whole
 }
 
-// cloneTarget clones the file or directory, if it is still the one that was asked for.
+// cloneTarget clones the file or directory, if it is still the requested one.
 func (t *grantTransaction) cloneTarget() (fd int, err error) {
 	if fd, err = clonePlanPath(t.target); err != nil {
 		return -1, err

@@ -127,7 +127,7 @@ func CheckConnect() error {
 	return nil
 }
 
-// newRuleset makes a ruleset that handles all accesses to files, signals and abstract sockets. It
+// newRuleset creates a ruleset that handles all accesses to files, signals and abstract sockets. It
 // allows TCP only to a session with the whole network, because the monitor makes the connects of
 // the others.
 func newRuleset(p *plan.Plan) (int, error) {

@@ -19,8 +19,8 @@ func isMounted(dir int, name string) bool {
 }
 
 // openParentDir opens the directory of a path without following links. In a directory of the
-// session it makes missing parts. isStart is set when a worker starts: then files of an earlier
-// worker that are in the way are removed.
+// session it creates missing parts. isStart is set when a worker starts: then files of an earlier
+// worker that block the path are removed.
 func openParentDir(path string, around func(string) mountlist.MountKind, isStart bool) (int, error) {
 	dir := filepath.Dir(path)
 	open := func() (int, error) {
@@ -47,7 +47,7 @@ func openParentDir(path string, around func(string) mountlist.MountKind, isStart
 	return open()
 }
 
-// makeMountPoint makes the mount point for a clone, or the symbolic link, in a directory of the
+// makeMountPoint creates the mount point for a clone, or the symbolic link, in a directory of the
 // session. If over is set, the clone may be mounted over an existing file.
 func makeMountPoint(dir int, name string, c detachedMount, around mountlist.MountKind, over bool) error {
 	kind := uint32(unix.S_IFLNK)
@@ -147,7 +147,7 @@ func mountAttributes(k mountlist.MountKind, filled bool) uint64 {
 	return set
 }
 
-// ensureMountPoint makes a mount point for fd if none exists.
+// ensureMountPoint creates a mount point for fd if none exists.
 func ensureMountPoint(fd int, path string) error {
 	if _, err := os.Lstat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err

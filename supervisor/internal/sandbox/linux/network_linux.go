@@ -10,8 +10,8 @@ import (
 )
 
 // setUpNetwork opens a socket that queries the sockets of the session's network. If the session has
-// a separate network, it also brings up the loopback, for the session's own servers. Nothing else
-// is there, so connections leave only through the monitor and the supervisor.
+// a separate network, it also brings up the loopback, for the session's own servers. That network
+// has no other interface, so connections leave only through the monitor and the supervisor.
 func (sb *ActiveSandbox) setUpNetwork() {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	sb.checkStep("network", "", err)

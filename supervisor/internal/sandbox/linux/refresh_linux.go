@@ -122,7 +122,7 @@ func (r *mountRefresh) cloneMount(m mountlist.Mount) {
 	}
 }
 
-// layerOf makes an overlay over one directory. Files that the session has written there are kept.
+// layerOf creates an overlay over one directory. Files that the session has written there are kept.
 func (r *mountRefresh) layerOf(m mountlist.Mount) (int, error) {
 	below, err := filepath.Rel(string(m.Source), string(m.Path))
 	if err != nil {

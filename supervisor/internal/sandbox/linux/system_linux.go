@@ -13,8 +13,8 @@ func Mechanisms(accepted sandbox.Mechanism) []sandbox.Mechanism {
 	return []sandbox.Mechanism{""}
 }
 
-// CheckSupported returns an error if no worker can be confined on this system by the mechanism. nil
-// does not promise success.
+// CheckSupported returns an error if the mechanism cannot confine any worker on this system. Even
+// without an error, a start can fail.
 func CheckSupported(sandbox.Mechanism) error {
 	return seccomp.CheckArchitecture()
 }

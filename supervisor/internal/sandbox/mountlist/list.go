@@ -35,8 +35,8 @@ func (l *List) AddNotice(format string, args ...any) {
 	l.Notices = append(l.Notices, fmt.Sprintf(format, args...))
 }
 
-// IsEmptyAt reports whether a path is in a directory of the session's own, so that it sees only
-// mounts there.
+// IsEmptyAt reports whether a path is in a private directory of the session, in which it sees only
+// mounts.
 func (l *List) IsEmptyAt(path string) bool {
 	return l.NearestKind(path).IsEmptyDir()
 }

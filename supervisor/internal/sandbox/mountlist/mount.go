@@ -52,7 +52,7 @@ const (
 	SymbolicLink   MountKind = "linked"    // a symbolic link in such a directory
 )
 
-// IsEmptyDir reports whether a mount is a directory of the session's own, in which it sees only
+// IsEmptyDir reports whether a mount is a private directory of the session, in which it sees only
 // mounts and no other files of the machine.
 func (k MountKind) IsEmptyDir() bool {
 	return k == EmptyDir || k == ReadOnlyParent || k == WritableParent

@@ -18,13 +18,13 @@ type pathAccess int
 const (
 	accessFull   pathAccess = iota
 	AccessRemove            // it may be removed, and changes only through a check
-	AccessNone              // it must not be made, written, replaced or removed
+	AccessNone              // it must not be created, written, replaced or removed
 )
 
 // isProtected reports whether a path must not be changed in any way.
 func (g *Guard) isProtected(full string) bool { return g.AccessOf(full) == AccessNone }
 
-// IsRestricted reports whether a path must not be made or written.
+// IsRestricted reports whether a path must not be created or written.
 func (g *Guard) IsRestricted(full string) bool { return g.AccessOf(full) != accessFull }
 
 // AccessOf returns the access to a path without links, whose names are compared as any filesystem
@@ -86,8 +86,8 @@ var flatProtectedNames, nestedProtectedNames = func() (plain map[string]bool, sl
 // gitDirNames are the names in a git directory that the guard checks.
 var gitDirNames = map[string]bool{"hooks": true, "config": true, "config.worktree": true, "commondir": true, "gitdir": true, "info": true, "modules": true, "worktrees": true, "remotes": true, "branches": true}
 
-// isCheckedSettings reports whether a name is that of a checked settings file that is not in its
-// place yet.
+// isCheckedSettings reports whether a name belongs to a checked settings file that was not moved to
+// its final name yet.
 func isCheckedSettings(name string) bool { return strings.HasPrefix(name, checkedSettingsPrefix) }
 
 // isProtectedName reports whether a name outside git directories is protected.

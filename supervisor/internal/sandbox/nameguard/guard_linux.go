@@ -9,9 +9,9 @@ import (
 )
 
 // A Guard decides at each call, by name, what a session may change in the directories that it
-// writes. Mounts protect only what was there when the session started, and programs outside replace
-// files and make new ones. So the guard checks what a name means at the time of the call: a
-// repository that was made a moment ago is protected like any other.
+// writes. Mounts protect only what existed when the session started, and programs outside replace
+// files and create new ones. So the guard checks what a name means at the time of the call. A
+// repository that was created a moment ago is protected like any other.
 //
 // In repositories that the session itself made, it protects hooks and settings, because git also
 // runs what they name for the repository around them.
@@ -22,12 +22,12 @@ type Guard struct {
 	gitTargets []string // paths in them that git settings lead to
 
 	ownMu        sync.Mutex
-	ownRepos     map[string]bool // directories of repositories that the session made, by identity
-	freshDirs    []string        // the latest directories that it made, by identity; at most maxFreshDirs
+	ownRepos     map[string]bool // directories of repositories that the session created, by identity
+	freshDirs    []string        // the latest directories that it created, by identity; at most maxFreshDirs
 	ownReposFile *os.File        // records ownRepos for the session's later workers; may be nil
 
 	protectMu          sync.RWMutex
-	protectedPaths     map[string]bool                // paths that must not be made, folded
+	protectedPaths     map[string]bool                // paths that must not be created, folded
 	protectedLastNames map[string]bool                // their last names
 	protectedParents   map[string]bool                // all directories above them
 	hiddenPaths        []string                       // hidden paths, case-folded
@@ -38,11 +38,11 @@ type Guard struct {
 // New returns a guard that protects nothing yet.
 func New(view *workerview.View) *Guard { return &Guard{view: view} }
 
-// A ProtectedNameError reports that a name must not be made or changed.
+// A ProtectedNameError reports that a name must not be created or changed.
 type ProtectedNameError struct {
 	Path    string
 	Setting string // the git setting, if the path is a git config file
 }
 
 // Error names the path.
-func (e ProtectedNameError) Error() string { return e.Path + " must not be made or changed" }
+func (e ProtectedNameError) Error() string { return e.Path + " must not be created or changed" }

@@ -28,11 +28,11 @@ func TestGuardUnknown(t *testing.T) {
 		long := work + "/" + strings.Repeat("a", 256)
 		for _, name := range []string{".git", "HEAD", "config", "hooks/x", ".envrc", ".hg/hgrc", ".github/hooks/x"} {
 			if !g.IsRestricted(long + "/" + name) {
-				t.Errorf("%s may be made", name)
+				t.Errorf("%s may be created", name)
 			}
 		}
 		if g.IsRestricted(long + "/plain") {
-			t.Error("an ordinary name must not be made")
+			t.Error("an ordinary name must not be created")
 		}
 		for name, may := range map[string]bool{"objects": false, "HEAD": false, "plain": true} {
 			if got := !g.isRepositoryPart(long + "/" + name); got != may {
@@ -94,13 +94,13 @@ func TestGuardFolding(t *testing.T) {
 			".envrc.", ".v\u017fcode/x", "sub/.envrc ", "sub/.g\u200dit/config", "sub/.git./hooks./x", "sub/.git/hoo\u212as/x", "sub/.git/con\ufb01g",
 		} {
 			if !g.IsRestricted(work + "/" + name) {
-				t.Errorf("%q may be made", name)
+				t.Errorf("%q may be created", name)
 			}
 		}
 		for _, name := range []string{"a.", "sub/é", "sub/x~1", "sub/backup~1.txt"} {
 			writeTestFile(t, work+"/"+name, "")
 			if g.IsRestricted(work + "/" + name) {
-				t.Errorf("%q must not be made", name)
+				t.Errorf("%q must not be created", name)
 			}
 		}
 	})

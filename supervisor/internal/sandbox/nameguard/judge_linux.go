@@ -9,8 +9,8 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/workerview"
 )
 
-// CheckCreate returns an error if a name must not be made, which is a ProtectedNameError if it is
-// protected. moving means that the name may be given to a directory with content.
+// CheckCreate returns an error if a name must not be created, which is a ProtectedNameError if it
+// is protected. moving means that the name may be given to a directory with content.
 func (g *Guard) CheckCreate(s workerview.NameInDir, moving bool) error {
 	return g.withStablePath(s, func(s workerview.NameInDir) error { return g.checkCreatePath(s, moving) })
 }
@@ -52,8 +52,8 @@ func (g *Guard) CheckWrite(fd int) error {
 	})
 }
 
-// checkCreatePath returns a ProtectedNameError if a name must not be made. A directory that would
-// hold a protected name may be made, but not moved there with content.
+// checkCreatePath returns a ProtectedNameError if a name must not be created. A directory that
+// would hold a protected name may be created, but not moved there with content.
 func (g *Guard) checkCreatePath(s workerview.NameInDir, moving bool) error {
 	if g.IsRestricted(s.FullPath) || g.mustBeEmpty(s.FullPath, moving) {
 		return ProtectedNameError{Path: s.FullPath}
@@ -80,7 +80,7 @@ func (g *Guard) IsModeFixed(full string) bool {
 func (g *Guard) checkMovePath(s workerview.NameInDir) error {
 	kind := s.FileType()
 	if kind == 0 {
-		return unix.ENOENT // a name that is being made at this moment is not moved
+		return unix.ENOENT // a name that is being created at this moment is not moved
 	}
 	if g.isProtected(s.FullPath) || g.isRepositoryPart(s.FullPath) {
 		return ProtectedNameError{Path: s.FullPath}

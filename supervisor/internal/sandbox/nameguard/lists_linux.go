@@ -25,7 +25,7 @@ func (g *Guard) GuardMore(work, targets []mountlist.Path) {
 	}
 }
 
-// AddProtected adds names that must not be made, and mounts that must stay where they are.
+// AddProtected adds names that must not be created, and mounts that must stay where they are.
 func (g *Guard) AddProtected(absent []mountlist.Path, mounts []mountlist.Mount) {
 	g.protectMu.Lock()
 	defer g.protectMu.Unlock()
@@ -126,7 +126,7 @@ func (g *Guard) isWritablePath(full string) bool {
 	return g.workDirOf(full) != ""
 }
 
-// IsMountPoint reports whether a path without links is that of a mount.
+// IsMountPoint reports whether a path without links is a mount point.
 func (g *Guard) IsMountPoint(full string) bool {
 	g.protectMu.RLock()
 	defer g.protectMu.RUnlock()

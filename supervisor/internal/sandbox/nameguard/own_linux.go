@@ -12,10 +12,10 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/workerview"
 )
 
-// RecordCreated records that the session made a name, if that makes it the owner of a repository.
-// That holds for its .git and for a submodule or work tree. It also holds for the last part of a
-// bare repository if the session made the directory; otherwise someone else may be making a
-// repository there.
+// RecordCreated records that the session created a name, if that makes it the owner of a
+// repository. That holds for its .git and for a submodule or work tree. It also holds for the last
+// part of a bare repository if the session created the directory. Otherwise another program may be
+// making a repository there.
 func (g *Guard) RecordCreated(full string) {
 	isLast := false
 	switch name := foldedname.FoldPath(path.Base(full)); {
@@ -40,7 +40,7 @@ func (g *Guard) RecordCreated(full string) {
 	}
 }
 
-// RecordFreshDir records that the session made a directory.
+// RecordFreshDir records that the session created a directory.
 func (g *Guard) RecordFreshDir(s workerview.NameInDir) {
 	id := filestate.IdentityAt(s.Dir, s.Name, 0, s.FullPath)
 	if id == "" || !g.isWritablePath(s.FullPath) {
@@ -83,7 +83,7 @@ func (g *Guard) isRepositoryPart(full string) bool {
 	}
 	switch name := foldedname.FoldPath(path.Base(full)); {
 	case name == ".git", otherRepositories[name]:
-		return !g.isOwnRepo(full) // also if it is being made at this moment
+		return !g.isOwnRepo(full) // also if it is being created at this moment
 	case GitDirParts[name]:
 		return g.isForeignBare(path.Dir(full))
 	}
@@ -97,7 +97,7 @@ var GitDirParts = map[string]bool{"head": true, "objects": true, "commondir": tr
 var otherRepositories = map[string]bool{".hg": true, ".jj": true, ".pijul": true, ".sl": true, "_darcs": true}
 
 // isOwnWithin reports whether a path in a git directory belongs to a repository that the session
-// made. The innermost of the repository, its submodules and its work trees decides.
+// created. The innermost of the repository, its submodules and its work trees decides.
 func (g *Guard) isOwnWithin(git, below string) bool {
 	for own := g.isOwnRepo(git); ; {
 		part, after, found := strings.Cut(below, "/")

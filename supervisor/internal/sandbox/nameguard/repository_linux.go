@@ -17,9 +17,9 @@ import (
 )
 
 // Git runs the hooks of each repository that it visits, and programs that its settings name. A
-// directory becomes a repository with its last part, by whichever program the other parts were
-// made. When that happens, its content is checked as if it were made now: it must have no hooks,
-// and no settings that name programs.
+// directory becomes a repository with its last part, regardless of which program created the other
+// parts. When that happens, its content is checked as if it were created now: it must have no
+// hooks, and no settings that name programs.
 
 // CommondirText is the content of commondir in the git directory of a linked work tree, which leads
 // to the repository.

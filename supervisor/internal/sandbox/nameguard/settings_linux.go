@@ -119,8 +119,8 @@ func putSettings(dir int, name string, text []byte, mode uint32) error {
 	return err
 }
 
-// ReadSettings reads a settings file in an open directory, and its permission bits. It follows no link,
-// and otherwise is SettingsIn.
+// ReadSettings reads a settings file in an open directory, and its permission bits. It follows no
+// link, and otherwise works like SettingsIn.
 func ReadSettings(dir int, name string) (text []byte, mode uint32, err error) {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -131,7 +131,8 @@ func ReadSettings(dir int, name string) (text []byte, mode uint32, err error) {
 }
 
 // SettingsIn reads an open settings file and its permission bits. Only a regular file of at most
-// linkpath.MaxSettingsBytes is read; any other is EINVAL, because a session may have made it.
+// linkpath.MaxSettingsBytes is read; any other file fails with EINVAL, because a session may have
+// created it.
 func SettingsIn(fd int) (text []byte, mode uint32, err error) {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > linkpath.MaxSettingsBytes {

@@ -2,9 +2,9 @@ package plan
 
 // A Denial is a call of a process in the session that the sandbox refused or holds.
 type Denial struct {
-	// ID is the number of a held call, from 1, which waits for an answer by that ID. 0 means that the call was
-	// refused and has returned. A call that a signal interrupted and that the program repeats keeps
-	// its ID.
+	// ID is the number of a held call, from 1. The call waits for an answer with that ID. 0 means
+	// that the call was refused and has returned. A call that a signal interrupted and that the
+	// program repeats keeps its ID.
 	ID uint64
 
 	// Resolved means that the held call ID no longer waits: its program ended, or a signal ended
@@ -24,11 +24,11 @@ type Denial struct {
 
 // The bounds of what a monitor reports.
 const (
-	// MaxReportedDenials bounds the denials that the monitor reports before the supervisor tells it
-	// to forget them. Further calls are refused without a report.
+	// MaxReportedDenials bounds the denials that the monitor reports until the supervisor makes it
+	// forget them. Further calls are refused without a report.
 	MaxReportedDenials = 64
 
-	// MaxQuestions bounds the permission questions until then. Further calls are refused as if no
-	// user were available to answer.
+	// MaxQuestions bounds the permission questions in the same period. Further calls are refused as
+	// if no user were available to answer.
 	MaxQuestions = 32
 )

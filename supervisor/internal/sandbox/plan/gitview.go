@@ -28,7 +28,7 @@ func newGitView(work, config, base string, origins map[string]bool, named map[st
 		v.origins.RecordFile(file)
 	}
 	for file, what := range named {
-		if what == namedSettings { // it may be made later
+		if what == namedSettings { // it may be created later
 			v.origins.RecordFile(file)
 		}
 	}

@@ -55,7 +55,7 @@ func (p *planner) defaultHidden() (dirs []string) {
 	return dirs
 }
 
-// hidePaths masks the hidden paths. In directories of the session's own they are just left out.
+// hidePaths masks the hidden paths. In private directories of the session they are just left out.
 func (p *planner) hidePaths(work []string) error {
 	for _, h := range p.HiddenPaths {
 		if !p.IsEmptyAt(h.Name) {

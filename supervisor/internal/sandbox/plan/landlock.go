@@ -104,7 +104,7 @@ func (r *ruleCollector) isHidden(path string) bool {
 }
 
 // addReadable adds a rule for a directory, or for everything in it but the hidden paths. Names that
-// are made later in a directory with a hidden path cannot be read. Links need no rule, because
+// are created later in a directory with a hidden path cannot be read. Links need no rule, because
 // their targets have one.
 func (r *ruleCollector) addReadable(dir string) {
 	if r.hiddenBelow(dir) == "" {

@@ -171,13 +171,13 @@ func (p *planner) workspaceDirs(s *sandbox.Policy, o Origin) ([]string, error) {
 		return nil, err
 	}
 	if why := p.TooWideReason(found); why != "" {
-		p.AddNotice("%s %s, so the sandbox does not make it writable and this session is read-only; start in the directory of a project, or name one to write", dir, why)
+		p.AddNotice("%s %s, so the sandbox does not make it writable and this session is read-only; start in a project directory, or name one to write", dir, why)
 		return nil, nil
 	}
 	return append([]string{found}, p.repositoryOf(found)...), nil
 }
 
-// addLayers adds overlays for the directories of which the session writes a copy.
+// addLayers adds overlays for the directories that the session writes only as copies.
 func (p *planner) addLayers(s *sandbox.Policy, o Origin, work []string) {
 	root := ""
 	if p.Home != "" {
@@ -216,7 +216,7 @@ func (p *planner) addLayers(s *sandbox.Policy, o Origin, work []string) {
 }
 
 // dropUnmountable removes directories of the session without a mount point, such as a missing
-// directory that a variable names where the session only reads. If it is made later, it contains
+// directory that a variable names where the session only reads. If it is created later, it contains
 // logins of the user.
 func (p *planner) dropUnmountable() {
 	maps.DeleteFunc(p.Mounts, func(path string, place mountlist.Mount) bool {

@@ -29,7 +29,7 @@ type Plan struct {
 	Mechanism sandbox.Mechanism
 	Rules     []Rule
 
-	Absent      []mountlist.Path // names that do not exist and must not be made
+	Absent      []mountlist.Path // names that do not exist and must not be created
 	GuardedDirs []mountlist.Path // directories that the session writes, in which the guard checks each name
 	GitTargets  []mountlist.Path // paths in them that git settings lead to
 	Unreadable  []mountlist.Path // hidden paths next to files that the session sees; opens for reading are checked, too
@@ -41,7 +41,7 @@ type Plan struct {
 	gitEnv        []string    // variables that name git settings files
 	unshownPaths  []string
 	hiddenPaths   []homedir.HiddenPath
-	revealedPaths []mountlist.Path // hidden paths that stay hidden only until they are replaced, as the user was told
+	revealedPaths []mountlist.Path // hidden paths that stay hidden only until they are replaced; a notice has reported them
 	home          string
 	tempDirs      []string
 }
@@ -72,7 +72,8 @@ type Origin struct {
 	// Env is the environment of the user's programs; some variables name libraries.
 	Env []string
 
-	// Events saves checking files when a turn starts; nil checks each time.
+	// Events makes it unnecessary to check every file when a turn starts; with nil, each turn
+	// checks all of them.
 	Events *filestate.ChangeEvents
 
 	// OtherHomes are further home directories of the user; nil means those of Windows.
@@ -82,8 +83,7 @@ type Origin struct {
 	// Account like any directory of the machine, except for DefaultHidden.
 	Account string
 
-	// Temporary are the directories of which each session gets its own version; nil means the
-	// default ones.
+	// Temporary lists the directories that each session has separately; nil means the default ones.
 	Temporary []string
 }
 
@@ -109,7 +109,7 @@ func (i *Origin) otherHomeDir() string {
 // WritableDirs returns the user's directories that the session can write.
 func (p *Plan) WritableDirs() []string { return p.writableDirs }
 
-// PrivateDirs returns the directories of which the session has its own version.
+// PrivateDirs returns the directories that the session has separately.
 func (p *Plan) PrivateDirs() []string {
 	var all []string
 	for _, m := range p.Mounts {

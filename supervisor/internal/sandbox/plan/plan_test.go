@@ -117,7 +117,7 @@ func TestNewPlan(t *testing.T) {
 		}
 	})
 
-	// Where nothing can be mounted, a directory of the session's own would fail the start.
+	// Where nothing can be mounted, a private directory of the session would fail the start.
 	t.Run("builds a directory only where one can be mounted", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -236,7 +236,7 @@ func TestNewPlan(t *testing.T) {
 func TestNewPlanRepositories(t *testing.T) {
 	t.Parallel()
 
-	// Agents make work trees next to their own settings and logins.
+	// Agents create work trees next to their own settings and logins.
 	t.Run("writes an agent's work tree and nothing around it", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -370,7 +370,7 @@ func TestNewPlanRepositories(t *testing.T) {
 		}
 	})
 
-	// A session may make any file in its workspace. The next plan must still succeed.
+	// A session may create any file in its workspace. The next plan must still succeed.
 	t.Run("does not read settings that never end", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -399,8 +399,8 @@ func TestNewPlanRepositories(t *testing.T) {
 func TestNewPlanHidden(t *testing.T) {
 	t.Parallel()
 
-	// Hidden names next to files of the machine are checked by name, even those that are made
-	// later. In a directory of the session's own they do not exist.
+	// Hidden names next to files of the machine are checked by name, even those that are created
+	// later. In a private directory of the session they do not exist.
 	t.Run("hides by name where a mount could end", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)
@@ -676,7 +676,7 @@ func TestPlan(t *testing.T) {
 func TestNewPlanLinks(t *testing.T) {
 	t.Parallel()
 
-	// A session could make a link in its workspace, and the next session would get access to its
+	// A session could create a link in its workspace, and the next session would get access to its
 	// target.
 	t.Run("follows no link that a session may have made", func(t *testing.T) {
 		t.Parallel()

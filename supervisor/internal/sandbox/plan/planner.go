@@ -18,7 +18,7 @@ type planner struct {
 	absent       []mountlist.Path
 	gitTargets   []mountlist.Path
 	gitViews     []*gitView
-	ownRepos     map[string]bool // identities of repositories that the session made
+	ownRepos     map[string]bool // identities of repositories that the session created
 	gitEnv       []string        // variables that name git settings files
 	unshownPaths []string        // existing paths that are missing from the session's home directory
 

@@ -50,7 +50,7 @@ func (p *planner) protectDirs(work []string, entries int) {
 func (p *planner) protectNamed(named, work []string) {
 	s := &repoSearch{p: p}
 	for _, path := range named {
-		if dir := paths.RealOrEmpty(filepath.Dir(path)); dir != "" { // otherwise nothing can be made there
+		if dir := paths.RealOrEmpty(filepath.Dir(path)); dir != "" { // otherwise nothing can be created there
 			path = filepath.Join(dir, filepath.Base(path))
 		}
 		for _, base := range work {
@@ -158,9 +158,9 @@ func (s *repoSearch) protectTarget(path, base string) {
 }
 
 // preventReplacement protects the names with which another repository could take the place of the
-// one in dir. A session may write the file HEAD of a repository. If git cannot read it, git takes
-// the work tree itself for a repository if that has a HEAD, and then searches the directories
-// above.
+// one in dir. A session may write the file HEAD of a repository. If git cannot read that file, it
+// takes the work tree itself for a repository if that has a HEAD. Otherwise it searches the
+// directories above.
 func (s *repoSearch) preventReplacement(dir, base string) {
 	s.protectPath(filepath.Join(dir, "HEAD"), base)
 	for dir != base && paths.Contains(base, dir) {
@@ -212,7 +212,7 @@ func (s *repoSearch) protectPath(path, base string) {
 	}
 	if st.Mode()&os.ModeSymlink != 0 {
 		if way := linkpath.LinkChain(path); !paths.Contains(base, way[len(way)-1]) {
-			s.p.AddNotice("%s is a symbolic link, which the sandbox cannot protect: look at it before you use it outside", path)
+			s.p.AddNotice("%s is a symbolic link, which the sandbox cannot protect: check it before you use it outside the sandbox", path)
 		}
 		s.protectTarget(path, base)
 		return
@@ -234,7 +234,7 @@ func (s *repoSearch) pinDirs(dir, base string) {
 }
 
 // repositoryOf returns the repository of a linked work tree, which a commit there writes to. The
-// repository must name the work tree as its own: a session may have written the .git file in the
+// repository must name the work tree as its own. A session may have written the .git file in the
 // workspace, so that file alone gives no access.
 func (p *planner) repositoryOf(work string) []string {
 	file := filepath.Join(work, ".git")
@@ -268,7 +268,7 @@ const (
 	namedProgram  = "program"  // a program that git runs
 )
 
-// maxGitRuns bounds how often git is run to list settings, at some milliseconds each.
+// maxGitRuns bounds how often git is run to list settings, which takes some milliseconds each time.
 const maxGitRuns = 64
 
 // pathsInSettings returns the paths that git reads or runs according to the settings of a work tree,
@@ -355,7 +355,7 @@ func (s *repoSearch) parseSettings(file, work string) map[string]string {
 
 // programsIn returns the paths in a work tree that a setting may run: filters, drivers of diffs and
 // merges, and other commands. Git runs them by a shell from the top of the work tree. Any word may
-// be a program, may be made later, or may be in a directory that another word names.
+// name a program, which may be created later or be in a directory that another word names.
 func (s *repoSearch) programsIn(key, value, work string) (programs []string) {
 	automatic := automaticSections[gitconfig.WordPattern().FindString(key)]
 	words := shellWords(value, automatic)
@@ -434,7 +434,7 @@ var automaticSections = map[string]bool{
 	"mergetool": true, "pager": true, "sendemail": true, "sequence": true, "trailer": true, "uploadpack": true,
 }
 
-// isOwnRepo reports whether the session made a git directory, or the .git file that names one.
+// isOwnRepo reports whether the session created a git directory, or the .git file that names one.
 func (p *planner) isOwnRepo(git string) bool {
 	return len(p.ownRepos) > 0 && p.ownRepos[filestate.IdentityOf(git)]
 }

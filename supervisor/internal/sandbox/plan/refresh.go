@@ -118,9 +118,9 @@ func (w *mountWatch) mountIdentity(p mountlist.Mount) string {
 	return ""
 }
 
-// TakeChanges returns what programs outside have changed since the last call, for a running
-// session: mounts that are out of date, and paths that git settings lead to. It returns nil if
-// nothing has changed. The notices are for the user of the session.
+// TakeChanges returns what programs outside have changed since the last call. For a running
+// session, these are mounts that are out of date, and paths that git settings lead to. It returns
+// nil if nothing has changed. The notices are for the user of the session.
 func (p *Plan) TakeChanges() (g *MountGrant, notices []string) {
 	w := p.watch
 	w.mu.Lock()
@@ -202,7 +202,7 @@ func (p *Plan) addUnreadable(g *MountGrant, hidden []mountlist.Path) (notices []
 }
 
 // isStale checks some directories and files, and the recorded names in directories that have
-// changed. Other names do not matter: in a home directory, programs make some all the time.
+// changed. Other names do not matter: in a home directory, programs create some all the time.
 func (w *mountWatch) isStale() bool {
 	if w.marks.sources.AreQuiet() {
 		return false

@@ -141,8 +141,8 @@ func TestTakeChanges(t *testing.T) {
 		}
 	})
 
-	// A directory outside of the home directory that a variable or a link names contains logins as
-	// well, if a program makes it later or replaces it.
+	// A variable or a link may name a directory outside the home directory. If a program makes or
+	// replaces it later, it contains logins as well.
 	t.Run("never shows the machine's directory elsewhere", func(t *testing.T) {
 		t.Parallel()
 		w := newHomeFixture(t)

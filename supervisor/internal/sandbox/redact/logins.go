@@ -179,8 +179,8 @@ func redactSetting(line []byte) []byte {
 
 var nameOnlyPattern = text.Pattern(`^[\s-]*["']?([\w.-]+)["']?\s*[=:]\s*["'|>+-]*\s*$`)
 
-// isContinued reports whether a value continues in the next line: by indentation, after a
-// backslash, in brackets, in triple quotes, or up to the end of a key.
+// isContinued reports whether a value continues in the next line. It may continue by indentation,
+// after a backslash, in brackets, in triple quotes, or up to the end of a key.
 func isContinued(value, next string) bool {
 	first, _, _ := strings.Cut(value, "\n")
 	return strings.TrimSpace(next) != "" && indentWidth(next) > indentWidth(first) || strings.HasSuffix(strings.TrimRight(value, "\r\n"), `\`) ||

@@ -43,8 +43,8 @@ var otherProcessCalls = map[string]uint32{
 // sendCalls are the calls that send data, with the index of their flags argument.
 var sendCalls = map[string]uint32{"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
 
-// notifiedCalls are the calls that the kernel reports to the monitor, besides opening to write. The
-// numbers of a new one go to calls_linux.go, and package broker lists and emulates it.
+// notifiedCalls are the calls that the kernel reports to the monitor, besides opening to write. To
+// add a call, put its numbers into calls_linux.go, and list and emulate it in package broker.
 var notifiedCalls = []string{
 	"connect", "creat", "mkdir", "mkdirat", "mknod", "mknodat", "unlink", "unlinkat", "rmdir",
 	"rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "truncate", "bind",
@@ -252,8 +252,9 @@ func (p *bpfProgram) forbidCommonCalls(a architecture) {
 
 const tiocLinux = 0x541c
 
-// btrfsNameRequests are the ioctl requests by which btrfs makes and removes names without a call
-// that is reported: a copy of a filled directory gets any name. bcachefs has similar requests.
+// btrfsNameRequests are the ioctl requests by which btrfs makes and removes names without a
+// reported call. With them, a copy of a filled directory could get any name. bcachefs has similar
+// requests.
 var btrfsNameRequests = []uint32{
 	0x5000940e, 0x50009418, // BTRFS_IOC_SUBVOL_CREATE
 	0x50009401, 0x50009417, // BTRFS_IOC_SNAP_CREATE
@@ -263,8 +264,8 @@ var btrfsNameRequests = []uint32{
 const bcachefsRequests = 0xbc00 // the type byte of all its requests
 
 // allowSockets allows the socket families of the session's own machine and network. It forbids Unix
-// datagram sockets, even in pairs: each message can name its target in memory, where neither a
-// filter nor a mount can check it. The kernel makes one from SOCK_RAW, too:
+// datagram sockets, even in pairs. Each message can name its target in memory, where neither a
+// filter nor a mount can check it. The kernel also makes such a socket from SOCK_RAW:
 // https://github.com/torvalds/linux/blob/v6.18/net/unix/af_unix.c (unix_create)
 func allowSockets(p *bpfProgram) {
 	p.add(opLoad, argumentOffset(0), 0, 0)
@@ -283,7 +284,7 @@ func allowSockets(p *bpfProgram) {
 
 // allowSharedSockets allows no Unix sockets, whose names a filter cannot read, and network sockets
 // only to a session with the whole network. A session with egress has TCP sockets over IPv4, which
-// the monitor connects. IPv6 has headers that send a packet elsewhere, and is not needed for that.
+// the monitor connects. IPv6 is not needed for that, and its headers can send a packet elsewhere.
 func allowSharedSockets(p *bpfProgram, network, egress bool) {
 	p.add(opLoad, argumentOffset(0), 0, 0)
 	families := []uint32{unix.AF_NETLINK}
@@ -310,7 +311,7 @@ func allowSharedSockets(p *bpfProgram, network, egress bool) {
 	})
 }
 
-// requireEgress makes the monitor connect each socket, and forbids the other ways in which a TCP
+// requireEgress makes the monitor connect each socket. It forbids the other ways in which a TCP
 // socket gets a peer: listening, and sending with "fast open". It also forbids options that
 // redirect a connected socket: a device, or a source route.
 func (p *bpfProgram) requireEgress(a architecture) {

@@ -127,7 +127,7 @@ func TestFilter(t *testing.T) {
 				{"ioctl", []uint64{0, unix.TIOCSTI}, eperm},
 				{"ioctl", []uint64{0, 1<<32 | unix.TIOCSTI}, eperm},
 				{"ioctl", []uint64{0, unix.TIOCSETD}, eperm},
-				{"ioctl", []uint64{0, 0x50009417}, eperm}, // a btrfs snapshot makes a name
+				{"ioctl", []uint64{0, 0x50009417}, eperm}, // a btrfs snapshot creates a name
 				{"ioctl", []uint64{0, 0x4020bc10}, eperm}, // a bcachefs snapshot as well
 				{"ioctl", []uint64{0, unix.TIOCGWINSZ}, allow},
 				{"socket", []uint64{unix.AF_INET, unix.SOCK_STREAM}, allow},

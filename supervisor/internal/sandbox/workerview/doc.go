@@ -1,8 +1,9 @@
-// Package workerview is how a monitor reaches its worker from outside: files as they are seen from
-// the worker's root directory, the memory and descriptors of its threads, and its namespaces.
+// Package workerview gives a monitor access to its worker from outside. It reaches files as they
+// are seen from the worker's root directory, the memory and descriptors of its threads, and its
+// namespaces.
 //
-// The package decides nothing. A [NameInDir] is a name in an open directory, which nobody can exchange
-// between a check and the call.
+// The package decides nothing. A [NameInDir] is a name in an open directory. No program can
+// exchange that directory between a check and the call.
 //
 // # Goroutines
 //

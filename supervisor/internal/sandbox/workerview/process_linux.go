@@ -64,7 +64,8 @@ func (v *View) CopyDescriptor(tid, fd int) (int, error) {
 	return unix.PidfdGetfd(p, fd, 0)
 }
 
-// CopyDescriptorWithRights is CopyDescriptor that also works for a program that may not be traced.
+// CopyDescriptorWithRights is like CopyDescriptor, but also works for a program that may not be
+// traced.
 func (v *View) CopyDescriptorWithRights(tid, fd int) (copied int, err error) {
 	if copied, err = v.CopyDescriptor(tid, fd); err == unix.EPERM {
 		err = WithRights(func() (err error) {
@@ -96,7 +97,7 @@ func (v *View) ThreadStatus(tid int, name string) (string, error) {
 	return "", unix.ESRCH
 }
 
-// ReadAt reads a file in an open directory of /proc, of which it returns at most 4096 bytes.
+// ReadAt returns at most the first 4096 bytes of a file in an open directory of /proc.
 func ReadAt(dir int, name string) (string, error) {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

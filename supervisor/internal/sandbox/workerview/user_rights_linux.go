@@ -44,8 +44,9 @@ func setEffective(rights uint32) error {
 	return unix.Capset(&header, &data[0])
 }
 
-// WithRights runs f with the right to inspect any program of the session, which the thread has only
-// meanwhile. The caller has locked its thread. The error is that of f, or of a change of the rights.
+// WithRights runs f with the right to inspect any program of the session. The thread has this right
+// only while f runs. The caller must have locked its thread. The error is that of f, or of a change
+// of the rights.
 func WithRights(f func() error) error {
 	if err := setEffective(1 << unix.CAP_SYS_PTRACE); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A View holds what the monitor reaches a worker by: its files as they are seen from its root
-// directory, its processes, their memory and descriptors, and its namespaces.
+// A View gives the monitor access to a worker's files, as seen from its root directory, and to its
+// namespaces. It also gives access to its processes, with their memory and descriptors.
 type View struct {
 	RootFD      int // the worker's root directory
 	ProcFD      int // the worker's /proc
@@ -65,9 +65,9 @@ func (v *View) ReadUserPath(to *UserPath, pid, dir int, at uint64) error {
 	return nil
 }
 
-// PeekText copies a zero-terminated text of a thread and returns its length without the zero. A text
-// that does not fit is ENAMETOOLONG. It never reads across a page boundary, because the next page may
-// not be mapped.
+// PeekText copies a zero-terminated text of a thread and returns its length without the zero. A
+// text that does not fit fails with ENAMETOOLONG. It never reads across a page boundary, because
+// the next page may not be mapped.
 func PeekText(pid int, at uint64, text []byte) (int, error) {
 	const page = 4096
 	for done := 0; done < len(text); {
@@ -94,7 +94,7 @@ const maxLookups = 10_000
 // closes the result.
 func (v *View) OpenPath(path []byte) (int, error) { return v.OpenPathWith(path, 0) }
 
-// OpenPathWith is OpenPath with more flags. The kernel fails a path with ".." with EAGAIN if
+// OpenPathWith is like OpenPath, with more flags. The kernel fails a path with ".." with EAGAIN if
 // anything on the machine was renamed or mounted at the same time. It expects the caller to retry
 // (openat2(2)), which this function does maxLookups times.
 func (v *View) OpenPathWith(path []byte, flags uint64) (int, error) {
@@ -126,8 +126,8 @@ func (v *View) RealPath(fd int) (string, error) {
 	return string(path[:n]), nil
 }
 
-// PeekMemory fills b with memory of a thread, from the address at. Less than that is EFAULT. The memory
-// may change at any time, so a caller reads each value once.
+// PeekMemory fills b with memory of a thread, from the address at. If it cannot read all of them,
+// the error is EFAULT. The memory may change at any time, so a caller reads each value once.
 func PeekMemory(pid int, at uint64, b []byte) error {
 	if len(b) == 0 {
 		return nil

@@ -1,5 +1,5 @@
-// Command kubectl is the real kubectl, built from its module, because no Debian package has a
-// recent one.
+// Command kubectl is the original kubectl, built from its module, because Debian has no package of
+// a recent version.
 package main
 
 import (

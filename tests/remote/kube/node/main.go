@@ -1,11 +1,11 @@
-// Command node is a cluster of one pod for tests. It answers the few API requests that kubectl
-// sends before it runs a command, and contains the command server of the kubelet.
+// Command node acts as a cluster of one pod, for tests. It answers the few requests that kubectl
+// sends to an API server before it runs a command, and contains the kubelet's own command server.
 //
 //	node KUBECONFIG PREFIX...
 //
-// It writes KUBECONFIG when it listens, and runs each command behind PREFIX, which may be empty.
-// PREFIX is a container runtime's "exec", or the words that enter namespaces. It exits at the end
-// of its input.
+// It writes KUBECONFIG when it listens, and puts PREFIX, which may be empty, before each command
+// that it runs. PREFIX is a container runtime's "exec", or the words that enter namespaces. It
+// exits at the end of its input.
 package main
 
 import (

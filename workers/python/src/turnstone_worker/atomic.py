@@ -1,18 +1,18 @@
 """System calls that survive asynchronous exceptions.
 
-A signal handler of the user's (a SIGALRM that raises, a SIGINT) runs between any
-two bytecodes of the main thread, and with it the exception. In
+A user's signal handler, such as one for SIGALRM or SIGINT, may run between any two bytecodes of the
+main thread and raise an exception there. In
     n = os.write(fd, data)
-it may strike after the bytes are written and before n is stored: the count is lost,
-and with it the framing of the channel. Here every result is stored by C code that
-called the system call, with no bytecode in between.
+the exception may strike after the bytes are written and before n is stored. Then the count is lost,
+and with it the framing of the channel. Here the C code that makes the system call also stores the
+result, with no bytecode in between.
 """
 import errno
 from _functools import partial
 from os import write as _write
 
 _call = partial.__call__
-_TRIES = 10000  # of a write that raises, one after the other: handlers of the user's raise now and then
+_TRIES = 10000  # consecutive tries of a write that raises, because a user's handlers may raise repeatedly
 _HOPELESS = (errno.EPIPE, errno.EIO, errno.EBADF, errno.ENXIO, errno.EINVAL, errno.ENOSPC)
 
 
@@ -22,7 +22,7 @@ def together(results, *steps):
 
 
 def progress(steps):
-    """The progress of write_all. A caller that may have to go on later keeps it."""
+    """Returns the progress for write_all. A caller that may have to continue later keeps it."""
     return [[] for _ in steps]
 
 
@@ -51,8 +51,9 @@ def write_all(steps, done=None, must=False):
 
 
 def _finish(steps, done):
-    """Writes what is left of the steps. It is a separate function, because some Pythons compile the
-    jump of a loop as if it stood outside of the try around the loop, and an exception may strike there."""
+    """Writes the rest of the steps. It is a separate function, because an exception may strike at
+    the jump of a loop. Some Pythons compile that jump as if it were outside the try around the
+    loop."""
     for (fd, data), counts in zip(steps, done):
         n = sum(counts)
         while n < len(data):

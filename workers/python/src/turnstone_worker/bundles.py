@@ -1,16 +1,15 @@
-"""Bundles: what a value offers for showing it, as bytes by MIME type.
+"""Bundles: the representations of a value, as bytes by MIME type.
 
-Methods of user code are asked here. They may raise, print, sleep, recurse, or return
-anything: each failure is a notice, and the rest of the bundle is shown. Only an
-interrupt goes through.
+This module calls methods of user code. They may raise, print, sleep, recurse, or return anything:
+each failure causes a notice, and the rest of the bundle is shown. Only an interrupt propagates.
 """
 import io
 import sys
 
 from turnstone_worker import imports
 
-MOST = 16 << 20  # bytes of a bundle; the largest types are left out first, and text/plain never
-_MOST_TEXT = 4 << 20  # bytes of text/plain, which is cut
+MOST = 16 << 20  # bytes of a bundle; the largest types are left out first, but never text/plain
+_MOST_TEXT = 4 << 20  # bytes of text/plain, which is truncated
 _MOST_TYPES = 32
 _MOST_META = 1 << 20
 _MOST_NAME = 200  # bytes of a type's name
@@ -42,7 +41,7 @@ class Bundle:
         self.data = {}  # bytes by MIME type
         self.meta = {}
         self.notices = []
-        self.complete = False  # all methods were asked
+        self.complete = False  # all methods were called
 
     def say(self, notice):
         if len(self.notices) < _MOST_NOTICES:
@@ -52,14 +51,14 @@ class Bundle:
         return (self.include is None or mime in self.include) and mime not in self.exclude
 
     def ask(self, value, method, mime):
-        """Adds what one method of the value returns, unless the type is there or is not wanted."""
+        """Adds the result of one method of the value, unless the type is present or not wanted."""
         if mime not in self.data and self.wants(mime):
             data, meta = self.call(value, method)
             if data is not None and self.add(mime, data, method + "()") and isinstance(meta, dict) and meta:
                 self.add_meta({mime: meta})
 
     def ask_for_all(self, value):
-        """Adds what _repr_mimebundle_ returns."""
+        """Adds the result of _repr_mimebundle_."""
         data, meta = self.call(value, "_repr_mimebundle_", include=self.include, exclude=self.exclude or None)
         if isinstance(data, dict):
             self.add_all(data, {key: one for key, one in meta.items() if self.wants(key)} if isinstance(meta, dict) else None, "_repr_mimebundle_()")
@@ -73,43 +72,43 @@ class Bundle:
         self.add_meta(meta)
 
     def add_meta(self, meta):
-        """Adds metadata: those of a type under its name, others under names of their own."""
+        """Adds metadata: entries of a type under its MIME type, others under their own keys."""
         if isinstance(meta, dict):
             self.meta = self.guarded("the metadata", _merged, self.meta, meta) or self.meta
 
     def shows_itself(self, value):
-        """Lets a value show itself, which may print and display; reports whether it has."""
+        """Lets a value show itself, by printing or displaying; reports whether it did."""
         if not has(value, "_ipython_display_") or chart(value) is not None:
             return False
 
         def show():
             try:
                 type(value)._ipython_display_(value)
-            except NotImplementedError:  # by which it declines, as in IPython
+            except NotImplementedError:  # the value declines in this way, as in IPython
                 return False
             return True
 
         return bool(self.guarded("_ipython_display_()", show))
 
     def call(self, value, method, **arguments):
-        """Calls a display method of a value: its data and metadata, None if it has none or fails."""
+        """Calls a display method of a value and returns its data and metadata; None if the method is missing or fails."""
         if not has(value, method):
             return None, None
         data = self.guarded(method + "()", lambda: getattr(type(value), method)(value, **arguments))
         return data if isinstance(data, tuple) and len(data) == 2 else (data, None)
 
     def guarded(self, what, function, *args, **kwargs):
-        """What a function of user code returns; None, and a notice, if it raises."""
+        """Returns the result of a function of user code; if it raises, adds a notice and returns None."""
         try:
             return function(*args, **kwargs)
         except NotImplementedError:
-            return None  # IPython's word for a value that cannot be shown so
+            return None  # in IPython, this means that the value has no such representation
         except (Exception, SystemExit, GeneratorExit) as e:
             self.say("%s of %s failed: %s" % (what, self.name, brief(e)))
             return None
 
     def add(self, mime, data, source="the bundle"):
-        """Adds one type; reports whether its data is what the type says."""
+        """Adds one type; reports whether the data is valid for it."""
         if type(mime) is not str or not 0 < len(mime.encode("utf-8", "replace")) <= _MOST_NAME or not mime.isprintable():
             self.say("%s of %s has a type that is no MIME type: %.80r" % (source, self.name, mime))
             return False
@@ -131,7 +130,7 @@ class Bundle:
         return "image/png" in self.data or "image/jpeg" in self.data
 
     def fit(self):
-        """Keeps to the bounds."""
+        """Removes what exceeds the bounds."""
         plain = self.data.get("text/plain")
         if plain is not None and len(plain) > _MOST_TEXT:
             self.data["text/plain"] = plain[:_MOST_TEXT].decode("utf-8", "ignore").encode() + b"\n[cut off here]"
@@ -141,7 +140,7 @@ class Bundle:
             self.meta.pop(mime, None)
 
     def metadata(self):
-        """The metadata as bytes of JSON; empty if there is none, or if it cannot be written."""
+        """Returns the metadata as bytes of JSON; empty if there is none, or if it cannot be encoded."""
         if not self.meta:
             return b""
         data = self.guarded("the metadata", as_json, self.meta) or b""
@@ -152,7 +151,7 @@ class Bundle:
 
 
 def _merged(one, other):
-    """Metadata with others in it, of which those at the same key take precedence. Neither is changed."""
+    """Returns the union of two sets of metadata, without changing them. At equal keys, other takes precedence."""
     if not isinstance(one, dict) or not isinstance(other, dict):
         return other
     return {**one, **{key: _merged(one.get(key), value) for key, value in other.items()}}
@@ -175,7 +174,7 @@ def brief(error):
 
 
 def _coded(mime, data):
-    """The bytes of one type; a text says what is wrong with it."""
+    """Returns the data of one type as bytes, or a text that says what is wrong with it."""
     if type(data) is str and (mime in _BASE64 or mime.startswith(_FAMILIES) and not mime.endswith("+xml")):
         try:
             data = imports.quietly("binascii").a2b_base64(data)
@@ -205,7 +204,7 @@ def _is_text(data):
 
 
 def as_json(value):
-    """A value as bytes of JSON, which has no NaN."""
+    """Returns a value as bytes of JSON, with null for NaN, which JSON lacks."""
     json = imports.quietly("json")
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
@@ -227,7 +226,7 @@ def _without_nan(value):
 
 
 def chart(value):
-    """The function that adds a chart to a bundle by its JSON, if the value is one that is known here."""
+    """Returns the function that adds a chart's own JSON to a bundle; None if the value is not a known chart."""
     for kind in type(value).__mro__:
         add = _CHARTS.get((str(kind.__module__).partition(".")[0], kind.__name__))
         if add is not None:
@@ -272,7 +271,7 @@ def _bokeh(bundle, model):
     owned = model.document is not None
     item = bundle.guarded("json_item()", embed.json_item, model)
     if not owned and model.document is not None:
-        model.document.clear()  # a model that stays in a document could not be a part of a layout
+        model.document.clear()  # a model that stays in a document could not be added to a layout
     if item is not None:
         bundle.add("application/vnd.bokeh.v3+json", item, "json_item()")
 

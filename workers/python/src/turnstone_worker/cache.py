@@ -1,4 +1,4 @@
-"""The worker's compiled code on disk. It meets the checks that boot.py makes before it reads it."""
+"""The worker's compiled code on disk. The file passes the checks that boot.py makes before reading it."""
 import marshal
 import os
 
@@ -8,14 +8,14 @@ _KEPT = 16  # files: one for each Python and version of the worker
 
 
 def write(path, codes):
-    """Stores codes at path, completely or not at all; not at all if the directory is not the user's own."""
+    """Stores codes at path, completely or not at all. It stores nothing unless the directory is private to the user."""
     directory = os.path.dirname(path)
     new = "%s/new-%d" % (directory, os.getpid())
     there = directory
     while not os.path.lexists(there) and there != os.path.dirname(there):
         there = os.path.dirname(there)
     if not os.access(there, os.W_OK):
-        return  # without a try, which a sandbox would tell its user
+        return  # not even tried, because a sandbox would report the attempt to its user
     try:
         os.makedirs(directory, 0o700, exist_ok=True)
         if not system.is_private(os.lstat(directory)):

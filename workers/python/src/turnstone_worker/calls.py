@@ -1,7 +1,7 @@
 """Calls of the host's functions, from any thread.
 
-A call is sent and then waited for like an answer to input(): any thread that waits for the
-channel sorts the results of all. A result of an unknown call is dropped.
+A thread sends a call and then waits, as for an answer to input(). Any thread that waits for the
+channel sorts the results of all calls. A result of an unknown call is dropped.
 """
 import sys
 from _functools import partial
@@ -16,7 +16,7 @@ from turnstone_worker.interrupt import guard, is_inside
 guard(globals())
 
 values = None  # the module, imported with the first call
-MAX_OPEN = 1024  # more are an error in the code that calls
+MAX_OPEN = 1024  # further calls are an error in the calling code
 
 
 class CallError(Exception):
@@ -31,7 +31,7 @@ _MAX_KINDS = 256
 
 
 def _kind(name):
-    """The exception for an error's name: a CallError, and also Python's own of that name."""
+    """Returns the exception class for an error's name: a CallError that is also Python's exception of that name, if there is one."""
     kind = _kinds.get(name)
     if kind is None:
         own = getattr(imports.builtins, name, None)
@@ -39,7 +39,7 @@ def _kind(name):
             if not issubclass(own, Exception) or str(own("x")) == "":
                 own = None
         except TypeError:
-            own = None  # no class, or one that needs more than words
+            own = None  # not a class, or one that cannot be made from a message alone
         if not name.isidentifier() or len(_kinds) >= _MAX_KINDS:
             return type("CallError", (CallError,), {"name": name, "__module__": "turnstone"})
         bases = (CallError,) if own is None else (CallError, own)
@@ -48,12 +48,12 @@ def _kind(name):
 
 
 def tool_error():
-    """The exception for a tool that says that it failed."""
+    """Returns the exception class for a tool that reports a failure."""
     return _kind("ToolError")
 
 
 def error(encoded):
-    """The exception for a result that failed."""
+    """Returns the exception for the encoded error of a call."""
     try:
         fields = values.decode(encoded)
         return _kind(str(fields["name"]))(str(fields["message"]))
@@ -66,7 +66,7 @@ class Open:
 
     def __init__(self, wake=None):
         self.parts = []  # call_result messages
-        self.wake = wake  # called when the result is complete, by any thread; it may be repeated
+        self.wake = wake  # called by any thread when the result is complete, perhaps more than once
 
     @property
     def done(self):
@@ -85,10 +85,10 @@ class Open:
 class Calls:
     def __init__(self, channel):
         self.channel = channel
-        self.numbers = count(1)  # one step of C: no two threads or handlers get the same
+        self.numbers = count(1)  # next() is one step of C, so no two threads or handlers get the same number
         self.open = {}
-        self.leading = False  # a thread leads for the awaited calls
-        self.complete = []  # awaited calls whose results have come, and that are not woken yet
+        self.leading = False  # a thread reads the channel for the awaited calls
+        self.complete = []  # awaited calls that have their results but are not woken yet
 
     def call(self, name, args):
         """Calls a function of the host, and waits for its result."""
@@ -109,7 +109,7 @@ class Calls:
         return one.result()
 
     def _ready(self, name, args):
-        """The encoded arguments, if a call can be made at this point."""
+        """Returns the encoded arguments; raises if no call can be made now."""
         global values
         if values is None:
             from turnstone_worker import values
@@ -187,7 +187,7 @@ class Calls:
         return one.result()
 
     def _lead(self):
-        """Has a thread read the channel while calls are awaited: the loop's own thread does not."""
+        """Starts a thread that reads the channel while calls are awaited, because the loop's thread does not."""
         if not self.leading:
             self.leading = True
             start_new_thread(self._leader, ())
@@ -196,7 +196,7 @@ class Calls:
         try:
             self.channel.wait(lambda: self.channel.ending or not self._awaits())
         except BaseException:
-            pass  # the channel is gone, which the end of the process follows
+            pass  # the channel is closed, so the process is about to end
         finally:
             self.leading = False
             for one in list(self.open.values()):
@@ -205,7 +205,7 @@ class Calls:
                 if self.channel.ending:
                     one.wake()
                 elif not one.done:
-                    self._lead()  # it came when this thread was about to end
+                    self._lead()  # this call was made while the thread was about to end
 
     def _awaits(self):
         return any(one.wake is not None and not one.done for one in list(self.open.values()))

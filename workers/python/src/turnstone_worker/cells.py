@@ -1,8 +1,7 @@
 """Cells: the code of one turn, compiled, run, and its error reported.
 
-The last expression's value is displayed, unless a semicolon ends it. Nothing of a
-cell runs when it does not compile. Sources stay known to linecache, so tracebacks and
-inspect show them.
+The last expression's value is displayed, unless a semicolon ends it. If a cell does not compile,
+nothing of it runs. linecache keeps the sources, so tracebacks and inspect show them.
 """
 import __future__
 import _ast
@@ -25,28 +24,28 @@ for _name in __future__.all_feature_names:
     _FUTURE |= getattr(__future__, _name).compiler_flag
 
 _excepthook = sys.__excepthook__
-_settrace = sys.settrace  # a debugger that replaces it warns of calls
-_SOURCES_BYTES = 32 << 20  # of memory for sources; the oldest are dropped first, and tracebacks no longer show their lines
-_DEEP = 2000  # frames from which on a traceback is cut: traceback takes 0.1 ms for each
-_ENDS = 500  # frames that are left at each of its ends
+_settrace = sys.settrace  # kept, because a debugger may replace it with one that warns of calls
+_SOURCES_BYTES = 32 << 20  # memory for sources; the oldest are dropped first, and tracebacks no longer show their lines
+_DEEP = 2000  # a traceback with more frames is shortened: traceback takes 0.1 ms for each
+_ENDS = 500  # frames that are kept at each of its ends
 _EXIT = "[an exit ends the input, not the session: the rest of the input was not run, and all variables are there]"
 
 
 def _weight(lines):
-    """The bytes of memory that lines take: far more than the characters of short ones."""
+    """Returns the bytes of memory that lines use: for short lines, far more than their characters."""
     return sys.getsizeof(lines) + sum(map(sys.getsizeof, lines))
 
 
 class Cells:
     def __init__(self, namespace, show_all, interrupts, free):
-        """free releases memory for what handles a lack of it."""
+        """free releases memory for the code that handles a lack of memory."""
         self.namespace = namespace
         self.free = free
         self.interrupts = interrupts
         self.show_all = show_all
         self.flags = 0  # the __future__ features that cells have asked for
         self.sources = {}  # linecache entries by file name
-        self.size = 0  # bytes of memory that they take
+        self.size = 0  # bytes of memory that they use
         self.imported = Imported()
         self.loops = Loops(interrupts)
         self.tracer = None  # of the last cell, for the next one
@@ -73,7 +72,7 @@ class Cells:
             self.tracer = None
         events = sys.modules.get("asyncio.events")
         if events is not None:
-            events._set_running_loop(None)  # an interrupt may have left one; none runs here
+            events._set_running_loop(None)  # an interrupt may have left a loop marked as running; none runs here
         try:
             self._evaluate(parts)
         finally:
@@ -85,10 +84,10 @@ class Cells:
 
     @entry
     def _evaluate(self, parts):
-        """Runs the code of a cell. It is a separate function for the case that no memory is left. Then
-        CPython 3.11 and newer may loop forever on the way to a handler that is more than 256
-        instructions into a function, since the offset needs an integer. This handler is near, and
-        frees memory."""
+        """Runs the code of a cell. It is a separate function, with its handler near the start, for
+        the case that no memory is left. Then CPython 3.11 and newer may loop forever if the handler
+        is more than 256 instructions into a function, because its offset needs an integer object.
+        The handler frees memory."""
         try:
             if any(part.co_flags & _COROUTINE for part in parts):
                 self.loops.finish(parts, self.namespace)
@@ -102,7 +101,7 @@ class Cells:
             raise
 
     def _pause_tracing(self):
-        """Traces cells, but not the worker between them. A debugger that steps stops at the end of the cell."""
+        """Stops tracing between cells, so that the worker is not traced. A debugger that is stepping ends with the cell."""
         tracer = sys.gettrace()
         _settrace(None)
         bdb = sys.modules.get("bdb")
@@ -129,11 +128,11 @@ class Cells:
         return self.flags | _AWAIT
 
     def _compile(self, code, name):
-        """The parts of a cell. Each is an exec, or a single that displays its value."""
+        """Returns the compiled parts of a cell. Each was compiled as "exec", or as "single", which displays its value."""
         flags = self.flags | _AWAIT
         if len(code) < 1000 and not any(map(code.__contains__, "\n:;#")) and code.strip():
-            # One simple statement: "single" can display no other value. An error behind the end of
-            # its line has a place there only if the line has an end.
+            # One simple statement: "single" can display no other value. An error after the end of
+            # its line has a position only if the line ends with a newline.
             part = compile(code + "\n", name, "single", flags, True)
             self.flags = (flags | part.co_flags) & _FUTURE
             return (part,)
@@ -153,7 +152,7 @@ class Cells:
         parts = []
         for kind, piece in pieces:
             if kind == "exec" and piece.body and _is_text(piece.body[0]):
-                del piece.body[0]  # it would become __main__.__doc__
+                del piece.body[0]  # a first text would become __main__.__doc__
             if piece.body:
                 part = compile(piece, name, kind, flags, True)
                 flags |= part.co_flags & _FUTURE
@@ -162,8 +161,8 @@ class Cells:
         return parts
 
     def _compile_deep(self, code, name, flags):
-        """The parts of a cell that is too deep for a tree in Python, but perhaps not for the compiler.
-        The last statement is found by its tokens."""
+        """Returns the parts of a cell that is nested too deeply for a syntax tree in Python, but
+        perhaps not for the compiler. It finds the last statement by its tokens."""
         whole = compile(code, name, "exec", flags, True)
         self.flags = (flags | whole.co_flags) & _FUTURE
         row, column = _last_statement(code)
@@ -197,7 +196,7 @@ class Cells:
         linecache.cache.update(self.sources)
 
     def teach_linecache(self, linecache):
-        """Keeps the sources of cells, which no file has, when the cache is cleared."""
+        """Keeps the sources of cells when the cache is cleared, because no file has them."""
         native = linecache.clearcache
 
         def clearcache():
@@ -208,7 +207,7 @@ class Cells:
         self.fill(linecache)
 
     def teach(self, inspect):
-        """Lets inspect find the source of a class of a cell: __main__ has no file."""
+        """Lets inspect find the source of a class that a cell defined, because __main__ has no file."""
         native = inspect.getfile
 
         def getfile(object):
@@ -221,7 +220,7 @@ class Cells:
         inspect.getfile = resemble(getfile, native)
 
     def _defining(self, kind):
-        """The name of the latest cell that defines a class, wherever in its code; or None."""
+        """Returns the name of the latest cell that defines a class anywhere in its code; or None."""
         short, line = kind.__name__, vars(kind).get("__firstlineno__")  # since Python 3.13
         for name, (_, _, lines, _) in reversed(list(self.sources.items())):
             source = "".join(lines)
@@ -275,15 +274,15 @@ class Cells:
                 sys.stderr.write(said + "\n")
 
     def report_exit(self, error, said):
-        """Shows an exit that ends nothing but its cell; said is its summary."""
+        """Shows an exit that ends only its cell; said is its summary."""
         _strip(error)
         sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
         sys.last_exc = error
         sys.stderr.write("%s%s%s\n%s\n" % (said["name"], ": " if said["message"] else "", said["message"], _EXIT))
 
     def teach_excepthook(self):
-        """Before Python 3.13 the native sys.excepthook, which code and the hooks of libraries call, does not
-        find the sources of cells."""
+        """Replaces the native sys.excepthook, which does not find the sources of cells before
+        Python 3.13. User code and the hooks of libraries call it."""
 
         def excepthook(exctype, value, traceback, /):
             if not isinstance(value, BaseException) or getattr(sys, "stderr", None) is None:
@@ -298,7 +297,7 @@ class Cells:
         sys.__excepthook__ = replaced
 
     def report_thread(self, args):
-        """threading.excepthook: the native one does not find the sources of cells."""
+        """Replaces threading.excepthook: the native one does not find the sources of cells."""
         if args.exc_type is SystemExit or sys.stderr is None:
             return
         imports.for_errors()
@@ -310,7 +309,7 @@ class Cells:
 
 
 def _print(error):
-    """Colours are for a user's terminal, by the rules of CPython 3.13 and newer."""
+    """Prints an error, in colours at a user's terminal, by the rules of CPython 3.13 and newer."""
     colours = {}
     colorize = sys.modules.get("_colorize")
     if os.environ.get("TERM") != "dumb" and hasattr(colorize, "can_colorize") and colorize.can_colorize():
@@ -319,8 +318,8 @@ def _print(error):
 
 
 def _traceback(error, tb, **colours):
-    """The lines of a traceback. Those of Python 3.10 and 3.11 guess the name that may be meant, as later
-    ones do, but not in their module traceback."""
+    """Returns the lines of a traceback. Python 3.10 and 3.11 suggest a similar name only in C code,
+    not in their module traceback as later versions do."""
     limit = getattr(sys, "tracebacklimit", None)
     if isinstance(limit, int) and limit > 0:
         limit = -limit  # the last ones, as Python itself shows them
@@ -336,7 +335,7 @@ def _traceback(error, tb, **colours):
 
 
 def _guess(error):
-    """Has Python show a copy of an error, without text, and returns the guess that it adds."""
+    """Lets Python show a copy of an error, without text, and returns the suggestion that it adds."""
     copy = AttributeError(name=error.name, obj=error.obj) if isinstance(error, AttributeError) else NameError(name=error.name)
     tb = error.__traceback__
     while tb is not None and tb.tb_next is not None:
@@ -351,7 +350,7 @@ def _guess(error):
 
 
 class _Collector:
-    """Stands for sys.stderr while one thread is listened to."""
+    """Replaces sys.stderr to capture what one thread writes."""
 
     def __init__(self, stream):
         self.stream, self.thread, self.said = stream, get_ident(), []
@@ -367,8 +366,8 @@ class _Collector:
 
 
 def explain(error):
-    """Gives an error of the parser, which has no place for code that is nested too deeply, the message that
-    Python 3.12 and newer give it: it looks as if there were no memory."""
+    """Gives the parser's error for code that is nested too deeply the message of Python 3.12 and
+    newer. Otherwise the error looks like a lack of memory."""
     tb = error.__traceback__
     if type(error) is not MemoryError or error.args or tb is None or sys.version_info >= (3, 12):
         return
@@ -379,7 +378,7 @@ def explain(error):
 
 
 def _compiles(tb):
-    """Reports whether what failed at the end of a traceback is likely to be Python's compiler."""
+    """Reports whether the error at the end of a traceback probably comes from Python's compiler."""
     frame = tb.tb_frame
     code = frame.f_code
     if is_ours(frame):
@@ -391,7 +390,7 @@ def _compiles(tb):
 
 
 def summary(error):
-    """An error in the form of the idle frame."""
+    """Returns an error in the form of the idle frame."""
     kind = type(error)
     name = kind.__qualname__
     if kind.__module__ not in ("builtins", "__main__"):
@@ -404,18 +403,18 @@ def summary(error):
 
 
 def exit_text(error):
-    """The code of a SystemExit as text, which is what Python shows of one that is no status."""
+    """Returns the code of a SystemExit as text, as Python shows a code that is not a status."""
     try:
         return "" if error.code is None else str(error.code)
     except Exception:
-        return ""  # it is an object of the user's
+        return ""  # it is a user's object
 
 
 def _strip(error):
-    """Drops the worker's own frames from an error and the errors that led to it, and the
-    middle of a traceback that is deep; returns how many frames of it were dropped."""
+    """Removes the worker's own frames from an error and the errors that led to it, and the middle
+    of a deep traceback. It returns the number of frames removed from that middle."""
     left_out = 0
-    for _ in range(100):  # a chain may be a ring
+    for _ in range(100):  # a chain may be circular
         if error is None:
             break
         tb = _within_program(_within_loop(error.__traceback__))
@@ -435,7 +434,7 @@ def _strip(error):
 
 
 def _within_loop(tb):
-    """The part of a traceback that belongs to a cell with an await, without the loop that runs it."""
+    """Returns the part of a traceback that belongs to a cell with an await, without the loop that runs it."""
     first, users = tb, False
     while first is not None:
         if first.tb_frame.f_code is RUN_IN_LOOP:
@@ -446,7 +445,7 @@ def _within_loop(tb):
 
 
 def _within_program(tb):
-    """The part of a traceback that belongs to a program, without the input that runs it."""
+    """Returns the part of a traceback that belongs to a program, without the input that runs it."""
     at = tb
     while at is not None:
         at, last = at.tb_next, at
@@ -471,7 +470,7 @@ _COMPOUND = frozenset("if elif else while for try except finally with def class 
 
 
 def _last_statement(code):
-    """The line and column at which the last statement begins that is not within another."""
+    """Returns the line and column where the last top-level statement begins."""
     tokenize = imports.quietly("tokenize")
     start, first, level, depth, fresh = (1, 0), "", 0, 0, True
     for kind, text, at, _, _ in tokenize.generate_tokens(_lines(code)):
@@ -493,13 +492,13 @@ def _last_statement(code):
 
 
 def _lines(code):
-    """The lines of code, one with each call, as tokenize wants them. splitlines() would know more line ends."""
+    """Returns the lines of code, one for each call, as tokenize needs them. splitlines() would split at further characters."""
     return (line + "\n" for line in code.split("\n")).__next__
 
 
 def dedented(code):
-    """The code without the indentation that all of its statements have, as it is copied from within
-    other code. Comments and the lines of strings need not have it."""
+    """Returns the code without the indentation that all its statements share, as in code copied
+    from a block. Comments and the lines of strings need not have it."""
     lines = code.split("\n")
     first = next((line for line in lines if line.strip()), "")
     indent = first[: len(first) - len(first.lstrip())]
@@ -509,7 +508,7 @@ def dedented(code):
 
 
 def _is_block(code):
-    """Reports whether code could stand behind a line such as if True:"""
+    """Reports whether code could follow a line such as if True:"""
     tokenize = imports.quietly("tokenize")
     level = 0
     try:
@@ -518,7 +517,7 @@ def _is_block(code):
             if level == 0 and text not in ("if", "1", ":", "\n", ""):
                 return False
     except tokenize.TokenError:
-        pass  # it ends too early, or is no Python for another reason, which compile() tells
+        pass  # it ends too early or is otherwise not Python, which compile() reports
     except SyntaxError:
         return False
     return True
@@ -529,7 +528,7 @@ def _is_text(statement):
 
 
 def _is_muted(statement, code):
-    """Reports whether a semicolon follows the last statement, outside of comments."""
+    """Reports whether a semicolon follows the last statement, outside comments."""
     if ";" not in code:
         return False
     lines = code.split("\n")[statement.end_lineno - 1 :]

@@ -1,15 +1,15 @@
-"""Modules of the user's whose files have changed since they were imported.
+"""The user's modules whose files have changed since they were imported.
 
-An agent edits a file and runs the old code: Python does not say so. At the end of a turn
-the files of imported modules are checked, except those that the turn has imported again. Nothing
-is done while no code runs.
+An agent may edit a file and then run the old code, which Python does not report. So the end of each
+turn checks the files of imported modules, except those that the turn has imported again. Nothing is
+checked while no code runs.
 """
 import os
 import sys
 from types import ModuleType
 
-_FILES = 200  # at most are watched; modules that are imported later are not
-_NAMED = 5  # in one line
+_FILES = 200  # at most this many are watched; modules that are imported later are not
+_NAMED = 5  # named in one notice
 _library = os.path.dirname(os.__file__) + os.sep
 
 
@@ -24,12 +24,12 @@ class _File:
 
 class Imported:
     def __init__(self):
-        self.count = 0  # of modules, at the last look
+        self.count = 0  # number of modules at the last check
         self.seen = set()  # their names
         self.files = {}  # by the names of modules
 
     def changed(self):
-        """A line that names changed modules, once for each change; None if there are none."""
+        """Returns a line that names modules whose change was not reported yet; None if there are none."""
         found = []
         for name, file in list(self.files.items()):
             module = sys.modules.get(name)
@@ -59,7 +59,7 @@ class Imported:
             found.append((file.shown, name))
 
     def _look(self, found):
-        """Notes which modules have been imported."""
+        """Records which modules have been imported."""
         self.count = len(sys.modules)
         try:
             here = os.getcwd() + os.sep
@@ -77,7 +77,7 @@ class Imported:
 
 
 def _spec(module):
-    """The object that each import of a module creates again."""
+    """Returns the object that each import of a module creates anew."""
     return vars(module).get("__spec__") if isinstance(module, ModuleType) else module
 
 
@@ -90,8 +90,9 @@ def _state(path):
 
 
 def _imported_state(spec):
-    """The state of the source that was imported, as the compiled file of Python has it: the code of a
-    turn may import a module and then write its file. None if it has none, or if it tells no difference."""
+    """Returns the state of the imported source, as recorded in Python's compiled file. The file
+    itself may be newer, because code may import a module and then write its file in one turn.
+    Returns None if that file is missing or may be out of date."""
     try:
         if sys.dont_write_bytecode or not os.access(os.path.dirname(spec.cached), os.W_OK):
             return None  # it may be older
@@ -99,7 +100,7 @@ def _imported_state(spec):
             head = f.read(16)
     except (AttributeError, OSError, TypeError):
         return None
-    if len(head) < 16 or head[4:8] != b"\0\0\0\0":  # a hash and no time
+    if len(head) < 16 or head[4:8] != b"\0\0\0\0":  # it has a hash instead of a time
         return None
     state = int.from_bytes(head[8:12], "little"), int.from_bytes(head[12:16], "little")
     now = _state(spec.origin)

@@ -1,9 +1,8 @@
 """The channel to the supervisor: frames out, a mailbox in.
 
-There is no reader thread. The main thread reads the pipe when it has nothing else
-to do, and when user code asks for input. Frames that arrive while user code computes
-wait in the kernel's pipe; the SIGINT handler looks at them. When several threads wait,
-one of them (the leader) reads for all.
+There is no reader thread. The main thread reads the pipe when it is idle and when user code asks
+for input. Frames that arrive while user code computes wait in the kernel's pipe; the SIGINT handler
+reads them. When several threads wait, one of them (the leader) reads for all.
 """
 import os
 from _functools import partial
@@ -27,19 +26,19 @@ class Channel:
         self.inbox = inbox
         self.fd_out = fd_out
         self.interrupts = interrupts
-        self.fence = None  # where marks go; None: frames carry none
-        self.forked = False  # in a forked child: the channel is the parent's
+        self.fence = None  # where markers are written; None: frames carry no marks
+        self.forked = False  # in a forked child: the channel belongs to the parent
         self.mute = False  # in a forked child, or when the supervisor does not read: frames are dropped
 
-        # Locks of the main thread may leak with an asynchronous exception, even out
-        # of a with statement. They are re-entrant, and released at the turn's end.
+        # An asynchronous exception may leave locks of the main thread locked, even after a with
+        # statement. So they are re-entrant, and are released at the end of the turn.
         self.writing = RLock()
         self.reading = RLock()
         self.followers = []
-        self.sorting = False  # a leading thread has found something, and has not sorted it
+        self.sorting = False  # the leader has received something that it has not sorted yet
         self.mark = 0
         self.fresh = False  # this process has written text since the last mark
-        self.writers = {}  # threads whose text is special: "result", "traceback", or a function that takes it
+        self.writers = {}  # threads whose text is not plain output: "result", "traceback", or a function that gets the text
 
         # Input that has arrived.
         self.chunks = []  # bytes that are not parsed yet
@@ -63,10 +62,10 @@ class Channel:
     # ------------------------------------------------------------ frames out
 
     def send(self, message, placed=False):
-        """Sends one message; if placed, its position among the terminal's bytes is marked.
+        """Sends one message. If placed is set, marks its position among the terminal's bytes.
 
-        The frame and its marker are complete before any asynchronous exception
-        continues; one that strikes before the first byte drops the frame.
+        The frame and its marker are completed before an asynchronous exception propagates. An
+        exception that strikes before the first byte drops the frame.
         """
         if not self.mute:
             self._send(message, placed)
@@ -74,11 +73,11 @@ class Channel:
                 self.interrupts.catch_up()
 
     def prepare(self, message):
-        """A placed message for deliver, which must be sent exactly once, whatever exception strikes."""
+        """Prepares a placed message for deliver, which sends it exactly once, whatever exception strikes."""
         return [message, None]
 
     def deliver(self, prepared):
-        """Sends what prepare returned; may be called again after an exception."""
+        """Sends a message from prepare; may be called again after an exception."""
         if not self.mute:
             with self.writing:  # marks must appear in the terminal in order
                 if prepared[1] is None:
@@ -110,7 +109,7 @@ class Channel:
     # ------------------------------------------------------------ frames in
 
     def wait(self, ready):
-        """Blocks until ready() is true, serving the mailbox in the meantime. Any thread."""
+        """Blocks until ready() is true, and serves the mailbox in the meantime. Any thread may call it."""
         main = get_ident() == self.interrupts.main
         while not ready():
             try:
@@ -140,10 +139,10 @@ class Channel:
 
     @critical
     def look(self, patience=0):
-        """Sorts what has arrived, or arrives within patience milliseconds; reports whether there was anything.
+        """Sorts messages that have arrived or arrive within patience milliseconds; reports whether there were any.
 
-        For the main thread. When another thread is the leader, it is given a moment, and up to
-        a second more while it has something to sort.
+        Only the main thread calls it. If another thread is the leader, the main thread waits
+        briefly for it, and up to a second more while the leader has something to sort.
         """
         if self.reading.acquire(False):
             try:
@@ -154,7 +153,7 @@ class Channel:
             gate = Gate()
             self.followers.append(gate)
             gate.acquire(True, 0.05)
-            for _ in range(20):  # a leader that is woken may have to wait for threads that compute
+            for _ in range(20):  # a woken leader may have to wait for computing threads
                 if self.interruptions or not (self.sorting or self.inbox.arrived()):
                     break
                 gate.acquire(True, 0.05)
@@ -162,7 +161,7 @@ class Channel:
 
     @critical
     def poll(self):
-        """Sorts messages that have arrived, if no other thread is about to. Any thread."""
+        """Sorts messages that have arrived, unless another thread is about to. Any thread may call it."""
         if self.reading.acquire(False):
             try:
                 self._sweep(0)
@@ -175,7 +174,7 @@ class Channel:
         if self.chunks:
             return True
         if not self.reading.acquire(False):
-            return False  # two reads at a time would take frames from each other
+            return False  # two concurrent reads would take frames from each other
         try:
             return bool(self.inbox.ready(0))
         finally:
@@ -190,7 +189,7 @@ class Channel:
         return wait
 
     def ask_again(self, but=None):
-        """After an interrupt, which ends every wait: asks again for the waiting threads, except one."""
+        """Repeats the requests of the waiting threads, except one, after an interrupt, which ends every wait."""
         for wait, (thread, message) in list(self.asked.items()):
             if thread != but and wait not in self.answers and message["turn"] == self.turn:
                 self._send(message, True)
@@ -202,7 +201,7 @@ class Channel:
         return taken
 
     def fail(self, error):
-        """The supervisor broke the protocol: reports it and ends the worker at once."""
+        """Reports that the supervisor broke the protocol, and ends the worker at once."""
         self.send({"type": "session_end", "reason": "protocol_error", "code": 70, "message": codec.text(str(error))}, True)
         os._exit(70)
 
@@ -228,7 +227,7 @@ class Channel:
             self._step_down()
 
     def forget(self):
-        """In a forked child: the channel belongs to the parent."""
+        """Gives up the channel in a forked child, because it belongs to the parent."""
         self.forked = self.mute = True
         self.inbox.close()
         try:
@@ -241,7 +240,7 @@ class Channel:
             if self._sort():
                 return  # an exception struck before this input could be sorted
             if ready() or self.closed or self._has_interruption(main):
-                return  # the leader before has read it since this thread looked
+                return  # the previous leader has read it since this thread checked
             if main:
                 self.interrupts.block(self._receive)
             else:
@@ -259,13 +258,13 @@ class Channel:
             try:
                 gate = self.followers.pop()
             except IndexError:
-                return  # another thread, which has led since, was quicker
+                return  # another thread was faster and has led since
             gate.release()
 
     def _follow(self, main, ready):
         gate = Gate()
         self.followers.append(gate)
-        if self.reading.acquire(False):  # the leader left before it could see the gate
+        if self.reading.acquire(False):  # the leader stopped before it could see the gate
             self._step_down()
         elif not ready():
             if main:
@@ -287,9 +286,8 @@ class Channel:
         return seen
 
     def _sort(self):
-        """Parses the chunks and sorts their messages; reports whether there were any.
-
-        May be repeated at any point.
+        """Parses the chunks and sorts their messages; reports whether there were any. It may be
+        repeated from any point.
         """
         chunks = self.chunks
         if chunks:

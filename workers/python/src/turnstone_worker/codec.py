@@ -6,7 +6,7 @@ ProtocolError. Unknown fields are skipped, whatever they hold.
 """
 from struct import pack as _pack, unpack_from as _unpack
 
-MAX_FRAME = 64 << 20  # bytes of payload, the length field excluded
+MAX_FRAME = 64 << 20  # bytes of payload, without the length field
 MAX_OUTPUT = 64 << 10  # bytes of one output frame
 MAX_TEXT = 64 << 10  # bytes of a prompt, a name, a title, a message
 MAX_DEPTH = 16  # of nested maps and arrays
@@ -14,14 +14,14 @@ MAX_FIELDS = 64  # of one message
 
 
 class ProtocolError(Exception):
-    """The supervisor did not keep to the protocol."""
+    """The supervisor violated the protocol."""
 
 
 # ---------------------------------------------------------------- encoding
 
 
 def frame(message):
-    """The message as one frame: its length, then a map."""
+    """Returns the message as one frame: its length, then a map."""
     if len(message) == 5 and message["type"] == "idle" and message["outcome"] == "ok" and "mark" in message:
         return _idle(message)
     if message["type"] == "call":
@@ -34,8 +34,8 @@ def frame(message):
     return len(payload).to_bytes(4, "big") + payload
 
 
-# Every turn begins and ends with the same two messages, and a loop may make many calls.
-# They have a short way: a turn_start and a call_result in split, an idle and a call here.
+# Every turn begins and ends with the same two messages, and a loop may make many calls. So
+# these have a fast path: turn_start and call_result in split, idle and call here.
 _idles = {}  # the part between its two numbers, by prompt; prompts rarely change
 
 
@@ -72,7 +72,7 @@ def _call(message):
 
 
 def _bin(n):
-    """The head of so many bytes."""
+    """Returns the head of a text or binary value of this many bytes."""
     if n < 1 << 8:
         return bytes((0xC4, n))
     if n < 1 << 16:
@@ -94,13 +94,13 @@ def _key(name):
     out = []
     _append(out, name)
     key = b"".join(out)
-    if len(_keys) < 200:  # code of the user chooses the types of a display
+    if len(_keys) < 200:  # user code chooses the types of a display
         _keys[name] = key
     return key
 
 
 def text(s, limit=MAX_TEXT):
-    """s as text that the protocol allows: valid UTF-8, at most limit bytes."""
+    """Returns s as text that the protocol allows: valid UTF-8, at most limit bytes."""
     b = s.encode("utf-8", "backslashreplace")
     if len(b) > limit:
         b = b[: limit - 3] + "…".encode()
@@ -162,7 +162,7 @@ class Other:
 
 
 def _header(b, i):
-    """The type of the value at b[i:], its length, and where its content begins.
+    """Returns the type of the value at b[i:], its length, and where its content begins.
 
     The kinds are "value" (the length is the value itself), "bin", "str", "array",
     "map" and "other" (so many bytes to skip).
@@ -206,7 +206,7 @@ def _header(b, i):
 
 
 def _value(b, i):
-    """The value at b[i:], Other if no known field has its type, and where it ends."""
+    """Returns the value at b[i:] (Other if no known field has its type) and where it ends."""
     kind, n, i = _header(b, i)
     if kind == "value":
         return n, i
@@ -230,14 +230,14 @@ def _text(b, i, end):
 
 
 def _skip(b, kind, n, i, depth):
-    """The end of the value whose content begins at b[i:]."""
+    """Returns the end of the value whose content begins at b[i:]."""
     if kind == "value":
         return i
     if kind == "array" or kind == "map":
         if depth == 0:
             raise ProtocolError("nested deeper than %d" % MAX_DEPTH)
         count = n if kind == "array" else 2 * n
-        if count > len(b) - i:  # every element takes a byte at least
+        if count > len(b) - i:  # every element takes at least one byte
             raise ProtocolError("truncated " + kind)
         for _ in range(count):
             inner, size, i = _header(b, i)
@@ -249,7 +249,7 @@ def _skip(b, kind, n, i, depth):
 
 
 def _fields(b):
-    """The fields of the map b, and the names that occur twice."""
+    """Returns the fields of the map b, and the names that occur twice."""
     kind, n, i = _header(b, 0)
     if kind != "map":
         raise ProtocolError("not a map")
@@ -274,7 +274,7 @@ def _fields(b):
     return fields, twice
 
 
-# The least value of an integer, or the type of something else.
+# The smallest value of an integer, or the type of any other field.
 _MESSAGES = {
     "turn_start": {"turn": 1, "input": bytes},
     "turn_input": {"turn": 0, "wait": 1, "input": bytes, "eof": bool},
@@ -292,12 +292,12 @@ _NAMES = {"type"}.union(*_MESSAGES.values(), *_OPTIONAL.values())
 _TURN_START = b"\x84\xa4type\xaaturn_start\xa4turn"
 _NO_EXIT = b"\xa7no_exit\xc3"
 _CALL_RESULT = b"\x85\xa4type\xabcall_result\xa2id"
-_LARGE = 128 << 10  # bytes that are not copied once more
-_SHORT = 16  # bytes behind those that a message of the standard form has at least
+_LARGE = 128 << 10  # smallest content, in bytes, that is not copied again
+_SHORT = 16  # bytes that follow in every message of the standard form
 
 
 def _plain(b, i):
-    """The number at b[i:] and where it ends; None if it is not of the standard form."""
+    """Returns the number at b[i:] and where it ends; None if it is not in the standard form."""
     code = b[i]
     if code < 0x80:
         return code, i + 1
@@ -308,7 +308,7 @@ def _plain(b, i):
 
 
 def _content(b, i, name, end):
-    """The bytes of the field name at b[i:] and where they end; None if it is not of the standard form."""
+    """Returns the bytes of the field name at b[i:] and where they end; None if it is not in the standard form."""
     at = i + len(name)
     if at + 5 > end or b[i:at] != name or not 0xC4 <= b[at] <= 0xC6:
         return None, i
@@ -320,7 +320,7 @@ def _content(b, i, name, end):
 
 
 def _turn_start(b, i, end):
-    """The turn_start at b[i:end], or None if it is not written in the standard form."""
+    """Returns the turn_start at b[i:end], or None if it is not in the standard form."""
     turn, i = _plain(b, i + len(_TURN_START))
     if not turn:
         return None
@@ -334,7 +334,7 @@ _ENDS = {b"\xa4more\xc2\xa6failed\xc2": (False, False), b"\xa4more\xc3\xa6failed
 
 
 def _call_result(b, i, end):
-    """The call_result at b[i:end], or None if it is not written in the standard form."""
+    """Returns the call_result at b[i:end], or None if it is not in the standard form."""
     number, i = _plain(b, i + len(_CALL_RESULT))
     if not number:
         return None
@@ -344,7 +344,7 @@ def _call_result(b, i, end):
 
 
 def decode(payload):
-    """The message in payload, its fields checked, with "type" among them."""
+    """Returns the message in payload as checked fields, including "type"."""
     fields, twice = _fields(payload)
     kind = fields.get("type")
     wanted = _MESSAGES.get(kind) if type(kind) is str else None
@@ -377,7 +377,7 @@ def decode(payload):
 
 
 def _usual(data, i, end):
-    """The message at data[i:end], if it is one of those with a short way; or None."""
+    """Returns the message at data[i:end] if it has a fast path; otherwise None."""
     if data.startswith(_CALL_RESULT, i, end - _SHORT):
         return _call_result(data, i, end)
     if data.startswith(_TURN_START, i, end - _SHORT):
@@ -386,7 +386,7 @@ def _usual(data, i, end):
 
 
 def split(data):
-    """The messages at the beginning of data, the remaining bytes, and how many bytes the next message needs."""
+    """Returns the messages at the beginning of data, the remaining bytes, and how many bytes the next message needs."""
     messages = []
     i = 0
     while True:

@@ -1,7 +1,7 @@
-"""Completion: how a text can go on at its end.
+"""Completion: the possible continuations of a text.
 
-Values are looked up in the live namespace. No code of the user's runs for it: no property, no
-__getattr__, no call, no subscript but of Python's own containers, and no import.
+Values are looked up in the live namespace. It runs no user code: no property, no __getattr__, no
+call, no import, and no subscript except of Python's own containers.
 """
 import builtins
 import itertools
@@ -15,27 +15,27 @@ from turnstone_worker import query
 
 _LOOKED_AT = 50000  # characters before the end
 _MATCHES = 200
-_SCANNED = 200000  # keys or names that are looked through
+_SCANNED = 200000  # keys or names that are searched
 _ENTRIES = 5000  # of a directory
 _MAX_PATHS = 100  # directories of modules
-_SOURCE = 1 << 20  # bytes of a module that is not imported
+_SOURCE = 1 << 20  # bytes that are read of a module that is not imported
 _MISSING = query._MISSING
 _mro_of = query._mro_of
 _fields_of = query._fields_of
 _KEYS = (str, int, bytes)
-_NESTED = sys.version_info >= (3, 12)  # the field of an f-string may have its quote, and a backslash
+_NESTED = sys.version_info >= (3, 12)  # the field of an f-string may contain the string's quote and backslashes
 _BUILTINS = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, type({}.__init__))
 
 
 class _One:
-    """Stands for some value of a type."""
+    """Represents any value of a type."""
 
     def __init__(self, kind):
         self.kind = kind
 
 
 def complete(before, namespace):
-    """Where the last word of before begins, and what can replace it."""
+    """Returns where the last word of before begins, and the texts that can replace it."""
     skipped = max(0, len(before) - _LOOKED_AT)
     start, matches = _complete(before[skipped:], namespace)
     return skipped + start, matches
@@ -77,10 +77,11 @@ def _is_name(c):
 
 
 def _scan(text):
-    """The positions of the open brackets, and what the end of text is in.
+    """Returns the positions of the open brackets, and what contains the end of text.
 
-    That is the position of the quote of a string, or None; whether it is a comment; and where the
-    replacement field of the string begins, or -1.
+    The latter has three parts. The first is the position of the quote of an open string, or None.
+    The second says whether the end is in a comment. The third is the start of the string's open
+    replacement field, or -1.
     """
     brackets, i = [], 0
     while i < len(text):
@@ -104,7 +105,7 @@ def _scan(text):
 
 
 def _prefix(text, quote):
-    """The letters before a quote."""
+    """Returns the letters before a quote."""
     begin = quote
     while begin > 0 and text[begin - 1].isalpha():
         begin -= 1
@@ -112,7 +113,7 @@ def _prefix(text, quote):
 
 
 def _string_end(text, i):
-    """The end of the string whose quote is at i, and -1; -1 and the field that is open if there is none."""
+    """Returns the end of the string whose quote is at i, and -1. If the string is open, returns -1 and the start of its open field."""
     quote = text[i] * 3 if text.startswith(text[i] * 3, i) else text[i]
     formatted = not set(_prefix(text, i)).isdisjoint("ft")
     i += len(quote)
@@ -135,12 +136,12 @@ def _string_end(text, i):
 
 
 def _field_end(text, begin, quote):
-    """The end of the replacement field that begins at begin, as _string_end; quote is that of its string."""
+    """Returns the end of the replacement field that begins at begin, like _string_end; quote is the quote of its string."""
     i, depth, spec = begin, 0, False
     while i < len(text):
         c = text[i]
         if text.startswith(quote, i) and (spec or not _NESTED) or c == "\n" and len(quote) == 1 and not _NESTED:
-            return i, -1  # it breaks the string
+            return i, -1  # it ends the string
         if c == "}" and depth == 0:
             return i + 1, -1
         if spec:
@@ -168,7 +169,7 @@ def _field_end(text, begin, quote):
 
 
 def _value_before(text, namespace):
-    """The value of the expression at the end of text, or _MISSING."""
+    """Returns the value of the expression at the end of text, or _MISSING."""
     expression = _expression(text)
     if not expression:
         return _MISSING
@@ -182,7 +183,7 @@ def _value_before(text, namespace):
 
 
 def _expression(text):
-    """The primary expression at the end of text: names, dots, brackets and literals."""
+    """Returns the primary expression at the end of text: names, dots, brackets and literals."""
     i, depth, quote = len(text.rstrip(" \t")), 0, ""
     text = text[:i]
     while i > 0:
@@ -230,7 +231,7 @@ def _value(ast, node, namespace):
 
 
 def _item(ast, value, index):
-    """value[index], of Python's own containers only."""
+    """Returns value[index], only for Python's own containers."""
     index = getattr(index, "value", index) if type(index).__name__ == "Index" else index  # before Python 3.9
     try:
         key = ast.literal_eval(index)
@@ -258,7 +259,7 @@ def _is_frame(value, name):
 
 
 def _keys(value):
-    """The texts and numbers by which a container has its items."""
+    """Returns the keys of a container that are texts or numbers."""
     try:
         if issubclass(type(value), dict):
             keys = itertools.islice(dict.__iter__(value), _SCANNED)
@@ -268,12 +269,12 @@ def _keys(value):
             numpy = sys.modules.get("numpy")
             keys = value.dtype.names or () if type(numpy) is ModuleType and type(value) is vars(numpy).get("ndarray") else ()
         return [k for k in keys if type(k) in _KEYS]
-    except Exception:  # changed by a thread, or a table of another version
+    except Exception:  # changed by a thread, or a table of an unknown version
         return []
 
 
 def _is_plain(kind, names):
-    """Whether user code defines none of names for values of this kind."""
+    """Reports whether user code defines none of names for values of this kind."""
     return not any(_fields_of(k).get("__module__") == "__main__" and n in _fields_of(k) for k in _mro_of(kind) for n in names)
 
 
@@ -281,7 +282,7 @@ _HOOKS = ("__dir__", "__getattribute__", "__getattr__", "__dict__", "__class__",
 
 
 def _told(module):
-    """The names in a module, also those that a library's own __dir__() tells and imports later (PEP 562)."""
+    """Returns the names in a module, including those that a library's __dir__() lists and imports later (PEP 562)."""
     own = list(vars(module))
     tells = vars(module).get("__dir__")
     if isinstance(tells, FunctionType) and tells.__module__ != "__main__":
@@ -293,7 +294,7 @@ def _told(module):
 
 
 def names(value):
-    """The names of the attributes of a value. The code of a library may tell them, that of the user not."""
+    """Returns the names of the attributes of a value. A library's code may list them; user code is not called."""
     if type(value) is _One:
         return dir(value.kind)
     kind = type(value)
@@ -312,7 +313,7 @@ def names(value):
 
 
 def _submodules(module):
-    """Names of submodules that are imported already."""
+    """Returns the names of submodules that are already imported."""
     own = vars(module).get("__name__")
     if type(own) is not str:
         return []
@@ -320,7 +321,7 @@ def _submodules(module):
 
 
 def select(every, prefix):
-    """The names that begin with prefix, in order; private names only if prefix is private."""
+    """Returns the names that begin with prefix, sorted; private names only if prefix is private or nothing else matches."""
     hidden = "" if prefix.startswith("_") else "_"
     found = {n for n in every if n.startswith(prefix) and not (hidden and n.startswith(hidden))}
     if not found and not prefix:
@@ -332,7 +333,7 @@ def select(every, prefix):
 
 
 def _keywords(before, brackets, start, namespace):
-    """The parameters that can be given by name in the call around the end."""
+    """Returns the parameters that can be passed by name in the call around the end."""
     if not brackets or before[brackets[-1]] != "(" or before[:start].rstrip()[-1:] not in ("(", ","):
         return []
     given = before[brackets[-1] + 1 :]
@@ -342,7 +343,7 @@ def _keywords(before, brackets, start, namespace):
 
 
 def _callee(text, namespace):
-    """What the expression at the end of text names, and how many of its first parameters are bound."""
+    """Returns the value that the expression at the end of text names, and how many of its first parameters are bound."""
     owner, dot, name = _expression(text).rpartition(".")
     value = _value_before(owner, namespace) if dot and name.isidentifier() else _MISSING
     if value is _MISSING or issubclass(type(value), ModuleType):
@@ -357,7 +358,7 @@ def _callee(text, namespace):
 
 
 def _parameters(value, drop=0):
-    """The names of the parameters of a function, a method or a class, without running anything."""
+    """Returns the names of the parameters of a function, a method or a class, without running anything."""
     for _ in range(5):
         kind = type(value)
         if kind is MethodType:
@@ -387,7 +388,7 @@ def _parameters(value, drop=0):
 
 
 def _in_signature(signature):
-    """The names in a signature as C code writes it."""
+    """Returns the names in a signature in the form that C code uses."""
     if type(signature) is not str:
         return []
     inside = signature.partition("(")[2].rpartition(")")[0].rpartition("/")[2]
@@ -398,7 +399,7 @@ def _in_signature(signature):
 
 
 def _in_string(before, brackets, quote, namespace):
-    """A key of what the string is a subscript of, or a path."""
+    """Completes a string: as a key if it is a subscript, otherwise as a path."""
     mark, prefix = before[quote], _prefix(before, quote)
     width = 3 if before.startswith(mark * 3, quote) else 1
     start = quote + width
@@ -416,7 +417,7 @@ def _in_string(before, brackets, quote, namespace):
 
 
 def _written(value, mark, prefix):
-    """A text or bytes as they are written between two marks; None if they cannot be."""
+    """Returns a text or bytes as written between two quotes; None if that is impossible."""
     if "r" not in prefix:
         return "".join(_written_sign(sign, mark) for sign in (map(_byte, value) if type(value) is bytes else value))
     text = value.decode("latin-1") if type(value) is bytes else value
@@ -457,7 +458,7 @@ _IMPORT = re.compile(r"^\s*(?:from|import(?:\s+[\w.]+(?:\s+as\s+\w+)?\s*,)*)\s+(
 
 
 def _in_import(before):
-    """The completions of an import statement; None if the end is in none."""
+    """Returns the completions of an import statement; None if the end is in no such statement."""
     line = before[max(before.rfind("\n"), before.rfind(";")) + 1 :]
     m = _FROM.match(line)
     if m:
@@ -473,7 +474,7 @@ def _in_import(before):
 
 
 def _modules(package):
-    """The names of the modules in a package, or of those that are in none for ""."""
+    """Returns the names of the modules in a package; for "", those of the top-level modules."""
     if package:
         found = set(_submodules(sys.modules[package])) if type(sys.modules.get(package)) is ModuleType else set()
     else:
@@ -492,7 +493,7 @@ def _modules(package):
 
 
 def _search_path(package):
-    """The directories in which the modules of a package are looked for."""
+    """Returns the directories that are searched for the modules of a package."""
     if not package:
         return [p for p in list(sys.path) if type(p) is str]
     module = sys.modules.get(package)
@@ -512,7 +513,7 @@ _DEFINED = re.compile(r"^(?:(?:async\s+)?def|class)\s+(\w+)|^(\w+)\s*(?::[^=\n]+
 
 
 def _exports(package):
-    """The names that can be imported from a module. One that is not imported is read, and not run."""
+    """Returns the names that can be imported from a module. If the module is not imported, its source is read and not run."""
     found = _modules(package)
     module = sys.modules.get(package)
     if type(module) is ModuleType:

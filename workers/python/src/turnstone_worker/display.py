@@ -1,11 +1,10 @@
 """Values and displays: the last expression's value, the arguments of display(), and matplotlib's figures.
 
-A value is echoed as text. Its other representations go into one display, as data by
-MIME type: readers choose what they can show. The text of display() is in its display.
+A value is echoed as text. Its other representations are sent in one display, as data by MIME type:
+readers choose what they can show. For display(), the text is in the display, too.
 
-A figure is sent once, when it is shown or its cell ends, and closed then, so that the
-next cell starts a new one. A figure that changes while it is shown is sent again as an
-update.
+A figure is sent once, when it is shown or its cell ends. Then it is closed, so that the next cell
+starts a new one. A figure that changes while it is shown is sent again as an update.
 """
 import builtins
 import io
@@ -20,10 +19,10 @@ from turnstone_worker.codec import text
 from turnstone_worker.formatters import printed
 from turnstone_worker.natives import resemble
 
-# Values of these types have their repr and nothing else, so nothing is asked for.
+# Values of these types have only their repr, so no other method is called.
 _PLAIN = frozenset((int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, type, type(None), type(len), type(sys)))
 _CONTAINERS = frozenset((list, tuple, dict, set, frozenset))
-_MOST_CAUGHT = 4 << 10  # bytes of what a display method prints that a notice may quote
+_MOST_CAUGHT = 4 << 10  # bytes that are kept of what a display method prints, for a notice
 
 
 class Display:
@@ -35,10 +34,10 @@ class Display:
         self.sent = {}  # of open figures: [id, the bytes last sent]
         self.count = 0  # of figures
         self.shell = None  # the functions that libraries have registered, if any has
-        self.handles = 0  # ids that were made up
+        self.handles = 0  # number of generated ids
 
     def install(self):
-        os.environ.setdefault("MPLBACKEND", "agg")  # children inherit it, so it must be a backend that they have too
+        os.environ.setdefault("MPLBACKEND", "agg")  # children inherit it, so it must be a backend that they have, too
         sys.displayhook = self.show
 
         def display(*values, include=None, exclude=None, metadata=None, display_id=None, raw=False, clear=False, **options):
@@ -56,11 +55,11 @@ class Display:
             self.display((value,), display_id, True, None, **options)
 
         def clear_output(wait=False):
-            """Takes back what the turn has shown; with wait, only when it shows something next."""
+            """Removes what the turn has shown; with wait, only when the turn shows something new."""
             self.clear(wait)
 
         class Handle:
-            """What display() has shown, to be updated."""
+            """A handle that updates what display() has shown."""
 
             def __init__(self, display_id):
                 self.display_id = display_id
@@ -85,8 +84,9 @@ class Display:
         """sys.displayhook."""
         if value is None or self.silent:
             return
-        # Like the native hook, so that a failing repr leaves no stale value. The one before goes with this
-        # frame: what it warns of as it goes, such as a file that was left open, belongs to the input's line.
+        # As in the native hook, a failing repr leaves no stale value. The previous value is freed
+        # with this frame. A warning from its finalizer, such as about an open file, then belongs to
+        # the input's line.
         _last, builtins._ = getattr(builtins, "_", None), None
         if type(value) in _PLAIN and not self._is_mixed(value) or self.channel.forked:
             self._echo(repr(value))
@@ -95,7 +95,7 @@ class Display:
         builtins._ = value
 
     def _is_mixed(self, value):
-        """Reports whether a container may have something that a library has registered a function for."""
+        """Reports whether a container may contain a value for which a library has registered a function."""
         return self.shell is not None and type(value) in _CONTAINERS and not _PLAIN.issuperset(map(type, value.values() if type(value) is dict else value))
 
     def _show(self, value):
@@ -124,7 +124,7 @@ class Display:
             self.handles += 1
             name = "display-%d" % self.handles
         if not values and name is not None and not update and not self.channel.forked:
-            self.streams.flush()  # the position of what the handle will show
+            self.streams.flush()  # marks the position of later updates
             self.channel.send({"type": "display", "data": {}, "update": False, "kind": "display", "id": text(str(name))}, True)
         for value in values:
             self._put(value, name, update, **options)
@@ -164,7 +164,7 @@ class Display:
     # ------------------------------------------------------------ what a value offers
 
     def _collect(self, bundle, value):
-        """Adds what decides on the text of a value; returns that text, or None if the display says it all."""
+        """Adds the types that determine the text of a value. Returns that text, or None if the display suffices."""
         shown = self._catch(bundle, self.shell.show, bundle, value) if self.shell is not None else None
         add = bundles.chart(value)
         if add is not None:
@@ -188,7 +188,7 @@ class Display:
                 return bundle.data["text/plain"].decode()
         kind = type(value)
         if kind.__name__ == "GT" and str(kind.__module__).startswith("great_tables."):
-            return repr(getattr(value, "_tbl_data", None))  # its own repr has its internals
+            return repr(getattr(value, "_tbl_data", None))  # its own repr shows its internals
         if _has_text(value):
             return repr(value)
         self._catch(bundle, self._complete, bundle, value)
@@ -203,7 +203,7 @@ class Display:
             bundle.ask(value, method, mime)
 
     def _complete(self, bundle, value):
-        """Adds the types that change nothing about a value's text."""
+        """Adds the types that do not affect a value's text."""
         if bundle.complete or bundle.data and bundles.chart(value) is not None:
             return
         bundle.complete = True
@@ -211,7 +211,7 @@ class Display:
             bundle.ask(value, method, mime)
 
     def _catch(self, bundle, function, *args):
-        """Calls what runs display methods. What they print is not output of the turn, but may say why one failed."""
+        """Calls a function that runs display methods. What they print is not output of the turn, but may explain a failure."""
         writers, thread = self.channel.writers, get_ident()
         caught = []
 
@@ -230,7 +230,7 @@ class Display:
         return result
 
     def _send(self, bundle, kind, name=None, update=False, title=""):
-        """Sends what was collected."""
+        """Sends the collected types."""
         bundle.fit()
         if not bundle.data:
             return
@@ -250,7 +250,7 @@ class Display:
             sys.stderr.write("[%s]\n" % notice)
 
     def _echo(self, shown):
-        """Writes the text of a value, marked as that."""
+        """Writes the text of a value, marked as a result."""
         writers, thread = self.channel.writers, get_ident()
         writers[thread] = "result"
         try:
@@ -261,7 +261,7 @@ class Display:
     # ------------------------------------------------------------ libraries that show things
 
     def teach_ipython(self, module):
-        """IPython's functions show things in a kernel only."""
+        """Replaces IPython's functions, which show things only in a kernel."""
 
         def is_kernel():
             shell = sys.modules.get("IPython.core.interactiveshell")
@@ -298,7 +298,7 @@ class Display:
             setattr(module, name, function)
 
     def teach_pillow(self, module):
-        """Image.show() starts a program of the desktop."""
+        """Replaces Image.show(), which would start a desktop program."""
         display = self
 
         class Viewer(module.Viewer):
@@ -316,7 +316,7 @@ class Display:
         module._viewers.insert(0, Viewer())
 
     def teach_plotly(self, module):
-        """Figure.show() opens a browser, unless a renderer is chosen."""
+        """Replaces Figure.show(), which would open a browser, unless code has chosen a renderer."""
         native, default = module.show, module.renderers.default
 
         def show(fig, renderer=None, *args, **options):
@@ -328,7 +328,7 @@ class Display:
         module.show = show
 
     def teach_bokeh(self, module):
-        """show() writes a page and opens a browser, unless code has chosen a file or a notebook."""
+        """Replaces show(), which would write a page and open a browser, unless code has chosen a file or a notebook."""
         native, state = module.show, module.curstate
 
         def show(obj, *args, **options):
@@ -340,7 +340,7 @@ class Display:
         module.show = resemble(show, native)
 
     def teach_sympy(self, module):
-        """init_printing() replaces our hook with its own, unless it finds IPython."""
+        """Adapts init_printing(), which would replace our hook with its own unless it finds IPython."""
         from turnstone_worker.formatters import Shell
 
         native, native_is_ipython = module.init_printing, module._is_ipython
@@ -367,7 +367,7 @@ class Display:
     # ------------------------------------------------------------ matplotlib
 
     def teach(self, pyplot):
-        """Makes pyplot show figures here, as long as it draws into memory."""
+        """Makes pyplot show figures in the session, as long as it draws into memory."""
         native_show, native_pause = pyplot.show, pyplot.pause
 
         def show(*args, **kwargs):
@@ -396,7 +396,7 @@ class Display:
         figure.show = show
 
     def finish(self):
-        """Sends and closes the figures that a cell has drawn and not shown."""
+        """Sends and closes the figures that a cell has drawn but not shown."""
         pyplot = sys.modules.get("matplotlib.pyplot")
         if pyplot is not None and hasattr(pyplot, "get_fignums") and not self._is_native(pyplot):
             self._send_all(pyplot, True)
@@ -425,7 +425,7 @@ class Display:
             self.count += 1
             name = "figure-%d" % self.count
         elif known[1] == data:
-            return  # a tight bounding box leaves a figure stale
+            return  # saving with a tight bounding box leaves a figure stale
         else:
             name = known[0]
         bundle = Bundle("Figure")
@@ -438,7 +438,7 @@ class Display:
 
 
 def _has_text(value):
-    """Reports whether the text of a value says anything besides what the value shows."""
+    """Reports whether the text of a value says more than its other representations."""
     method = type(value).__repr__
     return method is not object.__repr__ and getattr(method, "__qualname__", "") != "DisplayObject.__repr__"  # IPython's own
 
@@ -459,7 +459,7 @@ def _print(shown):
 
 
 def _title(figure):
-    """The title of a figure."""
+    """Returns the title of a figure."""
     heading = getattr(figure, "_suptitle", None)
     titles = [heading.get_text()] if heading is not None else []
     titles += [axes.get_title() for axes in figure.axes[:4]]

@@ -1,6 +1,6 @@
-"""Functions that show values of a type, as IPython keeps them. Libraries such as sympy register there what they show.
+"""Functions that show values of a type, in IPython's form. Libraries such as sympy register theirs here.
 
-_repr_pretty_ is the method of a value for the same: it writes its text to a printer.
+A value's method _repr_pretty_ serves the same purpose: it writes the value's text to a printer.
 """
 
 
@@ -11,7 +11,7 @@ class _Formatter:
         self.type_printers = {}
 
     def for_type(self, kind, function=None):
-        """Registers a function; returns the one before."""
+        """Registers a function and returns the previous one."""
         old = self.type_printers.get(kind)
         if function is not None:
             self.type_printers[kind] = function
@@ -28,7 +28,7 @@ class _Formatters(dict):
 
 
 class Shell:
-    """What a library finds of IPython's shell."""
+    """The part of IPython's shell that libraries use."""
 
     colors = "LightBG"
 
@@ -37,7 +37,7 @@ class Shell:
         self.formatters = _Formatters()
 
     def show(self, bundle, value):
-        """Adds what the functions for a value return to its bundle. Returns its text; None if there is none."""
+        """Adds the results of the functions for a value to its bundle. Returns the value's text; None if there is none."""
         for mime, formatter in self.formatters.items():
             function = formatter.lookup(value) if mime != "text/plain" else None
             if function is not None:
@@ -51,7 +51,7 @@ class Shell:
 
 
 def printed(function, value):
-    """The text that a function writes of a value; None if it needs more of IPython than there is."""
+    """Returns the text that a function writes for a value; None if it needs parts of IPython that are missing here."""
     printer = _Printer()
     try:
         function(value, printer, False)
@@ -61,7 +61,7 @@ def printed(function, value):
 
 
 class _Group:
-    """What is printed within a with statement."""
+    """A context manager for a group in a printer's output."""
 
     def __init__(self, printer, indent, open, close):
         self.printer, self.indentation, self.open, self.close = printer, indent, open, close
@@ -74,7 +74,7 @@ class _Group:
 
 
 class _Printer:
-    """The printer that a function for text writes to: IPython's, with lines of any length."""
+    """The printer to which a function for text writes: like IPython's, but without line breaking."""
 
     def __init__(self):
         self.parts = []

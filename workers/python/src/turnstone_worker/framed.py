@@ -1,7 +1,7 @@
-"""The output streams for a terminal that does not keep markers: text goes to the channel.
+"""The output streams for a terminal that does not preserve markers: text is sent over the channel.
 
-What bypasses them (C code, child processes) goes to the terminal, and comes when the
-terminal shows it.
+Output that bypasses them, from C code and child processes, is written to the terminal and arrives
+when the terminal shows it.
 """
 import io
 import msvcrt
@@ -12,7 +12,7 @@ from turnstone_worker.codec import MAX_OUTPUT
 from turnstone_worker.interrupt import critical
 
 
-_KINDS = {"stdout": "result", "stderr": "traceback"}  # of the text that is more than output
+_KINDS = {"stdout": "result", "stderr": "traceback"}  # the marked kind of text in each stream
 
 
 class _Raw(io.RawIOBase):

@@ -1,5 +1,5 @@
-"""Frames of the worker, which user code does not see: they are below the code of an input, and
-between two parts of it, such as print() and the write of a stream.
+"""Hides the worker's frames from user code. They are below the code of an input, or between two
+parts of it, such as print() and the write of a stream.
 """
 import sys
 
@@ -18,7 +18,7 @@ def is_ours(frame):
 
 
 def entry(function):
-    """Marks a function that runs user code, which has nothing below it."""
+    """Marks a function that runs user code. No frame below it is visible."""
     _entries.add(id(function.__code__))
     return function
 
@@ -28,13 +28,13 @@ def _is_entry(frame):
 
 
 def is_program(frame):
-    """Reports whether a frame is of an input's own code that runs a program. The program has nothing below it."""
+    """Reports whether a frame belongs to an input's own code that runs a program. No frame below the program is visible."""
     return frame.f_globals.get("__name__") == _PROGRAM
 
 
 def _visible(items):
-    """Those of items, which begin with a frame, that belong to user code. They are of a stack,
-    from its top, or of a traceback, whose first may be below the input's code."""
+    """Yields the items whose first element is a frame of user code. The items are those of a stack,
+    from its top, or of a traceback, which may begin below the input's code."""
     seen = False
     for item in items:
         if not is_ours(item[0]):
@@ -101,7 +101,7 @@ def _filter(inspect, name):
 
 
 def teach_warnings(warnings):
-    """What garbage warns of as it is collected while the worker runs is of no line, as where no code runs."""
+    """Removes the line from warnings that finalizers cause while the worker runs, as if no code ran."""
     native = warnings._showwarnmsg
 
     def _showwarnmsg(msg):
@@ -113,7 +113,7 @@ def teach_warnings(warnings):
 
 
 def teach_bdb(bdb):
-    """Makes debuggers neither stop in nor show the worker's frames, and the loop's below an input that awaits."""
+    """Hides from debuggers the worker's frames, and the loop's frames below an input that awaits. Debuggers do not stop there either."""
     native_stop_here, native_get_stack, native_exception = bdb.Bdb.stop_here, bdb.Bdb.get_stack, bdb.Bdb.dispatch_exception
 
     def stop_here(self, frame):
@@ -126,7 +126,7 @@ def teach_bdb(bdb):
         return [stack[i] for i in visible], max(0, sum(i <= current for i in visible) - 1)
 
     def dispatch_exception(self, frame, arg):
-        """It also stops at the StopIteration by which a coroutine returns to its caller."""
+        """Ignores exceptions in hidden frames, such as the StopIteration with which a coroutine returns to its caller."""
         if is_ours(frame) or _is_below(frame):
             return self.trace_dispatch
         return native_exception(self, frame, arg)
@@ -139,7 +139,7 @@ def teach_bdb(bdb):
 
 
 def _is_below(frame):
-    """Reports whether a frame is of the event loop that runs an input, and not called by code of the input."""
+    """Reports whether a frame belongs to the event loop that runs an input, and was not called by code of the input."""
     while frame is not None:
         name = frame.f_globals.get("__name__")
         if type(name) is not str or name.partition(".")[0] not in ("asyncio", "selectors", "contextlib"):

@@ -1,7 +1,7 @@
 """The module turnstone: the functions of the host, for user code.
 
-They are made when the module is first imported, and again when the host has changed them.
-Their signatures are made when something has imported inspect, which is slow.
+They are created when the module is first imported, and again when the host has changed them. Their
+signatures are created only once something has imported inspect, because that import is slow.
 """
 import keyword
 import sys
@@ -13,13 +13,13 @@ from turnstone_worker.calls import CallError, tool_error
 from turnstone_worker.frames import native_getframe
 
 NAME = "turnstone"
-SPARE = "turnstone_host"  # when the user has a module of the name
-# Names of the modules' own, which no function takes.
+SPARE = "turnstone_host"  # used if the user has a module of that name
+# The modules' own names, which no function may have.
 _OURS = ("CallError", "ToolError", "tools", "_group", "_host", "_opened", "_renew", "_true")
 
 
 class Given:
-    """The default of a parameter that may be left out, and has none."""
+    """The default of an optional parameter that has no default."""
 
     def __repr__(self):
         return "..."
@@ -29,7 +29,7 @@ _GIVEN = Given()
 
 
 def _name(true, taken):
-    """The Python name of a function or parameter: no keyword, nothing special, and not taken."""
+    """Returns the Python name of a function or parameter: not a keyword, not reserved, and not taken."""
     name = "".join(c if (c == "_" or c.isalnum()) else "_" for c in true)
     if not name.isascii():
         from unicodedata import normalize
@@ -45,7 +45,7 @@ def _name(true, taken):
 
 
 def _names(trues):
-    """The Python names by the true ones. A name that needs no change stays the same, in any position."""
+    """Returns the Python names by the true ones. A name that needs no change stays the same, in any position."""
     names = {true: true for true in trues if _name(true, ()) == true}
     taken = set(names)
     for true in trues:
@@ -62,7 +62,7 @@ class Parameter:
 
 
 def _parameters(entry):
-    """The parameters of a function, those that are required first; None: it takes any by name."""
+    """Returns the parameters of a function, required ones first; None if it takes any named arguments."""
     schema = entry.get("params")
     if not isinstance(schema, dict) or not isinstance(schema.get("properties"), dict):
         return None
@@ -80,7 +80,7 @@ def _as_it_is(value):
 
 
 def make(entry, calls, module):
-    """A Python function for an entry of the host's list."""
+    """Returns a Python function for an entry of the host's list."""
     true = entry["name"]
     parameters = _parameters(entry)
     shown = _as_it_is
@@ -111,7 +111,7 @@ def make(entry, calls, module):
 
 
 def _binder(name, parameters):
-    """Gives arguments their true names. The host says what is missing, unknown or of a wrong type."""
+    """Returns a function that gives arguments their true names. The host reports missing, unknown and wrongly typed ones."""
     if parameters is None:
 
         def bind(args, kwargs):
@@ -139,7 +139,7 @@ def _binder(name, parameters):
 
 
 def _positional(parameters):
-    """The parameters that can be passed by position."""
+    """Returns the parameters that can be passed by position."""
     return [p for p in parameters if p.required] or parameters[:1]
 
 
@@ -161,7 +161,7 @@ def _doc(entry, parameters):
 
 
 def _words(schema):
-    """A few words on a schema."""
+    """Describes a schema in a few words."""
     if not isinstance(schema, dict):
         return "anything"
     kind = schema.get("type") or "anything"
@@ -177,7 +177,7 @@ _TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "null
 
 
 def _hint(schema, depth=0):
-    """The type hint for a schema; Any for what none can say."""
+    """Returns the type hint for a schema; Any if no hint can express it."""
     typing = imports.quietly("typing")
     if not isinstance(schema, dict) or depth > 8:
         return typing.Any
@@ -224,7 +224,7 @@ def sign(function):
 
 
 class Module(ModuleType):
-    """The functions are attributes, renewed when something asks for them."""
+    """The module turnstone. Its attributes are the functions, which are renewed on access."""
 
     def __getattr__(self, name):
         host.refresh()
@@ -264,20 +264,20 @@ def _nearest_first(name, names):
 
 
 class Host:
-    """What the worker knows of the host's functions."""
+    """The host's functions, as far as the worker knows them."""
 
     def __init__(self, channel, calls):
         self.channel, self.calls = channel, calls
-        self.revision = 0  # of the functions in the module
+        self.revision = 0  # the revision of the functions in the module
         self.module = None
         self.functions = {}
-        self.groups = {}  # the modules of groups that code has looked at, by name
+        self.groups = {}  # the modules of groups that code has used, by name
         self.grouped = {}  # the functions of each group
         self.tools = None  # the module turnstone.tools
-        self.display = {}  # display() and its like, which every session has
+        self.display = {}  # display() and related functions, which every session has
 
     def refresh(self):
-        """Brings the module up to date. Not while this thread must not read the channel."""
+        """Brings the module up to date, unless this thread must not read the channel."""
         channel = self.channel
         if self.module is None or channel.forked:
             return
@@ -318,7 +318,7 @@ class Host:
     # ------------------------------------------------------------ groups
 
     def group_names(self):
-        """All groups, whether they are open or not."""
+        """Returns the names of all groups, open or not."""
         self.refresh()
         names = set(self.grouped)
         opener = self.functions.get("_open")
@@ -328,7 +328,7 @@ class Host:
         return sorted(names)
 
     def group(self, name):
-        """The module of a group; None if there is none."""
+        """Returns the module of a group; None if there is no such group."""
         if name not in self.group_names():
             return None
         group = self.groups.get(name)
@@ -340,7 +340,7 @@ class Host:
         return group
 
     def open_group(self, name):
-        """Has the host open a group, if that is not done and code runs that may wait for it."""
+        """Makes the host open a group, unless it is open or no turn is running that could wait for it."""
         self.refresh()
         opener = self.functions.get("_open")
         if name not in self.grouped and opener is not None and self.channel.active and not self.channel.forked:
@@ -352,7 +352,7 @@ host = None
 
 
 class Finder:
-    """Finds the module turnstone, unless the user has one of the name; then it is turnstone_host."""
+    """Finds the module turnstone. If the user has a module of that name, finds turnstone_host instead."""
 
     module = NAME
 
@@ -368,12 +368,12 @@ class Finder:
                 continue
             spec = finder.find_spec(name, path, target)
             if spec is not None and spec.loader is not None and spec.origin is not None:
-                return spec  # a directory that is no package does not count
+                return spec  # a directory that is not a package does not count
         return ModuleSpec(name, Finder, origin="turnstone", is_package=True)
 
     @staticmethod
     def _below(name, below):
-        """turnstone.tools, and turnstone.tools.github."""
+        """Finds turnstone.tools and submodules such as turnstone.tools.github."""
         if host.module is None or not name.startswith(host.module.__name__ + ".") or below[0] != "tools" or len(below) > 2:
             return None
         if not host.group_names() or len(below) == 2 and host.group(below[1]) is None:
@@ -404,7 +404,7 @@ class Finder:
 
 
 def install(channel, calls, display):
-    """display has the functions that the module has besides the host's."""
+    """Installs the finder. display holds the module's functions besides the host's."""
     global host
     host = Host(channel, calls)
     host.display = display

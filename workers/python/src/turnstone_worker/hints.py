@@ -1,4 +1,4 @@
-"""One line for inputs that failed because they are not Python, but a shell's or a notebook's, or lack an await."""
+"""One-line hints for inputs that failed because they are shell or notebook code, or lack an await."""
 
 _COMMANDS = frozenset(
     "apt apt-get awk brew cat cd chmod conda cp curl docker echo export find git grep head kill ls make mkdir mv npm"
@@ -10,7 +10,7 @@ _LENGTH = 100  # characters of an input that a hint repeats
 
 
 def hint(error, sources):
-    """The line, without a newline, or None. Errors of valid Python code have none."""
+    """Returns the hint without a newline, or None. Errors of valid Python code have no hint."""
     if type(error) is RuntimeError:
         return _LOOP if str(error) == "no running event loop" else None
     if isinstance(error, SyntaxError):

@@ -17,7 +17,7 @@ def install(worker):
         worker.streams.flush()
         worker.interrupts.catch_up()
 
-    python_os = sys.modules["os"]  # ours is a copy
+    python_os = sys.modules["os"]  # the worker's own os is a copy
     frames.install()
     terminal.one_write()
     _system(worker)
@@ -70,7 +70,7 @@ def _system(worker):
         worker.streams.flush()
         worker.interrupts.catch_up()
         status = run(command)
-        worker.interrupts.check()  # SIGINT has waited in the meantime
+        worker.interrupts.check()  # a SIGINT may have waited until now
         return status
 
     replace(sys.modules["os"], native, run_in_shell)
@@ -83,7 +83,8 @@ def _shell(interrupts, command):
     subprocess = imports.quietly("subprocess")
     late = None
     try:
-        # With a directory, it gets the environment of C code, os.putenv's changes included.
+        # With a directory, the shell gets the environment of C code, including changes by
+        # os.putenv.
         shell = subprocess.Popen(("/bin/sh", "-c", os.fsencode(command)), close_fds=False, restore_signals=False, cwd=".")
     except OSError:
         return -1
@@ -92,7 +93,7 @@ def _shell(interrupts, command):
     def pass_on():
         # Until its program runs, a shell or its fork may catch a signal and lose it.
         nonlocal hit, echo
-        echo = not echo  # this process is in the group, so every second signal is our own
+        echo = not echo  # this process is in the group, so every second signal comes from this function
         if echo and shell.returncode is None and interrupts.is_wanted():
             hit = hit or monotonic()
             if hit - born < _NEWBORN:
@@ -110,7 +111,7 @@ def _shell(interrupts, command):
         except OSError:
             shell.returncode = -1  # it was reaped elsewhere
         except BaseException as e:
-            late = e  # from a handler of the user; like system(3), go on waiting
+            late = e  # from a user's handler; like system(3), continue to wait
     interrupts.pass_on = None
     if late is not None:
         raise late
@@ -134,7 +135,7 @@ def _before(module, name, action):
 
 
 def _subprocess(subprocess):
-    """Python 3.12 and newer have another name for fork_exec."""
+    """Replaces subprocess's own reference to fork_exec, which Python 3.12 and newer have."""
     if hasattr(subprocess, "_fork_exec"):
         import _posixsubprocess
 
@@ -147,7 +148,7 @@ def _threading(threading, hook):
 
 
 def _getpass(getpass, worker):
-    """Asks through the supervisor, so that it knows that the answer is secret."""
+    """Makes getpass ask through the supervisor, so that the supervisor knows that the answer is secret."""
     native = getpass.getpass
 
     def ask(prompt="Password: ", stream=None, **kwargs):
@@ -161,9 +162,9 @@ def _getpass(getpass, worker):
 def _multiprocessing(context):
     """Keeps fork the default on Linux.
 
-    A child of forkserver or spawn imports __main__ to find its function, and a cell has
-    no file to import: the pool of Python 3.14's default would start worker after worker
-    forever. A start method that user code chooses stands.
+    A child of forkserver or spawn imports __main__ to find its function, but a cell has no file to
+    import. With Python 3.14's default, a pool would start worker after worker forever. A start
+    method that user code chooses is kept.
     """
     default = getattr(context, "_default_context", None)
     if sys.platform != "linux" or default is None or default._default_context.get_start_method() == "fork":

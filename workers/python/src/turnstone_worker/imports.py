@@ -6,7 +6,7 @@ from _frozen_importlib_external import PathFinder
 from _thread import get_ident
 
 _library = os.path.dirname(os.__file__)
-_names = getattr(sys, "stdlib_module_names", frozenset())  # before 3.10, reports import no others than ERRORS
+_names = getattr(sys, "stdlib_module_names", frozenset())  # before 3.10, error reports import only ERRORS
 _patches = {}
 _library_first = set()  # threads
 
@@ -28,7 +28,7 @@ def quietly(name):
 
 
 def _elsewhere():
-    """sys.path without the working directory."""
+    """Returns sys.path without the working directory."""
     try:
         here = ("", ".", os.getcwd())
     except OSError:
@@ -37,8 +37,8 @@ def _elsewhere():
 
 
 def library_first(call, *args, **kwargs):
-    """Calls a function of the standard library. It and the user's code that it may call import what they
-    like, but the working directory has no module of the library for them."""
+    """Calls a function of the standard library. While it runs, this thread imports modules of the
+    library from the library, never from the working directory."""
     thread = get_ident()
     outer = thread in _library_first
     _library_first.add(thread)
@@ -50,7 +50,7 @@ def library_first(call, *args, **kwargs):
 
 
 def for_errors():
-    """The modules for reporting an error."""
+    """Imports the modules for reporting an error."""
     for name in ERRORS:
         if_there(name)
 
@@ -59,11 +59,11 @@ def if_there(name):
     try:
         quietly(name)
     except ImportError:
-        pass  # this Python has none
+        pass  # this Python lacks the module
 
 
 def when(name, patch):
-    """Calls patch(module) once the module called name is imported; now, if it is."""
+    """Calls patch(module) once the module called name is imported; at once if it already is."""
     module = sys.modules.get(name)
     if module is not None:
         patch(module)
@@ -72,8 +72,8 @@ def when(name, patch):
 
 
 class Finder:
-    """Stands first on sys.meta_path, and lets the other finders find the modules that have a patch,
-    and PathFinder those that are to come from the library."""
+    """The first finder on sys.meta_path. It lets the other finders find modules that have a patch,
+    and PathFinder those that must come from the library."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):

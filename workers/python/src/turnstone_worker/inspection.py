@@ -1,7 +1,7 @@
-"""Inspection: what is known about the thing at the cursor, without running code of the user's.
+"""Inspection: what is known about the object at the cursor, without running user code.
 
-Names are looked up as for a completion. A signature is written from the function itself;
-of its defaults only those are shown whose repr is Python's own.
+Names are looked up as for a completion. A signature is derived from the function itself. It shows a
+default only if the default's repr is Python's own.
 """
 import sys
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, ModuleType, WrapperDescriptorType
@@ -16,7 +16,7 @@ _BUILTIN = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, ty
 
 
 def describe(text, cursor, namespace):
-    """A description of the name at the cursor, in bytes of text, as a bundle; empty if there is none."""
+    """Returns a bundle that describes the name at the cursor, a position in bytes of text; empty if there is nothing to describe."""
     path = _name_at(text, len(text.encode()[:cursor].decode("utf-8", "ignore")))
     value = query.find(path, namespace) if path else query._MISSING
     if value is query._MISSING:
@@ -25,14 +25,14 @@ def describe(text, cursor, namespace):
 
 
 def _name_at(text, cursor):
-    """The names of the a.b.c in which the cursor stands, up to the one that it touches; of f(x, the cursor at its end, f."""
+    """Returns the names of the expression a.b.c at the cursor, up to the name that the cursor touches. At the end of f(x it returns f."""
     end = cursor
     while end < len(text) and (text[end].isidentifier() or text[end].isdigit()):
         end += 1
     path = query.dotted(text[:end])
     if path is not None:
         return path
-    depth = 0  # of brackets: the call around the cursor
+    depth = 0  # depth of brackets: finds the call around the cursor
     for i in range(cursor - 1, max(-1, cursor - 2000), -1):
         if text[i] in ")]}":
             depth += 1
@@ -71,7 +71,7 @@ def _told(name, value):
 
 
 def _doc(value):
-    """The docstring of a value, or of its class."""
+    """Returns the docstring of a value, or of its class."""
     if type(value) is MethodType:
         value = value.__func__
     kind = type(value)
@@ -80,7 +80,7 @@ def _doc(value):
     elif issubclass(type(value), type):
         doc = query._fields_of(value).get("__doc__")
         if hasattr(type(doc), "__get__"):
-            doc = None  # a descriptor; a class of C has its text there
+            doc = None  # a descriptor, in which a C class has its text
     elif issubclass(type(value), ModuleType):
         doc = vars(value).get("__doc__")
     else:
@@ -92,7 +92,7 @@ def _doc(value):
 
 
 def _signature(value):
-    """A signature in brackets, or ""."""
+    """Returns a signature in brackets, or ""."""
     drop = 0
     if type(value) is MethodType:
         value, drop = value.__func__, 1
@@ -106,7 +106,7 @@ def _signature(value):
 
 
 def _shown(written):
-    """The signature that C code writes of itself, without the position of self: ($self, x, /)."""
+    """Returns the signature that C code states for itself, such as ($self, x, /), without self."""
     if type(written) is not str:
         return ""
     if written.startswith("($"):
@@ -118,7 +118,7 @@ def _shown(written):
 
 
 def _written(function, drop):
-    """The signature of a function of Python, without its first drop parameters."""
+    """Returns the signature of a Python function, without its first drop parameters."""
     code = function.__code__
     names = code.co_varnames
     positional, only = code.co_argcount, getattr(code, "co_posonlyargcount", 0)

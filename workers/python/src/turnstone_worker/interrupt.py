@@ -1,15 +1,15 @@
 """SIGINT, and which code it interrupts.
 
-The supervisor writes an interrupt frame first and then sends the signal. The frame
-says which turn is meant, so that one that comes too late never hits the next turn,
-and that keeps one that comes too early. The signal makes it prompt. A retry repeats
-both, with the same number, and only once the signal before has been sent; the next
-turn_start comes only once all have. What is sent is pending, and is delivered before
-the system call returns that reads the next frame. So when a turn begins, none of
-another is under way, and while it runs, one at most whose frame has been read.
+The supervisor writes an interrupt frame first and then sends the signal. The frame names the turn,
+so that a late interrupt never hits the next turn, and an early one is kept. The signal makes the
+interrupt prompt. A retry repeats both with the same number, but only once the previous signal was
+sent. The next turn_start follows only once all signals were sent. A sent signal is pending, and is
+delivered before the system call that reads the next frame returns. So when a turn begins, no signal
+of another turn is on its way. While it runs, at most one signal whose frame was already read is on
+its way.
 
-SIGINT's handler is always the one below, even while user code has set a handler:
-that one is called for an interrupt of its turn, once, and never for a late signal.
+SIGINT's handler is always the one below, even while user code has set a handler. The user's handler
+is called once for an interrupt of its turn, and never for a late signal.
 """
 import _signal
 import os
@@ -26,7 +26,7 @@ _native_handler = _signal.default_int_handler
 _getpid = os.getpid
 _settrace = sys.settrace
 
-# How much later than its signal a frame may come, in milliseconds.
+# How long after its signal a frame may arrive, in milliseconds.
 _LATE_FRAME = 5
 
 
@@ -41,15 +41,15 @@ class Wake(BaseException):
     """The handler has read frames, so a waiting thread must look at them before it blocks again."""
 
 
-_critical = set()  # the ids of code, which is quicker than to compare it
+_critical = set()  # the ids of code objects, because comparing code is slower
 
 
 def critical(function):
-    """Marks a function in which SIGINT waits until it has returned.
+    """Marks a function during which SIGINT is deferred.
 
-    The handler looks for it on the stack. A counter would be wrong forever once an
-    asynchronous exception of the user's has struck between its two halves. The caller
-    looks at deferred afterwards.
+    The handler looks for the function on the stack. A counter would stay wrong forever if an
+    asynchronous exception struck between its increment and its decrement. The caller checks
+    deferred afterwards.
     """
     _critical.add(id(function.__code__))
     return function
@@ -66,10 +66,10 @@ class Interrupts:
         self.missed = False  # a signal came while it did not
         self.deferred = False  # a signal waits for the end of a critical function
         self.blocking = False  # in a critical function that blocks: SIGINT may end the wait
-        self.honoured = 0  # the last seq that was acted upon in this turn
-        self.heard = False  # a frame or a signal has come since the last turn began
-        self.owed = 0  # frames that were read and whose signals are not counted yet; -1: the reverse
-        self.early = False  # a signal without a frame has struck, and is not counted: its frame may still come
+        self.honoured = 0  # the last seq that was handled in this turn
+        self.heard = False  # a frame or a signal has arrived since the last turn began
+        self.owed = 0  # number of read frames whose signals are not counted yet; -1: a signal was counted before its frame
+        self.early = False  # a signal without a frame has arrived and is not counted, because its frame may still come
         self.user_handler = None  # the handler of user code for SIGINT; None: it raises
         self.saved = None  # any other disposition that user code has set, saved between turns
         self.owner = "ours"  # as the supervisor knows it
@@ -81,8 +81,9 @@ class Interrupts:
 
         def default_int_handler(signum, frame):
             if _getpid() != self.process:
-                # A fork that was hit before its hook could run: it must not read the channel.
-                if not self._in_critical(frame):  # in which it is being cut off
+                # A forked child was hit before its fork hook could run: it must not read the
+                # channel.
+                if not self._in_critical(frame):  # otherwise the hook is running
                     self.cut_off()
                     handler = _get(SIGINT)
                     if callable(handler):
@@ -117,7 +118,7 @@ class Interrupts:
                 return _set(signalnum, handler)
             old = getsignal(SIGINT)
             if callable(handler) and handler is not self.handler:
-                _set(SIGINT, self.handler)  # raises in a thread that may not
+                _set(SIGINT, self.handler)  # raises in a thread that may not set handlers
                 self.user_handler = handler
             else:
                 _set(SIGINT, handler)
@@ -133,7 +134,7 @@ class Interrupts:
         if "signal" in sys.modules:
             sys.modules["signal"].default_int_handler = self.handler
         inherited = _get(SIGINT)
-        if inherited is not _native_handler:  # set by a start-up file, or ignored by our parent
+        if inherited is not _native_handler:  # set by a start-up file, or ignored by the parent process
             if callable(inherited):
                 self.user_handler = inherited
             else:
@@ -141,7 +142,7 @@ class Interrupts:
         _set(SIGINT, self.handler)
 
     def forget(self):
-        """In a forked child: SIGINT is Python's own again."""
+        """Gives SIGINT back to Python in a forked child."""
         _signal.default_int_handler = _native_handler
         if "signal" in sys.modules:
             sys.modules["signal"].default_int_handler = _native_handler
@@ -152,11 +153,11 @@ class Interrupts:
     # ------------------------------------------------------------ the turn
 
     def begin(self, turn):
-        """User code of turn is about to run."""
+        """Prepares for user code of turn, which is about to run."""
         self.reset()
         if self.heard or self.channel.interruptions:
             system.take_signals(_set, self.handler, self.owed > 0)
-            self.missed = True  # one of them may be of this turn: its frame has arrived
+            self.missed = True  # one of them may belong to this turn: its frame has arrived
         if not self.heard or not system.LATE_SIGNALS:
             self.owed = 0
         self.heard = False
@@ -174,7 +175,7 @@ class Interrupts:
             self.check()  # an early signal, whose frame has arrived
 
     def end(self):
-        """User code has ended. Its handling of SIGINT is saved for the next turn."""
+        """Handles the end of user code, and saves its handling of SIGINT for the next turn."""
         self.running = False
         handler = _get(SIGINT)
         self.saved = None if handler is self.handler else handler
@@ -204,14 +205,14 @@ class Interrupts:
     # ------------------------------------------------------------ delivery
 
     def catch_up(self):
-        """Acts upon a signal that had to wait. Not in another thread."""
+        """Handles a deferred signal. It does nothing in other threads."""
         while self.deferred and get_ident() == self.main:
             self.deferred = False
             if self.running:
                 self._take(native_getframe())
 
     def check(self):
-        """Looks for an interrupt whose signal the main thread has not seen, or did not act upon."""
+        """Looks for an interrupt whose signal the main thread has not seen or not handled."""
         if not self.running or self.channel.mute or get_ident() != self.main:
             return
         signals = int(self.deferred)
@@ -226,7 +227,7 @@ class Interrupts:
         return any(m["turn"] == self.turn and m["seq"] > self.honoured for m in self.channel.interruptions)
 
     def _take(self, frame):
-        """A signal has arrived while user code runs."""
+        """Handles a signal that arrives while user code runs."""
         level, wake = self._judge_signal()
         self._act(level, frame)
         if wake:
@@ -250,23 +251,23 @@ class Interrupts:
     # ------------------------------------------------------------ where Python cannot raise
 
     def _raise(self, kind):
-        """Raises, and notices when the exception is lost, in a finalizer or a callback of C code."""
+        """Raises an exception, and detects if it is lost in a finalizer or a callback of C code."""
         hook = getattr(sys, "unraisablehook", None)
         if hook is not self.unraisable:
             self.users_unraisable = hook or sys.__unraisablehook__
             sys.unraisablehook = self.unraisable
         error = kind()
-        error.__dict__["turnstone"] = self.turn  # no reference to it: it holds the frames
+        error.__dict__["turnstone"] = self.turn  # keep no reference to error, because it holds the frames
         raise error
 
     @critical
     def _unraisable(self, args):
-        """sys.unraisablehook while an interrupt is under way. An interrupt that was ignored
-        is raised again as soon as the interrupted code continues."""
+        """Replaces sys.unraisablehook while an interrupt is in progress. An ignored interrupt is
+        raised again as soon as the interrupted code continues."""
         error = args.exc_value
         ours = isinstance(error, (KeyboardInterrupt, TurnAborted)) and error.__dict__.get("turnstone") == self.turn
-        # Finalizers also run in the worker's own frames. Not in a critical one.
-        frame = outer = native_getframe().f_back  # None at the end of Python, which calls from C
+        # Finalizers also run in the worker's own frames. Critical frames are skipped.
+        frame = outer = native_getframe().f_back  # None at Python's end, when C code calls
         while outer is not None:
             if id(outer.f_code) in _critical:
                 frame = outer.f_back
@@ -283,15 +284,15 @@ class Interrupts:
                 self._raise(kind)
 
         def trace(_, event, arg):
-            # For a frame that is called in between. It is set again because Python 3.12 does not always
-            # see the first call.
+            # Traces a frame that is called in between. The trace function is set again because
+            # Python 3.12 does not always see the first call.
             if sys.gettrace() is trace:
                 frame.f_trace = strike
                 _settrace(trace)
 
         self.tracer = trace
         frame.f_trace = strike
-        frame.f_trace_opcodes = True  # the line may go on with something that blocks
+        frame.f_trace_opcodes = True  # the rest of the line may block
         _settrace(trace)
 
     def _unwatch(self):
@@ -302,7 +303,8 @@ class Interrupts:
     def block(self, wait):
         """Calls wait(): the only place in a critical function where SIGINT raises."""
         try:
-            # First say "blocking", then look: the other order loses a signal between the two.
+            # Set blocking first and then check: the reverse order would lose a signal between
+            # the two.
             self.blocking = True
             self.catch_up()
             wait()
@@ -323,13 +325,13 @@ class Interrupts:
 
     @critical
     def _judge_signal(self):
-        """The effect of a SIGINT, and whether a waiting thread must look at new frames."""
+        """Returns the effect of a SIGINT, and whether a waiting thread must check for new frames."""
         blocking, self.blocking = self.blocking, False
         try:
             seen = self.channel.look()
             if not self._is_explained():
-                # Its frame may be about to be written. If there is none, the signal has
-                # another sender, and the delay does no harm.
+                # The frame may be about to be written. Without a frame, the signal has another
+                # sender, and the delay is harmless.
                 seen = self.channel.look(_LATE_FRAME) or seen
             return self._judge(True, 1), blocking and seen
         finally:
@@ -341,9 +343,9 @@ class Interrupts:
         return self._judge(False, signals)
 
     def stale(self):
-        """Answers interrupts that came after their turn. Called by the idle main thread.
+        """Answers interrupts that arrived after their turn. The idle main thread calls it.
 
-        Those of a turn that has come behind them are its own.
+        An interrupt of the turn that is about to start is kept for that turn.
         """
         channel = self.channel
         while channel.interruptions and not (channel.active and channel.interruptions[0]["turn"] == channel.turn):
@@ -358,10 +360,10 @@ class Interrupts:
         self.owed = max(-1, min(self.owed + frames - signals, self._to_come()))
 
     def _to_come(self):
-        """How many signals may not be counted yet whose frames have been read.
+        """Returns how many signals may be uncounted although their frames were read.
 
-        One is on its way, or is being looked into. Others may have struck before a handler
-        could look, whose frame is on the stack then, and one may wait in deferred.
+        One is on its way or is being handled. Others may have arrived before their handler could
+        check; then that handler's frame is on the stack. One may be deferred.
         """
         handlers, frame = 0, native_getframe()
         while frame is not None:
@@ -374,16 +376,17 @@ class Interrupts:
         return self.channel.interruptions or self.channel.shutdown is not None or self.owed > 0
 
     def _judge(self, signalled, signals):
-        """The level of the interrupt to act upon, or 0. signals is how many have come and are not counted."""
+        """Returns the level of the interrupt to deliver, or 0. signals is the number of uncounted signals."""
         levels, count = self._sort()
         if signalled and count == 0 and self.owed <= 0:
-            # Without a frame: os.kill, raise_signal, interrupt_main; or the thread that reads is slow.
+            # A signal without a frame comes from os.kill, raise_signal or interrupt_main, or the
+            # reading thread is slow.
             self.early = True
             return 1 if self.channel.shutdown is None else 2
         new = bool(levels)
         if self.early and count:
             self.early = False
-            if count > signals:  # the signal that struck was of the first frame
+            if count > signals:  # the early signal belonged to the first frame
                 signals += 1
                 if levels[:1] == [1]:
                     del levels[0]
@@ -399,12 +402,13 @@ class Interrupts:
             self._acknowledge(self.turn, self.honoured, "pending")
             return 0
         self._acknowledge(self.turn, self.honoured, "raised")
-        # A handler of user code does not end the waits, nor does what has struck already.
+        # A user's handler does not end the waits, and neither does an interrupt that was
+        # already delivered.
         self.channel.ask_again(but=self.main if level > (self.owner == "user") else None)
         return level
 
     def _sort(self):
-        """Takes the frames that have arrived. Returns the levels of the interrupts of this turn that are new, and the number of frames."""
+        """Takes the frames that have arrived. Returns the levels of this turn's new interrupts, and the number of frames."""
         levels, count = [], 0
         for m in self.channel.take_interruptions():
             count += 1
@@ -416,14 +420,14 @@ class Interrupts:
         return levels, count
 
     def _acknowledge(self, turn, seq, result):
-        # A signal that strikes in the meantime must wait: it may belong to this frame, which is
-        # not counted yet. The caller looks for it.
+        # A signal that arrives in the meantime is deferred: it may belong to this frame, which
+        # is not counted yet. The caller checks for it.
         if not self.channel.mute:
             self.channel._send({"type": "interrupt_ack", "turn": turn, "seq": seq, "result": result}, False)
 
 
 def _without_ours(args):
-    """The arguments of an unraisablehook without the frames of the handler that has raised."""
+    """Returns the arguments of an unraisablehook without the frames of the handler that raised."""
     tb = args.exc_traceback
     if tb is not None and is_ours(tb.tb_frame):
         return type(args)((args.exc_type, args.exc_value, None, args.err_msg, args.object))
@@ -439,13 +443,13 @@ _guarded = set()  # the ids of the globals of modules
 
 
 def guard(names):
-    """Marks a module, by its globals: its functions may be repeated, but not be entered again."""
+    """Marks a module by its globals: its functions may be repeated, but are not re-entrant."""
     _guarded.add(id(names))
 
 
 def is_inside(frame):
-    """Reports whether the code at frame has interrupted the channel's own: it is a signal handler,
-    or a finalizer."""
+    """Reports whether the code at frame is a signal handler or finalizer that has interrupted the
+    channel's code."""
     while frame is not None:
         if id(frame.f_globals) in _guarded or id(frame.f_code) in _critical or frame.f_code is _BLOCK:
             return True

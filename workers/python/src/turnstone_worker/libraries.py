@@ -1,4 +1,4 @@
-"""Libraries that read source code from files: they get the source of inputs instead."""
+"""Patches for libraries that read source code from files, so that they get the source of inputs."""
 import sys
 from types import SimpleNamespace
 
@@ -7,7 +7,7 @@ from turnstone_worker.natives import resemble
 
 
 def install(sources):
-    """sources are the linecache entries of inputs, by file name."""
+    """Installs the patches. sources holds the linecache entries of inputs, by file name."""
     for name, teach in (
         ("dill.source", _dill),
         ("joblib.func_inspect", _joblib),
@@ -22,7 +22,7 @@ def install(sources):
 
 
 def _dill(module, sources):
-    """Where __main__ has no file, it looks for its source in the history of readline."""
+    """Stops dill from taking readline's history for the source of __main__, which it does if __main__ has no file."""
     native = module.getfile
 
     def getfile(object):
@@ -32,7 +32,7 @@ def _dill(module, sources):
 
 
 def _joblib(module, sources):
-    """A function that is sent again is the same to joblib.Memory, though it is of another input."""
+    """Makes joblib.Memory treat a function that is sent again as the same one, although it comes from another input."""
     native = module.get_func_name
 
     def get_func_name(*args, **options):
@@ -54,7 +54,7 @@ def _line_profiler(module, sources):
 
 
 def _numba(module, sources):
-    """The cache of functions of inputs goes by their source, as it does in IPython."""
+    """Keys the cache of functions of inputs by their source, as in IPython."""
 
     class CellCacheLocator(module.IPythonCacheLocator):
         def get_cache_path(self):
@@ -88,7 +88,7 @@ def _pysnooper(module, sources):
 
 
 def _loguru(module, sources):
-    """It shows the whole stack above the code that logs an error, and so frames of the worker."""
+    """Removes the worker's frames from the stack that loguru shows for a logged error."""
     native = module.ExceptionFormatter._extract_frames
 
     def extract(self, *args, **options):
@@ -100,7 +100,7 @@ def _loguru(module, sources):
 
 
 class _Name(str):
-    """The name of an input, which rich does not take for code without a source."""
+    """The name of an input, in a form that rich does not take for code without a source."""
 
     def startswith(self, *args):
         return False
@@ -121,7 +121,7 @@ def _rich(module, sources):
 
 
 def _typeguard(module, sources):
-    """It compiles a function again from the source of its module."""
+    """Gives typeguard the source of an input, because it compiles functions again from the source of their module."""
     native, inspect = module.instrument, module.inspect
 
     def instrument(function):

@@ -1,8 +1,8 @@
 """The event loop of a session, and the context of its inputs.
 
-An input with an await runs in the session's loop, and so does a task that an input without
-one has made, as soon as the loop runs. All inputs share one context: a context variable
-keeps what an input sets, whether it awaits or not.
+An input with an await runs in the session's loop. A task that another input has created runs as
+soon as the loop runs. All inputs share one context: a context variable keeps the value that an
+input sets, whether the input awaits or not.
 """
 import builtins
 import sys
@@ -19,7 +19,7 @@ _WAITS = "[%s not done: it goes on while an input with an await runs, and not be
 
 
 class _Steps:
-    """Awaits a coroutine each of whose steps runs in a context. Python 3.11 has tasks that do, and not every loop."""
+    """Awaits a coroutine and runs each of its steps in a context. Tasks can do so only from Python 3.11 on, and not in every loop."""
 
     def __init__(self, context, coroutine):
         self.context, self.coroutine = context, coroutine
@@ -61,12 +61,12 @@ class Loops:
         return self.context.run(function, *args)
 
     def evaluate(self, part, namespace):
-        """Runs a part of an input. A namespace that was cleared would get the worker's own builtins."""
+        """Runs a part of an input. It restores __builtins__, because a cleared namespace would get the worker's own builtins."""
         namespace.setdefault("__builtins__", builtins)
         return self.context.run(eval, part, namespace)
 
     def leave(self):
-        """At the end of the session: exit handlers find the context variables as the inputs have left them."""
+        """Copies the inputs' context variables to the current context at the end of the session, for exit handlers."""
         for variable, value in self.context.items():
             variable.set(value)
 
@@ -74,10 +74,10 @@ class Loops:
 
     @critical
     def open(self, asyncio):
-        """The loop, which is made unless it is there: half a loop would complain when it is finalized.
+        """Returns the loop, and creates it if needed. It is critical because an incomplete loop would complain when it is finalized.
 
-        It is the one that user code has made current, if that is so from the beginning, or if
-        there is nothing to do in the session's own and there is in that one.
+        It is the loop that user code has made current if the session has no other loop, or if only
+        the user's loop has tasks.
         """
         current = _current(asyncio)
         if not _is_free(self.loop):  # an interrupt may have left it running
@@ -120,8 +120,8 @@ class Loops:
 
     @entry
     async def _run_in_loop(self, parts, namespace):
-        """Runs a whole input with an await in the loop, because it may make tasks before it awaits.
-        A StopIteration is returned: it cannot leave a coroutine."""
+        """Runs a whole input with an await in the loop, because it may create tasks before it
+        awaits. It returns a StopIteration, which cannot propagate out of a coroutine."""
         for part in parts:
             try:
                 value = self.evaluate(part, namespace)
@@ -137,18 +137,18 @@ class Loops:
 
     @critical
     def _make_task(self, loop, parts, namespace):
-        """Makes the coroutine and its task; neither must exist without the other."""
+        """Creates the coroutine and its task; neither must exist without the other."""
         self.task = loop.create_task(_input(self._run_in_loop, parts, namespace))
 
     def settle(self):
-        """Behind an input that has used the loop: begins the tasks that it has made."""
+        """Starts the tasks that an input without an await has created."""
         self.lent = False
         asyncio, loop = sys.modules["asyncio"], self.loop
         if _is_free(loop) and (self.has_work() or asyncio.all_tasks(loop)):
             self.finish((), None)
 
     def has_work(self):
-        """Reports whether something is about to run in the loop, as far as it can be seen."""
+        """Reports whether something is about to run in the loop, as far as the loop shows it."""
         return bool(getattr(self.loop, "_ready", None))
 
     @entry
@@ -158,7 +158,7 @@ class Loops:
         loop = self.open(asyncio)
         self.interrupts.catch_up()
         self.task = None
-        asked = late = False  # the task was asked to end; it had ended before
+        asked = late = False  # the task was cancelled; it had already ended
 
         def cancel(frame):
             """Cancels the task as asyncio does. Raising in the loop itself would leave its state inconsistent."""
@@ -167,7 +167,7 @@ class Loops:
             if asked or self.task is None or not (in_c or is_of_loop(frame)):
                 return False
             asked, late = True, not self.task.cancel()
-            loop.call_soon_threadsafe(int)  # wakes it up
+            loop.call_soon_threadsafe(int)  # wakes up the loop
             return True
 
         try:
@@ -184,14 +184,14 @@ class Loops:
             if not asked:
                 raise
             raise KeyboardInterrupt().with_traceback(e.__traceback__) from None
-        except (KeyboardInterrupt, SystemExit, TurnAborted):  # another task may have raised them
+        except (KeyboardInterrupt, SystemExit, TurnAborted):  # another task may have raised it
             task = self.task
             if task is not None and not task.done() and not loop.is_running():
                 task.cancel()
                 try:
                     loop.run_until_complete(task)
                 except BaseException:
-                    pass  # it was cancelled, and may raise anything
+                    pass  # a cancelled task may raise anything
             raise
         finally:
             self.interrupts.divert = None
@@ -214,7 +214,7 @@ class Loops:
 
 
 def _current(asyncio):
-    """The loop that is current in this thread, or None: to ask asyncio for it may make one."""
+    """Returns the current loop of this thread, or None. It does not ask asyncio, which may create a loop."""
     events = asyncio.events
     policy = (getattr(events, "_get_event_loop_policy", None) or events.get_event_loop_policy)()
     return getattr(getattr(policy, "_local", None), "_loop", None)

@@ -1,8 +1,8 @@
-"""The life of a worker: ready, turn after turn, the end.
+"""The life of a worker: start-up, turns and the end.
 
-One thread does everything. What it is doing is a state that is moved on before the
-step that may fail: an asynchronous exception that escapes from a step ends in one loop,
-which goes on from there.
+One thread does everything. Its current step is a state, which advances before the part that may
+fail. An asynchronous exception that escapes from a step reaches one loop, which continues from that
+state.
 """
 import atexit
 import os
@@ -22,20 +22,20 @@ from turnstone_worker.terminal import Fence, Streams
 
 VERSION = "1"
 _GONE_SECONDS = 1.0  # for exit handlers, when the supervisor is gone
-_RESERVE = 4 << 20  # bytes of address space that are let go of when memory has run out
-_TRIES = 10000  # of a step that keeps failing; then the worker ends
-_OWN = 100  # times as much counts an error that is our own, and not of a handler of the user
+_RESERVE = 4 << 20  # bytes of address space that are released when memory has run out
+_TRIES = 10000  # failures of one step, after which the worker ends
+_OWN = 100  # an error of the worker itself counts as many failures as this; one of a user's handler counts once
 
 
 class Turn:
     def __init__(self, number, run, no_exit=False):
         self.number = number
         self.run = run  # the code, as a function
-        self.no_exit = no_exit  # SystemExit is an error like others
+        self.no_exit = no_exit  # SystemExit is an ordinary error
         self.error = None
-        self.failure = None  # the error as the idle frame has it
+        self.failure = None  # the error in the form of the idle frame
         self.prompt, self.continuation = ">>> ", "... "
-        self.farewell = None  # the idle frame, prepared
+        self.farewell = None  # the prepared idle frame
 
     def exits(self):
         return isinstance(self.error, SystemExit) and not self.no_exit
@@ -43,7 +43,7 @@ class Turn:
 
 class Worker:
     def __init__(self, options, path, save, codes):
-        """path is the user's sys.path. If save is not empty, codes are to be cached there."""
+        """path is the user's sys.path. If save is not empty, codes are cached at that path."""
         setting = os.environ.pop("REPL_IPC", "").split(",")
         if len(setting) != 3:
             sys.stderr.write("turnstone: this program is started by a supervisor, which sets REPL_IPC=IN,OUT,NONCE\n")
@@ -63,20 +63,20 @@ class Worker:
         self.program = "program" in options
         self.streams = Streams(self.channel, self.program)
         self.stdin = Stdin(self.channel, self.streams)
-        self.reserve = []  # of memory, to be released
+        self.reserve = []  # holds the reserved memory
         self.cells = Cells(self.namespace, options.get("show") == "all", self.interrupts, self.reserve.clear)
         self.display = Display(self.channel, self.streams, int(options.get("dpi", 0)))
         self.turn = None
         self.step = self.introduce
         self.chores = imports.ERRORS[:]  # imported while idle
-        self.failures = 0  # of the present step
+        self.failures = 0  # failures of the current step
         _fill(self.reserve)
         self.status = 0  # of the process
         self.ended = None  # the session_end frame's fields
         self._prepare(path, setting[2])
 
     def _prepare(self, path, nonce):
-        """Makes the process what a user expects of a Python."""
+        """Gives the process the state that a user expects of Python."""
         for name in list(self.namespace):
             if not (name.startswith("__") and name.endswith("__")):
                 del self.namespace[name]
@@ -88,7 +88,7 @@ class Worker:
         if not self.program:
             sys.ps1, sys.ps2 = ">>> ", "... "
         if hasattr(sys, "orig_argv"):
-            sys.orig_argv[:] = [sys.executable]  # ours is of no use to a program that starts itself again
+            sys.orig_argv[:] = [sys.executable]  # the worker's arguments are useless to a program that restarts itself
         os.environ.setdefault("PYTHON_BASIC_REPL", "1")
         self.streams.install()
         self.stdin.install()
@@ -100,7 +100,7 @@ class Worker:
         try:
             import faulthandler
 
-            faulthandler.enable(file=system.crash_log(nonce))  # a crash leaves its stack
+            faulthandler.enable(file=system.crash_log(nonce))  # a crash writes its stack
         except Exception:
             pass
         atexit.register(self._last)  # first in, last out
@@ -118,13 +118,14 @@ class Worker:
         try:
             sys.exit(self.status)
         finally:
-            # The very last bytecode: SIGINT breaks the join of a thread, or an exit
-            # handler, and never the way there.
+            # This is the very last bytecode. SIGINT may interrupt an exit handler or the join
+            # of a thread, but nothing before that.
             self.interrupts.running = True
 
     def _go_on(self):
-        """Step after step. An exception leaves it that strikes while another is handled, or
-        at the jump of a loop, which some Pythons compile as if it stood outside of its try."""
+        """Runs step after step. An exception escapes if it strikes while another one is handled. It
+        also escapes at the jump of a loop, which some Pythons compile as if it were outside its
+        try."""
         while self.step is not None:
             try:
                 while self.step is not None:
@@ -134,7 +135,7 @@ class Worker:
                 self._escaped(e)
 
     def _escaped(self, error):
-        """Handles an exception outside of user code: from a handler of user code, or our own."""
+        """Handles an exception outside user code: from a user's handler or from the worker itself."""
         self.interrupts.running = False
         if isinstance(error, MemoryError):
             self.reserve.clear()
@@ -157,20 +158,20 @@ class Worker:
                 pass
 
     def _give_up(self, error):
-        """Ends a worker that cannot go on, with a reason."""
+        """Ends a worker that cannot continue, with a reason."""
         self.cells.sources.clear()
         kind = type(error).__name__
         try:
             reason = "out of memory" if kind == "MemoryError" else "the worker fails: %s: %s" % (kind, error)
             self.channel.send({"type": "session_end", "reason": "crash", "code": 70, "message": text(reason)}, True)
         except BaseException:
-            pass  # the exit status says it
+            pass  # the exit status reports the crash
         os._exit(70)
 
     # ------------------------------------------------------------ start
 
     def introduce(self):
-        """worker_ready, then turn 0: the user's start-up file, as python -i runs it."""
+        """Sends worker_ready, then begins turn 0: the user's start-up file, as python -i runs it."""
         self.step = self.execute
         self.turn = Turn(0, self._start_up)
         self.channel.send(
@@ -204,7 +205,7 @@ class Worker:
     # ------------------------------------------------------------ a turn
 
     def rest(self):
-        """The idle step. Begins a turn that has arrived, whatever exception struck since."""
+        """Performs the idle step. Begins a turn that has arrived, whatever exception struck since."""
         if self.turn is None:
             self._find_work()
         if self.turn is not None:
@@ -249,7 +250,7 @@ class Worker:
         self.interrupts.running = False
 
     def report(self):
-        """Shows the error that ended the cell. User code may take part in that, and may be interrupted."""
+        """Shows the error that ended the cell. This may run user code, which may be interrupted."""
         self.step = self.finish
         error = self.turn.error
         if self.channel.forked:
@@ -270,7 +271,7 @@ class Worker:
             else:
                 self.cells.report(error)
         except BaseException:
-            # It was interrupted, or there is no memory for it: one line, then.
+            # The report was interrupted, or memory is exhausted: show only one line.
             error.__traceback__ = error.__context__ = None
             writers[thread] = "traceback"
             sys.stderr.write("%(name)s: %(message)s\n" % self.turn.failure)
@@ -297,7 +298,7 @@ class Worker:
             self.interrupts.running = False
 
     def close(self):
-        """Back to idle. May be repeated from any point."""
+        """Returns to idle. It may be repeated from any point."""
         turn = self.turn
         self.channel.start = None
         self.channel.writers.pop(get_ident(), None)
@@ -340,7 +341,7 @@ class Worker:
         self.channel.deliver(turn.farewell)
 
     def _answer(self, query):
-        """A query runs as turn 0: the supervisor interrupts it when it takes too long."""
+        """Answers a query, which runs as turn 0: the supervisor interrupts it if it takes too long."""
         from turnstone_worker import query as queries
 
         result = {"status": "timeout"}
@@ -368,7 +369,7 @@ class Worker:
     # ------------------------------------------------------------ the end
 
     def _exit(self, error):
-        """sys.exit() in a cell."""
+        """Handles sys.exit() in a cell."""
         code, message = error.code, ""
         if code is None:
             code = 0
@@ -383,7 +384,7 @@ class Worker:
         self._end("exit", int(code), message)
 
     def _end(self, reason, status, message=""):
-        """Leaves the loop. Python's own end follows: threads are joined, exit handlers run, _last is the last."""
+        """Leaves the loop. Then Python itself ends: it joins threads and runs the exit handlers, _last as the last one."""
         os.environ.pop("PYTHONINSPECT", None)  # otherwise Python would show its own prompt
         self.status = status
         self.ended = {"type": "session_end", "reason": reason, "code": status}
@@ -395,13 +396,13 @@ class Worker:
         self.interrupts.turn = self.channel.turn
 
     def _stay_last(self):
-        """Registers it again when user code has run or cleared the exit handlers."""
+        """Registers _last again if user code has run or cleared the exit handlers."""
         if not atexit._ncallbacks():
             atexit.register(self._last)
 
     def _last(self):
         if self.step is not None:
-            return  # user code runs the exit handlers
+            return  # user code is running the exit handlers
         self.interrupts.running = False
         # Python frees the variables next, which flushes files. The fork hooks keep the worker alive
         # longer: until the interpreter no longer works, or forever.
@@ -415,7 +416,7 @@ class Worker:
         self.channel.mute = self.channel.closed = True  # that was the last frame; finalizers follow
 
     def abandon(self):
-        """The supervisor is gone: gives exit handlers a moment."""
+        """Ends the worker when the supervisor is gone, and gives exit handlers a second."""
         self.channel.mute = True
         system.end_within(_GONE_SECONDS)
         self._end("shutdown", 0)
@@ -424,13 +425,13 @@ class Worker:
 
     @critical
     def forked(self):
-        """In a forked child, which keeps the terminal and loses the channel."""
+        """Runs in a forked child, which keeps the terminal and loses the channel."""
         if not self.channel.forked:
             self.channel.forget()
             self.interrupts.forget()
 
     def _leave_fork(self, error):
-        """A fork that came out of its cell ends, as it would at the end of a script."""
+        """Ends a forked child that has returned from its cell, as at the end of a script."""
         status = 0
         if isinstance(error, SystemExit):
             status = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
@@ -440,7 +441,7 @@ class Worker:
                 self.cells.report(error)
             except Exception:
                 pass
-        if not self.turn.no_exit:  # what would run there, too
+        if not self.turn.no_exit:  # they would run at the end of a script, too
             self._run_exit_handlers()
         self.streams.flush()
         os._exit(status & 0xFF)
@@ -452,7 +453,7 @@ class Worker:
                 sys.modules["threading"]._shutdown()
             atexit._run_exitfuncs()
         except BaseException:
-            pass  # as Python, which has shown it
+            pass  # as in Python, which has shown the error
         self.interrupts.running = False
 
 
@@ -460,11 +461,11 @@ def _prompt(name, default):
     try:
         return str(getattr(sys, name, default))
     except Exception:
-        return ""  # as Python's own, which forgets the error
+        return ""  # as in Python itself, which ignores the error
 
 
 def _fill(reserve):
-    """Puts memory into a list. It is never touched, and as much again is available."""
+    """Puts reserved memory into a list. It is never touched, and the same amount is still available."""
     size = _RESERVE
     while size >= 1 << 16:
         try:
@@ -475,7 +476,7 @@ def _fill(reserve):
 
 
 def _is_own(error):
-    """Reports whether an error was raised by the worker's own code, and not by a handler of the user."""
+    """Reports whether the worker's own code raised an error, and not a user's handler."""
     tb = error.__traceback__
     if tb is None:
         return True  # there was no memory for it

@@ -1,9 +1,8 @@
 """The worker's modules, which are separate from those of user code.
 
-They are nowhere where a library finds them that patches all modules, as pyfakefs and freezegun
-do with those of sys.modules. They have builtins of their own, because user code may damage
-Python's, and copies of the modules that tests replace parts of, as they were before any user
-code ran. boot.py runs this module first.
+Libraries that patch all modules of sys.modules, such as pyfakefs and freezegun, do not find them.
+They have separate builtins, because user code may damage Python's. They also have copies of the
+modules that tests often patch, made before any user code ran. boot.py runs this module first.
 """
 import sys
 from _thread import RLock
@@ -12,8 +11,8 @@ _PACKAGE = "turnstone_worker"
 _COPIED = ("errno", "io", "os", "select", "time")
 _Module = type(sys)
 
-_codes = {}  # by the names of modules
-_modules = {}  # that have been run
+_codes = {}  # by module name
+_modules = {}  # the modules that have been run
 _loading = RLock()
 _builtins = __builtins__  # boot.py has given this module a copy
 _native = _builtins["__import__"]
@@ -22,7 +21,7 @@ _copies = {}
 
 
 def _import(name, globals=None, locals=None, fromlist=(), level=0):
-    """The __import__ of the worker's modules, which import each other by from only."""
+    """Implements __import__ for the worker's modules, which import each other only with from."""
     copy = _copies.get(name)
     if copy is not None:
         return copy
@@ -51,7 +50,7 @@ def _load(name):
 
 
 def start(codes):
-    """Returns the module main. codes are those of all modules, by name."""
+    """Returns the module main. codes holds the code of all modules, by name."""
     _codes.update(codes)
     for name in _COPIED:
         _copies[name] = copy = _Module(name)

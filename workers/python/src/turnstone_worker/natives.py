@@ -5,7 +5,7 @@ _LOOKS = ("__name__", "__qualname__", "__module__", "__doc__")
 
 
 def resemble(function, native):
-    """Gives a function the looks of a native one. By __wrapped__ inspect finds the parameters and the source."""
+    """Makes a function look like a native one. inspect finds the parameters and the source through __wrapped__."""
     for name in _LOOKS:
         setattr(function, name, getattr(native, name))
     function.__wrapped__ = native
@@ -33,7 +33,7 @@ def builtin(native, call):
     """Returns a replacement for a C function. call is the function that it calls, or a
     property that has the function."""
     if not isinstance(call, property):
-        call.__name__, call.__qualname__ = native.__name__, native.__qualname__  # which errors name
+        call.__name__, call.__qualname__ = native.__name__, native.__qualname__  # errors show these names
         call = staticmethod(call)
     replaced = type(_KIND.__name__, (Builtin,), {"__module__": "builtins", "__call__": call})()
     for name in _LOOKS + ("__text_signature__", "__self__"):

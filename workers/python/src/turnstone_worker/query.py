@@ -8,13 +8,13 @@ from turnstone_worker.codec import text
 _MATCHES = 200
 _VARIABLES = 200
 _BRIEF = 256  # bytes of each text of a variable
-_BLOCKS = 1000  # of a pandas table are added up; with more, its size is unknown
+_BLOCKS = 1000  # the sizes of at most this many columns of a pandas table are added; with more, its size is unknown
 _MISSING = object()
 _mro_of = type.__dict__["__mro__"].__get__  # a metaclass may have its own
 
 
 def answer(query, namespace, flags):
-    """The fields of the query_result. User code may run, and may be slow."""
+    """Returns the fields of the query_result. User code may run, and may be slow."""
     if query["kind"] == "parse":
         return {"status": _parse(query["text"], flags)}
     if query["kind"] == "variables":
@@ -35,7 +35,7 @@ def answer(query, namespace, flags):
 
 
 def find(path, namespace):
-    """The value of the a.b.c whose names are path, if it can be had without running code; or _MISSING."""
+    """Returns the value of a.b.c, whose names are path, if that needs no code to run; otherwise _MISSING."""
     value = namespace.get(path[0], _MISSING)
     if value is _MISSING:
         value = vars(builtins).get(path[0], _MISSING)
@@ -45,7 +45,7 @@ def find(path, namespace):
 
 
 def dotted(before):
-    """The names of the a.b.c that before ends with; None when it ends with something that must be run."""
+    """Returns the names of the a.b.c at the end of before; None if the end is code that would have to run."""
     path = []
     while True:
         before = before.rstrip(" \t")
@@ -62,7 +62,7 @@ def dotted(before):
 
 
 def _attribute(value, name):
-    """An attribute, if it can be had without running a property or a __getattr__."""
+    """Returns an attribute, if that runs no property and no __getattr__; otherwise _MISSING."""
     if value is _MISSING:
         return _MISSING
     if issubclass(type(value), ModuleType):
@@ -94,7 +94,7 @@ def _attribute(value, name):
 
 
 def own_fields(value):
-    """The __dict__ of an instance, without running what its class may have in its place."""
+    """Returns the __dict__ of an instance, without running a replacement that its class may define."""
     found = _look_up(_mro_of(type(value)), "__dict__")
     fields = found.__get__(value, type(value)) if type(found) is GetSetDescriptorType else None
     return fields if type(fields) is dict else {}
@@ -111,7 +111,7 @@ def _look_up(mro, name):
 
 
 def _parse(text, flags):
-    """Whether text is "complete", "incomplete" or "invalid", as an interactive interpreter judges."""
+    """Returns whether text is "complete", "incomplete" or "invalid", by the rules of an interactive interpreter."""
     from turnstone_worker import imports
 
     from turnstone_worker.cells import dedented
@@ -148,11 +148,8 @@ _fields_of = type.__dict__["__dict__"].__get__
 
 
 def _variables(namespace):
-    """The variables of user code, newest first, data before functions and classes.
-
-    No code of the user's runs: a value is looked into only if its type is exactly one
-    that is known here.
-    """
+    """Returns the variables of user code, newest first, data before functions and classes. It runs
+    no user code: it inspects a value only if the value's exact type is known here."""
     data, code = [], []
     for name, value in reversed(list(namespace.items())):
         kind = type(value)
@@ -160,7 +157,7 @@ def _variables(namespace):
             continue
         if kind is FunctionType or issubclass(kind, type):
             module = value.__module__ if kind is FunctionType else _fields_of(value).get("__module__")
-            if type(module) is not str or module == "__main__":  # the others are imported
+            if type(module) is not str or module == "__main__":  # the others were imported
                 code.append((name, value))
         elif kind is not BuiltinFunctionType:
             data.append((name, value))
@@ -174,7 +171,7 @@ def _variables(namespace):
 
 
 def _known():
-    """The types of libraries that are known here, with the function that tells shape and size."""
+    """Returns the known types of libraries, each with the function that returns shape and size."""
     library = {}
     for module, names in (("numpy", ("ndarray",)), ("pandas", ("DataFrame", "Series", "Index")), ("polars", ("DataFrame", "Series"))):
         module = sys.modules.get(module)
@@ -186,7 +183,7 @@ def _known():
 
 
 def shape(value):
-    """The shape of a value of a known type, as _variable has it; or ""."""
+    """Returns the shape of a value of a known type, in the form of _variable; or ""."""
     return _variable("", value, _known()).get("shape", "")
 
 

@@ -1,9 +1,8 @@
 """Standard input: the worker asks, the supervisor answers.
 
-One line is asked for at a time, so that nothing is buffered here that no reader wanted:
-child processes and C code read the terminal itself, and share one queue, which is the
-supervisor's. Only readinto() and readall() are Python; decoding, lines and buffers
-are the io module's.
+The worker asks for one line at a time, so that it buffers nothing that no reader wanted. Child
+processes and C code read the terminal itself, and all readers share the supervisor's queue. Only
+readinto() and readall() are Python code; decoding, lines and buffers are those of the io module.
 """
 import builtins
 import io
@@ -50,7 +49,7 @@ class _Bytes(io.BufferedReader):
     """The bytes under sys.stdin."""
 
     def close(self):
-        pass  # a text layer that user code has put on them does so when nothing refers to it any more
+        pass  # a text layer of user code closes its bytes when it is freed
 
 
 class _Text(io.TextIOWrapper):
@@ -66,7 +65,7 @@ class Stdin:
     def __init__(self, channel, streams):
         self.channel = channel
         self.streams = streams
-        self.line = b""  # the rest of the last answer
+        self.line = b""  # the unread rest of the last answer
         self.eof = False  # the last answer ends with end of file
         self.used = False  # something was read in this turn
         self.draining = False
@@ -78,10 +77,10 @@ class Stdin:
         self.text = None
         self.takes_keys = None  # unless a user is at the terminal
         if os.environ.get("TERM", "dumb") != "dumb":
-            self.takes_keys = find_takes_keys()  # now: handlers of user code raise in imports, too
+            self.takes_keys = find_takes_keys()  # imported now, because a user's handler may raise during an import
 
     def mend(self):
-        """Makes the stream, and replaces one that user code has closed or detached."""
+        """Creates the stream, and replaces one that user code has closed or detached."""
         if self.text is None or is_lost(self.text):
             self.text = replace_stream("stdin", self.text, _Text(_Bytes(_Raw(self)), "utf-8", "surrogateescape", newline=None if os.name == "nt" else "\n"))
         if not hasattr(sys, "stdin") or is_lost(sys.stdin):
@@ -98,9 +97,9 @@ class Stdin:
     # ------------------------------------------------------------ asking
 
     def ask(self, prompt, kind="line", want="line"):
-        """One answer to one question: its bytes, and whether the file ends behind them.
+        """Returns one answer to one request: its bytes, and whether end of file follows.
 
-        A thread that still waits when its turn ends asks again in the next one.
+        A thread that still waits at the end of its turn asks again in the next turn.
         """
         self.streams.flush()
         channel = self.channel
@@ -109,7 +108,7 @@ class Stdin:
                 return self._ended()
             if not channel.active:
                 if get_ident() == channel.interrupts.main:
-                    return b"", True  # a signal handler between the turns
+                    return b"", True  # a signal handler between turns
                 channel.wait(lambda: channel.active or channel.ending)
                 continue
             answer = self._ask_once(channel.turn, text(prompt), kind, want)
@@ -171,9 +170,9 @@ class Stdin:
             parts.append(data)
 
     def _is_elsewhere(self):
-        """Reports whether the next bytes come from fd 0 itself: in a forked child, when user
-        code redirected it, when it holds bytes that were meant for a reader of the terminal, and
-        when a user types each key for the code, which has set the terminal's mode for that."""
+        """Reports whether the next bytes come from fd 0 itself. That is so in a forked child, if
+        user code has redirected it, and if it holds bytes that were meant for a reader of the
+        terminal. It is also so if the code has set the terminal to deliver each key of a user."""
         channel = self.channel
         if channel.forked:
             return True
@@ -194,10 +193,10 @@ class Stdin:
         return data
 
     def discard(self):
-        """Drops input that was read ahead: it belonged to the turn that ends."""
+        """Drops input that was read ahead, because it belongs to the turn that ends."""
         self.line, self.eof, self.spoiled = b"", False, False
         if not self.used or self.readers:
-            return  # a reader that waits has found the buffers empty, and holds their lock
+            return  # a waiting reader has found the buffers empty, and holds their lock
         self.used = False
         self.draining = True
         try:
@@ -237,7 +236,7 @@ class Stdin:
         return line
 
     def getpass(self, prompt="Password: ", stream=None):
-        """Does the same as getpass.getpass at a terminal: asks without showing the answer."""
+        """Does the same as getpass.getpass at a terminal: asks for input without showing it."""
         out = self.streams.out if stream is None else stream
         out.write(prompt)
         out.flush()
@@ -255,7 +254,7 @@ class Stdin:
 
 
 def _kind(prompt):
-    """The kind of reader: a debugger, an interpreter within the interpreter, or a program."""
+    """Returns the kind of reader: a debugger, an interpreter within the interpreter, or a program."""
     if prompt == getattr(sys, "ps2", None):
         return "continue"
     bdb = sys.modules.get("bdb")

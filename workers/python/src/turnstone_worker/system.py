@@ -1,4 +1,4 @@
-"""The names that differ by system, from the module for this one."""
+"""The system-specific names, from the module for this system."""
 import os
 
 if os.name == "nt":

@@ -1,9 +1,9 @@
 """The output streams, and their position in the terminal's byte stream.
 
-Text goes to the terminal itself and at once, a part of a line too, so that it is in
-order with whatever else writes there: C code, child processes, forks. Frames that
-belong between such bytes leave a marker among them. Small writes stay native C; an
-asynchronous exception cannot make them repeat a line.
+Text is written directly to the terminal and at once, even a part of a line. So it stays in order
+with other writers: C code, child processes, forks. A frame that belongs between such bytes leaves a
+marker there. Small writes remain native C code, so an asynchronous exception cannot make them
+repeat a line.
 """
 import builtins
 import io
@@ -16,29 +16,29 @@ from turnstone_worker.codec import MAX_OUTPUT
 from turnstone_worker.natives import replace
 from turnstone_worker.system import KEEPS_MARKERS, move_high
 
-_BULK = 4096  # bytes from which on a write goes to the channel: pipes are 8 times as fast
+_BULK = 4096  # larger writes, in bytes, use the channel: pipes are 8 times as fast
 _is_inheritable = os.get_inheritable
 _PLAIN = frozenset((str, int, float, bool, type(None)))  # their str() runs no user code
 
 
 class Fence:
-    """The terminal, written to for markers."""
+    """The terminal, as the writer of markers uses it."""
 
     def __init__(self, nonce):
         prefix = b"\x1b_" + nonce.encode() + b";"
         self.prefix = prefix
         self.to_stderr = prefix + b"E\x1b\\"
         self.to_stdout = prefix + b"O\x1b\\"
-        self.marks = {"result": prefix + b"R\x1b\\", "traceback": prefix + b"T\x1b\\"}  # of text that is more than output
-        self.name = os.ttyname(0)  # OSError: there is no terminal, and no fence
+        self.marks = {"result": prefix + b"R\x1b\\", "traceback": prefix + b"T\x1b\\"}  # around text that is not plain output
+        self.name = os.ttyname(0)  # raises OSError without a terminal; then there is no fence
         self.identity = _identity(0)
         self.open(0)
 
     def open(self, spare):
-        """Opens the terminal, or takes a copy of a descriptor of it."""
+        """Opens the terminal, or duplicates one of its descriptors."""
         try:
-            # A file description of our own: a child that makes its terminal nonblocking
-            # does not make this one so.
+            # This is a separate file description, so that it stays blocking if a child makes
+            # its terminal nonblocking.
             fd = os.open(self.name, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
         except OSError:
             fd = os.dup(spare)
@@ -48,7 +48,7 @@ class Fence:
         return b"%b#%d\x1b\\" % (self.prefix, mark)
 
     def is_terminal(self, fd):
-        """Reports whether fd is still this terminal; user code may redirect it."""
+        """Reports whether fd is still this terminal, because user code may redirect it."""
         try:
             return _identity(fd) == self.identity
         except OSError as e:
@@ -57,8 +57,8 @@ class Fence:
             return False
 
     def is_redirected(self, fd):
-        """Reports whether user code has redirected fd by dup2. A file that only got the number because
-        fd was closed is not inheritable, unlike a target of dup2."""
+        """Reports whether user code has redirected fd by dup2. A file that only got the number
+        after fd was closed is not inheritable, unlike a target of dup2."""
         try:
             return _is_inheritable(fd) and not self.is_terminal(fd)
         except OSError as e:
@@ -67,7 +67,7 @@ class Fence:
             return False  # it is closed
 
     def put_back(self, fd):
-        """Makes fd, which is closed, the terminal again."""
+        """Opens the terminal again at fd, which is closed."""
         try:
             new = os.open(self.name, os.O_RDWR | os.O_NOCTTY)
         except OSError:
@@ -81,7 +81,7 @@ class Fence:
 def _is_of_user(error):
     """Reports whether a handler of user code has raised an OSError, such as a TimeoutError.
 
-    Those of the system have a number.
+    An error of the system has a number.
     """
     return error.errno is None
 
@@ -94,15 +94,15 @@ def _identity(fd):
 class Bytes(io.BufferedWriter):
     """The bytes under sys.stdout. A write returns when everything is written; large ones go to the channel.
 
-    So no text is buffered that a crash could lose or that other output could overtake. It makes
-    no difference which text layer is above: ours, or one that user code made.
+    So no text is buffered that a crash could lose or that other output could overtake. This holds
+    for any text layer above: the worker's or one that user code made.
     """
 
     channel = None
 
     def close(self):
-        """Flushes only. Of two text layers that user code puts on these bytes, one after the other, the
-        first closes them when nothing refers to it any more."""
+        """Flushes only. If user code puts two text layers on these bytes in turn, the first one
+        closes the bytes when it is freed."""
         self.flush()
 
     def write(self, b, _native=io.BufferedWriter.write, _flush=io.BufferedWriter.flush):
@@ -123,7 +123,7 @@ class Bytes(io.BufferedWriter):
         return n
 
     def _write_marked(self, kind, b):
-        """Writes text between markers, in one system call, which the kernel does not mix with others on this terminal."""
+        """Writes text between markers, in one system call, which the kernel does not mix with other writes to this terminal."""
         fence = self.channel.fence
         if fence is None or not fence.is_terminal(self.fileno()):
             return False
@@ -195,7 +195,7 @@ def is_lost(stream):
     except ValueError:
         return True  # its buffer is detached
     except Exception:
-        return False  # it is an object of the user's
+        return False  # it is a user's object
 
 
 def replace_stream(name, old, new):
@@ -213,12 +213,12 @@ class Streams:
         self.channel = channel
         self.program = program  # a program gets no notices, and may close any stream
         self.out = self.err = None
-        self.moved = set()  # descriptors that a file of user code has got
+        self.moved = set()  # descriptors whose number now belongs to a file of user code
         self.hiding = None  # the id of the replaced sys.stdout that was last checked
-        self.said = set()  # about which descriptors, once each
+        self.said = set()  # notices that were already shown
 
     def install(self):
-        """Makes the streams, and replaces those that user code has closed, detached or deleted."""
+        """Creates the streams, and replaces those that user code has closed, detached or deleted."""
         self.mend()
         if not hasattr(sys, "stdout"):
             sys.stdout = self.out
@@ -236,11 +236,11 @@ class Streams:
             sys.stderr = self.err
         for s in (sys.stdout, sys.stderr):
             if type(s) is io.TextIOWrapper and isinstance(s.buffer, Bytes) and not s.closed and not s.write_through:
-                s.reconfigure(write_through=True)  # user code has put another text layer on our bytes
+                s.reconfigure(write_through=True)  # user code has put another text layer on the worker's bytes
 
     def mend(self):
-        """Reopens the terminal at descriptors that user code has closed. Otherwise the next file that
-        it opens would get the number, and with it the output of the session."""
+        """Reopens the terminal at descriptors that user code has closed. Otherwise the next file
+        that it opens would get such a number, and with it the output of the session."""
         fence, channel = self.channel.fence, self.channel
         if fence is None or channel.forked:
             return
@@ -249,7 +249,7 @@ class Streams:
             _is_inheritable(fence.fd), _is_inheritable(channel.fd_out), _is_inheritable(channel.inbox.fd)
             if whole:
                 if not os.get_blocking(1) and fence.is_terminal(1):
-                    os.set_blocking(1, True)  # a child has left it so: output would be cut, and readers fail
+                    os.set_blocking(1, True)  # a child has left it nonblocking: output would be truncated, and reads would fail
                 return
         except OSError:
             pass
@@ -261,7 +261,7 @@ class Streams:
             sys.stderr.write("[%s]\n" % notice)
 
     def _mend(self, fd):
-        """Does so for one of the three. Returns a notice, or None."""
+        """Does the work of mend for one descriptor. Returns a notice, or None."""
         fence = self.channel.fence
         notice = "descriptor %d was closed: it is the terminal again"
         if not _is_there(fd):
@@ -298,19 +298,19 @@ class Streams:
             self.err.write("[sys.stdout is %s now, so what is printed is not shown: sys.stdout = sys.__stdout__ ends that]\n" % kind)
 
     def flush(self):
-        """Flushes our streams and those with which user code has replaced them."""
+        """Flushes the worker's streams and those with which user code has replaced them."""
         self.flush_others()
         self.flush_ours()
 
     def flush_others(self):
-        """Flushes streams that replace ours. This runs user code, which may do anything."""
+        """Flushes streams that replace the worker's. This runs user code, which may do anything."""
         for name in ("stdout", "stderr"):
             s = getattr(sys, name, None)
             if s is not self.out and s is not self.err:
                 try:
                     s.flush()
                 except Exception:
-                    pass  # None, closed, or failing: not our business
+                    pass  # it is None, closed or failing, which is the user's concern
 
     def flush_ours(self):
         for s in (self.out, self.err):
@@ -327,10 +327,9 @@ class Streams:
 
 
 def one_write():
-    """Makes print() write everything at once. The native one writes each argument and the end separately.
-
-    Each write goes out at once: the lines of two threads would be torn, and each line
-    would cost two system calls. Whatever else is written to is left to the native one.
+    """Makes print() write everything at once. The native one writes each argument and the end
+    separately, and each of these writes is sent at once. So the lines of two threads would be torn,
+    and each line would cost two system calls. For any other stream, the native print() is used.
     """
     native = builtins.print
 
@@ -357,9 +356,9 @@ def one_write():
             out.flush()
 
     def choose(self):
-        """A stream with which user code has replaced ours sees no frame of the worker."""
+        """Returns the native print() if user code has replaced the stream, so that its stream sees no frame of the worker."""
         return print if type(getattr(sys, "stdout", None)) is Text else native
 
-    print.__qualname__ = "print"  # which errors name
+    print.__qualname__ = "print"  # errors show these names
     replace(builtins, native, property(choose))
-    builtins.print.__text_signature__ = "(*args, sep=' ', end='\\n', file=None, flush=False)"  # older Pythons write none
+    builtins.print.__text_signature__ = "(*args, sep=' ', end='\\n', file=None, flush=False)"  # older Pythons have no signature

@@ -1,11 +1,11 @@
 """The package turnstone.tools: functions of the host that are in groups, such as the tools of one server.
 
-A group's functions are known once the host has opened it, which may start a program. So a
-group is opened when code that runs first looks for it, and never by a completion.
+A group's functions are known once the host has opened the group, which may start a program. So a
+group is opened when running code first uses it, and never by a completion.
 """
 from types import ModuleType
 
-OPEN = "_open"  # the function of the host that opens a group; its parameter lists them all
+OPEN = "_open"  # the function of the host that opens a group; its parameter lists all groups
 
 
 class Image(bytes):
@@ -24,7 +24,7 @@ Image.__module__ = "turnstone"
 
 
 def shown(value):
-    """The value with its images as Image objects, also within lists."""
+    """Returns the value with its images as Image objects, also within lists."""
     if type(value) is list:
         return [shown(v) for v in value]
     if type(value) is dict and value.get("type") == "image" and type(value.get("data")) is bytes:
@@ -42,7 +42,7 @@ class Group(ModuleType):
         self.__dict__.update(_group=group, _host=host, _true={})
 
     def _renew(self, functions):
-        """Takes the functions that the host offers now."""
+        """Replaces the functions with those that the host offers now."""
         space = self.__dict__
         for name in [n for n, f in space.items() if getattr(f, "turnstone", None)]:
             del space[name]

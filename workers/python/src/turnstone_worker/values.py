@@ -1,7 +1,7 @@
-"""Documents: the values that calls of the host's functions carry (docs/worker-protocol.md).
+"""Encoded values: the arguments and results of the host's functions (docs/worker-protocol.md).
 
-The rules of frames do not apply here: an encoded value is deeper, and has times and NaN. A value that
-cannot be sent is an error in the caller's code, which names the position.
+The rules of frames do not apply here: an encoded value may be nested deeper, and may have times and
+NaN. A value that cannot be sent raises an error in the caller's code that names the position.
 """
 from array import array
 from datetime import datetime, timedelta, timezone
@@ -46,14 +46,14 @@ _NO_VALUE = ("pandas.NAType", "pandas.NaTType")
 
 
 class Unfit(Exception):
-    """A value cannot be sent: its kind of error, what is wrong, and where."""
+    """Reports that a value cannot be sent: the kind of error, the reason, and the position."""
 
     def __init__(self, kind, why):
         self.kind, self.why, self.path = kind, why, []
 
 
 def encode(value):
-    """The encoded value; TypeError, ValueError or OverflowError if it cannot be encoded."""
+    """Returns the encoded value; raises TypeError, ValueError or OverflowError if it cannot be encoded."""
     out = []
     budget = [MAX_VALUES - 1, MAX_BYTES]
     try:
@@ -72,7 +72,7 @@ _TOO_MANY = "it is too large: at most %d values can be sent" % MAX_VALUES
 
 
 def _head(n, small, codes):
-    """The head of a text, an array or a map: small and its bound, then codes of 1, 2 and 4 bytes."""
+    """Returns the head of a text, an array or a map: small, up to its bound, then codes for lengths of 1, 2 and 4 bytes."""
     if n < small[1]:
         return bytes((small[0] | n,))
     for width, code in codes:
@@ -88,7 +88,7 @@ _MAP = ((0x80, 16), ((2, 0xDE), (4, 0xDF)))
 
 
 def _append(out, value, depth, budget):
-    """Appends a value, which the caller has taken off the budget."""
+    """Appends a value, which the caller has already subtracted from the budget."""
     write = _WRITERS.get(type(value))
     if write is None:
         write = _writer(value)
@@ -170,12 +170,12 @@ def _array(out, value, depth, budget):
             raise
 
 
-_MANY = 16  # from so many on, numbers of one kind are written and read at once
+_MANY = 16  # at least this many numbers of one kind are written and read at once
 _LAYOUTS = ((0, 0xFF, "B", 0xCC), (0, 0xFFFF, "H", 0xCD), (-1 << 31, (1 << 31) - 1, "i", 0xD2), (-1 << 63, (1 << 63) - 1, "q", 0xD3))
 
 
 def _numbers(out, value, budget):
-    """Appends numbers of one kind, integers all in one width. False: they are something else."""
+    """Appends numbers of one kind, integers all in one width. Returns False if they are not of one kind."""
     kinds = set(map(type, value))
     if kinds == {float}:
         layout, code = "d", 0xCB
@@ -194,7 +194,7 @@ def _numbers(out, value, budget):
     width = numbers.itemsize
     size = len(numbers) * (width + 1)
     if size > budget[1]:
-        return False  # one by one, which may be shorter
+        return False  # one at a time, which may be shorter
     if byteorder == "little":
         numbers.byteswap()
     data, written = numbers.tobytes(), bytearray(size)
@@ -237,7 +237,7 @@ def _deeper(depth):
 
 
 def _time(out, value, depth, budget):
-    """A time without a zone is local, as for Python's timestamp()."""
+    """Appends a time. Without a zone it is local, as in Python's timestamp()."""
     if value.tzinfo is None:
         value = value.astimezone()
     since = value - _EPOCH
@@ -251,8 +251,8 @@ def _time(out, value, depth, budget):
 
 
 def _plain(out, value, depth, budget):
-    """A value of numpy is sent as Python's own."""
-    if value.dtype.kind in "mM":  # numpy makes a datetime, an int or None of it, by its unit
+    """Appends a numpy value as the equivalent Python value."""
+    if value.dtype.kind in "mM":  # depending on its unit, numpy returns a datetime, an int or None
         raise Unfit(TypeError, _refusal(value.dtype.type))
     plain = value.tolist() if type(value).__name__ == "ndarray" else value.item()
     if type(plain) is type(value):
@@ -270,7 +270,7 @@ def _refusal(kind):
 
 
 def _known_as(kind):
-    """A type's name with its library's."""
+    """Returns a type's name with the name of its library."""
     return "%s.%s" % (str(getattr(kind, "__module__", None)).partition(".")[0], kind.__name__)
 
 
@@ -299,7 +299,7 @@ _SIMILAR = (
 
 
 def _writer(value):
-    """How a value of another type is written: as what it is derived from, or by numpy's own word."""
+    """Returns the function that writes a value of any other type: that of a base class, or that for numpy values."""
     kind = type(value)
     known = _known_as(kind)
     if known in _NO_VALUE:
@@ -344,7 +344,7 @@ _POSITIVE = bytes(range(128))
 
 
 def decode(*parts):
-    """The value encoded in these parts; ValueError if the encoding is invalid."""
+    """Returns the value encoded in these parts; raises ValueError if the encoding is invalid."""
     if len(parts) > 1:
         whole = _one_sized(parts)
         if whole is not None:
@@ -362,7 +362,7 @@ def decode(*parts):
 
 
 def _one_sized(parts):
-    """One large text, or bytes: its parts are copied once. None: it is something else."""
+    """Returns one large text or bytes, and copies its parts only once. Returns None for any other value."""
     first = parts[0]
     kind, width = _SIZED.get(first[0] if first else 0, ("", 0))
     if kind not in ("bin", "str") or len(first) <= width or int.from_bytes(first[1 : 1 + width], "big") + 1 + width != sum(map(len, parts)):
@@ -371,8 +371,8 @@ def _one_sized(parts):
     return whole if kind == "bin" else whole.decode()
 
 
-# A value that is cut off at the end is not noticed where it is read, but by decode, since the
-# next value would begin behind the end.
+# Reading does not notice a value that is cut off at the end. decode does, because the next
+# value would begin after the end.
 
 
 def _value(b, i, depth):
@@ -430,7 +430,7 @@ def _list(b, i, n, depth):
             before = len(values)
             i = _run(values, b, i, code, n - before)
             if len(values) - before < _MANY:
-                alone = len(values) + 2 * _MANY  # kinds that change often are read faster one by one
+                alone = len(values) + 2 * _MANY  # alternating kinds are read faster one at a time
         else:
             value, i = _value(b, i, depth + 1)
             values.append(value)
@@ -438,11 +438,11 @@ def _list(b, i, n, depth):
 
 
 def _run(values, b, i, code, most):
-    """Reads the numbers of one width that stand side by side at i, most at most."""
+    """Reads consecutive numbers of one width, from i on; most is the largest number of them."""
     layout, width = _NUMBERS.get(code, ("B", 0))
     same = bytes((code,)) if width else _POSITIVE
     step, n, window = width + 1, 0, _MANY
-    while n < most:  # a short run in a long list costs no more than it is
+    while n < most:  # a short run in a long list costs no more than its length
         codes = b[i + n * step : i + min(n + window, most) * step : step]
         found = len(codes) - len(codes.lstrip(same))
         n += found

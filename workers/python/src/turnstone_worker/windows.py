@@ -1,7 +1,7 @@
 """The part of the worker for Windows.
 
-A pending read or wait is broken by SIGINT only in WaitForMultipleObjects, and only in
-the main thread. So everything that blocks does so there.
+SIGINT ends a pending read or wait only in WaitForMultipleObjects, and only in the main thread. So
+everything that blocks uses that function.
 """
 import _overlapped
 import _signal
@@ -13,7 +13,7 @@ from _thread import get_ident, start_new_thread
 from turnstone_worker.atomic import together
 
 FORKS = False
-LATE_SIGNALS = True  # CTRL_C is a thread of this process, which starts some time after it was sent
+LATE_SIGNALS = True  # CTRL_C is a thread of this process, which starts some time after the signal was sent
 KEEPS_MARKERS = False  # a pseudo console redraws output
 O_QUIET = os.O_NOINHERIT | os.O_BINARY
 
@@ -23,19 +23,19 @@ _OPEN_EXISTING = 3
 _FILE_FLAG_OVERLAPPED = 0x40000000
 _ERROR_OPERATION_ABORTED = 995
 _FOREVER = 0xFFFFFFFF
-_LATE_SIGNAL = 500  # how much later than its frame a CTRL_C may come, in milliseconds
+_LATE_SIGNAL = 500  # how long after its frame a CTRL_C may arrive, in milliseconds
 _wait_for_one = _winapi.WaitForSingleObject
 
 
 class Inbox:
-    """The receiving half of the channel. A read is always under way, and waits are for its end."""
+    """The receiving half of the channel. A read is always pending, and waits end with it."""
 
     def __init__(self, name):
         self.handle = _winapi.CreateFile(name, _GENERIC_READ, 0, 0, _OPEN_EXISTING, _FILE_FLAG_OVERLAPPED, 0)
-        self.reads = []  # the one under way, with its error
+        self.reads = []  # the pending read, with its error
 
     def _begin(self):
-        """Reports whether a read is under way; if not, the channel has ended."""
+        """Reports whether a read is pending; if not, the channel has ended."""
         if not self.reads:
             try:
                 # Stored without a bytecode boundary after the system call.
@@ -49,14 +49,14 @@ class Inbox:
         return not self._begin() or _wait_for_one(self.reads[0][0].event, patience) == _winapi.WAIT_OBJECT_0
 
     def wait(self):
-        """Nothing: receive itself waits."""
+        """Does nothing, because receive itself waits."""
 
     def arrived(self):
-        """Not known: the read under way belongs to the thread that waits for it."""
+        """Returns False, because the pending read belongs to the thread that waits for it."""
         return False
 
     def receive(self, chunks, need):
-        """Appends what has arrived; b"" is the end. It blocks until there is something."""
+        """Waits for bytes and appends them; b"" means the end."""
         while True:
             if not self._begin():
                 chunks.append(b"")
@@ -84,7 +84,7 @@ def _wait(event, milliseconds=_FOREVER):
     try:
         return _winapi.WaitForMultipleObjects([event], False, milliseconds) == _winapi.WAIT_OBJECT_0
     except OSError:
-        return False  # EINTR: the handler runs before the caller goes on
+        return False  # EINTR: the handler runs before the caller continues
 
 
 class Gate:
@@ -108,16 +108,16 @@ class Gate:
 
 
 def take_signals(set, handler, late):
-    """Waits for a CTRL_C that was sent and is not here yet. It may never come: the console may be
-    another by now, or the interrupt's event has struck in the same moment."""
+    """Waits for a CTRL_C that was sent but has not arrived yet. It may never arrive: the console
+    may have changed, or the interrupt's event was set at the same moment."""
     if late:
         never = Gate()
         _wait(never.event, _LATE_SIGNAL)
 
 
 def break_waits():
-    """Lets SIGINT break a wait for a process, such as that of subprocess.run: a child that
-    is about to start may miss its CTRL_C, and the worker would wait forever."""
+    """Lets SIGINT end a wait for a process, as in subprocess.run. A child that is about to start
+    may miss its CTRL_C, and the worker would wait forever."""
     main = get_ident()
 
     def WaitForSingleObject(handle, milliseconds, /):
@@ -131,7 +131,7 @@ def break_waits():
 
 
 def open_channel(inward, outward):
-    """The two halves of the channel: an Inbox and a descriptor."""
+    """Returns the two halves of the channel: an Inbox and a descriptor."""
     inbox = Inbox(inward)
     return inbox, move_high(os.open(outward, os.O_WRONLY | O_QUIET))
 
@@ -148,27 +148,27 @@ def listen(nonce):
 
 
 def crash_log(nonce):
-    """A descriptor for what faulthandler says, which the supervisor shows if the process has died of it.
-
-    Windows tells faulthandler of every exception, those included that are handled afterwards, as ctypes
-    and many libraries do (vectored exception handlers come first). OSError: no user would read it."""
+    """Returns a descriptor for faulthandler's output, which the supervisor shows if the process has
+    crashed. Windows reports every exception to faulthandler, even one that ctypes or another
+    library handles afterwards (vectored exception handlers come first). Raises OSError if no one
+    would read the output."""
     return move_high(os.open("\\\\.\\pipe\\turnstone-crash-" + nonce, os.O_WRONLY | O_QUIET), 201)
 
 
 def move_high(fd, to=200):
-    """Moves fd to where user code is unlikely to meet it, not inheritable."""
+    """Moves fd to a number that user code is unlikely to use, not inheritable."""
     moved = os.dup2(fd, to, False)
     os.close(fd)
     return moved
 
 
 def is_private(stat):
-    """The user's cache directory belongs to the user; the mode tells nothing more."""
+    """Returns True: the user's cache directory belongs to the user, and the mode shows nothing more."""
     return True
 
 
 def end_within(seconds):
-    """Ends the process after that time, whatever it does."""
+    """Ends the process after this time, whatever it does."""
 
     def end():
         _wait_for_one(_winapi.GetCurrentProcess(), int(seconds * 1000))
@@ -178,5 +178,5 @@ def end_within(seconds):
 
 
 def find_takes_keys():
-    """On Windows the console delivers keys by its own functions (msvcrt)."""
+    """Returns a function that is always false: on Windows, programs read keys through the console's functions (msvcrt)."""
     return lambda fd: False
