@@ -234,7 +234,7 @@ func TestSDK(t *testing.T) {
 		}
 	})
 
-	t.Run("tells a second call what is running", func(t *testing.T) {
+	t.Run("reports to a second call what is running", func(t *testing.T) {
 		eachSDK(t, func(t *testing.T, c *sdkClient) {
 			first := c.startCall(replCall("import time\nprint('so far', flush=True)\ntime.sleep(600)"), nil)
 			c.waitStarted(first)

@@ -363,7 +363,7 @@ func TestMCPDaemon(t *testing.T) {
 		defer conn.Close()
 		known := func(reader string) {
 			t.Helper()
-			wait.Until(t, "the daemon knows what "+reader+" was shown", func() bool {
+			wait.Until(t, "the daemon knows the events that "+reader+" was shown", func() bool {
 				s, err := conn.GetSession(t.Context(), "bot")
 				m, markErr := conn.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "bot", Reader: reader})
 				return err == nil && markErr == nil && m.Seq == s.LastSeq

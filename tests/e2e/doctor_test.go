@@ -102,7 +102,7 @@ func TestDoctor(t *testing.T) {
 		h.env = append(h.env, "PATH="+t.TempDir(), "PYENV_ROOT="+t.TempDir(), "R_HOME=")
 		r, got := h.runDoctor(t, "--lang", "python")
 		if got.status != 1 || len(r.Languages) != 1 || !strings.Contains(r.Languages[0].Missing, "no Python") || len(r.MCP) != 0 {
-			t.Errorf("got %v, want status 1 and what is missing", got)
+			t.Errorf("got %v, want status 1 and the missing program", got)
 		}
 	})
 

@@ -189,7 +189,7 @@ func TestProgramFile(t *testing.T) {
 	t.Parallel()
 
 	// python3 is the reference for the error output of a program.
-	t.Run("errors are those of python", func(t *testing.T) {
+	t.Run("errors match the errors of python", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
 		h.env = append(h.env, "NO_COLOR=1")

@@ -131,7 +131,7 @@ func TestRemoteFiles(t *testing.T) {
 		}
 	})
 
-	t.Run("crashed sessions are recovered from there", func(t *testing.T) {
+	t.Run("crashed sessions are recovered from the remote", func(t *testing.T) {
 		t.Parallel()
 		there, h := newDaemonHome(t), newDaemonHome(t)
 		daemon := there.startDaemon(t)

@@ -126,7 +126,7 @@ func TestFindDaemon(t *testing.T) {
 		dir, variable := newLoginDir(t)
 		desk := h.withLogin(variable)
 		desk.startDaemon(t)
-		wait.Until(t, "there is an entry", func() bool { path, _ := readRegistryEntry(t, h.stateDir()); return path != "" })
+		wait.Until(t, "the entry exists", func() bool { path, _ := readRegistryEntry(t, h.stateDir()); return path != "" })
 		path, _ := readRegistryEntry(t, h.stateDir())
 		other := newLogin(t, h)
 		for _, remove := range []func() error{
@@ -135,7 +135,7 @@ func TestFindDaemon(t *testing.T) {
 			func() error { return os.RemoveAll(dir) },
 		} {
 			wait.Until(t, "the files are removed", func() bool { return remove() == nil }) // while the daemon recreates it
-			wait.Until(t, "the entry is there again", func() bool { path, _ := readRegistryEntry(t, h.stateDir()); return path != "" })
+			wait.Until(t, "the entry exists again", func() bool { path, _ := readRegistryEntry(t, h.stateDir()); return path != "" })
 			wait.Until(t, "the daemon answers", func() bool { return other.runRepl(t, "", "list").status == 0 })
 		}
 	})

@@ -132,7 +132,7 @@ time.sleep(1000)`)
 						answered <- body
 					}()
 					var pids []int
-					wait.Until(t, "the code says its processes", func() bool {
+					wait.Until(t, "the code prints its processes", func() bool {
 						text, err := os.ReadFile(filepath.Join(h.dir, "pids"))
 						for _, word := range strings.Fields(string(text)) {
 							pid, _ := strconv.Atoi(word)

@@ -116,7 +116,7 @@ func TestServe(t *testing.T) {
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious = 42"), result{"", newSessionNotice("main"), 0})
 		// The daemon recreates it at once.
 		wait.Until(t, "the directory is removed", func() bool { return os.RemoveAll(filepath.Dir(h.socket())) == nil })
-		wait.Until(t, "the socket is there again", func() bool { return h.runRepl(t, "", "list").status == 0 })
+		wait.Until(t, "the socket exists again", func() bool { return h.runRepl(t, "", "list").status == 0 })
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious"), result{"42\n", "", 0})
 		if r := h.runRepl(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, "already served") {
 			t.Errorf("a second daemon: %v", r)

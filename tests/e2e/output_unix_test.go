@@ -167,7 +167,7 @@ func TestExecSession(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		if got := h.listSessions(t); len(got) != 0 {
-			t.Errorf("there is %v", got)
+			t.Errorf("got the sessions %v", got)
 		}
 		h.runRepl(t, "", "exec", "main", "-e", "1")
 		if got := gone("exec", "main", "-e", "6 * 7"); got != "42\n" {

@@ -196,7 +196,7 @@ func TestImpostor(t *testing.T) {
 	t.Run("does not displace a running daemon", func(t *testing.T) {
 		t.Parallel()
 		for _, kind := range []string{kindAgreeing, kindSilent, "a relay"} {
-			t.Run("the user's own moves, "+kind, func(t *testing.T) {
+			t.Run("a daemon at the default socket moves, "+kind, func(t *testing.T) {
 				t.Parallel()
 				run, variable := newLoginDir(t)
 				h := newFindHome(t).withLogin(variable)

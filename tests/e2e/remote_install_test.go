@@ -132,7 +132,7 @@ func TestRemoteInstall(t *testing.T) {
 			t.Errorf("got %v", r)
 		}
 		if there := far.installedPrograms(t); len(there) != 0 {
-			t.Errorf("there is %q", there)
+			t.Errorf("got the installed programs %q", there)
 		}
 	})
 }

@@ -54,7 +54,7 @@ func (h home) writeRemotesFile(t *testing.T, text string) {
 func TestRemote(t *testing.T) {
 	t.Parallel()
 
-	t.Run("every command goes there", func(t *testing.T) {
+	t.Run("every command uses the remote", func(t *testing.T) {
 		t.Parallel()
 		there, h := newDaemonHome(t), newDaemonHome(t)
 		there.startDaemon(t)
@@ -93,7 +93,7 @@ func TestRemote(t *testing.T) {
 		}
 	})
 
-	t.Run("a user attaches to a session there", func(t *testing.T) {
+	t.Run("a user attaches to a session at the remote", func(t *testing.T) {
 		t.Parallel()
 		there, h := newDaemonHome(t), newDaemonHome(t)
 		there.startDaemon(t)
@@ -125,7 +125,7 @@ func TestRemote(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		if s := there.listSessions(t); len(s) != 1 || s["bot"].Name == "" {
-			t.Errorf("there are the sessions %v", s)
+			t.Errorf("got the sessions %v", s)
 		}
 		_ = a.in.Close()
 		if err := a.cmd.Wait(); err != nil {
@@ -133,7 +133,7 @@ func TestRemote(t *testing.T) {
 		}
 	})
 
-	t.Run("the web UI shows it", func(t *testing.T) {
+	t.Run("the web UI shows the remote", func(t *testing.T) {
 		t.Parallel()
 		there, h := newDaemonHome(t), newDaemonHome(t)
 		there.startDaemon(t)
@@ -155,7 +155,7 @@ func TestRemote(t *testing.T) {
 		_ = cmd.Wait()
 	})
 
-	t.Run("exec starts a daemon there and list does not", func(t *testing.T) {
+	t.Run("exec starts a daemon at the remote, list does not", func(t *testing.T) {
 		t.Parallel()
 		there, h := newDaemonHome(t), newDaemonHome(t)
 		via := newRemoteCommand(t, there)

@@ -29,7 +29,7 @@ func TestScript(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("there are no scripts: %v", err)
+		t.Fatalf("no scripts: %v", err)
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {

@@ -178,7 +178,7 @@ except OSError as e: print(e.strerror)
 
 	// A grant may be for one file. If a program outside replaces it, the session cannot write the
 	// new file, and its next turn says so. After a reset it can, unless that is not a regular file.
-	t.Run("gives one file and not its replacement", func(t *testing.T) {
+	t.Run("covers one file and not its replacement", func(t *testing.T) {
 		t.Parallel()
 		for name, give := range map[string]func(t *testing.T, r *sessionkit.TestSession, path string){
 			"outside/given": func(t *testing.T, r *sessionkit.TestSession, path string) {
@@ -236,7 +236,7 @@ except OSError as e: print(e.strerror)
 				r.FinishTurn(t, turn)
 				outside("replaced in a turn", "new")
 				if output := r.RunCode(t, "puts('"+path+"')").Transcript(); !strings.Contains(output, path+" was replaced by a program outside the sandbox; until a reset, this session keeps writing to the old one") {
-					t.Errorf("the next turn says %s", output)
+					t.Errorf("the next turn reports %s", output)
 				}
 				outside("the turn after", "new")
 				r.RestartWorker(t)
@@ -252,7 +252,7 @@ except OSError as e: print(e.strerror)
 				r.FinishTurn(t, turn)
 				first, err := r.Session.Wait(t.Context(), turn, &session.WaitOptions{Poll: true})
 				if output := first.Text(); err != nil || !strings.Contains(output, "an allowed path is left out: "+text.QuoteName(path)+" leads to "+text.QuoteName(elsewhere)) {
-					t.Errorf("the reset says %s", output)
+					t.Errorf("the reset reports %s", output)
 				}
 				if got := readText(elsewhere); got != "kept" {
 					t.Errorf("a link in its place was followed: %q", got)

@@ -417,7 +417,7 @@ for name in '.git/config.checked-by-turnstone', 'HEAD':
 
 	// Settings of a work tree are added to the settings of its repository, even if the session
 	// added the work tree.
-	t.Run("lets those of a work tree add no servers", func(t *testing.T) {
+	t.Run("add no servers for one work tree", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		m.outsideDoes(t, m.work, "git config extensions.worktreeConfig true && git config --worktree core.sparseCheckout false && git remote add there https://example.org/x && git -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m first")

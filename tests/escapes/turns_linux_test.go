@@ -328,7 +328,7 @@ def sees(*names): return [readable(n)[:15] for n in names]
 	})
 
 	// Two thousand names are more than a session sees, and each turn processes as many as it can.
-	t.Run("takes in two thousand names step by step", func(t *testing.T) {
+	t.Run("processes two thousand names step by step", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		for i := range 2000 {

@@ -104,7 +104,7 @@ asyncio.run(main())`, "interrupted", "KeyboardInterrupt\n"},
 		})
 	})
 
-	t.Run("code cannot swallow the second one", func(t *testing.T) {
+	t.Run("code cannot swallow the second interrupt", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
 			r := openSession(t, o)

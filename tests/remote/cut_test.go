@@ -230,7 +230,7 @@ func countEffects(t *testing.T, w *testRemote, c *prefixKiller, call func(i int)
 		fmt.Fprintln(&wanted, i)
 	}
 	var got []byte
-	wait.Until(t, "the last effect is there", func() bool {
+	wait.Until(t, "the last effect is in the file", func() bool {
 		got, _ = os.ReadFile(w.home + "/effects")
 		return strings.HasSuffix(string(got), fmt.Sprintf("%d\n", n-1))
 	})

@@ -132,7 +132,7 @@ func TestCut(t *testing.T) {
 				}
 			}
 			if got := text.String(); len(got) != size || !strings.HasPrefix(got, fmt.Sprintf("%063d\n%063d\n", 0, 1)) {
-				t.Fatalf("turn %d: %d bytes of %d came", turn, len(got), size)
+				t.Fatalf("turn %d: %d bytes of %d arrived", turn, len(got), size)
 			}
 		}
 	})
@@ -321,7 +321,7 @@ func TestReconnect(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(told) != 2 || !told[0].To.IsZero() || told[0].Cause == nil || told[1].To.IsZero() {
-			t.Errorf("it got %+v", told)
+			t.Errorf("the client got the outages %+v", told)
 		}
 	})
 
@@ -460,7 +460,7 @@ func TestReconnect(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		case <-time.After(processTimeout / 4):
-			t.Fatal("it waits without end")
+			t.Fatal("the wait does not end")
 		}
 	})
 }

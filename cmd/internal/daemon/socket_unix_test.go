@@ -352,16 +352,16 @@ func TestListener(t *testing.T) {
 				}
 				impostor{dir, answer}.replaceSocket(t, path)
 				if _, err := l.Renew(); err == nil || errors.Is(err, daemon.ErrServed) || !errors.Is(err, daemon.ErrInUse) {
-					t.Errorf("it gives way: %v", err)
+					t.Errorf("it does not report that the socket is in use: %v", err)
 				}
 				if err := os.RemoveAll(filepath.Dir(path)); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := l.Renew(); err != nil {
-					t.Errorf("it does not come back: %v", err)
+					t.Errorf("it does not create the socket again: %v", err)
 				}
 				if !daemonlock.IsServed(os.Getenv, path) {
-					t.Error("after its return it proves nothing")
+					t.Error("the daemon at the new socket gives no proof")
 				}
 			})
 		}
@@ -458,7 +458,7 @@ func TestListener_ReturnsAfterSessions(t *testing.T) {
 	}
 	first()
 	if _, ended := l.MoveOutOf([]string{tmp, state}); l.Addr().String() != away {
-		t.Errorf("it goes to %s, which a session writes", l.Addr())
+		t.Errorf("it moves to %s, where a session may write", l.Addr())
 	} else {
 		ended()
 	}
