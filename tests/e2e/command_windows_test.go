@@ -58,20 +58,20 @@ func TestProgram_ChildrenOnWindows(t *testing.T) {
 	}
 	const child = "import subprocess, sys; r = subprocess.run([sys.executable, '-c', %q]).returncode"
 	for name, c := range map[string]struct{ stdin, code, out string }{
-		"no input":         {"", fmt.Sprintf(child, "import sys; print(len(sys.stdin.read()))"), "0\r\n"},
-		"input of a pipe":  {"hello\n", fmt.Sprintf(child, "import sys; print(len(sys.stdin.read()))"), "6\r\n"},
-		"twice":            {"hello\n", "import subprocess, sys; _ = [subprocess.call([sys.executable, '-c', 'import sys; print(len(sys.stdin.read()))']) for i in range(2)]", "6\r\n0\r\n"},
-		"pause":            {"", "import subprocess; print(subprocess.call('pause >nul', shell=True))", "0\n"},
-		"set /p":           {"", "import subprocess; print(subprocess.call('set /p X=name?', shell=True))", "name?0\n"},
-		"findstr":          {"", "import subprocess; print(subprocess.call('findstr x', shell=True))", "1\n"},
-		"more":             {"", "import subprocess; print(subprocess.call('more', shell=True))", "\r\n0\n"},
-		"a long line":      {"", fmt.Sprintf(child, "print('0123456789' * 30)"), strings.Repeat("0123456789", 30) + "\r\n"},
-		"tabs and blanks":  {"", fmt.Sprintf(child, "print('a\\tb   ')"), "a\tb   \r\n"},
-		"bytes":            {"", fmt.Sprintf(child, "import sys; sys.stdout.buffer.write(bytes([255, 0, 10, 26, 128]))"), "\xff\x00\n\x1a\x80"},
-		"among its own":    {"", "print('before'); " + fmt.Sprintf(child, "print('child')") + "", "before\nchild\r\n"},
-		"no terminal":      {"", "import sys; print(sys.stdin.isatty(), sys.stdout.isatty())", "False False\n"},
-		"at the very end":  {"", "import atexit, os; atexit.register(os.write, 1, b'last'); print('first')", "first\nlast"},
-		"an error of them": {"", fmt.Sprintf(child, "import sys; sys.stderr.write('oops')"), "oops"},
+		"no input":        {"", fmt.Sprintf(child, "import sys; print(len(sys.stdin.read()))"), "0\r\n"},
+		"input of a pipe": {"hello\n", fmt.Sprintf(child, "import sys; print(len(sys.stdin.read()))"), "6\r\n"},
+		"twice":           {"hello\n", "import subprocess, sys; _ = [subprocess.call([sys.executable, '-c', 'import sys; print(len(sys.stdin.read()))']) for i in range(2)]", "6\r\n0\r\n"},
+		"pause":           {"", "import subprocess; print(subprocess.call('pause >nul', shell=True))", "0\n"},
+		"set /p":          {"", "import subprocess; print(subprocess.call('set /p X=name?', shell=True))", "name?0\n"},
+		"findstr":         {"", "import subprocess; print(subprocess.call('findstr x', shell=True))", "1\n"},
+		"more":            {"", "import subprocess; print(subprocess.call('more', shell=True))", "\r\n0\n"},
+		"a long line":     {"", fmt.Sprintf(child, "print('0123456789' * 30)"), strings.Repeat("0123456789", 30) + "\r\n"},
+		"tabs and blanks": {"", fmt.Sprintf(child, "print('a\\tb   ')"), "a\tb   \r\n"},
+		"bytes":           {"", fmt.Sprintf(child, "import sys; sys.stdout.buffer.write(bytes([255, 0, 10, 26, 128]))"), "\xff\x00\n\x1a\x80"},
+		"among its own":   {"", "print('before'); " + fmt.Sprintf(child, "print('child')") + "", "before\nchild\r\n"},
+		"no terminal":     {"", "import sys; print(sys.stdin.isatty(), sys.stdout.isatty())", "False False\n"},
+		"at the very end": {"", "import atexit, os; atexit.register(os.write, 1, b'last'); print('first')", "first\nlast"},
+		"error output":    {"", fmt.Sprintf(child, "import sys; sys.stderr.write('oops')"), "oops"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newHome(t).runRepl(t, c.stdin, "--lang", "python", "-e", c.code)

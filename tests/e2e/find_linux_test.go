@@ -79,7 +79,7 @@ func TestFindDaemon(t *testing.T) {
 		for name, other := range map[string]home{
 			"another directory of the login": h.withLogin(second),
 			"no directory":                   h.withLogin("XDG_RUNTIME_DIR="),
-			"one of another machine":         h.withLogin("XDG_RUNTIME_DIR=/run/user/4242"),
+			"a directory of another machine": h.withLogin("XDG_RUNTIME_DIR=/run/user/4242"),
 			"another temporary directory":    h.withLogin("XDG_RUNTIME_DIR=", "TMPDIR="+t.TempDir()),
 		} {
 			wantResult(t, other.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})

@@ -158,9 +158,9 @@ except OSError as e: print(e.strerror)
 		r := openSession(t, m, newSandbox(m))
 		r.RunCode(t, writeCode)
 		for what, change := range map[string]string{
-			"a directory that was replaced": "mv shown old && mkdir shown",
-			"one that was made again":       "rmdir shown && mkdir shown",
-			"a directory from elsewhere":    "mkdir other && mv shown older && mv other shown",
+			"a directory that was replaced":   "mv shown old && mkdir shown",
+			"a directory that was made again": "rmdir shown && mkdir shown",
+			"a directory from elsewhere":      "mkdir other && mv shown older && mv other shown",
 		} {
 			t.Run(what, func(t *testing.T) {
 				m.outsideDoes(t, m.outside, "mkdir -p shown && ln -sfn "+m.outside+"/shown "+m.work+"/link")
@@ -340,7 +340,7 @@ func TestPendingCall(t *testing.T) {
 		for _, c := range []struct{ what, outside, name string }{
 			{"by another directory", "mv one old && mkdir one", "one"},
 			{"by a link", "mv two old2 && mkdir new && ln -s new two", "two"},
-			{"by one from elsewhere", "mv three old3 && mv ../other three", "three"},
+			{"by a directory from elsewhere", "mv three old3 && mv ../other three", "three"},
 		} {
 			t.Run(c.what, func(t *testing.T) {
 				m.outsideDoes(t, m.outside, "mkdir -p ../other "+c.name) // a refusal is remembered, so each case has its own directory

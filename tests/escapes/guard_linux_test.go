@@ -52,7 +52,7 @@ func TestGuard(t *testing.T) {
 			{"a directory of settings made again", "rm -r .vscode; mkdir .vscode; echo '{}' > .vscode/settings.json", "puts('.vscode/settings.json')", ".vscode/settings.json"},
 			{"a new file in it", "true", "puts('.vscode/tasks.json')", ".vscode/tasks.json"},
 			{"a directory that was not there", "mkdir .claude; echo '{}' > .claude/settings.local.json", "puts('.claude/settings.local.json')", ".claude/settings.local.json"},
-			{"a new file in that", "true", "puts('.claude/settings.json')", ".claude/settings.json"},
+			{"a new file in the new directory", "true", "puts('.claude/settings.json')", ".claude/settings.json"},
 			{"a file that was not there", "echo 'export A=1' > .envrc", "puts('.envrc')", ".envrc"},
 			{"a nested repository replaced", "rm -rf vendor/lib/.git && git init -q vendor/lib", "puts('vendor/lib/.git/config')", "vendor/lib/.git/config"},
 			{"its hooks", "true", "puts('vendor/lib/.git/hooks/pre-push')", "vendor/lib/.git/hooks/pre-push"},

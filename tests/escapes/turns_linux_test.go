@@ -97,8 +97,8 @@ func TestTurn(t *testing.T) {
 			{"a file in the place of a pipe", "rm kind && echo z > kind", "print(readable('kind'))", "open: z"},
 			{"it is still read-only", "true", "print(puts('note.txt'), '|', puts('kind'), '|', puts('data/file'), '|', puts('new'))", "Read-only file system | Read-only file system | Read-only file system | Read-only file system"},
 			{"no mounts add up", "true", "print(mounts() - before)", "0"},
-			{"a name that is listed", "mkdir -p .pyenv .local/share/fonts && echo 3.14 > .pyenv/version && echo x > .local/share/fonts/x", "print(readable('.pyenv/version'))", "open: 3.14"},
-			{"a name that is not", "mkdir .newtool && echo \"$SECRET\" > .newtool/token && echo \"$SECRET\" > later", "print(os.path.exists('.newtool'), os.path.exists('later'))", "False False"},
+			{"a listed name", "mkdir -p .pyenv .local/share/fonts && echo 3.14 > .pyenv/version && echo x > .local/share/fonts/x", "print(readable('.pyenv/version'))", "open: 3.14"},
+			{"an unlisted name", "mkdir .newtool && echo \"$SECRET\" > .newtool/token && echo \"$SECRET\" > later", "print(os.path.exists('.newtool'), os.path.exists('later'))", "False False"},
 		})
 		resetSession(t, r)
 		m.runSteps(t, r, []turnStep{
@@ -364,7 +364,7 @@ func TestTurnCopies(t *testing.T) {
 			{"one that comes", "mkdir -p .cache/uv && echo x > .cache/uv/x", "print(readable('.cache/uv/x'), puts('.cache/uv/y'))", "open: x\n written"},
 			{"one that goes", "rm -r .cache/uv", "print(os.path.exists('.cache/uv'))", "False"},
 			{"is then the session's own", "true", "os.mkdir('.cache/uv'); print(puts('.cache/uv/own'))", "written"},
-			{"and stays that", "mkdir .cache/uv && echo x > .cache/uv/x", "print(os.listdir('.cache/uv'))", "['own']"},
+			{"and stays the session's own", "mkdir .cache/uv && echo x > .cache/uv/x", "print(os.listdir('.cache/uv'))", "['own']"},
 			{"a link in its place", "rm -r .cache/ruff && mkdir elsewhere && ln -s ~/.ssh .cache/ruff", "print(os.path.exists('.cache/ruff/id_ed25519'))", "False"},
 			{"no mounts add up", "rm .cache/ruff && mkdir .cache/ruff", "print(mounts() - before)", "0"},
 		})
@@ -505,7 +505,7 @@ while os.getppid() == `+strconv.Itoa(os.Getpid())+`:
 		for _, c := range []struct{ what, before, home, dir, after string }{
 			{"a link", "mkdir real && ln -s real linked", "linked", "project", "echo > real/n && mv real/n real/.token2"},
 			{"a link that leads elsewhere later", "mkdir one two && ln -s one linked", "linked", "project", "ln -sfn two linked"},
-			{"none at first", "true", "later", "project", "true"},
+			{"a missing home directory", "true", "later", "project", "true"},
 			{"one that is replaced", "mkdir there", "there", "project", "mv there was && mkdir there && printf '%s' \"$SECRET\" > there/.other"},
 			{"the directory of the workspace", "mkdir there", "there", "there", "true"},
 			{"with temporary files", "mkdir -p there/tmp", "there", "project", "touch there/tmp/x"},
