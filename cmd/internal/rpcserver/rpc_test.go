@@ -464,7 +464,8 @@ func FuzzLines_OfEitherSide(f *testing.F) {
 	})
 }
 
-// wantReaderLines compares the lines of a reader with those of the text. Long lines must be errors.
+// wantReaderLines compares the lines of a reader with the lines of the text. Long lines must be
+// errors.
 func wantReaderLines(t *testing.T, text string) {
 	const most = 100
 	r := jsonrpc2.NewReader(strings.NewReader(text), most)

@@ -95,8 +95,8 @@ func launchKernel(spec *kernelspec.KernelSpec, dir string) (*kernelProcess, erro
 const quietDebuggerEnv = "PYDEVD_DISABLE_FILE_VALIDATION=1"
 
 // echoesOutput reports whether a kernel captures the output of its children, sends it in messages, and
-// also writes it to its own output. Kernels based on ipykernel do: those that are Python modules, except
-// the ones based on xeus.
+// also writes it to its own output. Kernels based on ipykernel do: all Python modules except
+// kernels based on xeus.
 func echoesOutput(spec *kernelspec.KernelSpec) bool {
 	module := spec.PythonModule()
 	return module != "" && !strings.HasPrefix(module, "xpython") && !strings.HasPrefix(module, "xeus")
