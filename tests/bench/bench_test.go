@@ -89,8 +89,8 @@ func durationPercentile(d []time.Duration, p float64) time.Duration {
 
 func microseconds(d time.Duration) float64 { return float64(d) / 1e3 }
 
-// echoProcess is a plain frame echo: a Python that copies frames from one pipe to another. Their
-// size is that of a turn of 1+1, and Go reads them through its poller.
+// echoProcess is a plain frame echo: a Python that copies frames from one pipe to another. The
+// frames are as large as in a turn of 1+1, and Go reads them through its poller.
 type echoProcess struct {
 	in  io.Writer
 	out io.Reader
@@ -265,7 +265,8 @@ func BenchmarkOutput(b *testing.B) {
 	})
 }
 
-// benchmarkOutput reports baseline/ours: 1 is as fast as the baseline.
+// benchmarkOutput reports the time of the baseline divided by the time of the session: 1 is as fast
+// as the baseline.
 func benchmarkOutput(b *testing.B, code string, floor func() time.Duration, unit string) {
 	s := openReady(b)
 	var ours, bare []time.Duration
@@ -336,7 +337,7 @@ func timePipe(b *testing.B) time.Duration {
 	return time.Since(start)
 }
 
-// BenchmarkIdle holds sessions open and reports the cost of an idle one.
+// BenchmarkIdle holds sessions open and reports the cost of an idle session.
 func BenchmarkIdle(b *testing.B) {
 	path := pythonPath(b)
 	sup, err := supervisor.New(&supervisor.Options{Dir: b.TempDir()})

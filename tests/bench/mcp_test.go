@@ -15,8 +15,8 @@ import (
 )
 
 // BenchmarkToolsList measures the time from the start of "repl mcp" to its answer to tools/list,
-// against a start of the same program that does nothing. The target is 50 ms, because it waits for
-// no interpreter.
+// compared with the same program when it does nothing. The target is 50 ms, because tools/list
+// waits for no interpreter.
 func BenchmarkToolsList(b *testing.B) {
 	binary := filepath.Join(b.TempDir(), "repl")
 	if err := replbin.Build(binary); err != nil {
@@ -49,9 +49,9 @@ func toolsList(b *testing.B, binary string) time.Duration {
 	return took
 }
 
-// BenchmarkCall_AgainstMCPRepl measures a call of 1+1 in Python through "repl mcp", by turns with the
-// same call through mcp-repl, the MCP server of Posit. TURNSTONE_MCP_REPL is its program; "pip install
-// posit-mcp-repl" installs it as mcp-repl. Neither has a sandbox.
+// BenchmarkCall_AgainstMCPRepl measures a call of 1+1 in Python through "repl mcp", alternating
+// with the same call through mcp-repl, the MCP server of Posit. TURNSTONE_MCP_REPL is its program;
+// "pip install posit-mcp-repl" installs it as mcp-repl. Neither has a sandbox.
 func BenchmarkCall_AgainstMCPRepl(b *testing.B) {
 	peer := os.Getenv("TURNSTONE_MCP_REPL")
 	if peer == "" {

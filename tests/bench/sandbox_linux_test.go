@@ -86,8 +86,8 @@ func BenchmarkGrant(b *testing.B) {
 	b.ReportMetric(float64(medianDuration(grants))/float64(medianDuration(turns)), "x-turn")
 }
 
-// BenchmarkTurn_InASandbox compares turns of 1+1 in a plain session, in one with a sandbox and in
-// one with limits. The targets are 1.05 times the first.
+// BenchmarkTurn_InASandbox compares turns of 1+1 in a plain session, in a session with a sandbox
+// and in a session with limits. The target is 1.05 times the plain session.
 func BenchmarkTurn_InASandbox(b *testing.B) {
 	path := pythonPath(b)
 	sup, work := newSupervisor(b)

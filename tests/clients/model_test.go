@@ -451,7 +451,7 @@ func contentParts(content json.RawMessage) []contentPart {
 // searchTool is the service's tool with which a model finds other tools.
 const searchTool = "tool_search"
 
-// namespaceEnd separates a tool's name from that of its group.
+// namespaceEnd separates the name of a tool from the name of its group.
 const namespaceEnd = "/"
 
 // toolsByName maps names to tools; a tool in a group has both names.

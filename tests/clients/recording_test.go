@@ -172,7 +172,7 @@ func (s *recordedShell) typeLine(text string) {
 	}
 }
 
-// typePrompt types a prompt, and waits until the agent has had the given number of calls answered.
+// typePrompt types a prompt, and waits until the given number of calls of the agent are answered.
 // An agent ignores a return soon after text, and may ask the model before it has the tools of repl
 // mcp.
 func (s *recordedShell) typePrompt(m *fakeModel, prompt string, calls int) {

@@ -86,7 +86,7 @@ var savingsTests = []struct {
 	tools  int
 	direct []toolCall
 	code   []string
-	wants  string // of the code
+	wants  string // printed by the code
 	wins   bool   // the code uses far fewer tokens
 }{
 	{"5 pages of 100, 50 tools", codexCLI, 50, issuePages(), countByLabel, countedByLabel, true},

@@ -82,13 +82,13 @@ func connectSDK(t testing.TB, version string) *sdkClient {
 	}()
 	t.Cleanup(func() {
 		c.sendOrder(jsonObject{"close": true})
-		c.waitEvent("it has closed", func(e sdkEvent) bool { return e.Closed })
+		c.waitEvent("the client has closed", func(e sdkEvent) bool { return e.Closed })
 		_ = in.Close()
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
 	})
-	e := c.waitEvent("it has connected", func(e sdkEvent) bool { return e.Connected != nil })
+	e := c.waitEvent("the client has connected", func(e sdkEvent) bool { return e.Connected != nil })
 	t.Logf("TypeScript SDK %s speaks %s", version, *e.Connected)
 	return c
 }
@@ -234,7 +234,7 @@ func TestSDK(t *testing.T) {
 		}
 	})
 
-	t.Run("tells a second call what is running", func(t *testing.T) {
+	t.Run("reports to a second call what is running", func(t *testing.T) {
 		eachSDK(t, func(t *testing.T, c *sdkClient) {
 			first := c.startCall(replCall("import time\nprint('so far', flush=True)\ntime.sleep(600)"), nil)
 			c.waitStarted(first)

@@ -23,7 +23,7 @@ func TestAgents_Secret(t *testing.T) {
 	}{
 		{claudeCode, nil, "auto mode on", "Type something", "7"},
 		{codexCLI, []string{"-c", "approval_policy='on-request'"}, "stub default", "enter to submit", "7"},
-		{codexCLI, nil, "stub default", "", "the question was declined"}, // for a user who must not be asked
+		{codexCLI, nil, "stub default", "", "the question was declined"}, // here the user must not be asked
 		{geminiCLI, nil, "Type your message", "", "this client cannot ask"},
 	} {
 		t.Run(test.agent.name, func(t *testing.T) {

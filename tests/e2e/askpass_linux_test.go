@@ -201,7 +201,7 @@ func TestAskpass(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		if known, err := os.ReadFile(filepath.Join(s.dir, "known")); err != nil || len(known) == 0 {
-			t.Errorf("the key is not kept: %v", err)
+			t.Errorf("the key was not saved: %v", err)
 		}
 		if n := len(openedPages(opened)); n != 1 {
 			t.Errorf("the user was asked %d times", n)

@@ -52,8 +52,7 @@ func TestClients_ListAndDetach(t *testing.T) {
 	}
 }
 
-// Neither the output of code nor the names of other users can harm the terminal of a user who
-// watches.
+// Neither the output of code nor the names of other users can harm the terminal of a watching user.
 func TestEvents_SanitizeOutput(t *testing.T) {
 	t.Parallel()
 	h := newDaemonHome(t)

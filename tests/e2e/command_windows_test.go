@@ -53,25 +53,25 @@ func TestProgram_OnWindows(t *testing.T) {
 // The children of a program inherit its standard streams, as with python.exe. A terminal would
 // neither end their input nor keep their bytes.
 func TestProgram_ChildrenOnWindows(t *testing.T) {
-	beside := map[string]string{ // when the output of a child is complete cannot be known here
+	beside := map[string]string{ // here it is unknown when the output of a child is complete
 		"set /p": "0\nname?", "more": "0\n\r\n", "among its own": "child\r\nbefore\n",
 	}
 	const child = "import subprocess, sys; r = subprocess.run([sys.executable, '-c', %q]).returncode"
 	for name, c := range map[string]struct{ stdin, code, out string }{
-		"no input":         {"", fmt.Sprintf(child, "import sys; print(len(sys.stdin.read()))"), "0\r\n"},
-		"input of a pipe":  {"hello\n", fmt.Sprintf(child, "import sys; print(len(sys.stdin.read()))"), "6\r\n"},
-		"twice":            {"hello\n", "import subprocess, sys; _ = [subprocess.call([sys.executable, '-c', 'import sys; print(len(sys.stdin.read()))']) for i in range(2)]", "6\r\n0\r\n"},
-		"pause":            {"", "import subprocess; print(subprocess.call('pause >nul', shell=True))", "0\n"},
-		"set /p":           {"", "import subprocess; print(subprocess.call('set /p X=name?', shell=True))", "name?0\n"},
-		"findstr":          {"", "import subprocess; print(subprocess.call('findstr x', shell=True))", "1\n"},
-		"more":             {"", "import subprocess; print(subprocess.call('more', shell=True))", "\r\n0\n"},
-		"a long line":      {"", fmt.Sprintf(child, "print('0123456789' * 30)"), strings.Repeat("0123456789", 30) + "\r\n"},
-		"tabs and blanks":  {"", fmt.Sprintf(child, "print('a\\tb   ')"), "a\tb   \r\n"},
-		"bytes":            {"", fmt.Sprintf(child, "import sys; sys.stdout.buffer.write(bytes([255, 0, 10, 26, 128]))"), "\xff\x00\n\x1a\x80"},
-		"among its own":    {"", "print('before'); " + fmt.Sprintf(child, "print('child')") + "", "before\nchild\r\n"},
-		"no terminal":      {"", "import sys; print(sys.stdin.isatty(), sys.stdout.isatty())", "False False\n"},
-		"at the very end":  {"", "import atexit, os; atexit.register(os.write, 1, b'last'); print('first')", "first\nlast"},
-		"an error of them": {"", fmt.Sprintf(child, "import sys; sys.stderr.write('oops')"), "oops"},
+		"no input":        {"", fmt.Sprintf(child, "import sys; print(len(sys.stdin.read()))"), "0\r\n"},
+		"input of a pipe": {"hello\n", fmt.Sprintf(child, "import sys; print(len(sys.stdin.read()))"), "6\r\n"},
+		"twice":           {"hello\n", "import subprocess, sys; _ = [subprocess.call([sys.executable, '-c', 'import sys; print(len(sys.stdin.read()))']) for i in range(2)]", "6\r\n0\r\n"},
+		"pause":           {"", "import subprocess; print(subprocess.call('pause >nul', shell=True))", "0\n"},
+		"set /p":          {"", "import subprocess; print(subprocess.call('set /p X=name?', shell=True))", "name?0\n"},
+		"findstr":         {"", "import subprocess; print(subprocess.call('findstr x', shell=True))", "1\n"},
+		"more":            {"", "import subprocess; print(subprocess.call('more', shell=True))", "\r\n0\n"},
+		"a long line":     {"", fmt.Sprintf(child, "print('0123456789' * 30)"), strings.Repeat("0123456789", 30) + "\r\n"},
+		"tabs and blanks": {"", fmt.Sprintf(child, "print('a\\tb   ')"), "a\tb   \r\n"},
+		"bytes":           {"", fmt.Sprintf(child, "import sys; sys.stdout.buffer.write(bytes([255, 0, 10, 26, 128]))"), "\xff\x00\n\x1a\x80"},
+		"among its own":   {"", "print('before'); " + fmt.Sprintf(child, "print('child')") + "", "before\nchild\r\n"},
+		"no terminal":     {"", "import sys; print(sys.stdin.isatty(), sys.stdout.isatty())", "False False\n"},
+		"at the very end": {"", "import atexit, os; atexit.register(os.write, 1, b'last'); print('first')", "first\nlast"},
+		"error output":    {"", fmt.Sprintf(child, "import sys; sys.stderr.write('oops')"), "oops"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newHome(t).runRepl(t, c.stdin, "--lang", "python", "-e", c.code)
@@ -161,7 +161,7 @@ func newRHome(t *testing.T) home {
 		t.Skipf("R is not installed: scripts/wine --r brings it (%v)", err)
 	}
 	h := newHome(t)
-	h.env = append(h.env, "LC_CTYPE=en_US.UTF-8", "R_PROFILE_USER="+os.DevNull, "R_ENVIRON_USER="+os.DevNull) // it is set because Wine ignores the code page that R requests
+	h.env = append(h.env, "LC_CTYPE=en_US.UTF-8", "R_PROFILE_USER="+os.DevNull, "R_ENVIRON_USER="+os.DevNull) // necessary because Wine ignores the code page that R requests
 	return h
 }
 

@@ -123,7 +123,7 @@ func TestMCPLifetime(t *testing.T) {
 			_ = cmd.Wait()
 			close(ended)
 		}()
-		wait.Until(t, "it ends", func() bool { // it would live on for half a second after an answer
+		wait.Until(t, "it ends", func() bool { // after an answer it would continue for half a second
 			_ = cmd.Process.Signal(syscall.SIGTERM)
 			select {
 			case <-ended:
@@ -177,7 +177,7 @@ func newStuckMCP(t *testing.T, h home) (cmd *exec.Cmd, in io.Closer, worker int)
 	if _, err := io.WriteString(stdin, call+"\n"); err != nil {
 		t.Fatal(err)
 	}
-	wait.Until(t, "the session says its process", func() bool {
+	wait.Until(t, "the session prints its process number", func() bool {
 		text, err := os.ReadFile(filepath.Join(h.dir, "pid"))
 		if err != nil {
 			return false

@@ -84,7 +84,7 @@ func TestCompletion_InBash(t *testing.T) {
 	}
 }
 
-// Keys are typed at the prompt of a shell.
+// The test types keys at the prompt of a shell.
 func TestCompletion_AtAPrompt(t *testing.T) {
 	t.Parallel()
 	for shell, begin := range map[string]string{

@@ -163,9 +163,9 @@ func TestDaemon(t *testing.T) {
 				if r := h.runRepl(t, "", "list"); r.status != 3 {
 					t.Errorf("afterwards: %v", r)
 				}
-				h.startDaemon(t) // the old socket does not get in the way
-				// After a kill the transcript of the crashed session may have been saved, and is
-				// named.
+				h.startDaemon(t) // the old socket does not block the start
+				// After a kill, the transcript of the crashed session may exist. Then the output
+				// names it.
 				if r := h.runRepl(t, "", "exec", "main", "-e", "1"); r.stdout != "1\n" || r.status != 0 || !strings.HasPrefix(r.stderr, newSessionNotice("main")) {
 					t.Errorf("in a new daemon: %v", r)
 				}
@@ -363,7 +363,7 @@ func TestMCPDaemon(t *testing.T) {
 		defer conn.Close()
 		known := func(reader string) {
 			t.Helper()
-			wait.Until(t, "the daemon knows what "+reader+" was shown", func() bool {
+			wait.Until(t, "the daemon knows the events that "+reader+" was shown", func() bool {
 				s, err := conn.GetSession(t.Context(), "bot")
 				m, markErr := conn.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "bot", Reader: reader})
 				return err == nil && markErr == nil && m.Seq == s.LastSeq
@@ -406,12 +406,12 @@ func TestMCPDaemon(t *testing.T) {
 		}
 		h.startDaemon(t)
 		if got := a.callRepl("1+1"); !strings.HasPrefix(got, "2") {
-			t.Errorf("once there is one: %q", got)
+			t.Errorf("after the start of a daemon: %q", got)
 		}
 		wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
 		wait.Until(t, "the daemon is gone", func() bool { return h.runRepl(t, "", "list").status == 3 })
 		if got := a.callRepl("1+1"); !strings.Contains(got, "no daemon answers") {
-			t.Errorf("after its end: %q", got)
+			t.Errorf("after the end of the daemon: %q", got)
 		}
 		h.startDaemon(t)
 		if got := a.callRepl("1+1"); !strings.Contains(got, "no longer exists") && !strings.HasPrefix(got, "2") {
@@ -436,7 +436,7 @@ func TestMCPDaemon(t *testing.T) {
 		}
 		wg.Wait()
 		if got := len(h.listSessions(t)); got != 5 {
-			t.Errorf("the daemon has %d sessions, want 5: there is more than one", got)
+			t.Errorf("the daemon has %d sessions, want 5: more than one daemon runs", got)
 		}
 		wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
 	})
@@ -481,10 +481,10 @@ func TestMCPDaemon(t *testing.T) {
 			t.Errorf("in another's session: %q", got)
 		}
 		if got := a.callTool("repl_interrupt", map[string]any{"session": "nobody"}); !strings.Contains(got, "main and hers") {
-			t.Errorf("a session that is not there: %q", got)
+			t.Errorf("an unknown session: %q", got)
 		}
 		if _, made := h.listSessions(t)["nobody"]; made {
-			t.Error("asking for a session has made it")
+			t.Error("the interrupt has created the session")
 		}
 	})
 
@@ -494,13 +494,13 @@ func TestMCPDaemon(t *testing.T) {
 		h.startDaemon(t)
 		a := h.newMCPClient(t, "--daemon", "--name", "bot")
 		if got := a.callRepl("import getpass; p = getpass.getpass('pw: ')"); !strings.Contains(got, `type the answer there: repl attach bot (`) {
-			t.Errorf("who is to answer: %q", got)
+			t.Errorf("the reply does not name the user's command: %q", got)
 		}
 		got := make(chan string, 1)
 		go func() { got <- a.callTool("repl_output", map[string]any{"wait_ms": 30_000}) }() // it waits for the user
 		wantResult(t, h.runRepl(t, "hunter2\n", "input", "bot"), result{"\n", "", 0})
 		if said := <-got; strings.Contains(said, "hunter2") || strings.Contains(said, "waiting") {
-			t.Errorf("once they have: %q", said)
+			t.Errorf("after the user has answered: %q", said)
 		}
 		if got := a.callRepl("len(p)"); !strings.HasSuffix(got, "7") {
 			t.Errorf("got %q", got)

@@ -87,7 +87,7 @@ func TestAttach(t *testing.T) {
 		p.waitText(">>> ")
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "x = input('who' + '? ')"),
 			result{"who? ", "repl: waiting for input: \"who? \" (answer with repl input main)\n", 5})
-		p.waitText("who? ")          // as output
+		p.waitText("who? ")          // shown as output
 		p.waitDrawn("\x1b[6G\x1b[K") // the prompt after it is removed, and a new one waits for an answer
 		p.typeKeys("ada\r")
 		wait.Until(t, "the answer has come", func() bool { return h.listSessions(t)["main"].State == session.StateIdle })
@@ -98,7 +98,7 @@ func TestAttach(t *testing.T) {
 			result{"and? ", "repl: waiting for input: \"and? \" (answer with repl input main)\n", 5})
 		p.waitText("and? ")
 		wantResult(t, h.runRepl(t, "", "input", "main", "-e", "eve"), result{"", "", 0})
-		p.waitText(">>> x = ") // the question is over here, too
+		p.waitText(">>> x = ") // the question is closed here, too
 		p.typeKeys("7\r")
 		wait.Until(t, "the line was run", func() bool {
 			s := h.listSessions(t)["main"]
@@ -262,7 +262,7 @@ func freeze(t *testing.T, p *os.Process) {
 func TestStuckDaemon(t *testing.T) {
 	t.Parallel()
 
-	// A stopped daemon behaves like one that hangs.
+	// A stopped daemon behaves like a daemon that hangs.
 	t.Run("delays no other request of the MCP server", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
@@ -278,7 +278,7 @@ func TestStuckDaemon(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := a.callRepl("40 + 2"); !strings.HasSuffix(got, "42") {
-			t.Errorf("once it goes on: %q", got)
+			t.Errorf("once the daemon continues: %q", got)
 		}
 	})
 

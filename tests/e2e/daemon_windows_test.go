@@ -47,8 +47,8 @@ func TestMCPDaemon_LeavesWindowsJob(t *testing.T) {
 		says    string
 		notWine string
 	}{
-		{"a job that it may leave", windows.JOB_OBJECT_LIMIT_BREAKAWAY_OK, true, "", "under Wine no process leaves a job"},
-		{"a job that it may not leave", 0, false, "the daemon ends with it", ""},
+		{"a job that the daemon may leave", windows.JOB_OBJECT_LIMIT_BREAKAWAY_OK, true, "", "under Wine no process leaves a job"},
+		{"a job that the daemon may not leave", 0, false, "the daemon ends with it", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if testexec.IsWine() && test.notWine != "" {
@@ -70,7 +70,7 @@ func TestMCPDaemon_LeavesWindowsJob(t *testing.T) {
 			} else {
 				wait.Until(t, "the daemon is gone", func() bool { return h.runRepl(t, "", "list").status == 3 })
 			}
-			if said := a.errs.String(); !testexec.IsWine() && !strings.Contains(said, test.says) { // Wine claims that it has left
+			if said := a.errs.String(); !testexec.IsWine() && !strings.Contains(said, test.says) { // Wine claims that it has left the job
 				t.Errorf("it said %q, want %q", said, test.says)
 			}
 		})

@@ -33,7 +33,7 @@ import (
 const ownNetworkEnv = "E2E_ALONE"
 
 // runInOwnNetwork runs the test in a process whose network is only a loopback, which these host
-// names resolve to. It returns false in the process that merely waits.
+// names resolve to. It returns false in the process that only waits.
 func runInOwnNetwork(t *testing.T, names ...string) bool {
 	t.Helper()
 	t.Parallel()
@@ -115,8 +115,8 @@ func newSourcePackage(t *testing.T) []byte {
 // An agentTask is a task of an agent, with the expected end of the reply.
 type agentTask struct {
 	name, lang, code, want string
-	registry               bool   // it needs the registry, or asks for it
-	host                   string // the host that it asks for
+	registry               bool   // the task needs the registry, or asks for it
+	host                   string // the host for which it asks
 	needs                  string // a program, or "python:MODULE"
 }
 

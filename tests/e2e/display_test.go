@@ -15,7 +15,7 @@ import (
 type terminalScreen struct {
 	rows    [][]rune
 	y, x    int    // the cursor; x equals columns when the next character starts another row
-	wrapped []bool // whether a row continues the one before
+	wrapped []bool // whether a row continues the previous row
 	partial []byte // an incomplete sequence or character
 }
 

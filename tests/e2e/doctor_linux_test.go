@@ -37,9 +37,9 @@ func TestDoctorSandbox(t *testing.T) {
 		}{
 			{what: "is tried in a sandbox", want: "ok      the runtime starts"},
 			{what: "is tried in a sandbox from a directory below", from: "a/b", want: "ok      the runtime starts"},
-			{what: "is tried in a sandbox for a user who uses none", settings: full, want: "ok      the runtime starts"},
-			{what: "writes nothing that a user lets sessions write", settings: []string{"allow-write = [%q]"}, want: "ok      protocol 2025-06-18"},
-			{what: "writes nothing that a user always allows", settings: []string{"[workspace.%[1]q]", "allow-write = [%[1]q]"}, want: "ok      protocol 2025-06-18"},
+			{what: "is tried in a sandbox even for a user without sandboxes", settings: full, want: "ok      the runtime starts"},
+			{what: "writes nothing where sessions may write", settings: []string{"allow-write = [%q]"}, want: "ok      protocol 2025-06-18"},
+			{what: "writes nothing where a user always allows writing", settings: []string{"[workspace.%[1]q]", "allow-write = [%[1]q]"}, want: "ok      protocol 2025-06-18"},
 			{what: "is tried in the fallback that a user accepts", settings: []string{`sandbox-fallback = "landlock"`}, confine: withoutNamespaces, want: weaker},
 			{what: "is not tried without one", settings: full, confine: withoutNamespaces, want: "no sandbox is available to test it in (launch: start: sandbox: user namespace"},
 			{what: "is not tried without one from a directory below", from: "a/b", settings: full, confine: withoutNamespaces, want: "no sandbox is available to test it in (launch: start: sandbox: user namespace"},

@@ -75,7 +75,7 @@ func (h home) runDoctor(t *testing.T, args ...string) (doctorReport, result) {
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 
-	t.Run("says what is used and that it works", func(t *testing.T) {
+	t.Run("reports which runtime is used and whether it works", func(t *testing.T) {
 		t.Parallel()
 		sandboxcheck.RequireNamespaces(t) // otherwise doctor reports a fault
 		got := newHomeWithoutClients(t).runRepl(t, "", "doctor")
@@ -92,7 +92,7 @@ func TestDoctor(t *testing.T) {
 			}
 		}
 		if strings.Contains(got.stdout, "FAILED") {
-			t.Errorf("doctor finds fault:\n%s", got.stdout)
+			t.Errorf("doctor reports a fault:\n%s", got.stdout)
 		}
 	})
 
@@ -102,7 +102,7 @@ func TestDoctor(t *testing.T) {
 		h.env = append(h.env, "PATH="+t.TempDir(), "PYENV_ROOT="+t.TempDir(), "R_HOME=")
 		r, got := h.runDoctor(t, "--lang", "python")
 		if got.status != 1 || len(r.Languages) != 1 || !strings.Contains(r.Languages[0].Missing, "no Python") || len(r.MCP) != 0 {
-			t.Errorf("got %v, want status 1 and what is missing", got)
+			t.Errorf("got %v, want status 1 and the missing program", got)
 		}
 	})
 
@@ -130,14 +130,14 @@ func TestDoctor(t *testing.T) {
 		}
 	})
 
-	// A user who did not ask for a language need not have it.
-	t.Run("a language may be missing unless it is asked for", func(t *testing.T) {
+	// A user needs only the languages that they ask for.
+	t.Run("a language may be missing unless the user asks for it", func(t *testing.T) {
 		t.Parallel()
 		if _, err := exec.LookPath("R"); err != nil {
 			t.Skip("R is not installed")
 		}
 		h := newHomeWithoutClients(t)
-		path := t.TempDir() // everything except Python, which R does not need
+		path := t.TempDir() // all programs except Python, which R does not need
 		for _, dir := range []string{"/bin", "/usr/bin", "/usr/local/bin"} {
 			programs, err := os.ReadDir(dir)
 			if err != nil {

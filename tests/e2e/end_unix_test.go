@@ -106,7 +106,7 @@ func TestTerminalEnd(t *testing.T) {
 	})
 }
 
-// A script, npx and make start a program in their own process group, and wait for it.
+// A script, npx and make start a program in their process group, and wait for it.
 func TestTerminal_CtrlZ(t *testing.T) {
 	t.Parallel()
 	t.Run("stops the group of a program that has started repl", func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestTerminal_CtrlZ(t *testing.T) {
 		p.typeKeys("exit\r")
 		p.waitExit(0)
 	})
-	t.Run("of a parent program leaves the keys to us afterwards", func(t *testing.T) {
+	t.Run("of a parent program leaves the keys to repl", func(t *testing.T) {
 		t.Parallel()
 		bash, err := exec.LookPath("bash")
 		if err != nil {
@@ -163,7 +163,7 @@ func TestTerminal_CtrlZ(t *testing.T) {
 		p.waitText("$ ")
 		p.enterLine("fg")
 		p.waitText(">>> ")
-		p.typeKeys(keyUp) // a terminal that edits lines would swallow it
+		p.typeKeys(keyUp) // a terminal that edits lines would drop it
 		p.waitOnScreen("'mar' + 'ker'")
 		p.typeKeys("\r")
 		p.waitText("'marker'")
@@ -188,8 +188,8 @@ func TestTerminal_CtrlZ(t *testing.T) {
 func TestProgramFile(t *testing.T) {
 	t.Parallel()
 
-	// python3 is the reference for how a program shows its errors.
-	t.Run("errors are those of python", func(t *testing.T) {
+	// python3 is the reference for the error output of a program.
+	t.Run("errors match the errors of python", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
 		h.env = append(h.env, "NO_COLOR=1")
@@ -284,33 +284,33 @@ func TestProgramFile(t *testing.T) {
 			"a fork":                 "\"$0\" -c 'import atexit, os\natexit.register(print, \"bye\")\nif os.fork(): os.wait()'",
 		}
 		alone := map[string]string{ // in a session these differ: it has its own terminal and environment
-			"standard input":            `echo 'print(5)' | "$0" /dev/stdin`,
-			"the errors of a child":     `"$0" -c 'import subprocess; subprocess.run("echo o; echo e >&2", shell=True)'`,
-			"no terminal":               `echo hi | "$0" -c 'import sys; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty())'`,
-			"an encoding":               `PYTHONIOENCODING=latin-1 "$0" -c 'print("\xe9")' | od -c`,
-			"no UTF-8":                  `PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 LC_ALL=C "$0" -c 'import sys; print(sys.flags.utf8_mode, sys.stdout.encoding)'`,
-			"a start-up file":           `PYTHONSTARTUP=no_such_file "$0" -c 'print(2)'`,
-			"a look at what it left":    `echo 'print(x)' | PYTHONINSPECT=1 "$0" -c 'x = 1'`,
-			"a reader that leaves":      `"$0" -c 'for i in range(100000): print(i)' 2>"err.$$" | head -1; sed '/^Exception ignored/,$d' "err.$$"`, // the last flush may fail or not
-			"a full disk":               `test -c /dev/full || exit 0; "$0" -c 'print(1)' >/dev/full; echo $?`,
-			"a signal of its own":       `"$0" -c 'import os; os.kill(os.getpid(), 15)'; echo $?`,
-			"a crash":                   `ulimit -c 0; "$0" -c 'import os; os.abort()'; echo $?`,
-			"a large status":            `"$0" -c 'import sys; sys.exit(300)'; echo $?; "$0" -c 'import sys; sys.exit(-1)'; echo $?`,
-			"an interrupt":              `"$0" -c 'import os, signal; os.kill(os.getpid(), signal.SIGINT)'; echo $?`,
-			"three interrupts":          `"$0" -c 'import os, signal; signal.signal(2, lambda *a: print("handled")); [os.kill(os.getpid(), 2) for _ in range(3)]'`,
-			"signals that are ignored":  `trap '' HUP INT; "$0" -c 'import signal; print(signal.getsignal(signal.SIGHUP), signal.getsignal(signal.SIGINT))'`,
-			"a job in the background":   `"$0" -c 'import signal; print(signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGQUIT))' & wait`,
-			"few files":                 `ulimit -Sn 200; "$0" -c 'import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])'`,
-			"a descriptor more":         `"$0" -c 'import os; print(os.read(7, 9))' 7<bom.py`,
-			"input that is left over":   `printf 'a\nb\n' | ("$0" -c 'import os; os.read(0, 2)'; cat)`,
-			"its place in the tree":     `"$0" -c 'import os; print(os.getppid(), os.getpgrp(), os.getsid(0))' | sed "s/^$$ /the shell /"`,
-			"the module that it is":     `"$0" bom.py; "$0" -c 'import __main__; print(type(__main__.__loader__), sorted(vars(__main__)))'`,
-			"words of the command line": `"$0" -c 'import sys; print(ascii(sys.argv))' "$(printf 'a\377')" '' 'a b' -c x -m y --version -h`,
-			"a name like an option":     `cp bom.py ./-x.py; "$0" -- -x.py a`,
-			"a name that is not text":   `n="$(printf 'm\377.py')"; cp bom.py "$n" 2>/dev/null || exit 0; "$0" "$n"`,
-			"other processes":           "\"$0\" -c 'import multiprocessing as m\nif __name__ == \"__main__\":\n  with m.get_context(\"spawn\").Pool(2) as p: print(p.map(abs, [-1, 2]))'",
-			"a directory that is gone":  `mkdir "gone.$$"; cd "gone.$$"; rmdir "../gone.$$"; "$0" -c 'print(1)'`,
-			"a debugger":                `printf 'p 6 * 7\nc\n' | "$0" -c 'breakpoint(); print("end")'`,
+			"standard input":              `echo 'print(5)' | "$0" /dev/stdin`,
+			"the errors of a child":       `"$0" -c 'import subprocess; subprocess.run("echo o; echo e >&2", shell=True)'`,
+			"no terminal":                 `echo hi | "$0" -c 'import sys; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty())'`,
+			"an encoding":                 `PYTHONIOENCODING=latin-1 "$0" -c 'print("\xe9")' | od -c`,
+			"no UTF-8":                    `PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 LC_ALL=C "$0" -c 'import sys; print(sys.flags.utf8_mode, sys.stdout.encoding)'`,
+			"a start-up file":             `PYTHONSTARTUP=no_such_file "$0" -c 'print(2)'`,
+			"the variables after the end": `echo 'print(x)' | PYTHONINSPECT=1 "$0" -c 'x = 1'`,
+			"a reader that leaves":        `"$0" -c 'for i in range(100000): print(i)' 2>"err.$$" | head -1; sed '/^Exception ignored/,$d' "err.$$"`, // the last flush may fail or not
+			"a full disk":                 `test -c /dev/full || exit 0; "$0" -c 'print(1)' >/dev/full; echo $?`,
+			"a signal of the program":     `"$0" -c 'import os; os.kill(os.getpid(), 15)'; echo $?`,
+			"a crash":                     `ulimit -c 0; "$0" -c 'import os; os.abort()'; echo $?`,
+			"a large status":              `"$0" -c 'import sys; sys.exit(300)'; echo $?; "$0" -c 'import sys; sys.exit(-1)'; echo $?`,
+			"an interrupt":                `"$0" -c 'import os, signal; os.kill(os.getpid(), signal.SIGINT)'; echo $?`,
+			"three interrupts":            `"$0" -c 'import os, signal; signal.signal(2, lambda *a: print("handled")); [os.kill(os.getpid(), 2) for _ in range(3)]'`,
+			"signals that are ignored":    `trap '' HUP INT; "$0" -c 'import signal; print(signal.getsignal(signal.SIGHUP), signal.getsignal(signal.SIGINT))'`,
+			"a job in the background":     `"$0" -c 'import signal; print(signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGQUIT))' & wait`,
+			"few files":                   `ulimit -Sn 200; "$0" -c 'import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])'`,
+			"a descriptor more":           `"$0" -c 'import os; print(os.read(7, 9))' 7<bom.py`,
+			"input that is left over":     `printf 'a\nb\n' | ("$0" -c 'import os; os.read(0, 2)'; cat)`,
+			"its parent process":          `"$0" -c 'import os; print(os.getppid(), os.getpgrp(), os.getsid(0))' | sed "s/^$$ /the shell /"`,
+			"its own module":              `"$0" bom.py; "$0" -c 'import __main__; print(type(__main__.__loader__), sorted(vars(__main__)))'`,
+			"words of the command line":   `"$0" -c 'import sys; print(ascii(sys.argv))' "$(printf 'a\377')" '' 'a b' -c x -m y --version -h`,
+			"a name like an option":       `cp bom.py ./-x.py; "$0" -- -x.py a`,
+			"a name that is not text":     `n="$(printf 'm\377.py')"; cp bom.py "$n" 2>/dev/null || exit 0; "$0" "$n"`,
+			"other processes":             "\"$0\" -c 'import multiprocessing as m\nif __name__ == \"__main__\":\n  with m.get_context(\"spawn\").Pool(2) as p: print(p.map(abs, [-1, 2]))'",
+			"a directory that is gone":    `mkdir "gone.$$"; cd "gone.$$"; rmdir "../gone.$$"; "$0" -c 'print(1)'`,
+			"a debugger":                  `printf 'p 6 * 7\nc\n' | "$0" -c 'breakpoint(); print("end")'`,
 		}
 		judge := func(t *testing.T, script, options string) {
 			of := func(program string) result {
@@ -389,8 +389,7 @@ func TestExec_SavesImages(t *testing.T) {
 func TestRTerminal(t *testing.T) {
 	t.Parallel()
 
-	// The questions of a program are answered by its user, never by its own lines. A file runs as
-	// with Rscript, where no user can be asked.
+	// The user answers the questions of a program. Lines of the program are never the answer. A file runs as with Rscript, where no user can be asked.
 	t.Run("a program asks its user", func(t *testing.T) {
 		t.Parallel()
 		h := newRHome(t)

@@ -97,7 +97,7 @@ func TestExit(t *testing.T) {
 		p.enterLine("exit(3)")
 		p.waitExit(3)
 		if r := h.runRepl(t, "", "exec", "main", "-e", "kept"); r.status != 1 || !strings.Contains(r.stdout, "NameError") {
-			t.Errorf("then got %+v", r)
+			t.Errorf("the next turn: got %+v", r)
 		}
 	})
 }

@@ -64,7 +64,7 @@ func measureMemory(t *testing.T, cmd *exec.Cmd, text string) (written int64, fou
 	for err == nil {
 		into := part
 		if written == 0 {
-			into = part[:1] // part of what fills the pipe, so that the rest still waits
+			into = part[:1] // one byte, so that the pipe stays full
 		}
 		var n int
 		n, err = io.ReadAtLeast(out, into, min(1+int(written), len(into)))
@@ -72,7 +72,7 @@ func measureMemory(t *testing.T, cmd *exec.Cmd, text string) (written int64, fou
 		rest += string(part[:n])
 		found += strings.Count(rest, text)
 		rest = rest[max(0, len(rest)-len(text)+1):]
-		now, _ := os.ReadFile(status) // it has not exited while more data waits than there is room for
+		now, _ := os.ReadFile(status) // it has not exited, because more data waits than the pipe holds
 		if m := peakPattern.FindSubmatch(now); m != nil {
 			kb, _ := strconv.Atoi(string(m[1]))
 			peak = max(peak, kb>>10)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// startIsolatedDaemon runs a daemon whose temporary files only it and its sessions see, like those
-// of another machine.
+// startIsolatedDaemon runs a daemon whose temporary files only it and its sessions see, like a
+// daemon on another machine.
 func (h home) startIsolatedDaemon(t *testing.T) {
 	t.Helper()
 	if out, err := exec.Command("unshare", "-rm", "mount", "-t", "tmpfs", "none", h.tmp).CombinedOutput(); err != nil {
@@ -123,7 +123,7 @@ func TestRemoteFiles(t *testing.T) {
 			t.Errorf("its directory: %v, %v", i, err)
 		}
 		if left, err := os.ReadDir(filepath.Dir(output)); err != nil || len(left) != 1 {
-			t.Errorf("the directory that has that path by chance has %v, %v", left, err)
+			t.Errorf("the local directory with the same path has %v, %v", left, err)
 		}
 		_ = a.in.Close()
 		if err := a.cmd.Wait(); err != nil {
@@ -131,7 +131,7 @@ func TestRemoteFiles(t *testing.T) {
 		}
 	})
 
-	t.Run("crashed sessions are recovered from there", func(t *testing.T) {
+	t.Run("crashed sessions are recovered from the remote", func(t *testing.T) {
 		t.Parallel()
 		there, h := newDaemonHome(t), newDaemonHome(t)
 		daemon := there.startDaemon(t)
@@ -174,10 +174,10 @@ func TestRemoteFiles(t *testing.T) {
 				t.Errorf("%s gets %q", who, text)
 			}
 		}
-		told("who makes a session", "work", far("exec", "work", "-e", "1").stderr)
+		told("a new session", "work", far("exec", "work", "-e", "1").stderr)
 		told("an agent", "bot", agent("1"))
 		p := h.startTerminal(t, "attach", "work", "--via", via)
-		told("who attaches", "work", strings.Join(strings.Fields(p.waitText(">>> ")), " "))
+		told("an attached user", "work", strings.Join(strings.Fields(p.waitText(">>> ")), " "))
 		p.typeKeys("\x04")
 		if err := p.cmd.Wait(); err != nil {
 			t.Errorf("it ended with %v", err)

@@ -46,7 +46,8 @@ func newLogin(t *testing.T, h home) home {
 	return h.withLogin(variable)
 }
 
-// readRegistryEntry returns the daemon's note of where it listens, or "" if the directory has none.
+// readRegistryEntry returns the entry in which the daemon names its socket, or "" if the directory
+// has none.
 func readRegistryEntry(t *testing.T, dir string) (path, socket string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "daemon-*.json"))
@@ -78,7 +79,7 @@ func TestFindDaemon(t *testing.T) {
 		for name, other := range map[string]home{
 			"another directory of the login": h.withLogin(second),
 			"no directory":                   h.withLogin("XDG_RUNTIME_DIR="),
-			"one of another machine":         h.withLogin("XDG_RUNTIME_DIR=/run/user/4242"),
+			"a directory of another machine": h.withLogin("XDG_RUNTIME_DIR=/run/user/4242"),
 			"another temporary directory":    h.withLogin("XDG_RUNTIME_DIR=", "TMPDIR="+t.TempDir()),
 		} {
 			wantResult(t, other.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
@@ -96,18 +97,18 @@ func TestFindDaemon(t *testing.T) {
 	})
 
 	// The directory cannot be recreated before the next login, which gets another one.
-	t.Run("a daemon moves when its directory is gone for good", func(t *testing.T) {
+	t.Run("a daemon moves when its directory cannot be recreated", func(t *testing.T) {
 		t.Parallel()
 		h := newFindHome(t)
 		dir, variable := newLoginDir(t)
 		desk := h.withLogin(variable)
 		desk.startDaemon(t)
 		wantResult(t, desk.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
-		if err := os.Rename(dir, dir+".gone"); err != nil { // the parent can go, too
+		if err := os.Rename(dir, dir+".gone"); err != nil { // the parent directory may be removed, too
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = os.RemoveAll(dir + ".gone") })
-		wait.Until(t, "nothing can be made there", func() bool { // while the daemon tries
+		wait.Until(t, "nothing can be created there", func() bool { // while the daemon tries
 			return os.RemoveAll(dir) == nil && os.WriteFile(dir, nil, 0o600) == nil
 		})
 		for _, login := range []home{desk, newLogin(t, h)} {
@@ -125,7 +126,7 @@ func TestFindDaemon(t *testing.T) {
 		dir, variable := newLoginDir(t)
 		desk := h.withLogin(variable)
 		desk.startDaemon(t)
-		wait.Until(t, "there is an entry", func() bool { path, _ := readRegistryEntry(t, h.stateDir()); return path != "" })
+		wait.Until(t, "the entry exists", func() bool { path, _ := readRegistryEntry(t, h.stateDir()); return path != "" })
 		path, _ := readRegistryEntry(t, h.stateDir())
 		other := newLogin(t, h)
 		for _, remove := range []func() error{
@@ -133,8 +134,8 @@ func TestFindDaemon(t *testing.T) {
 			func() error { return os.RemoveAll(h.stateDir()) },
 			func() error { return os.RemoveAll(dir) },
 		} {
-			wait.Until(t, "it is removed", func() bool { return remove() == nil }) // while the daemon makes it again
-			wait.Until(t, "the entry is there again", func() bool { path, _ := readRegistryEntry(t, h.stateDir()); return path != "" })
+			wait.Until(t, "the files are removed", func() bool { return remove() == nil }) // while the daemon recreates it
+			wait.Until(t, "the entry exists again", func() bool { path, _ := readRegistryEntry(t, h.stateDir()); return path != "" })
 			wait.Until(t, "the daemon answers", func() bool { return other.runRepl(t, "", "list").status == 0 })
 		}
 	})
@@ -183,11 +184,11 @@ func TestFindDaemon(t *testing.T) {
 		}
 		for range starts - 1 {
 			if err := <-ended; exitCodeOf(err) != 3 {
-				t.Errorf("one that came late ended with %v", err)
+				t.Errorf("a daemon that started late ended with %v", err)
 			}
 		}
 		other := newLogin(t, h)
-		wait.Until(t, "the one that is left serves", func() bool { return other.runRepl(t, "", "list").status == 0 })
+		wait.Until(t, "the remaining daemon serves", func() bool { return other.runRepl(t, "", "list").status == 0 })
 		for _, cmd := range all {
 			_ = stopProgram(cmd)
 		}
@@ -255,7 +256,7 @@ func TestFindDaemon(t *testing.T) {
 		for name, plant := range map[string]func(t *testing.T, w world) error{
 			"a link instead of a directory": func(_ *testing.T, w world) error { return os.Symlink(w.run, ownDir(w)) },
 			"a file instead of a directory": func(_ *testing.T, w world) error { return os.WriteFile(ownDir(w), nil, 0o600) },
-			"a directory for all": func(_ *testing.T, w world) error {
+			"a directory that all can write": func(_ *testing.T, w world) error {
 				return errors.Join(os.Mkdir(ownDir(w), 0o700), os.Chmod(ownDir(w), 0o777))
 			},
 			"another user's directory": func(t *testing.T, w world) error {

@@ -126,7 +126,7 @@ func TestForm(t *testing.T) {
 		p.waitExit(0)
 	})
 
-	// The client cannot ask its user, so the reply has the command with which the user answers.
+	// The client cannot ask its user, so the reply contains the command by which the user answers.
 	t.Run("an attached user fills it in", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)

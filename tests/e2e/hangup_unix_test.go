@@ -23,10 +23,10 @@ func TestExec_Signals(t *testing.T) {
 		status int
 		end    string
 	}{
-		"the terminal goes": {nil, 129, "done"},
-		"SIGHUP":            {syscall.SIGHUP, 129, "done"},
-		"SIGINT":            {syscall.SIGINT, 130, "none"},
-		"SIGTERM":           {syscall.SIGTERM, 143, "none"},
+		"the terminal is closed": {nil, 129, "done"},
+		"SIGHUP":                 {syscall.SIGHUP, 129, "done"},
+		"SIGINT":                 {syscall.SIGINT, 130, "none"},
+		"SIGTERM":                {syscall.SIGTERM, 143, "none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,7 +53,7 @@ func TestExec_Signals(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(h.dir, "go"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			wait.Until(t, "it is over", func() bool { return h.listSessions(t)["main"].State == session.StateIdle })
+			wait.Until(t, "the turn has ended", func() bool { return h.listSessions(t)["main"].State == session.StateIdle })
 			wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "print(end)"), result{test.end + "\n", "", 0})
 		})
 	}

@@ -109,7 +109,7 @@ func TestHTTP(t *testing.T) {
 
 	// One second after a server was asked to stop, no process of it is left, whatever its clients do.
 	// The test allows one more second for a busy machine. The calls are answered.
-	t.Run("leaves no process when it is stopped in a call", func(t *testing.T) {
+	t.Run("leaves no process when it is stopped during a call", func(t *testing.T) {
 		t.Parallel()
 		for _, version := range []string{"2025-11-25", "2026-07-28"} {
 			for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
@@ -132,7 +132,7 @@ time.sleep(1000)`)
 						answered <- body
 					}()
 					var pids []int
-					wait.Until(t, "the code says its processes", func() bool {
+					wait.Until(t, "the code prints its processes", func() bool {
 						text, err := os.ReadFile(filepath.Join(h.dir, "pids"))
 						for _, word := range strings.Fields(string(text)) {
 							pid, _ := strconv.Atoi(word)

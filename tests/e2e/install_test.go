@@ -88,7 +88,7 @@ func TestInstall(t *testing.T) {
 			t.Errorf("the server ended badly: %v", err)
 		}
 		again := h.runRepl(t, "", "install", "cursor", "--lang", "python", "--dir", "bin")
-		if sandboxcheck.WhyNoNamespaces() != "" { // the report says that, too
+		if sandboxcheck.WhyNoNamespaces() != "" { // the report has this line, too
 			again.stdout, _, _ = strings.Cut(again.stdout, "NOTE: sessions will be refused here")
 		}
 		wantResult(t, again, result{"Cursor: \"turnstone\" is already in " + filepath.Join(h.homeDir(), ".cursor", "mcp.json") + "\n", "", 0})
@@ -133,8 +133,8 @@ func TestInstall(t *testing.T) {
 		}
 	})
 
-	// Uninstalling removes everything that installing created. Otherwise a later --all would take
-	// the rest for a client.
+	// Uninstalling removes everything that installing created. Otherwise a later --all would
+	// mistake the rest for a client.
 	t.Run("an uninstalled client is not found again", func(t *testing.T) {
 		t.Parallel()
 		h := newHomeWithoutClients(t)

@@ -79,8 +79,8 @@ func TestLog(t *testing.T) {
 		}
 	})
 
-	// A daemon keeps its own log wherever its standard error goes.
-	t.Run("a daemon keeps one", func(t *testing.T) {
+	// A daemon writes its own log, whatever its standard error is.
+	t.Run("a daemon writes one", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
 		daemon := h.startDaemon(t)

@@ -42,7 +42,7 @@ func TestServe(t *testing.T) {
 			if err := cmd.Process.Signal(s); err != nil {
 				t.Fatal(err)
 			}
-			wantResult(t, h.runRepl(t, "", "list"), result{"", "no session is open\n", 0}) // it lived long enough to receive the signal
+			wantResult(t, h.runRepl(t, "", "list"), result{"", "no session is open\n", 0}) // it ran long enough to receive the signal
 		}
 		_ = stopProgram(cmd)
 		readUntil(t, errs, `why="ended by signal 15"`)
@@ -107,16 +107,16 @@ func TestServe(t *testing.T) {
 		wantResult(t, h.runRepl(t, "", "daemon", "stop"), result{"", "", 0})
 	})
 
-	// The directory of the socket is removed at the last logout, with everything that leads to the
-	// daemon.
+	// The directory of the socket is removed at the last logout, with all files by which clients
+	// find the daemon.
 	t.Run("is found again after its directory was removed", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
 		first := h.startDaemon(t)
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious = 42"), result{"", newSessionNotice("main"), 0})
-		// The daemon makes it again at once.
-		wait.Until(t, "it is removed", func() bool { return os.RemoveAll(filepath.Dir(h.socket())) == nil })
-		wait.Until(t, "the socket is there again", func() bool { return h.runRepl(t, "", "list").status == 0 })
+		// The daemon recreates it at once.
+		wait.Until(t, "the directory is removed", func() bool { return os.RemoveAll(filepath.Dir(h.socket())) == nil })
+		wait.Until(t, "the socket exists again", func() bool { return h.runRepl(t, "", "list").status == 0 })
 		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "precious"), result{"42\n", "", 0})
 		if r := h.runRepl(t, "", "serve"); r.status != 3 || !strings.Contains(r.stderr, "already served") {
 			t.Errorf("a second daemon: %v", r)

@@ -22,13 +22,13 @@ import (
 // testTimeout bounds every wait for a condition. A test that comes close to it has failed.
 const testTimeout = 2 * time.Minute
 
-// A home is where the commands of one test keep their files.
+// A home contains the files of the commands of one test.
 type home struct {
 	dir string // the working directory
 	tmp string // for temporary files
 	env []string
 
-	wantsSandbox bool // the test is about the sandbox
+	wantsSandbox bool // the test checks the sandbox
 }
 
 // command returns repl with args. It is killed at the deadline.

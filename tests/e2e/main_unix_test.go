@@ -16,8 +16,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 )
 
-// cacheEnv names the directory of the workers' compiled code, for this process and those that tests
-// start.
+// cacheEnv names the directory of the workers' compiled code, for this process and the processes
+// that tests start.
 const cacheEnv = "E2E_CACHE"
 
 func TestMain(m *testing.M) {

@@ -129,7 +129,7 @@ with open("new", "w") as f: f.write(f"{os.getpid()} {child.pid}")
 os.rename("new", "pids")
 time.sleep(1000)`)
 				var pids []int
-				wait.Until(t, "the code says its processes", func() bool {
+				wait.Until(t, "the code prints its processes", func() bool {
 					text, err := os.ReadFile(filepath.Join(h.dir, "pids"))
 					for _, word := range strings.Fields(string(text)) {
 						pid, _ := strconv.Atoi(word)
@@ -165,7 +165,7 @@ time.sleep(1000)`)
 		a.sendInput(`with open("pid", "w") as f: _ = f.write(str(os.getpid()))
 time.sleep(1000)`)
 		var pid int
-		wait.Until(t, "the code says its process", func() bool {
+		wait.Until(t, "the code prints its process", func() bool {
 			text, err := os.ReadFile(filepath.Join(h.dir, "pid"))
 			pid, _ = strconv.Atoi(string(text))
 			return err == nil && pid != 0

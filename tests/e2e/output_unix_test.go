@@ -17,7 +17,7 @@ import (
 
 func TestExec_Output(t *testing.T) {
 	t.Parallel()
-	t.Run("of any length is whole in a file", func(t *testing.T) {
+	t.Run("of any length is complete in a file", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
 		h.startDaemon(t)
@@ -57,7 +57,7 @@ func TestExec_Output(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("omitted at a terminal is named", func(t *testing.T) {
+	t.Run("that a terminal omits is reported", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
 		h.startDaemon(t)
@@ -167,15 +167,15 @@ func TestExecSession(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		if got := h.listSessions(t); len(got) != 0 {
-			t.Errorf("there is %v", got)
+			t.Errorf("got the sessions %v", got)
 		}
 		h.runRepl(t, "", "exec", "main", "-e", "1")
 		if got := gone("exec", "main", "-e", "6 * 7"); got != "42\n" {
-			t.Errorf("in a session that is there, got %q", got)
+			t.Errorf("in an existing session, got %q", got)
 		}
 	})
 
-	t.Run("exec ends with a turn whose worker did not start", func(t *testing.T) {
+	t.Run("exec ends if the worker of its turn does not start", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)
 		h.startDaemon(t)

@@ -34,6 +34,6 @@ func TestWith_Sandbox(t *testing.T) {
 		t.Errorf("an agent: got %q", got)
 	}
 	if fileExists(ran) {
-		t.Error("it ran outside of the sandbox")
+		t.Error("the Python of the session ran outside of the sandbox")
 	}
 }

@@ -31,7 +31,7 @@ func withTinyPackage(t *testing.T, h home) home {
 func TestWith(t *testing.T) {
 	t.Parallel()
 
-	t.Run("packages are there for one program only", func(t *testing.T) {
+	t.Run("packages are available to one program only", func(t *testing.T) {
 		t.Parallel()
 		skipWithoutInstaller(t)
 		h := withTinyPackage(t, newHome(t))
@@ -205,7 +205,7 @@ func skipWithoutInstaller(t *testing.T) {
 	t.Skip("there is no uv, and python3 has neither pip nor ensurepip")
 }
 
-// A slowInstaller is a fake uv that does nothing until the test tells it to.
+// A slowInstaller is a fake uv that waits until the test lets it continue.
 type slowInstaller struct {
 	dir string
 }

@@ -82,7 +82,7 @@ except OSError as e: print(errno.errorcode[e.errno])`)
 		}
 	})
 
-	// The client cannot ask its user, so the reply has the command with which the user decides.
+	// The client cannot ask its user, so the reply contains the command by which the user decides.
 	t.Run("the user answers in another terminal", func(t *testing.T) {
 		t.Parallel()
 		h := newDaemonHome(t)

@@ -43,7 +43,7 @@ func TestProgram(t *testing.T) {
 	})
 
 	// The command reports a project setting that it cannot use in one line, and runs the code.
-	t.Run("reports another Python than that of the project", func(t *testing.T) {
+	t.Run("reports that the project's Python is not used", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
 		bin := filepath.Join(h.dir, ".venv", "bin")
@@ -67,7 +67,7 @@ func TestProgram(t *testing.T) {
 		}
 	})
 
-	t.Run("reads our standard input", func(t *testing.T) {
+	t.Run("reads standard input of repl", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
 		tests := []struct {
@@ -88,7 +88,7 @@ func TestProgram(t *testing.T) {
 		}
 	})
 
-	t.Run("a file runs as a program of its own", func(t *testing.T) {
+	t.Run("a file runs as a separate program", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
 		path := filepath.Join(h.dir, `odd "name" ü.py`)
@@ -271,7 +271,7 @@ import time; time.sleep(1000)`
 				for _, pid := range []int{worker, stage, child} {
 					waitGone(t, pid)
 				}
-				if sig != syscall.SIGKILL { // after which no process can remove files
+				if sig != syscall.SIGKILL { // after SIGKILL no process can remove files
 					h.wantNothingLeft(t)
 				}
 			})
@@ -304,7 +304,7 @@ import time; time.sleep(1000)`
 		rest, _ := io.ReadAll(out)
 		_ = cmd.Wait()
 		if got := exitStatusOf(t, cmd); got != 128+int(syscall.SIGTERM) || strings.Contains(string(rest), "all of") {
-			t.Errorf("got status %d, output %q: the program took a part for the whole", got, rest)
+			t.Errorf("got status %d, output %q: the program took a part of the input for all of it", got, rest)
 		}
 		h.wantNothingLeft(t)
 	})
@@ -331,7 +331,7 @@ import time; time.sleep(1000)`
 		h.wantNothingLeft(t)
 	})
 
-	t.Run("output that cannot be written is our failure", func(t *testing.T) {
+	t.Run("output that cannot be written is an error of repl", func(t *testing.T) {
 		t.Parallel()
 		const full = "/dev/full" // every write fails
 		if _, err := os.Stat(full); err != nil {
@@ -360,7 +360,7 @@ import time; time.sleep(1000)`
 		}
 	})
 
-	t.Run("a broken pipe at its end is seen as well", func(t *testing.T) {
+	t.Run("a broken pipe at the end of the program is reported as well", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
 		unread, out, err := os.Pipe()

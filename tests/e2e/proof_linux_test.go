@@ -48,7 +48,7 @@ func startImpostor(t *testing.T, socket, kind string) *impostor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false) // by then it may belong to another
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // by then the socket may belong to another process
 	t.Cleanup(func() { _ = l.Close() })
 	i := &impostor{t: t, socket: socket}
 	go func() {
@@ -182,7 +182,7 @@ func TestImpostor(t *testing.T) {
 				i.wantOnlyProofRequests()
 			})
 		}
-		t.Run("with a socket of its own it does not start", func(t *testing.T) {
+		t.Run("a daemon with its own socket does not start", func(t *testing.T) {
 			t.Parallel()
 			h := newDaemonHome(t)
 			i := startImpostor(t, h.socket(), kindAgreeing)
@@ -196,7 +196,7 @@ func TestImpostor(t *testing.T) {
 	t.Run("does not displace a running daemon", func(t *testing.T) {
 		t.Parallel()
 		for _, kind := range []string{kindAgreeing, kindSilent, "a relay"} {
-			t.Run("the user's own moves, "+kind, func(t *testing.T) {
+			t.Run("a daemon at the default socket moves, "+kind, func(t *testing.T) {
 				t.Parallel()
 				run, variable := newLoginDir(t)
 				h := newFindHome(t).withLogin(variable)
@@ -204,10 +204,10 @@ func TestImpostor(t *testing.T) {
 				wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
 				to := kind
 				if kind == "a relay" {
-					to = filepath.Join(h.userTmpDir(), "daemon.sock") // where it will be
+					to = filepath.Join(h.userTmpDir(), "daemon.sock") // the future socket
 				}
 				i := replaceByImpostor(t, filepath.Join(run, "turnstone", "daemon.sock"), to)
-				wait.Until(t, "it is elsewhere", func() bool {
+				wait.Until(t, "the daemon has moved", func() bool {
 					_, socket := readRegistryEntry(t, h.stateDir())
 					return socket != "" && socket != i.socket
 				})
@@ -223,14 +223,14 @@ func TestImpostor(t *testing.T) {
 				i.wantOnlyProofRequests()
 			})
 		}
-		t.Run("one with a socket of its own stays and comes back", func(t *testing.T) {
+		t.Run("a daemon with its own socket keeps it and listens there again", func(t *testing.T) {
 			t.Parallel()
 			h := newDaemonHome(t)
 			daemon := h.startDaemon(t)
 			wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x = 41"), result{"", newSessionNotice("keep"), 0})
 			i := replaceByImpostor(t, h.socket(), kindAgreeing)
 			log := filepath.Join(h.stateDir(), "serve.log")
-			wait.Until(t, "it says so", func() bool {
+			wait.Until(t, "the log reports it", func() bool {
 				text, _ := os.ReadFile(log)
 				return strings.Contains(string(text), "daemon unreachable for new clients") && strings.Contains(string(text), noProofMessage)
 			})
@@ -242,16 +242,16 @@ func TestImpostor(t *testing.T) {
 			}
 			i.wantOnlyProofRequests()
 			aside, _ := newLoginDir(t)
-			if err := os.Rename(filepath.Dir(h.socket()), filepath.Join(aside, "impostor")); err != nil { // in one step, because the daemon makes it again
+			if err := os.Rename(filepath.Dir(h.socket()), filepath.Join(aside, "impostor")); err != nil { // in one step, because the daemon recreates it
 				t.Fatal(err)
 			}
-			wait.Until(t, "it is back", func() bool { return h.runRepl(t, "", "list").status == 0 })
+			wait.Until(t, "the daemon is reachable again", func() bool { return h.runRepl(t, "", "list").status == 0 })
 			wantResult(t, h.runRepl(t, "", "exec", "keep", "-e", "x + 1"), result{"42\n", "", 0})
 		})
 	})
 
-	// A program that holds the lock of the user's daemon, such as a session with full network
-	// access, keeps no daemon from starting.
+	// A program that holds the lock of the user's daemon cannot prevent the start of a daemon. Such
+	// a program is a session with full network access, for instance.
 	t.Run("cannot block a daemon by holding its lock", func(t *testing.T) {
 		t.Parallel()
 		_, variable := newLoginDir(t)
@@ -270,9 +270,9 @@ func TestImpostor(t *testing.T) {
 		_ = stopProgram(daemon)
 		_ = daemon.Wait()
 		name := ""
-		for _, lock := range locks { // other tests have their own next to it
+		for _, lock := range locks { // other tests have their locks in the same directory
 			if l, err := net.Listen("unix", lock); err == nil {
-				name = lock // and those of tests that ended at the same moment
+				name = lock // this may also be the lock of a test that just ended
 				t.Cleanup(func() { _ = l.Close() })
 			}
 		}
@@ -326,11 +326,11 @@ func TestImpostor(t *testing.T) {
 		}
 	})
 
-	// The socket moves where the session cannot write, before the session can.
+	// Before a session may write to the directory of the socket, the socket moves to another directory.
 	t.Run("a daemon moves out of what a session can write", func(t *testing.T) {
 		t.Parallel()
 		sandboxcheck.RequireNamespaces(t)
-		for name, grant := range map[string]bool{"its workspace": false, "what it is given while it runs": true} {
+		for name, grant := range map[string]bool{"its workspace": false, "a grant while the session runs": true} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				work := sandboxcheck.TempDir(t) // a session has its own temporary files
@@ -378,8 +378,8 @@ func TestImpostor(t *testing.T) {
 	})
 }
 
-// replaceByImpostor replaces a running daemon by an impostor, as a program could that may write
-// above its socket. The impostor takes the lock, too.
+// replaceByImpostor replaces a running daemon by an impostor, as a program could that may write to
+// a directory above the socket. The impostor takes the lock, too.
 func replaceByImpostor(t *testing.T, socket, kind string) *impostor {
 	t.Helper()
 	aside, _ := newLoginDir(t)
@@ -394,7 +394,7 @@ func replaceByImpostor(t *testing.T, socket, kind string) *impostor {
 		t.Fatal(err)
 	}
 	n := 0
-	wait.Until(t, "the impostor has the socket", func() bool { // while the daemon makes it again
+	wait.Until(t, "the impostor has the socket", func() bool { // while the daemon recreates it
 		n++
 		_ = os.Rename(filepath.Dir(socket), filepath.Join(aside, fmt.Sprintf("gone-%d", n)))
 		return os.Rename(dir, filepath.Dir(socket)) == nil
@@ -496,17 +496,17 @@ func TestServe_OneOfManyStarts(t *testing.T) {
 	}
 	for range starts - 1 {
 		if err := <-ended; exitCodeOf(err) != 3 {
-			t.Errorf("one that came late ended with %v", err)
+			t.Errorf("a daemon that started late ended with %v", err)
 		}
 	}
-	wait.Until(t, "the one that is left serves", func() bool { return h.runRepl(t, "", "list").status == 0 })
+	wait.Until(t, "the remaining daemon serves", func() bool { return h.runRepl(t, "", "list").status == 0 })
 	for _, cmd := range all {
 		_ = stopProgram(cmd)
 	}
 	<-ended
 }
 
-// In a container, its processes have other numbers.
+// A container has its own process numbers.
 func TestDaemonKey_Container(t *testing.T) {
 	t.Parallel()
 	sandboxcheck.RequireNamespaces(t)
@@ -533,8 +533,7 @@ func newBlockedLoginDir(t *testing.T) (variable string) {
 	return variable
 }
 
-// attackCode tries to read keys, and to reach, replace and move sockets, everywhere in the
-// directory.
+// attackCode tries to read keys, and to reach, replace and move sockets, anywhere in the directory.
 const attackCode = `
 import os, socket
 def tries(what, f):

@@ -46,7 +46,7 @@ func TestRecover(t *testing.T) {
 		h.runRepl(t, "", "exec", "closed", "-e", "1")
 		h.runRepl(t, "", "close", "closed")
 		if r := h.runRepl(t, "", "recover"); r.stdout != "" || r.status != 0 || !strings.Contains(r.stderr, "no session crashed") {
-			t.Errorf("while all is well: %v", r)
+			t.Errorf("before the crash: %v", r)
 		}
 		wantResult(t, h.runRepl(t, "", "exec", "work", "-e", "last = 'of the four'"), result{"", "", 0})
 		h.waitSaved(t, "of the four")
@@ -90,7 +90,7 @@ func TestRecover(t *testing.T) {
 			t.Errorf("the transcript: %v", r)
 		}
 		if r := h.runRepl(t, "", "recover", "closed"); r.status != 1 || !strings.Contains(r.stderr, `no session "closed" crashed`) {
-			t.Errorf("one that was closed: %v", r)
+			t.Errorf("a closed session: %v", r)
 		}
 		if r := h.runRepl(t, "", "recover", "work", "--format", "pdf"); r.status != 2 {
 			t.Errorf("got %v", r)

@@ -108,7 +108,7 @@ func TestRemoteInstall(t *testing.T) {
 		far.stopDaemon(t, h, "--remote", "gpu")
 	})
 
-	t.Run("a user at a terminal sees what is done", func(t *testing.T) {
+	t.Run("a user at a terminal sees the installation", func(t *testing.T) {
 		t.Parallel()
 		far, h := newBareRemote(t), newDaemonHome(t)
 		p := h.startTerminal(t, "exec", "main", "--via", far.via, "-e", "6 * 7")
@@ -132,7 +132,7 @@ func TestRemoteInstall(t *testing.T) {
 			t.Errorf("got %v", r)
 		}
 		if there := far.installedPrograms(t); len(there) != 0 {
-			t.Errorf("there is %q", there)
+			t.Errorf("got the installed programs %q", there)
 		}
 	})
 }

@@ -54,7 +54,7 @@ func (h home) writeRemotesFile(t *testing.T, text string) {
 func TestRemote(t *testing.T) {
 	t.Parallel()
 
-	t.Run("every command goes there", func(t *testing.T) {
+	t.Run("every command uses the remote", func(t *testing.T) {
 		t.Parallel()
 		there, h := newDaemonHome(t), newDaemonHome(t)
 		there.startDaemon(t)
@@ -89,11 +89,11 @@ func TestRemote(t *testing.T) {
 			t.Errorf("a daemon is here: %v", r)
 		}
 		if r := near.runRepl(t, "", "list", "--remote", "here"); r.status != 3 {
-			t.Errorf("here is not here: %v", r)
+			t.Errorf("the remote here is not this machine: %v", r)
 		}
 	})
 
-	t.Run("a user attaches to a session there", func(t *testing.T) {
+	t.Run("a user attaches to a session at the remote", func(t *testing.T) {
 		t.Parallel()
 		there, h := newDaemonHome(t), newDaemonHome(t)
 		there.startDaemon(t)
@@ -125,7 +125,7 @@ func TestRemote(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		if s := there.listSessions(t); len(s) != 1 || s["bot"].Name == "" {
-			t.Errorf("there are the sessions %v", s)
+			t.Errorf("got the sessions %v", s)
 		}
 		_ = a.in.Close()
 		if err := a.cmd.Wait(); err != nil {
@@ -133,7 +133,7 @@ func TestRemote(t *testing.T) {
 		}
 	})
 
-	t.Run("the web UI shows it", func(t *testing.T) {
+	t.Run("the web UI shows the remote", func(t *testing.T) {
 		t.Parallel()
 		there, h := newDaemonHome(t), newDaemonHome(t)
 		there.startDaemon(t)
@@ -155,7 +155,7 @@ func TestRemote(t *testing.T) {
 		_ = cmd.Wait()
 	})
 
-	t.Run("exec starts a daemon there and list does not", func(t *testing.T) {
+	t.Run("exec starts a daemon at the remote, list does not", func(t *testing.T) {
 		t.Parallel()
 		there, h := newDaemonHome(t), newDaemonHome(t)
 		via := newRemoteCommand(t, there)
@@ -240,9 +240,9 @@ func TestRemote(t *testing.T) {
 		}
 	})
 
-	// Here the remote end holds both pipes open itself, like one whose client has lost power: it
+	// Here the remote end holds both pipes open itself, as after a power failure of the client. It
 	// sees no end of input, and its output is accepted.
-	t.Run("a remote end without a client ends and an idle one does not", func(t *testing.T) {
+	t.Run("a remote end without a client ends, an idle one does not", func(t *testing.T) {
 		t.Parallel()
 		there, dir := newDaemonHome(t), t.TempDir()
 		there.startDaemon(t)
@@ -292,7 +292,7 @@ wait $far`
 		})
 		wait.Until(t, "the idle connection outlived the silence timeout", func() bool {
 			said, err := os.ReadFile(files("said[0-9]*")[0])
-			return err == nil && strings.Count(string(said), client.MethodPing) > 15 // ten in that time
+			return err == nil && strings.Count(string(said), client.MethodPing) > 15 // ten probes in that time
 		})
 		if !testexec.IsAlive(far) {
 			t.Error("the remote end of an idle connection has exited")

@@ -132,11 +132,11 @@ func TestSandbox(t *testing.T) {
 			}
 		}
 		if fileExists(filepath.Join(outside, "file")) {
-			t.Error("code ran in a session that is less confined than was asked for")
+			t.Error("code ran in a session with weaker limits than requested")
 		}
 	})
 
-	t.Run("the command says what is enforced", func(t *testing.T) {
+	t.Run("the command reports the enforced limits", func(t *testing.T) {
 		t.Parallel()
 		h, _ := newSandboxHome(t)
 		if got := h.runRepl(t, "", "sandbox"); got.status != 0 || !strings.HasPrefix(got.stdout, "sandbox workspace: it writes "+h.dir) {
@@ -146,7 +146,7 @@ func TestSandbox(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 		if got := h.runRepl(t, "", "doctor"); !strings.Contains(got.stdout, "yes  sandbox: ") {
-			t.Errorf("doctor does not say that a sandbox can be had:\n%s", got.stdout)
+			t.Errorf("doctor does not report that a sandbox is available:\n%s", got.stdout)
 		}
 	})
 
@@ -175,8 +175,7 @@ func TestSandbox(t *testing.T) {
 		}
 	})
 
-	// The user shows sessions more of the home directory: at the start, while a session runs, and
-	// always.
+	// The user shows more of the home directory to sessions: at the start, while a session runs, and always.
 	t.Run("the user shows more of the home directory", func(t *testing.T) {
 		t.Parallel()
 		h, _ := newSandboxHome(t)
@@ -299,7 +298,7 @@ func TestSandbox(t *testing.T) {
 		}
 		h.writeSandboxSettings(t, "[workspace.\""+h.dir+"\"]\nallow-write = [\""+bin+"\"]\n")
 		if got := h.runRepl(t, "", append(confined, "-e", puts)...); !strings.Contains(got.stdout+got.stderr, "an allowed path is left out: "+text.QuoteName(bin)) || fileExists(filepath.Join(bin, "x")) {
-			t.Errorf("kept without a second name: got %v", got)
+			t.Errorf("saved without the second confirmation: got %v", got)
 		}
 
 		h.writeSandboxSettings(t, "")
@@ -373,7 +372,7 @@ func TestSandboxOfAgent(t *testing.T) {
 		}
 	})
 
-	// An agent runs without a sandbox only if the user says so.
+	// An agent runs without a sandbox only if the user chooses that.
 	t.Run("only the user can leave it out", func(t *testing.T) {
 		h, _ := newSandboxHome(t)
 		a := h.newMCPClient(t, "--sandbox", "full")
@@ -404,7 +403,7 @@ func TestSandboxOfAgent(t *testing.T) {
 }
 
 func TestSandboxConfig(t *testing.T) {
-	t.Run("what is always allowed holds in later sessions", func(t *testing.T) {
+	t.Run("saved grants hold in later sessions", func(t *testing.T) {
 		h, outside := newSandboxHome(t)
 		if got := h.runRepl(t, "y\n", "grant", "--always", "--write", outside); got.status != 2 || !strings.Contains(got.stderr, "needs a user at a terminal") {
 			t.Errorf("a program allowed it: %v", got)
@@ -449,10 +448,10 @@ func TestSandboxConfig(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := h.runRepl(t, "", "-e", writeProbeCode); got.stdout != "written refused None\n" {
-			t.Errorf("its default is not used: %v", got)
+			t.Errorf("the default level is not used: %v", got)
 		}
 		if got := h.runRepl(t, "", "--sandbox", "full", "-e", writeProbeCode); got.stdout != "written written secret\n" {
-			t.Errorf("a flag does not count before it: %v", got)
+			t.Errorf("a flag does not override the default: %v", got)
 		}
 	})
 }

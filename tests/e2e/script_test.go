@@ -18,7 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 )
 
-// Each file in testdata/script tests a part of the command line as a script sees it. Besides the
+// Each file in testdata/script tests a part of the command line as scripts use it. Besides the
 // commands of testscript there are:
 //
 //	status N COMMAND…   runs a command that must end with this status
@@ -29,7 +29,7 @@ func TestScript(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("there are no scripts: %v", err)
+		t.Fatalf("no scripts: %v", err)
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {

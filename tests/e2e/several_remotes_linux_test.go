@@ -68,7 +68,7 @@ func TestRemotes_ImagesAndPermissions(t *testing.T) {
 		t.Errorf("after a yes at hpc: %q", got)
 	}
 	if s := homes["gpu"].listSessions(t)["bot"]; s.InputRequest == nil || s.InputRequest.Permission == nil {
-		t.Errorf("gpu does not wait any more: %+v", s)
+		t.Errorf("gpu no longer waits: %+v", s)
 	}
 	h.startTerminal(t, "grant", "bot", "--remote", "gpu", "--deny").waitExit(0)
 	if got := output("gpu"); !strings.Contains(got, "Read-only file system") || fileExists(filepath.Join(dirs["gpu"], "x")) {

@@ -114,7 +114,7 @@ func TestRemotes(t *testing.T) {
 		lines := strings.Split(a.callTool("repl_sessions", ""), "\n")
 		if len(lines) != 6 || !strings.HasPrefix(lines[1], "main ") || !strings.HasPrefix(lines[2], "gpu/main ") || !strings.HasPrefix(lines[3], "hpc/main ") ||
 			!strings.HasPrefix(lines[4], "[gone ") || lines[5] != `[slurm needs a job, which is not started; a session there, such as "slurm/main", starts it]` {
-			t.Errorf("there are the sessions\n%s", strings.Join(lines, "\n"))
+			t.Errorf("got the sessions\n%s", strings.Join(lines, "\n"))
 		}
 		if _, err := os.Stat(job); err == nil {
 			t.Error("a list has started a job")

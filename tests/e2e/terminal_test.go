@@ -303,7 +303,7 @@ func TestTerminal(t *testing.T) {
 		h.wantNothingLeft(t)
 	})
 
-	t.Run("prompts are those of the runtime", func(t *testing.T) {
+	t.Run("prompts come from the runtime", func(t *testing.T) {
 		t.Parallel()
 		p := newHome(t).startAtPrompt(t)
 		p.enterLine("import sys; sys.ps1, sys.ps2 = 'one> ', 'more> '")
@@ -672,7 +672,7 @@ func TestTerminalQuestion(t *testing.T) {
 		p.waitText(">>> ")
 	})
 
-	t.Run("gives the prompt back when it is over", func(t *testing.T) {
+	t.Run("returns to the prompt when it has ended", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
 		p := h.startAtPrompt(t)
@@ -795,7 +795,7 @@ func TestTerminalHistory(t *testing.T) {
 		p.waitText("\r\n42\r\n")
 	})
 
-	t.Run("can be that of the project", func(t *testing.T) {
+	t.Run("can belong to the project", func(t *testing.T) {
 		t.Parallel()
 		h := newHome(t)
 		sub := filepath.Join(h.dir, "project", "sub")

@@ -13,7 +13,7 @@ func TestCalls(t *testing.T) {
 			"os.makedirs('sub/deep'); os.symlink('sub/deep', 'l'); os.symlink('g', 'sub/f'); open('l/../f', 'w').close(); print(os.path.exists('g'), os.path.exists('sub/g'))",
 			"False True",
 		},
-		"a hard link of what such a link leads to": {
+		"a hard link of the target of such a link": {
 			"os.makedirs('s/deep'); os.symlink('s/deep', 'k'); open('s/h', 'w').close(); os.symlink('h', 's/f'); libc.linkat(-100, b'k/../f', -100, b'hard', 0x400); _ = print(os.path.samefile('hard', 's/h'))",
 			"True",
 		},

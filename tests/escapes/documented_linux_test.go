@@ -16,7 +16,7 @@ import (
 func TestDocumented(t *testing.T) {
 	t.Parallel()
 
-	t.Run("copies belong to one session and go with it", func(t *testing.T) {
+	t.Run("copies belong to one session and are removed with it", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		sandboxcheck.RequireLayers(t, m.base)

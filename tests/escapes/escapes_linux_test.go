@@ -143,13 +143,13 @@ func TestSandbox(t *testing.T) {
 	})
 
 	// Sessions without a sandbox run code from the caches of this program.
-	t.Run("keeps our own caches unchanged if they are writable", func(t *testing.T) {
+	t.Run("keeps the caches of repl unchanged if they are writable", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		box := newSandbox(m)
 		box.Writable = append(box.Writable, filepath.Join(m.home, ".cache"))
 		box.AcceptPaths = box.Writable
-		own := filepath.Join(m.work, ".caches") // as a variable of the user may name it
+		own := filepath.Join(m.work, ".caches") // a variable of the user may name this directory
 		m.env = append(m.env, "XDG_STATE_HOME="+filepath.Join(m.work, ".state"))
 		writeFile(t, filepath.Join(m.work, ".state/turnstone/history-python"), secret)
 		for _, c := range []struct{ name, cache string }{{"named to be written", filepath.Join(m.home, ".cache")}, {"in the workspace", own}, {"not there yet", filepath.Join(m.work, ".later")}} {
@@ -220,7 +220,8 @@ func (m *machine) wantUnchanged(t *testing.T, before map[string]string) map[stri
 }
 
 // requireTools skips a test if one of these is missing: a program, "python:MODULE" for a module of
-// the interpreter, or "layer" for an overlay over the home directory. Any of "one|other" is enough.
+// the interpreter, or "layer" for an overlay over the home directory. Of "one|other", either is
+// enough.
 func (m *machine) requireTools(t *testing.T, needs string) {
 	t.Helper()
 	for need := range strings.FieldsSeq(needs) {

@@ -95,7 +95,7 @@ except OSError as e: print(e.strerror)
 
 	// A session can make a link in its workspace and ask for access to it. The user allows the
 	// directory to which it leads.
-	t.Run("names the real directory and none of programs", func(t *testing.T) {
+	t.Run("names the real directory and no directory of programs", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		programs, data := filepath.Join(m.outside, "programs"), filepath.Join(m.outside, "data")
@@ -152,15 +152,15 @@ except OSError as e: print(e.strerror)
 	})
 
 	// A grant is for the file that the user was shown.
-	t.Run("gives what was there when the user was asked", func(t *testing.T) {
+	t.Run("covers the directory that existed at the question", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		r := openSession(t, m, newSandbox(m))
 		r.RunCode(t, writeCode)
 		for what, change := range map[string]string{
-			"a directory that was replaced": "mv shown old && mkdir shown",
-			"one that was made again":       "rmdir shown && mkdir shown",
-			"one from elsewhere":            "mkdir other && mv shown older && mv other shown",
+			"a directory that was replaced":   "mv shown old && mkdir shown",
+			"a directory that was made again": "rmdir shown && mkdir shown",
+			"a directory from elsewhere":      "mkdir other && mv shown older && mv other shown",
 		} {
 			t.Run(what, func(t *testing.T) {
 				m.outsideDoes(t, m.outside, "mkdir -p shown && ln -sfn "+m.outside+"/shown "+m.work+"/link")
@@ -178,7 +178,7 @@ except OSError as e: print(e.strerror)
 
 	// A grant may be for one file. If a program outside replaces it, the session cannot write the
 	// new file, and its next turn says so. After a reset it can, unless that is not a regular file.
-	t.Run("gives one file and not its replacement", func(t *testing.T) {
+	t.Run("covers one file and not its replacement", func(t *testing.T) {
 		t.Parallel()
 		for name, give := range map[string]func(t *testing.T, r *sessionkit.TestSession, path string){
 			"outside/given": func(t *testing.T, r *sessionkit.TestSession, path string) {
@@ -226,7 +226,7 @@ except OSError as e: print(e.strerror)
 				}
 				r.WaitTurnEnd(t, beside)
 				if output := r.RunCode(t, "os.rename('"+path+"', '"+path+"-away')").Transcript(); !strings.Contains(output, "OSError") || readText(path+"-beside") != "old" {
-					t.Errorf("more than the file was granted: %s", output)
+					t.Errorf("the grant covers more than the file: %s", output)
 				}
 
 				m.outsideDoes(t, m.work, "mkfifo go")
@@ -236,7 +236,7 @@ except OSError as e: print(e.strerror)
 				r.FinishTurn(t, turn)
 				outside("replaced in a turn", "new")
 				if output := r.RunCode(t, "puts('"+path+"')").Transcript(); !strings.Contains(output, path+" was replaced by a program outside the sandbox; until a reset, this session keeps writing to the old one") {
-					t.Errorf("the next turn says %s", output)
+					t.Errorf("the next turn reports %s", output)
 				}
 				outside("the turn after", "new")
 				r.RestartWorker(t)
@@ -252,7 +252,7 @@ except OSError as e: print(e.strerror)
 				r.FinishTurn(t, turn)
 				first, err := r.Session.Wait(t.Context(), turn, &session.WaitOptions{Poll: true})
 				if output := first.Text(); err != nil || !strings.Contains(output, "an allowed path is left out: "+text.QuoteName(path)+" leads to "+text.QuoteName(elsewhere)) {
-					t.Errorf("the reset says %s", output)
+					t.Errorf("the reset reports %s", output)
 				}
 				if got := readText(elsewhere); got != "kept" {
 					t.Errorf("a link in its place was followed: %q", got)
@@ -330,7 +330,7 @@ func TestPendingCall(t *testing.T) {
 	})
 
 	// The user allowed the directory that was there when the question was asked.
-	t.Run("gets nothing that was replaced since the question", func(t *testing.T) {
+	t.Run("does not cover a directory that was replaced since the question", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		box := newSandbox(m)
@@ -340,7 +340,7 @@ func TestPendingCall(t *testing.T) {
 		for _, c := range []struct{ what, outside, name string }{
 			{"by another directory", "mv one old && mkdir one", "one"},
 			{"by a link", "mv two old2 && mkdir new && ln -s new two", "two"},
-			{"by one from elsewhere", "mv three old3 && mv ../other three", "three"},
+			{"by a directory from elsewhere", "mv three old3 && mv ../other three", "three"},
 		} {
 			t.Run(c.what, func(t *testing.T) {
 				m.outsideDoes(t, m.outside, "mkdir -p ../other "+c.name) // a refusal is remembered, so each case has its own directory
@@ -449,7 +449,7 @@ func TestExplanation(t *testing.T) {
 		for code, want := range map[string]bool{
 			"open('" + m.home + "/.ssh/id_ed25519')":                                           true,
 			"import os; os.listdir('" + m.home + "/.ssh')":                                     true,
-			"raise ValueError('no place is named')":                                            false,
+			"raise ValueError('no path is named')":                                             false,
 			"open('" + m.home + "/.sshd')":                                                     false,
 			"try: open('" + m.home + "/.ssh/id_ed25519')\nexcept OSError: 0":                   false, // the code ignores the error
 			"import subprocess; subprocess.run(['cat', '" + m.home + "/.ssh/id_ed25519'])":     true,  // a message of a child

@@ -52,7 +52,7 @@ func TestGuard(t *testing.T) {
 			{"a directory of settings made again", "rm -r .vscode; mkdir .vscode; echo '{}' > .vscode/settings.json", "puts('.vscode/settings.json')", ".vscode/settings.json"},
 			{"a new file in it", "true", "puts('.vscode/tasks.json')", ".vscode/tasks.json"},
 			{"a directory that was not there", "mkdir .claude; echo '{}' > .claude/settings.local.json", "puts('.claude/settings.local.json')", ".claude/settings.local.json"},
-			{"a new file in that", "true", "puts('.claude/settings.json')", ".claude/settings.json"},
+			{"a new file in the new directory", "true", "puts('.claude/settings.json')", ".claude/settings.json"},
 			{"a file that was not there", "echo 'export A=1' > .envrc", "puts('.envrc')", ".envrc"},
 			{"a nested repository replaced", "rm -rf vendor/lib/.git && git init -q vendor/lib", "puts('vendor/lib/.git/config')", "vendor/lib/.git/config"},
 			{"its hooks", "true", "puts('vendor/lib/.git/hooks/pre-push')", "vendor/lib/.git/hooks/pre-push"},
@@ -84,7 +84,7 @@ func TestGuard(t *testing.T) {
 			{"a repository made later: the same by a directory", "true", "os.chmod('pre-push', 0o755, dir_fd=os.open('made/later/.git/hooks', os.O_RDONLY))", "made/later/.git/hooks/pre-push"},
 			{"a repository made later: the same by a descriptor", "true", "os.fchmod(os.open('made/later/.git/hooks/pre-push', os.O_RDONLY), 0o755)", "made/later/.git/hooks/pre-push"},
 			{"a repository made later: the same by the name of an open file", "true", "os.chmod('/proc/self/fd/%d' % os.open('made/later/.git/hooks/pre-push', os.O_PATH), 0o755)", "made/later/.git/hooks/pre-push"},
-			{"a repository made later: the same by a list of who may run it", "true", "os.setxattr('made/later/.git/hooks/pre-push', 'system.posix_acl_access', struct.pack('<I' + 'HHI' * 3, 2, 1, 7, 2**32 - 1, 4, 4, 2**32 - 1, 32, 4, 2**32 - 1))", "made/later/.git/hooks/pre-push"},
+			{"a repository made later: the same by an access control list", "true", "os.setxattr('made/later/.git/hooks/pre-push', 'system.posix_acl_access', struct.pack('<I' + 'HHI' * 3, 2, 1, 7, 2**32 - 1, 4, 4, 2**32 - 1, 32, 4, 2**32 - 1))", "made/later/.git/hooks/pre-push"},
 			{"a repository made later: hooks that cannot be read", "true", "os.chmod('made/later/.git/hooks', 0)", "made/later/.git/hooks"},
 			{"a repository made later: an attribute by a descriptor", "true", "os.setxattr(os.open('made/later/.git/config', os.O_RDONLY), 'user.x', b'1')", "made/later/.git/config"},
 			{"a repository made later: an attribute is removed", "true", "os.removexattr('made/later/.git/hooks/pre-push', 'system.posix_acl_access')", "made/later/.git/hooks/pre-push"},
@@ -111,24 +111,24 @@ func TestGuard(t *testing.T) {
 			{"a clone with settings of editors", "mkdir mine/.vscode && echo '{}' > mine/.vscode/x && cd mine && git add . && git commit -q -m x && cd .. && git clone -q mine copy && test -f copy/.vscode/x"},
 			{"plain settings of the user's repository", "git config user.name U && git config --unset user.name && git config user.name T && git config pull.rebase true && test \"$(git config user.name)\" = T"},
 			{"a remote and a branch that follows one", "git remote add other ./other.git && git push -q -u other HEAD:refs/heads/followed && git fetch -q other && git branch -q --track side2 other/followed && git config branch.side2.remote && git branch -q -D side2"},
-			{"a submodule of its own", "git -c protocol.file.allow=always submodule --quiet add \"$PWD/mine\" added && git -C added config user.name T && git commit -q -m submodule && git rm -q -f added && git commit -q -m none"},
+			{"a submodule of the session", "git -c protocol.file.allow=always submodule --quiet add \"$PWD/mine\" added && git -C added config user.name T && git commit -q -m submodule && git rm -q -f added && git commit -q -m none"},
 			{"no program in settings", "! git config core.fsmonitor x && ! git config --global core.pager x && ! git config remote.other.url ext::x && test -z \"$(git config core.fsmonitor)\""},
 			{"a remote that the session made", "git init -q --bare mine2.git && git remote add own ./mine2.git && git push -q own HEAD && git fetch -q own"},
 			{"a repository is moved from another filesystem", "git clone -q mine /tmp/apart && mv /tmp/apart . && git -C apart status -s && rm -rf apart"},
 			{"a push to a bare repository", "git -C mine push -q ../other.git HEAD:refs/heads/main"},
-			{"a repository of its own is moved and removed", "mv copy moved && git -C moved config user.name U && rm -rf moved"},
+			{"a repository of the session is moved and removed", "mv copy moved && git -C moved config user.name U && rm -rf moved"},
 			{"a commit, a branch, a tag and a merge", "echo x >> README && git commit -q -am x && git checkout -q -b side && git commit -q --allow-empty -m y && git checkout -q - && git merge -q side && git tag t && git branch -d -q side"},
 			{"a branch whose name has hooks in it", "git checkout -q -b hooks/config && git checkout -q - && git branch -q -D hooks/config"},
 			{"stash, gc and rebase", "echo y >> README && git stash -q && git stash pop -q && git checkout -q README && git gc -q && git rebase -q HEAD~1"},
 			{"a work tree, added and removed", "git worktree add -q ../tree 2>/dev/null || git worktree add -q tree && git -C tree status -s && git worktree remove tree"},
-			{"a repository of Mercurial of its own", "mkdir -p own/.hg own/.github && echo x > own/.hg/hgrc && echo x > own/.github/mcp.json && rm -r own"},
+			{"a Mercurial repository of the session", "mkdir -p own/.hg own/.github && echo x > own/.hg/hgrc && echo x > own/.github/mcp.json && rm -r own"},
 			{"directories are moved", "mkdir -p a/b/c && touch a/b/c/f && mv a z && rm -r z"},
 			{"a file in the place of another", "echo 1 > f && echo 2 > g && mv g f && ln f h && rm f h"},
 			{"a file without a name", "python3 -c \"import os; fd = os.open('.', os.O_TMPFILE | os.O_RDWR, 0o600); os.write(fd, b'x'); os.link('/proc/self/fd/%d' % fd, 'named', src_dir_fd=0, follow_symlinks=True)\" && rm named"},
 			{"a pipe", "mkfifo p && (cat p > q & echo x > p; wait) && grep -q x q && rm p q"},
 			{"devices", "echo x > /dev/null && : > /dev/stdout && printf x | tee /dev/stderr > /dev/null 2>&1"},
 			{"settings of a process", "echo 500 > /proc/self/oom_score_adj && python3 -c \"import threading; t = threading.Event(); open('/proc/self/task/%d/comm' % threading.get_native_id(), 'w').write('name')\""},
-			{"the terminal of a program with one of its own", "script -qec 'printf hello > /dev/tty' /dev/null | grep -q hello"},
+			{"the terminal of a program in its own terminal", "script -qec 'printf hello > /dev/tty' /dev/null | grep -q hello"},
 			{"a terminal of the program's own, opened to read and write", "python3 -c \"import pty, os; pid, fd = pty.fork()\nif pid == 0:\n    t = os.open('/dev/tty', os.O_RDWR); os.write(t, b'hel' + b'lo'); os._exit(0)\nassert b'hello' in os.read(fd, 100)\""},
 		} {
 			t.Run(c.what, func(t *testing.T) {
@@ -295,8 +295,8 @@ func quoteLines(text string) string {
 func TestGuardGitSettings(t *testing.T) {
 	t.Parallel()
 
-	// Git settings have many legal forms. Git itself says where they lead.
-	t.Run("reads them as git does", func(t *testing.T) {
+	// Git settings have many legal forms. Git itself resolves them.
+	t.Run("are read as git reads them", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		forms := []struct{ what, settings, reached string }{
@@ -370,8 +370,8 @@ for _ in range(6000):
 		}
 	})
 
-	// A program that keeps its new settings open after git's rename cannot change them that way.
-	t.Run("takes a copy of new ones", func(t *testing.T) {
+	// A program may keep its new settings open after git's rename. It cannot change the settings through this descriptor.
+	t.Run("are copied when they are new", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		r := openSession(t, m, newSandbox(m))
@@ -417,7 +417,7 @@ for name in '.git/config.checked-by-turnstone', 'HEAD':
 
 	// Settings of a work tree are added to the settings of its repository, even if the session
 	// added the work tree.
-	t.Run("lets those of a work tree add no servers", func(t *testing.T) {
+	t.Run("add no servers for one work tree", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		m.outsideDoes(t, m.work, "git config extensions.worktreeConfig true && git config --worktree core.sparseCheckout false && git remote add there https://example.org/x && git -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m first")

@@ -279,7 +279,7 @@ def fails(f, *a):
 			{"devices", "len(os.urandom(3)), open('/dev/null').read(), open('/dev/zero', 'rb').read(2), sh('echo x | cat /dev/stdin')", `3||b'\x00\x00'|x`},
 			{"shared memory", "open('/dev/shm/x', 'w').write('abc'), open('/dev/shm/x').read(), open('/tmp/y', 'w').write('z'), open('/tmp/y').read()", "3|abc|1|z"},
 			{"a terminal", "__import__('pty').openpty()[1] > 0", "True"},
-			{"beside what is hidden", "open('../dotfiles/vimrc').read(), open('../note.txt').read()", "open|a note"},
+			{"next to hidden files", "open('../dotfiles/vimrc').read(), open('../note.txt').read()", "open|a note"},
 		} {
 			t.Run(c.what, func(t *testing.T) {
 				if output := r.RunCode(t, "print("+c.code+", sep='|')").OutputText(timeline.Stdout, timeline.Stderr); strings.TrimSuffix(output, "\n") != c.want {

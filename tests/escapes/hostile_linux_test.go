@@ -76,11 +76,11 @@ print(len(done))
 		r := openSession(t, m, newSandbox(m))
 		const opened = "import os; opened = [fd for fd in map(int, os.listdir('/proc/self/fd')) if os.path.exists('/proc/self/fd/%d' % fd)]\n"
 		for what, code := range map[string]string{
-			"closes all":             "import os; os.closerange(0, 4096)",
-			"closes its channel":     "import os; os.closerange(3, 4096)",
-			"puts others over all":   opened + "n = os.open('/dev/null', os.O_RDWR); [os.dup2(n, fd) for fd in opened if fd != n]",
-			"puts a pipe over all":   opened + "a, b = os.pipe(); [os.dup2(b, fd) for fd in opened if fd not in (a, b)]",
-			"sends what is no frame": opened + "for fd in opened:\n  if 'pipe' in os.readlink('/proc/self/fd/%d' % fd):\n    os.set_blocking(fd, False)\n    try: os.write(fd, b'\xff' * 100000)\n    except OSError: pass",
+			"closes all":           "import os; os.closerange(0, 4096)",
+			"closes its channel":   "import os; os.closerange(3, 4096)",
+			"puts others over all": opened + "n = os.open('/dev/null', os.O_RDWR); [os.dup2(n, fd) for fd in opened if fd != n]",
+			"puts a pipe over all": opened + "a, b = os.pipe(); [os.dup2(b, fd) for fd in opened if fd not in (a, b)]",
+			"sends invalid frames": opened + "for fd in opened:\n  if 'pipe' in os.readlink('/proc/self/fd/%d' % fd):\n    os.set_blocking(fd, False)\n    try: os.write(fd, b'\xff' * 100000)\n    except OSError: pass",
 		} {
 			t.Run(what, func(t *testing.T) {
 				if got := r.RunCode(t, code); got.Outcome == "" || got.Outcome == string(timeline.OutcomeOK) {
@@ -125,7 +125,7 @@ for t in threads: t.join()
 print(len(refused), set(refused))
 `)
 		p := waitPermission(t, r, turn)
-		r.WaitEvent(t, "the file that nothing holds up", func(e timeline.Event) bool {
+		r.WaitEvent(t, "the file of the call that does not wait", func(e timeline.Event) bool {
 			text, ok := e.Body.(timeline.Text)
 			return ok && strings.Contains(string(text.Data), "made 88")
 		})
@@ -278,7 +278,7 @@ def gets(path):
 			"all of the workspace in memory":        `mount -t tmpfs t "$ESCAPES_TRY" && cd "$ESCAPES_TRY"`,
 			"the files of sessions in memory":       `mkdir -p "$HOME/memory" && mount -t tmpfs t "$HOME/memory" && export TMPDIR="$HOME/memory"`,
 			"a read-only home":                      `mount --bind "$HOME" "$HOME" && mount -o remount,bind,ro "$HOME"`,
-			"a mount that nobody sees any more":     `mkdir -p "$HOME/twice" && mount -t tmpfs t "$HOME/twice" && mount -t tmpfs t "$HOME/twice"`,
+			"a hidden mount":                        `mkdir -p "$HOME/twice" && mount -t tmpfs t "$HOME/twice" && mount -t tmpfs t "$HOME/twice"`,
 		} {
 			t.Run(what, func(t *testing.T) {
 				t.Parallel()

@@ -240,7 +240,8 @@ func TestNetwork_DialErrors(t *testing.T) {
 	)
 }
 
-// Servers of the session can use all ports, including those that it has connected to elsewhere.
+// Servers of the session can use all ports, including ports to which the session has connected on
+// other hosts.
 func TestNetwork_LocalServers(t *testing.T) {
 	n := newInternet(t)
 	if n == nil {

@@ -59,7 +59,7 @@ calls(10_000)`, "10000")
 			wantOutput(t, r, "calls(10_000)", "10000")
 		}
 		if now := readPrivateMemory(t, monitor); now > before+8<<10 {
-			t.Errorf("the monitor has %d KiB of private memory, and had %d after a tenth of the calls", now, before)
+			t.Errorf("the private memory of the monitor grew to %d KiB, from %d KiB after a tenth of the calls", now, before)
 		}
 	})
 }

@@ -40,8 +40,8 @@ type testInternet struct {
 	received chan string // data that a server received
 }
 
-// The addresses of the hosts are reserved for documentation, except for those that a sandbox must
-// keep out of reach. All of them exist and answer.
+// The addresses of the hosts are reserved for documentation, except for the addresses that a
+// sandbox must block. All of them exist and answer.
 const (
 	userAddress = "203.0.113.1"
 	hostAddress = "203.0.113.7"

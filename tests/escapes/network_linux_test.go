@@ -8,8 +8,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// A session with the user's network still reaches no Unix server but its own. Not even a single
-// connection reaches servers outside, because another thread could send a request over it.
+// A session with the user's network still reaches no Unix servers except its own. Not even one
+// connection may reach a server outside, because another thread could send a request over it.
 func TestSandbox_OutsideUnixSockets(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

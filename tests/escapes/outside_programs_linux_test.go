@@ -179,7 +179,7 @@ thread = threading.Thread(target=attack); thread.start()
 		}
 	})
 
-	// A file may come between the look at its name and the removal.
+	// A file may be created between the check of its name and the removal.
 	t.Run("make a file that a session removes all the time", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -209,7 +209,7 @@ thread = threading.Thread(target=attack); thread.start()
 	})
 
 	// A directory may be moved between the check of its path and the write. The written file is
-	// checked by the path that it has then.
+	// checked by its new path.
 	t.Run("may move a repository while a call is checked", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)

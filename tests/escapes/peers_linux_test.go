@@ -19,7 +19,8 @@ import (
 // (kind run): "codex run codex sandbox --", "mcp-repl mcp mcp-repl --interpreter python".
 const peersEnv = "TURNSTONE_TEST_PEERS"
 
-// probeTime bounds one probe. A probe that hangs neither prevents an escape nor works.
+// probeTime bounds one probe. A probe that hangs counts neither as a prevented escape nor as
+// working.
 const probeTime = 20 * time.Second
 
 // BenchmarkPeers counts, for each sandbox with its defaults, the escapes that it prevents and the

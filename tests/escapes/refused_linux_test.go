@@ -29,7 +29,7 @@ func (m *machine) runTry(t *testing.T, prepare string, attributes *syscall.SysPr
 func TestTrySandbox(t *testing.T) {
 	t.Parallel()
 
-	t.Run("starts one and says what it allows", func(t *testing.T) {
+	t.Run("starts one and reports its limits", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		got := m.runTry(t, "true", nil)

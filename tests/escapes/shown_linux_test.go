@@ -28,7 +28,7 @@ func TestShownFiles(t *testing.T) {
 	t.Parallel()
 
 	// A session sees the files and directories that its user names, and nothing next to them.
-	t.Run("are what the user names and nothing next to it", func(t *testing.T) {
+	t.Run("are the named files and nothing next to them", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		for _, name := range []string{".data/deep/table", ".data/other", ".notes", ".other", ".config/tool/settings", "written"} {
@@ -73,9 +73,9 @@ func TestShownFiles(t *testing.T) {
 		wantOutput(t, r, "print(readable('note.txt'))", "open: a note")
 	})
 
-	// A running session is shown more: directories and single files, in empty directories, in
-	// directories that the session writes, and around its workspace. It still has them after a
-	// reset.
+	// A user shows more to a running session: directories and single files, in empty directories,
+	// in directories that the session writes, and around its workspace. The session still has them
+	// after a reset.
 	t.Run("can be added to a running session", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)

@@ -91,7 +91,8 @@ mkdir other`)
 		}
 	})
 
-	// An earlier session had a workspace that a later one only reads, or does not start in.
+	// The workspace of an earlier session may be read-only for a later one, or another directory
+	// than its start.
 	t.Run("shows nothing through what an earlier session made", func(t *testing.T) {
 		t.Parallel()
 		sandboxcheck.RequireNamespaces(t)
@@ -107,7 +108,7 @@ mkdir other`)
 			{"a link in the list's place", "true", "os.symlink('../../../../../.keys', 'project/" + site + "/x'); open('project/" + site + "/x.pth', 'w').write('x\\n')", []string{".keys/token"}, ""},
 			{"a package to be edited", "true", "os.mkdir('project/" + site + "/x-1.dist-info'); open('project/" + site + "/x-1.dist-info/direct_url.json', 'w').write('{\"url\": \"file://%s/.keys\", \"dir_info\": {\"editable\": true}}' % H)", []string{".keys/token"}, ""},
 			{"a module that is found", "mv .keys/token .keys/token.py", "open('project/" + site + "/__editable___x_finder.py', 'w').write('M = {\"x\": \"%s/.keys/token\"}' % H)", []string{".keys/token.py"}, ""},
-			{"a directory of what programs share", "true", "os.symlink('../../.keys', 'project/.venv/share')", []string{".keys/token"}, "PATH=$HOME/project/.venv/bin:/usr/bin:/bin"},
+			{"a directory of shared files of programs", "true", "os.symlink('../../.keys', 'project/.venv/share')", []string{".keys/token"}, "PATH=$HOME/project/.venv/bin:/usr/bin:/bin"},
 			{"the directory of programs", "mkdir project/commands", "os.rmdir('project/commands'); os.symlink('../.keys', 'project/commands')", []string{".keys/token"}, "PATH=$HOME/project/commands:/usr/bin:/bin"},
 			{"what the user edits", "mkdir -p project/src .local/lib/python3.99/site-packages && echo ~/project/src > .local/lib/python3.99/site-packages/x.pth", "os.rmdir('project/src'); os.symlink('../.keys', 'project/src')", []string{".keys/token"}, ""},
 			{"a module that the user edits", "mkdir -p .local/lib/python3.99/site-packages && touch project/x.py && echo \"M = {'x': '$HOME/project/x'}\" > .local/lib/python3.99/site-packages/__editable___x_finder.py", "os.remove('project/x.py'); os.symlink('../.token', 'project/x.py')", []string{".token"}, ""},

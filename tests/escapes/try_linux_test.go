@@ -15,7 +15,7 @@ import (
 func TestTrySandboxContext(t *testing.T) {
 	t.Parallel()
 
-	// The tried program loads a library from a pipe that is never written, so it would never end.
+	// The tried program loads a library from a pipe without a writer, so it would never end.
 	t.Run("ends a program that hangs", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)

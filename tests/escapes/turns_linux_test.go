@@ -67,7 +67,7 @@ func TestTurn(t *testing.T) {
 	t.Parallel()
 
 	// From the turn after a replacement on, the session sees the new file, of any kind, and no
-	// removed file. Only listed names appear by themselves.
+	// removed file. Only listed names appear automatically.
 	t.Run("shows what outside programs have replaced", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -83,10 +83,10 @@ func TestTurn(t *testing.T) {
 			{"in place", "echo newest > note.txt", "print(readable('note.txt'))", "open: newest"},
 			{"a setting", "echo new > n && mv n .Rprofile", "print(readable('.Rprofile'))", "open: new"},
 			{"a directory", "mv data was && mkdir data && echo new > data/file", "print(readable('data/file'))", "open: new"},
-			{"a new name of what was there", "true", "print(os.path.exists('was'))", "False"},
+			{"a moved directory", "true", "print(os.path.exists('was'))", "False"},
 			{"keys under a new name", "mv .ssh keys", "print(os.path.exists('keys'), os.path.exists('.ssh'))", "False False"},
 			{"a removal", "rm note.txt", "print(readable('note.txt'))", goneOutput + "'note.txt'"},
-			{"the same name later", "echo back > note.txt", "print(readable('note.txt'))", "open: back"},
+			{"a new file under the old name", "echo back > note.txt", "print(readable('note.txt'))", "open: back"},
 			{"a removal and a new file at once", "rm note.txt && echo again > note.txt", "print(readable('note.txt'))", "open: again"},
 			{"a directory in the place of a file", "rm kind && mkdir kind && echo x > kind/x", "print(readable('kind/x'))", "open: x"},
 			{"a link in the place of a directory", "rm -r kind && ln -s data kind", "print(os.readlink('kind'), readable('kind/file'))", "data open: new"},
@@ -97,8 +97,8 @@ func TestTurn(t *testing.T) {
 			{"a file in the place of a pipe", "rm kind && echo z > kind", "print(readable('kind'))", "open: z"},
 			{"it is still read-only", "true", "print(puts('note.txt'), '|', puts('kind'), '|', puts('data/file'), '|', puts('new'))", "Read-only file system | Read-only file system | Read-only file system | Read-only file system"},
 			{"no mounts add up", "true", "print(mounts() - before)", "0"},
-			{"a name that is listed", "mkdir -p .pyenv .local/share/fonts && echo 3.14 > .pyenv/version && echo x > .local/share/fonts/x", "print(readable('.pyenv/version'))", "open: 3.14"},
-			{"a name that is not", "mkdir .newtool && echo \"$SECRET\" > .newtool/token && echo \"$SECRET\" > later", "print(os.path.exists('.newtool'), os.path.exists('later'))", "False False"},
+			{"a listed name", "mkdir -p .pyenv .local/share/fonts && echo 3.14 > .pyenv/version && echo x > .local/share/fonts/x", "print(readable('.pyenv/version'))", "open: 3.14"},
+			{"an unlisted name", "mkdir .newtool && echo \"$SECRET\" > .newtool/token && echo \"$SECRET\" > later", "print(os.path.exists('.newtool'), os.path.exists('later'))", "False False"},
 		})
 		resetSession(t, r)
 		m.runSteps(t, r, []turnStep{
@@ -162,7 +162,7 @@ func TestTurn(t *testing.T) {
 		})
 		resetSession(t, r)
 		m.runSteps(t, r, []turnStep{
-			{"after a reset those outside count", "git config --global user.name Ada", "print(git('user.name'), readable('" + pip + "'))", "Ada open: [global]"},
+			{"after a reset the settings outside count", "git config --global user.name Ada", "print(git('user.name'), readable('" + pip + "'))", "Ada open: [global]"},
 		})
 	})
 
@@ -184,7 +184,7 @@ func TestTurn(t *testing.T) {
 			{"a rename over it", "printf '%s' \"$SECRET\" > papers/n && mv papers/n papers/private.txt", none, "False False"},
 			{"one that comes", "printf '%s' \"$SECRET\" > papers/later.txt", none, "False False"},
 			{"the directory around it", "mv papers old && cp -r old papers", none, "False False"},
-			{"and what is beside it", "printf new > papers/open.txt", "print(readable('papers/open.txt'), readable('papers/deep/x'))", "open: new open: deep"},
+			{"and a file next to it", "printf new > papers/open.txt", "print(readable('papers/open.txt'), readable('papers/deep/x'))", "open: new open: deep"},
 			{"another name of it", "mv papers/private.txt papers/other.txt", "print(os.path.exists('papers/other.txt'))", "False"},
 			{"elsewhere, when it was replaced", "cp -r ../outside/keys ../outside/n && rm -r ../outside/keys && mv ../outside/n ../outside/keys", "print('open' in readable('../outside/keys/key'))", "False"},
 			{"elsewhere, when it comes", "mkdir ../outside/later && printf '%s' \"$SECRET\" > ../outside/later/key", "print('open' in readable('../outside/later/key'))", "False"},
@@ -282,7 +282,7 @@ def sees(*names): return [readable(n)[:15] for n in names]
 			}
 			for _, path := range []string{"data", "data/out", "project"} {
 				if got := strings.Count(res.Transcript(), filepath.Join(m.home, path)+" was replaced by a program outside the sandbox; until a reset, this session"); got != want {
-					t.Errorf("turn %d says %d times that %s was replaced, want %d", i, got, path, want)
+					t.Errorf("turn %d reports %d times that %s was replaced, want %d", i, got, path, want)
 				}
 			}
 		}
@@ -293,8 +293,7 @@ def sees(*names): return [readable(n)[:15] for n in names]
 		wantOutput(t, r, "print(puts('data/out/file'), readable('data/read'))", "written open: new")
 	})
 
-	// A file that another session writes is seen like any other, and a granted directory stays the
-	// same.
+	// The session sees a file that another session writes like any other file. A granted directory stays the same.
 	t.Run("shows what another session writes", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
@@ -318,18 +317,18 @@ def sees(*names): return [readable(n)[:15] for n in names]
 			t.Fatal(err)
 		}
 		m.runSteps(t, r, []turnStep{
-			{"a file in what was given", "echo new > n && mv n data/file", "print(readable('data/file'), puts('data/file'))", "open: new\n written"},
-			{"what was given, replaced", "mv data was && mkdir data && printf '%s' \"$SECRET\" > data/key", "print(readable('data/key'), puts('data/late'))", goneOutput + "'data/key' written"},
+			{"a file in the granted directory", "echo new > n && mv n data/file", "print(readable('data/file'), puts('data/file'))", "open: new\n written"},
+			{"the granted directory, replaced", "mv data was && mkdir data && printf '%s' \"$SECRET\" > data/key", "print(readable('data/key'), puts('data/late'))", goneOutput + "'data/key' written"},
 		})
 		if readText(filepath.Join(m.home, "was/late")) != "from inside" {
-			t.Error("the granted directory is not the written one")
+			t.Error("the session wrote to another directory than the granted one")
 		}
 		resetSession(t, r)
 		wantOutput(t, r, "print(puts('data/late'))", "written")
 	})
 
 	// Two thousand names are more than a session sees, and each turn processes as many as it can.
-	t.Run("takes in two thousand names step by step", func(t *testing.T) {
+	t.Run("processes two thousand names step by step", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		for i := range 2000 {
@@ -351,7 +350,7 @@ func TestTurnCopies(t *testing.T) {
 
 	// A copy of a cache or library is a copy of the current directory, with the files that the
 	// session has written.
-	t.Run("are of the directory that is there now", func(t *testing.T) {
+	t.Run("contain the current directory", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		sandboxcheck.RequireLayers(t, m.base)
@@ -365,7 +364,7 @@ func TestTurnCopies(t *testing.T) {
 			{"one that comes", "mkdir -p .cache/uv && echo x > .cache/uv/x", "print(readable('.cache/uv/x'), puts('.cache/uv/y'))", "open: x\n written"},
 			{"one that goes", "rm -r .cache/uv", "print(os.path.exists('.cache/uv'))", "False"},
 			{"is then the session's own", "true", "os.mkdir('.cache/uv'); print(puts('.cache/uv/own'))", "written"},
-			{"and stays that", "mkdir .cache/uv && echo x > .cache/uv/x", "print(os.listdir('.cache/uv'))", "['own']"},
+			{"and stays the session's own", "mkdir .cache/uv && echo x > .cache/uv/x", "print(os.listdir('.cache/uv'))", "['own']"},
 			{"a link in its place", "rm -r .cache/ruff && mkdir elsewhere && ln -s ~/.ssh .cache/ruff", "print(os.path.exists('.cache/ruff/id_ed25519'))", "False"},
 			{"no mounts add up", "rm .cache/ruff && mkdir .cache/ruff", "print(mounts() - before)", "0"},
 		})
@@ -427,7 +426,7 @@ func TestSessionStart(t *testing.T) {
 
 	// Settings are often links, and a session may leave anything in their place. It can still be
 	// started again.
-	t.Run("finds links and what an earlier worker left", func(t *testing.T) {
+	t.Run("finds links and files of an earlier worker", func(t *testing.T) {
 		t.Parallel()
 		m := newMachine(t)
 		writeFile(t, filepath.Join(m.home, "dotfiles/matplotlibrc"), "rc")
@@ -506,9 +505,9 @@ while os.getppid() == `+strconv.Itoa(os.Getpid())+`:
 		for _, c := range []struct{ what, before, home, dir, after string }{
 			{"a link", "mkdir real && ln -s real linked", "linked", "project", "echo > real/n && mv real/n real/.token2"},
 			{"a link that leads elsewhere later", "mkdir one two && ln -s one linked", "linked", "project", "ln -sfn two linked"},
-			{"none at first", "true", "later", "project", "true"},
+			{"a missing home directory", "true", "later", "project", "true"},
 			{"one that is replaced", "mkdir there", "there", "project", "mv there was && mkdir there && printf '%s' \"$SECRET\" > there/.other"},
-			{"that of the workspace", "mkdir there", "there", "there", "true"},
+			{"the directory of the workspace", "mkdir there", "there", "there", "true"},
 			{"with temporary files", "mkdir -p there/tmp", "there", "project", "touch there/tmp/x"},
 		} {
 			t.Run(c.what, func(t *testing.T) {

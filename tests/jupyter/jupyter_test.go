@@ -10,8 +10,8 @@ import (
 func TestKernel(t *testing.T) {
 	t.Parallel()
 
-	// No test of jupyter_kernel_test may be skipped, except that of the pager, which this kernel does not
-	// have, and in R that of clear_output, for which R has no function.
+	// No test of jupyter_kernel_test may be skipped, with two exceptions. This kernel has no pager,
+	// and R has no function for clear_output.
 	t.Run("passes jupyter_kernel_test", func(t *testing.T) {
 		t.Parallel()
 		for _, lang := range []string{"python", "r"} {

@@ -121,7 +121,7 @@ class Python(Case):
             self.assertEqual(self.k.text(code), want, repr(code))
 
     def test_code_that_is_not_stored_has_no_number(self):
-        """denoland/deno 20847: the execution count is that of the stored requests."""
+        """denoland/deno 20847: the execution count counts only stored requests."""
         first = self.k.run("1")[0]["execution_count"]
         for code, options in (("'unstored'", {"store_history": False}), ("", {}), (" \n", {}), ("2", {"silent": True})):
             reply, _ = self.k.run(code, **options)

@@ -38,7 +38,7 @@ const outputOrder = "output of the runtime and of children keeps its order"
 type testKernel struct {
 	name       string
 	broken     []string // promises of a worker that the kernel itself cannot keep
-	lateOutput bool     // output may come after the kernel's idle, so any promise may be broken
+	lateOutput bool     // output may come after the status idle, so any promise may be broken
 
 	print, result  string // code and its text
 	ask            string // asks with the prompt "name? " and prints the answer; "" if not possible
@@ -71,8 +71,8 @@ var testKernels = []testKernel{{
 	ask: "print('hello', input('name? '))", childReads: "import os; _ = os.system('read x')",
 	fail: "1/0", failText: "ZeroDivisionError",
 }, {
-	// Also observed with Jupyter's own client, on a busy machine in a sixth of all turns. No output of 96
-	// turns was lost.
+	// Jupyter's own client sees the same, on a busy machine in a sixth of all turns. No output of
+	// 96 turns was lost.
 	name: "deno", lateOutput: true, print: "console.log('one'); console.log(String(41 + 1))", result: "one\n42\n",
 	fail: "throw new TypeError('no')", failText: "TypeError: no",
 }}

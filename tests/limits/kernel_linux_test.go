@@ -28,7 +28,7 @@ func TestCPULimit(t *testing.T) {
 		s.RunCode(t, "import os, subprocess; len(os.sched_getaffinity(0))").WantTranscript(t, "1\n")
 		s.RunCode(t, "print(subprocess.check_output('nproc').decode(), end='')").WantTranscript(t, "1\n")
 	})
-	t.Run("more than there are", func(t *testing.T) {
+	t.Run("more processors than the machine has", func(t *testing.T) {
 		s := openPython(t, nil, workers.Limits{CPUs: 4000})
 		s.RunCode(t, "1 + 1").WantTranscript(t, "2\n")
 	})

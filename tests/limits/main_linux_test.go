@@ -40,8 +40,8 @@ func openSession(t *testing.T, spec workers.Spec, box *sandbox.Policy, l workers
 	return sessionkit.OpenSession(t, spec)
 }
 
-// requireForkLimit skips a test if the kernel does not limit this user's processes: root outside of
-// a user namespace, unless it can become another user, as in most runs of these tests.
+// requireForkLimit skips a test if the kernel does not limit this user's processes. That is so for
+// root outside of a user namespace. In most runs, these tests have become another user before.
 func requireForkLimit(t *testing.T, box *sandbox.Policy) {
 	t.Helper()
 	users, err := os.ReadFile("/proc/self/uid_map")

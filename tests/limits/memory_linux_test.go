@@ -86,7 +86,7 @@ func runHog(t *testing.T, s *sessionkit.TestSession, h memoryHog, lives, frees s
 	if r := s.RunCode(t, lives); r.Outcome != "ok" {
 		t.Errorf("after freeing: %q %q", r.Outcome, r.Transcript())
 	}
-	if used := sessionkit.SessionInfo(s).MemoryBytes; used > memoryLimit+32<<20 { // including the files of its programs
+	if used := sessionkit.SessionInfo(s).MemoryBytes; used > memoryLimit+32<<20 { // the figure includes the files of programs
 		t.Errorf("%d MiB are still used", used>>20)
 	}
 }

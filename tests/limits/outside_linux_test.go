@@ -14,7 +14,7 @@ import (
 
 // Memory that no process has mapped counts as well.
 
-// wantLimitError runs code that uses much more than the limit, and wants the reply to name the
+// wantLimitError runs code that uses much more than the limit, and checks that the reply names the
 // limit.
 func wantLimitError(t *testing.T, s *sessionkit.TestSession, code string) {
 	t.Helper()
@@ -32,7 +32,7 @@ func TestMemoryAccounting(t *testing.T) {
 			s := openPython(t, box, workers.Limits{Memory: memoryLimit})
 			wantLimitError(t, s, "import os\nf = os.memfd_create('x')\nfor _ in range(800): n = os.write(f, bytes(1 << 20))")
 		})
-		t.Run("once, where they are mapped as well", func(t *testing.T) {
+		t.Run("counts mapped files only once", func(t *testing.T) {
 			s := openPython(t, nil, workers.Limits{Memory: memoryLimit})
 			s.RunCode(t, "import mmap, os, time\nf = os.memfd_create('x')\nos.ftruncate(f, 120 << 20)\nm = mmap.mmap(f, 120 << 20)").WantTranscript(t, "")
 			s.RunCode(t, "for i in range(0, len(m), 4096): m[i] = 1\ntime.sleep(0.5)").WantTranscript(t, "")

@@ -53,7 +53,7 @@ func TestSharedLimits(t *testing.T) {
 				one.RunCode(t, forkCode).WantTranscript(t, "")
 			}
 			s[0].WantOutput(t, "for _ in range(45): fork()", "")
-			for range 2 { // below the 60 that a sandbox allows for each session, until the next check
+			for range 2 { // until the next check, only the sandbox's limit of 60 for each session applies
 				r := s[1].RunCode(t, "import time\nwhile len(children) < 20: fork()\nwhile True: fork(); end_last(); time.sleep(0.01)")
 				if r.Failure != "BlockingIOError" || !strings.Contains(r.Transcript(), " of 60 by all sessions together") {
 					t.Errorf("got %q %s %q", r.Outcome, r.Failure, r.Transcript())

@@ -17,8 +17,8 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// minTasksBeyondUser is the minimum number of tasks that a session may have beyond the user's, with
-// a process limit or in a sandbox.
+// minTasksBeyondUser is how many tasks a session may have at least, in addition to the tasks of the
+// user. It applies with a process limit or in a sandbox.
 const minTasksBeyondUser = 2048
 
 // countUserTasks returns the number of processes and threads of the user who runs these tests.

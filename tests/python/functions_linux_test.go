@@ -149,7 +149,7 @@ print(made.returncode, made.stderr.decode().strip().splitlines()[-1])
 	// are not installed.
 	t.Run("converts values of numpy and data frames", func(t *testing.T) {
 		t.Parallel()
-		const path = "/usr/bin/python3" // Debian's has numpy
+		const path = "/usr/bin/python3" // the Python of Debian has numpy
 		if exec.Command(path, "-c", "import numpy").Run() != nil {
 			t.Skip("needs " + path + " with numpy")
 		}

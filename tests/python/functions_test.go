@@ -27,7 +27,7 @@ func TestFunction(t *testing.T) {
 			r.WantOutput(t, "from turnstone import add, echo\nadd(40, b=2, at={'x': 1})", "43\n")
 			r.WantOutput(t, "sum(add(i) for i in range(1000))", "499500\n")
 			r.WantOutput(t, "[n for n in dir(turnstone)]", "['CallError', 'add', 'block', 'echo', 'leaves', 'make', 'panics', 'raise_error', 'sleep']\n")
-			r.WantOutput(t, "import inspect\nprint(str(inspect.signature(add)).replace('Union[dict, NoneType]', 'Optional[dict]').replace('dict | None', 'Optional[dict]'))" /* as 3.8 and 3.14 say it */, "(a: int, *, b: int = ..., at: Optional[dict] = ...) -> int\n")
+			r.WantOutput(t, "import inspect\nprint(str(inspect.signature(add)).replace('Union[dict, NoneType]', 'Optional[dict]').replace('dict | None', 'Optional[dict]'))" /* 3.8 and 3.14 print it differently */, "(a: int, *, b: int = ..., at: Optional[dict] = ...) -> int\n")
 			res := r.RunCode(t, "help(add)")
 			for _, want := range []string{"add(a: int, *, b: int = ...", "Adds numbers.", "the first", "the second"} {
 				if !strings.Contains(res.OutputText(), want) {

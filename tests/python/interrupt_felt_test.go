@@ -20,7 +20,7 @@ import (
 // An interruptCase is code that one interrupt must end at any time.
 type interruptCase struct {
 	name, code  string
-	maxDelay    time.Duration // of the interrupt, after the turn's start
+	maxDelay    time.Duration // from the start of the turn to the interrupt
 	mayEndFirst bool          // the turn may end before the interrupt
 }
 
@@ -55,7 +55,7 @@ var followUpTurns = []string{
 }
 
 // Each interrupt ends its own turn, without a second one, and affects no other turn.
-// TURNSTONE_INTERRUPTS is the number for each Python, and TURNSTONE_SEED seeds their choice.
+// TURNSTONE_INTERRUPTS is the number for each Python, and TURNSTONE_SEED seeds the random choices.
 func TestInterrupt_ReachesOnlyItsTurn(t *testing.T) {
 	t.Parallel()
 	count, seed := len(interruptCases)*3, uint64(1)

@@ -104,7 +104,7 @@ asyncio.run(main())`, "interrupted", "KeyboardInterrupt\n"},
 		})
 	})
 
-	t.Run("code cannot swallow the second one", func(t *testing.T) {
+	t.Run("code cannot swallow the second interrupt", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, o python.Options) {
 			r := openSession(t, o)
@@ -173,7 +173,7 @@ except KeyboardInterrupt: print('swallowed')
 		})
 	})
 
-	t.Run("is stale for a turn that is over", func(t *testing.T) {
+	t.Run("of a finished turn is stale", func(t *testing.T) {
 		t.Parallel()
 		r := openSession(t, python.Options{})
 		turn := r.StartTurn(t, "1")

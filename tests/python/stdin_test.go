@@ -26,7 +26,7 @@ type inputCase struct {
 	answers    []string
 	want       string   // the whole turn in the form of script, or
 	wantParts  []string // parts of it
-	mayPoll    bool     // it polls its input while it waits for something else, so one request may be spurious
+	mayPoll    bool     // the code polls its input while it waits for something else, so one request may be spurious
 	requires   string   // a module or program that it needs
 }
 
@@ -291,7 +291,7 @@ func TestStdin(t *testing.T) {
 		wantCleanTurn(t, r)
 	})
 
-	t.Run("an answer to a request that is over is stale", func(t *testing.T) {
+	t.Run("an answer to a closed request is stale", func(t *testing.T) {
 		t.Parallel()
 		r := openSession(t, python.Options{})
 		turn := r.StartTurn(t, "input('a? ')")
@@ -353,7 +353,7 @@ func hostPID(t *testing.T, r *sessionkit.TestSession, pid int) int {
 			return outside
 		}
 	}
-	t.Fatalf("process %d of the session is not there", pid)
+	t.Fatalf("process %d of the session does not exist", pid)
 	return 0
 }
 

@@ -51,8 +51,8 @@ func TestInterrupt_UnreachedChild(t *testing.T) {
 subprocess.run([sys.executable, '-c', 'import time; print("up", flush=True); time.sleep(100)'],
     creationflags=subprocess.CREATE_NEW_PROCESS_GROUP)`)
 		r.WaitEvent(t, "up", sessionkit.IsText("up"))
-		// subprocess.run gives the child a quarter of a second, then ends it. A busy machine may
-		// take longer for all of that than Interrupt waits.
+		// subprocess.run gives the child a quarter of a second, then ends it. On a busy machine
+		// this may take longer than Interrupt waits.
 		if result, err := r.Interrupt(t.Context(), turn); result != session.InterruptIdle && result != session.InterruptPending {
 			t.Fatalf("the interrupt led to %q, %v", result, err)
 		}
@@ -150,8 +150,8 @@ _ = os.write(1, b"fourth\r\n")`)
 			WantTranscript(t, "True True True utf-8 (1000, 40)\n")
 	})
 
-	// A console breaks lines at its edge. This console is not visible, so it is wide, and programs find
-	// the intended width in COLUMNS.
+	// A console breaks lines at its edge. This invisible console is wide, and programs find the
+	// intended width in COLUMNS.
 	t.Run("does not break long lines of a child", func(t *testing.T) {
 		r := openSession(t, python.Options{})
 		r.RunCode(t, "import os, shutil, subprocess, sys; shutil.get_terminal_size()").WantTranscript(t, "os.terminal_size(columns=120, lines=40)\n")

@@ -26,7 +26,7 @@ func TestFunction(t *testing.T) {
 		s.WantOutput(t, "turnstone$add", "turnstone$add(a, [b], [at])\nAdds numbers.\n\nThe way of all numbers.\n  a: integer. the first\n  b: integer. the second\n  at: object or null\n")
 	})
 
-	t.Run("converts values to those of R", func(t *testing.T) {
+	t.Run("converts values to R values", func(t *testing.T) {
 		t.Parallel()
 		s := sessionkit.OpenWithHost(t, sessionkit.NewTestHost(), newSpec(t, r.Options{}))
 		s.WantOutput(t, `same <- function(x) { y <- turnstone$echo(x); if (!identical(x, y)) { str(x); str(y) } }

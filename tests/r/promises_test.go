@@ -187,7 +187,8 @@ type endCase struct {
 	clean                   bool
 }
 
-// A mixture of turns with interrupts at random moments, as long as TURNSTONE_TEST_ROUNDS says.
+// A mixture of turns with interrupts at random moments. TURNSTONE_TEST_ROUNDS multiplies its
+// length.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, r.Options{})
@@ -203,8 +204,8 @@ func TestSoak(t *testing.T) {
 		for start, d := time.Now(), time.Duration(rand.ExpFloat64()*2e6); time.Since(start) < d; {
 		}
 		if code == "repeat {}" || rand.IntN(2) == 0 {
-			// That it had no effect within a second is a valid answer. The end of the turn is
-			// checked below.
+			// An interrupt may have no effect within a second. The end of the turn is checked
+			// below.
 			if got, err := s.Interrupt(t.Context(), turn); err != nil {
 				t.Fatalf("%s: the interrupt led to %q, %v", code, got, err)
 			}

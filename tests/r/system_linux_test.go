@@ -37,8 +37,8 @@ var systemInterrupts = map[string]string{
 
 // allowedResults lists other valid results of an interrupt within its second.
 var allowedResults = map[string]session.InterruptResult{
-	// A read is restarted after a signal, or by a child that has just started. The supervisor may see
-	// it before it ends.
+	// The kernel restarts a read after a signal, and a child that has just started begins to read.
+	// The supervisor may see such a read before it ends.
 	"the terminal":    session.InterruptWaiting,
 	"a reading child": session.InterruptWaiting,
 	// R waits a second before it kills a child that does not end.
@@ -72,7 +72,7 @@ func TestReset_TemporaryFiles(t *testing.T) {
 	t.Parallel()
 	s := openSession(t, r.Options{})
 	dir := s.RunCode(t, "cat(tempdir()); writeLines('x', tempfile()); invisible(dir.create(d <- tempfile())); invisible(file.create(file.path(d, 'f'))); Sys.chmod(d, '500')").OutputText()
-	if err := syscall.Kill(sessionkit.SessionInfo(s).PID, syscall.SIGSTOP); err != nil { // so that it must be killed
+	if err := syscall.Kill(sessionkit.SessionInfo(s).PID, syscall.SIGSTOP); err != nil { // so that the supervisor must kill it
 		t.Fatal(err)
 	}
 	s.RestartWorker(t)

@@ -46,9 +46,9 @@ func TestAccounts(t *testing.T) {
 		e.prefix = append(e.prefix[:len(e.prefix)-1:len(e.prefix)-1], "-o", "UserKnownHostsFile=/dev/null", "plain")
 		w := e.newRemote(t)
 		cmd := w.replCommand(t, "list")
-		cmd.SysProcAttr = ownSession() // a terminal of the one who runs the tests would be asked
+		cmd.SysProcAttr = ownSession() // no terminal, so ssh cannot ask the user who runs the tests
 		out, errs, status := runToEnd(t, cmd)
-		if status == 0 || out != "" || !strings.Contains(errs, "Host key verification failed") { // otherwise ssh would ask on the terminal that runs the tests
+		if status == 0 || out != "" || !strings.Contains(errs, "Host key verification failed") { // ssh did not ask
 			t.Errorf("status %d, output %q, errors %q", status, out, errs)
 		}
 	})

@@ -91,7 +91,7 @@ func readPrinted(b *testing.B, s *client.Session, size int) {
 	read := &eventReader{t: b, s: s, turn: turn, after: now.LastSeq}
 	read.readUntil(func() bool { return read.ended })
 	if read.text.Len() != size {
-		b.Fatalf("%d bytes came", read.text.Len())
+		b.Fatalf("got %d bytes", read.text.Len())
 	}
 }
 

@@ -208,7 +208,7 @@ func (r *testRemote) newAgent(t *testing.T) *mcp.ClientSession {
 	return c
 }
 
-// callTool runs code by an agent.
+// callTool runs code on behalf of an agent.
 func callTool(t *testing.T, c *mcp.ClientSession, session, code string) string {
 	t.Helper()
 	result, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "repl", Arguments: map[string]any{"input": code, "session": session, "lang": "python"}})

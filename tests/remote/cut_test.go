@@ -80,7 +80,7 @@ func TestLostConnection(t *testing.T) {
 			c := &prefixKiller{remote: w}
 			read := &eventReader{t: t, s: s, turn: turn}
 			for c.kills.Load() < int64(n) {
-				read.readUntil(func() bool { return true }) // it has been connected
+				read.readUntil(func() bool { return true }) // there was a connection
 				c.killWithin(60 * time.Millisecond)
 				if t.Failed() {
 					return
@@ -212,7 +212,7 @@ func (r *eventReader) checkText() {
 }
 
 // countEffects makes calls and kills the prefix around each, until there were enough cuts. Each
-// call writes its number to the file of effects, which must contain it once.
+// call writes its number to the file of effects. The file must contain each number once.
 func countEffects(t *testing.T, w *testRemote, c *prefixKiller, call func(i int) error, prepare func()) int {
 	t.Helper()
 	prepare()
@@ -230,7 +230,7 @@ func countEffects(t *testing.T, w *testRemote, c *prefixKiller, call func(i int)
 		fmt.Fprintln(&wanted, i)
 	}
 	var got []byte
-	wait.Until(t, "the last effect is there", func() bool {
+	wait.Until(t, "the last effect is in the file", func() bool {
 		got, _ = os.ReadFile(w.home + "/effects")
 		return strings.HasSuffix(string(got), fmt.Sprintf("%d\n", n-1))
 	})

@@ -35,8 +35,8 @@ func (e *testEngine) startDetached(line string) error {
 	return e.awaitDaemon()
 }
 
-// A directDialer bypasses an engine. It requires no proof, which a daemon in a container could not
-// give, because it does not see the processes here.
+// A directDialer bypasses an engine. It requires no proof. A daemon in a container could not give
+// one, because it does not see the processes here.
 type directDialer string
 
 func (d directDialer) String() string { return "the socket " + string(d) }

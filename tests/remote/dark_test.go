@@ -54,7 +54,7 @@ func TestSilentConnection(t *testing.T) {
 				w.signalPrefixes(syscall.SIGSTOP)
 			}
 			wantNoError(t, runCode(t, s, "1"))
-			wait.Until(t, "one connection is left on either side", func() bool { return len(w.farProcesses()) == 1 && len(w.prefixGroups()) == 1 })
+			wait.Until(t, "one connection is left on each side", func() bool { return len(w.farProcesses()) == 1 && len(w.prefixGroups()) == 1 })
 		})
 	})
 }
@@ -79,7 +79,7 @@ func TestSilentConnection_Idle(t *testing.T) {
 	wantNoError(t, s.TakeWriteLock(t.Context(), true))
 	before := w.prefixGroups()
 	if w.signalPrefixes(syscall.SIGSTOP) != 1 {
-		t.Fatalf("of one connection there are the processes %v", before)
+		t.Fatalf("one connection has the processes %v", before)
 	}
 	<-time.After(time.Minute) // the silence under test
 	other := w.engine.directClient(t).Session(s.Name())

@@ -114,7 +114,7 @@ func TestJobs(t *testing.T) {
 
 	t.Run("quotes Slurm when a job waits for resources", func(t *testing.T) {
 		t.Parallel()
-		c := newCluster(t, "5s", "--mem=100000") // the node has only a part of it
+		c := newCluster(t, "5s", "--mem=100000") // the node has less memory
 		_, errs, status := c.execCode("1")
 		if status == 0 || !strings.Contains(errs, "memory") && !strings.Contains(errs, "Requested node configuration") {
 			t.Errorf("impossible job: status %d, errors %q", status, errs)
@@ -136,7 +136,7 @@ func TestJobs(t *testing.T) {
 		wantNoError(t, mortal.startContainer(podman, "mortal", binary, "serve", "--socket", w.home+"/s"))
 		t.Cleanup(mortal.cleanups[0])
 		w.socket = w.home + "/s"
-		wait.Until(t, "the container's daemon is there", func() bool { _, err := os.Stat(w.socket); return err == nil })
+		wait.Until(t, "the daemon of the container answers", func() bool { _, err := os.Stat(w.socket); return err == nil })
 		if out, errs, status := w.runRepl(t, "exec", "main", "-e", "6 * 7"); status != 0 || out != "42\n" {
 			t.Fatalf("status %d, output %q, errors %q", status, out, errs)
 		}
@@ -155,9 +155,9 @@ func TestJobs(t *testing.T) {
 			t.Fatalf("status %d, output %q, errors %q", status, out, errs)
 		}
 		job := c.savedJob()
-		_, err := c.remote.engine.runSlurm("scontrol", "update", "JobId="+job, "EndTime=now+1") // the minimum of its limit is a minute
+		_, err := c.remote.engine.runSlurm("scontrol", "update", "JobId="+job, "EndTime=now+1") // the shortest time limit of a job is a minute
 		wantNoError(t, err)
-		wait.Until(t, "the time of the job is over", func() bool {
+		wait.Until(t, "the job has reached its time limit", func() bool {
 			out, _ := c.remote.engine.runSlurm("scontrol", "show", "job", job)
 			return strings.Contains(out, "JobState=TIMEOUT")
 		})

@@ -12,8 +12,8 @@ import (
 )
 
 // withoutLimitsScript removes resource limits from a container's configuration before it runs runc.
-// A machine that is itself a container may lack the privilege to raise them, and podman always
-// requests it.
+// podman always raises these limits, and a machine that is itself a container may lack the
+// privilege.
 const withoutLimitsScript = `#!/usr/bin/python3 -IS
 import json, os, sys
 args = sys.argv[1:]

@@ -85,7 +85,7 @@ func beginSlurm(e *testEngine) error {
 
 // stepCommand returns the words that run a command within a job.
 func (e *testEngine) stepCommand(job string) []string {
-	return append([]string{"env", "SLURM_CONF=" + e.dir + "/slurm.conf", "srun", "--overlap", "--jobid=" + job, "--mem=0", "-n1", "env", "-u", "XDG_STATE_HOME"}, e.environment()...) // srun takes the near side's environment along
+	return append([]string{"env", "SLURM_CONF=" + e.dir + "/slurm.conf", "srun", "--overlap", "--jobid=" + job, "--mem=0", "-n1", "env", "-u", "XDG_STATE_HOME"}, e.environment()...) // srun passes the local environment on
 }
 
 // runSlurm runs one of Slurm's programs.

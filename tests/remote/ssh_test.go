@@ -12,7 +12,8 @@ import (
 	"syscall"
 )
 
-// A testAccount is an account at sshd with one shell, as root has only one.
+// A testAccount is an account with its own shell. All accounts are root, so sshd selects the shell
+// by a forced command.
 type testAccount struct{ name, shell string }
 
 // testAccounts are the hosts of the local ssh config. A command's words pass through the account's

@@ -14,11 +14,11 @@ import (
 	"testing"
 )
 
-// uploadBytes is approximately the size of what repl remote install sends: the compressed program.
+// uploadBytes is the approximate size of the compressed program, which repl remote install sends.
 const uploadBytes = 13 << 20
 
-// prefixDyingAfter returns a prefix that kills all its processes after sending so many bytes. head
-// holds back no part of them.
+// prefixDyingAfter returns a prefix that kills all its processes after it has sent this number of
+// bytes. stdbuf keeps head from buffering them.
 func (r *testRemote) prefixDyingAfter(bytes int) string {
 	return `sh -c '{ stdbuf -o0 head -c ` + strconv.Itoa(bytes) + `; kill -KILL -$$; } | "$@"' sh ` + strings.Join(r.prefix(), " ")
 }

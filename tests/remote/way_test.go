@@ -23,13 +23,13 @@ import (
 // remoteMarkEnv marks the local processes of one remote.
 const remoteMarkEnv = "TURNSTONE_TEST_WAY"
 
-// A testRemote is the access of one test to an engine's daemon. Its processes are distinguishable
-// from those of other tests. Local ones have a mark in their environment, and remote ones a unique
-// name of the socket.
+// A testRemote connects one test to the daemon of an engine. Its processes can be distinguished
+// from the processes of other tests. Local processes have a mark in their environment, and remote
+// ones a unique socket name.
 type testRemote struct {
 	engine       *testEngine
 	mark, socket string
-	home         string // the local one
+	home         string // the local home directory
 }
 
 // newRemote creates a testRemote. At the end of the test none of its processes may run on either
@@ -37,7 +37,7 @@ type testRemote struct {
 func (e *testEngine) newRemote(t testing.TB) *testRemote {
 	t.Helper()
 	w := &testRemote{engine: e, mark: rand.Text()}
-	w.home = filepath.Join(e.dir, "near"+w.mark[:8]) // where a container sees it, too
+	w.home = filepath.Join(e.dir, "near"+w.mark[:8]) // a directory that containers see, too
 	if err := os.Mkdir(w.home, 0o700); err != nil {
 		t.Fatal(err)
 	}

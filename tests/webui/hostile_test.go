@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// An httpListener records every request of a result to another server, and every connection.
+// An httpListener records every connection, and every request that a result sends to another
+// server.
 type httpListener struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -49,7 +50,7 @@ func (l *httpListener) requestList() []string {
 }
 
 // hostilePayloads are documents that try to run code, to connect or to deceive. EAR stands for the
-// listener's address, where each payload has its own name.
+// address of the listener. Each payload requests its own paths there.
 var hostilePayloads = map[string]string{
 	"script":     `<script>fetch("EAR/script");parent.ran=1</script>`,
 	"onerror":    `<img src=x onerror='fetch("EAR/onerror")'>`,

@@ -165,7 +165,7 @@ func TestJupyterLab(t *testing.T) {
 		b.waitOutput("it runs", `out.innerText.includes("started")`)
 		b.pressKeys("\x1b") // then keys are commands
 		b.pressKeys("ii")
-		b.waitOutput("it was interrupted", `out.innerText.includes("KeyboardInterrupt")`)
+		b.waitOutput("the cell was interrupted", `out.innerText.includes("KeyboardInterrupt")`)
 		b.waitAnswered() // an earlier run would be aborted with the cell
 		b.runCell("print(6 * 7, name)")
 		b.waitOutput("it continues", `out.innerText.trim() === "42 Ada"`)

@@ -232,8 +232,8 @@ func (b *browserTab) runSteps(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// openAddress loads an address. A tab starts with it, because chromedp closes a tab with the
-// context of its first call.
+// openAddress loads an address. It must be the first call on a tab, because chromedp closes the tab
+// with the context of that call.
 func (b *browserTab) openAddress(address string) {
 	b.t.Helper()
 	if err := chromedp.Do(b.ctx, chromedp.Navigate(address)); err != nil {

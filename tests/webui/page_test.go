@@ -204,8 +204,8 @@ func TestPage(t *testing.T) {
 		b.openAddress(s.lastLink())
 		b.waitUntil("it asks", `document.querySelector(".permit")?.innerText.includes("file")`)
 		b.takeScreenshot("permission")
-		b.pressKeys("y\r ") // keys decide nothing
-		b.waitUntil("it still asks", `document.querySelector(".permit")`)
+		b.pressKeys("y\r ") // a key makes no decision
+		b.waitUntil("the page still asks", `document.querySelector(".permit")`)
 		b.clickElement(".permit button", "Refuse")
 		b.waitText("OSError")
 		if evalExpression[bool](b, `document.body.innerText.includes("[object")`) {
@@ -217,7 +217,7 @@ func TestPage(t *testing.T) {
 		if reply.InputRequest == nil {
 			t.Fatalf("no permission is requested: %s", reply.Text())
 		}
-		b.waitUntil("it asks again", `document.querySelector(".permit")?.innerText.includes("file")`)
+		b.waitUntil("the page asks again", `document.querySelector(".permit")?.innerText.includes("file")`)
 		b.clickElement(".permit button", "Allow in this session")
 		b.waitText("ada allowed")
 		b.waitUntil("it is idle", `document.querySelector(".dot.idle")`)

@@ -45,8 +45,8 @@ func recordCalls(t *testing.T, s *testDaemon) *callRecorder {
 	return w
 }
 
-// copyLines forwards lines in both directions. It has the daemon's key, because the daemon's own
-// proof would not fit here.
+// copyLines forwards lines in both directions. It proves itself with the daemon's key, because the
+// daemon's own proof is for another address.
 func (r *callRecorder) copyLines(page net.Conn, s *testDaemon) {
 	defer page.Close()
 	if peer.AnswerQuestion(page, peer.CanonicalAddress(r.socket), daemonlock.UserKeys(s.envValue, os.Geteuid())) != nil {
@@ -108,7 +108,7 @@ func TestPage_Polling(t *testing.T) {
 	if n := w.countCalls(`"session/get"`, `"busy"`); n < 3 {
 		t.Errorf("the session that changed ten times was requested %d times", n)
 	}
-	if n := w.countCalls(`"session/get"`, `"quiet"`); n > 2 { // for its first change, and for that of its start
+	if n := w.countCalls(`"session/get"`, `"quiet"`); n > 2 { // once for its start, and once for its first change
 		t.Errorf("the unchanged session was requested %d times", n)
 	}
 }

@@ -186,6 +186,6 @@ func TestIsAskpassCall(t *testing.T) {
 		}
 	}
 	if isAskpassCall(nil) || isAskpassCall(strings.Fields("exec main")) {
-		t.Error("words of the command line are taken for a question")
+		t.Error("words of the command line are treated as a question")
 	}
 }

@@ -41,7 +41,7 @@ func TestCommands(t *testing.T) {
 					t.Errorf("%s %s: placeholder %q and words %q", c.FullName(), cmdkit.OptionName(o.Name), o.Value, o.Usage)
 				}
 				if o.Value != "" && !placeholder.MatchString(o.Value) {
-					t.Errorf("%s %s: %q is no placeholder", c.FullName(), cmdkit.OptionName(o.Name), o.Value)
+					t.Errorf("%s %s: %q is not a placeholder", c.FullName(), cmdkit.OptionName(o.Name), o.Value)
 				}
 			}
 		}
@@ -115,7 +115,7 @@ func TestHelp(t *testing.T) {
 			text := strings.Join(strings.Fields(page), " ")
 			for _, figure := range figures {
 				if !strings.Contains(text, figure) {
-					t.Errorf("repl help %s does not say %q:\n%s", topic, figure, page)
+					t.Errorf("repl help %s lacks %q:\n%s", topic, figure, page)
 				}
 			}
 			if regexp.MustCompile(`\{[a-z-]+\}`).MatchString(page) {

@@ -394,7 +394,7 @@ func (e *lineEditor) finishText(mark string) {
 	e.output.markLineStart()
 }
 
-// discardText ends a text in which nothing was typed, and removes our prompt.
+// discardText ends a text in which nothing was typed, and removes the prompt of repl.
 func (e *lineEditor) discardText() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -58,7 +58,7 @@ type keyReader struct {
 	err       error   // guarded by mu: the terminal's end
 
 	passMu      sync.Mutex         // locked while keys are passed on, so that they stay in order
-	program     func([]byte) error // guarded by passMu: takes the keys; nil while they are ours
+	program     func([]byte) error // guarded by passMu: takes the keys; nil while repl has them
 	quitPresses int                // guarded by passMu: how often Ctrl-\ was pressed in a row
 
 	decodeMu    sync.Mutex // guards the rest

@@ -51,7 +51,7 @@ func decodeKeys(t *testing.T, parts ...string) []keys.Key {
 		if err == io.ErrUnexpectedEOF {
 			return all
 		} else if err != nil {
-			t.Fatalf("got error %v, want that of the terminal", err)
+			t.Fatalf("got error %v, want the error of the terminal", err)
 		}
 		all = append(all, key)
 	}
@@ -97,7 +97,7 @@ func TestKeyReaderPaste(t *testing.T) {
 		k.decodeInput([]byte("import os\n" + keys.PasteEnd + "y"))
 		k.failReads(io.EOF)
 		if got := readRest(k); got != "y" {
-			t.Errorf("got %q, want what was typed after the paste", got)
+			t.Errorf("got %q, want the text typed after the paste", got)
 		}
 		k = newKeyReader(nil, nil, nil)
 		k.decodeInput([]byte(keys.PasteStart + strings.Repeat("x", maxTypeAhead)))
@@ -164,7 +164,7 @@ func TestKeyReaderControl(t *testing.T) {
 		k := newKeyReader(func() { interrupts++ }, func() { t.Error("a quit") }, nil)
 		k.pumpInput(&scriptReader{[]string{"ahead", "\x03more"}, io.ErrUnexpectedEOF})
 		if got := readRest(k); interrupts != 1 || got != "more" {
-			t.Errorf("got %d interrupts and %q, want 1 and what was typed after it", interrupts, got)
+			t.Errorf("got %d interrupts and %q, want 1 and the text typed after it", interrupts, got)
 		}
 	})
 

@@ -63,8 +63,8 @@ func (t *tty) setFullyRaw() error {
 // restoreMode restores the mode that openTTY recorded.
 func (t *tty) restoreMode() error { return unix.IoctlSetTermios(t.fd, setTermios, t.savedTermios) }
 
-// isInRawMode reports whether the terminal is in one of our modes. A shell that stopped this
-// program has set its own.
+// isInRawMode reports whether the terminal is in one of the modes of repl. A shell that stopped
+// this program has set its own.
 func (t *tty) isInRawMode() bool {
 	now, err := unix.IoctlGetTermios(t.fd, getTermios)
 	return err != nil || now.Lflag&unix.ICANON == 0
@@ -148,8 +148,8 @@ func canSuspend() bool {
 const stopTimeout = time.Second
 
 // suspendProcessGroup stops the whole process group, as Ctrl-Z does outside raw mode. A program
-// that started this one, such as a script, waits for us and not for the terminal. It returns when
-// the group is continued.
+// that started this one, such as a script, waits for this program and not for the terminal. It
+// returns when the group is continued.
 func suspendProcessGroup() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)

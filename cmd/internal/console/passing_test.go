@@ -23,7 +23,7 @@ func (p *fakeProgram) receiveKeys(b []byte) error {
 }
 
 func TestPassKeys(t *testing.T) {
-	t.Run("sends all keys to the program but the reserved ones", func(t *testing.T) {
+	t.Run("sends all keys except the reserved ones to the program", func(t *testing.T) {
 		for name, test := range map[string]struct {
 			typed              []string
 			want               string
@@ -53,7 +53,7 @@ func TestPassKeys(t *testing.T) {
 					t.Errorf("got %q, %d suspensions, %d recalls", got, suspensions, recalls)
 				}
 				if got := readRest(k); got != test.rest {
-					t.Errorf("got %q for us, want %q", got, test.rest)
+					t.Errorf("got %q for repl, want %q", got, test.rest)
 				}
 			})
 		}

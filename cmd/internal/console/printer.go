@@ -124,7 +124,7 @@ func (p *printer) printInput(seq timeline.Seq, author, mark, text string) {
 	}
 }
 
-// printNotice prints a message of our own.
+// printNotice prints a message of repl.
 func (p *printer) printNotice(message string) {
 	p.startNewLine()
 	_, _ = fmt.Fprintf(p.err, "[%s]\n", message)

@@ -18,7 +18,7 @@ import (
 // define it on all systems. On systems without that signal, it never arrives.
 const windowChanged = syscall.Signal(28)
 
-// quitStatus is the exit status after Ctrl-\: that of SIGQUIT.
+// quitStatus is the exit status after Ctrl-\, the same as after SIGQUIT.
 const quitStatus = 128 + 3
 
 // Options configure how Run uses the terminal and the session. The zero value suits a plain
@@ -37,10 +37,10 @@ type Options struct {
 	// changes nothing.
 	TranslateAlias func(code string) (string, error)
 
-	// Colour allows our own output to be coloured.
+	// Colour allows repl to colour its own output.
 	Colour bool
 
-	// ViKeys selects the keys of vi, not those of Emacs.
+	// ViKeys selects the keys of vi instead of the keys of Emacs.
 	ViKeys bool
 
 	// EditorCommand is the command of a program that edits a file; "" disables it.

@@ -81,7 +81,7 @@ func (d *Daemon) handleHello(_ context.Context, r *rpcserver.Request, p client.H
 		return client.HelloReply{}, rpcserver.InvalidParams("id: use %d to %d random letters, digits, hyphens and underscores", minIdentityBytes, maxIdentityBytes)
 	}
 	if p.Epoch == 0 {
-		return client.HelloReply{}, rpcserver.InvalidParams("epoch is required: 1 for the first connection of a client, and one more for each that follows")
+		return client.HelloReply{}, rpcserver.InvalidParams("epoch is required: 1 for the first connection of a client, and one more for each later connection")
 	}
 	if !r.First {
 		return client.HelloReply{}, rpcserver.InvalidParams("client/hello must be the first call of a connection")

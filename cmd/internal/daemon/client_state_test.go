@@ -162,7 +162,7 @@ func TestHello(t *testing.T) {
 		_ = take().Close()
 		free()
 		if w := returns(); w != "agent" {
-			t.Errorf("nobody had it, and now %q has", w)
+			t.Errorf("the lock was free, and now %q has it", w)
 		}
 		free()
 		_ = take().Close()
@@ -223,7 +223,7 @@ func TestHello(t *testing.T) {
 			}
 		}
 		if _, err := now.GetSession(t.Context(), "main"); err != nil {
-			t.Errorf("the client itself suffered: %v", err)
+			t.Errorf("the valid connection was affected: %v", err)
 		}
 	})
 

@@ -23,7 +23,7 @@ import (
 )
 
 // cutCount is how often a connection is cut: go test -run Cut -args -cuts 500
-var cutCount = flag.Int("cuts", 60, "how often the way to a daemon is cut at random")
+var cutCount = flag.Int("cuts", 60, "number of random cuts of the connection to a daemon")
 
 func newLink(t testing.TB, w *faultdial.FaultyDialer) *client.Client {
 	l := client.New(w, nil)
@@ -132,7 +132,7 @@ func TestCut(t *testing.T) {
 				}
 			}
 			if got := text.String(); len(got) != size || !strings.HasPrefix(got, fmt.Sprintf("%063d\n%063d\n", 0, 1)) {
-				t.Fatalf("turn %d: %d bytes of %d came", turn, len(got), size)
+				t.Fatalf("turn %d: %d bytes of %d arrived", turn, len(got), size)
 			}
 		}
 	})
@@ -253,7 +253,7 @@ func TestReconnect(t *testing.T) {
 			answered <- err
 		}()
 		if err := <-answered; err != nil {
-			t.Errorf("the answer that went into the dark: %v", err)
+			t.Errorf("the answer sent on the silent connection: %v", err)
 		}
 		if r, err := s.Wait(t.Context(), turn, nil); err != nil || r.Outcome != timeline.OutcomeOK {
 			t.Errorf("got %+v, %v", r, err)
@@ -265,7 +265,7 @@ func TestReconnect(t *testing.T) {
 			t.Errorf("the write lock belongs to %q, %v", now.WriteLockHolder, err)
 		}
 		if l.Downtime(time.Time{}) == 0 {
-			t.Error("it was never down")
+			t.Error("the link reports no outage")
 		}
 		last := timeline.Seq(0)
 		for e := range events {
@@ -321,7 +321,7 @@ func TestReconnect(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(told) != 2 || !told[0].To.IsZero() || told[0].Cause == nil || told[1].To.IsZero() {
-			t.Errorf("it got %+v", told)
+			t.Errorf("the client got the outages %+v", told)
 		}
 	})
 
@@ -431,7 +431,7 @@ func TestReconnect(t *testing.T) {
 		for {
 			e, err := watch.Next(bounded)
 			if err != nil {
-				t.Fatalf("the news did not come: %v", err)
+				t.Fatalf("the event did not arrive: %v", err)
 			}
 			if b, ok := e.Body.(timeline.Text); ok && strings.Contains(string(b.Data), "news") {
 				return
@@ -460,7 +460,7 @@ func TestReconnect(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		case <-time.After(processTimeout / 4):
-			t.Fatal("it waits without end")
+			t.Fatal("the wait does not end")
 		}
 	})
 }

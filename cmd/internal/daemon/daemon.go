@@ -81,7 +81,7 @@ type Daemon struct {
 	wg        sync.WaitGroup       // all goroutines of the table in doc.go
 
 	mu            sync.Mutex
-	ctx           context.Context                // guarded by mu; ends all goroutines but those of connections; nil before Serve
+	ctx           context.Context                // guarded by mu; ends all goroutines except those of connections; nil before Serve
 	listener      net.Listener                   // guarded by mu; nil before Serve
 	openSessions  map[string]*openSession        // guarded by mu; by name
 	opening       map[string]chan struct{}       // guarded by mu; by name; each is closed when the opening succeeded or failed

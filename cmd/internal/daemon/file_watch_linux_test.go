@@ -42,6 +42,6 @@ func TestDaemon_NoInotifyWatches(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(r.socket)); err != nil {
 		t.Fatal(err)
 	}
-	wait.Until(t, "the socket is there again", func() bool { return daemonlock.IsServed(os.Getenv, r.socket) })
+	wait.Until(t, "the socket exists again", func() bool { return daemonlock.IsServed(os.Getenv, r.socket) })
 	r.runCode(r.dial(), "print still", "still\n")
 }

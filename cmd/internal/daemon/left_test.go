@@ -170,7 +170,7 @@ func TestStreamLimit(t *testing.T) {
 	})
 
 	// A paused subscription of a closed session can still be read to its end, until a new one needs its room.
-	t.Run("a paused one of a closed session makes room", func(t *testing.T) {
+	t.Run("a paused subscription of a closed session makes room", func(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, nil)
 		c := r.dial()
@@ -213,13 +213,13 @@ func TestReadCursor_NameLimit(t *testing.T) {
 		}
 	}
 	if err := mark(c, 64); session.KindOf(err) != session.KindLimit {
-		t.Errorf("one more: %v", err)
+		t.Errorf("one reader too many: %v", err)
 	}
 	if err := mark(c, 0); err != nil {
-		t.Errorf("one that it has: %v", err)
+		t.Errorf("an existing reader: %v", err)
 	}
 	if err := mark(other, 64); err != nil {
-		t.Errorf("another connection's: %v", err)
+		t.Errorf("a reader of another connection: %v", err)
 	}
 }
 
@@ -251,7 +251,7 @@ func TestWriteLock_SingleTurn(t *testing.T) {
 			t.Errorf("%s answers for ada's turn: %v", name, err)
 		}
 		if err := c.TakeWriteLock(t.Context(), "main", name, false); session.KindOf(err) != session.KindLocked {
-			t.Errorf("%s takes what ada has: %v", name, err)
+			t.Errorf("%s takes the write lock of ada: %v", name, err)
 		}
 	}
 	if err := answer(ada, reply); err != nil {
@@ -369,7 +369,7 @@ func TestSessionDirectory_Removed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Count(render.Events(reply.Events, nil).Text(), "was removed"); got != 1 {
-		t.Errorf("it is said %d times in %q", got, render.Events(reply.Events, nil).Text())
+		t.Errorf("it is reported %d times in %q", got, render.Events(reply.Events, nil).Text())
 	}
 	if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "second"}); err != nil {
 		t.Errorf("another session: %v", err)

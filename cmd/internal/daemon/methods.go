@@ -271,7 +271,7 @@ func (d *Daemon) handleInput(ctx context.Context, r *rpcserver.Request, p client
 		err = checkAuthor(p.Author)
 	}
 	if err == nil && p.InputRequest == 0 {
-		err = rpcserver.InvalidParams("input_request is required: the ID of the input request that this answers")
+		err = rpcserver.InvalidParams("input_request is required: the ID of the input request to answer")
 	}
 	if err != nil {
 		return session.Reply{}, err
@@ -417,7 +417,7 @@ func waitOptions(ms int64, after timeline.Seq) (*session.WaitOptions, error) {
 func (d *Daemon) handleInterrupt(ctx context.Context, r *rpcserver.Request, p client.InterruptParams) (client.InterruptReply, error) {
 	d.noteUse()
 	if p.Active == (p.Turn != 0) {
-		return client.InterruptReply{}, rpcserver.InvalidParams("give turn, so that a late interrupt does not hit the next one, or active: true for whatever runs now")
+		return client.InterruptReply{}, rpcserver.InvalidParams("give turn, so that a late interrupt cannot reach the next turn, or active: true to interrupt the current turn")
 	}
 	if err := checkAuthor(p.Author); err != nil {
 		return client.InterruptReply{}, err

@@ -75,7 +75,7 @@ func (p *rawPeer) nextLine() receivedLine {
 	p.t.Helper()
 	_ = p.conn.SetReadDeadline(time.Now().Add(processTimeout))
 	if !p.lines.Scan() {
-		p.t.Fatalf("no line comes: %v", p.lines.Err())
+		p.t.Fatalf("no line arrives: %v", p.lines.Err())
 	}
 	l := receivedLine{raw: p.lines.Text()}
 	if err := json.Unmarshal(p.lines.Bytes(), &l); err != nil {
@@ -111,7 +111,7 @@ func wantProgress(t testing.TB, lines []receivedLine, token string) (all []recei
 			continue
 		}
 		if string(l.Params.Token) != token {
-			t.Errorf("a frame for somebody else: %s", l.raw)
+			t.Errorf("a frame for another token: %s", l.raw)
 		}
 		if n := len(all); n > 0 && (*l.Params.Progress < *all[n-1].Params.Progress || all[n-1].isLast()) {
 			t.Errorf("after %s came %s", all[n-1].raw, l.raw)
@@ -119,7 +119,7 @@ func wantProgress(t testing.TB, lines []receivedLine, token string) (all []recei
 		all = append(all, l)
 	}
 	if len(all) == 0 || !all[len(all)-1].isLast() {
-		t.Errorf("the last frame is not the last: %+v", all)
+		t.Errorf("the final frame is missing: %+v", all)
 	}
 	return all
 }
@@ -157,7 +157,7 @@ func withPreparation(o *daemon.Options, make func(context.Context, func(workers.
 	o.FindSpec = func(p client.CreateParams) (workers.Spec, error) {
 		s, err := plain(p)
 		if len(p.Packages) > 0 && p.Packages[0] == "bad" {
-			return s, session.Errorf(session.KindInvalid, "with: bad is no package")
+			return s, session.Errorf(session.KindInvalid, "with: bad is not a package")
 		}
 		if len(p.Packages) > 0 {
 			what := strings.Join(p.Packages, " ")
@@ -234,7 +234,7 @@ func TestPrepareProgress(t *testing.T) {
 		for l := p.nextLine(); ; l = p.nextLine() {
 			if string(l.ID) == "4" {
 				if l.Error != nil {
-					t.Errorf("once the first is over: %s", l.raw)
+					t.Errorf("after the end of the first: %s", l.raw)
 				}
 				break
 			}
@@ -261,7 +261,7 @@ func TestPrepareProgress(t *testing.T) {
 		}
 		// Progress frames are neither stored nor replayed; the session's timeline has the progress.
 		after := r.dial()
-		after.OnProgress(func(p client.PreparationProgress) { t.Errorf("a frame for nobody: %+v", p) })
+		after.OnProgress(func(p client.PreparationProgress) { t.Errorf("an unrequested frame: %+v", p) })
 		if _, err := after.StartTurn(t.Context(), client.StartParams{Session: "b", Input: "print x", WaitMS: processTimeout.Milliseconds()}); err != nil {
 			t.Fatal(err)
 		}
@@ -476,7 +476,7 @@ func TestPrepare(t *testing.T) {
 			t.Errorf("the same name: %v", err)
 		}
 		if _, err := c.CreateSession(t.Context(), client.CreateParams{Packages: []string{"bad"}}); session.KindOf(err) != "invalid_params" {
-			t.Errorf("what is no package: %v", err)
+			t.Errorf("an invalid package: %v", err)
 		}
 		waiting := make(chan error, 1)
 		go func() {
@@ -541,7 +541,7 @@ func TestPrepare_KeepsDaemonAlive(t *testing.T) {
 	select {
 	case w.reports <- workers.PreparationProgress{Done: 1}:
 	case err := <-w.ended:
-		t.Fatalf("it was given up: %v", err)
+		t.Fatalf("the preparation was cancelled: %v", err)
 	}
 	clock.cancel()
 	<-w.ended

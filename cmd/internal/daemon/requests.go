@@ -122,7 +122,7 @@ func (d *Daemon) findRequest(r *rpcserver.Request, t retryableCall) (q *namedReq
 	log := &l.client.requests
 	if q := log.byName[t.requestID]; q != nil {
 		if q.fingerprint != fingerprint {
-			return nil, nil, rpcserver.InvalidParams("request %q was another call; use a new name for each call, and the same only to repeat it", t.requestID)
+			return nil, nil, rpcserver.InvalidParams("request %q was another call; use a new name for each call, and an old name only to repeat its call", t.requestID)
 		}
 		q.calls++
 		return q, nil, nil

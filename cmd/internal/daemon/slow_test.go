@@ -104,7 +104,7 @@ func TestSlowReader(t *testing.T) {
 				}
 				m.waitUntilStill(t, c)
 				if got := m.read.Load(); got > maxAhead {
-					t.Errorf("%d bytes came to a reader that reads nothing, more than %d", got, maxAhead)
+					t.Errorf("a reader that reads nothing got %d bytes, more than %d", got, maxAhead)
 				}
 				wantNoGaps(t, collectEvents(t, w, isEndOfTurn(last)), 1)
 			})
@@ -134,7 +134,7 @@ func TestSlowReader(t *testing.T) {
 				from = g.From
 			}
 			if err != nil || from != last+1 {
-				t.Fatalf("behind %d came %d, %v", last, e.Seq, err)
+				t.Fatalf("after event %d: got event %d, %v", last, e.Seq, err)
 			}
 			last = e.Seq
 		}

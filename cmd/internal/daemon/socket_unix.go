@@ -45,10 +45,10 @@ type Listener struct {
 
 	mu          sync.Mutex
 	listener    *net.UnixListener // guarded by mu
-	socket      os.FileInfo       // guarded by mu; the file of our socket
-	lock        *os.File          // guarded by mu; the lock file, locked while the socket is ours
+	socket      os.FileInfo       // guarded by mu; the socket file of this daemon
+	lock        *os.File          // guarded by mu; the lock file, locked while this daemon owns the socket
 	userLock    *daemonlock.Lock  // guarded by mu; makes this the only daemon of the user on this host
-	entryPath   string            // guarded by mu; the file that names our socket; "" without one
+	entryPath   string            // guarded by mu; the file that names the socket; "" without one
 	warning     string            // guarded by mu; why other clients may not find the daemon
 	crashedPID  int               // guarded by mu; the process named in the lock file of a crashed daemon
 	hasServed   bool              // guarded by mu; Listen has returned it
@@ -289,7 +289,7 @@ func (l *Listener) renewFiles() (renewed bool, err error) {
 	}
 	if !locked {
 		lock, crashed, err := acquireLockFile(l.lockPath())
-		if other, ok := errors.AsType[*inUseError](err); ok && bound { // another daemon that is starting, and is about to find that we serve
+		if other, ok := errors.AsType[*inUseError](err); ok && bound { // another daemon that is starting, and is about to find this one
 			return false, nil
 		} else if ok {
 			err = l.classifyInUse(other)
@@ -328,7 +328,7 @@ func (l *Listener) renewFiles() (renewed bool, err error) {
 
 func (l *Listener) lockPath() string { return l.path + ".lock" }
 
-// isLocked reports whether we hold the lock, and its file is still in its place.
+// isLocked reports whether this daemon holds the lock, and its file is still at the path.
 func (l *Listener) isLocked() bool { return isSameFile(l.lockPath(), statOf(l.lock)) }
 
 // An inUseError means that another process has a socket, or its lock.
@@ -452,7 +452,7 @@ func (l *Listener) Addr() net.Addr {
 	return l.listener.Addr()
 }
 
-// Close stops listening. It removes the socket file if that is still ours.
+// Close stops listening. It removes the socket file if this daemon still owns it.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

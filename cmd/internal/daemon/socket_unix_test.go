@@ -183,12 +183,12 @@ func TestListen(t *testing.T) {
 		}
 		second := newProvingListener(t, path)
 		if _, err := first.Renew(); !errors.Is(err, daemon.ErrServed) {
-			t.Errorf("the place of another: %v", err)
+			t.Errorf("the socket of the other daemon: %v", err)
 		}
 		_ = first.Close()
 		conn, err := net.Dial("unix", path)
 		if err != nil {
-			t.Fatalf("the second one's socket is gone: %v", err)
+			t.Fatalf("the socket of the second daemon is gone: %v", err)
 		}
 		_ = conn.Close()
 		_ = second.Close()
@@ -197,7 +197,7 @@ func TestListen(t *testing.T) {
 			t.Fatal(err)
 		}
 		if pid := third.CrashedPID(); pid != 0 {
-			t.Errorf("the process %d is said to have been killed; both had ended as they should", pid)
+			t.Errorf("process %d is reported as killed, but both processes ended normally", pid)
 		}
 		_ = third.Close()
 	})
@@ -352,16 +352,16 @@ func TestListener(t *testing.T) {
 				}
 				impostor{dir, answer}.replaceSocket(t, path)
 				if _, err := l.Renew(); err == nil || errors.Is(err, daemon.ErrServed) || !errors.Is(err, daemon.ErrInUse) {
-					t.Errorf("it gives way: %v", err)
+					t.Errorf("it does not report that the socket is in use: %v", err)
 				}
 				if err := os.RemoveAll(filepath.Dir(path)); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := l.Renew(); err != nil {
-					t.Errorf("it does not come back: %v", err)
+					t.Errorf("it does not create the socket again: %v", err)
 				}
 				if !daemonlock.IsServed(os.Getenv, path) {
-					t.Error("it does not prove that it is there again")
+					t.Error("the daemon at the new socket gives no proof")
 				}
 			})
 		}
@@ -391,7 +391,7 @@ func TestDaemon_SocketTakenOver(t *testing.T) {
 	}
 	defer other.Close()
 	serveProofs(other, r.socket)
-	wait.Until(t, "the other has the place", func() bool { // the daemon makes its directory again at once
+	wait.Until(t, "the other daemon has the socket", func() bool { // the daemon makes its directory again at once
 		return os.RemoveAll(filepath.Dir(r.socket)) == nil && os.Rename(elsewhere, filepath.Dir(r.socket)) == nil
 	})
 	r.runCode(c, "print still", "still\n")
@@ -458,7 +458,7 @@ func TestListener_ReturnsAfterSessions(t *testing.T) {
 	}
 	first()
 	if _, ended := l.MoveOutOf([]string{tmp, state}); l.Addr().String() != away {
-		t.Errorf("it goes to %s, which a session writes", l.Addr())
+		t.Errorf("it moves to %s, where a session may write", l.Addr())
 	} else {
 		ended()
 	}

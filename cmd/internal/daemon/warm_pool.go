@@ -25,7 +25,7 @@ const warmUpTimeout = 2 * time.Minute
 type WarmPoolOptions struct {
 	Language string
 	Count    int
-	Dir      string // absolute working directory of the first ones; "" means that of the daemon
+	Dir      string // absolute working directory of the first sessions; "" means the daemon's own
 	Code     string // runs in each, as a silent turn; "" means no code
 }
 

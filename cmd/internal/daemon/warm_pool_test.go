@@ -82,13 +82,13 @@ func TestWarmPool(t *testing.T) {
 				t.Fatal(err)
 			}
 			if i.Name != name || i.State.String() != "idle" || i.Turn != 0 || i.Generation != 1 || !pids[i.PID] {
-				t.Errorf("got %+v, want an idle worker of those that were ready", i)
+				t.Errorf("got %+v, want an idle worker that was ready", i)
 			}
 			r.wantResult(c, name, "print "+name, name+"\n")
 		}
 		r.waitForPool(c, "it is filled again", isFull)
 		if all, err := c.ListSessions(t.Context()); err != nil || len(all) != 2 {
-			t.Errorf("%d sessions are listed, %v; want those of clients", len(all), err)
+			t.Errorf("%d sessions are listed, %v; want only the sessions of clients", len(all), err)
 		}
 	})
 
@@ -139,7 +139,7 @@ func TestWarmPool(t *testing.T) {
 			t.Fatal(err)
 		}
 		if old[i.PID] {
-			t.Error("an old worker was given away")
+			t.Error("a client got an old worker")
 		}
 	})
 
@@ -150,7 +150,7 @@ func TestWarmPool(t *testing.T) {
 		r.waitForPool(c, "it is filled", isFull)
 		i, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"})
 		if err != nil || i.Turn != 1 {
-			t.Fatalf("%+v, %v; want one turn, that of the code", i, err)
+			t.Fatalf("%+v, %v; want only the turn of the code", i, err)
 		}
 		r.wantResult(c, "a", "print mine", "mine\n")
 	})
@@ -203,7 +203,7 @@ func TestWarmPool(t *testing.T) {
 			o.Supervisor, o.WarmPools[0].Code = sup, "sleep"
 		})
 		c := r.dial()
-		wait.Until(t, "one is being made", func() bool { return len(sup.Sessions()) == 1 })
+		wait.Until(t, "a warm session is starting", func() bool { return len(sup.Sessions()) == 1 })
 		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"}); err != nil {
 			t.Fatal(err)
 		}

@@ -194,7 +194,7 @@ func (l *writeLock) announceRelease() {
 	}
 }
 
-// emptyResult is the result of methods that return nothing, and the params of those that take none.
+// emptyResult is the result of methods without a result, and the params of methods without params.
 type emptyResult struct{}
 
 // setAuthor notes the author name that a client gives.

@@ -40,7 +40,7 @@ const (
 	// connecting again may require a password.
 	remoteSilenceTimeout = 5 * time.Minute
 
-	// maxCommandOutputBytes bounds the output that is read of either of these two commands.
+	// maxCommandOutputBytes bounds the output that is read from each of these two commands.
 	maxCommandOutputBytes = 2 << 10
 )
 

@@ -66,7 +66,7 @@ func StartDaemon(ctx context.Context, socket, log string, more []string, notes i
 	go func() { ended <- cmd.Wait() }()
 	for limit := time.Now().Add(startTimeout); time.Now().Before(limit); {
 		i, err := fetchInfo(ctx, ActualSocket(cmd.Process.Pid, socket))
-		if err == nil && i.PID == cmd.Process.Pid { // if another daemon answers, ours is about to exit
+		if err == nil && i.PID == cmd.Process.Pid { // if another daemon answers, the new one is about to exit
 			return i, nil
 		}
 		if session.KindOf(err) == session.KindProtocol {

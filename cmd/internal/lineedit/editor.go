@@ -75,7 +75,7 @@ type Editor struct {
 	wasYank        bool     // this command yanks
 
 	keyPrefix string        // pending prefix of a key sequence, such as "C-x "
-	ownIndent string        // the indentation that we gave the cursor's line, while it is untouched
+	ownIndent string        // the indentation that the editor gave the cursor's line, while it is untouched
 	burst     keys.KeyBurst // the burst with which the current key arrived
 
 	lastWordIndex  int // how many texts ago insertLastWord found its word; 0 if the last command was another one

@@ -55,7 +55,7 @@ const (
 func pasteSequence(text string) string { return keys.PasteStart + text + keys.PasteEnd }
 
 // The field peers says how CPython's PyREPL 3.13 (P), IPython 9 (I) and radian 0.7 (R) handle the
-// same keys, according to their documentation. The tests run only our editor.
+// same keys, according to their documentation. The tests run only this editor.
 var editScripts = []struct {
 	name, peers string
 	keys        string

@@ -39,7 +39,7 @@ const (
 	String
 	Number
 	Comment
-	Faint    // our own messages
+	Faint    // messages of repl
 	Selected // the chosen completion
 )
 

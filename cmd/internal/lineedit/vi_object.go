@@ -107,7 +107,8 @@ func (e *Editor) viWordAround(big bool) (from, to int, ok bool) {
 	return from, to, true
 }
 
-// viWithBlanks adds the blanks after a part of a line, or else those before it.
+// viWithBlanks adds the blanks after a part of a line. Without any, it adds the blanks before the
+// part.
 func (e *Editor) viWithBlanks(from, to int) (int, int) {
 	blank := func(i int) bool { return e.text[i] != '\n' && unicode.IsSpace(e.text[i]) }
 	end := to

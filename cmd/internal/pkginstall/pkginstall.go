@@ -58,7 +58,7 @@ type InstallRequest struct {
 	// could write to it. "" means turnstone/packages in the user's cache directory.
 	Dir string
 
-	// Env is the environment for the tools; nil means that of this process.
+	// Env is the environment for the tools; nil means the environment of this process.
 	Env []string
 
 	// Timeout bounds the time; 0 means DefaultTimeout.
@@ -144,7 +144,7 @@ func (t *Tool) Canonical(names []string) ([]string, error) {
 // Make makes the packages available and returns the changes of the runtime's environment: "K=V", as
 // in workers.Spec. If they were installed before, it only checks that and reports nothing. report
 // may be called by another goroutine, but by one goroutine at a time. The error is an *Error, or
-// that of ctx.
+// the error of ctx.
 func (t *Tool) Make(ctx context.Context, r InstallRequest, report func(InstallProgress)) (env []string, err error) {
 	if r.Env == nil {
 		r.Env = os.Environ()

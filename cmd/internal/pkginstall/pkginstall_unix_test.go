@@ -194,7 +194,7 @@ func TestMake(t *testing.T) {
 				for _, reports := range reports {
 					for i := 1; i < len(reports); i++ {
 						if reports[i].Done < reports[i-1].Done {
-							t.Errorf("progress went back: %+v", reports)
+							t.Errorf("progress decreased: %+v", reports)
 						}
 					}
 				}

@@ -29,7 +29,7 @@ var installScriptR string
 //go:embed apart.R
 var apartScriptR string
 
-// rLinePrefix starts the lines that our R code prints for us.
+// rLinePrefix starts the lines that the R code of this package prints.
 const rLinePrefix = "turnstone: "
 
 // R installs R packages with install.packages, from the repositories of the user's own R. It skips
@@ -77,8 +77,8 @@ func R() *Tool {
 	}
 }
 
-// runR runs code and passes the lines that it prints for us to take. Other lines have no kind,
-// unless they mark a step.
+// runR runs code and passes each line of its output to take. Lines with rLinePrefix name their
+// kind. Other lines have no kind, unless they mark a step.
 func (r *InstallRequest) runR(ctx context.Context, dir, code string, take func(kind, text string), args ...string) error {
 	script, err := os.CreateTemp(dir, unfinishedPrefix+"*.R") // R's front end does not preserve the lines of a long -e
 	if err != nil {

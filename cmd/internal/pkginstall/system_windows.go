@@ -8,8 +8,8 @@ import (
 // setProcessGroup does nothing: the command is killed, its children are not.
 func setProcessGroup(*exec.Cmd) {}
 
-// whyUntrusted says why another user could have put files into a directory. "" means that only the
-// user can, as in the user's profile.
+// whyUntrusted returns why another user may have put files into a directory. "" means that only the
+// user can do so, as in the user's profile.
 func whyUntrusted(info fs.FileInfo) string {
 	if !info.IsDir() {
 		return "is not a directory"

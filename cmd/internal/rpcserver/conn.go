@@ -243,7 +243,7 @@ func (c *Conn) sendError(id json.RawMessage, e *Error) {
 func mustMarshal(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // our own types encode
+		panic(err) // types of this module always encode
 	}
 	return b
 }

@@ -265,7 +265,7 @@ func TestCancel(t *testing.T) {
 		})
 		p.send(`{"jsonrpc":"2.0","id":1,"method":"commit"}`)
 		if <-committed {
-			t.Error("it is said to be cancelled")
+			t.Error("it is reported as cancelled")
 		}
 		p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, `{"jsonrpc":"2.0","id":2,"method":"go on"}`)
 		got := p.receive() + p.receive()
@@ -359,7 +359,7 @@ func TestServer(t *testing.T) {
 	})
 
 	// Sixty-four streams wait for room at the same time. Each has more to send than there is room for.
-	t.Run("lets streams that wait for room send one by one", func(t *testing.T) {
+	t.Run("lets streams send one by one when room is free", func(t *testing.T) {
 		text := strings.Repeat("x", 3<<20)
 		const streams = 64
 		p := newTestClient(t, &Server{Methods: map[string]Handler{"stream": func(ctx context.Context, r *Request) (any, error) {
@@ -464,7 +464,8 @@ func FuzzLines_OfEitherSide(f *testing.F) {
 	})
 }
 
-// wantReaderLines compares the lines of a reader with those of the text. Long lines must be errors.
+// wantReaderLines compares the lines of a reader with the lines of the text. Long lines must be
+// errors.
 func wantReaderLines(t *testing.T, text string) {
 	const most = 100
 	r := jsonrpc2.NewReader(strings.NewReader(text), most)

@@ -21,8 +21,8 @@ func (k *kernel) answerAborted(r *peerRequest) {
 	k.sendPlainReply(r, "execute_reply", map[string]any{"status": "aborted"})
 }
 
-// interruptCurrent interrupts our turn. If our request still waits for its turn, the request is
-// canceled. If we have no request, the turn of another client is interrupted.
+// interruptCurrent interrupts the turn of this kernel. If its request still waits for the turn, the
+// request is canceled. Without a request, it interrupts the turn of another client.
 func (k *kernel) interruptCurrent() {
 	s := &k.shell
 	s.mu.Lock()
@@ -242,7 +242,8 @@ func (k *kernel) announceBusy(j *queuedRequest) {
 	}
 }
 
-// attendTurn waits for the end of one of our turns, and asks the front end for input that it needs.
+// attendTurn waits for the end of a turn of this kernel, and asks the front end for input that it
+// needs.
 func (k *kernel) attendTurn(j *queuedRequest, l *attachedSession, n uint64) (sessionTurn, error) {
 	var openRequest timeline.Seq
 	defer func() { k.inputs.dropQuestion() }()

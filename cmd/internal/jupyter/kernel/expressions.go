@@ -63,7 +63,7 @@ func expressionValue(events []timeline.Event) map[string]any {
 		case timeline.Display:
 			data, meta = mimeBundle(b), displayMetadata(b)
 		case timeline.TurnEnded:
-			if f := newErrorContent(b, nil, nil); f != nil { // without the traceback, which shows our code
+			if f := newErrorContent(b, nil, nil); f != nil { // without the traceback, which shows internal code
 				return failedExpression(f)
 			}
 		}

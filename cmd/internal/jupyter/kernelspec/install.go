@@ -67,7 +67,7 @@ func Write(kernels, name string, f SpecFile) (string, error) {
 	dir := filepath.Join(kernels, name)
 	if _, err := os.Stat(dir); err == nil {
 		if _, ours := ReadOwnerMark(dir); !ours {
-			return "", fmt.Errorf("%s already exists and is not ours; use another --name, or remove it yourself", dir)
+			return "", fmt.Errorf("%s already exists and was not written by repl; use another --name, or remove it yourself", dir)
 		}
 	}
 	text, err := json.MarshalIndent(f, "", "  ")
@@ -84,7 +84,7 @@ func Write(kernels, name string, f SpecFile) (string, error) {
 // Remove removes a kernelspec that this program has written. It returns an error for any other kernelspec.
 func Remove(dir string) error {
 	if _, ours := ReadOwnerMark(dir); !ours {
-		return fmt.Errorf("%s is not a kernelspec of ours; remove it with jupyter kernelspec remove %s", dir, strings.ToLower(filepath.Base(dir)))
+		return fmt.Errorf("%s was not written by repl; remove it with jupyter kernelspec remove %s", dir, strings.ToLower(filepath.Base(dir)))
 	}
 	return os.RemoveAll(dir)
 }

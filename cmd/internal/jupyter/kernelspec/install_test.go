@@ -31,7 +31,7 @@ func TestWrite(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(foreign, "kernel.json"), text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Write(kernels, "foreign", f); err == nil || !strings.Contains(err.Error(), "is not ours") {
+	if _, err := Write(kernels, "foreign", f); err == nil || !strings.Contains(err.Error(), "was not written by repl") {
 		t.Errorf("foreign kernelspec: got %v, want an error", err)
 	}
 	if err := Remove(foreign); err == nil {

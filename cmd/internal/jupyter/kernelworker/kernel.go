@@ -36,7 +36,7 @@ const (
 type kernelProcess struct {
 	connection wire.Connection
 	codec      *wire.Codec
-	session    string // ours, in headers
+	session    string // of this worker, in headers
 
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when the process was reaped
@@ -95,8 +95,8 @@ func launchKernel(spec *kernelspec.KernelSpec, dir string) (*kernelProcess, erro
 const quietDebuggerEnv = "PYDEVD_DISABLE_FILE_VALIDATION=1"
 
 // echoesOutput reports whether a kernel captures the output of its children, sends it in messages, and
-// also writes it to its own output. Kernels based on ipykernel do: those that are Python modules, except
-// the ones based on xeus.
+// also writes it to its own output. Kernels based on ipykernel do: all Python modules except
+// kernels based on xeus.
 func echoesOutput(spec *kernelspec.KernelSpec) bool {
 	module := spec.PythonModule()
 	return module != "" && !strings.HasPrefix(module, "xpython") && !strings.HasPrefix(module, "xeus")
@@ -180,7 +180,8 @@ func (k *kernelProcess) connectSockets(ctx context.Context) (*kernelSockets, err
 }
 
 // receiveMessages passes the messages of a socket to the loop until the socket is closed. It drops a
-// message that is malformed or not signed with our key, and replaces one that is too large by a note.
+// message that is malformed or not signed with the key of the connection, and replaces one that is
+// too large by a note.
 func (k *kernelProcess) receiveMessages(conn *zmtp.Conn, to chan<- wire.Message) {
 	defer close(to)
 	for {

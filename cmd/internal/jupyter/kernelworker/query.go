@@ -73,8 +73,8 @@ func (w *worker) answerQuery(q ipc.Query, m wire.Message) error {
 	return w.conn.Send(result)
 }
 
-// queryMatches converts the kernel's completions into those of a query. The kernel's cursors count
-// characters. The matches of a query replace the text before the cursor.
+// queryMatches converts the completions of the kernel into the matches of a query. The kernel's
+// cursors count characters. The matches of a query replace the text before the cursor.
 func (c *completeReply) queryMatches(q ipc.Query) (start uint64, matches []string) {
 	from := byteAt(q.Text, c.Start)
 	if from > int(q.Cursor) || c.Status != "ok" {

@@ -342,7 +342,7 @@ func TestQueries(t *testing.T) {
 	r.wantTurn("print=on", "on\n", timeline.OutcomeOK)
 	var c session.Completion
 	var err error
-	wait.Until(t, "a completion comes", func() bool { // a busy machine may take longer than a query
+	wait.Until(t, "a completion arrives", func() bool { // a busy machine may take longer than a query
 		c, err = r.Complete(t.Context(), "é.pri", len("é.pri"))
 		return err != nil || len(c.Matches) > 0
 	})
@@ -350,7 +350,7 @@ func TestQueries(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	var i session.Inspection
-	wait.Until(t, "help comes", func() bool {
+	wait.Until(t, "help arrives", func() bool {
 		i, err = r.Inspect(t.Context(), "x", 1)
 		return session.KindOf(err) != session.KindNoAnswer
 	})

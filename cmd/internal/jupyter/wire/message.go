@@ -20,7 +20,7 @@ const (
 	MaxDepth      = 256      // nested objects and arrays
 )
 
-// ProtocolVersion is the version of the messaging protocol that we speak.
+// ProtocolVersion is the version of the messaging protocol of this package.
 const ProtocolVersion = "5.4"
 
 const delimiter = "<IDS|MSG>"

@@ -105,7 +105,7 @@ func TestCodec(t *testing.T) {
 		}
 	})
 
-	t.Run("says what is wrong with a malformed message", func(t *testing.T) {
+	t.Run("names the fault of a malformed message", func(t *testing.T) {
 		deep := `{"a":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`
 		for name, bad := range map[string]struct {
 			change func([][]byte) [][]byte
@@ -167,7 +167,7 @@ func TestConnectionFile(t *testing.T) {
 		}
 	})
 
-	t.Run("says what is wrong with a bad file", func(t *testing.T) {
+	t.Run("names the fault of a malformed file", func(t *testing.T) {
 		good := map[string]any{"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5, "key": "k"}
 		for says, change := range map[string]func(map[string]any){
 			"transport":        func(m map[string]any) { m["transport"] = "udp" },

@@ -127,7 +127,7 @@ func (o Options) runDialogue(t *shellDialogue) (InstalledProgram, error) {
 // sendProgram sends the program, compressed if the remote end can decompress it, and returns the
 // number of bytes sent.
 func (o Options) sendProgram(t *shellDialogue, p *ProgramFile, packed bool, dir string) (int, error) {
-	t.timer.Stop() // compressing is our own work
+	t.timer.Stop() // the compression does not depend on the remote end
 	data := p.data
 	if packed {
 		var b bytes.Buffer

@@ -9,7 +9,7 @@ import (
 // Options configure where and how to install the program.
 type Options struct {
 	Prefix []string // the words of the transport command
-	Env    []string // the environment of the command; nil is that of this process
+	Env    []string // the environment of the command; nil means the environment of this process
 
 	Terminal  *os.File         // the user's terminal, if the command may ask there; nil otherwise
 	Stderr    io.Writer        // also gets the command's messages until the remote end answers; may be nil
