@@ -19,7 +19,7 @@ type CommandInfo struct {
 	Name    string // "" is repl alone
 	Args    string // shown after the flags; completion takes its placeholders from it
 	Summary string // one line
-	Details string // further facts, which the flags do not tell; may be ""
+	Details string // further facts, beyond the flags; may be ""
 	Group   string
 	Hidden  bool // only for other programs: no list shows it, but repl help NAME does
 

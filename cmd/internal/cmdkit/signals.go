@@ -22,39 +22,38 @@ func (e *SignalError) Error() string { return fmt.Sprintf("ended by signal %d", 
 const repeatedSignalInterval = 500 * time.Millisecond
 
 // CatchSignals returns a context that the first termination signal cancels, so that the program can
-// clean up. A second signal, after half a second or more, has its default action, in case the program
-// hangs. A signal that was
-// ignored at the start stays ignored: nohup, and shells that run a program in the background, rely
-// on that. A broken pipe becomes a write error, since its signal does not say which pipe it is. The
-// caller must call stop.
+// clean up. A second signal, half a second later or more, has its default action, in case the
+// program hangs. A signal that was ignored at the start stays ignored: nohup, and shells that run a
+// program in the background, rely on that. A broken pipe becomes a write error, since its signal
+// does not say which pipe it is. The caller must call stop, at least once.
 func CatchSignals(also ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	caught := make(chan os.Signal, 1)
 	NotifyUnlessIgnored(caught, append(also, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)...)
 	unheard := make(chan os.Signal, 1)
 	signal.Notify(unheard, syscall.SIGPIPE)
-	over := make(chan struct{})
+	over, end := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		handleSignals(ctx, caught, cancel, over, func() { signal.Stop(caught) })
+		handleSignals(over, caught, cancel, func() { signal.Stop(caught) })
 	})
 	return ctx, func() {
 		cancel(nil)
-		close(over)
+		end()
 		wg.Wait()
 		signal.Stop(caught)
 		signal.Stop(unheard)
 	}
 }
 
-// handleSignals cancels ctx at the first signal that is caught. It then drops signals for
+// handleSignals calls cancel at the first signal that is caught. It then drops signals for
 // repeatedSignalInterval, and stops catching them. It returns early when the program is over.
-func handleSignals(ctx context.Context, caught <-chan os.Signal, cancel context.CancelCauseFunc, over <-chan struct{}, stopCatching func()) {
+func handleSignals(over context.Context, caught <-chan os.Signal, cancel context.CancelCauseFunc, stopCatching func()) {
 	select {
 	case s := <-caught:
 		number, _ := s.(syscall.Signal)
 		cancel(&SignalError{Number: int(number)})
-	case <-ctx.Done():
+	case <-over.Done():
 		return
 	}
 	interval := time.NewTimer(repeatedSignalInterval)
@@ -65,7 +64,7 @@ func handleSignals(ctx context.Context, caught <-chan os.Signal, cancel context.
 		case <-interval.C:
 			stopCatching()
 			return
-		case <-over:
+		case <-over.Done():
 			return
 		}
 	}

@@ -14,7 +14,7 @@ func TestSignals(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			caught, stopped := make(chan os.Signal, 1), make(chan struct{})
-			go handleSignals(ctx, caught, cancel, nil, func() { close(stopped) })
+			go handleSignals(t.Context(), caught, cancel, func() { close(stopped) })
 			caught <- syscall.SIGTERM
 			<-ctx.Done()
 			if status, ended := SignalStatus(ctx); !ended || status != 128+int(syscall.SIGTERM) {
@@ -34,17 +34,27 @@ func TestSignals(t *testing.T) {
 		})
 	})
 
+	t.Run("may be stopped twice", func(t *testing.T) {
+		ctx, stop := CatchSignals()
+		stop()
+		stop()
+		if status, ended := SignalStatus(ctx); ended {
+			t.Errorf("ended with status %d", status)
+		}
+	})
+
 	t.Run("ends with the program", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
-			caught, over := make(chan os.Signal, 1), make(chan struct{})
+			over, end := context.WithCancel(t.Context())
+			caught := make(chan os.Signal, 1)
 			began := time.Now()
 			go func() {
 				caught <- syscall.SIGTERM
 				<-ctx.Done()
-				close(over)
+				end()
 			}()
-			handleSignals(ctx, caught, cancel, over, func() { t.Error("still catches signals") })
+			handleSignals(over, caught, cancel, func() { t.Error("still catches signals") })
 			if took := time.Since(began); took != 0 {
 				t.Errorf("took %s", took)
 			}
