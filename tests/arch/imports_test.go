@@ -135,7 +135,7 @@ var mayImport = map[string]string{
 	"tests/e2e":                     "session supervisor workers/python workers/r internal/environ",
 	"tests/python":                  "timeline workers/python session supervisor internal/testkit/sandboxcheck internal/testkit/sessionkit",
 	"tests/r":                       "timeline workers/r session supervisor internal/testkit/sandboxcheck internal/testkit/sessionkit",
-	"tests/bench":                   "session ipc timeline workers/python workers/r supervisor internal/testkit/fakeworker",
+	"tests/bench":                   "session internal/jsonrpc2 ipc timeline workers/python workers/r supervisor internal/testkit/fakeworker",
 	"tests/escapes":                 "session timeline workers/python supervisor internal/testkit/sandboxcheck internal/testkit/sessionkit",
 	"internal/testkit/sandboxcheck": "internal/testkit/testexec sandbox",
 	"tests/jupyterkernels":          "session timeline supervisor",

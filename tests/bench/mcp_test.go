@@ -1,8 +1,7 @@
 package bench
 
 import (
-	"bufio"
-	"fmt"
+	"encoding/json"
 	"io"
 	"os"
 	"os/exec"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 )
 
@@ -85,12 +85,11 @@ func BenchmarkCall_AgainstMCPRepl(b *testing.B) {
 	b.ReportMetric(0, "ns/op") // two programs
 }
 
-// An mcpServer is a running MCP server on standard streams. It answers one request at a time.
+// An mcpServer is a running MCP server on standard streams.
 type mcpServer struct {
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	lines  *bufio.Reader
-	lastID int
+	cmd   *exec.Cmd
+	conn  *jsonrpc2.Conn
+	ended chan struct{} // closed when the server's output has ended
 }
 
 // startMCPServer starts a server and initializes it.
@@ -108,36 +107,35 @@ func startMCPServer(b *testing.B, program string, args ...string) *mcpServer {
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	server := &mcpServer{cmd: cmd, in: in, lines: bufio.NewReader(out)}
+	stream := struct {
+		io.Reader
+		io.WriteCloser
+	}{out, in}
+	server := &mcpServer{cmd, jsonrpc2.New(stream, &jsonrpc2.Options{MaxLine: 1 << 20, StallTimeout: time.Minute}), make(chan struct{})}
+	go func() {
+		defer close(server.ended)
+		_ = server.conn.Read() // calls return the error
+	}()
 	server.request(b, "initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`)
-	server.send(b, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	if err := server.conn.Notify("notifications/initialized", nil); err != nil {
+		b.Fatal(err)
+	}
 	return server
 }
 
-func (s *mcpServer) send(b *testing.B, line string) {
-	if _, err := io.WriteString(s.in, line+"\n"); err != nil {
+// request sends a request with params as JSON, and returns the result as JSON.
+func (s *mcpServer) request(b *testing.B, method, params string) string {
+	result, err := s.conn.Call(b.Context(), method, json.RawMessage(params))
+	if err != nil {
 		b.Fatal(err)
 	}
-}
-
-// request sends a request, and returns the line of its response. It skips notifications.
-func (s *mcpServer) request(b *testing.B, method, params string) string {
-	s.lastID++
-	s.send(b, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, s.lastID, method, params))
-	for {
-		line, err := s.lines.ReadString('\n')
-		if err != nil {
-			b.Fatal(err)
-		}
-		if strings.Contains(line, fmt.Sprintf(`"id":%d,`, s.lastID)) || strings.Contains(line, fmt.Sprintf(`"id":%d}`, s.lastID)) {
-			return line
-		}
-	}
+	return string(result)
 }
 
 // stop closes the input of the server, and waits until it has ended.
 func (s *mcpServer) stop(b *testing.B) {
-	_ = s.in.Close()
+	_ = s.conn.FinishWriting()
+	<-s.ended
 	if err := s.cmd.Wait(); err != nil {
 		b.Fatal(err)
 	}
