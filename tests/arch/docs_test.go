@@ -154,8 +154,9 @@ func TestDocuments(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			number, err := strconv.Atoi(strings.SplitN(name, "-", 2)[0])
-			if err != nil || len(strings.SplitN(name, "-", 2)[0]) != 4 {
+			digits, _, _ := strings.Cut(name, "-")
+			number, err := strconv.Atoi(digits)
+			if err != nil || len(digits) != 4 {
 				t.Errorf("docs/adr/%s: want a name that begins with a number of four digits", name)
 			}
 			found++
