@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -116,17 +115,18 @@ func keySignal(modes *unix.Termios, key byte) unix.Signal {
 
 // writeKeys writes keys as fast as they are read.
 func (p *Master) writeKeys(b []byte) error {
+	p.inputMu.Lock()
+	round, ahead := p.restoreCount, p.bytesAhead
+	p.inputMu.Unlock()
 	p.mayHaveInput.Store(true)
 	for len(b) > 0 {
-		p.inputMu.Lock()
-		err := p.master.SetWriteDeadline(time.Now().Add(inputTimeout))
-		n := 0
-		if err == nil {
-			n, err = p.master.Write(b[:min(len(b), maxUnreadInput)])
+		piece := b[:min(len(b), maxUnreadInput)]
+		if ahead+len(piece) > maxUnreadInput && !p.awaitEmpty(round) {
+			return fmt.Errorf("pty: type keys: %d bytes of keys lost: no program read any within %s", len(b), inputTimeout)
 		}
-		p.inputMu.Unlock()
-		if b = b[n:]; err != nil && !(n > 0 && errors.Is(err, os.ErrDeadlineExceeded)) {
-			return fmt.Errorf("pty: type keys: %d keys lost: %w", len(b), err)
+		n, err := p.write(piece, round)
+		if b, ahead = b[n:], n; err != nil && !(n > 0 && errors.Is(err, os.ErrDeadlineExceeded)) {
+			return fmt.Errorf("pty: type keys: %d bytes of keys lost: %w", len(b), err)
 		}
 	}
 	return nil
