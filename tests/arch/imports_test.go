@@ -46,6 +46,7 @@ var mayImport = map[string]string{
 	"supervisor/internal/pty":                  "supervisor/internal/monitorproto supervisor/internal/procinfo",
 	"supervisor/internal/proctree":             "supervisor/internal/procinfo",
 	"supervisor/internal/winpipe":              "",
+	"supervisor/internal/vt":                   "",
 	"supervisor/internal/monitor":              "supervisor/internal/sandbox/linux supervisor/internal/monitorproto supervisor/internal/procinfo supervisor/internal/proctree supervisor/internal/winpipe internal/environ supervisor/internal/sandbox/plan",
 
 	"supervisor/internal/sandbox/seccomp": "",
@@ -249,7 +250,7 @@ func TestImports(t *testing.T) {
 			"golang.org/x/net":                       "supervisor/internal/egress cmd/internal/webui internal/mcptransport",
 			"github.com/chromedp/chromedp":           "tests/webui",
 			"github.com/chromedp/cdproto":            "tests/webui",
-			"github.com/rivo/uniseg":                 "cmd/internal/lineedit",
+			"github.com/rivo/uniseg":                 "cmd/internal/lineedit supervisor/internal/vt",
 			"github.com/tailscale/hujson":            "cmd/internal/install",
 			"github.com/pelletier/go-toml":           "cmd/internal/install cmd/internal/userconfig",
 			"github.com/kballard/go-shellquote":      "cmd/internal/languages internal/transportcmd supervisor/internal/sandbox/plan",
