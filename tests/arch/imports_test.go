@@ -26,6 +26,8 @@ var mayImport = map[string]string{
 	"supervisor/internal/egress":               "supervisor/internal/egressipc internal/environ sandbox",
 	"supervisor/internal/privatedir":           "",
 	"supervisor/internal/procinfo":             "",
+	"supervisor/internal/keynotation":          "",
+	"supervisor/internal/vt":                   "",
 	"supervisor/internal/launch":               "supervisor/internal/egressipc internal/environ supervisor/internal/monitorproto supervisor/internal/pty supervisor/internal/proctree supervisor/internal/monitor supervisor/internal/winpipe supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux",
 	"supervisor/internal/monitorproto":         "supervisor/internal/sandbox/plan supervisor/internal/proctree",
 	"supervisor/internal/sandbox/filestate":    "",
@@ -58,7 +60,7 @@ var mayImport = map[string]string{
 	"workers/conformance": "ipc workers internal/environ",
 	"workers/templates":   "",
 
-	"supervisor": "ipc timeline session workers internal/text supervisor/internal/egress supervisor/internal/launch supervisor/internal/monitorproto supervisor/internal/egressipc internal/paths internal/environ internal/userdirs supervisor/internal/proctree supervisor/internal/sandbox/filestate supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux supervisor/internal/pty supervisor/internal/privatedir supervisor/internal/sandbox/homedir sandbox",
+	"supervisor": "ipc timeline session workers internal/text supervisor/internal/egress supervisor/internal/launch supervisor/internal/monitorproto supervisor/internal/egressipc internal/paths internal/environ internal/userdirs supervisor/internal/proctree supervisor/internal/sandbox/filestate supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux supervisor/internal/pty supervisor/internal/privatedir supervisor/internal/sandbox/homedir supervisor/internal/keynotation supervisor/internal/vt sandbox",
 
 	"internal/namedpipe":               "",
 	"internal/shellword":               "internal/text",

@@ -2,22 +2,22 @@ package vt
 
 import "fmt"
 
-func (s *Screen) sendAnswer(format string, values ...any) {
+func (s *Emulator) sendAnswer(format string, values ...any) {
 	s.answer(fmt.Appendf(nil, format, values...))
 }
 
 // answerDevice answers that this is a VT220 with colors (DA1). Programs ask it last, and
 // take the answer as the end of the answers to all questions before.
-func (s *Screen) answerDevice() { s.sendAnswer("\x1b[?62;22c") }
+func (s *Emulator) answerDevice() { s.sendAnswer("\x1b[?62;22c") }
 
 // answerVersion gives a version so small that no program expects the extensions of one terminal (DA2).
-func (s *Screen) answerVersion() { s.sendAnswer("\x1b[>1;1;0c") }
+func (s *Emulator) answerVersion() { s.sendAnswer("\x1b[>1;1;0c") }
 
 // answerSize gives the size in characters.
-func (s *Screen) answerSize() { s.sendAnswer("\x1b[8;%d;%dt", s.rows, s.columns) }
+func (s *Emulator) answerSize() { s.sendAnswer("\x1b[8;%d;%dt", s.rows, s.columns) }
 
 // answerStatus answers that all is well, or where the cursor is. mark is "?" or 0.
-func (s *Screen) answerStatus(mark byte, question int) {
+func (s *Emulator) answerStatus(mark byte, question int) {
 	row := s.row
 	if s.origin {
 		row -= s.top
@@ -33,7 +33,7 @@ func (s *Screen) answerStatus(mark byte, question int) {
 }
 
 // answerMode tells whether a mode is set (1), not set (2) or unknown (0). mark is "?" or 0.
-func (s *Screen) answerMode(mark byte, number int) {
+func (s *Emulator) answerMode(mark byte, number int) {
 	on, known := s.modeState(mark, number)
 	state := 0
 	switch {
@@ -50,7 +50,7 @@ func (s *Screen) answerMode(mark byte, number int) {
 	}
 }
 
-func (s *Screen) modeState(mark byte, number int) (on, known bool) {
+func (s *Emulator) modeState(mark byte, number int) (on, known bool) {
 	m := &s.modes
 	if mark == 0 {
 		switch number {
@@ -82,7 +82,7 @@ func (s *Screen) modeState(mark byte, number int) (on, known bool) {
 
 // runString applies a string. All are ignored but questions for the colors of text and background,
 // which are white on black. end is the terminator of the question, and of its answer.
-func (s *Screen) runString(end string) {
+func (s *Emulator) runString(end string) {
 	p := &s.parser
 	if p.kind != ']' || p.tooLong {
 		return

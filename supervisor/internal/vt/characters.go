@@ -49,7 +49,7 @@ var lineDrawing = [...]rune{
 
 // putASCII writes the printable ASCII characters at the beginning of b, and returns their number. The
 // first byte must be one.
-func (s *Screen) putASCII(b []byte) int {
+func (s *Emulator) putASCII(b []byte) int {
 	if s.modes.insert || s.joins || s.drawing[0] || s.drawing[1] {
 		s.putChar(rune(b[0]))
 		return 1
@@ -81,7 +81,7 @@ func (s *Screen) putASCII(b []byte) int {
 }
 
 // advanceCursor moves the cursor to the right of n columns that were written.
-func (s *Screen) advanceCursor(n int) {
+func (s *Emulator) advanceCursor(n int) {
 	s.column += n
 	if s.column >= s.columns {
 		s.column = s.columns - 1
@@ -90,7 +90,7 @@ func (s *Screen) advanceCursor(n int) {
 }
 
 // wrapLine begins the next row because this one is full.
-func (s *Screen) wrapLine() {
+func (s *Emulator) wrapLine() {
 	full := s.lines[s.row]
 	s.column = 0
 	s.lineFeed()
@@ -98,7 +98,7 @@ func (s *Screen) wrapLine() {
 }
 
 // putChar writes a character at the cursor.
-func (s *Screen) putChar(r rune) {
+func (s *Emulator) putChar(r rune) {
 	if isHidden(r) {
 		return
 	}
@@ -118,7 +118,7 @@ func (s *Screen) putChar(r rune) {
 }
 
 // drawsLines reports whether the character set is the one for line drawing.
-func (s *Screen) drawsLines() bool {
+func (s *Emulator) drawsLines() bool {
 	if s.shifted {
 		return s.drawing[1]
 	}
@@ -126,7 +126,7 @@ func (s *Screen) drawsLines() bool {
 }
 
 // putCell writes a character of one or two columns.
-func (s *Screen) putCell(r rune, width int) {
+func (s *Emulator) putCell(r rune, width int) {
 	width = min(width, s.columns)
 	if s.wrapNext {
 		s.wrapLine()
@@ -156,7 +156,7 @@ func (s *Screen) putCell(r rune, width int) {
 
 // join adds a mark, or what follows a joiner, to the character before the cursor. It returns false if
 // r does not belong to it.
-func (s *Screen) join(r rune) bool {
+func (s *Emulator) join(r rune) bool {
 	column := s.column - 1
 	if s.wrapNext {
 		column = s.column
@@ -185,7 +185,7 @@ func (s *Screen) join(r rune) bool {
 }
 
 // clusterText returns the text of a cell's character.
-func (s *Screen) clusterText(char int32) string {
+func (s *Emulator) clusterText(char int32) string {
 	if char >= charCluster {
 		return s.clusters[char-charCluster]
 	}
@@ -193,7 +193,7 @@ func (s *Screen) clusterText(char int32) string {
 }
 
 // newCluster stores a text, and returns the character of a cell that shows it.
-func (s *Screen) newCluster(text string) int32 {
+func (s *Emulator) newCluster(text string) int32 {
 	if len(s.clusters) >= 2*s.rows*s.columns+spareClusters {
 		s.collectClusters()
 	}
@@ -202,7 +202,7 @@ func (s *Screen) newCluster(text string) int32 {
 }
 
 // collectClusters keeps the clusters that are on a screen.
-func (s *Screen) collectClusters() {
+func (s *Emulator) collectClusters() {
 	var kept []string
 	for _, lines := range [][]*line{s.lines, s.hidden} {
 		for _, l := range lines {
@@ -221,7 +221,7 @@ func (s *Screen) collectClusters() {
 }
 
 // insertCells moves the characters from the cursor to the right by n, and drops those that leave.
-func (s *Screen) insertCells(n int) {
+func (s *Emulator) insertCells(n int) {
 	l := s.lines[s.row]
 	n = min(n, s.columns-s.column)
 	s.splitWide(l, s.column)
@@ -231,7 +231,7 @@ func (s *Screen) insertCells(n int) {
 }
 
 // deleteCells removes n characters from the cursor on, and moves the rest of the row to the left.
-func (s *Screen) deleteCells(n int) {
+func (s *Emulator) deleteCells(n int) {
 	l := s.lines[s.row]
 	n = min(n, s.columns-s.column)
 	s.splitWide(l, s.column)

@@ -1,6 +1,6 @@
 // Package vt keeps the screen of a terminal as text, and answers what programs ask a terminal.
 //
-// The supervisor writes the output of a session's programs to a [Screen]. It then shows what they have
+// The supervisor writes the output of a session's programs to an [Emulator]. It then shows what they have
 // drawn, sees which entry of a menu is chosen, and whether a program shows what was typed. Programs
 // such as prompt_toolkit, fish and bubbletea also ask the terminal for its cursor, its colors or its
 // kind. They stand still for seconds if nobody answers.
@@ -13,7 +13,7 @@
 //
 // A kernel usually turns each newline of a program into CR LF (the modes OPOST and ONLCR). The terminals
 // of sessions have OPOST off, so the screen must do it. The caller decides it from the modes, and tells
-// [Screen.SetReturnOnNewline]:
+// [Emulator.SetReturnOnNewline]:
 //
 //   - A newline returns while ONLCR is on. Shells, cbreak, readline, prompt_toolkit, textual and Node.js
 //     leave it on, and need it.

@@ -5,8 +5,8 @@ import "strings"
 // maxHighlights bounds the highlights of a picture.
 const maxHighlights = 16
 
-// A Highlight is text on another background than the text around it, such as the chosen entry of a menu.
-type Highlight struct {
+// A HighlightedText is text on another background than the text around it, such as the chosen entry of a menu.
+type HighlightedText struct {
 	Row, Col int // of its first character, from 0
 	Text     string
 }
@@ -21,7 +21,7 @@ type run struct {
 // returns texts on another background than the rows above and below. If there are none either, it
 // returns texts on another background than most of the screen. Backgrounds that fill more than a
 // quarter of the screen are a design and choose nothing.
-func (s *Screen) findHighlights() []Highlight {
+func (s *Emulator) findHighlights() []HighlightedText {
 	if found := s.highlightedTexts(func(r run) bool { return r.paper&paperReverse != 0 }, s.rows*s.columns); len(found) > 0 {
 		return found
 	}
@@ -37,7 +37,7 @@ func (s *Screen) findHighlights() []Highlight {
 }
 
 // standsAlone reports whether the rows above and below have other backgrounds at both ends of a run.
-func (s *Screen) standsAlone(r run) bool {
+func (s *Emulator) standsAlone(r run) bool {
 	for _, row := range []int{r.row - 1, r.row + 1} {
 		if row < 0 || row >= s.rows {
 			continue
@@ -50,7 +50,7 @@ func (s *Screen) standsAlone(r run) bool {
 }
 
 // frequentPaper returns the background of most cells, and how many cells have another one.
-func (s *Screen) frequentPaper() (frequent paper, others int) {
+func (s *Emulator) frequentPaper() (frequent paper, others int) {
 	counts := make(map[paper]int)
 	for _, l := range s.lines {
 		for i := 0; i < s.columns; {
@@ -79,8 +79,8 @@ func paperEnd(cells []cell, begin int) int {
 
 // highlightedTexts returns the first texts that stand out, from the top. It returns none if the runs that stand
 // out have more than maxCells cells.
-func (s *Screen) highlightedTexts(standsOut func(run) bool, maxCells int) []Highlight {
-	var found []Highlight
+func (s *Emulator) highlightedTexts(standsOut func(run) bool, maxCells int) []HighlightedText {
+	var found []HighlightedText
 	cells := 0
 	for row, l := range s.lines {
 		for next := 0; next < s.columns; {
@@ -100,7 +100,7 @@ func (s *Screen) highlightedTexts(standsOut func(run) bool, maxCells int) []High
 				r.begin++
 			}
 			text := s.appendText(nil, l.cells[r.begin:r.end])
-			found = append(found, Highlight{Row: row, Col: r.begin, Text: strings.TrimRight(string(text), " ")})
+			found = append(found, HighlightedText{Row: row, Col: r.begin, Text: strings.TrimRight(string(text), " ")})
 		}
 	}
 	return found

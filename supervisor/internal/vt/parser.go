@@ -36,7 +36,7 @@ const (
 )
 
 // Write applies output of programs. Characters and sequences may be split between calls.
-func (s *Screen) Write(b []byte) {
+func (s *Emulator) Write(b []byte) {
 	for len(b) > 0 {
 		switch s.parser.state {
 		case stateText:
@@ -52,7 +52,7 @@ func (s *Screen) Write(b []byte) {
 }
 
 // writeText applies text up to the next escape sequence, and returns the number of bytes.
-func (s *Screen) writeText(b []byte) int {
+func (s *Emulator) writeText(b []byte) int {
 	p := &s.parser
 	for i := 0; i < len(b); {
 		c := b[i]
@@ -83,7 +83,7 @@ func (s *Screen) writeText(b []byte) int {
 
 // continueCharacter adds the next byte to a character that an earlier call began. It returns the number
 // of bytes used: 0 if the character was broken and b begins with another one.
-func (s *Screen) continueCharacter(b []byte) int {
+func (s *Emulator) continueCharacter(b []byte) int {
 	p := &s.parser
 	p.character[p.bytes] = b[0]
 	whole := p.character[:p.bytes+1]
@@ -119,7 +119,7 @@ func (p *parser) add(b []byte) {
 
 // writeEscape applies the byte after ESC and intermediate bytes. It returns 1, or 0 if the sequence
 // ended before c.
-func (s *Screen) writeEscape(c byte) int {
+func (s *Emulator) writeEscape(c byte) int {
 	p := &s.parser
 	switch {
 	case c == escape:
@@ -149,7 +149,7 @@ func (s *Screen) writeEscape(c byte) int {
 }
 
 // writeControl applies a control sequence up to its last byte, and returns the number of bytes.
-func (s *Screen) writeControl(b []byte) int {
+func (s *Emulator) writeControl(b []byte) int {
 	p := &s.parser
 	n := 0
 	for n < len(b) && b[n] >= ' ' && b[n] < '@' {
@@ -185,7 +185,7 @@ func (s *Screen) writeControl(b []byte) int {
 }
 
 // writeString takes in a string up to its end, and returns the number of bytes.
-func (s *Screen) writeString(b []byte) int {
+func (s *Emulator) writeString(b []byte) int {
 	p := &s.parser
 	if p.state == stateStringStop {
 		if b[0] == '\\' {
@@ -219,7 +219,7 @@ func (s *Screen) writeString(b []byte) int {
 }
 
 // runControlChar applies a control character.
-func (s *Screen) runControlChar(c byte) {
+func (s *Emulator) runControlChar(c byte) {
 	s.joins = false
 	switch c {
 	case '\b':
@@ -242,7 +242,7 @@ func (s *Screen) runControlChar(c byte) {
 }
 
 // tabForward goes to the next tab stops, or to the last column.
-func (s *Screen) tabForward(count int) {
+func (s *Emulator) tabForward(count int) {
 	for count > 0 && s.column < s.columns-1 {
 		s.column++
 		if s.tabs[s.column] {
@@ -252,7 +252,7 @@ func (s *Screen) tabForward(count int) {
 }
 
 // backTab goes to the tab stops before the cursor, or to the first column.
-func (s *Screen) backTab(count int) {
+func (s *Emulator) backTab(count int) {
 	for count > 0 && s.column > 0 {
 		s.column--
 		if s.tabs[s.column] {

@@ -11,7 +11,7 @@ type Picture struct {
 	CursorRow, CursorCol int // from 0
 	CursorHidden         bool
 	Alternate            bool // a full-screen program shows the alternate screen
-	Highlights           []Highlight
+	Highlights           []HighlightedText
 }
 
 // Modes are the switches of a terminal that decide how keys must be sent to its program.
@@ -24,7 +24,7 @@ type Modes struct {
 }
 
 // Modes returns the modes that are set.
-func (s *Screen) Modes() Modes {
+func (s *Emulator) Modes() Modes {
 	return Modes{
 		ApplicationCursor: s.modes.applicationCursor,
 		BracketedPaste:    s.modes.bracketedPaste,
@@ -35,7 +35,7 @@ func (s *Screen) Modes() Modes {
 }
 
 // Snapshot returns what is shown now.
-func (s *Screen) Snapshot() Picture {
+func (s *Emulator) Snapshot() Picture {
 	lines := make([]string, s.rows)
 	var text []byte
 	used := s.row + 1
@@ -55,7 +55,7 @@ func (s *Screen) Snapshot() Picture {
 }
 
 // appendText adds the text of cells, with a space for each blank.
-func (s *Screen) appendText(text []byte, cells []cell) []byte {
+func (s *Emulator) appendText(text []byte, cells []cell) []byte {
 	for i := range cells {
 		switch char := cells[i].char; {
 		case char == charBlank || char == charPadding:
@@ -78,7 +78,7 @@ func (l *line) isContinued() bool {
 
 // joinedText returns the text from the first of the rows that belong together up to the cursor's row,
 // of which only the columns before end are taken.
-func (s *Screen) joinedText(end int) string {
+func (s *Emulator) joinedText(end int) string {
 	first := s.row
 	for first > 0 && s.lines[first-1].isContinued() {
 		first--
@@ -100,7 +100,7 @@ func (l *line) unpadded() []cell {
 
 // TextBeforeCursor returns the text on the left of the cursor, including the rows above that were
 // left because they were full. Blanks are spaces.
-func (s *Screen) TextBeforeCursor() string {
+func (s *Emulator) TextBeforeCursor() string {
 	end := s.column
 	if s.wrapNext {
 		end++
@@ -110,13 +110,13 @@ func (s *Screen) TextBeforeCursor() string {
 
 // CursorLine returns the whole row of the cursor, with the rows above that were left because they were
 // full, and without blanks at the end.
-func (s *Screen) CursorLine() string {
+func (s *Emulator) CursorLine() string {
 	return strings.TrimRight(s.joinedText(s.columns), " ")
 }
 
 // CountText returns how often text is on the screen, without overlaps. Text that was wrapped counts.
 // Blanks are spaces, so a text of spaces only counts blank cells. It returns 0 for an empty text.
-func (s *Screen) CountText(text string) int {
+func (s *Emulator) CountText(text string) int {
 	if text == "" {
 		return 0
 	}

@@ -45,7 +45,7 @@ func newRecordings(t testing.TB) map[string]recording {
 }
 
 // replay writes a recording in chunks of size bytes.
-func (r recording) replay(size int) *Screen {
+func (r recording) replay(size int) *Emulator {
 	s := New(40, 120, nil)
 	s.SetReturnOnNewline(r.returns)
 	for b := r.output; len(b) > 0; {

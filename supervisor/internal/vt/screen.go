@@ -17,10 +17,10 @@ const (
 	charBlank   = 0          // nothing was written here
 	charTail    = 0x110000   // the right half of a wide character
 	charPadding = 0x110001   // the last column, too narrow for the wide character that wrapped
-	charCluster = 0x01000000 // plus an index of Screen.clusters
+	charCluster = 0x01000000 // plus an index of Emulator.clusters
 )
 
-// A cell is one character's place on the screen, with the looks that matter for [Highlight].
+// A cell is one character's place on the screen, with the looks that matter for [HighlightedText].
 type cell struct {
 	char  int32
 	paper paper
@@ -57,9 +57,9 @@ type position struct {
 	reverse   bool
 }
 
-// A Screen is the state of a terminal: its cells, its cursor and its modes. It is not safe for
+// An Emulator is the state of a terminal: its cells, its cursor and its modes. It is not safe for
 // concurrent use.
-type Screen struct {
+type Emulator struct {
 	rows, columns int
 	lines         []*line // what is shown
 	hidden        []*line // the main screen while the alternate one is shown, or nil
@@ -97,11 +97,11 @@ type modes struct {
 // New returns an empty screen. A size outside 1 to 500 rows or 1 to 1000 columns is cut to that. answer
 // is called by Write with each answer of the terminal, in order. It must not call the screen, and may
 // keep the bytes. It may be nil.
-func New(rows, columns int, answer func([]byte)) *Screen {
+func New(rows, columns int, answer func([]byte)) *Emulator {
 	if answer == nil {
 		answer = func([]byte) {}
 	}
-	s := &Screen{rows: clamp(rows, 1, maxRows), columns: clamp(columns, 1, maxColumns), answer: answer}
+	s := &Emulator{rows: clamp(rows, 1, maxRows), columns: clamp(columns, 1, maxColumns), answer: answer}
 	s.reset()
 	return s
 }
@@ -109,7 +109,7 @@ func New(rows, columns int, answer func([]byte)) *Screen {
 func clamp(n, low, high int) int { return max(low, min(n, high)) }
 
 // reset returns to the state of a new terminal.
-func (s *Screen) reset() {
+func (s *Emulator) reset() {
 	s.lines, s.hidden, s.alternate = newLines(s.rows, s.columns), nil, false
 	s.clusters = nil
 	s.softReset()
@@ -120,7 +120,7 @@ func (s *Screen) reset() {
 }
 
 // softReset ends the modes that a crashed program may have left, and keeps the picture.
-func (s *Screen) softReset() {
+func (s *Emulator) softReset() {
 	s.modes = modes{}
 	s.top, s.bottom = 0, s.rows-1
 	row, column := s.row, s.column
@@ -138,7 +138,7 @@ func newLines(rows, columns int) []*line {
 	return lines
 }
 
-func (s *Screen) resetTabs() {
+func (s *Emulator) resetTabs() {
 	s.tabs = make([]bool, s.columns)
 	for i := 8; i < s.columns; i += 8 {
 		s.tabs[i] = true
@@ -147,21 +147,23 @@ func (s *Screen) resetTabs() {
 
 // SetReturnOnNewline makes a newline also return to the first column. Set it for a terminal whose kernel
 // does not turn a newline into CR LF, and clear it when a program turns that on.
-func (s *Screen) SetReturnOnNewline(on bool) { s.returnOnNewline = on }
+func (s *Emulator) SetReturnOnNewline(on bool) { s.returnOnNewline = on }
 
 // Resize changes the size, within the bounds of [New]. Text keeps its place and is not wrapped again.
 // If rows are lost below the cursor's, they go first, then those at the top.
-func (s *Screen) Resize(rows, columns int) {
+func (s *Emulator) Resize(rows, columns int) {
 	rows, columns = clamp(rows, 1, maxRows), clamp(columns, 1, maxColumns)
 	if rows == s.rows && columns == s.columns {
 		return
 	}
 	cut := max(0, s.row-(rows-1))
 	s.lines = s.resizedLines(s.lines, rows, columns, cut)
-	if s.hidden != nil {
-		s.hidden = s.resizedLines(s.hidden, rows, columns, max(0, s.saved.row-(rows-1)))
-	}
 	s.row -= cut
+	if s.hidden != nil {
+		cut = max(0, s.savedAlternate.row-(rows-1))
+		s.hidden = s.resizedLines(s.hidden, rows, columns, cut)
+		s.savedAlternate.row -= cut
+	}
 	s.rows, s.columns = rows, columns
 	s.top, s.bottom = 0, rows-1
 	for _, p := range []*position{&s.position, &s.saved, &s.savedAlternate} {
@@ -172,7 +174,7 @@ func (s *Screen) Resize(rows, columns int) {
 }
 
 // resizedLines copies lines without the first cut rows into a new grid.
-func (s *Screen) resizedLines(lines []*line, rows, columns, cut int) []*line {
+func (s *Emulator) resizedLines(lines []*line, rows, columns, cut int) []*line {
 	grid := newLines(rows, columns)
 	for i, l := range grid {
 		if cut+i >= len(lines) {
@@ -189,7 +191,7 @@ func (s *Screen) resizedLines(lines []*line, rows, columns, cut int) []*line {
 
 // scrollLines moves the rows from first to the bottom margin up by count, or down if count is negative. Rows
 // that come in are empty.
-func (s *Screen) scrollLines(first, count int) {
+func (s *Emulator) scrollLines(first, count int) {
 	region := s.lines[first : s.bottom+1]
 	n := min(max(count, -count), len(region))
 	if n == 0 {
@@ -209,7 +211,7 @@ func (s *Screen) scrollLines(first, count int) {
 	s.eraseLines(region[:n])
 }
 
-func (s *Screen) eraseLines(lines []*line) {
+func (s *Emulator) eraseLines(lines []*line) {
 	for _, l := range lines {
 		s.eraseCells(l.cells)
 		l.continues = false
@@ -218,7 +220,7 @@ func (s *Screen) eraseLines(lines []*line) {
 
 // eraseCells makes cells blank, with the background that is set. Halves of wide characters next to
 // them are the caller's.
-func (s *Screen) eraseCells(cells []cell) {
+func (s *Emulator) eraseCells(cells []cell) {
 	if s.back == paperDefault {
 		clear(cells)
 		return
@@ -229,7 +231,7 @@ func (s *Screen) eraseCells(cells []cell) {
 }
 
 // eraseColumns makes the columns from begin to before end of the cursor's row blank.
-func (s *Screen) eraseColumns(begin, end int) {
+func (s *Emulator) eraseColumns(begin, end int) {
 	l := s.lines[s.row]
 	s.splitWide(l, begin)
 	s.splitWide(l, end)
@@ -240,14 +242,14 @@ func (s *Screen) eraseColumns(begin, end int) {
 }
 
 // splitWide replaces a wide character that reaches across the border before column with blanks.
-func (s *Screen) splitWide(l *line, column int) {
+func (s *Emulator) splitWide(l *line, column int) {
 	if column > 0 && column < s.columns && l.cells[column].char == charTail {
 		l.cells[column-1].char, l.cells[column].char = charBlank, charBlank
 	}
 }
 
 // lineFeed goes one row down, and scrolls at the bottom margin.
-func (s *Screen) lineFeed() {
+func (s *Emulator) lineFeed() {
 	s.wrapNext = false
 	if s.row == s.bottom {
 		s.scrollLines(s.top, 1)
@@ -257,7 +259,7 @@ func (s *Screen) lineFeed() {
 }
 
 // reverseFeed goes one row up, and scrolls down at the top margin.
-func (s *Screen) reverseFeed() {
+func (s *Emulator) reverseFeed() {
 	s.wrapNext = false
 	if s.row == s.top {
 		s.scrollLines(s.top, -1)
@@ -267,7 +269,7 @@ func (s *Screen) reverseFeed() {
 }
 
 // useAlternate shows the alternate screen, or the main one again.
-func (s *Screen) useAlternate(on bool) {
+func (s *Emulator) useAlternate(on bool) {
 	if on == s.alternate {
 		return
 	}

@@ -6,14 +6,14 @@ import (
 )
 
 // newScreen returns a screen of 5 rows and 10 columns after output, and the answers so far.
-func newScreen(output string) (*Screen, *strings.Builder) {
+func newScreen(output string) (*Emulator, *strings.Builder) {
 	answers := new(strings.Builder)
 	s := New(5, 10, func(b []byte) { answers.Write(b) })
 	s.Write([]byte(output))
 	return s, answers
 }
 
-func wantLines(t *testing.T, s *Screen, want ...string) {
+func wantLines(t *testing.T, s *Emulator, want ...string) {
 	t.Helper()
 	if got := s.Snapshot().Lines; strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got lines %q, want %q", got, want)
@@ -21,7 +21,7 @@ func wantLines(t *testing.T, s *Screen, want ...string) {
 	checkScreen(t, s)
 }
 
-func TestScreen(t *testing.T) {
+func TestEmulator(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, output string
@@ -100,7 +100,7 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-func TestScreen_SetReturnOnNewline(t *testing.T) {
+func TestEmulator_SetReturnOnNewline(t *testing.T) {
 	t.Parallel()
 	s, _ := newScreen("")
 	s.SetReturnOnNewline(true)
@@ -110,7 +110,7 @@ func TestScreen_SetReturnOnNewline(t *testing.T) {
 	wantLines(t, s, "ab", "cd", "ef", "  gh")
 }
 
-func TestScreen_Marks(t *testing.T) {
+func TestEmulator_Marks(t *testing.T) {
 	t.Parallel()
 
 	t.Run("a cell has a bounded number of marks", func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestScreen_Marks(t *testing.T) {
 	})
 }
 
-func TestScreen_Resize(t *testing.T) {
+func TestEmulator_Resize(t *testing.T) {
 	t.Parallel()
 
 	t.Run("text keeps its place", func(t *testing.T) {
@@ -159,6 +159,14 @@ func TestScreen_Resize(t *testing.T) {
 		wantLines(t, s, "main", "", "", "", "", "", "", "", strings.Repeat(" ", 29)+"X")
 	})
 
+	t.Run("rows above leave for the hidden cursor's row", func(t *testing.T) {
+		t.Parallel()
+		s, _ := newScreen("1\r\n2\r\n3\r\n4\x1b[?1049h\x1b[Halt")
+		s.Resize(2, 10)
+		s.Write([]byte("\x1b[?1049lX"))
+		wantLines(t, s, "3", "4X")
+	})
+
 	t.Run("the size is bounded", func(t *testing.T) {
 		t.Parallel()
 		s := New(1<<30, -5, nil)
@@ -176,7 +184,7 @@ func TestScreen_Resize(t *testing.T) {
 	})
 }
 
-func TestScreen_Modes(t *testing.T) {
+func TestEmulator_Modes(t *testing.T) {
 	t.Parallel()
 	s, _ := newScreen("\x1b[?1;25;2004h\x1b[?25l\x1b[?1002h\x1b[?1049h")
 	if got, want := s.Modes(), (Modes{ApplicationCursor: true, BracketedPaste: true, CursorHidden: true, Alternate: true, Mouse: true}); got != want {
@@ -191,7 +199,7 @@ func TestScreen_Modes(t *testing.T) {
 	}
 }
 
-func TestScreen_Answers(t *testing.T) {
+func TestEmulator_Answers(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, output, want string }{
 		{"the status is good", "\x1b[5n", "\x1b[0n"},
@@ -223,7 +231,7 @@ func TestScreen_Answers(t *testing.T) {
 	})
 }
 
-func TestScreen_Text(t *testing.T) {
+func TestEmulator_Text(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, output, before, line string }{
 		{"spaces before the cursor count", "> ab  ", "> ab  ", "> ab"},
@@ -249,7 +257,7 @@ func TestScreen_Text(t *testing.T) {
 	}
 }
 
-func TestScreen_CountText(t *testing.T) {
+func TestEmulator_CountText(t *testing.T) {
 	t.Parallel()
 	s, _ := newScreen("bb abb\r\n12345678bb\r\n123456789bb")
 	for text, want := range map[string]int{"bb": 4, "9bb": 1, "b\nb": 0, "": 0, "x": 0, "bb ": 3} {
@@ -259,24 +267,24 @@ func TestScreen_CountText(t *testing.T) {
 	}
 }
 
-func TestScreen_Highlights(t *testing.T) {
+func TestEmulator_Highlights(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, output string
-		want         []Highlight
+		want         []HighlightedText
 	}{
-		{"reversed text is chosen", "one\r\n\x1b[7m two  \x1b[27m\r\nsix", []Highlight{{1, 1, "two"}}},
-		{"reversed text goes before colors", "\x1b[44mone\x1b[m\r\n\x1b[7mtwo\x1b[m", []Highlight{{1, 0, "two"}}},
-		{"a run ends where the background changes", "\x1b[7mab\x1b[31mcd\x1b[m", []Highlight{{0, 0, "ab"}, {0, 2, "cd"}}},
-		{"bold letters do not end a run", "\x1b[7ma\x1b[1mb\x1b[22mc\x1b[m", []Highlight{{0, 0, "abc"}}},
-		{"another background is chosen", "one\r\n\x1b[48;5;236mtwo\x1b[m", []Highlight{{1, 0, "two"}}},
-		{"a button in a window is chosen, and not the window", "\r\n\x1b[47m      \r\n \x1b[44mOK\x1b[47m no \r\n      \x1b[m", []Highlight{{2, 1, "OK"}}},
-		{"an entry of two rows is chosen", "\x1b[44mtwo\r\nrow\x1b[m", []Highlight{{0, 0, "two"}, {1, 0, "row"}}},
+		{"reversed text is chosen", "one\r\n\x1b[7m two  \x1b[27m\r\nsix", []HighlightedText{{1, 1, "two"}}},
+		{"reversed text goes before colors", "\x1b[44mone\x1b[m\r\n\x1b[7mtwo\x1b[m", []HighlightedText{{1, 0, "two"}}},
+		{"a run ends where the background changes", "\x1b[7mab\x1b[31mcd\x1b[m", []HighlightedText{{0, 0, "ab"}, {0, 2, "cd"}}},
+		{"bold letters do not end a run", "\x1b[7ma\x1b[1mb\x1b[22mc\x1b[m", []HighlightedText{{0, 0, "abc"}}},
+		{"another background is chosen", "one\r\n\x1b[48;5;236mtwo\x1b[m", []HighlightedText{{1, 0, "two"}}},
+		{"a button in a window is chosen, and not the window", "\r\n\x1b[47m      \r\n \x1b[44mOK\x1b[47m no \r\n      \x1b[m", []HighlightedText{{2, 1, "OK"}}},
+		{"an entry of two rows is chosen", "\x1b[44mtwo\r\nrow\x1b[m", []HighlightedText{{0, 0, "two"}, {1, 0, "row"}}},
 		{"a background that fills the screen chooses nothing", "\x1b[44m\x1b[2Jone", nil},
 		{"stripes choose nothing", "\x1b[44ma\x1b[K\x1b[m\r\nb\r\n\x1b[44mc\x1b[K\x1b[m\r\nd\r\n\x1b[44me\x1b[K\x1b[m", nil},
 		{"frames and blanks are not text", "\x1b[7m   ──█\x1b[m", nil},
 		{"plain text chooses nothing", "one\r\ntwo", nil},
-		{"colors in every form", "\x1b[48:2::1:2:3ma\x1b[48;2;1;2;4mb\x1b[48:5:9mc\x1b[101md\x1b[m", []Highlight{{0, 0, "a"}, {0, 1, "b"}, {0, 2, "cd"}}},
+		{"colors in every form", "\x1b[48:2::1:2:3ma\x1b[48;2;1;2;4mb\x1b[48:5:9mc\x1b[101md\x1b[m", []HighlightedText{{0, 0, "a"}, {0, 1, "b"}, {0, 2, "cd"}}},
 		{"the color of underlines is no background", "\x1b[58;5;7ma\x1b[4:7mb\x1b[58:2::7:7:7mc", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -305,7 +313,7 @@ func TestScreen_Highlights(t *testing.T) {
 }
 
 // checkScreen fails if the state contradicts itself.
-func checkScreen(t *testing.T, s *Screen) {
+func checkScreen(t *testing.T, s *Emulator) {
 	t.Helper()
 	if s.row < 0 || s.row >= s.rows || s.column < 0 || s.column >= s.columns {
 		t.Fatalf("the cursor is at %d, %d", s.row, s.column)
@@ -340,7 +348,7 @@ func checkScreen(t *testing.T, s *Screen) {
 }
 
 // isWide reports whether a cell's character takes two columns.
-func (s *Screen) isWide(char int32) bool {
+func (s *Emulator) isWide(char int32) bool {
 	if char == charBlank || char == charTail || char == charPadding {
 		return false
 	}

@@ -52,7 +52,7 @@ func (c *controlSequence) parse(b []byte, last byte) {
 func (c *controlSequence) first() int { return max(1, c.numbers[0]) }
 
 // runEscape applies ESC, intermediate characters and c.
-func (s *Screen) runEscape(intermediate []byte, c byte) {
+func (s *Emulator) runEscape(intermediate []byte, c byte) {
 	s.joins = false
 	if len(intermediate) > 0 {
 		switch intermediate[0] {
@@ -89,7 +89,7 @@ func (s *Screen) runEscape(intermediate []byte, c byte) {
 }
 
 // fillScreen shows a character everywhere, to align the picture of a tube.
-func (s *Screen) fillScreen(char int32) {
+func (s *Emulator) fillScreen(char int32) {
 	for _, l := range s.lines {
 		for i := range l.cells {
 			l.cells[i] = cell{char: char}
@@ -100,13 +100,13 @@ func (s *Screen) fillScreen(char int32) {
 	s.moveTo(0, 0)
 }
 
-func (s *Screen) restorePosition(p position) {
+func (s *Emulator) restorePosition(p position) {
 	s.position = p
 	s.setPaper()
 }
 
 // runControl applies a control sequence, of which b is all but the last character.
-func (s *Screen) runControl(b []byte, last byte) {
+func (s *Emulator) runControl(b []byte, last byte) {
 	s.joins = false
 	if last == 'm' && (len(b) == 0 || b[0] < '<') {
 		s.runStyle(b)
@@ -129,7 +129,7 @@ func (s *Screen) runControl(b []byte, last byte) {
 }
 
 // runPrivate applies a sequence with a mark before its numbers.
-func (s *Screen) runPrivate(c *controlSequence) {
+func (s *Emulator) runPrivate(c *controlSequence) {
 	switch {
 	case c.mark == '?' && (c.last == 'h' || c.last == 'l'):
 		for _, number := range c.numbers[:c.count] {
@@ -148,7 +148,7 @@ func (s *Screen) runPrivate(c *controlSequence) {
 }
 
 // runMovement applies a sequence that only moves the cursor. It returns false for others.
-func (s *Screen) runMovement(c *controlSequence) bool {
+func (s *Emulator) runMovement(c *controlSequence) bool {
 	n := c.first()
 	low, high := 0, s.rows-1
 	if s.row >= s.top {
@@ -188,7 +188,7 @@ func (s *Screen) runMovement(c *controlSequence) bool {
 }
 
 // moveTo sets the cursor. In origin mode rows count from the top margin, and end at the bottom one.
-func (s *Screen) moveTo(row, column int) {
+func (s *Emulator) moveTo(row, column int) {
 	low, high := 0, s.rows-1
 	if s.origin {
 		low, high = s.top, s.bottom
@@ -198,7 +198,7 @@ func (s *Screen) moveTo(row, column int) {
 }
 
 // runEdit applies a sequence that changes cells. It returns false for others.
-func (s *Screen) runEdit(c *controlSequence) bool {
+func (s *Emulator) runEdit(c *controlSequence) bool {
 	n := c.first()
 	switch c.last {
 	case 'J':
@@ -232,7 +232,7 @@ func (s *Screen) runEdit(c *controlSequence) bool {
 }
 
 // scrollFromCursor scrolls the rows from the cursor's to the bottom margin.
-func (s *Screen) scrollFromCursor(count int) {
+func (s *Emulator) scrollFromCursor(count int) {
 	if s.row >= s.top && s.row <= s.bottom {
 		s.scrollLines(s.row, count)
 		s.column = 0
@@ -240,7 +240,7 @@ func (s *Screen) scrollFromCursor(count int) {
 }
 
 // repeatChar writes the last character again, at most to the end of the row.
-func (s *Screen) repeatChar(count int) {
+func (s *Emulator) repeatChar(count int) {
 	if s.lastChar == 0 {
 		return
 	}
@@ -251,7 +251,7 @@ func (s *Screen) repeatChar(count int) {
 	}
 }
 
-func (s *Screen) eraseLine(part int) {
+func (s *Emulator) eraseLine(part int) {
 	switch part {
 	case 0:
 		s.eraseColumns(s.column, s.columns)
@@ -262,7 +262,7 @@ func (s *Screen) eraseLine(part int) {
 	}
 }
 
-func (s *Screen) eraseScreen(part int) {
+func (s *Emulator) eraseScreen(part int) {
 	switch part {
 	case 0:
 		s.eraseLine(0)
@@ -276,7 +276,7 @@ func (s *Screen) eraseScreen(part int) {
 }
 
 // runOther applies the rest: margins, modes, tab stops, and questions.
-func (s *Screen) runOther(c *controlSequence) {
+func (s *Emulator) runOther(c *controlSequence) {
 	switch c.last {
 	case 'c':
 		if c.numbers[0] == 0 {
@@ -314,7 +314,7 @@ func (s *Screen) runOther(c *controlSequence) {
 	}
 }
 
-func (s *Screen) setMode(number int, on bool) {
+func (s *Emulator) setMode(number int, on bool) {
 	switch number {
 	case 4:
 		s.modes.insert = on
@@ -323,7 +323,7 @@ func (s *Screen) setMode(number int, on bool) {
 	}
 }
 
-func (s *Screen) setPrivateMode(number int, on bool) {
+func (s *Emulator) setPrivateMode(number int, on bool) {
 	switch number {
 	case 1:
 		s.modes.applicationCursor = on

@@ -1,7 +1,7 @@
 package vt
 
 // runStyle applies the numbers of SGR. Only what decides the color behind the text is kept.
-func (s *Screen) runStyle(b []byte) {
+func (s *Emulator) runStyle(b []byte) {
 	c := &s.parser.control
 	c.parse(b, 'm')
 	for i := 0; i < c.count; {
@@ -72,7 +72,7 @@ func parseColor(c *controlSequence, i int) (color paper, ok bool, next int) {
 }
 
 // setPaper computes the color behind the next character.
-func (s *Screen) setPaper() {
+func (s *Emulator) setPaper() {
 	switch {
 	case !s.reverse:
 		s.paper = s.back
