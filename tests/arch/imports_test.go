@@ -48,7 +48,6 @@ var mayImport = map[string]string{
 	"supervisor/internal/pty":                  "supervisor/internal/monitorproto supervisor/internal/procinfo",
 	"supervisor/internal/proctree":             "supervisor/internal/procinfo",
 	"supervisor/internal/winpipe":              "",
-	"supervisor/internal/vt":                   "",
 	"supervisor/internal/monitor":              "supervisor/internal/sandbox/linux supervisor/internal/monitorproto supervisor/internal/procinfo supervisor/internal/proctree supervisor/internal/winpipe internal/environ supervisor/internal/sandbox/plan",
 
 	"supervisor/internal/sandbox/seccomp": "",
