@@ -82,6 +82,15 @@ func (p *Master) readsKeys() bool {
 	return err == nil && modes.Lflag&unix.ICANON == 0
 }
 
+// returnsOnNewline is true unless a program has switched the translation of newlines off. Without OPOST
+// here, a program that makes the terminal raw switches off nothing: it is recognised by ISIG and IGNBRK,
+// which cfmakeraw(3) and its copies clear. Each program that keeps one of the two was seen to need the
+// return; see the recordings of package vt.
+func (p *Master) returnsOnNewline() bool {
+	modes, err := p.currentModes()
+	return err != nil || modes.Oflag&unix.ONLCR != 0 && (modes.Lflag&unix.ISIG != 0 || modes.Iflag&unix.IGNBRK != 0)
+}
+
 func (p *Master) answerQuery(b []byte) int {
 	if !p.readsKeys() {
 		return 0
