@@ -162,6 +162,7 @@ class CreateParams(TypedDict, total=False):
     hosts: List[str]  # for the network list: patterns of hosts
     accept: str  # the weaker mechanism that a sandbox may use: landlock
     ask_user: bool  # block calls that a sandbox refuses until the user has decided
+    term: str  # the TERM of programs, see workers.Spec.Term; "" is dumb
     limits: "SessionLimits"
     session_idle_timeout_ms: int  # the session is closed when unused for this long; 0 is the daemon's default
     progressToken: Any
@@ -1014,6 +1015,7 @@ class TypeParams(_TypeParams, total=False):
     bytes: str  # Bytes are typed as they are.
     secret: bool  # Secret keeps the keys out of the timeline.
     live: bool  # Live is for the keys of a user, while they are pressed. They are typed at once, and only if a program listens or waits; otherwise the error is ErrStale. Live keys without Text and Bytes only ask whether one does.
+    request: str  # as in StartParams
 
 
 class _TypeReply(TypedDict):

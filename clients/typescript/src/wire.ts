@@ -135,6 +135,8 @@ export interface CreateParams {
   accept?: string;
   /** block calls that a sandbox refuses until the user has decided */
   ask_user?: boolean;
+  /** the TERM of programs, see workers.Spec.Term; "" is dumb */
+  term?: string;
   limits?: SessionLimits;
   /** the session is closed when unused for this long; 0 is the daemon's default */
   session_idle_timeout_ms?: number;
@@ -905,6 +907,8 @@ export interface TypeParams {
   secret?: boolean;
   /** Live is for the keys of a user, while they are pressed. They are typed at once, and only if a program listens or waits; otherwise the error is ErrStale. Live keys without Text and Bytes only ask whether one does. */
   live?: boolean;
+  /** as in StartParams */
+  request?: string;
 }
 
 /** TypeReply names the turn whose programs get the keys. */
