@@ -899,7 +899,7 @@ export interface TurnSummary {
 export interface TypeParams {
   session: string;
   author?: string;
-  /** Text is text with named keys, such as "yes<Enter>" or "<Down><Down><C-c>". The names are those of Vim: <Enter>, <Tab>, <S-Tab>, <Esc>, <Space>, <BS>, <Del>, <Ins>, <Up>, <Down>, <Left>, <Right>, <Home>, <End>, <PgUp>, <PgDn>, <F1> to <F12>, <C-x> for Ctrl and a character, <M-x> for Alt, and <lt> for "<". Nothing is added, such as an Enter. A line break is an Enter, unless the program takes several lines as one paste. */
+  /** Text is text with named keys, such as "yes<Enter>" or "<Down><Down><C-c>". The names come from Vim. They are: <Enter> <Tab> <S-Tab> <Esc> <Space> <BS> <Del> <Ins> <F1> to <F12> <Up> <Down> <Left> <Right> <Home> <End> <PgUp> <PgDn> <C-x> for Ctrl and a character, <M-x> for Alt, <lt> for "<" Nothing is added, such as an Enter. A line break is an Enter, unless the program takes several lines as one paste. */
   text?: string;
   /** Bytes are typed as they are. */
   bytes?: string;
