@@ -296,6 +296,7 @@ func (p *fakeProcess) HasForegroundJob() bool            { return false }
 func (p *fakeProcess) TypeKeys(b []byte) error           { p.addReceived(string(b)); return nil }
 func (p *fakeProcess) AnswerQuery([]byte) int            { return 0 }
 func (p *fakeProcess) UnreadInput() int                  { return 0 }
+func (p *fakeProcess) ReturnsOnNewline() bool            { return true }
 func (p *fakeProcess) ReadsKeys() bool                   { return false }
 func (p *fakeProcess) IsEchoOff() bool                   { return false }
 
