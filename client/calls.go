@@ -76,6 +76,21 @@ func (c *Client) SendInput(ctx context.Context, p InputParams) (r session.Reply,
 	return sendInput(ctx, c.over, p)
 }
 
+// TypeKeys types keys for the programs of the active turn, and names that turn. It does not wait
+// until they are typed. An error is of [session.KindStale] if no turn is active, and of
+// [session.KindWaiting] if the runtime itself asks for input. Others are those of
+// [session.TerminalAccess], and of [Client.StartTurn] for the write lock.
+func (c *Client) TypeKeys(ctx context.Context, p TypeParams) (r TypeReply, err error) {
+	return typeKeys(ctx, c.over, p)
+}
+
+// ReadScreen returns what the programs of the active turn show on the terminal. An error is of
+// [session.KindStale] if no turn is active.
+func (c *Client) ReadScreen(ctx context.Context, name string) (r session.Screen, err error) {
+	err = c.Call(ctx, MethodScreen, NameParams{Session: name}, &r)
+	return r, err
+}
+
 // WaitTurn waits until the active turn ends or asks for input. If ctx ends, the turn continues.
 func (c *Client) WaitTurn(ctx context.Context, p WaitParams) (r session.Reply, err error) {
 	err = c.Call(ctx, MethodWait, p, &r)

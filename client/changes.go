@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/turnstone-repl/turnstone/client/internal/backoff"
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/session"
 )
@@ -26,7 +27,7 @@ type ChangeStream struct {
 	// The following fields belong to the goroutine that calls Next.
 	openSessions  map[string]bool // the reported sessions whose end was not reported
 	mayHaveMissed bool            // some may have been closed while the connection was down
-	losses        lossCounter
+	losses        backoff.LossCounter
 }
 
 func newChangeStream(ctx context.Context, c caller, name string) (*ChangeStream, error) {

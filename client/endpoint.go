@@ -57,6 +57,15 @@ func sendInput(ctx context.Context, c caller, p InputParams) (r session.Reply, e
 	return r, err
 }
 
+// typeKeys makes the call of turn/type.
+func typeKeys(ctx context.Context, c caller, p TypeParams) (r TypeReply, err error) {
+	if n := max(len(p.Text), len(p.Bytes)); n > session.MaxKeysBytes {
+		return r, session.Errorf(session.KindTooLarge, "these are %d bytes of keys; the limit is %d", n, session.MaxKeysBytes)
+	}
+	err = c.callMethod(ctx, MethodType, p, &r)
+	return r, err
+}
+
 // listSessions makes the call of session/list.
 func listSessions(ctx context.Context, c caller) ([]session.Info, error) {
 	var r struct {

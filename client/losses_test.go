@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/turnstone-repl/turnstone/client/internal/backoff"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -78,7 +79,7 @@ func TestRetryLimit(t *testing.T) {
 					if session.KindOf(err) != session.KindUnreachable || !strings.Contains(err.Error(), "in a row ended during") {
 						t.Errorf("got %v", err)
 					}
-					if n := dialer.dialCount(); n > 4*maxLosses {
+					if n := dialer.dialCount(); n > 4*backoff.MaxLosses {
 						t.Errorf("it was dialled %d times", n)
 					}
 				})

@@ -28,8 +28,13 @@ func TestOlderDaemon_UnknownMethod(t *testing.T) {
 	}()
 	c := client.FromConn(local)
 	defer c.Close()
-	_, err := c.Session("main").Read(t.Context(), session.ReadQuery{})
-	if err == nil || !strings.Contains(err.Error(), "method not found: timeline/read: the daemon is older than this program") {
-		t.Errorf("got %v", err)
+	s := c.Session("main")
+	_, read := s.Read(t.Context(), session.ReadQuery{})
+	_, typed := s.Type(t.Context(), session.Keys{Text: "x"})
+	_, seen := s.Screen(t.Context())
+	for method, err := range map[string]error{client.MethodRead: read, client.MethodType: typed, client.MethodScreen: seen} {
+		if session.KindOf(err) != session.KindUnknownMethod || !strings.Contains(err.Error(), "method not found: "+method+": the daemon is older than this program") {
+			t.Errorf("got %v", err)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/internal/backoff"
 	"github.com/turnstone-repl/turnstone/client/internal/conn"
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/session"
@@ -226,14 +227,14 @@ func (rc *reconnectingConn) runAttempt(a *attempt, noted <-chan struct{}) {
 	rc.mu.Lock()
 	pause := time.Duration(0)
 	if rc.outages.isDown() && rc.remote {
-		pause = retryDelays[min(rc.failures, len(retryDelays)-1)]
+		pause = backoff.Delay(rc.failures)
 		if rc.failures == 0 {
 			pause -= time.Since(rc.outages.current.From)
 		}
 	}
 	rc.mu.Unlock()
 	var c *conn.Conn
-	err := sleepContext(rc.ctx, pause)
+	err := backoff.Sleep(rc.ctx, pause)
 	if err == nil {
 		c, err = rc.dialDaemon(rc.ctx, a.startsDaemon)
 	}
@@ -307,11 +308,11 @@ func (rc *reconnectingConn) dialDaemon(ctx context.Context, starts bool) (*conn.
 		started = time.Now()
 		c, err = rc.openConn(ctx)
 	}
-	for _, pause := range retryDelays[:maxLocalRetries] {
+	for _, pause := range backoff.Delays()[:maxLocalRetries] {
 		if !isDaemonAbsent(ctx, err, started) || !starts && !rc.wasReached() {
 			break
 		}
-		if sleepContext(ctx, pause) == nil {
+		if backoff.Sleep(ctx, pause) == nil {
 			c, err = rc.openConn(ctx)
 		}
 	}

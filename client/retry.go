@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/internal/backoff"
 	"github.com/turnstone-repl/turnstone/client/internal/conn"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -35,7 +36,7 @@ func (rc *reconnectingConn) callMethod(ctx context.Context, method string, param
 func (rc *reconnectingConn) subscribeReceiver(ctx context.Context, before lostStream, p SubscribeParams, w streamReceiver) (seq timeline.Seq, err error) {
 	if before.err != nil {
 		before.at.release()
-		if err := before.losses.recordLoss(ctx, MethodSubscribe, before.err); err != nil {
+		if err := before.losses.RecordLoss(ctx, MethodSubscribe, before.err); err != nil {
 			return 0, err
 		}
 	}
@@ -65,7 +66,7 @@ func (s *retryState) runWithRetry(ctx context.Context, do func(*conn.Conn) error
 		if !s.canRetry(ctx, c, err) {
 			return err
 		}
-		if err := s.losses.recordLoss(ctx, s.method, err); err != nil {
+		if err := s.losses.RecordLoss(ctx, s.method, err); err != nil {
 			return err
 		}
 	}
@@ -79,7 +80,7 @@ type retryState struct {
 	startTime time.Time
 	lastConn  *conn.Conn // the connection on which it was last sent
 	lossErr   error      // why it got no answer there
-	losses    lossCounter
+	losses    backoff.LossCounter
 }
 
 // timeLeft returns how long the call may still wait, and whether it has a time limit.

@@ -52,6 +52,11 @@ func (p InputParams) withRequestID(request string) any {
 	return p
 }
 
+func (p TypeParams) withRequestID(request string) any {
+	p.Request = cmp.Or(p.Request, request)
+	return p
+}
+
 func (p StartParams) waitTime() time.Duration { return time.Duration(p.WaitMS) * time.Millisecond }
 func (p InputParams) waitTime() time.Duration { return time.Duration(p.WaitMS) * time.Millisecond }
 func (p WaitParams) waitTime() time.Duration  { return time.Duration(p.WaitMS) * time.Millisecond }

@@ -264,10 +264,11 @@ func (s *Session) Variables(ctx context.Context) (session.Variables, error) {
 	return callSession[session.Variables](ctx, s, MethodVariables, NameParams{Session: s.name})
 }
 
-// Type implements session.Session. It returns when the daemon has accepted the keys.
+// Type implements session.Session. It returns when the daemon has accepted the keys. Calls that are
+// made at the same time may arrive in another order.
 func (s *Session) Type(ctx context.Context, keys session.Keys) (uint64, error) {
-	r, err := callSession[TypeReply](ctx, s, MethodType, TypeParams{Session: s.name, Author: s.author, Keys: keys})
-	return r.Turn, err
+	r, err := typeKeys(ctx, s.calls, TypeParams{Session: s.name, Author: s.author, Keys: keys})
+	return r.Turn, s.explainError(err)
 }
 
 // Screen implements session.Session.

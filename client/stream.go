@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/turnstone-repl/turnstone/client/internal/backoff"
 	"github.com/turnstone-repl/turnstone/client/internal/conn"
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/session"
@@ -31,7 +32,7 @@ type streamPosition struct {
 type lostStream struct {
 	at     streamPosition
 	err    error
-	losses *lossCounter
+	losses *backoff.LossCounter
 }
 
 // subscribeOver subscribes for w over one connection.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"sync"
 
+	"github.com/turnstone-repl/turnstone/client/internal/backoff"
 	"github.com/turnstone-repl/turnstone/client/internal/conn"
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/session"
@@ -21,10 +22,10 @@ type Subscription struct {
 	calls     caller
 	params    SubscribeParams
 	wake      chan struct{}
-	buffered  []timeline.Event // of the goroutine that calls Next
-	lastSeq   timeline.Seq     // of the goroutine that calls Next; everything up to it has arrived
-	losses    lossCounter      // of the goroutine that calls Next
-	resumedAt timeline.Seq     // of the goroutine that calls Next; where it last resumed
+	buffered  []timeline.Event    // of the goroutine that calls Next
+	lastSeq   timeline.Seq        // of the goroutine that calls Next; everything up to it has arrived
+	losses    backoff.LossCounter // of the goroutine that calls Next
+	resumedAt timeline.Seq        // of the goroutine that calls Next; where it last resumed
 
 	flowLock chan struct{} // holds one element while a pause or resume call is running, which takes mu
 
@@ -76,7 +77,7 @@ func (sub *Subscription) resubscribe(ctx context.Context, why error) error {
 	before := sub.position
 	sub.mu.Unlock()
 	if sub.lastSeq > sub.resumedAt { // it makes progress
-		sub.resumedAt, sub.losses = sub.lastSeq, lossCounter{}
+		sub.resumedAt, sub.losses = sub.lastSeq, backoff.LossCounter{}
 	}
 	p := sub.params
 	p.After = sub.lastSeq

@@ -137,6 +137,7 @@ type CreateParams struct {
 	Hosts                []string          `json:"hosts,omitempty"`     // for the network list: patterns of hosts
 	Accept               string            `json:"accept,omitempty"`    // the weaker mechanism that a sandbox may use: landlock
 	AskUser              bool              `json:"ask_user,omitempty"`  // block calls that a sandbox refuses until the user has decided
+	Term                 string            `json:"term,omitempty"`      // the TERM of programs, see workers.Spec.Term; "" is dumb
 	Limits               SessionLimits     `json:"limits,omitzero"`
 	SessionIdleTimeoutMS int64             `json:"session_idle_timeout_ms,omitempty"` // the session is closed when unused for this long; 0 is the daemon's default
 	Token                json.RawMessage   `json:"progressToken,omitempty"`
@@ -179,6 +180,7 @@ type TypeParams struct {
 	Session string `json:"session"`
 	Author  string `json:"author,omitempty"`
 	session.Keys
+	Request string `json:"request,omitempty"` // as in StartParams
 }
 
 // TypeReply names the turn whose programs get the keys.

@@ -336,11 +336,13 @@ func TestLogFiles(t *testing.T) {
 			timeline.TurnStarted{Input: []byte("1+1"), InputBytes: 3, Author: "ada"},
 			timeline.TurnEnded{Outcome: "error", Name: "ValueError", Message: "m", Prompt: ">>> ", Elapsed: -5},
 			timeline.InputRequested{Prompt: "p", Kind: "line", Terminal: true, Reader: "cat"},
+			timeline.InputRequested{Kind: "line", Terminal: true, Reader: "top", Raw: true, Polls: true},
 			timeline.InputRequested{Kind: timeline.InputKindPermission, PermissionID: 3, Denied: timeline.AccessDenied{Op: "write", Path: "/p", ChildProgram: "sh"}},
 			timeline.AccessDenied{Op: "connect", Host: "h:1", ChildProgram: "curl"},
 			timeline.AccessGranted{Write: "/p", Host: "h", Always: true, Author: "ada"}, timeline.AccessGranted{Read: "/r"},
 			timeline.InputRequestEnded{Request: 7},
 			timeline.InputLine{Prompt: "p", Text: "t", Author: "ada"},
+			timeline.InputLine{Text: "<Down>", Author: "ada", Keys: true},
 			timeline.Interrupt{Level: 2, Author: "ada"},
 			timeline.Progress{Progress: 0.5, Total: -1e300, Message: "m"},
 			timeline.Preparation{Name: "w", Message: "m", Done: -5, Total: 1 << 40},
@@ -366,6 +368,23 @@ func TestLogFiles(t *testing.T) {
 			if got, want := fmt.Sprintf("%#v", e), fmt.Sprintf("%#v", want[i]); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
+		}
+	})
+
+	t.Run("typed keys do not end a line of the output", func(t *testing.T) {
+		dir := t.TempDir()
+		l := newLog(t, &timeline.Options{Dir: dir})
+		for _, b := range []timeline.Body{
+			timeline.Text{Data: []byte("pick: ")}, timeline.InputRequested{Prompt: "pick: ", Kind: "line", Terminal: true, Raw: true},
+			timeline.InputLine{Text: "<Down><Enter>", Keys: true}, timeline.InputLine{Keys: true, Secret: true}, timeline.Text{Data: []byte("second\n")},
+			timeline.Text{Data: []byte("name? ")}, timeline.InputRequested{Prompt: "name? ", Kind: "line"}, timeline.InputLine{Prompt: "name? ", Text: "Ada"}, timeline.Text{Data: []byte("hello\n")},
+		} {
+			l.Append(timeline.Event{Turn: 1, Body: b})
+		}
+		l.Sync()
+		got, err := os.ReadFile(filepath.Join(dir, timeline.OutputName))
+		if want := "pick: second\nname? \nhello\n"; err != nil || string(got) != want {
+			t.Errorf("got %q, %v; want %q", got, err, want)
 		}
 	})
 

@@ -146,6 +146,19 @@ type Compilation struct {
 	SaveResult func(name string, content []byte) error
 }
 
+// MaxTermBytes bounds the name of a terminal.
+const MaxTermBytes = 64
+
+// IsTermName reports whether name can name a terminal, as in the database of terminfo: up to
+// MaxTermBytes letters, digits, dots, plus signs, underscores and hyphens. The terminal may still be
+// unknown.
+func IsTermName(name string) bool {
+	isOther := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(".+_-", r)
+	}
+	return name != "" && len(name) <= MaxTermBytes && !strings.ContainsFunc(name, isOther)
+}
+
 // Validate returns an error if s cannot be started.
 func (s *Spec) Validate() error {
 	switch {
@@ -155,6 +168,9 @@ func (s *Spec) Validate() error {
 		return errors.New("workers: the spec has no name")
 	case !filepath.IsAbs(s.Path):
 		return fmt.Errorf("workers: the path %[2]q of %[1]s is not absolute", s.Name, s.Path)
+	}
+	if s.Term != "" && !IsTermName(s.Term) {
+		return fmt.Errorf("workers: %q is not the name of a terminal", s.Term)
 	}
 	if err := s.Limits.Validate(); err != nil {
 		return err

@@ -25,13 +25,16 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
+// A promise is a statement about all sessions, and its test.
+type promise struct {
+	name string
+	test func(*testing.T, session.Session)
+}
+
 // Run runs the suite. open opens a separate session for each test, and closes it after the test.
 // The worker may still be starting. The Spec of the session has the preparations in prepare.
 func Run(t *testing.T, open func(t *testing.T, prepare ...workers.Preparation) session.Session) {
-	for _, promise := range []struct {
-		name string
-		test func(*testing.T, session.Session)
-	}{
+	for _, promise := range append(terminalPromises(), []promise{
 		{"a turn ends when the worker reports it, and its reply has its text", testTurnEnds},
 		{"turns are identified by number, also after their end", testTurnNumbers},
 		{"a second input is refused at once, and the error says what runs", testBusy},
@@ -62,7 +65,7 @@ func Run(t *testing.T, open func(t *testing.T, prepare ...workers.Preparation) s
 		{"access is granted only to a session with a sandbox, and only an open request is answered", testGrants},
 		{"a closed session returns ErrClosed", testClosed},
 		{"values survive a JSON round trip", testJSON},
-	} {
+	}...) {
 		t.Run(promise.name, func(t *testing.T) {
 			s := open(t)
 			t.Parallel()

@@ -196,12 +196,20 @@ func (r *renderer) addExit(e timeline.Event, b timeline.WorkerExited) {
 	r.closeTurn()
 }
 
-// addInputLine adds an answered prompt, and the answer if another author gave it.
+// addInputLine adds an answered prompt, and the answer if another author gave it. Keys do not end
+// the line: the program itself shows what it makes of them.
 func (r *renderer) addInputLine(b timeline.InputLine) {
-	r.EndInputLine(b.Prompt)
-	r.takeRows(textRow)
+	if b.Keys {
+		r.AwaitsInput = false
+	} else {
+		r.EndInputLine(b.Prompt)
+		r.takeRows(textRow)
+	}
 	switch {
 	case b.Author == "" || b.Author == r.opts.Self:
+	case b.Keys:
+		b.Text = text.Shorten(b.Text, maxQuotedChars)
+		r.addLabel(b.NoticeText(), 0)
 	case b.Secret:
 		r.addLabel("a secret typed by "+b.Author, 0)
 	default:

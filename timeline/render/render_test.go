@@ -114,6 +114,8 @@ func parseScript(t *testing.T, s string) (events []timeline.Event, opts *render.
 			add(timeline.InputRequested{Prompt: arg(0), Kind: "line"})
 		case "input":
 			add(timeline.InputLine{Prompt: arg(0), Text: arg(1), Author: arg(2)})
+		case "keys":
+			add(timeline.InputLine{Text: arg(0), Author: arg(1), Keys: true, Secret: arg(0) == ""})
 		case "secret":
 			add(timeline.InputLine{Prompt: arg(0), Secret: true, Author: arg(1)})
 		case "image": // "title" "source"

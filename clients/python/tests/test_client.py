@@ -91,6 +91,31 @@ class ClientTest(unittest.TestCase):
         self.assertIn("hi Ada", text(reply["events"]))
 
     @with_daemon
+    async def test_keys_reach_a_program_at_the_terminal(self, client, daemon):
+        session = await client.create("main", language="python")
+        await session.run("import os")
+        for call in (session.type("x<Enter>"), session.screen()):
+            with self.assertRaises(TurnstoneError) as caught:
+                await call
+            self.assertEqual(caught.exception.kind, "stale")
+        reply = await session.run("os.system('echo name?; read a; echo got $a; read a; echo ${#a} bytes; read a; echo and $a')", timeout=DEADLINE)
+        self.assertEqual((reply["state"], reply["input_request"]["terminal"]), ("waiting", True))
+        self.assertEqual((await session.screen())["lines"][:1], ["name?"])
+        with self.assertRaises(TurnstoneError) as caught:
+            await session.type("<Nope>")
+        self.assertEqual(caught.exception.kind, "invalid_params")
+        turn = await session.type("yes<Enter>")
+        self.assertEqual(turn, reply["turn"])
+        await session.wait(turn)
+        await session.type("hunter2<Enter>", secret=True)
+        await session.wait(turn)
+        await session.type(bytes=b"1 2\r")
+        reply = await session.wait(turn)
+        self.assertEqual((reply["outcome"], text(reply["events"])), ("ok", "name?\ngot yes\n7 bytes\nand 1 2\n0\n"))
+        typed = [(e.get("text"), e.get("secret"), e["author"]) for e in reply["events"] if e["type"] == "input_line" and e.get("keys")]
+        self.assertEqual(typed[:2], [("yes<Enter>", None, "ada"), (None, True, "ada")])
+
+    @with_daemon
     async def test_a_cancelled_task_interrupts_its_turn(self, client, daemon):
         session = await client.create()
         await session.run("import time")

@@ -443,6 +443,26 @@ class Session:
         if not event["omitted"]:
             del event["omitted"]
 
+    async def type(self, keys: str = "", *, bytes: bytes = b"", secret: bool = False) -> int:
+        """Type keys for a program that the code has started at the terminal, and return the turn.
+
+        keys is text with named keys, such as "yes<Enter>" or "<Down><C-c>": docs/sessions.md lists
+        the names. Nothing is added, not even Enter. bytes are typed unchanged, instead of keys.
+        secret keeps them out of the session's record. The call does not wait until the keys are
+        typed: wait() returns the output, and screen() shows what the program draws. Between turns
+        the error is of kind "stale", and of kind "waiting" while the code itself asks for input.
+        """
+        params: Dict[str, Any] = {"text": _checked(keys), **self._author()}
+        if bytes:
+            params["bytes"] = base64.b64encode(bytes).decode()
+        if secret:
+            params["secret"] = True
+        return (await self._call("turn/type", params))["turn"]
+
+    async def screen(self) -> wire.Screen:
+        """Return what the programs of the running turn show on the terminal. Between turns the error is of kind "stale"."""
+        return await self._call("session/screen", {})
+
     async def interrupt(self, turn: int = 0) -> str:
         """Interrupt a turn, and return the result; 0 is the active turn."""
         which: Dict[str, Any] = {"turn": turn} if turn else {"active": True}

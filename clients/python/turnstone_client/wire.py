@@ -162,6 +162,7 @@ class CreateParams(TypedDict, total=False):
     hosts: List[str]  # for the network list: patterns of hosts
     accept: str  # the weaker mechanism that a sandbox may use: landlock
     ask_user: bool  # block calls that a sandbox refuses until the user has decided
+    term: str  # the TERM of programs, see workers.Spec.Term; "" is dumb
     limits: "SessionLimits"
     session_idle_timeout_ms: int  # the session is closed when unused for this long; 0 is the daemon's default
     progressToken: Any
@@ -1010,10 +1011,11 @@ class TypeParams(_TypeParams, total=False):
     """TypeParams type keys for the programs at a session's terminal, as session.Keys says."""
 
     author: str
-    text: str  # Text is text with named keys, such as "yes<Enter>" or "<Down><Down><C-c>". The names are those of Vim: <Enter>, <Tab>, <S-Tab>, <Esc>, <Space>, <BS>, <Del>, <Ins>, <Up>, <Down>, <Left>, <Right>, <Home>, <End>, <PgUp>, <PgDn>, <F1> to <F12>, <C-x> for Ctrl and a character, <M-x> for Alt, and <lt> for "<". Nothing is added, such as an Enter. A line break is an Enter, unless the program takes several lines as one paste.
+    text: str  # Text is text with named keys, such as "yes<Enter>" or "<Down><Down><C-c>". The names come from Vim. They are: <Enter> <Tab> <S-Tab> <Esc> <Space> <BS> <Del> <Ins> <F1> to <F12> <Up> <Down> <Left> <Right> <Home> <End> <PgUp> <PgDn> <C-x> for Ctrl and a character, <M-x> for Alt, <lt> for "<" Nothing is added, such as an Enter. A line break is an Enter, unless the program takes several lines as one paste.
     bytes: str  # Bytes are typed as they are.
     secret: bool  # Secret keeps the keys out of the timeline.
     live: bool  # Live is for the keys of a user, while they are pressed. They are typed at once, and only if a program listens or waits; otherwise the error is ErrStale. Live keys without Text and Bytes only ask whether one does.
+    request: str  # as in StartParams
 
 
 class _TypeReply(TypedDict):

@@ -8,7 +8,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { StringDecoder } from "node:string_decoder";
 import { TurnstoneError } from "./error.ts";
 import { defaultSocket, faultOf } from "./discovery.ts";
-import { protocol, type Blob, type Completion, type Event, type EventPage, type InputRequest, type Methods, type Output, type OutputParams, type ReadParams, type Reply, type Session as Description, type Variables } from "./wire.ts";
+import { protocol, type Blob, type Completion, type Event, type EventPage, type InputRequest, type Methods, type Output, type OutputParams, type ReadParams, type Reply, type Screen, type Session as Description, type Variables } from "./wire.ts";
 
 export type * from "./wire.ts";
 export { TurnstoneError } from "./error.ts";
@@ -432,6 +432,24 @@ export class Session {
     bundle[mime] = isUtf8(data) ? data.toString() : { base64: data.toString("base64") };
     delete event.omitted![mime];
     if (Object.keys(event.omitted!).length === 0) delete event.omitted;
+  }
+
+  /**
+   * Types keys for a program that the code has started at the terminal, and returns the turn. A string
+   * is text with named keys, such as "yes<Enter>" or "<Down><C-c>": docs/sessions.md lists the names.
+   * Nothing is added, not even Enter. Bytes are typed unchanged. The option secret keeps the keys out of
+   * the session's record. The call does not wait until they are typed: wait() returns the output, and
+   * screen() shows what the program draws. Between turns the error is of kind "stale", and of kind
+   * "waiting" while the code itself asks for input.
+   */
+  async type(keys: string | Uint8Array, options: { secret?: boolean } = {}): Promise<number> {
+    const typed = keys instanceof Uint8Array ? { bytes: Buffer.from(keys).toString("base64") } : { text: checked(keys) };
+    return (await this.client.call("turn/type", { session: this.name, ...typed, ...(options.secret ? { secret: true } : {}), ...this.client.signed() })).turn;
+  }
+
+  /** Returns what the programs of the running turn show on the terminal. Between turns the error is of kind "stale". */
+  screen(): Promise<Screen> {
+    return this.client.call("session/screen", { session: this.name });
   }
 
   /** Interrupts a turn, and returns the result; 0 is the active turn. */

@@ -135,6 +135,8 @@ export interface CreateParams {
   accept?: string;
   /** block calls that a sandbox refuses until the user has decided */
   ask_user?: boolean;
+  /** the TERM of programs, see workers.Spec.Term; "" is dumb */
+  term?: string;
   limits?: SessionLimits;
   /** the session is closed when unused for this long; 0 is the daemon's default */
   session_idle_timeout_ms?: number;
@@ -897,7 +899,7 @@ export interface TurnSummary {
 export interface TypeParams {
   session: string;
   author?: string;
-  /** Text is text with named keys, such as "yes<Enter>" or "<Down><Down><C-c>". The names are those of Vim: <Enter>, <Tab>, <S-Tab>, <Esc>, <Space>, <BS>, <Del>, <Ins>, <Up>, <Down>, <Left>, <Right>, <Home>, <End>, <PgUp>, <PgDn>, <F1> to <F12>, <C-x> for Ctrl and a character, <M-x> for Alt, and <lt> for "<". Nothing is added, such as an Enter. A line break is an Enter, unless the program takes several lines as one paste. */
+  /** Text is text with named keys, such as "yes<Enter>" or "<Down><Down><C-c>". The names come from Vim. They are: <Enter> <Tab> <S-Tab> <Esc> <Space> <BS> <Del> <Ins> <F1> to <F12> <Up> <Down> <Left> <Right> <Home> <End> <PgUp> <PgDn> <C-x> for Ctrl and a character, <M-x> for Alt, <lt> for "<" Nothing is added, such as an Enter. A line break is an Enter, unless the program takes several lines as one paste. */
   text?: string;
   /** Bytes are typed as they are. */
   bytes?: string;
@@ -905,6 +907,8 @@ export interface TypeParams {
   secret?: boolean;
   /** Live is for the keys of a user, while they are pressed. They are typed at once, and only if a program listens or waits; otherwise the error is ErrStale. Live keys without Text and Bytes only ask whether one does. */
   live?: boolean;
+  /** as in StartParams */
+  request?: string;
 }
 
 /** TypeReply names the turn whose programs get the keys. */

@@ -65,6 +65,27 @@ clientTest("code that asks gets its answer", async (client) => {
   assert.match(text(reply.events), /hi Ada/);
 });
 
+clientTest("keys reach a program at the terminal", async (client) => {
+  const session = await client.create({ name: "main", language: "python" });
+  await session.run("import os");
+  await assert.rejects(session.type("x<Enter>"), { kind: "stale" });
+  await assert.rejects(session.screen(), { kind: "stale" });
+  let reply = await session.run("os.system('echo name?; read a; echo got $a; read a; echo ${#a} bytes; read a; echo and $a')");
+  assert.deepEqual([reply.state, reply.input_request.terminal], ["waiting", true]);
+  assert.equal((await session.screen()).lines[0], "name?");
+  await assert.rejects(session.type("<Nope>"), { kind: "invalid_params" });
+  const turn = await session.type("yes<Enter>");
+  assert.equal(turn, reply.turn);
+  await session.wait(turn);
+  await session.type("hunter2<Enter>", { secret: true });
+  await session.wait(turn);
+  await session.type(Buffer.from("1 2\r"));
+  reply = await session.wait(turn);
+  assert.deepEqual([reply.outcome, text(reply.events)], ["ok", "name?\ngot yes\n7 bytes\nand 1 2\n0\n"]);
+  const typed = reply.events.filter((e) => e.type === "input_line" && e.keys).map((e) => [e.text, e.secret, e.author]);
+  assert.deepEqual(typed.slice(0, 2), [["yes<Enter>", undefined, "ada"], [undefined, true, "ada"]]);
+});
+
 clientTest("an aborted call interrupts its turn", async (client) => {
   const session = await client.create();
   await session.run("import time");

@@ -26,6 +26,8 @@ func allCommands() []cmdkit.CommandInfo {
 		{Group: ours, Name: "list", Summary: "list the sessions and their states", NewAction: sessions.NewListCommand},
 		{Group: ours, Name: "exec", Args: "SESSION", Summary: "run code in a session, created if needed", Details: execText(), NewAction: run.NewExecCommand},
 		{Group: ours, Name: "input", Args: "SESSION", Summary: "answer an input request of a session", NewAction: run.NewInputCommand},
+		{Group: ours, Name: "type", Args: "SESSION KEYS", Summary: "type keys for a program of a session", Details: typeText(), NewAction: run.NewTypeCommand},
+		{Group: ours, Name: "screen", Args: "SESSION", Summary: "print the screen that its programs draw", Details: screenText, NewAction: sessions.NewScreenCommand},
 		{Group: ours, Name: "grant", Args: "[SESSION]", Summary: "grant a session rights, or answer its request", Details: grantText, NewAction: sessions.NewGrantCommand},
 		{Group: ours, Name: "attach", Args: "SESSION", Summary: "watch a session and type into it", Details: attachText, NewAction: sessions.NewAttachCommand},
 		{Group: ours, Name: "view", Args: "[SESSION]", Summary: "open the sessions in your browser", Details: viewText, NewAction: sessions.NewViewCommand},
@@ -76,6 +78,10 @@ With --always the grant also holds for all later sessions of the workspace, and
 is saved in your sandbox.toml. Without SESSION, --always is for the workspace
 of --dir.`
 
+	screenText = `It shows the terminal of the session as it is now, while code runs: a menu, an
+editor, a progress bar. The last line, on standard error, has the position of
+the cursor and the highlighted entries. repl type types keys there.`
+
 	attachText = `Ctrl-C interrupts. Ctrl-D detaches on an empty line, Ctrl-\ at any time. The
 terminal first shows the last screen of the session. --watch needs no terminal.
 One client writes at a time: while a turn of yours runs, only you can answer its
@@ -124,11 +130,20 @@ Names of sessions come from the daemon, if one is running.`
 
 func execText() string {
 	return cmdkit.WrapText(fmt.Sprintf("The code comes from -e or from standard input. --lang, --python, --r, "+
-		"--dir, --with and --session-idle-timeout are for a session that exec creates; without --lang it is Python. The exit "+
+		"--dir, --term, --with and --session-idle-timeout are for a session that exec creates; without --lang it is Python. The exit "+
 		"status is %d when the code is still running after --wait, %d when it waits for input. "+
 		"Ctrl-C interrupts the code, and so does a signal that terminates exec. After a hangup, when the terminal is closed or "+
 		"the login is lost, the code goes on in the session. A terminal shows the beginning and the end of long output, and a "+
 		"line says where all of it is; a file or a pipe gets all of it as it arrives.", cmdkit.StatusRunning, cmdkit.StatusWaiting), 80)
+}
+
+func typeText() string {
+	return cmdkit.WrapText(fmt.Sprintf("The keys reach the program that the running code has started at the terminal, whether or not it "+
+		"waits for input. KEYS is text with named keys, such as 'yes<Enter>' or '<Down><Down><C-c>': <Enter>, <Tab>, <S-Tab>, <Esc>, "+
+		"<Space>, <BS>, <Del>, <Ins>, <Up>, <Down>, <Left>, <Right>, <Home>, <End>, <PgUp>, <PgDn>, <F1> to <F12>, <C-x> for "+
+		"Ctrl and a character, <M-x> for Alt, and <lt> for the character <. Nothing is added, not even Enter. Keys that begin with a "+
+		"hyphen come after --. Then it shows the output, as repl input does. The exit status is %d when the code is still running "+
+		"after --wait, %d when it waits for input.", cmdkit.StatusRunning, cmdkit.StatusWaiting), 80)
 }
 
 func waitText() string {

@@ -20,6 +20,7 @@ type RuntimeFlags struct {
 	Lang, Python, R, Dir string
 	Worker               languages.WorkerFlag
 	InitFile, EnvFile    string
+	Term                 string   // as in workers.Spec
 	env                  []string // from EnvFile
 	SandboxFlags         SandboxFlags
 	Sandbox              *sandbox.Policy // from SandboxFlags
@@ -36,6 +37,7 @@ func (r *RuntimeFlags) AddFlags(f *flag.FlagSet) {
 	f.Var(&r.Worker, "worker", cmdkit.WorkerUsage)
 	r.AddInterpreterFlags(f)
 	f.StringVar(&r.Dir, "dir", "", "`DIR` the working directory of the session")
+	r.AddTermFlag(f)
 	f.StringVar(&r.InitFile, "init", "", "`FILE` run this file whenever the session starts")
 	cmdkit.AddFlagGroups(f, &r.SandboxFlags, &r.Limits)
 	f.StringVar(&r.EnvFile, "env-file", "", "`FILE` variables for the session, in lines NAME=VALUE")
@@ -45,6 +47,11 @@ func (r *RuntimeFlags) AddFlags(f *flag.FlagSet) {
 func (r *RuntimeFlags) AddInterpreterFlags(f *flag.FlagSet) {
 	f.StringVar(&r.Python, "python", "", "`PYTHON` an interpreter, the directory of an environment, or a version such as 3.12")
 	f.StringVar(&r.R, "r", "", "`R` an R executable, the directory of an installation, or a version such as 4.3")
+}
+
+// AddTermFlag adds the flag that names the terminal of a session.
+func (r *RuntimeFlags) AddTermFlag(f *flag.FlagSet) {
+	f.StringVar(&r.Term, "term", "", "`NAME` the TERM of programs in the session, such as xterm-256color for those that draw; default dumb, or your own terminal where you use it")
 }
 
 // ResolveRuntime checks the flags and finds the runtime.
@@ -83,7 +90,7 @@ func (r RuntimeFlags) FindLanguage(name string) (languages.Language, error) {
 
 // NeedsSession reports whether a flag needs the supervisor.
 func (r RuntimeFlags) NeedsSession() bool {
-	return r.Sandbox.Confines() || r.Limits.Limits != (workers.Limits{}) || r.InitFile != ""
+	return r.Sandbox.Confines() || r.Limits.Limits != (workers.Limits{}) || r.InitFile != "" || r.Term != ""
 }
 
 // HasNoLanguage reports whether no flag names a language.
@@ -128,8 +135,12 @@ func (r RuntimeFlags) CheckExecutable(only languages.Language) error {
 	return nil
 }
 
-// ResolvePaths checks the limits and the named directory and files, and makes the paths absolute.
+// ResolvePaths checks the limits, the name of the terminal, and the named directory and files. It
+// makes the paths absolute.
 func (r *RuntimeFlags) ResolvePaths() (err error) {
+	if r.Term != "" && !workers.IsTermName(r.Term) {
+		return cmdkit.UsageErrorf("--term %q: use the name of a terminal, such as xterm-256color", r.Term)
+	}
 	if err := r.Limits.ValidateLimits(); err != nil {
 		return err
 	}
@@ -163,7 +174,7 @@ func (r *RuntimeFlags) ResolvePaths() (err error) {
 // error.
 func (r RuntimeFlags) LanguageSpec(l languages.Language) (workers.Spec, error) {
 	s := l.NewSpec(r.InterpreterFor(l), r.Dir, r.RuntimeSettings())
-	s.Sandbox, s.Limits = r.Sandbox, r.Limits.Limits
+	s.Term, s.Sandbox, s.Limits = r.Term, r.Sandbox, r.Limits.Limits
 	if s.Err != nil && r.InterpreterFor(l) != "" {
 		return s, cmdkit.UsageErrorf("%v", s.Err)
 	}
@@ -218,7 +229,7 @@ func (r RuntimeFlags) OfferedLanguages() ([]languages.Language, error) {
 // ForRemotes returns the flags for the additional remotes. They keep no directories or programs,
 // which exist only at the default daemon.
 func (r RuntimeFlags) ForRemotes() RuntimeFlags {
-	return RuntimeFlags{Lang: r.Lang, Limits: r.Limits, Sandbox: r.RemoteSandbox, IsRemote: true}
+	return RuntimeFlags{Lang: r.Lang, Term: r.Term, Limits: r.Limits, Sandbox: r.RemoteSandbox, IsRemote: true}
 }
 
 // fileExists reports whether a path exists.
@@ -278,7 +289,7 @@ func ClientServerArgs(r *RuntimeFlags, f *flag.FlagSet) ([]string, error) {
 		if chosen.Lookup(set.Name) == nil || value == "" {
 			return
 		}
-		if _, e := os.Stat(value); e == nil && !slices.Contains([]string{"lang", "sandbox", "sandbox-fallback", "home-access", "network", "ask-permission", "memory", "processes", "cpus", "open-files", "disk", "turn-timeout"}, set.Name) {
+		if _, e := os.Stat(value); e == nil && !slices.Contains([]string{"lang", "sandbox", "sandbox-fallback", "home-access", "network", "ask-permission", "memory", "term", "processes", "cpus", "open-files", "disk", "turn-timeout"}, set.Name) {
 			value, e = filepath.Abs(value)
 			err = errors.Join(err, e)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline/render"
 )
 
@@ -18,9 +19,10 @@ func TestAuthor_InvalidNames(t *testing.T) {
 	for _, author := range []string{"\x1b[2J", "a\nturn 2 by b", strings.Repeat("a", client.MaxAuthorBytes+1)} {
 		_, started := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x", Author: author})
 		_, answered := c.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: 1, Input: "x", Author: author})
+		_, typed := c.TypeKeys(t.Context(), client.TypeParams{Session: "main", Keys: session.Keys{Text: "x"}, Author: author})
 		_, interrupted := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "main", Turn: 1, Author: author})
 		for what, err := range map[string]error{
-			"start": started, "input": answered, "interrupt": interrupted,
+			"start": started, "input": answered, "type": typed, "interrupt": interrupted,
 			"take": c.TakeWriteLock(t.Context(), "main", author, false),
 		} {
 			if err == nil || !strings.Contains(err.Error(), "author: use up to 128 bytes of text") {

@@ -183,6 +183,10 @@ func TestDaemon(t *testing.T) {
 				_, err := c.CreateSession(t.Context(), client.CreateParams{Name: "../x"})
 				return err
 			}},
+			{"a bad name of a terminal", "invalid_params", func() error {
+				_, err := c.CreateSession(t.Context(), client.CreateParams{Term: "../xterm"})
+				return err
+			}},
 			{"no such language", session.KindUnknownLanguage, func() error {
 				_, err := c.CreateSession(t.Context(), client.CreateParams{Language: "cobol"})
 				return err

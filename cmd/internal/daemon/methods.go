@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client"
@@ -89,10 +88,12 @@ func (d *Daemon) methodHandlers() map[string]rpcserver.Handler {
 		client.MethodList:             newHandler(d.handleList),
 		client.MethodGet:              newHandler(d.handleGet),
 		client.MethodResize:           newHandler(d.handleResize),
+		client.MethodScreen:           newHandler(d.handleScreen),
 		client.MethodReset:            d.withDurationProgress(newHandler(d.handleReset)),
 		client.MethodClose:            newHandler(d.handleClose),
 		client.MethodStart:            d.withDurationProgress(newHandler(d.handleStart)),
 		client.MethodInput:            d.withDurationProgress(newHandler(d.handleInput)),
+		client.MethodType:             newHandler(d.handleType),
 		client.MethodWait:             d.withDurationProgress(newHandler(d.handleWait)),
 		client.MethodInterrupt:        newHandler(d.handleInterrupt),
 		client.MethodGrant:            newHandler(d.handleGrant),
@@ -517,19 +518,6 @@ func (d *Daemon) handleOutput(ctx context.Context, _ *rpcserver.Request, p clien
 		return session.Output{}, err
 	}
 	return e.session.Output(ctx, p.OutputQuery)
-}
-
-// handleResize sets the size of a terminal. It does not count as use, because every client that
-// shows the session does it at the start.
-func (d *Daemon) handleResize(ctx context.Context, _ *rpcserver.Request, p client.ResizeParams) (emptyResult, error) {
-	if min(p.Rows, p.Cols) < 1 || max(p.Rows, p.Cols) > math.MaxUint16 {
-		return emptyResult{}, rpcserver.InvalidParams("rows and cols must be from 1 to %d", math.MaxUint16)
-	}
-	e, err := d.findSession(p.Session)
-	if err != nil {
-		return emptyResult{}, err
-	}
-	return emptyResult{}, e.session.Resize(ctx, session.Size{Rows: uint16(p.Rows), Cols: uint16(p.Cols)})
 }
 
 func (d *Daemon) handleDestinations(ctx context.Context, _ *rpcserver.Request, p client.NameParams) (client.Destinations, error) {

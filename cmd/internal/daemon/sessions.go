@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -228,6 +229,9 @@ func (d *Daemon) checkCreateParams(p client.CreateParams) error {
 	}
 	if p.Dir != "" && !filepath.IsAbs(p.Dir) {
 		return rpcserver.InvalidParams("dir %q: use an absolute path, because the daemon has another working directory", p.Dir)
+	}
+	if p.Term != "" && !workers.IsTermName(p.Term) {
+		return rpcserver.InvalidParams("term %q: use the name of a terminal, up to %d letters, digits, dots, plus signs, underscores and hyphens, such as xterm-256color", text.ShortenBytes(p.Term, workers.MaxTermBytes), workers.MaxTermBytes)
 	}
 	for name, value := range p.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {

@@ -71,7 +71,7 @@ func (c *turnCollector) addEvent(e timeline.Event) {
 		}
 	case timeline.InputLine:
 		if c.current != nil {
-			c.current.answers = append(c.current.answers, b)
+			c.current.addAnswer(b)
 			c.keepEvent(e, int64(len(b.Prompt)+len(b.Text)))
 		}
 	case timeline.Text:

@@ -339,3 +339,18 @@ func TestExportLimits(t *testing.T) {
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
+
+func TestExportText_Keys(t *testing.T) {
+	keys := func(text, author string) timeline.Body {
+		return timeline.InputLine{Text: text, Author: author, Keys: true, Secret: text == ""}
+	}
+	events := turnEvents(1, "menu()", "ok", textBody("> a\n"), keys("<Down>", "bob"), keys("<Enter>", "bob"), keys("x", "eve"), textBody("b chosen"), keys("", "eve"), textBody("done\n"))
+	script := writeExport(t, "py", events)
+	if want := "# its program got the keys `<Down><Enter>` from bob\n# its program got the keys `x` from eve\n# its program got secret keys from eve\nmenu()\n"; !strings.Contains(script, want) {
+		t.Errorf("a script: got\n%s", script)
+	}
+	text := writeExport(t, "txt", events)
+	if want := "> a\n[bob typed <Down>]\n[bob typed <Enter>]\n[eve typed x]\nb chosen\n[eve typed secret keys]\ndone\n"; !strings.Contains(text, want) {
+		t.Errorf("a transcript: got\n%s", text)
+	}
+}

@@ -37,6 +37,11 @@ func (w *transcriptWriter) writeTurn(t *exportedTurn) {
 	for _, e := range t.events {
 		switch b := e.Body.(type) {
 		case timeline.InputLine: // typed after its prompt, which is the preceding text
+			if b.Keys {
+				write("")
+				w.writeNote(b.NoticeText())
+				break
+			}
 			typed := b.Text
 			if b.Secret {
 				typed = "(a secret)"

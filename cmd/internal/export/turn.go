@@ -12,6 +12,9 @@ import (
 // left out.
 const maxTurnBytes = 16 << 20
 
+// maxKeysBytes bounds a line of typed keys, in bytes.
+const maxKeysBytes = 500
+
 // An exportedTurn holds an input with its result and output.
 type exportedTurn struct {
 	number uint64
@@ -67,9 +70,38 @@ func (t *exportedTurn) turnTitle() string {
 	return text
 }
 
+// addAnswer adds a line of input. Keys that an author types one by one become one line.
+func (t *exportedTurn) addAnswer(b timeline.InputLine) {
+	if n := len(t.answers); n > 0 && b.Keys {
+		last := &t.answers[n-1]
+		if last.Keys && last.Author == b.Author && last.Secret == b.Secret && len(last.Text)+len(b.Text) <= maxKeysBytes {
+			last.Text += b.Text
+			return
+		}
+	}
+	t.answers = append(t.answers, b)
+}
+
+// keysLine describes keys that a program of the turn got. The marks keep a notebook from reading
+// the name of a key, such as <Down>, as HTML.
+func keysLine(b timeline.InputLine) string {
+	keys, by := "the keys `"+b.Text+"`", ""
+	if b.Secret {
+		keys = "secret keys"
+	}
+	if b.Author != "" {
+		by = " from " + b.Author
+	}
+	return "its program got " + keys + by
+}
+
 // answerLines describes the lines of input that the turn has read.
 func (t *exportedTurn) answerLines() (lines []string) {
 	for _, a := range t.answers {
+		if a.Keys {
+			lines = append(lines, keysLine(a))
+			continue
+		}
 		answer := strconv.Quote(a.Text)
 		if a.Secret {
 			answer = "a secret"

@@ -71,9 +71,14 @@ func (res TurnResult) Transcript() string {
 			fmt.Fprintf(&b, "wait %q]", x.Prompt)
 		case timeline.InputLine:
 			turnTo(timeline.Stdout)
-			if x.Secret {
+			switch {
+			case x.Keys && x.Secret:
+				b.WriteString("[secret keys]")
+			case x.Keys:
+				fmt.Fprintf(&b, "[keys %q]", x.Text)
+			case x.Secret:
 				b.WriteString("[secret line]")
-			} else {
+			default:
 				fmt.Fprintf(&b, "[line %q]", x.Text)
 			}
 		case timeline.Call:

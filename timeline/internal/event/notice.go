@@ -80,6 +80,18 @@ func (g AccessGranted) NoticeText() string {
 	return who + " allowed: " + g.String()
 }
 
+// NoticeText returns the notice about typed keys: who typed which, or that they are secret.
+func (l InputLine) NoticeText() string {
+	what := l.Text
+	if l.Secret {
+		what = "secret keys"
+	}
+	if l.Author == "" {
+		return "typed " + what
+	}
+	return l.Author + " typed " + what
+}
+
 // String summarizes the calls: "called query × 40, 2 failed, 3.1 s".
 func (c Call) String() string {
 	text := "called " + text.QuoteName(c.Name)

@@ -36,7 +36,11 @@ func (p *TranscriptPrinter) PrintEvent(e Event) {
 	case InputRequested:
 		p.AwaitsInput = b.Kind.WantsLine()
 	case InputLine:
-		p.EndInputLine(b.Prompt)
+		if b.Keys { // the program itself shows what it makes of them
+			p.AwaitsInput = false
+		} else {
+			p.EndInputLine(b.Prompt)
+		}
 	case TurnEnded:
 		p.EndTurn()
 		p.BreakLine()

@@ -149,7 +149,7 @@ func (m *mcpFlags) specFinders(offered []languages.Language, packages []string) 
 		}
 		specs[l.Name] = func(dir string) workers.Spec {
 			s := l.NewSpec(c.InterpreterFor(l), dir, c.RuntimeSettings())
-			s.Sandbox, s.Limits = c.Sandbox, c.Limits.Limits
+			s.Term, s.Sandbox, s.Limits = c.Term, c.Sandbox, c.Limits.Limits
 			return cmdflags.WithPreparation(l, s, packages)
 		}
 	}

@@ -181,7 +181,7 @@ func (c *daemonChoices) NewParams(lang, dir string, narrow func(*sandbox.Policy)
 	if c.isRemote {
 		dir = ""
 	}
-	p := client.CreateParams{Language: lang, Dir: dir, Limits: c.runtime.Limits.ClientLimits()}
+	p := client.CreateParams{Language: lang, Dir: dir, Term: c.runtime.Term, Limits: c.runtime.Limits.ClientLimits()}
 	policy := narrow(c.runtime.Sandbox)
 	if configured := c.runtime.Sandbox; policy != configured && (configured == nil || len(policy.Hidden) > len(configured.Hidden)) && len(policy.Hidden) > 0 {
 		return p, nil, errors.New("the client hides some files from its own commands, which sessions of a daemon cannot do; start repl mcp without --daemon")

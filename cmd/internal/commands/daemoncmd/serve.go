@@ -301,6 +301,6 @@ func specFor(p client.CreateParams) (workers.Spec, error) {
 		env = append(env, name+"="+p.Env[name])
 	}
 	s := l.NewSpec(p.Runtime, c.Dir, languages.RuntimeSettings{Env: env})
-	s.Sandbox, s.Limits = cmdflags.SandboxFromParams(p), cmdflags.LimitsFromClient(p.Limits)
+	s.Term, s.Sandbox, s.Limits = p.Term, cmdflags.SandboxFromParams(p), cmdflags.LimitsFromClient(p.Limits)
 	return cmdflags.WithPreparation(l, s, names), errors.Join(s.Sandbox.Validate(), s.Limits.Validate())
 }

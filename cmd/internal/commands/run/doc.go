@@ -1,4 +1,5 @@
-// Package run has the commands that run code: repl alone, repl exec and repl input.
+// Package run has the commands that run code: repl alone, repl exec, repl input and
+// repl type.
 //
 // # Goroutines
 //

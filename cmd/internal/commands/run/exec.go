@@ -49,6 +49,7 @@ func (e *execFlags) AddFlags(f *flag.FlagSet) {
 	f.Var(&e.worker, "worker", cmdkit.WorkerUsage)
 	e.runtime.AddInterpreterFlags(f)
 	f.StringVar(&e.runtime.Dir, "dir", "", "`DIR` the working directory of a session that exec creates; default this directory, or the daemon's at a remote")
+	e.runtime.AddTermFlag(f)
 	f.DurationVar(&e.idleTimeout, "session-idle-timeout", 0, "`DURATION` close a session that exec creates after this time without use; 0 means the daemon's setting")
 	cmdkit.AddFlagGroups(f, &e.confinement, &e.limits)
 	f.Var(&e.packages, "with", cmdkit.WithUsage)
@@ -160,7 +161,7 @@ func (e *execFlags) createParams(name string) (p client.CreateParams, err error)
 	}
 	p = client.CreateParams{
 		Name: name, Language: cmp.Or(e.custom.Name, e.lang), Command: e.custom.Command, Runtime: e.runtime.RuntimeInDaemon(e.language),
-		Dir: cmp.Or(e.runtime.Dir, e.daemon.RemoteDir), Packages: e.packages, SessionIdleTimeoutMS: e.idleTimeout.Milliseconds(), Limits: e.limits.ClientLimits(),
+		Dir: cmp.Or(e.runtime.Dir, e.daemon.RemoteDir), Term: e.runtime.Term, Packages: e.packages, SessionIdleTimeoutMS: e.idleTimeout.Milliseconds(), Limits: e.limits.ClientLimits(),
 	}
 	cmdflags.SetSandboxParams(e.sandbox, &p)
 	if !e.runtime.IsRemote {

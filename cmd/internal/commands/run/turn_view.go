@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -309,14 +310,21 @@ func (v *turnView) outputLocation(ctx context.Context, name string) string {
 
 // reportState reports the state of the turn on standard error.
 func (v *turnView) reportState(reply session.Reply) {
+	if reply.UnreadKeys > 0 && reply.Outcome == "" {
+		fmt.Fprintf(v.streams.Err, "repl: no program has read %s of the keys so far\n", text.Count(reply.UnreadKeys, "byte"))
+	}
 	switch {
 	case reply.InputRequest != nil && reply.InputRequest.Permission != nil:
 		p := reply.InputRequest.Permission
 		fmt.Fprintf(v.streams.Err, "repl: waiting for a permission: %s (allow it with %s, or refuse it with %s --deny)\n", p.AccessDenied, cmdflags.GrantCommand(reply.Session, p.Grant)+v.cmd.SameTargetFlags(), "repl grant "+reply.Session+v.cmd.SameTargetFlags())
 	case reply.InputRequest != nil && reply.InputRequest.Form != nil:
 		fmt.Fprintf(v.streams.Err, "repl: waiting for the user: %s (answer with repl attach %s)\n", reply.InputRequest.Form.Question(), reply.Session)
+	case reply.InputRequest != nil && reply.InputRequest.Raw:
+		fmt.Fprintf(v.streams.Err, "repl: %s waits for keys (repl screen %s shows it; answer with repl type %s, or repl input %s)\n", cmp.Or(cmdkit.PlainLine(reply.InputRequest.Reader), "a program"), reply.Session, reply.Session, reply.Session)
 	case reply.InputRequest != nil:
 		fmt.Fprintf(v.streams.Err, "repl: waiting for input: %q (answer with repl input %s)\n", reply.InputRequest.Prompt, reply.Session)
+	case reply.Outcome == "" && reply.Listener != nil:
+		fmt.Fprintf(v.streams.Err, "repl: still running; %s listens for keys (repl screen %s shows it; repl type %s types, repl interrupt %s stops it)\n", cmdkit.PlainLine(reply.Listener.Program), reply.Session, reply.Session, reply.Session)
 	case reply.Outcome == "":
 		fmt.Fprintf(v.streams.Err, "repl: still running; repl events %s --follow shows further output, repl interrupt %s stops it\n", reply.Session, reply.Session)
 	}

@@ -65,6 +65,10 @@ func printEvent(w io.Writer, e timeline.Event) error {
 		}
 		_, err = fmt.Fprintf(w, "[turn %d%s]\n%s\n", e.Turn, by, strings.TrimRight(string(b.Input), "\n"))
 	case timeline.InputLine:
+		if b.Keys {
+			_, err = fmt.Fprintf(w, "[%s]\n", b.NoticeText())
+			break
+		}
 		text := b.Text
 		if b.Secret {
 			text = "(a secret)"

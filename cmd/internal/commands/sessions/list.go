@@ -59,6 +59,8 @@ func StateText(s session.Info) string {
 		return "could not be prepared"
 	case s.InputRequest != nil:
 		return fmt.Sprintf("waiting: %q", s.InputRequest.Prompt)
+	case s.Listener != nil:
+		return fmt.Sprintf("%s %s, %s listens for keys", s.State, s.TurnElapsed.Round(time.Second), cmdkit.PlainLine(s.Listener.Program))
 	case s.TurnElapsed > 0:
 		return fmt.Sprintf("%s %s", s.State, s.TurnElapsed.Round(time.Second))
 	}

@@ -19,6 +19,9 @@ func sanitizeEvent(s *cmdkit.TerminalSanitizer, e timeline.Event) timeline.Event
 		e.Body = b
 	case timeline.InputLine:
 		b.Author, b.Prompt, b.Text = cmdkit.PlainLine(b.Author), cmdkit.PlainText(b.Prompt), cmdkit.PlainText(b.Text)
+		if b.Keys {
+			b.Text = cmdkit.PlainLine(b.Text)
+		}
 		e.Body = b
 	case timeline.Interrupt:
 		b.Author = cmdkit.PlainLine(b.Author)

@@ -207,6 +207,9 @@ func (tw *turnWriter) writeInputLine(b timeline.InputLine) error {
 	if tw.turn.ownRequest != nil && b.Author == tw.session.session.Author() {
 		return nil
 	}
+	if b.Keys {
+		return tw.sendMessage("stream", streamContent("stderr", "["+b.NoticeText()+"]\n"))
+	}
 	text := b.Text
 	if b.Secret {
 		text = "········"
