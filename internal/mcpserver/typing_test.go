@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
@@ -110,6 +111,8 @@ func TestKeys(t *testing.T) {
 		t.Parallel()
 		c := newTerminalClient(t, &setup{})
 		c.start()
+		c.setRequest(menu(0))
+		wantPart(t, c.call("repl_output", nil).text(), "[waiting for input (fzf")
 		ids := c.sendAll(toolCall{"repl", map[string]any{"keys": "x"}}, replCall("print b"), toolCall{"repl", map[string]any{"keys": "y"}})
 		wait.Until(t, "the keys are typed", func() bool { return len(c.allTyped()) > 0 })
 		c.call("repl_sessions", nil) // all calls have arrived
@@ -370,11 +373,11 @@ func TestPolls(t *testing.T) {
 
 	t.Run("a request that does not poll is returned each time", func(t *testing.T) {
 		t.Parallel()
-		c := newTerminalClient(t, &setup{})
+		c := newTerminalClient(t, &setup{callWait: 10 * time.Minute})
 		c.start()
 		c.setRequest(menu(1))
 		for range 2 {
-			wantPart(t, c.call("repl_output", nil).text(), `[waiting for input (fzf, takes keys: "<Enter>"): "pick> "]`)
+			wantPart(t, c.call("repl_output", map[string]any{"wait_ms": 600_000}).text(), `[waiting for input (fzf, takes keys: "<Enter>"): "pick> "]`)
 		}
 		c.setRequest(nil)
 		c.finish()
