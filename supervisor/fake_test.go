@@ -291,7 +291,13 @@ func (p *fakeProcess) Restore() error                    { return nil }
 func (p *fakeProcess) Resize(pty.TerminalSize) error     { return nil }
 func (p *fakeProcess) IsRawMode() bool                   { return false }
 func (p *fakeProcess) HasForegroundJob() bool            { return false }
-func (p *fakeProcess) TypeKeys([]byte) error             { return nil }
+func (p *fakeProcess) TypeKeys(b []byte) error           { p.addReceived(string(b)); return nil }
+func (p *fakeProcess) AnswerQuery([]byte) int            { return 0 }
+func (p *fakeProcess) UnreadInput() int                  { return 0 }
+func (p *fakeProcess) ReadsKeys() bool                   { return false }
+func (p *fakeProcess) IsEchoOff() bool                   { return false }
+
+func (p *fakeProcess) RefreshReader(r pty.TerminalReader) (pty.TerminalReader, bool) { return r, true }
 
 func (p *fakeProcess) Readers() []pty.TerminalReader {
 	p.mu.Lock()
@@ -301,6 +307,8 @@ func (p *fakeProcess) Readers() []pty.TerminalReader {
 }
 
 func (p *fakeProcess) HasNoOtherReader() bool { return true }
+
+func (p *fakeProcess) EndReaders(s monitorproto.Signal) []string { p.addReceived(s); return nil }
 
 // submitTurn starts a turn and fails the test if it is refused.
 func submitTurn(t *testing.T, s *Session, code string) uint64 {

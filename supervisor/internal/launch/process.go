@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,20 +52,27 @@ type backend interface {
 	// killTree, plus proctree.DyingTimeout for processes that die slowly. It calls ended once, and
 	// returns the pids of the survivors.
 	run(ended func(monitorproto.Exit), notice func(string)) (remains []int)
-	// findReaders returns nil if readers cannot be seen.
-	findReaders() []pty.TerminalReader
-	canSeeReaders() bool
+	readerBackend
 	usageBackend
 	sandboxBackend
+}
+
+// A readerBackend is the part of a backend that finds the readers of the terminal.
+type readerBackend interface {
+	// findReaders returns nil if readers cannot be seen.
+	findReaders() []pty.TerminalReader
+	refreshReader(pty.TerminalReader) (pty.TerminalReader, bool)
+	canSeeReaders() bool
 }
 
 // A usageBackend is the part of a backend that measures and limits what a tree uses.
 type usageBackend interface {
 	memoryBytes() int64
-	// measureUsage, applyLimits and killMembers do nothing if the system has no such limits.
+	// measureUsage, applyLimits and signalMembers do nothing if the system has no such limits.
 	measureUsage(exact int64) proctree.Usage
 	applyLimits(proctree.Usage, proctree.LimitUpdate)
-	killMembers(pids []int)
+	// signalMembers sends a signal to those of the processes that belong to the tree.
+	signalMembers(pids []int, s monitorproto.Signal)
 }
 
 // A sandboxBackend is the part of a backend that serves a sandbox.
@@ -218,9 +226,28 @@ func (p *WorkerProcess) EgressConn() *egressipc.Conn { return p.egressConn }
 // UncountedMemory returns a sentence about memory that the limit of this process does not count, or "".
 func (p *WorkerProcess) UncountedMemory() string { return p.uncountedMemory }
 
-// Readers returns the threads of the tree that are blocked reading the terminal while its
-// input queue is empty. It takes one snapshot, in about 100 µs.
+// Readers returns the threads of the tree that are blocked reading or polling the terminal while
+// its input queue is empty. It takes one snapshot, in about 100 µs.
 func (p *WorkerProcess) Readers() []pty.TerminalReader { return p.backend.findReaders() }
+
+// RefreshReader looks again at one thread that polled, in about 20 µs. It reports whether that
+// thread still polls, and returns what has changed.
+func (p *WorkerProcess) RefreshReader(r pty.TerminalReader) (pty.TerminalReader, bool) {
+	return p.backend.refreshReader(r)
+}
+
+// EndReaders ends the programs that read the terminal, except the worker itself, and returns their
+// names. They get SIGHUP, as if their terminal was closed, or SIGKILL.
+func (p *WorkerProcess) EndReaders(s monitorproto.Signal) (names []string) {
+	var pids []int
+	for _, r := range p.Readers() {
+		if r.PID != p.pid && !slices.Contains(pids, r.PID) {
+			pids, names = append(pids, r.PID), append(names, r.Command)
+		}
+	}
+	p.backend.signalMembers(pids, s)
+	return names
+}
 
 // HasNoOtherReader reports whether Readers could find only the worker's main thread. Then the
 // worker certainly has no children, and no second thread that waits for the terminal. It takes a
@@ -281,7 +308,7 @@ func (p *WorkerProcess) EndLargest(u proctree.Usage, bytes int64) string {
 	if largest.Memory < bytes || largest.PID == 0 {
 		return ""
 	}
-	p.backend.killMembers([]int{largest.PID})
+	p.backend.signalMembers([]int{largest.PID}, monitorproto.Kill)
 	return largest.Name
 }
 
@@ -295,5 +322,5 @@ func (p *WorkerProcess) EndNewest(u proctree.Usage, tasks int) {
 			pids = append(pids, one.PID)
 		}
 	}
-	p.backend.killMembers(pids)
+	p.backend.signalMembers(pids, monitorproto.Kill)
 }
