@@ -124,7 +124,7 @@ func ScreenText(screen session.Screen, most clientprofile.TextBudget) string {
 	if first < last {
 		screen.Lines = slices.Concat(lines[:first], []string{fmt.Sprintf("… %d lines of the screen are left out …", last-first)}, lines[last:])
 	}
-	return screen.Text()
+	return screen.RenderText()
 }
 
 // typedWithoutEnter starts the notice of a session that it has typed an answer without Enter.

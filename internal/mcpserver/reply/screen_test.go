@@ -159,7 +159,7 @@ func TestScreenText(t *testing.T) {
 			t.Errorf("%s: got %q", name, got)
 		}
 	}
-	if got := ScreenText(screen, clientprofile.TextBudget{Chars: 10_000}); got != screen.Text() {
+	if got := ScreenText(screen, clientprofile.TextBudget{Chars: 10_000}); got != screen.RenderText() {
 		t.Errorf("a screen that fits: got %q", got)
 	}
 }
