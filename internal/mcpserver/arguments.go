@@ -28,6 +28,7 @@ const (
 type (
 	replArgs struct {
 		Input     *string  `json:"input"`
+		Keys      string   `json:"keys"`
 		TimeoutMS *float64 `json:"timeout_ms"`
 		EOF       bool     `json:"eof"`
 		Session   string   `json:"session"`
@@ -41,6 +42,7 @@ type (
 		Until   string   `json:"until"`
 		Grep    string   `json:"grep"`
 		Lines   string   `json:"lines"`
+		Screen  bool     `json:"screen"`
 	}
 
 	sessionArgs struct {

@@ -15,6 +15,11 @@
 // bracketed line about the state follows. Facts for programs are in the result's _meta, under
 // turnstone/.
 //
+// Keys are input for the programs at the terminal, which code has started. They need no input
+// request, but the caller must have been shown the turn. The drawing of a full-screen program is
+// replaced by its screen. A call that only waits does not return for a program that polls, if
+// the caller was told of it and nothing has changed.
+//
 // A call outlives its timeout only while a user is being asked, by a few minutes at most, and never
 // longer than its client waits. A turn and a question may outlive the call. Calls about a session
 // start in the order of their arrival. An input that arrives before an earlier call is answered is

@@ -34,13 +34,13 @@ func (s *server) handleOutput(ctx context.Context, r *toolRequest, arguments jso
 		return s.resumeCall(ctx, r, time.Now().Add(wait))
 	}
 	modes := 0
-	for _, isSet := range []bool{args.Grep != "", args.Lines != "", args.After != nil, args.Until != ""} {
+	for _, isSet := range []bool{args.Grep != "", args.Lines != "", args.After != nil, args.Until != "", args.Screen} {
 		if isSet {
 			modes++
 		}
 	}
 	if modes > 1 {
-		return errorResult(errors.New("use only one of until, grep, lines and after"))
+		return errorResult(errors.New("use only one of until, grep, lines, screen and after"))
 	}
 	a, result := s.newSessionCall(ctx, r, args.Session, time.Now().Add(wait), true)
 	if a == nil {
@@ -55,6 +55,8 @@ func (s *server) handleOutput(ctx context.Context, r *toolRequest, arguments jso
 		return a.repeatOutput(ctx, timeline.Seq(*args.After))
 	case args.Until != "":
 		return a.pollUntilMatch(ctx, args.Until)
+	case args.Screen:
+		return a.showScreen(ctx)
 	}
 	return a.pollTurn(ctx)
 }
@@ -86,6 +88,7 @@ func (sc *sessionCall) pollUntilMatch(ctx context.Context, pattern string) *mcp.
 		return errorResult(err)
 	}
 	sc.call.sessionTicket.Leave()
+	sc.wantsMatch = true
 	after, _ := sc.caller.CursorAndRequest()
 	searching, stop := context.WithCancel(ctx)
 	found, ended := make(chan struct{}), make(chan struct{})
@@ -108,7 +111,7 @@ func (sc *sessionCall) pollUntilMatch(ctx context.Context, pattern string) *mcp.
 			case <-waiting.Done():
 			}
 		}()
-		r, err := sc.session.Wait(waiting, 0, o)
+		r, err := sc.waitForNews(waiting, o)
 		stop()
 		<-stopped
 		select {

@@ -39,10 +39,8 @@ const minOpenTimeout = 15 * time.Second
 // has been shown.
 func (s *server) handleRepl(ctx context.Context, r *toolRequest, arguments json.RawMessage) *mcp.CallToolResult {
 	args, err := decodeArguments[replArgs](r, arguments)
-	if err == nil && args.Input == nil {
-		if err = unknownArgumentError[replArgs](r); err == nil {
-			err = errors.New(`input is required: code, an answer, or "" to wait for output`)
-		}
+	if err == nil {
+		err = args.check(r)
 	}
 	timeout, timeoutErr := r.boundedTimeout("timeout_ms", args.TimeoutMS)
 	if err = errors.Join(err, timeoutErr); err != nil {
@@ -71,7 +69,29 @@ func (s *server) handleRepl(ctx context.Context, r *toolRequest, arguments json.
 	a.notices = notices
 	defer a.releaseTurn()
 	defer v.NoteCancelled(r.ToolCall)
+	if args.Keys != "" {
+		return a.handleKeys(ctx, args.Keys)
+	}
 	return a.handleInput(ctx, *args.Input, args.EOF)
+}
+
+// check returns an error unless the call has an input or keys. Some models pass "" for an argument
+// that they do not use.
+func (args *replArgs) check(r *toolRequest) error {
+	switch {
+	case args.Keys == "" && args.Input == nil:
+		if err := unknownArgumentError[replArgs](r); err != nil {
+			return err
+		}
+		return errors.New(`input is required: code, an answer, or "" to wait for output; or keys for a program at the terminal`)
+	case args.Keys == "":
+		return nil
+	case args.Input != nil && *args.Input != "":
+		return errors.New("use either input or keys: input is code or an answer, keys are typed as they are")
+	case args.EOF:
+		return errors.New(`eof does not go with keys: "<C-d>" ends the input of most programs`)
+	}
+	return nil
 }
 
 // handleInput waits until the earlier calls have started, and then runs the input as code or

@@ -38,7 +38,9 @@ type sessionCall struct {
 	questions     *elicitation.AskingCall // what the call asks the user
 
 	restarted  bool // the call has restarted the interpreter
+	wantsMatch bool // the call waits for a line, and other output does not end that
 	foundMatch bool // the line that the call waits for has appeared
+	typesKeys  bool // the input is keys, not code or an answer
 	fullScreen bool // the terminal is on its alternate screen at the start of the reply, later at its end
 
 	refused           bool   // the input was not used
@@ -90,7 +92,7 @@ const reasonRequestOver = "the code no longer waits for it"
 // pollTurn waits for the active turn without owning it.
 func (sc *sessionCall) pollTurn(ctx context.Context) *mcp.CallToolResult {
 	sc.call.sessionTicket.Leave()
-	return sc.awaitReply(ctx, sc.turnWaiter(0))
+	return sc.awaitReply(ctx, sc.waitForNews)
 }
 
 // A waitFunc is Session.Wait bound to one turn.
@@ -182,7 +184,7 @@ func (sc *sessionCall) resolveInputRequest(ctx context.Context, wait waitFunc, w
 // come only with the end of the worker.
 func (sc *sessionCall) isFinal(r session.Reply) bool {
 	ending := r.State == session.StateStopping && (sc.starting != nil || sc.resumedTurn != 0)
-	return r.Outcome != "" || r.InputRequest != nil || !r.State.IsActive() && !ending
+	return r.Outcome != "" || r.InputRequest != nil && !sc.knowsPoll(r) || !r.State.IsActive() && !ending
 }
 
 // replyNow replies with the new events, without waiting.
@@ -242,6 +244,7 @@ func (sc *sessionCall) renderReply(ctx context.Context, r session.Reply) *mcp.Ca
 		Profile:      sc.call.clientProfile(), Images: sc.caller.ImageStore(), ImageSide: sc.imageSide,
 		FirstLine: sc.firstLine, Facts: slices.Clone(sc.notices),
 		FullScreen: sc.fullScreen, StartFailed: sc.caller.HasFailedStart(),
+		ReadScreen: sc.session.Screen, TypesKeys: sc.typesKeys,
 		Ran: sc.ran, Started: sc.started, Restarted: sc.restarted,
 		Refused: sc.refused, Refusal: sc.refusal, IgnoredInterrupts: sc.ignoredInterrupts,
 	}
@@ -301,6 +304,8 @@ func (sc *sessionCall) replyUnreachable(err error) *mcp.CallToolResult {
 	switch {
 	case sc.turnNumber() != 0:
 		text += fmt.Sprintf("; turn %d continues there", sc.turnNumber())
+	case sc.typesKeys:
+		text += "; it is not known whether your keys were typed: look before you type them again"
 	case sc.starting != nil:
 		text += "; it is not known whether your input was run: the next call will show it"
 	}

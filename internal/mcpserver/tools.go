@@ -91,11 +91,15 @@ func (s *server) descriptionPrefix() string {
 }
 
 func (s *server) replDescription() string {
+	accepted := "only keys are accepted"
+	if s.stdin == StdinDeny {
+		accepted = "no other input is accepted"
+	}
 	return s.descriptionPrefix() + "Run code; variables, imports and definitions stay for later calls. " +
 		"Returns what it printed, the value of its last expression, and plots as images.\n" +
 		s.stdin.toolDescription() + "\n" +
 		"Code that takes longer than timeout_ms continues, and the reply ends with [running …]: " +
-		"then repl_output waits for it, repl_interrupt stops it, and no other input is accepted.\n" +
+		"then repl_output waits for it, repl_interrupt stops it, and " + accepted + ".\n" +
 		`Input "" waits for new output.` + s.toolsDescription()
 }
 
@@ -179,10 +183,16 @@ func (s *server) replSchema() schema {
 		"timeout_ms": timeSchema("how long to wait for the code; default 45000"),
 		"eof":        {Type: "boolean", Description: "end of file after this answer"},
 	}
+	var required []string
+	if s.stdin == StdinDeny {
+		required = []string{"input"}
+	} else {
+		properties["keys"] = schema{Type: "string", Description: "instead of input, for a program at the terminal: text, <Enter>, <Down>, <C-c>, <lt> for <"}
+	}
 	if len(s.languages) > 1 {
 		properties["lang"] = schema{Type: "string", Enum: s.languages, Description: "of a new session; default " + s.languages[0]}
 	}
-	return s.withSession(`an independent session, made on first use; "new" makes one`+s.remotesDescription(), properties, "input")
+	return s.withSession(`an independent session, made on first use; "new" makes one`+s.remotesDescription(), properties, required...)
 }
 
 func (s *server) outputSchema() schema {
@@ -191,6 +201,7 @@ func (s *server) outputSchema() schema {
 		"until":   {Type: "string", Description: "return at a new line that matches this regular expression"},
 		"grep":    {Type: "string", Description: "show lines that match this regular expression (RE2)"},
 		"lines":   {Type: "string", Description: `lines to show: "120-180", "120-", "-50" for the last 50`},
+		"screen":  {Type: "boolean", Description: "show the terminal's screen"},
 	})
 }
 

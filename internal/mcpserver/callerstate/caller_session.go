@@ -69,8 +69,9 @@ type readPosition struct {
 	staleUpTo      uint64                // guarded by mu; the inputs of calls up to this number do not answer that request
 	staleReason    callorder.CallOutcome // guarded by mu; the outcome of an earlier call that is the reason
 
-	fullScreen  bool // guarded by mu; at the cursor, the terminal is on its alternate screen
-	startFailed bool // guarded by mu; the last worker before the cursor did not start
+	shownTurn   uint64 // guarded by mu; the latest turn that the caller was shown, running or over
+	fullScreen  bool   // guarded by mu; at the cursor, the terminal is on its alternate screen
+	startFailed bool   // guarded by mu; the last worker before the cursor did not start
 }
 
 // A turnOrder says which call owns the turn of a session, which ones wait for it, and how many
@@ -223,6 +224,23 @@ func (cs *CallerSession) RequestIfShown(requestID timeline.Seq) *session.InputRe
 	return &w
 }
 
+// KnowsRequest reports whether the caller was shown w, or one of the same program that differs only
+// in its ID. A program that polls may stop and ask the same again.
+func (cs *CallerSession) KnowsRequest(w *session.InputRequest) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	known := cs.shownRequest
+	known.ID = w.ID
+	return cs.shownRequestID != 0 && (cs.shownRequestID == w.ID || known == *w)
+}
+
+// KnowsTurn reports whether the caller was shown a turn, or a later one.
+func (cs *CallerSession) KnowsTurn(turn uint64) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return turn <= cs.shownTurn
+}
+
 // ExpectCode makes the next input run as code, because the input request that the caller knows is
 // answered or given up.
 func (cs *CallerSession) ExpectCode() {
@@ -247,7 +265,7 @@ func (cs *CallerSession) advanceCursor(c *mcptransport.ToolCall, r session.Reply
 		return false
 	}
 	cs.cursor = r.Next
-	cs.fullScreen = fullScreen
+	cs.fullScreen, cs.shownTurn = fullScreen, max(cs.shownTurn, r.Turn)
 	if reply.HasEvent[timeline.WorkerExited](r) {
 		cs.startFailed = reply.HasFailedStart(r)
 	}

@@ -1,6 +1,7 @@
 package reply
 
 import (
+	"context"
 	"slices"
 
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/clientprofile"
@@ -18,6 +19,9 @@ type CallState struct {
 	// RewriteEvent adapts an event of the session for this client; it may be nil.
 	RewriteEvent func(timeline.Event) timeline.Event
 
+	// ReadScreen returns the screen of the session's terminal; it may be nil.
+	ReadScreen func(context.Context) (session.Screen, error)
+
 	Profile   clientprofile.Profile
 	Images    *ImageStore
 	ImageSide int
@@ -32,11 +36,13 @@ type CallState struct {
 	Ran               bool   // the call started or continued a turn
 	Started           bool   // the call started the turn
 	Restarted         bool   // the call has restarted the interpreter
+	TypesKeys         bool   // the input is keys
 	Refused           bool   // the input was not used
 	Refusal           string // why, if the state does not say it
 	IgnoredInterrupts int    // ineffective interrupts of the running turn
 
-	hasOutput bool // the reply has output, even if it is not shown
+	hasOutput  bool // the reply has output, even if it is not shown
+	showsDrawn bool // the reply shows the screen of a full-screen program
 }
 
 // isSilent reports whether the reply ends a turn without output. Everything else in the reply is

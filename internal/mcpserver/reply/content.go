@@ -34,7 +34,8 @@ func AddLine(blocks []mcp.Content, text string) []mcp.Content {
 	return append(blocks, &mcp.TextContent{Text: text})
 }
 
-// trimPrompt removes a prompt from the end.
+// trimPrompt removes a prompt from the end. A prompt that was read from a screen has no blanks at its
+// end.
 func (c *content) trimPrompt(prompt string) {
 	n := len(c.blocks)
 	if n == 0 {
@@ -44,7 +45,11 @@ func (c *content) trimPrompt(prompt string) {
 	if !ok {
 		return
 	}
-	last.Text = strings.TrimSuffix(last.Text, prompt)
+	if text, ok := strings.CutSuffix(last.Text, prompt); ok {
+		last.Text = text
+	} else if text, ok := strings.CutSuffix(strings.TrimRight(last.Text, " "), prompt); ok {
+		last.Text = text
+	}
 	if last.Text == "" {
 		c.blocks = c.blocks[:n-1]
 	}

@@ -2,9 +2,10 @@
 // client's budget, images that it can see, and one line about the state. It also paces the progress
 // that precedes a reply.
 //
-// Render takes a CallState by value, and knows nothing about the call or the session behind it. It
-// has two effects. It writes images that it changes or leaves out to files of an ImageStore, and
-// runs the program rsvg-convert to turn drawings into images. The package starts no goroutines.
+// Render takes a CallState by value, and knows nothing about the call or the session behind it, except
+// that it may read the screen. It has two effects. It writes images that it changes or leaves out to
+// files of an ImageStore, and runs the program rsvg-convert to turn drawings into images. The package
+// starts no goroutines.
 //
 // # Locks
 //

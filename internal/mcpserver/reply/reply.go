@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -35,8 +36,10 @@ func Render(ctx context.Context, state CallState, r session.Reply) Rendered {
 		r.Events = events
 	}
 	s.hasOutput = HasEvent[timeline.Text](r)
-	r.Events, s.FullScreen = withoutAlternateScreen(dropRepeatedStarts(r.Events, s.StartFailed), s.FullScreen)
-	rendering := s.renderText(r)
+	rest := withoutAlternateScreen(dropRepeatedStarts(r.Events, s.StartFailed), s.FullScreen)
+	r.Events, s.FullScreen = withKeysHint(rest.events), rest.now
+	screen := s.drawnScreen(ctx, r, rest.hasDrawing)
+	rendering := s.renderText(r, screen)
 	c := content{noImages: s.Profile.ShowsRawResult}
 	if s.FirstLine != "" {
 		c.addLine("[" + s.FirstLine + "]")
@@ -51,6 +54,9 @@ func Render(ctx context.Context, state CallState, r session.Reply) Rendered {
 	c.addUnnamedCount(s.Images)
 	if r.InputRequest != nil {
 		c.trimPrompt(timeline.TerminalText(r.InputRequest.Prompt)) // the state line shows it
+	}
+	if screen != "" {
+		c.addLine(screen)
 	}
 	failure := unseenError(r, rendering)
 	dead := r.State == session.StateEnded && HasFailedStart(r)
@@ -100,9 +106,13 @@ const (
 	reservedImageChars = 160
 )
 
-// renderText renders the text of a reply, within the client's budget.
-func (s *CallState) renderText(r session.Reply) render.Rendering {
+// renderText renders the text of a reply, within what a screen leaves of the client's budget.
+func (s *CallState) renderText(r session.Reply, screen string) render.Rendering {
 	most := s.Profile.ReplyBudget()
+	most.Chars -= utf8.RuneCountInString(screen)
+	if most.Bytes > 0 {
+		most.Bytes -= len(screen)
+	}
 	rest := ReservedStateChars
 	for _, e := range r.Events {
 		if d, ok := e.Body.(timeline.Display); ok && hasImage(d) {

@@ -2,8 +2,15 @@ package reply
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
 
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/clientprofile"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -11,11 +18,19 @@ import (
 // terminal, their drawing also disappears when they leave it.
 var alternateScreen = regexp.MustCompile(`\x1b\[\?(?:1049|1047|47)([hl])`)
 
-// withoutAlternateScreen removes the text on the alternate screen from events, and returns
-// whether the terminal is in that mode at their end. before is the mode at their start. A switch
-// in omitted text is not seen, and then the drawing is shown.
-func withoutAlternateScreen(events []timeline.Event, before bool) (rest []timeline.Event, now bool) {
-	now = before
+// A mainScreen has the events without the text on the alternate screen.
+type mainScreen struct {
+	events     []timeline.Event
+	now        bool // the terminal is on its alternate screen at their end
+	hasDrawing bool // text was left out
+}
+
+// withoutAlternateScreen removes the text on the alternate screen from events. before is the mode
+// of the terminal at their start. A switch in omitted text is not seen, and then the drawing is
+// shown.
+func withoutAlternateScreen(events []timeline.Event, before bool) mainScreen {
+	var rest []timeline.Event
+	now, drawing := before, false
 	for i, e := range events {
 		text, ok := e.Body.(timeline.Text)
 		_, ended := e.Body.(timeline.TurnEnded)
@@ -27,6 +42,7 @@ func withoutAlternateScreen(events []timeline.Event, before bool) (rest []timeli
 				rest = append(make([]timeline.Event, 0, len(events)), events[:i]...)
 			}
 			rest, now = appendMainScreen(rest, e, text, now)
+			drawing = true
 			continue
 		}
 		if rest != nil {
@@ -36,7 +52,7 @@ func withoutAlternateScreen(events []timeline.Event, before bool) (rest []timeli
 	if rest == nil {
 		rest = events
 	}
-	return rest, now
+	return mainScreen{rest, now, drawing}
 }
 
 // appendMainScreen adds the pieces of a text that are not on the alternate screen.
@@ -63,3 +79,75 @@ func appendMainScreen(to []timeline.Event, e timeline.Event, text timeline.Text,
 		data = data[next:]
 	}
 }
+
+// minTextChars characters of a budget are left for text with a screen.
+const minTextChars = 1000
+
+// drawnScreen returns the screen of the full-screen program that draws at the end of a reply, or "".
+// It stands for the text that was removed, and shows a caller the effect of its own input. Keys
+// need no switch of modes among the events, which may be too old to be seen.
+func (s *CallState) drawnScreen(ctx context.Context, r session.Reply, hasDrawing bool) string {
+	wanted := s.TypesKeys && !s.Refused || s.FullScreen && (s.Ran || hasDrawing)
+	if s.ReadScreen == nil || !wanted || !r.State.IsActive() {
+		return ""
+	}
+	screen, err := s.ReadScreen(ctx)
+	if err != nil || !screen.FullScreen { // the program has ended since
+		return ""
+	}
+	s.showsDrawn = true
+	most := s.Profile.ReplyBudget()
+	most.Chars -= minTextChars
+	if most.Bytes > 0 {
+		most.Bytes -= minTextChars
+	}
+	return ScreenText(screen, most)
+}
+
+// ScreenText returns the text of a screen. Lines in its middle are left out if they exceed the
+// budget.
+func ScreenText(screen session.Screen, most clientprofile.TextBudget) string {
+	lines := screen.Lines
+	chars, size := most.Chars-ReservedStateChars, most.Bytes-ReservedStateChars
+	take := func(line string) bool {
+		chars -= utf8.RuneCountInString(line) + 1
+		size -= len(line) + 1
+		return chars >= 0 && (most.Bytes == 0 || size >= 0)
+	}
+	first, last := 0, len(lines)
+	for first < last && take(lines[first]) {
+		if first++; first == last || !take(lines[last-1]) {
+			break
+		}
+		last--
+	}
+	if first < last {
+		screen.Lines = slices.Concat(lines[:first], []string{fmt.Sprintf("… %d lines of the screen are left out …", last-first)}, lines[last:])
+	}
+	return screen.RenderText()
+}
+
+// typedWithoutEnter starts the notice of a session that it has typed an answer without Enter.
+const typedWithoutEnter = "typed without Enter: "
+
+// withKeysHint says in the notices of a session how a model types Enter.
+func withKeysHint(events []timeline.Event) []timeline.Event {
+	isAbout := func(e timeline.Event) bool {
+		b, ok := e.Body.(timeline.Notice)
+		return ok && strings.HasPrefix(b.Message, typedWithoutEnter)
+	}
+	if !slices.ContainsFunc(events, isAbout) {
+		return events
+	}
+	events = slices.Clone(events)
+	for i, e := range events {
+		if isAbout(e) {
+			message := e.Body.(timeline.Notice).Message
+			events[i].Body = timeline.Notice{Message: strings.Replace(message, "type <Enter>", enterHint, 1)}
+		}
+	}
+	return events
+}
+
+// enterHint is how a model types Enter.
+const enterHint = `keys: "<Enter>"`

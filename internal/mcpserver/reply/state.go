@@ -26,10 +26,17 @@ func (s *CallState) stateLine(r session.Reply) string {
 		if reason == "" {
 			reason, state = state, ""
 		}
-		facts = append(facts, InputNotRun+": "+reason)
+		what := InputNotRun
+		if s.TypesKeys {
+			what = "your keys were NOT typed"
+		}
+		facts = append(facts, what+": "+reason)
 	}
 	if state != "" {
 		facts = append(facts, state)
+	}
+	if r.UnreadKeys > 0 && r.State.IsActive() { // otherwise a notice says it
+		facts = append(facts, unreadText(r.UnreadKeys))
 	}
 	facts = append(facts, s.Facts...)
 	if len(facts) == 0 {
@@ -48,7 +55,7 @@ const InputNotRun = "your input was NOT run"
 func (s *CallState) stateAndAdvice(r session.Reply) (state, advice string) {
 	switch {
 	case r.InputRequest != nil:
-		return inputRequestText(r.InputRequest, s.FullScreen), s.RequestAdvice
+		return s.inputRequestText(r.InputRequest), s.RequestAdvice
 	case r.State == session.StateEnded && HasFailedStart(r):
 		return StartAdvice, ""
 	case r.State == session.StateEnded:
@@ -87,17 +94,34 @@ func (s *CallState) outputElsewhere(r session.Reply) string {
 	return "; its output is in the reply to another call"
 }
 
+// unreadText says that a program has not read all keys.
+func unreadText(bytes int) string {
+	if bytes == 1 {
+		return "1 typed byte was not read"
+	}
+	return fmt.Sprintf("%d typed bytes were not read", bytes)
+}
+
 // inputRequestText describes an input request. It leaves out the drawing of a full-screen
 // program, which is not a prompt.
-func inputRequestText(w *session.InputRequest, fullScreen bool) string {
+func (s *CallState) inputRequestText(w *session.InputRequest) string {
 	switch {
 	case w.Permission != nil:
 		return permissionText(w)
 	case w.Form != nil:
 		return "waiting for the user: " + OneLine(w.Form.Question())
 	}
-	if fullScreen && w.Terminal && !w.Secret {
-		return "waiting for input (full-screen program " + w.Reader + "): answer with keys, or repl_interrupt"
+	const mayContinue = "polls and may continue by itself"
+	mayType := s.RequestAdvice == "" // otherwise the user answers
+	if (s.FullScreen || s.showsDrawn) && w.Terminal && !w.Secret {
+		state := "waiting for input (full-screen program " + w.Reader
+		if w.Polls {
+			state += ", " + mayContinue
+		}
+		if state += ")"; mayType {
+			state += ": answer with " + enterHint + ", or repl_interrupt"
+		}
+		return state
 	}
 	state := "waiting for input"
 	if w.Secret {
@@ -109,6 +133,12 @@ func inputRequestText(w *session.InputRequest, fullScreen bool) string {
 	}
 	if w.Kind == timeline.InputKindDebugger || w.Kind == timeline.InputKindContinue {
 		about = append(about, string(w.Kind))
+	}
+	if w.Raw && mayType {
+		about = append(about, "takes "+enterHint)
+	}
+	if w.Polls {
+		about = append(about, mayContinue)
 	}
 	if len(about) > 0 {
 		state += " (" + strings.Join(about, ", ") + ")"
@@ -124,6 +154,9 @@ func ProgressText(r session.Reply) string {
 	output := "no output so far"
 	if r.OutputBytes > 0 {
 		output = text.Bytes(r.OutputBytes) + " so far"
+	}
+	if r.Listener != nil {
+		output += "; " + text.OneLine(r.Listener.Program) + " listens for keys"
 	}
 	return fmt.Sprintf("%.1f s, %s%s", r.Elapsed.Seconds(), output, openCallsText(r.PendingCalls))
 }
