@@ -19,7 +19,7 @@ import (
 )
 
 // stepTimeout bounds how long a program may take for one step. A step that comes near it has failed.
-const stepTimeout = 40 * time.Second
+const stepTimeout = 15 * time.Second
 
 func TestMain(m *testing.M) {
 	testmain.Run(m, testmain.Options{BuildRepl: true})
@@ -75,7 +75,7 @@ func programsDir(t *testing.T) string {
 		t.Skip(err)
 	}
 	dir := filepath.Join(cache, "turnstone", "programs")
-	if _, err := os.Stat(filepath.Join(dir, "wanted")); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, "go_programs.done")); err != nil {
 		t.Skip("the terminal programs are not installed; scripts/setup-dev installs them")
 	}
 	return dir

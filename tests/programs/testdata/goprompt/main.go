@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/charmbracelet/bubbles/spinner"
 	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/huh"
@@ -27,26 +28,20 @@ func (q question) Update(m tea.Msg) (tea.Model, tea.Cmd) {
 
 func (q question) View() string { return "Name? " + q.field.View() + "\n" }
 
-// work is a bubbletea program that draws its progress and wants no key.
-type work int
+// work is a bubbletea program that draws a spinner for some seconds, and wants no key.
+type work struct{ spinner spinner.Model }
 
-type tick struct{}
-
-func next() tea.Cmd { return tea.Tick(50*time.Millisecond, func(time.Time) tea.Msg { return tick{} }) }
-
-func (w work) Init() tea.Cmd { return next() }
-
-func (w work) Update(m tea.Msg) (tea.Model, tea.Cmd) {
-	if _, ok := m.(tick); !ok {
-		return w, nil
-	}
-	if w++; w == 40 {
-		return w, tea.Quit
-	}
-	return w, next()
+func (w work) Init() tea.Cmd {
+	return tea.Batch(w.spinner.Tick, tea.Tick(2500*time.Millisecond, func(time.Time) tea.Msg { return tea.Quit() }))
 }
 
-func (w work) View() string { return fmt.Sprintf("step %d\n", int(w)) }
+func (w work) Update(m tea.Msg) (tea.Model, tea.Cmd) {
+	var cmd tea.Cmd
+	w.spinner, cmd = w.spinner.Update(m)
+	return w, cmd
+}
+
+func (w work) View() string { return w.spinner.View() + " working\n" }
 
 func main() {
 	var answer string
@@ -64,7 +59,7 @@ func main() {
 			answer = m.(question).field.Value()
 		}
 	case "bubbletea-work":
-		_, err = tea.NewProgram(work(0)).Run()
+		_, err = tea.NewProgram(work{spinner.New(spinner.WithSpinner(spinner.Dot))}).Run()
 		answer = "done"
 	}
 	fmt.Println("answer:", answer, err)
