@@ -264,6 +264,17 @@ func (s *Session) Variables(ctx context.Context) (session.Variables, error) {
 	return callSession[session.Variables](ctx, s, MethodVariables, NameParams{Session: s.name})
 }
 
+// Type implements session.Session. It returns when the daemon has accepted the keys.
+func (s *Session) Type(ctx context.Context, keys session.Keys) (uint64, error) {
+	r, err := callSession[TypeReply](ctx, s, MethodType, TypeParams{Session: s.name, Author: s.author, Keys: keys})
+	return r.Turn, err
+}
+
+// Screen implements session.Session.
+func (s *Session) Screen(ctx context.Context) (session.Screen, error) {
+	return callSession[session.Screen](ctx, s, MethodScreen, NameParams{Session: s.name})
+}
+
 // Resize implements session.Session. With several clients the latest size counts.
 func (s *Session) Resize(ctx context.Context, size session.Size) error {
 	return s.callWithoutResult(ctx, MethodResize, ResizeParams{Session: s.name, Rows: int(size.Rows), Cols: int(size.Cols)})

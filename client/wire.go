@@ -25,11 +25,13 @@ const (
 	MethodList   = "session/list"
 	MethodGet    = "session/get"
 	MethodResize = "session/resize"
+	MethodScreen = "session/screen"
 	MethodReset  = "session/reset"
 	MethodClose  = "session/close"
 
 	MethodStart     = "turn/start"
 	MethodInput     = "turn/input"
+	MethodType      = "turn/type"
 	MethodWait      = "turn/wait"
 	MethodInterrupt = "turn/interrupt"
 
@@ -170,6 +172,18 @@ func IsAuthor(name string) bool {
 // NameParams name a session.
 type NameParams struct {
 	Session string `json:"session"`
+}
+
+// TypeParams type keys for the programs at a session's terminal, as session.Keys says.
+type TypeParams struct {
+	Session string `json:"session"`
+	Author  string `json:"author,omitempty"`
+	session.Keys
+}
+
+// TypeReply names the turn whose programs get the keys.
+type TypeReply struct {
+	Turn uint64 `json:"turn"`
 }
 
 // ResizeParams set the size of a session's terminal, in characters.

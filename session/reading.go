@@ -116,6 +116,7 @@ type Tick struct {
 	Generation   uint64        `json:"generation"`
 	Turn         uint64        `json:"turn"`                    // the active turn, or the last one
 	InputRequest *InputRequest `json:"input_request,omitempty"` // set when State is StateWaiting
+	Listener     *Listener     `json:"listener,omitempty"`      // a program that would read keys now; nil if none is seen
 	Closed       bool          `json:"closed,omitempty"`        // for good; it is the last tick of the session
 }
 
@@ -127,9 +128,15 @@ func (t Tick) Equal(u Tick) bool {
 		}
 		return t.InputRequest.ID
 	}
-	if asks(t) != asks(u) {
+	listens := func(t Tick) Listener {
+		if t.Listener == nil {
+			return Listener{}
+		}
+		return *t.Listener
+	}
+	if asks(t) != asks(u) || listens(t) != listens(u) {
 		return false
 	}
-	t.InputRequest, u.InputRequest = nil, nil
+	t.InputRequest, u.InputRequest, t.Listener, u.Listener = nil, nil, nil, nil
 	return t == u
 }

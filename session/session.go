@@ -17,9 +17,7 @@ type Session interface {
 	HistoryReader
 	Inspector
 	AccessControl
-
-	// Resize sets the size of the worker's terminal.
-	Resize(ctx context.Context, size Size) error
+	TerminalAccess
 }
 
 // Identity is the part of a Session that says which session it is and for whom it acts. Every

@@ -21,6 +21,7 @@ type Info struct {
 	Turn              uint64        `json:"turn"`                    // the active turn, or the last one
 	TurnElapsed       time.Duration `json:"-"`                       // how long the active turn has run; 0 when none does. running_ms in JSON
 	InputRequest      *InputRequest `json:"input_request,omitempty"` // set when State is StateWaiting
+	Listener          *Listener     `json:"listener,omitempty"`      // a program that would read keys now; nil if none is seen
 	Prompt            string        `json:"prompt,omitempty"`
 	OpenedAt          time.Time     `json:"opened_at"`
 	PID               int           `json:"pid,omitempty"` // of the worker; 0 when there is none
@@ -89,6 +90,8 @@ type InputRequest struct {
 	Secret   bool               `json:"secret,omitempty"`   // the answer must not be shown or logged
 	Terminal bool               `json:"terminal,omitempty"` // a program reads the terminal; the runtime did not ask
 	Reader   string             `json:"reader,omitempty"`   // Terminal: that program's name
+	Raw      bool               `json:"raw,omitempty"`      // Terminal: it reads each key, not lines; see Keys
+	Polls    bool               `json:"polls,omitempty"`    // Terminal: judged, because the program polls; it may continue without input
 
 	Permission *PermissionRequest `json:"permission,omitempty"` // set if Kind is timeline.InputKindPermission
 	Form       *Form              `json:"form,omitempty"`       // set if Kind is timeline.InputKindForm
@@ -185,6 +188,8 @@ type Reply struct {
 	InputRequest *InputRequest    `json:"input_request,omitempty"` // set when State is StateWaiting
 	Prompt       string           `json:"prompt,omitempty"`        // the prompt that the runtime would show now
 	Elapsed      time.Duration    `json:"-"`                       // elapsed_ms in JSON
+	Listener     *Listener        `json:"listener,omitempty"`      // a program that would read keys now; nil if none is seen
+	UnreadKeys   int              `json:"unread_keys,omitempty"`   // bytes that were typed and that no program has read so far
 	PendingCalls []PendingCall    `json:"pending_calls,omitempty"` // host functions that are running
 	OutputBytes  int64            `json:"output_bytes"`            // size of the text that Turn has written so far
 	Events       []timeline.Event `json:"events"`
@@ -294,6 +299,3 @@ type Output struct {
 	Lines []timeline.Line `json:"lines"`
 	Total int             `json:"total"` // number of finished lines
 }
-
-// Size is a terminal's size in characters.
-type Size struct{ Rows, Cols uint16 }

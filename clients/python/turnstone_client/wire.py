@@ -261,6 +261,9 @@ class Event(_Event, total=False):
     secret: bool
     terminal: bool
     reader: str
+    raw: bool
+    polls: bool
+    keys: bool
     wait: bool
     input_request: int  # the ID of a request that has ended
     on: bool
@@ -446,6 +449,18 @@ class HelloReply(_HelloReply, total=False):
     known: bool  # the daemon knows the client, which keeps its state
 
 
+class _Highlight(TypedDict):
+    row: int  # from 1
+    col: int  # from 1
+    text: str
+
+
+class Highlight(_Highlight, total=False):
+    """A Highlight is text that a program has drawn in reverse video or with a background of its own."""
+
+    pass
+
+
 class _InputParams(TypedDict):
     session: str
     input_request: int
@@ -477,6 +492,8 @@ class InputRequest(_InputRequest, total=False):
     secret: bool  # the answer must not be shown or logged
     terminal: bool  # a program reads the terminal; the runtime did not ask
     reader: str  # Terminal: that program's name
+    raw: bool  # Terminal: it reads each key, not lines; see Keys
+    polls: bool  # Terminal: judged, because the program polls; it may continue without input
     permission: "PermissionRequest"  # set if Kind is timeline.InputKindPermission
     form: "Form"  # set if Kind is timeline.InputKindForm
 
@@ -523,6 +540,16 @@ class Line(_Line, total=False):
     """A Line is one numbered line of the output file."""
 
     pass
+
+
+class _Listener(TypedDict):
+    program: str  # its name, of at most 15 bytes
+
+
+class Listener(_Listener, total=False):
+    """A Listener is a program that would read keys now, although it does not wait for them."""
+
+    raw: bool  # it reads each key, not lines
 
 
 class _LiveEvent(TypedDict):
@@ -718,6 +745,8 @@ class Reply(_Reply, total=False):
     outcome: Literal["ok", "error", "interrupted", "ended"]  # of Turn; "" while it runs
     input_request: "InputRequest"  # set when State is StateWaiting
     prompt: str  # the prompt that the runtime would show now
+    listener: "Listener"  # a program that would read keys now; nil if none is seen
+    unread_keys: int  # bytes that were typed and that no program has read so far
     pending_calls: List["PendingCall"]  # host functions that are running
 
 
@@ -731,6 +760,23 @@ class ResizeParams(_ResizeParams, total=False):
     """ResizeParams set the size of a session's terminal, in characters."""
 
     pass
+
+
+class _Screen(TypedDict):
+    lines: List[str]  # from the top, without trailing blanks and without blank lines at the bottom
+    rows: int  # the size of the terminal in characters
+    cols: int
+    cursor_row: int  # from 1
+    cursor_col: int  # from 1
+
+
+class Screen(_Screen, total=False):
+    """A Screen is what the programs of a turn show on the terminal."""
+
+    cursor_hidden: bool
+    full_screen: bool  # a program has switched to the alternate screen
+    highlights: List["Highlight"]  # such as the selected entry of a menu; at most 16
+    program: str  # the program that reads the terminal, if it is seen
 
 
 class _SearchParams(TypedDict):
@@ -774,6 +820,7 @@ class Session(_Session, total=False):
     preparation_error: str  # why the preparation failed
     packages: List[str]  # packages that were requested for it
     input_request: "InputRequest"  # set when State is StateWaiting
+    listener: "Listener"  # a program that would read keys now; nil if none is seen
     prompt: str
     pid: int  # of the worker; 0 when there is none
     memory_bytes: int
@@ -904,6 +951,7 @@ class Tick(_Tick, total=False):
     """A Tick is a short summary of the current state of a session. It notifies a front end that there is something new to read."""
 
     input_request: "InputRequest"  # set when State is StateWaiting
+    listener: "Listener"  # a program that would read keys now; nil if none is seen
     closed: bool  # for good; it is the last tick of the session
 
 
@@ -952,6 +1000,30 @@ class TurnSummary(_TurnSummary, total=False):
     outcome: Literal["ok", "error", "interrupted", "ended"]  # "" while it runs
     error: str  # the name of the error that ended it
     elapsed_ms: int
+
+
+class _TypeParams(TypedDict):
+    session: str
+
+
+class TypeParams(_TypeParams, total=False):
+    """TypeParams type keys for the programs at a session's terminal, as session.Keys says."""
+
+    author: str
+    text: str  # Text is text with named keys, such as "yes<Enter>" or "<Down><Down><C-c>". The names are those of Vim: <Enter>, <Tab>, <S-Tab>, <Esc>, <Space>, <BS>, <Del>, <Ins>, <Up>, <Down>, <Left>, <Right>, <Home>, <End>, <PgUp>, <PgDn>, <F1> to <F12>, <C-x> for Ctrl and a character, <M-x> for Alt, and <lt> for "<". Nothing is added, such as an Enter. A line break is an Enter, unless the program takes several lines as one paste.
+    bytes: str  # Bytes are typed as they are.
+    secret: bool  # Secret keeps the keys out of the timeline.
+    live: bool  # Live is for the keys of a user, while they are pressed. They are typed at once, and only if a program listens or waits; otherwise the error is ErrStale. Live keys without Text and Bytes only ask whether one does.
+
+
+class _TypeReply(TypedDict):
+    turn: int
+
+
+class TypeReply(_TypeReply, total=False):
+    """TypeReply names the turn whose programs get the keys."""
+
+    pass
 
 
 class _Variable(TypedDict):

@@ -221,6 +221,9 @@ export interface Event {
   secret?: boolean;
   terminal?: boolean;
   reader?: string;
+  raw?: boolean;
+  polls?: boolean;
+  keys?: boolean;
   wait?: boolean;
   /** the ID of a request that has ended */
   input_request?: number;
@@ -397,6 +400,15 @@ export interface HelloReply {
   known?: boolean;
 }
 
+/** A Highlight is text that a program has drawn in reverse video or with a background of its own. */
+export interface Highlight {
+  /** from 1 */
+  row: number;
+  /** from 1 */
+  col: number;
+  text: string;
+}
+
 /** InputParams are the parameters of turn/input, which answers an input request. */
 export interface InputParams {
   session: string;
@@ -424,6 +436,10 @@ export interface InputRequest {
   terminal?: boolean;
   /** Terminal: that program's name */
   reader?: string;
+  /** Terminal: it reads each key, not lines; see Keys */
+  raw?: boolean;
+  /** Terminal: judged, because the program polls; it may continue without input */
+  polls?: boolean;
   /** set if Kind is timeline.InputKindPermission */
   permission?: PermissionRequest;
   /** set if Kind is timeline.InputKindForm */
@@ -457,6 +473,14 @@ export interface Line {
   /** from 1 */
   number: number;
   text: string;
+}
+
+/** A Listener is a program that would read keys now, although it does not wait for them. */
+export interface Listener {
+  /** its name, of at most 15 bytes */
+  program: string;
+  /** it reads each key, not lines */
+  raw?: boolean;
 }
 
 /** A LiveEvent is one event as it happens. */
@@ -610,6 +634,10 @@ export interface Reply {
   input_request?: InputRequest;
   /** the prompt that the runtime would show now */
   prompt?: string;
+  /** a program that would read keys now; nil if none is seen */
+  listener?: Listener;
+  /** bytes that were typed and that no program has read so far */
+  unread_keys?: number;
   /** host functions that are running */
   pending_calls?: PendingCall[];
   /** size of the text that Turn has written so far */
@@ -625,6 +653,26 @@ export interface ResizeParams {
   session: string;
   rows: number;
   cols: number;
+}
+
+/** A Screen is what the programs of a turn show on the terminal. */
+export interface Screen {
+  /** from the top, without trailing blanks and without blank lines at the bottom */
+  lines: string[];
+  /** the size of the terminal in characters */
+  rows: number;
+  cols: number;
+  /** from 1 */
+  cursor_row: number;
+  /** from 1 */
+  cursor_col: number;
+  cursor_hidden?: boolean;
+  /** a program has switched to the alternate screen */
+  full_screen?: boolean;
+  /** such as the selected entry of a menu; at most 16 */
+  highlights?: Highlight[];
+  /** the program that reads the terminal, if it is seen */
+  program?: string;
 }
 
 /** SearchParams search for lines of a session. */
@@ -664,6 +712,8 @@ export interface Session {
   turn: number;
   /** set when State is StateWaiting */
   input_request?: InputRequest;
+  /** a program that would read keys now; nil if none is seen */
+  listener?: Listener;
   prompt?: string;
   opened_at: string;
   /** of the worker; 0 when there is none */
@@ -789,6 +839,8 @@ export interface Tick {
   turn: number;
   /** set when State is StateWaiting */
   input_request?: InputRequest;
+  /** a program that would read keys now; nil if none is seen */
+  listener?: Listener;
   /** for good; it is the last tick of the session */
   closed?: boolean;
 }
@@ -839,6 +891,25 @@ export interface TurnSummary {
   /** the name of the error that ended it */
   error?: string;
   elapsed_ms?: number;
+}
+
+/** TypeParams type keys for the programs at a session's terminal, as session.Keys says. */
+export interface TypeParams {
+  session: string;
+  author?: string;
+  /** Text is text with named keys, such as "yes<Enter>" or "<Down><Down><C-c>". The names are those of Vim: <Enter>, <Tab>, <S-Tab>, <Esc>, <Space>, <BS>, <Del>, <Ins>, <Up>, <Down>, <Left>, <Right>, <Home>, <End>, <PgUp>, <PgDn>, <F1> to <F12>, <C-x> for Ctrl and a character, <M-x> for Alt, and <lt> for "<". Nothing is added, such as an Enter. A line break is an Enter, unless the program takes several lines as one paste. */
+  text?: string;
+  /** Bytes are typed as they are. */
+  bytes?: string;
+  /** Secret keeps the keys out of the timeline. */
+  secret?: boolean;
+  /** Live is for the keys of a user, while they are pressed. They are typed at once, and only if a program listens or waits; otherwise the error is ErrStale. Live keys without Text and Bytes only ask whether one does. */
+  live?: boolean;
+}
+
+/** TypeReply names the turn whose programs get the keys. */
+export interface TypeReply {
+  turn: number;
 }
 
 /** A Variable is a name with an abbreviated value. */
@@ -915,10 +986,12 @@ export interface Methods {
   "session/list": { params: Record<string, never>; result: SessionList };
   "session/get": { params: NameParams; result: Session };
   "session/resize": { params: ResizeParams; result: Record<string, never> };
+  "session/screen": { params: NameParams; result: Screen };
   "session/reset": { params: EndParams; result: Session };
   "session/close": { params: EndParams; result: Record<string, never> };
   "turn/start": { params: StartParams; result: Reply };
   "turn/input": { params: InputParams; result: Reply };
+  "turn/type": { params: TypeParams; result: TypeReply };
   "turn/wait": { params: WaitParams; result: Reply };
   "turn/interrupt": { params: InterruptParams; result: InterruptReply };
   "permission/grant": { params: GrantParams; result: Record<string, never> };

@@ -124,6 +124,8 @@ type (
 		Kind         InputKind
 		Terminal     bool         // seen at the terminal, not asked by the runtime
 		Reader       string       // Terminal: the reading program
+		Raw          bool         // Terminal: it reads each key, not lines
+		Polls        bool         // Terminal: judged, because it only looks for input again and again
 		PermissionID uint64       // InputKindPermission: the number of the permission
 		Denied       AccessDenied // InputKindPermission: the access that stays denied without it
 	}
@@ -133,13 +135,14 @@ type (
 		Request Seq
 	}
 
-	// InputLine marks where a line of input was passed to the program. Text is empty when
-	// Secret.
+	// InputLine marks where a line of input, or keys, were passed to the program. Text is empty
+	// when Secret.
 	InputLine struct {
 		Prompt string
 		Text   string
 		Secret bool
 		Author string
+		Keys   bool // Text is keys, in the notation of session.Keys
 	}
 
 	// Interrupt records that a client asked to interrupt the turn.

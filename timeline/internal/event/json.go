@@ -61,6 +61,9 @@ type inputJSON struct {
 	Secret       bool   `json:"secret,omitempty"`
 	Terminal     bool   `json:"terminal,omitempty"`
 	Reader       string `json:"reader,omitempty"`
+	Raw          bool   `json:"raw,omitempty"`
+	Polls        bool   `json:"polls,omitempty"`
+	Keys         bool   `json:"keys,omitempty"`
 	Wait         bool   `json:"wait,omitempty"`
 	InputRequest Seq    `json:"input_request,omitempty"` // the ID of a request that has ended
 

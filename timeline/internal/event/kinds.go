@@ -71,6 +71,8 @@ var (
 		v.visitText("reader", &b.Reader)
 		v.visitUint("permission_id", &b.PermissionID)
 		visitDenied(&b.Denied, v)
+		v.visitBool("raw", &b.Raw)
+		v.visitBool("polls", &b.Polls)
 	})
 	kindInputRequestEnded = newKind(5, "input_request_ended", func(b *InputRequestEnded, v fieldVisitor) {
 		v.visitUint("input_request", (*uint64)(&b.Request))
@@ -80,6 +82,7 @@ var (
 		v.visitText("text", &b.Text)
 		v.visitBool("secret", &b.Secret)
 		v.visitText("author", &b.Author)
+		v.visitBool("keys", &b.Keys)
 	})
 	kindInterrupt = newKind(7, "interrupt", func(b *Interrupt, v fieldVisitor) {
 		v.visitInt("level", &b.Level)
