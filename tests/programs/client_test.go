@@ -18,8 +18,8 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 )
 
-// maxTranscriptText bounds the text of one call in a transcript.
-const maxTranscriptText = 3000
+// maxShownArguments and maxShownReply bound the texts of one call in a transcript, in bytes.
+const maxShownArguments, maxShownReply = 1000, 3000
 
 // A user is the client of one server, which has one session.
 type user struct {
@@ -29,7 +29,8 @@ type user struct {
 	in     io.WriteCloser
 	out    *bufio.Scanner
 	lastID int
-	calls  []string // what was called, and the replies
+	calls  []string // the calls of repl, with their replies
+	polls  []string // the calls of other tools after the last one of repl
 }
 
 // newUser starts a server with sessions in one language. Python is that of the installed packages.
@@ -97,7 +98,12 @@ func (u *user) callWith(tool, arguments string) string {
 		u.t.Fatalf("%v\n%s", err, u.transcript())
 	}
 	reply := u.readReply()
-	u.calls = append(u.calls, fmt.Sprintf("%s %.*s\n%s", tool, maxTranscriptText, arguments, shortenMiddle(reply)))
+	record := fmt.Sprintf("%s %s\n%s", tool, shortenMiddle(arguments, maxShownArguments), shortenMiddle(reply, maxShownReply))
+	if tool == "repl" {
+		u.calls, u.polls = append(u.calls, record), nil
+	} else {
+		u.polls = append(u.polls, record)
+	}
 	return reply
 }
 
@@ -145,15 +151,16 @@ func (u *user) screen() string {
 	return u.call("repl_output", map[string]any{"screen": true})
 }
 
-// transcript returns the last calls with their replies.
+// transcript returns the calls without the settings of prepare, and of other tools the last two.
 func (u *user) transcript() string {
-	const most = 12
-	return strings.Join(u.calls[max(0, len(u.calls)-most):], "\n---\n")
+	const mostPolls = 2
+	calls := u.calls[min(1, len(u.calls)):]
+	return strings.Join(append(calls, u.polls[max(0, len(u.polls)-mostPolls):]...), "\n---\n")
 }
 
-func shortenMiddle(text string) string {
-	if half := maxTranscriptText / 2; len(text) > maxTranscriptText {
-		return text[:half] + "\n[...]\n" + text[len(text)-half:]
+func shortenMiddle(text string, most int) string {
+	if len(text) > most {
+		return text[:most/2] + "\n[...]\n" + text[len(text)-most/2:]
 	}
 	return text
 }

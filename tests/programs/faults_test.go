@@ -34,7 +34,7 @@ func TestMisbehavingPrograms(t *testing.T) {
 	}, {
 		name:  "leaves the alternate screen behind",
 		start: runPython("import os; os.write(1, b'\\x1b[?1049h\\x1b[?25lready'); input()") + "\nprint('answer', input('Name? '))",
-		asks:  "ready", steps: []step{answer("", "Name?"), answer("ada", "answer ada")},
+		asks:  "ready", steps: []step{keys("<Enter>", "Name?"), answer("ada", "answer ada")},
 	}, {
 		name:  "dies in the middle of a key",
 		start: runPython(rawReader + "os.read(0, 1); os.kill(os.getpid(), 9)"),
@@ -56,6 +56,10 @@ func TestMisbehavingPrograms(t *testing.T) {
 		name:  "ends by Ctrl-C, and not the turn",
 		start: runShell("trap 'echo interrupted; exit 7' INT; echo ready; read x"),
 		asks:  "ready", steps: []step{keys("<C-c>", "interrupted")},
+	}, {
+		name:  "reads a line that is corrected before Enter",
+		start: runPython("print('answer', ascii(input('Name? ')))"),
+		asks:  "Name?", steps: []step{keys("eve<C-u>adb<BS>a<Enter>", "answer 'ada'")},
 	}, {
 		name:  "gets the end of file",
 		start: runShell("echo ready; cat >file; echo copied $(cat file)"),
@@ -97,11 +101,12 @@ func TestManyKeys(t *testing.T) {
 
 	t.Run("64 KiB arrive complete", func(t *testing.T) {
 		t.Parallel()
-		const most = 64 << 10
+		const enter = "<Enter>"
+		text := strings.Repeat("a", 64<<10-len(enter))
 		u := newUser(t, "")
 		u.prepare(false)
-		u.wantQuestion(u.repl(10*time.Second, "input", strings.ReplaceAll(countKeys(most), "{python}", filepath.Join(programsDir(t), "python", "bin", "python"))))
-		u.wantShown(u.repl(10*time.Second, "keys", strings.Repeat("a", most-1)+"<Enter>"), `counted 65536 b'\r'`)
+		u.wantQuestion(u.repl(10*time.Second, "input", expandPaths(t, countKeys(len(text)+1), nil)))
+		u.wantShown(u.repl(10*time.Second, "keys", text+enter), fmt.Sprintf(`counted %d b'\r'`, len(text)+1))
 		u.wantIdle()
 	})
 
@@ -109,7 +114,7 @@ func TestManyKeys(t *testing.T) {
 		t.Parallel()
 		u := newUser(t, "")
 		u.prepare(false)
-		u.wantQuestion(u.repl(10*time.Second, "input", strings.ReplaceAll(countKeys(3), "{python}", filepath.Join(programsDir(t), "python", "bin", "python"))))
+		u.wantQuestion(u.repl(10*time.Second, "input", expandPaths(t, countKeys(3), nil)))
 		u.repl(time.Second, "keys", strings.Repeat("a", 100_000))
 		u.wantShown(u.repl(10*time.Second, "keys", "xyz"), "counted 3 b'z'")
 		u.wantIdle()
@@ -119,14 +124,14 @@ func TestManyKeys(t *testing.T) {
 func TestRefusedKeys(t *testing.T) {
 	t.Parallel()
 	const code = "print('answer', input('Name? '))"
-	child := runPython(code)
+	child := runPython("import sys; print('Name? ', end='', flush=True); print('answer', ascii(sys.stdin.readline()))")
 
 	for _, test := range []struct{ name, arguments, want string }{
-		{"an unknown name", `{"keys": "ada<Return>"}`, "<Enter>"},
+		{"an unknown name", `{"keys": "ada<Nothing>"}`, "<Enter>"},
 		{"an open bracket", `{"keys": "ada<"}`, "<lt>"},
 		{"keys together with an input", `{"keys": "a", "input": "b"}`, "input"},
 		{"nothing", `{"keys": ""}`, ""},
-		{"no text", `{"keys": 7}`, ""},
+		{"no text", `{"keys": {}}`, ""},
 		{"half of a pair of surrogates", `{"keys": "a\ud800"}`, ""},
 		{"bytes that are no UTF-8", "{\"keys\": \"a\xff\xfe\"}", ""},
 		{"a NUL", `{"keys": "\u0000"}`, ""},
@@ -135,11 +140,11 @@ func TestRefusedKeys(t *testing.T) {
 			t.Parallel()
 			u := newUser(t, "")
 			u.prepare(false)
-			u.wantQuestion(u.repl(10*time.Second, "input", strings.ReplaceAll(child, "{python}", filepath.Join(programsDir(t), "python", "bin", "python"))))
+			u.wantQuestion(u.repl(10*time.Second, "input", expandPaths(t, child, nil)))
 			if got := u.callWith("repl", strings.TrimSuffix(test.arguments, "}")+`, "timeout_ms": 500}`); !strings.Contains(got, test.want) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
-			u.wantShown(u.repl(10*time.Second, "keys", "<C-u>ada<Enter>"), "answer ada")
+			u.wantShown(u.repl(10*time.Second, "keys", "ada<Enter>"), `ada\n'`)
 			u.wantIdle()
 		})
 	}

@@ -193,7 +193,7 @@ func TestFullScreenPrograms(t *testing.T) {
 		start: runShell("echo answer $(seq 100 | fzf)"),
 		asks:  "100/100", steps: []step{keys("77<Enter>", "answer 77")},
 	}, {
-		name: "debconf dialog", needs: []string{"debconf-loadtemplate", "whiptail"},
+		name: "debconf dialog", needs: []string{"debconf", "whiptail"},
 		start: runShell(debconfScript),
 		asks:  "Colour", steps: []step{keys("blue", "blue"), keys("<Enter>", "answer blue")},
 	}, {
@@ -222,11 +222,13 @@ Type: string
 Description: Colour of the demo
 END
 cat >questions <<'END'
+#!/bin/sh
 . /usr/share/debconf/confmodule
 db_input critical demo/colour
 db_go
 db_get demo/colour
 echo "answer $RET" >&2
 END
+chmod +x questions
 export DEBCONF_SYSTEMRC=debconf.conf DEBIAN_FRONTEND=dialog DEBIAN_PRIORITY=low
-debconf-loadtemplate demo questions.templates && debconf -odemo sh questions`
+./questions`
