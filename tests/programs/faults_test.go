@@ -98,6 +98,7 @@ func countKeys(n int) string {
 
 func TestManyKeys(t *testing.T) {
 	t.Parallel()
+	programsDir(t)
 
 	t.Run("64 KiB arrive complete", func(t *testing.T) {
 		t.Parallel()
@@ -123,6 +124,7 @@ func TestManyKeys(t *testing.T) {
 
 func TestRefusedKeys(t *testing.T) {
 	t.Parallel()
+	programsDir(t)
 	const code = "print('answer', input('Name? '))"
 	child := runPython("import sys; print('Name? ', end='', flush=True); print('answer', ascii(sys.stdin.readline()))")
 

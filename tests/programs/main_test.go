@@ -19,7 +19,7 @@ import (
 )
 
 // stepTimeout bounds how long a program may take for one step. A step that comes near it has failed.
-const stepTimeout = 15 * time.Second
+const stepTimeout = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	testmain.Run(m, testmain.Options{BuildRepl: true})
@@ -125,6 +125,7 @@ func expandPaths(t *testing.T, code string, needs []string) string {
 // runPrograms drives each program of a table in a session of its own.
 func runPrograms(t *testing.T, tests []programTest) {
 	t.Helper()
+	programsDir(t)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -94,6 +94,7 @@ var workTests = []workTest{
 // for its result.
 func TestWork(t *testing.T) {
 	t.Parallel()
+	programsDir(t)
 	for _, test := range workTests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
