@@ -80,7 +80,7 @@ var mayImport = map[string]string{
 	"cmd/internal/rpcserver":           "internal/jsonrpc2 internal/text",
 	"cmd/internal/lineedit":            "cmd/internal/lineedit/keys",
 	"cmd/internal/lineedit/keys":       "",
-	"cmd/internal/console":             "session timeline cmd/internal/lineedit internal/text internal/pngrepair cmd/internal/console/historyfile cmd/internal/lineedit/keys",
+	"cmd/internal/console":             "session timeline cmd/internal/lineedit internal/text internal/pngrepair cmd/internal/console/historyfile cmd/internal/console/ttymode cmd/internal/lineedit/keys",
 	"internal/mcpserver":               "session supervisor timeline workers internal/jsonrpc2 internal/mcptransport internal/mcpserver/backend internal/mcpserver/callorder internal/mcpserver/clientprofile internal/mcpserver/reply internal/text internal/mcpserver/elicitation internal/mcpserver/callerstate sandbox",
 	"internal/httpauth":                "",
 	"cmd/internal/webui":               "client session timeline cmd/internal/console internal/httpauth",
@@ -119,6 +119,7 @@ var mayImport = map[string]string{
 	"clients/generate":                 "",
 	"release":                          "",
 	"cmd/internal/console/historyfile": "internal/paths internal/atomicfile",
+	"cmd/internal/console/ttymode":     "",
 
 	"cmd/internal/jupyter/kernelworker": "ipc cmd/internal/jupyter/kernelspec cmd/internal/jupyter/wire cmd/internal/jupyter/zmtp internal/text",
 	"internal/mcpserver/clientprofile":  "internal/paths sandbox",

@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/console/ttymode"
 	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -292,7 +293,7 @@ func (c *conversation) handleSignals(ctx context.Context) {
 	signal.Notify(window, windowChanged)
 	defer signal.Stop(window)
 	continued := make(chan os.Signal, 1)
-	notifyContinued(continued)
+	ttymode.NotifyContinued(continued)
 	defer signal.Stop(continued)
 	for {
 		select {

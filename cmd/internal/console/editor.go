@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/console/historyfile"
+	"github.com/turnstone-repl/turnstone/cmd/internal/console/ttymode"
 	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit/keys"
 	"github.com/turnstone-repl/turnstone/session"
@@ -34,7 +35,7 @@ const maxDebuggerHistory = 200
 // may call the rest.
 type lineEditor struct {
 	keys            *keyReader
-	tty             *tty
+	tty             *ttymode.TTY
 	isPlain         bool             // the terminal knows no control sequences
 	editorCommand   string           // edits a text on Ctrl-X Ctrl-E; "" disables it
 	programs        TerminalPrograms // may take the keys; nil if no program can
@@ -78,7 +79,7 @@ type requestState struct {
 // therefore not shown before something reads it, such as a password typed too early. interrupt is
 // called for a Ctrl-C while no text is edited, and quit for Ctrl-\; neither may block.
 func newLineEditor(ctx context.Context, o *Options, interrupt, quit func()) (*lineEditor, error) {
-	mode, err := openTTY()
+	mode, err := ttymode.Open()
 	if err != nil {
 		return nil, fmt.Errorf("standard input is not a terminal: %w", err)
 	}
@@ -106,13 +107,13 @@ func newLineEditor(ctx context.Context, o *Options, interrupt, quit func()) (*li
 		e.takeKeys(true)
 		interrupt()
 	}
-	if ctrlZSuspends {
+	if ttymode.CtrlZSuspends {
 		e.keys.suspend = e.suspendToShell
 	}
 	if err := e.takeTerminal(); err != nil {
 		return nil, err
 	}
-	go e.keys.pumpInput(e.tty.inputReader())
+	go e.keys.pumpInput(e.tty.InputReader())
 	e.wg.Go(func() {
 		select {
 		case <-ctx.Done():
@@ -128,7 +129,7 @@ func (e *lineEditor) takeTerminal() error {
 	if !e.isPlain {
 		_, _ = io.WriteString(os.Stdout, bracketOn)
 	}
-	return e.tty.setRaw()
+	return e.tty.SetRaw()
 }
 
 // giveTerminal restores the mode that the terminal had before.
@@ -136,14 +137,14 @@ func (e *lineEditor) giveTerminal() error {
 	if !e.isPlain {
 		_, _ = io.WriteString(os.Stdout, bracketOff)
 	}
-	return e.tty.restoreMode()
+	return e.tty.RestoreMode()
 }
 
 // suspendToShell gives the terminal to the shell until the shell continues this program. The
 // session's code may keep running.
 func (e *lineEditor) suspendToShell() {
-	if canSuspend() {
-		e.lendTerminal(suspendProcessGroup)
+	if ttymode.CanSuspend() {
+		e.lendTerminal(ttymode.SuspendProcessGroup)
 	}
 }
 
@@ -152,7 +153,7 @@ func (e *lineEditor) resumeTerminal() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case e.tty.isInRawMode(): // suspendToShell has done it
+	case e.tty.IsRaw(): // suspendToShell has done it
 	case e.keysGiven:
 		_ = e.giveScreen()
 		e.repaint()
