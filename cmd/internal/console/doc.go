@@ -30,10 +30,11 @@
 //
 //	name      started by      ends when                        owns
 //	printer   Run             Run returns                      all output of the timeline
+//	waiter    waitForTurn     the turn ends or asks           nothing: it ends the handling of lines
 //	signals   Run             Run returns                      interrupts and the window's size
 //	closer    newLineEditor   Run returns                      nothing: it ends the keys with the context
 //	keys      newLineEditor   its read returns after Run did   reading the terminal
 //
-// Run waits for the first three. It cannot wait for keys, because a read of a terminal cannot be
+// Run waits for all but the last. It cannot wait for keys, because a read of a terminal cannot be
 // cancelled.
 package console

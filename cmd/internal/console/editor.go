@@ -57,6 +57,7 @@ type lineEditor struct {
 
 	// The rest belongs to the editing goroutine.
 	line         lineedit.Editor
+	lineBegin    int  // the position of the first key of line, see keyReader.readCount
 	lastNotEmpty bool // the last text was not empty
 
 	outputArrived chan struct{} // has an element when there was output
@@ -243,15 +244,29 @@ func (e *lineEditor) editCode(o lineedit.Options) (string, error) {
 	}
 	e.mu.Unlock()
 	o.Colour, o.Vi, o.Syntax = e.options.Colour, e.options.Vi, e.options.Syntax
+	e.keys.dropSecretRest()
 	text, err := e.editText(o, e.history)
 	e.mu.Lock()
 	e.editingCode = false
 	e.mu.Unlock()
+	if mark, marked := e.keys.markOfLine(e.lineBegin, e.keys.readPosition()); err == nil && marked && text != "" {
+		e.returnLine(text, mark)
+		return "", nil
+	}
 	if err == nil {
 		e.history.Add(text)
 		_ = e.historyFile.AppendText(text) // a full disk must not end the session
 	}
 	return text, err
+}
+
+// returnLine keeps a line that no program takes for Ctrl-Y, and tells the user.
+func (e *lineEditor) returnLine(text string, m programMark) {
+	if !m.secret {
+		e.line.StoreKill(text)
+	}
+	e.startNewLine()
+	_, _ = fmt.Fprintf(e, "[%s]\n", m.explainLine())
 }
 
 // editAnswer edits the answer to an input request, after the text on the screen and the prompt.
@@ -270,12 +285,16 @@ func (e *lineEditor) editAnswer(w session.InputRequest, prompt string) (string, 
 		return "", errCancelled
 	}
 	o := lineedit.Options{Vi: e.options.Vi, Prompt: prompt, Secret: w.Secret}
-	if w.Kind != timeline.InputKindDebugger {
-		return e.editText(o, nil)
+	var history *lineedit.History
+	if w.Kind == timeline.InputKindDebugger {
+		history = e.debuggerHistory
 	}
-	text, err := e.editText(o, e.debuggerHistory)
-	if err == nil {
-		e.debuggerHistory.Add(text)
+	text, err := e.editText(o, history)
+	switch {
+	case errors.Is(err, errCancelled): // the user may not have noticed, and goes on with the line
+		e.keys.unreadText(e.line.Text(), w.Reader, w.Secret)
+	case err == nil && history != nil:
+		history.Add(text)
 	}
 	return text, err
 }
@@ -312,8 +331,10 @@ func (e *lineEditor) cancelRequest(id timeline.Seq) {
 func (e *lineEditor) editText(o lineedit.Options, h *lineedit.History) (string, error) {
 	e.line.Begin(o, h)
 	e.showText()
+	e.keys.dropLateKeys()
 	e.keys.setEditing(true)
 	defer e.keys.setEditing(false)
+	e.lineBegin = e.keys.readPosition()
 	for {
 		poked, err := e.keys.awaitKey()
 		if poked {
@@ -331,6 +352,9 @@ func (e *lineEditor) editText(o lineedit.Options, h *lineedit.History) (string, 
 			return "", io.EOF
 		}
 		out := e.line.Press(key)
+		if out == lineedit.OutcomeContinue && e.line.Text() == "" {
+			e.lineBegin = e.keys.readPosition()
+		}
 		if e.line.TakeBell() && !e.keys.hasUnreadKeys() {
 			_, _ = io.WriteString(os.Stdout, "\a")
 		}

@@ -50,16 +50,18 @@ type keyReader struct {
 	arrived   chan struct{} // one token: input is available
 
 	mu        sync.Mutex
-	editing   bool    // guarded by mu: Ctrl-C belongs to the edited text
-	woken     bool    // guarded by mu: awaitKey returns at once
-	typed     []byte  // guarded by mu: decoded and not read
-	readCount int     // guarded by mu: how many bytes were read before typed
-	bursts    []burst // guarded by mu: of typed, in order
-	err       error   // guarded by mu: the terminal's end
+	editing   bool        // guarded by mu: Ctrl-C belongs to the edited text
+	woken     bool        // guarded by mu: awaitKey returns at once
+	typed     []byte      // guarded by mu: decoded and not read
+	readCount int         // guarded by mu: how many bytes were read before typed
+	bursts    []burst     // guarded by mu: of typed, in order
+	err       error       // guarded by mu: the terminal's end
+	mark      programMark // guarded by mu: which lines of typed are for a program
 
 	passMu      sync.Mutex         // locked while keys are passed on, so that they stay in order
 	program     func([]byte) error // guarded by passMu: takes the keys; nil while repl has them
 	quitPresses int                // guarded by passMu: how often Ctrl-\ was pressed in a row
+	lateKeys    []byte             // guarded by passMu: typed after the program had stopped taking keys
 
 	decodeMu    sync.Mutex // guards the rest
 	paste       pasteState

@@ -132,6 +132,7 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 		p.err = ed
 	}
 	c := &conversation{cursor: o.ReplayUntil, session: s, options: o, editor: ed, printer: p, interrupts: pressed}
+	c.ahead = typeAhead{session: s, keys: ed.keys, isVi: o.ViKeys, sent: func(string) {}, giveBack: ed.returnLine}
 	_ = s.Resize(ctx, WindowSize())
 	ed.repaint = func() { repaintPrograms(ctx, s, ed.outputArrived) }
 
