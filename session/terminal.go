@@ -32,10 +32,14 @@ type TerminalAccess interface {
 
 // Keys are typed for a program at the terminal. Text and Bytes are exclusive.
 type Keys struct {
-	// Text is text with named keys, such as "yes<Enter>" or "<Down><Down><C-c>". The names are
-	// those of Vim: <Enter>, <Tab>, <S-Tab>, <Esc>, <Space>, <BS>, <Del>, <Ins>, <Up>, <Down>,
-	// <Left>, <Right>, <Home>, <End>, <PgUp>, <PgDn>, <F1> to <F12>, <C-x> for Ctrl and a
-	// character, <M-x> for Alt, and <lt> for "<". Nothing is added, such as an Enter. A line break
+	// Text is text with named keys, such as "yes<Enter>" or "<Down><Down><C-c>". The names come
+	// from Vim. They are:
+	//
+	//	<Enter> <Tab> <S-Tab> <Esc> <Space> <BS> <Del> <Ins> <F1> to <F12>
+	//	<Up> <Down> <Left> <Right> <Home> <End> <PgUp> <PgDn>
+	//	<C-x> for Ctrl and a character, <M-x> for Alt, <lt> for "<"
+	//
+	// Nothing is added, such as an Enter. A line break
 	// is an Enter, unless the program takes several lines as one paste.
 	Text string `json:"text,omitempty"`
 
@@ -83,8 +87,8 @@ type Highlight struct {
 // maxShownHighlights bounds the highlights in a screen's description.
 const maxShownHighlights = 4
 
-// Text returns the lines, and a last line in brackets that describes the screen.
-func (s Screen) Text() string {
+// RenderText returns the lines, and a last line in brackets that describes the screen.
+func (s Screen) RenderText() string {
 	var b strings.Builder
 	for _, line := range s.Lines {
 		b.WriteString(line)

@@ -42,6 +42,10 @@ func (a authoredSession) Answer(ctx context.Context, request timeline.Seq, in se
 	return a.logCall("answer", a.author)(a.answerAs(ctx, a.author, request, in))
 }
 
+func (a authoredSession) Type(ctx context.Context, keys session.Keys) (uint64, error) {
+	return a.logCall("type", a.author)(a.typeAs(ctx, a.author, keys))
+}
+
 func (a authoredSession) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {
 	return a.logInterrupt(turn, a.author)(a.interruptAs(ctx, a.author, turn))
 }

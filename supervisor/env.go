@@ -18,7 +18,14 @@ import (
 // needs, and files is the worker's private directory.
 func (s *Session) newWorkerEnv(spec *workers.Spec, sandboxEnv []string, files string) []string {
 	changes := []string{"LISTEN_FDS", "LISTEN_PID"}
-	if !spec.UserTerminal {
+	switch {
+	case spec.UserTerminal:
+	case spec.Term != "":
+		changes = append(changes, "TERM="+spec.Term)
+		if getenv := environ.Getenv(s.o.Env); getenv("FORCE_COLOR") == "" && getenv("CLICOLOR_FORCE") == "" {
+			changes = append(changes, "NO_COLOR=1") // replies would be full of sequences
+		}
+	default:
 		changes = append(changes, "TERM=dumb", launch.PagerEnv)
 	}
 	changes = append(changes, sandboxEnv...)

@@ -291,7 +291,13 @@ func (p *fakeProcess) Restore() error                    { return nil }
 func (p *fakeProcess) Resize(pty.TerminalSize) error     { return nil }
 func (p *fakeProcess) IsRawMode() bool                   { return false }
 func (p *fakeProcess) HasForegroundJob() bool            { return false }
-func (p *fakeProcess) TypeKeys([]byte) error             { return nil }
+func (p *fakeProcess) TypeKeys(b []byte) error           { p.addReceived(string(b)); return nil }
+func (p *fakeProcess) AnswerQuery([]byte) int            { return 0 }
+func (p *fakeProcess) UnreadInput() int                  { return 0 }
+func (p *fakeProcess) ReadsKeys() bool                   { return false }
+func (p *fakeProcess) IsEchoOff() bool                   { return false }
+
+func (p *fakeProcess) RefreshReader(r pty.TerminalReader) (pty.TerminalReader, bool) { return r, true }
 
 func (p *fakeProcess) Readers() []pty.TerminalReader {
 	p.mu.Lock()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -43,13 +44,15 @@ func (m *sessionMachine) handleStdinWait(f ipc.StdinWait) error {
 // received the same signal.
 const readerExitGrace = 100 * time.Millisecond
 
-// needsReaderScan reports whether a new terminal reader would matter.
+// needsReaderScan reports whether a new terminal reader would matter, or whether a program that polls
+// may end its request.
 func (m *sessionMachine) needsReaderScan() bool {
-	return (m.phase == phaseStarting || m.phase == phaseRunning) && !m.turn.interruptUnacked && len(m.requests) == 0
+	isActive := m.phase == phaseStarting || m.phase == phaseRunning
+	return (isActive && len(m.requests) == 0 || m.polledReader() != nil) && !m.turn.interruptUnacked
 }
 
 // handleTerminalReader handles a program that reads the terminal.
-func (m *sessionMachine) handleTerminalReader(reader, command string, secret bool) {
+func (m *sessionMachine) handleTerminalReader(r pty.TerminalReader, s readerScan) {
 	if m.ready == nil && m.earlyInputFault != "" {
 		if time.Since(m.turn.started) > earlyInputTimeout {
 			m.failWorker(errors.New(m.earlyInputFault))
@@ -59,17 +62,18 @@ func (m *sessionMachine) handleTerminalReader(reader, command string, secret boo
 	if m.keysTaken {
 		return // it gets keys instead of lines
 	}
-	if m.knownReaders[reader] || m.fedReaders[reader] || time.Since(m.interruptedReaders[reader]) < readerExitGrace {
+	if m.knownReaders[r.Key] || m.fedReaders[r.Key] || time.Since(m.interruptedReaders[r.Key]) < readerExitGrace {
 		return
 	}
-	prompt := m.log.Redact(string(m.lastLine))
-	kind := timeline.InputKindLine
-	if secret {
-		kind = timeline.InputKindSecret
-	}
+	prompt, kind, secret := m.readerPrompt(r, s)
 	m.openInputRequest(inputRequest{
-		InputRequest: session.InputRequest{Turn: m.turn.id, Prompt: prompt, Kind: kind, Secret: secret, Terminal: true, Reader: command},
-		readerKey:    reader,
+		InputRequest: session.InputRequest{
+			Turn: m.turn.id, Prompt: prompt, Kind: kind, Secret: secret,
+			Terminal: true, Reader: r.Command, Raw: r.Raw, Polls: r.Polls,
+		},
+		wantsAll:  r.Raw && s.takesPastes,
+		readerKey: r.Key,
+		paste:     r.Raw && s.takesPastes,
 	}, prompt)
 }
 
@@ -180,7 +184,7 @@ func (m *sessionMachine) nextRequest() int {
 
 // requestEvent returns the event that reports the request.
 func (r inputRequest) requestEvent() timeline.InputRequested {
-	e := timeline.InputRequested{Prompt: r.Prompt, Kind: r.Kind, Terminal: r.Terminal, Reader: r.Reader}
+	e := timeline.InputRequested{Prompt: r.Prompt, Kind: r.Kind, Terminal: r.Terminal, Reader: r.Reader, Raw: r.Raw, Polls: r.Polls}
 	if r.Permission != nil {
 		e.PermissionID, e.Denied = r.Permission.ID, r.Permission.AccessDenied
 	}
@@ -206,8 +210,15 @@ func (m *sessionMachine) deliverInput(r inputRequest) {
 	}
 	m.recordEvent(line)
 	m.lastLine = m.lastLine[:0]
-	m.fedReaders[r.readerKey] = true
-	m.addEffect(machineEffect{kind: doFeedTerminal, input: session.Input{Data: data, EOF: eof}})
+	if r.Polls {
+		m.forgetListeners() // it must be still again before it counts as waiting
+	} else {
+		m.fedReaders[r.readerKey] = true
+	}
+	m.addEffect(machineEffect{kind: doType, typed: terminalInput{
+		Input:  session.Input{Data: data, EOF: eof},
+		byKeys: r.Raw, secret: r.Secret, paste: r.paste, program: r.Reader,
+	}})
 }
 
 // redactAnswer makes the timeline redact a secret before any code can print it.
@@ -290,6 +301,7 @@ func (m *sessionMachine) dropRequests() {
 	}
 	m.shownRequest, m.requests = nil, nil
 	clear(m.fedReaders)
+	m.forgetListeners()
 }
 
 func withNewline(b []byte) []byte {

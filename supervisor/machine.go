@@ -55,10 +55,12 @@ type sessionMachine struct {
 
 	turnHistory
 
-	keysTaken    bool           // a program has taken the terminal's keys
-	requests     []inputRequest // the open input requests, in order
-	shownRequest *inputRequest  // the input request that clients see
-	queue        inputQueue
+	keysTaken     bool             // a program has taken the terminal's keys
+	listeners     []*listener      // the threads that poll the terminal, in the order in which they were found
+	shownListener session.Listener // the listener that clients see; zero without one
+	requests      []inputRequest   // the open input requests, in order
+	shownRequest  *inputRequest    // the input request that clients see
+	queue         inputQueue
 	grantTable
 	knownReaders       map[string]bool      // keys of the terminal readers that blocked before the turn started
 	fedReaders         map[string]bool      // keys of the terminal readers that got input
@@ -112,7 +114,7 @@ type machineEffect struct {
 	kind    effectKind
 	message ipc.Message        // for doSend, doInterrupt, doRepeatInterrupt and doAnswerQuery
 	turn    *turn              // for doAwaitSignals
-	input   session.Input      // for doFeedTerminal
+	typed   terminalInput      // for doType
 	call    uint64             // for doAnswerCall
 	ok      bool               // for doAnswerCall
 	form    session.FormAnswer // for doAnswerCall, if the call has a form
@@ -128,7 +130,7 @@ const (
 	doAwaitSignals                      // call handleSignalsSent once no signal is in flight to the worker
 	doResetDenials                      // let the sandbox report its denials again
 	doKill
-	doFeedTerminal     // give the input to the terminal's reader
+	doType             // give the input to the terminal's reader, or type the keys
 	doScanReaders      // start scanning for terminal readers
 	doScanReadersLater // scan for terminal readers once an interrupt has taken effect
 	doAnswerQuery      // answer a query
@@ -244,6 +246,7 @@ type inputRequest struct {
 	workerWait uint64 // the worker's number for the request; 0 for a terminal reader
 	wantsAll   bool   // the reader wants all input, not one line
 	readerKey  string // key of the terminal reader
+	paste      bool   // the terminal reader can tell a paste from typing
 	callID     uint64 // the ID of the pending call or form; 0 for a request for input
 }
 

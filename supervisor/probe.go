@@ -1,6 +1,11 @@
 package supervisor
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
+)
 
 const (
 	// The first scan for programs that read the terminal comes after the worker was silent for
@@ -20,6 +25,11 @@ const (
 	// prompt. The kernel offers no notification of a blocked read without privileges.
 	silenceDivisor        = 20
 	maxSilentScanInterval = 2 * time.Second
+
+	// maxListenerInterval is the longest time between two scans while a program polls the terminal.
+	// After a scan that has missed it, the next comes after missedScanInterval.
+	maxListenerInterval = 250 * time.Millisecond
+	missedScanInterval  = 30 * time.Millisecond
 
 	// maxEagerScans bounds the scans in a row, without an interval, while there is input for a
 	// reader. Each takes about 0.1 ms.
@@ -89,6 +99,12 @@ func (w *worker) scanReaders() {
 		return // the next turn, or answer, starts it again
 	}
 	turn := s.m.turn
+	if l := s.m.polledReader(); l != nil {
+		reader := l.reader
+		s.mu.Unlock()
+		w.rescanListener(turn, reader)
+		return
+	}
 	if silent := time.Duration(time.Now().UnixNano() - w.lastOutput.Load()); silent < firstScanDelay {
 		w.scanInterval = firstScanDelay
 		w.scheduleScanLocked(firstScanDelay - silent)
@@ -98,11 +114,14 @@ func (w *worker) scanReaders() {
 	s.mu.Unlock()
 
 	signalsPending := w.proc.SignalsSent() != nil // before the scan: it may still find readers that these signals end
-	readers := w.proc.readers.Readers()
+	scan := readerScan{readers: w.proc.readers.Readers()}
 	awaitingFrame := false
-	if len(readers) > 0 {
+	if len(scan.readers) > 0 {
 		w.merger.catchUp(w.stopReading) // their prompts come before their requests
 		awaitingFrame = w.merger.isAwaitingFrame()
+	}
+	if slices.ContainsFunc(scan.readers, func(r pty.TerminalReader) bool { return r.Raw }) {
+		scan.screenHints = w.display.hints()
 	}
 
 	s.mu.Lock()
@@ -122,23 +141,54 @@ func (w *worker) scanReaders() {
 	if signalsPending {
 		s.m.renewReaderGrace(time.Now())
 	}
-	for _, r := range readers {
-		s.m.handleTerminalReader(r.Key, r.Command, r.Secret)
-	}
+	last := w.lastOutput.Load()
+	scan.now = time.Now()
+	scan.silent = min(scan.now.Sub(time.Unix(0, last)), scan.now.Sub(w.typing.last))
+	next := s.m.handleReaderScan(scan)
 	s.performLocked()
 	if w.needsScanLocked() {
 		silent := time.Duration(0)
-		last := w.lastOutput.Load()
 		if last != 0 { // otherwise there is input that a reader will take
-			silent = time.Duration(time.Now().UnixNano() - last)
+			silent = scan.now.Sub(time.Unix(0, last))
 		}
 		w.scanInterval = nextScanInterval(w.scanInterval, silent)
+		if len(s.m.listeners) > 0 && w.scanInterval > maxScanInterval {
+			w.scanInterval = min(w.scanInterval, listenerInterval(silent))
+		}
+		if next > 0 {
+			w.scanInterval = min(w.scanInterval, next)
+		}
 		w.scansSlowly.Store(w.scanInterval > maxScanInterval)
 		if w.lastOutput.Load() != last { // output arrived before scansSlowly was set
 			w.scanInterval = firstScanDelay
 		}
 		w.scheduleScanLocked(w.scanInterval)
 	}
+}
+
+// listenerInterval returns the time until the next scan while a program polls the terminal. Such a
+// program may wait at any moment.
+func listenerInterval(silent time.Duration) time.Duration {
+	return max(maxScanInterval, min(silent/silenceDivisor, maxListenerInterval))
+}
+
+// rescanListener looks again at the thread whose polling is the input request that clients see.
+func (w *worker) rescanListener(turn *turn, reader pty.TerminalReader) {
+	s := w.s
+	reader, polls := w.proc.readers.RefreshReader(reader)
+	s.mu.Lock()
+	defer s.unlock()
+	if s.m.turn == turn {
+		s.m.handleListenerScan(reader, polls, time.Now())
+		s.performLocked()
+	}
+	if !w.needsScanLocked() || w.readerTimerSet {
+		return
+	}
+	if w.scanInterval = min(w.scanInterval*3/2, maxListenerInterval); !polls {
+		w.scanInterval = missedScanInterval
+	}
+	w.scheduleScanLocked(w.scanInterval)
 }
 
 func (w *worker) scheduleScanLocked(d time.Duration) {
@@ -149,5 +199,5 @@ func (w *worker) scheduleScanLocked(d time.Duration) {
 // needsScanLocked reports whether a scan is useful: a terminal reader would be new, and could not
 // be confused with one that is taking its input.
 func (w *worker) needsScanLocked() bool {
-	return w.s.worker == w && w.s.m.needsReaderScan() && len(w.terminalInput) == 0
+	return w.s.worker == w && w.s.m.needsReaderScan() && len(w.typing.queue) == 0
 }

@@ -70,7 +70,14 @@ type terminal interface {
 	terminalStream
 	Restore() error
 	Resize(pty.TerminalSize) error
+	terminalModes
+}
+
+// terminalModes has the methods of a terminal that tell how its programs use it.
+type terminalModes interface {
 	IsRawMode() bool
+	ReadsKeys() bool
+	IsEchoOff() bool
 	HasForegroundJob() bool
 }
 
@@ -81,11 +88,14 @@ type terminalStream interface {
 	WriteInput(b []byte, eof bool) error
 	SyncOutput()
 	TypeKeys([]byte) error
+	AnswerQuery([]byte) int
+	UnreadInput() int
 }
 
 // A readerFinder finds the programs that are blocked in a read of the terminal.
 type readerFinder interface {
 	Readers() []pty.TerminalReader
+	RefreshReader(pty.TerminalReader) (pty.TerminalReader, bool)
 	HasNoOtherReader() bool
 }
 

@@ -177,6 +177,7 @@ func (s *Session) Tick() (now session.Tick, event, state <-chan struct{}) {
 		w := s.m.shownRequest.InputRequest
 		now.InputRequest = &w
 	}
+	now.Listener = s.m.currentListener()
 	event = s.log.NotifyAfter(now.LastSeq)
 	now.Closed = event == nil
 	return now, event, s.changedLocked()

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -52,10 +53,10 @@ func TestScreen_EndsWithTurn(t *testing.T) {
 	}
 	defer log.Close()
 	m := &sessionMachine{machineConfig: machineConfig{log: log}, turnHistory: turnHistory{turn: &turn{id: 1}}, phase: phaseRunning, knownReaders: map[string]bool{}, fedReaders: map[string]bool{}}
-	m.handleTerminalReader("before", "cat", false)
+	m.handleTerminalReader(pty.TerminalReader{Key: "before", Command: "cat"}, readerScan{})
 	m.handleScreen(true)
 	m.handleScreen(true)
-	m.handleTerminalReader("other", "less", false)
+	m.handleTerminalReader(pty.TerminalReader{Key: "other", Command: "less"}, readerScan{})
 	if m.phase != phaseRunning || len(m.requests) > 0 {
 		t.Errorf("phase %s, %d input requests, want none from a program that has the keys", m.phase, len(m.requests))
 	}

@@ -54,6 +54,7 @@ func (s *Session) Info(context.Context) (session.Info, error) {
 		w := s.m.shownRequest.InputRequest
 		i.InputRequest = &w
 	}
+	i.Listener = s.m.currentListener()
 	if s.m.ready != nil {
 		i.Language, i.RuntimeVersion = s.m.ready.Worker.Language, s.m.ready.Worker.RuntimeVersion
 	}
@@ -167,6 +168,7 @@ func (s *Session) answerAs(ctx context.Context, author string, request timeline.
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
+	s.confirmListener()
 	s.mu.Lock()
 	defer s.unlock()
 	return s.m.answerRequest(author, request, in)
@@ -235,6 +237,7 @@ func (s *Session) Resize(_ context.Context, size session.Size) error {
 	if w == nil {
 		return nil
 	}
+	w.display.resize(pty.TerminalSize(size))
 	return w.proc.terminal.Resize(pty.TerminalSize(size))
 }
 

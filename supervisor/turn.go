@@ -71,6 +71,9 @@ func (s *Session) waitReply(ctx context.Context, t *turn, opts *session.WaitOpti
 			r := s.m.newReply(t)
 			r.Session = s.Name()
 			r.PendingCalls = s.functions.runningCalls()
+			if s.worker != nil && s.worker.typing.sawKeys && r.State == session.StateRunning {
+				r.UnreadKeys = s.worker.proc.terminal.UnreadInput()
+			}
 			var start timeline.ReadRange
 			var workerEnd []timeline.Event
 			if o.After == 0 && t != nil {
@@ -159,6 +162,7 @@ func (m *sessionMachine) newReply(t *turn) session.Reply {
 		r.InputRequest = &w
 		r.Prompt = w.Prompt
 	}
+	r.Listener = m.currentListener()
 	return r
 }
 

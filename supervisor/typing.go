@@ -1,17 +1,516 @@
 package supervisor
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/keynotation"
+	"github.com/turnstone-repl/turnstone/timeline"
 )
 
+const (
+	// echoTimeout is how long a program may take to show text that was typed for it. Without an echo,
+	// it gets no Enter.
+	echoTimeout = 400 * time.Millisecond
+
+	// A named key is typed once the keys before it were read, and the program has written nothing for
+	// keyQuietTime. Programs that search while they read, such as fzf, would otherwise choose an old
+	// entry. A program that shows nothing has silentKeyTime. After keyTimeout the key is typed anyway.
+	keyQuietTime  = 30 * time.Millisecond
+	silentKeyTime = 60 * time.Millisecond
+	keyTimeout    = 200 * time.Millisecond
+
+	// maxQueuedKeys bounds the keys that wait to be typed, in bytes.
+	maxQueuedKeys = 4 * session.MaxKeysBytes
+)
+
+// typedKeys are keys on their way to the terminal.
+type typedKeys struct {
+	keys []keynotation.Keystroke // of Keys.Text
+	raw  []byte                  // of Keys.Bytes
+	live bool
+	size int // in bytes, for the bounds
+}
+
 // Type implements session.Session.
-func (s *Session) Type(context.Context, session.Keys) (uint64, error) {
-	return 0, session.ErrUnsupported
+func (s *Session) Type(ctx context.Context, keys session.Keys) (uint64, error) {
+	return s.logCall("type", "")(s.typeAs(ctx, "", keys))
+}
+
+func (s *Session) typeAs(ctx context.Context, author string, k session.Keys) (uint64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	typed, err := newTypedKeys(k)
+	if err != nil {
+		return 0, err
+	}
+	if k.Live && !s.hasListener() {
+		return 0, errNoListener
+	}
+	s.mu.Lock()
+	defer s.unlock()
+	w := s.worker
+	if err := s.m.typingRefusal(); err != nil {
+		return 0, err
+	}
+	if typed.size == 0 {
+		return s.m.turn.id, nil
+	}
+	if w.typing.queuedBytes+typed.size > maxQueuedKeys {
+		return 0, session.Errorf(session.KindBusy, "%d bytes of keys are still being typed; try again when the program has read them", w.typing.queuedBytes)
+	}
+	line := timeline.InputLine{Author: author, Keys: true, Secret: k.Secret || s.hidesKeysLocked()}
+	if !line.Secret {
+		line.Text = strings.ToValidUTF8(k.Text, "\uFFFD")
+		if k.Text == "" {
+			line.Text = keynotation.Format(k.Bytes)
+		}
+		line.Text = string(copyPrefix([]byte(line.Text), timeline.MaxInputBytes))
+	} else if !s.m.showSecrets {
+		s.m.redactAnswer(strings.TrimRight(typed.text(), "\r\n"))
+	}
+	return s.m.typeKeys(line, typed), nil
+}
+
+// errNoListener refuses live keys that no program would read.
+var errNoListener error = &session.Error{Kind: session.KindStale, Message: "no program at the terminal reads keys now"}
+
+// newTypedKeys checks keys and returns what to type.
+func newTypedKeys(k session.Keys) (typedKeys, error) {
+	typed := typedKeys{raw: k.Bytes, live: k.Live, size: len(k.Text) + len(k.Bytes)}
+	switch {
+	case typed.size > session.MaxKeysBytes:
+		return typed, session.Errorf(session.KindTooLarge, "the keys have %d bytes, more than %d", typed.size, session.MaxKeysBytes)
+	case k.Text != "" && k.Bytes != nil:
+		return typed, session.Errorf(session.KindInvalid, "give either text or bytes as keys")
+	case typed.size == 0 && !k.Live:
+		return typed, session.Errorf(session.KindInvalid, "there are no keys to type")
+	}
+	var err error
+	if typed.keys, err = keynotation.Parse(k.Text); err != nil {
+		return typed, session.Errorf(session.KindInvalid, "keys: %v", err)
+	}
+	return typed, nil
+}
+
+// text returns the text among the keys.
+func (k typedKeys) text() string {
+	text := string(k.raw)
+	for _, key := range k.keys {
+		text += key.Text
+	}
+	return text
+}
+
+// typingRefusal returns why no keys can be typed now, or nil if they can.
+func (m *sessionMachine) typingRefusal() error {
+	switch {
+	case m.isClosed():
+		return session.ErrClosed
+	case m.phase == phaseWaiting && !m.shownRequest.Terminal:
+		return session.NewWaitingError(m.shownRequest.InputRequest)
+	case m.phase != phaseWaiting && m.phase != phaseRunning:
+		return &session.Error{Kind: session.KindStale, Message: "no code is running, so no program could read keys"}
+	}
+	return nil
+}
+
+// typeKeys records keys and has them typed. The caller has checked that they are not refused.
+func (m *sessionMachine) typeKeys(line timeline.InputLine, typed typedKeys) (turn uint64) {
+	turn = m.turn.id
+	m.turn.interruptedAt = time.Time{} // the code continues after the interrupt
+	m.dropReaderRequests()
+	m.forgetListeners()
+	m.recordEvent(line)
+	m.addEffect(machineEffect{kind: doType, typed: terminalInput{typedKeys: typed}})
+	return turn
+}
+
+// hidesKeysLocked reports whether the terminal expects a secret; s.mu is held.
+func (s *Session) hidesKeysLocked() bool {
+	if s.m.phase == phaseWaiting && s.m.shownRequest.Secret {
+		return true
+	}
+	terminal := s.worker.proc.terminal
+	return terminal.IsEchoOff() || terminal.ReadsKeys() && asksForSecret(s.worker.display.hints().prompt)
+}
+
+// hasListener reports whether a program would read keys now.
+func (s *Session) hasListener() bool {
+	s.mu.Lock()
+	w, phase := s.worker, s.m.phase
+	waits := phase == phaseWaiting && s.m.shownRequest.Terminal || s.m.keysTaken
+	known := s.m.knownReaders
+	s.mu.Unlock()
+	switch {
+	case waits, w == nil, phase != phaseRunning: // without a worker, the caller reports another error
+		return waits || phase != phaseRunning
+	case w.proc.terminal.ReadsKeys(), w.proc.terminal.UnreadInput() > 0:
+		return true
+	case w.proc.readers == nil:
+		return false
+	}
+	for _, r := range w.proc.readers.Readers() {
+		if !known[r.Key] {
+			return true
+		}
+	}
+	return false
+}
+
+// confirmListener looks once more at a program that counts as waiting because it polls, before it is
+// answered. If it has stopped polling, its request ends.
+func (s *Session) confirmListener() {
+	s.mu.Lock()
+	l, w := s.m.polledReader(), s.worker
+	if l == nil {
+		s.mu.Unlock()
+		return
+	}
+	reader := l.reader
+	s.mu.Unlock()
+	for range maxMissedScans {
+		r, polls := w.proc.readers.RefreshReader(reader)
+		if polls {
+			return
+		}
+		s.mu.Lock()
+		s.m.handleListenerScan(r, false, time.Now())
+		s.unlock()
+		time.Sleep(time.Millisecond) // it may be between two polls
+	}
 }
 
 // Screen implements session.Session.
 func (s *Session) Screen(context.Context) (session.Screen, error) {
-	return session.Screen{}, session.ErrUnsupported
+	s.mu.Lock()
+	w, active := s.worker, s.m.turn != nil
+	program := ""
+	if s.m.phase == phaseWaiting {
+		program = s.m.shownRequest.Reader
+	} else if l := s.m.currentListener(); l != nil {
+		program = l.Program
+	}
+	s.mu.Unlock()
+	if w == nil || !active {
+		return session.Screen{}, &session.Error{Kind: session.KindStale, Message: "no code is running, so there is no screen"}
+	}
+	w.merger.catchUp(w.stopReading)
+	screen := w.display.picture()
+	screen.Program = program
+	return screen, nil
+}
+
+// A terminalInput is input on its way to the programs at the terminal: an answer for a program that
+// reads lines, a line for one that reads single keys, or keys.
+type terminalInput struct {
+	session.Input        // an answer
+	byKeys        bool   // type the answer: the program reads single keys
+	secret        bool   // type Enter after the answer even if it is not shown
+	paste         bool   // type the answer as pasted text
+	program       string // byKeys: the program's name
+	typedKeys            // keys, in place of an answer
+	stop          <-chan struct{}
+}
+
+func (in *terminalInput) isKeys() bool { return in.size > 0 }
+
+// workerTyping holds the input of a worker's terminal. The session's lock guards it, except for answers.
+type workerTyping struct {
+	queue       []terminalInput // the first is being typed
+	stop        chan struct{}   // closed when keys that are not typed yet must be dropped; nil until needed
+	queuedBytes int             // of keys in queue
+	sawKeys     bool            // keys were typed in this turn
+	last        time.Time       // when the last input was typed
+	answers     queryAnswers
+}
+
+// queueInputLocked queues input for the terminal's readers, in the order of calls.
+func (w *worker) queueInputLocked(in terminalInput) {
+	if w.typing.stop == nil {
+		w.typing.stop = make(chan struct{})
+	}
+	in.stop = w.typing.stop
+	w.typing.queuedBytes += in.size
+	w.typing.sawKeys = w.typing.sawKeys || in.isKeys()
+	w.typing.queue = append(w.typing.queue, in)
+	if len(w.typing.queue) == 1 {
+		w.s.wg.Go(w.feedTerminal)
+	}
+}
+
+// stopTypingLocked drops the keys that are not typed yet; s.mu is held.
+func (w *worker) stopTypingLocked() {
+	if w.typing.stop != nil {
+		close(w.typing.stop)
+		w.typing.stop = nil
+	}
+}
+
+func (w *worker) feedTerminal() {
+	s := w.s
+	s.mu.Lock()
+	for len(w.typing.queue) > 0 {
+		in := w.typing.queue[0]
+		s.mu.Unlock()
+		notice := w.feedInput(in)
+		w.lastOutput.Store(time.Now().UnixNano())
+		s.mu.Lock()
+		w.typing.last = time.Now()
+		if notice != "" {
+			s.m.recordNotice("%s", notice)
+		}
+		w.typing.queuedBytes -= in.size
+		w.typing.queue = w.typing.queue[1:]
+	}
+	w.startReaderScan()
+	s.unlock()
+	// While there is more input, a reader that wants it blocks within microseconds, so scan for it
+	// at once, a few times.
+	for range maxEagerScans {
+		s.mu.Lock()
+		more := w.readerTimer != nil && !s.m.queue.isEmpty() && len(w.typing.queue) == 0
+		s.mu.Unlock()
+		if !more {
+			return
+		}
+		w.lastOutput.Store(0)
+		w.scanReaders()
+	}
+}
+
+// feedInput types or writes one input. It returns a notice if something was lost.
+func (w *worker) feedInput(in terminalInput) (notice string) {
+	var err error
+	switch {
+	case in.isKeys():
+		return w.typeKeys(in)
+	case in.byKeys:
+		return w.typeAnswer(in)
+	default:
+		err = w.proc.terminal.WriteInput(in.Data, in.EOF)
+	}
+	if err != nil {
+		return fmt.Sprintf("input for the terminal was lost: %v", err)
+	}
+	return ""
+}
+
+// typeKeys types keys one after the other.
+func (w *worker) typeKeys(in terminalInput) (notice string) {
+	if in.raw != nil {
+		return lostKeys(w.proc.terminal.TypeKeys(in.raw))
+	}
+	for i, key := range in.keys {
+		if i > 0 && !in.live && !w.awaitHandled(in.stop) {
+			return fmt.Sprintf("%s not typed: the turn was interrupted or has ended", keyCount(in.keys[i:]))
+		}
+		if err := w.proc.terminal.TypeKeys(w.encodeKey(key)); err != nil {
+			return lostKeys(err)
+		}
+		w.noteTyped()
+	}
+	return ""
+}
+
+func lostKeys(err error) string {
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprintf("keys for the terminal were lost: %v", err)
+}
+
+// keyCount returns how many keys there are, with a verb.
+func keyCount(keys []keynotation.Keystroke) string {
+	n := 0
+	for _, k := range keys {
+		n += max(1, len([]rune(k.Text)))
+	}
+	if n == 1 {
+		return "1 key was"
+	}
+	return fmt.Sprintf("%d keys were", n)
+}
+
+// encodeKey returns what the terminal sends for a key to the program that reads it now.
+func (w *worker) encodeKey(k keynotation.Keystroke) []byte {
+	modes := w.display.modes()
+	text := k.Encode(modes.ApplicationCursor)
+	if k.Name == "" {
+		return encodeText(text, modes.BracketedPaste)
+	}
+	return []byte(text)
+}
+
+// encodeText returns what a terminal sends for text: Enter is a carriage return. Several lines are one
+// paste if the program can tell a paste from typing, because it would otherwise indent each line.
+func encodeText(text string, takesPastes bool) []byte {
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	if takesPastes && strings.Contains(strings.TrimSuffix(text, "\n"), "\n") {
+		text = strings.ReplaceAll(text, "\x1b[201~", "") // would end the paste
+		return []byte("\x1b[200~" + strings.ReplaceAll(text, "\n", "\r") + "\x1b[201~")
+	}
+	return bytes.ReplaceAll([]byte(text), []byte("\n"), []byte("\r"))
+}
+
+// noteTyped records that keys were typed, for the time that a program has to handle them.
+func (w *worker) noteTyped() {
+	w.s.mu.Lock()
+	w.typing.last = time.Now()
+	w.s.mu.Unlock()
+}
+
+// awaitHandled waits until the program has handled the keys so far, or keyTimeout has passed. It
+// returns false if typing has to stop.
+func (w *worker) awaitHandled(stop <-chan struct{}) bool {
+	begin := time.Now()
+	interval := 200 * time.Microsecond // the kernel sends no event when input was read
+	for {
+		elapsed := time.Since(begin)
+		last := time.Unix(0, w.lastOutput.Load())
+		wrote := last.After(begin)
+		switch {
+		case elapsed >= keyTimeout:
+			return true
+		case w.proc.terminal.UnreadInput() > 0:
+		case wrote && time.Since(last) >= keyQuietTime, !wrote && elapsed >= silentKeyTime:
+			return true
+		}
+		select {
+		case <-stop:
+			return false
+		case <-time.After(interval):
+		}
+		interval = min(2*interval, 5*time.Millisecond)
+	}
+}
+
+// typeAnswer types an answer for a program that reads single keys. Enter follows once the program
+// shows the text: then it takes a line. A program that takes one key gets no Enter.
+func (w *worker) typeAnswer(in terminalInput) (notice string) {
+	terminal := w.proc.terminal
+	text := string(trimNewline(in.Data))
+	enter := text == ""
+	if text != "" {
+		last := text[strings.LastIndexByte(text, '\n')+1:]
+		mark := w.display.markEcho(last)
+		if err := terminal.TypeKeys(encodeText(text, in.paste)); err != nil {
+			return lostKeys(err)
+		}
+		enter = w.awaitEcho(last, mark, in.stop)
+	}
+	switch {
+	case enter && text == "" && len(in.Data) == 0: // only the end of file
+	case enter, in.secret:
+		if err := terminal.TypeKeys([]byte("\r")); err != nil {
+			return lostKeys(err)
+		}
+	default:
+		notice = fmt.Sprintf("typed without Enter: %s did not show it; type <Enter> if it expects one", in.program)
+	}
+	if in.EOF {
+		w.awaitHandled(in.stop)
+		const endOfFile = 0x04
+		return lostKeys(terminal.TypeKeys([]byte{endOfFile}))
+	}
+	return notice
+}
+
+// awaitEcho waits until the program shows text that was typed since mark. It returns false if that did
+// not happen in time.
+func (w *worker) awaitEcho(text string, mark echoMark, stop <-chan struct{}) bool {
+	timeout := time.NewTimer(echoTimeout)
+	defer timeout.Stop()
+	for {
+		changed := w.display.awaitChange()
+		if w.display.showsTyped(text, mark) {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-timeout.C:
+			return false
+		case <-stop:
+			return false
+		}
+	}
+}
+
+// maxQueuedAnswers bounds the answers to queries that wait to be sent, in bytes. Programs that ask
+// without reading get no more answers than that.
+const maxQueuedAnswers = 4 << 10
+
+// queryAnswers sends what the terminal answers to queries of programs, in order. The stream merger must
+// not wait for that.
+type queryAnswers struct {
+	mu      sync.Mutex
+	queue   []byte
+	sending bool
+	sent    int // bytes sent in this turn
+}
+
+// answerQuery queues one answer.
+func (w *worker) answerQuery(b []byte) {
+	a := &w.typing.answers
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.queue)+len(b) > maxQueuedAnswers {
+		return
+	}
+	a.queue = append(a.queue, b...)
+	if !a.sending {
+		a.sending = true
+		w.s.wg.Go(w.sendAnswers)
+	}
+}
+
+func (w *worker) sendAnswers() {
+	a := &w.typing.answers
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for len(a.queue) > 0 {
+		b := a.queue
+		a.queue = nil
+		a.mu.Unlock()
+		n := w.proc.terminal.AnswerQuery(b)
+		a.mu.Lock()
+		a.sent += n
+	}
+	a.sending = false
+}
+
+// takeSent returns how many bytes were sent since its last call.
+func (a *queryAnswers) takeSent() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.sent
+	a.sent = 0
+	return n
+}
+
+// endTyping drops the keys that are not typed yet, reports those that no program has read, and empties
+// the screen, at the end of a turn.
+func (w *worker) endTyping() {
+	unread := w.proc.terminal.UnreadInput()
+	w.display.clear()
+	w.s.mu.Lock()
+	defer w.s.unlock()
+	w.stopTypingLocked()
+	w.reportUnreadLocked(unread)
+}
+
+// reportUnreadLocked records how much of the turn's typed input no program has read; s.mu is held. The end
+// of a line that a program did not need is not worth a notice.
+func (w *worker) reportUnreadLocked(unread int) {
+	unread -= w.typing.answers.takeSent()
+	if unread > 1 || unread == 1 && w.typing.sawKeys {
+		w.s.m.recordNotice("%d bytes of typed input were not read", unread)
+	}
+	w.typing.sawKeys = false
 }

@@ -53,18 +53,20 @@ type worker struct {
 	generation uint64
 	calls      *workerCalls
 
+	display *display
+	typing  workerTyping
+
 	lastOutput  atomic.Int64 // time of the worker's last output, in Unix nanoseconds
 	scansSlowly atomic.Bool  // look for terminal readers less often
 
 	limitedWorker *limitedWorker // its memory and process limits; nil without limits; set by startGoroutines
 
 	// The rest is guarded by s.mu.
-	onEnd          []func()        // called when the worker has ended
-	terminalInput  []session.Input // input for the terminal; the first is being written
-	readerTimer    *time.Timer     // scans for terminal readers; nil where they cannot be detected
-	readerTimerSet bool            // readerTimer is set
-	scanInterval   time.Duration   // time until the next scan
-	lateScans      int             // scans repeated because of a late frame
+	onEnd          []func()      // called when the worker has ended
+	readerTimer    *time.Timer   // scans for terminal readers; nil where they cannot be detected
+	readerTimerSet bool          // readerTimer is set
+	scanInterval   time.Duration // time until the next scan
+	lateScans      int           // scans repeated because of a late frame
 }
 
 // startWorker starts a worker process.
@@ -93,7 +95,7 @@ func (s *Session) startWorkerBy(by sandbox.Mechanism, spec workers.Spec, grants 
 		Dir:  spec.Dir,
 		Size: pty.TerminalSize(size),
 
-		Interactive: spec.UserTerminal,
+		Interactive: spec.UserTerminal || spec.Term != "",
 		Stdin:       spec.Program.Stdin,
 		PipedOutput: spec.Program.PipedOutput,
 
@@ -133,9 +135,15 @@ func (s *Session) startWorkerBy(by sandbox.Mechanism, spec workers.Spec, grants 
 	w.conn.LogTo(log)
 	w.merger = newStreamMerger(proc.nonce, proc.terminal.TryRead, w.handleText, w.handleFrame)
 	w.merger.syncTerminal = proc.terminal.SyncOutput
-	if spec.UserTerminal {
+	answer := w.answerQuery
+	switch {
+	case spec.UserTerminal:
 		w.merger.isScreenOn, w.merger.onScreenChange = proc.terminal.IsRawMode, w.handleScreen
+		answer = func([]byte) {} // the user's own terminal answers
+	case spec.Term != "":
+		w.merger.isScreenOn, w.merger.onScreenChange = proc.terminal.IsRawMode, func(bool) {}
 	}
+	w.display = newDisplay(pty.TerminalSize(size), answer)
 	return w, nil
 }
 
@@ -259,6 +267,7 @@ func (w *worker) readTerminal() {
 // handleText records text. The stream merger calls it in order.
 func (w *worker) handleText(stream timeline.Stream, kind timeline.TextKind, b []byte) {
 	s := w.s
+	w.display.write(b)
 	s.mu.Lock()
 	e := s.m.outputEvent(timeline.Text{Stream: stream, Data: b, Kind: kind}, b)
 	s.unlock()
@@ -304,6 +313,7 @@ func (w *worker) handleFrame(f ipc.Message) {
 		w.applyInitialLimits() // before any client can start a turn
 	case ipc.Idle:
 		// Before any client can start the next turn on it.
+		w.endTyping()
 		_ = w.proc.terminal.Restore()
 		w.proc.DrainDenials() // the turn's reply has its denials
 		w.checkLimitsAtTurnEnd(f.Error)
@@ -331,6 +341,7 @@ func (w *worker) performEffect(e machineEffect) {
 			s.m.failWorker(fmt.Errorf("cannot send the input: %w", err))
 		}
 	case doInterrupt:
+		w.stopTypingLocked()
 		w.sendInterrupt(e.message, monitorproto.Group)
 		if m := e.message.(ipc.Interrupt); m.Level > 1 {
 			w.cancelTurnCalls(m.Turn)
@@ -367,8 +378,8 @@ func (w *worker) performEffect(e machineEffect) {
 		} else if w.proc.control != nil {
 			_ = w.proc.control.AnswerCall(e.call, e.ok) // a call that has ended needs no answer
 		}
-	case doFeedTerminal:
-		w.queueInputLocked(e.input)
+	case doType:
+		w.queueInputLocked(e.typed)
 	case doScanReaders:
 		s.limitEnforcer.scheduleMeasure(w)
 		w.startReaderScan()
@@ -518,42 +529,4 @@ func (s *Session) handleWorkerEnd(w *worker) timeline.WorkerExited {
 	}
 	s.worker = nil
 	return s.m.handleExit(timeline.WorkerExited{Reason: exit.String(), ExitCode: exit.Code, Signal: exit.Signal, PeakRSSBytes: exit.PeakRSS})
-}
-
-// queueInputLocked queues input for the terminal's readers, in the order of calls.
-func (w *worker) queueInputLocked(in session.Input) {
-	w.terminalInput = append(w.terminalInput, in)
-	if len(w.terminalInput) == 1 {
-		w.s.wg.Go(w.feedTerminal)
-	}
-}
-
-func (w *worker) feedTerminal() {
-	s := w.s
-	s.mu.Lock()
-	for len(w.terminalInput) > 0 {
-		in := w.terminalInput[0]
-		s.mu.Unlock()
-		err := w.proc.terminal.WriteInput(in.Data, in.EOF)
-		w.lastOutput.Store(time.Now().UnixNano())
-		s.mu.Lock()
-		if err != nil {
-			s.m.recordNotice("input for the terminal was lost: %v", err)
-		}
-		w.terminalInput = w.terminalInput[1:]
-	}
-	w.startReaderScan()
-	s.mu.Unlock()
-	// While there is more input, a reader that wants it blocks within microseconds, so scan for it
-	// at once, a few times.
-	for range maxEagerScans {
-		s.mu.Lock()
-		more := w.readerTimer != nil && !s.m.queue.isEmpty() && len(w.terminalInput) == 0
-		s.mu.Unlock()
-		if !more {
-			return
-		}
-		w.lastOutput.Store(0)
-		w.scanReaders()
-	}
 }

@@ -46,9 +46,9 @@ type Spec struct {
 	UserTerminal bool
 
 	// Term is the TERM of a session whose programs may draw, such as "xterm-256color". Their
-	// newlines are then those of a usual terminal, and PAGER is left as it is. "" means dumb,
-	// which suits agents: prompts are shorter, and nothing is drawn. It has no effect with
-	// UserTerminal, or on Windows.
+	// newlines are then those of a usual terminal, and PAGER is not changed. "" means dumb, which
+	// suits agents: prompts are shorter, and nothing is drawn. It has no effect with UserTerminal,
+	// or on Windows.
 	Term string
 
 	// Program is for a worker that runs one program, with neither a user nor an agent at its

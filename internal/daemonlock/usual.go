@@ -109,7 +109,7 @@ func loginDir(getenv func(string) string) string {
 // state directory, or in a directory of the user in /tmp if no file can be created there. Sessions
 // can neither see nor change these directories. TMPDIR is not suitable, because it may be in a
 // workspace.
-func UserKeys(getenv func(string) string, uid int) peer.Keys {
+func UserKeys(getenv func(string) string, uid int) peer.KeyDirs {
 	state := userdirs.ProgramState(getenv)
 	if uid != os.Geteuid() { // root asks for the key of another user
 		state = ""
@@ -117,7 +117,7 @@ func UserKeys(getenv func(string) string, uid int) peer.Keys {
 			state = filepath.Join(u.HomeDir, ".local", "state", "turnstone")
 		}
 	}
-	k := peer.Keys{Dirs: []string{"/tmp/turnstone-" + strconv.Itoa(uid)}, UID: uid}
+	k := peer.KeyDirs{Dirs: []string{"/tmp/turnstone-" + strconv.Itoa(uid)}, UID: uid}
 	if state != "" {
 		k.Dirs = append([]string{state}, k.Dirs...)
 	}

@@ -20,15 +20,15 @@ const (
 	keyBytes = 32
 )
 
-// Keys names the directories in which the key of a user may be.
-type Keys struct {
+// KeyDirs names the directories in which the key of a user may be.
+type KeyDirs struct {
 	Dirs []string // the key is in the first directory that is writable; sessions must not see or write these directories
 	UID  int      // of the user
 }
 
 // Load returns the key. It never returns one that another user could have written or read. Without
 // a key the error is [fs.ErrNotExist].
-func (k Keys) Load() ([]byte, error) {
+func (k KeyDirs) Load() ([]byte, error) {
 	for _, dir := range k.Dirs {
 		if key, err := k.loadFrom(dir); !errors.Is(err, fs.ErrNotExist) {
 			return key, err
@@ -38,7 +38,7 @@ func (k Keys) Load() ([]byte, error) {
 }
 
 // LoadOrCreate returns the key as Load does, and creates one if there is none.
-func (k Keys) LoadOrCreate() ([]byte, error) {
+func (k KeyDirs) LoadOrCreate() ([]byte, error) {
 	var failures []error
 	for _, dir := range k.Dirs {
 		key, err := k.loadFrom(dir)
@@ -56,7 +56,7 @@ func (k Keys) LoadOrCreate() ([]byte, error) {
 // createIn creates a key atomically. If another program creates one at the same time, createIn
 // returns that key. It reads the key back, because a file system may give a file another owner or
 // mode than requested.
-func (k Keys) createIn(dir string) ([]byte, error) {
+func (k KeyDirs) createIn(dir string) ([]byte, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (k Keys) createIn(dir string) ([]byte, error) {
 }
 
 // loadFrom reads the key in one directory.
-func (k Keys) loadFrom(dir string) ([]byte, error) {
+func (k KeyDirs) loadFrom(dir string) ([]byte, error) {
 	path := filepath.Join(dir, keyName)
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // do not block on a pipe
 	switch {
@@ -111,7 +111,7 @@ func (k Keys) loadFrom(dir string) ([]byte, error) {
 }
 
 // checkFile returns an error if other users have access to the file of a key.
-func (k Keys) checkFile(f *os.File, dir string) error {
+func (k KeyDirs) checkFile(f *os.File, dir string) error {
 	i, err := f.Stat()
 	if err != nil {
 		return err

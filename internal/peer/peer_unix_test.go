@@ -70,9 +70,9 @@ func runRelay(sockets string) (status int) {
 }
 
 // newKeys returns keys in a separate directory of the test.
-func newKeys(t *testing.T) Keys {
+func newKeys(t *testing.T) KeyDirs {
 	t.Helper()
-	return Keys{Dirs: []string{filepath.Join(t.TempDir(), "state")}, UID: os.Geteuid()}
+	return KeyDirs{Dirs: []string{filepath.Join(t.TempDir(), "state")}, UID: os.Geteuid()}
 }
 
 func TestKeys(t *testing.T) {
@@ -180,7 +180,7 @@ func TestKeys(t *testing.T) {
 		if key, err := k.Load(); err != nil || string(key) != string(made) {
 			t.Errorf("got %x, %v", key, err)
 		}
-		if _, err := (Keys{Dirs: k.Dirs[:2], UID: k.UID}).LoadOrCreate(); err == nil {
+		if _, err := (KeyDirs{Dirs: k.Dirs[:2], UID: k.UID}).LoadOrCreate(); err == nil {
 			t.Error("there is no directory for it, and it is made")
 		}
 	})
@@ -210,7 +210,7 @@ func serveSocket(t *testing.T, answer func(conn net.Conn, socket string)) string
 	return socket
 }
 
-func dialAndAsk(t *testing.T, socket string, k Keys, limit time.Duration) error {
+func dialAndAsk(t *testing.T, socket string, k KeyDirs, limit time.Duration) error {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), limit)
 	defer stop()

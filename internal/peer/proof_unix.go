@@ -102,7 +102,7 @@ func CanonicalAddress(path string) string {
 
 // NewProof returns the proof that a daemon listening at address gives to the client of a
 // connection.
-func NewProof(conn any, nonce, address string, keys Keys) (p Proof, err error) {
+func NewProof(conn any, nonce, address string, keys KeyDirs) (p Proof, err error) {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 	}
@@ -137,7 +137,7 @@ func (p Proof) computeMAC(key []byte, nonce string) string {
 
 // AnswerQuestion reads one question from a connection and answers it, until the deadline of the
 // connection.
-func AnswerQuestion(conn net.Conn, address string, keys Keys) error {
+func AnswerQuestion(conn net.Conn, address string, keys KeyDirs) error {
 	line, err := readLine(conn)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func AnswerQuestion(conn net.Conn, address string, keys Keys) error {
 // RequestProof asks the daemon at the other end of a new connection for its proof, until ctx ends.
 // An [UnprovenError] means that there was no valid proof. Other errors mean that the connection
 // failed.
-func RequestProof(ctx context.Context, conn net.Conn, address string, keys Keys) error {
+func RequestProof(ctx context.Context, conn net.Conn, address string, keys KeyDirs) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(deadline)
 	}
@@ -175,7 +175,7 @@ func RequestProof(ctx context.Context, conn net.Conn, address string, keys Keys)
 	return err
 }
 
-func requestProof(conn net.Conn, address string, keys Keys) error {
+func requestProof(conn net.Conn, address string, keys KeyDirs) error {
 	nonce := rand.Text()
 	if err := writeLine(conn, question{Question, nonce}); err != nil {
 		return err
@@ -192,7 +192,7 @@ func requestProof(conn net.Conn, address string, keys Keys) error {
 }
 
 // verifyProof returns an error unless a line is the proof for a nonce.
-func verifyProof(line []byte, nonce, address string, keys Keys) error {
+func verifyProof(line []byte, nonce, address string, keys KeyDirs) error {
 	var a answer
 	if json.Unmarshal(line, &a) != nil {
 		return errors.New("its answer is not a proof")

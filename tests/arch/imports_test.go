@@ -26,6 +26,8 @@ var mayImport = map[string]string{
 	"supervisor/internal/egress":               "supervisor/internal/egressipc internal/environ sandbox",
 	"supervisor/internal/privatedir":           "",
 	"supervisor/internal/procinfo":             "",
+	"supervisor/internal/keynotation":          "",
+	"supervisor/internal/vt":                   "",
 	"supervisor/internal/launch":               "supervisor/internal/egressipc internal/environ supervisor/internal/monitorproto supervisor/internal/pty supervisor/internal/proctree supervisor/internal/monitor supervisor/internal/winpipe supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux",
 	"supervisor/internal/monitorproto":         "supervisor/internal/sandbox/plan supervisor/internal/proctree",
 	"supervisor/internal/sandbox/filestate":    "",
@@ -57,7 +59,7 @@ var mayImport = map[string]string{
 	"workers/conformance": "ipc workers internal/environ",
 	"workers/templates":   "",
 
-	"supervisor": "ipc timeline session workers internal/text supervisor/internal/egress supervisor/internal/launch supervisor/internal/monitorproto supervisor/internal/egressipc internal/paths internal/environ internal/userdirs supervisor/internal/proctree supervisor/internal/sandbox/filestate supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux supervisor/internal/pty supervisor/internal/privatedir supervisor/internal/sandbox/homedir sandbox",
+	"supervisor": "ipc timeline session workers internal/text supervisor/internal/egress supervisor/internal/launch supervisor/internal/monitorproto supervisor/internal/egressipc internal/paths internal/environ internal/userdirs supervisor/internal/proctree supervisor/internal/sandbox/filestate supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux supervisor/internal/pty supervisor/internal/privatedir supervisor/internal/sandbox/homedir supervisor/internal/keynotation supervisor/internal/vt sandbox",
 
 	"internal/namedpipe":               "",
 	"internal/shellword":               "internal/text",
@@ -250,7 +252,7 @@ func TestImports(t *testing.T) {
 			"golang.org/x/net":                       "supervisor/internal/egress cmd/internal/webui internal/mcptransport",
 			"github.com/chromedp/chromedp":           "tests/webui",
 			"github.com/chromedp/cdproto":            "tests/webui",
-			"github.com/rivo/uniseg":                 "cmd/internal/lineedit",
+			"github.com/rivo/uniseg":                 "cmd/internal/lineedit supervisor/internal/vt",
 			"github.com/tailscale/hujson":            "cmd/internal/install",
 			"github.com/pelletier/go-toml":           "cmd/internal/install cmd/internal/userconfig",
 			"github.com/kballard/go-shellquote":      "cmd/internal/languages internal/transportcmd supervisor/internal/sandbox/plan",

@@ -55,6 +55,7 @@ func TestSizes(t *testing.T) {
 
 	t.Run("files and packages", func(t *testing.T) {
 		c := check(t, exceptions{
+			"client":              "the calls of one connection, and the types that these exchange",
 			"cmd/internal/daemon": "the calls of one server, which share its sessions, locks and readers",
 			"supervisor":          "the session machine is one subject, whose methods belong together",
 		})

@@ -37,7 +37,7 @@ type Listener struct {
 	path          string   // "" for a socket of a service manager, which is not restored
 	isDefault     bool     // path is one of daemonlock.SocketPaths, where clients find the daemon of the user
 	fallbackPaths []string // other paths, used if path cannot be
-	keys          peer.Keys
+	keys          peer.KeyDirs
 
 	// addresses maps each socket path that clients may be connected to, to the canonical path that
 	// clients know. A link that is created above a path later does not count.

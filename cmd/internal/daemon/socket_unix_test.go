@@ -339,7 +339,7 @@ func TestListener(t *testing.T) {
 				_, _ = io.WriteString(conn, `{"ok":false,"reason":"unknown_message_type","error":"there are status, pause, resume, drain and stop"}`+"\n")
 			},
 			"with another key": func(conn net.Conn) {
-				_ = proof.AnswerQuestion(conn, "", proof.Keys{Dirs: []string{t.TempDir()}, UID: os.Geteuid()})
+				_ = proof.AnswerQuestion(conn, "", proof.KeyDirs{Dirs: []string{t.TempDir()}, UID: os.Geteuid()})
 			},
 		} {
 			t.Run(name, func(t *testing.T) {

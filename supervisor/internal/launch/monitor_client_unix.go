@@ -411,6 +411,9 @@ func (m *monitorClient) memoryBytes() int64 { return m.tree.ResidentMemory() }
 func (m *monitorClient) findReaders() []pty.TerminalReader {
 	return m.pty.FindReaders(m.tree.Root, true)
 }
+func (m *monitorClient) refreshReader(r pty.TerminalReader) (pty.TerminalReader, bool) {
+	return m.pty.RefreshReader(r)
+}
 func (m *monitorClient) canSeeReaders() bool { return pty.CanSeeReaders(m.pty.WorkerGroup) }
 
 func systemSignal(s monitorproto.Signal) syscall.Signal {

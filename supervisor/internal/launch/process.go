@@ -51,11 +51,17 @@ type backend interface {
 	// killTree, plus proctree.DyingTimeout for processes that die slowly. It calls ended once, and
 	// returns the pids of the survivors.
 	run(ended func(monitorproto.Exit), notice func(string)) (remains []int)
-	// findReaders returns nil if readers cannot be seen.
-	findReaders() []pty.TerminalReader
-	canSeeReaders() bool
+	readerBackend
 	usageBackend
 	sandboxBackend
+}
+
+// A readerBackend is the part of a backend that finds the readers of the terminal.
+type readerBackend interface {
+	// findReaders returns nil if readers cannot be seen.
+	findReaders() []pty.TerminalReader
+	refreshReader(pty.TerminalReader) (pty.TerminalReader, bool)
+	canSeeReaders() bool
 }
 
 // A usageBackend is the part of a backend that measures and limits what a tree uses.
@@ -218,9 +224,15 @@ func (p *WorkerProcess) EgressConn() *egressipc.Conn { return p.egressConn }
 // UncountedMemory returns a sentence about memory that the limit of this process does not count, or "".
 func (p *WorkerProcess) UncountedMemory() string { return p.uncountedMemory }
 
-// Readers returns the threads of the tree that are blocked reading the terminal while its
-// input queue is empty. It takes one snapshot, in about 100 µs.
+// Readers returns the threads of the tree that are blocked reading or polling the terminal while
+// its input queue is empty. It takes one snapshot, in about 100 µs.
 func (p *WorkerProcess) Readers() []pty.TerminalReader { return p.backend.findReaders() }
+
+// RefreshReader looks again at one thread that polled, in about 20 µs. It reports whether that
+// thread still polls, and returns what has changed.
+func (p *WorkerProcess) RefreshReader(r pty.TerminalReader) (pty.TerminalReader, bool) {
+	return p.backend.refreshReader(r)
+}
 
 // HasNoOtherReader reports whether Readers could find only the worker's main thread. Then the
 // worker certainly has no children, and no second thread that waits for the terminal. It takes a

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -288,9 +289,8 @@ func TestReaders(t *testing.T) {
 			"a pipe":                          "r, w = os.pipe(); os.read(r, 1)",
 			"a piped child":                   "subprocess.Popen(['cat'], stdin=subprocess.PIPE).wait()",
 			"select without the terminal":     "r, w = os.pipe(); select.select([r], [], [])",
-			"select with a timeout":           "select.select([0], [], [], 1000)",
-			"poll with a timeout":             "p = select.poll(); p.register(0, select.POLLIN); p.poll(1000000)",
-			"epoll with a timeout":            "p = select.epoll(); p.register(0, select.EPOLLIN); p.poll(1000)",
+			"select without waiting":          "while True: select.select([0], [], [], 0); time.sleep(.01)",
+			"a read that does not wait":       "import fcntl, tty; tty.setcbreak(0); os.set_blocking(0, False); time.sleep(1000)",
 			"poll for something else":         "p = select.poll(); p.register(0, select.POLLPRI); p.poll()",
 			"another terminal":                "pid, m = pty.fork(); os.read(0, 1) if pid == 0 else time.sleep(1000)",
 			"/dev/tty of another terminal":    "pid, m = pty.fork(); os.read(os.open('/dev/tty', os.O_RDONLY), 1) if pid == 0 else time.sleep(1000)",
@@ -309,6 +309,66 @@ func TestReaders(t *testing.T) {
 					return time.Now().After(enough)
 				})
 			})
+		}
+	})
+
+	t.Run("tells threads that poll", func(t *testing.T) {
+		t.Parallel()
+		const raw = "import termios, tty; tty.setraw(0)\n"
+		for name, script := range map[string]string{
+			"select":            "select.select([0], [], [], 1000)",
+			"poll":              "p = select.poll(); p.register(0, select.POLLIN); p.poll(1000000)",
+			"epoll":             "p = select.epoll(); p.register(0, select.EPOLLIN); p.poll(1000)",
+			"/dev/tty":          "f = os.open('/dev/tty', os.O_RDWR); select.select([f], [], [], 1000)",
+			"raw, select":       raw + "select.select([0], [], [], 1000)",
+			"raw, a timed read": raw + "m = termios.tcgetattr(0); m[6][termios.VMIN], m[6][termios.VTIME] = 0, 255; termios.tcsetattr(0, termios.TCSANOW, m); os.read(0, 1)",
+			"a thread":          "import threading; threading.Thread(target=select.select, args=([0], [], [], 1000)).start(); time.sleep(1000)",
+			"a child":           "import subprocess; subprocess.run(['bash', '-c', 'read -t 1000'])",
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				w := startPython(t, "import os, select, time\n"+script)
+				r := waitReader(t, w)
+				if !r.Polls || r.Raw != strings.HasPrefix(name, "raw") || r.Key == "" {
+					t.Errorf("got %+v, want a thread that polls", r)
+				}
+				if again, polls := w.RefreshReader(r); !polls || again.Key != r.Key {
+					t.Errorf("got %+v, %t, want the same thread, which still polls", again, polls)
+				}
+				if err := w.Terminal().WriteInput([]byte("x\n"), false); err != nil {
+					t.Fatal(err)
+				}
+				wait.Until(t, "the thread no longer polls", func() bool { _, polls := w.RefreshReader(r); return !polls })
+			})
+		}
+	})
+
+	t.Run("finds none in the background", func(t *testing.T) {
+		t.Parallel()
+		pid := filepath.Join(t.TempDir(), "pid")
+		w := startPython(t, `import os, select, subprocess, sys, time
+p = subprocess.Popen([sys.executable, "-c", "import select; print('ready', flush=True); select.select([0], [], [], 1000)"], preexec_fn=os.setpgrp)
+open("`+pid+`", "w").write(str(p.pid))
+os.read(3, 1)
+os.tcsetpgrp(0, p.pid)
+time.sleep(1000)
+`)
+		w.waitLine(t, "ready")
+		wait.Until(t, "the child polls", func() bool {
+			child, _ := os.ReadFile(pid)
+			call, err := os.ReadFile("/proc/" + string(child) + "/syscall")
+			return err == nil && !strings.HasPrefix(string(call), "running")
+		})
+		for range 20 {
+			if got := w.Readers(); len(got) > 0 {
+				t.Fatalf("got %+v, want none in the background", got)
+			}
+		}
+		if _, err := w.Channel().Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if r := waitReader(t, w); !r.Polls {
+			t.Errorf("got %+v, want the child once it is in the foreground", r)
 		}
 	})
 

@@ -132,6 +132,9 @@ func (p *unmonitoredProcess) memoryBytes() int64 { return p.tree.ResidentMemory(
 func (p *unmonitoredProcess) findReaders() []pty.TerminalReader {
 	return p.pty.FindReaders(p.tree.Root, false)
 }
+func (p *unmonitoredProcess) refreshReader(r pty.TerminalReader) (pty.TerminalReader, bool) {
+	return p.pty.RefreshReader(r)
+}
 func (p *unmonitoredProcess) canSeeReaders() bool { return pty.CanSeeReaders(p.tree.Root) }
 
 // measureUsage returns nothing, and the other two methods do nothing: without a monitor, limits are

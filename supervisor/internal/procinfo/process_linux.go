@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -80,7 +81,7 @@ func ListProcesses() []ProcessRow {
 			table = append(table, ProcessRow{
 				PID:     pid,
 				Parent:  ParseInt(f[statParent]),
-				Group:   ParseInt(f[statGroup]),
+				Group:   ParseInt(f[StatGroup]),
 				Session: ParseInt(f[statSession]),
 				Zombie:  f[StatState] == "Z" || f[StatState] == "X",
 			})
@@ -93,11 +94,21 @@ func ListProcesses() []ProcessRow {
 const (
 	StatState    = 0
 	statParent   = 1
-	statGroup    = 2
+	StatGroup    = 2
 	statSession  = 3
 	StatTerminal = 4
+	statUser     = 11 // in clock ticks
+	statSystem   = 12 // in clock ticks
 	StatStart    = 19 // in clock ticks since boot
 )
+
+// tickTime is the length of a clock tick in /proc, on every architecture (proc_pid_stat(5), USER_HZ).
+const tickTime = 10 * time.Millisecond
+
+// CPUTime returns the processor time that a process has used, from its stat fields.
+func CPUTime(stat []string) time.Duration {
+	return time.Duration(ParseInt(stat[statUser])+ParseInt(stat[statSystem])) * tickTime
+}
 
 // ParseStat returns the fields of /proc/<pid>/stat after the name, or nil if some are missing.
 func ParseStat(stat string) []string {

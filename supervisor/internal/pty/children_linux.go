@@ -168,7 +168,11 @@ func (t threadFiles) checkQuiet(pid int, terminal *Terminal) (quiet, alive bool)
 		return false, false
 	}
 	call, blocked := parseBlockedCall(string(b[:n]))
-	return !blocked || !p.waitsForInput(pid, call), true
+	if !blocked || inputCalls[call.number] == noCall {
+		return true, true
+	}
+	modes, err := p.currentModes()
+	return err == nil && p.inputWaitOf(pid, call, modes) == noWait, true
 }
 
 // Close closes the files permanently.

@@ -254,6 +254,13 @@ func (c *Console) unreadInput() int { return 0 }
 // isRawMode is false: a pseudo console does not report how its programs read.
 func (c *Console) isRawMode() bool { return false }
 
+func (c *Console) isEchoOff() bool { return false }
+
+func (c *Console) readsKeys() bool { return false }
+
+// answerQuery sends nothing: the pseudo console itself answers its programs.
+func (c *Console) answerQuery([]byte) int { return 0 }
+
 func (c *Console) hasForegroundJob() bool { return false }
 
 func (c *Console) typeKeys(b []byte) error { return c.writeInput(b, false) }

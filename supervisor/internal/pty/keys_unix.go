@@ -78,6 +78,26 @@ func (p *Master) typeKeys(b []byte) error {
 	return p.writeKeys(typed)
 }
 
+func (p *Master) readsKeys() bool {
+	modes, err := p.currentModes()
+	return err == nil && modes.Lflag&unix.ICANON == 0
+}
+
+func (p *Master) answerQuery(b []byte) int {
+	if !p.readsKeys() {
+		return 0
+	}
+	p.mayHaveInput.Store(true)
+	p.inputMu.Lock()
+	defer p.inputMu.Unlock()
+	n := 0
+	_ = p.withMasterFD(func(fd int) (err error) {
+		n, err = unix.Write(fd, b) // the descriptor is nonblocking
+		return err
+	})
+	return max(n, 0)
+}
+
 // keySignal returns the signal that a key stands for under these modes, or 0.
 func keySignal(modes *unix.Termios, key byte) unix.Signal {
 	if modes.Lflag&unix.ISIG == 0 || key == 0 || key == 0xff { // both are ways to write "no key"

@@ -5,3 +5,6 @@ func CanSeeReaders(int) bool { return false }
 
 // FindReaders finds none, because they are not seen here.
 func (p *Master) FindReaders(root int, monitor bool) []TerminalReader { return nil }
+
+// RefreshReader reports that the thread no longer polls, because none is seen here.
+func (p *Master) RefreshReader(r TerminalReader) (TerminalReader, bool) { return r, false }

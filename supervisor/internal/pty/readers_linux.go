@@ -17,34 +17,32 @@ func CanSeeReaders(worker int) bool { return procinfo.ReadProc(worker, "syscall"
 
 // FindReaders searches the descendants of root, and root itself unless it is a monitor.
 //
-// Only an indefinite wait counts: a read, or a poll, select or epoll_wait without a timeout.
-// With a timeout, the program has other things to do. A thread that is stopped in its call does
-// not wait for input: it waits to be continued.
+// A reader is in a read, or in a poll, select or epoll_wait whose set has the terminal. A thread that
+// is stopped in its call does not wait for input: it waits to be continued. Neither does a program in
+// the background, which the kernel stops once it reads.
 func (p *Master) FindReaders(root int, isMonitor bool) []TerminalReader {
 	var found []TerminalReader
+	modes, err := p.currentModes()
+	if err != nil {
+		return nil
+	}
 	procinfo.VisitThreads(root, func(pid int, tid string) {
 		if pid == root && isMonitor {
 			return
 		}
 		call, ok := parseBlockedCall(procinfo.ReadProc(pid, "task/"+tid+"/syscall"))
-		if ok && p.waitsForInput(pid, call) {
+		if ok && p.inputWaitOf(pid, call, modes) != noWait {
 			found = append(found, TerminalReader{PID: pid, TID: procinfo.ParseInt(tid)})
 		}
 	})
 	if len(found) == 0 {
 		return nil
 	}
-	secret := p.isEchoOff()
+	foreground, _ := p.ForegroundGroup()
 	blocked := found[:0]
 	for _, r := range found {
-		dir := "task/" + strconv.Itoa(r.TID)
-		r.Secret = secret
-		r.Command = strings.TrimSuffix(procinfo.ReadProc(r.PID, dir+"/comm"), "\n")
-		r.Key = readerKey(r.PID, r.TID)
-		// The key must belong to the call that was seen above. A thread that was woken in between is
-		// left to the next search.
-		call, ok := parseBlockedCall(procinfo.ReadProc(r.PID, dir+"/syscall"))
-		if ok && p.waitsForInput(r.PID, call) && r.Key != "" && readerKey(r.PID, r.TID) == r.Key {
+		r.Command = strings.TrimSuffix(procinfo.ReadProc(r.PID, "task/"+strconv.Itoa(r.TID)+"/comm"), "\n")
+		if p.describeReader(&r, modes, foreground) {
 			blocked = append(blocked, r)
 		}
 	}
@@ -54,16 +52,68 @@ func (p *Master) FindReaders(root int, isMonitor bool) []TerminalReader {
 	return blocked
 }
 
-// readerKey returns a key for one blocked call of a thread. It changes once the thread has run,
-// because the kernel counts how often it was switched out. It is empty for a thread that is gone
-// or stopped. The kernel stops a thread that reads from the background, for example a worker
-// that reads before the monitor has given it the terminal. The call that /proc then shows will be
-// made again, with another key, or never.
-func readerKey(pid, tid int) string {
+// RefreshReader looks at one thread again, and reports whether it still polls the terminal. That is
+// much cheaper than FindReaders.
+func (p *Master) RefreshReader(r TerminalReader) (TerminalReader, bool) {
+	modes, err := p.currentModes()
+	if err != nil {
+		return r, false
+	}
+	foreground, _ := p.ForegroundGroup()
+	key := r.Key
+	return r, p.describeReader(&r, modes, foreground) && r.Polls && r.Key == key
+}
+
+// describeReader fills in what is known about the thread of r, and reports whether it reads the
+// terminal now.
+func (p *Master) describeReader(r *TerminalReader, modes *unix.Termios, foreground int) bool {
+	dir := "task/" + strconv.Itoa(r.TID)
+	call, ok := parseBlockedCall(procinfo.ReadProc(r.PID, dir+"/syscall"))
+	if !ok {
+		return false
+	}
+	kind := p.inputWaitOf(r.PID, call, modes)
+	stat := procinfo.ParseStat(procinfo.ReadProc(r.PID, "stat"))
+	if kind == noWait || stat == nil || p.isInBackground(stat, foreground) {
+		return false
+	}
+	r.Raw = modes.Lflag&unix.ICANON == 0
+	r.Secret = modes.Lflag&unix.ECHO == 0 && !r.Raw
+	r.Polls = kind == timedWait
+	r.CPUTime = procinfo.CPUTime(stat)
+	if r.Key = readerKey(r.PID, r.TID, r.Polls); r.Key == "" || r.Polls {
+		return r.Key != ""
+	}
+	// The key must belong to the call that was seen above. A thread that was woken in between is left
+	// to the next search.
+	call, ok = parseBlockedCall(procinfo.ReadProc(r.PID, dir+"/syscall"))
+	return ok && p.inputWaitOf(r.PID, call, modes) == kind && readerKey(r.PID, r.TID, false) == r.Key
+}
+
+// isInBackground reports whether a process with this terminal is in a group that may not read it. A
+// process in a session of its own may read the terminal, too, if it has it open.
+func (p *Master) isInBackground(stat []string, foreground int) bool {
+	return foreground > 0 && p.isControllingTerminal(stat) && procinfo.ParseInt(stat[procinfo.StatGroup]) != foreground
+}
+
+// isControllingTerminal reports whether this terminal is the controlling one of a process.
+func (p *Master) isControllingTerminal(stat []string) bool {
+	return uint64(procinfo.ParseInt(stat[procinfo.StatTerminal])) == statDevice(p.slave.Rdev)
+}
+
+// readerKey returns a key for a thread that polls, or for one blocked call of a thread. The key of a
+// call changes once the thread has run, because the kernel counts how often it was switched out. It is
+// empty for a thread that is gone or stopped. The kernel stops a thread that reads from the
+// background, for example a worker that reads before the monitor has given it the terminal. The call
+// that /proc then shows will be made again, with another key, or never.
+func readerKey(pid, tid int, polls bool) string {
 	dir := "task/" + strconv.Itoa(tid)
 	f := procinfo.ParseStat(procinfo.ReadProc(pid, dir+"/stat"))
 	if f == nil || f[procinfo.StatState] == "T" || f[procinfo.StatState] == "t" { // t: by a debugger
 		return ""
+	}
+	if polls {
+		return fmt.Sprintf("%d/%d/%s/polls", pid, tid, f[procinfo.StatStart])
 	}
 	switches := 0
 	for line := range strings.Lines(procinfo.ReadProc(pid, dir+"/status")) {
@@ -94,25 +144,41 @@ func parseBlockedCall(text string) (c blockedCall, ok bool) {
 	return c, c.number >= 0
 }
 
-// waitsForInput reports whether the call waits for input from this terminal, without a
-// timeout.
-func (p *Master) waitsForInput(pid int, c blockedCall) bool {
+// An inputWait says whether a call waits for input from the terminal.
+type inputWait uint8
+
+const (
+	noWait      inputWait = iota
+	endlessWait           // until there is input
+	timedWait             // until there is input, or some time has passed
+)
+
+// inputWaitOf returns how a call waits for input from this terminal, which has these modes.
+func (p *Master) inputWaitOf(pid int, c blockedCall, modes *unix.Termios) inputWait {
 	a := c.args
+	var reads, isTimed bool
 	switch inputCalls[c.number] {
 	case callRead: // fd, …
-		return p.isThisTerminal(pid, int(int32(a[0])))
+		reads = p.isThisTerminal(pid, int(int32(a[0])))
+		isTimed = modes.Lflag&unix.ICANON == 0 && modes.Cc[unix.VMIN] == 0 && modes.Cc[unix.VTIME] > 0
 	case callPoll: // fds, n, timeout in ms
-		return int32(a[2]) < 0 && p.isInPollSet(pid, a[0], a[1])
+		reads, isTimed = p.isInPollSet(pid, a[0], a[1]), int32(a[2]) >= 0
 	case callPpoll: // fds, n, *timeout
-		return a[2] == 0 && p.isInPollSet(pid, a[0], a[1])
+		reads, isTimed = p.isInPollSet(pid, a[0], a[1]), a[2] != 0
 	case callSelect: // n, *read, *write, *except, *timeout
-		return a[4] == 0 && p.isInSelectSet(pid, a[0], a[1])
+		reads, isTimed = p.isInSelectSet(pid, a[0], a[1]), a[4] != 0
 	case callEpollWait: // epfd, *events, n, timeout in ms
-		return int32(a[3]) < 0 && p.isInEpollSet(pid, int(int32(a[0])))
+		reads, isTimed = p.isInEpollSet(pid, int(int32(a[0]))), int32(a[3]) >= 0
 	case callEpollWait2: // epfd, *events, n, *timeout
-		return a[3] == 0 && p.isInEpollSet(pid, int(int32(a[0])))
+		reads, isTimed = p.isInEpollSet(pid, int(int32(a[0]))), a[3] != 0
 	}
-	return false
+	switch {
+	case !reads:
+		return noWait
+	case isTimed:
+		return timedWait
+	}
+	return endlessWait
 }
 
 // A callKind is a kind of system call that waits for input, by the form of its arguments. The table
@@ -120,7 +186,8 @@ func (p *Master) waitsForInput(pid int, c blockedCall) bool {
 type callKind uint8
 
 const (
-	callRead callKind = iota + 1
+	noCall callKind = iota
+	callRead
 	callPoll
 	callPpoll
 	callSelect
@@ -197,7 +264,7 @@ func (p *Master) isThisTerminal(pid, fd int) bool {
 	}
 	if st.Rdev == unix.Mkdev(5, 0) { // /dev/tty
 		f := procinfo.ParseStat(procinfo.ReadProc(pid, "stat"))
-		return f != nil && uint64(procinfo.ParseInt(f[procinfo.StatTerminal])) == statDevice(p.slave.Rdev)
+		return f != nil && p.isControllingTerminal(f)
 	}
 	return st.Rdev == p.slave.Rdev && st.Ino == p.slave.Ino && st.Dev == p.slave.Dev
 }

@@ -27,6 +27,8 @@
 //   - its new size: Wine does not implement ResizePseudoConsole
 package pty
 
+import "time"
+
 // A Terminal is the supervisor's end of the worker's terminal. Its methods may be called
 // concurrently, except that only one WriteInput may run at a time. Restore ends a WriteInput in
 // progress.
@@ -49,6 +51,7 @@ type tty interface {
 type ttyInput interface {
 	writeInput(b []byte, eof bool) error
 	typeKeys([]byte) error
+	answerQuery([]byte) int
 	unreadInput() int
 }
 
@@ -57,6 +60,8 @@ type ttyState interface {
 	restoreState() error
 	setSize(TerminalSize) error
 	isRawMode() bool
+	isEchoOff() bool
+	readsKeys() bool
 	hasForegroundJob() bool
 }
 
@@ -91,7 +96,20 @@ func (t *Terminal) Resize(s TerminalSize) error { return t.tty.setSize(s.OrDefau
 // do. This is known only for an interactive terminal on Unix, as of the last TryRead.
 func (t *Terminal) IsRawMode() bool { return t.tty.isRawMode() }
 
-// TypeKeys types b at an interactive terminal, as a terminal driver would. A key that stands for a
+// IsEchoOff reports whether the terminal takes lines without showing them, such as a password. It is
+// known only on Unix.
+func (t *Terminal) IsEchoOff() bool { return t.tty.isEchoOff() }
+
+// ReadsKeys reports whether the terminal now passes on each key as it is typed, not lines. It is known
+// only on Unix.
+func (t *Terminal) ReadsKeys() bool { return t.tty.readsKeys() }
+
+// AnswerQuery sends what a terminal answers to the query of a program. Only a program that reads single
+// keys can read the answer, so otherwise nothing is sent: it would be input of a later reader. It
+// returns the number of bytes that were sent, and does not wait for a reader.
+func (t *Terminal) AnswerQuery(b []byte) int { return t.tty.answerQuery(b) }
+
+// TypeKeys types b at the terminal, as a terminal driver would. A key that stands for a
 // signal under the modes that the program has chosen becomes that signal. TypeKeys fails if no
 // program reads any key for a second; the rest is lost.
 func (t *Terminal) TypeKeys(b []byte) error { return t.tty.typeKeys(b) }
@@ -122,7 +140,14 @@ type TerminalReader struct {
 	Command  string // the name of its program, as the kernel stores it (15 bytes)
 	// Secret means that the terminal does not echo lines now: a password is expected.
 	Secret bool
-	// Key identifies this one blocked call. It changes once the thread has run, even if the thread
+	// Raw means that the terminal passes on each key as it is typed, not lines.
+	Raw bool
+	// Polls means that the call ends on its own after some time. The thread probably makes it again
+	// and again.
+	Polls bool
+	// CPUTime is the processor time that the whole process has used, in steps of 10 ms.
+	CPUTime time.Duration
+	// Key identifies the thread if it polls. Otherwise it identifies this one blocked call. It changes once the thread has run, even if the thread
 	// is back in the same call. It also changes if the kernel woke the thread for input that another
 	// reader took.
 	Key string

@@ -294,7 +294,7 @@ func (p *Master) currentModes() (*unix.Termios, error) {
 	return modes, err
 }
 
-// isEchoOff reports whether the reader wants a line that is not echoed, such as a password.
+// isEchoOff reports whether the terminal takes lines without showing them, such as a password.
 func (p *Master) isEchoOff() bool {
 	m, err := p.currentModes()
 	return err == nil && m.Lflag&unix.ECHO == 0 && m.Lflag&unix.ICANON != 0
