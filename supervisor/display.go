@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
@@ -23,6 +24,7 @@ type display struct {
 	size    pty.TerminalSize
 	screen  *vt.Emulator  // nil until it is needed
 	plain   []byte        // the end of the plain text before that
+	drawn   bool          // a program has moved the cursor
 	changed chan struct{} // closed at the next change; nil without a waiter
 }
 
@@ -40,6 +42,7 @@ func (d *display) write(b []byte) {
 			d.plain = d.plain[:copy(d.plain, d.plain[over:])]
 		}
 	} else {
+		d.drawn = d.drawn || !isPlain(b)
 		d.screenLocked().Write(b)
 	}
 	if d.changed != nil {
@@ -75,7 +78,7 @@ func (d *display) screenLocked() *vt.Emulator {
 func (d *display) clear() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.screen, d.plain = nil, nil
+	d.screen, d.plain, d.drawn = nil, nil, false
 }
 
 func (d *display) resize(size pty.TerminalSize) {
@@ -110,20 +113,20 @@ func (d *display) modes() vt.Modes {
 func (d *display) hints() screenHints {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	drawn := d.screen != nil
 	screen := d.screenLocked()
 	modes := screen.Modes()
+	h := screenHints{drawn: d.drawn, takesPastes: modes.BracketedPaste}
 	if modes.Alternate { // the cursor's line is hardly a prompt
-		return screenHints{drawn: true, takesPastes: modes.BracketedPaste}
+		return h
 	}
-	line := screen.CursorLine()
-	if !strings.ContainsFunc(line, unicode.IsLetter) { // the question may be in the line above
+	h.prompt = screen.CursorLine()
+	if !strings.ContainsFunc(h.prompt, unicode.IsLetter) {
 		shot := screen.Snapshot()
 		if above := shot.CursorRow - 1; above >= 0 {
-			line = strings.TrimSpace(shot.Lines[above] + "\n" + line)
+			h.question = shot.Lines[above]
 		}
 	}
-	return screenHints{drawn: drawn, prompt: line, takesPastes: modes.BracketedPaste}
+	return h
 }
 
 // An echoMark is what the screen showed before text was typed.
@@ -154,7 +157,17 @@ func (d *display) showsTyped(typed string, mark echoMark) bool {
 		return len(typed) > 1 && screen.CountText(typed) > mark.count
 	}
 	left := screen.TextBeforeCursor()
-	return left != mark.before && strings.HasSuffix(left, typed)
+	return left != mark.before && (strings.HasSuffix(left, typed) || strings.HasSuffix(left, maskOf(typed, left)))
+}
+
+// maskOf returns what a program shows in place of a secret, if left ends with it: one mark for each
+// character.
+func maskOf(typed, left string) string {
+	mark, _ := utf8.DecodeLastRuneInString(left)
+	if !strings.ContainsRune("*•●∙·", mark) {
+		return typed
+	}
+	return strings.Repeat(string(mark), utf8.RuneCountInString(typed))
 }
 
 // picture returns the screen as clients see it.

@@ -308,6 +308,8 @@ func (p *fakeProcess) Readers() []pty.TerminalReader {
 
 func (p *fakeProcess) HasNoOtherReader() bool { return true }
 
+func (p *fakeProcess) EndReaders(s monitorproto.Signal) []string { p.addReceived(s); return nil }
+
 // submitTurn starts a turn and fails the test if it is refused.
 func submitTurn(t *testing.T, s *Session, code string) uint64 {
 	t.Helper()

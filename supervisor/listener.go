@@ -48,6 +48,7 @@ type readerScan struct {
 type screenHints struct {
 	drawn       bool   // the program moves the cursor, so its output is not its prompt
 	prompt      string // the text of the cursor's line; "" for a full-screen program
+	question    string // the text above the prompt, if the prompt has no letters
 	takesPastes bool   // the program distinguishes pasted text from typed text
 }
 
@@ -200,13 +201,18 @@ func (m *sessionMachine) forgetListeners() {
 // secretPrompt matches the words that make a prompt in raw mode one for a secret. In that mode nothing
 // else distinguishes it, because line editors show the text themselves. The words are English, and
 // those of common translations.
-var secretPrompt = text.Pattern(`(?i)\b(pass(word|phrase|code)|pin|otp|token|secret|api[ _-]?key|private key|credentials|(verification|security|access|one-time) code|` +
+var secretPrompt = text.Pattern(`(?i)\b(pass(word|phrase|code)|pw|pin|otp|token|secret|api[ _-]?key|private key|credentials|(verification|security|access|one-time) code|` +
 	`passwort|kennwort|mot de passe|senha|wachtwoord|adgangskode|passord|salasana|heslo|parola)\b|` +
 	`contraseña|lösenord|hasło|jelszó|şifre|пароль|密码|密碼|口令|パスワード|비밀번호|암호|mật khẩu|كلمة المرور|סיסמה`)
 
-// asksForSecret reports whether the words of a prompt ask for a secret. The prompts of shells end with
+// asksForSecret reports whether the words of the prompt ask for a secret.
+func (h screenHints) asksForSecret() bool {
+	return isSecretPrompt(h.prompt) || isSecretPrompt(h.question)
+}
+
+// isSecretPrompt reports whether the words of a prompt ask for a secret. The prompts of shells end with
 // one of "$#%", and may contain the name of any directory.
-func asksForSecret(prompt string) bool {
+func isSecretPrompt(prompt string) bool {
 	prompt = strings.TrimSpace(prompt)
 	return prompt != "" && !strings.ContainsRune("$#%", rune(prompt[len(prompt)-1])) && secretPrompt().MatchString(prompt)
 }
@@ -218,7 +224,7 @@ func (m *sessionMachine) readerPrompt(r pty.TerminalReader, s readerScan) (promp
 	if r.Raw && s.drawn {
 		prompt = text.Truncate(s.prompt, maxPromptBytes)
 	}
-	if r.Secret || r.Raw && asksForSecret(prompt) {
+	if r.Secret || r.Raw && s.asksForSecret() {
 		return m.log.Redact(prompt), timeline.InputKindSecret, true
 	}
 	return m.log.Redact(prompt), timeline.InputKindLine, false

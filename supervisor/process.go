@@ -97,6 +97,7 @@ type readerFinder interface {
 	Readers() []pty.TerminalReader
 	RefreshReader(pty.TerminalReader) (pty.TerminalReader, bool)
 	HasNoOtherReader() bool
+	EndReaders(monitorproto.Signal) (names []string)
 }
 
 // launchLocal starts a process of this system.

@@ -8,8 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/keynotation"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -138,7 +140,7 @@ func (s *Session) hidesKeysLocked() bool {
 		return true
 	}
 	terminal := s.worker.proc.terminal
-	return terminal.IsEchoOff() || terminal.ReadsKeys() && asksForSecret(s.worker.display.hints().prompt)
+	return terminal.IsEchoOff() || terminal.ReadsKeys() && s.worker.display.hints().asksForSecret()
 }
 
 // hasListener reports whether a program would read keys now.
@@ -228,6 +230,7 @@ type workerTyping struct {
 	queuedBytes int             // of keys in queue
 	sawKeys     bool            // keys were typed in this turn
 	last        time.Time       // when the last input was typed
+	hungUp      bool            // the readers of this turn have got SIGHUP
 	answers     queryAnswers
 }
 
@@ -434,6 +437,9 @@ func (w *worker) awaitEcho(text string, mark echoMark, stop <-chan struct{}) boo
 		}
 		select {
 		case <-changed:
+			if !w.proc.terminal.ReadsKeys() { // it took one key, and continues
+				return false
+			}
 		case <-timeout.C:
 			return false
 		case <-stop:
@@ -453,6 +459,25 @@ type queryAnswers struct {
 	queue   []byte
 	sending bool
 	sent    int // bytes sent in this turn
+}
+
+// endReadersLocked ends the programs that still read the terminal after an interrupt, because the turn
+// cannot end before they do; s.mu is held. The first time they get SIGHUP, as if their terminal was
+// closed, so that editors save their files. After that they are killed.
+func (w *worker) endReadersLocked() {
+	if w.proc.readers == nil {
+		return
+	}
+	signal := monitorproto.Hangup
+	if w.typing.hungUp {
+		signal = monitorproto.Kill
+	}
+	w.typing.hungUp = true
+	w.s.wg.Go(func() {
+		if names := w.proc.readers.EndReaders(signal); len(names) > 0 {
+			w.s.Notify(fmt.Sprintf("%s got %s, because it still read the terminal after an interrupt", text.JoinNames(names, "and", ""), signal))
+		}
+	})
 }
 
 // answerQuery queues one answer.
@@ -503,6 +528,7 @@ func (w *worker) endTyping() {
 	defer w.s.unlock()
 	w.stopTypingLocked()
 	w.reportUnreadLocked(unread)
+	w.typing.hungUp = false
 }
 
 // reportUnreadLocked records how much of the turn's typed input no program has read; s.mu is held. The end

@@ -345,6 +345,7 @@ func (w *worker) performEffect(e machineEffect) {
 		w.sendInterrupt(e.message, monitorproto.Group)
 		if m := e.message.(ipc.Interrupt); m.Level > 1 {
 			w.cancelTurnCalls(m.Turn)
+			w.endReadersLocked()
 		}
 	case doRepeatInterrupt: // at most one signal is in flight to a worker that has read a frame
 		if w.proc.SignalsSent() == nil {

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 )
 
@@ -9,4 +10,4 @@ func userTaskLimit(*proctree.Cgroup, proctree.ProcessLimits, *SandboxConfig) int
 
 func (m *monitorClient) measureUsage(int64) proctree.Usage                { return proctree.Usage{} }
 func (m *monitorClient) applyLimits(proctree.Usage, proctree.LimitUpdate) {}
-func (m *monitorClient) killMembers([]int)                                {}
+func (m *monitorClient) signalMembers([]int, monitorproto.Signal)         {}

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 )
 
@@ -95,4 +96,6 @@ func (m *monitorClient) measureUsage(exact int64) proctree.Usage {
 	return u
 }
 
-func (m *monitorClient) killMembers(pids []int) { m.tree.KillMembers(pids) }
+func (m *monitorClient) signalMembers(pids []int, s monitorproto.Signal) {
+	m.tree.SignalMembers(pids, systemSignal(s))
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,10 +68,11 @@ type readerBackend interface {
 // A usageBackend is the part of a backend that measures and limits what a tree uses.
 type usageBackend interface {
 	memoryBytes() int64
-	// measureUsage, applyLimits and killMembers do nothing if the system has no such limits.
+	// measureUsage, applyLimits and signalMembers do nothing if the system has no such limits.
 	measureUsage(exact int64) proctree.Usage
 	applyLimits(proctree.Usage, proctree.LimitUpdate)
-	killMembers(pids []int)
+	// signalMembers sends a signal to those of the processes that belong to the tree.
+	signalMembers(pids []int, s monitorproto.Signal)
 }
 
 // A sandboxBackend is the part of a backend that serves a sandbox.
@@ -234,6 +236,19 @@ func (p *WorkerProcess) RefreshReader(r pty.TerminalReader) (pty.TerminalReader,
 	return p.backend.refreshReader(r)
 }
 
+// EndReaders ends the programs that read the terminal, except the worker itself, and returns their
+// names. They get SIGHUP, as if their terminal was closed, or SIGKILL.
+func (p *WorkerProcess) EndReaders(s monitorproto.Signal) (names []string) {
+	var pids []int
+	for _, r := range p.Readers() {
+		if r.PID != p.pid && !slices.Contains(pids, r.PID) {
+			pids, names = append(pids, r.PID), append(names, r.Command)
+		}
+	}
+	p.backend.signalMembers(pids, s)
+	return names
+}
+
 // HasNoOtherReader reports whether Readers could find only the worker's main thread. Then the
 // worker certainly has no children, and no second thread that waits for the terminal. It takes a
 // few microseconds, plus one for each thread. For a worker with more than 16 threads it is always
@@ -293,7 +308,7 @@ func (p *WorkerProcess) EndLargest(u proctree.Usage, bytes int64) string {
 	if largest.Memory < bytes || largest.PID == 0 {
 		return ""
 	}
-	p.backend.killMembers([]int{largest.PID})
+	p.backend.signalMembers([]int{largest.PID}, monitorproto.Kill)
 	return largest.Name
 }
 
@@ -307,5 +322,5 @@ func (p *WorkerProcess) EndNewest(u proctree.Usage, tasks int) {
 			pids = append(pids, one.PID)
 		}
 	}
-	p.backend.killMembers(pids)
+	p.backend.signalMembers(pids, monitorproto.Kill)
 }

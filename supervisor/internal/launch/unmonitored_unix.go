@@ -141,4 +141,4 @@ func (p *unmonitoredProcess) canSeeReaders() bool { return pty.CanSeeReaders(p.t
 // not supported.
 func (p *unmonitoredProcess) measureUsage(int64) proctree.Usage                { return proctree.Usage{} }
 func (p *unmonitoredProcess) applyLimits(proctree.Usage, proctree.LimitUpdate) {}
-func (p *unmonitoredProcess) killMembers([]int)                                {}
+func (p *unmonitoredProcess) signalMembers([]int, monitorproto.Signal)         {}

@@ -119,9 +119,9 @@ func SetSoftLimit(pid, resource int, to func(before uint64) uint64) {
 	_ = unix.Prlimit(pid, resource, &now, nil)
 }
 
-// KillMembers kills those of the given processes that belong to the tree. A handle for each keeps its
-// pid from being reused while the tree is searched.
-func (t ProcessTree) KillMembers(pids []int) {
+// SignalMembers sends a signal to those of the given processes that belong to the tree. A handle for
+// each keeps its pid from being reused while the tree is searched.
+func (t ProcessTree) SignalMembers(pids []int, s unix.Signal) {
 	handles := make(map[int]int, len(pids))
 	for _, pid := range pids {
 		if handle, err := unix.PidfdOpen(pid, 0); err == nil {
@@ -131,7 +131,7 @@ func (t ProcessTree) KillMembers(pids []int) {
 	}
 	t.VisitMembers(func(pid, _ int) {
 		if handle, ok := handles[pid]; ok {
-			_ = unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0)
+			_ = unix.PidfdSendSignal(handle, s, nil, 0)
 		}
 	})
 }
