@@ -21,6 +21,7 @@ type printer struct {
 	setScreen     func(taken bool)   // called when a program takes the keys, or gives them back
 	requestOpened func(timeline.Seq) // called for each new input request, and with 0 when none can be open
 	requestClosed func(timeline.Seq) // called for each closed input request
+	echo          *lineEcho          // shows the lines that this user has typed for programs
 	ownAuthor     string             // the author whose inputs are already on the screen,
 	replayUntil   timeline.Seq       // if they came after this event
 	turnCrashed   bool               // a turn has ended because its runtime ended; WorkerExited follows
@@ -63,6 +64,12 @@ func (p *printer) printEvent(e timeline.Event) {
 		text := b.Text
 		if b.Secret {
 			text = "(a secret)"
+		}
+		if b.Keys && p.isOwnInput(b.Author, e.Seq) {
+			if line, ok := p.echo.takeLine(b.Text); ok {
+				_, _ = io.WriteString(p.out, line+"\n")
+			}
+			break
 		}
 		p.printInput(e.Seq, b.Author, ": ", text)
 	case timeline.Interrupt:

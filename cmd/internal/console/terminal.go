@@ -126,13 +126,14 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 		setScreen:     ed.setScreen,
 		requestOpened: ed.setOpenRequest,
 		requestClosed: ed.cancelRequest,
+		echo:          &lineEcho{},
 		changed:       make(chan struct{}),
 	}
 	if sameTerminal(os.Stdout, os.Stderr) {
 		p.err = ed
 	}
 	c := &conversation{cursor: o.ReplayUntil, session: s, options: o, editor: ed, printer: p, interrupts: pressed}
-	c.ahead = typeAhead{session: s, keys: ed.keys, isVi: o.ViKeys, sent: func(string) {}, giveBack: ed.returnLine}
+	c.ahead = typeAhead{session: s, keys: ed.keys, isVi: o.ViKeys, echo: p.echo, giveBack: ed.returnLine}
 	_ = s.Resize(ctx, WindowSize())
 	ed.repaint = func() { repaintPrograms(ctx, s, ed.outputArrived) }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -30,7 +31,7 @@ type typeAhead struct {
 	session  session.Session
 	isVi     bool // the user edits with the keys of vi
 	keys     *keyReader
-	sent     func(text string)                   // called before a line is sent
+	echo     *lineEcho                           // gets each line before it is sent
 	giveBack func(text string, mark programMark) // called for a line that no program takes
 
 	unheardEnd int // the end of the unread keys when last no program listened
@@ -86,12 +87,12 @@ func (a *typeAhead) sendLine(ctx, over context.Context, line typedLine) bool {
 		return true
 	}
 	for began := time.Now(); ; {
+		a.echo.expectLine(typed, text)
 		err := a.typeLive(ctx, line, session.Keys{Text: typed, Live: true})
 		mark, marked := a.keys.markOfLine(line.begin, line.end)
 		switch {
 		case err == nil:
 			a.keys.removeLine(line)
-			a.sent(text)
 			return true
 		case errors.Is(err, session.ErrWaiting), !marked:
 			return false
@@ -112,26 +113,57 @@ func (a *typeAhead) sendLine(ctx, over context.Context, line typedLine) bool {
 // typed for it.
 func (a *typeAhead) typeLive(ctx context.Context, line typedLine, k session.Keys) error {
 	_, end := a.keys.lineAfter(line.begin)
-	if _, err := a.session.Type(ctx, k); err != nil {
-		a.unheardEnd = end
-		return err
-	}
+	_, err := a.session.Type(ctx, k)
+	old, marked := a.keys.markOfLine(line.begin, line.end)
 	mark := programMark{from: line.begin, to: end}
-	if old, marked := a.keys.markOfLine(line.begin, line.end); !marked || old.program == "" {
+	listens := err == nil
+	if !marked || listens && old.program == "" {
+		// A program that polls is not in its call at each moment, but it is known for longer.
 		mark.program = a.programName(ctx)
+		listens = listens || mark.program != ""
 	}
-	a.keys.markTyped(mark)
-	return nil
+	switch {
+	case listens:
+		a.keys.markTyped(mark)
+	case !marked:
+		a.unheardEnd = end
+	}
+	return err
 }
 
-// programName returns the name of the program that reads the terminal, or "".
+// A lineEcho shows a line that was typed for a program, once it is in the timeline. The terminal of a
+// session echoes nothing.
+type lineEcho struct {
+	mu          sync.Mutex
+	typed, text string // guarded by mu: the line as keys and as text; "" if none is expected
+}
+
+// expectLine sets the next line.
+func (l *lineEcho) expectLine(typed, text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.typed, l.text = typed, text
+}
+
+// takeLine returns the text of the expected line, if these are its keys. The keys of a secret are "".
+func (l *lineEcho) takeLine(typed string) (text string, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if typed == "" || typed != l.typed {
+		return "", false
+	}
+	l.typed = ""
+	return l.text, true
+}
+
+// programName returns the name of a program that reads the terminal, or "".
 func (a *typeAhead) programName(ctx context.Context) string {
 	i, err := a.session.Info(ctx)
 	switch {
 	case err != nil:
 	case i.Listener != nil:
 		return i.Listener.Program
-	case i.InputRequest != nil:
+	case i.InputRequest != nil && i.InputRequest.Terminal:
 		return i.InputRequest.Reader
 	}
 	return ""

@@ -20,6 +20,7 @@ import (
 type fakeListener struct {
 	session.Session
 	listens atomic.Bool
+	known   bool  // the session still names it after its last read
 	fails   error // in place of ErrStale
 	asked   int
 	got     []string
@@ -41,7 +42,11 @@ func (f *fakeListener) Type(_ context.Context, k session.Keys) (uint64, error) {
 }
 
 func (f *fakeListener) Info(context.Context) (session.Info, error) {
-	return session.Info{State: session.StateRunning, Listener: &session.Listener{Program: "bash"}}, nil
+	i := session.Info{State: session.StateRunning}
+	if f.listens.Load() || f.known {
+		i.Listener = &session.Listener{Program: "bash"}
+	}
+	return i, nil
 }
 
 // A typingUser types while a turn runs.
@@ -57,7 +62,7 @@ type typingUser struct {
 func newTypingUser(t *testing.T) *typingUser {
 	u := &typingUser{keys: newKeyReader(func() {}, func() {}, nil)}
 	u.editor = newTestEditor(u.keys, &u.screen)
-	a := typeAhead{session: &u.fakeListener, keys: u.keys, sent: func(string) {}, giveBack: u.editor.returnLine}
+	a := typeAhead{session: &u.fakeListener, keys: u.keys, echo: &lineEcho{}, giveBack: u.editor.returnLine}
 	over, end := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -174,6 +179,16 @@ func TestTypeAhead(t *testing.T) {
 			u.listens.Store(false)
 			u.typeKeys("s\r")
 			u.pause(listenTimeout / 2)
+			u.listens.Store(true)
+			u.pause(listenTimeout)
+			u.end()
+			if want := []string{"yes<Enter>"}; !slices.Equal(u.got, want) {
+				t.Errorf("the program got %q, want %q", u.got, want)
+			}
+		},
+		"a line waits for a program that does other things at the moment": func(t *testing.T, u *typingUser) {
+			u.known = true
+			u.typeKeys("yes\r")
 			u.listens.Store(true)
 			u.pause(listenTimeout)
 			u.end()
