@@ -138,3 +138,39 @@ func TestTypedLines(t *testing.T) {
 		p.wantNoCode(h, "rancode")
 	})
 }
+
+func TestAttachKeys(t *testing.T) {
+	t.Parallel()
+
+	t.Run("Ctrl-] types to a program that reads each key, and shows its screen", func(t *testing.T) {
+		t.Parallel()
+		h := newDaemonHome(t)
+		h.startDaemon(t)
+		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "1"), result{"1\n", newSessionNotice("main"), 0})
+		p := h.startTerminal(t, "attach", "main")
+		p.waitText(">>> ")
+		p.pasteDefinitions(rawKeysCode)
+		p.enterLine("keys()")
+		p.waitText("takes keys: Ctrl-] types to it, and Ctrl-] again returns]")
+		p.raw = ""
+		p.typeKeys("\x1d")
+		p.waitDrawn("\x1b[?1049h")
+		p.waitDrawn("ready")
+		p.typeKeys("a\r\x1b[A")
+		p.raw = ""
+		p.typeKeys("\x1d")
+		p.waitDrawn("\x1b[?1049l")
+		p.typeKeys("\x1d")
+		p.waitDrawn("\x1b[?1049h")
+		p.raw = ""
+		p.typeKeys("q")
+		p.waitDrawn("\x1b[?1049l") // with the turn
+		p.waitText(`b'a\r\x1b[Aq'`)
+		p.waitText(">>> ")
+		p.enterLine("'the prompt ' + 'edits'")
+		p.waitText("\r\n'the prompt edits'\r\n")
+		p.waitText(">>> ")
+		p.typeKeys(ctrlD)
+		p.waitExit(0)
+	})
+}

@@ -52,12 +52,12 @@ type lineEditor struct {
 	editing     bool              // guarded by mu
 	requests    requestState      // guarded by mu
 	editingCode bool              // guarded by mu: code is being edited
+	relay       relayState        // guarded by mu
 	keysGiven   bool              // guarded by mu: a program has the keys
 	keysRefused bool              // guarded by mu: the user has taken them back, until the next prompt
 
 	// The rest belongs to the editing goroutine.
 	line         lineedit.Editor
-	lineBegin    int  // the position of the first key of line, see keyReader.readCount
 	lastNotEmpty bool // the last text was not empty
 
 	outputArrived chan struct{} // has an element when there was output
@@ -94,10 +94,11 @@ func newLineEditor(ctx context.Context, o *Options, interrupt, quit func()) (*li
 		debuggerHistory: lineedit.NewHistory(maxDebuggerHistory),
 		options:         lineedit.Options{Colour: o.Colour, Vi: o.ViKeys, Syntax: o.Syntax},
 		output:          &outputTracker{out: os.Stdout},
+		relay:           relayState{asked: make(chan struct{}, 1)},
 		outputArrived:   make(chan struct{}, 1),
 		closed:          make(chan struct{}),
 	}
-	e.painter = &lineedit.Painter{Out: os.Stdout, Dumb: o.Plain, Size: func() (cols, rows int) {
+	e.painter = &lineedit.Painter{Out: relayGate{e}, Dumb: o.Plain, Size: func() (cols, rows int) {
 		s := WindowSize()
 		return int(s.Cols), int(s.Rows)
 	}}
@@ -106,7 +107,11 @@ func newLineEditor(ctx context.Context, o *Options, interrupt, quit func()) (*li
 	e.keys = newKeyReader(interrupt, quit, nil)
 	e.keys.reclaim = func() {
 		e.takeKeys(true)
+		e.endRelay()
 		interrupt()
+	}
+	if o.SessionStays && !o.Plain {
+		e.keys.relay = e.askForRelay
 	}
 	if ttymode.CtrlZSuspends {
 		e.keys.suspend = e.suspendToShell
@@ -207,6 +212,9 @@ func (e *lineEditor) Write(b []byte) (int, error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.relay.addOutput(b) {
+		return len(b), nil
+	}
 	if !e.editing {
 		return e.output.Write(b)
 	}
@@ -249,7 +257,7 @@ func (e *lineEditor) editCode(o lineedit.Options) (string, error) {
 	e.mu.Lock()
 	e.editingCode = false
 	e.mu.Unlock()
-	if mark, marked := e.keys.markOfLine(e.lineBegin, e.keys.readPosition()); err == nil && marked && text != "" {
+	if mark, marked := e.keys.markOfEdited(); err == nil && marked && text != "" {
 		e.returnLine(text, mark)
 		return "", nil
 	}
@@ -334,7 +342,6 @@ func (e *lineEditor) editText(o lineedit.Options, h *lineedit.History) (string, 
 	e.keys.dropLateKeys()
 	e.keys.setEditing(true)
 	defer e.keys.setEditing(false)
-	e.lineBegin = e.keys.readPosition()
 	for {
 		poked, err := e.keys.awaitKey()
 		if poked {
@@ -353,7 +360,7 @@ func (e *lineEditor) editText(o lineedit.Options, h *lineedit.History) (string, 
 		}
 		out := e.line.Press(key)
 		if out == lineedit.OutcomeContinue && e.line.Text() == "" {
-			e.lineBegin = e.keys.readPosition()
+			e.keys.startLine()
 		}
 		if e.line.TakeBell() && !e.keys.hasUnreadKeys() {
 			_, _ = io.WriteString(os.Stdout, "\a")

@@ -46,6 +46,7 @@ type keyReader struct {
 	interrupt func()        // called on Ctrl-C while no text is edited
 	suspend   func()        // called on Ctrl-Z; nil if Ctrl-Z means the end of input here
 	quit      func()        // called on Ctrl-\
+	relay     func()        // called on Ctrl-]; nil if it is a key of the editor
 	reclaim   func()        // called on the second Ctrl-\ in a row, while a program has the keys
 	arrived   chan struct{} // one token: input is available
 
@@ -56,6 +57,7 @@ type keyReader struct {
 	readCount int         // guarded by mu: how many bytes were read before typed
 	bursts    []burst     // guarded by mu: of typed, in order
 	err       error       // guarded by mu: the terminal's end
+	lineBegin int         // guarded by mu: the first byte of the edited line, counted like readCount
 	mark      programMark // guarded by mu: which lines of typed are for a program
 
 	passMu      sync.Mutex         // locked while keys are passed on, so that they stay in order
@@ -143,7 +145,9 @@ func (k *keyReader) signalArrival() {
 func (k *keyReader) setEditing(on bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.editing = on
+	if k.editing = on; on {
+		k.lineBegin = k.readCount
+	}
 }
 
 // wakeReader lets awaitKey return, although no key was pressed.
@@ -388,6 +392,8 @@ func (k *keyReader) handleKey(c byte) bool {
 	}
 	k.mu.Unlock()
 	switch {
+	case c == ctrlBracket && k.relay != nil:
+		k.relay()
 	case c == ctrlC && !editing:
 		k.interrupt()
 	case c == ctrlZ && k.suspend != nil:

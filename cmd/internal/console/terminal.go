@@ -127,6 +127,8 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 		requestOpened: ed.setOpenRequest,
 		requestClosed: ed.cancelRequest,
 		echo:          &lineEcho{},
+		endRelay:      ed.endRelay,
+		offerRelay:    ed.offerRelay,
 		changed:       make(chan struct{}),
 	}
 	if sameTerminal(os.Stdout, os.Stderr) {
@@ -146,6 +148,7 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 		stop()
 	})
 	wg.Go(func() { c.handleSignals(ctx) })
+	wg.Go(func() { c.runRelays(ctx) })
 	status, err = c.run(ctx)
 	stop()
 	wg.Wait()

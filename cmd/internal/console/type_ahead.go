@@ -3,13 +3,10 @@ package console
 import (
 	"context"
 	"errors"
-	"io"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
-	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit/keys"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -75,7 +72,7 @@ func (a *typeAhead) handleLines(ctx, over context.Context) {
 func (a *typeAhead) sendLine(ctx, over context.Context, line typedLine) bool {
 	text, typed := "", "<C-d>"
 	if !line.isEnd() {
-		text = a.editedText(line.keys)
+		text = lineedit.TextOfKeys(line.keys, a.isVi)
 		typed = keyText(text) + "<Enter>"
 	}
 	switch mark, marked := a.keys.markOfLine(line.begin, line.end); {
@@ -168,32 +165,3 @@ func (a *typeAhead) programName(ctx context.Context) string {
 	}
 	return ""
 }
-
-// editedText returns the text that typed keys make in an editor of one line.
-func (a *typeAhead) editedText(typed []byte) string {
-	var e lineedit.Editor
-	e.Begin(lineedit.Options{Vi: a.isVi}, nil)
-	for source := (byteSource{rest: typed}); ; {
-		k, err := keys.ReadKey(&source, a.isVi)
-		if err != nil {
-			return e.Text()
-		}
-		e.Press(k)
-	}
-}
-
-// A byteSource implements keys.KeySource for keys that have all been typed.
-type byteSource struct{ rest []byte }
-
-// NextRune implements keys.KeySource.
-func (s *byteSource) NextRune(time.Duration) (rune, error) {
-	if len(s.rest) == 0 {
-		return 0, io.EOF
-	}
-	r, n := utf8.DecodeRune(s.rest)
-	s.rest = s.rest[n:]
-	return r, nil
-}
-
-// LastBurst implements keys.KeySource.
-func (s *byteSource) LastBurst() keys.KeyBurst { return keys.KeyBurst{} }

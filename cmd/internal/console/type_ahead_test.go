@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
-	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit/keys"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -314,19 +313,5 @@ func TestEditAnswer(t *testing.T) {
 				test(t, u)
 			})
 		})
-	}
-}
-
-func TestLineLength(t *testing.T) {
-	t.Parallel()
-	for typed, want := range map[string]int{
-		"": 0, "a": 1, "a\rb": 2, "\n": 1, "\x04a": 1, "a\x04\r": 3,
-		keys.PasteStart + "a\nb" + keys.PasteEnd + "\rc":    len(keys.PasteStart+keys.PasteEnd) + 4,
-		keys.PasteStart + "a\nb" + keys.PasteEndCut + "\rc": len(keys.PasteStart+keys.PasteEnd) + 4,
-		keys.PasteStart + "a\nb":                            len(keys.PasteStart) + 3,
-	} {
-		if got, _ := lineLength([]byte(typed)); got != want {
-			t.Errorf("of %q: got %d, want %d", typed, got, want)
-		}
 	}
 }

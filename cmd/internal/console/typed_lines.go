@@ -41,6 +41,20 @@ func (k *keyReader) markOfLine(begin, end int) (programMark, bool) {
 	return k.mark, begin < k.mark.to && end > k.mark.from
 }
 
+// startLine notes that the edited line is empty, so the next key is its first one.
+func (k *keyReader) startLine() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lineBegin = k.readCount
+}
+
+// markOfEdited is markOfLine for the line that was edited last.
+func (k *keyReader) markOfEdited() (programMark, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.mark, k.lineBegin < k.mark.to && k.readCount > k.mark.from
+}
+
 // readPosition returns the position of the next unread byte.
 func (k *keyReader) readPosition() int {
 	k.mu.Lock()
@@ -66,33 +80,8 @@ func (k *keyReader) lineAfter(position int) (line typedLine, end int) {
 	begin := max(position, k.readCount)
 	end = k.readCount + len(k.typed)
 	rest := k.typed[min(begin-k.readCount, len(k.typed)):]
-	n, enter := lineLength(rest)
+	n, enter := keys.LineLength(rest)
 	return typedLine{begin: begin, end: begin + n, keys: bytes.Clone(rest[:n-enter]), complete: enter > 0 || n == 1 && rest[0] == ctrlD}, end
-}
-
-// lineLength returns the length of the first line of typed keys, and of the Enter at its end. An
-// Enter within a paste is text.
-func lineLength(typed []byte) (n, enter int) {
-	if len(typed) > 0 && typed[0] == ctrlD {
-		return 1, 0
-	}
-	for i := 0; i < len(typed); i++ {
-		switch {
-		case bytes.HasPrefix(typed[i:], []byte(keys.PasteStart)):
-			paste := typed[i:]
-			end, cut := bytes.Index(paste, []byte(keys.PasteEnd)), bytes.Index(paste, []byte(keys.PasteEndCut))
-			if end < 0 || cut >= 0 && cut < end {
-				end = cut
-			}
-			if end < 0 {
-				return len(typed), 0
-			}
-			i += end + len(keys.PasteEnd) - 1
-		case typed[i] == '\r' || typed[i] == '\n':
-			return i + 1, 1
-		}
-	}
-	return len(typed), 0
 }
 
 // removeLine removes an unread line, unless something has read or dropped it.
@@ -142,7 +131,7 @@ func (k *keyReader) dropSecretRest() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.mark.secret && k.mark.to > k.readCount {
-		n, _ := lineLength(k.typed)
+		n, _ := keys.LineLength(k.typed)
 		k.typed = k.typed[n:]
 		k.readCount += n
 	}
