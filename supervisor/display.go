@@ -18,7 +18,8 @@ const maxPlainBytes = 8 << 10
 // A display is the screen of a worker's terminal during one turn. Most turns print plain text, so the
 // screen is made when a program first draws, or when somebody needs it.
 type display struct {
-	answer func([]byte) // sends what the terminal answers to queries of programs; does not block
+	answer           func([]byte) // sends what the terminal answers to queries of programs; does not block
+	returnsOnNewline func() bool
 
 	mu      sync.Mutex
 	size    pty.TerminalSize
@@ -28,8 +29,8 @@ type display struct {
 	changed chan struct{} // closed at the next change; nil without a waiter
 }
 
-func newDisplay(size pty.TerminalSize, answer func([]byte)) *display {
-	return &display{size: size.OrDefault(), answer: answer}
+func newDisplay(size pty.TerminalSize, returnsOnNewline func() bool, answer func([]byte)) *display {
+	return &display{size: size.OrDefault(), returnsOnNewline: returnsOnNewline, answer: answer}
 }
 
 // write adds output. The stream merger calls it in order.
@@ -43,7 +44,11 @@ func (d *display) write(b []byte) {
 		}
 	} else {
 		d.drawn = d.drawn || !isPlain(b)
-		d.screenLocked().Write(b)
+		screen := d.screenLocked()
+		if bytes.IndexByte(b, '\n') >= 0 {
+			screen.SetReturnOnNewline(d.returnsOnNewline())
+		}
+		screen.Write(b)
 	}
 	if d.changed != nil {
 		close(d.changed)

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -27,16 +28,17 @@ type fakeProcess struct {
 	exited     chan struct{}
 	notices    chan string
 
-	mu             sync.Mutex
-	received       []receivedItem
-	blockedReaders []pty.TerminalReader
-	output         []byte // not yet read from its terminal
-	scanCount      int
-	pendingSignals chan struct{}       // signals are in flight until it is closed; nil without signals
-	fatalSignal    monitorproto.Signal // the signal that ended it
-	grantError     error               // the answer to Grant
-	lateGrant      func()              // callback of the last Grant
-	exit           monitorproto.Exit
+	mu              sync.Mutex
+	received        []receivedItem
+	blockedReaders  []pty.TerminalReader
+	hasOtherReaders bool
+	output          []byte // not yet read from its terminal
+	scanCount       int
+	pendingSignals  chan struct{}       // signals are in flight until it is closed; nil without signals
+	fatalSignal     monitorproto.Signal // the signal that ended it
+	grantError      error               // the answer to Grant
+	lateGrant       func()              // callback of the last Grant
+	exit            monitorproto.Exit
 
 	usage         proctree.Usage
 	usageCalls    int                  // number of calls of MeasureUsage
@@ -294,10 +296,18 @@ func (p *fakeProcess) HasForegroundJob() bool            { return false }
 func (p *fakeProcess) TypeKeys(b []byte) error           { p.addReceived(string(b)); return nil }
 func (p *fakeProcess) AnswerQuery([]byte) int            { return 0 }
 func (p *fakeProcess) UnreadInput() int                  { return 0 }
+func (p *fakeProcess) ReturnsOnNewline() bool            { return true }
 func (p *fakeProcess) ReadsKeys() bool                   { return false }
 func (p *fakeProcess) IsEchoOff() bool                   { return false }
 
-func (p *fakeProcess) RefreshReader(r pty.TerminalReader) (pty.TerminalReader, bool) { return r, true }
+func (p *fakeProcess) RefreshReader(r pty.TerminalReader) (pty.TerminalReader, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.IndexFunc(p.blockedReaders, func(b pty.TerminalReader) bool { return b.Key == r.Key }); i >= 0 {
+		return p.blockedReaders[i], true
+	}
+	return r, false
+}
 
 func (p *fakeProcess) Readers() []pty.TerminalReader {
 	p.mu.Lock()
@@ -306,7 +316,11 @@ func (p *fakeProcess) Readers() []pty.TerminalReader {
 	return p.blockedReaders
 }
 
-func (p *fakeProcess) HasNoOtherReader() bool { return true }
+func (p *fakeProcess) HasNoOtherReader() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.hasOtherReaders
+}
 
 func (p *fakeProcess) EndReaders(s monitorproto.Signal) []string { p.addReceived(s); return nil }
 

@@ -224,6 +224,9 @@ func (m *sessionMachine) readerPrompt(r pty.TerminalReader, s readerScan) (promp
 	if r.Raw && s.drawn {
 		prompt = text.Truncate(s.prompt, maxPromptBytes)
 	}
+	if r.Raw && strings.TrimSpace(prompt) == "" { // a program that draws with blanks
+		prompt = ""
+	}
 	if r.Secret || r.Raw && s.asksForSecret() {
 		return m.log.Redact(prompt), timeline.InputKindSecret, true
 	}

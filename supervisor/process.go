@@ -77,6 +77,7 @@ type terminal interface {
 type terminalModes interface {
 	IsRawMode() bool
 	ReadsKeys() bool
+	ReturnsOnNewline() bool
 	IsEchoOff() bool
 	HasForegroundJob() bool
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
@@ -226,6 +227,7 @@ func (in *terminalInput) isKeys() bool { return in.size > 0 }
 // workerTyping holds the input of a worker's terminal. The session's lock guards it, except for answers.
 type workerTyping struct {
 	queue       []terminalInput // the first is being typed
+	typed       int             // how many of its keys were typed
 	stop        chan struct{}   // closed when keys that are not typed yet must be dropped; nil until needed
 	queuedBytes int             // of keys in queue
 	sawKeys     bool            // keys were typed in this turn
@@ -248,11 +250,27 @@ func (w *worker) queueInputLocked(in terminalInput) {
 	}
 }
 
-// stopTypingLocked drops the keys that are not typed yet; s.mu is held.
+// stopTypingLocked drops the keys that are not typed yet, and says how many; s.mu is held.
 func (w *worker) stopTypingLocked() {
-	if w.typing.stop != nil {
-		close(w.typing.stop)
-		w.typing.stop = nil
+	if w.typing.stop == nil {
+		return
+	}
+	close(w.typing.stop)
+	w.typing.stop = nil
+	dropped := 0
+	for i, in := range w.typing.queue {
+		if i == 0 { // it is being typed
+			dropped += countKeys(in.keys[min(w.typing.typed, len(in.keys)):])
+		} else {
+			dropped += countKeys(in.keys) + len(in.raw) + utf8.RuneCount(in.Data)
+		}
+	}
+	switch dropped {
+	case 0:
+	case 1:
+		w.s.m.recordNotice("1 key was not typed")
+	default:
+		w.s.m.recordNotice("%d keys were not typed", dropped)
 	}
 }
 
@@ -270,7 +288,7 @@ func (w *worker) feedTerminal() {
 			s.m.recordNotice("%s", notice)
 		}
 		w.typing.queuedBytes -= in.size
-		w.typing.queue = w.typing.queue[1:]
+		w.typing.queue, w.typing.typed = w.typing.queue[1:], 0
 	}
 	w.startReaderScan()
 	s.unlock()
@@ -292,6 +310,8 @@ func (w *worker) feedTerminal() {
 func (w *worker) feedInput(in terminalInput) (notice string) {
 	var err error
 	switch {
+	case isClosed(in.stop): // it was meant for a program of a turn that has ended
+		return ""
 	case in.isKeys():
 		return w.typeKeys(in)
 	case in.byKeys:
@@ -311,13 +331,12 @@ func (w *worker) typeKeys(in terminalInput) (notice string) {
 		return lostKeys(w.proc.terminal.TypeKeys(in.raw))
 	}
 	for i, key := range in.keys {
-		if i > 0 && !in.live && !w.awaitHandled(in.stop) {
-			return fmt.Sprintf("%s not typed: the turn was interrupted or has ended", keyCount(in.keys[i:]))
+		if i > 0 && !in.live && !w.awaitHandled(in.stop) || !w.noteTyped(in.stop) {
+			return ""
 		}
 		if err := w.proc.terminal.TypeKeys(w.encodeKey(key)); err != nil {
 			return lostKeys(err)
 		}
-		w.noteTyped()
 	}
 	return ""
 }
@@ -329,16 +348,12 @@ func lostKeys(err error) string {
 	return fmt.Sprintf("keys for the terminal were lost: %v", err)
 }
 
-// keyCount returns how many keys there are, with a verb.
-func keyCount(keys []keynotation.Keystroke) string {
-	n := 0
+// countKeys returns how many keys a user would press.
+func countKeys(keys []keynotation.Keystroke) (n int) {
 	for _, k := range keys {
 		n += max(1, len([]rune(k.Text)))
 	}
-	if n == 1 {
-		return "1 key was"
-	}
-	return fmt.Sprintf("%d keys were", n)
+	return n
 }
 
 // encodeKey returns what the terminal sends for a key to the program that reads it now.
@@ -362,11 +377,23 @@ func encodeText(text string, takesPastes bool) []byte {
 	return bytes.ReplaceAll([]byte(text), []byte("\n"), []byte("\r"))
 }
 
-// noteTyped records that keys were typed, for the time that a program has to handle them.
-func (w *worker) noteTyped() {
+// noteTyped records that the next key of the first input in the queue is being typed. It returns false
+// if typing has to stop.
+func (w *worker) noteTyped(stop <-chan struct{}) bool {
 	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
 	w.typing.last = time.Now()
-	w.s.mu.Unlock()
+	w.typing.typed++
+	return !isClosed(stop)
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // awaitHandled waits until the program has handled the keys so far, or keyTimeout has passed. It
@@ -414,6 +441,7 @@ func (w *worker) typeAnswer(in terminalInput) (notice string) {
 		if err := terminal.TypeKeys([]byte("\r")); err != nil {
 			return lostKeys(err)
 		}
+	case isClosed(in.stop): // the program has ended, or was interrupted
 	default:
 		notice = fmt.Sprintf("typed without Enter: %s did not show it; type <Enter> if it expects one", in.program)
 	}

@@ -143,7 +143,7 @@ func (s *Session) startWorkerBy(by sandbox.Mechanism, spec workers.Spec, grants 
 	case spec.Term != "":
 		w.merger.isScreenOn, w.merger.onScreenChange = proc.terminal.IsRawMode, func(bool) {}
 	}
-	w.display = newDisplay(pty.TerminalSize(size), answer)
+	w.display = newDisplay(pty.TerminalSize(size), proc.terminal.ReturnsOnNewline, answer)
 	return w, nil
 }
 

@@ -258,6 +258,9 @@ func (c *Console) isEchoOff() bool { return false }
 
 func (c *Console) readsKeys() bool { return false }
 
+// returnsOnNewline is true; the pseudo console writes both characters.
+func (c *Console) returnsOnNewline() bool { return true }
+
 // answerQuery sends nothing: the pseudo console itself answers its programs.
 func (c *Console) answerQuery([]byte) int { return 0 }
 

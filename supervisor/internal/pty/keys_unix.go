@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -83,6 +82,15 @@ func (p *Master) readsKeys() bool {
 	return err == nil && modes.Lflag&unix.ICANON == 0
 }
 
+// returnsOnNewline is true unless a program has switched the translation of newlines off. Without OPOST
+// here, a program that makes the terminal raw switches off nothing: it is recognised by ISIG and IGNBRK,
+// which cfmakeraw(3) and its copies clear. Each program that keeps one of the two was seen to need the
+// return; see the recordings of package vt.
+func (p *Master) returnsOnNewline() bool {
+	modes, err := p.currentModes()
+	return err != nil || modes.Oflag&unix.ONLCR != 0 && (modes.Lflag&unix.ISIG != 0 || modes.Iflag&unix.IGNBRK != 0)
+}
+
 func (p *Master) answerQuery(b []byte) int {
 	if !p.readsKeys() {
 		return 0
@@ -116,17 +124,18 @@ func keySignal(modes *unix.Termios, key byte) unix.Signal {
 
 // writeKeys writes keys as fast as they are read.
 func (p *Master) writeKeys(b []byte) error {
+	p.inputMu.Lock()
+	round, ahead := p.restoreCount, p.bytesAhead
+	p.inputMu.Unlock()
 	p.mayHaveInput.Store(true)
 	for len(b) > 0 {
-		p.inputMu.Lock()
-		err := p.master.SetWriteDeadline(time.Now().Add(inputTimeout))
-		n := 0
-		if err == nil {
-			n, err = p.master.Write(b[:min(len(b), maxUnreadInput)])
+		piece := b[:min(len(b), maxUnreadInput)]
+		if ahead+len(piece) > maxUnreadInput && !p.awaitEmpty(round) {
+			return fmt.Errorf("pty: type keys: %d bytes of keys lost: no program read any within %s", len(b), inputTimeout)
 		}
-		p.inputMu.Unlock()
-		if b = b[n:]; err != nil && !(n > 0 && errors.Is(err, os.ErrDeadlineExceeded)) {
-			return fmt.Errorf("pty: type keys: %d keys lost: %w", len(b), err)
+		n, err := p.write(piece, round)
+		if b, ahead = b[n:], n; err != nil && !(n > 0 && errors.Is(err, os.ErrDeadlineExceeded)) {
+			return fmt.Errorf("pty: type keys: %d bytes of keys lost: %w", len(b), err)
 		}
 	}
 	return nil

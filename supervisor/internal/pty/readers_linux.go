@@ -38,6 +38,9 @@ func (p *Master) FindReaders(root int, isMonitor bool) []TerminalReader {
 	if len(found) == 0 {
 		return nil
 	}
+	if modes, err = p.currentModes(); err != nil { // these readers may have set them since
+		return nil
+	}
 	foreground, _ := p.ForegroundGroup()
 	blocked := found[:0]
 	for _, r := range found {

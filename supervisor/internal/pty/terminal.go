@@ -62,6 +62,7 @@ type ttyState interface {
 	isRawMode() bool
 	isEchoOff() bool
 	readsKeys() bool
+	returnsOnNewline() bool
 	hasForegroundJob() bool
 }
 
@@ -103,6 +104,10 @@ func (t *Terminal) IsEchoOff() bool { return t.tty.isEchoOff() }
 // ReadsKeys reports whether the terminal now passes on each key as it is typed, not lines. It is known
 // only on Unix.
 func (t *Terminal) ReadsKeys() bool { return t.tty.readsKeys() }
+
+// ReturnsOnNewline reports whether programs now expect that a newline also returns to the first column.
+// The terminal itself does not do that, unless it is interactive.
+func (t *Terminal) ReturnsOnNewline() bool { return t.tty.returnsOnNewline() }
 
 // AnswerQuery sends what a terminal answers to the query of a program. Only a program that reads single
 // keys can read the answer, so otherwise nothing is sent: it would be input of a later reader. It

@@ -76,6 +76,7 @@ func OpenMaster(size TerminalSize, interactive bool) (_ *Master, slave *os.File,
 		modes.Oflag &^= unix.OPOST
 	}
 	modes.Iflag &^= unix.IXON | unix.IXANY
+	modes.Iflag |= unix.IGNBRK // has no effect here, and tells whether a program has made the terminal raw
 	modes.Lflag |= unix.EXTPROC | unix.ECHO | unix.ICANON | unix.ISIG
 	modes.Cc[unix.VSUSP] = 0
 	if err := unix.IoctlSetTermios(fd, ioctlSetModes, modes); err != nil {

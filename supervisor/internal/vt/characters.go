@@ -102,7 +102,7 @@ func (s *Emulator) putChar(r rune) {
 	if isHidden(r) {
 		return
 	}
-	if s.drawing[s.set()] && r >= '`' && r <= '~' {
+	if s.drawsLines() && r >= '`' && r <= '~' {
 		r = lineDrawing[r-'`']
 	}
 	width := s.widths.width(r)
@@ -117,13 +117,15 @@ func (s *Emulator) putChar(r rune) {
 	s.putCell(r, width)
 }
 
-func (s *Emulator) set() int {
+// drawsLines reports whether the character set is the one for line drawing.
+func (s *Emulator) drawsLines() bool {
 	if s.shifted {
-		return 1
+		return s.drawing[1]
 	}
-	return 0
+	return s.drawing[0]
 }
 
+// putCell writes a character of one or two columns.
 func (s *Emulator) putCell(r rune, width int) {
 	width = min(width, s.columns)
 	if s.wrapNext {

@@ -1,6 +1,6 @@
 // Package vt keeps the screen of a terminal as text, and answers what programs ask a terminal.
 //
-// The supervisor writes the output of a session's programs to a [Emulator]. It then shows what they have
+// The supervisor writes the output of a session's programs to an [Emulator]. It then shows what they have
 // drawn, sees which entry of a menu is chosen, and whether a program shows what was typed. Programs
 // such as prompt_toolkit, fish and bubbletea also ask the terminal for its cursor, its colors or its
 // kind. They stand still for seconds if nobody answers.

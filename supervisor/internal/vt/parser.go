@@ -11,6 +11,7 @@ type parser struct {
 	state     state
 	sequence  []byte // its bytes so far, without the introducer
 	tooLong   bool
+	control   controlSequence
 	kind      byte // of a string: the character after ESC
 	character [utf8.UTFMax]byte
 	bytes     int // of character

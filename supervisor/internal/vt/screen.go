@@ -57,7 +57,7 @@ type position struct {
 	reverse   bool
 }
 
-// A Emulator is the state of a terminal: its cells, its cursor and its modes. It is not safe for
+// An Emulator is the state of a terminal: its cells, its cursor and its modes. It is not safe for
 // concurrent use.
 type Emulator struct {
 	rows, columns int
@@ -158,10 +158,12 @@ func (s *Emulator) Resize(rows, columns int) {
 	}
 	cut := max(0, s.row-(rows-1))
 	s.lines = s.resizedLines(s.lines, rows, columns, cut)
-	if s.hidden != nil {
-		s.hidden = s.resizedLines(s.hidden, rows, columns, max(0, s.saved.row-(rows-1)))
-	}
 	s.row -= cut
+	if s.hidden != nil {
+		cut = max(0, s.savedAlternate.row-(rows-1))
+		s.hidden = s.resizedLines(s.hidden, rows, columns, cut)
+		s.savedAlternate.row -= cut
+	}
 	s.rows, s.columns = rows, columns
 	s.top, s.bottom = 0, rows-1
 	for _, p := range []*position{&s.position, &s.saved, &s.savedAlternate} {

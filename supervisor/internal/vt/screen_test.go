@@ -21,7 +21,7 @@ func wantLines(t *testing.T, s *Emulator, want ...string) {
 	checkScreen(t, s)
 }
 
-func TestScreen(t *testing.T) {
+func TestEmulator(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, output string
@@ -100,7 +100,7 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-func TestScreen_SetReturnOnNewline(t *testing.T) {
+func TestEmulator_SetReturnOnNewline(t *testing.T) {
 	t.Parallel()
 	s, _ := newScreen("")
 	s.SetReturnOnNewline(true)
@@ -110,7 +110,7 @@ func TestScreen_SetReturnOnNewline(t *testing.T) {
 	wantLines(t, s, "ab", "cd", "ef", "  gh")
 }
 
-func TestScreen_Marks(t *testing.T) {
+func TestEmulator_Marks(t *testing.T) {
 	t.Parallel()
 
 	t.Run("a cell has a bounded number of marks", func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestScreen_Marks(t *testing.T) {
 	})
 }
 
-func TestScreen_Resize(t *testing.T) {
+func TestEmulator_Resize(t *testing.T) {
 	t.Parallel()
 
 	t.Run("text keeps its place", func(t *testing.T) {
@@ -159,6 +159,14 @@ func TestScreen_Resize(t *testing.T) {
 		wantLines(t, s, "main", "", "", "", "", "", "", "", strings.Repeat(" ", 29)+"X")
 	})
 
+	t.Run("rows above leave for the hidden cursor's row", func(t *testing.T) {
+		t.Parallel()
+		s, _ := newScreen("1\r\n2\r\n3\r\n4\x1b[?1049h\x1b[Halt")
+		s.Resize(2, 10)
+		s.Write([]byte("\x1b[?1049lX"))
+		wantLines(t, s, "3", "4X")
+	})
+
 	t.Run("the size is bounded", func(t *testing.T) {
 		t.Parallel()
 		s := New(1<<30, -5, nil)
@@ -176,7 +184,7 @@ func TestScreen_Resize(t *testing.T) {
 	})
 }
 
-func TestScreen_Modes(t *testing.T) {
+func TestEmulator_Modes(t *testing.T) {
 	t.Parallel()
 	s, _ := newScreen("\x1b[?1;25;2004h\x1b[?25l\x1b[?1002h\x1b[?1049h")
 	if got, want := s.Modes(), (Modes{ApplicationCursor: true, BracketedPaste: true, CursorHidden: true, Alternate: true, Mouse: true}); got != want {
@@ -191,7 +199,7 @@ func TestScreen_Modes(t *testing.T) {
 	}
 }
 
-func TestScreen_Answers(t *testing.T) {
+func TestEmulator_Answers(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, output, want string }{
 		{"the status is good", "\x1b[5n", "\x1b[0n"},
@@ -223,7 +231,7 @@ func TestScreen_Answers(t *testing.T) {
 	})
 }
 
-func TestScreen_Text(t *testing.T) {
+func TestEmulator_Text(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, output, before, line string }{
 		{"spaces before the cursor count", "> ab  ", "> ab  ", "> ab"},
@@ -249,7 +257,7 @@ func TestScreen_Text(t *testing.T) {
 	}
 }
 
-func TestScreen_CountText(t *testing.T) {
+func TestEmulator_CountText(t *testing.T) {
 	t.Parallel()
 	s, _ := newScreen("bb abb\r\n12345678bb\r\n123456789bb")
 	for text, want := range map[string]int{"bb": 4, "9bb": 1, "b\nb": 0, "": 0, "x": 0, "bb ": 3} {
@@ -259,7 +267,7 @@ func TestScreen_CountText(t *testing.T) {
 	}
 }
 
-func TestScreen_Highlights(t *testing.T) {
+func TestEmulator_Highlights(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, output string

@@ -6,39 +6,46 @@ const maxParameters = 32
 // maxParameter bounds one number, far above the size of a screen.
 const maxParameter = 1 << 16
 
-// A controlSequence is what follows ESC [, in its parts.
+// A controlSequence is what follows ESC [, in its parts. One is used again and again, because clearing
+// all its numbers would take longer than reading those that there are.
 type controlSequence struct {
 	mark         byte // "?", ">", "=" or "<" before the numbers; or 0
 	intermediate byte // the last of the characters from space to "/"; or 0
-	numbers      [maxParameters]int
-	follows      [maxParameters]bool // a colon and not a semicolon is before the number
-	count        int                 // at least 1
-	last         byte                // the character that tells the function
+	last         byte // the character that tells the function
+	count        int  // of numbers, at least 1
+	// numbers are valid up to count, but the first two always. A missing one is 0.
+	numbers [maxParameters]int
+	follows [maxParameters]bool // a colon and not a semicolon is before the number
 }
 
-// parseControl splits a sequence, of which b is all but the last character.
-func parseControl(b []byte, last byte) (c controlSequence) {
-	c.last, c.count = last, 1
+// parse splits a sequence, of which b is all but the last character.
+func (c *controlSequence) parse(b []byte, last byte) {
+	c.mark, c.intermediate, c.last, c.count = 0, 0, last, 1
+	c.numbers[0], c.numbers[1], c.follows[0] = 0, 0, false
 	if len(b) > 0 && b[0] >= '<' && b[0] <= '?' {
 		c.mark, b = b[0], b[1:]
 	}
-	n := 0
+	n, number := 0, 0
 	for _, d := range b {
 		switch {
 		case d >= '0' && d <= '9':
-			if n < maxParameters {
-				c.numbers[n] = min(maxParameter, c.numbers[n]*10+int(d-'0'))
-			}
+			number = min(maxParameter, number*10+int(d-'0'))
 		case d == ';' || d == ':':
+			if n < maxParameters {
+				c.numbers[n] = number
+			}
+			number = 0
 			if n++; n < maxParameters {
-				c.follows[n] = d == ':'
+				c.numbers[n], c.follows[n] = 0, d == ':'
 				c.count = n + 1
 			}
 		case d < '0':
 			c.intermediate = d
 		}
 	}
-	return c
+	if n < maxParameters {
+		c.numbers[n] = number
+	}
 }
 
 // first is the first number, or 1.
@@ -105,7 +112,8 @@ func (s *Emulator) runControl(b []byte, last byte) {
 		s.runStyle(b)
 		return
 	}
-	c := parseControl(b, last)
+	c := &s.parser.control
+	c.parse(b, last)
 	switch {
 	case c.intermediate != 0:
 		if c.intermediate == '$' && last == 'p' {
@@ -114,9 +122,9 @@ func (s *Emulator) runControl(b []byte, last byte) {
 			s.softReset()
 		}
 	case c.mark != 0:
-		s.runPrivate(&c)
-	case !s.runMovement(&c) && !s.runEdit(&c):
-		s.runOther(&c)
+		s.runPrivate(c)
+	case !s.runMovement(c) && !s.runEdit(c):
+		s.runOther(c)
 	}
 }
 

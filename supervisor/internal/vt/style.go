@@ -2,7 +2,8 @@ package vt
 
 // runStyle applies the numbers of SGR. Only what decides the color behind the text is kept.
 func (s *Emulator) runStyle(b []byte) {
-	c := parseControl(b, 'm')
+	c := &s.parser.control
+	c.parse(b, 'm')
 	for i := 0; i < c.count; {
 		switch n := c.numbers[i]; {
 		case n == 0:
@@ -24,7 +25,7 @@ func (s *Emulator) runStyle(b []byte) {
 		case n >= 100 && n <= 107:
 			s.back = paperIndex + paper(n-100+8)
 		case n == 38 || n == 48 || n == 58: // 58 is the color of underlines
-			color, ok, next := parseColor(&c, i)
+			color, ok, next := parseColor(c, i)
 			if ok && n == 38 {
 				s.ink = color
 			} else if ok && n == 48 {
