@@ -87,9 +87,8 @@ func (e *lineEditor) relayKeys(ctx context.Context, s session.TerminalAccess) er
 		}
 		return nil
 	})
-	r := keyrelay.KeyRelay{Session: s, Keys: typed, Out: os.Stdout, Rows: func() int { return int(WindowSize().Rows) }, Drawn: e.dropDrawing}
+	r := keyrelay.KeyRelay{Session: s, Keys: typed, Out: os.Stdout, Rows: func() int { return int(WindowSize().Rows) }, Release: func() { e.keys.setProgram(nil) }, Drawn: e.dropDrawing}
 	err := r.Run(ctx)
-	e.keys.setProgram(nil)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.relay.end = nil

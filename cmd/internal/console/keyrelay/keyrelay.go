@@ -25,6 +25,7 @@ type KeyRelay struct {
 	Keys    <-chan []byte         // what the user types; closed when the user leaves
 	Out     io.Writer             // the terminal
 	Rows    func() int            // of the terminal
+	Release func()                // called at the end, before the screen shows it: later keys are not for the program
 	Drawn   func(fullScreen bool) // called after each new drawing
 }
 
@@ -32,7 +33,10 @@ type KeyRelay struct {
 // screen. An error is a reason that the user does not expect.
 func (r *KeyRelay) Run(ctx context.Context) error {
 	_, _ = io.WriteString(r.Out, "\x1b[?1049h\x1b[?7l\x1b[2J")
-	defer func() { _, _ = io.WriteString(r.Out, "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l") }()
+	defer func() {
+		r.Release()
+		_, _ = io.WriteString(r.Out, "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l")
+	}()
 	look := time.NewTicker(drawInterval)
 	defer look.Stop()
 	shown := ""

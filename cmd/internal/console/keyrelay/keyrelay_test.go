@@ -43,7 +43,7 @@ func TestKeyRelay(t *testing.T) {
 				var out strings.Builder
 				typed := make(chan []byte, 2)
 				f := fakeTerminal{screen: session.Screen{Lines: []string{"one", "two"}, CursorRow: 2, CursorCol: 3}, fails: test.fails}
-				r := KeyRelay{Session: &f, Keys: typed, Out: &out, Rows: func() int { return 24 }, Drawn: func(bool) {}}
+				r := KeyRelay{Session: &f, Keys: typed, Out: &out, Rows: func() int { return 24 }, Release: func() {}, Drawn: func(bool) {}}
 				typed <- []byte("j\x1b[A")
 				close(typed)
 				if err := r.Run(t.Context()); !errors.Is(err, test.want) {
