@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
+	"github.com/turnstone-repl/turnstone/cmd/internal/console/inputrc"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -57,7 +58,7 @@ func (t *TerminalFlags) TerminalOptions(lang languages.Language, dir string) *co
 		TranslateAlias: lang.TranslateInput,
 		QuitInput:      lang.QuitInput,
 		Colour:         !dumb && os.Getenv("NO_COLOR") == "",
-		ViKeys:         console.ReadViMode(os.Getenv),
+		ViKeys:         inputrc.ReadViMode(os.Getenv),
 		EditorCommand:  console.FindEditor(os.Getenv),
 		ExitStatus:     WorkerExitStatus,
 	}

@@ -10,9 +10,11 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/console/ttymode"
 	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -26,6 +28,7 @@ type conversation struct {
 	printer    *printer
 	interrupts <-chan struct{} // Ctrl-C, while no line is edited
 
+	ahead   typeAhead
 	greeted bool
 	cursor  timeline.Seq // everything up to it is on the screen
 	prompt  string       // the last prompt of the runtime
@@ -34,7 +37,7 @@ type conversation struct {
 // run alternates between waiting for the session and asking the user.
 func (c *conversation) run(ctx context.Context) (status int, err error) {
 	for {
-		reply, err := c.session.Wait(ctx, 0, &session.WaitOptions{After: c.cursor, HeadBytes: 1, TailBytes: 1})
+		reply, err := c.waitForTurn(ctx)
 		if err != nil || reply.State == session.StateStopping || !c.printer.waitUntilShown(ctx, reply.Next) {
 			return 0, nil // another client has ended the session
 		}
@@ -79,6 +82,20 @@ func (c *conversation) run(ctx context.Context) (status int, err error) {
 			c.printer.printNotice(err.Error())
 		}
 	}
+}
+
+// waitForTurn waits until the active turn has ended or asks for input. Lines that are typed in the
+// meantime may be for its programs.
+func (c *conversation) waitForTurn(ctx context.Context) (reply session.Reply, err error) {
+	over, stop := context.WithCancel(ctx)
+	var waiter sync.WaitGroup
+	waiter.Go(func() {
+		defer stop()
+		reply, err = c.session.Wait(ctx, 0, &session.WaitOptions{After: c.cursor, HeadBytes: 1, TailBytes: 1})
+	})
+	c.ahead.handleLines(ctx, over)
+	waiter.Wait()
+	return reply, err
 }
 
 // crashedInTurn reports whether a turn in the reply ended because its runtime ended.
@@ -292,7 +309,7 @@ func (c *conversation) handleSignals(ctx context.Context) {
 	signal.Notify(window, windowChanged)
 	defer signal.Stop(window)
 	continued := make(chan os.Signal, 1)
-	notifyContinued(continued)
+	ttymode.NotifyContinued(continued)
 	defer signal.Stop(continued)
 	for {
 		select {

@@ -26,14 +26,26 @@
 // was rejected. Nothing would be recorded, Ctrl-C would not interrupt a turn, and a dead program
 // would leave its terminal modes behind.
 //
+// # Lines typed while code runs
+//
+// The place of a typed line is decided when Enter is pressed. If a program listens, the line is the
+// program's, because the user has seen its question. If one listened since the line was started, but
+// none does now, the line is kept for Ctrl-Y, see typeAhead. Otherwise it waits for the next request
+// or prompt.
+//
+// To run such a line was rejected: an answer such as "quit()" or "y" would act on the session. To
+// keep it for the next program was rejected, too: that program has asked something else.
+//
 // # Goroutines
 //
 //	name      started by      ends when                        owns
 //	printer   Run             Run returns                      all output of the timeline
+//	waiter    waitForTurn     the turn ends or asks           nothing: it ends the handling of lines
+//	relays    Run             Run returns                      the screen while keys are relayed
 //	signals   Run             Run returns                      interrupts and the window's size
 //	closer    newLineEditor   Run returns                      nothing: it ends the keys with the context
 //	keys      newLineEditor   its read returns after Run did   reading the terminal
 //
-// Run waits for the first three. It cannot wait for keys, because a read of a terminal cannot be
+// Run waits for all but the last. It cannot wait for keys, because a read of a terminal cannot be
 // cancelled.
 package console

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/console/historyfile"
+	"github.com/turnstone-repl/turnstone/cmd/internal/console/ttymode"
 	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit/keys"
 	"github.com/turnstone-repl/turnstone/session"
@@ -34,7 +35,7 @@ const maxDebuggerHistory = 200
 // may call the rest.
 type lineEditor struct {
 	keys            *keyReader
-	tty             *tty
+	tty             *ttymode.TTY
 	isPlain         bool             // the terminal knows no control sequences
 	editorCommand   string           // edits a text on Ctrl-X Ctrl-E; "" disables it
 	programs        TerminalPrograms // may take the keys; nil if no program can
@@ -51,6 +52,7 @@ type lineEditor struct {
 	editing     bool              // guarded by mu
 	requests    requestState      // guarded by mu
 	editingCode bool              // guarded by mu: code is being edited
+	relay       relayState        // guarded by mu
 	keysGiven   bool              // guarded by mu: a program has the keys
 	keysRefused bool              // guarded by mu: the user has taken them back, until the next prompt
 
@@ -78,7 +80,7 @@ type requestState struct {
 // therefore not shown before something reads it, such as a password typed too early. interrupt is
 // called for a Ctrl-C while no text is edited, and quit for Ctrl-\; neither may block.
 func newLineEditor(ctx context.Context, o *Options, interrupt, quit func()) (*lineEditor, error) {
-	mode, err := openTTY()
+	mode, err := ttymode.Open()
 	if err != nil {
 		return nil, fmt.Errorf("standard input is not a terminal: %w", err)
 	}
@@ -92,10 +94,11 @@ func newLineEditor(ctx context.Context, o *Options, interrupt, quit func()) (*li
 		debuggerHistory: lineedit.NewHistory(maxDebuggerHistory),
 		options:         lineedit.Options{Colour: o.Colour, Vi: o.ViKeys, Syntax: o.Syntax},
 		output:          &outputTracker{out: os.Stdout},
+		relay:           relayState{asked: make(chan struct{}, 1)},
 		outputArrived:   make(chan struct{}, 1),
 		closed:          make(chan struct{}),
 	}
-	e.painter = &lineedit.Painter{Out: os.Stdout, Dumb: o.Plain, Size: func() (cols, rows int) {
+	e.painter = &lineedit.Painter{Out: relayGate{e}, Dumb: o.Plain, Size: func() (cols, rows int) {
 		s := WindowSize()
 		return int(s.Cols), int(s.Rows)
 	}}
@@ -104,15 +107,19 @@ func newLineEditor(ctx context.Context, o *Options, interrupt, quit func()) (*li
 	e.keys = newKeyReader(interrupt, quit, nil)
 	e.keys.reclaim = func() {
 		e.takeKeys(true)
+		e.endRelay()
 		interrupt()
 	}
-	if ctrlZSuspends {
+	if o.SessionStays && !o.Plain {
+		e.keys.relay = e.askForRelay
+	}
+	if ttymode.CtrlZSuspends {
 		e.keys.suspend = e.suspendToShell
 	}
 	if err := e.takeTerminal(); err != nil {
 		return nil, err
 	}
-	go e.keys.pumpInput(e.tty.inputReader())
+	go e.keys.pumpInput(e.tty.InputReader())
 	e.wg.Go(func() {
 		select {
 		case <-ctx.Done():
@@ -128,7 +135,7 @@ func (e *lineEditor) takeTerminal() error {
 	if !e.isPlain {
 		_, _ = io.WriteString(os.Stdout, bracketOn)
 	}
-	return e.tty.setRaw()
+	return e.tty.SetRaw()
 }
 
 // giveTerminal restores the mode that the terminal had before.
@@ -136,14 +143,14 @@ func (e *lineEditor) giveTerminal() error {
 	if !e.isPlain {
 		_, _ = io.WriteString(os.Stdout, bracketOff)
 	}
-	return e.tty.restoreMode()
+	return e.tty.RestoreMode()
 }
 
 // suspendToShell gives the terminal to the shell until the shell continues this program. The
 // session's code may keep running.
 func (e *lineEditor) suspendToShell() {
-	if canSuspend() {
-		e.lendTerminal(suspendProcessGroup)
+	if ttymode.CanSuspend() {
+		e.lendTerminal(ttymode.SuspendProcessGroup)
 	}
 }
 
@@ -152,7 +159,7 @@ func (e *lineEditor) resumeTerminal() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case e.tty.isInRawMode(): // suspendToShell has done it
+	case e.tty.IsRaw(): // suspendToShell has done it
 	case e.keysGiven:
 		_ = e.giveScreen()
 		e.repaint()
@@ -205,6 +212,9 @@ func (e *lineEditor) Write(b []byte) (int, error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.relay.addOutput(b) {
+		return len(b), nil
+	}
 	if !e.editing {
 		return e.output.Write(b)
 	}
@@ -242,15 +252,29 @@ func (e *lineEditor) editCode(o lineedit.Options) (string, error) {
 	}
 	e.mu.Unlock()
 	o.Colour, o.Vi, o.Syntax = e.options.Colour, e.options.Vi, e.options.Syntax
+	e.keys.dropSecretRest()
 	text, err := e.editText(o, e.history)
 	e.mu.Lock()
 	e.editingCode = false
 	e.mu.Unlock()
+	if mark, marked := e.keys.markOfEdited(); err == nil && marked && text != "" {
+		e.returnLine(text, mark)
+		return "", nil
+	}
 	if err == nil {
 		e.history.Add(text)
 		_ = e.historyFile.AppendText(text) // a full disk must not end the session
 	}
 	return text, err
+}
+
+// returnLine keeps a line that no program takes for Ctrl-Y, and tells the user.
+func (e *lineEditor) returnLine(text string, m programMark) {
+	if !m.secret {
+		e.line.StoreKill(text)
+	}
+	e.startNewLine()
+	_, _ = fmt.Fprintf(e, "[%s]\n", m.explainLine())
 }
 
 // editAnswer edits the answer to an input request, after the text on the screen and the prompt.
@@ -269,12 +293,16 @@ func (e *lineEditor) editAnswer(w session.InputRequest, prompt string) (string, 
 		return "", errCancelled
 	}
 	o := lineedit.Options{Vi: e.options.Vi, Prompt: prompt, Secret: w.Secret}
-	if w.Kind != timeline.InputKindDebugger {
-		return e.editText(o, nil)
+	var history *lineedit.History
+	if w.Kind == timeline.InputKindDebugger {
+		history = e.debuggerHistory
 	}
-	text, err := e.editText(o, e.debuggerHistory)
-	if err == nil {
-		e.debuggerHistory.Add(text)
+	text, err := e.editText(o, history)
+	switch {
+	case errors.Is(err, errCancelled): // the user may not have noticed, and goes on with the line
+		e.keys.unreadText(e.line.Text(), w.Reader, w.Secret)
+	case err == nil && history != nil:
+		history.Add(text)
 	}
 	return text, err
 }
@@ -311,6 +339,7 @@ func (e *lineEditor) cancelRequest(id timeline.Seq) {
 func (e *lineEditor) editText(o lineedit.Options, h *lineedit.History) (string, error) {
 	e.line.Begin(o, h)
 	e.showText()
+	e.keys.dropLateKeys()
 	e.keys.setEditing(true)
 	defer e.keys.setEditing(false)
 	for {
@@ -330,6 +359,9 @@ func (e *lineEditor) editText(o lineedit.Options, h *lineedit.History) (string, 
 			return "", io.EOF
 		}
 		out := e.line.Press(key)
+		if out == lineedit.OutcomeContinue && e.line.Text() == "" {
+			e.keys.startLine()
+		}
 		if e.line.TakeBell() && !e.keys.hasUnreadKeys() {
 			_, _ = io.WriteString(os.Stdout, "\a")
 		}

@@ -7,11 +7,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/cmd/internal/console/ttymode"
 )
 
 // FindEditor returns the command of the user's editor.
 func FindEditor(getenv func(string) string) string {
-	return cmp.Or(getenv("VISUAL"), getenv("EDITOR"), defaultEditor)
+	return cmp.Or(getenv("VISUAL"), getenv("EDITOR"), ttymode.DefaultEditor)
 }
 
 // editExternally lets the user's own editor edit the text. It does not run the result.
@@ -41,7 +43,7 @@ func (e *lineEditor) runEditor(text string) (string, error) {
 	}
 	cmd := exec.Command(words[0], append(words[1:], path)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	resume, err := e.tty.pauseReading()
+	resume, err := e.tty.PauseReading()
 	if err != nil {
 		return "", err
 	}

@@ -46,20 +46,24 @@ type keyReader struct {
 	interrupt func()        // called on Ctrl-C while no text is edited
 	suspend   func()        // called on Ctrl-Z; nil if Ctrl-Z means the end of input here
 	quit      func()        // called on Ctrl-\
+	relay     func()        // called on Ctrl-]; nil if it is a key of the editor
 	reclaim   func()        // called on the second Ctrl-\ in a row, while a program has the keys
 	arrived   chan struct{} // one token: input is available
 
 	mu        sync.Mutex
-	editing   bool    // guarded by mu: Ctrl-C belongs to the edited text
-	woken     bool    // guarded by mu: awaitKey returns at once
-	typed     []byte  // guarded by mu: decoded and not read
-	readCount int     // guarded by mu: how many bytes were read before typed
-	bursts    []burst // guarded by mu: of typed, in order
-	err       error   // guarded by mu: the terminal's end
+	editing   bool        // guarded by mu: Ctrl-C belongs to the edited text
+	woken     bool        // guarded by mu: awaitKey returns at once
+	typed     []byte      // guarded by mu: decoded and not read
+	readCount int         // guarded by mu: how many bytes were read before typed
+	bursts    []burst     // guarded by mu: of typed, in order
+	err       error       // guarded by mu: the terminal's end
+	lineBegin int         // guarded by mu: the first byte of the edited line, counted like readCount
+	mark      programMark // guarded by mu: which lines of typed are for a program
 
 	passMu      sync.Mutex         // locked while keys are passed on, so that they stay in order
 	program     func([]byte) error // guarded by passMu: takes the keys; nil while repl has them
 	quitPresses int                // guarded by passMu: how often Ctrl-\ was pressed in a row
+	lateKeys    []byte             // guarded by passMu: typed after the program had stopped taking keys
 
 	decodeMu    sync.Mutex // guards the rest
 	paste       pasteState
@@ -141,7 +145,9 @@ func (k *keyReader) signalArrival() {
 func (k *keyReader) setEditing(on bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.editing = on
+	if k.editing = on; on {
+		k.lineBegin = k.readCount
+	}
 }
 
 // wakeReader lets awaitKey return, although no key was pressed.
@@ -386,6 +392,8 @@ func (k *keyReader) handleKey(c byte) bool {
 	}
 	k.mu.Unlock()
 	switch {
+	case c == ctrlBracket && k.relay != nil:
+		k.relay()
 	case c == ctrlC && !editing:
 		k.interrupt()
 	case c == ctrlZ && k.suspend != nil:

@@ -8,20 +8,51 @@ import (
 // errNoProgram means that the program no longer takes keys.
 var errNoProgram = errors.New("console: no program takes keys")
 
-// setProgram gives the keys to a program, starting with the unread ones; nil takes them back.
+// setProgram gives the keys to a program, starting with the unread ones; nil takes them back. A line
+// that came too late for a program is marked, so that its rest does not become code.
 func (k *keyReader) setProgram(program func([]byte) error) {
 	k.passMu.Lock()
 	defer k.passMu.Unlock()
 	k.program, k.quitPresses = program, 0
 	if program == nil {
+		k.markLateLine()
 		return
 	}
 	k.mu.Lock()
-	early := k.takeTyped()
+	early := append(k.lateKeys, k.takeTyped()...)
 	k.mu.Unlock()
+	k.lateKeys = nil
 	if len(early) > 0 {
 		_ = program(early)
 	}
+}
+
+// markLateLine marks the line whose beginning came too late for a program. The caller holds passMu.
+func (k *keyReader) markLateLine() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if n := len(k.lateKeys); n > 0 && k.lateKeys[n-1] != '\r' && k.lateKeys[n-1] != '\n' {
+		at := k.readCount + len(k.typed)
+		k.markTypedLocked(programMark{from: at, to: at + 1})
+	}
+}
+
+// dropLateKeys drops the keys that a program has not taken, because something else reads keys now.
+func (k *keyReader) dropLateKeys() {
+	k.passMu.Lock()
+	defer k.passMu.Unlock()
+	k.lateKeys = nil
+}
+
+// holdLateKeys keeps keys that came when the program no longer took them, although nothing has
+// taken the keys back yet. They are for the next program, such as the shell that started this one,
+// and never for the editor. The caller holds passMu.
+func (k *keyReader) holdLateKeys(b []byte) (interrupted bool) {
+	if i := bytes.LastIndexByte(b, ctrlC); i >= 0 {
+		k.lateKeys, b, interrupted = nil, b[i+1:], true
+	}
+	k.lateKeys = append(k.lateKeys, b[:min(len(b), maxTypeAhead-len(k.lateKeys))]...)
+	return interrupted
 }
 
 // passKeys gives b to the program that has the keys, and returns the bytes that the program does
@@ -55,16 +86,17 @@ func (k *keyReader) sendKeys(b []byte) bool {
 	}
 	k.quitPresses = quits
 	then := func() {}
-	var err error
 	switch {
 	case b[0] == ctrlZ && k.suspend != nil:
 		then = k.suspend
 	case quits == 2:
 		k.program, then = nil, k.reclaim
 	default:
-		err = k.program(b)
+		if errors.Is(k.program(b), errNoProgram) && b[0] != ctrlBackslash && k.holdLateKeys(b) {
+			then = k.interrupt
+		}
 	}
 	k.passMu.Unlock()
 	then()
-	return !errors.Is(err, errNoProgram)
+	return true
 }

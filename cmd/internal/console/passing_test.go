@@ -59,14 +59,33 @@ func TestPassKeys(t *testing.T) {
 		}
 	})
 
-	t.Run("takes back keys that the program no longer accepts", func(t *testing.T) {
-		k := newKeyReader(nil, nil, nil)
+	t.Run("keys that come too late for the program never become code", func(t *testing.T) {
+		interrupts := 0
+		k := newKeyReader(func() { interrupts++ }, nil, nil)
 		k.setProgram((&fakeProgram{ended: true}).receiveKeys)
-		k.pumpInput(&scriptReader{[]string{"next input"}, io.EOF})
-		if got := readRest(k); got != "next input" {
-			t.Errorf("got %q", got)
+		k.decodeInput(k.passKeys([]byte("jq\rlost\x03 rm -r")))
+		k.setProgram(nil)
+		if interrupts != 1 {
+			t.Errorf("%d interrupts, want that of Ctrl-C", interrupts)
 		}
-		k = newKeyReader(nil, nil, nil)
+		k.decodeInput(k.passKeys([]byte(" x\rnext input")))
+		line, _ := k.lineAfter(0)
+		if _, marked := k.markOfLine(line.begin, line.end); string(line.keys) != " x" || !marked {
+			t.Errorf("got the line %q, marked: %t", line.keys, marked)
+		}
+		line, _ = k.lineAfter(line.end)
+		if _, marked := k.markOfLine(line.begin, line.end); string(line.keys) != "next input" || marked {
+			t.Errorf("got the line %q, marked: %t", line.keys, marked)
+		}
+		var next fakeProgram
+		k.setProgram(next.receiveKeys)
+		if got := strings.Join(next.got, ""); got != " rm -r x\rnext input" {
+			t.Errorf("the next program got %q", got)
+		}
+	})
+
+	t.Run("drops keys that a program does not read", func(t *testing.T) {
+		k := newKeyReader(nil, nil, nil)
 		k.setProgram(func([]byte) error { return errors.New("the program does not read") })
 		k.pumpInput(&scriptReader{[]string{"lost"}, io.EOF})
 		if got := readRest(k); got != "" {

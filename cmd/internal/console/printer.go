@@ -21,6 +21,9 @@ type printer struct {
 	setScreen     func(taken bool)   // called when a program takes the keys, or gives them back
 	requestOpened func(timeline.Seq) // called for each new input request, and with 0 when none can be open
 	requestClosed func(timeline.Seq) // called for each closed input request
+	endRelay      func()             // called when no program of the terminal can take keys
+	offerRelay    func(string) bool  // reports whether to tell the user of a program that takes keys
+	echo          *lineEcho          // shows the lines that this user has typed for programs
 	ownAuthor     string             // the author whose inputs are already on the screen,
 	replayUntil   timeline.Seq       // if they came after this event
 	turnCrashed   bool               // a turn has ended because its runtime ended; WorkerExited follows
@@ -64,6 +67,12 @@ func (p *printer) printEvent(e timeline.Event) {
 		if b.Secret {
 			text = "(a secret)"
 		}
+		if b.Keys && p.isOwnInput(b.Author, e.Seq) {
+			if line, ok := p.echo.takeLine(b.Text); ok {
+				_, _ = io.WriteString(p.out, line+"\n")
+			}
+			break
+		}
 		p.printInput(e.Seq, b.Author, ": ", text)
 	case timeline.Interrupt:
 		if b.Author != "" && !p.isOwnInput(b.Author, e.Seq) {
@@ -73,10 +82,16 @@ func (p *printer) printEvent(e timeline.Event) {
 		p.setScreen(b.On)
 	case timeline.InputRequested:
 		p.requestOpened(e.Seq)
+		if !b.Terminal {
+			p.endRelay()
+		} else if b.Raw && p.offerRelay(b.Reader) {
+			p.printNotice(b.Reader + " takes keys: Ctrl-] types to it, and Ctrl-] again returns")
+		}
 	case timeline.InputRequestEnded:
 		p.requestClosed(b.Request)
 	case timeline.TurnEnded:
 		p.requestOpened(0)
+		p.endRelay()
 		p.turnCrashed = b.Outcome == timeline.OutcomeEnded
 	case timeline.Notice:
 		p.printNotice(b.Message)

@@ -33,7 +33,7 @@ func TestPrinter_Show(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			var out, err strings.Builder
-			p := &printer{out: &out, err: &err, startNewLine: func() {}, requestOpened: func(timeline.Seq) {}, changed: make(chan struct{})}
+			p := &printer{out: &out, err: &err, startNewLine: func() {}, requestOpened: func(timeline.Seq) {}, endRelay: func() {}, changed: make(chan struct{})}
 			p.printEvent(timeline.Event{Seq: 1, Turn: 1, Body: test.body})
 			if out.String() != test.out || err.String() != test.err {
 				t.Errorf("got %q and %q, want %q and %q", out.String(), err.String(), test.out, test.err)
@@ -45,7 +45,7 @@ func TestPrinter_Show(t *testing.T) {
 func TestPrinter_Display(t *testing.T) {
 	t.Run("hides a clean exit that a turn asked for", func(t *testing.T) {
 		var err strings.Builder
-		p := &printer{err: &err, startNewLine: func() {}, requestOpened: func(timeline.Seq) {}}
+		p := &printer{err: &err, startNewLine: func() {}, requestOpened: func(timeline.Seq) {}, endRelay: func() {}}
 		for _, body := range []timeline.Body{timeline.TurnEnded{Outcome: timeline.OutcomeEnded}, timeline.WorkerExited{Reason: "exit status 3", Clean: true}} {
 			p.printEvent(timeline.Event{Turn: 1, Body: body})
 		}

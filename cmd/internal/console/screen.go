@@ -5,6 +5,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/console/termmodes"
 	"github.com/turnstone-repl/turnstone/cmd/internal/lineedit"
 )
 
@@ -18,9 +19,9 @@ type outputTracker struct {
 	out io.Writer
 
 	mu        sync.Mutex
-	line      []byte        // guarded by mu; text written since the cursor was in the first column
-	modes     terminalModes // guarded by mu
-	savedLine []byte        // guarded by mu: saved line while a program has the keys
+	line      []byte                // guarded by mu; text written since the cursor was in the first column
+	modes     termmodes.ModeTracker // guarded by mu
+	savedLine []byte                // guarded by mu: saved line while a program has the keys
 }
 
 // markLineStart notes that the cursor is in the first column.
@@ -34,7 +35,7 @@ func (t *outputTracker) markLineStart() {
 func (t *outputTracker) saveLine() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.savedLine, t.modes.sawAlternateScreen = bytes.Clone(t.line), false
+	t.savedLine, t.modes.SawAlternateScreen = bytes.Clone(t.line), false
 }
 
 // restoreLine restores the line if the program used an alternate screen, whose end brings the
@@ -42,7 +43,7 @@ func (t *outputTracker) saveLine() {
 func (t *outputTracker) restoreLine() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.modes.sawAlternateScreen {
+	if t.modes.SawAlternateScreen {
 		t.line = t.savedLine
 	}
 }
@@ -52,15 +53,15 @@ func (t *outputTracker) restoreLine() {
 func (t *outputTracker) disableModes() (again string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	again = t.modes.enableSequence()
-	_, _ = io.WriteString(t.out, t.modes.resetSequence(true))
+	again = t.modes.EnableSequence()
+	_, _ = io.WriteString(t.out, t.modes.ResetSequence(true))
 	return again
 }
 
 func (t *outputTracker) enableModes(again string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.modes.scanOutput([]byte(again))
+	t.modes.ScanOutput([]byte(again))
 	_, _ = io.WriteString(t.out, again)
 }
 
@@ -69,7 +70,7 @@ func (t *outputTracker) enableModes(again string) {
 func (t *outputTracker) resetModes(all bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, _ = io.WriteString(t.out, t.modes.resetSequence(all))
+	_, _ = io.WriteString(t.out, t.modes.ResetSequence(all))
 }
 
 // lastLine appends b to line and returns the part after the last line break.
@@ -87,7 +88,7 @@ func (t *outputTracker) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.line = lastLine(t.line, b)
-	t.modes.scanOutput(b)
+	t.modes.ScanOutput(b)
 	return t.out.Write(b)
 }
 

@@ -62,7 +62,7 @@ func (e *lineEditor) giveScreen() error {
 	if !e.isPlain {
 		_, _ = io.WriteString(os.Stdout, bracketOff)
 	}
-	return e.tty.setFullyRaw()
+	return e.tty.SetFullyRaw()
 }
 
 func (e *lineEditor) sendToProgram(b []byte) error {

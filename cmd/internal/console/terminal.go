@@ -126,12 +126,16 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 		setScreen:     ed.setScreen,
 		requestOpened: ed.setOpenRequest,
 		requestClosed: ed.cancelRequest,
+		echo:          &lineEcho{},
+		endRelay:      ed.endRelay,
+		offerRelay:    ed.offerRelay,
 		changed:       make(chan struct{}),
 	}
 	if sameTerminal(os.Stdout, os.Stderr) {
 		p.err = ed
 	}
 	c := &conversation{cursor: o.ReplayUntil, session: s, options: o, editor: ed, printer: p, interrupts: pressed}
+	c.ahead = typeAhead{session: s, keys: ed.keys, isVi: o.ViKeys, echo: p.echo, giveBack: ed.returnLine}
 	_ = s.Resize(ctx, WindowSize())
 	ed.repaint = func() { repaintPrograms(ctx, s, ed.outputArrived) }
 
@@ -144,6 +148,7 @@ func Run(ctx context.Context, s session.Session, opts *Options) (status int, err
 		stop()
 	})
 	wg.Go(func() { c.handleSignals(ctx) })
+	wg.Go(func() { c.runRelays(ctx) })
 	status, err = c.run(ctx)
 	stop()
 	wg.Wait()

@@ -362,9 +362,14 @@ func (e *Editor) addKill(text string, forward bool) {
 	case e.lastWasKill && n > 0:
 		e.kills[n-1] = text + e.kills[n-1]
 	default:
-		e.kills = append(e.kills, text)
-		e.kills = e.kills[max(0, len(e.kills)-maxKills):]
+		e.StoreKill(text)
 	}
+}
+
+// StoreKill stores text for yank, as if the user had cut it.
+func (e *Editor) StoreKill(text string) {
+	e.kills = append(e.kills, text)
+	e.kills = e.kills[max(0, len(e.kills)-maxKills):]
 }
 
 // editExternally asks for another program to edit the text. A secret stays here, because that

@@ -141,8 +141,23 @@ func (a attachedSession) Events(ctx context.Context, after timeline.Seq) iter.Se
 // Info returns the state of the session, safe for a terminal.
 func (a attachedSession) Info(ctx context.Context) (session.Info, error) {
 	i, err := a.Session.Info(ctx)
+	if i.Listener != nil {
+		i.Listener = &session.Listener{Program: cmdkit.PlainLine(i.Listener.Program), Raw: i.Listener.Raw}
+	}
 	i.Prompt, i.Continuation, i.InputRequest = cmdkit.PlainText(i.Prompt), cmdkit.PlainText(i.Continuation), plainInputRequest(i.InputRequest)
 	return i, err
+}
+
+// Screen returns the screen of the session, safe for a terminal.
+func (a attachedSession) Screen(ctx context.Context) (session.Screen, error) {
+	screen, err := a.Session.Screen(ctx)
+	for i, line := range screen.Lines {
+		screen.Lines[i] = cmdkit.PlainLine(line)
+	}
+	for i, h := range screen.Highlights {
+		screen.Highlights[i].Text = cmdkit.PlainLine(h.Text)
+	}
+	return screen, err
 }
 
 // plainInputRequest returns an input request with sanitized texts.

@@ -38,7 +38,7 @@ func sanitizeEvent(s *cmdkit.TerminalSanitizer, e timeline.Event) timeline.Event
 		b.Author = cmdkit.PlainLine(b.Author) // String quotes the rest
 		e.Body = b
 	case timeline.InputRequested:
-		b.Prompt, b.Denied = cmdkit.PlainText(b.Prompt), plainDenied(b.Denied)
+		b.Prompt, b.Reader, b.Denied = cmdkit.PlainText(b.Prompt), cmdkit.PlainLine(b.Reader), plainDenied(b.Denied)
 		e.Body = b
 	case timeline.TurnEnded:
 		b.Name, b.Message, b.Prompt = cmdkit.PlainText(b.Name), cmdkit.PlainText(b.Message), cmdkit.PlainText(b.Prompt)

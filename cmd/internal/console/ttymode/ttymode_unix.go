@@ -1,6 +1,6 @@
 //go:build unix
 
-package console
+package ttymode
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A tty switches the modes of the terminal at standard input.
-type tty struct {
+// A TTY switches the modes of the terminal at standard input.
+type TTY struct {
 	fd           int
 	savedTermios *unix.Termios
 
@@ -24,20 +24,20 @@ type tty struct {
 	closed   chan struct{} // closed when no more keys come
 }
 
-// openTTY records the current mode of the terminal.
-func openTTY() (*tty, error) {
+// Open records the current mode of the terminal.
+func Open() (*TTY, error) {
 	fd := int(os.Stdin.Fd())
 	normal, err := unix.IoctlGetTermios(fd, getTermios)
 	if err != nil {
 		return nil, err
 	}
-	m := &tty{fd: fd, savedTermios: normal, paused: make(chan struct{}), resume: make(chan struct{}), closed: make(chan struct{})}
+	m := &TTY{fd: fd, savedTermios: normal, paused: make(chan struct{}), resume: make(chan struct{}), closed: make(chan struct{})}
 	m.wakePipe[0], m.wakePipe[1], err = os.Pipe()
 	return m, err
 }
 
-// setRaw delivers each key as it is pressed. The output mode does not change.
-func (t *tty) setRaw() error {
+// SetRaw delivers each key as it is pressed. The output mode does not change.
+func (t *TTY) SetRaw() error {
 	raw := *t.savedTermios
 	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
 	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
@@ -47,9 +47,9 @@ func (t *tty) setRaw() error {
 	return unix.IoctlSetTermios(t.fd, setTermios, &raw)
 }
 
-// setFullyRaw is like setRaw, but it also passes output through unprocessed.
-func (t *tty) setFullyRaw() error {
-	if err := t.setRaw(); err != nil {
+// SetFullyRaw is like SetRaw, but it also passes output through unprocessed.
+func (t *TTY) SetFullyRaw() error {
+	if err := t.SetRaw(); err != nil {
 		return err
 	}
 	modes, err := unix.IoctlGetTermios(t.fd, getTermios)
@@ -60,24 +60,24 @@ func (t *tty) setFullyRaw() error {
 	return unix.IoctlSetTermios(t.fd, setTermios, modes)
 }
 
-// restoreMode restores the mode that openTTY recorded.
-func (t *tty) restoreMode() error { return unix.IoctlSetTermios(t.fd, setTermios, t.savedTermios) }
+// RestoreMode restores the mode that Open recorded.
+func (t *TTY) RestoreMode() error { return unix.IoctlSetTermios(t.fd, setTermios, t.savedTermios) }
 
-// isInRawMode reports whether the terminal is in one of the modes of repl. A shell that stopped
+// IsRaw reports whether the terminal is in one of the modes of repl. A shell that stopped
 // this program has set its own.
-func (t *tty) isInRawMode() bool {
+func (t *TTY) IsRaw() bool {
 	now, err := unix.IoctlGetTermios(t.fd, getTermios)
 	return err != nil || now.Lflag&unix.ICANON == 0
 }
 
-// notifyContinued sends to c when this program continues after a stop.
-func notifyContinued(c chan<- os.Signal) { signal.Notify(c, syscall.SIGCONT) }
+// NotifyContinued sends to c when this program continues after a stop.
+func NotifyContinued(c chan<- os.Signal) { signal.Notify(c, syscall.SIGCONT) }
 
-func (t *tty) inputReader() io.Reader { return t }
+func (t *TTY) InputReader() io.Reader { return t }
 
 // Read implements io.Reader, for one goroutine and up to its first error. During a pause it leaves
 // the keys to other programs.
-func (t *tty) Read(p []byte) (n int, err error) {
+func (t *TTY) Read(p []byte) (n int, err error) {
 	defer func() {
 		if err != nil {
 			close(t.closed)
@@ -105,8 +105,8 @@ func (t *tty) Read(p []byte) (n int, err error) {
 	}
 }
 
-// pauseReading leaves the input of the terminal to another program until resume is called.
-func (t *tty) pauseReading() (resume func(), err error) {
+// PauseReading leaves the input of the terminal to another program until resume is called.
+func (t *TTY) PauseReading() (resume func(), err error) {
 	if _, err := t.wakePipe[1].Write([]byte{0}); err != nil {
 		return nil, err
 	}
@@ -118,16 +118,16 @@ func (t *tty) pauseReading() (resume func(), err error) {
 	}
 }
 
-// defaultEditor exists on most systems.
-const defaultEditor = "vi"
+// DefaultEditor exists on most systems.
+const DefaultEditor = "vi"
 
-// ctrlZSuspends says whether Ctrl-Z gives the terminal back to the shell.
-const ctrlZSuspends = true
+// CtrlZSuspends says whether Ctrl-Z gives the terminal back to the shell.
+const CtrlZSuspends = true
 
-// canSuspend reports whether a shell could continue this program, as POSIX defines it. The group
+// CanSuspend reports whether a shell could continue this program, as POSIX defines it. The group
 // needs a member whose parent is in the same session and in another group. Without one, the system
 // would not stop the group.
-func canSuspend() bool {
+func CanSuspend() bool {
 	group := unix.Getpgrp()
 	session, err := unix.Getsid(0)
 	if err != nil {
@@ -147,10 +147,10 @@ func canSuspend() bool {
 // stopTimeout bounds the wait for the system to stop this program.
 const stopTimeout = time.Second
 
-// suspendProcessGroup stops the whole process group, as Ctrl-Z does outside raw mode. A program
+// SuspendProcessGroup stops the whole process group, as Ctrl-Z does outside raw mode. A program
 // that started this one, such as a script, waits for this program and not for the terminal. It
 // returns when the group is continued.
-func suspendProcessGroup() {
+func SuspendProcessGroup() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)

@@ -1,4 +1,4 @@
-package console
+package ttymode
 
 import (
 	"errors"
@@ -11,39 +11,39 @@ import (
 	"golang.org/x/term"
 )
 
-// defaultEditor exists on all systems.
-const defaultEditor = "notepad"
+// DefaultEditor exists on all systems.
+const DefaultEditor = "notepad"
 
-// ctrlZSuspends says whether Ctrl-Z gives the terminal back to the shell. On Windows it means the
+// CtrlZSuspends says whether Ctrl-Z gives the terminal back to the shell. On Windows it means the
 // end of input.
-const ctrlZSuspends = false
+const CtrlZSuspends = false
 
-func (t *tty) isInRawMode() bool { return true }
+func (t *TTY) IsRaw() bool { return true }
 
-func notifyContinued(chan<- os.Signal) {}
+func NotifyContinued(chan<- os.Signal) {}
 
-func canSuspend() bool { return false }
+func CanSuspend() bool { return false }
 
-func suspendProcessGroup() {}
+func SuspendProcessGroup() {}
 
-// A tty switches the modes of the console at standard input and output.
-type tty struct {
+// A TTY switches the modes of the console at standard input and output.
+type TTY struct {
 	inputState *term.State
 	outputMode uint32
 }
 
-// openTTY records the current mode of the console.
-func openTTY() (*tty, error) {
+// Open records the current mode of the console.
+func Open() (*TTY, error) {
 	input, err := term.GetState(int(os.Stdin.Fd()))
 	if err != nil {
 		return nil, err
 	}
-	m := &tty{inputState: input}
+	m := &TTY{inputState: input}
 	return m, windows.GetConsoleMode(windows.Handle(os.Stdout.Fd()), &m.outputMode)
 }
 
-// setRaw delivers each key as it is pressed, and enables control sequences in output.
-func (t *tty) setRaw() error {
+// SetRaw delivers each key as it is pressed, and enables control sequences in output.
+func (t *TTY) SetRaw() error {
 	if _, err := term.MakeRaw(int(os.Stdin.Fd())); err != nil {
 		return err
 	}
@@ -51,25 +51,25 @@ func (t *tty) setRaw() error {
 	return nil
 }
 
-// setFullyRaw is setRaw: on Windows no program takes the keys.
-func (t *tty) setFullyRaw() error { return t.setRaw() }
+// SetFullyRaw is SetRaw: on Windows no program takes the keys.
+func (t *TTY) SetFullyRaw() error { return t.SetRaw() }
 
-// restoreMode restores the mode that openTTY recorded.
-func (t *tty) restoreMode() error {
+// RestoreMode restores the mode that Open recorded.
+func (t *TTY) RestoreMode() error {
 	_ = windows.SetConsoleMode(windows.Handle(os.Stdout.Fd()), t.outputMode)
 	return term.Restore(int(os.Stdin.Fd()), t.inputState)
 }
 
-// pauseReading always fails, because a read of a console cannot be cancelled.
-func (t *tty) pauseReading() (resume func(), err error) {
+// PauseReading always fails, because a read of a console cannot be cancelled.
+func (t *TTY) PauseReading() (resume func(), err error) {
 	return nil, errors.New("not supported on Windows")
 }
 
-// inputReader returns a reader of the keys typed at the console. Standard input itself would report
+// InputReader returns a reader of the keys typed at the console. Standard input itself would report
 // its end at a Ctrl-Z, and at a read that Ctrl-C ends. The console stays in raw mode while code
 // runs. Without raw mode, Ctrl-C would be an event, but keys that are typed ahead would be shown,
 // even those of a password.
-func (t *tty) inputReader() io.Reader {
+func (t *TTY) InputReader() io.Reader {
 	return &consoleReader{read: func(units []uint16) (int, error) {
 		var n uint32
 		err := windows.ReadConsole(windows.Handle(os.Stdin.Fd()), &units[0], uint32(len(units)), &n, nil)
@@ -92,7 +92,7 @@ func (c *consoleReader) Read(p []byte) (int, error) {
 	case err != nil:
 		return 0, err
 	case n == 0: // some consoles report Ctrl-C this way
-		return copy(p, []byte{ctrlC}), nil
+		return copy(p, []byte{0x03}), nil
 	}
 	units = units[:1+n]
 	if c.highSurrogate == 0 {

@@ -1,4 +1,7 @@
-package console
+// Package termmodes tracks the modes that programs leave on in a terminal. It reads their output and
+// writes the sequences that switch the modes off and on again. It opens no terminal and starts no
+// goroutines.
+package termmodes
 
 import (
 	"bytes"
@@ -22,21 +25,21 @@ const maxPartialSequence = 64
 // maxKeyboardFlags bounds the count of pushed keyboard flags. Terminals store fewer.
 const maxKeyboardFlags = 16
 
-// terminalModes tracks the modes that programs have switched on in a terminal. No other modes may
+// ModeTracker tracks the modes that programs have switched on in a terminal. No other modes may
 // be switched off: ending an alternate screen that never started, for instance, moves the cursor.
-type terminalModes struct {
+type ModeTracker struct {
 	changed         map[int]bool // modes that differ from their default
 	keypad          bool         // the keypad sends sequences
 	hasStyle        bool         // text has a colour or another style
 	modifyOtherKeys bool         // xterm's modifyOtherKeys is on
 	keyboardFlags   int          // how often a program has pushed kitty's keyboard flags
 
-	sawAlternateScreen bool   // a program has used an alternate screen; the reader of this field resets it
+	SawAlternateScreen bool   // a program has used an alternate screen; the reader of this field resets it
 	partial            []byte // the start of a control sequence
 }
 
-// scanOutput looks for control sequences in output.
-func (m *terminalModes) scanOutput(b []byte) {
+// ScanOutput looks for control sequences in output.
+func (m *ModeTracker) ScanOutput(b []byte) {
 	if len(m.partial) > 0 {
 		b = append(m.partial, b...)
 		m.partial = nil
@@ -70,7 +73,7 @@ func (m *terminalModes) scanOutput(b []byte) {
 }
 
 // applySequence records one control sequence by its parameters and its last byte.
-func (m *terminalModes) applySequence(parameters string, final byte) {
+func (m *ModeTracker) applySequence(parameters string, final byte) {
 	if final == 'm' && !strings.ContainsAny(parameters, "<>?") {
 		m.hasStyle = strings.Trim(parameters, "0;") != ""
 		return
@@ -94,7 +97,7 @@ func (m *terminalModes) applySequence(parameters string, final byte) {
 		if err != nil || !known {
 			continue
 		}
-		m.sawAlternateScreen = m.sawAlternateScreen || mode == 47 || mode == 1047 || mode == 1049
+		m.SawAlternateScreen = m.SawAlternateScreen || mode == 47 || mode == 1047 || mode == 1049
 		if m.changed == nil {
 			m.changed = make(map[int]bool)
 		}
@@ -104,8 +107,8 @@ func (m *terminalModes) applySequence(parameters string, final byte) {
 	}
 }
 
-// enableSequence returns the sequence that restores the modes that resetSequence switches off, except colours.
-func (m *terminalModes) enableSequence() string {
+// EnableSequence returns the sequence that restores the modes that ResetSequence switches off, except colours.
+func (m *ModeTracker) EnableSequence() string {
 	var b strings.Builder
 	for _, mode := range slices.Sorted(maps.Keys(m.changed)) {
 		final := 'h'
@@ -123,8 +126,8 @@ func (m *terminalModes) enableSequence() string {
 	return b.String()
 }
 
-// resetSequence returns the sequence that resets the terminal, without colours unless all is set.
-func (m *terminalModes) resetSequence(all bool) string {
+// ResetSequence returns the sequence that resets the terminal, without colours unless all is set.
+func (m *ModeTracker) ResetSequence(all bool) string {
 	var b strings.Builder
 	left := slices.Sorted(maps.Keys(m.changed))
 	slices.Reverse(left) // the alternate screen has its own cursor

@@ -1,4 +1,5 @@
-package console
+// Package inputrc reads the settings of readline that also apply to repl. It starts no goroutines.
+package inputrc
 
 import (
 	"bufio"

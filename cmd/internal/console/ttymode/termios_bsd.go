@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package console
+package ttymode
 
 import "golang.org/x/sys/unix"
 

@@ -1,4 +1,4 @@
-package console
+package ttymode
 
 import (
 	"bytes"
