@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/console/keyrelay"
 	"github.com/turnstone-repl/turnstone/session"
@@ -23,7 +24,8 @@ const maxRelayedKeys = 64
 type relayState struct {
 	asked   chan struct{} // has an element when the user wants a relay
 	end     func()        // ends the relay that has the screen; nil if none does
-	output  []byte        // of the session during the relay
+	output  []byte        // of the session during the relay, without what drew on the full screen
+	drawn   bool          // the full screen is in use
 	offered string        // the program for which a relay was offered in this turn
 }
 
@@ -69,12 +71,14 @@ func (e *lineEditor) relayKeys(ctx context.Context, s session.TerminalAccess) er
 	if e.editing {
 		e.painter.Erase()
 	}
-	e.relay.end, e.relay.output = leave, nil
+	e.relay.end, e.relay.output, e.relay.drawn = leave, nil, false
 	e.mu.Unlock()
 	typed := make(chan []byte, maxRelayedKeys)
+	var left atomic.Bool // by the user, so the program still draws
 	e.keys.setProgram(func(b []byte) error {
 		for i, c := range b {
 			if c == ctrlBracket {
+				left.Store(true)
 				leave()
 				b = b[:i]
 				break
@@ -92,19 +96,22 @@ func (e *lineEditor) relayKeys(ctx context.Context, s session.TerminalAccess) er
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.relay.end = nil
-	_, _ = e.output.Write(e.relay.output)
+	if !left.Load() || !e.relay.drawn {
+		_, _ = e.output.Write(e.relay.output)
+	}
 	if e.editing {
 		e.painter.Begin(e.frame, e.output.cursorColumn())
 	}
 	return err
 }
 
-// dropDrawing drops the output that drew the screen of a full-screen program.
+// dropDrawing drops the output that drew the screen of a full-screen program. Text after the drawing
+// may be a result: the program may have ended without leaving the full screen.
 func (e *lineEditor) dropDrawing(fullScreen bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if fullScreen {
-		e.relay.output = nil
+	if e.relay.drawn = fullScreen; fullScreen {
+		e.relay.output = keyrelay.AfterDrawing(e.relay.output)
 	}
 }
 

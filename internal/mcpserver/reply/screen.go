@@ -27,22 +27,28 @@ type mainScreen struct {
 
 // withoutAlternateScreen removes the text on the alternate screen from events. before is the mode
 // of the terminal at their start. A switch in omitted text is not seen, and then the drawing is
-// shown.
+// shown. So is the text of a turn after the last switch, if the turn ends without leaving the
+// alternate screen: its code may have printed a result there. Each turn starts on the main screen.
 func withoutAlternateScreen(events []timeline.Event, before bool) mainScreen {
-	var rest []timeline.Event
+	var rest, behind []timeline.Event
 	now, drawing := before, false
 	for i, e := range events {
 		text, ok := e.Body.(timeline.Text)
-		_, ended := e.Body.(timeline.TurnEnded)
 		switch {
-		case ended: // and so has the program that drew
-			now = false
-		case ok && (now || alternateScreen.Match(text.Data)):
+		case endsScreen(e):
+			rest = append(rest, plainTextOf(behind)...)
+			now, behind = false, nil
+		case ok && !e.BetweenTurns && (now || alternateScreen.Match(text.Data)):
 			if rest == nil {
 				rest = append(make([]timeline.Event, 0, len(events)), events[:i]...)
 			}
-			rest, now = appendMainScreen(rest, e, text, now)
-			drawing = true
+			split := splitAtSwitches(e, text, now)
+			rest = append(rest, split.main...)
+			if split.switched {
+				behind = nil
+			}
+			behind = append(behind, split.last...)
+			now, drawing = split.now, true
 			continue
 		}
 		if rest != nil {
@@ -55,8 +61,27 @@ func withoutAlternateScreen(events []timeline.Event, before bool) mainScreen {
 	return mainScreen{rest, now, drawing}
 }
 
-// appendMainScreen adds the pieces of a text that are not on the alternate screen.
-func appendMainScreen(to []timeline.Event, e timeline.Event, text timeline.Text, drawing bool) ([]timeline.Event, bool) {
+// endsScreen reports whether the terminal is on its main screen after an event that is no text: the
+// programs of a turn end with it.
+func endsScreen(e timeline.Event) bool {
+	switch e.Body.(type) {
+	case timeline.TurnStarted, timeline.TurnEnded:
+		return true
+	}
+	return false
+}
+
+// A splitText has the pieces of a text on each screen.
+type splitText struct {
+	main     []timeline.Event // on the main screen
+	last     []timeline.Event // on the alternate screen, after the last switch
+	switched bool             // the text has a switch
+	now      bool             // the terminal is on its alternate screen at the end of the text
+}
+
+// splitAtSwitches splits a text. before is the mode of the terminal at its start.
+func splitAtSwitches(e timeline.Event, text timeline.Text, before bool) splitText {
+	split := splitText{now: before}
 	data, line := text.Data, e.Line
 	for {
 		end, next := len(data), len(data)
@@ -64,20 +89,98 @@ func appendMainScreen(to []timeline.Event, e timeline.Event, text timeline.Text,
 		if switched != nil {
 			end, next = switched[0], switched[1]
 		}
-		if !drawing && end > 0 {
-			e.Line = line
-			e.Body = timeline.Text{Stream: text.Stream, Data: data[:end]}
-			to = append(to, e)
+		piece := withText(e, line, text, data[:end])
+		switch {
+		case end == 0:
+		case split.now:
+			split.last = append(split.last, piece)
+		default:
+			split.main = append(split.main, piece)
 		}
 		if switched == nil {
-			return to, drawing
+			return split
 		}
-		drawing = data[switched[2]] == 'h'
-		if line > 0 {
-			line += bytes.Count(data[:next], []byte("\n"))
+		if turnsOn := data[switched[2]] == 'h'; turnsOn != split.now {
+			split.switched, split.now, split.last = true, turnsOn, nil
 		}
+		line = lineAfter(line, data[:next])
 		data = data[next:]
 	}
+}
+
+// withText returns the event of a text with other data, which begins in a line of the output file.
+func withText(e timeline.Event, line int, text timeline.Text, data []byte) timeline.Event {
+	text.Data = data
+	e.Line, e.Body = line, text
+	return e
+}
+
+// lineAfter returns the number of the line after some text; 0 is unknown.
+func lineAfter(line int, text []byte) int {
+	if line > 0 {
+		line += bytes.Count(text, []byte("\n"))
+	}
+	return line
+}
+
+var (
+	// cursorMovement matches what only a drawing contains: a new place of the cursor, or the removal
+	// of text.
+	cursorMovement = regexp.MustCompile(`\x1b(?:\[[0-9;]*[A-HJLMSTXdf]|[78M])`)
+
+	// rowMovement matches the movements that start another piece of a drawing.
+	rowMovement = regexp.MustCompile(`\x1b\[[0-9;]*[A-FHdf]`)
+)
+
+// maxLeftDrawing bounds what is shown of a drawing that was left on the alternate screen, in bytes.
+const maxLeftDrawing = 1000
+
+// plainTextOf returns the text of a screen that was left behind. Text after the last movement of the
+// cursor was printed as usual, and is not changed. The text before it is the drawing. Only the end of
+// the drawing is shown, and each of its pieces has a line.
+func plainTextOf(behind []timeline.Event) []timeline.Event {
+	lastDrawn := -1
+	for i, e := range behind {
+		if cursorMovement.Match(e.Body.(timeline.Text).Data) {
+			lastDrawn = i
+		}
+	}
+	if lastDrawn < 0 {
+		return behind
+	}
+	var drawn []byte
+	for _, e := range behind[:lastDrawn] {
+		drawn = append(drawn, e.Body.(timeline.Text).Data...)
+	}
+	last := behind[lastDrawn]
+	text := last.Body.(timeline.Text)
+	movements := cursorMovement.FindAllIndex(text.Data, -1)
+	end := movements[len(movements)-1][1]
+	drawn = append(drawn, text.Data[:end]...)
+	plain := []timeline.Event{withText(behind[0], 0, text, endOfDrawing(drawn))}
+	if rest := text.Data[end:]; len(rest) > 0 {
+		plain = append(plain, withText(last, lineAfter(last.Line, text.Data[:end]), text, rest))
+	}
+	return append(plain, behind[lastDrawn+1:]...)
+}
+
+// endOfDrawing returns the last pieces of a drawing, one a line.
+func endOfDrawing(drawn []byte) []byte {
+	pieces := strings.Split(timeline.TerminalText(rowMovement.ReplaceAllString(string(drawn), "\n")), "\n")
+	pieces = slices.DeleteFunc(pieces, func(piece string) bool { return strings.TrimSpace(piece) == "" })
+	first, size := len(pieces), 0
+	for first > 0 && size+len(pieces[first-1]) < maxLeftDrawing {
+		first--
+		size += len(pieces[first]) + 1
+	}
+	shown := ""
+	if first > 0 {
+		shown = fmt.Sprintf("… %d lines of a full-screen drawing are left out …\n", first)
+	}
+	for _, piece := range pieces[first:] {
+		shown += piece + "\n"
+	}
+	return []byte(shown)
 }
 
 // minTextChars characters of a budget are left for text with a screen.

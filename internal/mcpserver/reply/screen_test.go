@@ -47,6 +47,46 @@ func TestAlternateScreen(t *testing.T) {
 		}
 	})
 
+	t.Run("text that a turn leaves behind on it is output", func(t *testing.T) {
+		const on, off = "\x1b[?1049h", "\x1b[?1049l"
+		for _, test := range []struct {
+			name   string
+			before bool
+			pieces []string
+			want   string
+		}{
+			{"after a switch", false, []string{"a\n" + on + "\x1b[?25lready", "b\n"}, "a\nreadyb\n"},
+			{"only since the last switch", false, []string{on + "~" + off + "a\n", on + "b\n"}, "a\nb\n"},
+			{"since an earlier reply", true, []string{"a\n", "b\n"}, "a\nb\n"},
+			{"behind a drawing", false, []string{on + "\x1b[H\x1b[2J1\x1b[2;1H2 ", "\x1b[3;1H3\x1b[2;3H", "a\n", "b\n"}, "1\n2 \n3\na\nb\n"},
+			{"behind a long drawing", false, []string{on + strings.Repeat("\x1b[1;1H0123456789", 100), "a\na\n"},
+				"… 9 lines of a full-screen drawing are left out …\n0123456789\n… 90 times in all\n0123456789a\na\n"},
+		} {
+			var events []timeline.Event
+			for _, piece := range test.pieces {
+				events = append(events, timeline.Event{Turn: 1, Body: timeline.Text{Data: []byte(piece)}})
+			}
+			events = append(events, timeline.Event{Turn: 1, Body: timeline.TurnEnded{}})
+			rest := withoutAlternateScreen(events, test.before)
+			if got := render.Events(rest.events, nil).Text(); got != test.want || rest.now {
+				t.Errorf("%s: got %q, %v, want %q", test.name, got, rest.now, test.want)
+			}
+		}
+	})
+
+	t.Run("each turn starts outside it", func(t *testing.T) {
+		events := []timeline.Event{
+			{Turn: 1, BetweenTurns: true, Body: timeline.Text{Data: []byte("\x1b[?1049hbackground\n")}},
+			{Turn: 2, Body: timeline.TurnStarted{}},
+			{Turn: 2, Body: timeline.Text{Data: []byte("a\n")}},
+		}
+		for _, before := range []bool{false, true} {
+			if rest := withoutAlternateScreen(events, before); rest.now || rest.hasDrawing || len(rest.events) != len(events) {
+				t.Errorf("%v: got %+v", before, rest)
+			}
+		}
+	})
+
 	t.Run("an input request on it has no prompt", func(t *testing.T) {
 		w := &session.InputRequest{Terminal: true, Reader: "vi", Kind: "line", Prompt: "~  ~  1,1 All"}
 		full := CallState{FullScreen: true}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -96,4 +97,17 @@ func drawScreen(s session.Screen, rows int) string {
 		b.WriteString("\x1b[?25h")
 	}
 	return b.String()
+}
+
+// drawingEnd matches what only a drawing contains: a new place of the cursor, the removal of text, or
+// a switch to or from the alternate screen.
+var drawingEnd = regexp.MustCompile(`\x1b(?:\[[0-9;]*[A-HJLMSTXdf]|[78M]|\[\?(?:1049|1047|47)[hl])`)
+
+// AfterDrawing returns the end of some output: the text that follows a drawing. A program may end
+// without leaving the alternate screen, and then code prints there.
+func AfterDrawing(output []byte) []byte {
+	if ends := drawingEnd.FindAllIndex(output, -1); ends != nil {
+		return output[ends[len(ends)-1][1]:]
+	}
+	return output
 }

@@ -72,3 +72,18 @@ func TestDrawScreen(t *testing.T) {
 		}
 	}
 }
+
+func TestAfterDrawing(t *testing.T) {
+	t.Parallel()
+	for output, want := range map[string]string{
+		"plain \x1b[1mtext":                       "plain \x1b[1mtext",
+		"\x1b[?1049h\x1b[H\x1b[2Jdrawn\x1b[24;1H": "",
+		"\x1b[2;3Hdrawn\x1b[Jresult\n":            "result\n",
+		"drawn\x1b[?1049hresult\n":                "result\n",
+		"drawn\x1b[?1049l":                        "",
+	} {
+		if got := string(AfterDrawing([]byte(output))); got != want {
+			t.Errorf("%q: got %q, want %q", output, got, want)
+		}
+	}
+}
