@@ -173,26 +173,4 @@ func TestAttachKeys(t *testing.T) {
 		p.typeKeys(ctrlD)
 		p.waitExit(0)
 	})
-
-	t.Run("what follows a program that leaves the full screen behind is shown at the end of the turn", func(t *testing.T) {
-		t.Parallel()
-		h := newDaemonHome(t)
-		h.startDaemon(t)
-		wantResult(t, h.runRepl(t, "", "exec", "main", "-e", "1"), result{"1\n", newSessionNotice("main"), 0})
-		p := h.startTerminal(t, "attach", "main")
-		p.waitText(">>> ")
-		p.pasteDefinitions(rawKeysCode)
-		p.enterLine(`keys(); print("\x1b[?1049h\x1b[2Jthe " + "result")`)
-		p.waitText("takes keys: Ctrl-] types to it, and Ctrl-] again returns]")
-		p.raw = ""
-		p.typeKeys("\x1d")
-		p.waitDrawn("ready")
-		p.raw = ""
-		p.typeKeys("q")
-		p.waitDrawn("\x1b[?1049l")
-		p.waitText("the result\r\n")
-		p.waitText(">>> ")
-		p.typeKeys(ctrlD)
-		p.waitExit(0)
-	})
 }
