@@ -26,6 +26,22 @@ while not got.endswith({end!r}): got += os.read(0, 64)
 write("got " + got.hex() + chr(10))
 """)
 
+def poller():
+    run("""
+import select
+while not select.select([0], [], [], 0.05)[0]: pass
+write("polled " + os.read(0, 64).decode() + chr(10))
+""")
+
+def form():
+    run("""
+write("\\x1b[?1049h\\x1b[2J")
+for i in range(1, 41): write(f"\\x1b[{i};1Hline {i} " + "=" * 111)
+write("\\x1b[40;6H")
+os.read(0, 64)
+write("\\x1b[?1049l")
+""")
+
 def menu():
     run("""
 entries, at = ["Zürich", "漢字 <b>two</b>", "three"], 0
@@ -71,7 +87,7 @@ func TestPage_Programs(t *testing.T) {
 	t.Run("types keys and lines for a program that reads keys", func(t *testing.T) {
 		t.Parallel()
 		_, b := openPrograms(t)
-		b.runCode("reader('pick one: ', b'B')\nreader('pick two: ', b'k')")
+		b.runCode("reader('pick one: ', b'B')\nreader('pick two: ', b'k')\npoller()")
 		b.waitUntil("the program reads keys", keysFocused+` && document.querySelector(".question:not([hidden])").innerText.includes("reads single keys") && document.querySelector(".question:not([hidden])").innerText.includes("pick one:")`)
 		b.takeScreenshot("keys-light")
 		b.insertText("<Nonsense>")
@@ -89,6 +105,10 @@ func TestPage_Programs(t *testing.T) {
 		b.insertText("k")
 		b.pressKeys("\r")
 		b.waitText("got 6b")
+		b.waitUntil("the page says that the program polls", `document.querySelector(".question:not([hidden])")?.innerText.includes("it may continue by itself")`)
+		b.insertText("p")
+		b.pressKeys("\r")
+		b.waitText("polled p")
 		b.waitUntil("the turn has ended", `document.querySelector(".dot.idle") && document.activeElement.tagName === "TEXTAREA"`)
 		b.waitUntil("only code can be typed", `!`+keysShown+` && ![...document.querySelectorAll("[aria-pressed]")].some((k) => k.checkVisibility())`)
 	})
@@ -145,5 +165,14 @@ func TestPage_Programs(t *testing.T) {
 		b.pressKeys("\r")
 		b.waitText("chosen: 漢字 <b>two</b>")
 		b.waitUntil("the screen is gone", `document.querySelector(".dot.idle") && !`+screen)
+		b.setSize(1100, 800)
+		b.setDark(false)
+		b.runCode("form()")
+		b.waitUntil("the line of the cursor is in view", screen+`?.innerText.includes("cursor at line 40, column 6") && `+screen+`.querySelector("pre").scrollTop > 0`)
+		b.waitUntil("the program reads keys", keysFocused)
+		b.takeScreenshot("screen-full")
+		b.insertText("q")
+		b.pressKeys("\r")
+		b.waitUntil("the screen is gone again", `document.querySelector(".dot.idle") && !`+screen)
 	})
 }

@@ -3,6 +3,7 @@ import { h, clear, visible } from "./dom.js";
 import { get } from "./api.js";
 
 const pause = 250; // ms between two requests
+const lineHeight = 16, padding = 6; // pixels, as in page.css
 
 export class ScreenView {
   constructor(name) {
@@ -10,6 +11,8 @@ export class ScreenView {
     this.text = h("pre", { tabIndex: 0 });
     this.about = h("p", { class: "about" });
     this.element = h("section", { class: "screen", "aria-label": "screen of the program", hidden: true }, this.about, this.text);
+    this.lines = 0; // the most that were shown
+    this.row = 0; // that was scrolled to
     this.state = ""; // of the session when the screen was last requested
     this.appeared = () => this.fetch();
     document.addEventListener("visibilitychange", this.appeared);
@@ -50,16 +53,28 @@ export class ScreenView {
     else this.hide();
   }
 
+  // show keeps the height of the largest screen, so that the page does not move while a program draws.
   show(screen) {
+    const { lines, cursor_hidden: hidden, highlights = [] } = screen;
     const { scrollTop, scrollLeft } = this.text;
-    this.about.textContent = (screen.program || "A program") + " fills the screen: " + screen.cols + " × " + screen.rows + (screen.cursor_hidden ? "" : ", cursor at line " + screen.cursor_row + ", column " + screen.cursor_col);
-    clear(this.text).append(...screen.lines.flatMap((line, i) => [...marked(line, (screen.highlights ?? []).filter((one) => one.row === i + 1)), "\n"]));
+    this.about.textContent = (screen.program || "A program") + " fills the screen: " + screen.cols + " × " + screen.rows + (hidden ? "" : ", cursor at line " + screen.cursor_row + ", column " + screen.cursor_col);
+    this.lines = Math.max(this.lines, lines.length);
+    clear(this.text).append(...lines.flatMap((line, i) => [...marked(line, highlights.filter((one) => one.row === i + 1)), "\n"]), "\n".repeat(this.lines - lines.length));
     this.element.hidden = false;
     Object.assign(this.text, { scrollTop, scrollLeft });
+    this.reveal(hidden ? highlights[0]?.row : screen.cursor_row);
+  }
+
+  // reveal scrolls to the row with the cursor, once it is another row.
+  reveal(row) {
+    if (!row || row === this.row) return;
+    this.row = row;
+    const { scrollTop, clientHeight } = this.text, end = row * lineHeight + 2 * padding;
+    this.text.scrollTop = Math.max(end - clientHeight, Math.min(scrollTop, (row - 1) * lineHeight));
   }
 
   hide() {
-    if (this.element.hidden) return;
+    this.lines = this.row = 0;
     this.element.hidden = true;
     clear(this.text);
   }
