@@ -32,7 +32,9 @@ type fakeProcess struct {
 	received        []receivedItem
 	blockedReaders  []pty.TerminalReader
 	hasOtherReaders bool
-	output          []byte // not yet read from its terminal
+	readsKeys       bool
+	pollState       pty.PollState // of threads that are not among blockedReaders
+	output          []byte        // not yet read from its terminal
 	scanCount       int
 	pendingSignals  chan struct{}       // signals are in flight until it is closed; nil without signals
 	fatalSignal     monitorproto.Signal // the signal that ended it
@@ -297,16 +299,16 @@ func (p *fakeProcess) TypeKeys(b []byte) error           { p.addReceived(string(
 func (p *fakeProcess) AnswerQuery([]byte) int            { return 0 }
 func (p *fakeProcess) UnreadInput() int                  { return 0 }
 func (p *fakeProcess) ReturnsOnNewline() bool            { return true }
-func (p *fakeProcess) ReadsKeys() bool                   { return false }
+func (p *fakeProcess) ReadsKeys() bool                   { p.mu.Lock(); defer p.mu.Unlock(); return p.readsKeys }
 func (p *fakeProcess) IsEchoOff() bool                   { return false }
 
-func (p *fakeProcess) RefreshReader(r pty.TerminalReader) (pty.TerminalReader, bool) {
+func (p *fakeProcess) RefreshReader(r pty.TerminalReader) (pty.TerminalReader, pty.PollState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if i := slices.IndexFunc(p.blockedReaders, func(b pty.TerminalReader) bool { return b.Key == r.Key }); i >= 0 {
-		return p.blockedReaders[i], true
+		return p.blockedReaders[i], pty.Polling
 	}
-	return r, false
+	return r, p.pollState
 }
 
 func (p *fakeProcess) Readers() []pty.TerminalReader {

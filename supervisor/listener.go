@@ -25,9 +25,12 @@ const (
 	// poll were found in at least 97 % of them.
 	minSeen = 80
 
-	// drawTime is how long a program that reads single keys must have written nothing. Many draw in
-	// another thread than the one that reads.
-	drawTime = 60 * time.Millisecond
+	// A program that reads single keys waits once it has written nothing for drawTime. If it has
+	// other threads, these may draw, and it waits after threadDrawTime: spinners draw every 80 to
+	// 100 ms. If it has written while the same read was blocked, it draws on its own, and must be
+	// silent for stillTime.
+	drawTime       = 20 * time.Millisecond
+	threadDrawTime = 110 * time.Millisecond
 
 	// maxMissedScans is how many scans in a row may miss a thread that polls.
 	maxMissedScans = 3
@@ -74,6 +77,13 @@ func (l *listener) isWorking(now time.Time) bool {
 	return seen >= enough && (l.reader.CPUTime-l.stillCPU)*100 > seen*maxStillLoad
 }
 
+// stillPolls reports whether the thread still polls, as far as another look at it tells. On a busy
+// machine a thread that polls often waits for a processor. It then shows no call and uses no time.
+func (l *listener) stillPolls(r pty.TerminalReader, state pty.PollState) bool {
+	const unused = 20 * time.Millisecond // processor time is counted in steps of 10 ms
+	return state == pty.Polling || state == pty.PollRunning && r.CPUTime-l.reader.CPUTime < unused
+}
+
 // handleReaderScan handles the result of a scan. It returns in what time the next scan has something
 // to decide, or 0 if that is unknown.
 func (m *sessionMachine) handleReaderScan(s readerScan) (next time.Duration) {
@@ -86,8 +96,8 @@ func (m *sessionMachine) handleReaderScan(s readerScan) (next time.Duration) {
 		case m.knownReaders[r.Key]:
 		case r.Polls:
 			m.noteListener(r, s)
-		case r.Raw && s.silent < drawTime:
-			next = drawTime - s.silent
+		case r.Raw && s.silent < m.drawTimeOf(r, s):
+			next = m.drawTimeOf(r, s) - s.silent
 		default:
 			m.handleTerminalReader(r, s)
 		}
@@ -112,6 +122,27 @@ func (m *sessionMachine) handleReaderScan(s readerScan) (next time.Duration) {
 	}
 	m.showListener()
 	return next
+}
+
+// drawTimeOf returns how long a program that is blocked in reading single keys must have written
+// nothing before it counts as waiting.
+func (m *sessionMachine) drawTimeOf(r pty.TerminalReader, s readerScan) time.Duration {
+	wrote := s.now.Add(-s.silent)
+	switch {
+	case r.Threads <= 1:
+		return drawTime
+	case m.rawReader.key != r.Key:
+		m.rawReader = rawReader{key: r.Key, since: s.now}
+	case wrote.After(m.rawReader.since):
+		return stillTime
+	}
+	return threadDrawTime
+}
+
+// A rawReader is the last program with several threads that was seen blocked in reading single keys.
+type rawReader struct {
+	key   string // of this one read
+	since time.Time
 }
 
 // noteListener notes that a scan has found a thread polling.
@@ -163,12 +194,12 @@ func (m *sessionMachine) polledReader() *listener {
 
 // handleListenerScan handles another look at the thread whose polling is the request that clients
 // see. The request ends if the thread has stopped polling, or if its program works.
-func (m *sessionMachine) handleListenerScan(r pty.TerminalReader, polls bool, now time.Time) {
+func (m *sessionMachine) handleListenerScan(r pty.TerminalReader, state pty.PollState, now time.Time) {
 	l := m.polledReader()
 	if l == nil || l.reader.Key != r.Key {
 		return
 	}
-	if !polls {
+	if !l.stillPolls(r, state) {
 		if l.misses++; l.misses >= maxMissedScans {
 			m.dropListener(l)
 		}

@@ -127,6 +127,22 @@ func TestListener(t *testing.T) {
 		})
 	})
 
+	t.Run("waits on while its thread only waits for a processor", func(t *testing.T) {
+		runWithTurn(t, func(t *testing.T, s *Session, p *fakeProcess, turn uint64) {
+			p.setReaders(polling)
+			p.advanceTime(time.Second)
+			request := pollReply(t, s, turn).InputRequest
+			p.withLock(func() { p.blockedReaders, p.pollState = nil, pty.PollRunning })
+			p.advanceTime(3 * time.Second)
+			if r := pollReply(t, s, turn); r.InputRequest == nil || r.InputRequest.ID != request.ID {
+				t.Errorf("got %+v, want the same request", r.InputRequest)
+			}
+			if _, err := s.Answer(t.Context(), request.ID, session.Input{Data: []byte("x\n")}); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+
 	t.Run("refuses an answer that comes after it has stopped", func(t *testing.T) {
 		runWithTurn(t, func(t *testing.T, s *Session, p *fakeProcess, turn uint64) {
 			p.setReaders(polling)
@@ -191,15 +207,34 @@ func TestListener(t *testing.T) {
 	})
 
 	t.Run("that reads single keys waits when it has drawn", func(t *testing.T) {
+		for threads, after := range map[int]time.Duration{1: drawTime, 8: threadDrawTime} {
+			runWithTurn(t, func(t *testing.T, s *Session, p *fakeProcess, turn uint64) {
+				p.setReaders(pty.TerminalReader{Key: "1", Command: "fzf", Raw: true, Threads: threads})
+				p.advanceTime(after - 10*ms)
+				if r := pollReply(t, s, turn).InputRequest; r != nil {
+					t.Errorf("%d threads: got %+v too early", threads, r)
+				}
+				p.advanceTime(20 * ms)
+				if r := pollReply(t, s, turn).InputRequest; r == nil || !r.Raw || r.Polls {
+					t.Errorf("%d threads: got %+v, want a request for keys", threads, r)
+				}
+			})
+		}
+	})
+
+	t.Run("that draws while its read is blocked does not wait", func(t *testing.T) {
 		runWithTurn(t, func(t *testing.T, s *Session, p *fakeProcess, turn uint64) {
-			p.setReaders(pty.TerminalReader{Key: "1", Command: "vim", Raw: true})
-			p.advanceTime(drawTime - 20*ms)
-			if r := pollReply(t, s, turn).InputRequest; r != nil {
-				t.Errorf("got %+v too early", r)
+			p.setReaders(pty.TerminalReader{Key: "1", Command: "spinner", Raw: true, Threads: 8})
+			for i := range 30 {
+				p.sendFrames(ipc.Progress{Turn: turn, Message: "drawn"})
+				p.advanceTime(time.Duration(90+10*min(i, 20)) * ms) // becomes slower
+				if r := pollReply(t, s, turn).InputRequest; r != nil {
+					t.Fatalf("frame %d: got %+v", i, r)
+				}
 			}
-			p.advanceTime(40 * ms)
-			if r := pollReply(t, s, turn).InputRequest; r == nil || !r.Raw || r.Polls {
-				t.Errorf("got %+v, want a request for keys", r)
+			p.advanceTime(stillTime)
+			if r := pollReply(t, s, turn).InputRequest; r == nil {
+				t.Error("got no request after it has stopped drawing")
 			}
 		})
 	})
@@ -326,6 +361,7 @@ func TestType(t *testing.T) {
 
 	t.Run("stops at an interrupt, and says so", func(t *testing.T) {
 		runWithTurn(t, func(t *testing.T, s *Session, p *fakeProcess, turn uint64) {
+			p.withLock(func() { p.readsKeys = true })
 			if _, err := s.Type(t.Context(), session.Keys{Text: "a<Down><Down><Enter>"}); err != nil {
 				t.Fatal(err)
 			}

@@ -58,8 +58,9 @@ type sessionMachine struct {
 	keysTaken     bool             // a program has taken the terminal's keys
 	listeners     []*listener      // the threads that poll the terminal, in the order in which they were found
 	shownListener session.Listener // the listener that clients see; zero without one
-	requests      []inputRequest   // the open input requests, in order
-	shownRequest  *inputRequest    // the input request that clients see
+	rawReader     rawReader
+	requests      []inputRequest // the open input requests, in order
+	shownRequest  *inputRequest  // the input request that clients see
 	queue         inputQueue
 	grantTable
 	knownReaders       map[string]bool      // keys of the terminal readers that blocked before the turn started

@@ -99,6 +99,10 @@ func (w *worker) scanReaders() {
 		return // the next turn, or answer, starts it again
 	}
 	turn := s.m.turn
+	var listeners []listener
+	for _, l := range s.m.listeners {
+		listeners = append(listeners, *l)
+	}
 	if l := s.m.polledReader(); l != nil {
 		reader := l.reader
 		s.mu.Unlock()
@@ -115,6 +119,7 @@ func (w *worker) scanReaders() {
 
 	signalsPending := w.proc.SignalsSent() != nil // before the scan: it may still find readers that these signals end
 	scan := readerScan{readers: w.proc.readers.Readers()}
+	scan.readers = append(scan.readers, w.unscheduledListeners(listeners, scan.readers)...)
 	awaitingFrame := false
 	if len(scan.readers) > 0 {
 		w.merger.catchUp(w.stopReading) // their prompts come before their requests
@@ -166,6 +171,20 @@ func (w *worker) scanReaders() {
 	}
 }
 
+// unscheduledListeners returns the listeners that a scan has not found because they wait for a
+// processor.
+func (w *worker) unscheduledListeners(listeners []listener, found []pty.TerminalReader) (unscheduled []pty.TerminalReader) {
+	for _, l := range listeners {
+		if slices.ContainsFunc(found, func(r pty.TerminalReader) bool { return r.Key == l.reader.Key }) {
+			continue
+		}
+		if r, state := w.proc.readers.RefreshReader(l.reader); l.stillPolls(r, state) {
+			unscheduled = append(unscheduled, r)
+		}
+	}
+	return unscheduled
+}
+
 // listenerInterval returns the time until the next scan while a program polls the terminal. Such a
 // program may wait at any moment.
 func listenerInterval(silent time.Duration) time.Duration {
@@ -175,17 +194,17 @@ func listenerInterval(silent time.Duration) time.Duration {
 // rescanListener looks again at the thread whose polling is the input request that clients see.
 func (w *worker) rescanListener(turn *turn, reader pty.TerminalReader) {
 	s := w.s
-	reader, polls := w.proc.readers.RefreshReader(reader)
+	reader, state := w.proc.readers.RefreshReader(reader)
 	s.mu.Lock()
 	defer s.unlock()
 	if s.m.turn == turn {
-		s.m.handleListenerScan(reader, polls, time.Now())
+		s.m.handleListenerScan(reader, state, time.Now())
 		s.performLocked()
 	}
 	if !w.needsScanLocked() || w.readerTimerSet {
 		return
 	}
-	if w.scanInterval = min(w.scanInterval*3/2, maxListenerInterval); !polls {
+	if w.scanInterval = min(w.scanInterval*3/2, maxListenerInterval); state != pty.Polling {
 		w.scanInterval = missedScanInterval
 	}
 	w.scheduleScanLocked(w.scanInterval)

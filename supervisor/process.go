@@ -96,7 +96,7 @@ type terminalStream interface {
 // A readerFinder finds the programs that are blocked in a read of the terminal.
 type readerFinder interface {
 	Readers() []pty.TerminalReader
-	RefreshReader(pty.TerminalReader) (pty.TerminalReader, bool)
+	RefreshReader(pty.TerminalReader) (pty.TerminalReader, pty.PollState)
 	HasNoOtherReader() bool
 	EndReaders(monitorproto.Signal) (names []string)
 }

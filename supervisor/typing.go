@@ -13,13 +13,15 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/keynotation"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/pty"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 const (
-	// echoTimeout is how long a program may take to show text that was typed for it. Without an echo,
-	// it gets no Enter.
+	// A program may take echoTimeout to show text that was typed for it. The time begins again with
+	// each output, up to maxEchoTime. Without an echo, the program gets no Enter.
 	echoTimeout = 400 * time.Millisecond
+	maxEchoTime = 2 * time.Second
 
 	// A named key is typed once the keys before it were read, and the program has written nothing for
 	// keyQuietTime. Programs that search while they read, such as fzf, would otherwise choose an old
@@ -53,6 +55,7 @@ func (s *Session) typeAs(ctx context.Context, author string, k session.Keys) (ui
 	if err != nil {
 		return 0, err
 	}
+	s.confirmListener()
 	if k.Live && !s.hasListener() {
 		return 0, errNoListener
 	}
@@ -179,12 +182,12 @@ func (s *Session) confirmListener() {
 	reader := l.reader
 	s.mu.Unlock()
 	for range maxMissedScans {
-		r, polls := w.proc.readers.RefreshReader(reader)
-		if polls {
+		r, state := w.proc.readers.RefreshReader(reader)
+		if state != pty.PollEnded {
 			return
 		}
 		s.mu.Lock()
-		s.m.handleListenerScan(r, false, time.Now())
+		s.m.handleListenerScan(r, state, time.Now())
 		s.unlock()
 		time.Sleep(time.Millisecond) // it may be between two polls
 	}
@@ -330,15 +333,42 @@ func (w *worker) typeKeys(in terminalInput) (notice string) {
 	if in.raw != nil {
 		return lostKeys(w.proc.terminal.TypeKeys(in.raw))
 	}
-	for i, key := range in.keys {
-		if i > 0 && !in.live && !w.awaitHandled(in.stop) || !w.noteTyped(in.stop) {
+	for left := in.keys; len(left) > 0; {
+		if len(left) < len(in.keys) && !in.live && !w.awaitHandled(in.stop) {
 			return ""
 		}
-		if err := w.proc.terminal.TypeKeys(w.encodeKey(key)); err != nil {
+		n := 1
+		if !w.proc.terminal.ReadsKeys() {
+			n = lineLength(left)
+		}
+		if !w.noteTyped(n, in.stop) {
+			return ""
+		}
+		var b []byte
+		for _, key := range left[:n] {
+			b = append(b, w.encodeKey(key)...)
+		}
+		if err := w.proc.terminal.TypeKeys(b); err != nil {
 			return lostKeys(err)
 		}
+		left = left[n:]
 	}
 	return ""
+}
+
+// lineLength returns how many keys a program that reads lines gets at once: those up to Enter, or up to
+// an end of file, which comes alone.
+func lineLength(keys []keynotation.Keystroke) int {
+	const endOfFile = "C-d"
+	for i, k := range keys {
+		switch {
+		case k.Name == "Enter", k.Name == endOfFile && i == 0:
+			return i + 1
+		case k.Name == endOfFile:
+			return i
+		}
+	}
+	return len(keys)
 }
 
 func lostKeys(err error) string {
@@ -377,14 +407,17 @@ func encodeText(text string, takesPastes bool) []byte {
 	return bytes.ReplaceAll([]byte(text), []byte("\n"), []byte("\r"))
 }
 
-// noteTyped records that the next key of the first input in the queue is being typed. It returns false
+// noteTyped records that the next keys of the first input in the queue are being typed. It returns false
 // if typing has to stop.
-func (w *worker) noteTyped(stop <-chan struct{}) bool {
+func (w *worker) noteTyped(keys int, stop <-chan struct{}) bool {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	w.typing.last = time.Now()
-	w.typing.typed++
-	return !isClosed(stop)
+	if isClosed(stop) {
+		return false
+	}
+	w.typing.typed += keys
+	return true
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -458,6 +491,7 @@ func (w *worker) typeAnswer(in terminalInput) (notice string) {
 func (w *worker) awaitEcho(text string, mark echoMark, stop <-chan struct{}) bool {
 	timeout := time.NewTimer(echoTimeout)
 	defer timeout.Stop()
+	end := time.Now().Add(maxEchoTime)
 	for {
 		changed := w.display.awaitChange()
 		if w.display.showsTyped(text, mark) {
@@ -468,6 +502,7 @@ func (w *worker) awaitEcho(text string, mark echoMark, stop <-chan struct{}) boo
 			if !w.proc.terminal.ReadsKeys() { // it took one key, and continues
 				return false
 			}
+			timeout.Reset(min(echoTimeout, time.Until(end)))
 		case <-timeout.C:
 			return false
 		case <-stop:

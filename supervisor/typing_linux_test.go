@@ -99,6 +99,16 @@ print(got)`)
 		}
 	})
 
+	t.Run("gives a program that reads lines whole lines, edited as at any terminal", func(t *testing.T) {
+		t.Parallel()
+		s := openSession(t, nil, fakeSpec(nil))
+		turn, _ := runProgram(t, s, "got = [key(100), key(100), key(100)]\nprint(got)")
+		typeKeys(t, s, "eve<C-u>one twö<BS>o x<C-w><Enter>b<Enter><C-d>")
+		if got := outputText(waitReply(t, s, turn).Events); !strings.Contains(got, `[b'one two \n', b'b\n', b'']`) {
+			t.Errorf("got %q", got)
+		}
+	})
+
 	t.Run("pastes several lines only for a program that takes pastes", func(t *testing.T) {
 		t.Parallel()
 		for name, c := range map[string]struct{ begin, want string }{

@@ -20,6 +20,9 @@ type actionRequest struct {
 	Text         string       `json:"text"`          // of answer
 	EOF          bool         `json:"eof"`           // of answer
 
+	Keys   string `json:"keys"`   // of type, in the notation of session.Keys
+	Secret bool   `json:"secret"` // of type
+
 	Permission uint64 `json:"permission"` // of permit
 	Choice     string `json:"choice"`     // of permit: "here", "always", "wider" or "refuse"
 
@@ -32,6 +35,7 @@ func (s *Server) addActionRoutes(mux *http.ServeMux) {
 	for path, do := range map[string]func(context.Context, *client.Session, actionRequest) (any, error){
 		"/api/run":       startTurn,
 		"/api/answer":    answerRequest,
+		"/api/type":      typeForProgram,
 		"/api/permit":    decidePermission,
 		"/api/interrupt": interruptTurn,
 		"/api/restart":   restartWorker,
@@ -65,6 +69,12 @@ func answerRequest(ctx context.Context, on *client.Session, a actionRequest) (an
 		in = session.Input{Data: []byte(a.Text), EOF: true}
 	}
 	turn, err := on.Answer(ctx, a.InputRequest, in)
+	return map[string]uint64{"turn": turn}, err
+}
+
+// typeForProgram types keys for the programs of the active turn.
+func typeForProgram(ctx context.Context, on *client.Session, a actionRequest) (any, error) {
+	turn, err := on.Type(ctx, session.Keys{Text: a.Keys, Secret: a.Secret})
 	return map[string]uint64{"turn": turn}, err
 }
 

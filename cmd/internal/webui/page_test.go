@@ -146,6 +146,31 @@ func TestServer(t *testing.T) {
 		}
 	})
 
+	t.Run("types keys and shows the screen for its own page only", func(t *testing.T) {
+		t.Parallel()
+		d := newTestServer(t)
+		cookie, token := d.login()
+		mine := []string{"Cookie", cookie, "X-Turnstone-Token", token, "Content-Type", "application/json"}
+		const keys = `{"session":"main","keys":"<Down>","secret":true}`
+		for _, c := range []struct {
+			name, method, path, body string
+			headers                  []string
+			want                     int
+		}{
+			{"keys", "POST", "/api/type", keys, mine, http.StatusServiceUnavailable}, // at the missing daemon
+			{"keys of another page", "POST", "/api/type", keys, mine[:2], http.StatusForbidden},
+			{"keys of a foreign origin", "POST", "/api/type", keys, append([]string{"Origin", "https://evil.example"}, mine...), http.StatusForbidden},
+			{"keys by GET", "GET", "/api/type?session=main&keys=x", "", mine, http.StatusMethodNotAllowed},
+			{"keys that are no text", "POST", "/api/type", `{"session":"main","keys":1}`, mine, http.StatusBadRequest},
+			{"the screen", "GET", "/api/screen?session=main", "", mine, http.StatusServiceUnavailable},
+			{"the screen for another page", "GET", "/api/screen?session=main", "", mine[:2], http.StatusForbidden},
+		} {
+			if status, _, text := d.sendRequest(c.method, c.path, c.body, c.headers...); status != c.want {
+				t.Errorf("%s: %d %s, want %d", c.name, status, text, c.want)
+			}
+		}
+	})
+
 	t.Run("rejects missing, double and foreign hosts", func(t *testing.T) {
 		t.Parallel()
 		d := newTestServer(t)

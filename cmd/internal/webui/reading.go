@@ -38,6 +38,7 @@ func (s *Server) addReadRoutes(mux *http.ServeMux) {
 		"/api/search":   s.serveSearch,
 		"/api/lines":    s.serveLines,
 		"/api/span":     s.serveLineSpan,
+		"/api/screen":   s.serveScreen,
 	} {
 		mux.HandleFunc("GET "+path, s.requireToken(handle))
 	}
@@ -333,4 +334,15 @@ func (s *Server) serveLines(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, out)
+}
+
+// serveScreen serves the screen of the active turn. Between turns the error is of kind stale.
+func (s *Server) serveScreen(w http.ResponseWriter, r *http.Request) {
+	q := queryValues{r: r}
+	screen, err := s.options.Link.Session(q.sessionName()).Screen(r.Context())
+	if err != nil {
+		s.writeCallError(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, screen)
 }

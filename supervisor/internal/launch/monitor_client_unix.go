@@ -411,7 +411,7 @@ func (m *monitorClient) memoryBytes() int64 { return m.tree.ResidentMemory() }
 func (m *monitorClient) findReaders() []pty.TerminalReader {
 	return m.pty.FindReaders(m.tree.Root, true)
 }
-func (m *monitorClient) refreshReader(r pty.TerminalReader) (pty.TerminalReader, bool) {
+func (m *monitorClient) refreshReader(r pty.TerminalReader) (pty.TerminalReader, pty.PollState) {
 	return m.pty.RefreshReader(r)
 }
 func (m *monitorClient) canSeeReaders() bool { return pty.CanSeeReaders(m.pty.WorkerGroup) }

@@ -372,7 +372,7 @@ func (m *monitorClient) withAccounting(e monitorproto.Exit) monitorproto.Exit {
 
 func (m *monitorClient) memoryBytes() int64                { return m.job.MemoryBytes(m.monitorPID) }
 func (m *monitorClient) findReaders() []pty.TerminalReader { return nil }
-func (m *monitorClient) refreshReader(r pty.TerminalReader) (pty.TerminalReader, bool) {
-	return r, false
+func (m *monitorClient) refreshReader(r pty.TerminalReader) (pty.TerminalReader, pty.PollState) {
+	return r, pty.PollEnded
 }
 func (m *monitorClient) canSeeReaders() bool { return false }

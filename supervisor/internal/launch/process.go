@@ -61,7 +61,7 @@ type backend interface {
 type readerBackend interface {
 	// findReaders returns nil if readers cannot be seen.
 	findReaders() []pty.TerminalReader
-	refreshReader(pty.TerminalReader) (pty.TerminalReader, bool)
+	refreshReader(pty.TerminalReader) (pty.TerminalReader, pty.PollState)
 	canSeeReaders() bool
 }
 
@@ -230,9 +230,9 @@ func (p *WorkerProcess) UncountedMemory() string { return p.uncountedMemory }
 // its input queue is empty. It takes one snapshot, in about 100 µs.
 func (p *WorkerProcess) Readers() []pty.TerminalReader { return p.backend.findReaders() }
 
-// RefreshReader looks again at one thread that polled, in about 20 µs. It reports whether that
-// thread still polls, and returns what has changed.
-func (p *WorkerProcess) RefreshReader(r pty.TerminalReader) (pty.TerminalReader, bool) {
+// RefreshReader looks again at one thread that polled, in about 20 µs. It returns what has changed,
+// and what the thread does now.
+func (p *WorkerProcess) RefreshReader(r pty.TerminalReader) (pty.TerminalReader, pty.PollState) {
 	return p.backend.refreshReader(r)
 }
 

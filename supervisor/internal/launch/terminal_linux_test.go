@@ -332,13 +332,13 @@ func TestReaders(t *testing.T) {
 				if !r.Polls || r.Raw != strings.HasPrefix(name, "raw") || r.Key == "" {
 					t.Errorf("got %+v, want a thread that polls", r)
 				}
-				if again, polls := w.RefreshReader(r); !polls || again.Key != r.Key {
-					t.Errorf("got %+v, %t, want the same thread, which still polls", again, polls)
+				if again, state := w.RefreshReader(r); state != pty.Polling || again.Key != r.Key {
+					t.Errorf("got %+v, %d, want the same thread, which still polls", again, state)
 				}
 				if err := w.Terminal().WriteInput([]byte("x\n"), false); err != nil {
 					t.Fatal(err)
 				}
-				wait.Until(t, "the thread no longer polls", func() bool { _, polls := w.RefreshReader(r); return !polls })
+				wait.Until(t, "the thread no longer polls", func() bool { _, state := w.RefreshReader(r); return state == pty.PollEnded })
 			})
 		}
 	})

@@ -132,7 +132,7 @@ func (p *unmonitoredProcess) memoryBytes() int64 { return p.tree.ResidentMemory(
 func (p *unmonitoredProcess) findReaders() []pty.TerminalReader {
 	return p.pty.FindReaders(p.tree.Root, false)
 }
-func (p *unmonitoredProcess) refreshReader(r pty.TerminalReader) (pty.TerminalReader, bool) {
+func (p *unmonitoredProcess) refreshReader(r pty.TerminalReader) (pty.TerminalReader, pty.PollState) {
 	return p.pty.RefreshReader(r)
 }
 func (p *unmonitoredProcess) canSeeReaders() bool { return pty.CanSeeReaders(p.tree.Root) }

@@ -99,6 +99,7 @@ const (
 	StatTerminal = 4
 	statUser     = 11 // in clock ticks
 	statSystem   = 12 // in clock ticks
+	StatThreads  = 17
 	StatStart    = 19 // in clock ticks since boot
 )
 

@@ -3,9 +3,11 @@
 package pty
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -43,7 +45,8 @@ func (p *Master) ForegroundGroup() (group int, err error) {
 }
 
 // typeKeys does what the kernel leaves to this side under EXTPROC: it turns keys into signals, and
-// carriage returns into newlines. If a program has switched EXTPROC off, the kernel does so.
+// carriage returns into newlines, and edits lines. If a program has switched EXTPROC off, the kernel
+// does so. A line must be typed in one call to be edited.
 func (p *Master) typeKeys(b []byte) error {
 	modes, err := p.currentModes()
 	if err != nil {
@@ -62,6 +65,10 @@ func (p *Master) typeKeys(b []byte) error {
 			if err := p.withMasterFD(func(fd int) error { return unix.IoctlSetInt(fd, unix.TIOCSIG, int(s)) }); err != nil {
 				return fmt.Errorf("pty: type keys: %w", err)
 			}
+			continue
+		}
+		if rest, edited := editLine(modes, typed, c); edited {
+			typed = rest
 			continue
 		}
 		switch {
@@ -104,6 +111,27 @@ func (p *Master) answerQuery(b []byte) int {
 		return err
 	})
 	return max(n, 0)
+}
+
+// editLine applies a key that edits the line which a program will read, as the end of typed. It reports
+// whether the key is one, which it is not while a program reads single keys.
+func editLine(modes *unix.Termios, typed []byte, key byte) (rest []byte, edited bool) {
+	if modes.Lflag&unix.ICANON == 0 || key == 0 {
+		return typed, false
+	}
+	begin := bytes.LastIndexByte(typed, '\n') + 1
+	line := typed[begin:]
+	switch key {
+	case modes.Cc[unix.VERASE]:
+		_, size := utf8.DecodeLastRune(line)
+		return typed[:len(typed)-size], true
+	case modes.Cc[unix.VKILL]:
+		return typed[:begin], true
+	case modes.Cc[unix.VWERASE]:
+		line = bytes.TrimRight(line, " \t")
+		return typed[:begin+bytes.LastIndexAny(line, " \t")+1], true
+	}
+	return typed, false
 }
 
 // keySignal returns the signal that a key stands for under these modes, or 0.

@@ -7,4 +7,4 @@ func CanSeeReaders(int) bool { return false }
 func (p *Master) FindReaders(root int, monitor bool) []TerminalReader { return nil }
 
 // RefreshReader reports that the thread no longer polls, because none is seen here.
-func (p *Master) RefreshReader(r TerminalReader) (TerminalReader, bool) { return r, false }
+func (p *Master) RefreshReader(r TerminalReader) (TerminalReader, PollState) { return r, PollEnded }

@@ -26,6 +26,9 @@ func (p *Master) FindReaders(root int, isMonitor bool) []TerminalReader {
 	if err != nil {
 		return nil
 	}
+	if p.unreadInput() > 0 {
+		return nil // a thread that is blocked now may be about to get it
+	}
 	procinfo.VisitThreads(root, func(pid int, tid string) {
 		if pid == root && isMonitor {
 			return
@@ -55,16 +58,31 @@ func (p *Master) FindReaders(root int, isMonitor bool) []TerminalReader {
 	return blocked
 }
 
-// RefreshReader looks at one thread again, and reports whether it still polls the terminal. That is
-// much cheaper than FindReaders.
-func (p *Master) RefreshReader(r TerminalReader) (TerminalReader, bool) {
+// RefreshReader looks again at one thread that polled. That is much cheaper than FindReaders.
+func (p *Master) RefreshReader(r TerminalReader) (TerminalReader, PollState) {
 	modes, err := p.currentModes()
 	if err != nil {
-		return r, false
+		return r, PollEnded
 	}
 	foreground, _ := p.ForegroundGroup()
-	key := r.Key
-	return r, p.describeReader(&r, modes, foreground) && r.Polls && r.Key == key
+	now := r
+	switch {
+	case p.describeReader(&now, modes, foreground):
+		if !now.Polls || now.Key != r.Key {
+			return r, PollEnded
+		}
+		return now, Polling
+	case readerKey(r.PID, r.TID, true) != r.Key: // the thread is gone, or stopped
+		return r, PollEnded
+	}
+	// A thread that is between two calls, or waits for a processor, shows no call.
+	if _, blocked := parseBlockedCall(procinfo.ReadProc(r.PID, "task/"+strconv.Itoa(r.TID)+"/syscall")); blocked {
+		return r, PollEnded
+	}
+	if stat := procinfo.ParseStat(procinfo.ReadProc(r.PID, "stat")); stat != nil {
+		r.CPUTime = procinfo.CPUTime(stat)
+	}
+	return r, PollRunning
 }
 
 // describeReader fills in what is known about the thread of r, and reports whether it reads the
@@ -84,6 +102,7 @@ func (p *Master) describeReader(r *TerminalReader, modes *unix.Termios, foregrou
 	r.Secret = modes.Lflag&unix.ECHO == 0 && !r.Raw
 	r.Polls = kind == timedWait
 	r.CPUTime = procinfo.CPUTime(stat)
+	r.Threads = procinfo.ParseInt(stat[procinfo.StatThreads])
 	if r.Key = readerKey(r.PID, r.TID, r.Polls); r.Key == "" || r.Polls {
 		return r.Key != ""
 	}

@@ -150,6 +150,8 @@ type TerminalReader struct {
 	// Polls means that the call ends on its own after some time. The thread probably makes it again
 	// and again.
 	Polls bool
+	// Threads is the number of threads of its process.
+	Threads int
 	// CPUTime is the processor time that the whole process has used, in steps of 10 ms.
 	CPUTime time.Duration
 	// Key identifies the thread if it polls. Otherwise it identifies this one blocked call. It changes once the thread has run, even if the thread
@@ -157,3 +159,12 @@ type TerminalReader struct {
 	// reader took.
 	Key string
 }
+
+// A PollState says what a thread that polled the terminal does now.
+type PollState uint8
+
+const (
+	PollEnded   PollState = iota // it is gone, stopped, or blocked in another call
+	Polling                      // it is in its call
+	PollRunning                  // it is between two calls, computes, or waits for a processor
+)

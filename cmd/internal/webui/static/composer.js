@@ -1,6 +1,7 @@
 // The composer: the user types code while the session is idle, and answers when it asks.
 import { h, clear, visible, say } from "./dom.js";
 import { post } from "./api.js";
+import { KeysForm, keysButton, readerOf } from "./keys.js";
 
 const bytesBefore = (text, at) => new TextEncoder().encode(text.slice(0, at)).length;
 
@@ -16,34 +17,60 @@ export class Composer {
     this.input = h("textarea", { rows: 1, spellcheck: false, autocapitalize: "off", autocomplete: "off", "aria-label": "code to run in " + session.name, placeholder: "Code to run", onkeydown: (e) => this.key(e), oninput: () => this.fit() });
     this.input.setAttribute("autocorrect", "off");
     this.runButton = h("button", { type: "submit", class: "main" }, "Run");
+    this.keysButton = keysButton(false, () => this.useKeys(true));
+    this.keysButton.hidden = true;
     this.hints = h("div", { class: "matches", role: "listbox", "aria-label": "completions", hidden: true });
     this.form = h("form", { class: "write", onsubmit: (e) => { e.preventDefault(); this.run(); } }, this.hints, this.input,
-      h("div", { class: "side" }, this.runButton, h("kbd", {}, "Ctrl Enter")));
+      h("div", { class: "side" }, this.keysButton, this.runButton, h("kbd", {}, "Ctrl Enter")));
     this.sending = Promise.resolve();
     this.question = h("div", { class: "question", hidden: true });
-    this.element = h("footer", { class: "composer" }, this.question, this.form);
+    this.keys = new KeysForm(session.name, () => this.useKeys(false));
+    this.wanted = null; // whether the user has chosen keys in this turn
+    this.element = h("footer", { class: "composer" }, this.question, this.keys.element, this.form);
   }
 
   // show adapts the composer to the state of the session.
   show(s) {
+    this.state = s;
     this.runButton.disabled = !["idle", "ended", "starting", "preparing"].includes(s.state) || Boolean(s.preparation_error);
     const request = s.input_request ?? null;
-    const id = request ? request.id + "/" + (request.permission?.id ?? "") : null;
+    const reads = ["running", "waiting"].includes(s.state) && (!request || Boolean(request.terminal));
+    const keys = reads && this.takesKeys(s, request);
+    this.keysButton.hidden = !reads;
+    if (keys) this.keys.show(request, s.listener);
+    else this.keys.drop();
+    const id = keys ? "keys" : request ? request.id + "/" + (request.permission?.id ?? "") : null;
     if (id === this.asked) return;
     this.asked = id;
-    const had = this.question.contains(document.activeElement);
+    const at = document.activeElement, free = !at || at === document.body || this.element.contains(at);
+    const had = this.question.contains(at) || this.keys.element.contains(at);
     clear(this.question);
-    this.question.hidden = this.form.inert = false;
-    if (!request) {
-      this.question.hidden = true;
-      this.form.hidden = false;
+    this.keys.element.hidden = !keys;
+    this.question.hidden = keys || !request;
+    this.form.hidden = keys || Boolean(request);
+    if (keys) {
+      if (free) this.keys.field.focus();
+    } else if (!request) {
       if (had) this.input.focus();
-      return;
-    }
-    this.form.hidden = true;
-    if (request.permission) this.permission(request);
+    } else if (request.permission) this.permission(request);
     else if (request.form) this.fill(request);
     else this.answer(request);
+  }
+
+  // takesKeys reports whether the user types keys: what the user has chosen in the turn, or else what the
+  // program reads. Between two requests it stays as it is. A secret is a line unless the user says otherwise.
+  takesKeys(s, request) {
+    const turn = s.generation + "/" + s.turn, secret = request?.secret ? request.id : null;
+    if (turn !== this.turn || (secret && secret !== this.secret)) this.wanted = null;
+    this.turn = turn;
+    this.secret = secret;
+    return this.wanted ?? (request ? Boolean(request.raw && !request.secret) : this.asked === "keys");
+  }
+
+  useKeys(on) {
+    this.wanted = on;
+    this.show(this.state);
+    this.focus();
   }
 
   // answer asks for a line. A secret is in the document only while it is typed, shown as dots.
@@ -62,12 +89,13 @@ export class Composer {
         say(e.kind === "stale" ? "This question is closed." : e.message, "bad");
       }
     };
-    const by = request.terminal ? (request.reader || "A program") + " reads the terminal" : request.secret ? "The code asks for a secret" : "The code asks";
+    const by = request.terminal ? readerOf(request) : request.secret ? "The code asks for a secret" : "The code asks";
     const prompt = (request.prompt ?? "").trim();
     this.question.append(h("form", { onsubmit: (e) => { e.preventDefault(); send(false); } },
       h("label", { for: "answer" }, h("span", { class: "by" }, by), prompt ? h("span", { class: "prompt" }, visible(prompt.slice(-2000))) : null),
       field,
       h("div", { class: "side" },
+        request.terminal ? keysButton(false, () => this.useKeys(true)) : null,
         h("button", { type: "submit", class: "main" }, "Answer"),
         h("button", { type: "button", title: "the code reads no more input", onclick: () => send(true) }, "End of input"))));
     if (!document.activeElement || document.activeElement === document.body || this.element.contains(document.activeElement)) field.focus();
@@ -126,7 +154,7 @@ export class Composer {
         h("button", { type: "button", onclick: () => decide("always") }, "Always in this workspace"))));
   }
 
-  focus() { (this.question.hidden ? this.input : this.question.querySelector("input, button"))?.focus(); }
+  focus() { (!this.keys.element.hidden ? this.keys.field : this.question.hidden ? this.input : this.question.querySelector("input, button"))?.focus(); }
 
   fit() {
     this.hide();

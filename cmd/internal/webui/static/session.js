@@ -6,6 +6,7 @@ import { Composer } from "./composer.js";
 import { logo, stateClass, stateWords } from "./list.js";
 import { Browser } from "./browse.js";
 import { Finder } from "./find.js";
+import { ScreenView } from "./screen.js";
 
 const firstRows = 300; // turns in the first request
 const moreRows = 2000; // turns in each further request, back to the start
@@ -47,12 +48,13 @@ export class SessionView {
     this.jump = h("button", { type: "button", class: "jump", hidden: true, onclick: () => this.followEnd() }, "To the end ↓");
     this.composer = new Composer(this);
     this.finder = new Finder(this);
+    this.screen = new ScreenView(this.name);
     this.element = h("div", { class: "page session" },
       h("header", { class: "top" },
         h("a", { href: "/", class: "back", "aria-label": "all sessions", onclick: (e) => { e.preventDefault(); leave(); } }, logo()),
         h("div", { class: "titles" }, this.title, this.facts),
         this.state, this.stop, h("button", { type: "button", onclick: () => this.finder.open(), title: "/" }, "Search"), this.menu),
-      this.finder.element, this.scroller, this.jump, this.composer.element);
+      this.finder.element, this.scroller, this.jump, this.screen.element, this.composer.element);
     this.sizes = new ResizeObserver((all) => this.resized(all));
     this.sizes.observe(this.scroller);
     document.title = this.name + " – Turnstone";
@@ -61,6 +63,7 @@ export class SessionView {
   leave() {
     this.gone = true;
     clearInterval(this.timer);
+    this.screen.leave();
     this.sizes.disconnect();
   }
 
@@ -131,6 +134,8 @@ export class SessionView {
     this.state.textContent = "This session was closed.";
     this.stop.hidden = true;
     this.composer.element.hidden = true;
+    this.screen.active = false;
+    this.screen.hide();
   }
 
   // tick receives the newest state of the session.
@@ -144,6 +149,7 @@ export class SessionView {
     this.composer.element.hidden = false;
     this.showInfo();
     this.composer.show(info);
+    this.screen.follow(info);
     this.refreshLast();
     if (info.last_seq > this.known) {
       this.known = info.last_seq;

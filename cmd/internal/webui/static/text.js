@@ -34,10 +34,10 @@ export class TextBlock {
     this.trim();
   }
 
-  // typed shows the input of a user, and ends its line.
-  typed(text, by, secret) {
+  // typed shows the input of a user, a line or keys, and ends its line.
+  typed(text, by, secret, keys) {
     this.showTail();
-    this.tail.before(...this.tail.childNodes, h("span", { class: "typed", title: by ? "typed by " + by : "typed" }, secret ? "••••••" : visible(text)), "\n");
+    this.tail.before(...this.tail.childNodes, h("span", { class: keys ? "typed keys" : "typed", title: (keys ? "keys typed" : "typed") + (by ? " by " + by : "") }, keys ? h("span", { class: "mark" }, "keys ") : null, secret ? "••••••" : visible(text)), "\n");
     this.startLine();
     this.showTail();
     this.lines++;

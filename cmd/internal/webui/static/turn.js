@@ -174,7 +174,7 @@ export class TurnView {
       this.block.kind = "stdout";
       this.append(this.block.element);
     }
-    this.block.typed(e.text ?? "", e.author, e.secret);
+    this.block.typed(e.text ?? "", e.author, e.secret, e.keys);
   }
 
   on_input_requested(e) {
