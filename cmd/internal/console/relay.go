@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"os"
@@ -76,18 +77,24 @@ func (e *lineEditor) relayKeys(ctx context.Context, s session.TerminalAccess) er
 	typed := make(chan []byte, maxRelayedKeys)
 	var left atomic.Bool // by the user, so the program still draws
 	e.keys.setProgram(func(b []byte) error {
-		for i, c := range b {
-			if c == ctrlBracket {
-				left.Store(true)
+		i := bytes.IndexByte(b, ctrlBracket)
+		if left.Load() {
+			if i >= 0 { // the session does not answer
 				leave()
-				b = b[:i]
-				break
 			}
+			return nil
+		}
+		if i >= 0 {
+			b = b[:i]
 		}
 		select {
 		case typed <- append([]byte(nil), b...):
 		default:
 			_, _ = io.WriteString(os.Stdout, "\a") // the session does not answer
+		}
+		if i >= 0 { // what was typed before is still for the program
+			left.Store(true)
+			close(typed)
 		}
 		return nil
 	})
