@@ -55,6 +55,14 @@ type screenHints struct {
 	takesPastes bool   // the program distinguishes pasted text from typed text
 }
 
+// A listenerState holds what scans have found out about programs that read the terminal, apart from
+// their input requests.
+type listenerState struct {
+	listeners     []*listener      // the threads that poll, in the order in which they were found
+	shownListener session.Listener // the listener that clients see; zero without one
+	rawReader     rawReader
+}
+
 // A listener is a thread that polls the terminal.
 type listener struct {
 	reader     pty.TerminalReader

@@ -55,13 +55,11 @@ type sessionMachine struct {
 
 	turnHistory
 
-	keysTaken     bool             // a program has taken the terminal's keys
-	listeners     []*listener      // the threads that poll the terminal, in the order in which they were found
-	shownListener session.Listener // the listener that clients see; zero without one
-	rawReader     rawReader
-	requests      []inputRequest // the open input requests, in order
-	shownRequest  *inputRequest  // the input request that clients see
-	queue         inputQueue
+	keysTaken bool // a program has taken the terminal's keys
+	listenerState
+	requests     []inputRequest // the open input requests, in order
+	shownRequest *inputRequest  // the input request that clients see
+	queue        inputQueue
 	grantTable
 	knownReaders       map[string]bool      // keys of the terminal readers that blocked before the turn started
 	fedReaders         map[string]bool      // keys of the terminal readers that got input

@@ -27,11 +27,17 @@ def key(n=1): return os.read(0, n)
 // ends.
 func runProgram(t *testing.T, s *supervisor.Session, script string) (turn uint64, r session.Reply) {
 	t.Helper()
+	return runProgramAfter(t, s, "", script)
+}
+
+// runProgramAfter is like runProgram, after other code in the same turn.
+func runProgramAfter(t *testing.T, s *supervisor.Session, before, script string) (turn uint64, r session.Reply) {
+	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")
 	}
 	code := base64.StdEncoding.EncodeToString([]byte(terminalPrelude + script))
-	turn, r = runTurn(t, s, `sh python3 -c 'import base64; exec(base64.b64decode("`+code+`"))'`)
+	turn, r = runTurn(t, s, before+"\n"+`sh python3 -c 'import base64; exec(base64.b64decode("`+code+`"))'`)
 	if r.InputRequest == nil && r.Outcome == "" {
 		t.Skip("needs /proc/<pid>/syscall: this system does not show who reads the terminal")
 	}
@@ -329,6 +335,16 @@ cooked()`)
 		screen, err := s.Screen(t.Context())
 		if got := strings.Join(screen.Lines, "\n"); err != nil || got != "one\ntwo\nk?" {
 			t.Errorf("got %q, %v", got, err)
+		}
+	})
+
+	t.Run("has what the runtime sends in another way than the terminal", func(t *testing.T) {
+		t.Parallel()
+		s := openSession(t, nil, fakeSpec(nil))
+		runProgramAfter(t, s, "bulk 70000", "raw()\nkey()")
+		screen, err := s.Screen(t.Context())
+		if err != nil || len(screen.Lines) != screen.Rows {
+			t.Errorf("got %d lines, %v, want a full screen", len(screen.Lines), err)
 		}
 	})
 

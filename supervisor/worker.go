@@ -317,6 +317,8 @@ func (w *worker) handleFrame(f ipc.Message) {
 		_ = w.proc.terminal.Restore()
 		w.proc.DrainDenials() // the turn's reply has its denials
 		w.checkLimitsAtTurnEnd(f.Error)
+	case ipc.Output: // large text of the runtime itself
+		w.display.write(f.Data)
 	case ipc.Call:
 		w.startCall(f)
 		return

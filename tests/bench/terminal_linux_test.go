@@ -51,10 +51,10 @@ func BenchmarkReaderScans(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			time.Sleep(before)
+			<-time.After(before)
 			for b.Loop() {
 				used := cpuTime(b)
-				time.Sleep(window)
+				<-time.After(window)
 				b.ReportMetric(100*float64(cpuTime(b)-used)/float64(window), "%core")
 			}
 		})
