@@ -103,7 +103,6 @@ func TestSource(t *testing.T) {
 			"supervisor advanceTime":                 "a fakeProcess is in a bubble, or its test fails",
 			"internal/testkit/testexec BlockForever": "a program that never answers",
 			"supervisor TestAnswer_Race":             "answers at times around the end of a real program, and each outcome is right",
-			"tests/bench BenchmarkReaderScans":       "measures what sessions use in some time",
 		})
 		for _, p := range tr.pkgs {
 			for _, f := range p.files {
