@@ -368,7 +368,7 @@ func TestReplOutput(t *testing.T) {
 	t.Run("full-screen drawing does not count as output", func(t *testing.T) {
 		t.Parallel()
 		c := newInitializedClient(t, nil)
-		wantText(t, c.runRepl("print \x1b[?1049h~"), "[done, no output]")
+		wantText(t, c.runRepl("print a\x1b[?1049h~\x1b[?1049lb"), "ab")
 	})
 
 	t.Run("large output keeps both ends and names the file", func(t *testing.T) {
