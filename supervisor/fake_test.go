@@ -33,6 +33,7 @@ type fakeProcess struct {
 	blockedReaders  []pty.TerminalReader
 	hasOtherReaders bool
 	readsKeys       bool
+	echoOff         bool
 	pollState       pty.PollState // of threads that are not among blockedReaders
 	output          []byte        // not yet read from its terminal
 	scanCount       int
@@ -300,7 +301,7 @@ func (p *fakeProcess) AnswerQuery([]byte) int            { return 0 }
 func (p *fakeProcess) UnreadInput() int                  { return 0 }
 func (p *fakeProcess) ReturnsOnNewline() bool            { return true }
 func (p *fakeProcess) ReadsKeys() bool                   { p.mu.Lock(); defer p.mu.Unlock(); return p.readsKeys }
-func (p *fakeProcess) IsEchoOff() bool                   { return false }
+func (p *fakeProcess) IsEchoOff() bool                   { p.mu.Lock(); defer p.mu.Unlock(); return p.echoOff }
 
 func (p *fakeProcess) RefreshReader(r pty.TerminalReader) (pty.TerminalReader, pty.PollState) {
 	p.mu.Lock()

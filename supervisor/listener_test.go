@@ -287,6 +287,23 @@ func TestType(t *testing.T) {
 		})
 	})
 
+	t.Run("redacts a secret that a user types key by key", func(t *testing.T) {
+		runWithTurn(t, func(t *testing.T, s *Session, p *fakeProcess, turn uint64) {
+			p.withLock(func() { p.echoOff, p.readsKeys = true, true })
+			for _, k := range []string{"h", "u", "n", "x", "\x7f", "t", "e", "r", "2", "\r"} {
+				if _, err := s.Type(t.Context(), session.Keys{Bytes: []byte(k), Live: true}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := lastNotice(t, s, turn); got != "" {
+				t.Errorf("got notice %q", got)
+			}
+			if got := s.log.Redact("it is hunter2"); got != "it is [secret]" {
+				t.Errorf("got %q", got)
+			}
+		})
+	})
+
 	t.Run("ends the request of the program", func(t *testing.T) {
 		runWithTurn(t, func(t *testing.T, s *Session, p *fakeProcess, turn uint64) {
 			p.setReaders(pty.TerminalReader{Key: "1", Command: "vim", Raw: true})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -77,14 +78,38 @@ func (s *Session) typeAs(ctx context.Context, author string, k session.Keys) (ui
 			line.Text = keynotation.Format(k.Bytes)
 		}
 		line.Text = string(copyPrefix([]byte(line.Text), timeline.MaxInputBytes))
-	} else if !s.m.showSecrets {
-		s.m.redactAnswer(strings.TrimRight(typed.text(), "\r\n"))
+	} else if secret := w.typing.completeSecret(typed); secret != "" && !s.m.showSecrets {
+		s.m.redactAnswer(secret)
 	}
 	return s.m.typeKeys(line, typed), nil
 }
 
+// completeSecret returns the secret that typed keys complete. Live keys come one by one, and the secret
+// is complete at Enter.
+func (t *workerTyping) completeSecret(typed typedKeys) string {
+	text := typed.text()
+	if !typed.live {
+		return strings.TrimRight(text, "\r\n")
+	}
+	for _, c := range []byte(text) {
+		const backspace = 0x7f
+		if c == backspace {
+			t.liveSecret = t.liveSecret[:max(0, len(t.liveSecret)-1)]
+		} else if len(t.liveSecret) < timeline.MaxInputBytes {
+			t.liveSecret = append(t.liveSecret, c)
+		}
+	}
+	isEnter := func(k keynotation.Keystroke) bool { return k.Name == "Enter" }
+	if !strings.ContainsAny(text, "\r\n") && !slices.ContainsFunc(typed.keys, isEnter) {
+		return ""
+	}
+	secret := strings.TrimRight(string(t.liveSecret), "\r\n")
+	t.liveSecret = nil
+	return secret
+}
+
 // errNoListener refuses live keys that no program would read.
-var errNoListener error = &session.Error{Kind: session.KindStale, Message: "no program at the terminal reads keys now"}
+var errNoListener error = &session.Error{Kind: session.KindStale, Message: "no program is seen reading keys at the terminal now"}
 
 // newTypedKeys checks keys and returns what to type.
 func newTypedKeys(k session.Keys) (typedKeys, error) {
@@ -235,6 +260,7 @@ type workerTyping struct {
 	sawKeys     bool            // keys were typed in this turn
 	last        time.Time       // when the last input was typed
 	hungUp      bool            // the readers of this turn have got SIGHUP
+	liveSecret  []byte          // the live keys so far of a secret
 	answers     queryAnswers
 }
 
@@ -538,7 +564,7 @@ func (w *worker) endTyping() {
 	defer w.s.unlock()
 	w.stopTypingLocked()
 	w.reportUnreadLocked(unread)
-	w.typing.hungUp = false
+	w.typing.hungUp, w.typing.liveSecret = false, nil
 }
 
 // reportUnreadLocked records how much of the turn's typed input no program has read; s.mu is held. The end
