@@ -41,9 +41,10 @@ const (
 
 // A readerScan is the result of one scan for terminal readers.
 type readerScan struct {
-	readers []pty.TerminalReader
-	now     time.Time
-	silent  time.Duration // since the last output or the last typed key
+	readers     []pty.TerminalReader
+	unscheduled []string // keys of those that wait for a processor, and polled before
+	now         time.Time
+	silent      time.Duration // since the last output or the last typed key
 	screenHints
 }
 
@@ -71,6 +72,8 @@ type listener struct {
 	scans      int           // since then
 	found      int           // in how many of them it polled
 	misses     int           // how many of the latest have missed it
+
+	isUnscheduled bool // the latest scan found that it waits for a processor
 }
 
 // restart begins a new time in which the listener may count as waiting.
@@ -104,15 +107,15 @@ func (m *sessionMachine) handleReaderScan(s readerScan) (next time.Duration) {
 		case m.knownReaders[r.Key]:
 		case r.Polls:
 			m.noteListener(r, s)
-		case r.Raw && s.silent < m.drawTimeOf(r, s):
-			next = m.drawTimeOf(r, s) - s.silent
+		case r.Raw && (s.silent < m.drawTimeOf(r, s) || r.IsRunnable):
+			next = max(drawTime, m.drawTimeOf(r, s)-s.silent)
 		default:
 			m.handleTerminalReader(r, s)
 		}
 	}
 	m.listeners = slices.DeleteFunc(m.listeners, func(l *listener) bool { return l.misses > maxMissedScans })
 	for _, l := range m.listeners {
-		if l.misses > 0 {
+		if l.misses > 0 || l.isUnscheduled || l.reader.IsRunnable { // it may be about to draw
 			continue
 		}
 		if l.isWorking(s.now) {
@@ -160,6 +163,7 @@ func (m *sessionMachine) noteListener(r pty.TerminalReader, s readerScan) {
 	case i >= 0:
 		l := m.listeners[i]
 		l.reader, l.misses = r, 0
+		l.isUnscheduled = slices.Contains(s.unscheduled, r.Key)
 		l.found++
 	case len(m.listeners) < maxListeners:
 		l := &listener{reader: r}

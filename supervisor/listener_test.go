@@ -127,6 +127,32 @@ func TestListener(t *testing.T) {
 		})
 	})
 
+	t.Run("does not wait while something of its process is about to run", func(t *testing.T) {
+		for name, unscheduled := range map[string]bool{"another thread": false, "the thread itself": true} {
+			t.Run(name, func(t *testing.T) {
+				runWithTurn(t, func(t *testing.T, s *Session, p *fakeProcess, turn uint64) {
+					p.setReaders(polling)
+					p.advanceTime(100 * ms)
+					starved := polling
+					starved.IsRunnable = true
+					p.setReaders(starved)
+					if unscheduled {
+						p.withLock(func() { p.blockedReaders, p.pollState = nil, pty.PollRunning })
+					}
+					p.advanceTime(2 * time.Second)
+					if r := pollReply(t, s, turn); r.InputRequest != nil || r.Listener == nil {
+						t.Errorf("got %+v, %+v, want only a listener", r.InputRequest, r.Listener)
+					}
+					p.setReaders(polling)
+					p.advanceTime(stillTime)
+					if r := pollReply(t, s, turn); r.InputRequest == nil {
+						t.Error("got no request of a program that is idle again")
+					}
+				})
+			})
+		}
+	})
+
 	t.Run("waits on while its thread only waits for a processor", func(t *testing.T) {
 		runWithTurn(t, func(t *testing.T, s *Session, p *fakeProcess, turn uint64) {
 			p.setReaders(polling)

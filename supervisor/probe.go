@@ -119,10 +119,14 @@ func (w *worker) scanReaders() {
 
 	signalsPending := w.proc.SignalsSent() != nil // before the scan: it may still find readers that these signals end
 	scan := readerScan{readers: w.proc.readers.Readers()}
-	scan.readers = append(scan.readers, w.unscheduledListeners(listeners, scan.readers)...)
+	for _, r := range w.unscheduledListeners(listeners, scan.readers) {
+		scan.readers, scan.unscheduled = append(scan.readers, r), append(scan.unscheduled, r.Key)
+	}
 	awaitingFrame := false
 	if len(scan.readers) > 0 {
-		w.merger.catchUp(w.stopReading) // their prompts come before their requests
+		if w.merger.catchUp(w.stopReading) { // their prompts come before their requests
+			w.lastOutput.Store(time.Now().UnixNano())
+		}
 		awaitingFrame = w.merger.isAwaitingFrame()
 	}
 	if slices.ContainsFunc(scan.readers, func(r pty.TerminalReader) bool { return r.Raw }) {

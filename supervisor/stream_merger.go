@@ -139,11 +139,13 @@ func (s *streamMerger) readText(stop <-chan struct{}) (any bool, err error) {
 	return n > 0, err
 }
 
-// catchUp delivers the terminal output that can be read now.
-func (s *streamMerger) catchUp(stop <-chan struct{}) {
+// catchUp delivers the terminal output that can be read now, and reports whether there was any.
+func (s *streamMerger) catchUp(stop <-chan struct{}) (found bool) {
 	for looks, any := 0, true; any && looks < maxDrainBytes/readBufferBytes; looks++ {
 		any, _ = s.readText(stop)
+		found = found || any
 	}
+	return found
 }
 
 // isAwaitingFrame reports whether a marker was read whose frame has not arrived.

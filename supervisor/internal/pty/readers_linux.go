@@ -3,6 +3,7 @@ package pty
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -103,6 +104,7 @@ func (p *Master) describeReader(r *TerminalReader, modes *unix.Termios, foregrou
 	r.Polls = kind == timedWait
 	r.CPUTime = procinfo.CPUTime(stat)
 	r.Threads = procinfo.ParseInt(stat[procinfo.StatThreads])
+	r.IsRunnable = r.Threads > 1 && (r.Raw || r.Polls) && hasRunnableThread(r.PID)
 	if r.Key = readerKey(r.PID, r.TID, r.Polls); r.Key == "" || r.Polls {
 		return r.Key != ""
 	}
@@ -110,6 +112,18 @@ func (p *Master) describeReader(r *TerminalReader, modes *unix.Termios, foregrou
 	// to the next search.
 	call, ok = parseBlockedCall(procinfo.ReadProc(r.PID, dir+"/syscall"))
 	return ok && p.inputWaitOf(r.PID, call, modes) == kind && readerKey(r.PID, r.TID, false) == r.Key
+}
+
+// maxExaminedThreads bounds the threads of one process whose states are examined.
+const maxExaminedThreads = 64
+
+// hasRunnableThread reports whether a thread of a process runs or waits for a processor.
+func hasRunnableThread(pid int) bool {
+	tids := procinfo.ThreadIDs(pid)
+	return slices.ContainsFunc(tids[:min(len(tids), maxExaminedThreads)], func(tid string) bool {
+		f := procinfo.ParseStat(procinfo.ReadProc(pid, "task/"+tid+"/stat"))
+		return f != nil && f[procinfo.StatState] == "R"
+	})
 }
 
 // isInBackground reports whether a process with this terminal is in a group that may not read it. A

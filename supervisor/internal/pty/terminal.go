@@ -150,8 +150,10 @@ type TerminalReader struct {
 	// Polls means that the call ends on its own after some time. The thread probably makes it again
 	// and again.
 	Polls bool
-	// Threads is the number of threads of its process.
-	Threads int
+	// Threads is the number of threads of its process. IsRunnable means that another one of them runs
+	// or waits for a processor now, so the program does more than read.
+	Threads    int
+	IsRunnable bool
 	// CPUTime is the processor time that the whole process has used, in steps of 10 ms.
 	CPUTime time.Duration
 	// Key identifies the thread if it polls. Otherwise it identifies this one blocked call. It changes once the thread has run, even if the thread
