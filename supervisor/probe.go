@@ -118,20 +118,7 @@ func (w *worker) scanReaders() {
 	s.mu.Unlock()
 
 	signalsPending := w.proc.SignalsSent() != nil // before the scan: it may still find readers that these signals end
-	scan := readerScan{readers: w.proc.readers.Readers()}
-	for _, r := range w.unscheduledListeners(listeners, scan.readers) {
-		scan.readers, scan.unscheduled = append(scan.readers, r), append(scan.unscheduled, r.Key)
-	}
-	awaitingFrame := false
-	if len(scan.readers) > 0 {
-		if w.merger.catchUp(w.stopReading) { // their prompts come before their requests
-			w.lastOutput.Store(time.Now().UnixNano())
-		}
-		awaitingFrame = w.merger.isAwaitingFrame()
-	}
-	if slices.ContainsFunc(scan.readers, func(r pty.TerminalReader) bool { return r.Raw }) {
-		scan.screenHints = w.display.hints()
-	}
+	scan, awaitingFrame := w.findReaders(listeners)
 
 	s.mu.Lock()
 	defer s.unlock()
@@ -155,24 +142,50 @@ func (w *worker) scanReaders() {
 	scan.silent = min(scan.now.Sub(time.Unix(0, last)), scan.now.Sub(w.typing.last))
 	next := s.m.handleReaderScan(scan)
 	s.performLocked()
-	if w.needsScanLocked() {
-		silent := time.Duration(0)
-		if last != 0 { // otherwise there is input that a reader will take
-			silent = scan.now.Sub(time.Unix(0, last))
-		}
-		w.scanInterval = nextScanInterval(w.scanInterval, silent)
-		if len(s.m.listeners) > 0 && w.scanInterval > maxScanInterval {
-			w.scanInterval = min(w.scanInterval, listenerInterval(silent))
-		}
-		if next > 0 {
-			w.scanInterval = min(w.scanInterval, next)
-		}
-		w.scansSlowly.Store(w.scanInterval > maxScanInterval)
-		if w.lastOutput.Load() != last { // output arrived before scansSlowly was set
-			w.scanInterval = firstScanDelay
-		}
-		w.scheduleScanLocked(w.scanInterval)
+	w.scheduleNextScanLocked(scan, last, next)
+}
+
+// findReaders looks for terminal readers, and delivers the output that came before. awaitingFrame
+// reports that a frame that belongs before that output has not arrived.
+func (w *worker) findReaders(listeners []listener) (scan readerScan, awaitingFrame bool) {
+	scan.readers = w.proc.readers.Readers()
+	for _, r := range w.unscheduledListeners(listeners, scan.readers) {
+		scan.readers, scan.unscheduled = append(scan.readers, r), append(scan.unscheduled, r.Key)
 	}
+	if len(scan.readers) > 0 {
+		if w.merger.catchUp(w.stopReading) { // their prompts come before their requests
+			w.lastOutput.Store(time.Now().UnixNano())
+		}
+		awaitingFrame = w.merger.isAwaitingFrame()
+	}
+	if slices.ContainsFunc(scan.readers, func(r pty.TerminalReader) bool { return r.Raw }) {
+		scan.screenHints = w.display.hints()
+	}
+	return scan, awaitingFrame
+}
+
+// scheduleNextScanLocked schedules the scan after one that began when the last output was at last. If
+// next is not 0, the machine has something to decide after that time.
+func (w *worker) scheduleNextScanLocked(scan readerScan, last int64, next time.Duration) {
+	if !w.needsScanLocked() {
+		return
+	}
+	silent := time.Duration(0)
+	if last != 0 { // otherwise there is input that a reader will take
+		silent = scan.now.Sub(time.Unix(0, last))
+	}
+	w.scanInterval = nextScanInterval(w.scanInterval, silent)
+	if len(w.s.m.listeners) > 0 && w.scanInterval > maxScanInterval {
+		w.scanInterval = min(w.scanInterval, listenerInterval(silent))
+	}
+	if next > 0 {
+		w.scanInterval = min(w.scanInterval, next)
+	}
+	w.scansSlowly.Store(w.scanInterval > maxScanInterval)
+	if w.lastOutput.Load() != last { // output arrived before scansSlowly was set
+		w.scanInterval = firstScanDelay
+	}
+	w.scheduleScanLocked(w.scanInterval)
 }
 
 // unscheduledListeners returns the listeners that a scan has not found because they wait for a
