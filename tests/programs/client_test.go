@@ -58,7 +58,8 @@ func newUser(t *testing.T, lang string) *user {
 	cmd.Env = append(os.Environ(),
 		"TURNSTONE_SOCKET=", "TURNSTONE_VIA=", "TURNSTONE_REMOTE=", "XDG_RUNTIME_DIR="+t.TempDir(), "TMPDIR="+t.TempDir(),
 		"XDG_CONFIG_HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir(), "XDG_CACHE_HOME="+t.TempDir(),
-		"VIRTUAL_ENV=", "CONDA_PREFIX=", "PYTHONSTARTUP=", "PYTHONPATH=")
+		"VIRTUAL_ENV=", "CONDA_PREFIX=", "PYTHONSTARTUP=", "PYTHONPATH=",
+		"CI=") // in CI, the spinner of @clack/prompts draws nothing
 	if u.in, err = cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
