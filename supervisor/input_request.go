@@ -73,7 +73,6 @@ func (m *sessionMachine) handleTerminalReader(r pty.TerminalReader, s readerScan
 		},
 		wantsAll:  r.Raw && s.takesPastes,
 		readerKey: r.Key,
-		paste:     r.Raw && s.takesPastes,
 	}, prompt)
 }
 
@@ -217,7 +216,7 @@ func (m *sessionMachine) deliverInput(r inputRequest) {
 	}
 	m.addEffect(machineEffect{kind: doType, typed: terminalInput{
 		Input:  session.Input{Data: data, EOF: eof},
-		byKeys: r.Raw, secret: r.Secret, paste: r.paste, program: r.Reader,
+		byKeys: r.Raw, secret: r.Secret, paste: r.wantsAll, program: r.Reader,
 	}})
 }
 

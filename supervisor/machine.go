@@ -243,9 +243,8 @@ const maxPromptBytes = 256
 type inputRequest struct {
 	session.InputRequest
 	workerWait uint64 // the worker's number for the request; 0 for a terminal reader
-	wantsAll   bool   // the reader wants all input, not one line
+	wantsAll   bool   // the reader wants all input, not one line; a terminal reader gets it as one paste
 	readerKey  string // key of the terminal reader
-	paste      bool   // the terminal reader can tell a paste from typing
 	callID     uint64 // the ID of the pending call or form; 0 for a request for input
 }
 

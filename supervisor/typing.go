@@ -336,7 +336,6 @@ func (w *worker) feedTerminal() {
 
 // feedInput types or writes one input. It returns a notice if something was lost.
 func (w *worker) feedInput(in terminalInput) (notice string) {
-	var err error
 	switch {
 	case isClosed(in.stop): // it was meant for a program of a turn that has ended
 		return ""
@@ -344,10 +343,8 @@ func (w *worker) feedInput(in terminalInput) (notice string) {
 		return w.typeKeys(in)
 	case in.byKeys:
 		return w.typeAnswer(in)
-	default:
-		err = w.proc.terminal.WriteInput(in.Data, in.EOF)
 	}
-	if err != nil {
+	if err := w.proc.terminal.WriteInput(in.Data, in.EOF); err != nil {
 		return fmt.Sprintf("input for the terminal was lost: %v", err)
 	}
 	return ""
