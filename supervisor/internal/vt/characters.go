@@ -125,9 +125,12 @@ func (s *Emulator) drawsLines() bool {
 	return s.drawing[0]
 }
 
-// putCell writes a character of one or two columns.
+// putCell writes a character of one or two columns. A wide one does not fit into a screen of one column,
+// and is not shown there.
 func (s *Emulator) putCell(r rune, width int) {
-	width = min(width, s.columns)
+	if width > s.columns {
+		return
+	}
 	if s.wrapNext {
 		s.wrapLine()
 	}

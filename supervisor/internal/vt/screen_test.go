@@ -182,6 +182,15 @@ func TestEmulator_Resize(t *testing.T) {
 		s.Write([]byte("a日\x1b[4h本\x1b[99b\x1b[3@\x1b[2L\x1b[J"))
 		checkScreen(t, s)
 	})
+
+	t.Run("a column is added to a single one", func(t *testing.T) {
+		t.Parallel()
+		s := New(2, 1, nil)
+		s.Write([]byte("a日\u0301"))
+		s.Resize(2, 3)
+		checkScreen(t, s)
+		wantLines(t, s, "a\u0301")
+	})
 }
 
 func TestEmulator_Modes(t *testing.T) {
@@ -353,5 +362,5 @@ func (s *Emulator) isWide(char int32) bool {
 		return false
 	}
 	first := []rune(s.clusterText(char))[0]
-	return min(s.widths.width(first), s.columns) == 2
+	return s.widths.width(first) == 2
 }
